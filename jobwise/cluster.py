@@ -1,0 +1,70 @@
+"""The machine: a table of nodes with R resources each. A processor pool is one node with one resource."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from jobwise.errors import InputError
+
+outage_dtype = np.dtype([("time", "f8"), ("node", "i4"), ("up", "i1")], align=True)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes and what they hold.
+
+    `capacity`: [N, R] units per node. `resources`: R names. `rack`: [N] numbers of the racks.
+    `outages`: [F] of `outage_dtype`, sorted by time: a node goes down (`up` 0) or comes back (`up` 1).
+    """
+
+    capacity: np.ndarray
+    resources: tuple[str, ...] = ("processors",)
+    rack: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    outages: np.ndarray = field(default_factory=lambda: np.zeros(0, outage_dtype))
+
+    def __post_init__(self):
+        if self.capacity.ndim != 2 or self.capacity.size == 0 or (self.capacity < 0).any():
+            raise InputError("a cluster needs at least one node with at least one resource, no capacity below 0")
+        if len(self.resources) != self.capacity.shape[1]:
+            raise InputError(f"{len(self.resources)} resource names for {self.capacity.shape[1]} resources")
+
+    @property
+    def total(self) -> np.ndarray:
+        """[R] units of the whole cluster."""
+        return self.capacity.sum(axis=0)
+
+    @property
+    def processors(self) -> int:
+        """Units of the first resource: the machine size P of the metrics."""
+        return int(self.capacity[:, 0].sum())
+
+    @property
+    def is_pool(self) -> bool:
+        """One node, one resource: where a job runs does not matter."""
+        return self.capacity.shape == (1, 1)
+
+    def with_outages(self, outages: list[tuple[float, int, int]]) -> Cluster:
+        """The same cluster with (time s, node, up) events."""
+        table = np.sort(np.array(outages, dtype=outage_dtype), order=["time", "up", "node"])
+        if len(table) and not (0 <= table["node"].min() and table["node"].max() < len(self.capacity)):
+            raise InputError(f"outages name node {table['node'].max()}; the cluster has {len(self.capacity)} nodes")
+        return Cluster(self.capacity, self.resources, self.rack, table)
+
+
+def pool(processors: int) -> Cluster:
+    """A machine of `processors` interchangeable processors (one node, R = 1)."""
+    if processors < 1:
+        raise InputError(f"a pool needs at least one processor, got {processors}")
+    return Cluster(np.array([[processors]], np.int64))
+
+
+def nodes(count: int, rack_size: int = 0, **units: int) -> Cluster:
+    """`count` equal nodes, e.g. `nodes(8, cpus=2, gpus=4)`; `rack_size` nodes share a rack (0: all one rack)."""
+    units = units or {"processors": 1}
+    if count < 1 or any(v < 0 for v in units.values()):
+        raise InputError(f"cannot build {count} nodes of {units}")
+    capacity = np.tile(np.array(list(units.values()), np.int64), (count, 1))
+    rack = np.arange(count, dtype=np.int32) // rack_size if rack_size else np.zeros(count, np.int32)
+    return Cluster(capacity, tuple(units), rack)

@@ -1,0 +1,98 @@
+"""Decisions, views and policies: what a scheduler sees, says, and is.
+
+Read this file first. A policy is asked at every instant of choice; it sees a `View` and answers with decisions, which are
+data: they can be logged, replayed, explained, and carried out by a simulation or by a live cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Start:
+    """Start queued (or resume paused) job `job` (a row) now.
+
+    `placement`: (node, units [R]) pairs that together give the request; None lets the cluster choose (lowest nodes first).
+    `rate`: work per second, 1 for a rigid job.
+    """
+
+    job: int
+    placement: tuple[tuple[int, tuple[int, ...]], ...] | None = None
+    rate: float = 1.0
+
+
+@dataclass(frozen=True)
+class Preempt:
+    """Pause running job `job`: its work is kept, it stands in the queue again."""
+
+    job: int
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """Promise queued job `job` a start at time `at` (s); the simulation stops there. NaN takes the promise back."""
+
+    job: int
+    at: float
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Do nothing, at most until time `until` (s; inf: until something happens)."""
+
+    until: float = float("inf")
+
+
+Decision = Start | Preempt | Reserve | Wait
+
+
+@dataclass(frozen=True)
+class View:
+    """What a scheduler may know at one instant; all arrays are read-only.
+
+    `jobs`: the table of the jobs submitted so far; rows are job numbers. `queue`, `running`: rows, in order of entry and
+    of no particular order. `ended`: rows that stopped running since the last view. `free`: [N, R] units (0 on a node that
+    is down). `slices`: who holds what where (`jobs["held"]` is a job's first slice). `origin`: trace time of time 0 (s).
+    """
+
+    now: float
+    jobs: np.ndarray
+    queue: np.ndarray
+    running: np.ndarray
+    ended: np.ndarray
+    free: np.ndarray
+    cluster: Cluster
+    slices: np.ndarray
+    origin: float = 0.0
+    seed: int = 0
+
+    def nodes_of(self, job: int) -> list[tuple[int, tuple[int, ...]]]:
+        """The (node, units [R]) pairs that running job `job` holds."""
+        if self.cluster.is_pool:
+            return [(0, tuple(self.jobs["request"][job].tolist()))]
+        found, at = [], self.jobs["held"][job]
+        while at >= 0:
+            found.append((int(self.slices["node"][at]), tuple(self.slices["amount"][at].tolist())))
+            at = self.slices["next"][at]
+        return sorted(found)
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """A scheduler: three methods, only `decide` does anything by necessity."""
+
+    def reset(self, view: View) -> None:
+        """A new simulation begins; `view` is its first, with an empty queue."""
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """What to do now. Called once at every instant of choice; decisions are applied in order."""
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """These jobs have stopped running (their `end` is known): learn from them if you wish."""

@@ -1,0 +1,172 @@
+"""The job tables, and a workload: jobs, what is true about them, and the machine they ran on.
+
+Two tables with one row per job. `jobs` is what a scheduler may know; `truth` is what only the simulator knows.
+Policies, encoders and a live cluster are handed `jobs` and never `truth`, so that peeking is impossible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError
+
+# The life of a job. WAITING: submitted, parents not done. PAUSED jobs stand in the queue like QUEUED ones.
+FUTURE, WAITING, QUEUED, RUNNING, PAUSED, DONE, FAILED = range(7)
+STATUS_NAMES = ("future", "waiting", "queued", "running", "paused", "done", "failed")
+
+
+def job_dtype(resources: int = 1) -> np.dtype:
+    """The public job table's row for `resources` kinds of resource (R)."""
+    return np.dtype(
+        [
+            ("submit", "f8"),  # s, from the first submit of the workload
+            ("walltime", "f8"),  # s, requested
+            ("request", "i8", (resources,)),  # [R] units over the whole cluster
+            ("start", "f8"),  # s, first start; NaN before
+            ("end", "f8"),  # s; NaN before
+            ("queued", "f8"),  # s, when it (last) became eligible to start
+            ("due", "f8"),  # s, estimated end of the current run: start + max(walltime, 1)
+            ("reserved", "f8"),  # s, promised start (conservative, DRAS, DeepRM); NaN without
+            ("ran", "f8"),  # s of execution paid so far (before the current run)
+            ("user", "i4"),  # identifiers; -1 unknown
+            ("group", "i4"),
+            ("app", "i4"),
+            ("queue", "i4"),
+            ("partition", "i4"),
+            ("chunks", "i4"),  # 0: units anywhere; k: k equal chunks, each whole on one node
+            ("held", "i4"),  # first slice of its allocation; -1 none (or a pool)
+            ("unmet", "i4"),  # parents not done yet
+            ("restarts", "i4"),
+            ("status", "i1"),
+        ],
+        align=True,
+    )
+
+
+# What only the simulator knows. The lower part is the kernel's book-keeping.
+truth_dtype = np.dtype(
+    [
+        ("runtime", "f8"),  # s of work at rate 1
+        ("left", "f8"),  # s of work left, as of `updated`
+        ("rate", "f8"),  # work per second while running
+        ("updated", "f8"),  # s
+        ("finish", "f8"),  # s, projected end at the current rate
+        ("heap", "i4"),  # place in the heap of completions; -1 not running
+        ("next", "i4"),  # queue links
+        ("prev", "i4"),
+        ("child", "i4"),  # first child and how many
+        ("children", "i4"),
+        ("fails", "i1"),  # ends as FAILED
+    ],
+    align=True,
+)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs in submit order, the truth about them, and the cluster they are meant for.
+
+    `jobs`: [J] of `job_dtype(R)`, first submit at 0, sorted by (submit, file order). `truth`: [J] of `truth_dtype`.
+    `edges`: [M, 2] rows (parent, child) of a DAG. `columns`: whatever else the source had, one array [J] a name.
+    `dropped`: rows left out by the reader, a count per reason. `origin`: s since 1970 of submit 0 (NaN unknown);
+    `offset`: s between time 0 of the file and submit 0.
+    """
+
+    jobs: np.ndarray
+    truth: np.ndarray
+    cluster: Cluster
+    name: str = "workload"
+    header: tuple[str, ...] = ()
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    edges: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    origin: float = float("nan")
+    offset: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def take(self, rows: np.ndarray | slice, name: str | None = None) -> Workload:
+        """The workload of these rows alone (ascending rows), submits shifted so that the first is at 0."""
+        rows = np.arange(len(self))[rows]
+        if len(rows) == 0:
+            raise InputError(f"{self.name}: the selection holds no job")
+        jobs, truth = self.jobs[rows].copy(), self.truth[rows].copy()
+        first = float(jobs["submit"][0])
+        jobs["submit"] -= first
+        new = np.full(len(self), -1)
+        new[rows] = np.arange(len(rows))
+        edges = new[self.edges]
+        edges = edges[(edges >= 0).all(axis=1)]
+        jobs["unmet"] = np.bincount(edges[:, 1], minlength=len(jobs))
+        return replace(
+            self,
+            jobs=jobs,
+            truth=truth,
+            name=name or self.name,
+            columns={k: v[rows] for k, v in self.columns.items()},
+            edges=edges,
+            origin=self.origin + first,
+            offset=self.offset + first,
+        )
+
+
+def workload(
+    submit: np.ndarray,
+    request: np.ndarray,
+    runtime: np.ndarray,
+    walltime: np.ndarray | None = None,
+    *,
+    cluster: Cluster,
+    edges: np.ndarray | None = None,
+    name: str = "workload",
+    chunks: np.ndarray | int = 0,
+    **identifiers: np.ndarray,
+) -> Workload:
+    """A workload from columns: submit [J] s, request [J] or [J, R] units, runtime [J] s, walltime [J] s.
+
+    Without `walltime` the run time is the request. Rows are sorted by submit (stably) and shifted to start at 0.
+    `edges` [M, 2] are (parent, child) rows of the columns as given. Raises InputError for values that cannot be.
+    """
+    submit, runtime = np.asarray(submit, float), np.asarray(runtime, float)
+    walltime = runtime if walltime is None else np.asarray(walltime, float)
+    request = np.asarray(request)
+    request = request.reshape(len(submit), -1) if len(submit) else request.reshape(0, cluster.capacity.shape[1])
+    if request.shape[1] != cluster.capacity.shape[1]:
+        raise InputError(f"{name}: jobs request {request.shape[1]} resources, the cluster has {cluster.capacity.shape[1]}")
+    for what, column in (("submit", submit), ("runtime", runtime), ("walltime", walltime)):
+        bad = np.flatnonzero(~np.isfinite(column) | (column < 0))
+        if len(bad):
+            raise InputError(f"{name}: {what} of job {bad[0]} is {column[bad[0]]}; it must be a finite number >= 0")
+    beyond = np.flatnonzero((request > cluster.total).any(axis=1) | (request < 0).any(axis=1))
+    if len(beyond):
+        raise InputError(f"{name}: job {beyond[0]} requests {request[beyond[0]]}, the cluster has {cluster.total}")
+    order = np.argsort(submit, kind="stable")
+    jobs = blank_jobs(len(submit), request.shape[1])
+    first = submit[order[0]] if len(submit) else 0.0
+    jobs["submit"], jobs["walltime"], jobs["request"] = submit[order] - first, walltime[order], request[order]
+    jobs["chunks"] = np.broadcast_to(chunks, len(submit))[order]
+    for key, column in identifiers.items():
+        jobs[key] = np.asarray(column)[order]
+    truth = np.zeros(len(submit), truth_dtype)
+    truth["runtime"] = runtime[order]
+    links = np.zeros((0, 2), np.int64)
+    if edges is not None and len(edges):
+        links = np.empty(len(submit), np.int64)
+        links[order] = np.arange(len(submit))
+        links = links[np.asarray(edges, np.int64)]
+        jobs["unmet"] = np.bincount(links[:, 1], minlength=len(jobs))
+    return Workload(jobs, truth, cluster, name=name, edges=links, offset=float(first))
+
+
+def blank_jobs(count: int, resources: int = 1) -> np.ndarray:
+    """`count` empty rows of the job table: identifiers -1, observations NaN."""
+    jobs = np.zeros(count, job_dtype(resources))
+    for key in ("start", "end", "queued", "due", "reserved"):
+        jobs[key] = np.nan
+    for key in ("user", "group", "app", "queue", "partition", "held"):
+        jobs[key] = -1
+    return jobs

@@ -1,0 +1,117 @@
+"""List schedulers: an order, a backfill rule, a placement and a guard against starvation, chosen independently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from jobwise.decision import Decision, Reserve, Start, View
+from jobwise.errors import InputError, unknown
+from jobwise.sim import scores
+from jobwise.sim.backfill import BACKFILLS, CONSERVATIVE, Rule, blank, plan_pass
+from jobwise.sim.placement import PLACEMENTS
+from jobwise.sim.profile import plan_conservative
+
+Order = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in the queue [Q], now s) -> scores [Q]
+
+
+@dataclass(frozen=True)
+class ListScheduler:
+    """A list scheduler; it is a Policy, and run whole by compiled loops where its order is built in.
+
+    `order`: a name, or a function of the queued jobs' table and the time that returns one score per job (smaller starts
+    first). `guard`: s of waiting after which a job goes before all others, oldest first. `commit`: a picked job stays
+    picked until it starts (as RLScheduler does; re-deciding is the default).
+    """
+
+    order: str | Order = "fcfs"
+    backfill: str = "none"
+    placement: str = "first"
+    guard: float = inf
+    commit: bool = False
+    label: str = ""
+
+    def __post_init__(self):
+        if not callable(self.order) and self.order not in scores.CODES:
+            raise unknown("order", str(self.order), scores.CODES)
+        if self.backfill not in BACKFILLS:
+            raise unknown("backfill rule", self.backfill, BACKFILLS)
+        if self.placement not in PLACEMENTS:
+            raise unknown("placement", self.placement, PLACEMENTS)
+        if not self.guard > 0:
+            raise InputError(f"the guard is {self.guard} s; it must be more than 0")
+        if self.commit and self.backfill == "conservative":
+            raise InputError("conservative backfilling reserves for every job; it cannot be combined with commit")
+
+    @property
+    def name(self) -> str:
+        """Canonical name, ORDER[+BACKFILL][+PLACEMENT][+GUARD][+commit]."""
+        parts = [self.label or (self.order if isinstance(self.order, str) else getattr(self.order, "__name__", "order"))]
+        if self.backfill != "none":
+            parts.append(self.backfill)
+        if self.placement != "first":
+            parts.append(self.placement)
+        if self.guard < inf:
+            hours = self.guard / 3600
+            parts.append(f"guard{hours:g}h")
+        return "+".join(parts + ["commit"] * self.commit)
+
+    @property
+    def rule(self) -> Rule:
+        """The same as numbers, for the kernels."""
+        code = scores.CODES[self.order] if isinstance(self.order, str) else scores.GIVEN
+        return Rule(code, BACKFILLS.index(self.backfill), PLACEMENTS[self.placement], float(self.guard), self.commit)
+
+    @property
+    def is_static(self) -> bool:
+        """The order depends on the job alone."""
+        return isinstance(self.order, str) and scores.ORDERS[self.order] == scores.STATIC
+
+    def scores(self, view: View) -> np.ndarray:
+        """The given scores of the queue [Q]; empty where the order is built in. Raises InputError for nonsense."""
+        if isinstance(self.order, str):
+            return np.empty(len(view.queue))
+        try:
+            out = np.asarray(self.order(view.jobs[view.queue], view.now), float)
+        except Exception as error:  # a user's function may raise anything
+            raise InputError(f"order {self.name!r} failed at time {view.now:g} s: {type(error).__name__}: {error}") from error
+        if out.shape != (len(view.queue),):
+            raise InputError(f"order {self.name!r} returned shape {out.shape} for {len(view.queue)} jobs; one score per job")
+        if np.isnan(out).any():
+            raise InputError(f"order {self.name!r} returned NaN for job {view.queue[np.isnan(out)][0]} at time {view.now:g} s")
+        return out
+
+    def reset(self, view: View) -> None:
+        """Nothing to forget."""
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """Nothing to learn."""
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """One pass over the queue of a view, from a simulation or a live cluster."""
+        if self.backfill == "easy-oracle":
+            raise InputError("easy-oracle knows the true run times; it exists in whole simulations only")
+        if len(view.queue) == 0:
+            return []
+        rule, capacity = self.rule, view.cluster.capacity
+        p = blank(len(view.queue), *capacity.shape)
+        due, est, free = view.jobs["due"][view.running], view.jobs["walltime"], view.free.copy()
+        given = self.scores(view)
+        head = (rule, view.now, view.origin, np.uint64(view.seed), view.jobs, est, view.queue, given, view.running, due, free, capacity)
+        if rule.backfill == CONSERVATIVE:
+            early = bool((view.jobs["due"][view.ended] > view.now).any())
+            plan_conservative(*head, early, p)
+        else:
+            plan_pass(*head, view.slices, p)
+        starts, promises = p.count
+        out: list[Decision] = []
+        for i in range(starts):
+            held = None
+            if not view.cluster.is_pool:
+                a, b = p.first[i], p.first[i + 1]
+                held = tuple((int(n), tuple(x.tolist())) for n, x in zip(p.node[a:b], p.amount[a:b], strict=True))
+            out.append(Start(int(p.row[i]), held))
+        return out + [Reserve(int(p.promised[i]), float(p.at[i])) for i in range(promises)]

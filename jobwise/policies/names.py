@@ -1,0 +1,83 @@
+"""The grammar of scheduler names: ORDER[+BACKFILL][+PLACEMENT][+GUARD], the same in Python, commands and reports."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+from jobwise.decision import Policy
+from jobwise.errors import InputError, unknown
+from jobwise.policies.listing import ListScheduler
+from jobwise.sim.backfill import BACKFILLS
+from jobwise.sim.placement import PLACEMENTS
+from jobwise.sim.scores import ORDERS
+
+_GUARD = re.compile(r"guard(\d+(?:\.\d+)?)(s|m|h|d)")
+_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def resolve(policy: str | Policy) -> Policy:
+    """A policy from its name, e.g. `saf+easy+spread+guard24h`, or `mine.py:order+easy` for a function of one's own.
+
+    Anything that already is a policy is returned as it is. Raises InputError for an unknown name, with the nearest one.
+    """
+    if not isinstance(policy, str):
+        if isinstance(policy, Policy):
+            return policy
+        if callable(policy):
+            return ListScheduler(policy)
+        raise InputError(f"{policy!r} is no policy: it needs the methods reset, decide and ended")
+    order, *options = policy.strip().split("+")
+    chosen: dict = {}
+
+    def choose(key: str, value) -> None:
+        if key in chosen:
+            raise InputError(f"policy {policy!r} names two choices of {key}")
+        chosen[key] = value
+
+    for option in options:
+        guard = _GUARD.fullmatch(option)
+        if option in BACKFILLS:
+            choose("backfill", option)
+        elif option in PLACEMENTS:
+            choose("placement", option)
+        elif guard:
+            choose("guard", float(guard[1]) * _UNIT[guard[2]])
+        elif option == "commit":
+            choose("commit", True)
+        else:
+            raise unknown("option", option, [*BACKFILLS, *PLACEMENTS, "guard24h", "commit"], f"policy {policy!r}: ")
+    if order in ORDERS:
+        return ListScheduler(order, **chosen)
+    if ".py" in order:
+        return _own(order, chosen)
+    raise unknown("order", order, ORDERS, f"policy {policy!r}: " if options else "")
+
+
+def _own(name: str, chosen: dict) -> Policy:
+    """`file.py:thing` where thing is an order function, a policy class, or a policy."""
+    file, _, thing = name.partition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"policy {name!r}: there is no file {file}")
+    if not thing:
+        raise InputError(f"policy {name!r}: which function or class of {file}? write {file}:NAME")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # a user's file may raise anything
+        raise InputError(f"{file}: {type(error).__name__}: {error}") from error
+    if not hasattr(module, thing):
+        raise unknown("name", thing, [n for n in vars(module) if not n.startswith("_")], f"{file}: ")
+    found = getattr(module, thing)
+    if isinstance(found, type):
+        found = found()
+    if isinstance(found, Policy):
+        if chosen:
+            raise InputError(f"policy {name!r} decides everything itself; +{'+'.join(chosen)} does not apply")
+        return found
+    if not callable(found):
+        raise InputError(f"{file}: {thing} is neither an order function nor a policy")
+    return ListScheduler(found, label=thing, **chosen)

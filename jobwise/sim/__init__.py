@@ -1,0 +1,1 @@
+"""The simulator: state, kernel, placement, backfilling, and the compiled list-scheduling loops."""

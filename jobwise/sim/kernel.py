@@ -1,0 +1,454 @@
+"""The kernel: the only functions that change the state of a simulation.
+
+The life of a job, and the verb (or event) behind each arrow:
+
+    FUTURE --arrival--> WAITING --parents done--> QUEUED --start--> RUNNING --completion--> DONE | FAILED
+                                                  PAUSED --start-->    |
+                                                    ^------preempt-----|   (fail: back to QUEUED, or FAILED, or stalled)
+
+Rules
+* A running job has work `left` (s) and a `rate` (work per second); it ends when `left` is 0. A rigid job has rate 1.
+  `finish` = now + left / rate is its key in the heap of completions. Nothing else ends a job.
+* Time moves only in `advance`: to the next completion, outage, arrival or due reservation, and with a tick on to the
+  grid. At one instant: completions, failures and repairs, arrivals; ties by row. Then the scheduler is asked, once.
+* `free` of a node that is down is 0, so that no placement needs to look at `up`.
+* Rows that joined the queue or stopped running in an advance are listed in `entered` and `left`: schedulers keep
+  their own index of the queue up to date from them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
+from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.state import ENTERED, FAIL, HEAP, LEFT, STALL
+
+OVER, CHOICE, UNTIL = range(3)  # what advance returns
+
+# ------------------------------------------------------------------ the heap of completions
+
+
+@inlined
+def _earlier(truth, a, b):
+    fa, fb = truth[a]["finish"], truth[b]["finish"]
+    return fa < fb or (fa == fb and a < b)
+
+
+@kernel
+def _sift(s, e, i):
+    """Move the row at place i of the heap up or down to where it belongs."""
+    heap, truth, n = s.lists[e, HEAP], s.truth[e], s.sims[e]["running"]
+    j = heap[i]
+    while i > 0:
+        up = (i - 1) >> 1
+        if not _earlier(truth, j, heap[up]):
+            break
+        heap[i] = heap[up]
+        truth[heap[i]]["heap"] = i
+        i = up
+    while True:
+        down = 2 * i + 1
+        if down >= n:
+            break
+        if down + 1 < n and _earlier(truth, heap[down + 1], heap[down]):
+            down += 1
+        if not _earlier(truth, heap[down], j):
+            break
+        heap[i] = heap[down]
+        truth[heap[i]]["heap"] = i
+        i = down
+    heap[i] = j
+    truth[j]["heap"] = i
+
+
+@inlined
+def _unheap(s, e, j):
+    sim = s.sims[e]
+    i = s.truth[e, j]["heap"]
+    s.truth[e, j]["heap"] = -1
+    sim["running"] -= 1
+    last = s.lists[e, HEAP, sim["running"]]
+    if last != j:
+        s.lists[e, HEAP, i] = last
+        _sift(s, e, i)
+
+
+# ------------------------------------------------------------------ the queue, in order of entry
+
+
+@inlined
+def _enter(s, e, j, status):
+    sim, truth = s.sims[e], s.truth[e]
+    s.jobs[e, j]["status"] = status
+    s.jobs[e, j]["queued"] = sim["now"]
+    tail = sim["tail"]
+    truth[j]["prev"], truth[j]["next"] = tail, -1
+    if tail >= 0:
+        truth[tail]["next"] = j
+    else:
+        sim["head"] = j
+    sim["tail"] = j
+    sim["queued"] += 1
+    s.lists[e, ENTERED, sim["entered"]] = j
+    sim["entered"] += 1
+
+
+@inlined
+def _unqueue(s, e, j):
+    sim, truth = s.sims[e], s.truth[e]
+    before, after = truth[j]["prev"], truth[j]["next"]
+    if before >= 0:
+        truth[before]["next"] = after
+    else:
+        sim["head"] = after
+    if after >= 0:
+        truth[after]["prev"] = before
+    else:
+        sim["tail"] = before
+    sim["queued"] -= 1
+
+
+# ------------------------------------------------------------------ what a job holds
+
+
+@inlined
+def _hold(s, e, j, node, amount, k):
+    """Take the job's units; False (and nothing taken) where they are not free."""
+    if s.slices.shape[1] == 1:  # a pool
+        n = s.jobs[e, j]["request"][0]
+        if n > s.nodes[e, 0]["free"][0]:
+            return False
+        s.nodes[e, 0]["free"][0] -= n
+        return True
+    R = len(s.nodes[e, 0]["free"])
+    for i in range(k):
+        for r in range(R):
+            if amount[i, r] > s.nodes[e, node[i]]["free"][r]:
+                return False
+    first = -1
+    for i in range(k):
+        at = s.sims[e]["slice"]
+        if at < 0:
+            s.jobs[e, j]["held"] = first
+            _release(s, e, j)
+            return False
+        s.sims[e]["slice"] = s.slices[e, at]["next"]
+        s.slices[e, at]["node"], s.slices[e, at]["next"] = node[i], first
+        for r in range(R):
+            s.slices[e, at]["amount"][r] = amount[i, r]
+            s.nodes[e, node[i]]["free"][r] -= amount[i, r]
+        first = at
+    s.jobs[e, j]["held"] = first
+    return True
+
+
+@inlined
+def _release(s, e, j):
+    if s.slices.shape[1] == 1:
+        if s.nodes[e, 0]["up"]:
+            s.nodes[e, 0]["free"][0] += s.jobs[e, j]["request"][0]
+        return
+    at = s.jobs[e, j]["held"]
+    while at >= 0:
+        node, after = s.slices[e, at]["node"], s.slices[e, at]["next"]
+        if s.nodes[e, node]["up"]:
+            for r in range(len(s.nodes[e, 0]["free"])):
+                s.nodes[e, node]["free"][r] += s.slices[e, at]["amount"][r]
+        s.slices[e, at]["next"] = s.sims[e]["slice"]
+        s.sims[e]["slice"] = at
+        at = after
+    s.jobs[e, j]["held"] = -1
+
+
+@kernel
+def _on_node(s, e, j, node):
+    if s.slices.shape[1] == 1:
+        return True
+    at = s.jobs[e, j]["held"]
+    while at >= 0:
+        if s.slices[e, at]["node"] == node:
+            return True
+        at = s.slices[e, at]["next"]
+    return False
+
+
+@kernel
+def _all_up(s, e, j):
+    for node in range(s.nodes.shape[1]):
+        if not s.nodes[e, node]["up"] and _on_node(s, e, j, node):
+            return False
+    return True
+
+
+# ------------------------------------------------------------------ verbs: start, preempt, reserve, and the rate
+
+
+@inlined
+def start(s, e, j, rate, node, amount, k):
+    """Start queued or paused job j now on k nodes: node[k], amount[k, R] (k = 0 on a pool).
+
+    Returns False, having changed nothing, where the job is not in the queue or its units are not free.
+    """
+    sim, job, truth = s.sims[e], s.jobs[e, j], s.truth[e, j]
+    if job["status"] != QUEUED and job["status"] != PAUSED:
+        return False
+    if not _hold(s, e, j, node, amount, k):
+        return False
+    now = sim["now"]
+    _unqueue(s, e, j)
+    if np.isnan(job["start"]):
+        job["start"] = now
+    else:
+        truth["left"] += sim["restart_cost"]
+    job["status"] = RUNNING
+    job["due"] = now + max(max(job["walltime"], 1.0) - job["ran"], 1.0)
+    job["reserved"] = np.nan
+    truth["updated"], truth["rate"] = now, rate
+    truth["finish"] = now + truth["left"] / rate if rate > 0 else np.inf
+    s.lists[e, HEAP, sim["running"]] = j
+    sim["running"] += 1
+    _sift(s, e, sim["running"] - 1)
+    return True
+
+
+@inlined
+def _settle(s, e, j):
+    """Account the work done since the last change of rate."""
+    truth, now = s.truth[e, j], s.sims[e]["now"]
+    truth["left"] -= (now - truth["updated"]) * truth["rate"]
+    s.jobs[e, j]["ran"] += now - truth["updated"]
+    truth["updated"] = now
+
+
+@kernel
+def set_rate(s, e, j, rate):
+    """Change the speed of running job j from now on (work per second, >= 0; 0 stalls it). False if not running."""
+    if s.jobs[e, j]["status"] != RUNNING:
+        return False
+    _settle(s, e, j)
+    truth = s.truth[e, j]
+    truth["rate"] = rate
+    truth["finish"] = s.sims[e]["now"] + truth["left"] / rate if rate > 0 else np.inf
+    _sift(s, e, truth["heap"])
+    return True
+
+
+@inlined
+def _stop(s, e, j):
+    """Take running job j off the machine, its work accounted."""
+    _settle(s, e, j)
+    _unheap(s, e, j)
+    _release(s, e, j)
+
+
+@kernel
+def preempt(s, e, j):
+    """Pause running job j: its work is kept, its units are free, and it stands in the queue again. False if not running."""
+    if s.jobs[e, j]["status"] != RUNNING:
+        return False
+    _stop(s, e, j)
+    s.sims[e]["preemptions"] += 1
+    _enter(s, e, j, PAUSED)
+    return True
+
+
+@kernel
+def reserve(s, e, j, at):
+    """Promise queued job j a start at time `at`; advance will stop there. NaN takes the promise back."""
+    job = s.jobs[e, j]
+    if job["status"] != QUEUED and job["status"] != PAUSED:
+        return False
+    job["reserved"] = at
+    if at > s.sims[e]["now"] and at < s.sims[e]["wake"]:
+        s.sims[e]["wake"] = at
+    return True
+
+
+# ------------------------------------------------------------------ completions, and children
+
+
+@inlined
+def _end(s, e, j, status):
+    sim, job = s.sims[e], s.jobs[e, j]
+    job["status"], job["end"] = status, sim["now"]
+    sim["ended"] += 1
+    if s.truth[e, j]["children"] == 0:
+        return
+    if status == DONE:
+        for i in range(s.truth[e, j]["child"], s.truth[e, j]["child"] + s.truth[e, j]["children"]):
+            child = s.jobs[e, s.child[e, i]]
+            child["unmet"] -= 1
+            if child["unmet"] == 0 and child["status"] == WAITING:
+                _enter(s, e, s.child[e, i], QUEUED)
+        return
+    top = np.int64(-1)  # a failed job takes its descendants with it; the stack runs through their queue links
+    truth = s.truth[e]
+    parent = np.int64(j)
+    while parent >= 0:
+        for i in range(truth[parent]["child"], truth[parent]["child"] + truth[parent]["children"]):
+            c = s.child[e, i]
+            if s.jobs[e, c]["status"] == FUTURE or s.jobs[e, c]["status"] == WAITING:
+                s.jobs[e, c]["status"], s.jobs[e, c]["end"] = FAILED, sim["now"]
+                sim["ended"] += 1
+                truth[c]["next"] = top
+                top = np.int64(c)
+        parent = top
+        if top >= 0:
+            top = np.int64(truth[top]["next"])
+
+
+@inlined
+def _complete(s, e):
+    """End the running jobs whose work is done by now."""
+    sim = s.sims[e]
+    while sim["running"] > 0:
+        j = s.lists[e, HEAP, 0]
+        if s.truth[e, j]["finish"] > sim["now"]:
+            break
+        _stop(s, e, j)
+        s.truth[e, j]["left"] = 0.0
+        s.lists[e, LEFT, sim["left"]] = j
+        sim["left"] += 1
+        _end(s, e, j, FAILED if s.truth[e, j]["fails"] else DONE)
+
+
+# ------------------------------------------------------------------ verbs: fail and repair
+
+
+@kernel
+def fail(s, e, node):
+    """Take a node down now. Its jobs are requeued (work lost), failed, or stalled, as the simulation was told."""
+    sim = s.sims[e]
+    if not s.nodes[e, node]["up"]:
+        return
+    first, n = sim["left"], sim["left"]
+    for i in range(sim["running"]):
+        if _on_node(s, e, s.lists[e, HEAP, i], node):
+            s.lists[e, LEFT, n] = s.lists[e, HEAP, i]
+            n += 1
+    for i in range(first + 1, n):  # victims in order of row
+        j, k = s.lists[e, LEFT, i], i
+        while k > first and s.lists[e, LEFT, k - 1] > j:
+            s.lists[e, LEFT, k] = s.lists[e, LEFT, k - 1]
+            k -= 1
+        s.lists[e, LEFT, k] = j
+    s.nodes[e, node]["up"] = 0
+    for r in range(len(s.nodes[e, 0]["free"])):
+        s.nodes[e, node]["free"][r] = 0
+    for i in range(first, n):
+        j = s.lists[e, LEFT, i]
+        if sim["on_failure"] == STALL:
+            set_rate(s, e, j, 0.0)
+            continue
+        _stop(s, e, j)
+        s.lists[e, LEFT, sim["left"]] = j
+        sim["left"] += 1
+        if sim["on_failure"] == FAIL:
+            _end(s, e, j, FAILED)
+        else:
+            s.truth[e, j]["left"] = s.truth[e, j]["runtime"]
+            s.jobs[e, j]["ran"] = 0.0
+            s.jobs[e, j]["restarts"] += 1
+            _enter(s, e, j, QUEUED)
+
+
+@kernel
+def repair(s, e, node):
+    """Bring a node back now; jobs stalled on it go on at rate 1 once all their nodes are up."""
+    sim, R = s.sims[e], len(s.nodes[e, 0]["free"])
+    if s.nodes[e, node]["up"]:
+        return
+    s.nodes[e, node]["up"] = 1
+    for r in range(R):
+        s.nodes[e, node]["free"][r] = s.nodes[e, node]["capacity"][r]
+    for i in range(sim["running"]):
+        j = s.lists[e, HEAP, i]
+        if s.slices.shape[1] == 1:
+            s.nodes[e, 0]["free"][0] -= s.jobs[e, j]["request"][0]
+        at = s.jobs[e, j]["held"] if s.slices.shape[1] > 1 else -1
+        while at >= 0:
+            if s.slices[e, at]["node"] == node:
+                for r in range(R):
+                    s.nodes[e, node]["free"][r] -= s.slices[e, at]["amount"][r]
+            at = s.slices[e, at]["next"]
+    i = 0
+    while i < sim["running"]:
+        j = s.lists[e, HEAP, i]
+        if s.truth[e, j]["rate"] == 0.0 and _on_node(s, e, j, node) and _all_up(s, e, j):
+            set_rate(s, e, j, 1.0)
+            i = -1  # the heap has changed: look again
+        i += 1
+
+
+# ------------------------------------------------------------------ verb: advance
+
+
+@inlined
+def _next_event(s, e):
+    sim = s.sims[e]
+    t = sim["wake"]
+    if sim["next"] < sim["jobs"]:
+        t = min(t, s.jobs[e, sim["next"]]["submit"])
+    if sim["running"] > 0:
+        t = min(t, s.truth[e, s.lists[e, HEAP, 0]]["finish"])
+    if sim["outage"] < len(s.outages):
+        t = min(t, s.outages[sim["outage"]]["time"])
+    return t
+
+
+@inlined
+def _instant(s, e):
+    """Everything that is due now: completions, failures and repairs, arrivals."""
+    sim = s.sims[e]
+    now = sim["now"]
+    _complete(s, e)
+    while sim["outage"] < len(s.outages) and s.outages[sim["outage"]]["time"] <= now:
+        o = s.outages[sim["outage"]]
+        sim["outage"] += 1
+        if o["up"]:
+            repair(s, e, o["node"])
+        else:
+            fail(s, e, o["node"])
+    while sim["next"] < sim["jobs"] and s.jobs[e, sim["next"]]["submit"] <= now:
+        j = sim["next"]
+        sim["next"] += 1
+        if s.jobs[e, j]["status"] == FUTURE:
+            if s.jobs[e, j]["unmet"] > 0:
+                s.jobs[e, j]["status"] = WAITING
+            else:
+                _enter(s, e, j, QUEUED)
+    if sim["wake"] <= now:
+        sim["wake"] = np.inf
+    sim["events"] += 1
+
+
+@kernel
+def advance(s, e, until):
+    """Move simulation e to its next instant of choice, at most to time `until` (s).
+
+    Returns CHOICE there, UNTIL where nothing happened by then (now = until), OVER where nothing will ever happen
+    again (every job has ended, or what is queued waits for a decision that no event will bring).
+    """
+    sim = s.sims[e]
+    sim["entered"], sim["left"] = 0, 0
+    t = np.inf if sim["ended"] == sim["jobs"] else _next_event(s, e)
+    if t == np.inf and until == np.inf:
+        return OVER
+    if sim["tick"] > 0 and t < np.inf:
+        grid = np.ceil(t / sim["tick"]) * sim["tick"]
+        t = grid if grid >= t else grid + sim["tick"]
+    if t > until:
+        sim["now"] = max(sim["now"], until)
+        return UNTIL
+    if sim["tick"] == 0:
+        sim["now"] = max(sim["now"], t)
+        _instant(s, e)
+        return CHOICE
+    event = _next_event(s, e)
+    while event <= t:
+        sim["now"] = max(sim["now"], event)
+        _instant(s, e)
+        event = _next_event(s, e)
+    sim["now"] = t
+    return CHOICE

@@ -1,0 +1,196 @@
+"""List scheduling on a processor pool, compiled whole, for orders that do not change with time.
+
+The same decisions as the general loop (`listing.py`), made only where something can start:
+
+* The queue is a list sorted by rank, the running jobs one sorted by estimated end (`blocks.py`).
+* While nothing has ended and the head is the same, its reservation is the same: an arrival can only start by itself.
+  (A backfilled job ends by the shadow time or fits beside the reservation, so neither it nor a later look changes that.)
+* With a guard, a job that has waited too long gets its row as rank; all other ranks are larger.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jobwise.jobs import PAUSED, QUEUED
+from jobwise.sim import blocks
+from jobwise.sim.compiled import kernel
+from jobwise.sim.kernel import OVER, advance, start
+from jobwise.sim.state import ENTERED, LEFT, State
+
+memory_dtype = np.dtype(
+    [
+        ("easy", "i1"),
+        ("own_order", "i1"),  # backfilling has an order of its own (EASY-SJBF)
+        ("guard", "f8"),  # s; inf without
+        ("guarded", "i8"),  # rows before this one have passed the guard
+        ("head", "i8"),  # the blocked head's row; -1 none
+        ("shadow", "f8"),
+        ("extra", "i8"),
+    ],
+    align=True,
+)
+
+
+class PoolScheduler(NamedTuple):
+    memory: np.ndarray  # [1] of memory_dtype
+    rank: np.ndarray  # [J] place of each row in the order
+    second: np.ndarray  # [J] its place in the order of backfilling (the same, unless memory.own_order)
+    queue: blocks.Blocks
+    backfill: blocks.Blocks
+    running: blocks.Blocks
+    node: np.ndarray  # an empty placement
+    amount: np.ndarray
+
+
+def scheduler(
+    s: State, e: int, order: np.ndarray | None, backfill_order: np.ndarray | None, easy: bool, guard: float
+) -> PoolScheduler:
+    """The scheduler's memory for simulation e: `order` [J] rows, first to start first (None: by row); `guard` s (inf: none)."""
+    J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
+    memory = np.zeros(1, memory_dtype)
+    memory["easy"], memory["guard"], memory["head"] = easy, guard, -1
+    classes = total.bit_length() + 1
+    queue = backfill = blocks.build(J, classes)
+    rank = second = _ranks(order, J)
+    if backfill_order is not None and easy:
+        memory["own_order"] = 1
+        backfill, second = blocks.build(J, classes), _ranks(backfill_order, J)
+    running = blocks.build(min(J, total))
+    return PoolScheduler(memory, rank, second, queue, backfill, running, np.empty(0, np.int32), np.empty((0, 1), np.int64))
+
+
+def _ranks(order: np.ndarray | None, count: int) -> np.ndarray:
+    """Ranks J .. 2J - 1 of the rows; below J are the places of guarded jobs."""
+    rank = np.arange(count, 2 * count, dtype=np.int32)
+    if order is not None:
+        rank[order] = np.arange(count, 2 * count, dtype=np.int32)
+    return rank
+
+
+@kernel
+def _enqueue(s, e, p, j):
+    n, est = s.jobs[e, j]["request"][0], max(s.jobs[e, j]["walltime"], 1.0)
+    blocks.insert(p.queue, p.rank[j], j, n, est)
+    if p.memory[0]["own_order"]:
+        blocks.insert(p.backfill, p.second[j], j, n, est)
+
+
+@kernel
+def _dequeue(p, j):
+    blocks.remove(p.queue, p.rank[j], j)
+    if p.memory[0]["own_order"]:
+        blocks.remove(p.backfill, p.second[j], j)
+
+
+@kernel
+def _run(s, e, p, j, n):
+    start(s, e, j, 1.0, p.node, p.amount, 0)
+    blocks.insert(p.running, s.jobs[e, j]["due"], j, n, 0.0)
+
+
+@kernel
+def _guard(s, e, p):
+    """Give the jobs that have waited longer than the guard their places before all others."""
+    m = p.memory[0]
+    while m["guarded"] < s.sims[e]["next"]:
+        j = m["guarded"]
+        if not s.sims[e]["now"] - s.jobs[e, j]["submit"] > m["guard"]:
+            return
+        m["guarded"] += 1
+        waiting = s.jobs[e, j]["status"] == QUEUED or s.jobs[e, j]["status"] == PAUSED
+        if waiting:
+            _dequeue(p, j)
+        p.rank[j] = p.second[j] = j
+        if waiting:
+            _enqueue(s, e, p, j)
+
+
+@kernel
+def _backfill(s, e, p):
+    """Start, in order, what fits now and does not delay the head."""
+    m, q, now = p.memory[0], p.backfill, s.sims[e]["now"]
+    at = np.int64(0)
+    while True:
+        free = s.nodes[e, 0]["free"][0]
+        # the rule is now + est <= T; est <= T - now may round differently, so look a little further and test again
+        slack = m["shadow"] - now
+        at = blocks.find(q, at, min(free, m["extra"]), free, slack + 1e-9 * (abs(slack) + now))
+        if at < 0:
+            return
+        x = q.entry[q.order[at // blocks.BLOCK], at % blocks.BLOCK]
+        j, n, late = x["row"], np.int64(x["size"]), now + x["est"] > m["shadow"]
+        if late and n > m["extra"]:
+            at += 1
+            continue
+        if late:
+            m["extra"] -= n
+        _dequeue(p, j)
+        _run(s, e, p, j, n)
+
+
+@kernel
+def _arrival(s, e, p):
+    """The head and its reservation are as they were: only what has just arrived can start. Put it in the queue if not."""
+    m, now, j = p.memory[0], s.sims[e]["now"], s.lists[e, ENTERED, 0]
+    n = s.jobs[e, j]["request"][0]
+    if n <= s.nodes[e, 0]["free"][0]:
+        late = now + max(s.jobs[e, j]["walltime"], 1.0) > m["shadow"]
+        if not late or n <= m["extra"]:
+            if late:
+                m["extra"] -= n
+            _run(s, e, p, j, n)
+            return
+    _enqueue(s, e, p, j)
+
+
+@kernel
+def _pass(s, e, p):
+    m, q, now = p.memory[0], p.queue, s.sims[e]["now"]
+    while q.count[1] > 0:
+        x = q.entry[q.order[0], 0]
+        j, n = x["row"], np.int64(x["size"])
+        if n > s.nodes[e, 0]["free"][0]:
+            break
+        _dequeue(p, j)
+        _run(s, e, p, j, n)
+    if q.count[1] == 0:
+        m["head"] = -1
+        return
+    m["head"] = j
+    if m["easy"]:
+        t, got = blocks.shadow(p.running, n, s.nodes[e, 0]["free"][0], now)
+        m["shadow"], m["extra"] = t, got - n if t < np.inf else blocks.ALL
+        if s.nodes[e, 0]["free"][0] > 0:
+            _backfill(s, e, p)
+
+
+@kernel
+def run(s, e, p, steps):
+    """Run simulation e for up to `steps` instants of choice. True while there is more to do."""
+    m, sim = p.memory[0], s.sims[e]
+    for _ in range(steps):
+        if advance(s, e, np.inf) == OVER:
+            return False
+        for i in range(sim["left"]):
+            j = s.lists[e, LEFT, i]
+            blocks.remove(p.running, s.jobs[e, j]["due"], j)
+        same = sim["left"] == 0 and len(s.outages) == 0 and m["head"] >= 0
+        if m["guard"] < np.inf:
+            _guard(s, e, p)
+            same = same and p.queue.entry[p.queue.order[0], 0]["row"] == m["head"]
+        if same and sim["entered"] == 1 and p.rank[s.lists[e, ENTERED, 0]] > p.rank[m["head"]]:
+            if not m["easy"]:
+                _enqueue(s, e, p, s.lists[e, ENTERED, 0])
+                continue
+            if m["shadow"] > sim["now"]:
+                _arrival(s, e, p)
+                continue
+        for i in range(sim["entered"]):
+            _enqueue(s, e, p, s.lists[e, ENTERED, i])
+        if same and not m["easy"] and p.queue.entry[p.queue.order[0], 0]["row"] == m["head"]:
+            continue
+        _pass(s, e, p)
+    return True

@@ -1,0 +1,144 @@
+"""One simulation to hold in the hand: advance, look, apply. Policies and tests drive the kernel through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.decision import Decision, Preempt, Reserve, Start, View, Wait
+from jobwise.errors import InputError
+from jobwise.jobs import PAUSED, QUEUED, STATUS_NAMES, Workload
+from jobwise.sim import kernel
+from jobwise.sim.listing import queued_rows
+from jobwise.sim.placement import PLACEMENTS, fits, place
+from jobwise.sim.state import HEAP, LEFT, State, allocate
+
+
+class Simulation:
+    """A workload on a cluster, at some time. Settings are those of `simulate`."""
+
+    def __init__(self, workload: Workload, cluster: Cluster | None = None, **settings):
+        self.workload = workload
+        self.cluster = cluster or workload.cluster
+        self.state: State = allocate([workload], self.cluster, **settings)
+        self._sim = self.state.sims[0]
+        self._jobs = self.state.jobs[0]
+        self._node = np.empty(len(self.cluster.capacity), np.int32)
+        self._amount = np.empty(self.cluster.capacity.shape, np.int64)
+        self._public = self._jobs.view()
+        self._public.flags.writeable = False
+
+    @property
+    def now(self) -> float:
+        """Simulated time, s."""
+        return float(self._sim["now"])
+
+    @property
+    def done(self) -> bool:
+        """Has every job ended?"""
+        return bool(self._sim["ended"] == self._sim["jobs"])
+
+    def advance(self, until: float = np.inf) -> bool:
+        """On to the next instant of choice, at most to `until` s. False where nothing will ever happen again."""
+        return kernel.advance(self.state, 0, float(until)) != kernel.OVER
+
+    def view(self) -> View:
+        """What a scheduler may know now."""
+        s, sim = self.state, self._sim
+        return View(
+            now=float(sim["now"]),
+            jobs=self._public[: sim["next"]],
+            queue=queued_rows(s, 0),
+            running=s.lists[0, HEAP, : sim["running"]].copy(),
+            ended=s.lists[0, LEFT, : sim["left"]].copy(),
+            free=s.nodes[0]["free"].copy(),
+            cluster=self.cluster,
+            slices=s.slices[0],
+            origin=float(sim["origin"]),
+            seed=int(sim["seed"]),
+        )
+
+    def apply(self, decisions: Iterable[Decision], by: str = "policy") -> float:
+        """Carry the decisions out, in order; the time (s) at which the policy wants to be asked again at the latest.
+
+        Raises InputError, naming `by`, for a decision that cannot be carried out.
+        """
+        until = np.inf
+        for d in decisions if decisions is not None else ():
+            match d:
+                case Start():
+                    self._start(d, by)
+                case Preempt():
+                    if not kernel.preempt(self.state, 0, self._row(d.job, by)):
+                        raise InputError(f"{by}: cannot preempt job {d.job}: it is {self._status(d.job)}, not running")
+                case Reserve():
+                    if not kernel.reserve(self.state, 0, self._row(d.job, by), float(d.at)):
+                        raise InputError(f"{by}: cannot reserve for job {d.job}: it is {self._status(d.job)}, not queued")
+                case Wait():
+                    until = min(until, d.until)
+                case _:
+                    raise InputError(f"{by} returned {d!r}; a decision is Start, Preempt, Reserve or Wait")
+        return until
+
+    def set_rate(self, job: int, rate: float) -> None:
+        """Change the speed of a running job from now on (work per second)."""
+        if not rate >= 0 or not kernel.set_rate(self.state, 0, self._row(job, "set_rate"), float(rate)):
+            raise InputError(f"cannot set rate {rate} for job {job}: it is {self._status(job)}; rates are >= 0")
+
+    def fail(self, node: int) -> None:
+        """Take a node down now."""
+        kernel.fail(self.state, 0, int(node))
+
+    def repair(self, node: int) -> None:
+        """Bring a node back now."""
+        kernel.repair(self.state, 0, int(node))
+
+    def _row(self, job, by: str) -> int:
+        try:
+            row = int(job)
+        except (TypeError, ValueError):
+            row = -1
+        if not 0 <= row < self._sim["next"]:
+            raise InputError(f"{by}: there is no job {job!r}; submitted so far: 0 to {self._sim['next'] - 1}")
+        return row
+
+    def _status(self, job: int) -> str:
+        return STATUS_NAMES[self._jobs["status"][job]]
+
+    def _start(self, d: Start, by: str) -> None:
+        j = self._row(d.job, by)
+        job, free = self._jobs[j], self.state.nodes[0]["free"]
+        if job["status"] not in (QUEUED, PAUSED):
+            raise InputError(f"{by}: cannot start job {j}: it is {self._status(j)}, not queued")
+        if not d.rate >= 0:
+            raise InputError(f"{by}: cannot start job {j} at rate {d.rate}; rates are >= 0")
+        k = 0
+        if d.placement is None or self.cluster.is_pool:
+            if not fits(free, job["request"], job["chunks"]):
+                raise InputError(
+                    f"{by}: cannot start job {j}: it requests {job['request'].tolist()}, free are {free.sum(axis=0).tolist()}"
+                )
+            if not self.cluster.is_pool:
+                k = place(
+                    PLACEMENTS["first"], free.copy(), self.cluster.capacity, job["request"], job["chunks"], self._node, self._amount
+                )
+        else:
+            given = np.zeros_like(self._amount)
+            for node, units in d.placement:
+                if not 0 <= node < len(given) or np.shape(units) != given[0].shape:
+                    raise InputError(f"{by}: placement of job {j} names {node}: {units}; it takes (node, units [R]) pairs")
+                given[node] += units
+            short = (given < 0).any() or (given > free).any() or (given.sum(axis=0) != job["request"]).any()
+            if short:
+                raise InputError(
+                    f"{by}: placement of job {j} gives {given.sum(axis=0).tolist()} of {job['request'].tolist()}, or more than is free"
+                )
+            used = np.flatnonzero(given.any(axis=1))
+            k = len(used)
+            self._node[:k], self._amount[:k] = used, given[used]
+        if not kernel.start(self.state, 0, j, float(d.rate), self._node, self._amount, k):
+            raise InputError(f"{by}: cannot start job {j} now")
+
+

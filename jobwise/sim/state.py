@@ -1,0 +1,125 @@
+"""The state of E simulations side by side: plain arrays with a leading axis [E], bundled for the kernels.
+
+Shapes: E simulations, J jobs, N nodes, R resources, S slices (one job's share of one node), F outages.
+A pool (one node, one resource) keeps no slices: a job holds its request and nothing else needs saying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError
+from jobwise.jobs import Workload, job_dtype, truth_dtype
+
+REQUEUE, FAIL, STALL = range(3)  # what a node failure does to the jobs on it
+ON_FAILURE = {"requeue": REQUEUE, "fail": FAIL, "stall": STALL}
+
+sim_dtype = np.dtype(
+    [
+        ("now", "f8"),
+        ("wake", "f8"),  # s, the earliest reservation; inf without
+        ("tick", "f8"),  # s; 0: event-driven
+        ("restart_cost", "f8"),  # s of extra work when a paused or requeued job starts again
+        ("origin", "f8"),  # s, trace time of submit 0 (F1-F4 read it)
+        ("seed", "u8"),
+        ("jobs", "i8"),
+        ("next", "i8"),  # next row to arrive
+        ("queued", "i8"),
+        ("running", "i8"),  # size of the heap
+        ("ended", "i8"),  # done or failed
+        ("head", "i4"),  # the queue, in order of entry
+        ("tail", "i4"),
+        ("entered", "i8"),  # rows in `entered` / `left` since the last advance
+        ("left", "i8"),
+        ("slice", "i4"),  # first free slice
+        ("outage", "i4"),  # next row of `outages`
+        ("on_failure", "i1"),
+        ("preemptions", "i8"),
+        ("events", "i8"),
+    ],
+    align=True,
+)
+
+
+def slice_dtype(resources: int) -> np.dtype:
+    """A job's share of one node: `amount` [R] units; `next` slice of the job or of the free list."""
+    return np.dtype([("node", "i4"), ("next", "i4"), ("amount", "i8", (resources,))], align=True)
+
+
+def node_dtype(resources: int) -> np.dtype:
+    """A node of one simulation: `capacity` and `free` [R] units, `up`; free is 0 while it is down."""
+    return np.dtype([("capacity", "i8", (resources,)), ("free", "i8", (resources,)), ("up", "i8")], align=True)
+
+
+HEAP, ENTERED, LEFT = range(3)  # the lists of rows
+
+
+class State(NamedTuple):
+    """Few arrays, for each costs a little in every call of a kernel."""
+
+    sims: np.ndarray  # [E] of sim_dtype
+    jobs: np.ndarray  # [E, J] of job_dtype(R): what schedulers may know
+    truth: np.ndarray  # [E, J] of truth_dtype: what they may not
+    lists: np.ndarray  # [E, 3, J] rows: running, as a heap on (finish, row); joined the queue, stopped in the last advance
+    nodes: np.ndarray  # [E, N] of node_dtype(R)
+    slices: np.ndarray  # [E, S] of slice_dtype(R)
+    child: np.ndarray  # [E, M] children, grouped by parent: truth says where they begin and how many
+    outages: np.ndarray  # [F] of outage_dtype
+
+
+def allocate(
+    workloads: Sequence[Workload],
+    cluster: Cluster,
+    *,
+    seed: int = 0,
+    tick: float = 0.0,
+    on_failure: str = "requeue",
+    restart_cost_s: float = 0.0,
+    kill_at_walltime: bool = False,
+) -> State:
+    """Fresh state for one simulation per workload, all on `cluster`; simulation e is seeded with `seed + e`."""
+    if on_failure not in ON_FAILURE:
+        raise InputError(f"on_failure is {on_failure!r}; it must be one of {', '.join(ON_FAILURE)}")
+    if tick < 0 or restart_cost_s < 0:
+        raise InputError("tick and restart_cost_s must be >= 0 seconds")
+    count, rows = len(workloads), max(len(w) for w in workloads)
+    size, resources = cluster.capacity.shape
+    edges = max(len(w.edges) for w in workloads)
+    held = 1 if cluster.is_pool else int(min(cluster.capacity.sum(), rows * size, 1 << 22))
+    s = State(
+        sims=np.zeros(count, sim_dtype),
+        jobs=np.zeros((count, rows), job_dtype(resources)),
+        truth=np.zeros((count, rows), truth_dtype),
+        lists=np.zeros((count, 3, rows), np.int32),
+        nodes=np.zeros((count, size), node_dtype(resources)),
+        slices=np.zeros((count, held), slice_dtype(resources)),
+        child=np.zeros((count, max(edges, 1)), np.int32),
+        outages=cluster.outages,
+    )
+    s.nodes["capacity"], s.nodes["free"], s.nodes["up"] = cluster.capacity, cluster.capacity, 1
+    s.slices["next"] = np.append(np.arange(1, held), -1)
+    for key, value in (("wake", np.inf), ("tick", tick), ("restart_cost", restart_cost_s), ("head", -1), ("tail", -1)):
+        s.sims[key] = value
+    s.sims["seed"] = seed + np.arange(count)
+    s.sims["on_failure"] = ON_FAILURE[on_failure]
+    for e, w in enumerate(workloads):
+        J = len(w)
+        if (w.jobs["request"] > cluster.total).any():
+            row = int(np.flatnonzero((w.jobs["request"] > cluster.total).any(axis=1))[0])
+            raise InputError(f"{w.name}: job {row} requests {w.jobs['request'][row]}, the cluster has {cluster.total}")
+        s.sims[e]["jobs"], s.sims[e]["origin"] = J, w.offset
+        s.jobs[e, :J], truth = w.jobs, s.truth[e, :J]
+        truth["runtime"], truth["fails"] = w.truth["runtime"], w.truth["fails"]
+        if kill_at_walltime:
+            truth["runtime"] = np.minimum(truth["runtime"], np.maximum(w.jobs["walltime"], 1))
+        truth["left"], truth["heap"] = truth["runtime"], -1
+        if edges:
+            order = np.argsort(w.edges[:, 0], kind="stable")
+            s.child[e, : len(order)] = w.edges[order, 1]
+            truth["child"] = np.searchsorted(w.edges[order, 0], np.arange(J))
+            truth["children"] = np.bincount(w.edges[:, 0], minlength=J)
+    return s

@@ -1,0 +1,156 @@
+"""simulate(workload, policy) -> Record: the assembling function. Read this file second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.decision import Policy
+from jobwise.errors import InputError
+from jobwise.jobs import Workload
+from jobwise.policies.listing import ListScheduler
+from jobwise.policies.names import resolve
+from jobwise.sim import listing, pool
+from jobwise.sim.backfill import blank
+from jobwise.sim.scores import score_rows
+from jobwise.sim.simulation import Simulation
+
+STEPS = 100_000  # instants of choice between two looks at progress and Ctrl-C
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished simulation: the job table as it ended, in the workload's order.
+
+    `jobs`: [J] of `job_dtype(R)`, times in s from the first submit. `runtime`: [J] s of work. `policy`: its name.
+    """
+
+    jobs: np.ndarray
+    runtime: np.ndarray
+    cluster: Cluster
+    policy: str
+    workload: Workload
+    preemptions: int = 0
+    events: int = 0
+
+    def summary(self) -> dict[str, float]:
+        """The usual metrics: see `jobwise.metrics.summary`."""
+        from jobwise.metrics import summary
+
+        return summary(self)
+
+
+def simulate(
+    workload: Workload,
+    policy: str | Policy = "fcfs+easy",
+    cluster: Cluster | None = None,
+    *,
+    seed: int = 0,
+    tick: float = 0.0,
+    on_failure: str = "requeue",
+    restart_cost_s: float = 0.0,
+    kill_at_walltime: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Record:
+    """Replay `workload` on `cluster` (its own by default) under `policy`, a name or a Policy.
+
+    `tick`: decisions fall on multiples of so many seconds (0: at every event). `on_failure`: what a node's failure does to
+    its jobs: requeue, fail or stall. `progress(ended, jobs)` is called now and then. Raises InputError where the policy
+    is unknown, decides nonsense, or leaves jobs waiting for ever.
+    """
+    policy = resolve(policy)
+    sim = Simulation(
+        workload,
+        cluster,
+        seed=seed,
+        tick=tick,
+        on_failure=on_failure,
+        restart_cost_s=restart_cost_s,
+        kill_at_walltime=kill_at_walltime,
+    )
+    if isinstance(policy, ListScheduler) and isinstance(policy.order, str):
+        more = _compiled(sim, policy)
+    else:
+        more = _asked(sim, policy)
+    while more():
+        if progress:
+            progress(int(sim.state.sims[0]["ended"]), len(workload))
+    return record(sim, policy)
+
+
+def record(sim: Simulation, policy: Policy) -> Record:
+    """The record of a simulation that is over. Raises InputError where jobs never started."""
+    name = getattr(policy, "name", type(policy).__name__)
+    jobs, one = sim.state.jobs[0, : len(sim.workload)], sim.state.sims[0]
+    if not sim.done:
+        waiting = np.flatnonzero(np.isnan(jobs["end"]))
+        raise InputError(
+            f"{name} left {len(waiting)} jobs waiting for ever (first: job {waiting[0]}, request "
+            f"{jobs['request'][waiting[0]].tolist()}); nothing is running and nothing more will arrive"
+        )
+    runtime = sim.state.truth[0]["runtime"][: len(jobs)].copy()
+    return Record(jobs, runtime, sim.cluster, name, sim.workload, int(one["preemptions"]), int(one["events"]))
+
+
+def _compiled(sim: Simulation, policy: ListScheduler) -> Callable[[], bool]:
+    """The loop compiled whole; each call runs some steps and says whether there is more."""
+    s, rule = sim.state, policy.rule
+    if sim.cluster.is_pool and policy.is_static and not policy.commit and policy.backfill in ("none", "easy", "easy-sjbf"):
+        jobs = sim.workload.jobs
+        order = static_order(policy, sim)
+        shortest = None
+        if policy.backfill == "easy-sjbf":
+            shortest = np.argsort(np.maximum(jobs["walltime"], 1.0), kind="stable")
+        p = pool.scheduler(s, 0, order, shortest, policy.backfill != "none", rule.guard)
+        return lambda: pool.run(s, 0, p, STEPS)
+    est = s.truth[0]["runtime"] if policy.backfill == "easy-oracle" else s.jobs[0]["walltime"]
+    p = blank(len(sim.workload), *sim.cluster.capacity.shape)
+    return lambda: listing.run(s, 0, rule, est, p, STEPS // 100)
+
+
+def static_order(policy: ListScheduler, sim: Simulation) -> np.ndarray | None:
+    """All rows [J] in the order of a static list scheduler; None: as they are."""
+    if policy.order == "fcfs":
+        return None
+    rows = np.arange(len(sim.workload), dtype=np.int32)
+    out = np.empty(len(rows))
+    one = sim.state.sims[0]
+    score_rows(policy.rule.order, 0.0, one["origin"], one["seed"], sim.state.jobs[0], rows, out)
+    return np.argsort(out, kind="stable")
+
+
+def _asked(sim: Simulation, policy: Policy) -> Callable[[], bool]:
+    """The loop in Python: the policy is asked at every instant of choice."""
+    name = getattr(policy, "name", type(policy).__name__)
+
+    def call(method, *arguments):
+        try:
+            return method(*arguments)
+        except InputError:
+            raise
+        except Exception as error:  # a user's policy may raise anything
+            raise InputError(f"policy {name!r} failed at time {sim.now:g} s: {type(error).__name__}: {error}") from error
+
+    call(policy.reset, sim.view())
+    until = np.inf
+
+    def some() -> bool:
+        nonlocal until
+        for _ in range(STEPS // 100):
+            if sim.done or not sim.advance(until):
+                return False
+            view = sim.view()
+            if len(view.ended):
+                call(policy.ended, view, view.ended)
+            decisions = call(policy.decide, view)
+            if decisions is not None and not hasattr(decisions, "__iter__"):
+                raise InputError(f"policy {name!r} returned {decisions!r} from decide; a list of decisions is expected")
+            until = sim.apply(decisions, f"policy {name!r}")
+            if until <= sim.now:
+                raise InputError(f"policy {name!r} waits until {until:g} s, but it is {sim.now:g} s already")
+        return True
+
+    return some
