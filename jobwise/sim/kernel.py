@@ -109,6 +109,19 @@ def _unqueue(s, e, j):
     sim["queued"] -= 1
 
 
+@kernel
+def _wake(s, e):
+    """Stop next at the earliest reservation still to come."""
+    sim = s.sims[e]
+    sim["wake"] = np.inf
+    j = sim["head"]
+    while j >= 0:
+        at = s.jobs[e, j]["reserved"]
+        if at > sim["now"] and at < sim["wake"]:
+            sim["wake"] = at
+        j = s.truth[e, j]["next"]
+
+
 # ------------------------------------------------------------------ what a job holds
 
 
@@ -197,6 +210,8 @@ def start(s, e, j, rate, node, amount, k):
         return False
     now = sim["now"]
     _unqueue(s, e, j)
+    if job["reserved"] == sim["wake"]:
+        _wake(s, e)
     if np.isnan(job["start"]):
         job["start"] = now
     else:
@@ -259,8 +274,10 @@ def reserve(s, e, j, at):
     job = s.jobs[e, j]
     if job["status"] != QUEUED and job["status"] != PAUSED:
         return False
-    job["reserved"] = at
-    if at > s.sims[e]["now"] and at < s.sims[e]["wake"]:
+    before, job["reserved"] = job["reserved"], at
+    if before == s.sims[e]["wake"]:
+        _wake(s, e)
+    elif at > s.sims[e]["now"] and at < s.sims[e]["wake"]:
         s.sims[e]["wake"] = at
     return True
 
@@ -419,7 +436,7 @@ def _instant(s, e):
             else:
                 _enter(s, e, j, QUEUED)
     if sim["wake"] <= now:
-        sim["wake"] = np.inf
+        _wake(s, e)
     sim["events"] += 1
 
 

@@ -58,18 +58,6 @@ def carry_out(s, e, p, rate):
     return ok
 
 
-@kernel
-def wake_again(s, e):
-    """Let advance stop at the earliest reservation still to come."""
-    sim, j = s.sims[e], s.sims[e]["head"]
-    sim["wake"] = np.inf
-    while j >= 0:
-        at = s.jobs[e, j]["reserved"]
-        if at > sim["now"] and at < sim["wake"]:
-            sim["wake"] = at
-        j = s.truth[e, j]["next"]
-
-
 @allocating
 def one_pass(s, e, rule, est, score, p):
     """Plan and carry out one pass of simulation e; `score` [Q] are the scores where the rule's order is GIVEN."""
@@ -92,10 +80,7 @@ def one_pass(s, e, rule, est, score, p):
         plan_pass(
             rule, now, origin, seed, s.jobs[e], est, queue, score, running, due, free, capacity, s.slices[e], p
         )
-    ok = carry_out(s, e, p, 1.0)
-    if rule.backfill == CONSERVATIVE:
-        wake_again(s, e)
-    return ok
+    return carry_out(s, e, p, 1.0)
 
 
 @allocating

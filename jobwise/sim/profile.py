@@ -70,6 +70,12 @@ def earliest(time, avail, size, request, length):
 
 
 @kernel
+def _copy(avail, a, b):
+    for r in range(avail.shape[1]):
+        avail[b, r] = avail[a, r]
+
+
+@kernel
 def _cut(time, avail, size, t):
     """Make t a step of the profile (t >= time[0]); (index, size)."""
     low, high = 0, size
@@ -83,9 +89,9 @@ def _cut(time, avail, size, t):
         return low, size
     for i in range(size, low, -1):
         time[i] = time[i - 1]
-        avail[i] = avail[i - 1]
+        _copy(avail, i - 1, i)
     time[low] = t
-    avail[low] = avail[low - 1]
+    _copy(avail, low - 1, low)
     return low, size + 1
 
 
@@ -99,7 +105,7 @@ def _join(time, avail, size, i):
             return size
     for k in range(i, size - 1):
         time[k] = time[k + 1]
-        avail[k] = avail[k + 1]
+        _copy(avail, k + 1, k)
     return size - 1
 
 

@@ -1,0 +1,51 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from jobwise.errors import InputError
+
+
+def check_writable(path: str | Path) -> None:
+    """Raises InputError now rather than after an hour of work: can `path` be written?"""
+    if str(path) == "-":
+        return
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file to write")
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path}: folder {folder} is not writable")
+
+
+def write_whole(path: str | Path, data: bytes | str) -> None:
+    """Write a file through a temporary neighbour that takes its name at the end; `-` is standard output."""
+    data = data.encode() if isinstance(data, str) else data
+    if str(path) == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    check_writable(path)
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

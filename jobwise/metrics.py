@@ -1,0 +1,261 @@
+"""Metrics: functions of a Record. Times in s; tau is the bound of bounded slowdown, 10 s wherever nothing else is said.
+
+Symbols: s submit, b start, f end, w = b - s wait, p = f - b run (with pauses), n processors, P machine size;
+the window is first submit to last end. Sources: Feitelson, JSSPP'01 (slowdowns); Jain et al. 1984 (fairness).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from jobwise.errors import unknown
+from jobwise.simulate import Record
+
+TAU = 10.0
+
+
+def ran(r: Record) -> np.ndarray:
+    """[J] bool: jobs that started (a job whose parent failed never does)."""
+    return ~np.isnan(r.jobs["start"])
+
+
+def wait(r: Record) -> np.ndarray:
+    """w = b - s of the jobs that ran, s [K]."""
+    k = ran(r)
+    return r.jobs["start"][k] - r.jobs["submit"][k]
+
+
+def run(r: Record) -> np.ndarray:
+    """p = f - b, s [K]."""
+    k = ran(r)
+    return r.jobs["end"][k] - r.jobs["start"][k]
+
+
+def processors(r: Record) -> np.ndarray:
+    """n, units of the first resource [K]."""
+    return r.jobs["request"][ran(r), 0]
+
+
+def turnaround(r: Record) -> np.ndarray:
+    """f - s, s [K]."""
+    return wait(r) + run(r)
+
+
+def slowdown(r: Record) -> np.ndarray:
+    """(w + p) / p [K]."""
+    return turnaround(r) / run(r)
+
+
+def nominal_slowdown(r: Record) -> np.ndarray:
+    """(f - s) / work: against the run time at full speed, alone [K]. DeepRM, RL-TAPS, CuSH (normalised turnaround)."""
+    return turnaround(r) / np.maximum(r.runtime[ran(r)], 1e-9)
+
+
+def bounded_slowdown(r: Record, tau: float = TAU) -> np.ndarray:
+    """max((w + p) / max(p, tau), 1) [K]."""
+    return np.maximum(turnaround(r) / np.maximum(run(r), tau), 1.0)
+
+
+def per_processor_slowdown(r: Record, tau: float = TAU) -> np.ndarray:
+    """max((w + p) / (n max(p, tau)), 1) [K] (Zotkin & Keleher; bounded, as MARS has it)."""
+    return np.maximum(turnaround(r) / (np.maximum(processors(r), 1) * np.maximum(run(r), tau)), 1.0)
+
+
+JOB_METRICS: dict[str, Callable[[Record], np.ndarray]] = {
+    "wait": wait,
+    "turnaround": turnaround,
+    "slowdown": slowdown,
+    "nominal_slowdown": nominal_slowdown,
+    "bounded_slowdown": bounded_slowdown,
+    "per_processor_slowdown": per_processor_slowdown,
+}
+
+
+def makespan(r: Record) -> float:
+    """First submit to last end, s."""
+    k = ran(r)
+    return float(r.jobs["end"][k].max() - r.jobs["submit"].min()) if k.any() else 0.0
+
+
+def utilisation(r: Record) -> float:
+    """sum n p / (P * makespan), p the time actually executed."""
+    k = ran(r)
+    used = (processors(r) * r.jobs["ran"][k]).sum()
+    return float(used / (r.cluster.processors * makespan(r))) if makespan(r) > 0 else 0.0
+
+
+def jain(values: np.ndarray) -> float:
+    """Jain's fairness index (sum x)^2 / (k sum x^2): 1 is equal."""
+    return float(values.sum() ** 2 / (len(values) * (values**2).sum())) if len(values) and values.any() else 1.0
+
+
+def user_fairness(r: Record) -> float:
+    """Jain's index over the users' mean bounded slowdowns."""
+    users, index = np.unique(r.jobs["user"][ran(r)], return_inverse=True)
+    sums = np.bincount(index, weights=bounded_slowdown(r), minlength=len(users))
+    return jain(sums / np.bincount(index, minlength=len(users)))
+
+
+def queue_length(r: Record) -> tuple[np.ndarray, np.ndarray]:
+    """(time s, jobs waiting from then on): a step function."""
+    return _steps(r, r.jobs["submit"], r.jobs["start"], np.ones(len(r.jobs)))
+
+
+def busy(r: Record) -> tuple[np.ndarray, np.ndarray]:
+    """(time s, processors in use from then on); pauses of preempted jobs are counted as in use."""
+    return _steps(r, r.jobs["start"], r.jobs["end"], r.jobs["request"][:, 0])
+
+
+def _steps(r: Record, begin: np.ndarray, end: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    k = ran(r)
+    when = np.concatenate([begin[k], end[k]])
+    change = np.concatenate([weight[k], -weight[k]])
+    order = np.argsort(when, kind="stable")
+    when, level = when[order], np.cumsum(change[order])
+    last = np.append(np.diff(when) > 0, True)
+    return when[last], level[last]
+
+
+def mean_of(steps: tuple[np.ndarray, np.ndarray]) -> float:
+    """Time average of a step function."""
+    when, level = steps
+    return float((np.diff(when) * level[:-1]).sum() / (when[-1] - when[0])) if len(when) > 1 and when[-1] > when[0] else 0.0
+
+
+def fragmentation(r: Record) -> float:
+    """Mean share of the machine that is idle while jobs wait."""
+    (tq, q), (tb, b) = queue_length(r), busy(r)
+    when = np.union1d(tq, tb)
+    if len(when) < 2:
+        return 0.0
+
+    def at(times, levels):
+        i = np.searchsorted(times, when[:-1], side="right") - 1
+        return np.where(i >= 0, levels[np.maximum(i, 0)], 0)
+
+    blocked = at(tq, q) > 0
+    length = np.diff(when)[blocked]
+    idle = 1 - at(tb, b)[blocked] / r.cluster.processors
+    return float((length * idle).sum() / length.sum()) if length.sum() > 0 else 0.0
+
+
+def backfill_rate(r: Record) -> float:
+    """Share of jobs that started before a job submitted earlier."""
+    start = r.jobs["start"][ran(r)]
+    latest = np.maximum.accumulate(start) if len(start) else start
+    return float((start[1:] < latest[:-1]).mean()) if len(start) > 1 else 0.0
+
+
+def delayed_share(r: Record, reference: Record) -> float:
+    """Share of jobs that start later than in `reference` (use fcfs+conservative: fairness as social justice)."""
+    both = ran(r) & ran(reference)
+    return float((r.jobs["start"][both] > reference.jobs["start"][both]).mean())
+
+
+def summary(r: Record) -> dict[str, float]:
+    """The usual numbers of a record; means unless the name says otherwise. bounded_slowdown has tau = 10 s."""
+    w, bsld = wait(r), bounded_slowdown(r)
+    if not len(w):
+        return {"jobs": 0.0}
+    q = np.quantile(w, [0.5, 0.95, 0.99])
+    b = np.quantile(bsld, [0.5, 0.95, 0.99])
+    span = makespan(r)
+    return {
+        "jobs": float(len(w)),
+        "bounded_slowdown": float(bsld.mean()),
+        "median_bounded_slowdown": float(b[0]),
+        "p95_bounded_slowdown": float(b[1]),
+        "p99_bounded_slowdown": float(b[2]),
+        "slowdown": float(slowdown(r).mean()),
+        "per_processor_slowdown": float(per_processor_slowdown(r).mean()),
+        "wait": float(w.mean()),
+        "median_wait": float(q[0]),
+        "p95_wait": float(q[1]),
+        "p99_wait": float(q[2]),
+        "max_wait": float(w.max()),
+        "turnaround": float(turnaround(r).mean()),
+        "makespan": span,
+        "utilisation": utilisation(r),
+        "throughput": float(len(w) / span * 3600) if span > 0 else 0.0,
+        "queue_length": mean_of(queue_length(r)),
+        "fragmentation": fragmentation(r),
+        "backfill_rate": backfill_rate(r),
+        "user_fairness": user_fairness(r),
+        "preemptions": float(r.preemptions),
+        "failed": float((r.jobs["status"] == 6).sum()),
+    }
+
+
+UNITS = {
+    "wait": "s",
+    "median_wait": "s",
+    "p95_wait": "s",
+    "p99_wait": "s",
+    "max_wait": "s",
+    "turnaround": "s",
+    "makespan": "s",
+    "throughput": "jobs/h",
+    "queue_length": "jobs",
+}
+
+
+def metric(name: str) -> Callable[[Record], np.ndarray]:
+    """A per-job metric by name. Raises InputError with the nearest names."""
+    if name not in JOB_METRICS:
+        raise unknown("metric", name, JOB_METRICS)
+    return JOB_METRICS[name]
+
+
+def size_class(r: Record) -> tuple[np.ndarray, list[str]]:
+    """Classes of processors by powers of four: (index [K], labels)."""
+    n = processors(r)
+    edges = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536]
+    edges = [x for x in edges if x < r.cluster.processors] + [r.cluster.processors]
+    index = np.searchsorted(edges, n)
+    labels = [str(hi) if hi - lo == 1 else f"{lo + 1}-{hi}" for lo, hi in zip([0, *edges[:-1]], edges, strict=True)]
+    return index, labels
+
+
+def run_class(r: Record) -> tuple[np.ndarray, list[str]]:
+    """Classes of work at full speed: (index [K], labels)."""
+    edges = [60, 600, 3600, 6 * 3600, 86400]
+    return np.searchsorted(edges, r.runtime[ran(r)]), ["< 1 min", "1-10 min", "10-60 min", "1-6 h", "6-24 h", "> 1 day"]
+
+
+def user_class(r: Record, most: int = 20) -> tuple[np.ndarray, list[str]]:
+    """The users with the most processor-seconds, and the rest: (index [K], labels)."""
+    k = ran(r)
+    users, index = np.unique(r.jobs["user"][k], return_inverse=True)
+    load = np.bincount(index, weights=processors(r) * np.maximum(r.runtime[k], 1), minlength=len(users))
+    top = np.argsort(-load, kind="stable")[:most]
+    place = np.full(len(users), len(top))
+    place[top] = np.arange(len(top))
+    labels = [f"user {users[u]}" if users[u] >= 0 else "unknown" for u in top]
+    return place[index], labels + (["others"] if len(users) > most else [])
+
+
+CLASSES = {"size": size_class, "run time": run_class, "user": user_class}
+
+
+def breakdown(r: Record, by: str) -> list[dict[str, float | str]]:
+    """Per class (`size`, `run time`, `user`): jobs, mean and longest wait, mean bounded slowdown. Empty classes are left out."""
+    if by not in CLASSES:
+        raise unknown("breakdown", by, CLASSES)
+    index, labels = CLASSES[by](r)
+    w, b = wait(r), bounded_slowdown(r)
+    rows = []
+    for i, label in enumerate(labels):
+        k = index == i
+        if k.any():
+            rows.append(
+                {
+                    "class": label,
+                    "jobs": int(k.sum()),
+                    "wait": float(w[k].mean()),
+                    "max_wait": float(w[k].max()),
+                    "bounded_slowdown": float(b[k].mean()),
+                }
+            )
+    return rows

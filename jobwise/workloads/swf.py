@@ -1,0 +1,243 @@
+"""Standard Workload Format 2.2: reader and writer. Source: Parallel Workloads Archive, format definition."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.cluster import Cluster, pool
+from jobwise.errors import InputError
+from jobwise.jobs import Workload, blank_jobs, truth_dtype
+
+COLUMNS = (
+    "job submit wait run allocated cpu_time memory requested walltime requested_memory status user group app queue "
+    "partition preceding think_time"
+).split()
+_LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
+_IDENTIFIERS = ("user", "group", "app", "queue", "partition")
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The content of a file, `-` for standard input, decompressed (.gz, .xz by content). Raises InputError."""
+    name = str(path)
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(path).read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{name}: there is no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: is a folder; a file is expected") from None
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from None
+    try:
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        elif data[:6] == b"\xfd7zXZ\x00":
+            data = lzma.decompress(data)
+    except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
+        raise InputError(f"{name}: damaged compressed file ({error}); unpack it by hand or fetch it again") from None
+    except Exception as error:  # zlib.error is not an OSError
+        raise InputError(f"{name}: damaged compressed file ({error}); unpack it by hand or fetch it again") from None
+    return data
+
+
+def read_text(path: str | Path) -> str:
+    """As `read_bytes`, as text: UTF-8 or Latin-1; binary content is refused."""
+    data = read_bytes(path)
+    if b"\x00" in data[:65536]:
+        raise InputError(f"{path}: looks like a binary file; a text file is expected")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def read_swf(path: str | Path, *, procs: str = "requested", status: set[int] | None = None) -> Workload:
+    """Read a log in Standard Workload Format (plain, .gz, .xz, or `-`).
+
+    `procs`: "requested" (field 8 if > 0, else 5) or "larger" of both, as RLScheduler has it. `status`: keep only these
+    completion codes. Rows with run time <= 0, no size, or larger than the machine are dropped and counted in `dropped`.
+    All 18 columns of the rows kept are in `columns`, header lines in `header`. Raises InputError with file:line.
+    """
+    if procs not in ("requested", "larger"):
+        raise InputError(f"procs is {procs!r}; it must be 'requested' or 'larger'")
+    table, header = _parse(read_text(path), str(path))
+    return from_table(table, header, name=_name(path), where=str(path), procs=procs, status=status)
+
+
+def _name(path: str | Path) -> str:
+    return re.sub(r"(\.swf)?(\.gz|\.xz)?$", "", Path(path).name) if str(path) != "-" else "stdin"
+
+
+def _parse(text: str, where: str) -> tuple[np.ndarray, list[str]]:
+    """The numbers [rows, 18] and the header lines of SWF text."""
+    lines = text.splitlines()
+    header = [line for line in lines if line.lstrip()[:1] == ";"]
+    rows = [line for line in lines if line.strip() and line.lstrip()[0] != ";"]
+    if not rows:
+        what = "has a header but no jobs" if header else "is empty"
+        raise InputError(f"{where}: {what}; a job is a line of 18 numbers")
+    try:
+        table = np.loadtxt(io.StringIO("\n".join(rows)), comments=None, ndmin=2)
+    except ValueError:
+        table = None
+    if table is None or table.shape[1] != 18 or not (np.abs(table) < _LARGEST).all():
+        raise _complaint(lines, where)
+    return table, header
+
+
+def _complaint(lines: list[str], where: str) -> InputError:
+    """Find the line that is wrong and say what is."""
+    for number, line in enumerate(lines, 1):
+        fields = line.split()
+        if not fields or fields[0][0] == ";":
+            continue
+        if len(fields) != 18:
+            return InputError(f"{where}:{number}: {len(fields)} fields; a job has 18 (line starts {line.strip()[:40]!r})")
+        for name, value in zip(COLUMNS, fields, strict=True):
+            try:
+                x = float(value)
+            except ValueError:
+                return InputError(f"{where}:{number}: field {name!r} is {value[:30]!r}; a number is expected (-1: unknown)")
+            if not abs(x) < _LARGEST:
+                return InputError(f"{where}:{number}: field {name!r} is {value[:30]}; that is no sensible number (-1: unknown)")
+    return InputError(f"{where}: cannot be read as Standard Workload Format")
+
+
+def directive(header: list[str] | tuple[str, ...], key: str) -> str | None:
+    """The value of a header directive (`; MaxProcs: 128`), None without."""
+    for line in header:
+        found = re.match(rf"\s*;+\s*{key}\s*:\s*(.*)", line, re.IGNORECASE)
+        if found:
+            return found[1].strip()
+    return None
+
+
+def _count(header: list[str], key: str) -> int:
+    found = re.match(r"-?\d+", directive(header, key) or "")
+    return int(found[0]) if found else -1
+
+
+def from_table(
+    table: np.ndarray,
+    header: list[str],
+    *,
+    name: str,
+    where: str,
+    cluster: Cluster | None = None,
+    procs: str = "requested",
+    status: set[int] | None = None,
+) -> Workload:
+    """A workload from the 18 columns of SWF; the rules of the reader apply."""
+    col = dict(zip(COLUMNS, table.T, strict=True))
+    size = np.where(col["requested"] > 0, col["requested"], col["allocated"])
+    if procs == "larger":
+        size = np.maximum(col["requested"], col["allocated"])
+    if cluster is None:
+        machine = next((n for n in (_count(header, "MaxProcs"), _count(header, "MaxNodes")) if n > 0), int(size.max()))
+        if machine < 1:
+            raise InputError(f"{where}: no job has a size, and the header names no MaxProcs; the machine is unknown")
+        if machine >= 2**31:
+            raise InputError(f"{where}: a machine of {machine} processors is beyond what can be simulated (2^31)")
+        cluster = pool(machine)
+    keep = np.ones(len(table), bool)
+    dropped = {}
+    for reason, bad in (
+        ("negative submit time", col["submit"] < 0),
+        ("run time <= 0", col["run"] <= 0),
+        ("no processors", size <= 0),
+        ("larger than the machine", size > cluster.processors),
+        ("status filtered", ~np.isin(col["status"], list(status)) if status is not None else ~keep),
+    ):
+        bad = bad & keep
+        if bad.any():
+            dropped[reason] = int(bad.sum())
+        keep &= ~bad
+    if not keep.any():
+        raise InputError(f"{where}: none of {len(table)} rows is a job that ran ({_reasons(dropped)})")
+    if (np.diff(col["submit"]) < 0).any():
+        dropped["(kept) out of submit order"] = int((np.diff(col["submit"]) < 0).sum())
+    rows = np.flatnonzero(keep)
+    rows = rows[np.argsort(col["submit"][rows], kind="stable")]
+    jobs, truth = blank_jobs(len(rows), cluster.capacity.shape[1]), np.zeros(len(rows), truth_dtype)
+    first = float(col["submit"][rows[0]])
+    jobs["submit"] = col["submit"][rows] - first
+    jobs["request"][:, 0] = np.ceil(size[rows])
+    jobs["walltime"] = np.where(col["walltime"][rows] > 0, col["walltime"][rows], col["run"][rows])
+    truth["runtime"] = col["run"][rows]
+    for key in _IDENTIFIERS:
+        jobs[key] = np.clip(col[key][rows], -1, 2**31 - 1)
+    start = directive(header, "UnixStartTime")
+    origin = float(start) if start and re.fullmatch(r"\d+(\.\d+)?", start) else math.nan
+    absolute = first > 5e8  # some logs hold Unix times: their first job is the start of the trace
+    return Workload(
+        jobs,
+        truth,
+        cluster,
+        name=name,
+        header=tuple(header),
+        columns={key: col[key][rows] for key in COLUMNS},
+        dropped=dropped,
+        origin=first if absolute else origin + first,
+        offset=0.0 if absolute else first,
+    )
+
+
+def _reasons(dropped: dict[str, int]) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in dropped.items())
+
+
+def swf_table(w: Workload) -> np.ndarray:
+    """The workload as the 18 columns of SWF [J, 18]: what its source had, with what jobwise knows written over it."""
+    table = np.full((len(w), 18), -1.0)
+    for i, key in enumerate(COLUMNS):
+        if key in w.columns:
+            table[:, i] = w.columns[key]
+    source = "submit" in w.columns
+    put = dict(zip(COLUMNS, range(18), strict=True))
+    if not source:
+        table[:, put["job"]] = np.arange(1, len(w) + 1)
+        table[:, put["status"]] = 1
+        for key in _IDENTIFIERS:
+            table[:, put[key]] = w.jobs[key]
+        table[:, put["allocated"]] = table[:, put["requested"]] = w.jobs["request"][:, 0]
+        table[:, put["walltime"]] = w.jobs["walltime"]
+    table[:, put["submit"]] = w.jobs["submit"] + (w.columns["submit"][0] - w.jobs["submit"][0] if source else 0)
+    table[:, put["run"]] = w.truth["runtime"]
+    return table
+
+
+def _number(x: float) -> str:
+    return str(int(x)) if x == int(x) else repr(float(x))
+
+
+def swf_text(w: Workload) -> str:
+    """The workload as SWF text: its header lines (made up where it had none), then one line a job."""
+    header = list(w.header)
+    if not header:
+        header = ["; Version: 2.2", f"; Computer: {w.name}", f"; MaxJobs: {len(w)}", f"; MaxRecords: {len(w)}"]
+        header += [f"; MaxProcs: {w.cluster.processors}", f"; MaxNodes: {len(w.cluster.capacity)}"]
+        if not math.isnan(w.origin):
+            header.append(f"; UnixStartTime: {int(w.origin)}")
+    table = swf_table(w)
+    whole = (table == np.floor(table)).all(axis=0)
+    columns = [c.astype(np.int64).astype(str) if w_ else [_number(x) for x in c] for c, w_ in zip(table.T, whole, strict=True)]
+    return "\n".join([*header, *map(" ".join, zip(*columns, strict=True))]) + "\n"
+
+
+def write_swf(w: Workload, path: str | Path) -> None:
+    """Write the workload in SWF (.gz and .xz by name, `-` for standard output), whole or not at all."""
+    from jobwise.files import write_whole
+
+    data = swf_text(w).encode()
+    if str(path).endswith(".gz"):
+        data = gzip.compress(data, 6, mtime=0)
+    elif str(path).endswith(".xz"):
+        data = lzma.compress(data)
+    write_whole(path, data)
