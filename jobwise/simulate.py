@@ -53,12 +53,14 @@ def simulate(
     on_failure: str = "requeue",
     restart_cost_s: float = 0.0,
     kill_at_walltime: bool = False,
+    single_events: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Record:
     """Replay `workload` on `cluster` (its own by default) under `policy`, a name or a Policy.
 
     `tick`: decisions fall on multiples of so many seconds (0: at every event). `on_failure`: what a node's failure does to
-    its jobs: requeue, fail or stall. `progress(ended, jobs)` is called now and then. Raises InputError where the policy
+    its jobs: requeue, fail or stall. `kill_at_walltime`: no job runs longer than it asked for. `single_events`: decide after
+    every single event, arrivals first, as RLScheduler does, not once per instant. `progress(ended, jobs)` is called now and then. Raises InputError where the policy
     is unknown, decides nonsense, or leaves jobs waiting for ever.
     """
     policy = resolve(policy)
@@ -70,6 +72,7 @@ def simulate(
         on_failure=on_failure,
         restart_cost_s=restart_cost_s,
         kill_at_walltime=kill_at_walltime,
+        single_events=single_events,
     )
     if isinstance(policy, ListScheduler) and isinstance(policy.order, str):
         more = _compiled(sim, policy)

@@ -10,8 +10,10 @@ Rules
 * A running job has work `left` (s) and a `rate` (work per second); it ends when `left` is 0. A rigid job has rate 1.
   `finish` = now + left / rate is its key in the heap of completions. Nothing else ends a job.
 * Time moves only in `advance`: to the next completion, outage, arrival or due reservation, and with a tick on to the
-  grid. At one instant: completions, failures and repairs, arrivals; ties by row. Then the scheduler is asked, once.
+  grid. At one instant: completions (of those that end together the one longest at its rate first, then by row), failures
+  and repairs, arrivals. Then the scheduler is asked, once.
 * `free` of a node that is down is 0, so that no placement needs to look at `up`.
+* RLScheduler decides after every single event, arrivals before completions: `single` reproduces that.
 * Rows that joined the queue or stopped running in an advance are listed in `entered` and `left`: schedulers keep
   their own index of the queue up to date from them.
 """
@@ -32,7 +34,10 @@ OVER, CHOICE, UNTIL = range(3)  # what advance returns
 @inlined
 def _earlier(truth, a, b):
     fa, fb = truth[a]["finish"], truth[b]["finish"]
-    return fa < fb or (fa == fb and a < b)
+    if fa != fb:
+        return fa < fb
+    ua, ub = truth[a]["updated"], truth[b]["updated"]
+    return ua < ub or (ua == ub and a < b)
 
 
 @kernel
@@ -328,6 +333,8 @@ def _complete(s, e):
         s.lists[e, LEFT, sim["left"]] = j
         sim["left"] += 1
         _end(s, e, j, FAILED if s.truth[e, j]["fails"] else DONE)
+        if sim["single"]:
+            break
 
 
 # ------------------------------------------------------------------ verbs: fail and repair
@@ -419,7 +426,9 @@ def _instant(s, e):
     """Everything that is due now: completions, failures and repairs, arrivals."""
     sim = s.sims[e]
     now = sim["now"]
-    _complete(s, e)
+    arrives = sim["next"] < sim["jobs"] and s.jobs[e, sim["next"]]["submit"] <= now
+    if not (sim["single"] and arrives):
+        _complete(s, e)
     while sim["outage"] < len(s.outages) and s.outages[sim["outage"]]["time"] <= now:
         o = s.outages[sim["outage"]]
         sim["outage"] += 1
@@ -435,6 +444,8 @@ def _instant(s, e):
                 s.jobs[e, j]["status"] = WAITING
             else:
                 _enter(s, e, j, QUEUED)
+        if sim["single"]:
+            break
     if sim["wake"] <= now:
         _wake(s, e)
     sim["events"] += 1

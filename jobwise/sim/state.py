@@ -38,6 +38,7 @@ sim_dtype = np.dtype(
         ("slice", "i4"),  # first free slice
         ("outage", "i4"),  # next row of `outages`
         ("on_failure", "i1"),
+        ("single", "i1"),  # one event at a time (RLScheduler), not all of an instant
         ("preemptions", "i8"),
         ("events", "i8"),
     ],
@@ -80,6 +81,7 @@ def allocate(
     on_failure: str = "requeue",
     restart_cost_s: float = 0.0,
     kill_at_walltime: bool = False,
+    single_events: bool = False,
 ) -> State:
     """Fresh state for one simulation per workload, all on `cluster`; simulation e is seeded with `seed + e`."""
     if on_failure not in ON_FAILURE:
@@ -105,6 +107,7 @@ def allocate(
     for key, value in (("wake", np.inf), ("tick", tick), ("restart_cost", restart_cost_s), ("head", -1), ("tail", -1)):
         s.sims[key] = value
     s.sims["seed"] = seed + np.arange(count)
+    s.sims["single"] = single_events
     s.sims["on_failure"] = ON_FAILURE[on_failure]
     for e, w in enumerate(workloads):
         J = len(w)

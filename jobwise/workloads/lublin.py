@@ -1,0 +1,166 @@
+"""The Lublin-Feitelson workload model (JPDC 63(11), 2003): sizes, run times, and arrivals with a daily cycle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lgamma
+
+import numpy as np
+
+from jobwise.cluster import pool
+from jobwise.errors import InputError
+from jobwise.jobs import Workload, workload
+from jobwise.sim.compiled import kernel
+
+
+@dataclass(frozen=True)
+class JobClass:
+    """Parameters of one class of jobs, named as in the authors' program."""
+
+    serial: float
+    pow2: float
+    ulow: float
+    below: float  # log2 of the machine less log2 of the largest size
+    umed: float  # log2 of the largest size less log2 of the middle one
+    uprob: float
+    a1: float
+    b1: float
+    a2: float
+    b2: float
+    pa: float
+    pb: float
+    aarr: float
+    barr: float
+    anum: float
+    bnum: float
+    arar: float
+
+
+# fmt: off
+BATCH = JobClass(
+    0.2927, 0.6686, 1.2, 0.0, 2.0, 0.875, 6.57, 0.823, 639.1, 0.0156, -0.003, 0.6986, 6.0415, 0.8531, 6.1271, 5.2740, 1.0519)
+INTERACTIVE = JobClass(
+    0.1541, 0.625, 1.0, 1.5, 2.5, 0.705, 3.8351, 0.6605, 7.073, 0.6856, -0.0118, 0.9156, 6.5510, 0.6621, 8.9186, 3.6680, 0.9797)
+TYPELESS = JobClass(
+    0.244, 0.576, 0.8, 0.0, 2.5, 0.86, 4.2, 0.94, 312.0, 0.03, -0.0054, 0.78, 10.2303, 0.4871, 8.1737, 3.9631, 1.0225)
+# fmt: on
+LONGEST = 12.0  # ln of the longest run time (s)
+WIDEST_GAP = 13.0  # ln of the longest time between two arrivals
+
+
+def lublin(
+    jobs: int = 10_000,
+    procs: int = 256,
+    seed: int | np.random.Generator = 0,
+    *,
+    classes: str = "typeless",
+    umed: float | None = None,
+    load: float | None = None,
+    estimates: str = "exact",
+    users: int = 0,
+) -> Workload:
+    """`jobs` jobs for a pool of `procs` processors.
+
+    `classes`: "typeless", or "two" (batch and interactive; the app column says 0 or 1). `umed`: log2 of
+    the largest less log2 of the middle size, 1.5 to 3.5 (2.5; batch 2). `load`: gaps between arrivals are scaled to this offered load. `estimates`:
+    "exact" (walltime = run time) or "users" (run * U(1, 5), rounded up to 5, 15, 30, 60 min, then hours). `users`: so many
+    users, Zipf-distributed (0: unknown).
+    """
+    if jobs < 1 or procs < 2:
+        raise InputError(f"cannot generate {jobs} jobs for {procs} processors; at least 1 and 2 are needed")
+    if classes not in ("typeless", "two") or estimates not in ("exact", "users"):
+        raise InputError(f"classes is 'typeless' or 'two', estimates 'exact' or 'users'; got {classes!r}, {estimates!r}")
+    if not 1.5 <= (umed or 2.5) <= 3.5 or (load is not None and not load > 0):
+        raise InputError(f"umed must be 1.5 to 3.5 and load above 0; got {umed} and {load}")
+    rng = np.random.default_rng(seed)
+    parts = [TYPELESS] if classes == "typeless" else [BATCH, INTERACTIVE]
+    times = [_arrivals(c, jobs, rng) for c in parts]
+    kind = np.repeat(np.arange(len(parts)), jobs)
+    submit = np.concatenate(times)
+    if len(parts) > 1:
+        order = np.argsort(submit, kind="stable")[:jobs]
+        submit, kind = submit[order], kind[order]
+    size, run = np.empty(jobs, np.int64), np.empty(jobs)
+    for i, c in enumerate(parts):
+        k = kind == i
+        size[k] = _sizes(c, int(k.sum()), procs, umed, rng)
+        run[k] = _run_times(c, size[k], rng)
+    submit = np.floor(submit)
+    if load is not None and jobs > 1:
+        offered = float((size * run).sum() / (procs * max(submit[-1] - submit[0], 1.0)))
+        submit = np.floor((submit - submit[0]) * offered / load)
+    walltime = run if estimates == "exact" else user_estimate(run, rng)
+    named = {"app": kind} if len(parts) > 1 else {}
+    if users:
+        weight = 1 / np.arange(1, users + 1)
+        named["user"] = rng.choice(users, jobs, p=weight / weight.sum())
+    return workload(submit, size, run, walltime, cluster=pool(procs), name=f"lublin-{procs}", **named)
+
+
+def user_estimate(run: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Walltimes as users ask for them: run * U(1, 5), rounded up to 5, 15, 30, 60 minutes, then to hours (s)."""
+    asked = run * rng.uniform(1, 5, len(run))
+    steps = np.array([300.0, 900.0, 1800.0, 3600.0])
+    small = steps[np.minimum(np.searchsorted(steps, asked), 3)]
+    return np.where(asked <= 3600, small, np.ceil(asked / 3600) * 3600)
+
+
+def _sizes(c: JobClass, count: int, procs: int, umed: float | None, rng: np.random.Generator) -> np.ndarray:
+    high = max(np.log2(procs) - c.below, c.ulow)
+    middle = max(high - (umed or c.umed), c.ulow)
+    u = rng.random(count)
+    low = rng.random(count) < c.uprob
+    x = np.where(low, rng.uniform(c.ulow, middle, count), rng.uniform(middle, high, count))
+    x = np.where(u <= c.serial + c.pow2, np.round(x), x)
+    size = np.where(u <= c.serial, 1, np.round(2.0**x))
+    return np.clip(size, 1, procs).astype(np.int64)
+
+
+def _gamma(shape: np.ndarray, scale: np.ndarray, limit: float, rng: np.random.Generator) -> np.ndarray:
+    """Gamma variates, redrawn while above `limit`."""
+    out = rng.gamma(shape, scale)
+    while (bad := np.flatnonzero(out > limit)).size:
+        out[bad] = rng.gamma(shape[bad], scale[bad])
+    return out
+
+
+def _run_times(c: JobClass, size: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    first = rng.random(len(size)) < np.clip(c.pa * size + c.pb, 0, 1)
+    h = _gamma(np.where(first, c.a1, c.a2), np.where(first, c.b1, c.b2), LONGEST, rng)
+    return np.maximum(np.floor(np.exp(h)), 1.0)
+
+
+def _arrivals(c: JobClass, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Arrival times (s from midnight): e^Gamma spread over half-hours in proportion to their share of the day's jobs."""
+    weight = np.zeros(48)
+    weight[(np.arange(11, 59) - 1) % 48] = _gamma_shares(c.anum, c.bnum, np.arange(11, 60) - 0.5)
+    gaps = np.exp(_gamma(np.full(count, c.aarr * c.arar), np.full(count, c.barr), WIDEST_GAP, rng)) / 1800.0
+    out = np.empty(count)
+    _walk(gaps, weight / weight.mean(), out)
+    return out
+
+
+def _gamma_shares(shape: float, scale: float, edges: np.ndarray) -> np.ndarray:
+    """F(b) - F(a) between edges of the Gamma distribution, by Gauss-Legendre quadrature of its density."""
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    a, b = edges[:-1, None], edges[1:, None]
+    x = (b - a) / 2 * nodes + (a + b) / 2
+    density = np.exp((shape - 1) * np.log(x) - x / scale - lgamma(shape) - shape * np.log(scale))
+    return ((b - a) / 2 * weights * density).sum(axis=1)
+
+
+@kernel
+def _walk(gaps, weight, out):
+    """Spend each gap (in mean half-hours) along the day's half-hours, starting at midnight; out[i] s."""
+    points, reminder, bucket, time = 0.0, 0.0, 0, 0.0
+    for i in range(len(gaps)):
+        points += gaps[i]
+        d = 0.0
+        while points > weight[bucket]:
+            points -= weight[bucket]
+            bucket = (bucket + 1) % 48
+            d += 1800.0
+        r = points / weight[bucket]
+        time += d + 1800.0 * (r - reminder)
+        reminder = r
+        out[i] = time

@@ -1,0 +1,145 @@
+"""Transformations of workloads: windows, load, splits, replication, merging, shaking; and their statistics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from jobwise.cluster import pool
+from jobwise.errors import InputError
+from jobwise.jobs import Workload
+
+
+def first(w: Workload, count: int) -> Workload:
+    """The first `count` jobs."""
+    if count < 1:
+        raise InputError(f"the first {count} jobs are none")
+    return w.take(slice(0, count))
+
+
+def window(w: Workload, begin: float, end: float) -> Workload:
+    """The jobs submitted in [begin, end), s from the first submit."""
+    rows = np.flatnonzero((w.jobs["submit"] >= begin) & (w.jobs["submit"] < end))
+    if not len(rows):
+        raise InputError(f"{w.name}: no job is submitted between {begin:g} s and {end:g} s; the log spans {span(w):g} s")
+    return w.take(rows)
+
+
+def split(w: Workload, share: float = 0.7) -> tuple[Workload, Workload]:
+    """(training, test) in time: the first `share` of the jobs, and the rest."""
+    cut = int(share * len(w))
+    if not 0 < cut < len(w):
+        raise InputError(f"{w.name}: a split at {share:g} of {len(w)} jobs leaves one side empty")
+    return w.take(slice(0, cut)), w.take(slice(cut, None))
+
+
+def span(w: Workload) -> float:
+    """Last submit - first submit, s."""
+    return float(w.jobs["submit"][-1] - w.jobs["submit"][0])
+
+
+def load(w: Workload) -> float:
+    """Offered load: sum n run / (P * submit span)."""
+    s = span(w)
+    return float((w.jobs["request"][:, 0] * w.truth["runtime"]).sum() / (w.cluster.processors * s)) if s > 0 else float("inf")
+
+
+def scale_load(w: Workload, target: float) -> Workload:
+    """Gaps between submits scaled so that the offered load is `target`."""
+    if not (target > 0 and np.isfinite(target)) or not np.isfinite(load(w)):
+        raise InputError(f"{w.name}: cannot scale the load from {load(w):g} to {target:g}")
+    return stretch(w, load(w) / target)
+
+
+def stretch(w: Workload, factor: float) -> Workload:
+    """All gaps between submits multiplied by `factor`."""
+    jobs = w.jobs.copy()
+    jobs["submit"] *= factor
+    return replace(w, jobs=jobs)
+
+
+def resort(w: Workload, name: str | None = None) -> Workload:
+    """The workload with its rows by submit again, first at 0 (after a change of submits)."""
+    order = np.argsort(w.jobs["submit"], kind="stable")
+    place = np.empty(len(w), np.int64)
+    place[order] = np.arange(len(w))
+    jobs = w.jobs[order]
+    jobs["submit"] -= jobs["submit"][0]
+    columns = {k: v[order] for k, v in w.columns.items()}
+    return replace(w, jobs=jobs, truth=w.truth[order], columns=columns, edges=place[w.edges], name=name or w.name)
+
+
+def shake(w: Workload, by: float, seed: int | np.random.Generator) -> Workload:
+    """Submits moved by U(-by, by) s: a replica that no schedule's chaos can tell from the log."""
+    rng = np.random.default_rng(seed)
+    jobs = w.jobs.copy()
+    jobs["submit"] = np.round(jobs["submit"] + rng.uniform(-by, by, len(w)))
+    return resort(replace(w, jobs=jobs))
+
+
+def replicate(w: Workload, times: int, jitter: float = 1800.0, seed: int = 0) -> Workload:
+    """`times` copies of every job for a machine `times` as large; submits jittered by U(-jitter, jitter) s.
+
+    The first copy keeps its submit. Users of different copies are different users.
+    """
+    if times < 1 or len(w.edges) or not w.cluster.is_pool:
+        raise InputError(f"{w.name}: replication needs a factor >= 1 and a pool of processors without a DAG")
+    rng = np.random.default_rng(seed)
+    jobs = np.tile(w.jobs, times)
+    copy = np.repeat(np.arange(times), len(w))
+    move = np.where(copy > 0, np.round(rng.uniform(-jitter, jitter, len(jobs))), 0.0)
+    jobs["submit"] = np.maximum(jobs["submit"] + move, 0)
+    users = int(w.jobs["user"].max()) + 1
+    jobs["user"] = np.where(jobs["user"] >= 0, jobs["user"] + copy * max(users, 0), -1)
+    columns = {k: np.tile(v, times) for k, v in w.columns.items()}
+    big = replace(w, jobs=jobs, truth=np.tile(w.truth, times), columns=columns, cluster=pool(w.cluster.processors * times), header=())
+    return resort(big, f"{w.name}-x{times}")
+
+
+def merge(workloads: list[Workload], name: str = "merged") -> Workload:
+    """The jobs of several logs on one machine: the largest of theirs. Each log begins at 0; users stay apart."""
+    if not workloads or any(not w.cluster.is_pool for w in workloads):
+        raise InputError("merging takes at least one log, each of a pool of processors")
+    parts, shift, edges, rows = [], 0, [], 0
+    for w in workloads:
+        jobs = w.jobs.copy()
+        jobs["user"] = np.where(jobs["user"] >= 0, jobs["user"] + shift, -1)
+        shift += max(int(w.jobs["user"].max()) + 1, 0)
+        parts.append(jobs)
+        edges.append(w.edges + rows)
+        rows += len(w)
+    cluster = max((w.cluster for w in workloads), key=lambda c: c.processors)
+    whole = Workload(
+        np.concatenate(parts), np.concatenate([w.truth for w in workloads]), cluster, name=name, edges=np.concatenate(edges)
+    )
+    return resort(whole)
+
+
+def statistics(w: Workload) -> dict[str, float]:
+    """What every report says about a workload: counts, gaps, run times, sizes, load, quality of estimates."""
+    size, run = w.jobs["request"][:, 0].astype(float), w.truth["runtime"]
+    gaps = np.diff(w.jobs["submit"])
+    ratio = run / np.maximum(w.jobs["walltime"], 1)
+
+    def three(name: str, x: np.ndarray) -> dict[str, float]:
+        mean = float(x.mean()) if len(x) else 0.0
+        cv = float(x.std() / mean) if mean > 0 else 0.0
+        return {f"mean_{name}": mean, f"median_{name}": float(np.median(x)) if len(x) else 0.0, f"cv_{name}": cv}
+
+    power = (size >= 1) & (np.log2(np.maximum(size, 1)) % 1 == 0)
+    return {
+        "jobs": float(len(w)),
+        "processors": float(w.cluster.processors),
+        "users": float(len(np.unique(w.jobs["user"][w.jobs["user"] >= 0]))),
+        "span_days": span(w) / 86400,
+        "load": load(w),
+        **three("gap", gaps),
+        **three("runtime", run),
+        **three("size", size),
+        "serial_share": float((size == 1).mean()),
+        "power_of_two_share": float(power.mean()),
+        "exact_estimates": float((w.jobs["walltime"] == run).mean()),
+        "overruns": float((run > w.jobs["walltime"]).mean()),
+        "median_used_of_request": float(np.median(ratio)),
+    }
