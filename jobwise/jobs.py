@@ -71,7 +71,7 @@ class Workload:
 
     `jobs`: [J] of `job_dtype(R)`, first submit at 0, sorted by (submit, file order). `truth`: [J] of `truth_dtype`.
     `edges`: [M, 2] rows (parent, child) of a DAG. `columns`: whatever else the source had, one array [J] a name.
-    `dropped`: rows left out by the reader, a count per reason. `origin`: s since 1970 of submit 0 (NaN unknown);
+    `dropped`: rows left out by the reader, a count per reason; `notes`: what else it saw. `origin`: s since 1970 of submit 0 (NaN unknown);
     `offset`: s between time 0 of the file and submit 0.
     """
 
@@ -82,6 +82,7 @@ class Workload:
     header: tuple[str, ...] = ()
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
     edges: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     origin: float = float("nan")
     offset: float = 0.0

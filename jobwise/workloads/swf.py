@@ -65,10 +65,15 @@ def read_swf(path: str | Path, *, procs: str = "requested", status: set[int] | N
     completion codes. Rows with run time <= 0, no size, or larger than the machine are dropped and counted in `dropped`.
     All 18 columns of the rows kept are in `columns`, header lines in `header`. Raises InputError with file:line.
     """
+    return from_text(read_text(path), str(path), procs=procs, status=status)
+
+
+def from_text(text: str, where: str, *, procs: str = "requested", status: set[int] | None = None) -> Workload:
+    """As `read_swf`, from text; `where` is the name used in messages."""
     if procs not in ("requested", "larger"):
         raise InputError(f"procs is {procs!r}; it must be 'requested' or 'larger'")
-    table, header = _parse(read_text(path), str(path))
-    return from_table(table, header, name=_name(path), where=str(path), procs=procs, status=status)
+    table, header = _parse(text, where)
+    return from_table(table, header, name=_name(where), where=where, procs=procs, status=status)
 
 
 def _name(path: str | Path) -> str:
@@ -161,8 +166,7 @@ def from_table(
         keep &= ~bad
     if not keep.any():
         raise InputError(f"{where}: none of {len(table)} rows is a job that ran ({_reasons(dropped)})")
-    if (np.diff(col["submit"]) < 0).any():
-        dropped["(kept) out of submit order"] = int((np.diff(col["submit"]) < 0).sum())
+    unsorted = int((np.diff(col["submit"]) < 0).sum())
     rows = np.flatnonzero(keep)
     rows = rows[np.argsort(col["submit"][rows], kind="stable")]
     jobs, truth = blank_jobs(len(rows), cluster.capacity.shape[1]), np.zeros(len(rows), truth_dtype)
@@ -184,6 +188,7 @@ def from_table(
         header=tuple(header),
         columns={key: col[key][rows] for key in COLUMNS},
         dropped=dropped,
+        notes={"rows out of submit order (sorted)": unsorted} if unsorted else {},
         origin=first if absolute else origin + first,
         offset=0.0 if absolute else first,
     )

@@ -1,0 +1,220 @@
+"""THE comparison: several schedulers on the same jobs, paired, with intervals, in words that claim no more than they carry.
+
+Two replays of a log answer two questions. The *whole* log, replayed continuously, is what a site would have seen: it shows
+starvation, but it is one sample of a chaotic system. *Windows* of consecutive jobs, each from an empty machine, are many
+samples that do not overlap: intervals come from them, by a bootstrap over windows (2,000 resamples, percentiles).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from jobwise import metrics
+from jobwise.decision import Policy
+from jobwise.errors import InputError
+from jobwise.jobs import Workload
+from jobwise.policies.names import resolve
+from jobwise.simulate import Record, simulate
+from jobwise.workloads.transform import shake, statistics
+
+METRICS = ("bounded_slowdown", "wait", "p95_wait", "max_wait", "utilisation")
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found. P policies, W windows.
+
+    `whole`: P summaries of the continuous replay. `windows`: metric -> [P, W] means over shaken replicas.
+    `first_row`: [W] first job of each window. `records`: P records of the continuous replay.
+    """
+
+    workload: Workload
+    policies: list[str]
+    whole: list[dict[str, float]]
+    windows: dict[str, np.ndarray]
+    first_row: np.ndarray
+    window_jobs: int
+    shakes: int
+    shake_s: float
+    records: list[Record] = field(repr=False)
+
+    def interval(self, p: int, metric: str = "bounded_slowdown") -> tuple[float, float]:
+        """95 % interval of the mean over windows of policy p."""
+        return _interval(self.windows[metric][p][None], lambda x: x[0].mean(axis=-1))
+
+    def change(self, p: int, metric: str = "bounded_slowdown", base: int = 0) -> tuple[float, float, float]:
+        """Relative change of the mean over windows against policy `base`: (change, low, high), paired, 95 %."""
+        pair = self.windows[metric][[base, p]]
+        if not pair[0].any():
+            return 0.0, 0.0, 0.0
+
+        def ratio(x):
+            return x[1].mean(axis=-1) / np.maximum(x[0].mean(axis=-1), 1e-300) - 1
+
+        return float(ratio(pair)), *_interval(pair, ratio)
+
+    def ranks(self, metric: str = "bounded_slowdown") -> np.ndarray:
+        """[P] mean rank over windows (1 is best; ties share)."""
+        x = self.windows[metric] * (-1 if metric == "utilisation" else 1)
+        less = (x[:, None] > x[None]).sum(axis=1)
+        same = (x[:, None] == x[None]).sum(axis=1) - 1
+        return (1 + less + same / 2).mean(axis=1)
+
+    def wins(self, p: int, base: int = 0, metric: str = "bounded_slowdown") -> tuple[int, int, int]:
+        """Windows in which policy p is better than, equal to (within 0.1 %), worse than `base`."""
+        a, b = self.windows[metric][[p, base]]
+        near = np.abs(a - b) <= 1e-3 * np.maximum(np.abs(b), 1e-12)
+        return int((~near & (a < b)).sum()), int(near.sum()), int((~near & (a > b)).sum())
+
+    def pareto(self) -> list[int]:
+        """Policies no other beats on both mean bounded slowdown and longest wait (continuous replay)."""
+        points = [(s["bounded_slowdown"], s["max_wait"]) for s in self.whole]
+        return [
+            i for i, a in enumerate(points) if not any(b[0] <= a[0] and b[1] <= a[1] and b != a for b in points)
+        ]
+
+    def verdict(self, p: int) -> str:
+        """Policy p against the first in one sentence; a difference is claimed only where the interval excludes 0."""
+        name, base = self.policies[p], self.policies[0]
+        if self.first_row.size < 5:
+            return f"{name}: {self.first_row.size} windows are too few to tell it from {base}."
+        c, low, high = self.change(p)
+        longest = self.whole[p]["max_wait"] / max(self.whole[0]["max_wait"], 1.0)
+        price = f"its longest wait is {longest:.1f} times that of {base}" if longest > 1.2 else "at no longer waits"
+        if longest < 0.8:
+            price = f"and its longest wait is {longest:.2f} times that of {base}"
+        bounds = f"{abs(c):.0%} [{min(abs(low), abs(high)):.0%}, {max(abs(low), abs(high)):.0%}]"
+        if high < 0:
+            return f"{name}: mean bounded slowdown {bounds} lower than {base}; {price}."
+        if low > 0:
+            return f"{name}: mean bounded slowdown {bounds} higher than {base}."
+        return f"{name}: no difference from {base} can be claimed ({c:+.0%} [{low:+.0%}, {high:+.0%}])."
+
+    def to_dict(self) -> dict:
+        """Everything but the records, for JSON."""
+        rows = []
+        for p, name in enumerate(self.policies):
+            change = {m: dict(zip(("change", "low", "high"), self.change(p, m), strict=True)) for m in METRICS}
+            won, tied, lost = self.wins(p)
+            rows.append(
+                {
+                    "policy": name,
+                    "whole": self.whole[p],
+                    "windows": {m: {"mean": float(self.windows[m][p].mean()), "interval": self.interval(p, m)} for m in METRICS},
+                    "against_first": change,
+                    "rank": float(self.ranks()[p]),
+                    "windows_won": won,
+                    "windows_tied": tied,
+                    "windows_lost": lost,
+                    "pareto": p in self.pareto(),
+                    "verdict": self.verdict(p) if p else "the reference",
+                    "by": {by: metrics.breakdown(self.records[p], by) for by in metrics.CLASSES},
+                }
+            )
+        return {
+            "workload": self.workload.name,
+            "statistics": statistics(self.workload),
+            "dropped": self.workload.dropped,
+            "conventions": conventions(self),
+            "policies": rows,
+        }
+
+
+def compare(
+    workload: Workload,
+    policies: Sequence[str | Policy],
+    *,
+    window_jobs: int | None = None,
+    shakes: int = 0,
+    shake_s: float = 300.0,
+    seed: int = 0,
+    kill_at_walltime: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Compare policies (the first is the reference) on the whole log and on consecutive windows of it.
+
+    `window_jobs`: jobs per window (default: 1,024, fewer where the log is short). `shakes`: replicas of every window with
+    submits moved by U(-shake_s, shake_s), the same for all policies; 0: the window as it is. Raises InputError.
+    """
+    if len(policies) < 1:
+        raise InputError("a comparison needs at least one policy")
+    chosen = [resolve(p) for p in policies]
+    names = [getattr(p, "name", type(p).__name__) for p in chosen]
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise InputError(f"policy {twice} is named twice")
+    if window_jobs is not None and not 2 <= window_jobs <= len(workload):
+        raise InputError(f"a window of {window_jobs} jobs does not fit a log of {len(workload)}")
+    size = window_jobs or max(min(1024, len(workload) // 8), min(2, len(workload)))
+    first_row = np.arange(0, len(workload) - size + 1, size)
+    settings = {"kill_at_walltime": kill_at_walltime, "seed": seed}
+    done, total = 0, len(chosen) * (len(first_row) + 1)
+
+    def report(_=None) -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, total)
+
+    def window(row: int) -> list[list[dict[str, float]]]:
+        part = workload.take(slice(row, row + size))
+        replicas = [shake(part, shake_s, [seed, int(row), k]) for k in range(shakes)] or [part]
+        return [[_numbers(simulate(x, p, **settings)) for x in replicas] for p in chosen]
+
+    records = []
+    for p in chosen:
+        records.append(simulate(workload, p, **settings))
+        report()
+    compiled = all(isinstance(getattr(p, "order", None), str) for p in chosen)
+    with ThreadPoolExecutor(2 if compiled else 1) as workers:
+        found = []
+        for result in workers.map(window, first_row):
+            found.append(result)
+            for _ in chosen:
+                report()
+    windows = {
+        m: np.array([[np.mean([x[m] for x in one[p]]) for one in found] for p in range(len(chosen))]) for m in METRICS
+    }
+    whole = [r.summary() for r in records]
+    return Comparison(workload, names, whole, windows, first_row, size, shakes, shake_s, records)
+
+
+def _numbers(r: Record) -> dict[str, float]:
+    w = metrics.wait(r)
+    return {
+        "bounded_slowdown": float(metrics.bounded_slowdown(r).mean()),
+        "wait": float(w.mean()),
+        "p95_wait": float(np.quantile(w, 0.95)),
+        "max_wait": float(w.max()),
+        "utilisation": metrics.utilisation(r),
+    }
+
+
+def _interval(x: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
+    """95 % percentile bootstrap of `statistic` ([K, ..., W] -> [...]) over the last axis, the same draws for all rows."""
+    count = x.shape[-1]
+    draws = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
+    low, high = np.quantile(statistic(x[:, draws]), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def conventions(c: Comparison) -> list[str]:
+    """How the numbers were made, for people who compare them with others'."""
+    w = c.workload
+    machine = f"{w.cluster.processors:,} {w.cluster.resources[0]}"
+    dropped = ", ".join(f"{n:,} {r}" for r, n in w.dropped.items()) or "none"
+    shaken = f"mean of {c.shakes} replicas with submits moved by up to {c.shake_s:g} s" if c.shakes else "submits as logged"
+    return [
+        f"Machine: {machine}; jobs take any of them. Rows left out: {dropped}.",
+        "Processors = requested if > 0, else allocated; walltime = requested time if > 0, else run time.",
+        "Jobs run their true time; one that has outlived its estimate is taken to end now.",
+        "Schedulers decide anew at every event; EASY reserves for the first job that does not fit.",
+        "Bounded slowdown: max((wait + run) / max(run, 10 s), 1).",
+        f"Windows: {len(c.first_row)} of {c.window_jobs:,} consecutive jobs, each from an empty machine; {shaken}.",
+        "Intervals: 95 %, bootstrap over windows, paired. The whole log is one continuous replay and has none.",
+    ]

@@ -1,0 +1,165 @@
+"""Slurm accounting: the text of `sacct -P` (fields by name, in any order, extra ones ignored) as a workload."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.cluster import pool
+from jobwise.errors import InputError
+from jobwise.jobs import Workload
+from jobwise.workloads.swf import COLUMNS, from_table, read_text
+
+FIELDS = (
+    "JobIDRaw,JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqCPUS"
+)
+_STATUS = {"COMPLETED": 1, "CANCELLED": 5, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "OUT_OF_MEMORY": 0, "PREEMPTED": 0}
+_NOT_ENDED = {"RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"}
+_UNLIMITED = 365 * 86400.0
+
+
+def command(start: str = "2026-01-01", end: str = "now") -> str:
+    """The sacct command whose output `read_sacct` wants: all users' jobs, without steps."""
+    return f"sacct -a -X -P -S {start} -E {end} -o {FIELDS} > jobs.sacct"
+
+
+def is_sacct(text: str) -> bool:
+    """Does the text begin like sacct's parsable output?"""
+    head = text[:4096].split("\n", 1)[0]
+    return "|" in head and "JobID" in head
+
+
+def read_sacct(path: str | Path, procs: int | None = None) -> Workload:
+    """Read `sacct -P` output. A job enters the queue when it is *Eligible*; its run time is *Elapsed* (pauses not counted).
+
+    Steps (`12.batch`) and jobs that never started or have not ended are left out and counted. Array tasks are jobs.
+    `procs`: size of the machine in CPUs; without it, the most that ever ran at once. Raises InputError with file:line.
+    """
+    return from_text(read_text(path), str(path), procs)
+
+
+def from_text(text: str, where: str, procs: int | None = None) -> Workload:
+    """As `read_sacct`, from text; `where` is the name used in messages."""
+    lines = text.splitlines()
+    if not lines or not is_sacct(text):
+        raise InputError(f"{where}:1: no sacct header; expected names separated by |, as {command()!r} writes them")
+    names = [n.strip() for n in lines[0].rstrip("|").split("|")]
+    at = {n: i for i, n in enumerate(names)}
+    for need in (("JobIDRaw", "JobID"), ("Submit", "Eligible"), ("Start",), ("End", "ElapsedRaw", "Elapsed"), ("NCPUS", "AllocCPUS", "ReqCPUS")):
+        if not any(n in at for n in need):
+            raise InputError(f"{where}:1: the header has no column {' or '.join(need)}; run {command()!r}")
+    table, reasons, ids = [], {}, {"User": {}, "Account": {}, "Partition": {}, "QOS": {}}
+
+    def drop(reason: str) -> None:
+        reasons[reason] = reasons.get(reason, 0) + 1
+
+    def field(row: list[str], *which: str) -> str:
+        return next((row[at[n]].strip() for n in which if n in at and row[at[n]].strip()), "")
+
+    for number, line in enumerate(lines[1:], 2):
+        if not line.strip():
+            continue
+        row = line.split("|")
+        if len(row) < len(names):
+            raise InputError(f"{where}:{number}: {len(row)} fields; the header names {len(names)}")
+        name = field(row, "JobIDRaw", "JobID")
+        if "." in name or "." in field(row, "JobID"):
+            drop("job steps")
+            continue
+        state = field(row, "State").split(" ")[0].rstrip("+").upper()
+        start = _time(field(row, "Start"), where, number, "Start")
+        submit = _time(field(row, "Submit") or field(row, "Eligible"), where, number, "Submit")
+        eligible = _time(field(row, "Eligible"), where, number, "Eligible")
+        if np.isnan(start):
+            drop("never started")
+            continue
+        if state in _NOT_ENDED:
+            drop("not ended")
+            continue
+        run = _elapsed(row, field, where, number, start)
+        limit = _limit(field, row, where, number, run)
+        cpus = _integer(field(row, "NCPUS", "AllocCPUS", "ReqCPUS"), where, number, "NCPUS")
+        asked = _integer(field(row, "ReqCPUS", "NCPUS", "AllocCPUS"), where, number, "ReqCPUS")
+        queued = submit if np.isnan(eligible) or eligible < submit else eligible
+        if np.isnan(queued) or queued > start:
+            queued = start
+        digits = re.match(r"\d+", name)
+        known = [_number(ids[key], field(row, key, *(["Group"] if key == "Account" else []))) for key in ids]
+        table.append(
+            [float(digits[0]) if digits else -1, queued, start - queued, run, cpus, -1, -1, max(cpus, asked) if cpus <= 0 else cpus]
+            + [limit, -1, _STATUS.get(state, 0), known[0], known[1], -1, known[3], known[2], -1, -1]
+        )
+    if not table:
+        raise InputError(f"{where}: no job that ran ({', '.join(f'{n} {r}' for r, n in reasons.items()) or 'no rows'})")
+    data = np.array(table)
+    seen = f"; Computer: Slurm accounting {Path(where).name}"
+    cluster = pool(procs if procs else _peak(data))
+    w = from_table(data, [seen], name=Path(where).stem, where=where, cluster=cluster)
+    w.dropped.update({**reasons, **w.dropped})
+    return w
+
+
+def _time(text: str, where: str, number: int, name: str) -> float:
+    """s since 1970 of a time stamp as sacct prints it (local time, or seconds); NaN for Unknown and None."""
+    if text in ("", "Unknown", "None", "N/A"):
+        return float("nan")
+    if text.isdigit():
+        return float(text)
+    try:
+        return float(np.datetime64(text, "s").astype(np.int64))
+    except ValueError:
+        raise InputError(f"{where}:{number}: {name} is {text[:30]!r}; expected 2026-01-31T23:59:59 or Unknown") from None
+
+
+def _integer(text: str, where: str, number: int, name: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", text or "0"):
+        raise InputError(f"{where}:{number}: {name} is {text[:30]!r}; a whole number is expected")
+    return int(text or 0)
+
+
+def _duration(text: str) -> float | None:
+    """s of [days-]hours:minutes:seconds; None where the text is no duration."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", text)
+    if not found:
+        return None
+    days, hours, minutes, seconds = (float(x or 0) for x in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _elapsed(row: list[str], field, where: str, number: int, start: float) -> float:
+    text = field(row, "ElapsedRaw")
+    if text:
+        return float(_integer(text, where, number, "ElapsedRaw"))
+    text = field(row, "Elapsed")
+    if text:
+        seconds = _duration(text)
+        if seconds is None:
+            raise InputError(f"{where}:{number}: Elapsed is {text[:30]!r}; expected [days-]hours:minutes:seconds")
+        return seconds
+    return _time(field(row, "End"), where, number, "End") - start
+
+
+def _limit(field, row: list[str], where: str, number: int, run: float) -> float:
+    text = field(row, "TimelimitRaw", "Timelimit")
+    if text.isdigit():
+        return float(text) * 60
+    if text == "UNLIMITED":
+        return max(_UNLIMITED, run)
+    return _duration(text) or -1.0  # Partition_Limit, INVALID, nothing: unknown
+
+
+def _number(known: dict[str, int], name: str) -> int:
+    """A number for each name, in order of appearance; -1 for none."""
+    return known.setdefault(name, len(known) + 1) if name else -1
+
+
+def _peak(data: np.ndarray) -> int:
+    """Most CPUs in use at once, by the recorded starts; at least the largest job."""
+    begin = data[:, COLUMNS.index("submit")] + data[:, COLUMNS.index("wait")]
+    size = np.maximum(data[:, COLUMNS.index("allocated")], 0)
+    when = np.concatenate([begin, begin + data[:, COLUMNS.index("run")]])
+    change = np.concatenate([size, -size])
+    order = np.lexsort((change, when))
+    return max(int(np.cumsum(change[order]).max()), int(size.max()), 1)
