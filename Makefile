@@ -1,0 +1,33 @@
+# make demo: the main job on a real log, with a report. make test: the tests. Each does all its own set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TRACES ?= ../shared/traces/swf
+DEMO_OUT ?= out
+
+.PHONY: demo test test-all check bench clean
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/ready
+	@$(BIN)/python examples/demo.py --traces $(TRACES) --out $(DEMO_OUT)
+
+test: $(VENV)/ready
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
+
+test-all: $(VENV)/ready
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+bench: $(VENV)/ready
+	$(BIN)/python -m benchmarks --traces $(TRACES)
+
+clean:
+	rm -rf $(VENV) out build *.egg-info .pytest_cache .hypothesis .ruff_cache

@@ -1,0 +1,32 @@
+"""The main job: what would other schedulers have done with this log? Compares eight and writes a report."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from jobwise.cli import run
+from jobwise.workloads.catalogue import LOGS, cache_folder
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--traces", default="traces", help="folder with SWF logs")
+parser.add_argument("--out", default="out", help="folder for the report")
+options = parser.parse_args()
+
+places = [Path(options.traces), cache_folder()]
+logs = [p for name in ("sdsc-sp2", "hpc2n") for p in (folder / Path(LOGS[name]).name for folder in places) if p.exists()]
+out = Path(options.out)
+out.mkdir(parents=True, exist_ok=True)
+if logs:
+    log = logs[0]
+    print(f"A real log: {log.name}")
+else:
+    log = out / "generated.swf.gz"
+    print(f"No real log in {places[0]} or {places[1]}: a generated one (Lublin-Feitelson model) stands in.")
+    run(["trace", "generate", str(log), "--jobs", "20000", "--procs", "256", "--load", "0.9", "--estimates", "users", "--users", "60"])
+print("The first run compiles the simulator, once: about a minute.", flush=True)
+begin = time.time()
+code = run(["compare", str(log), "--report", str(out / "report.html")])
+if code == 0:
+    print(f"{time.time() - begin:.0f} s. Open {out / 'report.html'} in a browser.")
+sys.exit(code)

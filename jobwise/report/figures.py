@@ -1,0 +1,248 @@
+"""The figures of a comparison, as SVG text to put into a page. matplotlib is imported here alone."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.collections import PolyCollection
+
+from jobwise import metrics
+from jobwise.compare import Comparison
+from jobwise.export import _bounds, assign_processors
+from jobwise.simulate import Record
+
+DAY = 86400.0
+COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#e09f3e", "#7b5ea7", "#3bb3c3", "#8d6e4f", "#c95d9f", "#6b7280", "#94a84a")
+STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "jobwise",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e5e7eb",
+    "grid.linewidth": 0.7,
+    "axes.edgecolor": "#9ca3af",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+}
+
+
+def colour(p: int) -> str:
+    """The colour of policy p, the same in every figure."""
+    return COLOURS[p % len(COLOURS)]
+
+
+def _svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float = 3.4, label: str = "") -> str:
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=(width, height), layout="constrained")
+        draw(figure)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        plt.close(figure)
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    return re.sub(r"<svg ", f'<svg role="img" aria-label="{label}" ', text, count=1)
+
+
+def _binned(steps: tuple[np.ndarray, np.ndarray], edges: np.ndarray) -> np.ndarray:
+    """Time averages of a step function between edges."""
+    when, level = steps
+    area = np.concatenate([[0.0], np.cumsum(np.diff(when) * level[:-1])])
+    return np.diff(np.interp(edges, when, area)) / np.diff(edges)
+
+
+def _edges(c: Comparison, count: int) -> np.ndarray:
+    """Bins over the time in which jobs arrive; what a starving order leaves for long after is not drawn."""
+    return np.linspace(0, max(float(c.workload.jobs["submit"][-1]), 1.0), count + 1)
+
+
+def over_time(c: Comparison) -> str:
+    """Processors in use and queue length, averaged over bins."""
+    edges = _edges(c, 160)
+    days = (edges[1:] + edges[:-1]) / 2 / DAY
+
+    def draw(figure):
+        top, bottom = figure.subplots(2, 1, sharex=True)
+        for p, r in enumerate(c.records):
+            top.plot(days, _binned(metrics.busy(r), edges) / r.cluster.processors, color=colour(p), lw=0.9)
+            bottom.plot(days, _binned(metrics.queue_length(r), edges), color=colour(p), lw=0.9, label=c.policies[p])
+        top.set(ylabel="share in use", ylim=(0, 1.02))
+        bottom.set(ylabel="jobs waiting", xlabel="days since the first submit", yscale="symlog")
+        bottom.set_ylim(bottom=0)
+        figure.legend(loc="outside lower center", ncols=3)
+
+    return _svg(draw, height=4.8, label="Utilisation and queue length over time")
+
+
+def distribution(c: Comparison) -> str:
+    """Share of jobs with a bounded slowdown above x."""
+
+    def draw(figure):
+        ax = figure.subplots()
+        for p, r in enumerate(c.records):
+            x = np.sort(metrics.bounded_slowdown(r))
+            above = np.unique(np.geomspace(1, len(x), 300).astype(int))  # dense where few are left
+            ax.step(x[len(x) - above], above / len(x), where="post", color=colour(p), lw=1.3, label=c.policies[p])
+        ax.set(xscale="log", yscale="log", xlabel="bounded slowdown", ylabel="share of jobs above")
+        ax.set_ylim(bottom=max(0.5 / len(c.workload), 1e-5))
+        figure.legend(loc="outside lower center", ncols=3)
+
+    return _svg(draw, height=4.2, label="Distribution of bounded slowdown")
+
+
+def by_class(c: Comparison, by: str) -> str:
+    """Mean wait per class of jobs and policy."""
+    tables = [{row["class"]: row for row in metrics.breakdown(r, by)} for r in c.records]
+    labels = [row["class"] for row in metrics.breakdown(c.records[0], by)]
+    if by == "user":
+        labels = labels[:12]
+
+    def draw(figure):
+        ax = figure.subplots()
+        width = 0.8 / len(tables)
+        for p, table in enumerate(tables):
+            hours = [table[x]["wait"] / 3600 if x in table else 0 for x in labels]
+            ax.bar(np.arange(len(labels)) + (p + 0.5) * width - 0.4, hours, width, color=colour(p), label=c.policies[p])
+        ax.set_xticks(range(len(labels)), labels, rotation=35 if by == "user" else 0, ha="right" if by == "user" else "center")
+        ax.set_yscale("symlog", linthresh=1.0)
+        ax.set_ylim(bottom=0)
+        ax.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
+        ax.set(ylabel="mean wait, h", xlabel={"size": "processors", "run time": "run time"}.get(by, ""))
+        ax.grid(axis="x", visible=False)
+        figure.legend(loc="outside lower center", ncols=3)
+
+    return _svg(draw, height=4.0, label=f"Mean wait by {by}")
+
+
+def winners(c: Comparison) -> str:
+    """Share of jobs that wait shorter, about as long (within a minute), or longer than under the first policy."""
+    base = c.records[0].jobs["start"]
+    names, shares = [], []
+    for p in range(1, len(c.policies)):
+        change = c.records[p].jobs["start"] - base
+        change = change[~np.isnan(change)]
+        shares.append([(change < -60).mean(), (np.abs(change) <= 60).mean(), (change > 60).mean()])
+        names.append(c.policies[p])
+
+    def draw(figure):
+        ax = figure.subplots()
+        data = np.array(shares).reshape(-1, 3)
+        left = np.zeros(len(data))
+        for i, (label, shade) in enumerate((("shorter", "#2e8b57"), ("same (± 1 min)", "#d1d5db"), ("longer", "#d1495b"))):
+            ax.barh(names, data[:, i], left=left, color=shade, label=label, height=0.62)
+            left += data[:, i]
+        ax.invert_yaxis()
+        ax.set(xlim=(0, 1), xlabel=f"share of jobs: wait against {c.policies[0]}")
+        ax.grid(visible=False)
+        figure.legend(loc="outside upper right", ncols=3)
+
+    return _svg(draw, height=1.2 + 0.36 * len(names), label="Who waits shorter, who longer")
+
+
+def _label(ax: plt.Axes, x: list[float], y: list[float], names: list[str]) -> None:
+    """Names beside their points, moved apart up or down where they would overlap."""
+    height, width = 11.0, 5.2
+    ax.figure.canvas.draw()
+    scale = 72 / ax.figure.dpi
+    spots = ax.transData.transform(np.column_stack([x, y])) * scale
+    taken: list[tuple[float, float, float]] = []
+    for p in np.argsort(-spots[:, 1], kind="stable"):
+        left, base, length = spots[p, 0] + 8, spots[p, 1] - 3, width * len(names[p])
+        for move in (0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5):
+            spot = base + move * height
+            if not any(abs(spot - b) < height - 1 and left < a + n and a < left + length for a, b, n in taken):
+                break
+        taken.append((left, spot, length))
+        line = {"arrowstyle": "-", "color": "#9ca3af", "lw": 0.6} if move else None
+        offset = (8, spot - spots[p, 1])
+        ax.annotate(
+            names[p], (x[p], y[p]), xytext=offset, textcoords="offset points", fontsize=8.5, color="#374151", arrowprops=line
+        )
+
+
+def trade_off(c: Comparison) -> str:
+    """Mean bounded slowdown against longest wait, all schedulers, with the Pareto front."""
+    x = [s["bounded_slowdown"] for s in c.whole]
+    y = [s["max_wait"] / 3600 for s in c.whole]
+
+    def draw(figure):
+        ax = figure.subplots()
+        front = sorted(c.pareto(), key=lambda p: x[p])
+        ax.step([x[p] for p in front], [y[p] for p in front], where="post", color="#9ca3af", lw=1.2, ls="--", zorder=1)
+        for p, name in enumerate(c.policies):
+            ax.scatter(x[p], y[p], s=46, color=colour(p), marker="D" if p == 0 else "o", zorder=3)
+        ax.set(xscale="log", yscale="log", xlabel="mean bounded slowdown (continuous replay)", ylabel="longest wait, h")
+        ax.margins(x=0.22, y=0.12)
+        _label(ax, x, y, c.policies)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
+            axis.set_minor_formatter(matplotlib.ticker.NullFormatter() if axis is ax.yaxis else matplotlib.ticker.LogFormatter())
+
+    return _svg(draw, height=4.4, label="Trade-off between mean bounded slowdown and longest wait")
+
+
+def forest(c: Comparison) -> str:
+    """Relative change of the mean bounded slowdown over windows against the first policy, with 95 % intervals."""
+    found = [c.change(p) for p in range(1, len(c.policies))]
+
+    def draw(figure):
+        ax = figure.subplots()
+        at = np.arange(len(found))
+        limit = 1.5
+        for i, (mean, low, high) in enumerate(found):
+            ax.plot([max(low, -1), min(high, limit)], [i, i], color=colour(i + 1), lw=2.2)
+            ax.scatter(min(mean, limit), i, color=colour(i + 1), s=36, zorder=3, marker=">" if mean > limit else "o")
+        ax.axvline(0, color="#6b7280", lw=1)
+        ax.set_yticks(at, c.policies[1:])
+        ax.invert_yaxis()
+        ax.set_xlim(-1.02, min(limit, max([0.3] + [h for _, _, h in found])) + 0.05)
+        ax.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
+        ax.set_xlabel(f"change of mean bounded slowdown against {c.policies[0]} (left is better)")
+
+    return _svg(draw, height=1.2 + 0.36 * len(found), label="Change against the first policy with intervals")
+
+
+def busiest_day(c: Comparison) -> float:
+    """The day with the longest queue under the first policy."""
+    days = max(int(np.ceil(c.workload.jobs["submit"][-1] / DAY)), 1)
+    queue = _binned(metrics.queue_length(c.records[0]), np.arange(days + 1) * DAY)
+    return float(np.argmax(queue))
+
+
+def gantt(r: Record, day: float, height: float = 3.2) -> str:
+    """Who ran where on one day: a rectangle per job and stretch of processors (numbered lowest first)."""
+    begin, end = day * DAY, (day + 1) * DAY
+    seen = np.flatnonzero((r.jobs["end"] > begin) & (r.jobs["start"] < end))
+    owner, bounds = assign_processors(r), _bounds(r)
+    boxes, shades = [], []
+    for j in seen[np.argsort(-r.jobs["request"][seen, 0])][:4000]:
+        ids = owner[bounds[j] : bounds[j + 1]]
+        a = (max(r.jobs["start"][j], begin) - begin) / 3600
+        b = (min(r.jobs["end"][j], end) - begin) / 3600
+        wait = r.jobs["start"][j] - r.jobs["submit"][j]
+        for part in np.split(ids, np.flatnonzero(np.diff(ids) > 1) + 1)[:40]:
+            low, high = part[0], part[-1] + 1
+            boxes.append([(a, low), (b, low), (b, high), (a, high)])
+            shades.append(np.log10(max(wait, 60) / 60))
+
+    def draw(figure):
+        ax = figure.subplots()
+        shown = PolyCollection(boxes, array=np.array(shades), cmap="YlOrRd", edgecolors="white", linewidths=0.3, clim=(0, 4))
+        ax.add_collection(shown)
+        ax.set(xlim=(0, 24), ylim=(0, r.cluster.processors), xlabel=f"hour of day {day:g}", ylabel="processor")
+        ax.grid(visible=False)
+        ax.set_xticks(range(0, 25, 4))
+        bar = figure.colorbar(shown, ax=ax, pad=0.01, ticks=[0, np.log10(60), np.log10(1440), 4])
+        bar.ax.set_yticklabels(["1 min", "1 h", "1 day", "7 days"])
+        bar.set_label("had waited")
+
+    return _svg(draw, height=height, label=f"Gantt chart of day {day:g} under {r.policy}")
