@@ -23,7 +23,23 @@ if logs:
 else:
     log = out / "generated.swf.gz"
     print(f"No real log in {places[0]} or {places[1]}: a generated one (Lublin-Feitelson model) stands in.")
-    run(["trace", "generate", str(log), "--jobs", "20000", "--procs", "256", "--load", "0.9", "--estimates", "users", "--users", "60"])
+    run(
+        [
+            "trace",
+            "generate",
+            str(log),
+            "--jobs",
+            "20000",
+            "--procs",
+            "256",
+            "--load",
+            "0.9",
+            "--estimates",
+            "users",
+            "--users",
+            "60",
+        ]
+    )
 print("The first run compiles the simulator, once: about a minute.", flush=True)
 begin = time.time()
 code = run(["compare", str(log), "--report", str(out / "report.html")])

@@ -151,14 +151,18 @@ def simulate(
         return
     rows = [[k.replace("_", " "), f"{v:,.3f}", metrics.UNITS.get(k, "")] for k, v in summary.items()]
     machine = f"{w.cluster.processors:,} processors"
-    _table(f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {_dropped(w)})", ["metric", "value", "unit"], rows)
+    _table(
+        f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {_dropped(w)})", ["metric", "value", "unit"], rows
+    )
     print("bounded slowdown with tau = 10 s")
 
 
 @app.command()
 def compare(
     log: Log,
-    policy: Annotated[Optional[list[str]], typer.Option("--policy", "-p", help="Repeat it; the first is the reference.")] = None,
+    policy: Annotated[
+        Optional[list[str]], typer.Option("--policy", "-p", help="Repeat it; the first is the reference.")
+    ] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
     procs: Procs = None,
     jobs: Jobs = None,
@@ -227,12 +231,25 @@ def _comparison(c) -> None:
                 f"{s['utilisation']:.3f}",
             ]
         )
-    columns = ["scheduler", "bsld, windows [95 %]", "against first", "rank", "won/tied/lost", "bsld", "wait h", "p99 wait h", "max wait h", "use"]
+    columns = [
+        "scheduler",
+        "bsld, windows [95 %]",
+        "against first",
+        "rank",
+        "won/tied/lost",
+        "bsld",
+        "wait h",
+        "p99 wait h",
+        "max wait h",
+        "use",
+    ]
     title = f"{c.workload.name}: {len(c.workload):,} jobs, {len(c.first_row)} windows of {c.window_jobs:,} (left out: {_dropped(c.workload)})"
     _table(title, columns, rows)
     for p in range(1, len(c.policies)):
         print(c.verdict(p))
-    print("bsld: mean bounded slowdown, tau = 10 s; columns from the fifth on: one continuous replay; *: no other is better on both bsld and max wait")
+    print(
+        "bsld: mean bounded slowdown, tau = 10 s; columns from the fifth on: one continuous replay; *: no other is better on both bsld and max wait"
+    )
 
 
 @trace.command("info")
@@ -246,7 +263,10 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
         _json({"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": found, "header": list(w.header)})
         return
     units = {"span_days": "days", "gap": "s", "runtime": "s", "size": "processors"}
-    rows = [[k.replace("_", " "), f"{v:,.3f}", units.get(k, "" if k.startswith("cv") else units.get(k.split("_")[-1], ""))] for k, v in found.items()]
+    rows = [
+        [k.replace("_", " "), f"{v:,.3f}", units.get(k, "" if k.startswith("cv") else units.get(k.split("_")[-1], ""))]
+        for k, v in found.items()
+    ]
     _table(f"{w.name} (left out: {_dropped(w)})", ["what", "value", "unit"], rows)
 
 
@@ -259,8 +279,12 @@ def convert(
     load: Load = None,
     begin: Annotated[Optional[float], typer.Option("--begin", help="Days from the first submit: window begins.")] = None,
     end: Annotated[Optional[float], typer.Option("--end", help="Days from the first submit: window ends.")] = None,
-    split: Annotated[Optional[float], typer.Option("--split", help="Split in time: OUT gets the first share, OUT.rest the others.")] = None,
-    replicate: Annotated[int, typer.Option("--replicate", min=1, help="Copies of every job, on a machine so many times as large.")] = 1,
+    split: Annotated[
+        Optional[float], typer.Option("--split", help="Split in time: OUT gets the first share, OUT.rest the others.")
+    ] = None,
+    replicate: Annotated[
+        int, typer.Option("--replicate", min=1, help="Copies of every job, on a machine so many times as large.")
+    ] = 1,
     shake_s: Annotated[float, typer.Option("--shake-s", min=0, help="Move submits by up to so many seconds.")] = 0.0,
     merge: Annotated[Optional[list[str]], typer.Option("--merge", help="Another log to merge in; repeat it.")] = None,
     seed: Seed = 0,

@@ -48,7 +48,7 @@ class Cluster:
     def with_outages(self, outages: list[tuple[float, int, int]]) -> Cluster:
         """The same cluster with (time s, node, up) events."""
         table = np.sort(np.array(outages, dtype=outage_dtype), order=["time", "up", "node"])
-        if len(table) and not (0 <= table["node"].min() and table["node"].max() < len(self.capacity)):
+        if len(table) and not (table["node"].min() >= 0 and table["node"].max() < len(self.capacity)):
             raise InputError(f"outages name node {table['node'].max()}; the cluster has {len(self.capacity)} nodes")
         return Cluster(self.capacity, self.resources, self.rack, table)
 

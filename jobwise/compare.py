@@ -74,9 +74,7 @@ class Comparison:
     def pareto(self) -> list[int]:
         """Policies no other beats on both mean bounded slowdown and longest wait (continuous replay)."""
         points = [(s["bounded_slowdown"], s["max_wait"]) for s in self.whole]
-        return [
-            i for i, a in enumerate(points) if not any(b[0] <= a[0] and b[1] <= a[1] and b != a for b in points)
-        ]
+        return [i for i, a in enumerate(points) if not any(b[0] <= a[0] and b[1] <= a[1] and b != a for b in points)]
 
     def verdict(self, p: int) -> str:
         """Policy p against the first in one sentence; a difference is claimed only where the interval excludes 0."""
@@ -105,7 +103,9 @@ class Comparison:
                 {
                     "policy": name,
                     "whole": self.whole[p],
-                    "windows": {m: {"mean": float(self.windows[m][p].mean()), "interval": self.interval(p, m)} for m in METRICS},
+                    "windows": {
+                        m: {"mean": float(self.windows[m][p].mean()), "interval": self.interval(p, m)} for m in METRICS
+                    },
                     "against_first": change,
                     "rank": float(self.ranks()[p]),
                     "windows_won": won,
@@ -177,9 +177,7 @@ def compare(
             found.append(result)
             for _ in chosen:
                 report()
-    windows = {
-        m: np.array([[np.mean([x[m] for x in one[p]]) for one in found] for p in range(len(chosen))]) for m in METRICS
-    }
+    windows = {m: np.array([[np.mean([x[m] for x in one[p]]) for one in found] for p in range(len(chosen))]) for m in METRICS}
     whole = [r.summary() for r in records]
     return Comparison(workload, names, whole, windows, first_row, size, shakes, shake_s, records)
 

@@ -106,7 +106,9 @@ def write_evalys(r: Record, path: str) -> None:
         "requested_number_of_resources": r.jobs["request"][k, 0],
         "requested_time": table["walltime"][k],
         "success": (r.jobs["status"][k] == STATUS_NAMES.index("done")).astype(int),
-        "final_state": np.where(r.jobs["status"][k] == STATUS_NAMES.index("done"), "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"),
+        "final_state": np.where(
+            r.jobs["status"][k] == STATUS_NAMES.index("done"), "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
+        ),
         "starting_time": table["start"][k],
         "execution_time": run[k],
         "finish_time": table["end"][k],

@@ -100,7 +100,20 @@ class ListScheduler:
         p = blank(len(view.queue), *capacity.shape)
         due, est, free = view.jobs["due"][view.running], view.jobs["walltime"], view.free.copy()
         given = self.scores(view)
-        head = (rule, view.now, view.origin, np.uint64(view.seed), view.jobs, est, view.queue, given, view.running, due, free, capacity)
+        head = (
+            rule,
+            view.now,
+            view.origin,
+            np.uint64(view.seed),
+            view.jobs,
+            est,
+            view.queue,
+            given,
+            view.running,
+            due,
+            free,
+            capacity,
+        )
         if rule.backfill == CONSERVATIVE:
             early = bool((view.jobs["due"][view.ended] > view.now).any())
             plan_conservative(*head, early, p)

@@ -185,7 +185,9 @@ def trade_off(c: Comparison) -> str:
         _label(ax, x, y, c.policies)
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
-            axis.set_minor_formatter(matplotlib.ticker.NullFormatter() if axis is ax.yaxis else matplotlib.ticker.LogFormatter())
+            axis.set_minor_formatter(
+                matplotlib.ticker.NullFormatter() if axis is ax.yaxis else matplotlib.ticker.LogFormatter()
+            )
 
     return _svg(draw, height=4.4, label="Trade-off between mean bounded slowdown and longest wait")
 

@@ -107,9 +107,7 @@ def first_of(queue, score, waiting):
     """Index of the smallest (score, row) among the waiting; -1 if none."""
     best = -1
     for i in range(len(queue)):
-        if waiting[i] and (
-            best < 0 or score[i] < score[best] or (score[i] == score[best] and queue[i] < queue[best])
-        ):
+        if waiting[i] and (best < 0 or score[i] < score[best] or (score[i] == score[best] and queue[i] < queue[best])):
             best = i
     return best
 

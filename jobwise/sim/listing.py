@@ -77,9 +77,7 @@ def one_pass(s, e, rule, est, score, p):
             rule, now, origin, seed, s.jobs[e], est, queue, score, running, due, free, capacity, ended_early(s, e), p
         )
     else:
-        plan_pass(
-            rule, now, origin, seed, s.jobs[e], est, queue, score, running, due, free, capacity, s.slices[e], p
-        )
+        plan_pass(rule, now, origin, seed, s.jobs[e], est, queue, score, running, due, free, capacity, s.slices[e], p)
     return carry_out(s, e, p, 1.0)
 
 
@@ -90,7 +88,9 @@ def run(s, e, rule, est, p, steps):
         if advance(s, e, np.inf) == OVER:
             return False
         sim = s.sims[e]
-        if sim["queued"] == 0 or (s.slices.shape[1] == 1 and s.nodes[e, 0]["free"][0] == 0 and rule.backfill != CONSERVATIVE and not rule.commit):
+        if sim["queued"] == 0 or (
+            s.slices.shape[1] == 1 and s.nodes[e, 0]["free"][0] == 0 and rule.backfill != CONSERVATIVE and not rule.commit
+        ):
             continue
         one_pass(s, e, rule, est, np.empty(sim["queued"]), p)
     return True

@@ -122,7 +122,13 @@ class Simulation:
                 )
             if not self.cluster.is_pool:
                 k = place(
-                    PLACEMENTS["first"], free.copy(), self.cluster.capacity, job["request"], job["chunks"], self._node, self._amount
+                    PLACEMENTS["first"],
+                    free.copy(),
+                    self.cluster.capacity,
+                    job["request"],
+                    job["chunks"],
+                    self._node,
+                    self._amount,
                 )
         else:
             given = np.zeros_like(self._amount)
@@ -140,5 +146,3 @@ class Simulation:
             self._node[:k], self._amount[:k] = used, given[used]
         if not kernel.start(self.state, 0, j, float(d.rate), self._node, self._amount, k):
             raise InputError(f"{by}: cannot start job {j} now")
-
-

@@ -47,7 +47,13 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
         raise InputError(f"{where}:1: no sacct header; expected names separated by |, as {command()!r} writes them")
     names = [n.strip() for n in lines[0].rstrip("|").split("|")]
     at = {n: i for i, n in enumerate(names)}
-    for need in (("JobIDRaw", "JobID"), ("Submit", "Eligible"), ("Start",), ("End", "ElapsedRaw", "Elapsed"), ("NCPUS", "AllocCPUS", "ReqCPUS")):
+    for need in (
+        ("JobIDRaw", "JobID"),
+        ("Submit", "Eligible"),
+        ("Start",),
+        ("End", "ElapsedRaw", "Elapsed"),
+        ("NCPUS", "AllocCPUS", "ReqCPUS"),
+    ):
         if not any(n in at for n in need):
             raise InputError(f"{where}:1: the header has no column {' or '.join(need)}; run {command()!r}")
     table, reasons, ids = [], {}, {"User": {}, "Account": {}, "Partition": {}, "QOS": {}}
@@ -88,7 +94,16 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
         digits = re.match(r"\d+", name)
         known = [_number(ids[key], field(row, key, *(["Group"] if key == "Account" else []))) for key in ids]
         table.append(
-            [float(digits[0]) if digits else -1, queued, start - queued, run, cpus, -1, -1, max(cpus, asked) if cpus <= 0 else cpus]
+            [
+                float(digits[0]) if digits else -1,
+                queued,
+                start - queued,
+                run,
+                cpus,
+                -1,
+                -1,
+                max(cpus, asked) if cpus <= 0 else cpus,
+            ]
             + [limit, -1, _STATUS.get(state, 0), known[0], known[1], -1, known[3], known[2], -1, -1]
         )
     if not table:

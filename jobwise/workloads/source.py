@@ -18,7 +18,6 @@ def open_log(source: str, procs: int | None = None, progress: Callable[[int, int
     `procs` overrides the size of the machine. Raises InputError.
     """
 
-
     if source != "-" and not Path(source).exists() and "/" not in source and "." not in source:
         if source not in catalogue.LOGS:
             raise unknown("file or log", source, catalogue.LOGS)

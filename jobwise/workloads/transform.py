@@ -93,7 +93,9 @@ def replicate(w: Workload, times: int, jitter: float = 1800.0, seed: int = 0) ->
     users = int(w.jobs["user"].max()) + 1
     jobs["user"] = np.where(jobs["user"] >= 0, jobs["user"] + copy * max(users, 0), -1)
     columns = {k: np.tile(v, times) for k, v in w.columns.items()}
-    big = replace(w, jobs=jobs, truth=np.tile(w.truth, times), columns=columns, cluster=pool(w.cluster.processors * times), header=())
+    big = replace(
+        w, jobs=jobs, truth=np.tile(w.truth, times), columns=columns, cluster=pool(w.cluster.processors * times), header=()
+    )
     return resort(big, f"{w.name}-x{times}")
 
 

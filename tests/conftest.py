@@ -1,0 +1,43 @@
+"""Fixtures: where the real logs are, and small workloads."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobwise.cluster import pool
+from jobwise.jobs import workload
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def log():
+    """A function name -> Workload that reads a real log, or skips the test where the logs are not at hand."""
+    from jobwise.workloads.swf import read_swf
+
+    def read(name):
+        found = sorted((SHARED / "traces" / "swf").glob(f"{name}*.swf.gz"))
+        if not found:
+            pytest.skip(f"no log {name} in {SHARED / 'traces' / 'swf'}")
+        return read_swf(found[0])
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def samples():
+    folder = SHARED / "samples"
+    if not folder.exists():
+        pytest.skip(f"no samples in {folder}")
+    return folder
+
+
+def random_workload(rng, jobs=40, procs=12, overruns=False, edges=None):
+    """Small integers, many ties: what breaks schedulers."""
+    asked = rng.integers(1, 50, jobs)
+    used = rng.integers(1, 70, jobs) if overruns else np.minimum(rng.integers(1, 70, jobs), asked)
+    runtime = np.where(rng.random(jobs) < 0.5, asked, used)
+    size = np.minimum(rng.integers(1, procs + 1, jobs), rng.integers(1, procs + 1, jobs))
+    submit = np.cumsum(rng.integers(0, 9, jobs))
+    return workload(submit, size, runtime, asked, cluster=pool(procs), edges=edges, user=rng.integers(0, 4, jobs))
