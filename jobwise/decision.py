@@ -59,7 +59,8 @@ class View:
 
     `jobs`: the table of the jobs submitted so far; rows are job numbers. `queue`, `running`: rows, in order of entry and
     of no particular order. `ended`: rows that stopped running since the last view. `free`: [N, R] units (0 on a node that
-    is down). `slices`: who holds what where (`jobs["held"]` is a job's first slice). `origin`: trace time of time 0 (s).
+    is down). `slices`: who holds what where (`jobs["held"]` is a job's first slice). `table`: the memory of `jobs`
+    for compiled code, which cannot take read-only arrays; writing to it is a bug. `origin`: trace time of time 0 (s).
     """
 
     now: float
@@ -70,6 +71,7 @@ class View:
     free: np.ndarray
     cluster: Cluster
     slices: np.ndarray
+    table: np.ndarray
     origin: float = 0.0
     seed: int = 0
 

@@ -109,7 +109,7 @@ def _compiled(sim: Simulation, policy: ListScheduler) -> Callable[[], bool]:
             shortest = np.argsort(np.maximum(jobs["walltime"], 1.0), kind="stable")
         p = pool.scheduler(s, 0, order, shortest, policy.backfill != "none", rule.guard)
         return lambda: pool.run(s, 0, p, STEPS)
-    est = s.truth[0]["runtime"] if policy.backfill == "easy-oracle" else s.jobs[0]["walltime"]
+    est = s.truth[0]["runtime"].copy() if policy.backfill == "easy-oracle" else np.empty(0)
     p = blank(len(sim.workload), *sim.cluster.capacity.shape)
     return lambda: listing.run(s, 0, rule, est, p, STEPS // 100)
 

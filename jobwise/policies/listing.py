@@ -98,14 +98,14 @@ class ListScheduler:
             return []
         rule, capacity = self.rule, view.cluster.capacity
         p = blank(len(view.queue), *capacity.shape)
-        due, est, free = view.jobs["due"][view.running], view.jobs["walltime"], view.free.copy()
+        due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
         given = self.scores(view)
         head = (
             rule,
             view.now,
             view.origin,
             np.uint64(view.seed),
-            view.jobs,
+            view.table,
             est,
             view.queue,
             given,

@@ -61,7 +61,8 @@ def blank(jobs: int, nodes: int, resources: int) -> Plan:
 @kernel
 def length(jobs, est, j):
     """Expected run of job j if it started now (s): its estimate less what has run already, at least 1."""
-    return max(max(est[j], 1.0) - jobs[j]["ran"], 1.0)
+    expected = jobs[j]["walltime"] if len(est) == 0 else est[j]
+    return max(max(expected, 1.0) - jobs[j]["ran"], 1.0)
 
 
 @allocating
@@ -226,7 +227,7 @@ def plan_pass(rule, now, origin, seed, jobs, est, queue, score, running, due, fr
     """Decide one pass of any list scheduler but conservative; the plan `p` is filled, `free` [N, R] is used up.
 
     `queue` rows; `score` their scores where the rule's order is GIVEN, else room for them; `est` [J] s, how long jobs are
-    expected to run; `running` rows with `due` s. A reserved row in the queue is the picked one of a committing scheduler.
+    expected to run (empty: their walltime); `running` rows with `due` s. A reserved row in the queue is the picked one of a committing scheduler.
     """
     p.count[:] = 0
     n = len(queue)

@@ -56,6 +56,7 @@ class Simulation:
             free=s.nodes[0]["free"].copy(),
             cluster=self.cluster,
             slices=s.slices[0],
+            table=s.jobs[0, : sim["next"]],
             origin=float(sim["origin"]),
             seed=int(sim["seed"]),
         )

@@ -91,7 +91,7 @@ def allocate(
     count, rows = len(workloads), max(len(w) for w in workloads)
     size, resources = cluster.capacity.shape
     edges = max(len(w.edges) for w in workloads)
-    held = 1 if cluster.is_pool else int(min(cluster.capacity.sum(), rows * size, 1 << 22))
+    held = 1 if cluster.is_pool else max(2, int(min(cluster.capacity.sum(), rows * size, 1 << 22)))
     s = State(
         sims=np.zeros(count, sim_dtype),
         jobs=np.zeros((count, rows), job_dtype(resources)),
