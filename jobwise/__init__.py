@@ -11,6 +11,8 @@ Names are loaded at first use: `import jobwise` itself costs next to nothing.
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 
 __version__ = "0.1.0"
 
@@ -42,13 +44,22 @@ _WHERE = {
 __all__ = sorted(_WHERE)
 
 
-def __getattr__(name: str):
-    if name not in _WHERE:
-        raise AttributeError(f"module 'jobwise' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"jobwise.{_WHERE[name]}"), name)
-    globals()[name] = found  # also undoes the binding of the submodules `simulate` and `compare`
-    return found
+class _Lazy(ModuleType):
+    """Loads public names at first use. `simulate` and `compare` are functions here although files bear their names."""
+
+    def __getattr__(self, name: str):
+        if name not in _WHERE:
+            raise AttributeError(f"module 'jobwise' has no attribute {name!r}")
+        found = getattr(importlib.import_module(f"jobwise.{_WHERE[name]}"), name)
+        super().__setattr__(name, found)
+        return found
+
+    def __setattr__(self, name: str, value) -> None:
+        if not (name in _WHERE and isinstance(value, ModuleType)):  # the import system binds submodules by this
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted([*super().__dir__(), *_WHERE])
 
 
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+sys.modules[__name__].__class__ = _Lazy

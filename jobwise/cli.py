@@ -40,7 +40,10 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
     try:
-        return app(arguments, prog_name="jobwise", standalone_mode=False) or 0
+        code = app(arguments, prog_name="jobwise", standalone_mode=False) or 0
+        if code == 130:
+            raise KeyboardInterrupt
+        return code
     except InputError as error:
         print(f"jobwise: {error}", file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@ from jobwise.errors import InputError
 outage_dtype = np.dtype([("time", "f8"), ("node", "i4"), ("up", "i1")], align=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cluster:
     """Nodes and what they hold.
 

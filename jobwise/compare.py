@@ -25,7 +25,7 @@ METRICS = ("bounded_slowdown", "wait", "p95_wait", "max_wait", "utilisation")
 RESAMPLES = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """What `compare` found. P policies, W windows.
 

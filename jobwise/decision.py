@@ -53,7 +53,7 @@ class Wait:
 Decision = Start | Preempt | Reserve | Wait
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """What a scheduler may know at one instant; all arrays are read-only.
 

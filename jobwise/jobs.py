@@ -65,7 +65,7 @@ truth_dtype = np.dtype(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Workload:
     """Jobs in submit order, the truth about them, and the cluster they are meant for.
 

@@ -118,12 +118,6 @@ def _steps(r: Record, begin: np.ndarray, end: np.ndarray, weight: np.ndarray) ->
     return when[last], level[last]
 
 
-def mean_of(steps: tuple[np.ndarray, np.ndarray]) -> float:
-    """Time average of a step function."""
-    when, level = steps
-    return float((np.diff(when) * level[:-1]).sum() / (when[-1] - when[0])) if len(when) > 1 and when[-1] > when[0] else 0.0
-
-
 def fragmentation(r: Record) -> float:
     """Mean share of the machine that is idle while jobs wait."""
     (tq, q), (tb, b) = queue_length(r), busy(r)
@@ -179,7 +173,7 @@ def summary(r: Record) -> dict[str, float]:
         "makespan": span,
         "utilisation": utilisation(r),
         "throughput": float(len(w) / span * 3600) if span > 0 else 0.0,
-        "queue_length": mean_of(queue_length(r)),
+        "queue_length": float(w.sum() / span) if span > 0 else 0.0,  # Little's law
         "fragmentation": fragmentation(r),
         "backfill_rate": backfill_rate(r),
         "user_fairness": user_fairness(r),

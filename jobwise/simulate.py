@@ -21,7 +21,7 @@ from jobwise.sim.simulation import Simulation
 STEPS = 100_000  # instants of choice between two looks at progress and Ctrl-C
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Record:
     """A finished simulation: the job table as it ended, in the workload's order.
 

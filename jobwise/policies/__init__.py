@@ -1,0 +1,1 @@
+"""What decides: list schedulers and the grammar of their names."""

@@ -1,0 +1,1 @@
+"""Pages and pictures; only the command line imports this."""

@@ -172,7 +172,7 @@ def _label(ax: plt.Axes, x: list[float], y: list[float], names: list[str]) -> No
 def trade_off(c: Comparison) -> str:
     """Mean bounded slowdown against longest wait, all schedulers, with the Pareto front."""
     x = [s["bounded_slowdown"] for s in c.whole]
-    y = [s["max_wait"] / 3600 for s in c.whole]
+    y = [max(s["max_wait"] / 3600, 0.01) for s in c.whole]  # both axes are logarithmic
 
     def draw(figure):
         ax = figure.subplots()

@@ -1,0 +1,1 @@
+"""Where jobs come from: a file per source, and transformations."""

@@ -1,0 +1,204 @@
+"""The command line as its users meet it: what works, and forty ways to be wrong that each end in one line and exit 2."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from test_swf import BAD, HEADER, line, text
+
+from jobwise.cli import run
+
+GOOD = text(*(line(i, 10 * i, run=30 + i, walltime=100, requested=1 + i % 4) for i in range(1, 30)))
+
+
+@pytest.fixture
+def good(tmp_path):
+    path = tmp_path / "good.swf"
+    path.write_text(GOOD)
+    return str(path)
+
+
+def wrong(capsys, arguments, *parts):
+    """The command exits 2 with one line that has all `parts`."""
+    assert run([str(a) for a in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith("jobwise: "), err
+    for part in parts:
+        assert part in err, err
+
+
+def test_simulate(good, tmp_path, capsys):
+    assert run(["simulate", good, "--policy", "sjf+easy", "--json", "--out", str(tmp_path / "s.csv")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["policy"] == "sjf+easy" and found["summary"]["jobs"] == 29
+    assert (tmp_path / "s.csv").read_text().startswith("job,submit,start,end")
+    assert run(["simulate", good]) == 0
+    assert "bounded slowdown" in capsys.readouterr().out
+
+
+def test_compare_and_report(good, tmp_path, capsys):
+    report = tmp_path / "r.html"
+    assert run(["compare", good, "-p", "fcfs+easy", "-p", "sjf+easy", "--window", "5", "--report", str(report)]) == 0
+    assert "sjf+easy" in capsys.readouterr().out and "</html>" in report.read_text()
+    assert run(["compare", good, "-p", "fcfs+easy", "-p", "sjf+easy", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["policies"]) == 2
+
+
+def test_trace_commands(good, tmp_path, capsys):
+    assert run(["trace", "info", good, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["statistics"]["jobs"] == 29
+    assert run(["trace", "info", good]) == 0
+    out = tmp_path / "o.swf.gz"
+    assert run(["trace", "convert", good, str(out), "--jobs", "10", "--load", "0.5", "--replicate", "2"]) == 0
+    assert gzip.decompress(out.read_bytes()).count(b"\n") > 20
+    assert run(["trace", "convert", good, str(tmp_path / "a.swf"), "--split", "0.7"]) == 0
+    assert (tmp_path / "a.swf.rest").exists()
+    assert run(["trace", "convert", good, str(tmp_path / "m.swf"), "--merge", good, "--shake-s", "5"]) == 0
+    assert run(["trace", "generate", str(tmp_path / "g.swf"), "--jobs", "50", "--procs", "16", "--users", "3"]) == 0
+    capsys.readouterr()
+    assert run(["trace", "sacct-command", "--start", "2026-02-01"]) == 0
+    assert "-S 2026-02-01" in capsys.readouterr().out
+    assert run(["--version"]) == 0
+
+
+def test_standard_input_and_output(good):
+    done = subprocess.run(
+        [sys.executable, "-m", "jobwise.cli", "trace", "convert", "-", "-"], input=GOOD.encode(), capture_output=True
+    )
+    assert done.returncode == 0 and done.stdout.decode() == GOOD
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_logs(what, tmp_path, capsys):
+    content, message = BAD[what]
+    path = tmp_path / "bad.swf"
+    path.write_text(content)
+    wrong(capsys, ["simulate", path], "bad.swf", message)
+
+
+POLICIES = {
+    "order": ("jfs+easy", "did you mean"),
+    "option": ("sjf+eazy", "did you mean easy"),
+    "two rules": ("sjf+easy+greedy", "two choices of backfill"),
+    "two placements": ("sjf+pack+spread", "two choices of placement"),
+    "guard without unit": ("sjf+guard24", "unknown option 'guard24'"),
+    "guard of nothing": ("sjf+guard0h", "more than 0"),
+    "empty": ("", "unknown order ''"),
+    "commit to all": ("sjf+conservative+commit", "cannot be combined"),
+    "no file": ("none.py:order", "there is no file"),
+}
+
+
+@pytest.mark.parametrize("what", POLICIES)
+def test_bad_policies(what, good, capsys):
+    policy, message = POLICIES[what]
+    wrong(capsys, ["simulate", good, "--policy", policy], message)
+
+
+OWN = {
+    "raises": ("def order(jobs, now):\n    return 1 / 0", "ZeroDivisionError"),
+    "nonsense": ("def order(jobs, now):\n    return 'soon'", "could not convert string"),
+    "too few": ("def order(jobs, now):\n    return [1.0, 2.0, 3.0]", "one score per job"),
+    "nan": ("def order(jobs, now):\n    return jobs['submit'] * float('nan')", "returned NaN for job"),
+    "syntax": ("def order(jobs, now)\n    pass", "SyntaxError"),
+    "no such name": ("def orders(jobs, now):\n    return now", "did you mean orders"),
+    "not callable": ("order = 5", "neither an order function nor a policy"),
+    "writes": ("def order(jobs, now):\n    jobs['walltime'] = 0\n    return now / 0", "failed at time"),
+    "arguments": ("def order():\n    return 0", "TypeError"),
+    "policy raises": (
+        "class order:\n    def reset(self, view): pass\n    def ended(self, view, rows): pass\n"
+        "    def decide(self, view): raise KeyError('x')", "failed at time"),
+    "policy nonsense": (
+        "class order:\n    def reset(self, view): pass\n    def ended(self, view, rows): pass\n"
+        "    def decide(self, view): return 7", "a list of decisions is expected"),
+    "policy lazy": (
+        "class order:\n    def reset(self, view): pass\n    def ended(self, view, rows): pass\n"
+        "    def decide(self, view): return []", "left 29 jobs waiting for ever"),
+    "policy greedy": (
+        "from jobwise import Start\nclass order:\n    def reset(self, view): pass\n    def ended(self, view, rows): pass\n"
+        "    def decide(self, view): return [Start(j) for j in view.queue] * 2", "cannot start job"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OWN)
+def test_bad_schedulers_of_ones_own(what, good, tmp_path, capsys):
+    source, message = OWN[what]
+    path = tmp_path / "mine.py"
+    path.write_text(source + "\n")
+    wrong(capsys, ["simulate", good, "--policy", f"{path}:order"], message)
+
+
+def test_bad_arguments(good, tmp_path, capsys, monkeypatch):
+    wrong(capsys, ["simulat", good], "No such command")
+    wrong(capsys, ["simulate"], "Missing argument")
+    wrong(capsys, ["simulate", good, "--polic", "x"], "No such option")
+    wrong(capsys, ["simulate", good, "--jobs", "many"], "--jobs", "integer")
+    wrong(capsys, ["simulate", good, "--jobs", "0"], "--jobs")
+    wrong(capsys, ["simulate", good, "--load", "-1"], "cannot scale the load")
+    wrong(capsys, ["simulate", good, "--procs", "1"], "cannot run its largest job")
+    wrong(capsys, ["simulate", tmp_path / "none.swf"], "no such file")
+    wrong(capsys, ["simulate", tmp_path], "is a folder")
+    wrong(capsys, ["simulate", "sdsc-sp3"], "did you mean sdsc-sp2")
+    wrong(capsys, ["simulate", good, "--out", "x.doc"], "cannot write .doc")
+    wrong(capsys, ["simulate", good, "--out", tmp_path / "no" / "x.csv"], "there is no folder")
+    wrong(capsys, ["simulate", good, "--evalys", tmp_path], "is a folder")
+    wrong(capsys, ["compare", good, "--window", "999"], "does not fit")
+    wrong(capsys, ["compare", good, "-p", "sjf", "-p", "sjf"], "named twice")
+    wrong(capsys, ["compare", good, "--report", tmp_path / "no" / "r.html"], "there is no folder")
+    wrong(capsys, ["compare", good, "--report", tmp_path / "r.html", "--day", "99"], "day 99 is not in the log")
+    wrong(capsys, ["trace", "convert", good, tmp_path / "x.swf", "--begin", "9"], "no job is submitted between")
+    wrong(capsys, ["trace", "convert", good, tmp_path / "x.swf", "--split", "1"], "leaves one side empty")
+    wrong(capsys, ["trace", "convert", good, "-", "--split", "0.5"], "two files")
+    wrong(capsys, ["trace", "generate", tmp_path / "x.swf", "--procs", "1"], "--procs")
+    wrong(capsys, ["trace", "generate", tmp_path / "x.swf", "--classes", "three"], "typeless")
+    assert list(tmp_path.iterdir()) == [tmp_path / "good.swf"]  # nothing was left behind
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_unwritable_folder(good, tmp_path, capsys):
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o500)
+    wrong(capsys, ["simulate", good, "--out", folder / "x.csv"], "not writable")
+
+
+def test_a_full_disk_leaves_the_old_file(good, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "s.csv"
+    out.write_text("old")
+
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    wrong(capsys, ["simulate", good, "--out", out], "No space left")
+    assert out.read_text() == "old" and len(list(tmp_path.iterdir())) == 2
+
+
+def test_ctrl_c_ends_cleanly(tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text("import time\ndef order(jobs, now):\n    print('up', flush=True)\n    time.sleep(0.2)\n    return jobs['submit']\n")
+    log = tmp_path / "good.swf"
+    log.write_text(GOOD)
+    command = [sys.executable, "-m", "jobwise.cli", "simulate", str(log), "-p", f"{path}:order", "--out", str(tmp_path / "s.csv")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "up\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err == "jobwise: interrupted; nothing was written\n"
+    assert not (tmp_path / "s.csv").exists()
+
+
+def test_forty_kinds():
+    """The bar of this project: count what the tests above try."""
+    assert len(BAD) + len(POLICIES) + len(OWN) + 22 >= 40
+
+
+def test_a_log_without_a_header_is_fine(tmp_path):
+    path = tmp_path / "bare.swf"
+    path.write_text(GOOD.replace(HEADER, ""))
+    assert run(["simulate", str(path), "--json"]) == 0
