@@ -13,7 +13,7 @@ from jobwise.errors import InputError
 from jobwise.jobs import Workload
 from jobwise.policies.listing import ListScheduler
 from jobwise.policies.names import resolve
-from jobwise.sim import listing, pool
+from jobwise.sim import bag, listing, pool
 from jobwise.sim.backfill import blank
 from jobwise.sim.scores import score_rows
 from jobwise.sim.simulation import Simulation
@@ -109,6 +109,9 @@ def _compiled(sim: Simulation, policy: ListScheduler) -> Callable[[], bool]:
             shortest = np.argsort(np.maximum(jobs["walltime"], 1.0), kind="stable")
         p = pool.scheduler(s, 0, order, shortest, policy.backfill != "none", rule.guard)
         return lambda: pool.run(s, 0, p, STEPS)
+    if sim.cluster.is_pool and bag.suits(policy.order, rule):
+        b = bag.scheduler(s, 0)
+        return lambda: bag.run(s, 0, b, rule, STEPS // 100)
     est = s.truth[0]["runtime"].copy() if policy.backfill == "easy-oracle" else np.empty(0)
     p = blank(len(sim.workload), *sim.cluster.capacity.shape)
     return lambda: listing.run(s, 0, rule, est, p, STEPS // 100)

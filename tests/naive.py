@@ -32,7 +32,7 @@ def score(order: str, job: dict, now: float, origin: float, seed: int) -> float:
         "smallest": lambda: n,
         "largest": lambda: -n,
         "lxf": lambda: -(w + r) / r,
-        "wfp3": lambda: -((w / r) ** 3) * n,
+        "wfp3": lambda: -((w / r) * (w / r) * (w / r)) * n,
         "unicef": lambda: -w / (math.log2(n) * r) if n > 1 else -1e30 * (1 + w / r),
         "f1": lambda: math.log10(r) * n + 8.70e2 * math.log10(max(t, 1)),
         "f2": lambda: math.sqrt(r) * n + 2.56e4 * math.log10(max(t, 1)),

@@ -21,12 +21,12 @@ from jobwise.sim.compiled import kernel
 BLOCK = 64
 ALL = np.int64(1) << 40  # more processors than any machine has
 entry_dtype = np.dtype([("key", "f8"), ("est", "f8"), ("row", "i4"), ("size", "i4")], align=True)
-block_dtype = np.dtype([("used", "i8"), ("total", "i8")], align=True)
+block_dtype = np.dtype([("used", "i8"), ("total", "i8"), ("stale", "i8")], align=True)
 
 
 class Blocks(NamedTuple):
     entry: np.ndarray  # [B, BLOCK] of entry_dtype, sorted
-    block: np.ndarray  # [B] of block_dtype: entries, and the sum of their sizes
+    block: np.ndarray  # [B] of block_dtype: entries, the sum of their sizes, has the bound become too low?
     shortest: np.ndarray  # [B, C] shortest estimate among sizes of class <= c; C = 0 where nobody asks
     order: np.ndarray  # [B] blocks in order of their entries; the rest of the list are free blocks
     count: np.ndarray  # [2] blocks in use, entries
@@ -71,14 +71,15 @@ def _locate(q, key, row):
 
 
 @kernel
-def _summarise(q, b, first):
-    """Make the shortest estimates of block b anew, from class `first` on."""
+def _summarise(q, b):
+    """Make the shortest estimates of block b anew."""
     shortest, classes = q.shortest[b], q.shortest.shape[1]
-    for c in range(first, classes):
-        shortest[c] = shortest[first - 1] if first > 0 else np.inf
+    for c in range(classes):
+        shortest[c] = np.inf
+    q.block[b]["stale"] = 0
     for k in range(q.block[b]["used"]):
         x = q.entry[b, k]
-        c = max(size_class(x["size"]), first)
+        c = size_class(x["size"])
         while c < classes and x["est"] < shortest[c]:
             shortest[c] = x["est"]
             c += 1
@@ -117,7 +118,7 @@ def _move(q, b, begin, to):
         q.block[to]["total"] += q.entry[b, k]["size"]
         q.block[b]["total"] -= q.entry[b, k]["size"]
     q.block[b]["used"] = begin
-    _summarise(q, to, 0)
+    _summarise(q, to)
 
 
 @kernel
@@ -130,7 +131,7 @@ def insert(q, key, row, size, est):
     if q.block[b]["used"] == BLOCK:
         new = _new_block(q, i + 1)
         _move(q, b, BLOCK // 2, new)
-        _summarise(q, b, 0)
+        _summarise(q, b)
         last = q.entry[b, BLOCK // 2 - 1]
         if last["key"] < key or (last["key"] == key and last["row"] < row):
             b = new
@@ -158,7 +159,7 @@ def remove(q, key, row):
     k = 0
     while entry[k]["row"] != row:
         k += 1
-    size, est = entry[k]["size"], entry[k]["est"]
+    size = entry[k]["size"]
     for k in range(k, used - 1):
         entry[k] = entry[k + 1]
     q.block[b]["used"] = used - 1
@@ -170,10 +171,8 @@ def remove(q, key, row):
     if i + 1 < q.count[0] and used - 1 + q.block[q.order[i + 1]]["used"] <= BLOCK // 2:
         _move(q, q.order[i + 1], 0, b)
         _forget(q, i + 1)
-    elif q.shortest.shape[1] > 0:
-        first = size_class(size)
-        if q.shortest[b, first] == est:
-            _summarise(q, b, first)
+    else:
+        q.block[b]["stale"] = 1
 
 
 @kernel
@@ -194,6 +193,8 @@ def find(q, at, narrow, free, slack):
                 n = entry[k]["size"]
                 if n <= narrow or (n <= free and entry[k]["est"] <= slack):
                     return i * BLOCK + k
+            if q.block[b]["stale"]:
+                _summarise(q, b)
         k = 0
         i += 1
     return -1

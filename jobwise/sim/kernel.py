@@ -219,6 +219,7 @@ def start(s, e, j, rate, node, amount, k):
         _wake(s, e)
     if np.isnan(job["start"]):
         job["start"] = now
+        truth["left"] = truth["runtime"]
     else:
         truth["left"] += sim["restart_cost"]
     job["status"] = RUNNING

@@ -16,7 +16,7 @@ import numpy as np
 
 from jobwise.jobs import PAUSED, QUEUED
 from jobwise.sim import blocks
-from jobwise.sim.compiled import kernel
+from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.kernel import OVER, advance, start
 from jobwise.sim.state import ENTERED, LEFT, State
 
@@ -70,7 +70,7 @@ def _ranks(order: np.ndarray | None, count: int) -> np.ndarray:
     return rank
 
 
-@kernel
+@inlined
 def _enqueue(s, e, p, j):
     n, est = s.jobs[e, j]["request"][0], max(s.jobs[e, j]["walltime"], 1.0)
     blocks.insert(p.queue, p.rank[j], j, n, est)
@@ -78,14 +78,14 @@ def _enqueue(s, e, p, j):
         blocks.insert(p.backfill, p.second[j], j, n, est)
 
 
-@kernel
+@inlined
 def _dequeue(p, j):
     blocks.remove(p.queue, p.rank[j], j)
     if p.memory[0]["own_order"]:
         blocks.remove(p.backfill, p.second[j], j)
 
 
-@kernel
+@inlined
 def _run(s, e, p, j, n):
     start(s, e, j, 1.0, p.node, p.amount, 0)
     blocks.insert(p.running, s.jobs[e, j]["due"], j, n, 0.0)
@@ -108,7 +108,7 @@ def _guard(s, e, p):
             _enqueue(s, e, p, j)
 
 
-@kernel
+@inlined
 def _backfill(s, e, p):
     """Start, in order, what fits now and does not delay the head."""
     m, q, now = p.memory[0], p.backfill, s.sims[e]["now"]
@@ -131,7 +131,7 @@ def _backfill(s, e, p):
         _run(s, e, p, j, n)
 
 
-@kernel
+@inlined
 def _arrival(s, e, p):
     """The head and its reservation are as they were: only what has just arrived can start. Put it in the queue if not."""
     m, now, j = p.memory[0], s.sims[e]["now"], s.lists[e, ENTERED, 0]
@@ -146,7 +146,7 @@ def _arrival(s, e, p):
     _enqueue(s, e, p, j)
 
 
-@kernel
+@inlined
 def _pass(s, e, p):
     m, q, now = p.memory[0], p.queue, s.sims[e]["now"]
     while q.count[1] > 0:

@@ -70,7 +70,8 @@ def score(code, s, w, r, n, a):
     if code == LXF:  # largest expansion factor
         return -(w + r) / r
     if code == WFP3:  # Tang et al., CLUSTER'09
-        return -((w / r) ** 3) * n
+        x = w / r
+        return -(x * x * x) * n
     if code == UNICEF:  # serial jobs go before all others, largest w/r first
         return -w / (np.log2(n) * r) if n > 1 else -1e30 * (1.0 + w / r)
     if code == LAS:  # least attained service

@@ -111,15 +111,16 @@ def allocate(
     s.sims["on_failure"] = ON_FAILURE[on_failure]
     for e, w in enumerate(workloads):
         J = len(w)
-        if (w.jobs["request"] > cluster.total).any():
+        if cluster is not w.cluster and (w.jobs["request"] > cluster.total).any():
             row = int(np.flatnonzero((w.jobs["request"] > cluster.total).any(axis=1))[0])
             raise InputError(f"{w.name}: job {row} requests {w.jobs['request'][row]}, the cluster has {cluster.total}")
         s.sims[e]["jobs"], s.sims[e]["origin"] = J, w.offset
         s.jobs[e, :J], truth = w.jobs, s.truth[e, :J]
-        truth["runtime"], truth["fails"] = w.truth["runtime"], w.truth["fails"]
+        truth["runtime"] = w.truth["runtime"]
+        if w.truth["fails"].any():
+            truth["fails"] = w.truth["fails"]
         if kill_at_walltime:
             truth["runtime"] = np.minimum(truth["runtime"], np.maximum(w.jobs["walltime"], 1))
-        truth["left"], truth["heap"] = truth["runtime"], -1
         if edges:
             order = np.argsort(w.edges[:, 0], kind="stable")
             s.child[e, : len(order)] = w.edges[order, 1]

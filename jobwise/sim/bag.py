@@ -1,0 +1,147 @@
+"""List scheduling on a processor pool, compiled whole, for orders that change with waiting (WFP3, UNICEF, LXF, random).
+
+Every score changes at every event, so an order is never kept: the queue is a bag, four columns side by side in memory,
+and a pass looks for the smallest score. It is made only where something fits; of those behind the reservation only the
+ones that may start are compared.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jobwise.sim import blocks
+from jobwise.sim.backfill import EASY_SJBF, NONE, Rule
+from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.kernel import OVER, advance, start
+from jobwise.sim.scores import RANDOM, score, uniform
+from jobwise.sim.state import ENTERED, LEFT, State
+
+item_dtype = np.dtype([("submit", "f8"), ("est", "f8"), ("score", "f8"), ("size", "i8"), ("row", "i4")], align=True)
+
+
+class Bag(NamedTuple):
+    item: np.ndarray  # [J] of item_dtype; the first count[0] are the queue, in no order
+    count: np.ndarray  # [1]
+    running: blocks.Blocks  # by estimated end
+    node: np.ndarray  # an empty placement
+    amount: np.ndarray
+
+
+def scheduler(s: State, e: int) -> Bag:
+    """The scheduler's memory for simulation e."""
+    J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
+    running = blocks.build(min(J, total))
+    return Bag(np.empty(J, item_dtype), np.zeros(1, np.int64), running, np.empty(0, np.int32), np.empty((0, 1), np.int64))
+
+
+@inlined
+def _before(x, key_x, y, key_y):
+    return key_x < key_y or (key_x == key_y and x["row"] < y["row"])
+
+
+@kernel
+def _score(s, e, b, rule):
+    """Score the queue; guarded jobs get -inf, so that they go first, by submit."""
+    sim = s.sims[e]
+    now, seed = sim["now"], sim["seed"]
+    for i in range(b.count[0]):
+        x = b.item[i]
+        w = now - x["submit"]
+        if w > rule.guard:
+            x["score"] = -np.inf
+        elif rule.order == RANDOM:
+            x["score"] = uniform(seed, now, x["row"])
+        else:
+            x["score"] = score(rule.order, x["submit"], w, x["est"], np.float64(x["size"]), 0.0)
+
+
+@kernel
+def _first(item, count):
+    best = 0
+    for i in range(1, count):
+        if _before(item[i], item[i]["score"], item[best], item[best]["score"]):
+            best = i
+    return best
+
+
+@kernel
+def _next(item, count, sjbf, now, free, shadow, extra):
+    """Index of the first in order that may start beside or before the reservation; -1 if none."""
+    best, best_key = -1, 0.0
+    for i in range(count):
+        x = item[i]
+        if x["size"] <= free and (x["size"] <= extra or now + x["est"] <= shadow):
+            key = x["est"] if sjbf and x["score"] > -np.inf else x["score"]
+            if best < 0 or _before(x, key, item[best], best_key):
+                best, best_key = i, key
+    return best
+
+
+@inlined
+def _run(s, e, b, i):
+    """Start the i-th of the bag."""
+    j, n = b.item[i]["row"], b.item[i]["size"]
+    b.count[0] -= 1
+    b.item[i] = b.item[b.count[0]]
+    start(s, e, j, 1.0, b.node, b.amount, 0)
+    blocks.insert(b.running, s.jobs[e, j]["due"], j, n, 0.0)
+
+
+@kernel
+def _pass(s, e, b, rule):
+    now, smallest = s.sims[e]["now"], blocks.ALL
+    for i in range(b.count[0]):
+        smallest = min(smallest, b.item[i]["size"])
+    if smallest > s.nodes[e, 0]["free"][0]:
+        return
+    _score(s, e, b, rule)
+    shadow, extra, blocked = np.inf, np.int64(0), False
+    while b.count[0] > 0:
+        if not blocked:
+            i = _first(b.item, b.count[0])
+            n = b.item[i]["size"]
+            if n > s.nodes[e, 0]["free"][0]:
+                if rule.backfill == NONE:
+                    return
+                shadow, got = blocks.shadow(b.running, n, s.nodes[e, 0]["free"][0], now)
+                extra = got - n if shadow < np.inf else blocks.ALL
+                blocked = True
+                continue
+        else:
+            i = _next(b.item, b.count[0], rule.backfill == EASY_SJBF, now, s.nodes[e, 0]["free"][0], shadow, extra)
+            if i < 0:
+                return
+            if now + b.item[i]["est"] > shadow:
+                extra -= b.item[i]["size"]
+        _run(s, e, b, i)
+
+
+@kernel
+def run(s, e, b, rule, steps):
+    """Run simulation e for up to `steps` instants of choice. True while there is more to do."""
+    sim = s.sims[e]
+    for _ in range(steps):
+        if advance(s, e, np.inf) == OVER:
+            return False
+        for i in range(sim["left"]):
+            j = s.lists[e, LEFT, i]
+            blocks.remove(b.running, s.jobs[e, j]["due"], j)
+        for i in range(sim["entered"]):
+            j = s.lists[e, ENTERED, i]
+            x = b.item[b.count[0]]
+            x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
+            x["submit"], x["est"] = s.jobs[e, j]["submit"], max(s.jobs[e, j]["walltime"], 1.0)
+            b.count[0] += 1
+        if b.count[0] > 0 and s.nodes[e, 0]["free"][0] > 0:
+            _pass(s, e, b, rule)
+    return True
+
+
+SUITS = ("lxf", "wfp3", "unicef", "random")
+
+
+def suits(order: str, rule: Rule) -> bool:
+    """Does this loop know the scheduler?"""
+    return order in SUITS and rule.backfill <= EASY_SJBF and not rule.commit
