@@ -28,6 +28,7 @@ _WHERE = {
     "lublin": "workloads.lublin",
     "open_log": "workloads.source",
     "simulate": "simulate",
+    "simulate_many": "simulate",
     "Record": "simulate",
     "Simulation": "sim.simulation",
     "compare": "compare",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from jobwise.sim import bag, listing, pool
 from jobwise.sim.backfill import blank
 from jobwise.sim.scores import score_rows
 from jobwise.sim.simulation import Simulation
+from jobwise.sim.state import State, allocate
 
 STEPS = 100_000  # instants of choice between two looks at progress and Ctrl-C
 
@@ -75,56 +76,77 @@ def simulate(
         single_events=single_events,
     )
     if isinstance(policy, ListScheduler) and isinstance(policy.order, str):
-        more = _compiled(sim, policy)
+        more = _compiled(sim.state, 0, policy)
     else:
         more = _asked(sim, policy)
     while more():
         if progress:
             progress(int(sim.state.sims[0]["ended"]), len(workload))
-    return record(sim, policy)
+    return _record(sim.state, 0, workload, sim.cluster, policy)
 
 
-def record(sim: Simulation, policy: Policy) -> Record:
+def simulate_many(
+    workloads: Sequence[Workload], policy: str | Policy, cluster: Cluster | None = None, **settings
+) -> list[Record]:
+    """Replay E workloads side by side on equal machines, in one state with a leading axis [E]; settings as `simulate`.
+
+    Simulation e is seeded with seed + e. The records are those of E single simulations.
+    """
+    policy = resolve(policy)
+    if not workloads:
+        return []
+    cluster = cluster or workloads[0].cluster
+    if not (isinstance(policy, ListScheduler) and isinstance(policy.order, str)):
+        seed = settings.pop("seed", 0)
+        return [simulate(w, policy, cluster, seed=seed + e, **settings) for e, w in enumerate(workloads)]
+    s = allocate(workloads, cluster, **settings)
+    for e in range(len(workloads)):
+        more = _compiled(s, e, policy)
+        while more():
+            pass
+    return [_record(s, e, w, cluster, policy) for e, w in enumerate(workloads)]
+
+
+def _record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Policy) -> Record:
     """The record of a simulation that is over. Raises InputError where jobs never started."""
     name = getattr(policy, "name", type(policy).__name__)
-    jobs, one = sim.state.jobs[0, : len(sim.workload)], sim.state.sims[0]
-    if not sim.done:
+    jobs, one = s.jobs[e, : len(workload)], s.sims[e]
+    if one["ended"] < one["jobs"]:
         waiting = np.flatnonzero(np.isnan(jobs["end"]))
         raise InputError(
             f"{name} left {len(waiting)} jobs waiting for ever (first: job {waiting[0]}, request "
             f"{jobs['request'][waiting[0]].tolist()}); nothing is running and nothing more will arrive"
         )
-    runtime = sim.state.truth[0]["runtime"][: len(jobs)].copy()
-    return Record(jobs, runtime, sim.cluster, name, sim.workload, int(one["preemptions"]), int(one["events"]))
+    runtime = s.truth[e]["runtime"][: len(jobs)].copy()
+    return Record(jobs, runtime, cluster, name, workload, int(one["preemptions"]), int(one["events"]))
 
 
-def _compiled(sim: Simulation, policy: ListScheduler) -> Callable[[], bool]:
+def _compiled(s: State, e: int, policy: ListScheduler) -> Callable[[], bool]:
     """The loop compiled whole; each call runs some steps and says whether there is more."""
-    s, rule = sim.state, policy.rule
-    if sim.cluster.is_pool and policy.is_static and not policy.commit and policy.backfill in ("none", "easy", "easy-sjbf"):
-        jobs = sim.workload.jobs
-        order = static_order(policy, sim)
+    rule, pooled = policy.rule, s.slices.shape[1] == 1
+    if pooled and policy.is_static and not policy.commit and policy.backfill in ("none", "easy", "easy-sjbf"):
         shortest = None
         if policy.backfill == "easy-sjbf":
-            shortest = np.argsort(np.maximum(jobs["walltime"], 1.0), kind="stable")
-        p = pool.scheduler(s, 0, order, shortest, policy.backfill != "none", rule.guard)
-        return lambda: pool.run(s, 0, p, STEPS)
-    if sim.cluster.is_pool and bag.suits(policy.order, rule):
-        b = bag.scheduler(s, 0)
-        return lambda: bag.run(s, 0, b, rule, STEPS // 100)
-    est = s.truth[0]["runtime"].copy() if policy.backfill == "easy-oracle" else np.empty(0)
-    p = blank(len(sim.workload), *sim.cluster.capacity.shape)
-    return lambda: listing.run(s, 0, rule, est, p, STEPS // 100)
+            walltime = s.jobs[e]["walltime"][: s.sims[e]["jobs"]]
+            shortest = np.argsort(np.maximum(walltime, 1.0), kind="stable")
+        p = pool.scheduler(s, e, _static_order(policy, s, e), shortest, policy.backfill != "none", rule.guard)
+        return lambda: pool.run(s, e, p, STEPS)
+    if pooled and bag.suits(policy.order, rule):
+        b = bag.scheduler(s, e)
+        return lambda: bag.run(s, e, b, rule, STEPS // 100)
+    est = s.truth[e]["runtime"].copy() if policy.backfill == "easy-oracle" else np.empty(0)
+    p = blank(int(s.sims[e]["jobs"]), s.nodes.shape[1], s.jobs["request"].shape[2])
+    return lambda: listing.run(s, e, rule, est, p, STEPS // 100)
 
 
-def static_order(policy: ListScheduler, sim: Simulation) -> np.ndarray | None:
+def _static_order(policy: ListScheduler, s: State, e: int) -> np.ndarray | None:
     """All rows [J] in the order of a static list scheduler; None: as they are."""
     if policy.order == "fcfs":
         return None
-    rows = np.arange(len(sim.workload), dtype=np.int32)
+    one = s.sims[e]
+    rows = np.arange(one["jobs"], dtype=np.int32)
     out = np.empty(len(rows))
-    one = sim.state.sims[0]
-    score_rows(policy.rule.order, 0.0, one["origin"], one["seed"], sim.state.jobs[0], rows, out)
+    score_rows(policy.rule.order, 0.0, one["origin"], one["seed"], s.jobs[e], rows, out)
     return np.argsort(out, kind="stable")
 
 

@@ -180,10 +180,22 @@ def test_a_full_disk_leaves_the_old_file(good, tmp_path, capsys, monkeypatch):
 
 def test_ctrl_c_ends_cleanly(tmp_path):
     path = tmp_path / "slow.py"
-    path.write_text("import time\ndef order(jobs, now):\n    print('up', flush=True)\n    time.sleep(0.2)\n    return jobs['submit']\n")
+    path.write_text(
+        "import time\ndef order(jobs, now):\n    print('up', flush=True)\n    time.sleep(0.2)\n    return jobs['submit']\n"
+    )
     log = tmp_path / "good.swf"
     log.write_text(GOOD)
-    command = [sys.executable, "-m", "jobwise.cli", "simulate", str(log), "-p", f"{path}:order", "--out", str(tmp_path / "s.csv")]
+    command = [
+        sys.executable,
+        "-m",
+        "jobwise.cli",
+        "simulate",
+        str(log),
+        "-p",
+        f"{path}:order",
+        "--out",
+        str(tmp_path / "s.csv"),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "up\n"
     time.sleep(0.1)

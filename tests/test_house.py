@@ -96,7 +96,9 @@ def test_a_poisoned_truth_changes_no_decision(order):
             view = sim.view()
             clean = list(policy.decide(view))
             saved = sim.state.truth.copy()
-            sim.state.truth[:] = np.array([tuple(np.nan if truth_dtype[n] == "f8" else -9 for n in truth_dtype.names)], truth_dtype)
+            sim.state.truth[:] = np.array(
+                [tuple(np.nan if truth_dtype[n] == "f8" else -9 for n in truth_dtype.names)], truth_dtype
+            )
             assert list(policy.decide(view)) == clean
             sim.state.truth[:] = saved
             sim.apply(clean)

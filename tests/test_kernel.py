@@ -98,9 +98,7 @@ def test_a_failed_job_takes_its_descendants_with_it():
     assert r.summary()["jobs"] == 1
 
 
-@pytest.mark.parametrize(
-    ("mode", "end", "restarts"), [("requeue", 30.0, 1), ("fail", 5.0, 0), ("stall", 25.0, 0)]
-)
+@pytest.mark.parametrize(("mode", "end", "restarts"), [("requeue", 30.0, 1), ("fail", 5.0, 0), ("stall", 25.0, 0)])
 def test_node_failure(mode, end, restarts):
     down = nodes(2).with_outages([(5.0, 0, 0), (20.0, 0, 1)])
     w = one(request=[2], cluster=down)

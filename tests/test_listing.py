@@ -17,7 +17,7 @@ from jobwise.policies.listing import ListScheduler
 from jobwise.policies.names import resolve
 from jobwise.sim.scores import CODES, score
 from jobwise.sim.simulation import Simulation
-from jobwise.simulate import simulate
+from jobwise.simulate import simulate, simulate_many
 
 ORDERS = "fcfs lcfs sjf ljf saf laf smallest largest lxf wfp3 unicef f1 f2 f3 f4 random".split()
 RULES = ["", "+easy", "+easy-sjbf", "+easy-oracle", "+greedy", "+conservative"]
@@ -46,9 +46,7 @@ def starts(w, policy, **settings):
 
 def twin(w, name, seed=0):
     p = resolve(name)
-    return np.array(
-        naive.replay(naive.table(w), w.cluster.processors, p.order, p.backfill, p.guard, p.commit, w.offset, seed)
-    )
+    return np.array(naive.replay(naive.table(w), w.cluster.processors, p.order, p.backfill, p.guard, p.commit, w.offset, seed))
 
 
 def hand():
@@ -118,7 +116,20 @@ def test_equals_the_slow_twin(order):
                     assert np.array_equal(starts(w, name + "+commit"), twin(w, name + "+commit")), name + "+commit"
 
 
-@pytest.mark.parametrize("name", ["fcfs+easy", "saf+easy+guard60s", "wfp3+easy", "unicef", "sjf+conservative", "f3+greedy+commit", "drf+easy", "tetris+easy", "las+easy"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fcfs+easy",
+        "saf+easy+guard60s",
+        "wfp3+easy",
+        "unicef",
+        "sjf+conservative",
+        "f3+greedy+commit",
+        "drf+easy",
+        "tetris+easy",
+        "las+easy",
+    ],
+)
 def test_compiled_loop_equals_python_loop(name):
     rng = np.random.default_rng(3)
     for k in range(4):
@@ -143,7 +154,15 @@ def cluster_workload(rng, jobs=40):
     chunks = np.where((request % 2 == 0).all(axis=1), 2, 0)
     asked = rng.integers(1, 50, jobs)
     runtime = np.minimum(asked, rng.integers(1, 60, jobs))
-    return workload(np.cumsum(rng.integers(0, 6, jobs)), request, runtime, asked, cluster=cluster, chunks=chunks, user=rng.integers(0, 3, jobs))
+    return workload(
+        np.cumsum(rng.integers(0, 6, jobs)),
+        request,
+        runtime,
+        asked,
+        cluster=cluster,
+        chunks=chunks,
+        user=rng.integers(0, 3, jobs),
+    )
 
 
 def never_over_allocated(r):
@@ -268,3 +287,12 @@ def test_a_day_has_no_effect_on_a_schedule():
     w = random_workload(rng)
     later = workload(w.jobs["submit"] + 86400, w.jobs["request"], w.truth["runtime"], w.jobs["walltime"], cluster=w.cluster)
     assert np.array_equal(starts(w, "wfp3+easy"), starts(later, "wfp3+easy"))
+
+
+@pytest.mark.parametrize("name", ["sjf+easy", "wfp3+easy", "fcfs+conservative", "random+easy+guard60s"])
+def test_a_batch_is_so_many_single_simulations(name):
+    rng = np.random.default_rng(8)
+    many = [random_workload(rng, jobs=int(rng.integers(1, 40))) for _ in range(7)]
+    together = simulate_many(many, name, seed=3)
+    for e, w in enumerate(many):
+        assert together[e].jobs.tobytes() == simulate(w, name, seed=3 + e).jobs.tobytes()

@@ -158,10 +158,13 @@ def test_any_text_is_a_workload_or_one_line(content):
 
 
 names = st.lists(
-    st.sampled_from("JobIDRaw JobID User State Submit Eligible Start End ElapsedRaw TimelimitRaw NCPUS ReqCPUS Extra".split()), max_size=12
+    st.sampled_from("JobIDRaw JobID User State Submit Eligible Start End ElapsedRaw TimelimitRaw NCPUS ReqCPUS Extra".split()),
+    max_size=12,
 ).map("|".join)
 cells = st.lists(
-    st.one_of(word, st.sampled_from(["2026-11-21T01:19:51", "Unknown", "COMPLETED", "12.batch", "3_[4-9]", "5-00:00:00", "UNLIMITED"])),
+    st.one_of(
+        word, st.sampled_from(["2026-11-21T01:19:51", "Unknown", "COMPLETED", "12.batch", "3_[4-9]", "5-00:00:00", "UNLIMITED"])
+    ),
     max_size=14,
 ).map("|".join)
 

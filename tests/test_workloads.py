@@ -15,7 +15,9 @@ from jobwise.workloads.lublin import lublin
 from jobwise.workloads.sacct import command, from_text, read_sacct
 from jobwise.workloads.source import open_log
 
-HEAD = "JobID|JobIDRaw|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|NCPUS|ReqCPUS|Whatever"
+HEAD = (
+    "JobID|JobIDRaw|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|NCPUS|ReqCPUS|Whatever"
+)
 
 
 def row(job="7", raw="7", state="COMPLETED", submit="00:00:00", eligible="00:00:00", start="00:00:10", end="00:01:00",

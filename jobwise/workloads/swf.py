@@ -16,7 +16,26 @@ from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError
 from jobwise.jobs import Workload, blank_jobs, truth_dtype
 
-COLUMNS = ["job", "submit", "wait", "run", "allocated", "cpu_time", "memory", "requested", "walltime", "requested_memory", "status", "user", "group", "app", "queue", "partition", "preceding", "think_time"]
+COLUMNS = [
+    "job",
+    "submit",
+    "wait",
+    "run",
+    "allocated",
+    "cpu_time",
+    "memory",
+    "requested",
+    "walltime",
+    "requested_memory",
+    "status",
+    "user",
+    "group",
+    "app",
+    "queue",
+    "partition",
+    "preceding",
+    "think_time",
+]
 _LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
 _IDENTIFIERS = ("user", "group", "app", "queue", "partition")
 
