@@ -246,13 +246,13 @@ def _comparison(c) -> None:
         "max wait h",
         "use",
     ]
-    title = f"{c.workload.name}: {len(c.workload):,} jobs, {len(c.first_row)} windows of {c.window_jobs:,} (left out: {_dropped(c.workload)})"
+    w = c.workload
+    title = f"{w.name}: {len(w):,} jobs, {len(c.first_row)} windows of {c.window_jobs:,} (left out: {_dropped(w)})"
     _table(title, columns, rows)
     for p in range(1, len(c.policies)):
         print(c.verdict(p))
-    print(
-        "bsld: mean bounded slowdown, tau = 10 s; columns from the fifth on: one continuous replay; *: no other is better on both bsld and max wait"
-    )
+    print("bsld: mean bounded slowdown, tau = 10 s; from the second bsld on: one continuous replay of the whole log")
+    print("*: no other is better on both bsld and max wait")
 
 
 @trace.command("info")

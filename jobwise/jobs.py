@@ -71,8 +71,8 @@ class Workload:
 
     `jobs`: [J] of `job_dtype(R)`, first submit at 0, sorted by (submit, file order). `truth`: [J] of `truth_dtype`.
     `edges`: [M, 2] rows (parent, child) of a DAG. `columns`: whatever else the source had, one array [J] a name.
-    `dropped`: rows left out by the reader, a count per reason; `notes`: what else it saw. `origin`: s since 1970 of submit 0 (NaN unknown);
-    `offset`: s between time 0 of the file and submit 0.
+    `dropped`: rows left out by the reader, a count per reason; `notes`: what else it saw.
+    `origin`: s since 1970 of submit 0 (NaN unknown); `offset`: s between time 0 of the file and submit 0.
     """
 
     jobs: np.ndarray

@@ -234,7 +234,7 @@ CLASSES = {"size": size_class, "run time": run_class, "user": user_class}
 
 
 def breakdown(r: Record, by: str) -> list[dict[str, float | str]]:
-    """Per class (`size`, `run time`, `user`): jobs, mean and longest wait, mean bounded slowdown. Empty classes are left out."""
+    """Per class (`size`, `run time`, `user`): jobs, mean and longest wait, mean bounded slowdown; no empty classes."""
     if by not in CLASSES:
         raise unknown("breakdown", by, CLASSES)
     index, labels = CLASSES[by](r)

@@ -61,8 +61,8 @@ def simulate(
 
     `tick`: decisions fall on multiples of so many seconds (0: at every event). `on_failure`: what a node's failure does to
     its jobs: requeue, fail or stall. `kill_at_walltime`: no job runs longer than it asked for. `single_events`: decide after
-    every single event, arrivals first, as RLScheduler does, not once per instant. `progress(ended, jobs)` is called now and then. Raises InputError where the policy
-    is unknown, decides nonsense, or leaves jobs waiting for ever.
+    every single event, arrivals first, as RLScheduler does, not once per instant. `progress(ended, jobs)` is called now and
+    then. Raises InputError where the policy is unknown, decides nonsense, or leaves jobs waiting for ever.
     """
     policy = resolve(policy)
     sim = Simulation(

@@ -178,7 +178,7 @@ def trade_off(c: Comparison) -> str:
         ax = figure.subplots()
         front = sorted(c.pareto(), key=lambda p: x[p])
         ax.step([x[p] for p in front], [y[p] for p in front], where="post", color="#9ca3af", lw=1.2, ls="--", zorder=1)
-        for p, name in enumerate(c.policies):
+        for p in range(len(c.policies)):
             ax.scatter(x[p], y[p], s=46, color=colour(p), marker="D" if p == 0 else "o", zorder=3)
         ax.set(xscale="log", yscale="log", xlabel="mean bounded slowdown (continuous replay)", ylabel="longest wait, h")
         ax.margins(x=0.22, y=0.12)

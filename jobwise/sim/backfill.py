@@ -227,7 +227,8 @@ def plan_pass(rule, now, origin, seed, jobs, est, queue, score, running, due, fr
     """Decide one pass of any list scheduler but conservative; the plan `p` is filled, `free` [N, R] is used up.
 
     `queue` rows; `score` their scores where the rule's order is GIVEN, else room for them; `est` [J] s, how long jobs are
-    expected to run (empty: their walltime); `running` rows with `due` s. A reserved row in the queue is the picked one of a committing scheduler.
+    expected to run (empty: their walltime); `running` rows with `due` s. A reserved row in the queue is the
+    picked one of a committing scheduler.
     """
     p.count[:] = 0
     n = len(queue)

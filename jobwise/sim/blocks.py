@@ -1,6 +1,6 @@
 """A sorted list in blocks, with what a scheduler asks of it: the queue in order, and running jobs by estimated end.
 
-Entries are sorted by (key, row) and kept in blocks of up to 64 with summaries; a list of blocks gives their order. While
+Entries are sorted by (key, row) and kept in blocks of up to 32 with summaries; a list of blocks gives their order. While
 all fits one block (a short queue, a small machine) every step is a short loop over neighbours; a queue 20,000 deep, or a
 million running jobs, cost a look at the summaries more.
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from jobwise.sim.compiled import kernel
 
-BLOCK = 64
+BLOCK = 32
 ALL = np.int64(1) << 40  # more processors than any machine has
 entry_dtype = np.dtype([("key", "f8"), ("est", "f8"), ("row", "i4"), ("size", "i4")], align=True)
 block_dtype = np.dtype([("used", "i8"), ("total", "i8"), ("stale", "i8")], align=True)
@@ -160,8 +160,8 @@ def remove(q, key, row):
     while entry[k]["row"] != row:
         k += 1
     size = entry[k]["size"]
-    for k in range(k, used - 1):
-        entry[k] = entry[k + 1]
+    for after in range(k + 1, used):
+        entry[after - 1] = entry[after]
     q.block[b]["used"] = used - 1
     q.block[b]["total"] -= size
     q.count[1] -= 1
@@ -189,10 +189,10 @@ def find(q, at, narrow, free, slack):
         b = q.order[i]
         if (fit >= 0 and q.shortest[b, fit] <= slack) or (wide >= 0 and q.shortest[b, wide] < np.inf):
             entry = q.entry[b]
-            for k in range(k, q.block[b]["used"]):
-                n = entry[k]["size"]
-                if n <= narrow or (n <= free and entry[k]["est"] <= slack):
-                    return i * BLOCK + k
+            for x in range(k, q.block[b]["used"]):
+                n = entry[x]["size"]
+                if n <= narrow or (n <= free and entry[x]["est"] <= slack):
+                    return i * BLOCK + x
             if q.block[b]["stale"]:
                 _summarise(q, b)
         k = 0

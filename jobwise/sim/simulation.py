@@ -139,9 +139,8 @@ class Simulation:
                 given[node] += units
             short = (given < 0).any() or (given > free).any() or (given.sum(axis=0) != job["request"]).any()
             if short:
-                raise InputError(
-                    f"{by}: placement of job {j} gives {given.sum(axis=0).tolist()} of {job['request'].tolist()}, or more than is free"
-                )
+                got, asked = given.sum(axis=0).tolist(), job["request"].tolist()
+                raise InputError(f"{by}: placement of job {j} gives {got} of {asked}, or more than is free")
             used = np.flatnonzero(given.any(axis=1))
             k = len(used)
             self._node[:k], self._amount[:k] = used, given[used]
