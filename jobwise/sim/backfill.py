@@ -218,7 +218,7 @@ def _candidates(rule, now, jobs, est, queue, score, free, t, extra, waiting):
         waiting[i] = ok
         if rule.backfill == GREEDY:
             score[i] = queue[i]
-        elif rule.backfill == EASY_SJBF and not (score[i] == -np.inf):
+        elif rule.backfill == EASY_SJBF and score[i] != -np.inf:
             score[i] = length(jobs, est, queue[i])
 
 

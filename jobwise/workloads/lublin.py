@@ -61,10 +61,10 @@ def lublin(
 ) -> Workload:
     """`jobs` jobs for a pool of `procs` processors.
 
-    `classes`: "typeless", or "two" (batch and interactive; the app column says 0 or 1). `umed`: log2 of
-    the largest less log2 of the middle size, 1.5 to 3.5 (2.5; batch 2). `load`: gaps between
-    arrivals are scaled to this offered load. `estimates`: "exact" (walltime = run time) or "users" (run * U(1, 5), rounded up to 5, 15, 30, 60 min, then hours). `users`: so many
-    users, Zipf-distributed (0: unknown).
+    `classes`: "typeless", or "two" (batch and interactive; the app column says 0 or 1). `umed`: log2 of the largest less
+    log2 of the middle size, 1.5 to 3.5 (2.5; batch 2). `load`: gaps between arrivals are scaled to this offered load.
+    `estimates`: "exact" (walltime = run time) or "users" (run * U(1, 5), rounded up to 5, 15, 30, 60 min, then hours).
+    `users`: so many users, Zipf-distributed (0: unknown).
     """
     if jobs < 1 or procs < 2:
         raise InputError(f"cannot generate {jobs} jobs for {procs} processors; at least 1 and 2 are needed")
