@@ -45,6 +45,16 @@ class Cluster:
         """One node, one resource: where a job runs does not matter."""
         return self.capacity.shape == (1, 1)
 
+    def holds(self, request: np.ndarray, chunks: np.ndarray) -> np.ndarray:
+        """[J] bool: would each job (request [J, R], chunks [J]) fit on the empty cluster?"""
+        fits = (request >= 0).all(axis=1) & (request <= self.total).all(axis=1)
+        for row in np.flatnonzero(chunks > 0):
+            each = request[row] // chunks[row]
+            used = each > 0
+            slots = (self.capacity[:, used] // each[used]).min(axis=1).sum() if used.any() else chunks[row]
+            fits[row] &= slots >= chunks[row] and (each * chunks[row] == request[row]).all()
+        return fits
+
     def with_outages(self, outages: list[tuple[float, int, int]]) -> Cluster:
         """The same cluster with (time s, node, up) events."""
         table = np.sort(np.array(outages, dtype=outage_dtype), order=["time", "up", "node"])

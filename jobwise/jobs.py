@@ -142,14 +142,16 @@ def workload(
         bad = np.flatnonzero(~np.isfinite(column) | (column < 0))
         if len(bad):
             raise InputError(f"{name}: {what} of job {bad[0]} is {column[bad[0]]}; it must be a finite number >= 0")
-    beyond = np.flatnonzero((request > cluster.total).any(axis=1) | (request < 0).any(axis=1))
+    chunks = np.broadcast_to(chunks, len(submit))
+    beyond = np.flatnonzero(~cluster.holds(request, chunks))
     if len(beyond):
-        raise InputError(f"{name}: job {beyond[0]} requests {request[beyond[0]]}, the cluster has {cluster.total}")
+        what = f"{request[beyond[0]].tolist()}" + (f" in {chunks[beyond[0]]} equal chunks" if chunks[beyond[0]] else "")
+        raise InputError(f"{name}: job {beyond[0]} requests {what}; the cluster has {cluster.total.tolist()} in all")
     order = np.argsort(submit, kind="stable")
     jobs = blank_jobs(len(submit), request.shape[1])
     first = submit[order[0]] if len(submit) else 0.0
     jobs["submit"], jobs["walltime"], jobs["request"] = submit[order] - first, walltime[order], request[order]
-    jobs["chunks"] = np.broadcast_to(chunks, len(submit))[order]
+    jobs["chunks"] = chunks[order]
     for key, column in identifiers.items():
         jobs[key] = np.asarray(column)[order]
     truth = np.zeros(len(submit), truth_dtype)

@@ -143,6 +143,15 @@ def test_placements_must_add_up():
     assert sim.view().free.tolist() == [[1, 1], [1, 0]]
 
 
+def test_jobs_that_never_fit_are_refused():
+    with pytest.raises(InputError, match="in 2 equal chunks"):
+        workload([0], [[4, 6]], [5], cluster=nodes(3, cpus=4, gpus=2), chunks=2)
+    with pytest.raises(InputError, match="in all"):
+        workload([0], [9], [5], cluster=pool(8))
+    with pytest.raises(InputError, match="does not fit the cluster"):
+        simulate(one(request=[4]), "fcfs", pool(2))
+
+
 def test_single_events_come_one_by_one():
     w = one(submit=[0, 0, 0], request=[1, 1, 1], runtime=[5, 5, 5])
     sim = Simulation(w, single_events=True)
@@ -152,7 +161,7 @@ def test_single_events_come_one_by_one():
     assert len(sim.view().queue) == 2
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_invariants_under_random_decisions(data):
     """Random DAGs, chunks, failures, repairs, preemptions, rates: nothing is ever over-allocated, lost or worked twice."""
@@ -164,6 +173,7 @@ def test_invariants_under_random_decisions(data):
     mode = data.draw(st.sampled_from(["requeue", "fail", "stall"]))
     request = np.column_stack([rng.integers(1, 4 * size + 1, jobs), rng.integers(0, 2 * size + 1, jobs)])[:, :resources]
     chunks = np.where((request % 2 == 0).all(axis=1) & (request[:, 0] <= 4) & (rng.random(jobs) < 0.5) & (size > 1), 2, 0)
+    chunks = np.where(cluster.holds(request, chunks), chunks, 0)
     edges = [(a, b) for a in range(jobs) for b in range(a + 1, jobs) if rng.random() < 0.1]
     w = workload(
         np.cumsum(rng.integers(0, 5, jobs)), request, rng.integers(1, 20, jobs), rng.integers(1, 20, jobs),

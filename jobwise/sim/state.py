@@ -111,9 +111,10 @@ def allocate(
     s.sims["on_failure"] = ON_FAILURE[on_failure]
     for e, w in enumerate(workloads):
         J = len(w)
-        if cluster is not w.cluster and (w.jobs["request"] > cluster.total).any():
-            row = int(np.flatnonzero((w.jobs["request"] > cluster.total).any(axis=1))[0])
-            raise InputError(f"{w.name}: job {row} requests {w.jobs['request'][row]}, the cluster has {cluster.total}")
+        if cluster is not w.cluster and not (fits := cluster.holds(w.jobs["request"], w.jobs["chunks"])).all():
+            row = int(np.flatnonzero(~fits)[0])
+            asked = w.jobs["request"][row].tolist()
+            raise InputError(f"{w.name}: job {row} requests {asked}; it does not fit the cluster of {cluster.total.tolist()}")
         s.sims[e]["jobs"], s.sims[e]["origin"] = J, w.offset
         s.jobs[e, :J], truth = w.jobs, s.truth[e, :J]
         truth["runtime"] = w.truth["runtime"]
