@@ -147,6 +147,10 @@ def _static_order(policy: ListScheduler, s: State, e: int) -> np.ndarray | None:
     rows = np.arange(one["jobs"], dtype=np.int32)
     out = np.empty(len(rows))
     score_rows(policy.rule.order, 0.0, one["origin"], one["seed"], s.jobs[e], rows, out)
+    bits = len(rows).bit_length()
+    if out.min() >= 0 and out.max() < 2 ** (62 - bits) and (out == np.floor(out)).all():
+        # whole scores, as most are: (score, row) in one number sorts three times as fast as a stable argsort
+        return np.sort(out.astype(np.int64) << bits | rows) & ((1 << bits) - 1)
     return np.argsort(out, kind="stable")
 
 

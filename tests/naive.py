@@ -141,6 +141,8 @@ def replay(
         if backfill == "conservative":
             conservative(now, any(now < j["start"] + j["est"] for j in ended))
             continue
+        if not commit and all(j["procs"] > free for j in queue):
+            continue  # nothing fits, so nothing can start
         while queue:
             head = picked or min(queue, key=lambda j: key(j, now))
             if head["procs"] > free:
