@@ -28,6 +28,7 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": "#e5e7eb",
     "grid.linewidth": 0.7,
     "axes.edgecolor": "#9ca3af",
