@@ -25,11 +25,13 @@ DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+
 
 Log = Annotated[str, typer.Argument(metavar="LOG", help="SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-Procs = Annotated[Optional[int], typer.Option("--procs", min=1, help="Size of the machine, if not the log's own.")]
+Procs = Annotated[
+    Optional[int], typer.Option("--procs", min=1, max=2**31 - 1, help="Size of the machine, if not the log's own.")
+]
 Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")]
 Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps between submits to this offered load.")]
 Kill = Annotated[bool, typer.Option("--kill", help="End jobs at their requested time.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 
 
 def main() -> None:

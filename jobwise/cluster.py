@@ -65,8 +65,8 @@ class Cluster:
 
 def pool(processors: int) -> Cluster:
     """A machine of `processors` interchangeable processors (one node, R = 1)."""
-    if processors < 1:
-        raise InputError(f"a pool needs at least one processor, got {processors}")
+    if not 1 <= processors < 2**31:
+        raise InputError(f"a pool has 1 to 2^31 - 1 processors, got {processors}")
     return Cluster(np.array([[processors]], np.int64))
 
 

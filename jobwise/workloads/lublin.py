@@ -70,7 +70,7 @@ def lublin(
         raise InputError(f"cannot generate {jobs} jobs for {procs} processors; at least 1 and 2 are needed")
     if classes not in ("typeless", "two") or estimates not in ("exact", "users"):
         raise InputError(f"classes is 'typeless' or 'two', estimates 'exact' or 'users'; got {classes!r}, {estimates!r}")
-    if not 1.5 <= (umed or 2.5) <= 3.5 or (load is not None and not load > 0):
+    if not 1.5 <= (umed or 2.5) <= 3.5 or (load is not None and not 0 < load < np.inf):
         raise InputError(f"umed must be 1.5 to 3.5 and load above 0; got {umed} and {load}")
     rng = np.random.default_rng(seed)
     parts = [TYPELESS] if classes == "typeless" else [BATCH, INTERACTIVE]

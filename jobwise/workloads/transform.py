@@ -72,6 +72,8 @@ def resort(w: Workload, name: str | None = None) -> Workload:
 
 def shake(w: Workload, by: float, seed: int | np.random.Generator) -> Workload:
     """Submits moved by U(-by, by) s: a replica that no schedule's chaos can tell from the log."""
+    if not 0 <= by <= 1e8:
+        raise InputError(f"submits can be moved by 0 to 1e8 s, not {by:g}")
     rng = np.random.default_rng(seed)
     jobs = w.jobs.copy()
     jobs["submit"] = np.round(jobs["submit"] + rng.uniform(-by, by, len(w)))
