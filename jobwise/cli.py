@@ -31,7 +31,7 @@ Procs = Annotated[
 Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")]
 Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps between submits to this offered load.")]
 Kill = Annotated[bool, typer.Option("--kill", help="End jobs at their requested time.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Seed of everything random.")]
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
             raise KeyboardInterrupt
         return code
     except InputError as error:
-        print(f"jobwise: {error}", file=sys.stderr)
+        print(f"jobwise: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         print("jobwise: interrupted; nothing was written", file=sys.stderr)
@@ -55,6 +55,9 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+    except OSError as error:
+        print(f"jobwise: {error}", file=sys.stderr)
+        return 2
     except MemoryError:
         print("jobwise: out of memory; try --jobs with fewer jobs", file=sys.stderr)
         return 1
@@ -98,6 +101,21 @@ def _open(log: str, procs: int | None, jobs: int | None = None, load: float | No
     return w
 
 
+def _outputs(log: str, *paths: str | None) -> None:
+    """Can all be written, each to a file of its own, and none over the log?"""
+    from pathlib import Path
+
+    from jobwise.files import check_writable
+
+    seen = {} if log == "-" else {Path(log).resolve(): "the log itself"}
+    for path in paths:
+        if path is None:
+            continue
+        check_writable(path)
+        if path != "-" and (other := seen.setdefault(Path(path).resolve(), path)) is not path:
+            raise InputError(f"{path}: would overwrite {other}; name another file")
+
+
 def _table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     from rich.box import SIMPLE
     from rich.console import Console
@@ -135,12 +153,10 @@ def simulate(
     as_json: Json = False,
 ) -> None:
     """Replay a log under one scheduler and print what came of it."""
-    from jobwise import export, files, metrics
+    from jobwise import export, metrics
     from jobwise.simulate import simulate as replay
 
-    for path in (out, evalys):
-        if path:
-            files.check_writable(path)
+    _outputs(log, out, evalys)
     if out:
         export.writer(out)
     w = _open(log, procs, jobs, load)
@@ -174,22 +190,20 @@ def compare(
     load: Load = None,
     kill: Kill = False,
     window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
-    shakes: Annotated[int, typer.Option("--shakes", min=0, help="Shaken replicas of every window.")] = 0,
+    shakes: Annotated[int, typer.Option("--shakes", min=0, max=1000, help="Shaken replicas of every window.")] = 0,
     shake_s: Annotated[float, typer.Option("--shake-s", min=0, help="Move submits by up to so many seconds.")] = 300.0,
     day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Compare schedulers on the same jobs: the whole log and windows of it, with intervals."""
-    from jobwise import files
     from jobwise.compare import compare as compare_them
     from jobwise.policies.names import resolve
 
     policies = policy or DEFAULT
     for p in policies:
         resolve(p)
-    if report:
-        files.check_writable(report)
+    _outputs(log, report)
     w = _open(log, procs, jobs, load)
     with _progress(f"comparing {len(policies)} schedulers") as show:
         c = compare_them(
@@ -288,18 +302,17 @@ def convert(
         Optional[float], typer.Option("--split", help="Split in time: OUT gets the first share, OUT.rest the others.")
     ] = None,
     replicate: Annotated[
-        int, typer.Option("--replicate", min=1, help="Copies of every job, on a machine so many times as large.")
+        int, typer.Option("--replicate", min=1, max=10_000, help="Copies of every job, on a machine so many times as large.")
     ] = 1,
     shake_s: Annotated[float, typer.Option("--shake-s", min=0, help="Move submits by up to so many seconds.")] = 0.0,
     merge: Annotated[Optional[list[str]], typer.Option("--merge", help="Another log to merge in; repeat it.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Write a log as SWF, transformed on the way."""
-    from jobwise.files import check_writable
     from jobwise.workloads import transform
     from jobwise.workloads.swf import write_swf
 
-    check_writable(out)
+    _outputs(log, out, *(f"{out}.rest" for _ in [split] if split is not None and out != "-"))
     w = _open(log, procs, jobs)
     if merge:
         w = transform.merge([w, *(_open(m, None) for m in merge)])
@@ -325,11 +338,11 @@ def convert(
 def generate(
     out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), or '-'.")],
     jobs: Annotated[int, typer.Option("--jobs", min=1)] = 10_000,
-    procs: Annotated[int, typer.Option("--procs", min=2)] = 256,
+    procs: Annotated[int, typer.Option("--procs", min=2, max=2**31 - 1)] = 256,
     load: Load = None,
     classes: Annotated[str, typer.Option("--classes", help="'typeless', or 'two': batch and interactive.")] = "typeless",
     estimates: Annotated[str, typer.Option("--estimates", help="'exact', or 'users': too long and round.")] = "exact",
-    users: Annotated[int, typer.Option("--users", min=0)] = 0,
+    users: Annotated[int, typer.Option("--users", min=0, max=10**7)] = 0,
     seed: Seed = 0,
 ) -> None:
     """Generate a log with the Lublin-Feitelson model."""

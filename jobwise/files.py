@@ -14,6 +14,8 @@ def check_writable(path: str | Path) -> None:
     """Raises InputError now rather than after an hour of work: can `path` be written?"""
     if str(path) == "-":
         return
+    if not str(path):
+        raise InputError("the name of an output file is empty")
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file to write")

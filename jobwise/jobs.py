@@ -134,6 +134,11 @@ def workload(
     """
     submit, runtime = np.asarray(submit, float), np.asarray(runtime, float)
     walltime = runtime if walltime is None else np.asarray(walltime, float)
+    for what, column in (("request", request), ("runtime", runtime), ("walltime", walltime), *identifiers.items()):
+        if len(column) != len(submit):
+            raise InputError(f"{name}: {len(column)} values of {what} for {len(submit)} submits")
+    if wrong := set(identifiers) - {"user", "group", "app", "queue", "partition"}:
+        raise InputError(f"{name}: unknown column {sorted(wrong)[0]!r}; identifiers are user, group, app, queue, partition")
     request = np.asarray(request)
     request = request.reshape(len(submit), -1) if len(submit) else request.reshape(0, cluster.capacity.shape[1])
     if request.shape[1] != cluster.capacity.shape[1]:
@@ -158,6 +163,9 @@ def workload(
     truth["runtime"] = runtime[order]
     links = np.zeros((0, 2), np.int64)
     if edges is not None and len(edges):
+        edges = np.asarray(edges, np.int64).reshape(-1, 2)
+        if edges.min() < 0 or edges.max() >= len(submit) or (edges[:, 0] == edges[:, 1]).any():
+            raise InputError(f"{name}: edges are (parent, child) rows of two different jobs, 0 to {len(submit) - 1}")
         links = np.empty(len(submit), np.int64)
         links[order] = np.arange(len(submit))
         links = links[np.asarray(edges, np.int64)]

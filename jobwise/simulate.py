@@ -163,7 +163,7 @@ def _asked(sim: Simulation, policy: Policy) -> Callable[[], bool]:
             return method(*arguments)
         except InputError:
             raise
-        except Exception as error:  # a user's policy may raise anything
+        except (Exception, SystemExit) as error:  # a user's policy may raise anything
             raise InputError(f"policy {name!r} failed at time {sim.now:g} s: {type(error).__name__}: {error}") from error
 
     call(policy.reset, sim.view())
@@ -178,7 +178,9 @@ def _asked(sim: Simulation, policy: Policy) -> Callable[[], bool]:
             if len(view.ended):
                 call(policy.ended, view, view.ended)
             decisions = call(policy.decide, view)
-            if decisions is not None and not hasattr(decisions, "__iter__"):
+            if hasattr(decisions, "__iter__"):
+                decisions = call(list, decisions)  # a generator decides here
+            elif decisions is not None:
                 raise InputError(f"policy {name!r} returned {decisions!r} from decide; a list of decisions is expected")
             until = sim.apply(decisions, f"policy {name!r}")
             if until <= sim.now:

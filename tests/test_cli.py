@@ -109,6 +109,9 @@ OWN = {
     "no such name": ("def orders(jobs, now):\n    return now", "did you mean orders"),
     "not callable": ("order = 5", "neither an order function nor a policy"),
     "writes": ("def order(jobs, now):\n    jobs['walltime'] = 0\n    return now / 0", "failed at time"),
+    "exits": ("import sys\ndef order(jobs, now):\n    sys.exit(0)", "SystemExit"),
+    "complex": ("def order(jobs, now):\n    return jobs['submit'] * 1j", "complex"),
+    "two lines": ("def order(jobs, now):\n    raise Exception('two\\nlines')", "two lines"),
     "arguments": ("def order():\n    return 0", "TypeError"),
     "policy raises": (
         "class order:\n    def reset(self, view): pass\n    def ended(self, view, rows): pass\n"
@@ -156,6 +159,13 @@ def test_bad_arguments(good, tmp_path, capsys, monkeypatch):
     wrong(capsys, ["trace", "convert", good, "-", "--split", "0.5"], "two files")
     wrong(capsys, ["trace", "generate", tmp_path / "x.swf", "--procs", "1"], "--procs")
     wrong(capsys, ["trace", "generate", tmp_path / "x.swf", "--classes", "three"], "typeless")
+    wrong(capsys, ["simulate", good, "--out", ""], "empty")
+    wrong(capsys, ["compare", good, "--report", good], "would overwrite the log itself")
+    wrong(capsys, ["trace", "convert", good, good], "would overwrite the log itself")
+    wrong(capsys, ["simulate", good, "--out", tmp_path / "a.csv", "--evalys", tmp_path / "a.csv"], "would overwrite")
+    wrong(capsys, ["simulate", "x" * 5000], "too long")
+    wrong(capsys, ["simulate", good, "--seed", "-1"], "--seed")
+    wrong(capsys, ["trace", "convert", good, tmp_path / "x.swf", "--split", "nan"], "leaves one side empty")
     assert list(tmp_path.iterdir()) == [tmp_path / "good.swf"]  # nothing was left behind
 
 

@@ -62,6 +62,17 @@ def test_unsorted_submits_are_sorted_stably_and_noted():
     assert w.columns["job"].tolist() == [2, 3, 1] and w.notes
 
 
+def test_an_overridden_machine_is_written_down():
+    from dataclasses import replace
+
+    from jobwise.cluster import pool
+
+    w = from_text(text(line(requested=4)), "x")
+    for processors in (4, 7, 8):
+        assert from_text(swf_text(replace(w, cluster=pool(processors))), "y").cluster.processors == processors
+    assert from_text(text(line(requested="2.5"), header=""), "x").cluster.processors == 3
+
+
 def test_absolute_times_count_from_the_first_job():
     w = from_text(text(line(1, 1_600_000_000)), "x")
     assert w.offset == 0 and w.origin == 1_600_000_000

@@ -75,8 +75,11 @@ class ListScheduler:
         if isinstance(self.order, str):
             return np.empty(len(view.queue))
         try:
-            out = np.asarray(self.order(view.jobs[view.queue], view.now), float)
-        except Exception as error:  # a user's function may raise anything
+            out = np.asarray(self.order(view.jobs[view.queue], view.now))
+            if np.iscomplexobj(out):
+                raise TypeError("scores are complex numbers")
+            out = out.astype(float)
+        except (Exception, SystemExit) as error:  # a user's function may raise anything
             raise InputError(f"order {self.name!r} failed at time {view.now:g} s: {type(error).__name__}: {error}") from error
         if out.shape != (len(view.queue),):
             raise InputError(f"order {self.name!r} returned shape {out.shape} for {len(view.queue)} jobs; one score per job")

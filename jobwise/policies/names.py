@@ -67,13 +67,16 @@ def _own(name: str, chosen: dict) -> Policy:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # a user's file may raise anything
+    except (Exception, SystemExit) as error:  # a user's file may raise anything
         raise InputError(f"{file}: {type(error).__name__}: {error}") from error
     if not hasattr(module, thing):
         raise unknown("name", thing, [n for n in vars(module) if not n.startswith("_")], f"{file}: ")
     found = getattr(module, thing)
     if isinstance(found, type):
-        found = found()
+        try:
+            found = found()
+        except (Exception, SystemExit) as error:
+            raise InputError(f"{file}: {thing}() failed: {type(error).__name__}: {error}") from error
     if isinstance(found, Policy):
         if chosen:
             raise InputError(f"policy {name!r} decides everything itself; +{'+'.join(chosen)} does not apply")

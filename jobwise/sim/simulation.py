@@ -78,6 +78,8 @@ class Simulation:
                     if not kernel.reserve(self.state, 0, self._row(d.job, by), float(d.at)):
                         raise InputError(f"{by}: cannot reserve for job {d.job}: it is {self._status(d.job)}, not queued")
                 case Wait():
+                    if not isinstance(d.until, int | float | np.number) or np.isnan(d.until):
+                        raise InputError(f"{by}: cannot wait until {d.until!r}; a time in seconds is expected")
                     until = min(until, d.until)
                 case _:
                     raise InputError(f"{by} returned {d!r}; a decision is Start, Preempt, Reserve or Wait")

@@ -86,8 +86,8 @@ def allocate(
     """Fresh state for one simulation per workload, all on `cluster`; simulation e is seeded with `seed + e`."""
     if on_failure not in ON_FAILURE:
         raise InputError(f"on_failure is {on_failure!r}; it must be one of {', '.join(ON_FAILURE)}")
-    if tick < 0 or restart_cost_s < 0:
-        raise InputError("tick and restart_cost_s must be >= 0 seconds")
+    if not (0 <= tick < np.inf and 0 <= restart_cost_s < np.inf):
+        raise InputError(f"tick and restart_cost_s must be finite and >= 0 seconds; got {tick} and {restart_cost_s}")
     count, rows = len(workloads), max(len(w) for w in workloads)
     size, resources = cluster.capacity.shape
     edges = max(len(w.edges) for w in workloads)

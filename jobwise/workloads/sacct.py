@@ -120,9 +120,11 @@ def _time(text: str, where: str, number: int, name: str) -> float:
     """s since 1970 of a time stamp as sacct prints it (local time, or seconds); NaN for Unknown and None."""
     if text in ("", "Unknown", "None", "N/A"):
         return float("nan")
-    if text.isdigit():
+    if text.isascii() and text.isdigit() and 9 <= len(text) <= 11:
         return float(text)
     try:
+        if len(text) < 10 or not text[:4].isdigit():
+            raise ValueError(text)
         return float(np.datetime64(text, "s").astype(np.int64))
     except ValueError:
         raise InputError(f"{where}:{number}: {name} is {text[:30]!r}; expected 2026-01-31T23:59:59 or Unknown") from None

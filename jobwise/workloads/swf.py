@@ -141,8 +141,13 @@ def directive(header: list[str] | tuple[str, ...], key: str) -> str | None:
 
 
 def _count(header: list[str], key: str) -> int:
-    found = re.match(r"-?\d+", directive(header, key) or "")
+    found = re.match(r"-?\d{1,18}", directive(header, key) or "")
     return int(found[0]) if found else -1
+
+
+def _machine(header: list[str], largest: int) -> int:
+    """Size of the machine: MaxProcs, else MaxNodes, else the largest job."""
+    return next((n for n in (_count(header, "MaxProcs"), _count(header, "MaxNodes")) if n > 0), largest)
 
 
 def from_table(
@@ -161,7 +166,7 @@ def from_table(
     if procs == "larger":
         size = np.maximum(col["requested"], col["allocated"])
     if cluster is None:
-        machine = next((n for n in (_count(header, "MaxProcs"), _count(header, "MaxNodes")) if n > 0), int(size.max()))
+        machine = _machine(header, math.ceil(size.max()))
         if machine < 1:
             raise InputError(f"{where}: no job has a size, and the header names no MaxProcs; the machine is unknown")
         if machine >= 2**31:
@@ -246,6 +251,9 @@ def swf_text(w: Workload) -> str:
         header += [f"; MaxProcs: {w.cluster.processors}", f"; MaxNodes: {len(w.cluster.capacity)}"]
         if not math.isnan(w.origin):
             header.append(f"; UnixStartTime: {int(w.origin)}")
+    if _machine(header, w.cluster.processors) != w.cluster.processors:  # the log's own size was overridden
+        header = [line for line in header if directive([line], "MaxProcs") is None]
+        header.append(f"; MaxProcs: {w.cluster.processors}")
     table = swf_table(w)
     whole = (table == np.floor(table)).all(axis=0)
     columns = [c.astype(np.int64).astype(str) if w_ else [_number(x) for x in c] for c, w_ in zip(table.T, whole, strict=True)]

@@ -28,7 +28,7 @@ def window(w: Workload, begin: float, end: float) -> Workload:
 
 def split(w: Workload, share: float = 0.7) -> tuple[Workload, Workload]:
     """(training, test) in time: the first `share` of the jobs, and the rest."""
-    cut = int(share * len(w))
+    cut = int(share * len(w)) if 0 < share < 1 else 0
     if not 0 < cut < len(w):
         raise InputError(f"{w.name}: a split at {share:g} of {len(w)} jobs leaves one side empty")
     return w.take(slice(0, cut)), w.take(slice(cut, None))
