@@ -43,7 +43,7 @@ def kernel(function):
     """Compile a function that makes no arrays: cached on disk, without the GIL, without counting references.
 
     Counting costs two atomic additions per array and call. A state is a dozen arrays and an event some twenty calls:
-    without it a replay is ten times faster.
+    without it a replay takes half the time.
     """
     return _compile(function, _nrt=False)
 
