@@ -13,7 +13,8 @@ from jobwise.errors import InputError
 from jobwise.jobs import Workload
 from jobwise.policies.listing import ListScheduler
 from jobwise.policies.names import resolve
-from jobwise.sim import bag, listing, pool
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.sim import bag, choices, listing, pool
 from jobwise.sim.backfill import blank
 from jobwise.sim.scores import score_rows
 from jobwise.sim.simulation import Simulation
@@ -65,6 +66,7 @@ def simulate(
     then. Raises InputError where the policy is unknown, decides nonsense, or leaves jobs waiting for ever.
     """
     policy = resolve(policy)
+    single_events |= isinstance(policy, NeuralPolicy) and policy.act.single_events
     sim = Simulation(
         workload,
         cluster,
@@ -77,6 +79,8 @@ def simulate(
     )
     if isinstance(policy, ListScheduler) and isinstance(policy.order, str):
         more = _compiled(sim.state, 0, policy)
+    elif isinstance(policy, NeuralPolicy):
+        more = _chosen(sim.state, policy, sim.cluster)
     else:
         more = _asked(sim, policy)
     while more():
@@ -96,6 +100,13 @@ def simulate_many(
     if not workloads:
         return []
     cluster = cluster or workloads[0].cluster
+    if isinstance(policy, NeuralPolicy):
+        settings["single_events"] = settings.get("single_events", False) or policy.act.single_events
+        s = allocate(workloads, cluster, **settings)
+        more = _chosen(s, policy, cluster)
+        while more():
+            pass
+        return [_record(s, e, w, cluster, policy) for e, w in enumerate(workloads)]
     if not (isinstance(policy, ListScheduler) and isinstance(policy.order, str)):
         seed = settings.pop("seed", 0)
         return [simulate(w, policy, cluster, seed=seed + e, **settings) for e, w in enumerate(workloads)]
@@ -137,6 +148,26 @@ def _compiled(s: State, e: int, policy: ListScheduler) -> Callable[[], bool]:
     est = s.truth[e]["runtime"].copy() if policy.backfill == "easy-oracle" else np.empty(0)
     p = blank(int(s.sims[e]["jobs"]), s.nodes.shape[1], s.jobs["request"].shape[2])
     return lambda: listing.run(s, e, rule, est, p, STEPS // 100)
+
+
+def _chosen(s: State, policy: NeuralPolicy, cluster: Cluster) -> Callable[[], bool]:
+    """The loop of a network: all simulations of the state side by side, one choice of each a round."""
+    encoder, E = policy.bound(cluster), len(s.sims)
+    c = policy.act.allocate(s, encoder.window)
+    out, work = encoder.buffers(E)
+    counts, now = c.moment["count"], c.moment["now"]
+    left = choices.begin_all(s, c)
+
+    def some() -> bool:
+        nonlocal left
+        for _ in range(STEPS // 100):
+            if not left:
+                return False
+            encoder.encode(s, c, out, work)
+            left = choices.replay(s, c, policy.choose(encoder, out, counts, now[0]), 0, E)
+        return True
+
+    return some
 
 
 def _static_order(policy: ListScheduler, s: State, e: int) -> np.ndarray | None:

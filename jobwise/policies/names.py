@@ -18,7 +18,8 @@ _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def resolve(policy: str | Policy) -> Policy:
-    """A policy from its name, e.g. `saf+easy+spread+guard24h`, or `mine.py:order+easy` for a function of one's own.
+    """A policy from its name, e.g. `saf+easy+spread+guard24h`, `mine.py:order+easy` for a function of one's own,
+    `runs/mine+easy` for a trained one (a run folder or a policy file).
 
     Anything that already is a policy is returned as it is. Raises InputError for an unknown name, with the nearest one.
     """
@@ -52,6 +53,11 @@ def resolve(policy: str | Policy) -> Policy:
         return ListScheduler(order, **chosen)
     if ".py" in order:
         return _own(order, chosen)
+    if "/" in order or order.endswith(".safetensors"):
+        from jobwise.policies import neural
+
+        found = neural.load(order)
+        return neural.with_options(found, chosen) if chosen else found
     raise unknown("order", order, ORDERS, f"policy {policy!r}: " if options else "")
 
 

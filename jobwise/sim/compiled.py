@@ -1,7 +1,7 @@
 """`kernel` and `allocating`: numba's njit with a cache that no edit can make stale.
 
 Numba notices an edit in a kernel's own file but not in the file of a kernel it calls. So the cache folder carries a
-hash of all sources of this package; a change anywhere in `sim/` starts a fresh one.
+hash of all sources of kernels; a change anywhere in `sim/` or `encoders/` starts a fresh one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numba import config, njit
 def _folder() -> str:
     if os.environ.get("NUMBA_CACHE_DIR"):
         return os.environ["NUMBA_CACHE_DIR"]
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    sources += [Path(__file__).parent.parent / name for name in ("jobs.py", "cluster.py")]
+    package = Path(__file__).parent.parent
+    sources = [*sorted(package.glob("sim/*.py")), *sorted(package.glob("encoders/*.py")), package / "jobs.py", package / "cluster.py"]
     digest = hashlib.sha1(b"".join(p.read_bytes() for p in sources)).hexdigest()[:12]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(home, "jobwise", f"kernels-{digest}")

@@ -1,0 +1,1 @@
+"""Learners: networks, returns and losses as pure functions, and the update rules."""

@@ -1,0 +1,27 @@
+"""Losses: pure functions of tensors, one number per call. B choices."""
+
+from __future__ import annotations
+
+import torch
+
+
+def policy_gradient(logp: torch.Tensor, advantage: torch.Tensor, floor: float = -18.42) -> torch.Tensor:
+    """-mean(advantage * log pi), REINFORCE (Williams 1992); log pi is kept above `floor` = log(1e-8), as DRAS does."""
+    return -(advantage * logp.clamp(min=floor)).mean()
+
+
+def clipped(logp: torch.Tensor, old: torch.Tensor, advantage: torch.Tensor, clip: float) -> torch.Tensor:
+    """-mean(min(q A, clip(q, 1 - clip, 1 + clip) A)), q = exp(logp - old): PPO (Schulman et al. 2017, eq. 7)."""
+    q = torch.exp(logp - old)
+    return -torch.minimum(q * advantage, q.clamp(1 - clip, 1 + clip) * advantage).mean()
+
+
+def squared(v: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """mean((v - target)^2)."""
+    return torch.square(v - target).mean()
+
+
+def entropy(log_probabilities: torch.Tensor) -> torch.Tensor:
+    """Mean entropy of the distributions [B, W]; impossible actions have log probability -inf."""
+    p = log_probabilities.exp()
+    return -(p * log_probabilities.masked_fill(p == 0, 0.0)).sum(dim=1).mean()

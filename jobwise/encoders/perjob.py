@@ -1,0 +1,143 @@
+"""One row of features per job of the window: for networks that look at every job with the same eyes.
+
+`rls`: the eight features of RLScheduler (Zhang et al., SC'20), as its code has them. `perjob`: our richer set, free of
+scales, so that a policy can move from one machine to another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.encoders import Encoder
+from jobwise.sim.choices import BEHIND
+from jobwise.sim.compiled import inlined, kernel
+
+RLS = ("wait", "walltime", "processors", "memory", "user", "group", "app", "fits")
+RICH = (
+    "log_walltime",
+    "log_processors",
+    "share",
+    "log_area",
+    "log_wait",
+    "waited_part",
+    "fits",
+    "share_of_free",
+    "queue",
+    "free",
+    "behind",
+    "ends_in_time",
+    "walltime_rank",
+    "area_rank",
+    "wait_rank",
+)
+
+
+def rls(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) -> Encoder:
+    """RLScheduler's eight features, each clipped to 1 - 1e-5: wait / 12 h, walltime, processors, memory, user, group and
+    executable as parts of the largest in the log (1 where the log has none), fits now."""
+    scale = [1.0, -1.0, -1.0, -1.0]
+    if jobs is not None:
+        scale = [max(float(jobs["walltime"].max()), 1.0)] + [float(jobs[k].max()) for k in ("user", "group", "app")]
+    return Encoder("rls", 1, window, (window, 8), encode_rls, features=RLS, scale=tuple(scale))
+
+
+def rich(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) -> Encoder:
+    """Logarithms of walltime (s / 15 e-folds), processors, area (machine-hours), wait; the job against what is free and
+    against the mean of the window; the queue, the machine, and the reservation it would start behind."""
+    return Encoder("perjob", 1, window, (window, len(RICH)), encode_rich, features=RICH)
+
+
+@inlined
+def _clear(out, work, e, count):
+    """Zero the rows that the last observation filled and this one does not."""
+    for i in range(count, work[e, 0]):
+        for k in range(out.shape[2]):
+            out[e, i, k] = 0.0
+    work[e, 0] = count
+
+
+@inlined
+def _part(x, most):
+    return np.float32(min(x / most, 1.0 - 1e-5)) if most > 0 and x >= 0 else np.float32(1.0 - 1e-5)
+
+
+@kernel
+def encode_rls(jobs, lists, moment, queue, slots, scale, work, out, first, last):
+    """See Encoder."""
+    for e in range(first, last):
+        m = moment[e]
+        now, free, total = m["now"], m["free"], np.float64(m["total"])
+        _clear(out, work, e, m["count"])
+        for i in range(m["count"]):
+            job, x = queue[e, slots[e, i]], out[e, i]
+            n = job["size"]
+            x[0] = np.float32(min((now - job["submit"]) / 43200.0, 1.0 - 1e-5))
+            x[1] = _part(job["est"], scale[0])
+            x[2] = _part(np.float64(n), total)
+            x[3] = np.float32(1.0 - 1e-5)
+            x[4] = _part(np.float64(job["user"]), scale[1])
+            x[5] = _part(np.float64(job["group"]), scale[2])
+            x[6] = _part(np.float64(job["app"]), scale[3])
+            x[7] = np.float32(1.0 - 1e-5) if n <= free else np.float32(1e-5)
+
+
+@kernel
+def encode_rich(jobs, lists, moment, queue, slots, scale, work, out, first, last):
+    """See Encoder."""
+    for e in range(first, last):
+        m = moment[e]
+        now, free, total, count = m["now"], np.float64(m["free"]), np.float64(m["total"]), m["count"]
+        _clear(out, work, e, count)
+        behind = m["phase"] == BEHIND
+        size, crowd = np.log(max(total, 2.0)), np.log(1.0 + m["queued"]) / 8.0
+        mean_r = mean_a = mean_w = 0.0
+        for i in range(count):
+            job, x = queue[e, slots[e, i]], out[e, i]
+            n, r, w = np.float64(job["size"]), job["est"], now - job["submit"]
+            log_r, log_n, log_w = np.log(r), np.log(max(n, 1.0)), np.log(w + 60.0)
+            x[0] = log_r / 15.0
+            x[1] = log_n / size
+            x[2] = n / total
+            x[3] = (log_r + log_n - size - 8.2) / 10.0
+            x[4] = (log_w - 4.0) / 10.0
+            x[5] = w / (w + r)
+            x[6] = 1.0 if n <= free else 0.0
+            x[7] = min(n / max(free, 1.0), 2.0)
+            x[8] = crowd
+            x[9] = free / total
+            x[10] = 1.0 if behind else 0.0
+            x[11] = 1.0 if behind and now + r <= m["shadow"] else 0.0
+            mean_r += x[0]
+            mean_a += x[3]
+            mean_w += x[4]
+        for i in range(count):
+            x = out[e, i]
+            x[12] = x[0] - mean_r / count
+            x[13] = x[3] - mean_a / count
+            x[14] = x[4] - mean_w / count
+
+
+@kernel
+def gather(out, counts, rows):
+    """rows[:sum(counts)] = the rows of out [E, W, F] that show a job, one observation after the other; how many."""
+    at = 0
+    for e in range(len(counts)):
+        for i in range(counts[e]):
+            for k in range(out.shape[2]):
+                rows[at, k] = out[e, i, k]
+            at += 1
+    return at
+
+
+@kernel
+def select(rows, first, counts, which, out):
+    """out = the rows of the observations `which`, whose rows begin at first[which]; how many."""
+    at = 0
+    for b in range(len(which)):
+        begin = first[which[b]]
+        for i in range(begin, begin + counts[which[b]]):
+            for k in range(rows.shape[1]):
+                out[at, k] = rows[i, k]
+            at += 1
+    return at

@@ -1,0 +1,147 @@
+"""The state as one matrix of rows of two: SEM (Li, Fan, Papka, Lan) and DRAS (Fan et al., IPDPS'21).
+
+Both begin with the window, two rows a job: `[size / N, walltime]`, `[priority, wait]`. DRAS adds a row per node,
+`[available, time until free]`; SEM a row per *running job*, `[size / N, remaining time]`. Times are days, at most 10
+(`norm="raw"`: seconds and processors, as DRAS's code). Priority is 1 where a job takes at least 20 % of the machine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.encoders import Encoder
+from jobwise.errors import InputError
+from jobwise.sim.compiled import inlined, kernel
+
+PRIORITY = 0.2  # share of the machine from which on a job has priority
+DAY, LONGEST = 86400.0, 10.0
+
+
+def sem(
+    cluster: Cluster,
+    jobs: np.ndarray | None = None,
+    window: int = 50,
+    minimum: int = 0,
+    largest: int = 40,
+    rest: bool = False,
+    norm: str = "day",
+) -> Encoder:
+    """SEM. `minimum` > 0: zero-padding, K = N // minimum rows in order of start, for a machine whose smallest job has
+    `minimum` processors. Else: the `largest` running jobs, by size. `rest` adds a row for the running jobs that did not get
+    one: their summed size, their size-weighted mean remaining time."""
+    N = cluster.processors
+    if minimum < 0 or minimum > N or largest < 1:
+        raise InputError(f"encoder sem: minimum is 0 to {N} processors and largest at least 1, not {minimum} and {largest}")
+    K = N // minimum if minimum else min(largest, N)
+    settings = {"minimum": minimum, "largest": largest, "rest": rest, "norm": norm}
+    scale = (*_norm(norm), float(K), float(minimum > 0), float(rest))
+    return Encoder("sem", 1, window, (2 * window + K + rest, 2), encode_sem, False, (), settings, scale, K + 1, N if minimum else 0)
+
+
+def dras(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 50, norm: str = "day") -> Encoder:
+    """DRAS. A pool has no node numbers: running jobs fill the rows in order of start, free nodes follow."""
+    N = cluster.processors
+    if 2 * window + N > 1 << 20:
+        raise InputError(f"encoder dras has a row per node; {N:,} are too many")
+    return Encoder("dras", 1, window, (2 * window + N, 2), encode_dras, False, (), {"norm": norm}, _norm(norm), N + 1, N)
+
+
+def _norm(norm: str) -> tuple[float, float]:
+    if norm not in ("day", "raw"):
+        raise InputError(f"norm is {norm!r}; it must be 'day' or 'raw'")
+    return (DAY, 0.0) if norm == "day" else (1.0, 1.0)
+
+
+@inlined
+def _time(t, unit):
+    return t if unit == 1.0 else min(t / unit, LONGEST)
+
+
+@inlined
+def _waiting(queue, m, slots, e, unit, size, x):
+    """The first 2 W rows of x."""
+    W = slots.shape[1]
+    for i in range(W):
+        if i < m["count"]:
+            job = queue[e, slots[e, i]]
+            n = np.float64(job["size"])
+            x[2 * i, 0], x[2 * i, 1] = n / size, _time(job["est"], unit)
+            x[2 * i + 1, 0] = 1.0 if n >= PRIORITY * m["total"] else 0.0
+            x[2 * i + 1, 1] = _time(m["now"] - job["submit"], unit)
+        else:
+            x[2 * i, 0] = x[2 * i, 1] = x[2 * i + 1, 0] = x[2 * i + 1, 1] = 0.0
+
+
+@inlined
+def _before(jobs, e, a, b, by_size):
+    x, y = jobs[e, a], jobs[e, b]
+    if by_size and x["request"][0] != y["request"][0]:
+        return x["request"][0] > y["request"][0]
+    return x["start"] < y["start"] or (x["start"] == y["start"] and a < b)
+
+
+@kernel
+def _first_running(jobs, rows, count, e, most, by_size, order):
+    """order[:k] = the first `most` running rows by start, or by size and start; k."""
+    k = 0
+    for i in range(count):
+        j = rows[i]
+        if k == most and not _before(jobs, e, j, order[k - 1], by_size):
+            continue
+        at = min(k, most - 1)
+        while at > 0 and _before(jobs, e, j, order[at - 1], by_size):
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = j
+        k = min(k + 1, most)
+    return k
+
+
+@kernel
+def encode_sem(jobs, lists, moment, queue, slots, scale, work, out, first, last):
+    """See Encoder. scale: time unit, raw?, K, zero-padding?, rest?"""
+    unit, K, W = scale[0], np.int64(scale[2]), slots.shape[1]
+    for e in range(first, last):
+        m, x, order = moment[e], out[e], work[e]
+        size = 1.0 if scale[1] else np.float64(m["total"])
+        _waiting(queue, m, slots, e, unit, size, x)
+        k = _first_running(jobs, lists[e, 0], m["running"], e, K, not scale[3], order)
+        n_all = rest_all = 0.0
+        if scale[4]:
+            for i in range(m["running"]):
+                job = jobs[e, lists[e, 0, i]]
+                n = np.float64(job["request"][0])
+                n_all += n
+                rest_all += n * _time(max(job["due"] - m["now"], 0.0), unit)
+        for i in range(K):
+            n = left = 0.0
+            if i < k:
+                job = jobs[e, order[i]]
+                n, left = np.float64(job["request"][0]), _time(max(job["due"] - m["now"], 0.0), unit)
+            x[2 * W + i, 0], x[2 * W + i, 1] = n / size, left
+            n_all -= n
+            rest_all -= n * left
+        if scale[4]:
+            x[2 * W + K, 0] = max(n_all, 0.0) / size
+            x[2 * W + K, 1] = max(rest_all, 0.0) / n_all if n_all > 0.5 else 0.0
+
+
+@kernel
+def encode_dras(jobs, lists, moment, queue, slots, scale, work, out, first, last):
+    """See Encoder. scale: time unit, raw?"""
+    unit, W = scale[0], slots.shape[1]
+    for e in range(first, last):
+        m, x, order = moment[e], out[e], work[e]
+        _waiting(queue, m, slots, e, unit, 1.0 if scale[1] else np.float64(m["total"]), x)
+        k = _first_running(jobs, lists[e, 0], m["running"], e, m["total"], False, order)
+        at = 2 * W
+        for i in range(k):
+            job = jobs[e, order[i]]
+            left = _time(max(job["due"] - m["now"], 0.0), unit)
+            for _ in range(job["request"][0]):
+                x[at, 0], x[at, 1] = 0.0, left
+                at += 1
+        while at < out.shape[1]:
+            x[at, 0], x[at, 1] = 1.0, 0.0
+            at += 1

@@ -1,0 +1,319 @@
+"""Environments: the scheduler's loop turned inside out, for Gymnasium and for our own learners.
+
+    state     jobs waiting, jobs running, what is free: what the encoder shows of it (`encoder`)
+    action    which job of the window is next (`act`: pick, reserve, commit; see `jobwise.actions`)
+    reward    a function of what happened until the next choice (`reward`; see `jobwise.rewards`)
+    end       every job of the episode has started (`stream`: cut after so many choices)
+    source    log windows after RLScheduler (SC'20) and DRAS (IPDPS'21)
+
+`envs = gymnasium.make_vec("jobwise/Batch-v0", num_envs=256, workload=w)` steps 256 simulations in one call of a kernel;
+`gymnasium.make("jobwise/Batch-v0", workload=w)` is a batch of one. Simulation e of a batch seeded with k is the single
+environment seeded with k + e, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from jobwise import rewards
+from jobwise.actions import Act
+from jobwise.cluster import pool
+from jobwise.encoders import Encoder, make
+from jobwise.episodes import Episodes
+from jobwise.errors import InputError
+from jobwise.jobs import Workload
+from jobwise.sim import choices
+from jobwise.sim.state import Plan, allocate, plan_dtype
+
+TRIES = 1000  # windows without a choice before we give up
+ALONE = 64  # simulations per thread below which a second thread costs more than it brings
+
+
+class BatchVectorEnv(VectorEnv):
+    """E simulations side by side; see the module for state, action, reward and end.
+
+    Observations float32 [E, rows, features]; actions [E], slots of the window; rewards float64 [E];
+    `info["action_mask"]` int8 [E, W], 1 for the slots that show a job: always the first so many, never none. An action
+    beyond them counts from the first again. `dict_obs`: observations are {"observation", "action_mask"}.
+    Settings: `workload` (one or several logs), `act` and `backfill` or an `Act`, `encoder` (a name or an Encoder), `window`,
+    `reward`, `jobs`, `stream`, `loads`, `shake_s` (see `Episodes`), `bound_s` (of the reward `bounded_wait`), `threads`.
+    `copy`: False returns the buffer itself, valid until the next step. `autoreset`: False leaves ended simulations alone
+    (a learner's own loop resets them). Raises InputError.
+    """
+
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+    autoreset_mode = AutoresetMode.SAME_STEP
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        workload: Workload | Sequence[Workload] | Episodes | None = None,
+        *,
+        act: str | Act = "pick",
+        backfill: str = "",
+        encoder: str | Encoder = "rls",
+        window: int | None = None,
+        reward: str | rewards.Reward = "bounded_slowdown",
+        jobs: int | None = 256,
+        stream: bool = False,
+        loads: tuple[float, ...] = (1.0,),
+        shake_s: float = 0.0,
+        bound_s: float = 86400.0,
+        dict_obs: bool = False,
+        copy: bool = True,
+        threads: int = 2,
+        render_mode: str | None = None,
+    ):
+        if workload is None:
+            raise InputError("an environment needs a workload: jobwise.read_swf('log.swf.gz'), or several")
+        if isinstance(workload, Episodes):
+            self.episodes = workload
+        else:
+            logs = [workload] if isinstance(workload, Workload) else list(workload)
+            self.episodes = Episodes(logs, jobs, stream, tuple(loads), shake_s)
+        if num_envs < 1 or threads < 1:
+            raise InputError(f"num_envs and threads are at least 1, not {num_envs} and {threads}")
+        logs = self.episodes.logs
+        self.act = act if isinstance(act, Act) else Act(act, backfill)
+        self.encoder = encoder if isinstance(encoder, Encoder) else make(encoder, logs[0].cluster, np.concatenate([w.jobs for w in logs]), window)
+        sizes = {w.cluster.processors for w in logs}
+        if self.encoder.nodes and sizes != {self.encoder.nodes}:
+            raise InputError(f"encoder {self.encoder.name} is made for {self.encoder.nodes} processors; the logs have {sizes}")
+        self.reward = rewards.resolve(reward)
+        self.num_envs, self.copy, self.dict_obs, self.render_mode = num_envs, copy, dict_obs, render_mode
+        longest, E = self.episodes.longest, num_envs
+        machine = pool(self.episodes.processors)
+        self._state = allocate([_rows(logs[0], longest)] * E, machine, single_events=self.act.single_events)
+        self._choices = self.act.allocate(self._state, self.encoder.window, bound_s)
+        self._obs, self._work = self.encoder.buffers(E)
+        self._over, self._steps = np.zeros(E, np.int8), np.zeros(E, np.int64)
+        jobs, truth = np.concatenate([w.jobs for w in logs]), np.concatenate([w.truth for w in logs])
+        self._plan = Plan(jobs, truth, np.zeros((E, longest), np.int32), np.zeros((E, longest)), np.zeros(E, plan_dtype))
+        self._base = np.concatenate([[0], np.cumsum([len(w) for w in logs])])
+        self._slot = np.arange(self.encoder.window)
+        self._none = np.zeros(self.encoder.shape, np.float32)
+        self._rngs = [np.random.default_rng() for _ in range(num_envs)]
+        self._ready = False
+        parts = min(threads, max(num_envs // ALONE, 1))
+        cut = np.linspace(0, num_envs, parts + 1).astype(int)
+        self._parts = list(zip(cut[:-1].tolist(), cut[1:].tolist(), strict=True))
+        self._workers = ThreadPoolExecutor(parts - 1) if parts > 1 else None
+        box = spaces.Box(-np.inf, np.inf, self.encoder.shape, np.float32)
+        mask = spaces.Box(0, 1, (self.encoder.window,), np.int8)
+        self.single_observation_space = spaces.Dict({"observation": box, "action_mask": mask}) if dict_obs else box
+        self.single_action_space = spaces.Discrete(self.encoder.window)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    # ------------------------------------------------------------------ what the present choice is
+
+    @property
+    def counts(self) -> np.ndarray:
+        """[E] jobs in each window: actions 0 .. counts - 1 are valid. A view that changes with every step."""
+        return self._choices.moment["count"]
+
+    @property
+    def slots(self) -> np.ndarray:
+        """[E, W] the job rows (within the episode) that the slots speak of; -1 beyond them."""
+        rows = np.take_along_axis(self._choices.queue["row"], self._choices.slots, axis=1)
+        return np.where(self._slot < self.counts[:, None], rows, -1)
+
+    @property
+    def intervals(self) -> np.ndarray:
+        """[E] of `interval_dtype`: what rewards are made of."""
+        return self._choices.report
+
+    def action_masks(self) -> np.ndarray:
+        """[E, W] bool, as sb3-contrib's MaskablePPO asks for them."""
+        return self._choices.mask.astype(bool)
+
+    def _info(self) -> dict:
+        return {"action_mask": self._choices.mask.copy() if self.copy else self._choices.mask}
+
+    def _observation(self):
+        obs = self._obs.copy() if self.copy else self._obs
+        return {"observation": obs, "action_mask": self._info()["action_mask"]} if self.dict_obs else obs
+
+    # ------------------------------------------------------------------ episodes
+
+    def _draw(self, e: int) -> None:
+        """Plan the next episode of simulation e."""
+        rng, p = self._rngs[e], self._plan
+        log, first, count = self.episodes.draw(rng)
+        w = self.episodes.logs[log]
+        rows, p.submit[e, :count] = self.episodes.submits(w, first, count, rng)
+        p.row[e, :count] = rows + self._base[log]
+        p.next[e] = (count, w.cluster.processors, w.offset + w.jobs["submit"][first])
+
+    def _begin(self, e: int) -> None:
+        """Begin the planned episode of simulation e, or the first after it that has a choice to make; plan another."""
+        for _ in range(TRIES):
+            more = choices.restart(self._state, self._choices, self._plan, e)
+            self._draw(e)
+            if more:
+                self._steps[e] = 0
+                self._encode(e, e + 1)
+                return
+        name = self.episodes.logs[0].name
+        raise InputError(f"{name}: {TRIES} episodes without a single choice to make; take more jobs or a higher load")
+
+    def _encode(self, first: int, last: int) -> None:
+        self.encoder.encode(self._state, self._choices, self._obs, self._work, first, last)
+
+    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict | None = None):
+        """Begin anew; `seed` k seeds simulation e with k + e. `options={"reset_mask": [E] bool}` resets some alone."""
+        which = np.ones(self.num_envs, bool)
+        if options and "reset_mask" in options:
+            which = np.asarray(options["reset_mask"], bool)
+            if which.shape != (self.num_envs,) or not which.any() or not self._ready:
+                raise InputError("reset_mask is [num_envs] bool, some of it True, after a first whole reset")
+        if seed is not None:
+            seeds = list(seed) if isinstance(seed, Sequence) else [seed + e for e in range(self.num_envs)]
+            for e in np.flatnonzero(which):
+                if seeds[e] is not None:
+                    self._rngs[e] = np.random.default_rng(seeds[e])
+        for e in np.flatnonzero(which):
+            self._draw(e)
+            self._begin(e)
+        self._ready = True
+        return self._observation(), self._info()
+
+    def step(self, actions):
+        """One choice in every simulation. Ended ones begin anew at once; `final_obs` and `final_info` tell of their end.
+
+        The final observation of an episode that is over is zero; of a stream that is cut it is the present one.
+        """
+        over = self.choose(actions, again=True)
+        terminated, reward, info = over > 0, self.reward(self.intervals), {}
+        truncated = self._steps >= self.episodes.jobs if self.episodes.stream else np.zeros(self.num_envs, bool)
+        truncated &= ~terminated
+        ended = terminated | truncated
+        if ended.any():
+            final = np.full(self.num_envs, None, object)
+            for e in np.flatnonzero(ended):
+                final[e] = self._one(e) if truncated[e] else self._blank()
+            info = {"final_obs": final, "_final_obs": ended, "final_info": self._ends(ended), "_final_info": ended}
+            self._steps[ended] = 0
+        return self._observation(), reward, terminated, truncated, info | self._info()
+
+    def _one(self, e: int):
+        obs = self._obs[e].copy()
+        return {"observation": obs, "action_mask": self._choices.mask[e].copy()} if self.dict_obs else obs
+
+    def _blank(self):
+        mask = (self._slot == 0).astype(np.int8)
+        return {"observation": self._none, "action_mask": mask} if self.dict_obs else self._none
+
+    def _ends(self, ended: np.ndarray) -> dict:
+        """What became of the episodes that ended, as vector infos have it."""
+        z, found = self.intervals, {}
+        jobs = np.maximum(z["started"], 1)
+        values = {
+            "bounded_slowdown": z["total"] / jobs,
+            "wait": z["all_waited"] / jobs,
+            "max_wait": z["longest"],
+            "jobs": z["started"],
+        }
+        for key, value in values.items():
+            found[key], found[f"_{key}"] = np.where(ended, value, 0.0), ended
+        return found
+
+    # ------------------------------------------------------------------ the same for a learner's own loop
+
+    def choose(self, actions: np.ndarray, again: bool = False) -> np.ndarray:
+        """Carry out the actions [E] and go on; [E] int8, not 0 where an episode is over. The observation is encoded too.
+
+        `again`: ended simulations begin anew at once; else they must be begun with `restart`.
+        """
+        if not self._ready:
+            raise InputError("reset the environment before the first step")
+        actions = np.asarray(actions)
+        if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
+            raise InputError(f"actions are {self.num_envs} whole numbers, got {actions.dtype} of shape {actions.shape}")
+        wrapped = actions.astype(np.int64) % np.maximum(self.counts, 1)
+        if self._workers is None:
+            self._some(wrapped, again, *self._parts[0])
+        else:
+            others = [self._workers.submit(self._some, wrapped, again, *part) for part in self._parts[1:]]
+            self._some(wrapped, again, *self._parts[0])
+            for other in others:
+                other.result()
+        self._steps += 1
+        if again and self._over.any():
+            for e in np.flatnonzero(self._over):
+                self._draw(e)
+                if self._over[e] == 2:
+                    self._begin(e)
+        return self._over
+
+    def _some(self, actions: np.ndarray, again: bool, first: int, last: int) -> None:
+        choices.step(self._state, self._choices, self._plan, actions, self._over, again, first, last)
+        self._encode(first, last)
+
+    def restart(self, which: np.ndarray) -> None:
+        """Begin the simulations where `which` [E] is true anew, and encode them."""
+        for e in np.flatnonzero(which):
+            self._begin(e)
+
+    def show(self) -> np.ndarray:
+        """The observation buffer [E, rows, features] itself."""
+        return self._obs
+
+    def close_extras(self, **kwargs):
+        """Stop the workers."""
+        if self._workers:
+            self._workers.shutdown()
+            self._workers = None
+
+
+def _rows(w: Workload, count: int) -> Workload:
+    """`count` times the first job: makes `allocate` leave room for so many."""
+    return replace(w, jobs=np.repeat(w.jobs[:1], count), truth=np.repeat(w.truth[:1], count), columns={})
+
+
+class BatchEnv(gymnasium.Env):
+    """One simulation: a batch of one. Settings as `BatchVectorEnv`."""
+
+    metadata = {"render_modes": []}
+
+    def __init__(self, workload=None, render_mode: str | None = None, **settings):
+        self._envs = BatchVectorEnv(1, workload, **settings)
+        self.observation_space = self._envs.single_observation_space
+        self.action_space = self._envs.single_action_space
+        self.render_mode = render_mode
+
+    def action_masks(self) -> np.ndarray:
+        """[W] bool, as sb3-contrib's MaskablePPO asks for it."""
+        return self._envs.action_masks()[0]
+
+    def _one(self, obs):
+        return {k: v[0] for k, v in obs.items()} if isinstance(obs, dict) else obs[0]
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None):
+        """Begin an episode."""
+        super().reset(seed=seed)
+        obs, info = self._envs.reset(seed=seed)
+        return self._one(obs), {"action_mask": info["action_mask"][0]}
+
+    def step(self, action):
+        """Choose the job in slot `action`."""
+        e = self._envs
+        over = bool(e.choose(np.array([action], np.int64))[0])
+        cut = e.episodes.stream and not over and bool(e._steps[0] % e.episodes.jobs == 0)
+        info = {"action_mask": e._info()["action_mask"][0]}
+        if over or cut:
+            info |= {k: float(v[0]) for k, v in e._ends(np.ones(1, bool)).items() if k[0] != "_"}
+        obs = e._blank() if over else self._one(e._observation())
+        return obs, float(e.reward(e.intervals)[0]), over, cut, info
+
+    def close(self):
+        """Nothing to close."""
+        self._envs.close()
