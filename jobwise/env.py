@@ -263,6 +263,26 @@ class BatchVectorEnv(VectorEnv):
         for e in np.flatnonzero(which):
             self._begin(e)
 
+    def _arrays(self) -> dict[str, np.ndarray]:
+        s, c, p = self._state, self._choices, self._plan
+        found = {f"state_{k}": getattr(s, k) for k in ("sims", "jobs", "truth", "lists", "nodes")}
+        found |= {f"choices_{k}": getattr(c, k) for k in ("moment", "queue", "interval", "report", "mask", "slots")}
+        found |= {f"running_{k}": v for k, v in c.running._asdict().items()}
+        found |= {f"plan_{k}": getattr(p, k) for k in ("row", "submit", "next")}
+        return found | {"obs": self._obs, "work": self._work, "over": self._over, "steps": self._steps}
+
+    def snapshot(self) -> dict:
+        """All there is to go on from, as arrays and plain values."""
+        return {"arrays": {k: v.copy() for k, v in self._arrays().items()}, "random": [r.bit_generator.state for r in self._rngs]}
+
+    def restore(self, snapshot: dict) -> None:
+        """Stand where a snapshot of an equal environment was taken."""
+        for key, array in self._arrays().items():
+            array.reshape(-1).view(np.uint8)[:] = np.ascontiguousarray(snapshot["arrays"][key]).reshape(-1).view(np.uint8)
+        for rng, state in zip(self._rngs, snapshot["random"], strict=True):
+            rng.bit_generator.state = state
+        self._ready = True
+
     def show(self) -> np.ndarray:
         """The observation buffer [E, rows, features] itself."""
         return self._obs

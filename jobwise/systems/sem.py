@@ -1,0 +1,56 @@
+"""SEM (Li, Fan, Papka, Lan) and DRAS (Fan et al., IPDPS'21): the state as rows of two, REINFORCE on batches of ten choices.
+
+State: 50 waiting jobs, and a row per running job (SEM) or per node (DRAS). Action: `reserve` with EASY in order of arrival.
+Reward: DRAS's, or DataStar's. Episodes of 600 jobs, 100 of them. See `docs/systems/sem.md`.
+"""
+
+from __future__ import annotations
+
+from jobwise.jobs import Workload
+from jobwise.train import Config
+
+LEARNER = {
+    "learner": "reinforce",
+    "steps": 10,
+    "gamma": 0.99,
+    "actor_lr": 1e-3,
+    "entropy": 0.0,
+    "max_norm": 1e9,
+}
+SMALLEST = 128  # processors of the smallest job of the published Theta set: 4,360 // 128 = 34 rows
+
+
+def configure_sem(log: Workload, preset: str) -> Config:
+    """SEM for a log: zero-padding on a machine like Theta (4,360 nodes), else the 40 largest running jobs."""
+    encoding = {"minimum": SMALLEST} if log.cluster.processors == 4360 else {"largest": 40}
+    return _configure(log, preset, "sem", encoding, [200, 100])
+
+
+def configure_dras(log: Workload, preset: str) -> Config:
+    """DRAS for a log; dense layers as published for 4,360 and 1,664 nodes, in proportion for others."""
+    N = log.cluster.processors
+    hidden = [4000, 1000] if N == 4360 else [1000, 250] if N == 1664 else [max(4000 * N // 4360, 8), max(1000 * N // 4360, 8)]
+    return _configure(log, preset, "dras", {}, hidden)
+
+
+def _configure(log: Workload, preset: str, encoder: str, encoding: dict, hidden: list[int]) -> Config:
+    jobs = min(600, max(len(log) // 20, 2))
+    episodes = {"smoke": 3, "small": 20, "paper": 100}[preset]
+    return Config(
+        system=encoder,
+        encoder=encoder,
+        encoding=encoding,
+        act="reserve",
+        network="rows",
+        hidden=hidden,
+        reward="dras",
+        learner=LEARNER,
+        simulations=1,
+        jobs=jobs,
+        shake_s=0.0,
+        choices=None,
+        episodes=episodes,
+        validations=episodes,
+        validation_windows=1,
+        validation_jobs=2 * jobs,
+    )

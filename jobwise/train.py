@@ -1,0 +1,397 @@
+"""Training: from a log to a policy file.
+
+    log ─► training part (first 60 %) ─► environment ─► collect ─► update ─┐
+           validation part (next 10 %) ─► score of the present network ◄───┤ the best one becomes the policy
+           test part (last 30 %)       ─► nobody looks, until `evaluate`   └─ checkpoints, metrics, TensorBoard
+
+A run folder holds `run.json` (resolved configuration, versions, log), `metrics.jsonl`, TensorBoard events, `checkpoint.safetensors`
+and `policy.safetensors`. A run that was killed goes on from its checkpoint to the same result, to the bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from jobwise import __version__, encoders
+from jobwise.actions import Act
+from jobwise.agents.learner import LEARNERS, Agent, Settings, collect
+from jobwise.encoders import Encoder
+from jobwise.env import BatchVectorEnv
+from jobwise.episodes import Episodes
+from jobwise.errors import InputError
+from jobwise.files import write_whole
+from jobwise.jobs import Workload
+from jobwise.policies.forward import Forward
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.rewards import REWARDS
+from jobwise.simulate import simulate_many
+from jobwise.workloads.transform import shake
+
+RULES = ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef", "lxf")
+TRAIN, VALIDATE = 0.6, 0.7  # shares of the log: training ends, validation ends
+
+
+class Config(BaseModel):
+    """Everything that decides what a run becomes. TOML files have the same keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    system: str = "perjob"
+    encoder: str = "perjob"
+    window: int | None = Field(None, ge=1, le=100_000)
+    encoding: dict[str, Any] = {}  # settings of the encoder
+    act: str = "pick"
+    backfill: str = ""
+    fill: str = ""
+    network: Literal["perjob", "rows", "mlp"] = "perjob"
+    hidden: list[int] = [32, 16, 8]
+    reward: str = "bounded_slowdown"
+    learner: dict[str, Any] = {}  # settings of the learner, see `agents.learner.Settings`
+    simulations: int = Field(256, ge=1, le=100_000)  # side by side
+    jobs: int = Field(256, ge=1)  # per episode
+    shake_s: float = Field(300.0, ge=0, le=1e8)
+    loads: list[float] = [1.0]
+    choices: int | None = Field(1_000_000, ge=1)  # budget: choices made
+    episodes: int | None = Field(None, ge=1)  # or: episodes ended
+    validations: int = Field(20, ge=1)  # over the budget
+    validation_windows: int = Field(32, ge=1)
+    validation_jobs: int | None = Field(None, ge=1)  # per window; as many as an episode
+    seed: int = Field(0, ge=0, lt=2**31)
+    threads: int = Field(2, ge=1)
+
+    @field_validator("reward")
+    @classmethod
+    def _reward(cls, value: str) -> str:
+        if value not in REWARDS:
+            raise ValueError(f"unknown reward {value!r}; known: {', '.join(sorted(REWARDS))}")
+        return value
+
+    @field_validator("learner")
+    @classmethod
+    def _learner(cls, value: dict) -> dict:
+        known = {f.name for f in fields(Settings)}
+        if wrong := set(value) - known:
+            raise ValueError(f"unknown learner setting {sorted(wrong)[0]!r}; known: {', '.join(sorted(known))}")
+        if value.get("learner", "ppo") not in LEARNERS:
+            raise ValueError(f"unknown learner {value['learner']!r}; known: {', '.join(LEARNERS)}")
+        return value
+
+    def changed(self, **changes: Any) -> Config:
+        """The same with changes, checked. Raises InputError."""
+        return checked(self.model_dump() | changes)
+
+    def network_spec(self, encoder: Encoder) -> dict:
+        """{"kind", "sizes"} of the actor."""
+        rows, features = encoder.shape
+        if (self.network == "perjob") != encoder.per_job and self.network != "mlp":
+            raise InputError(f"a {self.network} network does not go with encoder {encoder.name}")
+        first = {"perjob": features, "rows": rows, "mlp": rows * features}[self.network]
+        return {"kind": self.network, "sizes": [first, *self.hidden, 1 if self.network == "perjob" else encoder.window]}
+
+
+def checked(values: dict, where: str = "configuration") -> Config:
+    """A Config of plain values. Raises InputError, one line, naming the key."""
+    try:
+        return Config(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "?"
+        hint = f"; known: {', '.join(Config.model_fields)}" if first["type"] == "extra_forbidden" else ""
+        raise InputError(f"{where}: {key}: {first['msg']}{hint}") from None
+
+
+def parts(w: Workload) -> tuple[Workload, Workload, Workload]:
+    """(training, validation, test), in time: 60 %, 10 %, 30 % of the jobs. Raises InputError for too short a log."""
+    a, b = int(TRAIN * len(w)), int(VALIDATE * len(w))
+    if a < 2 or b - a < 2 or len(w) - b < 2:
+        raise InputError(f"{w.name}: {len(w)} jobs are too few to learn from, validate and test")
+    return w.take(slice(0, a)), w.take(slice(a, b)), w.take(slice(b, None))
+
+
+def windows(w: Workload, jobs: int, count: int, shake_s: float = 0.0, seed: int = 0) -> list[Workload]:
+    """Up to `count` evenly spaced windows of `jobs` consecutive jobs (fewer where the log is short), shaken once."""
+    jobs = min(jobs, len(w))
+    first = np.unique(np.linspace(0, len(w) - jobs, min(count, max(len(w) // jobs, 1) * 4)).astype(int))
+    found = [w.take(slice(i, i + jobs)) for i in first]
+    return [shake(x, shake_s, [seed, int(i)]) for i, x in zip(first, found, strict=True)] if shake_s else found
+
+
+def score(records) -> float:
+    """What validation compares, smaller is better: the geometric mean of the mean and the geometric mean over windows of the
+    mean bounded slowdown. The mean alone hangs on a few windows; the other alone does not see them."""
+    x = np.array([r.summary()["bounded_slowdown"] for r in records])
+    return float(np.exp(0.5 * np.log(x.mean()) + 0.5 * np.log(x).mean()))
+
+
+def rules(act: Act) -> list[str]:
+    """The fixed rules that a policy acting so is measured against."""
+    backfill = "" if act.backfill == "none" else "+easy"
+    guard = f"+guard{act.guard:g}s" if act.guard < np.inf else ""
+    return [r + backfill + guard for r in RULES]
+
+
+class Run:
+    """One training run in a folder. `report(line of metrics)` is called after every update."""
+
+    def __init__(self, config: Config, log: Workload, folder: str | Path, device: str = "cpu", resume: bool = False):
+        self.config, self.log, self.folder, self.device = config, log, Path(folder), device
+        train, validate, _ = parts(log)
+        if config.jobs > len(train):
+            raise InputError(f"{log.name}: episodes of {config.jobs} jobs do not fit the {len(train)} jobs of the training part")
+        torch.set_num_threads(config.threads)
+        self.encoder = encoders.make(config.encoder, train.cluster, train.jobs, config.window, **config.encoding)
+        self.act = Act(config.act, config.backfill, config.fill)
+        episodes = Episodes([train], config.jobs, loads=tuple(config.loads), shake_s=config.shake_s)
+        self.settings = Settings(**config.learner)
+        same = {"act": self.act, "encoder": self.encoder, "reward": config.reward, "copy": False, "threads": config.threads}
+        self.envs = BatchVectorEnv(config.simulations, episodes, **same)
+        self.agent = Agent(config.network_spec(self.encoder), self.encoder, self.settings, config.seed, device)
+        self.validation = windows(
+            validate, config.validation_jobs or config.jobs, config.validation_windows, config.shake_s, config.seed
+        )
+        self.done = {"updates": 0, "choices": 0, "episodes": 0, "validations": 0, "seconds": 0.0}
+        self.best, self.best_weights, self.rule, self.recent = np.inf, None, ("", np.inf), []
+        self._open(resume)
+
+    # ------------------------------------------------------------------ the folder
+
+    def _open(self, resume: bool) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        about, file = self._about(), self.folder / "run.json"
+        checkpoint = self.folder / "checkpoint.safetensors"
+        if file.exists():
+            if not resume:
+                raise InputError(f"{self.folder}: holds a run already; --resume goes on with it, or name another folder")
+            before = json.loads(file.read_text())
+            for key in ("config", "log"):
+                if before[key] != about[key]:
+                    old, new = before[key], about[key]
+                    which = next(k for k in new if old.get(k) != new[k])
+                    raise InputError(f"{self.folder}: was begun with {which} = {old.get(which)!r}, not {new[which]!r}")
+        else:
+            write_whole(file, json.dumps(about, indent=1))
+        lines = self.folder / "metrics.jsonl"
+        if resume and checkpoint.exists():
+            self._restore(checkpoint)
+            kept = [x for x in lines.read_text().splitlines() if json.loads(x)["updates"] <= self.done["updates"]]
+            write_whole(lines, "".join(f"{x}\n" for x in kept))
+        else:
+            self.envs.reset(seed=self.config.seed * 1_000_003)
+            write_whole(lines, "")
+
+    def _about(self) -> dict:
+        jobs = hashlib.sha256(np.ascontiguousarray(self.log.jobs[["submit", "walltime", "request"]]).tobytes()).hexdigest()
+        return {
+            "config": self.config.model_dump(),
+            "log": {"name": self.log.name, "jobs": len(self.log), "processors": self.log.cluster.processors, "sha256": jobs},
+            "versions": {
+                "jobwise": __version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "torch": torch.__version__,
+            },
+        }
+
+    # ------------------------------------------------------------------ the loop
+
+    @property
+    def part(self) -> float:
+        """How much of the budget is used, 0 to 1."""
+        used = [self.done[k] / most for k in ("choices", "episodes") if (most := getattr(self.config, k))]
+        return min(max(used), 1.0)
+
+    def policy(self, weights: dict[str, np.ndarray] | None = None) -> NeuralPolicy:
+        """The present network (or these weights) as a policy."""
+        about = {
+            "system": self.config.system,
+            "log": self.log.name,
+            "jobs": len(self.log),
+            "processors": self.log.cluster.processors,
+            "seed": self.config.seed,
+            "choices": self.done["choices"],
+            "validation": None if np.isinf(self.best) else self.best,
+            "best_rule": list(self.rule),
+            "jobwise": __version__,
+        }
+        forward = Forward(self.agent.network, weights or self.agent.weights())
+        return NeuralPolicy(forward, self.encoder, self.act, self.config.system, about)
+
+    def validate(self) -> float:
+        """The present network's score on the validation windows; the best so far is kept."""
+        policy = self.policy()
+        value = score(simulate_many(self.validation, policy))
+        if value < self.best:
+            self.best, self.best_weights = value, self.agent.weights()
+        return value
+
+    def run(self, report: Callable[[dict], None] | None = None) -> NeuralPolicy:
+        """Train to the end of the budget; the policy that did best in validation, saved as `policy.safetensors`."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        if not self.rule[0]:
+            found = [(r, score(simulate_many(self.validation, r))) for r in rules(self.act)]
+            self.rule = min(found, key=lambda x: x[1])
+            self.validate()
+        board = SummaryWriter(str(self.folder), purge_step=self.done["updates"])
+        steps = None if self.settings.baseline == "time" else self.settings.steps
+        with open(self.folder / "metrics.jsonl", "a") as lines:
+            while self.part < 1.0:
+                line = self._update(steps)
+                lines.write(json.dumps(line) + "\n")
+                for key, value in line.items():
+                    if key != "updates":
+                        board.add_scalar(key, value, self.done["updates"])
+                if "validation" in line:
+                    lines.flush()
+                    self._checkpoint()
+                if report:
+                    report(line | {"part": self.part})
+        board.close()
+        policy = self.policy(self.best_weights)
+        policy.save(self.folder / "policy.safetensors")
+        return policy
+
+    def _update(self, steps: int | None) -> dict:
+        begin = time.perf_counter()
+        if steps is None:  # all simulations run the same jobs (DeepRM's baseline needs it)
+            self.envs.reset(seed=[self.config.seed * 1_000_003 + self.done["updates"]] * self.envs.num_envs)
+        try:
+            rollout = collect(self.envs, self.agent, steps)
+            found = LEARNERS[self.settings.learner](self.agent, rollout)
+        except FloatingPointError as error:
+            raise InputError(f"{self.folder}: training came apart: {error}; try a lower learning rate") from None
+        self.done["updates"] += 1
+        self.done["choices"] += int(rollout.there.sum())
+        self.done["episodes"] += len(rollout.episodes)
+        self.done["seconds"] += time.perf_counter() - begin
+        self.recent = [*self.recent, *rollout.episodes.tolist()][-256:]
+        line = {"updates": self.done["updates"], "choices": self.done["choices"], "episodes": self.done["episodes"], **found}
+        if self.recent:
+            line["episode_bounded_slowdown"] = float(np.mean(self.recent))
+        if self.part * self.config.validations >= self.done["validations"] + 1 or self.part >= 1:
+            self.done["validations"] = int(self.part * self.config.validations)
+            line |= {"validation": self.validate(), "best": self.best, "best_rule": self.rule[1]}
+        return line
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def _checkpoint(self) -> None:
+        arrays: dict[str, np.ndarray] = {}
+        state = {
+            "agent": self.agent.state(),
+            "envs": self.envs.snapshot(),
+            "done": self.done,
+            "best": [self.best, self.best_weights or {}],
+            "rule": list(self.rule),
+            "recent": self.recent,
+        }
+        tree = _flatten(state, arrays)
+        write_whole(self.folder / "checkpoint.safetensors", save(arrays, {"tree": json.dumps(tree)}))
+
+    def _restore(self, file: Path) -> None:
+        try:
+            with safe_open(file, framework="numpy") as f:
+                tree = json.loads(f.metadata()["tree"])
+                arrays = {k: f.get_tensor(k) for k in f.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{file}: is damaged: {error}; begin anew in another folder") from None
+        state = _raise(tree, arrays)
+        self.agent.restore(_tensors(state["agent"]))
+        self.envs.restore(state["envs"])
+        self.done, self.rule, self.recent = state["done"], tuple(state["rule"]), state["recent"]
+        self.best, self.best_weights = state["best"][0], state["best"][1] or None
+
+
+def _flatten(x: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Plain values as they are, arrays and tensors as {"array": name} with their bytes in `arrays`."""
+    if isinstance(x, dict):
+        return {"items": [[k, _flatten(v, arrays)] for k, v in x.items()]}
+    if isinstance(x, list | tuple):
+        return [_flatten(v, arrays) for v in x]
+    if isinstance(x, torch.Tensor):
+        x = x.detach().cpu().numpy()
+    if isinstance(x, np.ndarray):
+        name = f"a{len(arrays):05d}"
+        arrays[name] = np.frombuffer(np.ascontiguousarray(x).tobytes(), np.uint8)
+        dtype = [list(d) for d in x.dtype.descr] if x.dtype.names else x.dtype.str
+        return {"array": name, "shape": list(x.shape), "dtype": None if x.dtype.names else dtype}
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def _raise(x: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The opposite of `_flatten`; structured arrays come back as bytes."""
+    if isinstance(x, list):
+        return [_raise(v, arrays) for v in x]
+    if isinstance(x, dict) and "items" in x:
+        return {k: _raise(v, arrays) for k, v in x["items"]}
+    if isinstance(x, dict):
+        data = arrays[x["array"]]
+        return data if x["dtype"] is None else data.view(x["dtype"]).reshape(x["shape"]).copy()
+    return x
+
+
+def _tensors(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {k: _tensors(v) for k, v in x.items()}
+    if isinstance(x, list):
+        return [_tensors(v) for v in x]
+    return torch.from_numpy(x) if isinstance(x, np.ndarray) else x
+
+
+def pick_device(device: str) -> str:
+    """cpu, cuda or mps; `auto` takes a GPU where there is one. Raises InputError."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device == "auto":
+        return next(d for d in ("cuda", "mps", "cpu") if there[d])
+    if not there.get(device):
+        raise InputError(f"there is no device {device!r} here; there are: {', '.join(d for d in there if there[d])}, auto")
+    return device
+
+
+def train(
+    config: Config,
+    log: Workload,
+    folder: str | Path,
+    *,
+    seeds: int = 1,
+    device: str = "cpu",
+    resume: bool = False,
+    report: Callable[[int, dict], None] | None = None,
+) -> list[NeuralPolicy]:
+    """Train once per seed (config.seed, config.seed + 1, …), in `folder`, or its folders seed0, seed1 …
+
+    With several seeds the one that did best in validation becomes the folder's own `policy.safetensors`. `report(number of
+    the seed, metrics)` is called after every update. Raises InputError.
+    """
+    if seeds < 1:
+        raise InputError(f"{seeds} seeds are none")
+    folder, policies = Path(folder), []
+    for k in range(seeds):
+        place = folder / f"seed{k}" if seeds > 1 else folder
+        if resume and (place / "policy.safetensors").exists():
+            from jobwise.policies.neural import load
+
+            policies.append(load(place))
+            continue
+        one = config.changed(seed=config.seed + k)
+        run = Run(one, log, place, device, resume and (place / "run.json").exists())
+        policies.append(run.run(None if report is None else lambda line, k=k: report(k, line)))
+        run.envs.close()
+    if seeds > 1:
+        best = min(policies, key=lambda p: p.about["validation"])
+        best.save(folder / "policy.safetensors")
+    return policies
