@@ -4,12 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 TRACES ?= ../shared/traces/swf
 DEMO_OUT ?= out
+TORCH ?= torch==2.13.0
 
 .PHONY: demo test test-all check bench clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@
 

@@ -14,6 +14,8 @@ import importlib
 import sys
 from types import ModuleType
 
+from jobwise.registration import hook
+
 __version__ = "0.1.0"
 
 _WHERE = {
@@ -41,7 +43,12 @@ _WHERE = {
     "View": "decision",
     "Policy": "decision",
     "InputError": "errors",
+    "NeuralPolicy": "policies.neural",
+    "load_policy": "policies.neural",
+    "Episodes": "episodes",
+    "Act": "actions",
 }
+_CALLED = {"load_policy": "load"}  # where the name in its file is shorter
 __all__ = sorted(_WHERE)
 
 
@@ -51,7 +58,7 @@ class _Lazy(ModuleType):
     def __getattr__(self, name: str):
         if name not in _WHERE:
             raise AttributeError(f"module 'jobwise' has no attribute {name!r}")
-        found = getattr(importlib.import_module(f"jobwise.{_WHERE[name]}"), name)
+        found = getattr(importlib.import_module(f"jobwise.{_WHERE[name]}"), _CALLED.get(name, name))
         super().__setattr__(name, found)
         return found
 
@@ -64,3 +71,4 @@ class _Lazy(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Lazy
+hook()

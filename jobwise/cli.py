@@ -1,37 +1,41 @@
-"""The command line: simulate · compare · trace. Wrong use ends in one line and exit code 2."""
+"""The command line: simulate · compare · trace, and in `cli_learn.py` train and its kin. Wrong use: one line, exit code 2."""
 
 from __future__ import annotations
 
-import json
 import sys
-import time
-from contextlib import contextmanager
 from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli_learn import register
 from jobwise.errors import InputError
+from jobwise.terminal import (
+    Jobs,
+    Json,
+    Kill,
+    Load,
+    Log,
+    Procs,
+    Seed,
+    check_outputs,
+    left_out,
+    open_log,
+    print_comparison,
+    print_json,
+    print_table,
+    progress,
+)
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Replay a job log under other schedulers, and compare them honestly.",
+    help="Replay a job log under other schedulers, compare them honestly, learn better ones.",
 )
 trace = typer.Typer(no_args_is_help=True, help="Look at, convert and generate job logs.")
 app.add_typer(trace, name="trace")
 
 DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+easy", "saf+easy+guard24h", "fcfs+conservative"]
-
-Log = Annotated[str, typer.Argument(metavar="LOG", help="SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
-Procs = Annotated[
-    Optional[int], typer.Option("--procs", min=1, max=2**31 - 1, help="Size of the machine, if not the log's own.")
-]
-Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")]
-Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps between submits to this offered load.")]
-Kill = Annotated[bool, typer.Option("--kill", help="End jobs at their requested time.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Seed of everything random.")]
 
 
 def main() -> None:
@@ -68,81 +72,12 @@ def run(arguments: list[str]) -> int:
         return 2
 
 
-@contextmanager
-def _progress(what: str):
-    """A function (done, total) that shows a bar on a terminal once the work has taken a second."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=False) as bar:
-        task = bar.add_task(what, total=None, visible=False)
-        begun = time.monotonic()
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total or None, visible=time.monotonic() - begun > 1)
-
-        yield show
-
-
-def _open(log: str, procs: int | None, jobs: int | None = None, load: float | None = None):
-    from jobwise.workloads.source import open_log
-    from jobwise.workloads.transform import first, scale_load
-
-    with _progress(f"fetching {log}") as show:
-        w = open_log(log, procs, show)
-    if jobs is not None:
-        w = first(w, min(jobs, len(w)))
-    if load is not None:
-        w = scale_load(w, load)
-    return w
-
-
-def _outputs(log: str, *paths: str | None) -> None:
-    """Can all be written, each to a file of its own, and none over the log?"""
-    from pathlib import Path
-
-    from jobwise.files import check_writable
-
-    seen = {} if log == "-" else {Path(log).resolve(): "the log itself"}
-    for path in paths:
-        if path is None:
-            continue
-        check_writable(path)
-        if path != "-" and (other := seen.setdefault(Path(path).resolve(), path)) is not path:
-            raise InputError(f"{path}: would overwrite {other}; name another file")
-
-
-def _table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0)
-    for row in rows:
-        table.add_row(*row)
-    width = None if sys.stdout.isatty() else max(120, 24 + 14 * len(columns))
-    Console(width=width).print(table)
-
-
-def _json(data) -> None:
-    print(json.dumps(data, indent=1, default=float))
-
-
-def _dropped(w) -> str:
-    out = ", ".join(f"{n:,} {reason}" for reason, n in {**w.dropped, **w.notes}.items())
-    return out or "none"
-
-
 @app.command()
 def simulate(
     log: Log,
-    policy: Annotated[str, typer.Option("--policy", "-p", help="ORDER[+BACKFILL][+PLACEMENT][+GUARD].")] = "fcfs+easy",
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="ORDER[+BACKFILL][+PLACEMENT][+GUARD], or a run folder.")
+    ] = "fcfs+easy",
     procs: Procs = None,
     jobs: Jobs = None,
     load: Load = None,
@@ -156,11 +91,11 @@ def simulate(
     from jobwise import export, metrics
     from jobwise.simulate import simulate as replay
 
-    _outputs(log, out, evalys)
+    check_outputs(log, out, evalys)
     if out:
         export.writer(out)
-    w = _open(log, procs, jobs, load)
-    with _progress(f"replaying {len(w):,} jobs") as show:
+    w = open_log(log, procs, jobs, load)
+    with progress(f"replaying {len(w):,} jobs") as show:
         r = replay(w, policy, seed=seed, kill_at_walltime=kill, progress=show)
     summary = r.summary()
     if out:
@@ -168,12 +103,12 @@ def simulate(
     if evalys:
         export.write_evalys(r, evalys)
     if as_json:
-        _json({"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary})
+        print_json({"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary})
         return
     rows = [[k.replace("_", " "), f"{v:,.3f}", metrics.UNITS.get(k, "")] for k, v in summary.items()]
     machine = f"{w.cluster.processors:,} processors"
-    _table(
-        f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {_dropped(w)})", ["metric", "value", "unit"], rows
+    print_table(
+        f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {left_out(w)})", ["metric", "value", "unit"], rows
     )
     print("bounded slowdown with tau = 10 s")
 
@@ -203,9 +138,9 @@ def compare(
     policies = policy or DEFAULT
     for p in policies:
         resolve(p)
-    _outputs(log, report)
-    w = _open(log, procs, jobs, load)
-    with _progress(f"comparing {len(policies)} schedulers") as show:
+    check_outputs(log, report)
+    w = open_log(log, procs, jobs, load)
+    with progress(f"comparing {len(policies)} schedulers") as show:
         c = compare_them(
             w,
             policies,
@@ -219,56 +154,14 @@ def compare(
     if report:
         from jobwise.report.html import write_report
 
-        with _progress("drawing the report") as show:
+        with progress("drawing the report") as show:
             write_report(c, report, day=day, progress=show)
     if as_json:
-        _json(c.to_dict())
+        print_json(c.to_dict())
         return
-    _comparison(c)
+    print_comparison(c)
     if report:
         print(f"report: {report}")
-
-
-def _comparison(c) -> None:
-    ranks, pareto = c.ranks(), c.pareto()
-    rows = []
-    for p, name in enumerate(c.policies):
-        low, high = c.interval(p)
-        change, a, b = c.change(p)
-        s = c.whole[p]
-        rows.append(
-            [
-                name + (" *" if p in pareto else ""),
-                f"{c.windows['bounded_slowdown'][p].mean():,.2f} [{low:,.2f}, {high:,.2f}]",
-                "reference" if p == 0 else f"{change:+.0%} [{a:+.0%}, {b:+.0%}]",
-                f"{ranks[p]:.2f}",
-                "/".join(map(str, c.wins(p))) if p else "",
-                f"{s['bounded_slowdown']:,.2f}",
-                f"{s['wait'] / 3600:,.2f}",
-                f"{s['p99_wait'] / 3600:,.1f}",
-                f"{s['max_wait'] / 3600:,.1f}",
-                f"{s['utilisation']:.3f}",
-            ]
-        )
-    columns = [
-        "scheduler",
-        "bsld, windows [95 %]",
-        "against first",
-        "rank",
-        "won/tied/lost",
-        "bsld",
-        "wait h",
-        "p99 wait h",
-        "max wait h",
-        "use",
-    ]
-    w = c.workload
-    title = f"{w.name}: {len(w):,} jobs, {len(c.first_row)} windows of {c.window_jobs:,} (left out: {_dropped(w)})"
-    _table(title, columns, rows)
-    for p in range(1, len(c.policies)):
-        print(c.verdict(p))
-    print("bsld: mean bounded slowdown, tau = 10 s; from the second bsld on: one continuous replay of the whole log")
-    print("*: no other is better on both bsld and max wait")
 
 
 @trace.command("info")
@@ -276,17 +169,17 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
     """What is in a log: counts, gaps, run times, sizes, load, quality of the users' estimates."""
     from jobwise.workloads.transform import statistics
 
-    w = _open(log, procs)
+    w = open_log(log, procs)
     found = statistics(w)
     if as_json:
-        _json({"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": found, "header": list(w.header)})
+        print_json({"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": found, "header": list(w.header)})
         return
     units = {"span_days": "days", "gap": "s", "runtime": "s", "size": "processors"}
     rows = [
         [k.replace("_", " "), f"{v:,.3f}", units.get(k, "" if k.startswith("cv") else units.get(k.split("_")[-1], ""))]
         for k, v in found.items()
     ]
-    _table(f"{w.name} (left out: {_dropped(w)})", ["what", "value", "unit"], rows)
+    print_table(f"{w.name} (left out: {left_out(w)})", ["what", "value", "unit"], rows)
 
 
 @trace.command("convert")
@@ -312,10 +205,10 @@ def convert(
     from jobwise.workloads import transform
     from jobwise.workloads.swf import write_swf
 
-    _outputs(log, out, *(f"{out}.rest" for _ in [split] if split is not None and out != "-"))
-    w = _open(log, procs, jobs)
+    check_outputs(log, out, *(f"{out}.rest" for _ in [split] if split is not None and out != "-"))
+    w = open_log(log, procs, jobs)
     if merge:
-        w = transform.merge([w, *(_open(m, None) for m in merge)])
+        w = transform.merge([w, *(open_log(m, None) for m in merge)])
     if begin is not None or end is not None:
         w = transform.window(w, (begin or 0) * 86400, float("inf") if end is None else end * 86400)
     if replicate > 1:
@@ -331,7 +224,7 @@ def convert(
         write_swf(rest, f"{out}.rest")
     write_swf(w, out)
     if out != "-":
-        print(f"{out}: {len(w):,} jobs (left out: {_dropped(w)})")
+        print(f"{out}: {len(w):,} jobs (left out: {left_out(w)})")
 
 
 @trace.command("generate")
@@ -382,3 +275,6 @@ def options(version: Annotated[bool, typer.Option("--version", callback=_version
 
 if __name__ == "__main__":
     main()
+
+
+register(app)

@@ -83,7 +83,11 @@ class BatchVectorEnv(VectorEnv):
             raise InputError(f"num_envs and threads are at least 1, not {num_envs} and {threads}")
         logs = self.episodes.logs
         self.act = act if isinstance(act, Act) else Act(act, backfill)
-        self.encoder = encoder if isinstance(encoder, Encoder) else make(encoder, logs[0].cluster, np.concatenate([w.jobs for w in logs]), window)
+        self.encoder = (
+            encoder
+            if isinstance(encoder, Encoder)
+            else make(encoder, logs[0].cluster, np.concatenate([w.jobs for w in logs]), window)
+        )
         sizes = {w.cluster.processors for w in logs}
         if self.encoder.nodes and sizes != {self.encoder.nodes}:
             raise InputError(f"encoder {self.encoder.name} is made for {self.encoder.nodes} processors; the logs have {sizes}")
@@ -106,7 +110,7 @@ class BatchVectorEnv(VectorEnv):
         cut = np.linspace(0, num_envs, parts + 1).astype(int)
         self._parts = list(zip(cut[:-1].tolist(), cut[1:].tolist(), strict=True))
         self._workers = ThreadPoolExecutor(parts - 1) if parts > 1 else None
-        box = spaces.Box(-np.inf, np.inf, self.encoder.shape, np.float32)
+        box = spaces.Box(*self.encoder.bounds, self.encoder.shape, np.float32)
         mask = spaces.Box(0, 1, (self.encoder.window,), np.int8)
         self.single_observation_space = spaces.Dict({"observation": box, "action_mask": mask}) if dict_obs else box
         self.single_action_space = spaces.Discrete(self.encoder.window)
@@ -273,7 +277,10 @@ class BatchVectorEnv(VectorEnv):
 
     def snapshot(self) -> dict:
         """All there is to go on from, as arrays and plain values."""
-        return {"arrays": {k: v.copy() for k, v in self._arrays().items()}, "random": [r.bit_generator.state for r in self._rngs]}
+        return {
+            "arrays": {k: v.copy() for k, v in self._arrays().items()},
+            "random": [r.bit_generator.state for r in self._rngs],
+        }
 
     def restore(self, snapshot: dict) -> None:
         """Stand where a snapshot of an equal environment was taken."""

@@ -4,19 +4,18 @@
            validation part (next 10 %) ─► score of the present network ◄───┤ the best one becomes the policy
            test part (last 30 %)       ─► nobody looks, until `evaluate`   └─ checkpoints, metrics, TensorBoard
 
-A run folder holds `run.json` (resolved configuration, versions, log), `metrics.jsonl`, TensorBoard events, `checkpoint.safetensors`
-and `policy.safetensors`. A run that was killed goes on from its checkpoint to the same result, to the bit.
+A run folder holds `run.json` (resolved configuration, versions, log), `metrics.jsonl`, TensorBoard events,
+`checkpoint.safetensors` and `policy.safetensors`. A run that was killed goes on from its checkpoint to the same result.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,10 +38,10 @@ from jobwise.policies.forward import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.rewards import REWARDS
 from jobwise.simulate import simulate_many
-from jobwise.workloads.transform import shake
+from jobwise.workloads.transform import SEEN, shake
 
 RULES = ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef", "lxf")
-TRAIN, VALIDATE = 0.6, 0.7  # shares of the log: training ends, validation ends
+TRAIN = 0.6  # share of the log where training ends and validation begins; at SEEN the test part begins
 
 
 class Config(BaseModel):
@@ -116,7 +115,7 @@ def checked(values: dict, where: str = "configuration") -> Config:
 
 def parts(w: Workload) -> tuple[Workload, Workload, Workload]:
     """(training, validation, test), in time: 60 %, 10 %, 30 % of the jobs. Raises InputError for too short a log."""
-    a, b = int(TRAIN * len(w)), int(VALIDATE * len(w))
+    a, b = int(TRAIN * len(w)), int(SEEN * len(w))
     if a < 2 or b - a < 2 or len(w) - b < 2:
         raise InputError(f"{w.name}: {len(w)} jobs are too few to learn from, validate and test")
     return w.take(slice(0, a)), w.take(slice(a, b)), w.take(slice(b, None))
@@ -151,7 +150,9 @@ class Run:
         self.config, self.log, self.folder, self.device = config, log, Path(folder), device
         train, validate, _ = parts(log)
         if config.jobs > len(train):
-            raise InputError(f"{log.name}: episodes of {config.jobs} jobs do not fit the {len(train)} jobs of the training part")
+            raise InputError(
+                f"{log.name}: episodes of {config.jobs} jobs do not fit the {len(train)} jobs of the training part"
+            )
         torch.set_num_threads(config.threads)
         self.encoder = encoders.make(config.encoder, train.cluster, train.jobs, config.window, **config.encoding)
         self.act = Act(config.act, config.backfill, config.fill)

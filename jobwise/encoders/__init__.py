@@ -24,10 +24,10 @@ class Encoder:
     """How a state is encoded. W jobs in the window, `shape` = (rows, features) of one observation, float32.
 
     `kernel(jobs, lists, moment, queue, slots, scale, work, out, first, last)` is compiled and fills out[first:last]:
-    jobs [E, J], lists [E, 3, J] (lists[e, 0, :running] are the running rows), moment [E], queue [E, J] (slot i speaks of
-    queue[e, slots[e, i]], i < count), slots [E, W], scale [S], work [E, `work`] i4 to remember things in, out [E, rows, features]. `per_job`: row i speaks of slot i.
-    `settings` and `scale` are all that is needed to make the same encoder again. `nodes`: the one machine size it
-    is made for (0: any).
+    jobs [E, J], lists [E, 3, J] (lists[e, 0, :running] are the running rows), moment [E], queue [E, J] (slot i speaks
+    of queue[e, slots[e, i]], i < count), slots [E, W], scale [S], work [E, `work`] i4 to remember things in, out
+    [E, rows, features]. `per_job`: row i speaks of slot i. `settings` and `scale` are all that is needed to make the
+    same encoder again. `nodes`: the one machine size it is made for (0: any). `bounds`: of all its numbers.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Encoder:
     scale: tuple[float, ...] = ()
     work: int = 1
     nodes: int = 0
+    bounds: tuple[float, float] = (-4.0, 4.0)
 
     def metadata(self) -> dict:
         """What a policy file keeps of it; `load` makes the encoder again."""

@@ -39,7 +39,7 @@ def rls(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) -> 
     scale = [1.0, -1.0, -1.0, -1.0]
     if jobs is not None:
         scale = [max(float(jobs["walltime"].max()), 1.0)] + [float(jobs[k].max()) for k in ("user", "group", "app")]
-    return Encoder("rls", 1, window, (window, 8), encode_rls, features=RLS, scale=tuple(scale))
+    return Encoder("rls", 1, window, (window, 8), encode_rls, features=RLS, scale=tuple(scale), bounds=(0.0, 1.0))
 
 
 def rich(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) -> Encoder:

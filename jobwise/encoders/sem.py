@@ -36,7 +36,8 @@ def sem(
     K = N // minimum if minimum else min(largest, N)
     settings = {"minimum": minimum, "largest": largest, "rest": rest, "norm": norm}
     scale = (*_norm(norm), float(K), float(minimum > 0), float(rest))
-    return Encoder("sem", 1, window, (2 * window + K + rest, 2), encode_sem, False, (), settings, scale, K + 1, N if minimum else 0)
+    shape, work, nodes = (2 * window + K + rest, 2), K + 1, N if minimum else 0
+    return Encoder("sem", 1, window, shape, encode_sem, False, (), settings, scale, work, nodes, _bounds(norm))
 
 
 def dras(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 50, norm: str = "day") -> Encoder:
@@ -44,13 +45,18 @@ def dras(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 50, nor
     N = cluster.processors
     if 2 * window + N > 1 << 20:
         raise InputError(f"encoder dras has a row per node; {N:,} are too many")
-    return Encoder("dras", 1, window, (2 * window + N, 2), encode_dras, False, (), {"norm": norm}, _norm(norm), N + 1, N)
+    shape = (2 * window + N, 2)
+    return Encoder("dras", 1, window, shape, encode_dras, False, (), {"norm": norm}, _norm(norm), N + 1, N, _bounds(norm))
 
 
 def _norm(norm: str) -> tuple[float, float]:
     if norm not in ("day", "raw"):
         raise InputError(f"norm is {norm!r}; it must be 'day' or 'raw'")
     return (DAY, 0.0) if norm == "day" else (1.0, 1.0)
+
+
+def _bounds(norm: str) -> tuple[float, float]:
+    return (0.0, LONGEST) if norm == "day" else (0.0, 1e12)
 
 
 @inlined

@@ -60,7 +60,9 @@ class NeuralPolicy:
     def bound(self, cluster: Cluster) -> Encoder:
         """The encoder for this machine. Raises InputError where the policy was made for another."""
         if not cluster.is_pool:
-            raise InputError(f"policy {self.name} schedules pools of processors; this cluster has {len(cluster.capacity)} nodes")
+            raise InputError(
+                f"policy {self.name} schedules pools of processors; this cluster has {len(cluster.capacity)} nodes"
+            )
         metadata = self.encoder.metadata() if isinstance(self.encoder, Encoder) else self.encoder
         try:
             return encoders.load(metadata, cluster)
@@ -72,7 +74,9 @@ class NeuralPolicy:
         try:
             return choose(self.forward, encoder.per_job, out, counts)
         except FloatingPointError:
-            raise InputError(f"policy {self.name}: the network answers NaN at time {now:g} s; was it trained to an end?") from None
+            raise InputError(
+                f"policy {self.name}: the network answers NaN at time {now:g} s; was it trained to an end?"
+            ) from None
 
     def reset(self, view: View) -> None:
         """Nothing to forget."""
@@ -96,7 +100,9 @@ class NeuralPolicy:
         head = int(c.moment["head"][0])
         if self.act.mode != "pick" and head >= 0 and np.isnan(s.jobs["reserved"][0, head]):
             # only RLScheduler's rule remembers when; elsewhere the time is made anew at every event
-            decisions.append(Reserve(int(rows[head]), float(c.moment["shadow"][0]) if self.act.backfill == "greedy" else np.inf))
+            decisions.append(
+                Reserve(int(rows[head]), float(c.moment["shadow"][0]) if self.act.backfill == "greedy" else np.inf)
+            )
         return decisions
 
     def explain(self, view: View) -> list[dict]:
@@ -141,7 +147,10 @@ class NeuralPolicy:
         about = {"label": self.label, **self.about, "act": act}
         network = {"kind": self.forward.kind, "sizes": self.forward.sizes}
         meta = {"format": FORMAT, "encoder": encoder, "network": network, "act": act, "about": about}
-        write_whole(path, save({k: np.ascontiguousarray(v, np.float32) for k, v in self.forward.weights.items()}, {KEY: json.dumps(meta)}))
+        write_whole(
+            path,
+            save({k: np.ascontiguousarray(v, np.float32) for k, v in self.forward.weights.items()}, {KEY: json.dumps(meta)}),
+        )
 
 
 def load(path: str | Path) -> NeuralPolicy:

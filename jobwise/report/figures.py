@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import matplotlib
 
@@ -249,3 +251,20 @@ def gantt(r: Record, day: float, height: float = 3.2) -> str:
         bar.set_label("had waited")
 
     return _svg(draw, height=height, label=f"Gantt chart of day {day:g} under {r.policy}")
+
+
+def learning(metrics_file: str | Path) -> str:
+    """A training run: validation score over choices, the best so far, and the best fixed rule."""
+    lines = [json.loads(x) for x in Path(metrics_file).read_text().splitlines() if '"validation"' in x]
+
+    def draw(figure: plt.Figure) -> None:
+        axes = figure.add_subplot()
+        x = [line["choices"] for line in lines]
+        axes.plot(x, [line["validation"] for line in lines], ".-", color=COLOURS[0], label="the network as it was")
+        axes.plot(x, [line["best"] for line in lines], color=COLOURS[2], label="best so far")
+        if lines:
+            axes.axhline(lines[-1]["best_rule"], color=COLOURS[1], linestyle="--", label="best fixed rule")
+        axes.set(xlabel="choices made in training", ylabel="validation score", yscale="log")
+        axes.legend()
+
+    return _svg(draw, label="learning curve")

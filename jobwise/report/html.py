@@ -17,17 +17,30 @@ THRESHOLD_H = 24.0  # waits beyond it are counted as starvation
 
 
 def write_report(
-    c: Comparison, path: str | Path, *, day: float | None = None, progress: Callable[[int, int], None] | None = None
+    c: Comparison,
+    path: str | Path,
+    *,
+    day: float | None = None,
+    curve: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the report of comparison `c` to `path`. `day`: the Gantt chart's (default: the one with the longest queue).
+
+    `curve`: the `metrics.jsonl` of a training run, to be drawn.
 
     Raises InputError where matplotlib and jinja2 are missing or the file cannot be written.
     """
     check_writable(path)
-    write_whole(path, render(c, day=day, progress=progress))
+    write_whole(path, render(c, day=day, curve=curve, progress=progress))
 
 
-def render(c: Comparison, *, day: float | None = None, progress: Callable[[int, int], None] | None = None) -> str:
+def render(
+    c: Comparison,
+    *,
+    day: float | None = None,
+    curve: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> str:
     """The report as HTML text."""
     try:
         import jinja2
@@ -52,6 +65,8 @@ def render(c: Comparison, *, day: float | None = None, progress: Callable[[int, 
     ]
     if len(c.policies) > 1:
         steps += [("winners", lambda: figures.winners(c)), ("forest", lambda: figures.forest(c))]
+    if curve is not None:
+        steps.append(("learning", lambda: figures.learning(curve)))
     drawn = {}
     for i, (name, draw) in enumerate(steps):
         drawn[name] = draw()

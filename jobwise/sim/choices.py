@@ -8,7 +8,7 @@ A pass has two phases. HEADS: the next job in order is chosen; if it fits it sta
 reservation. BEHIND: of the jobs that may start beside or before the reservation one is chosen, and so on.
 
     mode      the head that does not fit       behind it                      asked
-    pick      is forgotten at the next event   EASY, the chooser chooses      where two jobs or more could be chosen, and one fits
+    pick      is forgotten at the next event   EASY, the chooser chooses      where two jobs or more could be, and one fits
     reserve   keeps its turn until it starts   EASY in order of arrival       whenever the turn is free and a job waits
     commit    keeps its turn                   nobody, or RLScheduler's rule  the same, after every single event
 
@@ -120,7 +120,7 @@ def allocate(
     moment["guard"], moment["bound"] = guard, bound
     running = blocks.Blocks(*(np.repeat(a[None], E, axis=0) for a in one))
     node, amount = np.empty(0, np.int32), np.empty((0, 1), np.int64)
-    interval, key = np.zeros(E, interval_dtype), np.zeros((E, J if fill == "mixed" and J > window else 1))
+    interval, key = np.zeros(E, interval_dtype), np.zeros((E, J if fill == "mixed" and window < J else 1))
     queue = np.zeros((E, J), item_dtype)
     mask = np.zeros((E, window), np.int8)
     mask[:, 0] = 1
@@ -484,7 +484,7 @@ def step(s, c, plan, actions, over, again, first, last):
 
 @kernel
 def replay(s, c, actions, first, last):
-    """Carry out actions[e] in the simulations that have a choice, and go on, to the end of their last job. How many still have one."""
+    """Carry out actions[e] where there is a choice, and go on, to the end of the last job. How many still have one."""
     more = 0
     for e in range(first, last):
         if c.moment[e]["count"] > 0:

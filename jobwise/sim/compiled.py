@@ -17,7 +17,12 @@ def _folder() -> str:
     if os.environ.get("NUMBA_CACHE_DIR"):
         return os.environ["NUMBA_CACHE_DIR"]
     package = Path(__file__).parent.parent
-    sources = [*sorted(package.glob("sim/*.py")), *sorted(package.glob("encoders/*.py")), package / "jobs.py", package / "cluster.py"]
+    sources = [
+        *sorted(package.glob("sim/*.py")),
+        *sorted(package.glob("encoders/*.py")),
+        package / "jobs.py",
+        package / "cluster.py",
+    ]
     digest = hashlib.sha1(b"".join(p.read_bytes() for p in sources)).hexdigest()[:12]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(home, "jobwise", f"kernels-{digest}")

@@ -34,6 +34,14 @@ def split(w: Workload, share: float = 0.7) -> tuple[Workload, Workload]:
     return w.take(slice(0, cut)), w.take(slice(cut, None))
 
 
+SEEN = 0.7  # share of a log that learners see: training and validation
+
+
+def unseen(w: Workload) -> Workload:
+    """The last 30 % of the jobs: what no training has looked at."""
+    return split(w, SEEN)[1]
+
+
 def span(w: Workload) -> float:
     """Last submit - first submit, s."""
     return float(w.jobs["submit"][-1] - w.jobs["submit"][0])

@@ -1,0 +1,229 @@
+"""The commands that learn: train · evaluate · explain · export · reproduce. Typed as the others in `cli.py`."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.errors import InputError
+from jobwise.terminal import (
+    Jobs,
+    Json,
+    Load,
+    Log,
+    Procs,
+    Seed,
+    check_outputs,
+    open_log,
+    print_comparison,
+    print_json,
+    print_table,
+    progress,
+)
+
+Policy = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or a policy file.")]
+
+
+def _needs(extra: str, *modules: str) -> None:
+    """Raises InputError where a package of an extra is missing."""
+    from importlib.util import find_spec
+
+    for name in modules:
+        if find_spec(name) is None:
+            raise InputError(f"this command needs {name}: pip install 'jobwise[{extra}]'")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+
+    @app.command()
+    def train(
+        system: Annotated[str, typer.Argument(help="perjob, sem, dras or rlscheduler.")],
+        log: Log,
+        out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
+        preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small",
+        config: Annotated[Optional[str], typer.Option("--config", help="TOML file with keys to change.")] = None,
+        seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train so many times; the best is kept.")] = 1,
+        seed: Annotated[int, typer.Option("--seed", min=0, max=2**30)] = 0,
+        choices: Annotated[Optional[int], typer.Option("--choices", min=1, help="Budget: choices made.")] = None,
+        device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto",
+        threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
+        resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+        procs: Procs = None,
+        jobs: Jobs = None,
+        load: Load = None,
+        as_json: Json = False,
+    ) -> None:
+        """Learn a policy from the first 70 % of a log; the rest stays unseen for `evaluate`."""
+        _needs("learn", "torch", "gymnasium", "pydantic", "tensorboard")
+        from jobwise.systems import configure
+        from jobwise.train import pick_device
+        from jobwise.train import train as learn
+
+        w = open_log(log, procs, jobs, load)
+        settings = configure(system, w, preset)
+        changes = {"seed": seed, "threads": threads} | ({} if choices is None else {"choices": choices, "episodes": None})
+        settings = settings.changed(**(changes | _toml(config)))
+        device = pick_device(device)
+        if not as_json:
+            print(f"training {system} on {w.name} ({preset}, {device}); validation against the best fixed rule", flush=True)
+        with progress(f"training {system}") as show:
+            last: dict = {}
+
+            def report(k: int, line: dict) -> None:
+                last.update(line)
+                if "validation" in line and not as_json and show is None:
+                    print(_line(k, line), flush=True)
+                if show:
+                    what = (
+                        f"seed {k}: {last.get('best', float('nan')):.2f} (best rule {last.get('best_rule', float('nan')):.2f})"
+                    )
+                    show(int(1000 * (k + line["part"])), 1000 * seeds, what)
+
+            policies = learn(settings, w, out, seeds=seeds, device=device, resume=resume, report=report)
+        rows = [p.about | {"policy": str(Path(out) / f"seed{k}" if seeds > 1 else Path(out))} for k, p in enumerate(policies)]
+        if as_json:
+            print_json({"system": system, "config": settings.model_dump(), "runs": rows})
+            return
+        for r in rows:
+            rule, value = r["best_rule"]
+            text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
+            print(f"{r['policy']}: {text} ({r['choices']:,} choices)")
+        print(f"now: jobwise evaluate {out} {log}")
+
+    @app.command()
+    def evaluate(
+        run: Policy,
+        log: Log,
+        policy: Annotated[Optional[list[str]], typer.Option("--policy", "-p", help="Rules to compare with.")] = None,
+        report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
+        whole: Annotated[bool, typer.Option("--whole", help="The whole log, also what was learnt from.")] = False,
+        window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
+        shakes: Annotated[int, typer.Option("--shakes", min=0, max=1000)] = 2,
+        procs: Procs = None,
+        jobs: Jobs = None,
+        load: Load = None,
+        seed: Seed = 0,
+        as_json: Json = False,
+    ) -> None:
+        """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
+        from jobwise.compare import compare
+        from jobwise.policies.neural import load as load_policy
+        from jobwise.workloads.transform import unseen
+
+        check_outputs(log, report)
+        name = run.split("+")[0]
+        trained = load_policy(name)
+        options = "" if trained.act.backfill == "none" else "+easy"
+        names = policy or [f"{r}{options}" for r in ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef", "lxf")]
+        w = open_log(log, procs, jobs, load)
+        part = w if whole else unseen(w)
+        with progress(f"comparing {len(names) + 1} schedulers") as show:
+            c = compare(part, [*names, run], window_jobs=window, shakes=shakes, seed=seed, progress=show)
+        best = min(range(len(names)), key=lambda p: c.windows["bounded_slowdown"][p].mean())
+        found = _against(c, len(names), best)
+        if report:
+            from jobwise.report.html import write_report
+
+            curve = Path(name) / "metrics.jsonl"
+            write_report(c, report, curve=curve if curve.is_file() else None)
+        if as_json:
+            print_json(c.to_dict() | {"against_best_rule": found})
+            return
+        print_comparison(c)
+        print(found["verdict"])
+        if report:
+            print(f"report: {report}")
+
+    @app.command()
+    def explain(
+        run: Policy,
+        log: Log,
+        choice: Annotated[
+            int, typer.Option("--choice", min=0, help="Which instant with at least two jobs queued, from 0.")
+        ] = 0,
+        top: Annotated[int, typer.Option("--top", min=1)] = 8,
+        procs: Procs = None,
+        jobs: Jobs = None,
+        as_json: Json = False,
+    ) -> None:
+        """Why does the policy choose this job? Scores, and the features that moved them."""
+        from jobwise.policies.neural import load as load_policy
+        from jobwise.sim.simulation import Simulation
+
+        policy = load_policy(run)
+        w = open_log(log, procs, jobs)
+        sim, seen = Simulation(w, single_events=policy.act.single_events), -1
+        while seen < choice:
+            if not sim.advance():
+                raise InputError(f"{w.name}: there are {seen + 1} such instants; --choice counts from 0")
+            view = sim.view()
+            found = policy.explain(view) if len(view.queue) > 1 else []
+            seen += len(found) > 1
+            if seen < choice:
+                sim.apply(policy.decide(view), policy.name)
+        if as_json:
+            print_json({"policy": policy.name, "time": view.now, "free": int(view.free.sum()), "jobs": found})
+            return
+        rows = []
+        for f in found[:top]:
+            moved = sorted(f["moved"].items(), key=lambda x: -abs(x[1]))[:3]
+            job = view.jobs[f["job"]]
+            rows.append(
+                [
+                    str(f["job"]),
+                    f"{f['score']:+.3f}",
+                    f"{int(job['request'][0]):,}",
+                    f"{job['walltime'] / 3600:,.2f}",
+                    f"{(view.now - job['submit']) / 3600:,.2f}",
+                    ", ".join(f"{k} {v:+.2f}" for k, v in moved),
+                ]
+            )
+        state = f"{int(view.free.sum())} free, {len(view.queue)} queued"
+        title = f"{w.name} at {view.now / 3600:,.2f} h: {state}; chosen: job {found[0]['job']}"
+        print_table(title, ["job", "score", "processors", "walltime h", "waited h", "moved by"], rows)
+
+    @app.command("export-onnx")
+    def export_onnx(run: Policy, out: Annotated[str, typer.Argument(metavar="OUT", help="ONNX file to write.")]) -> None:
+        """Write a policy's network as ONNX, its metadata included."""
+        _needs("learn", "onnx")
+        from jobwise.files import check_writable, write_whole
+        from jobwise.policies.neural import load as load_policy
+        from jobwise.policies.onnx import to_onnx
+
+        check_writable(out)
+        write_whole(out, to_onnx(load_policy(run)))
+        print(f"{out}: written")
+
+
+def _toml(path: str | None) -> dict:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(Path(path).read_text())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is no TOML: {error}") from None
+
+
+def _line(k: int, line: dict) -> str:
+    return (
+        f"  seed {k}, {line['part']:4.0%}: score {line['validation']:8.2f}, best {line['best']:8.2f}, "
+        f"best rule {line['best_rule']:8.2f}, {line['choices']:,} choices"
+    )
+
+
+def _against(c, p: int, best: int) -> dict:
+    """Policy p against the rule that is best on these very windows, in numbers and words."""
+    change, low, high = c.change(p, base=best)
+    name, rule = c.policies[p], c.policies[best]
+    longest = c.whole[p]["max_wait"] / max(c.whole[best]["max_wait"], 1.0)
+    word = "lower" if high < 0 else "higher" if low > 0 else "not to be told"
+    text = f"{name} against the best rule in hindsight, {rule}: mean bounded slowdown {change:+.0%} [{low:+.0%}, {high:+.0%}]"
+    text += f" ({word} from it)" if word == "not to be told" else f" ({word})"
+    text += f"; longest wait in the continuous replay {longest:.1f} times."
+    return {"rule": rule, "change": change, "low": low, "high": high, "longest_wait_ratio": longest, "verdict": text}

@@ -1,0 +1,47 @@
+"""Makes `gymnasium.make("jobwise/Batch-v0")` work after `import jobwise`, without importing Gymnasium for it.
+
+Gymnasium (from 1.1 on) looks for no plugins. So `import jobwise` registers where Gymnasium is loaded already, and else
+leaves a finder that does so at the moment somebody loads it.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import PathFinder
+
+
+def register_environments() -> None:
+    """Register the environments with the Gymnasium that is loaded."""
+    from gymnasium.envs.registration import register, registry
+
+    if (name := "jobwise/Batch-v0") not in registry:
+        register(id=name, entry_point="jobwise.env:BatchEnv", vector_entry_point="jobwise.env:BatchVectorEnv")
+
+
+class _WhenLoaded:
+    """A finder that finds nothing but notices when `gymnasium.envs` is loaded."""
+
+    @staticmethod
+    def find_spec(name: str, path=None, target=None):
+        if name != "gymnasium.envs":
+            return None
+        sys.meta_path.remove(_WhenLoaded)
+        spec = PathFinder.find_spec(name, path)
+        if spec is None or spec.loader is None:
+            return spec
+        load = spec.loader.exec_module
+
+        def exec_module(module) -> None:
+            load(module)
+            register_environments()
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def hook() -> None:
+    """Register now, or when Gymnasium is loaded."""
+    if "gymnasium.envs" in sys.modules:
+        register_environments()
+    elif _WhenLoaded not in sys.meta_path:
+        sys.meta_path.insert(0, _WhenLoaded)
