@@ -179,13 +179,14 @@ class BatchVectorEnv(VectorEnv):
             which = np.asarray(options["reset_mask"], bool)
             if which.shape != (self.num_envs,) or not which.any() or not self._ready:
                 raise InputError("reset_mask is [num_envs] bool, some of it True, after a first whole reset")
+        seeds = [None] * self.num_envs
         if seed is not None:
             seeds = list(seed) if isinstance(seed, Sequence) else [seed + e for e in range(self.num_envs)]
-            for e in np.flatnonzero(which):
-                if seeds[e] is not None:
-                    self._rngs[e] = np.random.default_rng(seeds[e])
         for e in np.flatnonzero(which):
-            self._draw(e)
+            if seeds[e] is not None:
+                self._rngs[e] = np.random.default_rng(seeds[e])
+            if seeds[e] is not None or not self._ready:
+                self._draw(e)
             self._begin(e)
         self._ready = True
         return self._observation(), self._info()

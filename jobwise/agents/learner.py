@@ -6,6 +6,7 @@ The three update rules differ in nothing else: `reinforce`, `actor_critic`, `ppo
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,14 +54,14 @@ class Rollout:
     there: np.ndarray  # [T, E] 1 where a choice was made (0 behind the end of a whole episode)
     episodes: np.ndarray  # [K] mean bounded slowdown of the episodes that ended
 
-    def seen(self, which: np.ndarray, per_job: bool, device: torch.device) -> Seen:
+    def seen(self, which: np.ndarray, ragged: bool, device: torch.device) -> Seen:
         """The observations `which` [B]."""
         counts = self.counts[which]
-        if per_job:
+        if ragged:
             x = np.empty((int(counts.sum()), self.x.shape[1]), np.float32)
             select(self.x, self.first, self.counts, which, x)
         else:
-            x = self.x[which]
+            x = self.x[self.first[which]]
         return Seen(torch.from_numpy(x), torch.from_numpy(counts)).to(device)
 
 
@@ -70,6 +71,7 @@ class Agent:
     def __init__(self, network: dict, encoder: Encoder, settings: Settings, seed: int = 0, device: str = "cpu"):
         torch.manual_seed(seed)
         self.network, self.encoder, self.settings, self.device = network, encoder, settings, torch.device(device)
+        self.ragged = network["kind"] == "perjob"  # only the rows of jobs that are there
         self.actor = actor(network).to(self.device)
         self.critic = None
         groups = [{"params": list(self.actor.parameters()), "lr": settings.actor_lr}]
@@ -89,7 +91,7 @@ class Agent:
 
     def look(self, out: np.ndarray, counts: np.ndarray) -> tuple[Seen, np.ndarray]:
         """(observations out [E, rows, F] as the network takes them, their memory, which the next look overwrites)."""
-        if not self.encoder.per_job:
+        if not self.ragged:
             return Seen(torch.from_numpy(out), torch.from_numpy(counts)).to(self.device), out
         if len(self._room) < len(out) * out.shape[1]:
             self._room = np.empty((len(out) * out.shape[1], out.shape[2]), np.float32)
@@ -133,13 +135,14 @@ class Agent:
 
     def state(self) -> dict:
         """All there is to go on from: nested dictionaries of tensors and numbers."""
-        return {
+        state = {
             "actor": self.actor.state_dict(),
             "critic": self.critic.state_dict() if self.critic is not None else {},
             "optimiser": self.optimiser.state_dict(),
             "random": self.random.get_state(),
             "scale": [self.scale, self.count],
         }
+        return deepcopy(state)
 
     def restore(self, state: dict) -> None:
         """Go on from a state."""
@@ -153,7 +156,7 @@ class Agent:
 
 def collect(envs, agent: Agent, steps: int | None) -> Rollout:
     """Choose `steps` times in every simulation of `envs` (a BatchVectorEnv); None: one whole episode each."""
-    E, whole, per_job = envs.num_envs, steps is None, agent.encoder.per_job
+    E, whole, ragged = envs.num_envs, steps is None, agent.ragged
     xs, parts, ended, t = [], [], [], 0
     active = np.ones(E, bool)
     while t < steps if steps is not None else active.any():
@@ -179,8 +182,8 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
         with torch.no_grad():
             last = agent.critic(agent.look(envs.show(), envs.counts.copy())[0]).cpu().numpy()
     counts = counts.reshape(-1)
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if per_job else np.arange(len(counts))
-    if whole and not per_job:
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if ragged else np.arange(len(counts))
+    if whole and not ragged:
         first = np.cumsum(there.reshape(-1)) - 1
     return Rollout(
         np.concatenate(xs),
@@ -199,7 +202,7 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
 
 def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray):
     """(log probabilities of what was done [B], of everything [B, W], the observations) with the present network."""
-    seen = rollout.seen(which, agent.encoder.per_job, agent.device)
+    seen = rollout.seen(which, agent.ragged, agent.device)
     every = torch.log_softmax(agent.actor(seen), dim=1)
     done = torch.from_numpy(rollout.actions[which]).to(agent.device)
     return every.gather(1, done[:, None])[:, 0], every, seen

@@ -56,13 +56,13 @@ class Forward:
         return x[:, 0] if self.kind == "perjob" else x
 
 
-def choose(forward: Forward, per_job: bool, out: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def choose(forward: Forward, out: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """[E] the slot of the highest score of each observation out [E, rows, F]; 0 where counts is 0. Ties: the first.
 
     Raises FloatingPointError where a score is not a number.
     """
     actions = np.zeros(len(out), np.int64)
-    if not per_job:
+    if forward.kind != "perjob":
         scores = forward(out)
         scores = np.where(np.arange(scores.shape[1]) < counts[:, None], scores, -np.inf)
         if np.isnan(scores).any():

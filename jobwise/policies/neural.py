@@ -72,7 +72,7 @@ class NeuralPolicy:
     def choose(self, encoder: Encoder, out: np.ndarray, counts: np.ndarray, now: float) -> np.ndarray:
         """[E] the slots it chooses. Raises InputError where the network answers NaN."""
         try:
-            return choose(self.forward, encoder.per_job, out, counts)
+            return choose(self.forward, out, counts)
         except FloatingPointError:
             raise InputError(
                 f"policy {self.name}: the network answers NaN at time {now:g} s; was it trained to an end?"
@@ -119,13 +119,12 @@ class NeuralPolicy:
         encoder.encode(s, c, out, work)
         found = []
         x = out[0, :k]
-        scores = self.forward(x) if encoder.per_job else self.forward(out)[0, :k]
+        scores = self.forward(x) if self.forward.kind == "perjob" else self.forward(out)[0, :k]
         moved = np.zeros((k, len(encoder.features)))
-        if encoder.per_job:
-            for f in range(x.shape[1]):
-                other = x.copy()
-                other[:, f] = x[:, f].mean()
-                moved[:, f] = scores - self.forward(other)
+        for f in range(x.shape[1]) if self.forward.kind == "perjob" else ():
+            other = x.copy()
+            other[:, f] = x[:, f].mean()
+            moved[:, f] = scores - self.forward(other)
         for i in np.argsort(-scores, kind="stable"):
             row = int(rows[c.queue["row"][0, c.slots[0, i]]])
             values = dict(zip(encoder.features, x[i].tolist(), strict=True)) if encoder.per_job else {}

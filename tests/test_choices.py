@@ -1,0 +1,148 @@
+"""Choices left open: whoever chooses by a rule gets that rule's schedule, in every mode and by every way of driving it."""
+
+import numpy as np
+import pytest
+from conftest import random_workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobwise import encoders, metrics
+from jobwise.actions import Act
+from jobwise.errors import InputError
+from jobwise.policies.forward import Forward
+from jobwise.policies.listing import ListScheduler
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.sim import choices
+from jobwise.sim.state import allocate
+from jobwise.simulate import _asked, _record, simulate, simulate_many
+
+KEYS = {
+    "fcfs": lambda w: np.arange(len(w)),
+    "sjf": lambda w: np.maximum(w.jobs["walltime"], 1),
+    "saf": lambda w: np.maximum(w.jobs["walltime"], 1) * w.jobs["request"][:, 0],
+}
+
+
+def drive(w, act, key, window=512):
+    """Choose the smallest key every time; the state at the end, and the interval sums."""
+    s = allocate([w], w.cluster, single_events=act.single_events)
+    c = act.allocate(s, window)
+    more, sums = choices.begin_all(s, c), np.zeros(2)
+    while more:
+        rows = c.queue["row"][0, c.slots[0, : c.moment["count"][0]]]
+        more = choices.replay(s, c, np.array([np.argmin(key[rows])]), 0, 1)
+        sums += c.interval["slowed"][0], c.interval["waited"][0]
+    return s, c, sums
+
+
+def network(rng, features, hidden=(8,)):
+    sizes, weights = [features, *hidden, 1], {}
+    for i, (a, b) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        weights[f"net.{2 * i}.weight"] = rng.normal(size=(b, a)).astype(np.float32)
+        weights[f"net.{2 * i}.bias"] = rng.normal(size=b).astype(np.float32)
+    return Forward({"kind": "perjob", "sizes": sizes}, weights)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    order=st.sampled_from(sorted(KEYS)),
+    backfill=st.sampled_from(["easy", "none"]),
+    guard=st.sampled_from([np.inf, 60.0]),
+    overruns=st.booleans(),
+)
+def test_picking_by_a_rule_is_the_rule(seed, order, backfill, guard, overruns):
+    w = random_workload(np.random.default_rng(seed), jobs=60, overruns=overruns)
+    s, c, sums = drive(w, Act("pick", backfill, guard=guard), KEYS[order](w))
+    r = simulate(w, ListScheduler(order, backfill, guard=guard))
+    assert np.array_equal(s.jobs[0]["start"], r.jobs["start"])
+    assert c.interval["total"][0] / len(w) == pytest.approx(metrics.bounded_slowdown(r).mean())
+    if c.interval["first"][0] == 0:  # there was at least one choice: the intervals cover everything that was waited
+        assert sums[0] == pytest.approx((metrics.bounded_slowdown(r) - 1).sum(), abs=1e-6)
+        assert sums[1] == pytest.approx(metrics.wait(r).sum())
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), order=st.sampled_from(sorted(KEYS)), backfill=st.sampled_from(["none", "greedy"]))
+def test_committing_by_a_rule_is_the_rule(seed, order, backfill):
+    w = random_workload(np.random.default_rng(seed), jobs=60)
+    s, _, _ = drive(w, Act("commit", backfill), KEYS[order](w))
+    r = simulate(w, ListScheduler(order, backfill, commit=True), single_events=True)
+    assert np.array_equal(s.jobs[0]["start"], r.jobs["start"])
+
+
+def test_reserving_keeps_the_reserved_job():
+    """DRAS: a reserved job stays reserved although a better one comes; the rest backfills in order of arrival."""
+    from jobwise.cluster import pool
+    from jobwise.jobs import workload
+
+    # 0 runs on 3 of 4 until 10; 1 (4 procs) and 2 (2 procs) wait; the chooser takes 1 first; 3 comes and would be preferred
+    w = workload([0, 1, 1, 2], [3, 4, 2, 2], [10, 5, 5, 1], cluster=pool(4))
+    key = np.array([0, 1, 2, 0])
+    s, _, _ = drive(w, Act("reserve"), key)
+    assert s.jobs[0]["start"].tolist() == [0, 10, 15, 15]
+    s, _, _ = drive(w, Act("pick"), key)
+    assert s.jobs[0]["start"].tolist() == [0, 12, 10, 10] or s.jobs[0]["start"][3] == 10
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    act=st.sampled_from([("pick", "easy"), ("pick", "none"), ("reserve", "easy"), ("commit", "none"), ("commit", "greedy")]),
+    window=st.sampled_from([4, 7, 64]),
+    encoder=st.sampled_from(["rls", "perjob"]),
+)
+def test_a_network_decides_the_same_compiled_asked_and_in_a_batch(seed, act, window, encoder):
+    rng = np.random.default_rng(seed)
+    ws = [random_workload(np.random.default_rng(seed + k), jobs=40 + 7 * k, overruns=bool(k % 2)) for k in range(3)]
+    found = encoders.make(encoder, ws[0].cluster, ws[0].jobs, window)
+    policy = NeuralPolicy(network(rng, found.shape[1]), found, Act(*act))
+    from jobwise.sim.simulation import Simulation
+
+    for w, batched in zip(ws, simulate_many(ws, policy), strict=True):
+        one = simulate(w, policy)
+        sim = Simulation(w, single_events=policy.act.single_events)
+        more = _asked(sim, policy)
+        while more():
+            pass
+        asked = _record(sim.state, 0, w, sim.cluster, policy)
+        assert np.array_equal(one.jobs["start"], asked.jobs["start"])
+        assert np.array_equal(one.jobs["start"], batched.jobs["start"])
+
+
+def test_a_network_that_prefers_short_jobs_is_sjf(log):
+    w = log("SDSC-SP2").take(slice(0, 3000))
+    weights = {"net.0.weight": np.array([[0, -1, 0, 0, 0, 0, 0, 0]], np.float32), "net.0.bias": np.zeros(1, np.float32)}
+    wide = encoders.make("rls", w.cluster, w.jobs, 2048)
+    policy = NeuralPolicy(Forward({"kind": "perjob", "sizes": [8, 1]}, weights), wide)
+    assert np.array_equal(simulate(w, policy).jobs["start"], simulate(w, "sjf+easy").jobs["start"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6), window=st.integers(1, 20))
+def test_a_mixed_window_shows_the_oldest_the_shortest_and_the_smallest(seed, window):
+    rng = np.random.default_rng(seed)
+    w = random_workload(rng, jobs=60)
+    s = allocate([w], w.cluster)
+    c = Act("pick", fill="mixed").allocate(s, window)
+    Q = int(rng.integers(window + 1, 61))
+    q = c.queue[0]
+    q["row"], q["est"], q["size"] = np.arange(60), rng.integers(1, 9, 60), rng.integers(1, 9, 60)
+    before = q.copy()
+    choices._show_mixed(c, 0, Q)
+    shown = c.slots[0].tolist()
+    assert np.array_equal(q, before) and shown == sorted(set(shown)) and len(shown) == window
+    third = window // 3
+    oldest = list(range(window - 2 * third))
+    others = [i for i in range(Q) if i not in oldest]
+    shortest = sorted(others, key=lambda i: (q["est"][i], i))[:third]
+    smallest = sorted((i for i in others if i not in shortest), key=lambda i: (q["size"][i], i))[:third]
+    assert sorted(oldest + shortest + smallest) == shown
+
+
+def test_wrong_ways_to_act_are_refused():
+    for wrong in (("dance", ""), ("pick", "greedy"), ("reserve", "greedy")):
+        with pytest.raises(InputError, match="way to act|backfills by"):
+            Act(*wrong)
+    with pytest.raises(InputError, match="guard"):
+        Act(guard=0)

@@ -1,0 +1,168 @@
+"""Encoders: shapes and parameter counts of the papers, numbers by hand, conformance."""
+
+import numpy as np
+import pytest
+from conftest import random_workload
+
+from jobwise import encoders
+from jobwise.actions import Act
+from jobwise.cluster import pool
+from jobwise.errors import InputError
+from jobwise.jobs import workload
+from jobwise.policies.forward import Forward
+from jobwise.sim import choices
+from jobwise.sim.state import allocate
+from jobwise.testing import check_encoder
+
+
+def rows_network(rows, hidden, window=50):
+    sizes, weights = [rows, *hidden, window], {"filter.weight": np.zeros((1, 2), "f4"), "filter.bias": np.zeros(1, "f4")}
+    for i, (a, b) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        weights[f"net.{2 * i}.weight"] = np.broadcast_to(np.float32(0), (b, a))
+    weights["net.4.bias"] = np.zeros(window, "f4")
+    return Forward({"kind": "rows", "sizes": sizes}, weights)
+
+
+@pytest.mark.parametrize(
+    ("name", "N", "settings", "rows", "hidden", "parameters"),
+    [
+        ("sem", 4360, {"minimum": 128}, 134, [200, 100], 51_853),
+        ("dras", 4360, {}, 4460, [4000, 1000], 21_890_053),
+        ("sem", 1664, {"largest": 40}, 140, [200, 100], 53_053),
+        ("dras", 1664, {}, 1764, [1000, 250], 2_026_553),
+    ],
+)
+def test_shapes_and_parameters_of_the_paper(name, N, settings, rows, hidden, parameters):
+    encoder = encoders.make(name, pool(N), **settings)
+    assert encoder.shape == (rows, 2) and encoder.window == 50
+    assert rows_network(rows, hidden).parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("N", "rows"), [(4360, 134), (8720, 168), (17440, 236), (34880, 372)], ids=["x1", "x2", "x4", "x8"]
+)
+def test_sem_grows_with_the_number_of_jobs_that_fit(N, rows):
+    assert encoders.make("sem", pool(N), minimum=128).shape == (rows, 2)
+    assert encoders.make("dras", pool(N)).shape == (N + 100, 2)
+
+
+@pytest.mark.parametrize("window", [1, 5, 64])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("rls", {}),
+        ("perjob", {}),
+        ("sem", {}),
+        ("sem", {"minimum": 1}),
+        ("sem", {"largest": 2, "rest": True}),
+        ("sem", {"norm": "raw"}),
+        ("dras", {}),
+    ],
+    ids=str,
+)
+def test_conformance(name, settings, window):
+    w = random_workload(np.random.default_rng(3), jobs=120, overruns=True)
+    check_encoder(encoders.make(name, w.cluster, w.jobs, window, **settings), w)
+
+
+def test_conformance_catches_a_peeping_encoder():
+    from dataclasses import replace
+
+    w = random_workload(np.random.default_rng(3), jobs=40)
+    honest = encoders.make("rls", w.cluster, w.jobs, 8)
+    for wrong, text in ((3.0, "not within"), (np.nan, "finite")):
+
+        def kernel(jobs, lists, moment, queue, slots, scale, work, out, first, last, wrong=wrong):
+            honest.kernel(jobs, lists, moment, queue, slots, scale, work, out, first, last)
+            out[first:last, 0, 0] = wrong
+
+        with pytest.raises(AssertionError, match=text):
+            check_encoder(replace(honest, kernel=kernel), w)
+
+
+@pytest.fixture
+def stopped():
+    """100 processors; jobs of 40, 30, 10, 15 run since day 0, 0, 0, 0.25 with 1, 2, 3, 1 days requested; at 0.5 days one of 90 waits."""
+    day = 86400.0
+    w = workload(
+        [0, 0, 0, 0.25 * day, 0.5 * day],
+        [40, 30, 10, 15, 90],
+        [day, 2 * day, 3 * day, day, 20 * day],
+        cluster=pool(100),
+        user=np.array([0, 1, 2, 3, 4]),
+    )
+    s = allocate([w], w.cluster)
+    c = Act("reserve").allocate(s, 50)
+    choices.begin(s, 0, c)
+    while s.sims["now"][0] < 0.5 * day:
+        choices.pick(s, 0, c, 0)
+        choices.proceed(s, 0, c, False)
+    return s, c
+
+
+def encoded(stopped, name, **settings):
+    s, c = stopped
+    encoder = encoders.make(name, pool(100), s.jobs[0], 50, **settings)
+    out, work = encoder.buffers(1)
+    encoder.encode(s, c, out, work)
+    return out[0]
+
+
+def test_sem_by_hand(stopped):
+    s, c = stopped
+    assert c.moment["count"][0] >= 1
+    x = encoded(stopped, "sem", largest=2)
+    first = c.queue["row"][0, c.slots[0, 0]]
+    size, est = s.jobs["request"][0, first, 0] / 100, min(s.jobs["walltime"][0, first] / 86400, 10)
+    assert x[0].tolist() == pytest.approx([size, est])
+    assert x[1].tolist() == pytest.approx([1.0, (s.sims["now"][0] - s.jobs["submit"][0, first]) / 86400])
+    assert x[100].tolist() == pytest.approx([0.4, 0.5]) and x[101].tolist() == pytest.approx([0.3, 1.5])
+    assert not x[2 * c.moment["count"][0] : 100].any()
+    assert s.sims["running"][0] == 4
+    x = encoded(stopped, "sem", largest=1, rest=True)
+    sizes = [0.4, 0.3, 0.1, 0.15][1:]
+    left = [0.5, 1.5, 2.5, 0.75][1:]
+    assert x[101].tolist() == pytest.approx([sum(sizes), np.average(left, weights=sizes)])
+    x = encoded(stopped, "sem", minimum=10)  # in order of start
+    assert x[100:103].ravel().tolist() == pytest.approx([0.4, 0.5, 0.3, 1.5, 0.1, 2.5])
+    x = encoded(stopped, "sem", norm="raw", largest=1)
+    assert x[100].tolist() == pytest.approx([40, 43200])
+
+
+def test_dras_by_hand(stopped):
+    x = encoded(stopped, "dras")
+    assert x.shape == (200, 2)
+    assert (x[100:140] == np.float32([0, 0.5])).all() and (x[140:170] == np.float32([0, 1.5])).all()
+    used = int(stopped[1].moment["total"][0] - stopped[1].moment["free"][0])
+    assert (x[100 + used :] == [1, 0]).all() and (x[100 : 100 + used, 0] == 0).all()
+
+
+def test_rls_by_hand(stopped):
+    s, c = stopped
+    x = encoded(stopped, "rls")
+    row = c.queue["row"][0, c.slots[0, 0]]
+    job, now = s.jobs[0, row], s.sims["now"][0]
+    top = 1 - 1e-5
+    expected = [
+        min((now - job["submit"]) / 43200, top),
+        min(job["walltime"] / (20 * 86400), top),
+        min(job["request"][0] / 100, top),
+        top,
+        min(job["user"] / 4, top),
+        top,
+        top,
+        top if job["request"][0] <= c.moment["free"][0] else 1e-5,
+    ]
+    assert x[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_wrong_settings_are_one_line():
+    for call, text in (
+        (lambda: encoders.make("sme", pool(10)), "did you mean sem"),
+        (lambda: encoders.make("sem", pool(10), minimum=11), "0 to 10"),
+        (lambda: encoders.make("sem", pool(10), norm="week"), "day"),
+        (lambda: encoders.make("sem", pool(10), larges=2), "did you mean largest"),
+        (lambda: encoders.make("dras", pool(2**21)), "too many"),
+    ):
+        with pytest.raises(InputError, match=text):
+            call()

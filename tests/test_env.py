@@ -1,0 +1,231 @@
+"""Environments: Gymnasium's own checks, batches against singles, masks, episodes, other people's learners."""
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from conftest import random_workload
+from gymnasium.utils.env_checker import check_env
+
+import jobwise as jw
+from jobwise.env import BatchEnv, BatchVectorEnv
+from jobwise.errors import InputError
+from jobwise.rewards import REWARDS
+
+KINDS = [
+    {},
+    {"dict_obs": True, "encoder": "perjob"},
+    {"act": "reserve", "encoder": "sem", "reward": "dras"},
+    {"act": "reserve", "encoder": "dras", "reward": "datastar"},
+    {"act": "commit", "backfill": "greedy", "reward": "bounded_slowdown_end"},
+    {"stream": True, "jobs": 20},
+    {"jobs": None, "reward": "wait"},
+    {"shake_s": 5.0, "loads": (0.8, 1.2), "reward": "bounded_wait", "bound_s": 20.0},
+]
+
+
+@pytest.fixture(scope="module")
+def w():
+    return random_workload(np.random.default_rng(7), jobs=150)
+
+
+def settings(kind):
+    return {"jobs": 50, "window": 16} | kind
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_gymnasium_has_nothing_to_say(w, kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gymnasium.make("jobwise/Batch-v0", workload=w, **settings(kind)).unwrapped)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_batch_is_its_singles_to_the_bit(w, kind):
+    E = 3
+    envs = gymnasium.make_vec("jobwise/Batch-v0", num_envs=E, workload=w, **settings(kind))
+    singles = [gymnasium.make("jobwise/Batch-v0", workload=w, **settings(kind)).unwrapped for _ in range(E)]
+    obs, info = envs.reset(seed=5)
+    one = [env.reset(seed=5 + e) for e, env in enumerate(singles)]
+    rng = np.random.default_rng(0)
+    ended = 0
+    for _ in range(400):
+        for e in range(E):
+            mine = {k: v[e] for k, v in obs.items()} if isinstance(obs, dict) else {"observation": obs[e]}
+            theirs = one[e][0] if isinstance(one[e][0], dict) else {"observation": one[e][0]}
+            assert all(np.array_equal(mine[k], theirs[k]) for k in mine)
+            assert np.array_equal(info["action_mask"][e], one[e][-1]["action_mask"])
+        actions = [int(rng.choice(np.flatnonzero(m))) for m in info["action_mask"]]
+        obs, reward, over, cut, info = envs.step(np.array(actions))
+        stepped = [env.step(a) for env, a in zip(singles, actions, strict=True)]
+        for e in range(E):
+            assert (reward[e], over[e], cut[e]) == stepped[e][1:4]
+            if over[e] or cut[e]:
+                ended += 1
+                assert info["final_info"]["bounded_slowdown"][e] == stepped[e][4]["bounded_slowdown"]
+                assert info["_final_obs"][e] and info["final_obs"][e] is not None
+        one = [singles[e].reset() if over[e] else stepped[e] for e in range(E)]
+    assert ended
+    envs.close()
+
+
+def test_threads_change_nothing(w):
+    many = [BatchVectorEnv(160, w, threads=t, jobs=30, window=16) for t in (1, 2)]
+    rng = np.random.default_rng(1)
+    for envs in many:
+        envs.reset(seed=0)
+    for _ in range(40):
+        a = (rng.random(160) * many[0].counts).astype(int)
+        x, y = (envs.step(a) for envs in many)
+        assert np.array_equal(x[0], y[0]) and np.array_equal(x[1], y[1]) and np.array_equal(x[2], y[2])
+    for envs in many:
+        envs.close()
+
+
+def test_masks_come_from_one_source_and_are_never_empty(w):
+    envs = BatchVectorEnv(8, w, jobs=40, window=8, dict_obs=True)
+    obs, info = envs.reset(seed=0)
+    for _ in range(100):
+        mask = info["action_mask"]
+        assert mask.dtype == np.int8 and mask.any(axis=1).all()
+        assert np.array_equal(mask, obs["action_mask"]) and np.array_equal(mask.astype(bool), envs.action_masks())
+        assert np.array_equal(mask.sum(axis=1), envs.counts) and np.array_equal(envs.slots >= 0, mask.astype(bool))
+        obs, *_, info = envs.step(envs.counts - 1)
+
+
+def test_rewards_of_an_episode_sum_to_what_they_say(w):
+    sums = {}
+    for name in REWARDS:
+        env = BatchEnv(w, jobs=50, window=64, reward=name, bound_s=10.0)
+        env.reset(seed=3)
+        total, over = 0.0, False
+        while not over:
+            _, reward, over, _, info = env.step(0)
+            total += reward
+        sums[name] = total
+    assert sums["bounded_slowdown"] == pytest.approx(1 - info["bounded_slowdown"])
+    assert sums["bounded_slowdown_end"] == pytest.approx(-info["bounded_slowdown"])
+    assert sums["wait"] == pytest.approx(-info["wait"] / 3600)
+    assert sums["bounded_wait"] < sums["bounded_slowdown"]
+    assert sums["datastar_time"] < 0 and sums["datastar"] < 0 < sums["dras"] <= sums["theta"]
+
+
+def test_rewards_by_hand():
+    from jobwise.sim.choices import interval_dtype
+
+    z = np.zeros(1, interval_dtype)
+    z["slowed"], z["jobs"], z["waited"], z["ideal"], z["ideal_seconds"] = 6.0, 3.0, 7200.0, 0.5, 4.0
+    z["picked_wait"], z["longest_wait"], z["picked_size"], z["used"], z["size"] = 10_800.0, 14_400.0, 25.0, 50.0, 100.0
+    z["total"], z["late_bounds"] = 12.0, 0.5
+    found = {name: float(reward(z)[0]) for name, reward in REWARDS.items()}
+    assert found["bounded_slowdown"] == -2.0 and found["bounded_slowdown_end"] == 0.0
+    assert found["wait"] == pytest.approx(-2 / 3)
+    assert found["dras"] == pytest.approx((10_800 / 21_600 + 0.25 + 0.5) / 3)
+    assert found["theta"] == pytest.approx((0.75 + 0.25 + 0.5) / 3)
+    assert found["datastar"] == -0.5 and found["datastar_time"] == -4.0
+    assert found["bounded_wait"] == pytest.approx(-(6.0 + 500.0) / 3)
+    z["over"] = 1
+    assert REWARDS["bounded_slowdown_end"](z)[0] == -4.0
+
+
+def test_several_logs_of_several_sizes(w):
+    other = random_workload(np.random.default_rng(9), jobs=120, procs=30)
+    envs = BatchVectorEnv(32, [w, other], jobs=30, window=16)
+    envs.reset(seed=0)
+    assert set(envs.intervals.dtype.names) and set(envs._choices.moment["total"]) == {12, 30}
+    with pytest.raises(InputError, match="made for 12"):
+        BatchVectorEnv(2, [w, other], jobs=30, encoder="dras")
+
+
+def test_actions_beyond_the_mask_count_from_the_first(w):
+    a, b = (BatchEnv(w, jobs=40, window=64) for _ in range(2))
+    a.reset(seed=1), b.reset(seed=1)
+    k = int(a.action_masks().sum())
+    assert a.step(k + 1)[1] == b.step(1 % k)[1]
+
+
+def test_snapshots_restore(w):
+    envs = BatchVectorEnv(4, w, jobs=30, window=16, shake_s=3.0)
+    envs.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        envs.step((rng.random(4) * envs.counts).astype(int))
+    kept = envs.snapshot()
+    other = BatchVectorEnv(4, w, jobs=30, window=16, shake_s=3.0)
+    other.restore(kept)
+    for _ in range(60):
+        a = (rng.random(4) * envs.counts).astype(int)
+        x, y = envs.step(a), other.step(a)
+        assert np.array_equal(x[0], y[0]) and np.array_equal(x[1], y[1])
+
+
+def test_wrong_use_is_one_line(w):
+    alone = w.take(slice(0, 1))
+    wrong = [
+        (lambda: BatchEnv(), "needs a workload"),
+        (lambda: BatchEnv(w, jobs=1000), "does not fit"),
+        (lambda: BatchEnv(w, reward="fame", jobs=9), "unknown reward"),
+        (lambda: BatchEnv(w, reward=3, jobs=9), "a name or a function"),
+        (lambda: BatchEnv(w, encoder="sme", jobs=9), "did you mean sem"),
+        (lambda: BatchEnv(w, jobs=9, window=0), "window of 0"),
+        (lambda: BatchEnv(w, jobs=9, loads=(0.0,)), "factors"),
+        (lambda: BatchEnv(w, stream=True, jobs=None), "say how many"),
+        (lambda: BatchEnv(alone, jobs=1).reset(seed=0), "without a single choice"),
+        (lambda: BatchEnv(w, jobs=9).step(0), "reset the environment"),
+        (lambda: BatchVectorEnv(0, w, jobs=9), "at least 1"),
+        (lambda: BatchVectorEnv(2, w, jobs=9).reset(options={"reset_mask": [True]}), "reset_mask"),
+    ]
+    for call, text in wrong:
+        with pytest.raises(InputError, match=text):
+            call()
+    envs = BatchVectorEnv(2, w, jobs=9)
+    envs.reset(seed=0)
+    for actions in ([0], [0.5, 1.0]):
+        with pytest.raises(InputError, match="whole numbers"):
+            envs.step(np.array(actions))
+
+
+def test_a_log_with_one_job_can_be_committed(w):
+    env = BatchEnv(w.take(slice(0, 1)), jobs=1, act="commit")
+    env.reset(seed=0)
+    *_, over, _, info = env.step(0)
+    assert over and info["bounded_slowdown"] == 1.0 and info["jobs"] == 1
+
+
+def test_some_can_be_reset_alone(w):
+    envs = BatchVectorEnv(3, w, jobs=40, window=16)
+    before = envs.reset(seed=0)[0]
+    after, _ = envs.reset(seed=[9, 9, 9], options={"reset_mask": np.array([False, True, False])})
+    assert np.array_equal(before[[0, 2]], after[[0, 2]]) and not np.array_equal(before[1], after[1])
+
+
+def test_registered_without_importing_gymnasium_first():
+    import subprocess
+    import sys
+
+    code = "import jobwise as jw; w = jw.lublin(jobs=300, procs=64, seed=0); import gymnasium as g; print(g.make('jobwise/Batch-v0', workload=w, jobs=64).reset(seed=0)[0].shape)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "(128, 8)", done.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_maskable_ppo_learns_here():
+    from sb3_contrib import MaskablePPO
+
+    env = gymnasium.make("jobwise/Batch-v0", workload=jw.lublin(jobs=400, procs=64, seed=0), jobs=40, window=16)
+    model = MaskablePPO("MlpPolicy", env.unwrapped, n_steps=64, batch_size=32, n_epochs=1, seed=0)
+    model.learn(128)
+    action, _ = model.predict(env.reset(seed=0)[0], action_masks=env.unwrapped.action_masks())
+    assert 0 <= action < 16
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torchrl_steps_here():
+    from torchrl.envs import GymWrapper
+
+    env = GymWrapper(
+        gymnasium.make("jobwise/Batch-v0", workload=jw.lublin(jobs=400, procs=64, seed=0), jobs=40, window=16, dict_obs=True)
+    )
+    found = env.rollout(20)
+    assert found["next", "reward"].shape[0] <= 20 and found["action_mask"].any()

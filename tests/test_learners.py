@@ -1,0 +1,137 @@
+"""Learners: returns and losses on numbers by hand, networks with and without torch, the task every learner must solve."""
+
+import numpy as np
+import pytest
+import torch
+
+from jobwise import encoders
+from jobwise.agents import losses, returns
+from jobwise.agents.learner import LEARNERS, Agent, Settings, collect
+from jobwise.agents.networks import Seen, actor, critic, parameters, weights
+from jobwise.cluster import pool
+from jobwise.policies.forward import Forward
+from jobwise.testing import Identity
+
+
+def test_returns_by_hand():
+    assert returns.discounted(np.array([1.0, 2.0, 4.0]), 0.5).tolist() == [3.0, 4.0, 4.0]
+    r, v, last = np.array([[1.0], [2.0], [3.0]]), np.array([[0.5], [1.0], [2.0]]), np.array([4.0])
+    advantage, target = returns.gae(r, v, np.zeros((3, 1)), last, 0.5, 0.5)
+    # d2 = 3 + 2 - 2 = 3; d1 = 2 + 1 - 1 = 2, A1 = 2 + 0.25 * 3; d0 = 1 + 0.5 - 0.5 = 1, A0 = 1 + 0.25 * 2.75
+    assert advantage[:, 0].tolist() == [1.6875, 2.75, 3.0]
+    assert target[:, 0].tolist() == [2.1875, 3.75, 5.0]
+    over = np.array([[0.0], [1.0], [0.0]])
+    advantage, _ = returns.gae(r, v, over, last, 0.5, 0.5)
+    assert advantage[:, 0].tolist() == [1.25, 1.0, 3.0]
+    x = returns.standardised(np.array([1.0, 3.0]))
+    assert x.tolist() == pytest.approx([-1.0, 1.0])
+    assert returns.standardised(np.ones(4)).tolist() == [0, 0, 0, 0]
+
+
+def test_time_baseline_by_hand():
+    g = np.array([[1.0, 3.0], [5.0, 7.0], [9.0, 100.0]])  # the second run is over after two steps
+    assert returns.time_baseline(g, np.array([3, 2])).tolist() == [2.0, 6.0, 9.0]
+
+
+def test_losses_by_hand():
+    logp, old = torch.log(torch.tensor([0.5, 0.2])), torch.log(torch.tensor([0.25, 0.4]))
+    assert losses.policy_gradient(logp, torch.tensor([2.0, -1.0])).item() == pytest.approx(
+        -(2 * np.log(0.5) - np.log(0.2)) / 2
+    )
+    assert losses.policy_gradient(torch.tensor([-50.0]), torch.tensor([1.0])).item() == pytest.approx(18.42)
+    # ratios 2 and 0.5; advantages 1 and -1, clip 0.2: min(2, 1.2) = 1.2 and min(-0.5, -0.8) = -0.8
+    assert losses.clipped(logp, old, torch.tensor([1.0, -1.0]), 0.2).item() == pytest.approx(-(1.2 - 0.8) / 2)
+    assert losses.squared(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 0.0])).item() == 5.0
+    p = torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]).log()
+    assert losses.entropy(p).item() == pytest.approx(np.log(2) / 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "encoder", "hidden"), [("perjob", "rls", [32, 16, 8]), ("rows", "sem", [20, 10]), ("mlp", "rls", [16])]
+)
+def test_networks_are_the_same_without_torch(kind, encoder, hidden):
+    e = encoders.make(encoder, pool(64), None, 12)
+    first = {"perjob": e.shape[1], "rows": e.shape[0], "mlp": e.shape[0] * e.shape[1]}[kind]
+    spec = {"kind": kind, "sizes": [first, *hidden, 1 if kind == "perjob" else 12]}
+    torch.manual_seed(0)
+    net = actor(spec)
+    forward = Forward(spec, weights(net))
+    assert forward.parameters == parameters(net)
+    x = np.random.default_rng(0).random((5, *e.shape)).astype(np.float32)
+    counts = np.array([1, 12, 3, 7, 2])
+    there = np.arange(12) < counts[:, None]
+    seen = Seen(torch.from_numpy(x[there] if kind == "perjob" else x), torch.from_numpy(counts))
+    theirs = net(seen).detach().numpy()
+    mine = np.full((5, 12), -np.inf, np.float32)
+    mine[there] = forward(x[there]) if kind == "perjob" else forward(x)[there]
+    assert np.allclose(mine[:, : theirs.shape[1]], theirs, atol=1e-5)
+
+
+def test_padding_is_not_computed():
+    """A job more in one window changes nothing for the others, and values see the jobs that are there."""
+    spec = {"kind": "perjob", "sizes": [8, 4, 1]}
+    torch.manual_seed(0)
+    net, pooled, window = actor(spec), critic(spec, (6, 8), "pooled"), critic(spec, (6, 8), "window")
+    x = torch.rand(5, 8)
+    short, long = Seen(x[:3], torch.tensor([1, 2])), Seen(x, torch.tensor([1, 2, 2]))
+    for part in (net, pooled, window):
+        assert torch.allclose(part(short), part(long)[:2], atol=1e-6)
+
+
+@pytest.mark.parametrize("network", ["perjob", "mlp", "rows"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"learner": "reinforce", "steps": 10, "actor_lr": 0.02, "gamma": 0.0},
+        {"learner": "reinforce", "baseline": "time", "actor_lr": 0.02, "gamma": 0.0},
+        {"learner": "actor_critic", "steps": 16, "actor_lr": 0.02, "critic_lr": 0.01, "gamma": 0.0},
+        {"learner": "ppo", "steps": 32, "actor_lr": 0.01, "critic_lr": 0.01, "gamma": 0.0},
+    ],
+    ids=lambda s: f"{s['learner']}-{s.get('baseline', '')}",
+)
+def test_every_learner_solves_the_identity_task(network, settings):
+    window = 6 if network == "perjob" else 3
+    if network == "rows":
+        encoder = encoders.make("sem", pool(8), None, window, largest=1)
+    else:
+        encoder = encoders.make("rls", pool(8), None, window)
+    first = {"perjob": 8, "mlp": 8 * window, "rows": encoder.shape[0]}[network]
+    spec = {"kind": network, "sizes": [first, 32, 1 if network == "perjob" else window]}
+    agent = Agent(spec, encoder, Settings(**settings), seed=1)
+    game = Identity(encoder, 32, seed=0)
+    steps = None if settings.get("baseline") == "time" else settings["steps"]
+    right = 0.0
+    for update in range(800):
+        if steps is None:
+            game.reset(seed=[update] * 32)
+        rollout = collect(game, agent, steps)
+        LEARNERS[settings["learner"]](agent, rollout)
+        right = 0.9 * right + 0.1 * rollout.rewards.sum() / rollout.there.sum()
+        if right > 0.8:
+            break
+    assert right > 0.8
+
+
+def test_a_loss_that_is_no_number_is_noticed():
+    encoder = encoders.make("rls", pool(8), None, 6)
+    agent = Agent({"kind": "perjob", "sizes": [8, 4, 1]}, encoder, Settings(steps=4), seed=0)
+    with torch.no_grad():
+        agent.actor.net[0].weight[:] = float("nan")
+    with pytest.raises(FloatingPointError):
+        LEARNERS["ppo"](agent, collect(Identity(encoder, 4), agent, 4))
+
+
+def test_an_agent_goes_on_from_its_state():
+    encoder = encoders.make("rls", pool(8), None, 6)
+
+    def learn(agent, game, times):
+        for _ in range(times):
+            LEARNERS["ppo"](agent, collect(game, agent, 8))
+
+    one = Agent({"kind": "perjob", "sizes": [8, 4, 1]}, encoder, Settings(steps=8), seed=0)
+    other = Agent({"kind": "perjob", "sizes": [8, 4, 1]}, encoder, Settings(steps=8), seed=5)
+    learn(one, Identity(encoder, 4, seed=1), 3)
+    other.restore(one.state())
+    for agent in (one, other):
+        learn(agent, Identity(encoder, 4, seed=2), 3)
+    assert all(np.array_equal(a, b) for a, b in zip(one.weights().values(), other.weights().values(), strict=True))
