@@ -38,9 +38,7 @@ def test_shapes_and_parameters_of_the_paper(name, N, settings, rows, hidden, par
     assert rows_network(rows, hidden).parameters == parameters
 
 
-@pytest.mark.parametrize(
-    ("N", "rows"), [(4360, 134), (8720, 168), (17440, 236), (34880, 372)], ids=["x1", "x2", "x4", "x8"]
-)
+@pytest.mark.parametrize(("N", "rows"), [(4360, 134), (8720, 168), (17440, 236), (34880, 372)], ids=["x1", "x2", "x4", "x8"])
 def test_sem_grows_with_the_number_of_jobs_that_fit(N, rows):
     assert encoders.make("sem", pool(N), minimum=128).shape == (rows, 2)
     assert encoders.make("dras", pool(N)).shape == (N + 100, 2)

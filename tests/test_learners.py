@@ -35,9 +35,7 @@ def test_time_baseline_by_hand():
 
 def test_losses_by_hand():
     logp, old = torch.log(torch.tensor([0.5, 0.2])), torch.log(torch.tensor([0.25, 0.4]))
-    assert losses.policy_gradient(logp, torch.tensor([2.0, -1.0])).item() == pytest.approx(
-        -(2 * np.log(0.5) - np.log(0.2)) / 2
-    )
+    assert losses.policy_gradient(logp, torch.tensor([2.0, -1.0])).item() == pytest.approx(-(2 * np.log(0.5) - np.log(0.2)) / 2)
     assert losses.policy_gradient(torch.tensor([-50.0]), torch.tensor([1.0])).item() == pytest.approx(18.42)
     # ratios 2 and 0.5; advantages 1 and -1, clip 0.2: min(2, 1.2) = 1.2 and min(-0.5, -0.8) = -0.8
     assert losses.clipped(logp, old, torch.tensor([1.0, -1.0]), 0.2).item() == pytest.approx(-(1.2 - 0.8) / 2)
