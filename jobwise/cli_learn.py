@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import Annotated, Optional
@@ -186,6 +188,8 @@ def register(app: typer.Typer) -> None:
         title = f"{w.name} at {view.now / 3600:,.2f} h: {state}; chosen: job {found[0]['job']}"
         print_table(title, ["job", "score", "processors", "walltime h", "waited h", "moved by"], rows)
 
+    _reproduce(app)
+
     @app.command("export-onnx")
     def export_onnx(run: Policy, out: Annotated[str, typer.Argument(metavar="OUT", help="ONNX file to write.")]) -> None:
         """Write a policy's network as ONNX, its metadata included."""
@@ -197,6 +201,35 @@ def register(app: typer.Typer) -> None:
         check_writable(out)
         write_whole(out, to_onnx(load_policy(run)))
         print(f"{out}: written")
+
+
+def _reproduce(app: typer.Typer) -> None:
+    @app.command()
+    def reproduce(
+        study: Annotated[str, typer.Argument(help="sem, rlscheduler or learners.")],
+        logs: Annotated[str, typer.Option("--logs", help="Folder with the SWF logs.")],
+        out: Annotated[str, typer.Option("--out", "-o", help="Folder for finished pieces, runs and report.html.")],
+        preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
+        seeds: Annotated[int, typer.Option("--seeds", min=1, max=100)] = 5,
+        threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
+    ) -> None:
+        """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
+        _needs("learn", "torch", "gymnasium", "pydantic", "tensorboard")
+        _needs("report", "matplotlib", "jinja2")
+        from jobwise.experiments import reproduce as run_study
+        from jobwise.report.study import write_study
+
+        def say(text: str) -> None:
+            print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+        sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, say=say)
+        for section in sections:
+            print(f"\n{section.title}\n{section.text}")
+            for table in section.tables:
+                print_table("", list(table.columns), [list(r) for r in table.rows])
+        command = f"jobwise reproduce {study} --preset {preset} --seeds {seeds} --threads {threads}"
+        write_study(command, sections, Path(out))
+        print(f"report: {Path(out) / 'report.html'} and report.md")
 
 
 def _toml(path: str | None) -> dict:

@@ -268,3 +268,65 @@ def learning(metrics_file: str | Path) -> str:
         axes.legend()
 
     return _svg(draw, label="learning curve")
+
+
+def running_jobs(curves: dict[str, list[float]]) -> str:
+    """Share of time with at most so many jobs running, one curve per log."""
+
+    def draw(figure: plt.Figure) -> None:
+        axes = figure.add_subplot()
+        for i, (name, share) in enumerate(curves.items()):
+            axes.step(range(len(share)), share, where="post", color=colour(i), label=name)
+        axes.set(xlabel="jobs running at once", ylabel="share of time with at most so many", xlim=(0, None), ylim=(0, 1.02))
+        axes.legend(loc="lower right")
+
+    return _svg(draw, label="running jobs over time")
+
+
+def convergence(runs: dict[str, list[list[float]]]) -> str:
+    """Validation score after each episode: every seed thin, their mean thick."""
+
+    def draw(figure: plt.Figure) -> None:
+        axes = figure.add_subplot()
+        for i, (name, seeds) in enumerate(runs.items()):
+            for one in seeds:
+                axes.plot(range(1, len(one) + 1), one, color=colour(i), alpha=0.25, linewidth=0.8)
+            mean = np.exp(np.log(np.array(seeds)).mean(axis=0))
+            axes.plot(range(1, len(mean) + 1), mean, color=colour(i), linewidth=2, label=f"{name} ({len(seeds)} seeds)")
+        axes.set(xlabel="episode", ylabel="validation score", yscale="log")
+        axes.legend()
+
+    return _svg(draw, label="convergence")
+
+
+def kiviat(values: dict[str, np.ndarray], names: tuple[str, ...]) -> str:
+    """A polygon per scheduler, an axis per metric, 1 (outside) is the best of all."""
+
+    def draw(figure: plt.Figure) -> None:
+        axes = figure.add_subplot(projection="polar")
+        angles = np.linspace(0, 2 * np.pi, len(names), endpoint=False)
+        for i, (name, x) in enumerate(values.items()):
+            axes.plot(np.append(angles, angles[0]), np.append(x, x[0]), color=colour(i), label=name)
+            axes.fill(angles, x, color=colour(i), alpha=0.05)
+        axes.set_xticks(angles, names)
+        axes.set_ylim(0, 1)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.1, 1.0))
+
+    return _svg(draw, height=4.2, label="Kiviat diagram")
+
+
+def bars(groups: dict[str, dict[str, float]], label: str) -> str:
+    """One group of bars per key, one bar per name in it, on a logarithmic axis."""
+
+    def draw(figure: plt.Figure) -> None:
+        axes = figure.add_subplot()
+        names = list(dict.fromkeys(n for g in groups.values() for n in g))
+        width = 0.8 / len(names)
+        for i, name in enumerate(names):
+            at = [k + (i - (len(names) - 1) / 2) * width for k, g in enumerate(groups.values()) if name in g]
+            axes.bar(at, [g[name] for g in groups.values() if name in g], width, color=colour(i), label=name)
+        axes.set_xticks(range(len(groups)), list(groups))
+        axes.set(ylabel=label, yscale="log")
+        axes.legend(ncols=4, loc="upper right")
+
+    return _svg(draw, label=label)

@@ -1,0 +1,114 @@
+"""Published experiments by command: `jobwise reproduce NAME`. A study is a list of sections; finished pieces are kept.
+
+Every piece of work is a function that returns plain values; they are written to `OUT/pieces/*.json` as they are done, so
+that an interrupted study goes on where it stopped. Figures and tables are made from them at the end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jobwise.errors import InputError, unknown
+from jobwise.files import write_whole
+
+if TYPE_CHECKING:
+    from jobwise.jobs import Workload
+    from jobwise.policies.neural import NeuralPolicy
+    from jobwise.train import Config
+
+
+@dataclass
+class Table:
+    """A table: column names, rows of text."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass
+class Section:
+    """One experiment: what was asked, what the paper says, what came out."""
+
+    title: str
+    text: str
+    tables: list[Table] = field(default_factory=list)
+    figures: list[str] = field(default_factory=list)  # SVG
+
+
+class Study:
+    """A folder with the finished pieces of a study. `say(text)` tells what is being done; `threads` train."""
+
+    def __init__(self, out: str | Path, about: dict, say: Callable[[str], None] = lambda text: None, threads: int = 2):
+        self.out, self.say, self.threads = Path(out), say, threads
+        (self.out / "pieces").mkdir(parents=True, exist_ok=True)
+        file = self.out / "study.json"
+        if file.exists() and json.loads(file.read_text()) != json.loads(json.dumps(about)):
+            raise InputError(f"{self.out}: holds another study ({file.read_text()[:120]} …); name another folder")
+        write_whole(file, json.dumps(about))
+
+    def piece(self, name: str, work: Callable[[], Any]) -> Any:
+        """The result of `work`, done now or kept from before."""
+        file = self.out / "pieces" / f"{name}.json"
+        if not file.exists():
+            self.say(name.replace("-", " "))
+            write_whole(file, json.dumps(work(), default=float))
+        return json.loads(file.read_text())
+
+    def train(self, config: Config, log: Workload, name: str, seed: int) -> NeuralPolicy:
+        """One training run of the study, gone on with if it was interrupted."""
+        from jobwise.train import train
+
+        return train(config.changed(seed=seed, threads=self.threads), log, self.folder(name), resume=True)[0]
+
+    def folder(self, name: str) -> Path:
+        """Where a training run of the study goes."""
+        return self.out / "runs" / name
+
+
+def mean_interval(x: Sequence[float]) -> tuple[float, float, float]:
+    """(mean, low, high): 95 % interval of the mean over seeds by Student's t; NaN bounds for one."""
+    from statistics import fmean, stdev
+
+    n, mean = len(x), fmean(x)
+    if n < 2:
+        return mean, float("nan"), float("nan")
+    t = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}.get(n, 1.96 + 2.5 / n)
+    half = t * stdev(x) / n**0.5
+    return mean, mean - half, mean + half
+
+
+def text_interval(x: Sequence[float], digits: int = 1) -> str:
+    """ "mean [low, high]"."""
+    mean, low, high = mean_interval(x)
+    return f"{mean:.{digits}f}" if np.isnan(low) else f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def reproduce(
+    name: str, folder: str | Path, out: str | Path, *, preset: str = "small", seeds: int = 3, threads: int = 2, say=print
+) -> list[Section]:
+    """Run a study on the logs of `folder`; the sections of its report. Raises InputError."""
+    from jobwise.experiments import learners, rlscheduler, sem
+
+    studies = {"sem": sem.study, "rlscheduler": rlscheduler.study, "learners": learners.study}
+    if name not in studies:
+        raise unknown("study", name, studies)
+    about = {"study": name, "preset": preset, "seeds": seeds}
+    if preset not in ("smoke", "small", "paper"):
+        raise unknown("preset", preset, ("smoke", "small", "paper"))
+    return studies[name](Path(folder), Study(out, about, say, threads), preset, seeds)
+
+
+def read_log(folder: Path, start: str):
+    """The log in `folder` whose file name begins so. Raises InputError where there is none."""
+    from jobwise.workloads.swf import read_swf
+
+    found = sorted(p for p in folder.glob("*") if p.name.startswith(start))
+    if not found:
+        raise InputError(f"{folder}: there is no log {start}*; --logs names the folder with the SWF files")
+    return read_swf(found[0])

@@ -1,0 +1,84 @@
+"""Does every learner learn? Ours on two logs, against random, FCFS and the best rules on windows nobody has seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.compare import _interval, compare
+from jobwise.experiments import Section, Study, Table, read_log
+from jobwise.jobs import Workload
+from jobwise.systems import configure
+from jobwise.train import RULES, parts
+from jobwise.workloads.transform import first
+
+LOGS = ("SDSC-SP2", "lublin_256")
+LEARNERS = {
+    "ppo": {},
+    "actor_critic": {"learner": "actor_critic", "steps": 16, "critic_lr": 5e-3},
+    "reinforce": {"learner": "reinforce", "actor_lr": 1e-2},
+}
+
+
+def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
+    """Train each learner with each seed on the first 70 %, compare on the last 30 %."""
+    return [_one(s, read_log(logs, name), preset, seeds) for name in LOGS]
+
+
+def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
+    from jobwise.report import figures
+
+    log = first(log, min(len(log), 2000)) if preset == "smoke" else log
+    base, windows = configure("perjob", log, preset), {}
+    test = parts(log)[2]
+    size = min(256, len(test) // 8)
+    shakes = 1 if preset == "smoke" else 4
+    rules = ["fcfs+easy", "random+easy", *(f"{r}+easy" for r in RULES if r != "fcfs")]
+
+    def against_rules() -> dict:
+        c = compare(test, rules, window_jobs=size, shakes=shakes)
+        return dict(zip(c.policies, c.windows["bounded_slowdown"].tolist(), strict=True))
+
+    windows = s.piece(f"rules-{log.name}", against_rules)
+    rows = []
+    best = min(rules, key=lambda r: np.mean(windows[r]))
+    for name, changes in LEARNERS.items():
+        seen = []
+        for k in range(seeds):
+
+            def learnt(name=name, changes=changes, k=k) -> list[float]:
+                config = base.changed(learner=base.learner | changes)
+                policy = s.train(config, log, f"{log.name}-{name}{k}", k)
+                c = compare(test, [policy], window_jobs=size, shakes=shakes)
+                return c.windows["bounded_slowdown"][0].tolist()
+
+            seen.append(s.piece(f"{log.name}-{name}-{k}", learnt))
+        windows[name] = np.mean(seen, axis=0).tolist()
+        row = [name, f"{np.mean(seen):.2f}", " ".join(f"{np.mean(x):.1f}" for x in seen)]
+        for other in ("random+easy", "fcfs+easy", best):
+            row.append(change(windows[other], windows[name]))
+        rows.append(row)
+    for r in rules:
+        row = [r, f"{np.mean(windows[r]):.2f}", ""]
+        rows.append(row + [change(windows[o], windows[r]) if o != r else "" for o in ("random+easy", "fcfs+easy", best)])
+    text = (
+        f"{log.name}: trained on the first 70 % of the jobs ({base.choices:,} choices, {seeds} seeds), compared on "
+        f"{len(windows[best])} windows of {size} unseen jobs, {shakes} shaken replicas each. Changes are of the mean over "
+        f"windows and seeds, 95 % bootstrap over windows; negative is better. The best rule is so on these very windows, in "
+        f"hindsight."
+    )
+    columns = ["scheduler", "mean bounded slowdown", "each seed", "against random", "against FCFS", f"against {best}"]
+    shown = {k: float(np.mean(windows[k])) for k in ("random+easy", "fcfs+easy", best, *LEARNERS)}
+    return Section(log.name, text, [Table(columns, rows)], [figures.bars({log.name: shown}, "mean bounded slowdown")])
+
+
+def change(base: list[float], ours: list[float]) -> str:
+    """Relative change of the mean with its paired 95 % interval."""
+
+    def ratio(x: np.ndarray) -> np.ndarray:
+        return x[1].mean(axis=-1) / x[0].mean(axis=-1) - 1
+
+    pair = np.array([base, ours])
+    low, high = _interval(pair, ratio)
+    return f"{float(ratio(pair)):+.0%} [{low:+.0%}, {high:+.0%}]"
