@@ -31,7 +31,8 @@ from jobwise.episodes import Episodes
 from jobwise.errors import InputError
 from jobwise.jobs import Workload
 from jobwise.sim import choices
-from jobwise.sim.state import Plan, allocate, plan_dtype
+from jobwise.sim.filling import Plan, plan_dtype
+from jobwise.sim.state import allocate
 
 TRIES = 1000  # windows without a choice before we give up
 ALONE = 64  # simulations per thread below which a second thread costs more than it brings

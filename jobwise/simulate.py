@@ -14,9 +14,8 @@ from jobwise.jobs import Workload
 from jobwise.policies.listing import ListScheduler
 from jobwise.policies.names import resolve
 from jobwise.policies.neural import NeuralPolicy
-from jobwise.sim import bag, choices, listing, pool
+from jobwise.sim import bag, listing, pool
 from jobwise.sim.backfill import blank
-from jobwise.sim.scores import score_rows
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 
@@ -80,7 +79,7 @@ def simulate(
     if isinstance(policy, ListScheduler) and isinstance(policy.order, str):
         more = _compiled(sim.state, 0, policy)
     elif isinstance(policy, NeuralPolicy):
-        more = _chosen(sim.state, policy, sim.cluster)
+        more = policy.loop(sim.state, sim.cluster, STEPS // 100)
     else:
         more = _asked(sim, policy)
     while more():
@@ -103,7 +102,7 @@ def simulate_many(
     if isinstance(policy, NeuralPolicy):
         settings["single_events"] = settings.get("single_events", False) or policy.act.single_events
         s = allocate(workloads, cluster, **settings)
-        more = _chosen(s, policy, cluster)
+        more = policy.loop(s, cluster, STEPS)
         while more():
             pass
         return [_record(s, e, w, cluster, policy) for e, w in enumerate(workloads)]
@@ -140,7 +139,7 @@ def _compiled(s: State, e: int, policy: ListScheduler) -> Callable[[], bool]:
         if policy.backfill == "easy-sjbf":
             walltime = s.jobs[e]["walltime"][: s.sims[e]["jobs"]]
             shortest = np.argsort(np.maximum(walltime, 1.0), kind="stable")
-        p = pool.scheduler(s, e, _static_order(policy, s, e), shortest, policy.backfill != "none", rule.guard)
+        p = pool.scheduler(s, e, pool.static_order(policy.rule.order, s, e), shortest, policy.backfill != "none", rule.guard)
         return lambda: pool.run(s, e, p, STEPS)
     if pooled and bag.suits(policy.order, rule):
         b = bag.scheduler(s, e)
@@ -148,41 +147,6 @@ def _compiled(s: State, e: int, policy: ListScheduler) -> Callable[[], bool]:
     est = s.truth[e]["runtime"].copy() if policy.backfill == "easy-oracle" else np.empty(0)
     p = blank(int(s.sims[e]["jobs"]), s.nodes.shape[1], s.jobs["request"].shape[2])
     return lambda: listing.run(s, e, rule, est, p, STEPS // 100)
-
-
-def _chosen(s: State, policy: NeuralPolicy, cluster: Cluster) -> Callable[[], bool]:
-    """The loop of a network: all simulations of the state side by side, one choice of each a round."""
-    encoder, E = policy.bound(cluster), len(s.sims)
-    c = policy.act.allocate(s, encoder.window)
-    out, work = encoder.buffers(E)
-    counts, now = c.moment["count"], c.moment["now"]
-    left = choices.begin_all(s, c)
-
-    def some() -> bool:
-        nonlocal left
-        for _ in range(STEPS // 100):
-            if not left:
-                return False
-            encoder.encode(s, c, out, work)
-            left = choices.replay(s, c, policy.choose(encoder, out, counts, now[0]), 0, E)
-        return True
-
-    return some
-
-
-def _static_order(policy: ListScheduler, s: State, e: int) -> np.ndarray | None:
-    """All rows [J] in the order of a static list scheduler; None: as they are."""
-    if policy.order == "fcfs":
-        return None
-    one = s.sims[e]
-    rows = np.arange(one["jobs"], dtype=np.int32)
-    out = np.empty(len(rows))
-    score_rows(policy.rule.order, 0.0, one["origin"], one["seed"], s.jobs[e], rows, out)
-    bits = len(rows).bit_length()
-    if out.min() >= 0 and out.max() < 2 ** (62 - bits) and (out == np.floor(out)).all():
-        # whole scores, as most are: (score, row) in one number sorts three times as fast as a stable argsort
-        return np.sort(out.astype(np.int64) << bits | rows) & ((1 << bits) - 1)
-    return np.argsort(out, kind="stable")
 
 
 def _asked(sim: Simulation, policy: Policy) -> Callable[[], bool]:

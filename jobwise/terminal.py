@@ -45,6 +45,7 @@ def progress(what: str):
 
 
 def open_log(log: str, procs: int | None, jobs: int | None = None, load: float | None = None):
+    """The workload a command was given: a file, standard input, or a name; cut and scaled as asked."""
     from jobwise.workloads.source import open_log as read
     from jobwise.workloads.transform import first, scale_load
 
@@ -73,6 +74,7 @@ def check_outputs(log: str, *paths: str | None) -> None:
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """A table on the terminal."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
@@ -87,15 +89,18 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
 
 def print_json(data) -> None:
+    """One JSON document."""
     print(json.dumps(data, indent=1, default=float))
 
 
 def left_out(w) -> str:
+    """What the reader dropped and noticed, in words."""
     out = ", ".join(f"{n:,} {reason}" for reason, n in {**w.dropped, **w.notes}.items())
     return out or "none"
 
 
 def print_comparison(c) -> None:
+    """The table and the verdicts of a comparison."""
     ranks, pareto = c.ranks(), c.pareto()
     rows = []
     for p, name in enumerate(c.policies):

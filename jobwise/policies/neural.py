@@ -7,7 +7,7 @@ network, the way to act, what it was trained on. Reading one never executes anyt
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,7 +25,8 @@ from jobwise.files import write_whole
 from jobwise.jobs import RUNNING
 from jobwise.policies.forward import Forward, choose
 from jobwise.sim import choices
-from jobwise.sim.state import from_view
+from jobwise.sim.filling import from_view
+from jobwise.sim.state import State
 
 FORMAT = "jobwise policy 1"
 KEY = "jobwise"  # of the metadata: one JSON text
@@ -77,6 +78,28 @@ class NeuralPolicy:
             raise InputError(
                 f"policy {self.name}: the network answers NaN at time {now:g} s; was it trained to an end?"
             ) from None
+
+    def loop(self, s: State, cluster: Cluster, rounds: int) -> Callable[[], bool]:
+        """A whole replay of the simulations of `s`, side by side, one choice of each a round.
+
+        Each call makes up to so many rounds and says whether there is more to do.
+        """
+        encoder, E = self.bound(cluster), len(s.sims)
+        c = self.act.allocate(s, encoder.window)
+        out, work = encoder.buffers(E)
+        counts, now = c.moment["count"], c.moment["now"]
+        left = choices.begin_all(s, c)
+
+        def some() -> bool:
+            nonlocal left
+            for _ in range(rounds):
+                if not left:
+                    return False
+                encoder.encode(s, c, out, work)
+                left = choices.replay(s, c, self.choose(encoder, out, counts, now[0]), 0, E)
+            return True
+
+        return some
 
     def reset(self, view: View) -> None:
         """Nothing to forget."""

@@ -23,8 +23,9 @@ import numpy as np
 
 from jobwise.sim import blocks
 from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.filling import refill
 from jobwise.sim.kernel import OVER, advance, start
-from jobwise.sim.state import ENTERED, HEAP, LEFT, State, refill
+from jobwise.sim.state import ENTERED, HEAP, LEFT, State
 
 HEADS, BEHIND, PASSED = range(3)
 BACKFILLS = ("none", "chosen", "easy", "greedy")
