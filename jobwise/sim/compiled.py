@@ -40,6 +40,8 @@ def _compile(function, **options):
     saved, config.CACHE_DIR = config.CACHE_DIR, _FOLDER or config.CACHE_DIR
     try:
         return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    except RuntimeError:  # a user's kernel that stands in no file cannot be kept
+        return njit(nogil=True, error_model="numpy", **options)(function)
     finally:
         config.CACHE_DIR = saved
 
