@@ -102,7 +102,9 @@ class BatchVectorEnv(VectorEnv):
         self._over, self._steps = np.zeros(E, np.int8), np.zeros(E, np.int64)
         jobs, truth = np.concatenate([w.jobs for w in logs]), np.concatenate([w.truth for w in logs])
         self._plan = Plan(jobs, truth, np.zeros((E, longest), np.int32), np.zeros((E, longest)), np.zeros(E, plan_dtype))
-        self._base = np.concatenate([[0], np.cumsum([len(w) for w in logs])])
+        self._base = [0, *np.cumsum([len(w) for w in logs]).tolist()]
+        self._processors = [w.cluster.processors for w in logs]
+        self._offset = np.concatenate([w.offset + w.jobs["submit"] for w in logs])
         self._slot = np.arange(self.encoder.window)
         self._none = np.zeros(self.encoder.shape, np.float32)
         self._rngs = [np.random.default_rng() for _ in range(num_envs)]
@@ -154,9 +156,13 @@ class BatchVectorEnv(VectorEnv):
         rng, p = self._rngs[e], self._plan
         log, first, count = self.episodes.draw(rng)
         w = self.episodes.logs[log]
-        rows, p.submit[e, :count] = self.episodes.submits(w, first, count, rng)
-        p.row[e, :count] = rows + self._base[log]
-        p.next[e] = (count, w.cluster.processors, w.offset + w.jobs["submit"][first])
+        factor = self.episodes.factor(rng)
+        begin = self._base[log]
+        if self.episodes.shake_s:
+            rows, p.submit[e, :count] = self.episodes.shaken(w, first, count, factor, rng)
+            p.row[e, :count] = rows + begin
+        given = -1 if self.episodes.shake_s else begin + first
+        p.next[e] = (count, self._processors[log], self._offset[begin + first], given, factor)
 
     def _begin(self, e: int) -> None:
         """Begin the planned episode of simulation e, or the first after it that has a choice to make; plan another."""

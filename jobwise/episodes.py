@@ -59,8 +59,10 @@ class Episodes:
 
     def draw(self, rng: np.random.Generator) -> tuple[int, int, int]:
         """(number of the log, first row, rows) of the next episode."""
-        ends = np.cumsum([len(w) for w in self.logs])
-        log = int(np.searchsorted(ends, rng.integers(ends[-1]), side="right")) if len(ends) > 1 else 0
+        log = 0
+        if len(self.logs) > 1:
+            ends = np.cumsum([len(w) for w in self.logs])
+            log = int(np.searchsorted(ends, rng.integers(ends[-1]), side="right"))
         w = self.logs[log]
         if self.jobs is None:
             return log, 0, len(w)
@@ -70,15 +72,15 @@ class Episodes:
             first = int(rng.integers(len(w) - self.jobs + 1))
         return log, first, len(w) - first if self.stream else min(self.jobs, len(w) - first)
 
-    def submits(self, w: Workload, first: int, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def factor(self, rng: np.random.Generator) -> float:
+        """What the next episode's submits are divided by."""
+        return self.loads[int(rng.integers(len(self.loads)))] if len(self.loads) > 1 else self.loads[0]
+
+    def shaken(
+        self, w: Workload, first: int, count: int, factor: float, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(rows of `w`, their submits in s from 0), of rows first .. first + count - 1, scaled and shaken."""
-        rows = np.arange(first, first + count)
-        submit = w.jobs["submit"][first : first + count] - w.jobs["submit"][first]
-        factor = self.loads[int(rng.integers(len(self.loads)))] if len(self.loads) > 1 else self.loads[0]
-        if factor != 1.0:
-            submit = submit / factor
-        if self.shake_s:
-            submit = np.round(submit + rng.uniform(-self.shake_s, self.shake_s, count))
-            order = np.argsort(submit, kind="stable")
-            rows, submit = rows[order], submit[order] - submit[order[0]]
-        return rows, submit
+        submit = (w.jobs["submit"][first : first + count] - w.jobs["submit"][first]) / factor
+        submit = np.round(submit + rng.uniform(-self.shake_s, self.shake_s, count))
+        order = np.argsort(submit, kind="stable")
+        return first + order, submit[order] - submit[order[0]]

@@ -44,7 +44,16 @@ def from_view(view: View) -> tuple[State, np.ndarray]:
     return s, rows
 
 
-plan_dtype = np.dtype([("jobs", "i8"), ("processors", "i8"), ("offset", "f8")], align=True)
+plan_dtype = np.dtype(
+    [
+        ("jobs", "i8"),
+        ("processors", "i8"),
+        ("offset", "f8"),  # s, trace time of time 0
+        ("first", "i8"),  # row of `jobs` to begin with; -1: rows and submits are given one by one
+        ("factor", "f8"),  # submits are divided by it
+    ],
+    align=True,
+)
 
 
 class Plan(NamedTuple):
@@ -52,8 +61,8 @@ class Plan(NamedTuple):
 
     jobs: np.ndarray  # [L] of job_dtype: all logs, one after the other
     truth: np.ndarray  # [L] of truth_dtype
-    row: np.ndarray  # [E, J] rows of `jobs`
-    submit: np.ndarray  # [E, J] s, ascending from 0
+    row: np.ndarray  # [E, J] rows of `jobs`, where they are given
+    submit: np.ndarray  # [E, J] s, ascending from 0, where they are given
     next: np.ndarray  # [E] of plan_dtype
 
 
@@ -67,9 +76,12 @@ def refill(s, e, p):
     sim["jobs"], sim["origin"] = plan["jobs"], plan["offset"]
     node["capacity"][0] = node["free"][0] = plan["processors"]
     node["up"] = 1
+    first, factor = plan["first"], plan["factor"]
     for i in range(plan["jobs"]):
-        job, new, truth, known = s.jobs[e, i], p.jobs[p.row[e, i]], s.truth[e, i], p.truth[p.row[e, i]]
-        job["submit"], job["walltime"], job["request"][0] = p.submit[e, i], new["walltime"], new["request"][0]
+        row = first + i if first >= 0 else np.int64(p.row[e, i])
+        job, new, truth, known = s.jobs[e, i], p.jobs[row], s.truth[e, i], p.truth[row]
+        job["submit"] = (new["submit"] - p.jobs[first]["submit"]) / factor if first >= 0 else p.submit[e, i]
+        job["walltime"], job["request"][0] = new["walltime"], new["request"][0]
         job["start"] = job["end"] = job["queued"] = job["due"] = job["reserved"] = np.nan
         job["user"], job["group"], job["app"] = new["user"], new["group"], new["app"]
         job["queue"], job["partition"], job["chunks"] = new["queue"], new["partition"], 0
