@@ -18,6 +18,7 @@ import numba
 import numpy as np
 
 import jobwise as jw
+from benchmarks.learning import learning
 from jobwise.workloads.transform import first, stretch
 
 HERE = Path(__file__).parent
@@ -192,6 +193,7 @@ def main() -> None:
         machines(),
         depth(),
         batch(),
+        learning(options.traces, options.quick, table),
     ]
     options.out.write_text("\n".join([head, *parts]))
     print(options.out)

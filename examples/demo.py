@@ -44,7 +44,7 @@ else:
     )
 print("The first run compiles the simulator, once: about a minute.", flush=True)
 begin = time.time()
-learnt = out / "runs" / log.name.split(".")[0]
+learnt = out / "runs" / "learnt"
 shutil.rmtree(learnt, ignore_errors=True)  # a run folder is never overwritten; the demo's is made anew
 rules = ["fcfs+easy", "sjf+easy", "saf+easy", "f3+easy", "wfp3+easy", "unicef+easy", "saf+easy+guard24h"]
 code = run(["train", "perjob", str(log), "--out", str(learnt), "--choices", str(options.choices)])

@@ -1,0 +1,112 @@
+"""How fast the learning part is: environments, PPO end to end, replays with a network, one choice of the runner."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import jobwise as jw
+from jobwise import encoders
+from jobwise.policies.forward import Forward, choose
+
+RUNS = 5
+
+
+def network(encoder, hidden=(32, 16, 8)) -> Forward:
+    """A per-job network with random weights."""
+    rng, sizes, weights = np.random.default_rng(0), [encoder.shape[1], *hidden, 1], {}
+    for i, (a, b) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        weights[f"net.{2 * i}.weight"] = (rng.normal(size=(b, a)) / a**0.5).astype(np.float32)
+        weights[f"net.{2 * i}.bias"] = np.zeros(b, np.float32)
+    return Forward({"kind": "perjob", "sizes": sizes}, weights)
+
+
+def environments(w: jw.Workload) -> list[list[str]]:
+    """Choices a second of the batch environment, random valid actions, 256 simulations, 256-job windows, 128 x 8."""
+    from jobwise.env import BatchVectorEnv
+
+    rows = []
+    for act in ("pick", "reserve", "commit"):
+        rates, shown = {}, 0.0
+        for threads in (1, 2):
+            envs = BatchVectorEnv(256, w, act=act, encoder="rls", jobs=256, copy=False, threads=threads)
+            envs.reset(seed=0)
+            rng, found = np.random.default_rng(0), []
+            for run in range(RUNS + 1):
+                begin = time.perf_counter()
+                for _ in range(1000):
+                    envs.step((rng.random(256) * envs.counts).astype(np.int64))
+                if run:
+                    found.append(256_000 / (time.perf_counter() - begin))
+            rates[threads], shown = np.median(found), envs.counts.mean()
+            envs.close()
+        rows.append([act, f"{shown:.0f}", f"{rates[1]:,.0f}", f"{rates[2]:,.0f}"])
+        print(rows[-1], flush=True)
+    return rows
+
+
+def training(w: jw.Workload, choices: int) -> str:
+    """Choices a second of `jobwise train perjob`, everything included."""
+    from jobwise.systems import configure
+    from jobwise.train import train
+
+    config = configure("perjob", w, "small").changed(choices=choices)
+    with tempfile.TemporaryDirectory() as folder:
+        train(config.changed(choices=20_000), w, Path(folder) / "warm")
+        begin = time.perf_counter()
+        policy = train(config, w, Path(folder) / "run")[0]
+        return f"{policy.about['choices'] / (time.perf_counter() - begin):,.0f}"
+
+
+def replay(w: jw.Workload) -> str:
+    """Seconds of a whole replay with a per-job network."""
+    encoder = encoders.make("rls", w.cluster, w.jobs)
+    policy = jw.NeuralPolicy(network(encoder), encoder)
+    found = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        jw.simulate(w, policy)
+        found.append(time.perf_counter() - begin)
+    return f"{np.median(found):.2f} s"
+
+
+def one_choice(w: jw.Workload) -> str:
+    """Microseconds to encode 128 jobs and choose one with the numpy runner."""
+    from jobwise.actions import Act
+    from jobwise.sim import choices
+    from jobwise.sim.state import allocate
+
+    deep = jw.workload(np.zeros(200), np.full(200, 2), np.arange(1, 201), cluster=jw.pool(64))
+    encoder = encoders.make("rls", deep.cluster, deep.jobs)
+    forward, (out, work) = network(encoder), encoder.buffers(1)
+    s = allocate([deep], deep.cluster)
+    c = Act("pick").allocate(s, 128)
+    choices.begin(s, 0, c)
+    found = []
+    for _ in range(RUNS):
+        begin = time.perf_counter()
+        for _ in range(2000):
+            encoder.encode(s, c, out, work)
+            choose(forward, out, c.moment["count"])
+        found.append((time.perf_counter() - begin) / 2000 * 1e6)
+    return f"{np.median(found):.0f} us"
+
+
+def learning(folder: Path, quick: bool, table) -> str:
+    """The section of the results page."""
+    path = folder / "lublin_256.swf.gz"
+    w = jw.read_swf(path) if path.exists() else jw.lublin(10_000, 256, seed=0)
+    note = (
+        f"{w.name}: choices a second of the batch environment (256 simulations, windows of 256 jobs, encoder `rls`, 128 jobs x 8 "
+        f"features, random valid actions, no copies, median of {RUNS} runs of 256,000). Peers: 4,600 to 8,600."
+    )
+    parts = [table("Environments", note, ["act", "jobs shown at the end", "1 thread", "2 threads"], environments(w))]
+    rows = [["PPO end to end (`jobwise train perjob`), choices a second", training(w, 100_000 if quick else 1_000_000)]]
+    path = folder / "SDSC-SP2-1998-4.2-cln.swf.gz"
+    long = jw.read_swf(path) if path.exists() else jw.lublin(54_000, 128, seed=0, load=0.85)
+    rows.append([f"{long.name}, {len(long):,} jobs, replayed with a per-job network", replay(long)])
+    rows.append(["one choice among 128 jobs, torch-free (encode, network, argmax)", one_choice(w)])
+    return "\n".join([*parts, table("Learning", "Two cores; medians.", ["what", "here"], rows)])
