@@ -100,8 +100,8 @@ def learning(folder: Path, quick: bool, table) -> str:
     path = folder / "lublin_256.swf.gz"
     w = jw.read_swf(path) if path.exists() else jw.lublin(10_000, 256, seed=0)
     note = (
-        f"{w.name}: choices a second of the batch environment (256 simulations, windows of 256 jobs, encoder `rls`, 128 jobs x 8 "
-        f"features, random valid actions, no copies, median of {RUNS} runs of 256,000). Peers: 4,600 to 8,600."
+        f"{w.name}: choices a second of the batch environment (256 simulations, windows of 256 jobs, encoder `rls`, 128 jobs x "
+        f"8 features, random valid actions, no copies, median of {RUNS} runs of 256,000). Peers: 4,600 to 8,600."
     )
     parts = [table("Environments", note, ["act", "jobs shown at the end", "1 thread", "2 threads"], environments(w))]
     rows = [["PPO end to end (`jobwise train perjob`), choices a second", training(w, 100_000 if quick else 1_000_000)]]

@@ -57,9 +57,18 @@ def _clear(out, work, e, count):
     work[e, 0] = count
 
 
+TOP = 1.0 - 1e-5
+
+
 @inlined
-def _part(x, most):
-    return np.float32(min(x / most, 1.0 - 1e-5)) if most > 0 and x >= 0 else np.float32(1.0 - 1e-5)
+def _part(x, share):
+    """x times share, at most TOP; TOP where the log has no such thing."""
+    return np.float32(min(x * share, TOP)) if x >= 0 else np.float32(TOP)
+
+
+@inlined
+def _share(most):
+    return 1.0 / most if most > 0 else np.inf
 
 
 @kernel
@@ -67,19 +76,21 @@ def encode_rls(jobs, lists, moment, queue, slots, scale, work, out, first, last)
     """See Encoder."""
     for e in range(first, last):
         m = moment[e]
-        now, free, total = m["now"], m["free"], np.float64(m["total"])
+        now, free = m["now"], m["free"]
+        longest, machine = _share(scale[0]), _share(np.float64(m["total"]))
+        users, groups, apps = _share(scale[1]), _share(scale[2]), _share(scale[3])
         _clear(out, work, e, m["count"])
         for i in range(m["count"]):
             job, x = queue[e, slots[e, i]], out[e, i]
             n = job["size"]
-            x[0] = np.float32(min((now - job["submit"]) / 43200.0, 1.0 - 1e-5))
-            x[1] = _part(job["est"], scale[0])
-            x[2] = _part(np.float64(n), total)
-            x[3] = np.float32(1.0 - 1e-5)
-            x[4] = _part(np.float64(job["user"]), scale[1])
-            x[5] = _part(np.float64(job["group"]), scale[2])
-            x[6] = _part(np.float64(job["app"]), scale[3])
-            x[7] = np.float32(1.0 - 1e-5) if n <= free else np.float32(1e-5)
+            x[0] = np.float32(min((now - job["submit"]) * (1.0 / 43200.0), TOP))
+            x[1] = _part(job["est"], longest)
+            x[2] = _part(np.float64(n), machine)
+            x[3] = np.float32(TOP)
+            x[4] = _part(np.float64(job["user"]), users) if users < np.inf else np.float32(TOP)
+            x[5] = _part(np.float64(job["group"]), groups) if groups < np.inf else np.float32(TOP)
+            x[6] = _part(np.float64(job["app"]), apps) if apps < np.inf else np.float32(TOP)
+            x[7] = np.float32(TOP) if n <= free else np.float32(1e-5)
 
 
 @kernel

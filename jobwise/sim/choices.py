@@ -47,6 +47,7 @@ moment_dtype = np.dtype(  # what an encoder may see of it: all that a scheduler 
         ("backfill", "i1"),
         ("fill", "i1"),  # which jobs the window shows where more wait
         ("head", "i4"),  # the row that has the reservation; -1 none
+        ("place", "i4"),  # its place in the queue
         ("shadow", "f8"),
         ("extra", "i8"),
         ("guard", "f8"),  # s; inf without
@@ -100,6 +101,7 @@ class Choices(NamedTuple):
 
     moment: np.ndarray  # [E] of moment_dtype
     queue: np.ndarray  # [E, J] of item_dtype, in order of entry
+    words: np.ndarray  # [E, J, 5] the same memory as numbers of eight bytes
     interval: np.ndarray  # [E] of interval_dtype, in progress
     report: np.ndarray  # [E] the last one that is complete
     mask: np.ndarray  # [E, W] i1: 1 for the slots that show a job, slot 0 always
@@ -125,7 +127,10 @@ def allocate(
     queue = np.zeros((E, J), item_dtype)
     mask = np.zeros((E, window), np.int8)
     mask[:, 0] = 1
-    return Choices(moment, queue, interval, interval.copy(), mask, np.zeros((E, window), np.int32), running, key, node, amount)
+    words = queue.view(np.int64).reshape(E, J, item_dtype.itemsize // 8)
+    return Choices(
+        moment, queue, words, interval, interval.copy(), mask, np.zeros((E, window), np.int32), running, key, node, amount
+    )
 
 
 @inlined
@@ -159,11 +164,13 @@ def _start(s, e, c, i):
     start(s, e, j, 1.0, c.node, c.amount, 0)
     blocks.insert(_running(c, e), s.jobs[e, j]["due"], j, n, 0.0)
     last = m["queued"] - 1
+    words = c.words[e]
     for k in range(i, last):
-        x, y = item[k], item[k + 1]
-        x["submit"], x["est"], x["row"], x["size"] = y["submit"], y["est"], y["row"], y["size"]
-        x["user"], x["group"], x["app"] = y["user"], y["group"], y["app"]
+        for word in range(5):
+            words[k, word] = words[k + 1, word]
     m["queued"] = last
+    if i < m["place"]:
+        m["place"] -= 1
     run = s.truth[e, j]["runtime"]
     z["inverse"] = z["inverse"] - 1.0 / max(run, TAU) if last > 0 else 0.0
     if run < TAU:  # the first seconds of such a job's wait cost nothing
@@ -176,19 +183,10 @@ def _start(s, e, c, i):
 
 
 @inlined
-def _place(c, e, row):
-    """Index in the queue of a row."""
-    i = 0
-    while c.queue[e, i]["row"] != row:
-        i += 1
-    return i
-
-
-@inlined
-def _reserve(s, e, c, row, n):
-    """Row is the head; its reservation: shadow time and what is left beside it then."""
+def _reserve(s, e, c, i, n):
+    """The i-th of the queue is the head; its reservation: shadow time and what is left beside it then."""
     m = c.moment[e]
-    m["head"], m["phase"] = row, BEHIND
+    m["head"], m["place"], m["phase"] = c.queue[e, i]["row"], i, BEHIND
     if m["backfill"] == NONE:
         return
     t, got = blocks.shadow(_running(c, e), n, s.nodes[e, 0]["free"][0], s.sims[e]["now"])
@@ -309,7 +307,7 @@ def _heads(s, e, c):
     while m["queued"] > 0:
         free, forced = s.nodes[e, 0]["free"][0], -1
         if m["head"] >= 0:
-            forced = _place(c, e, m["head"])
+            forced = np.int64(m["place"])
         elif now - c.queue[e, 0]["submit"] > m["guard"]:
             forced = 0
         elif not m["sticky"]:
@@ -331,7 +329,7 @@ def _heads(s, e, c):
             if m["head"] == row and m["backfill"] == GREEDY:  # RLScheduler keeps the first shadow time
                 m["phase"] = BEHIND
             else:
-                _reserve(s, e, c, row, n)
+                _reserve(s, e, c, forced, n)
             return False
         m["head"] = -1
         _start(s, e, c, forced)
@@ -422,7 +420,7 @@ def pick(s, e, c, slot):
     elif n <= free:
         _start(s, e, c, i)
     else:
-        _reserve(s, e, c, x["row"], n)
+        _reserve(s, e, c, i, n)
     z["used"] = capacity - s.nodes[e, 0]["free"][0]
 
 
@@ -517,7 +515,7 @@ def resume(s, e, c):
     while j >= 0:
         _enter(s, e, c, j)
         if m["sticky"] and not np.isnan(s.jobs[e, j]["reserved"]):
-            m["head"], m["shadow"] = j, s.jobs[e, j]["reserved"]
+            m["head"], m["place"], m["shadow"] = j, m["queued"] - 1, s.jobs[e, j]["reserved"]
         j = s.truth[e, j]["next"]
 
 
