@@ -49,10 +49,10 @@ def register(app: typer.Typer) -> None:
         preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small",
         config: Annotated[Optional[str], typer.Option("--config", help="TOML file with keys to change.")] = None,
         seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train so many times; the best is kept.")] = 1,
-        seed: Annotated[int, typer.Option("--seed", min=0, max=2**30)] = 0,
+        seed: Annotated[Optional[int], typer.Option("--seed", min=0, max=2**30, help="Default: 0.")] = None,
         choices: Annotated[Optional[int], typer.Option("--choices", min=1, help="Budget: choices made.")] = None,
         device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto",
-        threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
+        threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None,
         resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
         procs: Procs = None,
         jobs: Jobs = None,
@@ -67,8 +67,15 @@ def register(app: typer.Typer) -> None:
 
         w = open_log(log, procs, jobs, load)
         settings = configure(system, w, preset)
-        changes = {"seed": seed, "threads": threads} | ({} if choices is None else {"choices": choices, "episodes": None})
-        settings = settings.changed(**(changes | _toml(config)))
+        own = _toml(config)
+        for key in ("learner", "encoding"):  # tables add to the system's
+            if isinstance(own.get(key), dict):
+                own[key] = getattr(settings, key) | own[key]
+        told = {"seed": seed, "threads": threads, "choices": choices}
+        told = {k: v for k, v in told.items() if v is not None} | ({} if choices is None else {"episodes": None})
+        settings = settings.changed(**(own | told))
+        if not out or "+" in out:
+            raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
         device = pick_device(device)
         if not as_json:
             print(f"training {system} on {w.name} ({preset}, {device}); validation against the best fixed rule", flush=True)
@@ -94,7 +101,8 @@ def register(app: typer.Typer) -> None:
             rule, value = r["best_rule"]
             text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
             print(f"{r['policy']}: {text} ({r['choices']:,} choices)")
-        print(f"now: jobwise evaluate {out} {log}")
+        given = {"--procs": procs, "--jobs": jobs, "--load": load}
+        print(" ".join(["now: jobwise evaluate", out, log, *(f"{k} {v}" for k, v in given.items() if v is not None)]))
 
     @app.command()
     def evaluate(
@@ -113,18 +121,20 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
         from jobwise.compare import compare
-        from jobwise.policies.neural import load as load_policy
+        from jobwise.policies.neural import public_hash, resolve_trained, rules
         from jobwise.workloads.transform import unseen
 
         check_outputs(log, report)
-        name = run.split("+")[0]
-        trained = load_policy(name)
-        options = "" if trained.act.backfill == "none" else "+easy"
-        names = policy or [f"{r}{options}" for r in ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef", "lxf")]
+        trained, name = resolve_trained(run)
+        names = policy or rules(trained.act)
         w = open_log(log, procs, jobs, load)
         part = w if whole else unseen(w)
+        if len(part) < 8:
+            raise InputError(f"{w.name}: {len(part)} unseen jobs are too few to compare anything on")
+        if whole or (trained.about.get("log") == w.name and trained.about.get("log_sha256") != public_hash(w)):
+            print(f"note: {name} may have learnt from some of these jobs", file=sys.stderr)
         with progress(f"comparing {len(names) + 1} schedulers") as show:
-            c = compare(part, [*names, run], window_jobs=window, shakes=shakes, seed=seed, progress=show)
+            c = compare(part, [*names, trained], window_jobs=window, shakes=shakes, seed=seed, progress=show)
         best = min(range(len(names)), key=lambda p: c.windows["bounded_slowdown"][p].mean())
         found = _against(c, len(names), best)
         if report:
@@ -153,10 +163,10 @@ def register(app: typer.Typer) -> None:
         as_json: Json = False,
     ) -> None:
         """Why does the policy choose this job? Scores, and the features that moved them."""
-        from jobwise.policies.neural import load as load_policy
+        from jobwise.policies.neural import resolve_trained
         from jobwise.sim.simulation import Simulation
 
-        policy = load_policy(run)
+        policy, _ = resolve_trained(run)
         w = open_log(log, procs, jobs)
         sim, seen = Simulation(w, single_events=policy.act.single_events), -1
         while seen < choice:
@@ -200,7 +210,8 @@ def register(app: typer.Typer) -> None:
 
         check_writable(out)
         write_whole(out, to_onnx(load_policy(run)))
-        print(f"{out}: written")
+        if out != "-":
+            print(f"{out}: written")
 
 
 def _reproduce(app: typer.Typer) -> None:

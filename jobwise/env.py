@@ -47,8 +47,7 @@ class BatchVectorEnv(VectorEnv):
     beyond them counts from the first again. `dict_obs`: observations are {"observation", "action_mask"}.
     Settings: `workload` (one or several logs), `act` and `backfill` or an `Act`, `encoder` (a name or an Encoder), `window`,
     `reward`, `jobs`, `stream`, `loads`, `shake_s` (see `Episodes`), `bound_s` (of the reward `bounded_wait`), `threads`.
-    `copy`: False returns the buffer itself, valid until the next step. `autoreset`: False leaves ended simulations alone
-    (a learner's own loop resets them). Raises InputError.
+    `copy`: False returns the buffer itself, valid until the next step. Raises InputError.
     """
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
@@ -189,7 +188,9 @@ class BatchVectorEnv(VectorEnv):
                 raise InputError("reset_mask is [num_envs] bool, some of it True, after a first whole reset")
         seeds = [None] * self.num_envs
         if seed is not None:
-            seeds = list(seed) if isinstance(seed, Sequence) else [seed + e for e in range(self.num_envs)]
+            seeds = [int(seed) + e for e in range(self.num_envs)] if np.ndim(seed) == 0 else list(seed)
+            if len(seeds) != self.num_envs or any(x is not None and not 0 <= x < 2**64 for x in seeds):
+                raise InputError(f"seeds are {self.num_envs} whole numbers >= 0, or one, not {seed!r}")
         for e in np.flatnonzero(which):
             if seeds[e] is not None:
                 self._rngs[e] = np.random.default_rng(seeds[e])
@@ -205,7 +206,7 @@ class BatchVectorEnv(VectorEnv):
         The final observation of an episode that is over is zero; of a stream that is cut it is the present one.
         """
         over = self.choose(actions, again=True)
-        terminated, reward, info = over > 0, self.reward(self.intervals), {}
+        terminated, reward, info = over > 0, self._reward(), {}
         truncated = self._steps >= self.episodes.jobs if self.episodes.stream else np.zeros(self.num_envs, bool)
         truncated &= ~terminated
         ended = terminated | truncated
@@ -215,7 +216,18 @@ class BatchVectorEnv(VectorEnv):
                 final[e] = self._one(e) if truncated[e] else self._blank()
             info = {"final_obs": final, "_final_obs": ended, "final_info": self._ends(ended), "_final_info": ended}
             self._steps[ended] = 0
+            self._forget(truncated)
         return self._observation(), reward, terminated, truncated, info | self._info()
+
+    def _reward(self) -> np.ndarray:
+        if self.episodes.stream:  # a stream is as long as its segments
+            self.intervals["jobs"] = self.episodes.jobs
+        return self.reward(self.intervals)
+
+    def _forget(self, cut: np.ndarray) -> None:
+        """A stream was cut: what is told of the next segment begins at 0."""
+        for key in ("total", "started", "longest", "all_waited"):
+            self._choices.interval[key][cut] = 0.0
 
     def _one(self, e: int):
         obs = self._obs[e].copy()
@@ -347,7 +359,7 @@ class BatchEnv(gymnasium.Env):
         self._envs = BatchVectorEnv(1, workload, **settings)
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space
-        self.render_mode = render_mode
+        self.render_mode, self._cut = render_mode, False
 
     def action_masks(self) -> np.ndarray:
         """[W] bool, as sb3-contrib's MaskablePPO asks for it."""
@@ -357,9 +369,14 @@ class BatchEnv(gymnasium.Env):
         return {k: v[0] for k, v in obs.items()} if isinstance(obs, dict) else obs[0]
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
-        """Begin an episode."""
+        """Begin an episode; a stream that was cut goes on, unless there is a seed."""
         super().reset(seed=seed)
-        obs, info = self._envs.reset(seed=seed)
+        if self._cut and seed is None:
+            self._envs._forget(np.ones(1, bool))
+            obs, info = self._envs._observation(), self._envs._info()
+        else:
+            obs, info = self._envs.reset(seed=seed)
+        self._cut = False
         return self._one(obs), {"action_mask": info["action_mask"][0]}
 
     def step(self, action):
@@ -367,11 +384,12 @@ class BatchEnv(gymnasium.Env):
         e = self._envs
         over = bool(e.choose(np.array([action], np.int64))[0])
         cut = e.episodes.stream and not over and bool(e._steps[0] % e.episodes.jobs == 0)
-        info = {"action_mask": e._info()["action_mask"][0]}
+        self._cut = cut
+        reward, info = float(e._reward()[0]), {"action_mask": e._info()["action_mask"][0]}
         if over or cut:
             info |= {k: float(v[0]) for k, v in e._ends(np.ones(1, bool)).items() if k[0] != "_"}
         obs = e._blank() if over else self._one(e._observation())
-        return obs, float(e.reward(e.intervals)[0]), over, cut, info
+        return obs, reward, over, cut, info
 
     def close(self):
         """Nothing to close."""

@@ -44,7 +44,9 @@ class Episodes:
             raise InputError(f"loads are factors > 0 on the arrival rate, not {self.loads}")
         if not 0 <= self.shake_s <= 1e8:
             raise InputError(f"submits can be moved by 0 to 1e8 s, not {self.shake_s:g}")
-        if self.starts is not None and (len(self.logs) > 1 or not self.starts or max(self.starts) >= len(self.logs[0])):
+        if self.starts is not None and (
+            len(self.logs) > 1 or not self.starts or min(self.starts) < 0 or max(self.starts) >= len(self.logs[0])
+        ):
             raise InputError("starts are rows of one log")
 
     @property

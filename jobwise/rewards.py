@@ -50,7 +50,8 @@ def datastar(z: np.ndarray) -> np.ndarray:
 
 
 def datastar_time(z: np.ndarray) -> np.ndarray:
-    """The same integrated over the time to the next choice: the better-posed version. Its sum is minus the summed slowdown."""
+    """The same integrated over the time to the next choice: the better-posed version. Its sum is minus the
+    summed slowdown, but for the jobs that still run when the last one has started."""
     return -z["ideal_seconds"]
 
 

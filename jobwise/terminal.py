@@ -138,5 +138,5 @@ def print_comparison(c) -> None:
     print_table(title, columns, rows)
     for p in range(1, len(c.policies)):
         print(c.verdict(p))
-    print("bsld: mean bounded slowdown, tau = 10 s; from the second bsld on: one continuous replay of the whole log")
+    print("bsld: mean bounded slowdown, tau = 10 s; from the second bsld on: one continuous replay")
     print("*: no other is better on both bsld and max wait")

@@ -15,7 +15,7 @@ def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: 
     """Play random choices on copies of a workload and look at what the encoder shows. Raises AssertionError.
 
     Numbers are finite and within `bounds`; rows behind the last job of a per-job window are zero; the same state gives
-    the same numbers, whatever the batch; and nothing of the truth shows: a poisoned one changes nothing.
+    the same numbers, whatever the batch; and neither truth nor future shows: poisoned ones change nothing.
     """
     E, rng = 3, np.random.default_rng(seed)
     s = allocate([workload] * E, workload.cluster, seed=seed)
@@ -34,13 +34,17 @@ def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: 
         if encoder.per_job:
             beyond = np.arange(encoder.window) >= c.moment["count"][:, None]
             assert not out[beyond].any(), f"{encoder.name}: rows behind the last job are not zero"
-        saved = s.truth.copy()
+        saved, rows, jobs = s.truth.copy(), s.lists.copy(), s.jobs.copy()
+        for e in range(E):  # the order of the running rows tells who ends first, the rows to come what comes
+            rng.shuffle(s.lists[e, 0, : s.sims["running"][e]])
+            coming = s.jobs[e, s.sims["next"][e] :]
+            coming["submit"], coming["walltime"], coming["request"], coming["user"] = np.nan, np.nan, -9, -9
         for name in s.truth.dtype.names:
             s.truth[name] = np.nan if s.truth.dtype[name].kind == "f" else -9
         again, memory = encoder.buffers(E)
         for e in reversed(range(E)):
             encoder.encode(s, c, again, memory, e, e + 1)
-        s.truth[:] = saved
+        s.truth[:], s.lists[:], s.jobs[:] = saved, rows, jobs
         assert np.array_equal(out, again), f"{encoder.name}: the same state gives other numbers (does it read the truth?)"
         choices.replay(s, c, rng.integers(0, np.maximum(c.moment["count"], 1)), 0, E)
 

@@ -10,7 +10,6 @@ A run folder holds `run.json` (resolved configuration, versions, log), `metrics.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import time
@@ -35,12 +34,11 @@ from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.jobs import Workload
 from jobwise.policies.forward import Forward
-from jobwise.policies.neural import NeuralPolicy
+from jobwise.policies.neural import NeuralPolicy, public_hash, rules
 from jobwise.rewards import REWARDS
 from jobwise.simulate import simulate_many
 from jobwise.workloads.transform import SEEN, shake
 
-RULES = ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef", "lxf")
 TRAIN = 0.6  # share of the log where training ends and validation begins; at SEEN the test part begins
 
 
@@ -70,7 +68,7 @@ class Config(BaseModel):
     validation_windows: int = Field(32, ge=1)
     validation_jobs: int | None = Field(None, ge=1)  # per window; as many as an episode
     seed: int = Field(0, ge=0, lt=2**31)
-    threads: int = Field(2, ge=1)
+    threads: int = Field(2, ge=1, le=1024)
 
     @field_validator("reward")
     @classmethod
@@ -82,11 +80,28 @@ class Config(BaseModel):
     @field_validator("learner")
     @classmethod
     def _learner(cls, value: dict) -> dict:
-        known = {f.name for f in fields(Settings)}
-        if wrong := set(value) - known:
+        known = {f.name: type(f.default) for f in fields(Settings)}
+        if wrong := set(value) - set(known):
             raise ValueError(f"unknown learner setting {sorted(wrong)[0]!r}; known: {', '.join(sorted(known))}")
-        if value.get("learner", "ppo") not in LEARNERS:
-            raise ValueError(f"unknown learner {value['learner']!r}; known: {', '.join(LEARNERS)}")
+        named = {"learner": LEARNERS, "critic": ("pooled", "window"), "baseline": ("batch", "time")}
+        may_be_0 = ("gamma", "lam", "entropy")
+        for key, x in value.items():
+            if key in named:
+                if x not in named[key]:
+                    raise ValueError(f"unknown {key} {x!r}; known: {', '.join(named[key])}")
+            elif isinstance(x, bool) or not isinstance(x, int if known[key] is int else (int, float)):
+                raise ValueError(f"{key} is {x!r}; a number is expected")
+            elif not (0 < x < 1e12 or (x == 0 and key in may_be_0)) or (key in ("gamma", "lam") and x > 1):
+                raise ValueError(f"{key} is {x!r}; it must be {'0 to 1' if key in ('gamma', 'lam') else 'more than 0'}")
+        if value.get("baseline") == "time" and value.get("learner", "ppo") != "reinforce":
+            raise ValueError("the baseline 'time' goes with the learner 'reinforce'")
+        return value
+
+    @field_validator("hidden")
+    @classmethod
+    def _hidden(cls, value: list[int]) -> list[int]:
+        if len(value) > 20 or any(not 1 <= n <= 100_000 for n in value):
+            raise ValueError("hidden layers are up to 20, of 1 to 100,000")
         return value
 
     def changed(self, **changes: Any) -> Config:
@@ -113,6 +128,35 @@ def checked(values: dict, where: str = "configuration") -> Config:
         raise InputError(f"{where}: {key}: {first['msg']}{hint}") from None
 
 
+def about_run(config: Config, log: Workload) -> dict:
+    """What `run.json` says: the resolved configuration, the log with a hash of its public columns, versions."""
+    return {
+        "config": config.model_dump(),
+        "log": {"name": log.name, "jobs": len(log), "processors": log.cluster.processors, "sha256": public_hash(log)},
+        "versions": {
+            "jobwise": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "torch": torch.__version__,
+        },
+    }
+
+
+def check_same(folder: Path, about: dict) -> None:
+    """Raises InputError where the run in `folder` was begun with another configuration or log."""
+    try:
+        before = json.loads((folder / "run.json").read_text())
+        for key in ("config", "log"):
+            old, new = before[key], about[key]
+            for which in new:
+                if old.get(which) != new[which]:
+                    raise InputError(f"{folder}: was begun with {which} = {old.get(which)!r}, not {new[which]!r}")
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{folder}: its run.json is missing or damaged: {error}") from None
+
+
 def parts(w: Workload) -> tuple[Workload, Workload, Workload]:
     """(training, validation, test), in time: 60 %, 10 %, 30 % of the jobs. Raises InputError for too short a log."""
     a, b = int(TRAIN * len(w)), int(SEEN * len(w))
@@ -134,13 +178,6 @@ def score(records) -> float:
     mean bounded slowdown. The mean alone hangs on a few windows; the other alone does not see them."""
     x = np.array([r.summary()["bounded_slowdown"] for r in records])
     return float(np.exp(0.5 * np.log(x.mean()) + 0.5 * np.log(x).mean()))
-
-
-def rules(act: Act) -> list[str]:
-    """The fixed rules that a policy acting so is measured against."""
-    backfill = "" if act.backfill == "none" else "+easy"
-    guard = f"+guard{act.guard:g}s" if act.guard < np.inf else ""
-    return [r + backfill + guard for r in RULES]
 
 
 class Run:
@@ -171,41 +208,25 @@ class Run:
     # ------------------------------------------------------------------ the folder
 
     def _open(self, resume: bool) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        about, file = self._about(), self.folder / "run.json"
+        about, file = about_run(self.config, self.log), self.folder / "run.json"
         checkpoint = self.folder / "checkpoint.safetensors"
         if file.exists():
             if not resume:
                 raise InputError(f"{self.folder}: holds a run already; --resume goes on with it, or name another folder")
-            before = json.loads(file.read_text())
-            for key in ("config", "log"):
-                if before[key] != about[key]:
-                    old, new = before[key], about[key]
-                    which = next(k for k in new if old.get(k) != new[k])
-                    raise InputError(f"{self.folder}: was begun with {which} = {old.get(which)!r}, not {new[which]!r}")
+            check_same(self.folder, about)
         else:
+            self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(file, json.dumps(about, indent=1))
         lines = self.folder / "metrics.jsonl"
         if resume and checkpoint.exists():
             self._restore(checkpoint)
-            kept = [x for x in lines.read_text().splitlines() if json.loads(x)["updates"] <= self.done["updates"]]
+            text = lines.read_text() if lines.exists() else ""
+            whole = [x for x in text.splitlines(keepends=True) if x.endswith("}\n")]  # a kill may leave half a line
+            kept = [x.strip() for x in whole if json.loads(x)["updates"] <= self.done["updates"]]
             write_whole(lines, "".join(f"{x}\n" for x in kept))
         else:
             self.envs.reset(seed=self.config.seed * 1_000_003)
             write_whole(lines, "")
-
-    def _about(self) -> dict:
-        jobs = hashlib.sha256(np.ascontiguousarray(self.log.jobs[["submit", "walltime", "request"]]).tobytes()).hexdigest()
-        return {
-            "config": self.config.model_dump(),
-            "log": {"name": self.log.name, "jobs": len(self.log), "processors": self.log.cluster.processors, "sha256": jobs},
-            "versions": {
-                "jobwise": __version__,
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                "torch": torch.__version__,
-            },
-        }
 
     # ------------------------------------------------------------------ the loop
 
@@ -220,6 +241,7 @@ class Run:
         about = {
             "system": self.config.system,
             "log": self.log.name,
+            "log_sha256": public_hash(self.log),
             "jobs": len(self.log),
             "processors": self.log.cluster.processors,
             "seed": self.config.seed,
@@ -253,11 +275,11 @@ class Run:
             while self.part < 1.0:
                 line = self._update(steps)
                 lines.write(json.dumps(line) + "\n")
+                lines.flush()
                 for key, value in line.items():
                     if key != "updates":
                         board.add_scalar(key, value, self.done["updates"])
                 if "validation" in line:
-                    lines.flush()
                     self._checkpoint()
                 if report:
                     report(line | {"part": self.part})
@@ -311,8 +333,11 @@ class Run:
         except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(f"{file}: is damaged: {error}; begin anew in another folder") from None
         state = _raise(tree, arrays)
-        self.agent.restore(_tensors(state["agent"]))
-        self.envs.restore(state["envs"])
+        try:
+            self.agent.restore(_tensors(state["agent"]))
+            self.envs.restore(state["envs"])
+        except (ValueError, KeyError, RuntimeError) as error:
+            raise InputError(f"{file}: was written by another version of jobwise: {str(error).splitlines()[0]}") from None
         self.done, self.rule, self.recent = state["done"], tuple(state["rule"]), state["recent"]
         self.best, self.best_weights = state["best"][0], state["best"][1] or None
 
@@ -381,14 +406,22 @@ def train(
     if seeds < 1:
         raise InputError(f"{seeds} seeds are none")
     folder, policies = Path(folder), []
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; name a folder for the run")
+    other = folder / ("run.json" if seeds > 1 else "seed0")
+    if other.exists():
+        raise InputError(
+            f"{folder}: holds {'a run of one seed' if seeds > 1 else 'runs of several seeds'}; name another folder"
+        )
     for k in range(seeds):
         place = folder / f"seed{k}" if seeds > 1 else folder
+        one = config.changed(seed=config.seed + k)
         if resume and (place / "policy.safetensors").exists():
             from jobwise.policies.neural import load
 
+            check_same(place, about_run(one, log))
             policies.append(load(place))
             continue
-        one = config.changed(seed=config.seed + k)
         run = Run(one, log, place, device, resume and (place / "run.json").exists())
         policies.append(run.run(None if report is None else lambda line, k=k: report(k, line)))
         run.envs.close()

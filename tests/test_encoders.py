@@ -68,6 +68,14 @@ def test_conformance_catches_a_peeping_encoder():
 
     w = random_workload(np.random.default_rng(3), jobs=40)
     honest = encoders.make("rls", w.cluster, w.jobs, 8)
+
+    def peeping(jobs, lists, moment, queue, slots, scale, work, out, first, last):
+        honest.kernel(jobs, lists, moment, queue, slots, scale, work, out, first, last)
+        for e in range(first, last):  # the root of the heap ends next
+            out[e, 0, 0] = lists[e, 0, 0] / 100 if moment["running"][e] else 0.0
+
+    with pytest.raises(AssertionError, match="truth"):
+        check_encoder(replace(honest, kernel=peeping), w)
     for wrong, text in ((3.0, "not within"), (np.nan, "finite")):
 
         def kernel(jobs, lists, moment, queue, slots, scale, work, out, first, last, wrong=wrong):

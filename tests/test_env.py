@@ -65,7 +65,7 @@ def test_a_batch_is_its_singles_to_the_bit(w, kind):
                 ended += 1
                 assert info["final_info"]["bounded_slowdown"][e] == stepped[e][4]["bounded_slowdown"]
                 assert info["_final_obs"][e] and info["final_obs"][e] is not None
-        one = [singles[e].reset() if over[e] else stepped[e] for e in range(E)]
+        one = [singles[e].reset() if over[e] or cut[e] else stepped[e] for e in range(E)]
     assert ended
     envs.close()
 
@@ -229,3 +229,30 @@ def test_torchrl_steps_here():
     )
     found = env.rollout(20)
     assert found["next", "reward"].shape[0] <= 20 and found["action_mask"].any()
+
+
+def test_a_stream_is_told_in_segments_and_goes_on(w):
+    env = BatchEnv(w, jobs=10, stream=True, window=16)
+    env.reset(seed=1)
+    for _ in range(3):
+        total, cut, over = 0.0, False, False
+        while not (cut or over):
+            _, reward, over, cut, info = env.step(0)
+            total += reward
+        if over:
+            break
+        assert info["jobs"] <= 60 and np.isfinite(total)
+        now = env._envs._choices.moment["now"][0]
+        env.reset()
+        assert env._envs._choices.moment["now"][0] == now
+
+
+def test_seeds_are_checked(w):
+    envs = BatchVectorEnv(3, w, jobs=9)
+    for seed in ([1], -1, [1, 2, -3]):
+        with pytest.raises(InputError, match="seeds are"):
+            envs.reset(seed=seed)
+    a = envs.reset(seed=np.array([4, 5, 6]))[0]
+    assert np.array_equal(a, envs.reset(seed=4)[0])
+    with pytest.raises(InputError, match="starts"):
+        jw.Episodes([w], 20, starts=(-5,))

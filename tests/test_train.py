@@ -90,6 +90,38 @@ def test_a_run_is_not_overwritten_nor_mixed(w, trained):
     assert (folder / "policy.safetensors").read_bytes() == before
 
 
+def test_a_scale_is_checked_before_compiled_code_sees_it(w, tmp_path):
+    config = configure("rlscheduler", w, "smoke").changed(threads=1, choices=500)
+    train(config, w, tmp_path / "a")
+    for scale in ([1e7], [1.0, np.nan, 1.0, 1.0], "x"):
+        file = changed([tmp_path / "a"], tmp_path, lambda m, x, scale=scale: m["encoder"].update(scale=scale))
+        with pytest.raises((InputError, ValueError), match="scale|float"):
+            jw.simulate(w, neural.load(file))
+
+
+def test_a_half_written_line_and_another_run_are_noticed(w, trained, tmp_path):
+    from shutil import copytree
+
+    folder, config, _ = trained
+    copy = tmp_path / "mine"
+    copytree(folder, copy)
+    (copy / "policy.safetensors").unlink()
+    with open(copy / "metrics.jsonl", "a") as file:
+        file.write('{"updates": 3, "choi')
+    train(config, w, copy, resume=True)
+    assert (copy / "metrics.jsonl").read_text() == (folder / "metrics.jsonl").read_text()
+    with pytest.raises(InputError, match="begun with seed"):
+        train(config.changed(seed=77), w, copy, resume=True)
+    with pytest.raises(InputError, match="one seed"):
+        train(config, w, copy, seeds=2)
+    (copy / "run.json").write_text("{")
+    with pytest.raises(InputError, match="damaged"):
+        train(config, w, copy, resume=True)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        train(config, w, tmp_path / "file")
+
+
 def test_parts_are_in_time_and_do_not_overlap(w):
     a, b, c = parts(w)
     assert len(a) + len(b) + len(c) == len(w) and a.offset < b.offset < c.offset
@@ -192,11 +224,15 @@ def test_mismatches_name_both_values(w, trained, tmp_path):
         (lambda m, x: m["encoder"].update(nodes=4360), "4,360.*64"),
         (lambda m, x: m["encoder"].update(window=9), r"\[9, 15\].*\[128, 15\]"),
         (lambda m, x: m["encoder"].update(name="sme"), "unknown encoder"),
+        (lambda m, x: m["encoder"]["settings"].update(minimum=3), "unknown setting"),
     ):
         with pytest.raises(InputError, match=text):
             jw.simulate(w, neural.load(changed(trained, tmp_path, change)))
     for change, text in (
         (lambda m, x: m["network"].update(sizes=[15, 9, 1]), "needs net"),
+        (lambda m, x: m["network"].update(sizes=[8, 9, 1]), "gives 15 numbers"),
+        (lambda m, x: m.update(network=[]), "damaged"),
+        (lambda m, x: m["encoder"].update(settings=3), "settings are no table"),
         (lambda m, x: m["network"].update(kind="transformer"), "unknown network"),
         (lambda m, x: x.update({"net.0.weight": x["net.0.weight"][:3]}), "net.0.weight"),
         (lambda m, x: m["act"].update(mode="dance"), "unknown way to act"),
@@ -271,6 +307,15 @@ def test_configurations_are_checked():
         ({"reward": "fame"}, "unknown reward"),
         ({"learner": {"lr": 1}}, "unknown learner setting 'lr'"),
         ({"learner": {"learner": "dqn"}}, "unknown learner 'dqn'"),
+        ({"learner": {"steps": 0}}, "steps is 0"),
+        ({"learner": {"gamma": "x"}}, "gamma is 'x'"),
+        ({"learner": {"gamma": 1.5}}, "0 to 1"),
+        ({"learner": {"actor_lr": -1}}, "actor_lr is -1"),
+        ({"learner": {"critic": "foo"}}, "unknown critic"),
+        ({"learner": {"baseline": "time"}}, "goes with the learner 'reinforce'"),
+        ({"learner": ["ppo"]}, "learner.*dictionary"),
+        ({"hidden": [-4]}, "hidden"),
+        ({"threads": 100000}, "threads"),
     ):
         with pytest.raises(InputError, match=text):
             checked(values)
@@ -288,7 +333,8 @@ def test_commands(w, tmp_path, capsys):
     assert run([*train_it, "--config", str(own), "--threads", "1", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "validation score" in out and "jobwise evaluate" in out
-    assert json.loads((folder / "a" / "run.json").read_text())["config"]["learner"]["steps"] == 16
+    told = json.loads((folder / "a" / "run.json").read_text())["config"]
+    assert told["learner"]["steps"] == 16 and told["learner"]["gamma"] == 0.99 and told["choices"] == 1500
     report = tmp_path / "r.html"
     assert run(["evaluate", str(folder / "a"), str(log), "--shakes", "0", "--report", str(report), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -308,7 +354,9 @@ def test_commands(w, tmp_path, capsys):
         (["train", "perjob", str(log), "--out", str(folder / "b"), "--device", "tpu"], "no device"),
         (["train", "perjob", str(log), "--out", str(folder / "b"), "--config", "nobody.toml"], "nobody.toml"),
         (["train", "perjob", str(log), "--out", str(folder / "b"), "--jobs", "5"], "too few"),
+        (["train", "perjob", str(log), "--out", str(folder / "a+b")], "'+'"),
         (["evaluate", str(folder / "nobody"), str(log)], "no policy file"),
+        (["evaluate", str(folder / "a"), str(log), "--jobs", "9"], "too few"),
         (["evaluate", str(folder / "a"), str(log), "--report", str(log)], "overwrite"),
         (["explain", str(folder / "a"), str(log), "--choice", "100000000"], "counts from 0"),
     ]

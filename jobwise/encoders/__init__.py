@@ -73,12 +73,21 @@ def make(name: str, cluster: Cluster, jobs: np.ndarray | None = None, window: in
     known = set(signature(makers[name]).parameters) - {"cluster", "jobs", "window"}
     if wrong := sorted(set(settings) - known):
         raise unknown(f"setting of encoder {name}", wrong[0], known)
+    for key, value in settings.items():
+        kind = type(signature(makers[name]).parameters[key].default)
+        if type(value) is not kind:
+            raise InputError(f"encoder {name}: {key} is {value!r}; a {kind.__name__} is expected")
     return makers[name](cluster, jobs, **({} if window is None else {"window": window}), **settings)
 
 
 def load(metadata: dict, cluster: Cluster) -> Encoder:
     """The encoder of a policy file again, for the machine it now meets. Raises InputError where it cannot be."""
-    found = make(metadata["name"], cluster, None, metadata["window"], **metadata["settings"])
+    try:
+        found = make(metadata["name"], cluster, None, metadata["window"], **metadata["settings"])
+    except (TypeError, AttributeError, OverflowError, ValueError) as error:
+        raise (
+            error if isinstance(error, InputError) else InputError(f"encoder settings {metadata['settings']!r}: {error}")
+        ) from None
     what = f"encoder {found.name}"
     if found.version != metadata["version"]:
         raise InputError(f"{what} is version {found.version} here; the policy was trained with version {metadata['version']}")
@@ -86,4 +95,9 @@ def load(metadata: dict, cluster: Cluster) -> Encoder:
         raise InputError(f"{what} was made for {metadata['nodes']:,} processors; this machine has {cluster.processors:,}")
     if list(found.shape) != list(metadata["shape"]):
         raise InputError(f"{what} gives {list(found.shape)} here; the policy was trained with {metadata['shape']}")
-    return replace(found, scale=tuple(metadata["scale"]))
+    if found.name != "rls":  # the others' numbers follow from the settings and the machine
+        return found
+    scale = np.asarray(metadata["scale"], float)
+    if scale.shape != (len(found.scale),) or not np.isfinite(scale).all():
+        raise InputError(f"{what} needs {len(found.scale)} finite numbers as scale, not {metadata['scale']!r}")
+    return replace(found, scale=tuple(scale.tolist()))

@@ -9,8 +9,9 @@ import numpy as np
 from jobwise.compare import _interval, compare
 from jobwise.experiments import Section, Study, Table, read_log
 from jobwise.jobs import Workload
+from jobwise.policies.neural import RULES
 from jobwise.systems import configure
-from jobwise.train import RULES, parts
+from jobwise.train import parts
 from jobwise.workloads.transform import first
 
 LOGS = ("SDSC-SP2", "lublin_256")

@@ -53,7 +53,7 @@ def resolve(policy: str | Policy) -> Policy:
         return ListScheduler(order, **chosen)
     if ".py" in order:
         return _own(order, chosen)
-    if "/" in order or order.endswith(".safetensors"):
+    if "/" in order or order.endswith(".safetensors") or Path(order, "policy.safetensors").is_file():
         from jobwise.policies import neural
 
         found = neural.load(order)

@@ -6,6 +6,7 @@ network, the way to act, what it was trained on. Reading one never executes anyt
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -22,8 +23,8 @@ from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.encoders import Encoder
 from jobwise.errors import InputError
 from jobwise.files import write_whole
-from jobwise.jobs import RUNNING
-from jobwise.policies.forward import Forward, choose
+from jobwise.jobs import RUNNING, Workload
+from jobwise.policies.forward import KINDS, Forward, choose
 from jobwise.sim import choices
 from jobwise.sim.filling import from_view
 from jobwise.sim.state import State
@@ -198,9 +199,17 @@ def load(path: str | Path) -> NeuralPolicy:
             parts["encoder"][k]  # noqa: B018
         if any(v.dtype != np.float32 for v in weights.values()):
             raise ValueError("weights are float32")
+        rows, features = parts["encoder"]["shape"]
+        network, window = parts["network"], int(parts["encoder"]["window"])
+        first = {"perjob": features, "rows": rows, "mlp": rows * features}.get(network["kind"], network["sizes"][0])
+        last = 1 if network["kind"] == "perjob" else window
+        if network["kind"] in KINDS and (network["sizes"][0] != first or network["sizes"][-1] != last):
+            raise ValueError(f"the encoder gives {first} numbers and {last} scores, the network has {network['sizes']}")
+        if not isinstance(parts["encoder"]["settings"], dict) or not isinstance(parts["encoder"]["name"], str):
+            raise ValueError("the encoder's settings are no table")
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise InputError(f"{file}: its metadata are damaged: {type(error).__name__}: {error}") from None
     try:
         forward = Forward(parts["network"], weights)
@@ -208,6 +217,32 @@ def load(path: str | Path) -> NeuralPolicy:
         raise InputError(f"{file}: {error}") from None
     label = path.name if path.is_dir() else (path.parent.name if path.name == "policy.safetensors" else path.stem)
     return NeuralPolicy(forward, parts["encoder"], act, label or "policy", about)
+
+
+RULES = ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef", "lxf")
+
+
+def rules(act: Act) -> list[str]:
+    """The fixed rules that a policy acting so is measured against: re-deciding, with its backfilling and guard."""
+    backfill = "" if act.backfill == "none" else "+easy"
+    guard = f"+guard{act.guard:g}s" if act.guard < np.inf else ""
+    return [r + backfill + guard for r in RULES]
+
+
+def public_hash(w: Workload) -> str:
+    """SHA-256 of what schedulers may know of a log's jobs."""
+    return hashlib.sha256(np.ascontiguousarray(w.jobs[["submit", "walltime", "request"]]).tobytes()).hexdigest()
+
+
+def resolve_trained(run: str) -> tuple[NeuralPolicy, str]:
+    """(the policy of a run folder or file with the options behind it, the folder or file). Raises InputError."""
+    name, *options = run.split("+")
+    found = load(name)
+    if options:
+        from jobwise.policies.names import resolve
+
+        found = resolve(f"{Path(name) / 'policy.safetensors' if Path(name).is_dir() else Path(name)}+{'+'.join(options)}")
+    return found, name
 
 
 def with_options(policy: NeuralPolicy, chosen: dict) -> NeuralPolicy:
