@@ -1,8 +1,11 @@
 """Fixtures: where the real logs are, and small workloads."""
 
+import os
 from pathlib import Path
 
-import numpy as np
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers with two threads each wait for one another
+
+import numpy as np  # noqa: E402
 import pytest
 
 from jobwise.cluster import pool

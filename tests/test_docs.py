@@ -11,7 +11,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = [(p.name, i, code) for p in PAGES for i, code in enumerate(re.findall(r"```python\n(.*?)```", p.read_text(), re.S))]
 
 
-@pytest.mark.parametrize(("page", "number", "code"), BLOCKS, ids=[f"{p}-{i}" for p, i, _ in BLOCKS])
+def _marked(block):
+    learns = any(word in block[2] for word in ("Batch", "Encoder", "NeuralPolicy"))
+    marks = [pytest.mark.xdist_group("learning")] if learns else []
+    return pytest.param(*block, marks=marks, id=f"{block[0]}-{block[1]}")
+
+
+@pytest.mark.parametrize(("page", "number", "code"), [_marked(b) for b in BLOCKS])
 def test_blocks_run(page, number, code, capsys):
     exec(compile(code, f"{page}, block {number}", "exec"), {"__name__": "docs"})
 

@@ -14,6 +14,8 @@ from jobwise.sim import choices
 from jobwise.sim.state import allocate
 from jobwise.testing import check_encoder
 
+pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
+
 
 def rows_network(rows, hidden, window=50):
     sizes, weights = [rows, *hidden, window], {"filter.weight": np.zeros((1, 2), "f4"), "filter.bias": np.zeros(1, "f4")}

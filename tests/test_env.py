@@ -13,6 +13,8 @@ from jobwise.env import BatchEnv, BatchVectorEnv
 from jobwise.errors import InputError
 from jobwise.rewards import REWARDS
 
+pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
+
 KINDS = [
     {},
     {"dict_obs": True, "encoder": "perjob"},

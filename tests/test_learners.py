@@ -12,6 +12,8 @@ from jobwise.cluster import pool
 from jobwise.policies.forward import Forward
 from jobwise.testing import Identity
 
+pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
+
 
 def test_returns_by_hand():
     assert returns.discounted(np.array([1.0, 2.0, 4.0]), 0.5).tolist() == [3.0, 4.0, 4.0]

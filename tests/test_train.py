@@ -18,6 +18,8 @@ from jobwise.systems import configure
 from jobwise.train import Config, checked, parts, score, train, windows
 from jobwise.workloads.swf import write_swf
 
+pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
+
 
 @pytest.fixture(scope="module")
 def w():
