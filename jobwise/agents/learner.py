@@ -78,7 +78,7 @@ class Agent:
         if settings.learner != "reinforce":
             self.critic = critic(network, encoder.shape, settings.critic).to(self.device)
             groups.append({"params": list(self.critic.parameters()), "lr": settings.critic_lr})
-        self.optimiser = torch.optim.Adam(groups, eps=1e-8)
+        self.optimiser = torch.optim.Adam(groups, eps=1e-8, fused=True)
         self.random = torch.Generator(device="cpu")
         self.random.manual_seed(seed)
         self.scale, self.count = 1.0, 0  # of rewards: running mean square of returns

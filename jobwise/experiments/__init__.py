@@ -98,7 +98,7 @@ def reproduce(
     studies = {"sem": sem.study, "rlscheduler": rlscheduler.study, "learners": learners.study}
     if name not in studies:
         raise unknown("study", name, studies)
-    about = {"study": name, "preset": preset, "seeds": seeds}
+    about = {"study": name, "preset": preset}  # seeds may be added later
     if preset not in ("smoke", "small", "paper"):
         raise unknown("preset", preset, ("smoke", "small", "paper"))
     return studies[name](Path(folder), Study(out, about, say, threads), preset, seeds)
