@@ -25,25 +25,27 @@ def network(encoder, hidden=(32, 16, 8)) -> Forward:
 
 
 def environments(w: jw.Workload) -> list[list[str]]:
-    """Choices a second of the batch environment, random valid actions, 256 simulations, 256-job windows, 128 x 8."""
+    """Choices a second of the batch environment, random valid actions, 256-job windows, 128 x 8."""
+    from jobwise.actions import Act
     from jobwise.env import BatchVectorEnv
 
     rows = []
-    for act in ("pick", "reserve", "commit"):
+    for mode, E in (("pick", 256), ("reserve", 256), ("commit", 256), ("pick", 1024), ("commit", 1024)):
         rates, shown = {}, 0.0
+        act = Act(mode, fill="oldest")
         for threads in (1, 2):
-            envs = BatchVectorEnv(256, w, act=act, encoder="rls", jobs=256, copy=False, threads=threads)
+            envs = BatchVectorEnv(E, w, act=act, encoder="rls", jobs=256, copy=False, threads=threads)
             envs.reset(seed=0)
             rng, found = np.random.default_rng(0), []
             for run in range(RUNS + 1):
                 begin = time.perf_counter()
-                for _ in range(1000):
-                    envs.step((rng.random(256) * envs.counts).astype(np.int64))
+                for _ in range(256_000 // E):
+                    envs.step((rng.random(E) * envs.counts).astype(np.int64))
                 if run:
                     found.append(256_000 / (time.perf_counter() - begin))
             rates[threads], shown = np.median(found), envs.counts.mean()
             envs.close()
-        rows.append([act, f"{shown:.0f}", f"{rates[1]:,.0f}", f"{rates[2]:,.0f}"])
+        rows.append([mode, str(E), f"{shown:.0f}", f"{rates[1]:,.0f}", f"{rates[2]:,.0f}"])
         print(rows[-1], flush=True)
     return rows
 
@@ -76,7 +78,7 @@ def replay(w: jw.Workload) -> str:
 def one_choice(w: jw.Workload) -> str:
     """Microseconds to encode 128 jobs and choose one with the numpy runner."""
     from jobwise.actions import Act
-    from jobwise.sim import choices
+    from jobwise.sim.choosing import BEGIN, ask
     from jobwise.sim.state import allocate
 
     deep = jw.workload(np.zeros(200), np.full(200, 2), np.arange(1, 201), cluster=jw.pool(64))
@@ -84,7 +86,7 @@ def one_choice(w: jw.Workload) -> str:
     forward, (out, work) = network(encoder), encoder.buffers(1)
     s = allocate([deep], deep.cluster)
     c = Act("pick").allocate(s, 128)
-    choices.begin(s, 0, c)
+    ask(s, c, BEGIN)
     found = []
     for _ in range(RUNS):
         begin = time.perf_counter()
@@ -100,10 +102,12 @@ def learning(folder: Path, quick: bool, table) -> str:
     path = folder / "lublin_256.swf.gz"
     w = jw.read_swf(path) if path.exists() else jw.lublin(10_000, 256, seed=0)
     note = (
-        f"{w.name}: choices a second of the batch environment (256 simulations, windows of 256 jobs, encoder `rls`, 128 jobs x "
+        f"{w.name}: choices a second of the batch environment (windows of 256 jobs, the oldest 128 shown, encoder `rls`, 128 x "
         f"8 features, random valid actions, no copies, median of {RUNS} runs of 256,000). Peers: 4,600 to 8,600."
     )
-    parts = [table("Environments", note, ["act", "jobs shown at the end", "1 thread", "2 threads"], environments(w))]
+    parts = [
+        table("Environments", note, ["act", "simulations", "jobs shown at the end", "1 thread", "2 threads"], environments(w))
+    ]
     rows = [["PPO end to end (`jobwise train perjob`), choices a second", training(w, 100_000 if quick else 1_000_000)]]
     path = folder / "SDSC-SP2-1998-4.2-cln.swf.gz"
     long = jw.read_swf(path) if path.exists() else jw.lublin(54_000, 128, seed=0, load=0.85)

@@ -1,4 +1,4 @@
-"""The three ways to act, by name: what a choice means. `jobwise/sim/choices.py` carries them out."""
+"""The three ways to act, by name: what a choice means. `jobwise/sim/choosing.py` carries them out."""
 
 from __future__ import annotations
 

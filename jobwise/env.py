@@ -31,12 +31,13 @@ from jobwise.encoders import Encoder, make
 from jobwise.episodes import Episodes
 from jobwise.errors import InputError
 from jobwise.jobs import Workload
-from jobwise.sim import choices
+from jobwise.sim.choosing import REFILL, STARTED, go
 from jobwise.sim.filling import Plan, plan_dtype
 from jobwise.sim.state import allocate
 
 TRIES = 1000  # windows without a choice before we give up
 ALONE = 64  # simulations per thread below which a second thread costs more than it brings
+HANDOVER = 32  # simulations that the first thread does in the time in which another wakes up
 
 
 class BatchVectorEnv(VectorEnv):
@@ -44,7 +45,7 @@ class BatchVectorEnv(VectorEnv):
 
     Observations float32 [E, rows, features]; actions [E], slots of the window; rewards float64 [E];
     `info["action_mask"]` int8 [E, W], 1 for the slots that show a job: always the first so many, never none. An action
-    beyond them counts from the first again. `dict_obs`: observations are {"observation", "action_mask"}.
+    beyond them counts from the first again, one below 0 as 0. `dict_obs`: observations are {"observation", "action_mask"}.
     Settings: `workload` (one or several logs), `act` and `backfill` or an `Act`, `encoder` (a name or an Encoder), `window`,
     `reward`, `jobs`, `stream`, `loads`, `shake_s` (see `Episodes`), `bound_s` (of the reward `bounded_wait`), `threads`.
     `copy`: False returns the buffer itself, valid until the next step. Raises InputError.
@@ -100,6 +101,7 @@ class BatchVectorEnv(VectorEnv):
         self._choices = self.act.allocate(self._state, self.encoder.window, bound_s)
         self._obs, self._work = self.encoder.buffers(E)
         self._over, self._steps = np.zeros(E, np.int8), np.zeros(E, np.int64)
+        self._actions, self._asked, self._begun = np.zeros(E, np.int64), np.full(E, REFILL), np.zeros(E, np.int8)
         jobs, truth = np.concatenate([w.jobs for w in logs]), np.concatenate([w.truth for w in logs])
         self._plan = Plan(jobs, truth, np.zeros((E, longest), np.int32), np.zeros((E, longest)), np.zeros(E, plan_dtype))
         self._base = [0, *np.cumsum([len(w) for w in logs]).tolist()]
@@ -110,7 +112,8 @@ class BatchVectorEnv(VectorEnv):
         self._rngs = [np.random.default_rng() for _ in range(num_envs)]
         self._ready = False
         parts = min(threads, max(num_envs // ALONE, 1))
-        cut = np.linspace(0, num_envs, parts + 1).astype(int)
+        own = min(num_envs // parts + HANDOVER, num_envs) if parts > 1 else num_envs
+        cut = np.append(0, np.linspace(own, num_envs, parts).astype(int))
         self._parts = list(zip(cut[:-1].tolist(), cut[1:].tolist(), strict=True))
         self._workers = [_Worker(self._some) for _ in self._parts[1:]]
         box = spaces.Box(*self.encoder.bounds, self.encoder.shape, np.float32)
@@ -167,7 +170,7 @@ class BatchVectorEnv(VectorEnv):
     def _begin(self, e: int) -> None:
         """Begin the planned episode of simulation e, or the first after it that has a choice to make; plan another."""
         for _ in range(TRIES):
-            more = choices.restart(self._state, self._choices, self._plan, e)
+            more = go(self._state, self._choices, self._plan, self._asked, self._begun, STARTED, False, e, e + 1)
             self._draw(e)
             if more:
                 self._steps[e] = 0
@@ -206,18 +209,21 @@ class BatchVectorEnv(VectorEnv):
         The final observation of an episode that is over is zero; of a stream that is cut it is the present one.
         """
         over = self.choose(actions, again=True)
-        terminated, reward, info = over > 0, self._reward(), {}
-        truncated = self._steps >= self.episodes.jobs if self.episodes.stream else np.zeros(self.num_envs, bool)
-        truncated &= ~terminated
-        ended = terminated | truncated
-        if ended.any():
-            final = np.full(self.num_envs, None, object)
-            for e in np.flatnonzero(ended):
-                final[e] = self._one(e) if truncated[e] else self._blank()
-            info = {"final_obs": final, "_final_obs": ended, "final_info": self._ends(ended), "_final_info": ended}
+        terminated, truncated, reward, info = over > 0, np.zeros(self.num_envs, bool), self._reward(), self._info()
+        ended = terminated
+        if self.episodes.stream:
+            truncated = (self._steps >= self.episodes.jobs) & ~terminated
+            ended = terminated | truncated
             self._steps[ended] = 0
-            self._forget(truncated)
-        return self._observation(), reward, terminated, truncated, info | self._info()
+        which = ended.nonzero()[0]
+        if len(which):
+            final = np.empty(self.num_envs, object)
+            for e in which:
+                final[e] = self._one(e) if truncated[e] else self._blank()
+            info |= {"final_obs": final, "_final_obs": ended, "final_info": self._ends(which), "_final_info": ended}
+            if self.episodes.stream:
+                self._forget(truncated)
+        return self._observation(), reward, terminated, truncated, info
 
     def _reward(self) -> np.ndarray:
         if self.episodes.stream:  # a stream is as long as its segments
@@ -237,18 +243,20 @@ class BatchVectorEnv(VectorEnv):
         mask = (self._slot == 0).astype(np.int8)
         return {"observation": self._none, "action_mask": mask} if self.dict_obs else self._none
 
-    def _ends(self, ended: np.ndarray) -> dict:
-        """What became of the episodes that ended, as vector infos have it."""
-        z, found = self.intervals, {}
+    def _ends(self, which: np.ndarray) -> dict:
+        """What became of the episodes `which`, which ended, as vector infos have it."""
+        z, found = self.intervals[which], {}
+        ended = np.zeros(self.num_envs, bool)
+        ended[which] = True
         jobs = np.maximum(z["started"], 1)
-        values = {
-            "bounded_slowdown": z["total"] / jobs,
-            "wait": z["all_waited"] / jobs,
-            "max_wait": z["longest"],
-            "jobs": z["started"],
-        }
-        for key, value in values.items():
-            found[key], found[f"_{key}"] = np.where(ended, value, 0.0), ended
+        for key, value in (
+            ("bounded_slowdown", z["total"] / jobs),
+            ("wait", z["all_waited"] / jobs),
+            ("max_wait", z["longest"]),
+            ("jobs", z["started"]),
+        ):
+            found[key], found[f"_{key}"] = np.zeros(self.num_envs), ended
+            found[key][which] = value
         return found
 
     # ------------------------------------------------------------------ the same for a learner's own loop
@@ -263,22 +271,22 @@ class BatchVectorEnv(VectorEnv):
         actions = np.asarray(actions)
         if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
             raise InputError(f"actions are {self.num_envs} whole numbers, got {actions.dtype} of shape {actions.shape}")
-        wrapped = actions.astype(np.int64) % np.maximum(self.counts, 1)
+        asked = np.maximum(actions, 0, out=self._actions, casting="unsafe")
         for worker, part in zip(self._workers, self._parts[1:], strict=True):
-            worker.begin(wrapped, again, *part)
-        self._some(wrapped, again, *self._parts[0])
+            worker.begin(asked, again, *part)
+        self._some(asked, again, *self._parts[0])
         for worker in self._workers:
             worker.end()
         self._steps += 1
-        if again and self._over.any():
-            for e in np.flatnonzero(self._over):
+        if again:
+            for e in self._over.nonzero()[0]:
                 self._draw(e)
                 if self._over[e] == 2:
                     self._begin(e)
         return self._over
 
     def _some(self, actions: np.ndarray, again: bool, first: int, last: int) -> None:
-        choices.step(self._state, self._choices, self._plan, actions, self._over, again, first, last)
+        go(self._state, self._choices, self._plan, actions, self._over, STARTED, again, first, last)
         self._encode(first, last)
 
     def restart(self, which: np.ndarray) -> None:
@@ -387,7 +395,7 @@ class BatchEnv(gymnasium.Env):
         self._cut = cut
         reward, info = float(e._reward()[0]), {"action_mask": e._info()["action_mask"][0]}
         if over or cut:
-            info |= {k: float(v[0]) for k, v in e._ends(np.ones(1, bool)).items() if k[0] != "_"}
+            info |= {k: float(v[0]) for k, v in e._ends(np.zeros(1, int)).items() if k[0] != "_"}
         obs = e._blank() if over else self._one(e._observation())
         return obs, reward, over, cut, info
 

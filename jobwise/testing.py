@@ -7,7 +7,7 @@ import numpy as np
 from jobwise.actions import Act
 from jobwise.encoders import Encoder
 from jobwise.jobs import Workload
-from jobwise.sim import choices
+from jobwise.sim import choices, choosing
 from jobwise.sim.state import allocate
 
 
@@ -22,7 +22,7 @@ def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: 
     c = Act("pick").allocate(s, encoder.window)
     out, work = encoder.buffers(E)
     low, high = encoder.bounds
-    choices.begin_all(s, c)
+    choosing.ask(s, c, choosing.BEGIN)
     for _ in range(steps):
         if not c.moment["count"].any():
             return
@@ -46,7 +46,7 @@ def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: 
             encoder.encode(s, c, again, memory, e, e + 1)
         s.truth[:], s.lists[:], s.jobs[:] = saved, rows, jobs
         assert np.array_equal(out, again), f"{encoder.name}: the same state gives other numbers (does it read the truth?)"
-        choices.replay(s, c, rng.integers(0, np.maximum(c.moment["count"], 1)), 0, E)
+        choosing.ask(s, c, rng.integers(0, np.maximum(c.moment["count"], 1)))
 
 
 class Identity:

@@ -12,8 +12,9 @@ from jobwise.errors import InputError
 from jobwise.policies.forward import Forward
 from jobwise.policies.listing import ListScheduler
 from jobwise.policies.neural import NeuralPolicy
-from jobwise.sim import choices
+from jobwise.sim.choosing import BEGIN, ask
 from jobwise.sim.state import allocate
+from jobwise.sim.window import show_mixed
 from jobwise.simulate import _asked, _record, simulate, simulate_many
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
@@ -29,10 +30,10 @@ def drive(w, act, key, window=512):
     """Choose the smallest key every time; the state at the end, and the interval sums."""
     s = allocate([w], w.cluster, single_events=act.single_events)
     c = act.allocate(s, window)
-    more, sums = choices.begin_all(s, c), np.zeros(2)
+    more, sums = ask(s, c, BEGIN), np.zeros(2)
     while more:
         rows = c.queue["row"][0, c.slots[0, : c.moment["count"][0]]]
-        more = choices.replay(s, c, np.array([np.argmin(key[rows])]), 0, 1)
+        more = ask(s, c, np.argmin(key[rows]))
         sums += c.interval["slowed"][0], c.interval["waited"][0]
     return s, c, sums
 
@@ -146,7 +147,7 @@ def test_a_mixed_window_shows_the_oldest_the_shortest_and_the_smallest(seed, win
     q = c.queue[0]
     q["row"], q["est"], q["size"] = np.arange(60), rng.integers(1, 9, 60), rng.integers(1, 9, 60)
     before = q.copy()
-    choices._show_mixed(c, 0, Q)
+    show_mixed(c.queue[0], c.slots[0], c.key[0], Q)
     shown = c.slots[0].tolist()
     assert np.array_equal(q, before) and shown == sorted(set(shown)) and len(shown) == window
     third = window // 3

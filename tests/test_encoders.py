@@ -10,7 +10,7 @@ from jobwise.cluster import pool
 from jobwise.errors import InputError
 from jobwise.jobs import workload
 from jobwise.policies.forward import Forward
-from jobwise.sim import choices
+from jobwise.sim.choosing import BEGIN, ask
 from jobwise.sim.state import allocate
 from jobwise.testing import check_encoder
 
@@ -101,10 +101,9 @@ def stopped():
     )
     s = allocate([w], w.cluster)
     c = Act("reserve").allocate(s, 50)
-    choices.begin(s, 0, c)
+    ask(s, c, BEGIN)
     while s.sims["now"][0] < 0.5 * day:
-        choices.pick(s, 0, c, 0)
-        choices.proceed(s, 0, c, False)
+        ask(s, c, 0)
     return s, c
 
 

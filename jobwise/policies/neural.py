@@ -25,7 +25,7 @@ from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.jobs import RUNNING, Workload
 from jobwise.policies.forward import KINDS, Forward, choose
-from jobwise.sim import choices
+from jobwise.sim.choosing import BEGIN, NOTHING, PASS, ask, resume
 from jobwise.sim.filling import from_view
 from jobwise.sim.state import State
 
@@ -89,7 +89,7 @@ class NeuralPolicy:
         c = self.act.allocate(s, encoder.window)
         out, work = encoder.buffers(E)
         counts, now = c.moment["count"], c.moment["now"]
-        left = choices.begin_all(s, c)
+        left = ask(s, c, BEGIN)
 
         def some() -> bool:
             nonlocal left
@@ -97,7 +97,7 @@ class NeuralPolicy:
                 if not left:
                     return False
                 encoder.encode(s, c, out, work)
-                left = choices.replay(s, c, self.choose(encoder, out, counts, now[0]), 0, E)
+                left = ask(s, c, self.choose(encoder, out, counts, now[0]))
             return True
 
         return some
@@ -116,9 +116,10 @@ class NeuralPolicy:
         encoder = self.bound(view.cluster)
         s, c, rows = self._snapshot(view)
         out, work = encoder.buffers(1)
-        while choices.within(s, 0, c):
+        more = ask(s, c, NOTHING, PASS)
+        while more:
             encoder.encode(s, c, out, work)
-            choices.pick(s, 0, c, int(self.choose(encoder, out, c.moment["count"], view.now)[0]))
+            more = ask(s, c, self.choose(encoder, out, c.moment["count"], view.now), PASS)
         queued = len(view.queue)
         decisions: list[Decision] = [Start(int(j)) for j in rows[:queued][s.jobs["status"][0, :queued] == RUNNING]]
         head = int(c.moment["head"][0])
@@ -137,7 +138,7 @@ class NeuralPolicy:
         """
         encoder = self.bound(view.cluster)
         s, c, rows = self._snapshot(view)
-        if not choices.within(s, 0, c):
+        if not ask(s, c, NOTHING, PASS):
             return []
         k, (out, work) = int(c.moment["count"][0]), encoder.buffers(1)
         encoder.encode(s, c, out, work)
@@ -160,7 +161,7 @@ class NeuralPolicy:
         """The view as a batch of one simulation that stands at the present instant; and its rows' rows in the view."""
         s, rows = from_view(view)
         c = self.act.allocate(s, self.window)
-        choices.resume(s, 0, c)
+        resume(s, 0, c)
         return s, c, rows
 
     def save(self, path: str | Path) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from jobwise.cluster import outage_dtype
 from jobwise.decision import View
-from jobwise.jobs import truth_dtype
-from jobwise.sim.compiled import kernel
+from jobwise.jobs import job_dtype, truth_dtype
+from jobwise.sim.compiled import inlined
 from jobwise.sim.state import HEAP, State, node_dtype, sim_dtype, slice_dtype
 
 
@@ -66,7 +66,12 @@ class Plan(NamedTuple):
     next: np.ndarray  # [E] of plan_dtype
 
 
-@kernel
+NO_PLAN = Plan(
+    np.zeros(1, job_dtype(1)), np.zeros(1, truth_dtype), np.zeros((1, 1), np.int32), np.zeros((1, 1)), np.zeros(1, plan_dtype)
+)
+
+
+@inlined
 def refill(s, e, p):
     """Begin simulation e (of a pool) anew with the jobs planned for it; its settings stay."""
     sim, node, plan = s.sims[e], s.nodes[e, 0], p.next[e]

@@ -41,9 +41,8 @@ def _earlier(truth, a, b):
 
 
 @kernel
-def _sift(s, e, i):
-    """Move the row at place i of the heap up or down to where it belongs."""
-    heap, truth, n = s.lists[e, HEAP], s.truth[e], s.sims[e]["running"]
+def _sift(heap, truth, n, i):
+    """Move the row at place i of the heap (of n) up or down to where it belongs."""
     j = heap[i]
     while i > 0:
         up = (i - 1) >> 1
@@ -76,7 +75,7 @@ def _unheap(s, e, j):
     last = s.lists[e, HEAP, sim["running"]]
     if last != j:
         s.lists[e, HEAP, i] = last
-        _sift(s, e, i)
+        _sift(s.lists[e, HEAP], s.truth[e], sim["running"], i)
 
 
 # ------------------------------------------------------------------ the queue, in order of entry
@@ -229,7 +228,7 @@ def start(s, e, j, rate, node, amount, k):
     truth["finish"] = now + truth["left"] / rate if rate > 0 else np.inf
     s.lists[e, HEAP, sim["running"]] = j
     sim["running"] += 1
-    _sift(s, e, sim["running"] - 1)
+    _sift(s.lists[e, HEAP], s.truth[e], sim["running"], sim["running"] - 1)
     return True
 
 
@@ -251,7 +250,7 @@ def set_rate(s, e, j, rate):
     truth = s.truth[e, j]
     truth["rate"] = rate
     truth["finish"] = s.sims[e]["now"] + truth["left"] / rate if rate > 0 else np.inf
-    _sift(s, e, truth["heap"])
+    _sift(s.lists[e, HEAP], s.truth[e], s.sims[e]["running"], truth["heap"])
     return True
 
 
