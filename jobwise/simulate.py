@@ -89,20 +89,28 @@ def simulate(
 
 
 def simulate_many(
-    workloads: Sequence[Workload], policy: str | Policy, cluster: Cluster | None = None, **settings
+    workloads: Sequence[Workload],
+    policy: str | Policy,
+    cluster: Cluster | None = None,
+    *,
+    after: Callable[[np.ndarray, np.ndarray], None] | None = None,
+    **settings,
 ) -> list[Record]:
     """Replay E workloads side by side on equal machines, in one state with a leading axis [E]; settings as `simulate`.
 
-    Simulation e is seeded with seed + e. The records are those of E single simulations.
+    Simulation e is seeded with seed + e. The records are those of E single simulations. `after`: see `NeuralPolicy.loop`;
+    only such policies make choices that can be told of.
     """
     policy = resolve(policy)
     if not workloads:
         return []
     cluster = cluster or workloads[0].cluster
+    if after and not isinstance(policy, NeuralPolicy):
+        raise InputError("after is told of the choices of a network; this policy makes none")
     if isinstance(policy, NeuralPolicy):
         settings["single_events"] = settings.get("single_events", False) or policy.act.single_events
         s = allocate(workloads, cluster, **settings)
-        more = policy.loop(s, cluster, STEPS)
+        more = policy.loop(s, cluster, STEPS, after)
         while more():
             pass
         return [_record(s, e, w, cluster, policy) for e, w in enumerate(workloads)]

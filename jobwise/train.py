@@ -253,13 +253,17 @@ class Run:
         forward = Forward(self.agent.network, weights or self.agent.weights())
         return NeuralPolicy(forward, self.encoder, self.act, self.config.system, about)
 
-    def validate(self) -> float:
-        """The present network's score on the validation windows; the best so far is kept."""
-        policy = self.policy()
-        value = score(simulate_many(self.validation, policy))
+    def validate(self) -> dict[str, float]:
+        """The present network's score on the validation windows, and its mean reward there; the best so far is kept."""
+        total = np.zeros(2)
+
+        def add(intervals: np.ndarray, which: np.ndarray) -> None:
+            total[:] += self.envs.reward(intervals)[which].sum(), which.sum()
+
+        value = score(simulate_many(self.validation, self.policy(), after=add))
         if value < self.best:
             self.best, self.best_weights = value, self.agent.weights()
-        return value
+        return {"validation": value, "validation_reward": float(total[0] / max(total[1], 1))}
 
     def run(self, report: Callable[[dict], None] | None = None) -> NeuralPolicy:
         """Train to the end of the budget; the policy that did best in validation, saved as `policy.safetensors`."""
@@ -307,7 +311,7 @@ class Run:
             line["episode_bounded_slowdown"] = float(np.mean(self.recent))
         if self.part * self.config.validations >= self.done["validations"] + 1 or self.part >= 1:
             self.done["validations"] = int(self.part * self.config.validations)
-            line |= {"validation": self.validate(), "best": self.best, "best_rule": self.rule[1]}
+            line |= self.validate() | {"best": self.best, "best_rule": self.rule[1]}
         return line
 
     # ------------------------------------------------------------------ checkpoints

@@ -128,6 +128,23 @@ def test_a_network_decides_the_same_compiled_asked_and_in_a_batch(seed, act, win
         assert np.array_equal(one.jobs["start"], batched.jobs["start"])
 
 
+def test_a_replay_tells_of_every_choice():
+    ws = [random_workload(np.random.default_rng(k), jobs=40 + 10 * k) for k in range(3)]
+    found = encoders.make("rls", ws[0].cluster, ws[0].jobs, 16)
+    policy = NeuralPolicy(network(np.random.default_rng(0), 8), found)
+    waited, told = np.zeros(3), np.zeros(3)
+
+    def after(intervals, which):
+        waited[which] += intervals["waited"][which]
+        told[:] += which
+
+    records = simulate_many(ws, policy, after=after)
+    assert (told > 5).all()
+    assert waited == pytest.approx([metrics.wait(r).sum() for r in records])
+    with pytest.raises(InputError, match="network"):
+        simulate_many(ws, "fcfs", after=after)
+
+
 def test_a_network_that_prefers_short_jobs_is_sjf(log):
     w = log("SDSC-SP2").take(slice(0, 3000))
     weights = {"net.0.weight": np.array([[0, -1, 0, 0, 0, 0, 0, 0]], np.float32), "net.0.bias": np.zeros(1, np.float32)}

@@ -80,10 +80,11 @@ class NeuralPolicy:
                 f"policy {self.name}: the network answers NaN at time {now:g} s; was it trained to an end?"
             ) from None
 
-    def loop(self, s: State, cluster: Cluster, rounds: int) -> Callable[[], bool]:
+    def loop(self, s: State, cluster: Cluster, rounds: int, after: Callable | None = None) -> Callable[[], bool]:
         """A whole replay of the simulations of `s`, side by side, one choice of each a round.
 
-        Each call makes up to so many rounds and says whether there is more to do.
+        Each call makes up to so many rounds and says whether there is more to do. `after(intervals [E], which [E])` is
+        called after every round, with what happened since the last choice in the simulations that made one.
         """
         encoder, E = self.bound(cluster), len(s.sims)
         c = self.act.allocate(s, encoder.window)
@@ -97,7 +98,10 @@ class NeuralPolicy:
                 if not left:
                     return False
                 encoder.encode(s, c, out, work)
+                which = counts > 0
                 left = ask(s, c, self.choose(encoder, out, counts, now[0]))
+                if after:
+                    after(c.report, which)
             return True
 
         return some

@@ -283,17 +283,17 @@ def running_jobs(curves: dict[str, list[float]]) -> str:
     return _svg(draw, label="running jobs over time")
 
 
-def convergence(runs: dict[str, list[list[float]]]) -> str:
-    """Validation score after each episode: every seed thin, their mean thick."""
+def convergence(runs: dict[str, list[list[float]]], label: str) -> str:
+    """Something after each episode: every seed thin, their mean thick."""
 
     def draw(figure: plt.Figure) -> None:
         axes = figure.add_subplot()
         for i, (name, seeds) in enumerate(runs.items()):
             for one in seeds:
                 axes.plot(range(1, len(one) + 1), one, color=colour(i), alpha=0.25, linewidth=0.8)
-            mean = np.exp(np.log(np.array(seeds)).mean(axis=0))
+            mean = np.mean(seeds, axis=0)
             axes.plot(range(1, len(mean) + 1), mean, color=colour(i), linewidth=2, label=f"{name} ({len(seeds)} seeds)")
-        axes.set(xlabel="episode", ylabel="validation score", yscale="log")
+        axes.set(xlabel="episode", ylabel=label)
         axes.legend()
 
     return _svg(draw, label="convergence")
