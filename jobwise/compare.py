@@ -17,6 +17,7 @@ from jobwise import metrics
 from jobwise.decision import Policy
 from jobwise.errors import InputError
 from jobwise.jobs import Workload
+from jobwise.policies.listing import ListScheduler
 from jobwise.policies.names import resolve
 from jobwise.simulate import Record, simulate
 from jobwise.workloads.transform import shake, statistics
@@ -170,7 +171,7 @@ def compare(
     for p in chosen:
         records.append(simulate(workload, p, **settings))
         report()
-    compiled = all(isinstance(getattr(p, "order", None), str) for p in chosen)
+    compiled = all(isinstance(p, ListScheduler) and p.is_compiled(workload.cluster) for p in chosen)
     with ThreadPoolExecutor(2 if compiled else 1) as workers:
         found = []
         for result in workers.map(window, first_row):

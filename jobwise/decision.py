@@ -7,12 +7,13 @@ data: they can be logged, replayed, explained, and carried out by a simulation o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from jobwise.cluster import Cluster
+from jobwise.jobs import past_dtype
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class View:
     of no particular order. `ended`: rows that stopped running since the last view. `free`: [N, R] units (0 on a node that
     is down). `slices`: who holds what where (`jobs["held"]` is a job's first slice). `table`: the memory of `jobs`
     for compiled code, which cannot take read-only arrays; writing to it is a bug. `origin`: trace time of time 0 (s).
+    `past`: [K] of `past_dtype`, jobs that had ended before time 0, in order of end.
     """
 
     now: float
@@ -74,6 +76,7 @@ class View:
     table: np.ndarray
     origin: float = 0.0
     seed: int = 0
+    past: np.ndarray = field(default_factory=lambda: np.zeros(0, past_dtype))
 
     def nodes_of(self, job: int) -> list[tuple[int, tuple[int, ...]]]:
         """The (node, units [R]) pairs that running job `job` holds."""

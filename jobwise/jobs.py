@@ -7,6 +7,7 @@ Policies, encoders and a live cluster are handed `jobs` and never `truth`, so th
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -64,6 +65,9 @@ truth_dtype = np.dtype(
     align=True,
 )
 
+past_dtype = np.dtype([("runtime", "f8"), ("walltime", "f8"), ("size", "i8"), ("user", "i4")], align=True)  # of an ended job
+PAST = 20_000  # so many of the jobs that ended last before a part of a log are remembered by it
+
 
 @dataclass(frozen=True, eq=False)
 class Workload:
@@ -73,6 +77,7 @@ class Workload:
     `edges`: [M, 2] rows (parent, child) of a DAG. `columns`: whatever else the source had, one array [J] a name.
     `dropped`: rows left out by the reader, a count per reason; `notes`: what else it saw.
     `origin`: s since 1970 of submit 0 (NaN unknown); `offset`: s between time 0 of the file and submit 0.
+    `past`: [K] of `past_dtype`, the jobs known to have ended before submit 0, in order of end: what history begins with.
     """
 
     jobs: np.ndarray
@@ -86,12 +91,34 @@ class Workload:
     edges: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     origin: float = float("nan")
     offset: float = 0.0
+    past: np.ndarray = field(default_factory=lambda: np.zeros(0, past_dtype))
 
     def __len__(self) -> int:
         return len(self.jobs)
 
+    @cached_property
+    def _ended(self) -> tuple[np.ndarray, np.ndarray]:
+        """(ends [J] s, ascending; the jobs in that order [J] of past_dtype), as the log has it; without waits in the log
+        jobs count as ended at submit + run."""
+        wait = np.maximum(self.columns.get("wait", np.zeros(len(self))), 0.0)
+        ends = self.jobs["submit"] + wait + self.truth["runtime"]
+        order = np.argsort(ends, kind="stable")
+        past = np.empty(len(self), past_dtype)
+        past["runtime"], past["walltime"] = self.truth["runtime"][order], self.jobs["walltime"][order]
+        past["size"], past["user"] = self.jobs["request"][order, 0], self.jobs["user"][order]
+        return ends[order], past
+
+    def before(self, time: float) -> np.ndarray:
+        """[K] of `past_dtype`: the last PAST jobs that had ended before `time` (s) when the log was written."""
+        ends, past = self._ended
+        known = past[: np.searchsorted(ends, time, side="left")][-PAST:]
+        return np.concatenate([self.past, known])[-PAST:] if len(known) < PAST and len(self.past) else known
+
     def take(self, rows: np.ndarray | slice, name: str | None = None) -> Workload:
-        """The workload of these rows alone (ascending rows), submits shifted so that the first is at 0."""
+        """The workload of these rows alone (ascending rows), submits shifted so that the first is at 0.
+
+        Its `past` are the jobs of this workload that had ended by then.
+        """
         rows = np.arange(len(self))[rows]
         if len(rows) == 0:
             raise InputError(f"{self.name}: the selection holds no job")
@@ -112,6 +139,7 @@ class Workload:
             edges=edges,
             origin=self.origin + first,
             offset=self.offset + first,
+            past=self.before(first) if first > 0 else self.past,
         )
 
 

@@ -16,6 +16,7 @@ from jobwise.policies.names import resolve
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.sim import bag, listing, pool
 from jobwise.sim.backfill import blank
+from jobwise.sim.scores import LINEAR
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 
@@ -76,8 +77,8 @@ def simulate(
         kill_at_walltime=kill_at_walltime,
         single_events=single_events,
     )
-    if isinstance(policy, ListScheduler) and isinstance(policy.order, str):
-        more = _compiled(sim.state, 0, policy)
+    if isinstance(policy, ListScheduler) and policy.is_compiled(sim.cluster):
+        more = _compiled(sim.state, 0, policy, workload.past)
     elif isinstance(policy, NeuralPolicy):
         more = policy.loop(sim.state, sim.cluster, STEPS // 100)
     else:
@@ -114,12 +115,12 @@ def simulate_many(
         while more():
             pass
         return [_record(s, e, w, cluster, policy) for e, w in enumerate(workloads)]
-    if not (isinstance(policy, ListScheduler) and isinstance(policy.order, str)):
+    if not (isinstance(policy, ListScheduler) and policy.is_compiled(cluster)):
         seed = settings.pop("seed", 0)
         return [simulate(w, policy, cluster, seed=seed + e, **settings) for e, w in enumerate(workloads)]
     s = allocate(workloads, cluster, **settings)
     for e in range(len(workloads)):
-        more = _compiled(s, e, policy)
+        more = _compiled(s, e, policy, workloads[e].past)
         while more():
             pass
     return [_record(s, e, w, cluster, policy) for e, w in enumerate(workloads)]
@@ -139,7 +140,7 @@ def _record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Poli
     return Record(jobs, runtime, cluster, name, workload, int(one["preemptions"]), int(one["events"]))
 
 
-def _compiled(s: State, e: int, policy: ListScheduler) -> Callable[[], bool]:
+def _compiled(s: State, e: int, policy: ListScheduler, past: np.ndarray) -> Callable[[], bool]:
     """The loop compiled whole; each call runs some steps and says whether there is more."""
     rule, pooled = policy.rule, s.slices.shape[1] == 1
     if pooled and policy.is_static and not policy.commit and policy.backfill in ("none", "easy", "easy-sjbf"):
@@ -149,8 +150,8 @@ def _compiled(s: State, e: int, policy: ListScheduler) -> Callable[[], bool]:
             shortest = np.argsort(np.maximum(walltime, 1.0), kind="stable")
         p = pool.scheduler(s, e, pool.static_order(policy.rule.order, s, e), shortest, policy.backfill != "none", rule.guard)
         return lambda: pool.run(s, e, p, STEPS)
-    if pooled and bag.suits(policy.order, rule):
-        b = bag.scheduler(s, e)
+    if pooled and bag.suits(rule):
+        b = bag.scheduler(s, e, policy.order.weights, past) if rule.order == LINEAR else bag.scheduler(s, e)
         return lambda: bag.run(s, e, b, rule, STEPS // 100)
     est = s.truth[e]["runtime"].copy() if policy.backfill == "easy-oracle" else np.empty(0)
     p = blank(int(s.sims[e]["jobs"]), s.nodes.shape[1], s.jobs["request"].shape[2])

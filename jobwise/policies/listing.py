@@ -8,9 +8,11 @@ from math import inf
 
 import numpy as np
 
+from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError, unknown
-from jobwise.sim import scores
+from jobwise.policies.index import INDICES, Index, Memory
+from jobwise.sim import bag, scores
 from jobwise.sim.backfill import BACKFILLS, CONSERVATIVE, Rule, blank, plan_pass
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.profile import plan_conservative
@@ -27,7 +29,7 @@ class ListScheduler:
     picked until it starts (as RLScheduler does; re-deciding is the default).
     """
 
-    order: str | Order = "fcfs"
+    order: str | Order | Index = "fcfs"
     backfill: str = "none"
     placement: str = "first"
     guard: float = inf
@@ -35,8 +37,10 @@ class ListScheduler:
     label: str = ""
 
     def __post_init__(self):
-        if not callable(self.order) and self.order not in scores.CODES:
-            raise unknown("order", str(self.order), scores.CODES)
+        if isinstance(self.order, str) and self.order in INDICES:
+            object.__setattr__(self, "order", INDICES[self.order])
+        if not callable(self.order) and not isinstance(self.order, Index) and self.order not in scores.CODES:
+            raise unknown("order", str(self.order), [*scores.CODES, *INDICES])
         if self.backfill not in BACKFILLS:
             raise unknown("backfill rule", self.backfill, BACKFILLS)
         if self.placement not in PLACEMENTS:
@@ -49,7 +53,9 @@ class ListScheduler:
     @property
     def name(self) -> str:
         """Canonical name, ORDER[+BACKFILL][+PLACEMENT][+GUARD][+commit]."""
-        parts = [self.label or (self.order if isinstance(self.order, str) else getattr(self.order, "__name__", "order"))]
+        order = self.order
+        own = order if isinstance(order, str) else getattr(order, "label" if isinstance(order, Index) else "__name__", "order")
+        parts = [self.label or own]
         if self.backfill != "none":
             parts.append(self.backfill)
         if self.placement != "first":
@@ -63,6 +69,8 @@ class ListScheduler:
     def rule(self) -> Rule:
         """The same as numbers, for the kernels."""
         code = scores.CODES[self.order] if isinstance(self.order, str) else scores.GIVEN
+        if isinstance(self.order, Index):
+            code = scores.LINEAR
         return Rule(code, BACKFILLS.index(self.backfill), PLACEMENTS[self.placement], float(self.guard), self.commit)
 
     @property
@@ -70,10 +78,18 @@ class ListScheduler:
         """The order depends on the job alone."""
         return isinstance(self.order, str) and scores.ORDERS[self.order] == scores.STATIC
 
+    def is_compiled(self, cluster: Cluster) -> bool:
+        """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
+        if isinstance(self.order, Index):
+            return cluster.is_pool and bag.suits(self.rule)
+        return isinstance(self.order, str)
+
     def scores(self, view: View) -> np.ndarray:
         """The given scores of the queue [Q]; empty where the order is built in. Raises InputError for nonsense."""
         if isinstance(self.order, str):
             return np.empty(len(view.queue))
+        if isinstance(self.order, Index):
+            return self._memory.scores(self.order, view)
         try:
             out = np.asarray(self.order(view.jobs[view.queue], view.now))
             if np.iscomplexobj(out):
@@ -88,10 +104,14 @@ class ListScheduler:
         return out
 
     def reset(self, view: View) -> None:
-        """Nothing to forget."""
+        """An order with history begins with what had ended before."""
+        if isinstance(self.order, Index):
+            object.__setattr__(self, "_memory", Memory(view.past))
 
     def ended(self, view: View, rows: np.ndarray) -> None:
-        """Nothing to learn."""
+        """An order with history learns how long these ran."""
+        if isinstance(self.order, Index):
+            self._memory.add(view, rows)
 
     def decide(self, view: View) -> Iterable[Decision]:
         """One pass over the queue of a view, from a simulation or a live cluster."""
@@ -100,6 +120,8 @@ class ListScheduler:
         if len(view.queue) == 0:
             return []
         rule, capacity = self.rule, view.cluster.capacity
+        if isinstance(self.order, Index):
+            rule = rule._replace(order=scores.GIVEN)
         p = blank(len(view.queue), *capacity.shape)
         due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
         given = self.scores(view)

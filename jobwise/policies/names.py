@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
+from jobwise.policies.index import INDICES
 from jobwise.policies.listing import ListScheduler
 from jobwise.sim.backfill import BACKFILLS
 from jobwise.sim.placement import PLACEMENTS
@@ -49,7 +50,7 @@ def resolve(policy: str | Policy) -> Policy:
             choose("commit", True)
         else:
             raise unknown("option", option, [*BACKFILLS, *PLACEMENTS, "guard24h", "commit"], f"policy {policy!r}: ")
-    if order in ORDERS:
+    if order in ORDERS or order in INDICES:
         return ListScheduler(order, **chosen)
     if ".py" in order:
         return _own(order, chosen)
@@ -58,7 +59,7 @@ def resolve(policy: str | Policy) -> Policy:
 
         found = neural.load(order)
         return neural.with_options(found, chosen) if chosen else found
-    raise unknown("order", order, ORDERS, f"policy {policy!r}: " if options else "")
+    raise unknown("order", order, [*ORDERS, *INDICES], f"policy {policy!r}: " if options else "")
 
 
 def _own(name: str, chosen: dict) -> Policy:

@@ -17,6 +17,7 @@ import numpy as np
 from jobwise.sim import scores as sc
 from jobwise.sim.compiled import allocating, kernel
 from jobwise.sim.placement import fits, place
+from jobwise.sim.reactive import score_drf, score_tetris
 
 BACKFILLS = ("none", "easy", "easy-sjbf", "easy-oracle", "greedy", "conservative")
 NONE, EASY, EASY_SJBF, EASY_ORACLE, GREEDY, CONSERVATIVE = range(6)
@@ -90,9 +91,9 @@ def promise(p, j, at):
 @allocating
 def _rescore(rule, jobs, queue, running, p, free, capacity, score):
     if rule.order == sc.DRF:
-        sc.score_drf(jobs, queue, running, p.row[: p.count[0]], capacity, score)
+        score_drf(jobs, queue, running, p.row[: p.count[0]], capacity, score)
     elif rule.order == sc.TETRIS:
-        sc.score_tetris(jobs, queue, free, capacity, score)
+        score_tetris(jobs, queue, free, capacity, score)
 
 
 @kernel

@@ -1,4 +1,5 @@
-"""List scheduling on a processor pool, compiled whole, for orders that change with waiting (WFP3, UNICEF, LXF, random).
+"""List scheduling on a processor pool, compiled whole, for orders that change with time (WFP3, UNICEF, LXF, random) or
+with what has ended (log-linear ones with history).
 
 Every score changes at every event, so an order is never kept: the queue is a bag, four columns side by side in memory,
 and a pass looks for the smallest score. It is made only where something fits; of those behind the reservation only the
@@ -14,26 +15,48 @@ import numpy as np
 from jobwise.sim import blocks
 from jobwise.sim.backfill import EASY_SJBF, NONE, Rule
 from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.history import History, blank, expect, observe, place, warm
 from jobwise.sim.kernel import OVER, advance, start
-from jobwise.sim.scores import RANDOM, score, uniform
+from jobwise.sim.linear import linear
+from jobwise.sim.scores import LINEAR, LXF, RANDOM, UNICEF, WFP3, score, uniform
 from jobwise.sim.state import ENTERED, LEFT, State
 
-item_dtype = np.dtype([("submit", "f8"), ("est", "f8"), ("score", "f8"), ("size", "i8"), ("row", "i4")], align=True)
+item_dtype = np.dtype(
+    [
+        ("submit", "f8"),
+        ("est", "f8"),
+        ("score", "f8"),
+        ("size", "i8"),
+        ("row", "i4"),
+        ("of_class", "i4"),  # places in the history
+        ("of_user", "i4"),
+        ("log_est", "f8"),
+        ("log_size", "f8"),
+    ],
+    align=True,
+)
 
 
 class Bag(NamedTuple):
     item: np.ndarray  # [J] of item_dtype; the first count[0] are the queue, in no order
     count: np.ndarray  # [1]
     running: blocks.Blocks  # by estimated end
+    weights: np.ndarray  # [F] of a log-linear order, else empty
+    history: History
     node: np.ndarray  # an empty placement
     amount: np.ndarray
 
 
-def scheduler(s: State, e: int) -> Bag:
-    """The scheduler's memory for simulation e."""
+def scheduler(s: State, e: int, weights: np.ndarray | None = None, past: np.ndarray | None = None) -> Bag:
+    """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, `past` what its history begins with."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = blocks.build(min(J, total))
-    return Bag(np.empty(J, item_dtype), np.zeros(1, np.int64), running, np.empty(0, np.int32), np.empty((0, 1), np.int64))
+    history = blank(J + len(past) if weights is not None else 0)
+    if weights is not None:
+        warm(history, past)
+    weights = np.empty(0) if weights is None else weights
+    item, count = np.empty(J, item_dtype), np.zeros(1, np.int64)
+    return Bag(item, count, running, weights, history, np.empty(0, np.int32), np.empty((0, 1), np.int64))
 
 
 @inlined
@@ -44,8 +67,9 @@ def _before(x, key_x, y, key_y):
 @kernel
 def _score(s, e, b, rule):
     """Score the queue; guarded jobs get -inf, so that they go first, by submit."""
-    sim = s.sims[e]
-    now, seed = sim["now"], sim["seed"]
+    sim, v = s.sims[e], b.weights
+    now, seed, queued = sim["now"], sim["seed"], np.float64(b.count[0])
+    free, total = np.float64(s.nodes[e, 0]["free"][0]), np.float64(s.nodes[e, 0]["capacity"][0])
     for i in range(b.count[0]):
         x = b.item[i]
         w = now - x["submit"]
@@ -53,6 +77,10 @@ def _score(s, e, b, rule):
             x["score"] = -np.inf
         elif rule.order == RANDOM:
             x["score"] = uniform(seed, now, x["row"])
+        elif rule.order == LINEAR:
+            r, n = x["est"], np.float64(x["size"])
+            ratio, short, log, known = expect(b.history, x["of_class"], x["of_user"], r)
+            x["score"] = linear(v, ratio, short, log, known, x["log_est"], x["log_size"], r, n, w, queued, free, total)
         else:
             x["score"] = score(rule.order, x["submit"], w, x["est"], np.float64(x["size"]), 0.0)
 
@@ -128,20 +156,30 @@ def run(s, e, b, rule, steps):
         for i in range(sim["left"]):
             j = s.lists[e, LEFT, i]
             blocks.remove(b.running, s.jobs[e, j]["due"], j)
+            if rule.order == LINEAR and not np.isnan(s.jobs[e, j]["end"]):
+                job = s.jobs[e, j]
+                observe(b.history, job["user"], job["walltime"], job["request"][0], job["end"] - job["start"])
         for i in range(sim["entered"]):
             j = s.lists[e, ENTERED, i]
             x = b.item[b.count[0]]
             x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
             x["submit"], x["est"] = s.jobs[e, j]["submit"], max(s.jobs[e, j]["walltime"], 1.0)
+            if rule.order == LINEAR:
+                user, walltime, n = s.jobs[e, j]["user"], s.jobs[e, j]["walltime"], x["size"]
+                x["of_class"], x["of_user"] = (
+                    place(b.history, user, walltime, n, False),
+                    place(b.history, user, walltime, n, True),
+                )
+                x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(n), 1.0))
             b.count[0] += 1
         if b.count[0] > 0 and s.nodes[e, 0]["free"][0] > 0:
             _pass(s, e, b, rule)
     return True
 
 
-SUITS = ("lxf", "wfp3", "unicef", "random")
+SUITS = (LXF, WFP3, UNICEF, RANDOM, LINEAR)
 
 
-def suits(order: str, rule: Rule) -> bool:
+def suits(rule: Rule) -> bool:
     """Does this loop know the scheduler?"""
-    return order in SUITS and rule.backfill <= EASY_SJBF and not rule.commit
+    return rule.order in SUITS and rule.backfill <= EASY_SJBF and not rule.commit

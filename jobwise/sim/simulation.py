@@ -59,6 +59,7 @@ class Simulation:
             table=s.jobs[0, : sim["next"]],
             origin=float(sim["origin"]),
             seed=int(sim["seed"]),
+            past=self.workload.past,
         )
 
     def apply(self, decisions: Iterable[Decision], by: str = "policy") -> float:

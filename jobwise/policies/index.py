@@ -1,0 +1,70 @@
+"""Orders with weights: log-linear scores over the request, what history says of such jobs, and the wait so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from jobwise.decision import View
+from jobwise.errors import InputError
+from jobwise.sim import history
+from jobwise.sim.linear import FEATURES, F, score_linear, weights
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """A log-linear order: `weights` [F] of the features of `jobwise.sim.linear`; the smaller score starts first.
+
+    In whole simulations of a pool it runs compiled; elsewhere its list scheduler keeps a `Memory`.
+    """
+
+    label: str
+    weights: np.ndarray
+    about: dict = field(default_factory=dict)  # what it was trained on, if it was
+
+    def __post_init__(self):
+        given = np.asarray(self.weights, float)
+        if given.shape != (F,) or not np.isfinite(given).all():
+            raise InputError(f"order {self.label}: {F} finite weights are needed, one for each of {', '.join(FEATURES)}")
+
+
+class Memory:
+    """The history of a policy that is asked, in a simulation or on a live cluster: it grows as jobs end."""
+
+    def __init__(self, past: np.ndarray):
+        self._history = history.blank(len(past) + 1024)
+        history.warm(self._history, past)
+
+    def add(self, view: View, rows: np.ndarray) -> None:
+        """These jobs have stopped."""
+        self._history = history.with_room(self._history, len(rows))
+        history.observe_rows(self._history, view.table, rows)
+
+    def scores(self, index: Index, view: View) -> np.ndarray:
+        """[Q] the scores of the queue."""
+        out, known = np.empty(len(view.queue)), np.empty((len(view.queue), 4))
+        self._history = history.with_room(self._history, len(view.queue))
+        free, total = float(view.free[:, 0].sum()), float(view.cluster.processors)
+        given = np.asarray(index.weights, float)
+        score_linear(given, self._history, view.now, view.table, view.queue, free, total, known, out)
+        return out
+
+
+def _family() -> dict[str, Index]:
+    """The indices, and each with ageing."""
+    plain = {
+        "smith": {"log_walltime": 1, "log_processors": 1, "log_ratio": 1, "log_short": -1},
+        "smith-requested": {"log_walltime": 1, "log_processors": 1, "log_short": -1},
+        "area-history": {"log_walltime": 1, "log_processors": 1, "log_ratio": 1},
+        "smith-geo": {"log_walltime": 2, "log_processors": 1, "mean_log_ratio": 2},
+    }
+    found = {}
+    for name, given in plain.items():
+        found[name] = Index(name, weights(**given))
+        found[f"{name}-aged"] = Index(f"{name}-aged", weights(**given, log_stretch=-AGEING))
+    return found
+
+
+AGEING = 2.0  # the index of a job is divided by ((w + r) / r) to this power
+INDICES = _family()
