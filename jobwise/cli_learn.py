@@ -131,7 +131,9 @@ def register(app: typer.Typer) -> None:
         part = w if whole else unseen(w)
         if len(part) < 8:
             raise InputError(f"{w.name}: {len(part)} unseen jobs are too few to compare anything on")
-        if whole or (trained.about.get("log") == w.name and trained.about.get("log_sha256") != public_hash(w)):
+        about = trained.about
+        same = about.get("log") == w.name
+        if whole or (same and (about.get("whole_log") or about.get("log_sha256") != public_hash(w))):
             print(f"note: {name} may have learnt from some of these jobs", file=sys.stderr)
         with progress(f"comparing {len(names) + 1} schedulers") as show:
             c = compare(part, [*names, trained], window_jobs=window, shakes=shakes, seed=seed, progress=show)

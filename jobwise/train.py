@@ -67,6 +67,7 @@ class Config(BaseModel):
     validations: int = Field(20, ge=1)  # over the budget
     validation_windows: int = Field(32, ge=1)
     validation_jobs: int | None = Field(None, ge=1)  # per window; as many as an episode
+    whole_log: bool = False  # learn and validate on all of it, as a published game may; then nothing is unseen
     seed: int = Field(0, ge=0, lt=2**31)
     threads: int = Field(2, ge=1, le=1024)
 
@@ -185,7 +186,7 @@ class Run:
 
     def __init__(self, config: Config, log: Workload, folder: str | Path, device: str = "cpu", resume: bool = False):
         self.config, self.log, self.folder, self.device = config, log, Path(folder), device
-        train, validate, _ = parts(log)
+        train, validate = (log, log) if config.whole_log else parts(log)[:2]
         if config.jobs > len(train):
             raise InputError(
                 f"{log.name}: episodes of {config.jobs} jobs do not fit the {len(train)} jobs of the training part"
@@ -248,6 +249,7 @@ class Run:
             "choices": self.done["choices"],
             "validation": None if np.isinf(self.best) else self.best,
             "best_rule": list(self.rule),
+            "whole_log": self.config.whole_log,
             "jobwise": __version__,
         }
         forward = Forward(self.agent.network, weights or self.agent.weights())
