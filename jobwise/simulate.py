@@ -16,6 +16,7 @@ from jobwise.policies.names import resolve
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.sim import bag, listing, pool
 from jobwise.sim.backfill import blank
+from jobwise.sim.history import known
 from jobwise.sim.scores import LINEAR
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
@@ -151,7 +152,9 @@ def _compiled(s: State, e: int, policy: ListScheduler, past: np.ndarray) -> Call
         p = pool.scheduler(s, e, pool.static_order(policy.rule.order, s, e), shortest, policy.backfill != "none", rule.guard)
         return lambda: pool.run(s, e, p, STEPS)
     if pooled and bag.suits(rule):
-        b = bag.scheduler(s, e, policy.order.weights, past) if rule.order == LINEAR else bag.scheduler(s, e)
+        b = bag.scheduler(s, e)
+        if rule.order == LINEAR:
+            b = bag.scheduler(s, e, policy.order.weights, known(s.jobs[e, : s.sims[e]["jobs"]], past))
         return lambda: bag.run(s, e, b, rule, STEPS // 100)
     est = s.truth[e]["runtime"].copy() if policy.backfill == "easy-oracle" else np.empty(0)
     p = blank(int(s.sims[e]["jobs"]), s.nodes.shape[1], s.jobs["request"].shape[2])

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.jobs import past_dtype
 from jobwise.sim import blocks
 from jobwise.sim.backfill import EASY_SJBF, NONE, Rule
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.history import History, blank, expect, observe, place, warm
+from jobwise.sim.history import Known, expect, known, observe_at
 from jobwise.sim.kernel import OVER, advance, start
 from jobwise.sim.linear import linear
 from jobwise.sim.scores import LINEAR, LXF, RANDOM, UNICEF, WFP3, score, uniform
@@ -28,8 +29,6 @@ item_dtype = np.dtype(
         ("score", "f8"),
         ("size", "i8"),
         ("row", "i4"),
-        ("of_class", "i4"),  # places in the history
-        ("of_user", "i4"),
         ("log_est", "f8"),
         ("log_size", "f8"),
     ],
@@ -42,19 +41,17 @@ class Bag(NamedTuple):
     count: np.ndarray  # [1]
     running: blocks.Blocks  # by estimated end
     weights: np.ndarray  # [F] of a log-linear order, else empty
-    history: History
+    known: Known  # what history says of the jobs
     node: np.ndarray  # an empty placement
     amount: np.ndarray
 
 
-def scheduler(s: State, e: int, weights: np.ndarray | None = None, past: np.ndarray | None = None) -> Bag:
-    """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, `past` what its history begins with."""
+def scheduler(s: State, e: int, weights: np.ndarray | None = None, history: Known | None = None) -> Bag:
+    """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, and what is known of the jobs then."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = blocks.build(min(J, total))
-    history = blank(J + len(past) if weights is not None else 0)
-    if weights is not None:
-        warm(history, past)
-    weights = np.empty(0) if weights is None else weights
+    if weights is None:
+        weights, history = np.empty(0), known(s.jobs[e, :0], np.zeros(0, past_dtype))
     item, count = np.empty(J, item_dtype), np.zeros(1, np.int64)
     return Bag(item, count, running, weights, history, np.empty(0, np.int32), np.empty((0, 1), np.int64))
 
@@ -79,8 +76,9 @@ def _score(s, e, b, rule):
             x["score"] = uniform(seed, now, x["row"])
         elif rule.order == LINEAR:
             r, n = x["est"], np.float64(x["size"])
-            ratio, short, log, known = expect(b.history, x["of_class"], x["of_user"], r)
-            x["score"] = linear(v, ratio, short, log, known, x["log_est"], x["log_size"], r, n, w, queued, free, total)
+            k, j = b.known, x["row"]
+            ratio, short, log, count = expect(k.entry, k.of_class[j], k.of_user[j], r)
+            x["score"] = linear(v, ratio, short, log, count, x["log_est"], x["log_size"], r, n, w, queued, free, total)
         else:
             x["score"] = score(rule.order, x["submit"], w, x["est"], np.float64(x["size"]), 0.0)
 
@@ -158,19 +156,14 @@ def run(s, e, b, rule, steps):
             blocks.remove(b.running, s.jobs[e, j]["due"], j)
             if rule.order == LINEAR and not np.isnan(s.jobs[e, j]["end"]):
                 job = s.jobs[e, j]
-                observe(b.history, job["user"], job["walltime"], job["request"][0], job["end"] - job["start"])
+                observe_at(b.known.entry, b.known.of_class[j], b.known.of_user[j], job["walltime"], job["end"] - job["start"])
         for i in range(sim["entered"]):
             j = s.lists[e, ENTERED, i]
             x = b.item[b.count[0]]
             x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
             x["submit"], x["est"] = s.jobs[e, j]["submit"], max(s.jobs[e, j]["walltime"], 1.0)
             if rule.order == LINEAR:
-                user, walltime, n = s.jobs[e, j]["user"], s.jobs[e, j]["walltime"], x["size"]
-                x["of_class"], x["of_user"] = (
-                    place(b.history, user, walltime, n, False),
-                    place(b.history, user, walltime, n, True),
-                )
-                x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(n), 1.0))
+                x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
             b.count[0] += 1
         if b.count[0] > 0 and s.nodes[e, 0]["free"][0] > 0:
             _pass(s, e, b, rule)

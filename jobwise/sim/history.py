@@ -63,20 +63,24 @@ def place(h, user, walltime, size, whole):
 
 
 @kernel
-def observe(h, user, walltime, size, run):
-    """A job has ended after `run` seconds."""
+def observe_at(entry, of_class, of_user, walltime, run):
+    """A job of this class and user has ended after `run` seconds."""
     request = max(walltime, 1.0)
     ratio, short = min(run / request, 1.0), SHORT / max(run, SHORT)
     log = np.log(max(run, SHORT) / max(request, SHORT))
     for level in range(3):
-        at = np.int64(0)
-        if level > 0:
-            at = place(h, user, walltime, size, level == 1)
-        x = h.entry[at]
+        x = entry[0 if level == 0 else of_user if level == 1 else of_class]
         x["count"] = FADE * x["count"] + 1.0
         x["ratio"] = FADE * x["ratio"] + ratio
         x["short"] = FADE * x["short"] + short
         x["log"] = FADE * x["log"] + log
+
+
+@kernel
+def observe(h, user, walltime, size, run):
+    """The same, the places looked up."""
+    of_class, of_user = place(h, user, walltime, size, False), place(h, user, walltime, size, True)
+    observe_at(h.entry, of_class, of_user, walltime, run)
 
 
 @kernel
@@ -97,9 +101,9 @@ def observe_rows(h, jobs, rows):
 
 
 @inlined
-def expect(h, of_class, of_user, request):
+def expect(entry, of_class, of_user, request):
     """(E[run / request], E[10 / max(run, 10)], E[log ratio], completions of the class, faded) from the two places of a job."""
-    a, u, c = h.entry[0], h.entry[of_user], h.entry[of_class]
+    a, u, c = entry[0], entry[of_user], entry[of_class]
     n = a["count"] + LEAN_ON_PRIOR
     ratio = (a["ratio"] + LEAN_ON_PRIOR * PRIOR_RATIO) / n
     short = (a["short"] + LEAN_ON_PRIOR * PRIOR_SHORT) / n
@@ -126,7 +130,42 @@ def expect_all(h, jobs, rows, out):
         job = jobs[rows[i]]
         n = job["request"][0]
         of_class, of_user = place(h, job["user"], job["walltime"], n, False), place(h, job["user"], job["walltime"], n, True)
-        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = expect(h, of_class, of_user, max(job["walltime"], 1.0))
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = expect(h.entry, of_class, of_user, max(job["walltime"], 1.0))
+
+
+class Known(NamedTuple):
+    """A history cut down to the jobs of one workload: nothing is looked up any more."""
+
+    entry: np.ndarray  # [K] of entry_dtype; place 0 is everyone
+    of_class: np.ndarray  # [J] i4 places
+    of_user: np.ndarray  # [J]
+
+
+def known(jobs: np.ndarray, past: np.ndarray) -> Known:
+    """What is known of these jobs [J] before the first of them: `past` [K] in order of end."""
+    h = blank(len(past) + len(jobs))
+    warm(h, past)
+    entry = np.zeros(1 + 2 * len(jobs), entry_dtype)
+    of_class, of_user = np.empty(len(jobs), np.int32), np.empty(len(jobs), np.int32)
+    used = _cut(h, jobs, entry, of_class, of_user, np.zeros(len(h.entry), np.int32))
+    return Known(entry[:used].copy(), of_class, of_user)
+
+
+@kernel
+def _cut(h, jobs, entry, of_class, of_user, new):
+    entry[0], used = h.entry[0], 1
+    for i in range(len(jobs)):
+        job = jobs[i]
+        for whole in range(2):
+            at = place(h, job["user"], job["walltime"], job["request"][0], whole == 1)
+            if new[at] == 0:
+                new[at], entry[used] = used, h.entry[at]
+                used += 1
+            if whole:
+                of_user[i] = new[at]
+            else:
+                of_class[i] = new[at]
+    return used
 
 
 def with_room(h: History, jobs: int) -> History:
