@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def train(
-        system: Annotated[str, typer.Argument(help="perjob, sem, dras or rlscheduler.")],
+        system: Annotated[str, typer.Argument(help="perjob, sem, dras, rlscheduler or search.")],
         log: Log,
         out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
         preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small",
@@ -51,6 +51,9 @@ def register(app: typer.Typer) -> None:
         seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train so many times; the best is kept.")] = 1,
         seed: Annotated[Optional[int], typer.Option("--seed", min=0, max=2**30, help="Default: 0.")] = None,
         choices: Annotated[Optional[int], typer.Option("--choices", min=1, help="Budget: choices made.")] = None,
+        max_wait: Annotated[
+            Optional[str], typer.Option("--max-wait", help="search: longest wait allowed, e.g. 1.2x that of FCFS with EASY.")
+        ] = None,
         device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto",
         threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None,
         resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
@@ -69,14 +72,18 @@ def register(app: typer.Typer) -> None:
         settings = configure(system, w, preset)
         own = _toml(config)
         for key in ("learner", "encoding"):  # tables add to the system's
-            if isinstance(own.get(key), dict):
+            if isinstance(own.get(key), dict) and hasattr(settings, key):
                 own[key] = getattr(settings, key) | own[key]
-        told = {"seed": seed, "threads": threads, "choices": choices}
-        told = {k: v for k, v in told.items() if v is not None} | ({} if choices is None else {"episodes": None})
+        told = {"seed": seed, "threads": threads, "choices": choices, "max_wait": _times(max_wait)}
+        told = {k: v for k, v in told.items() if v is not None}
+        if choices is not None and hasattr(settings, "episodes"):
+            told["episodes"] = None
         settings = settings.changed(**(own | told))
         if not out or "+" in out:
             raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
         device = pick_device(device)
+        if system == "search":
+            from jobwise.systems.search import train as learn
         if not as_json:
             print(f"training {system} on {w.name} ({preset}, {device}); validation against the best fixed rule", flush=True)
         with progress(f"training {system}") as show:
@@ -126,9 +133,11 @@ def register(app: typer.Typer) -> None:
 
         check_outputs(log, report)
         trained, name = resolve_trained(run)
-        names = policy or rules(trained.act)
+        names = policy or rules(trained)
         w = open_log(log, procs, jobs, load)
         part = w if whole else unseen(w)
+        if not trained.about:
+            raise InputError(f"{run}: is no trained policy; jobwise compare knows the rules")
         if len(part) < 8:
             raise InputError(f"{w.name}: {len(part)} unseen jobs are too few to compare anything on")
         about = trained.about
@@ -169,6 +178,9 @@ def register(app: typer.Typer) -> None:
         from jobwise.sim.simulation import Simulation
 
         policy, _ = resolve_trained(run)
+        if not hasattr(policy, "explain"):
+            weights = ", ".join(f"{k} {v:+.2f}" for k, v in policy.order.terms().items())
+            raise InputError(f"{run}: a log-linear order explains itself, smaller first: {weights}")
         w = open_log(log, procs, jobs)
         sim, seen = Simulation(w, single_events=policy.act.single_events), -1
         while seen < choice:
@@ -207,11 +219,15 @@ def register(app: typer.Typer) -> None:
         """Write a policy's network as ONNX, its metadata included."""
         _needs("learn", "onnx")
         from jobwise.files import check_writable, write_whole
+        from jobwise.policies.neural import NeuralPolicy
         from jobwise.policies.neural import load as load_policy
         from jobwise.policies.onnx import to_onnx
 
         check_writable(out)
-        write_whole(out, to_onnx(load_policy(run)))
+        found = load_policy(run)
+        if not isinstance(found, NeuralPolicy):
+            raise InputError(f"{run}: is a log-linear order; there is no network to export")
+        write_whole(out, to_onnx(found))
         if out != "-":
             print(f"{out}: written")
 
@@ -243,6 +259,16 @@ def _reproduce(app: typer.Typer) -> None:
         command = f"jobwise reproduce {study} --preset {preset} --seeds {seeds} --threads {threads}"
         write_study(command, sections, Path(out))
         print(f"report: {Path(out) / 'report.html'} and report.md")
+
+
+def _times(text: str | None) -> float | None:
+    """1.2 of "1.2x" or "1.2"."""
+    if text is None:
+        return None
+    try:
+        return float(text.removesuffix("x"))
+    except ValueError:
+        raise InputError(f"--max-wait {text!r}: a factor is expected, e.g. 1.2x") from None
 
 
 def _toml(path: str | None) -> dict:

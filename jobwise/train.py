@@ -123,13 +123,18 @@ def checked(values: dict, where: str = "configuration") -> Config:
     try:
         return Config(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "?"
-        hint = f"; known: {', '.join(Config.model_fields)}" if first["type"] == "extra_forbidden" else ""
-        raise InputError(f"{where}: {key}: {first['msg']}{hint}") from None
+        raise explained(error, Config, where) from None
 
 
-def about_run(config: Config, log: Workload) -> dict:
+def explained(error: ValidationError, model: type[BaseModel], where: str = "configuration") -> InputError:
+    """One line, naming the key."""
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"])) or "?"
+    hint = f"; known: {', '.join(model.model_fields)}" if first["type"] == "extra_forbidden" else ""
+    return InputError(f"{where}: {key}: {first['msg']}{hint}")
+
+
+def about_run(config: BaseModel, log: Workload) -> dict:
     """What `run.json` says: the resolved configuration, the log with a hash of its public columns, versions."""
     return {
         "config": config.model_dump(),
@@ -409,18 +414,8 @@ def train(
     With several seeds the one that did best in validation becomes the folder's own `policy.safetensors`. `report(number of
     the seed, metrics)` is called after every update. Raises InputError.
     """
-    if seeds < 1:
-        raise InputError(f"{seeds} seeds are none")
-    folder, policies = Path(folder), []
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; name a folder for the run")
-    other = folder / ("run.json" if seeds > 1 else "seed0")
-    if other.exists():
-        raise InputError(
-            f"{folder}: holds {'a run of one seed' if seeds > 1 else 'runs of several seeds'}; name another folder"
-        )
-    for k in range(seeds):
-        place = folder / f"seed{k}" if seeds > 1 else folder
+    policies = []
+    for k, place in enumerate(run_folders(folder, seeds)):
         one = config.changed(seed=config.seed + k)
         if resume and (place / "policy.safetensors").exists():
             from jobwise.policies.neural import load
@@ -433,5 +428,20 @@ def train(
         run.envs.close()
     if seeds > 1:
         best = min(policies, key=lambda p: p.about["validation"])
-        best.save(folder / "policy.safetensors")
+        best.save(Path(folder) / "policy.safetensors")
     return policies
+
+
+def run_folders(folder: str | Path, seeds: int) -> list[Path]:
+    """Where the run of each seed goes. Raises InputError where that cannot be."""
+    if seeds < 1:
+        raise InputError(f"{seeds} seeds are none")
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; name a folder for the run")
+    other = folder / ("run.json" if seeds > 1 else "seed0")
+    if other.exists():
+        raise InputError(
+            f"{folder}: holds {'a run of one seed' if seeds > 1 else 'runs of several seeds'}; name another folder"
+        )
+    return [folder / f"seed{k}" for k in range(seeds)] if seeds > 1 else [folder]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import save as pack
 
 from jobwise.decision import View
 from jobwise.errors import InputError
+from jobwise.files import write_whole
 from jobwise.sim import history
 from jobwise.sim.linear import FEATURES, F, score_linear, weights
+
+FORMAT = "jobwise policy 1"
+KEY = "jobwise"  # of the metadata of a policy file: one JSON text
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +34,23 @@ class Index:
         given = np.asarray(self.weights, float)
         if given.shape != (F,) or not np.isfinite(given).all():
             raise InputError(f"order {self.label}: {F} finite weights are needed, one for each of {', '.join(FEATURES)}")
+
+    def terms(self) -> dict[str, float]:
+        """Feature by feature, the weights."""
+        return dict(zip(FEATURES, np.asarray(self.weights, float).tolist(), strict=True))
+
+
+def save(order: Index, path: str | Path) -> None:
+    """Write its policy file, whole or not at all."""
+    meta = {"format": FORMAT, "kind": "index", "features": list(FEATURES), "label": order.label, "about": order.about}
+    write_whole(path, pack({"weights": np.ascontiguousarray(order.weights, float)}, {KEY: json.dumps(meta)}))
+
+
+def from_file(parts: dict, tensors: dict[str, np.ndarray], label: str) -> Index:
+    """The order of a policy file that has been read. Raises ValueError for one of another version."""
+    if parts["features"] != list(FEATURES):
+        raise ValueError(f"its features are {', '.join(parts['features'])}; this version has {', '.join(FEATURES)}")
+    return Index(label, tensors["weights"], dict(parts["about"]))
 
 
 class Memory:

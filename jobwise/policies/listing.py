@@ -78,6 +78,11 @@ class ListScheduler:
         """The order depends on the job alone."""
         return isinstance(self.order, str) and scores.ORDERS[self.order] == scores.STATIC
 
+    @property
+    def about(self) -> dict:
+        """What a trained order was trained on; empty for others."""
+        return self.order.about if isinstance(self.order, Index) else {}
+
     def is_compiled(self, cluster: Cluster) -> bool:
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
         if isinstance(self.order, Index):

@@ -24,13 +24,13 @@ from jobwise.encoders import Encoder
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.jobs import RUNNING, Workload
+from jobwise.policies import index
 from jobwise.policies.forward import KINDS, Forward, choose
+from jobwise.policies.index import FORMAT, KEY
+from jobwise.policies.listing import ListScheduler
 from jobwise.sim.choosing import BEGIN, NOTHING, PASS, ask, resume
 from jobwise.sim.filling import from_view
 from jobwise.sim.state import State
-
-FORMAT = "jobwise policy 1"
-KEY = "jobwise"  # of the metadata: one JSON text
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +181,7 @@ class NeuralPolicy:
         )
 
 
-def load(path: str | Path) -> NeuralPolicy:
+def load(path: str | Path) -> NeuralPolicy | ListScheduler:
     """The policy of a file, or of a run folder. Raises InputError for anything that is no policy of ours."""
     path = Path(path)
     file = path / "policy.safetensors" if path.is_dir() else path
@@ -199,6 +199,9 @@ def load(path: str | Path) -> NeuralPolicy:
         parts = json.loads(text)
         if parts["format"] != FORMAT:
             raise InputError(f"{file}: its format is {parts['format']!r}; this version reads {FORMAT!r}")
+        name = path.name if path.is_dir() else (path.parent.name if path.name == "policy.safetensors" else path.stem)
+        if parts.get("kind") == "index":
+            return ListScheduler(index.from_file(parts, weights, name or "policy"), "easy")
         act, about = Act(**parts["act"]), dict(parts["about"])
         for k in ("name", "version", "window", "settings", "scale", "nodes", "shape"):
             parts["encoder"][k]  # noqa: B018
@@ -220,18 +223,20 @@ def load(path: str | Path) -> NeuralPolicy:
         forward = Forward(parts["network"], weights)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    label = path.name if path.is_dir() else (path.parent.name if path.name == "policy.safetensors" else path.stem)
-    return NeuralPolicy(forward, parts["encoder"], act, label or "policy", about)
+    return NeuralPolicy(forward, parts["encoder"], act, name or "policy", about)
 
 
 RULES = ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef", "lxf")
 
 
-def rules(act: Act) -> list[str]:
-    """The fixed rules that a policy acting so is measured against: re-deciding, with its backfilling and guard."""
+def rules(policy: Act | NeuralPolicy | ListScheduler) -> list[str]:
+    """The fixed rules that a policy, or one acting so, is measured against: re-deciding, with its backfilling and guard; those
+    with history too where it has one."""
+    act = policy.act if isinstance(policy, NeuralPolicy) else policy
     backfill = "" if act.backfill == "none" else "+easy"
     guard = f"+guard{act.guard:g}s" if act.guard < np.inf else ""
-    return [r + backfill + guard for r in RULES]
+    family = [] if isinstance(act, Act) else [*index.INDICES]
+    return [r + backfill + guard for r in (*RULES, *family)]
 
 
 def public_hash(w: Workload) -> str:
@@ -250,8 +255,10 @@ def resolve_trained(run: str) -> tuple[NeuralPolicy, str]:
     return found, name
 
 
-def with_options(policy: NeuralPolicy, chosen: dict) -> NeuralPolicy:
+def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPolicy | ListScheduler:
     """The policy with other options of the name grammar: backfill, guard. Raises InputError for those that cannot be."""
+    if isinstance(policy, ListScheduler):
+        return replace(policy, **chosen)
     for key in chosen:
         if key not in ("backfill", "guard"):
             raise InputError(f"policy {policy.label}: a trained policy takes a backfill rule and a guard, not +{chosen[key]}")

@@ -6,7 +6,8 @@ import json
 
 import numpy as np
 
-from jobwise.policies.neural import KEY, NeuralPolicy
+from jobwise.policies.index import KEY
+from jobwise.policies.neural import NeuralPolicy
 
 
 def to_onnx(policy: NeuralPolicy) -> bytes:

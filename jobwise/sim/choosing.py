@@ -315,7 +315,7 @@ def go(s, c, plan, asked, over, until, again, first, last):
             i = _pick(s, e, c, what if what < before else what % before)
         for episode in range(2 if again else 1):
             if episode > 0 or what == REFILL:
-                refill(s, e, plan)
+                refill(s, e, plan, e)
             if episode > 0 or what == REFILL or what == BEGIN:
                 _clear(s, e, c)
                 i = np.int64(NOBODY)

@@ -72,9 +72,9 @@ NO_PLAN = Plan(
 
 
 @inlined
-def refill(s, e, p):
-    """Begin simulation e (of a pool) anew with the jobs planned for it; its settings stay."""
-    sim, node, plan = s.sims[e], s.nodes[e, 0], p.next[e]
+def refill(s, e, p, k):
+    """Begin simulation e (of a pool) anew with plan k; its settings stay."""
+    sim, node, plan = s.sims[e], s.nodes[e, 0], p.next[k]
     sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
     sim["outage"], sim["preemptions"], sim["events"] = 0, 0, 0
@@ -83,9 +83,9 @@ def refill(s, e, p):
     node["up"] = 1
     first, factor = plan["first"], plan["factor"]
     for i in range(plan["jobs"]):
-        row = first + i if first >= 0 else np.int64(p.row[e, i])
+        row = first + i if first >= 0 else np.int64(p.row[k, i])
         job, new, truth, known = s.jobs[e, i], p.jobs[row], s.truth[e, i], p.truth[row]
-        job["submit"] = (new["submit"] - p.jobs[first]["submit"]) / factor if first >= 0 else p.submit[e, i]
+        job["submit"] = (new["submit"] - p.jobs[first]["submit"]) / factor if first >= 0 else p.submit[k, i]
         job["walltime"], job["request"][0] = new["walltime"], new["request"][0]
         job["start"] = job["end"] = job["queued"] = job["due"] = job["reserved"] = np.nan
         job["user"], job["group"], job["app"] = new["user"], new["group"], new["app"]

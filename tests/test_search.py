@@ -1,0 +1,115 @@
+"""Search for weights: what it measures is what a replay gives, it gets better, it can be stopped, its files are checked."""
+
+import json
+
+import numpy as np
+import pytest
+
+import jobwise as jw
+from jobwise.agents.search import Ground, Search, evolve, fitness
+from jobwise.cli import run as main
+from jobwise.errors import InputError
+from jobwise.policies.index import INDICES, Index
+from jobwise.policies.neural import load
+from jobwise.sim import trial
+from jobwise.sim.linear import F, weights
+from jobwise.simulate import simulate
+from jobwise.systems import configure
+from jobwise.systems.search import train
+from jobwise.workloads.transform import shake
+
+
+@pytest.fixture(scope="module")
+def log():
+    return jw.lublin(jobs=1200, procs=64, seed=1, load=0.9, estimates="users", users=12)
+
+
+@pytest.fixture(scope="module")
+def found(log, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "found"
+    return folder, train(configure("search", log, "smoke"), log, folder)[0]
+
+
+def test_a_trial_is_a_replay(log):
+    parts = [shake(log.take(slice(i, i + 100 + i // 10)), 60, [0, i]) for i in (0, 300, 800)]
+    ground = Ground(parts, threads=2)
+    given = [INDICES["smith-aged"].weights, np.random.default_rng(0).normal(size=F), weights(log_walltime=1)]
+    out = ground.measure(np.array(given), np.array([2, 0, 1]))
+    again = ground.measure(np.array(given), np.array([2, 0, 1]))
+    ground.close()
+    assert np.array_equal(out, again)
+    for k, v in enumerate(given):
+        for i, part in enumerate((2, 0, 1)):
+            r = simulate(parts[part], jw.ListScheduler(Index("x", v), "easy")).summary()
+            assert out[k, i] == pytest.approx([r["bounded_slowdown"], r["max_wait"], r["wait"]])
+
+
+def test_search_gets_better_and_goes_on_to_the_same_weights(log):
+    parts = [shake(log.take(slice(i, i + 200)), 60, [0, i]) for i in range(0, 1000, 100)]
+    ground, search = Ground(parts), Search(generations=30, pairs=8, windows=10)
+    every, start = np.arange(len(parts)), weights(log_processors=1.0)  # a poor start
+    base = ground.measure(start[None], every)[0]
+    told = []
+    end = evolve(ground, start, base[:, 0], base[:, 1], search, seed=3, report=lambda s: told.append(json.dumps(s)))
+    value = fitness(ground.measure(end[None], every), base[:, 0], base[:, 1], search)[0]
+    assert value < -0.2
+    state = json.loads(told[12])
+    assert np.array_equal(end, evolve(ground, start, base[:, 0], base[:, 1], search, seed=3, state=state))
+    ground.close()
+
+
+def test_waits_beyond_the_bound_cost():
+    slow, base = np.ones((2, 3, trial.RESULTS)), np.ones(3)
+    slow[1, 0, trial.LONGEST] = 240.0
+    free, bound = fitness(slow, base, np.full(3, 100.0), Search()), Search(max_wait=1.2, price=4.0)
+    assert free.tolist() == [0, 0]
+    assert fitness(slow, base, np.full(3, 100.0), bound) == pytest.approx([0, 4 * np.log(2)])
+
+
+def test_the_policy_stands_beside_the_rules(log, found):
+    folder, policy = found
+    one, other = simulate(log, str(folder)), simulate(log, f"{folder}+easy+guard24h")
+    assert np.array_equal(one.jobs["start"], simulate(log, policy).jobs["start"])
+    assert other.policy == "found+easy+guard24h" and load(folder).about["log"] == log.name
+    with pytest.raises(InputError, match="already"):
+        train(configure("search", log, "smoke"), log, folder)
+    with pytest.raises(InputError, match="was begun with"):
+        train(configure("search", log, "smoke").changed(seed=5, pairs=4), log, folder, resume=True)
+
+
+def test_same_seed_same_bytes(log, found, tmp_path):
+    again = train(configure("search", log, "smoke").changed(threads=1), log, tmp_path / "found")[0]
+    assert np.array_equal(again.order.weights, found[1].order.weights)
+
+
+def test_a_damaged_file_is_one_line(found, tmp_path):
+    from safetensors.numpy import save
+
+    meta = {"format": "jobwise policy 1", "kind": "index", "features": ["other"], "about": {}}
+    for tensors, text in (
+        ({"weights": np.zeros(F)}, json.dumps(meta)),
+        ({"weights": np.zeros(F)}, json.dumps({"format": "jobwise policy 1", "kind": "index"})),
+    ):
+        (tmp_path / "x.safetensors").write_bytes(save(tensors, {"jobwise": text}))
+        with pytest.raises(InputError, match=r"x\.safetensors"):
+            load(tmp_path / "x.safetensors")
+
+
+def test_commands(log, tmp_path, capsys):
+    from jobwise.workloads.swf import write_swf
+
+    file, run = str(tmp_path / "log.swf.gz"), str(tmp_path / "run")
+    write_swf(log, file)
+    told = ["train", "search", file, "--out", run, "--preset", "smoke"]
+    assert main([*told, "--max-wait", "1.2x", "--seeds", "2"]) == 0
+    assert main(["evaluate", run, file, "--shakes", "0"]) == 0
+    assert "smith" in capsys.readouterr().out
+    for wrong, text in (
+        ([*told, "--max-wait", "much"], "1.2x"),
+        ([*told, "--choices", "9"], "choices"),
+        (["train", "perjob", file, "--out", run, "--max-wait", "2"], "max_wait"),
+        (["explain", run, file], "explains itself"),
+        (["export-onnx", run, str(tmp_path / "x.onnx")], "no network"),
+    ):
+        assert main(wrong) == 2
+        assert text in capsys.readouterr().err
