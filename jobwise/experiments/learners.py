@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.compare import _interval, compare
+from jobwise.compare import compare, ratio_interval
 from jobwise.experiments import Section, Study, Table, read_log
 from jobwise.jobs import Workload
 from jobwise.policies.neural import RULES
@@ -66,7 +66,7 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
     text = (
         f"{log.name}: trained on the first 70 % of the jobs ({base.choices:,} choices, {seeds} seeds), compared on "
         f"{len(windows[best])} windows of {size} unseen jobs, {shakes} shaken replicas each. Changes are of the mean over "
-        f"windows and seeds, 95 % bootstrap over windows; negative is better. The best rule is so on these very windows, in "
+        f"windows and seeds, 95 % bootstrap-t over windows; negative is better. The best rule is so on these very windows, in "
         f"hindsight."
     )
     columns = ["scheduler", "mean bounded slowdown", "each seed", "against random", "against FCFS", f"against {best}"]
@@ -76,10 +76,5 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
 
 def change(base: list[float], ours: list[float]) -> str:
     """Relative change of the mean with its paired 95 % interval."""
-
-    def ratio(x: np.ndarray) -> np.ndarray:
-        return x[1].mean(axis=-1) / x[0].mean(axis=-1) - 1
-
-    pair = np.array([base, ours])
-    low, high = _interval(pair, ratio)
-    return f"{float(ratio(pair)):+.0%} [{low:+.0%}, {high:+.0%}]"
+    low, high = ratio_interval(np.array(base), np.array(ours))
+    return f"{np.mean(ours) / np.mean(base) - 1:+.0%} [{low - 1:+.0%}, {high - 1:+.0%}]"
