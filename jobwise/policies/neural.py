@@ -28,8 +28,8 @@ from jobwise.policies import index
 from jobwise.policies.forward import KINDS, Forward, choose
 from jobwise.policies.index import FORMAT, KEY
 from jobwise.policies.listing import ListScheduler
-from jobwise.sim.choosing import BEGIN, NOTHING, PASS, ask, resume
-from jobwise.sim.filling import from_view
+from jobwise.sim.choosing import BEGIN, ENDED, NOTHING, PASS, ask, go, resume
+from jobwise.sim.filling import NO_PLAN, from_view
 from jobwise.sim.state import State
 
 
@@ -90,7 +90,7 @@ class NeuralPolicy:
         c = self.act.allocate(s, encoder.window)
         out, work = encoder.buffers(E)
         counts, now = c.moment["count"], c.moment["now"]
-        left = ask(s, c, BEGIN)
+        left, over = ask(s, c, BEGIN), np.zeros(E, np.int8)
 
         def some() -> bool:
             nonlocal left
@@ -98,8 +98,8 @@ class NeuralPolicy:
                 if not left:
                     return False
                 encoder.encode(s, c, out, work)
-                which = counts > 0
-                left = ask(s, c, self.choose(encoder, out, counts, now[0]))
+                which = counts > 0 if after else None
+                left = go(s, c, NO_PLAN, self.choose(encoder, out, counts, now[0]), over, ENDED, False, 0, E)
                 if after:
                     after(c.report, which)
             return True
