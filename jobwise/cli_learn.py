@@ -291,11 +291,14 @@ def _line(k: int, line: dict) -> str:
 
 def _against(c, p: int, best: int) -> dict:
     """Policy p against the rule that is best on these very windows, in numbers and words."""
+    from jobwise.compare import between
+
     change, low, high = c.change(p, base=best)
     name, rule = c.policies[p], c.policies[best]
     longest = c.whole[p]["max_wait"] / max(c.whole[best]["max_wait"], 1.0)
     word = "lower" if high < 0 else "higher" if low > 0 else "not to be told"
-    text = f"{name} against the best rule in hindsight, {rule}: mean bounded slowdown {change:+.0%} [{low:+.0%}, {high:+.0%}]"
+    text = f"{name} against the best rule in hindsight, {rule}: mean bounded slowdown {change:+.0%}"
+    text += between(low, high, "+.0%")
     text += f" ({word} from it)" if word == "not to be told" else f" ({word})"
     text += f"; longest wait in the continuous replay {longest:.1f} times."
     return {"rule": rule, "change": change, "low": low, "high": high, "longest_wait_ratio": longest, "verdict": text}

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from contextlib import contextmanager
+from math import isfinite
 from typing import Annotated, Optional
 
 import typer
@@ -89,8 +90,16 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
 
 def print_json(data) -> None:
-    """One JSON document."""
-    print(json.dumps(data, indent=1, default=float))
+    """One JSON document; what is no number is null."""
+    print(json.dumps(_finite(json.loads(json.dumps(data, default=float))), indent=1, allow_nan=False))
+
+
+def _finite(x):
+    if isinstance(x, dict):
+        return {k: _finite(v) for k, v in x.items()}
+    if isinstance(x, list):
+        return [_finite(v) for v in x]
+    return None if isinstance(x, float) and not isfinite(x) else x
 
 
 def left_out(w) -> str:
@@ -101,6 +110,8 @@ def left_out(w) -> str:
 
 def print_comparison(c) -> None:
     """The table and the verdicts of a comparison."""
+    from jobwise.compare import between
+
     ranks, pareto = c.ranks(), c.pareto()
     rows = []
     for p, name in enumerate(c.policies):
@@ -110,8 +121,8 @@ def print_comparison(c) -> None:
         rows.append(
             [
                 name + (" *" if p in pareto else ""),
-                f"{c.windows['bounded_slowdown'][p].mean():,.2f} [{low:,.2f}, {high:,.2f}]",
-                "reference" if p == 0 else f"{change:+.0%} [{a:+.0%}, {b:+.0%}]",
+                f"{c.windows['bounded_slowdown'][p].mean():,.2f}{between(low, high, ',.2f')}",
+                "reference" if p == 0 else f"{change:+.0%}{between(a, b, '+.0%')}",
                 f"{ranks[p]:.2f}",
                 "/".join(map(str, c.wins(p))) if p else "",
                 f"{s['bounded_slowdown']:,.2f}",

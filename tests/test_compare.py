@@ -10,6 +10,7 @@ import pytest
 from conftest import random_workload
 
 from jobwise import export, metrics
+from jobwise.cli import run
 from jobwise.cluster import pool
 from jobwise.compare import compare, ratio_interval
 from jobwise.errors import InputError
@@ -17,7 +18,7 @@ from jobwise.jobs import workload
 from jobwise.report.html import headline, render, write_report
 from jobwise.simulate import simulate
 from jobwise.workloads.lublin import lublin
-from jobwise.workloads.swf import read_swf
+from jobwise.workloads.swf import read_swf, write_swf
 
 
 def record():
@@ -117,7 +118,21 @@ def test_one_job_is_enough(tmp_path):
     w = workload([0], [1], [10], cluster=pool(2))
     c = compare(w, ["fcfs", "sjf"])
     assert c.whole[0]["bounded_slowdown"] == 1
+    assert np.isnan(c.change(1)[1:]).all()  # one window carries no interval, and no claim
     write_report(c, tmp_path / "one.html")
+    text = (tmp_path / "one.html").read_text()
+    assert "nan%" not in text and "[nan" not in text
+
+
+def test_one_job_makes_json_that_any_reader_takes(tmp_path, capsys):
+    write_swf(workload([0], [1], [10], cluster=pool(2)), tmp_path / "one.swf")
+    assert run(["compare", str(tmp_path / "one.swf"), "-p", "fcfs", "-p", "sjf", "--json"]) == 0
+
+    def refuse(text):
+        raise AssertionError(f"{text} is not JSON")
+
+    found = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert found["policies"][1]["against_first"]["bounded_slowdown"]["low"] is None
 
 
 def test_report_is_one_offline_file(comparison, tmp_path):

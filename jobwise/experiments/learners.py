@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.compare import compare, ratio_interval
+from jobwise.compare import between, compare, ratio_interval
 from jobwise.experiments import Section, Study, Table, read_log
 from jobwise.jobs import Workload
 from jobwise.policies.neural import RULES
@@ -77,4 +77,4 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
 def change(base: list[float], ours: list[float]) -> str:
     """Relative change of the mean with its paired 95 % interval."""
     low, high = ratio_interval(np.array(base), np.array(ours))
-    return f"{np.mean(ours) / np.mean(base) - 1:+.0%} [{low - 1:+.0%}, {high - 1:+.0%}]"
+    return f"{np.mean(ours) / np.mean(base) - 1:+.0%}{between(low - 1, high - 1, '+.0%')}"

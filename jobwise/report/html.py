@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from jobwise import __version__, metrics
-from jobwise.compare import METRICS, Comparison, conventions
+from jobwise.compare import METRICS, Comparison, between, conventions
 from jobwise.errors import InputError
 from jobwise.files import check_writable, write_whole
 from jobwise.workloads.transform import statistics
@@ -117,7 +117,8 @@ def _row(c: Comparison, p: int, colour: str) -> dict:
         "colour": colour,
         "pareto": p in c.pareto(),
         "mean": {m: float(c.windows[m][p].mean()) for m in METRICS},
-        "interval": c.interval(p),
+        "interval": between(*c.interval(p), ",.2f"),
+        "between": between(*change[1:], "+.0%"),
         "change": change,
         "claim": "better" if change[2] < 0 else "worse" if change[1] > 0 else "open",
         "rank": float(c.ranks()[p]),
