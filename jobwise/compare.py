@@ -2,7 +2,8 @@
 
 Two replays of a log answer two questions. The *whole* log, replayed continuously, is what a site would have seen: it shows
 starvation, but it is one sample of a chaotic system. *Windows* of consecutive jobs, each from an empty machine, are many
-samples that do not overlap: intervals come from them, by a symmetric bootstrap-t over windows (`ratio_interval`).
+samples that do not overlap. Both are repeated with submits shaken, the same for all; intervals come from a symmetric
+bootstrap-t over windows, and over blocks of consecutive jobs of the continuous replay (`ratio_interval`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from jobwise import metrics
+from jobwise import baselines, metrics
 from jobwise.decision import Policy
 from jobwise.errors import InputError
 from jobwise.jobs import Workload
+from jobwise.loops import is_compiled
 from jobwise.policies.listing import ListScheduler
 from jobwise.policies.names import resolve
 from jobwise.simulate import Record, simulate
@@ -25,25 +27,32 @@ from jobwise.workloads.transform import shake, statistics
 
 METRICS = ("bounded_slowdown", "wait", "p95_wait", "max_wait", "utilisation")
 RESAMPLES = 2000
+REPLAYS = 4  # shaken replicas of the continuous replay, at most
+IDLE = 1.3  # where the worst of the schedulers has a lower bounded slowdown in half of the windows, there is no queue
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """What `compare` found. P policies, W windows.
 
-    `whole`: P summaries of the continuous replay. `windows`: metric -> [P, W] means over shaken replicas.
-    `first_row`: [W] first job of each window. `records`: P records of the continuous replay.
+    `whole`: P summaries of the continuous replay, means over its replicas. `windows`: metric -> [P, W] means over shaken
+    replicas. `blocks`: [P, B] mean bounded slowdown of blocks of consecutive jobs of the continuous replay, over replicas.
+    `first_row`: [W] first job of each window. `records`: P records of the continuous replay with submits as logged.
+    `marks`: P texts: which rule is the fair best, which the best in hindsight. `fair`: place of the fair best, if known.
     """
 
     workload: Workload
     policies: list[str]
     whole: list[dict[str, float]]
     windows: dict[str, np.ndarray]
+    blocks: np.ndarray
     first_row: np.ndarray
     window_jobs: int
     shakes: int
     shake_s: float
     records: list[Record] = field(repr=False)
+    marks: list[str]
+    fair: int | None = None
 
     def interval(self, p: int, metric: str = "bounded_slowdown") -> tuple[float, float]:
         """95 % interval of the mean over windows of policy p."""
@@ -58,6 +67,23 @@ class Comparison:
 
         low, high = ratio_interval(*pair)
         return float(pair[1].mean() / max(pair[0].mean(), 1e-300) - 1), low - 1, high - 1
+
+    def change_whole(self, p: int, base: int = 0) -> tuple[float, float, float]:
+        """The same of the continuous replay: (change, low, high) of bounded slowdown, 95 % over blocks of time."""
+        a, b = (self.whole[k]["bounded_slowdown"] for k in (base, p))
+        low, high = ratio_interval(self.blocks[base], self.blocks[p])
+        return b / a - 1, low - 1, high - 1
+
+    def geometric(self, p: int, base: int = 0) -> tuple[float, float, float]:
+        """Relative change of bounded slowdown, geometric mean over windows: (change, low, high), paired, 95 %."""
+        logs = np.log(self.windows["bounded_slowdown"][p] / self.windows["bounded_slowdown"][base])
+        low, high = mean_interval(logs)
+        return float(np.exp(logs.mean()) - 1), float(np.exp(low) - 1), float(np.exp(high) - 1)
+
+    @property
+    def queues(self) -> bool:
+        """Is there a queue to speak of? Without one no order matters, and no comparison means anything."""
+        return bool(np.median(self.windows["bounded_slowdown"].max(axis=0)) >= IDLE)
 
     def ranks(self, metric: str = "bounded_slowdown") -> np.ndarray:
         """[P] mean rank over windows (1 is best; ties share)."""
@@ -80,6 +106,8 @@ class Comparison:
     def verdict(self, p: int) -> str:
         """Policy p against the first in one sentence; a difference is claimed only where the interval excludes 0."""
         name, base = self.policies[p], self.policies[0]
+        if not self.queues:
+            return f"{name}: this log has hardly a queue, and says nothing about {name} against {base}."
         if self.first_row.size < 5:
             return f"{name}: {self.first_row.size} windows are too few to tell it from {base}."
         c, low, high = self.change(p)
@@ -108,6 +136,9 @@ class Comparison:
                         m: {"mean": float(self.windows[m][p].mean()), "interval": self.interval(p, m)} for m in METRICS
                     },
                     "against_first": change,
+                    "geometric_against_first": self.geometric(p),
+                    "whole_against_first": self.change_whole(p),
+                    "mark": self.marks[p],
                     "rank": float(self.ranks()[p]),
                     "windows_won": won,
                     "windows_tied": tied,
@@ -122,6 +153,8 @@ class Comparison:
             "statistics": statistics(self.workload),
             "dropped": self.workload.dropped,
             "conventions": conventions(self),
+            "has_a_queue": self.queues,
+            "fair_best": None if self.fair is None else self.policies[self.fair],
             "policies": rows,
         }
 
@@ -130,8 +163,9 @@ def compare(
     workload: Workload,
     policies: Sequence[str | Policy],
     *,
+    train: Workload | None = None,
     window_jobs: int | None = None,
-    shakes: int = 0,
+    shakes: int = 8,
     shake_s: float = 300.0,
     seed: int = 0,
     kill_at_walltime: bool = False,
@@ -139,8 +173,10 @@ def compare(
 ) -> Comparison:
     """Compare policies (the first is the reference) on the whole log and on consecutive windows of it.
 
-    `window_jobs`: jobs per window (default: 1,024, fewer where the log is short). `shakes`: replicas of every window with
-    submits moved by U(-shake_s, shake_s), the same for all policies; 0: the window as it is. Raises InputError.
+    `train`: earlier jobs; the classic rule × guard that is best on them (`baselines.py`) joins as the fair best, and the one
+    that is best on `workload` as the best in hindsight. `window_jobs`: jobs per window (default: 1,024, fewer where the log
+    is short). `shakes`: replicas with submits moved by U(-shake_s, shake_s), the same for all policies, of every window, and
+    at most REPLAYS of the whole log; 0: as logged. Raises InputError.
     """
     if len(policies) < 1:
         raise InputError("a comparison needs at least one policy")
@@ -154,33 +190,67 @@ def compare(
     size = window_jobs or max(min(1024, len(workload) // 8), min(2, len(workload)))
     first_row = np.arange(0, len(workload) - size + 1, size)
     settings = {"kill_at_walltime": kill_at_walltime, "seed": seed}
-    done, total = 0, len(chosen) * (len(first_row) + 1)
+    marks: dict[str, list[str]] = {}
+    done, total, grids = 0, len(chosen) * (len(first_row) + 1), 0
 
-    def report(_=None) -> None:
+    def report(count: int = 1) -> None:
         nonlocal done
-        done += 1
+        done += count
         if progress:
-            progress(done, total)
+            progress(min(done, total), total)
+
+    if train is not None:
+        grids, few = 2 * len(baselines.RULES), min(shakes, 2)
+        total += grids + 2 * (len(first_row) + 1)
+        for part, mark in ((train, "fair best"), (workload, "best in hindsight")):
+            grid = baselines.measure(
+                part, min(size, len(part)), shakes=few, shake_s=shake_s, seed=seed, progress=lambda *_: report()
+            )
+            marks.setdefault(grid.best(), []).append(mark)
+        for name in marks:
+            if name not in names:
+                chosen.append(resolve(name))
+                names.append(name)
 
     def window(row: int) -> list[list[dict[str, float]]]:
-        part = workload.take(slice(row, row + size))
-        replicas = [shake(part, shake_s, [seed, int(row), k]) for k in range(shakes)] or [part]
+        replicas = baselines.shaken(workload, int(row), size, shakes, shake_s, seed)
         return [[_numbers(simulate(x, p, **settings)) for x in replicas] for p in chosen]
 
-    records = []
-    for p in chosen:
-        records.append(simulate(workload, p, **settings))
+    replicas = [shake(workload, shake_s, [seed, k]) for k in range(min(shakes, REPLAYS))]
+    edges = np.linspace(0, len(workload), max(len(first_row), 1) + 1).astype(int)
+
+    def continuous(p: Policy) -> tuple[Record, dict[str, float], np.ndarray]:
+        logged = simulate(workload, p, **settings)
+        found = [simulate(x, p, **settings) for x in replicas] or [logged]
+        every = [r.summary() for r in found]
+        blocks = np.mean([np.add.reduceat(_slow(r), edges[:-1]) / np.diff(edges) for r in found], axis=0)
         report()
-    compiled = all(isinstance(p, ListScheduler) and p.is_compiled(workload.cluster) for p in chosen)
+        return logged, {k: float(np.mean([s[k] for s in every])) for k in every[0]}, blocks
+
+    compiled = all(is_compiled(p, workload.cluster) for p in chosen)
     with ThreadPoolExecutor(2 if compiled else 1) as workers:
+        records, whole, blocks = zip(*workers.map(continuous, chosen), strict=True)
         found = []
         for result in workers.map(window, first_row):
             found.append(result)
-            for _ in chosen:
-                report()
+            report(len(chosen))
     windows = {m: np.array([[np.mean([x[m] for x in one[p]]) for one in found] for p in range(len(chosen))]) for m in METRICS}
-    whole = [r.summary() for r in records]
-    return Comparison(workload, names, whole, windows, first_row, size, shakes, shake_s, records)
+    if train is None:
+        rules = [p for p, x in enumerate(chosen) if isinstance(x, ListScheduler) and not x.about]
+        if rules:
+            marks[names[min(rules, key=lambda p: windows["bounded_slowdown"][p].mean())]] = ["best rule in hindsight"]
+    fair = next((p for p, n in enumerate(names) if "fair best" in marks.get(n, [])), None)
+    said = [", ".join(marks.get(n, [])) for n in names]
+    return Comparison(
+        workload, names, list(whole), windows, np.array(blocks), first_row, size, shakes, shake_s, list(records), said, fair
+    )
+
+
+def _slow(r: Record) -> np.ndarray:
+    """[J] bounded slowdown, 1 of jobs that never ran."""
+    out = np.ones(len(r.jobs))
+    out[metrics.ran(r)] = metrics.bounded_slowdown(r)
+    return out
 
 
 def _numbers(r: Record) -> dict[str, float]:
@@ -217,6 +287,18 @@ def ratio_interval(base: np.ndarray, ours: np.ndarray) -> tuple[float, float]:
     return float(ratio[0] / half), float(ratio[0] * half)
 
 
+def mean_interval(x: np.ndarray) -> tuple[float, float]:
+    """95 % interval of the mean of x [W]: symmetric bootstrap-t. NaN for one value."""
+    if len(x) < 2:
+        return float("nan"), float("nan")
+    sums = _draws(len(x)) @ np.stack([x, x**2], axis=1)
+    mean = sums[:, 0] / len(x)
+    spread = np.sqrt(np.maximum(sums[:, 1] - len(x) * mean**2, 1e-24) / (len(x) - 1) / len(x))
+    own = x.std(ddof=1) / np.sqrt(len(x))
+    half = float(np.quantile(np.abs(mean - x.mean()) / np.maximum(spread, 1e-12), 0.95)) * own
+    return float(x.mean() - half), float(x.mean() + half)
+
+
 @lru_cache(maxsize=2)
 def _draws(count: int) -> np.ndarray:
     """[RESAMPLES, count] how often each window is in each resample."""
@@ -235,6 +317,7 @@ def conventions(c: Comparison) -> list[str]:
     machine = f"{w.cluster.processors:,} {w.cluster.resources[0]}"
     dropped = ", ".join(f"{n:,} {r}" for r, n in w.dropped.items()) or "none"
     shaken = f"mean of {c.shakes} replicas with submits moved by up to {c.shake_s:g} s" if c.shakes else "submits as logged"
+    replays = f"mean of {min(c.shakes, REPLAYS)} shaken replays, figures of the log as it is" if c.shakes else "as logged"
     return [
         f"Machine: {machine}; jobs take any of them. Rows left out: {dropped}.",
         "Processors = requested if > 0, else allocated; walltime = requested time if > 0, else run time.",
@@ -242,5 +325,6 @@ def conventions(c: Comparison) -> list[str]:
         "Schedulers decide anew at every event; EASY reserves for the first job that does not fit.",
         "Bounded slowdown: max((wait + run) / max(run, 10 s), 1).",
         f"Windows: {len(c.first_row)} of {c.window_jobs:,} consecutive jobs, each from an empty machine; {shaken}.",
-        "Intervals: 95 %, symmetric bootstrap-t over windows, paired. The whole log is one continuous replay and has none.",
+        f"The whole log in one continuous replay: {replays}.",
+        "Intervals: 95 %, symmetric bootstrap-t, paired: over windows, and over as many blocks of the continuous replay.",
     ]

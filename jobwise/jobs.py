@@ -65,7 +65,18 @@ truth_dtype = np.dtype(
     align=True,
 )
 
-past_dtype = np.dtype([("runtime", "f8"), ("walltime", "f8"), ("size", "i8"), ("user", "i4")], align=True)  # of an ended job
+# A job that ended before time 0 of a workload: what history begins with, and what a gate replays.
+past_dtype = np.dtype(
+    [
+        ("runtime", "f8"),  # s
+        ("walltime", "f8"),  # s, requested
+        ("size", "i8"),  # units of the first resource
+        ("user", "i4"),
+        ("submit", "f8"),  # s, from time 0 of the workload: below 0
+        ("end", "f8"),  # s
+    ],
+    align=True,
+)
 PAST = 20_000  # so many of the jobs that ended last before a part of a log are remembered by it
 
 
@@ -97,22 +108,25 @@ class Workload:
         return len(self.jobs)
 
     @cached_property
-    def _ended(self) -> tuple[np.ndarray, np.ndarray]:
-        """(ends [J] s, ascending; the jobs in that order [J] of past_dtype), as the log has it; without waits in the log
-        jobs count as ended at submit + run."""
+    def _ended(self) -> np.ndarray:
+        """The jobs [J] of past_dtype in order of end, as the log has it; without waits in the log jobs count as ended at
+        submit + run."""
         wait = np.maximum(self.columns.get("wait", np.zeros(len(self))), 0.0)
-        ends = self.jobs["submit"] + wait + self.truth["runtime"]
-        order = np.argsort(ends, kind="stable")
         past = np.empty(len(self), past_dtype)
-        past["runtime"], past["walltime"] = self.truth["runtime"][order], self.jobs["walltime"][order]
-        past["size"], past["user"] = self.jobs["request"][order, 0], self.jobs["user"][order]
-        return ends[order], past
+        past["runtime"], past["walltime"] = self.truth["runtime"], self.jobs["walltime"]
+        past["size"], past["user"] = self.jobs["request"][:, 0], self.jobs["user"]
+        past["submit"], past["end"] = self.jobs["submit"], self.jobs["submit"] + wait + self.truth["runtime"]
+        return past[np.argsort(past["end"], kind="stable")]
 
     def before(self, time: float) -> np.ndarray:
-        """[K] of `past_dtype`: the last PAST jobs that had ended before `time` (s) when the log was written."""
-        ends, past = self._ended
-        known = past[: np.searchsorted(ends, time, side="left")][-PAST:]
-        return np.concatenate([self.past, known])[-PAST:] if len(known) < PAST and len(self.past) else known
+        """[K] of `past_dtype`: the last PAST jobs that had ended before `time` (s) when the log was written, in s from it."""
+        past = self._ended[: np.searchsorted(self._ended["end"], time, side="left")][-PAST:]
+        if len(past) < PAST and len(self.past):
+            past = np.concatenate([self.past, past])[-PAST:]
+        past = past.copy()
+        past["submit"] -= time
+        past["end"] -= time
+        return past
 
     def take(self, rows: np.ndarray | slice, name: str | None = None) -> Workload:
         """The workload of these rows alone (ascending rows), submits shifted so that the first is at 0.
@@ -199,6 +213,27 @@ def workload(
         links = links[np.asarray(edges, np.int64)]
         jobs["unmet"] = np.bincount(links[:, 1], minlength=len(jobs))
     return Workload(jobs, truth, cluster, name=name, edges=links, offset=float(first))
+
+
+def resort(w: Workload, name: str | None = None) -> Workload:
+    """The workload with its rows by submit again, first at 0 (after a change of submits)."""
+    order = np.argsort(w.jobs["submit"], kind="stable")
+    place = np.empty(len(w), np.int64)
+    place[order] = np.arange(len(w))
+    jobs = w.jobs[order]
+    jobs["submit"] -= jobs["submit"][0]
+    columns = {k: v[order] for k, v in w.columns.items()}
+    return replace(w, jobs=jobs, truth=w.truth[order], columns=columns, edges=place[w.edges], name=name or w.name)
+
+
+def shake(w: Workload, by: float, seed: int | np.random.Generator) -> Workload:
+    """Submits moved by U(-by, by) s: a replica that no schedule's chaos can tell from the log."""
+    if not 0 <= by <= 1e8:
+        raise InputError(f"submits can be moved by 0 to 1e8 s, not {by:g}")
+    rng = np.random.default_rng(seed)
+    jobs = w.jobs.copy()
+    jobs["submit"] = np.round(jobs["submit"] + rng.uniform(-by, by, len(w)))
+    return resort(replace(w, jobs=jobs))
 
 
 def blank_jobs(count: int, resources: int = 1) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,17 +11,12 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Policy
 from jobwise.errors import InputError
 from jobwise.jobs import Workload
-from jobwise.policies.listing import ListScheduler
+from jobwise.loops import STEPS, compiled, is_compiled
+from jobwise.policies.gate import Look
 from jobwise.policies.names import resolve
 from jobwise.policies.neural import NeuralPolicy
-from jobwise.sim import bag, listing, pool
-from jobwise.sim.backfill import blank
-from jobwise.sim.history import known
-from jobwise.sim.scores import LINEAR
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
-
-STEPS = 100_000  # instants of choice between two looks at progress and Ctrl-C
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +33,7 @@ class Record:
     workload: Workload
     preemptions: int = 0
     events: int = 0
+    looks: tuple[Look, ...] = ()  # of a gate: who decided from when on, and why
 
     def summary(self) -> dict[str, float]:
         """The usual metrics: see `jobwise.metrics.summary`."""
@@ -78,8 +74,8 @@ def simulate(
         kill_at_walltime=kill_at_walltime,
         single_events=single_events,
     )
-    if isinstance(policy, ListScheduler) and policy.is_compiled(sim.cluster):
-        more = _compiled(sim.state, 0, policy, workload.past)
+    if is_compiled(policy, sim.cluster):
+        more = compiled(sim.state, 0, policy, sim.cluster, workload.past)
     elif isinstance(policy, NeuralPolicy):
         more = policy.loop(sim.state, sim.cluster, STEPS // 100)
     else:
@@ -87,7 +83,8 @@ def simulate(
     while more():
         if progress:
             progress(int(sim.state.sims[0]["ended"]), len(workload))
-    return _record(sim.state, 0, workload, sim.cluster, policy)
+    looks = getattr(more, "looks", None) or getattr(policy, "looks", ())
+    return replace(_record(sim.state, 0, workload, sim.cluster, policy), looks=tuple(looks))
 
 
 def simulate_many(
@@ -116,12 +113,12 @@ def simulate_many(
         while more():
             pass
         return [_record(s, e, w, cluster, policy) for e, w in enumerate(workloads)]
-    if not (isinstance(policy, ListScheduler) and policy.is_compiled(cluster)):
+    if not is_compiled(policy, cluster):
         seed = settings.pop("seed", 0)
         return [simulate(w, policy, cluster, seed=seed + e, **settings) for e, w in enumerate(workloads)]
     s = allocate(workloads, cluster, **settings)
     for e in range(len(workloads)):
-        more = _compiled(s, e, policy, workloads[e].past)
+        more = compiled(s, e, policy, cluster, workloads[e].past)
         while more():
             pass
     return [_record(s, e, w, cluster, policy) for e, w in enumerate(workloads)]
@@ -139,26 +136,6 @@ def _record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Poli
         )
     runtime = s.truth[e]["runtime"][: len(jobs)].copy()
     return Record(jobs, runtime, cluster, name, workload, int(one["preemptions"]), int(one["events"]))
-
-
-def _compiled(s: State, e: int, policy: ListScheduler, past: np.ndarray) -> Callable[[], bool]:
-    """The loop compiled whole; each call runs some steps and says whether there is more."""
-    rule, pooled = policy.rule, s.slices.shape[1] == 1
-    if pooled and policy.is_static and not policy.commit and policy.backfill in ("none", "easy", "easy-sjbf"):
-        shortest = None
-        if policy.backfill == "easy-sjbf":
-            walltime = s.jobs[e]["walltime"][: s.sims[e]["jobs"]]
-            shortest = np.argsort(np.maximum(walltime, 1.0), kind="stable")
-        p = pool.scheduler(s, e, pool.static_order(policy.rule.order, s, e), shortest, policy.backfill != "none", rule.guard)
-        return lambda: pool.run(s, e, p, STEPS)
-    if pooled and bag.suits(rule):
-        b = bag.scheduler(s, e)
-        if rule.order == LINEAR:
-            b = bag.scheduler(s, e, policy.order.weights, known(s.jobs[e, : s.sims[e]["jobs"]], past))
-        return lambda: bag.run(s, e, b, rule, STEPS // 100)
-    est = s.truth[e]["runtime"].copy() if policy.backfill == "easy-oracle" else np.empty(0)
-    p = blank(int(s.sims[e]["jobs"]), s.nodes.shape[1], s.jobs["request"].shape[2])
-    return lambda: listing.run(s, e, rule, est, p, STEPS // 100)
 
 
 def _asked(sim: Simulation, policy: Policy) -> Callable[[], bool]:

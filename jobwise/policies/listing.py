@@ -12,7 +12,8 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError, unknown
 from jobwise.policies.index import INDICES, Index, Memory
-from jobwise.sim import bag, scores
+from jobwise.policies.steering import Steering
+from jobwise.sim import bag, lookahead, scores
 from jobwise.sim.backfill import BACKFILLS, CONSERVATIVE, Rule, blank, plan_pass
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.profile import plan_conservative
@@ -25,15 +26,19 @@ class ListScheduler:
     """A list scheduler; it is a Policy, and run whole by compiled loops where its order is built in.
 
     `order`: a name, or a function of the queued jobs' table and the time that returns one score per job (smaller starts
-    first). `guard`: s of waiting after which a job goes before all others, oldest first. `commit`: a picked job stays
-    picked until it starts (as RLScheduler does; re-deciding is the default).
+    first). `guard`: s of waiting after which a job goes before all others, oldest first; `times`: the same as a multiple of
+    the longest wait that FCFS with EASY would have caused lately (`steering.py`; pools only). `commit`: a picked job stays
+    picked until it starts (as RLScheduler does; re-deciding is the default). `lookahead`: futures in which the first jobs are
+    tried at the head before deciding (`jobwise.sim.lookahead`; pools only); 0: none.
     """
 
     order: str | Order | Index = "fcfs"
     backfill: str = "none"
     placement: str = "first"
     guard: float = inf
+    times: float = inf
     commit: bool = False
+    lookahead: int = 0
     label: str = ""
 
     def __post_init__(self):
@@ -47,6 +52,12 @@ class ListScheduler:
             raise unknown("placement", self.placement, PLACEMENTS)
         if not self.guard > 0:
             raise InputError(f"the guard is {self.guard} s; it must be more than 0")
+        if not self.times > 0:
+            raise InputError(f"the guard is {self.times} times the longest wait of fcfs+easy; it must be more than 0")
+        if not 0 <= self.lookahead <= lookahead.MOST or self.lookahead == 1:
+            raise InputError(f"look-ahead tries 2 to {lookahead.MOST} futures, not {self.lookahead}")
+        if self.lookahead and not bag.suits(self.rule):
+            raise InputError("look-ahead goes with built-in orders and trained indices, with easy or without backfilling")
         if self.commit and self.backfill == "conservative":
             raise InputError("conservative backfilling reserves for every job; it cannot be combined with commit")
 
@@ -60,9 +71,13 @@ class ListScheduler:
             parts.append(self.backfill)
         if self.placement != "first":
             parts.append(self.placement)
+        if self.lookahead:
+            parts.append("lookahead" + (str(self.lookahead) if self.lookahead != lookahead.DEFAULT else ""))
         if self.guard < inf:
             hours = self.guard / 3600
             parts.append(f"guard{hours:g}h")
+        if self.times < inf:
+            parts.append(f"guard{self.times:g}x")
         return "+".join(parts + ["commit"] * self.commit)
 
     @property
@@ -71,7 +86,9 @@ class ListScheduler:
         code = scores.CODES[self.order] if isinstance(self.order, str) else scores.GIVEN
         if isinstance(self.order, Index):
             code = scores.LINEAR
-        return Rule(code, BACKFILLS.index(self.backfill), PLACEMENTS[self.placement], float(self.guard), self.commit)
+        return Rule(
+            code, BACKFILLS.index(self.backfill), PLACEMENTS[self.placement], float(self.guard), self.commit, self.lookahead
+        )
 
     @property
     def is_static(self) -> bool:
@@ -85,16 +102,33 @@ class ListScheduler:
 
     def is_compiled(self, cluster: Cluster) -> bool:
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
-        if isinstance(self.order, Index):
+        if isinstance(self.order, Index) or self.times < inf or self.lookahead:
             return cluster.is_pool and bag.suits(self.rule)
         return isinstance(self.order, str)
+
+    @property
+    def everyone(self) -> tuple[ListScheduler, ...]:
+        """Who may decide: itself."""
+        return (self,)
+
+    @property
+    def every(self) -> float:
+        """It never looks for another scheduler (a gate does)."""
+        return inf
+
+    def choose(self, past: np.ndarray, cluster: Cluster, arrived: int) -> tuple[ListScheduler, None]:
+        """Itself, at every look."""
+        return self, None
 
     def scores(self, view: View) -> np.ndarray:
         """The given scores of the queue [Q]; empty where the order is built in. Raises InputError for nonsense."""
         if isinstance(self.order, str):
-            return np.empty(len(view.queue))
+            out = np.empty(len(view.queue))
+            if self.times < inf:  # the loops score built-in orders themselves, but know nothing of relative guards
+                scores.score_rows(self.rule.order, view.now, view.origin, np.uint64(view.seed), view.table, view.queue, out)
+            return out
         if isinstance(self.order, Index):
-            return self._memory.scores(self.order, view)
+            return self.memory(view).scores(self.order, view)
         try:
             out = np.asarray(self.order(view.jobs[view.queue], view.now))
             if np.iscomplexobj(out):
@@ -108,28 +142,50 @@ class ListScheduler:
             raise InputError(f"order {self.name!r} returned NaN for job {view.queue[np.isnan(out)][0]} at time {view.now:g} s")
         return out
 
-    def reset(self, view: View) -> None:
-        """An order with history begins with what had ended before."""
-        if isinstance(self.order, Index):
+    def memory(self, view: View) -> Memory:
+        """Its memory of jobs that have ended; it begins with what had ended before time 0."""
+        if not hasattr(self, "_memory"):
             object.__setattr__(self, "_memory", Memory(view.past))
+        return self._memory
+
+    def reset(self, view: View) -> None:
+        """Forget, but for what had ended before."""
+        object.__setattr__(self, "_memory", Memory(view.past))
+        if self.times < inf:
+            if not view.cluster.is_pool:
+                raise InputError(f"{self.name}: a guard relative to FCFS takes pools of processors")
+            object.__setattr__(self, "_steering", Steering(self, view.past, view.cluster))
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """An order with history learns how long these ran."""
         if isinstance(self.order, Index):
-            self._memory.add(view, rows)
+            self.memory(view).add(view, rows)
 
     def decide(self, view: View) -> Iterable[Decision]:
         """One pass over the queue of a view, from a simulation or a live cluster."""
+        if self.times < inf:
+            if not hasattr(self, "_steering"):
+                self.reset(view)
+            if len(view.jobs) >= self._steering.next:
+                self._steering.look(view.jobs, view.now)
+            return self.decide_by(self._steering.rule, view)
+        return self.decide_by(self.rule, view)
+
+    def decide_by(self, rule: Rule, view: View) -> list[Decision]:
+        """The same with another guard."""
         if self.backfill == "easy-oracle":
-            raise InputError("easy-oracle knows the true run times; it exists in whole simulations only")
+            raise InputError("easy-oracle knows the true run times; it exists for built-in orders in compiled simulations only")
         if len(view.queue) == 0:
             return []
-        rule, capacity = self.rule, view.cluster.capacity
+        capacity = view.cluster.capacity
         if isinstance(self.order, Index):
             rule = rule._replace(order=scores.GIVEN)
         p = blank(len(view.queue), *capacity.shape)
         due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
         given = self.scores(view)
+        if rule.early:
+            given[late(view, rule.guard)] = -inf
+            rule = rule._replace(order=scores.GIVEN, guard=inf)
         head = (
             rule,
             view.now,
@@ -158,3 +214,14 @@ class ListScheduler:
                 held = tuple((int(n), tuple(x.tolist())) for n, x in zip(p.node[a:b], p.amount[a:b], strict=True))
             out.append(Start(int(p.row[i]), held))
         return out + [Reserve(int(p.promised[i]), float(p.at[i])) for i in range(promises)]
+
+
+def late(view: View, guard: float) -> np.ndarray:
+    """[Q] bool: the jobs that would wait longer than `guard` (s) even if they were the next to start on this pool."""
+    w, size = view.now - view.jobs["submit"][view.queue], view.jobs["request"][view.queue, 0]
+    due = np.maximum(view.jobs["due"][view.running], view.now)
+    order = np.argsort(due, kind="stable")
+    free = view.free.sum() + np.concatenate([[0], np.cumsum(view.jobs["request"][view.running, 0][order])])
+    at = np.searchsorted(free, size)  # so many must end first
+    drained = np.concatenate([[view.now], due[order], [inf]])[at] - view.now
+    return (w > guard) | ((drained < inf) & (w + drained > guard))

@@ -6,15 +6,19 @@ import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
+
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
+from jobwise.policies.gate import Gate
 from jobwise.policies.index import INDICES
 from jobwise.policies.listing import ListScheduler
+from jobwise.sim import lookahead
 from jobwise.sim.backfill import BACKFILLS
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.scores import ORDERS
 
-_GUARD = re.compile(r"guard(\d+(?:\.\d+)?)(s|m|h|d)")
+_GUARD = re.compile(r"guard(\d+(?:\.\d+)?)(s|m|h|d|x)")
 _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -30,7 +34,10 @@ def resolve(policy: str | Policy) -> Policy:
         if callable(policy):
             return ListScheduler(policy)
         raise InputError(f"{policy!r} is no policy: it needs the methods reset, decide and ended")
-    order, *options = policy.strip().split("+")
+    policy = policy.strip()
+    if policy.startswith("gated:"):
+        return _gated(policy)
+    order, *options = policy.split("+")
     chosen: dict = {}
 
     def choose(key: str, value) -> None:
@@ -44,12 +51,21 @@ def resolve(policy: str | Policy) -> Policy:
             choose("backfill", option)
         elif option in PLACEMENTS:
             choose("placement", option)
+        elif guard and guard[2] == "x":
+            choose("times", float(guard[1]))
         elif guard:
             choose("guard", float(guard[1]) * _UNIT[guard[2]])
+        elif ahead := re.fullmatch(r"lookahead(\d*)", option):
+            choose("lookahead", int(ahead[1] or lookahead.DEFAULT))
         elif option == "commit":
             choose("commit", True)
         else:
-            raise unknown("option", option, [*BACKFILLS, *PLACEMENTS, "guard24h", "commit"], f"policy {policy!r}: ")
+            raise unknown(
+                "option",
+                option,
+                [*BACKFILLS, *PLACEMENTS, "guard24h", "guard0.8x", "lookahead", "commit"],
+                f"policy {policy!r}: ",
+            )
     if order in ORDERS or order in INDICES:
         return ListScheduler(order, **chosen)
     if ".py" in order:
@@ -60,6 +76,17 @@ def resolve(policy: str | Policy) -> Policy:
         found = neural.load(order)
         return neural.with_options(found, chosen) if chosen else found
     raise unknown("order", order, [*ORDERS, *INDICES], f"policy {policy!r}: " if options else "")
+
+
+def _gated(name: str) -> Gate:
+    """`gated:RULE,CANDIDATE,…[,1.2x]`: the rule to fall back on, candidates, a bound on the longest wait."""
+    parts = name.removeprefix("gated:").split(",")
+    bound = np.inf
+    if parts and re.fullmatch(r"\d+(\.\d+)?x", parts[-1].strip()):
+        bound = float(parts.pop().strip()[:-1])
+    if not all(p.strip() for p in parts):
+        raise InputError(f"policy {name!r}: an empty name between commas; write gated:RULE,CANDIDATE[,1.2x]")
+    return Gate([resolve(p) for p in parts], bound)
 
 
 def _own(name: str, chosen: dict) -> Policy:

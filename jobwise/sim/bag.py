@@ -1,5 +1,5 @@
 """List scheduling on a processor pool, compiled whole, for orders that change with time (WFP3, UNICEF, LXF, random) or
-with what has ended (log-linear ones with history).
+with what has ended (log-linear ones with history). It runs any order, and the order may change on the way (a gate's does).
 
 Every score changes at every event, so an order is never kept: the queue is a bag, four columns side by side in memory,
 and a pass looks for the smallest score. It is made only where something fits; of those behind the reservation only the
@@ -13,15 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.jobs import past_dtype
-from jobwise.sim import blocks
+from jobwise.sim import blocks, lookahead
 from jobwise.sim.backfill import EASY_SJBF, NONE, Rule
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.history import Known, expect, known, observe_at
 from jobwise.sim.kernel import OVER, advance, start
 from jobwise.sim.linear import linear
-from jobwise.sim.scores import LINEAR, LXF, RANDOM, UNICEF, WFP3, score, uniform
-from jobwise.sim.state import ENTERED, LEFT, State
+from jobwise.sim.scores import F1, F4, LINEAR, RANDOM, score, uniform
+from jobwise.sim.state import ENTERED, HEAP, LEFT, State
 
+MANY = 1 << 62
 item_dtype = np.dtype(
     [
         ("submit", "f8"),
@@ -38,27 +39,47 @@ item_dtype = np.dtype(
 
 class Bag(NamedTuple):
     item: np.ndarray  # [J] of item_dtype; the first count[0] are the queue, in no order
-    count: np.ndarray  # [1]
+    count: np.ndarray  # [2] jobs in the queue; 1: an instant has begun and its pass is still to come
     running: blocks.Blocks  # by estimated end
     weights: np.ndarray  # [F] of a log-linear order, else empty
     known: Known  # what history says of the jobs
+    ahead: lookahead.Ahead  # what futures are drawn from
     node: np.ndarray  # an empty placement
     amount: np.ndarray
 
 
-def scheduler(s: State, e: int, weights: np.ndarray | None = None, history: Known | None = None) -> Bag:
-    """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, and what is known of the jobs then."""
+def scheduler(
+    s: State,
+    e: int,
+    weights: np.ndarray | None = None,
+    history: Known | None = None,
+    ahead: lookahead.Ahead | None = None,
+) -> Bag:
+    """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, and what is known of the jobs then;
+    `ahead` of one that looks ahead."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = blocks.build(min(J, total))
     if weights is None:
         weights, history = np.empty(0), known(s.jobs[e, :0], np.zeros(0, past_dtype))
-    item, count = np.empty(J, item_dtype), np.zeros(1, np.int64)
-    return Bag(item, count, running, weights, history, np.empty(0, np.int32), np.empty((0, 1), np.int64))
+    item, count = np.empty(J, item_dtype), np.zeros(2, np.int64)
+    return Bag(
+        item, count, running, weights, history, ahead or lookahead.nothing(), np.empty(0, np.int32), np.empty((0, 1), np.int64)
+    )
 
 
 @inlined
 def _before(x, key_x, y, key_y):
     return key_x < key_y or (key_x == key_y and x["row"] < y["row"])
+
+
+@inlined
+def _late(s, e, b, size, now, w, guard):
+    """Would a job that has waited for w wait beyond the guard even if it were the next to start?"""
+    free = s.nodes[e, 0]["free"][0]
+    if size <= free:
+        return False
+    t = blocks.shadow(b.running, size, free, now)[0]
+    return t < np.inf and w + t - now > guard
 
 
 @kernel
@@ -67,10 +88,11 @@ def _score(s, e, b, rule):
     sim, v = s.sims[e], b.weights
     now, seed, queued = sim["now"], sim["seed"], np.float64(b.count[0])
     free, total = np.float64(s.nodes[e, 0]["free"][0]), np.float64(s.nodes[e, 0]["capacity"][0])
+    far = blocks.shadow(b.running, s.nodes[e, 0]["capacity"][0], s.nodes[e, 0]["free"][0], now)[0] - now if rule.early else 0.0
     for i in range(b.count[0]):
         x = b.item[i]
         w = now - x["submit"]
-        if w > rule.guard:
+        if w > rule.guard or (w + far > rule.guard and _late(s, e, b, x["size"], now, w, rule.guard)):
             x["score"] = -np.inf
         elif rule.order == RANDOM:
             x["score"] = uniform(seed, now, x["row"])
@@ -80,7 +102,29 @@ def _score(s, e, b, rule):
             ratio, short, log, count = expect(k.entry, k.of_class[j], k.of_user[j], r)
             x["score"] = linear(v, ratio, short, log, count, x["log_est"], x["log_size"], r, n, w, queued, free, total)
         else:
-            x["score"] = score(rule.order, x["submit"], w, x["est"], np.float64(x["size"]), 0.0)
+            s_ = x["submit"] + (sim["origin"] if rule.order >= F1 and rule.order <= F4 else 0.0)
+            x["score"] = score(rule.order, s_, w, x["est"], np.float64(x["size"]), 0.0)
+
+
+@kernel
+def _look_ahead(s, e, b, rule):
+    """Put the job at the head that does best in futures."""
+    sim, wanted = s.sims[e], np.int64(0)
+    free, total = s.nodes[e, 0]["free"][0], s.nodes[e, 0]["capacity"][0]
+    for i in range(b.count[0]):
+        wanted += b.item[i]["size"]
+        if b.item[i]["score"] == -np.inf:  # guarded: no choice
+            return
+    if wanted > free:
+        running = s.lists[e, HEAP, : sim["running"]]
+        b.ahead.count[1] = len(b.ahead.recent) - sim["jobs"] + sim["next"]
+        f, t = np.float64(free), np.float64(total)
+        args = (sim["seed"], sim["now"], sim["origin"])
+        i = lookahead.choose(
+            b.ahead, b.known, s.jobs[e], rule, b.weights, args[0], args[1], args[2], b.item, b.count[0], running, f, t
+        )
+        if i >= 0:
+            b.item[i]["score"] = -1e300
 
 
 @kernel
@@ -123,6 +167,8 @@ def _pass(s, e, b, rule):
     if smallest > s.nodes[e, 0]["free"][0]:
         return
     _score(s, e, b, rule)
+    if rule.ahead > 0 and b.count[0] > 1:
+        _look_ahead(s, e, b, rule)
     shadow, extra, blocked = np.inf, np.int64(0), False
     while b.count[0] > 0:
         if not blocked:
@@ -144,35 +190,51 @@ def _pass(s, e, b, rule):
         _run(s, e, b, i)
 
 
+@inlined
+def _news(s, e, b):
+    """Take note of what has ended and what has arrived."""
+    sim = s.sims[e]
+    for i in range(sim["left"]):
+        j = s.lists[e, LEFT, i]
+        blocks.remove(b.running, s.jobs[e, j]["due"], j)
+        if len(b.weights) and not np.isnan(s.jobs[e, j]["end"]):
+            job = s.jobs[e, j]
+            run_ = job["end"] - job["start"]
+            observe_at(b.known.entry, b.known.of_class[j], b.known.of_user[j], job["walltime"], run_)
+            if len(b.ahead.recent) > 1:
+                lookahead.ended(b.ahead, b.known, j, len(b.ahead.recent) - sim["jobs"], job["walltime"], run_)
+    for i in range(sim["entered"]):
+        j = s.lists[e, ENTERED, i]
+        x = b.item[b.count[0]]
+        x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
+        x["submit"], x["est"] = s.jobs[e, j]["submit"], max(s.jobs[e, j]["walltime"], 1.0)
+        if len(b.weights):
+            x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
+        b.count[0] += 1
+
+
 @kernel
-def run(s, e, b, rule, steps):
-    """Run simulation e for up to `steps` instants of choice. True while there is more to do."""
+def run(s, e, b, rule, steps, arrived=MANY):
+    """Run simulation e for up to `steps` instants of choice. True while there is more to do.
+
+    It also comes back as soon as `arrived` jobs have arrived, before the pass of that instant; the rule, and the weights in
+    `b`, may be others in the next call.
+    """
     sim = s.sims[e]
     for _ in range(steps):
-        if advance(s, e, np.inf) == OVER:
-            return False
-        for i in range(sim["left"]):
-            j = s.lists[e, LEFT, i]
-            blocks.remove(b.running, s.jobs[e, j]["due"], j)
-            if rule.order == LINEAR and not np.isnan(s.jobs[e, j]["end"]):
-                job = s.jobs[e, j]
-                observe_at(b.known.entry, b.known.of_class[j], b.known.of_user[j], job["walltime"], job["end"] - job["start"])
-        for i in range(sim["entered"]):
-            j = s.lists[e, ENTERED, i]
-            x = b.item[b.count[0]]
-            x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
-            x["submit"], x["est"] = s.jobs[e, j]["submit"], max(s.jobs[e, j]["walltime"], 1.0)
-            if rule.order == LINEAR:
-                x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
-            b.count[0] += 1
+        if b.count[1] == 0:
+            if advance(s, e, np.inf) == OVER:
+                return False
+            _news(s, e, b)
+            b.count[1] = 1
+            if sim["next"] >= arrived:
+                return True
+        b.count[1] = 0
         if b.count[0] > 0 and s.nodes[e, 0]["free"][0] > 0:
             _pass(s, e, b, rule)
     return True
 
 
-SUITS = (LXF, WFP3, UNICEF, RANDOM, LINEAR)
-
-
 def suits(rule: Rule) -> bool:
-    """Does this loop know the scheduler?"""
-    return rule.order in SUITS and rule.backfill <= EASY_SJBF and not rule.commit
+    """Does this loop know the scheduler? (It knows the static orders, too, but `pool.py` is faster at them.)"""
+    return (rule.order == LINEAR or 0 <= rule.order <= RANDOM) and rule.backfill <= EASY_SJBF and not rule.commit

@@ -1,4 +1,4 @@
-"""Many short replays of one log-linear order, one after the other, in one call: what a search over weights is made of."""
+"""Many short replays of one order, one after the other, in one call: what a search over weights, or a gate, is made of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.jobs import Workload
-from jobwise.sim import bag
+from jobwise.sim import bag, pool
 from jobwise.sim.backfill import Rule
 from jobwise.sim.compiled import kernel
 from jobwise.sim.filling import Plan, plan_dtype, refill
@@ -16,6 +16,7 @@ from jobwise.sim.history import Known, known
 from jobwise.sim.linear import F
 from jobwise.sim.state import State, allocate
 
+HOUR = 3600.0  # s, the shortest relative guard
 BOUNDED, LONGEST, WAIT, RESULTS = range(4)  # columns of what a trial finds
 
 
@@ -27,6 +28,7 @@ class Trials(NamedTuple):
     begin: np.ndarray  # [W + 1] where each begins
     of_class: np.ndarray  # [W, J] i4
     of_user: np.ndarray  # [W, J]
+    longest: np.ndarray  # [W] s, the longest wait under FCFS with EASY
 
 
 def prepare(windows: Sequence[Workload]) -> Trials:
@@ -48,7 +50,12 @@ def prepare(windows: Sequence[Workload]) -> Trials:
         plan.next[k] = (len(w), w.cluster.processors, w.offset, first, 1.0)
         first += len(w)
     begin = np.concatenate([[0], np.cumsum([len(h) for h in histories])])
-    return Trials(plan, np.concatenate(histories), begin, of_class, of_user)
+    s, longest = allocate(windows, windows[0].cluster), np.empty(W)
+    for k in range(W):
+        pool.replay(s, k)
+        jobs = s.jobs[k, : len(windows[k])]
+        longest[k] = (jobs["start"] - jobs["submit"]).max()
+    return Trials(plan, np.concatenate(histories), begin, of_class, of_user, longest)
 
 
 class Bench(NamedTuple):
@@ -68,32 +75,54 @@ def bench(windows: Sequence[Workload]) -> Bench:
 
 
 @kernel
-def run(s, b, rule, weights, t, which, out):
-    """Replay windows which[i] with these weights; out[i] = mean bounded slowdown, longest wait, mean wait (s)."""
+def run(s, b, rule, times, weights, t, which, out):
+    """Replay windows which[i] with these weights; out[i] = mean bounded slowdown, longest wait, mean wait (s), and the mean
+    bounded slowdown of as many equal blocks of jobs as there is room for."""
+    blocks = out.shape[1] - RESULTS
     for k in range(len(weights)):
         b.weights[k] = weights[k]
     for i in range(len(which)):
         w = which[i]
         refill(s, 0, t.plan, w)
-        b.count[0] = b.running.count[0] = b.running.count[1] = 0
+        guard = rule.guard if times == np.inf else min(rule.guard, max(times * t.longest[w], HOUR))
+        guarded = Rule(rule.order, rule.backfill, rule.placement, guard, rule.commit, times < np.inf, rule.ahead)
+        b.count[0] = b.count[1] = b.running.count[0] = b.running.count[1] = 0
         for k in range(t.begin[w], t.begin[w + 1]):
             b.known.entry[k - t.begin[w]] = t.entry[k]
         J = s.sims[0]["jobs"]
         for j in range(J):
             b.known.of_class[j], b.known.of_user[j] = t.of_class[w, j], t.of_user[w, j]
-        while bag.run(s, 0, b, rule, 1 << 30):
+        while bag.run(s, 0, b, guarded, 1 << 30):
             pass
         total, longest, waited = 0.0, 0.0, 0.0
+        out[i] = 0.0
         for j in range(J):
             wait, run = s.jobs[0, j]["start"] - s.jobs[0, j]["submit"], s.truth[0, j]["runtime"]
-            total += max((wait + run) / max(run, 10.0), 1.0)
+            slow = max((wait + run) / max(run, 10.0), 1.0)
+            total += slow
+            if blocks > 0:
+                out[i, RESULTS + j * blocks // J] += slow * blocks / J
             waited += wait
             longest = max(longest, wait)
         out[i, BOUNDED], out[i, LONGEST], out[i, WAIT] = total / J, longest, waited / J
 
 
-def trial(at: Bench, rule: Rule, weights: np.ndarray, trials: Trials, which: np.ndarray) -> np.ndarray:
-    """[len(which), RESULTS] what the order with these weights [F] does in these windows."""
-    out = np.empty((len(which), RESULTS))
-    run(at.state, at.bag, rule, np.ascontiguousarray(weights, float), trials, np.ascontiguousarray(which, np.int64), out)
+def trial(
+    at: Bench, rule: Rule, weights: np.ndarray, trials: Trials, which: np.ndarray, times: float = np.inf, blocks: int = 0
+) -> np.ndarray:
+    """[len(which), RESULTS + blocks] what the order (with these weights [F], if it has any) does in these windows.
+
+    `times`: a guard as a multiple of each window's longest wait under FCFS with EASY.
+    """
+    out = np.empty((len(which), RESULTS + blocks))
+    run(
+        at.state,
+        at.bag,
+        rule,
+        float(times),
+        np.ascontiguousarray(weights, float),
+        trials,
+        np.ascontiguousarray(which, np.int64),
+        out,
+    )
     return out

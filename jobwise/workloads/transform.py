@@ -8,7 +8,8 @@ import numpy as np
 
 from jobwise.cluster import pool
 from jobwise.errors import InputError
-from jobwise.jobs import Workload
+from jobwise.jobs import Workload, resort
+from jobwise.jobs import shake as shake
 
 
 def first(w: Workload, count: int) -> Workload:
@@ -65,27 +66,6 @@ def stretch(w: Workload, factor: float) -> Workload:
     jobs = w.jobs.copy()
     jobs["submit"] *= factor
     return replace(w, jobs=jobs)
-
-
-def resort(w: Workload, name: str | None = None) -> Workload:
-    """The workload with its rows by submit again, first at 0 (after a change of submits)."""
-    order = np.argsort(w.jobs["submit"], kind="stable")
-    place = np.empty(len(w), np.int64)
-    place[order] = np.arange(len(w))
-    jobs = w.jobs[order]
-    jobs["submit"] -= jobs["submit"][0]
-    columns = {k: v[order] for k, v in w.columns.items()}
-    return replace(w, jobs=jobs, truth=w.truth[order], columns=columns, edges=place[w.edges], name=name or w.name)
-
-
-def shake(w: Workload, by: float, seed: int | np.random.Generator) -> Workload:
-    """Submits moved by U(-by, by) s: a replica that no schedule's chaos can tell from the log."""
-    if not 0 <= by <= 1e8:
-        raise InputError(f"submits can be moved by 0 to 1e8 s, not {by:g}")
-    rng = np.random.default_rng(seed)
-    jobs = w.jobs.copy()
-    jobs["submit"] = np.round(jobs["submit"] + rng.uniform(-by, by, len(w)))
-    return resort(replace(w, jobs=jobs))
 
 
 def replicate(w: Workload, times: int, jitter: float = 1800.0, seed: int = 0) -> Workload:

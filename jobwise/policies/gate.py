@@ -1,0 +1,180 @@
+"""A gate: a rule to fall back on, and others that take over only while they are better by more than chance.
+
+Every so many jobs the jobs that ended last are replayed, shaken, under all candidates; the best one decides from then on if it
+beats the fallback significantly, else the fallback does. With a bound on the longest wait, candidates beyond it are out (the
+bound is a multiple of what FCFS with EASY would have made of the same jobs). A gate sees nothing but jobs that have ended: it
+works in replay as it does on a live cluster. Why so: `docs/systems/gate.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.decision import Decision, View
+from jobwise.errors import InputError
+from jobwise.jobs import Workload, shake, workload
+from jobwise.policies.index import Index, Memory
+from jobwise.policies.listing import ListScheduler
+from jobwise.policies.steering import Steering
+from jobwise.sim import bag, trial
+from jobwise.sim.backfill import Rule
+from jobwise.sim.linear import F
+
+BLOCKS = 8  # of consecutive jobs: what tells chance from a difference
+ENOUGH = 500  # jobs that have ended; with fewer the fallback decides
+SHAKE_S = 300.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a gate saw when it looked. `at`: jobs that had arrived. `chosen`: who decides from then on."""
+
+    at: int
+    chosen: str
+    ratio: float  # bounded slowdown against the fallback in the replay
+    error: float  # its standard error, of the logarithm
+    longest: float  # s, its longest wait in the replay
+    bound: float  # s
+    reason: str
+
+
+class Gate:
+    """`candidates`: the first is the fallback; a bound on waits is `max_wait` times the longest of FCFS with EASY.
+
+    `every`: jobs that arrive between two looks. `trail`: jobs replayed, `shakes` times. `z`: standard errors by which a
+    candidate must be better than the fallback. Raises InputError.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[ListScheduler],
+        max_wait: float = np.inf,
+        *,
+        every: int = 1000,
+        trail: int = 8000,
+        shakes: int = 2,
+        z: float = 1.0,
+    ):
+        if len(candidates) < 2:
+            raise InputError("a gate needs a rule to fall back on and at least one candidate: gated:RULE,CANDIDATE")
+        for p in candidates:
+            if not (isinstance(p, ListScheduler) and bag.suits(p.rule)):
+                raise InputError(
+                    f"gate: {getattr(p, 'name', p)} cannot be replayed quickly; candidates are ORDER[+easy][+GUARD]"
+                )
+        if not max_wait >= 1:
+            raise InputError(f"gate: the longest wait may be {max_wait:g} times that of fcfs+easy; it must be 1 or more")
+        self.candidates, self.max_wait = tuple(candidates), float(max_wait)
+        self.every, self.trail, self.shakes, self.z = every, trail, shakes, z
+        self._seen: dict[bytes, Look] = {}
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        bound = [f"{self.max_wait:g}x"] if self.max_wait < np.inf else []
+        return "gated:" + ",".join([p.name for p in self.candidates] + bound)
+
+    @property
+    def rule(self) -> Rule:
+        """Of the fallback."""
+        return self.candidates[0].rule
+
+    @property
+    def everyone(self) -> tuple[ListScheduler, ...]:
+        """Who may decide."""
+        return self.candidates
+
+    @property
+    def looks(self) -> list[Look]:
+        """What it has seen since `reset` (a compiled replay has them in its Record)."""
+        return self._steering.looks if hasattr(self, "_steering") else []
+
+    def choose(self, past: np.ndarray, cluster: Cluster, arrived: int) -> tuple[ListScheduler, Look]:
+        """Who decides from now on, by jobs that have ended [K] of past_dtype in order of end; and what it has seen."""
+        recent = np.sort(past, order="submit")[-self.trail :]
+        if len(recent) < ENOUGH:
+            name = self.candidates[0].name
+            return self.candidates[0], Look(arrived, name, 1.0, 0.0, np.nan, np.nan, f"only {len(recent)} jobs have ended")
+        key = recent.tobytes()  # the next shaken replica of a window asks the same
+        if key not in self._seen:
+            while len(self._seen) >= 8:
+                self._seen.pop(next(iter(self._seen)))
+            self._seen[key] = self._judge(replays(recent, past[past["end"] < recent["submit"][0]], cluster, self))
+        found = replace(self._seen[key], at=arrived)
+        return next((p for p in self.candidates if p.name == found.chosen), FALLBACK), found
+
+    def _judge(self, replicas: list[Workload]) -> Look:
+        trials, bench, which = trial.prepare(replicas), trial.bench(replicas), np.arange(len(replicas))
+
+        def measure(p: ListScheduler) -> tuple[np.ndarray, float]:
+            weights = p.order.weights if isinstance(p.order, Index) else np.zeros(F)
+            pieces = 1 if self.max_wait == np.inf else BLOCKS
+            found = trial.trial(bench, p.rule, weights, trials, which, p.times, pieces)
+            blocks = found[:, trial.RESULTS :].reshape(self.shakes, BLOCKS).mean(axis=0)
+            return blocks, float(found[:, trial.LONGEST].reshape(self.shakes, -1).max(axis=1).mean())
+
+        longest = trials.longest.reshape(self.shakes, -1).max(axis=1).mean()
+        bound = self.max_wait * max(float(longest), trial.HOUR)
+        fallback = self.candidates[0]
+        base, longest = measure(fallback)
+        if longest > bound:
+            fallback = FALLBACK
+            base, longest = measure(fallback)
+        best = Look(0, fallback.name, 1.0, 0.0, longest, bound, "nothing within the bound is better by more than chance")
+        for p in self.candidates[1:]:
+            blocks, longest = measure(p)
+            ratio = float(blocks.mean() / base.mean())
+            off = blocks - ratio * base
+            error = float(np.sqrt((off**2).sum() / (BLOCKS - 1) / BLOCKS) / blocks.mean())
+            if longest <= bound and np.log(ratio) + self.z * error < 0 and ratio < best.ratio:
+                best = Look(0, p.name, ratio, error, longest, bound, f"better than {fallback.name} in the replay")
+        return best
+
+    def reset(self, view: View) -> None:
+        """Forget, but for what had ended before."""
+        if not view.cluster.is_pool:
+            raise InputError(f"{self.name}: a gate takes pools of processors")
+        self._memory, self._steering = Memory(view.past), Steering(self, view.past, view.cluster)
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """Learn how long these ran."""
+        self._memory.add(view, rows)
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """One pass over the queue of a view, by whoever decides now."""
+        if not hasattr(self, "_steering"):
+            self.reset(view)
+        if len(view.jobs) >= self._steering.next:
+            self._steering.look(view.jobs, view.now)
+        now = self._steering.scheduler
+        object.__setattr__(now, "_memory", self._memory)
+        return now.decide_by(self._steering.rule, view)
+
+
+FALLBACK = ListScheduler("fcfs", "easy")  # where not even the fallback keeps the bound
+
+
+def replays(recent: np.ndarray, before: np.ndarray, cluster: Cluster, gate: Gate) -> list[Workload]:
+    """What a gate replays: shaken replicas of jobs that ended (of past_dtype, in order of submit), `before` having ended
+    before them. With a bound on waits in one piece; without, in BLOCKS windows, each from an empty machine."""
+    first = recent["submit"][0]
+    w = workload(
+        recent["submit"] - first,
+        recent["size"],
+        recent["runtime"],
+        recent["walltime"],
+        cluster=cluster,
+        name="trail",
+        user=recent["user"],
+    )
+    before = before.copy()
+    before["submit"] -= first
+    before["end"] -= first
+    w = replace(w, past=before)
+    edges = np.linspace(0, len(w), 2 if gate.max_wait < np.inf else BLOCKS + 1).astype(int)
+    parts = [w.take(slice(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [shake(x, SHAKE_S, [k, i]) for k in range(gate.shakes) for i, x in enumerate(parts)]
