@@ -63,10 +63,8 @@ def register(app: typer.Typer) -> None:
         as_json: Json = False,
     ) -> None:
         """Learn a policy from the first 70 % of a log; the rest stays unseen for `evaluate`."""
-        _needs("learn", "torch", "gymnasium", "pydantic", "tensorboard")
+        _needs("learn", "pydantic", *([] if system == "search" else ["torch", "gymnasium", "tensorboard"]))
         from jobwise.systems import configure
-        from jobwise.train import pick_device
-        from jobwise.train import train as learn
 
         w = open_log(log, procs, jobs, load)
         settings = configure(system, w, preset)
@@ -81,11 +79,15 @@ def register(app: typer.Typer) -> None:
         settings = settings.changed(**(own | told))
         if not out or "+" in out:
             raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
-        device = pick_device(device)
         if system == "search":
             from jobwise.systems.search import train as learn
+        else:
+            from jobwise.train import pick_device
+            from jobwise.train import train as learn
+
+            device = pick_device(device)
         if not as_json:
-            print(f"training {system} on {w.name} ({preset}, {device}); validation against the best fixed rule", flush=True)
+            print(f"training {system} on {w.name} ({preset}); validation against the best fixed rule", flush=True)
         with progress(f"training {system}") as show:
             last: dict = {}
 

@@ -11,7 +11,6 @@ A run folder holds `run.json` (resolved configuration, versions, log), `metrics.
 from __future__ import annotations
 
 import json
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import fields
@@ -36,10 +35,8 @@ from jobwise.jobs import Workload
 from jobwise.policies.forward import Forward
 from jobwise.policies.neural import NeuralPolicy, public_hash, rules
 from jobwise.rewards import REWARDS
+from jobwise.runs import about_run, check_same, explained, parts, per_seed, score, slowdowns, windows
 from jobwise.simulate import simulate_many
-from jobwise.workloads.transform import SEEN, shake
-
-TRAIN = 0.6  # share of the log where training ends and validation begins; at SEEN the test part begins
 
 
 class Config(BaseModel):
@@ -126,66 +123,6 @@ def checked(values: dict, where: str = "configuration") -> Config:
         raise explained(error, Config, where) from None
 
 
-def explained(error: ValidationError, model: type[BaseModel], where: str = "configuration") -> InputError:
-    """One line, naming the key."""
-    first = error.errors()[0]
-    key = ".".join(map(str, first["loc"])) or "?"
-    hint = f"; known: {', '.join(model.model_fields)}" if first["type"] == "extra_forbidden" else ""
-    return InputError(f"{where}: {key}: {first['msg']}{hint}")
-
-
-def about_run(config: BaseModel, log: Workload) -> dict:
-    """What `run.json` says: the resolved configuration, the log with a hash of its public columns, versions."""
-    return {
-        "config": config.model_dump(),
-        "log": {"name": log.name, "jobs": len(log), "processors": log.cluster.processors, "sha256": public_hash(log)},
-        "versions": {
-            "jobwise": __version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "torch": torch.__version__,
-        },
-    }
-
-
-def check_same(folder: Path, about: dict) -> None:
-    """Raises InputError where the run in `folder` was begun with another configuration or log."""
-    try:
-        before = json.loads((folder / "run.json").read_text())
-        for key in ("config", "log"):
-            old, new = before[key], about[key]
-            for which in new:
-                if old.get(which) != new[which]:
-                    raise InputError(f"{folder}: was begun with {which} = {old.get(which)!r}, not {new[which]!r}")
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{folder}: its run.json is missing or damaged: {error}") from None
-
-
-def parts(w: Workload) -> tuple[Workload, Workload, Workload]:
-    """(training, validation, test), in time: 60 %, 10 %, 30 % of the jobs. Raises InputError for too short a log."""
-    a, b = int(TRAIN * len(w)), int(SEEN * len(w))
-    if a < 2 or b - a < 2 or len(w) - b < 2:
-        raise InputError(f"{w.name}: {len(w)} jobs are too few to learn from, validate and test")
-    return w.take(slice(0, a)), w.take(slice(a, b)), w.take(slice(b, None))
-
-
-def windows(w: Workload, jobs: int, count: int, shake_s: float = 0.0, seed: int = 0) -> list[Workload]:
-    """Up to `count` evenly spaced windows of `jobs` consecutive jobs (fewer where the log is short), shaken once."""
-    jobs = min(jobs, len(w))
-    first = np.unique(np.linspace(0, len(w) - jobs, min(count, max(len(w) // jobs, 1) * 4)).astype(int))
-    found = [w.take(slice(i, i + jobs)) for i in first]
-    return [shake(x, shake_s, [seed, int(i)]) for i, x in zip(first, found, strict=True)] if shake_s else found
-
-
-def score(records) -> float:
-    """What validation compares, smaller is better: the geometric mean of the mean and the geometric mean over windows of the
-    mean bounded slowdown. The mean alone hangs on a few windows; the other alone does not see them."""
-    x = np.array([r.summary()["bounded_slowdown"] for r in records])
-    return float(np.exp(0.5 * np.log(x.mean()) + 0.5 * np.log(x).mean()))
-
-
 class Run:
     """One training run in a folder. `report(line of metrics)` is called after every update."""
 
@@ -267,7 +204,7 @@ class Run:
         def add(intervals: np.ndarray, which: np.ndarray) -> None:
             total[:] += self.envs.reward(intervals)[which].sum(), which.sum()
 
-        value = score(simulate_many(self.validation, self.policy(), after=add))
+        value = score(slowdowns(simulate_many(self.validation, self.policy(), after=add)))
         if value < self.best:
             self.best, self.best_weights = value, self.agent.weights()
         return {"validation": value, "validation_reward": float(total[0] / max(total[1], 1))}
@@ -277,7 +214,7 @@ class Run:
         from torch.utils.tensorboard import SummaryWriter
 
         if not self.rule[0]:
-            found = [(r, score(simulate_many(self.validation, r))) for r in rules(self.act)]
+            found = [(r, score(slowdowns(simulate_many(self.validation, r)))) for r in rules(self.act)]
             self.rule = min(found, key=lambda x: x[1])
             self.validate()
         board = SummaryWriter(str(self.folder), purge_step=self.done["updates"])
@@ -414,34 +351,12 @@ def train(
     With several seeds the one that did best in validation becomes the folder's own `policy.safetensors`. `report(number of
     the seed, metrics)` is called after every update. Raises InputError.
     """
-    policies = []
-    for k, place in enumerate(run_folders(folder, seeds)):
-        one = config.changed(seed=config.seed + k)
-        if resume and (place / "policy.safetensors").exists():
-            from jobwise.policies.neural import load
 
-            check_same(place, about_run(one, log))
-            policies.append(load(place))
-            continue
-        run = Run(one, log, place, device, resume and (place / "run.json").exists())
-        policies.append(run.run(None if report is None else lambda line, k=k: report(k, line)))
-        run.envs.close()
-    if seeds > 1:
-        best = min(policies, key=lambda p: p.about["validation"])
-        best.save(Path(folder) / "policy.safetensors")
-    return policies
+    def one(settings: Config, place: Path, told: Callable[[dict], None] | None) -> NeuralPolicy:
+        run = Run(settings, log, place, device, resume and (place / "run.json").exists())
+        try:
+            return run.run(told)
+        finally:
+            run.envs.close()
 
-
-def run_folders(folder: str | Path, seeds: int) -> list[Path]:
-    """Where the run of each seed goes. Raises InputError where that cannot be."""
-    if seeds < 1:
-        raise InputError(f"{seeds} seeds are none")
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; name a folder for the run")
-    other = folder / ("run.json" if seeds > 1 else "seed0")
-    if other.exists():
-        raise InputError(
-            f"{folder}: holds {'a run of one seed' if seeds > 1 else 'runs of several seeds'}; name another folder"
-        )
-    return [folder / f"seed{k}" for k in range(seeds)] if seeds > 1 else [folder]
+    return per_seed(config, log, folder, seeds, resume, report, one)

@@ -32,7 +32,7 @@ LAYERS = [
     ["compare"],
     ["rewards", "episodes"],
     ["env", "registration"],
-    ["agents", "testing"],
+    ["runs", "agents", "testing"],
     ["train"],
     ["systems"],
     ["export", "report", "experiments"],

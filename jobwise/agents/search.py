@@ -25,34 +25,36 @@ IDLE = 1.3  # windows whose bounded slowdown is below it under the reference tea
 
 @dataclass(frozen=True)
 class Search:
-    """How to search. `max_wait`: so many times the reference's longest wait are allowed, beyond it fitness pays."""
+    """How to search. With a bound on waits, `max_wait` times the longest wait of FCFS with EASY is allowed in each window, and
+    fitness pays for what is beyond it; a guard of `times` that wait is on all along."""
 
     generations: int = 120
     pairs: int = 12
-    windows: int = 20  # a generation
+    windows: int = 32  # a generation
     sigma: tuple[float, float] = (0.3, 0.1)  # standard deviation of the directions: at the beginning, at the end
-    rate: tuple[float, float] = (1.0, 0.3)
+    rate: tuple[float, float] = (0.6, 0.2)
     tail: float = 0.6  # share of the generations whose weights are averaged
     max_wait: float = np.inf
-    price: float = 4.0  # of each e-fold of longest wait beyond max_wait, in e-folds of slowdown
+    times: float = np.inf
+    price: float = 2.0  # of each e-fold of longest wait beyond max_wait, in e-folds of slowdown
 
 
 class Ground:
-    """Windows to search on, and how to measure weights on them."""
+    """Windows to search on, and how to measure weights on them. `longest`: [W] s, longest waits under FCFS with EASY."""
 
     def __init__(self, windows: Sequence[Workload], threads: int = 2):
         self._trials = trial.prepare(windows)
-        self.count = len(windows)
+        self.count, self.longest = len(windows), self._trials.longest
         self._benches = [trial.bench(windows) for _ in range(threads)]
         self._workers = ThreadPoolExecutor(threads)
 
-    def measure(self, weights: np.ndarray, which: np.ndarray) -> np.ndarray:
-        """[K, len(which), RESULTS] of K weights [K, F] on these windows."""
+    def measure(self, weights: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
+        """[K, len(which), RESULTS] of K weights [K, F] on these windows, under a guard of `times` the longest wait of FCFS."""
         out = np.empty((len(weights), len(which), trial.RESULTS))
 
         def some(worker: int) -> None:
             for k in range(worker, len(weights), len(self._benches)):
-                out[k] = trial.trial(self._benches[worker], RULE, weights[k], self._trials, which)
+                out[k] = trial.trial(self._benches[worker], RULE, weights[k], self._trials, which, times)
 
         list(self._workers.map(some, range(len(self._benches))))
         return out
@@ -62,14 +64,14 @@ class Ground:
         self._workers.shutdown()
 
 
-def fitness(found: np.ndarray, base: np.ndarray, bounds: np.ndarray, search: Search) -> np.ndarray:
+def fitness(found: np.ndarray, base: np.ndarray, longest: np.ndarray, search: Search) -> np.ndarray:
     """[K], smaller is better: the mean over windows of the log of slowdown against the reference, and the log of the mean,
-    half and half; and what waits beyond the bound cost. found [K, W, RESULTS], base and bounds [W]."""
+    half and half; and what waits beyond the bound cost. found [K, W, RESULTS], base [W], longest [W] of FCFS with EASY."""
     slow = found[..., trial.BOUNDED]
     value = 0.5 * np.log(slow / base).mean(axis=-1) + 0.5 * (np.log(slow.mean(axis=-1)) - np.log(base.mean()))
     if search.max_wait < np.inf:
-        over = found[..., trial.LONGEST].max(axis=-1) / (search.max_wait * max(bounds.max(), 1.0))
-        value = value + search.price * np.log(np.maximum(over, 1.0))
+        over = found[..., trial.LONGEST] / (search.max_wait * np.maximum(longest, trial.HOUR))
+        value = value + search.price * np.log(np.maximum(over, 1.0)).mean(axis=-1)
     return value
 
 
@@ -77,28 +79,28 @@ def evolve(
     ground: Ground,
     start: np.ndarray,
     base: np.ndarray,
-    bounds: np.ndarray,
     search: Search,
     seed: int = 0,
     state: dict | None = None,
     report: Callable[[dict], None] | None = None,
 ) -> np.ndarray:
-    """The weights [F] found from `start`. base [W]: the reference's bounded slowdown on every window, bounds [W] its (or
-    another's) longest wait. `state`: where to go on from, as `report` was last told; same seed, same weights."""
+    """The weights [F] found from `start`. base [W]: the reference's bounded slowdown on every window. `state`: where to go on
+    from, as `report` was last told; same seed, same weights."""
     useful = np.flatnonzero(base >= IDLE)
     useful = useful if len(useful) >= min(8, ground.count) else np.arange(ground.count)
     state = state or {"generation": 0, "weights": start.tolist(), "sum": [0.0] * F, "summed": 0}
     weights, total, summed = np.array(state["weights"]), np.array(state["sum"]), state["summed"]
     ranks = np.linspace(-0.5, 0.5, 2 * search.pairs)
+    drawn = min(search.windows, len(useful))
     for generation in range(state["generation"], search.generations):
         rng = np.random.default_rng([seed, generation])
         part = generation / search.generations
         sigma, rate = (a * (b / a) ** part for a, b in (search.sigma, search.rate))
-        which = rng.choice(useful, min(search.windows, len(useful)), replace=False)
+        which = rng.choice(useful, drawn, replace=False)
         directions = rng.normal(size=(search.pairs, F))
         directions = np.concatenate([directions, -directions])
-        found = ground.measure(weights + sigma * directions, which)
-        value = fitness(found, base[which], bounds[which], search)
+        found = ground.measure(weights + sigma * directions, which, search.times)
+        value = fitness(found, base[which], ground.longest[which], search)
         shaped = np.empty(len(value))
         shaped[np.argsort(value, kind="stable")] = ranks
         weights = weights - rate * (shaped @ directions) / search.pairs
@@ -111,5 +113,5 @@ def evolve(
             "summed": summed,
         }
         if report:
-            report(state | {"fitness": float(value.mean()), "best": float(value.min())})
+            report(state | {"fitness": float(value.mean()), "replays": 2 * search.pairs * drawn})
     return total / summed if summed else weights

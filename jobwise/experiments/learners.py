@@ -10,8 +10,8 @@ from jobwise.compare import between, compare, ratio_interval
 from jobwise.experiments import Section, Study, Table, read_log
 from jobwise.jobs import Workload
 from jobwise.policies.neural import RULES
+from jobwise.runs import parts
 from jobwise.systems import configure
-from jobwise.train import parts
 from jobwise.workloads.transform import first
 
 LOGS = ("SDSC-SP2", "lublin_256")

@@ -15,9 +15,10 @@ from jobwise import metrics
 from jobwise.experiments import Section, Study, Table, mean_interval, read_log, text_interval
 from jobwise.jobs import Workload
 from jobwise.policies.neural import NeuralPolicy
+from jobwise.runs import parts
 from jobwise.simulate import simulate
 from jobwise.systems import configure
-from jobwise.train import Config, Run, parts
+from jobwise.train import Config, Run
 from jobwise.workloads.transform import first, replicate
 
 LOGS = {"Theta": "ALCF-Theta", "Atlas": "LLNL-Atlas", "BLUE": "SDSC-BLUE"}

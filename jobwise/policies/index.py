@@ -40,17 +40,18 @@ class Index:
         return dict(zip(FEATURES, np.asarray(self.weights, float).tolist(), strict=True))
 
 
-def save(order: Index, path: str | Path) -> None:
-    """Write its policy file, whole or not at all."""
+def save(order: Index, path: str | Path, times: float = np.inf) -> None:
+    """Write its policy file, whole or not at all. `times`: the relative guard it was learnt with."""
     meta = {"format": FORMAT, "kind": "index", "features": list(FEATURES), "label": order.label, "about": order.about}
+    meta["times"] = times if times < np.inf else None
     write_whole(path, pack({"weights": np.ascontiguousarray(order.weights, float)}, {KEY: json.dumps(meta)}))
 
 
-def from_file(parts: dict, tensors: dict[str, np.ndarray], label: str) -> Index:
-    """The order of a policy file that has been read. Raises ValueError for one of another version."""
+def from_file(parts: dict, tensors: dict[str, np.ndarray], label: str) -> tuple[Index, float]:
+    """(the order of a policy file that has been read, its relative guard). Raises ValueError for one of another version."""
     if parts["features"] != list(FEATURES):
         raise ValueError(f"its features are {', '.join(parts['features'])}; this version has {', '.join(FEATURES)}")
-    return Index(label, tensors["weights"], dict(parts["about"]))
+    return Index(label, tensors["weights"], dict(parts["about"])), float(parts.get("times") or np.inf)
 
 
 class Memory:

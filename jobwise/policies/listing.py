@@ -123,10 +123,7 @@ class ListScheduler:
     def scores(self, view: View) -> np.ndarray:
         """The given scores of the queue [Q]; empty where the order is built in. Raises InputError for nonsense."""
         if isinstance(self.order, str):
-            out = np.empty(len(view.queue))
-            if self.times < inf:  # the loops score built-in orders themselves, but know nothing of relative guards
-                scores.score_rows(self.rule.order, view.now, view.origin, np.uint64(view.seed), view.table, view.queue, out)
-            return out
+            return np.empty(len(view.queue))
         if isinstance(self.order, Index):
             return self.memory(view).scores(self.order, view)
         try:
@@ -183,9 +180,6 @@ class ListScheduler:
         p = blank(len(view.queue), *capacity.shape)
         due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
         given = self.scores(view)
-        if rule.early:
-            given[late(view, rule.guard)] = -inf
-            rule = rule._replace(order=scores.GIVEN, guard=inf)
         head = (
             rule,
             view.now,
@@ -214,14 +208,3 @@ class ListScheduler:
                 held = tuple((int(n), tuple(x.tolist())) for n, x in zip(p.node[a:b], p.amount[a:b], strict=True))
             out.append(Start(int(p.row[i]), held))
         return out + [Reserve(int(p.promised[i]), float(p.at[i])) for i in range(promises)]
-
-
-def late(view: View, guard: float) -> np.ndarray:
-    """[Q] bool: the jobs that would wait longer than `guard` (s) even if they were the next to start on this pool."""
-    w, size = view.now - view.jobs["submit"][view.queue], view.jobs["request"][view.queue, 0]
-    due = np.maximum(view.jobs["due"][view.running], view.now)
-    order = np.argsort(due, kind="stable")
-    free = view.free.sum() + np.concatenate([[0], np.cumsum(view.jobs["request"][view.running, 0][order])])
-    at = np.searchsorted(free, size)  # so many must end first
-    drained = np.concatenate([[view.now], due[order], [inf]])[at] - view.now
-    return (w > guard) | ((drained < inf) & (w + drained > guard))

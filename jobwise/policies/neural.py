@@ -201,7 +201,8 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
             raise InputError(f"{file}: its format is {parts['format']!r}; this version reads {FORMAT!r}")
         name = path.name if path.is_dir() else (path.parent.name if path.name == "policy.safetensors" else path.stem)
         if parts.get("kind") == "index":
-            return ListScheduler(index.from_file(parts, weights, name or "policy"), "easy")
+            order, times = index.from_file(parts, weights, name or "policy")
+            return ListScheduler(order, "easy", times=times)
         act, about = Act(**parts["act"]), dict(parts["about"])
         for k in ("name", "version", "window", "settings", "scale", "nodes", "shape"):
             parts["encoder"][k]  # noqa: B018

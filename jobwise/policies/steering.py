@@ -83,7 +83,7 @@ class Steering:
         rule, times = self.scheduler.rule, self.scheduler.times
         if times == np.inf:
             return rule
-        return rule._replace(guard=min(rule.guard, max(times * self._longest, HOUR)), early=True)
+        return rule._replace(guard=min(rule.guard, max(times * self._longest, HOUR)))
 
 
 def ended(jobs: np.ndarray, past: np.ndarray) -> np.ndarray:

@@ -31,7 +31,6 @@ class Rule(NamedTuple):
     placement: int
     guard: float  # s; inf without
     commit: bool  # a picked job stays picked until it starts
-    early: bool = False  # a job's wait counts with the time until, by the estimates, enough is free for it (pools only)
     ahead: int = 0  # futures to try the first jobs in (`lookahead.py`); 0: none
 
 

@@ -72,27 +72,16 @@ def _before(x, key_x, y, key_y):
     return key_x < key_y or (key_x == key_y and x["row"] < y["row"])
 
 
-@inlined
-def _late(s, e, b, size, now, w, guard):
-    """Would a job that has waited for w wait beyond the guard even if it were the next to start?"""
-    free = s.nodes[e, 0]["free"][0]
-    if size <= free:
-        return False
-    t = blocks.shadow(b.running, size, free, now)[0]
-    return t < np.inf and w + t - now > guard
-
-
 @kernel
 def _score(s, e, b, rule):
     """Score the queue; guarded jobs get -inf, so that they go first, by submit."""
     sim, v = s.sims[e], b.weights
     now, seed, queued = sim["now"], sim["seed"], np.float64(b.count[0])
     free, total = np.float64(s.nodes[e, 0]["free"][0]), np.float64(s.nodes[e, 0]["capacity"][0])
-    far = blocks.shadow(b.running, s.nodes[e, 0]["capacity"][0], s.nodes[e, 0]["free"][0], now)[0] - now if rule.early else 0.0
     for i in range(b.count[0]):
         x = b.item[i]
         w = now - x["submit"]
-        if w > rule.guard or (w + far > rule.guard and _late(s, e, b, x["size"], now, w, rule.guard)):
+        if w > rule.guard:
             x["score"] = -np.inf
         elif rule.order == RANDOM:
             x["score"] = uniform(seed, now, x["row"])

@@ -2,9 +2,9 @@
 
 A future (scenario) gives every running and queued job a run time (the request times a ratio that a job of its class, its user
 or anyone has shown) and lets a block of recent arrivals come again. In each, the order behind the look-ahead schedules on with
-EASY, once as it is and once for each of the first jobs put at the head; a job is put there only if the sum of wait / max(run, 10)
-is lower by more than Z standard errors over the scenarios, the same for all. Without this test the luckiest candidate wins and
-the schedule gets worse (rollouts: Tesauro & Galperin 1996; common random numbers and the test are ours).
+EASY, once as it is and once for each of the first jobs put at the head; a job is put there only if the sum of
+wait / max(run, 10) is lower by more than Z standard errors over the scenarios, the same for all. Without this test the luckiest
+candidate wins and the schedule gets worse (rollouts: Tesauro & Galperin 1996; common random numbers and the test are ours).
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def run(s, b, rule, times, weights, t, which, out):
         w = which[i]
         refill(s, 0, t.plan, w)
         guard = rule.guard if times == np.inf else min(rule.guard, max(times * t.longest[w], HOUR))
-        guarded = Rule(rule.order, rule.backfill, rule.placement, guard, rule.commit, times < np.inf, rule.ahead)
+        guarded = Rule(rule.order, rule.backfill, rule.placement, guard, rule.commit, rule.ahead)
         b.count[0] = b.count[1] = b.running.count[0] = b.running.count[1] = 0
         for k in range(t.begin[w], t.begin[w + 1]):
             b.known.entry[k - t.begin[w]] = t.entry[k]

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from jobwise.errors import unknown
 from jobwise.jobs import Workload
-from jobwise.train import Config
 
 PRESETS = ("smoke", "small", "paper")
+SYSTEMS = {  # name: (file, function); files are read when they are needed, for some need torch
+    "perjob": ("perjob", "configure"),
+    "sem": ("sem", "configure_sem"),
+    "dras": ("sem", "configure_dras"),
+    "rlscheduler": ("rlscheduler", "configure"),
+    "search": ("search", "configure"),
+}
 
 
-def configure(system: str, log: Workload, preset: str = "small") -> Config:
+def configure(system: str, log: Workload, preset: str = "small") -> Any:
     """The configuration of a system for a log: `smoke` runs in seconds, `small` in minutes, `paper` as published."""
-    from jobwise.systems import perjob, rlscheduler, search, sem
-
-    makers = {
-        "perjob": perjob.configure,
-        "sem": sem.configure_sem,
-        "dras": sem.configure_dras,
-        "rlscheduler": rlscheduler.configure,
-        "search": search.configure,
-    }
-    if system not in makers:
-        raise unknown("system", system, makers)
+    if system not in SYSTEMS:
+        raise unknown("system", system, SYSTEMS)
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    return makers[system](log, preset)
+    file, function = SYSTEMS[system]
+    return getattr(import_module(f"jobwise.systems.{file}"), function)(log, preset)
