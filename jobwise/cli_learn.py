@@ -237,7 +237,7 @@ def register(app: typer.Typer) -> None:
 def _reproduce(app: typer.Typer) -> None:
     @app.command()
     def reproduce(
-        study: Annotated[str, typer.Argument(help="sem, rlscheduler or learners.")],
+        study: Annotated[str, typer.Argument(help="quality, sem, rlscheduler or learners.")],
         logs: Annotated[str, typer.Option("--logs", help="Folder with the SWF logs.")],
         out: Annotated[str, typer.Option("--out", "-o", help="Folder for finished pieces, runs and report.html.")],
         preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
@@ -245,7 +245,7 @@ def _reproduce(app: typer.Typer) -> None:
         threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
     ) -> None:
         """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
-        _needs("learn", "torch", "gymnasium", "pydantic", "tensorboard")
+        _needs("learn", "pydantic", *([] if study == "quality" else ["torch", "gymnasium", "tensorboard"]))
         _needs("report", "matplotlib", "jinja2")
         from jobwise.experiments import reproduce as run_study
         from jobwise.report.study import write_study

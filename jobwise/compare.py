@@ -307,8 +307,10 @@ def _draws(count: int) -> np.ndarray:
 
 
 def between(low: float, high: float, form: str) -> str:
-    """ " [low, high]" in a number format; nothing where one window says nothing."""
-    return "" if np.isnan(low) else f" [{low:{form}}, {high:{form}}]"
+    """ " [low, high]" in a number format; nothing where one window says nothing, "?" where few say next to nothing."""
+    if np.isnan(low):
+        return ""
+    return f" [{low:{form}}, {high:{form}}]" if high < 1e4 and (high < 10 or not form.endswith("%")) else " [?]"
 
 
 def conventions(c: Comparison) -> list[str]:

@@ -66,6 +66,13 @@ class Study:
 
         return train(config.changed(seed=seed, threads=self.threads), log, self.folder(name), resume=True)[0]
 
+    def search(self, config: Any, log: Workload, name: str) -> Any:
+        """One search of the study, gone on with if it was interrupted."""
+        from jobwise.systems.search import train
+
+        self.say(f"search {name}")
+        return train(config.changed(threads=self.threads), log, self.folder(name), resume=True)[0]
+
     def folder(self, name: str) -> Path:
         """Where a training run of the study goes."""
         return self.out / "runs" / name
@@ -93,9 +100,9 @@ def reproduce(
     name: str, folder: str | Path, out: str | Path, *, preset: str = "small", seeds: int = 3, threads: int = 2, say=print
 ) -> list[Section]:
     """Run a study on the logs of `folder`; the sections of its report. Raises InputError."""
-    from jobwise.experiments import learners, rlscheduler, sem
+    from jobwise.experiments import learners, quality, rlscheduler, sem
 
-    studies = {"sem": sem.study, "rlscheduler": rlscheduler.study, "learners": learners.study}
+    studies = {"sem": sem.study, "rlscheduler": rlscheduler.study, "learners": learners.study, "quality": quality.study}
     if name not in studies:
         raise unknown("study", name, studies)
     about = {"study": name, "preset": preset}  # seeds may be added later

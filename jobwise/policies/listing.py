@@ -11,10 +11,12 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError, unknown
+from jobwise.policies.ahead import front
 from jobwise.policies.index import INDICES, Index, Memory
 from jobwise.policies.steering import Steering
 from jobwise.sim import bag, lookahead, scores
 from jobwise.sim.backfill import BACKFILLS, CONSERVATIVE, Rule, blank, plan_pass
+from jobwise.sim.linear import F
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.profile import plan_conservative
 
@@ -145,12 +147,26 @@ class ListScheduler:
             object.__setattr__(self, "_memory", Memory(view.past))
         return self._memory
 
+    def _ahead(self, view: View, rule: Rule, given: np.ndarray) -> tuple[np.ndarray, Rule]:
+        """Scores after a look ahead, and the rule with which they are given."""
+        weights = np.zeros(F)
+        if isinstance(self.order, Index):
+            weights = np.ascontiguousarray(self.order.weights, float)
+        else:
+            scores.score_rows(rule.order, view.now, view.origin, np.uint64(view.seed), view.table, view.queue, given)
+        given[view.now - view.jobs["submit"][view.queue] > rule.guard] = -inf
+        real = rule._replace(order=scores.LINEAR if isinstance(self.order, Index) else rule.order)
+        best = front(view, real, weights, given)
+        if best >= 0:
+            given[best] = -1e300
+        return given, rule._replace(order=scores.GIVEN)
+
     def reset(self, view: View) -> None:
         """Forget, but for what had ended before."""
         object.__setattr__(self, "_memory", Memory(view.past))
+        if (self.times < inf or self.lookahead) and not view.cluster.is_pool:
+            raise InputError(f"{self.name}: look-ahead and guards relative to FCFS take pools of processors")
         if self.times < inf:
-            if not view.cluster.is_pool:
-                raise InputError(f"{self.name}: a guard relative to FCFS takes pools of processors")
             object.__setattr__(self, "_steering", Steering(self, view.past, view.cluster))
 
     def ended(self, view: View, rows: np.ndarray) -> None:
@@ -180,6 +196,8 @@ class ListScheduler:
         p = blank(len(view.queue), *capacity.shape)
         due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
         given = self.scores(view)
+        if rule.ahead:
+            given, rule = self._ahead(view, rule, given)
         head = (
             rule,
             view.now,

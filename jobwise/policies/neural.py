@@ -242,7 +242,8 @@ def rules(policy: Act | NeuralPolicy | ListScheduler) -> list[str]:
 
 def public_hash(w: Workload) -> str:
     """SHA-256 of what schedulers may know of a log's jobs."""
-    return hashlib.sha256(np.ascontiguousarray(w.jobs[["submit", "walltime", "request"]]).tobytes()).hexdigest()
+    columns = (np.ascontiguousarray(w.jobs[name]).tobytes() for name in ("submit", "walltime", "request"))
+    return hashlib.sha256(b"".join(columns)).hexdigest()
 
 
 def resolve_trained(run: str) -> tuple[NeuralPolicy, str]:

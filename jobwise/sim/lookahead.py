@@ -15,7 +15,7 @@ import numpy as np
 
 from jobwise.sim import history
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.history import SHORT, Known, place
+from jobwise.sim.history import SHORT, Known, observe_at, place
 from jobwise.sim.linear import linear
 from jobwise.sim.scores import LINEAR, score
 
@@ -130,6 +130,15 @@ def ended(a, k, j, first, walltime, run):
     """Job j of a table, at place first + j of the arrivals, has ended after `run` seconds."""
     _push(a, k.of_class[j], k.of_user[j], run / max(walltime, 1.0))
     a.recent[first + j]["runtime"] = run
+
+
+@kernel
+def catch_up(a, k, jobs, rows):
+    """These rows of `jobs`, which are the last of the arrivals, have ended, in this order."""
+    for j in rows:
+        run = jobs[j]["end"] - jobs[j]["start"]
+        observe_at(k.entry, k.of_class[j], k.of_user[j], jobs[j]["walltime"], run)
+        ended(a, k, j, len(a.recent) - len(jobs), jobs[j]["walltime"], run)
 
 
 @inlined

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.jobs import Workload
-from jobwise.sim import bag, pool
+from jobwise.sim import bag, lookahead, pool
 from jobwise.sim.backfill import Rule
 from jobwise.sim.compiled import kernel
 from jobwise.sim.filling import Plan, plan_dtype, refill
@@ -105,6 +105,21 @@ def run(s, b, rule, times, weights, t, which, out):
             waited += wait
             longest = max(longest, wait)
         out[i, BOUNDED], out[i, LONGEST], out[i, WAIT] = total / J, longest, waited / J
+
+
+def far_sighted(w: Workload, rule: Rule, weights: np.ndarray, guard: float, blocks: int) -> np.ndarray:
+    """[RESULTS + blocks] the same of one window under an order that looks ahead; `guard` s."""
+    s = allocate([w], w.cluster)
+    what = known(w.jobs, w.past)
+    ahead = lookahead.build(w.jobs, w.past, what, w.cluster.processors)
+    b = bag.scheduler(s, 0, np.ascontiguousarray(weights, float), what, ahead)
+    while bag.run(s, 0, b, rule._replace(guard=min(rule.guard, guard)), 1000):
+        pass
+    wait, run = s.jobs[0]["start"] - s.jobs[0]["submit"], w.truth["runtime"]
+    slow = np.maximum((wait + run) / np.maximum(run, 10.0), 1.0)
+    edges = np.linspace(0, len(w), blocks + 1).astype(int)
+    parts = np.add.reduceat(slow, edges[:-1]) / np.diff(edges)
+    return np.concatenate([[slow.mean(), wait.max(), wait.mean()], parts])
 
 
 def trial(

@@ -48,9 +48,9 @@ class Config(BaseModel):
     shakes: int = Field(2, ge=1)  # replicas of each
     shake_s: float = Field(300.0, ge=0, le=1e8)
     loads: list[float] = [1.0]  # factors on the arrival rate, replica by replica
-    generations: int = Field(120, ge=1)
+    generations: int = Field(80, ge=1)
     pairs: int = Field(12, ge=1)
-    sample: int = Field(32, ge=1)  # windows a generation
+    sample: int = Field(24, ge=1)  # windows a generation
     max_wait: float | None = Field(None, ge=1)  # times the longest wait of FCFS with EASY; None: any
     validations: int = Field(20, ge=1)
     seed: int = Field(0, ge=0, lt=2**31)
@@ -59,7 +59,7 @@ class Config(BaseModel):
     def changed(self, **changes: Any) -> Config:
         """The same with changes, checked. A bound on waits takes long windows. Raises InputError."""
         if changes.get("max_wait") is not None and self.max_wait is None:
-            long = {"window_jobs": 8 * self.window_jobs, "windows": 16, "sample": 8, "loads": [1.0, 1.15]}
+            long = {"window_jobs": 4 * self.window_jobs, "windows": 24, "sample": 6, "loads": [1.0, 1.1]}
             changes = long | {"generations": max(self.generations // 2, 1)} | changes
         try:
             return Config(**(self.model_dump() | changes))
@@ -72,7 +72,7 @@ def configure(log: Workload, preset: str) -> Config:
     jobs = min(1024, max(len(log) // 20, 2))
     if preset == "smoke":
         return Config(window_jobs=jobs, windows=4, shakes=1, generations=4, pairs=3, sample=4, validations=2)
-    return Config(window_jobs=jobs, generations=120 if preset == "small" else 300)
+    return Config(window_jobs=jobs, generations=80 if preset == "small" else 300)
 
 
 def starts() -> dict[str, np.ndarray]:

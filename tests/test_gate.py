@@ -1,0 +1,154 @@
+"""What changes on the way: relative guards, gates, look-ahead. Compiled loop == asked loop, nothing unseen is used, bounds hold."""
+
+import numpy as np
+import pytest
+
+import jobwise as jw
+from jobwise.errors import InputError
+from jobwise.jobs import past_dtype, workload
+from jobwise.loops import is_compiled
+from jobwise.policies.gate import ENOUGH, Gate, replays
+from jobwise.policies.names import resolve
+from jobwise.policies.steering import Lately
+from jobwise.sim.simulation import Simulation
+from jobwise.simulate import _asked, _record, simulate, simulate_many
+
+
+@pytest.fixture(scope="module")
+def log():
+    return jw.lublin(jobs=2200, procs=64, seed=1, load=0.95, estimates="users", users=12)
+
+
+NAMES = [
+    "saf+easy+guard0.8x",
+    "smith+easy+guard1.2x",
+    "unicef+guard0.5x",
+    "saf+easy+lookahead8",
+    "smith+easy+lookahead4+guard5h",
+    "unicef+easy-sjbf+lookahead4",
+    "f3+lookahead4",
+    "gated:unicef+easy,smith+easy,smith-aged+easy+guard1x",
+    "gated:lxf+easy+guard0.8x,smith+easy+guard1.2x,sjf+easy,1.5x",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_and_asked_decide_the_same(log, name):
+    part = log.take(slice(1200, 1700))
+    assert resolve(name).name == name
+    fast, policy, sim = simulate(part, name), resolve(name), Simulation(part)
+    assert is_compiled(policy, part.cluster)
+    more = _asked(sim, policy)
+    while more():
+        pass
+    slow = _record(sim.state, 0, part, part.cluster, policy)
+    assert np.array_equal(fast.jobs["start"], slow.jobs["start"])
+    if name.startswith("gated"):
+        assert fast.looks == tuple(policy.looks) and len(fast.looks) >= 1
+
+
+def test_what_has_not_ended_is_not_seen(log):
+    """Other run times of the jobs that arrive late change no decision before any of them has ended."""
+    part = log.take(slice(1000, 1600))
+    other = log.take(slice(1000, 1600))
+    other.truth["runtime"][400:] *= 3.0
+    when = part.jobs["submit"][400]
+    for name in NAMES:
+        a, b = simulate(part, name).jobs["start"], simulate(other, name).jobs["start"]
+        early = a < when
+        assert early.sum() > 300 and np.array_equal(a[early], b[early]), name
+
+
+def test_a_relative_guard_keeps_waits_near_those_of_fcfs(log):
+    fcfs = simulate(log, "fcfs+easy").summary()["max_wait"]
+    free = simulate(log, "saf+easy").summary()["max_wait"]
+    found = [simulate(log, f"saf+easy+guard{t}x").summary()["max_wait"] for t in (0.3, 1)]
+    assert free > 2 * fcfs
+    assert found[0] < found[1] < free and found[0] < 1.5 * fcfs
+
+
+def test_lately_is_the_longest_wait_of_first_come_first_served(log):
+    """With everything ended it is that of a replay; jobs that still wait count with their wait so far."""
+    part = log.take(slice(0, 1500))
+    r = simulate(part, "fcfs+easy")
+    past = np.zeros(0, past_dtype)
+    wait = (r.jobs["start"] - r.jobs["submit"]).max()
+    assert Lately(past, part.cluster).look(r.jobs, float(r.jobs["end"].max())) == pytest.approx(wait)
+    assert Lately(past, part.cluster).look(r.jobs[:0], 0.0) == 0.0
+    cluster = jw.pool(2)
+    w = workload([0, 1, 5], [2, 2, 2], [100, 10, 10], cluster=cluster)
+    jobs = w.jobs.copy()
+    jobs["start"][0], jobs["due"][0] = 0, 100
+    assert Lately(past, cluster).look(jobs, 50.0) == pytest.approx(49.0)  # half of the request is over: the next starts at 50
+
+
+def test_a_gate_falls_back_until_enough_has_ended(log):
+    few = log.take(slice(0, 300))
+    r = simulate(few, "gated:saf+easy,smith+easy")
+    assert len(few.past) == 0 and ENOUGH > 300
+    assert [x.chosen for x in r.looks] == ["saf+easy"] and "ended" in r.looks[0].reason
+    assert np.array_equal(r.jobs["start"], simulate(few, "saf+easy").jobs["start"])
+
+
+def test_a_gate_switches_where_a_candidate_is_plainly_better(log):
+    part = log.take(slice(1500, 2000))
+    r = simulate(part, "gated:ljf+easy,saf+easy")
+    assert r.looks[0].chosen == "saf+easy" and r.looks[0].ratio < 0.7 and "better" in r.looks[0].reason
+    assert np.array_equal(r.jobs["start"], simulate(part, "saf+easy").jobs["start"])
+    same = simulate(part, "gated:saf+easy,ljf+easy")
+    assert [x.chosen for x in same.looks] == ["saf+easy"]
+
+
+def test_a_bound_excludes_who_starves(log):
+    part = log.take(slice(1500, 2000))
+    free = simulate(part, "gated:fcfs+easy,saf+easy").looks[0]
+    bound = simulate(part, "gated:fcfs+easy,saf+easy,1x").looks[0]
+    assert free.chosen == "saf+easy" and bound.chosen == "fcfs+easy" and bound.longest <= bound.bound
+    last = simulate(part, "gated:sjf+easy,saf+easy,1x").looks[0]  # not even the fallback keeps the bound
+    assert last.chosen == "fcfs+easy"
+
+
+def test_a_gate_replays_jobs_that_ended_and_nothing_else(log):
+    part = log.take(slice(1500, 1600))
+    gate = Gate([resolve("fcfs+easy"), resolve("saf+easy")], 1.2)
+    recent = np.sort(part.past, order="submit")
+    (w, again) = replays(recent, part.past[:0], part.cluster, gate)
+    assert len(w) == len(again) == len(recent)
+    assert sorted(w.truth["runtime"]) == sorted(part.past["runtime"]) and (part.past["end"] < 0).all()
+    assert len(replays(recent, part.past[:0], part.cluster, Gate(gate.candidates))) == 2 * 8
+
+
+def test_looking_ahead_beats_a_poor_order(log):
+    parts = [log.take(slice(i, i + 400)) for i in (600, 1200, 1800)]
+    slow = [
+        np.mean([r.summary()["bounded_slowdown"] for r in simulate_many(parts, p)]) for p in ("sjf+easy", "sjf+easy+lookahead")
+    ]
+    assert slow[1] < slow[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("gated:", "empty name"),
+        ("gated:saf+easy", "at least one candidate"),
+        ("gated:saf+easy,fcfs+conservative", "cannot be replayed"),
+        ("gated:saf+easy,sjf+easy,0.5x", "1 or more"),
+        ("gated:saf+easy,,sjf+easy", "empty name"),
+        ("saf+easy+lookahead1", "2 to 64"),
+        ("saf+easy+lookahead99", "2 to 64"),
+        ("saf+conservative+lookahead", "look-ahead goes with"),
+        ("saf+easy+guard0x", "more than 0"),
+        ("saf+guard1x+guard2x", "two choices"),
+    ],
+)
+def test_nonsense_is_one_line(name, says):
+    with pytest.raises(InputError, match=says):
+        resolve(name)
+
+
+def test_relative_guards_and_gates_take_pools():
+    w = jw.lublin(jobs=30, procs=8, seed=0)
+    nodes = jw.nodes(8, processors=1)
+    for name in ("saf+easy+guard1x", "gated:saf+easy,sjf+easy", "smith+easy+lookahead"):
+        with pytest.raises(InputError, match="pool"):
+            simulate(w, name, nodes)
