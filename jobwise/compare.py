@@ -283,7 +283,7 @@ def ratio_interval(base: np.ndarray, ours: np.ndarray) -> tuple[float, float]:
     off = np.maximum(sums[:, 4] - 2 * ratio * sums[:, 3] + ratio**2 * sums[:, 2], 0.0)  # squares of ours - ratio base
     spread = np.sqrt(off / (count - 1) / count) / mean_b  # of the logarithm
     away = np.abs(np.log(ratio[1:] / ratio[0])) / np.maximum(spread[1:], 1e-12)
-    half = np.exp(np.quantile(away, 0.95) * spread[0])
+    half = np.exp(min(np.quantile(away, 0.95) * spread[0], 50.0))
     return float(ratio[0] / half), float(ratio[0] * half)
 
 
@@ -296,7 +296,7 @@ def mean_interval(x: np.ndarray) -> tuple[float, float]:
     spread = np.sqrt(np.maximum(sums[:, 1] - len(x) * mean**2, 1e-24) / (len(x) - 1) / len(x))
     own = x.std(ddof=1) / np.sqrt(len(x))
     half = float(np.quantile(np.abs(mean - x.mean()) / np.maximum(spread, 1e-12), 0.95)) * own
-    return float(x.mean() - half), float(x.mean() + half)
+    return float(x.mean() - min(half, 50.0)), float(x.mean() + min(half, 50.0))
 
 
 @lru_cache(maxsize=2)

@@ -1,4 +1,7 @@
-"""Loops compiled whole, for list schedulers and gates: each call makes some steps and says whether there is more."""
+"""Who runs a simulation: loops compiled whole, for list schedulers and gates, or one that asks a policy pass by pass.
+
+Each call of what they return makes some steps and says whether there is more.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.decision import Policy
+from jobwise.errors import InputError
 from jobwise.policies.gate import Gate
 from jobwise.policies.index import Index
 from jobwise.policies.listing import ListScheduler
@@ -17,6 +21,7 @@ from jobwise.sim.backfill import blank
 from jobwise.sim.history import known
 from jobwise.sim.linear import F
 from jobwise.sim.scores import LINEAR
+from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State
 
 STEPS = 100_000  # instants of choice between two looks at progress and Ctrl-C
@@ -82,3 +87,39 @@ def compiled(s: State, e: int, policy: ListScheduler | Gate, cluster: Cluster, p
     est = s.truth[e]["runtime"].copy() if policy.backfill == "easy-oracle" else np.empty(0)
     p = blank(int(s.sims[e]["jobs"]), s.nodes.shape[1], s.jobs["request"].shape[2])
     return lambda: listing.run(s, e, rule, est, p, STEPS // 100)
+
+
+def asked(sim: Simulation, policy: Policy) -> Callable[[], bool]:
+    """The loop in Python: the policy is asked at every instant of choice."""
+    name = getattr(policy, "name", type(policy).__name__)
+
+    def call(method, *arguments):
+        try:
+            return method(*arguments)
+        except InputError:
+            raise
+        except (Exception, SystemExit) as error:  # a user's policy may raise anything
+            raise InputError(f"policy {name!r} failed at time {sim.now:g} s: {type(error).__name__}: {error}") from error
+
+    call(policy.reset, sim.view())
+    until = np.inf
+
+    def some() -> bool:
+        nonlocal until
+        for _ in range(STEPS // 100):
+            if sim.done or not sim.advance(until):
+                return False
+            view = sim.view()
+            if len(view.ended):
+                call(policy.ended, view, view.ended)
+            decisions = call(policy.decide, view)
+            if hasattr(decisions, "__iter__"):
+                decisions = call(list, decisions)  # a generator decides here
+            elif decisions is not None:
+                raise InputError(f"policy {name!r} returned {decisions!r} from decide; a list of decisions is expected")
+            until = sim.apply(decisions, f"policy {name!r}")
+            if until <= sim.now:
+                raise InputError(f"policy {name!r} waits until {until:g} s, but it is {sim.now:g} s already")
+        return True
+
+    return some

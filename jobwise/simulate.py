@@ -11,7 +11,7 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Policy
 from jobwise.errors import InputError
 from jobwise.jobs import Workload
-from jobwise.loops import STEPS, compiled, is_compiled
+from jobwise.loops import STEPS, asked, compiled, is_compiled
 from jobwise.policies.gate import Look
 from jobwise.policies.names import resolve
 from jobwise.policies.neural import NeuralPolicy
@@ -79,7 +79,7 @@ def simulate(
     elif isinstance(policy, NeuralPolicy):
         more = policy.loop(sim.state, sim.cluster, STEPS // 100)
     else:
-        more = _asked(sim, policy)
+        more = asked(sim, policy)
     while more():
         if progress:
             progress(int(sim.state.sims[0]["ended"]), len(workload))
@@ -136,39 +136,3 @@ def _record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Poli
         )
     runtime = s.truth[e]["runtime"][: len(jobs)].copy()
     return Record(jobs, runtime, cluster, name, workload, int(one["preemptions"]), int(one["events"]))
-
-
-def _asked(sim: Simulation, policy: Policy) -> Callable[[], bool]:
-    """The loop in Python: the policy is asked at every instant of choice."""
-    name = getattr(policy, "name", type(policy).__name__)
-
-    def call(method, *arguments):
-        try:
-            return method(*arguments)
-        except InputError:
-            raise
-        except (Exception, SystemExit) as error:  # a user's policy may raise anything
-            raise InputError(f"policy {name!r} failed at time {sim.now:g} s: {type(error).__name__}: {error}") from error
-
-    call(policy.reset, sim.view())
-    until = np.inf
-
-    def some() -> bool:
-        nonlocal until
-        for _ in range(STEPS // 100):
-            if sim.done or not sim.advance(until):
-                return False
-            view = sim.view()
-            if len(view.ended):
-                call(policy.ended, view, view.ended)
-            decisions = call(policy.decide, view)
-            if hasattr(decisions, "__iter__"):
-                decisions = call(list, decisions)  # a generator decides here
-            elif decisions is not None:
-                raise InputError(f"policy {name!r} returned {decisions!r} from decide; a list of decisions is expected")
-            until = sim.apply(decisions, f"policy {name!r}")
-            if until <= sim.now:
-                raise InputError(f"policy {name!r} waits until {until:g} s, but it is {sim.now:g} s already")
-        return True
-
-    return some

@@ -15,7 +15,7 @@ from jobwise.policies.neural import NeuralPolicy
 from jobwise.sim.choosing import BEGIN, ask
 from jobwise.sim.state import allocate
 from jobwise.sim.window import show_mixed
-from jobwise.simulate import _asked, _record, simulate, simulate_many
+from jobwise.simulate import _record, simulate, simulate_many
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
 
@@ -120,7 +120,7 @@ def test_a_network_decides_the_same_compiled_asked_and_in_a_batch(seed, act, win
     for w, batched in zip(ws, simulate_many(ws, policy), strict=True):
         one = simulate(w, policy)
         sim = Simulation(w, single_events=policy.act.single_events)
-        more = _asked(sim, policy)
+        more = asked(sim, policy)
         while more():
             pass
         asked = _record(sim.state, 0, w, sim.cluster, policy)

@@ -6,12 +6,12 @@ import pytest
 import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.jobs import past_dtype, workload
-from jobwise.loops import is_compiled
+from jobwise.loops import asked, is_compiled
 from jobwise.policies.gate import ENOUGH, Gate, replays
 from jobwise.policies.names import resolve
 from jobwise.policies.steering import Lately
 from jobwise.sim.simulation import Simulation
-from jobwise.simulate import _asked, _record, simulate, simulate_many
+from jobwise.simulate import _record, simulate, simulate_many
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_compiled_and_asked_decide_the_same(log, name):
     assert resolve(name).name == name
     fast, policy, sim = simulate(part, name), resolve(name), Simulation(part)
     assert is_compiled(policy, part.cluster)
-    more = _asked(sim, policy)
+    more = asked(sim, policy)
     while more():
         pass
     slow = _record(sim.state, 0, part, part.cluster, policy)

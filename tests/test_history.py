@@ -14,7 +14,7 @@ from jobwise.policies.names import resolve
 from jobwise.sim import history
 from jobwise.sim.linear import FEATURES, F, weights
 from jobwise.sim.simulation import Simulation
-from jobwise.simulate import _asked, _record, simulate
+from jobwise.simulate import _record, simulate
 
 
 def with_users(w, rng):
@@ -71,7 +71,7 @@ def test_orders_with_history_are_the_same_compiled_and_asked(name):
         assert len(w.past)
         policy = resolve(f"{name}+easy")
         sim = Simulation(w)
-        more = _asked(sim, policy)
+        more = asked(sim, policy)
         while more():
             pass
         asked = _record(sim.state, 0, w, sim.cluster, policy)

@@ -95,7 +95,7 @@ def test_state_changes_in_the_kernel_alone():
 
 
 def test_truth_is_read_in_the_simulator_and_in_reports_of_workloads_alone():
-    may = {"sim", "jobs", "workloads", "simulate", "export", "episodes", "env", "testing"}
+    may = {"sim", "jobs", "workloads", "simulate", "loops", "export", "episodes", "env", "testing"}
     for path in FILES:
         if part(path) not in may:
             assert "truth" not in re.sub(r'""".*?"""', "", path.read_text(), flags=re.S), path

@@ -50,20 +50,20 @@ def test_search_gets_better_and_goes_on_to_the_same_weights(log):
     every, start = np.arange(len(parts)), weights(log_processors=1.0)  # a poor start
     base = ground.measure(start[None], every)[0]
     told = []
-    end = evolve(ground, start, base[:, 0], base[:, 1], search, seed=3, report=lambda s: told.append(json.dumps(s)))
-    value = fitness(ground.measure(end[None], every), base[:, 0], base[:, 1], search)[0]
+    end = evolve(ground, start, base[:, 0], search, seed=3, report=lambda s: told.append(json.dumps(s)))
+    value = fitness(ground.measure(end[None], every), base[:, 0], ground.longest, search)[0]
     assert value < -0.2
     state = json.loads(told[12])
-    assert np.array_equal(end, evolve(ground, start, base[:, 0], base[:, 1], search, seed=3, state=state))
+    assert np.array_equal(end, evolve(ground, start, base[:, 0], search, seed=3, state=state))
     ground.close()
 
 
 def test_waits_beyond_the_bound_cost():
     slow, base = np.ones((2, 3, trial.RESULTS)), np.ones(3)
-    slow[1, 0, trial.LONGEST] = 240.0
-    free, bound = fitness(slow, base, np.full(3, 100.0), Search()), Search(max_wait=1.2, price=4.0)
-    assert free.tolist() == [0, 0]
-    assert fitness(slow, base, np.full(3, 100.0), bound) == pytest.approx([0, 4 * np.log(2)])
+    slow[1, 0, trial.LONGEST] = 24_000.0
+    longest = np.full(3, 10_000.0)
+    assert fitness(slow, base, longest, Search()).tolist() == [0, 0]
+    assert fitness(slow, base, longest, Search(max_wait=1.2, price=6.0)) == pytest.approx([0, 2 * np.log(2)])  # one of three
 
 
 def test_the_policy_stands_beside_the_rules(log, found):
@@ -113,3 +113,50 @@ def test_commands(log, tmp_path, capsys):
     ):
         assert main(wrong) == 2
         assert text in capsys.readouterr().err
+
+
+def test_a_bound_gives_a_guarded_policy_that_says_what_it_saw(log, tmp_path):
+    config = configure("search", log, "smoke").changed(max_wait=1.2)
+    assert config.window_jobs > configure("search", log, "smoke").window_jobs
+    policy = train(config, log, tmp_path / "tied")[0]
+    assert policy.times < np.inf and load(tmp_path / "tied").times == policy.times
+    seen = policy.about["calibration"]
+    chosen = seen.pop("chosen")
+    within = {k: x for k, x in seen.items() if x[1] <= 1.2}
+    assert chosen == (min(within, key=lambda k: within[k][0]) if within else min(seen, key=lambda k: seen[k][1]))
+    part = log.take(slice(800, None))
+    assert simulate(part, str(tmp_path / "tied")).policy == f"tied+easy+guard{policy.times:g}x"
+
+
+def test_a_search_that_was_stopped_ends_with_the_same_weights(log, found, tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(k, line):
+        if line["part"] >= 0.5:
+            raise Stop
+
+    config = configure("search", log, "smoke")
+    with pytest.raises(Stop):
+        train(config, log, tmp_path / "found", report=stop)
+    assert not (tmp_path / "found" / "policy.safetensors").exists()
+    again = train(config, log, tmp_path / "found", resume=True)[0]
+    assert np.array_equal(again.order.weights, found[1].order.weights)
+    assert again.about["choices"] == found[1].about["choices"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"state": {"weights": [1], "sum": [1], "generation": 1}, "lines": [], "replays": 0}']
+)
+def test_a_damaged_checkpoint_is_one_line(log, found, tmp_path, text):
+    config, folder = configure("search", log, "smoke"), tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_bytes((found[0] / "run.json").read_bytes())
+    (folder / "checkpoint.json").write_text(text)
+    with pytest.raises(InputError, match=r"checkpoint\.json"):
+        train(config, log, folder, resume=True)
+
+
+def test_search_has_no_use_for_a_gpu(log, tmp_path):
+    with pytest.raises(InputError, match="cuda"):
+        train(configure("search", log, "smoke"), log, tmp_path / "x", device="cuda")
