@@ -125,25 +125,36 @@ def compare(
     load: Load = None,
     kill: Kill = False,
     window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
-    shakes: Annotated[int, typer.Option("--shakes", min=0, max=1000, help="Shaken replicas of every window.")] = 0,
+    split: Annotated[
+        Optional[float], typer.Option("--split", help="Compare on what comes after this share of the jobs, e.g. 0.7.")
+    ] = None,
+    shakes: Annotated[
+        int, typer.Option("--shakes", min=0, max=1000, help="Shaken replicas of windows, and of the log (at most 4).")
+    ] = 8,
     shake_s: Annotated[float, typer.Option("--shake-s", min=0, help="Move submits by up to so many seconds.")] = 300.0,
     day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Compare schedulers on the same jobs: the whole log and windows of it, with intervals."""
+    """Compare schedulers on the same jobs: the whole log and windows of it, with intervals.
+
+    With --split the best classic rule and guard of the earlier jobs, and of the later ones in hindsight, join in.
+    """
     from jobwise.compare import compare as compare_them
     from jobwise.policies.names import resolve
+    from jobwise.workloads import transform
 
     policies = policy or DEFAULT
     for p in policies:
         resolve(p)
     check_outputs(log, report)
     w = open_log(log, procs, jobs, load)
+    earlier, w = (None, w) if split is None else transform.split(w, split)
     with progress(f"comparing {len(policies)} schedulers") as show:
         c = compare_them(
             w,
             policies,
+            train=earlier,
             window_jobs=window,
             shakes=shakes,
             shake_s=shake_s,

@@ -80,7 +80,7 @@ def compiled(s: State, e: int, policy: ListScheduler | Gate, cluster: Cluster, p
         return lambda: pool.run(s, e, p, STEPS)
     if pooled and bag.suits(rule):
         b = bag.scheduler(s, e)
-        if rule.order == LINEAR or rule.ahead:
+        if rule.order == LINEAR or rule.ahead or rule.estimate:
             weights = policy.order.weights if rule.order == LINEAR else np.zeros(F)
             b = _bag(s, e, weights, past, rule.ahead > 0)
         return lambda: bag.run(s, e, b, rule, STEPS // 100)

@@ -108,6 +108,13 @@ def left_out(w) -> str:
     return out or "none"
 
 
+def _whole(c, p: int) -> tuple[float, str]:
+    from jobwise.compare import between
+
+    change, low, high = c.change_whole(p)
+    return change, between(low, high, "+.0%")
+
+
 def print_comparison(c) -> None:
     """The table and the verdicts of a comparison."""
     from jobwise.compare import between
@@ -120,12 +127,13 @@ def print_comparison(c) -> None:
         s = c.whole[p]
         rows.append(
             [
-                name + (" *" if p in pareto else ""),
+                name + (" *" if p in pareto else "") + (f" ({c.marks[p]})" if c.marks[p] else ""),
                 f"{c.windows['bounded_slowdown'][p].mean():,.2f}{between(low, high, ',.2f')}",
                 "reference" if p == 0 else f"{change:+.0%}{between(a, b, '+.0%')}",
                 f"{ranks[p]:.2f}",
                 "/".join(map(str, c.wins(p))) if p else "",
                 f"{s['bounded_slowdown']:,.2f}",
+                "" if p == 0 else "{:+.0%}{}".format(*_whole(c, p)),
                 f"{s['wait'] / 3600:,.2f}",
                 f"{s['p99_wait'] / 3600:,.1f}",
                 f"{s['max_wait'] / 3600:,.1f}",
@@ -139,6 +147,7 @@ def print_comparison(c) -> None:
         "rank",
         "won/tied/lost",
         "bsld",
+        "against first",
         "wait h",
         "p99 wait h",
         "max wait h",
@@ -147,7 +156,9 @@ def print_comparison(c) -> None:
     w = c.workload
     title = f"{w.name}: {len(w):,} jobs, {len(c.first_row)} windows of {c.window_jobs:,} (left out: {left_out(w)})"
     print_table(title, columns, rows)
+    if not c.queues:
+        print("This log has hardly a queue: no order matters on it. Scale its load (--load 0.9), or take another log.")
     for p in range(1, len(c.policies)):
         print(c.verdict(p))
-    print("bsld: mean bounded slowdown, tau = 10 s; from the second bsld on: one continuous replay")
+    print("bsld: mean bounded slowdown, tau = 10 s; from the second bsld on: the continuous replay")
     print("*: no other is better on both bsld and max wait")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jobwise import encoders, metrics
 from jobwise.actions import Act
 from jobwise.errors import InputError
+from jobwise.loops import asked
 from jobwise.policies.forward import Forward
 from jobwise.policies.listing import ListScheduler
 from jobwise.policies.neural import NeuralPolicy
@@ -123,8 +124,8 @@ def test_a_network_decides_the_same_compiled_asked_and_in_a_batch(seed, act, win
         more = asked(sim, policy)
         while more():
             pass
-        asked = _record(sim.state, 0, w, sim.cluster, policy)
-        assert np.array_equal(one.jobs["start"], asked.jobs["start"])
+        slow = _record(sim.state, 0, w, sim.cluster, policy)
+        assert np.array_equal(one.jobs["start"], slow.jobs["start"])
         assert np.array_equal(one.jobs["start"], batched.jobs["start"])
 
 

@@ -10,6 +10,7 @@ from jobwise.loops import asked, is_compiled
 from jobwise.policies.gate import ENOUGH, Gate, replays
 from jobwise.policies.names import resolve
 from jobwise.policies.steering import Lately
+from jobwise.runs import slowdowns
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import _record, simulate, simulate_many
 
@@ -27,6 +28,10 @@ NAMES = [
     "smith+easy+lookahead4+guard5h",
     "unicef+easy-sjbf+lookahead4",
     "f3+lookahead4",
+    "sjf+easy+predicted",
+    "wfp3+predicted+guard9h",
+    "unicef+easy+predicted+guard1x",
+    "unicef+easy+lookahead4+guard1x",
     "gated:unicef+easy,smith+easy,smith-aged+easy+guard1x",
     "gated:lxf+easy+guard0.8x,smith+easy+guard1.2x,sjf+easy,1.5x",
 ]
@@ -56,7 +61,7 @@ def test_what_has_not_ended_is_not_seen(log):
     for name in NAMES:
         a, b = simulate(part, name).jobs["start"], simulate(other, name).jobs["start"]
         early = a < when
-        assert early.sum() > 300 and np.array_equal(a[early], b[early]), name
+        assert early.sum() > 200 and np.array_equal(a[early], b[early]), name
 
 
 def test_a_relative_guard_keeps_waits_near_those_of_fcfs(log):
@@ -118,12 +123,23 @@ def test_a_gate_replays_jobs_that_ended_and_nothing_else(log):
     assert len(replays(recent, part.past[:0], part.cluster, Gate(gate.candidates))) == 2 * 8
 
 
-def test_looking_ahead_beats_a_poor_order(log):
-    parts = [log.take(slice(i, i + 400)) for i in (600, 1200, 1800)]
-    slow = [
-        np.mean([r.summary()["bounded_slowdown"] for r in simulate_many(parts, p)]) for p in ("sjf+easy", "sjf+easy+lookahead")
-    ]
-    assert slow[1] < slow[0]
+def test_looking_ahead_beats_a_poor_order():
+    log = jw.lublin(jobs=4000, procs=256, seed=3, load=0.9)
+    parts = [log.take(slice(i, i + 800)) for i in range(800, 4000, 800)]
+    plain, ahead = (slowdowns(simulate_many(parts, p)).mean() for p in ("saf+easy", "saf+easy+lookahead8"))
+    assert ahead < plain
+
+
+def test_predictions_and_truths_take_the_place_of_requests_in_the_order(log):
+    exact = log.take(slice(None))
+    exact.jobs["walltime"] = exact.truth["runtime"]
+    same = simulate(exact, "saf").jobs["start"]
+    assert np.array_equal(simulate(log, "saf+actual").jobs["start"], same)
+    assert not np.array_equal(simulate(log, "saf").jobs["start"], same)
+    found = {e: simulate(log, f"sjf+easy-sjbf{e}").summary()["bounded_slowdown"] for e in ("", "+predicted", "+actual")}
+    assert found["+actual"] < found["+predicted"] != found[""]
+    area = [simulate(log, f"saf+easy{e}").summary()["bounded_slowdown"] for e in ("+actual", "+predicted", "")]
+    assert area == sorted(area)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +153,9 @@ def test_looking_ahead_beats_a_poor_order(log):
         ("saf+easy+lookahead1", "2 to 64"),
         ("saf+easy+lookahead99", "2 to 64"),
         ("saf+conservative+lookahead", "look-ahead goes with"),
+        ("smith+easy+predicted", "already"),
+        ("saf+easy+predicted+lookahead", "itself"),
+        ("saf+conservative+predicted", "go with built-in"),
         ("saf+easy+guard0x", "more than 0"),
         ("saf+guard1x+guard2x", "two choices"),
     ],

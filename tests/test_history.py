@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.jobs import PAST, past_dtype
+from jobwise.loops import asked
 from jobwise.policies.index import INDICES, Index
 from jobwise.policies.names import resolve
 from jobwise.sim import history
@@ -74,8 +75,8 @@ def test_orders_with_history_are_the_same_compiled_and_asked(name):
         more = asked(sim, policy)
         while more():
             pass
-        asked = _record(sim.state, 0, w, sim.cluster, policy)
-        assert np.array_equal(simulate(w, policy).jobs["start"], asked.jobs["start"])
+        slow = _record(sim.state, 0, w, sim.cluster, policy)
+        assert np.array_equal(simulate(w, policy).jobs["start"], slow.jobs["start"])
 
 
 def test_history_never_sees_a_job_before_it_ended():

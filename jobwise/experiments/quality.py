@@ -22,6 +22,7 @@ from jobwise.policies.names import resolve
 from jobwise.runs import slowdowns
 from jobwise.simulate import simulate_many
 from jobwise.systems import configure
+from jobwise.systems.search import calibrated
 from jobwise.workloads.transform import first, split
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "LANL-CM5", "ALCF-Theta", "HPC2N", "lublin_256")
@@ -94,13 +95,13 @@ def _one(s: Study, log: Workload, preset: str) -> dict:
 
 
 def _calibrated(policy: ListScheduler, bound: float) -> ListScheduler:
-    """With the loosest relative guard that does best within the bound in what the search has seen."""
-    seen = {k: v for k, v in policy.about["calibration"].items() if k.startswith("searched+guard")}
-    if not seen:
-        return policy
-    good = {k: v[0] for k, v in seen.items() if v[1] <= bound}
-    best = min(good, key=good.get) if good else min(seen, key=lambda k: seen[k][1])
-    return replace(policy, times=float(best.removeprefix("searched+guard").removesuffix("x")))
+    """The searched weights with the relative guard for this bound, by what the search has seen."""
+    return replace(policy, times=_times(policy.about["calibration"], bound))
+
+
+def _times(seen: dict, bound: float) -> float:
+    searched = {k: v for k, v in seen.items() if k.startswith("searched+guard")}
+    return float(calibrated(searched, bound).removeprefix("searched+guard").removesuffix("x"))
 
 
 def _change(ours: list[float], base: list[float]) -> str:
@@ -187,16 +188,8 @@ def _chosen(found: list[tuple[str, dict]]) -> Section:
     for name, x in found:
         a, b = x["about"], x["bounded"]
         fair = ", ".join(f"{v}{f' ({k.strip()})' if k else ''}" for k, v in x["fair"].items())
-        times = [f"{k.strip()}: guard{_times(x, k)}x" for k in x["fair"] if k]
+        times = [f"{bound:g}x: guard{_times(b['calibration'], bound):g}x" for bound in BOUNDS]
         rows.append([name, fair, a["start"], f"{a['seconds']:.0f}", b["start"], ", ".join(times), f"{b['seconds']:.0f}"])
     columns = ["log", "fair best rules", "search began at", "s", "bounded search began at", "relative guards", "s"]
     text = "What was chosen on the first 70 % of each log, and how long the searches took (the run folders hold the rest)."
     return Section("Choices", text, [Table(columns, rows)])
-
-
-def _times(x: dict, key: str) -> str:
-    seen = {k: v for k, v in x["bounded"]["calibration"].items() if k.startswith("searched+guard")}
-    bound = float(key.strip().removesuffix("x"))
-    good = {k: v[0] for k, v in seen.items() if v[1] <= bound}
-    best = min(good, key=good.get) if good else min(seen, key=lambda k: seen[k][1])
-    return best.removeprefix("searched+guard").removesuffix("x")

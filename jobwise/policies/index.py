@@ -75,6 +75,14 @@ class Memory:
         score_linear(given, self._history, view.now, view.table, view.queue, free, total, known, out)
         return out
 
+    def predicted(self, view: View) -> np.ndarray:
+        """The job table with the expected run time of each queued job as its walltime."""
+        table, known = view.table.copy(), np.empty((len(view.queue), 4))
+        self._history = history.with_room(self._history, len(view.queue))
+        history.expect_all(self._history, view.table, view.queue, known)
+        table["walltime"][view.queue] = known[:, 0] * np.maximum(table["walltime"][view.queue], 1.0)
+        return table
+
 
 def _family() -> dict[str, Index]:
     """The indices, and each with ageing."""

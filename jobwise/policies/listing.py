@@ -15,7 +15,7 @@ from jobwise.policies.ahead import front
 from jobwise.policies.index import INDICES, Index, Memory
 from jobwise.policies.steering import Steering
 from jobwise.sim import bag, lookahead, scores
-from jobwise.sim.backfill import BACKFILLS, CONSERVATIVE, Rule, blank, plan_pass
+from jobwise.sim.backfill import BACKFILLS, CONSERVATIVE, ESTIMATES, Rule, blank, plan_pass
 from jobwise.sim.linear import F
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.profile import plan_conservative
@@ -31,7 +31,9 @@ class ListScheduler:
     first). `guard`: s of waiting after which a job goes before all others, oldest first; `times`: the same as a multiple of
     the longest wait that FCFS with EASY would have caused lately (`steering.py`; pools only). `commit`: a picked job stays
     picked until it starts (as RLScheduler does; re-deciding is the default). `lookahead`: futures in which the first jobs are
-    tried at the head before deciding (`jobwise.sim.lookahead`; pools only); 0: none.
+    tried at the head before deciding (`jobwise.sim.lookahead`; pools only); 0: none. `estimate`: what the order takes a run
+    time to be: as requested, predicted from history, or actual (nobody knows that: simulations of pools only). Reservations
+    go by requests all the same, so that no prediction delays the head.
     """
 
     order: str | Order | Index = "fcfs"
@@ -41,6 +43,7 @@ class ListScheduler:
     times: float = inf
     commit: bool = False
     lookahead: int = 0
+    estimate: str = "requested"
     label: str = ""
 
     def __post_init__(self):
@@ -60,6 +63,14 @@ class ListScheduler:
             raise InputError(f"look-ahead tries 2 to {lookahead.MOST} futures, not {self.lookahead}")
         if self.lookahead and not bag.suits(self.rule):
             raise InputError("look-ahead goes with built-in orders and trained indices, with easy or without backfilling")
+        if self.estimate not in ESTIMATES:
+            raise unknown("estimate", self.estimate, ESTIMATES)
+        if self.estimate == "predicted" and isinstance(self.order, Index):
+            raise InputError(f"order {self.name} predicts run times from history already")
+        if self.estimate != "requested" and self.lookahead:
+            raise InputError("look-ahead draws run times from history itself; it goes with requests")
+        if self.estimate != "requested" and not (bag.suits(self.rule) and self.rule.order >= 0):
+            raise InputError(f"{self.estimate} run times go with built-in orders, with easy, easy-sjbf or without backfilling")
         if self.commit and self.backfill == "conservative":
             raise InputError("conservative backfilling reserves for every job; it cannot be combined with commit")
 
@@ -75,6 +86,8 @@ class ListScheduler:
             parts.append(self.placement)
         if self.lookahead:
             parts.append("lookahead" + (str(self.lookahead) if self.lookahead != lookahead.DEFAULT else ""))
+        if self.estimate != "requested":
+            parts.append(self.estimate)
         if self.guard < inf:
             hours = self.guard / 3600
             parts.append(f"guard{hours:g}h")
@@ -88,14 +101,14 @@ class ListScheduler:
         code = scores.CODES[self.order] if isinstance(self.order, str) else scores.GIVEN
         if isinstance(self.order, Index):
             code = scores.LINEAR
-        return Rule(
-            code, BACKFILLS.index(self.backfill), PLACEMENTS[self.placement], float(self.guard), self.commit, self.lookahead
-        )
+        backfill, estimate = BACKFILLS.index(self.backfill), ESTIMATES.index(self.estimate)
+        return Rule(code, backfill, PLACEMENTS[self.placement], float(self.guard), self.commit, estimate, self.lookahead)
 
     @property
     def is_static(self) -> bool:
         """The order depends on the job alone."""
-        return isinstance(self.order, str) and scores.ORDERS[self.order] == scores.STATIC
+        static = isinstance(self.order, str) and scores.ORDERS[self.order] == scores.STATIC
+        return static and self.estimate == "requested"
 
     @property
     def about(self) -> dict:
@@ -104,7 +117,7 @@ class ListScheduler:
 
     def is_compiled(self, cluster: Cluster) -> bool:
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
-        if isinstance(self.order, Index) or self.times < inf or self.lookahead:
+        if isinstance(self.order, Index) or self.times < inf or self.lookahead or self.estimate != "requested":
             return cluster.is_pool and bag.suits(self.rule)
         return isinstance(self.order, str)
 
@@ -148,15 +161,18 @@ class ListScheduler:
         return self._memory
 
     def _ahead(self, view: View, rule: Rule, given: np.ndarray) -> tuple[np.ndarray, Rule]:
-        """Scores after a look ahead, and the rule with which they are given."""
+        """Scores by predicted run times or after a look ahead, and the rule with which they are given."""
         weights = np.zeros(F)
         if isinstance(self.order, Index):
             weights = np.ascontiguousarray(self.order.weights, float)
         else:
-            scores.score_rows(rule.order, view.now, view.origin, np.uint64(view.seed), view.table, view.queue, given)
+            table = view.table
+            if self.estimate == "predicted":
+                table = self.memory(view).predicted(view)
+            scores.score_rows(rule.order, view.now, view.origin, np.uint64(view.seed), table, view.queue, given)
         given[view.now - view.jobs["submit"][view.queue] > rule.guard] = -inf
         real = rule._replace(order=scores.LINEAR if isinstance(self.order, Index) else rule.order)
-        best = front(view, real, weights, given)
+        best = front(view, real, weights, given) if rule.ahead else -1
         if best >= 0:
             given[best] = -1e300
         return given, rule._replace(order=scores.GIVEN)
@@ -171,7 +187,7 @@ class ListScheduler:
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """An order with history learns how long these ran."""
-        if isinstance(self.order, Index):
+        if isinstance(self.order, Index) or self.estimate == "predicted":
             self.memory(view).add(view, rows)
 
     def decide(self, view: View) -> Iterable[Decision]:
@@ -188,6 +204,8 @@ class ListScheduler:
         """The same with another guard."""
         if self.backfill == "easy-oracle":
             raise InputError("easy-oracle knows the true run times; it exists for built-in orders in compiled simulations only")
+        if self.estimate == "actual" or (self.estimate == "predicted" and self.backfill == "easy-sjbf"):
+            raise InputError(f"{self.name}: exists in simulations of pools only")
         if len(view.queue) == 0:
             return []
         capacity = view.cluster.capacity
@@ -196,7 +214,7 @@ class ListScheduler:
         p = blank(len(view.queue), *capacity.shape)
         due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
         given = self.scores(view)
-        if rule.ahead:
+        if rule.ahead or rule.estimate:
             given, rule = self._ahead(view, rule, given)
         head = (
             rule,

@@ -14,7 +14,7 @@ from jobwise.policies.gate import Gate
 from jobwise.policies.index import INDICES
 from jobwise.policies.listing import ListScheduler
 from jobwise.sim import lookahead
-from jobwise.sim.backfill import BACKFILLS
+from jobwise.sim.backfill import BACKFILLS, ESTIMATES
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.scores import ORDERS
 
@@ -57,13 +57,15 @@ def resolve(policy: str | Policy) -> Policy:
             choose("guard", float(guard[1]) * _UNIT[guard[2]])
         elif ahead := re.fullmatch(r"lookahead(\d*)", option):
             choose("lookahead", int(ahead[1] or lookahead.DEFAULT))
+        elif option in ESTIMATES:
+            choose("estimate", option)
         elif option == "commit":
             choose("commit", True)
         else:
             raise unknown(
                 "option",
                 option,
-                [*BACKFILLS, *PLACEMENTS, "guard24h", "guard0.8x", "lookahead", "commit"],
+                [*BACKFILLS, *PLACEMENTS, "guard24h", "guard0.8x", "lookahead", *ESTIMATES, "commit"],
                 f"policy {policy!r}: ",
             )
     if order in ORDERS or order in INDICES:

@@ -260,7 +260,7 @@ def learning(metrics_file: str | Path) -> str:
     def draw(figure: plt.Figure) -> None:
         axes = figure.add_subplot()
         x = [line["choices"] for line in lines]
-        axes.plot(x, [line["validation"] for line in lines], ".-", color=COLOURS[0], label="the network as it was")
+        axes.plot(x, [line["validation"] for line in lines], ".-", color=COLOURS[0], label="the policy as it was")
         axes.plot(x, [line["best"] for line in lines], color=COLOURS[2], label="best so far")
         if lines:
             axes.axhline(lines[-1]["best_rule"], color=COLOURS[1], linestyle="--", label="best fixed rule")

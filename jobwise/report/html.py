@@ -93,6 +93,8 @@ def render(
 
 def headline(c: Comparison) -> str:
     """The finding in one sentence."""
+    if not c.queues:
+        return "This log has hardly a queue: no order matters on it, and this comparison says nothing."
     claims = [p for p in range(1, len(c.policies)) if len(c.first_row) >= 5 and c.change(p)[2] < 0]
     longest = c.whole[0]["max_wait"]
     safe = [p for p in claims if c.whole[p]["max_wait"] <= 1.2 * longest]
@@ -116,6 +118,10 @@ def _row(c: Comparison, p: int, colour: str) -> dict:
         "name": c.policies[p],
         "colour": colour,
         "pareto": p in c.pareto(),
+        "mark": c.marks[p],
+        "geometric": c.geometric(p),
+        "continuous": c.change_whole(p),
+        "continuous_between": between(*c.change_whole(p)[1:], "+.0%"),
         "mean": {m: float(c.windows[m][p].mean()) for m in METRICS},
         "interval": between(*c.interval(p), ",.2f"),
         "between": between(*change[1:], "+.0%"),

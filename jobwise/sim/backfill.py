@@ -23,6 +23,10 @@ BACKFILLS = ("none", "easy", "easy-sjbf", "easy-oracle", "greedy", "conservative
 NONE, EASY, EASY_SJBF, EASY_ORACLE, GREEDY, CONSERVATIVE = range(6)
 
 
+ESTIMATES = ("requested", "predicted", "actual")
+REQUESTED, PREDICTED, ACTUAL = range(3)
+
+
 class Rule(NamedTuple):
     """A list scheduler as numbers for the kernels."""
 
@@ -31,6 +35,7 @@ class Rule(NamedTuple):
     placement: int
     guard: float  # s; inf without
     commit: bool  # a picked job stays picked until it starts
+    estimate: int = 0  # what the order takes a job's run time to be: REQUESTED, PREDICTED, ACTUAL
     ahead: int = 0  # futures to try the first jobs in (`lookahead.py`); 0: none
 
 

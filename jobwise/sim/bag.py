@@ -14,9 +14,9 @@ import numpy as np
 
 from jobwise.jobs import past_dtype
 from jobwise.sim import blocks, lookahead
-from jobwise.sim.backfill import EASY_SJBF, NONE, Rule
+from jobwise.sim.backfill import ACTUAL, EASY_SJBF, NONE, PREDICTED, Rule
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.history import Known, expect, known, observe_at
+from jobwise.sim.history import SHORT, Known, expect, known, observe_at
 from jobwise.sim.kernel import OVER, advance, start
 from jobwise.sim.linear import linear
 from jobwise.sim.scores import F1, F4, LINEAR, RANDOM, score, uniform
@@ -26,7 +26,8 @@ MANY = 1 << 62
 item_dtype = np.dtype(
     [
         ("submit", "f8"),
-        ("est", "f8"),
+        ("est", "f8"),  # s, as requested
+        ("seen", "f8"),  # s, as the order takes it
         ("score", "f8"),
         ("size", "i8"),
         ("row", "i4"),
@@ -81,6 +82,12 @@ def _score(s, e, b, rule):
     for i in range(b.count[0]):
         x = b.item[i]
         w = now - x["submit"]
+        x["seen"] = x["est"]
+        if rule.estimate == ACTUAL:
+            x["seen"] = max(s.truth[e, x["row"]]["runtime"], 1.0)
+        elif rule.estimate == PREDICTED:
+            k, j = b.known, x["row"]
+            x["seen"] = max(expect(k.entry, k.of_class[j], k.of_user[j], x["est"])[0] * x["est"], 1.0)
         if w > rule.guard:
             x["score"] = -np.inf
         elif rule.order == RANDOM:
@@ -89,10 +96,13 @@ def _score(s, e, b, rule):
             r, n = x["est"], np.float64(x["size"])
             k, j = b.known, x["row"]
             ratio, short, log, count = expect(k.entry, k.of_class[j], k.of_user[j], r)
+            if rule.estimate == ACTUAL:
+                run_ = x["seen"]
+                ratio, short, log = min(run_ / r, 1.0), SHORT / max(run_, SHORT), np.log(max(run_, SHORT) / max(r, SHORT))
             x["score"] = linear(v, ratio, short, log, count, x["log_est"], x["log_size"], r, n, w, queued, free, total)
         else:
             s_ = x["submit"] + (sim["origin"] if rule.order >= F1 and rule.order <= F4 else 0.0)
-            x["score"] = score(rule.order, s_, w, x["est"], np.float64(x["size"]), 0.0)
+            x["score"] = score(rule.order, s_, w, x["seen"], np.float64(x["size"]), 0.0)
 
 
 @kernel
@@ -132,7 +142,7 @@ def _next(item, count, sjbf, now, free, shadow, extra):
     for i in range(count):
         x = item[i]
         if x["size"] <= free and (x["size"] <= extra or now + x["est"] <= shadow):
-            key = x["est"] if sjbf and x["score"] > -np.inf else x["score"]
+            key = x["seen"] if sjbf and x["score"] > -np.inf else x["score"]
             if best < 0 or _before(x, key, item[best], best_key):
                 best, best_key = i, key
     return best

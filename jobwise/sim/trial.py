@@ -32,7 +32,7 @@ class Trials(NamedTuple):
 
 
 def prepare(windows: Sequence[Workload]) -> Trials:
-    """The windows (of one machine) with what is known before each."""
+    """The windows, of pools that may differ in size, with what is known before each."""
     J, W = max(map(len, windows)), len(windows)
     plan = Plan(
         np.concatenate([w.jobs for w in windows]),
@@ -50,11 +50,11 @@ def prepare(windows: Sequence[Workload]) -> Trials:
         plan.next[k] = (len(w), w.cluster.processors, w.offset, first, 1.0)
         first += len(w)
     begin = np.concatenate([[0], np.cumsum([len(h) for h in histories])])
-    s, longest = allocate(windows, windows[0].cluster), np.empty(W)
-    for k in range(W):
-        pool.replay(s, k)
-        jobs = s.jobs[k, : len(windows[k])]
-        longest[k] = (jobs["start"] - jobs["submit"]).max()
+    longest = np.empty(W)
+    for k, w in enumerate(windows):
+        s = allocate([w], w.cluster)
+        pool.replay(s, 0)
+        longest[k] = (s.jobs[0]["start"] - s.jobs[0]["submit"]).max()
     return Trials(plan, np.concatenate(histories), begin, of_class, of_user, longest)
 
 
@@ -68,7 +68,7 @@ class Bench(NamedTuple):
 def bench(windows: Sequence[Workload]) -> Bench:
     """Room for the longest of the windows."""
     longest = max(windows, key=len)
-    state = allocate([longest], longest.cluster)
+    state = allocate([longest], max((w.cluster for w in windows), key=lambda c: c.processors))
     room = known(longest.jobs, longest.past)
     entry = np.zeros(1 + 2 * len(longest), room.entry.dtype)
     return Bench(state, bag.scheduler(state, 0, np.zeros(F), Known(entry, room.of_class, room.of_user)))
@@ -85,7 +85,7 @@ def run(s, b, rule, times, weights, t, which, out):
         w = which[i]
         refill(s, 0, t.plan, w)
         guard = rule.guard if times == np.inf else min(rule.guard, max(times * t.longest[w], HOUR))
-        guarded = Rule(rule.order, rule.backfill, rule.placement, guard, rule.commit, rule.ahead)
+        guarded = Rule(rule.order, rule.backfill, rule.placement, guard, rule.commit, rule.estimate, rule.ahead)
         b.count[0] = b.count[1] = b.running.count[0] = b.running.count[1] = 0
         for k in range(t.begin[w], t.begin[w + 1]):
             b.known.entry[k - t.begin[w]] = t.entry[k]
