@@ -260,6 +260,32 @@ def generate(
         print(f"{out}: {jobs:,} jobs for {procs:,} processors, seed {seed}")
 
 
+@trace.command("forecast")
+def forecast(log: Log, procs: Procs = None, jobs: Jobs = None, as_json: Json = False) -> None:
+    """How well can run times be foretold on this log? Requests, history, boosted quantiles, judged on the last 30 %."""
+    from jobwise.forecast import judge
+
+    w = open_log(log, procs, jobs)
+    found = judge(w)
+    if as_json:
+        print_json({"workload": w.name, "forecasts": found})
+        return
+    rows = [
+        [
+            f["forecast"],
+            f"{f['accuracy']:.3f}",
+            f"{f['median_factor']:.2f}",
+            f"{f['exceeded']:.1%}",
+            "" if f["coverage"] != f["coverage"] else f"{f['coverage']:.1%}",
+            " ".join(f"{x:.2f}" for x in f["by_quarter"]),
+        ]
+        for f in found
+    ]
+    columns = ["forecast", "accuracy", "median factor", "exceeded", "in 80 % interval", "accuracy by quarter"]
+    print_table(f"{w.name}: run times of the last 30 %, foretold at submit", columns, rows)
+    print("accuracy: mean of min(forecast / run, run / forecast); exceeded: jobs that ran longer than foretold")
+
+
 @trace.command("sacct-command")
 def sacct_command(
     start: Annotated[str, typer.Option("--start", help="First day, YYYY-MM-DD.")] = "2026-01-01",

@@ -108,7 +108,7 @@ class Workload:
         return len(self.jobs)
 
     @cached_property
-    def _ended(self) -> np.ndarray:
+    def by_end(self) -> np.ndarray:
         """The jobs [J] of past_dtype in order of end, as the log has it; without waits in the log jobs count as ended at
         submit + run."""
         wait = np.maximum(self.columns.get("wait", np.zeros(len(self))), 0.0)
@@ -120,7 +120,7 @@ class Workload:
 
     def before(self, time: float) -> np.ndarray:
         """[K] of `past_dtype`: the last PAST jobs that had ended before `time` (s) when the log was written, in s from it."""
-        past = self._ended[: np.searchsorted(self._ended["end"], time, side="left")][-PAST:]
+        past = self.by_end[: np.searchsorted(self.by_end["end"], time, side="left")][-PAST:]
         if len(past) < PAST and len(self.past):
             past = np.concatenate([self.past, past])[-PAST:]
         past = past.copy()

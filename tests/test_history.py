@@ -133,3 +133,24 @@ def test_weights_are_checked():
     with pytest.raises(ValueError, match="not in tuple"):
         weights(nothing=1.0)
     assert len(FEATURES) == F
+
+
+def test_forecasts_are_judged_on_what_was_not_learnt_from(capsys, tmp_path):
+    from jobwise.cli import run
+    from jobwise.forecast import FEATURES as COLUMNS
+    from jobwise.forecast import features, judge
+    from jobwise.workloads.swf import write_swf
+
+    log = jw.lublin(jobs=1500, procs=64, seed=2, load=0.8, estimates="users", users=10)
+    x = features(log)
+    assert x.shape == (1500, len(COLUMNS)) and np.isfinite(x).all()
+    changed = log.take(slice(None))
+    changed.truth["runtime"][900:] *= 5  # the future
+    assert np.array_equal(features(changed)[:900], x[:900])
+    found = {f["forecast"]: f for f in judge(log)}
+    assert found["requested"]["exceeded"] == 0 and found["requested"]["accuracy"] < found["boosted median"]["accuracy"]
+    assert 0.5 < found["boosted median"]["coverage"] < 0.95 and 0.3 < found["boosted median"]["exceeded"] < 0.7
+    write_swf(log, tmp_path / "log.swf")
+    assert run(["trace", "forecast", str(tmp_path / "log.swf")]) == 0 and "boosted" in capsys.readouterr().out
+    assert run(["trace", "forecast", str(tmp_path / "log.swf"), "--jobs", "100"]) == 2
+    assert "too few" in capsys.readouterr().err

@@ -32,7 +32,7 @@ LAYERS = [
     ["compare"],
     ["rewards", "episodes"],
     ["env", "registration"],
-    ["runs", "agents", "testing"],
+    ["runs", "agents", "testing", "forecast"],
     ["train"],
     ["systems"],
     ["export", "report", "experiments"],

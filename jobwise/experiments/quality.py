@@ -17,6 +17,7 @@ from jobwise.compare import between, compare, ratio_interval
 from jobwise.experiments import Section, Study, Table, read_log
 from jobwise.jobs import Workload
 from jobwise.policies.gate import Gate
+from jobwise.policies.index import Index
 from jobwise.policies.listing import ListScheduler
 from jobwise.policies.names import resolve
 from jobwise.runs import slowdowns
@@ -35,11 +36,12 @@ WINDOW = 1024
 def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     """All logs; one search per log and objective (seed 0), for a second seed would be a choice to make."""
     found = [(name, _one(s, read_log(logs, name), preset)) for name in LOGS]
-    return [_windows(found), *(_bounded(found, b) for b in BOUNDS), _ahead(found), _chosen(found)]
+    transfer = _transfer(s, logs, found, preset)
+    return [_windows(found), *(_bounded(found, b) for b in BOUNDS), _ahead(found), transfer, _chosen(found)]
 
 
 def _one(s: Study, log: Workload, preset: str) -> dict:
-    log = first(log, min(len(log), 3000)) if preset == "smoke" else log
+    log = _shortened(log, preset)
     train, test = split(log)
     size = min(WINDOW, len(test) // 4)
     shakes = 1 if preset == "smoke" else SHAKES
@@ -87,6 +89,7 @@ def _one(s: Study, log: Workload, preset: str) -> dict:
     return {
         "fair": fair,
         "hindsight": hindsight,
+        "weights": free.order.weights.tolist(),
         "about": free.about,
         "bounded": tied.about | {"times": tied.times},
         "replays": s.piece(f"replays-{log.name}", replays),
@@ -181,6 +184,37 @@ def _ahead(found: list[tuple[str, dict]]) -> Section:
         rows.append([name, f"{fair}, gated", f"{np.mean(r[fair]):.2f}", f"{np.mean(gate):.2f}", _change(gate, r[fair])])
     text = "Up to 20 windows of 1,024 unseen jobs, two shaken replicas: look-ahead against the order behind it."
     return Section("Look-ahead", text, [Table(["log", "order", "without", "with look-ahead", "change"], rows)])
+
+
+def _transfer(s: Study, logs: Path, found: list[tuple[str, dict]], preset: str) -> Section:
+    """Weights learnt on one log, run on another; and those that come with the package."""
+    given = {name: ListScheduler(Index(name, np.array(x["weights"])), "easy") for name, x in found}
+    given["general"] = resolve("general+easy")
+    rows = []
+    for name, x in found:
+
+        def replays(name=name, x=x) -> dict:
+            log = _shortened(read_log(logs, name), preset)
+            test = split(log)[1]
+            size = min(WINDOW, len(test) // 4)
+            rows = range(0, len(test) - size + 1, size)
+            parts = [y for row in rows for y in baselines.shaken(test, row, size, 2, 300.0, 0)]
+            policies = {x["fair"][""]: x["fair"][""], **given}
+            return {n: float(slowdowns(simulate_many(parts, p)).mean()) for n, p in policies.items()}
+
+        r = s.piece(f"transfer-{name}", replays)
+        base = r[x["fair"][""]]
+        rows.append([name, f"{x['fair']['']} {base:.2f}", *(f"{r[n] / base - 1:+.0%}" for n in given)])
+    text = (
+        "Weights learnt on the log of the column, run on the unseen windows of the log of the row: mean bounded slowdown "
+        "against that log's fair best rule. `general` comes with the package, learnt on the first 70 % of SDSC-SP2, SDSC-BLUE, "
+        "LANL-CM5 and HPC2N together; Theta and lublin_256 it has never seen."
+    )
+    return Section("Transfer", text, [Table(["run on", "fair best", *given], rows)])
+
+
+def _shortened(log: Workload, preset: str) -> Workload:
+    return first(log, min(len(log), 3000)) if preset == "smoke" else log
 
 
 def _chosen(found: list[tuple[str, dict]]) -> Section:

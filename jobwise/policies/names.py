@@ -19,6 +19,7 @@ from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.scores import ORDERS
 
 _GUARD = re.compile(r"guard(\d+(?:\.\d+)?)(s|m|h|d|x)")
+PRETRAINED = Path(__file__).parent.parent / "pretrained"
 _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -77,7 +78,16 @@ def resolve(policy: str | Policy) -> Policy:
 
         found = neural.load(order)
         return neural.with_options(found, chosen) if chosen else found
-    raise unknown("order", order, [*ORDERS, *INDICES], f"policy {policy!r}: " if options else "")
+    if (trained := PRETRAINED / f"{order}.safetensors").is_file():
+        from jobwise.policies import neural
+
+        return neural.with_options(neural.load(trained), {"backfill": "none"} | chosen)
+    raise unknown("order", order, [*ORDERS, *INDICES, *pretrained()], f"policy {policy!r}: " if options else "")
+
+
+def pretrained() -> list[str]:
+    """Names of the orders that come trained, for logs that nobody has learnt from."""
+    return sorted(p.stem for p in PRETRAINED.glob("*.safetensors"))
 
 
 def _gated(name: str) -> Gate:

@@ -1,7 +1,7 @@
 """List scheduling on a processor pool, compiled whole, for orders that change with time (WFP3, UNICEF, LXF, random) or
 with what has ended (log-linear ones with history). It runs any order, and the order may change on the way (a gate's does).
 
-Every score changes at every event, so an order is never kept: the queue is a bag, four columns side by side in memory,
+Every score changes at every event, so an order is never kept: the queue is a bag of items side by side in memory,
 and a pass looks for the smallest score. It is made only where something fits; of those behind the reservation only the
 ones that may start are compared.
 """

@@ -113,7 +113,7 @@ class Choices(NamedTuple):
 def allocate(
     s: State, window: int, *, sticky: bool, backfill: str, fill: str = "oldest", guard: float = np.inf, bound: float = 86400.0
 ) -> Choices:
-    """Memory for the simulations of `s`, to be begun with `begin`."""
+    """Memory for the simulations of `s`, to be begun with `ask(…, BEGIN)`."""
     E, J = s.jobs.shape
     one = blocks.build(min(J, int(s.nodes["capacity"].max())))
     moment = np.zeros(E, moment_dtype)

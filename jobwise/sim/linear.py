@@ -3,7 +3,7 @@
     smith           n E[run] / E[1/run]      Smith's rule with expectations from history, for bounded slowdown
     area-history    n E[run]                 smallest area first, by what such jobs use
     smith-geo       n r² exp(2 E[log run/r]) the geometric version
-    smith-request   n r / E[1/run]           the request instead of the expected run
+    smith-requested n r / E[1/run]           the request instead of the expected run
 
 E[.] are estimates from jobs that have ended (`history.py`). The weights of the rest of the features are learnt.
 """
