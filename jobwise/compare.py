@@ -217,7 +217,7 @@ def compare(
         return [[_numbers(simulate(x, p, **settings)) for x in replicas] for p in chosen]
 
     replicas = [shake(workload, shake_s, [seed, k]) for k in range(min(shakes, REPLAYS))]
-    edges = np.linspace(0, len(workload), max(len(first_row), 1) + 1).astype(int)
+    edges = np.linspace(0, len(workload), max(len(first_row) // 2, 1) + 1).astype(int)  # long blocks: congestion lasts
 
     def continuous(p: Policy) -> tuple[Record, dict[str, float], np.ndarray]:
         logged = simulate(workload, p, **settings)
@@ -328,5 +328,5 @@ def conventions(c: Comparison) -> list[str]:
         "Bounded slowdown: max((wait + run) / max(run, 10 s), 1).",
         f"Windows: {len(c.first_row)} of {c.window_jobs:,} consecutive jobs, each from an empty machine; {shaken}.",
         f"The whole log in one continuous replay: {replays}.",
-        "Intervals: 95 %, symmetric bootstrap-t, paired: over windows, and over as many blocks of the continuous replay.",
+        "Intervals: 95 %, symmetric bootstrap-t, paired: over windows; of the continuous replay over blocks twice as long.",
     ]

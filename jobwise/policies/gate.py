@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 
 import numpy as np
 
@@ -73,6 +74,7 @@ class Gate:
         slow = any(p.lookahead for p in candidates)
         self.every, self.trail, self.shakes, self.z = every, trail or (2000 if slow else 8000), shakes, z
         self._seen: dict[bytes, Look] = {}
+        self._lock = Lock()
 
     @property
     def name(self) -> str:
@@ -104,11 +106,14 @@ class Gate:
             name = self.candidates[0].name
             return self.candidates[0], Look(arrived, name, 1.0, 0.0, np.nan, np.nan, f"only {len(recent)} jobs have ended")
         key = recent.tobytes()  # the next shaken replica of a window asks the same
-        if key not in self._seen:
-            while len(self._seen) >= 8:
-                self._seen.pop(next(iter(self._seen)))
-            self._seen[key] = self._judge(replays(recent, past[past["end"] < recent["submit"][0]], cluster, self))
-        found = replace(self._seen[key], at=arrived)
+        seen = self._seen.get(key)
+        if seen is None:
+            seen = self._judge(replays(recent, past[past["end"] < recent["submit"][0]], cluster, self))
+            with self._lock:  # a comparison replays windows in two threads
+                while len(self._seen) >= 8:
+                    self._seen.pop(next(iter(self._seen)))
+                self._seen[key] = seen
+        found = replace(seen, at=arrived)
         return next((p for p in self.candidates if p.name == found.chosen), FALLBACK), found
 
     def _judge(self, replicas: list[Workload]) -> Look:
