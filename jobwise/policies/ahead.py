@@ -1,14 +1,30 @@
-"""Look-ahead for a policy that is asked, pass by pass, in a simulation or on a live cluster."""
+"""Predictions and look-ahead for a policy that is asked, pass by pass, in a simulation or on a live cluster."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from jobwise.decision import View
-from jobwise.sim import lookahead
-from jobwise.sim.backfill import Rule
+from jobwise.policies.index import Index, Memory
+from jobwise.sim import lookahead, scores
+from jobwise.sim.backfill import PREDICTED, Rule
 from jobwise.sim.bag import item_dtype
 from jobwise.sim.history import known
+from jobwise.sim.linear import F
+
+
+def rescored(view: View, rule: Rule, given: np.ndarray, order: str | Index, memory: Memory) -> tuple[np.ndarray, Rule]:
+    """Scores by predicted run times or after a look ahead, and the rule with which they are given. given [Q] of an index."""
+    weights = np.ascontiguousarray(order.weights, float) if isinstance(order, Index) else np.zeros(F)
+    if not isinstance(order, Index):
+        table = memory.predicted(view) if rule.estimate == PREDICTED else view.table
+        scores.score_rows(rule.order, view.now, view.origin, np.uint64(view.seed), table, view.queue, given)
+    given[view.now - view.jobs["submit"][view.queue] > rule.guard] = -np.inf
+    if rule.ahead:
+        real = rule._replace(order=scores.LINEAR if isinstance(order, Index) else rule.order)
+        if (best := front(view, real, weights, given)) >= 0:
+            given[best] = -1e300
+    return given, rule._replace(order=scores.GIVEN)
 
 
 def front(view: View, rule: Rule, weights: np.ndarray, scores: np.ndarray) -> int:

@@ -11,12 +11,11 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError, unknown
-from jobwise.policies.ahead import front
+from jobwise.policies.ahead import rescored
 from jobwise.policies.index import INDICES, Index, Memory
 from jobwise.policies.steering import Steering
 from jobwise.sim import bag, lookahead, scores
 from jobwise.sim.backfill import BACKFILLS, CONSERVATIVE, ESTIMATES, Rule, blank, plan_pass
-from jobwise.sim.linear import F
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.profile import plan_conservative
 
@@ -160,23 +159,6 @@ class ListScheduler:
             object.__setattr__(self, "_memory", Memory(view.past))
         return self._memory
 
-    def _ahead(self, view: View, rule: Rule, given: np.ndarray) -> tuple[np.ndarray, Rule]:
-        """Scores by predicted run times or after a look ahead, and the rule with which they are given."""
-        weights = np.zeros(F)
-        if isinstance(self.order, Index):
-            weights = np.ascontiguousarray(self.order.weights, float)
-        else:
-            table = view.table
-            if self.estimate == "predicted":
-                table = self.memory(view).predicted(view)
-            scores.score_rows(rule.order, view.now, view.origin, np.uint64(view.seed), table, view.queue, given)
-        given[view.now - view.jobs["submit"][view.queue] > rule.guard] = -inf
-        real = rule._replace(order=scores.LINEAR if isinstance(self.order, Index) else rule.order)
-        best = front(view, real, weights, given) if rule.ahead else -1
-        if best >= 0:
-            given[best] = -1e300
-        return given, rule._replace(order=scores.GIVEN)
-
     def reset(self, view: View) -> None:
         """Forget, but for what had ended before."""
         object.__setattr__(self, "_memory", Memory(view.past))
@@ -215,7 +197,7 @@ class ListScheduler:
         due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
         given = self.scores(view)
         if rule.ahead or rule.estimate:
-            given, rule = self._ahead(view, rule, given)
+            given, rule = rescored(view, rule, given, self.order, self.memory(view))
         head = (
             rule,
             view.now,
