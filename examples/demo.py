@@ -12,7 +12,7 @@ from jobwise.workloads.catalogue import LOGS, cache_folder
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--traces", default="traces", help="folder with SWF logs")
 parser.add_argument("--out", default="out", help="folder for the report")
-parser.add_argument("--generations", type=int, default=16, help="of the search")
+parser.add_argument("--preset", default="small", help="how long to search")
 options = parser.parse_args()
 
 places = [Path(options.traces), cache_folder()]
@@ -46,11 +46,8 @@ print("The first run compiles the simulator, once: about a minute.", flush=True)
 begin = time.time()
 learnt = out / "runs" / "learnt"
 shutil.rmtree(learnt, ignore_errors=True)  # a run folder is never overwritten; the demo's is made anew
-settings = out / "search.toml"
-settings.write_text(f"generations = {options.generations}\nvalidations = 8\n")
 rules = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "lxf+easy+guard72h", "unicef+easy+guard72h", "smith-geo+easy"]
-told = ["train", "search", str(log), "--out", str(learnt), "--config", str(settings), "--max-wait", "1.2x"]
-code = run(told)
+code = run(["train", "search", str(log), "--out", str(learnt), "--preset", options.preset, "--max-wait", "1.2x"])
 if code == 0:
     told = ["evaluate", str(learnt), str(log), "--report", str(out / "report.html"), "--shakes", "2"]
     code = run(told + [x for rule in rules for x in ("-p", rule)])

@@ -164,6 +164,7 @@ def compare(
     policies: Sequence[str | Policy],
     *,
     train: Workload | None = None,
+    max_wait: float = np.inf,
     window_jobs: int | None = None,
     shakes: int = 8,
     shake_s: float = 300.0,
@@ -174,7 +175,10 @@ def compare(
     """Compare policies (the first is the reference) on the whole log and on consecutive windows of it.
 
     `train`: earlier jobs; the classic rule × guard that is best on them (`baselines.py`) joins as the fair best, and the one
-    that is best on `workload` as the best in hindsight. `window_jobs`: jobs per window (default: 1,024, fewer where the log
+    that is best on `workload` as the best in hindsight; with `max_wait` those that are best in the continuous replay among
+    the rules whose longest wait is at most so many times that of FCFS with EASY.
+
+    `window_jobs`: jobs per window (default: 1,024, fewer where the log
     is short). `shakes`: replicas with submits moved by U(-shake_s, shake_s), the same for all policies, of every window, and
     at most REPLAYS of the whole log; 0: as logged. Raises InputError.
     """
@@ -202,11 +206,12 @@ def compare(
     if train is not None:
         grids, few = 2 * len(baselines.RULES), min(shakes, 2)
         total += grids + 2 * (len(first_row) + 1)
-        for part, mark in ((train, "fair best"), (workload, "best in hindsight")):
+        within = f" within {max_wait:g}x" if max_wait < np.inf else ""
+        for part, mark in ((train, f"fair best{within}"), (workload, f"best in hindsight{within}")):
             grid = baselines.measure(
                 part, min(size, len(part)), shakes=few, shake_s=shake_s, seed=seed, progress=lambda *_: report()
             )
-            marks.setdefault(grid.best(), []).append(mark)
+            marks.setdefault(grid.best(max_wait), []).append(mark)
         for name in marks:
             if name not in names:
                 chosen.append(resolve(name))
@@ -239,7 +244,7 @@ def compare(
         rules = [p for p, x in enumerate(chosen) if isinstance(x, ListScheduler) and not x.about]
         if rules:
             marks[names[min(rules, key=lambda p: windows["bounded_slowdown"][p].mean())]] = ["best rule in hindsight"]
-    fair = next((p for p, n in enumerate(names) if "fair best" in marks.get(n, [])), None)
+    fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
     said = [", ".join(marks.get(n, [])) for n in names]
     return Comparison(
         workload, names, list(whole), windows, np.array(blocks), first_row, size, shakes, shake_s, list(records), said, fair
