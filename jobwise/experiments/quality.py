@@ -227,7 +227,7 @@ def _chosen(found: list[tuple[str, dict]]) -> Section:
         a, b = x["about"], x["bounded"]
         fair = ", ".join(f"{v}{f' ({k.strip()})' if k else ''}" for k, v in x["fair"].items())
         times = [f"{bound:g}x: guard{_times(b['calibration'], bound):g}x" for bound in BOUNDS]
-        rows.append([name, fair, a["start"], f"{a['seconds']:.0f}", b["start"], ", ".join(times), f"{b['seconds']:.0f}"])
-    columns = ["log", "fair best rules", "search began at", "s", "bounded search began at", "relative guards", "s"]
-    text = "What was chosen on the first 70 % of each log, and how long the searches took (the run folders hold the rest)."
+        rows.append([name, fair, a["start"], b["start"], ", ".join(times)])
+    columns = ["log", "fair best rules", "search began at", "bounded search began at", "relative guards"]
+    text = "What was chosen on the first 70 % of each log (the run folders hold the rest)."
     return Section("Choices", text, [Table(columns, rows)])
