@@ -206,7 +206,10 @@ def test_ctrl_c_ends_cleanly(tmp_path):
         "--out",
         str(tmp_path / "s.csv"),
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # a shell's background jobs ignore Ctrl-C, and what they start inherits it
+    listening = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, **pipes, text=True, preexec_fn=listening)
     assert process.stdout.readline() == "up\n"
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
