@@ -14,10 +14,10 @@ import numpy as np
 
 from jobwise import metrics
 from jobwise.jobs import Workload
+from jobwise.policies.neural import RULES as ORDERS
 from jobwise.simulate import simulate, simulate_many
 from jobwise.workloads.transform import shake
 
-ORDERS = ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "lxf", "wfp3", "unicef")
 GUARDS = ("", "+guard72h", "+guard48h", "+guard24h", "+guard12h")
 RULES = tuple(f"{order}+easy{guard}" for order in ORDERS for guard in GUARDS if order != "fcfs" or not guard)
 FCFS = "fcfs+easy"
@@ -50,9 +50,11 @@ def measure(
     shakes: int = 2,
     shake_s: float = 300.0,
     seed: int = 0,
+    kill_at_walltime: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Baselines:
     """Replay the rules on shaken replicas of `w`, whole and in windows of so many jobs."""
+    settings = {"kill_at_walltime": kill_at_walltime, "seed": seed}
     replicas = [shake(w, shake_s, [seed, k]) for k in range(shakes)] or [w]
     rows = range(0, max(len(w) - window_jobs, 0) + 1, window_jobs)
     parts = [x for row in rows for x in shaken(w, row, window_jobs, shakes, shake_s, seed)]
@@ -60,8 +62,8 @@ def measure(
 
     def one(name: str) -> tuple[float, float, float]:
         nonlocal done
-        windows = np.mean([metrics.bounded_slowdown(r).mean() for r in simulate_many(parts, name)])
-        whole = [r.summary() for r in (simulate(x, name) for x in replicas)]
+        windows = np.mean([metrics.bounded_slowdown(r).mean() for r in simulate_many(parts, name, **settings)])
+        whole = [r.summary() for r in (simulate(x, name, **settings) for x in replicas)]
         done += 1
         if progress:
             progress(done, len(names))

@@ -251,7 +251,7 @@ def _reproduce(app: typer.Typer) -> None:
         logs: Annotated[str, typer.Option("--logs", help="Folder with the SWF logs.")],
         out: Annotated[str, typer.Option("--out", "-o", help="Folder for finished pieces, runs and report.html.")],
         preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
-        seeds: Annotated[int, typer.Option("--seeds", min=1, max=100)] = 5,
+        seeds: Annotated[Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality makes 1.")] = None,
         threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
     ) -> None:
         """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
@@ -263,6 +263,7 @@ def _reproduce(app: typer.Typer) -> None:
         def say(text: str) -> None:
             print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
+        seeds = seeds or (1 if study == "quality" else 5)
         sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, say=say)
         for section in sections:
             print(f"\n{section.title}\n{section.text}")

@@ -211,3 +211,22 @@ def test_no_processor_is_given_twice():
         running = np.flatnonzero((r.jobs["start"] <= t) & (r.jobs["end"] > t))
         ids = np.concatenate([owner[bounds[j] : bounds[j + 1]] for j in running])
         assert len(set(ids.tolist())) == len(ids)
+
+
+def test_the_fair_best_is_chosen_on_earlier_jobs_under_the_same_settings():
+    import jobwise as jw
+    from jobwise import baselines
+    from jobwise.workloads.transform import split
+
+    log = jw.lublin(jobs=1200, procs=64, load=0.95, seed=2)
+    log.truth["runtime"][::3] *= 4  # a third runs on, unless it is killed
+    train, test = split(log)
+    for kill in (False, True):
+        settings = {"shakes": 1, "kill_at_walltime": kill}
+        c = jw.compare(test, ["fcfs+easy"], train=train, window_jobs=60, **settings)
+        want = baselines.measure(train, 60, **settings)
+        assert c.policies[c.fair] == want.best() and "fair best" in c.marks[c.fair]
+        assert any("hindsight" in m for m in c.marks)
+        shaken = baselines.measure(train, 60, names=["fcfs+easy", "sjf+easy"], **settings)
+        assert shaken.whole[0] == want.whole[want.names.index("fcfs+easy")]
+    assert not np.array_equal(baselines.measure(train, 60, shakes=1).whole, want.whole)

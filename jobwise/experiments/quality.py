@@ -14,6 +14,7 @@ import numpy as np
 from jobwise import baselines
 from jobwise.baselines import Baselines
 from jobwise.compare import between, compare, ratio_interval
+from jobwise.errors import InputError
 from jobwise.experiments import Section, Study, Table, read_log
 from jobwise.jobs import Workload
 from jobwise.policies.gate import Gate
@@ -34,7 +35,9 @@ WINDOW = 1024
 
 
 def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
-    """All logs; one search per log and objective (seed 0), for a second seed would be a choice to make."""
+    """All logs; one search per log and objective (seed 0), for a second seed would be a choice to make. Raises InputError."""
+    if seeds != 1:
+        raise InputError(f"the study quality makes one search per log; there is no use for {seeds} seeds")
     found = [(name, _one(s, read_log(logs, name), preset)) for name in LOGS]
     transfer = _transfer(s, logs, found, preset)  # adds what `general` did to the windows
     return [_windows(found), *(_bounded(found, b) for b in BOUNDS), _ahead(found), transfer, _chosen(found)]

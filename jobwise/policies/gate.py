@@ -165,9 +165,7 @@ class Gate:
             self.reset(view)
         if len(view.jobs) >= self._steering.next:
             self._steering.look(view.jobs, view.now)
-        now = self._steering.scheduler
-        object.__setattr__(now, "_memory", self._memory)
-        return now.decide_by(self._steering.rule, view)
+        return self._steering.scheduler.decide_by(self._steering.rule, view, self._memory)
 
 
 FALLBACK = ListScheduler("fcfs", "easy")  # where not even the fallback keeps the bound

@@ -134,12 +134,12 @@ class ListScheduler:
         """Itself, at every look."""
         return self, None
 
-    def scores(self, view: View) -> np.ndarray:
+    def scores(self, view: View, memory: Memory) -> np.ndarray:
         """The given scores of the queue [Q]; empty where the order is built in. Raises InputError for nonsense."""
         if isinstance(self.order, str):
             return np.empty(len(view.queue))
         if isinstance(self.order, Index):
-            return self.memory(view).scores(self.order, view)
+            return memory.scores(self.order, view)
         try:
             out = np.asarray(self.order(view.jobs[view.queue], view.now))
             if np.iscomplexobj(out):
@@ -179,11 +179,11 @@ class ListScheduler:
                 self.reset(view)
             if len(view.jobs) >= self._steering.next:
                 self._steering.look(view.jobs, view.now)
-            return self.decide_by(self._steering.rule, view)
-        return self.decide_by(self.rule, view)
+            return self.decide_by(self._steering.rule, view, self.memory(view))
+        return self.decide_by(self.rule, view, self.memory(view))
 
-    def decide_by(self, rule: Rule, view: View) -> list[Decision]:
-        """The same with another guard."""
+    def decide_by(self, rule: Rule, view: View, memory: Memory) -> list[Decision]:
+        """The same with another guard, and with somebody's memory of what has ended."""
         if self.backfill == "easy-oracle":
             raise InputError("easy-oracle knows the true run times; it exists for built-in orders in compiled simulations only")
         if self.estimate == "actual" or (self.estimate == "predicted" and self.backfill == "easy-sjbf"):
@@ -195,9 +195,9 @@ class ListScheduler:
             rule = rule._replace(order=scores.GIVEN)
         p = blank(len(view.queue), *capacity.shape)
         due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
-        given = self.scores(view)
+        given = self.scores(view, memory)
         if rule.ahead or rule.estimate:
-            given, rule = rescored(view, rule, given, self.order, self.memory(view))
+            given, rule = rescored(view, rule, given, self.order, memory)
         head = (
             rule,
             view.now,

@@ -15,7 +15,7 @@ import numpy as np
 
 from jobwise.sim import history
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.history import SHORT, Known, observe_at, place
+from jobwise.sim.history import PRIOR_LOG, PRIOR_RATIO, PRIOR_SHORT, SHORT, Known, observe_at, place
 from jobwise.sim.linear import linear
 from jobwise.sim.scores import LINEAR, score
 
@@ -26,7 +26,7 @@ RING, CLASS_RING, ALL_RING = 32, 8, 256  # completions remembered of a user, of 
 LATELY = 1000  # arrivals a block is drawn from
 
 recent_dtype = np.dtype([("submit", "f8"), ("walltime", "f8"), ("runtime", "f8"), ("size", "i8")], align=True)
-item_dtype = np.dtype([("submit", "f8"), ("est", "f8"), ("run", "f8"), ("key", "f8"), ("size", "i8")], align=True)
+item_dtype = np.dtype([("submit", "f8"), ("est", "f8"), ("key", "f8"), ("size", "i8")], align=True)
 
 
 class Ahead(NamedTuple):
@@ -40,7 +40,7 @@ class Ahead(NamedTuple):
     rng: np.ndarray  # [1] u8
     rows: np.ndarray  # [R] i8 rows of the running, by estimated end
     order: np.ndarray  # [QUEUE] i8 the queue, first first
-    item: np.ndarray  # [QUEUE + ARRIVALS] of item_dtype
+    item: np.ndarray  # [MOST, QUEUE + ARRIVALS] of item_dtype
     runs: np.ndarray  # [MOST, QUEUE + ARRIVALS] s
     coming: np.ndarray  # [MOST, ARRIVALS] rows of `recent`
     at: np.ndarray  # [MOST, ARRIVALS] s
@@ -49,7 +49,7 @@ class Ahead(NamedTuple):
     end: np.ndarray  # [MOST, R] s, drawn ends
     live: np.ndarray  # [3, R + QUEUE + ARRIVALS] f8 of one future: estimated ends ascending, their units, their drawn ends
     wait: np.ndarray  # [QUEUE + ARRIVALS] i8 of one future: who waits, first first
-    cost: np.ndarray  # [1 + FRONT, MOST]
+    cost: np.ndarray  # [MOST] of the order as it is
 
 
 def nothing() -> Ahead:
@@ -68,7 +68,7 @@ def _room(entries: int, arrivals: int, running: int, most: int) -> Ahead:
         np.zeros(1, np.uint64),
         np.zeros(running, np.int64),
         np.zeros(QUEUE, np.int64),
-        np.zeros(n, item_dtype),
+        np.zeros((most, n), item_dtype),
         np.zeros((most, n)),
         np.zeros((most, ARRIVALS), np.int64),
         np.zeros((most, ARRIVALS)),
@@ -77,7 +77,7 @@ def _room(entries: int, arrivals: int, running: int, most: int) -> Ahead:
         np.zeros((most, running)),
         np.zeros((3, running + n)),
         np.zeros(n, np.int64),
-        np.zeros((1 + FRONT, most)),
+        np.zeros(most),
     )
 
 
@@ -170,7 +170,7 @@ def _draw(a, k, jobs, now, queue, n, R, m):
     """Draw scenario m: n jobs of the queue (rows queue[a.order[i]] of `jobs`), R running ones."""
     for i in range(n):
         j = queue[a.order[i]]["row"]
-        a.runs[m, i] = max(_ratio(a, k.of_class[j], k.of_user[j]) * a.item[i]["est"], 1.0)
+        a.runs[m, i] = max(_ratio(a, k.of_class[j], k.of_user[j]) * a.item[m, i]["est"], 1.0)
     for i in range(R):
         j = a.rows[i]
         request, begun = max(jobs[j]["walltime"], 1.0), jobs[j]["start"]
@@ -205,7 +205,7 @@ def _draw(a, k, jobs, now, queue, n, R, m):
 @inlined
 def _begin(a, i, now, m, live):
     """Item i starts in a future: kept among the live by its estimated end."""
-    x = a.item[i]
+    x = a.item[m, i]
     due, at = now + x["est"], live
     while at > 0 and a.live[0, at - 1] > due:
         for r in range(3):
@@ -217,8 +217,8 @@ def _begin(a, i, now, m, live):
 
 
 @kernel
-def _future(a, now, free, n, come, running, m, front, limit):
-    """Cost of scenario m with item `front` at the head (-1: as the order has it); inf where it is beyond `limit`."""
+def _future(a, now, free, n, come, running, m, front):
+    """Cost of scenario m with item `front` at the head (-1: as the order has it)."""
     live = running
     for i in range(running):
         a.live[0, i], a.live[1, i], a.live[2, i] = a.due[i], a.held[i], a.end[m, i]
@@ -233,17 +233,15 @@ def _future(a, now, free, n, come, running, m, front, limit):
     while True:
         # a pass
         head = 0
-        while head < waiting and a.item[a.wait[head]]["size"] <= free:
+        while head < waiting and a.item[m, a.wait[head]]["size"] <= free:
             i = a.wait[head]
-            free -= a.item[i]["size"]
+            free -= a.item[m, i]["size"]
             cost += _begin(a, i, now, m, live)
             live += 1
             head += 1
-        if cost > limit:
-            return np.inf
         left = 0
         if head < waiting:
-            need, got, shadow = a.item[a.wait[head]]["size"], free, np.inf
+            need, got, shadow = a.item[m, a.wait[head]]["size"], free, np.inf
             for i in range(live):
                 if got >= need and a.live[0, i] > shadow:
                     break
@@ -254,9 +252,9 @@ def _future(a, now, free, n, come, running, m, front, limit):
             a.wait[0], left = a.wait[head], 1
             for w in range(head + 1, waiting):
                 i = a.wait[w]
-                size = a.item[i]["size"]
-                if size <= free and (size <= extra or now + a.item[i]["est"] <= shadow):
-                    if now + a.item[i]["est"] > shadow:
+                size = a.item[m, i]["size"]
+                if size <= free and (size <= extra or now + a.item[m, i]["est"] <= shadow):
+                    if now + a.item[m, i]["est"] > shadow:
                         extra -= size
                     free -= size
                     cost += _begin(a, i, now, m, live)
@@ -285,7 +283,7 @@ def _future(a, now, free, n, come, running, m, front, limit):
         while arrived < come and a.at[m, arrived] <= now:
             i = QUEUE + arrived
             at = waiting
-            while at > 0 and a.item[a.wait[at - 1]]["key"] > a.item[i]["key"] and a.wait[at - 1] != front:
+            while at > 0 and a.item[m, a.wait[at - 1]]["key"] > a.item[m, i]["key"] and a.wait[at - 1] != front:
                 a.wait[at] = a.wait[at - 1]
                 at -= 1
             a.wait[at] = i
@@ -297,13 +295,14 @@ def _future(a, now, free, n, come, running, m, front, limit):
 def _arrivals(a, k, rule, weights, now, origin, queued, free, total, m, come):
     """Items of those that come in scenario m: what the order thinks of them when they arrive."""
     for i in range(come):
-        x, new = a.recent[a.coming[m, i]], a.item[QUEUE + i]
+        x, new = a.recent[a.coming[m, i]], a.item[m, QUEUE + i]
         r, size = max(x["walltime"], 1.0), np.float64(x["size"])
         new["submit"], new["est"], new["size"] = a.at[m, i], r, x["size"]
         if rule.order == LINEAR:
             e = k.entry[0]
-            c = e["count"] + 1.0
-            ratio, short, log = (e["ratio"] + 0.5) / c, max((e["short"] + 0.1) / c, SHORT / max(r, SHORT)), (e["log"] - 1.0) / c
+            c = e["count"] + 1.0  # everyone, leaning on the prior as on one completion
+            ratio, log = (e["ratio"] + PRIOR_RATIO) / c, (e["log"] + PRIOR_LOG) / c
+            short = max((e["short"] + PRIOR_SHORT) / c, SHORT / max(r, SHORT))
             new["key"] = linear(
                 weights, ratio, short, log, 0.0, np.log(r), np.log(max(size, 1.0)), r, size, 0.0, queued, free, total
             )
@@ -336,9 +335,10 @@ def choose(a, k, jobs, rule, weights, seed, now, origin, queue, count, running, 
             a.order[at] = a.order[at - 1]
             at -= 1
         a.order[at] = i
-    for i in range(n):
-        x, y = a.item[i], queue[a.order[i]]
-        x["submit"], x["est"], x["size"], x["key"] = now, y["est"], y["size"], y["score"]
+    for m in range(rule.ahead):
+        for i in range(n):
+            x, y = a.item[m, i], queue[a.order[i]]
+            x["submit"], x["est"], x["size"], x["key"] = now, y["est"], y["size"], y["score"]
     a.rng[0] = (
         (np.uint64(seed) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03) ^ np.uint64(np.int64(now * 1000.0)) ^ np.uint64(count)
     )
@@ -357,12 +357,11 @@ def choose(a, k, jobs, rule, weights, seed, now, origin, queue, count, running, 
         _draw(a, k, jobs, now, queue, n, R, m)
     for m in range(rule.ahead):
         _arrivals(a, k, rule, weights, now, origin, np.float64(count), free, total, m, come)
-        a.cost[0, m] = _future(a, now, np.int64(free), n, come, R, m, -1, np.inf)
+        a.cost[m] = _future(a, now, np.int64(free), n, come, R, m, -1)
     for c in range(1, tried + 1):
         total_d, total_d2, m = 0.0, 0.0, 0
         while m < rule.ahead:
-            _arrivals(a, k, rule, weights, now, origin, np.float64(count), free, total, m, come)
-            d = _future(a, now, np.int64(free), n, come, R, m, c, np.inf) - a.cost[0, m]
+            d = _future(a, now, np.int64(free), n, come, R, m, c) - a.cost[m]
             total_d += d
             total_d2 += d * d
             m += 1
