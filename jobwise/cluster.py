@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,18 +11,42 @@ from jobwise.errors import InputError
 outage_dtype = np.dtype([("time", "f8"), ("node", "i4"), ("up", "i1")], align=True)
 
 
+@dataclass(frozen=True)
+class Slowdown:
+    """How much longer a job runs for where it is put (an assumption of CuSH's specification, `docs/systems/cush.md`).
+
+    A job on k nodes, which could do with `least` and can use `most`, runs sigma times as long as at its best:
+
+        network-intensive   sigma = 1 + network (k - least) / max(1, most - least)
+        compute-intensive   sigma = 1 + compute (most - k) / max(1, most - least)
+
+    `share`: what each other network-intensive job on a node adds to a network-intensive job's sigma, divided by k; it
+    changes while the job runs. Jobs of unknown kind run at full speed anywhere.
+    """
+
+    network: float = 0.6
+    compute: float = 0.3
+    share: float = 0.0
+
+    def __post_init__(self):
+        if not all(0 <= x < 1e6 for x in (self.network, self.compute, self.share)):
+            raise InputError(f"slowdowns are finite and >= 0, not {self}")
+
+
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """Nodes and what they hold.
 
     `capacity`: [N, R] units per node. `resources`: R names. `rack`: [N] numbers of the racks.
     `outages`: [F] of `outage_dtype`, sorted by time: a node goes down (`up` 0) or comes back (`up` 1).
+    `slowdown`: how placements slow jobs down; None: they do not.
     """
 
     capacity: np.ndarray
     resources: tuple[str, ...] = ("processors",)
     rack: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     outages: np.ndarray = field(default_factory=lambda: np.zeros(0, outage_dtype))
+    slowdown: Slowdown | None = None
 
     def __post_init__(self):
         if self.capacity.ndim != 2 or self.capacity.size == 0 or (self.capacity < 0).any():
@@ -60,7 +84,21 @@ class Cluster:
         table = np.sort(np.array(outages, dtype=outage_dtype), order=["time", "up", "node"])
         if len(table) and not (table["node"].min() >= 0 and table["node"].max() < len(self.capacity)):
             raise InputError(f"outages name node {table['node'].max()}; the cluster has {len(self.capacity)} nodes")
-        return Cluster(self.capacity, self.resources, self.rack, table)
+        return replace(self, outages=table)
+
+    def spread(self, request: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(fewest nodes that could hold each job of request [J, R], most that it can use) [J] each.
+
+        The most are as many as it asks for units of its last resource (accelerators are named last).
+        """
+        least = np.ones(len(request), np.int64)
+        for r in range(request.shape[1]):
+            hold = np.cumsum(np.sort(self.capacity[:, r])[::-1])
+            least = np.maximum(least, np.searchsorted(hold, request[:, r]) + 1)
+        asked = np.ones(len(request), np.int64)
+        for r in range(request.shape[1]):
+            asked = np.where(request[:, r] > 0, request[:, r], asked)
+        return least, np.maximum(np.minimum(asked, len(self.capacity)), least)
 
 
 def pool(processors: int) -> Cluster:
@@ -70,11 +108,11 @@ def pool(processors: int) -> Cluster:
     return Cluster(np.array([[processors]], np.int64))
 
 
-def nodes(count: int, rack_size: int = 0, **units: int) -> Cluster:
+def nodes(count: int, rack_size: int = 0, slowdown: Slowdown | None = None, **units: int) -> Cluster:
     """`count` equal nodes, e.g. `nodes(8, cpus=2, gpus=4)`; `rack_size` nodes share a rack (0: all one rack)."""
     units = units or {"processors": 1}
     if count < 1 or any(v < 0 for v in units.values()):
         raise InputError(f"cannot build {count} nodes of {units}")
     capacity = np.tile(np.array(list(units.values()), np.int64), (count, 1))
     rack = np.arange(count, dtype=np.int32) // rack_size if rack_size else np.zeros(count, np.int32)
-    return Cluster(capacity, tuple(units), rack)
+    return Cluster(capacity, tuple(units), rack, slowdown=slowdown)

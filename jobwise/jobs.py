@@ -16,6 +16,7 @@ from jobwise.errors import InputError
 
 # The life of a job. WAITING: submitted, parents not done. PAUSED jobs stand in the queue like QUEUED ones.
 FUTURE, WAITING, QUEUED, RUNNING, PAUSED, DONE, FAILED = range(7)
+COMPUTE, NETWORK = range(2)  # what a job is bound by; -1 unknown
 STATUS_NAMES = ("future", "waiting", "queued", "running", "paused", "done", "failed")
 
 
@@ -37,6 +38,7 @@ def job_dtype(resources: int = 1) -> np.dtype:
             ("app", "i4"),
             ("queue", "i4"),
             ("partition", "i4"),
+            ("kind", "i4"),  # COMPUTE, NETWORK, as its user says; -1 unknown
             ("chunks", "i4"),  # 0: units anywhere; k: k equal chunks, each whole on one node
             ("held", "i4"),  # first slice of its allocation; -1 none (or a pool)
             ("unmet", "i4"),  # parents not done yet
@@ -61,6 +63,10 @@ truth_dtype = np.dtype(
         ("child", "i4"),  # first child and how many
         ("children", "i4"),
         ("fails", "i1"),  # ends as FAILED
+        ("kind", "i1"),  # COMPUTE, NETWORK, as it is; -1 neither
+        ("least", "i4"),  # nodes that could hold it, and that it can use
+        ("most", "i4"),
+        ("sigma", "f8"),  # how many times as long it runs where it is
     ],
     align=True,
 )
@@ -179,8 +185,10 @@ def workload(
     for what, column in (("request", request), ("runtime", runtime), ("walltime", walltime), *identifiers.items()):
         if len(column) != len(submit):
             raise InputError(f"{name}: {len(column)} values of {what} for {len(submit)} submits")
-    if wrong := set(identifiers) - {"user", "group", "app", "queue", "partition"}:
-        raise InputError(f"{name}: unknown column {sorted(wrong)[0]!r}; identifiers are user, group, app, queue, partition")
+    if wrong := set(identifiers) - {"user", "group", "app", "queue", "partition", "kind"}:
+        raise InputError(
+            f"{name}: unknown column {sorted(wrong)[0]!r}; identifiers are user, group, app, queue, partition, kind"
+        )
     request = np.asarray(request)
     request = request.reshape(len(submit), -1) if len(submit) else request.reshape(0, cluster.capacity.shape[1])
     if request.shape[1] != cluster.capacity.shape[1]:
@@ -202,7 +210,7 @@ def workload(
     for key, column in identifiers.items():
         jobs[key] = np.asarray(column)[order]
     truth = np.zeros(len(submit), truth_dtype)
-    truth["runtime"] = runtime[order]
+    truth["runtime"], truth["kind"] = runtime[order], jobs["kind"]
     links = np.zeros((0, 2), np.int64)
     if edges is not None and len(edges):
         edges = np.asarray(edges, np.int64).reshape(-1, 2)
@@ -241,6 +249,6 @@ def blank_jobs(count: int, resources: int = 1) -> np.ndarray:
     jobs = np.zeros(count, job_dtype(resources))
     for key in ("start", "end", "queued", "due", "reserved"):
         jobs[key] = np.nan
-    for key in ("user", "group", "app", "queue", "partition", "held"):
+    for key in ("user", "group", "app", "queue", "partition", "kind", "held"):
         jobs[key] = -1
     return jobs

@@ -14,8 +14,9 @@ def register_environments() -> None:
     """Register the environments with the Gymnasium that is loaded."""
     from gymnasium.envs.registration import register, registry
 
-    if (name := "jobwise/Batch-v0") not in registry:
-        register(id=name, entry_point="jobwise.env:BatchEnv", vector_entry_point="jobwise.env:BatchVectorEnv")
+    for name, one in (("jobwise/Batch-v0", "jobwise.env:Batch"), ("jobwise/Grid-v0", "jobwise.grid:Grid")):
+        if name not in registry:
+            register(id=name, entry_point=f"{one}Env", vector_entry_point=f"{one}VectorEnv")
 
 
 class _WhenLoaded:

@@ -61,7 +61,7 @@ class Identity:
         self._out = encoder.buffers(num_envs)[0]
         self.counts = np.zeros(num_envs, np.int64)
         self.intervals = np.zeros(num_envs, choices.interval_dtype)
-        self._step = 0
+        self._step, self.masks = 0, None
         self._deal()
 
     def _deal(self) -> None:

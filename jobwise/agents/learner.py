@@ -36,6 +36,8 @@ class Settings:
     max_norm: float = 1.0
     critic: str = "pooled"
     baseline: str = "batch"  # REINFORCE: "batch" standardises returns, "time" subtracts the mean of runs of the same jobs
+    runs: int = 20  # of the same jobs, side by side (baseline "jobset": "time" as DeepRM's code has it, not standardised)
+    optimiser: str = "adam"  # or "rmsprop", DeepRM's
 
 
 @dataclass
@@ -53,6 +55,7 @@ class Rollout:
     last_values: np.ndarray  # [E]
     there: np.ndarray  # [T, E] 1 where a choice was made (0 behind the end of a whole episode)
     episodes: np.ndarray  # [K] mean bounded slowdown of the episodes that ended
+    masks: np.ndarray | None = None  # [T E, A] bool: valid actions, where they are not just the first ones
 
     def seen(self, which: np.ndarray, ragged: bool, device: torch.device) -> Seen:
         """The observations `which` [B]."""
@@ -62,7 +65,26 @@ class Rollout:
             select(self.x, self.first, self.counts, which, x)
         else:
             x = self.x[self.first[which]]
-        return Seen(torch.from_numpy(x), torch.from_numpy(counts)).to(device)
+        mask = None if self.masks is None else torch.from_numpy(self.masks[self.first[which]])
+        return Seen(torch.from_numpy(x), torch.from_numpy(counts), mask).to(device)
+
+
+class RMSProp(torch.optim.Optimizer):
+    """s = rho s + (1 - rho) g^2, theta -= lr g / sqrt(s + eps): DeepRM's code has eps below the root."""
+
+    def __init__(self, groups, rho: float = 0.9, eps: float = 1e-9):
+        super().__init__(groups, {"rho": rho, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure=None) -> None:
+        """One step."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                s = self.state[p].setdefault("square", torch.zeros_like(p))
+                s.mul_(group["rho"]).addcmul_(p.grad, p.grad, value=1 - group["rho"])
+                p.addcdiv_(p.grad, (s + group["eps"]).sqrt_(), value=-group["lr"])
 
 
 class Agent:
@@ -78,21 +100,22 @@ class Agent:
         if settings.learner != "reinforce":
             self.critic = critic(network, encoder.shape, settings.critic).to(self.device)
             groups.append({"params": list(self.critic.parameters()), "lr": settings.critic_lr})
-        self.optimiser = torch.optim.Adam(groups, eps=1e-8, fused=True)
+        self.optimiser = RMSProp(groups) if settings.optimiser == "rmsprop" else torch.optim.Adam(groups, eps=1e-8, fused=True)
         self.random = torch.Generator(device="cpu")
         self.random.manual_seed(seed)
         self.scale, self.count = 1.0, 0  # of rewards: running mean square of returns
-        self._room = np.empty((0, encoder.shape[1]), np.float32)
+        self._room = np.empty((0, encoder.shape[-1]), np.float32)
 
     @property
     def parameters(self) -> int:
         """Numbers the actor has learnt."""
         return parameters(self.actor)
 
-    def look(self, out: np.ndarray, counts: np.ndarray) -> tuple[Seen, np.ndarray]:
-        """(observations out [E, rows, F] as the network takes them, their memory, which the next look overwrites)."""
+    def look(self, out: np.ndarray, counts: np.ndarray, masks: np.ndarray | None = None) -> tuple[Seen, np.ndarray]:
+        """(observations out [E, ...] as the network takes them, their memory, which the next look overwrites)."""
         if not self.ragged:
-            return Seen(torch.from_numpy(out), torch.from_numpy(counts)).to(self.device), out
+            mask = None if masks is None else torch.from_numpy(masks.astype(bool))
+            return Seen(torch.from_numpy(out), torch.from_numpy(counts), mask).to(self.device), out
         if len(self._room) < len(out) * out.shape[1]:
             self._room = np.empty((len(out) * out.shape[1], out.shape[2]), np.float32)
         rows = self._room[: gather(out, counts, self._room)]
@@ -157,16 +180,20 @@ class Agent:
 def collect(envs, agent: Agent, steps: int | None) -> Rollout:
     """Choose `steps` times in every simulation of `envs` (a BatchVectorEnv); None: one whole episode each."""
     E, whole, ragged = envs.num_envs, steps is None, agent.ragged
-    xs, parts, ended, t = [], [], [], 0
+    xs, masks, parts, ended, t = [], [], [], [], 0
     active = np.ones(E, bool)
     while t < steps if steps is not None else active.any():
-        counts = envs.counts.copy()
-        seen, rows = agent.look(envs.show(), counts)
+        counts, mask = envs.counts.copy(), envs.masks
         if whole and not active.all():  # ended simulations have no jobs to look at: let the others alone be looked at
-            seen, rows = agent.look(np.ascontiguousarray(envs.show()[active]), counts[active])
+            mask = None if mask is None else mask[active]
+            seen, rows = agent.look(np.ascontiguousarray(envs.show()[active]), counts[active], mask)
+        else:
+            seen, rows = agent.look(envs.show(), counts, mask)
         actions, logp, values = np.zeros(E, np.int64), np.zeros(E, np.float32), np.zeros(E, np.float32)
         actions[active], logp[active], values[active] = agent.act(seen)
         xs.append(rows.copy())
+        if mask is not None:
+            masks.append(mask.astype(bool))
         over = envs.choose(actions, again=not whole) > 0
         reward = np.where(active, envs.reward(envs.intervals), 0.0)
         z, new = envs.intervals, over & active
@@ -180,7 +207,7 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
     last = np.zeros(E)
     if not whole and agent.critic is not None:
         with torch.no_grad():
-            last = agent.critic(agent.look(envs.show(), envs.counts.copy())[0]).cpu().numpy()
+            last = agent.critic(agent.look(envs.show(), envs.counts.copy(), envs.masks)[0]).cpu().numpy()
     counts = counts.reshape(-1)
     first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if ragged else np.arange(len(counts))
     if whole and not ragged:
@@ -197,6 +224,7 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
         last,
         there.astype(float),
         np.concatenate(ended) if ended else np.zeros(0),
+        np.concatenate(masks) if masks else None,
     )
 
 
@@ -220,9 +248,12 @@ def reinforce(agent: Agent, rollout: Rollout) -> dict[str, float]:
     """
     k, there = agent.settings, rollout.there
     g = returns.discounted(rollout.rewards, k.gamma)
-    if k.baseline == "time":
-        g = g - returns.time_baseline(g, there.sum(axis=0))[:, None]
-    advantage = returns.standardised(g, there).reshape(-1)
+    if k.baseline == "jobset":
+        advantage = (g - returns.jobset_baseline(g, k.runs)).reshape(-1)
+    else:
+        if k.baseline == "time":
+            g = g - returns.time_baseline(g, there.sum(axis=0))[:, None]
+        advantage = returns.standardised(g, there).reshape(-1)
     which = np.flatnonzero(there.reshape(-1))
     logp, every, _ = _chosen(agent, rollout, which)
     loss = losses.policy_gradient(logp, _tensor(advantage[which], agent))

@@ -2,12 +2,14 @@
 
 `perjob`: the same small network looks at every job, a softmax over the window compares (RLScheduler, SC'20). `rows`: a
 1 x 2 convolution over the rows of SEM or DRAS, two dense layers without bias, one output per slot. `mlp`: dense layers on
-the flat observation. `jobwise/policies/forward.py` computes the same without torch.
+the flat observation. `slots`: the same network for every slot of a grid, which knows the mean of all, and for the void
+action. `image`: CuSH's convolution. `jobwise/policies/forward.py` computes the first three without torch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import torch
@@ -16,14 +18,16 @@ from torch import nn
 
 @dataclass
 class Seen:
-    """B observations: `x` [sum of counts, F], one after the other, for a per-job network, else [B, rows, 2]; `counts` [B]."""
+    """B observations: `x` [sum of counts, F], one after the other, for a per-job network, else [B, ...]; `counts` [B] of valid
+    actions, the first ones, or a `mask` [B, A] that says which."""
 
     x: torch.Tensor
     counts: torch.Tensor
+    mask: torch.Tensor | None = None
 
     def to(self, device: torch.device) -> Seen:
         """The same on a device."""
-        return Seen(self.x.to(device), self.counts.to(device))
+        return Seen(self.x.to(device), self.counts.to(device), None if self.mask is None else self.mask.to(device))
 
 
 def layers(sizes: list[int], bias: bool = True) -> nn.Sequential:
@@ -57,19 +61,82 @@ class Rows(nn.Module):
 
     def forward(self, seen: Seen) -> torch.Tensor:
         """Scores [B, W], -inf behind the last job of each."""
-        return masked(self.net(self.filter(seen.x)[..., 0]), seen.counts)
+        return masked(self.net(self.filter(seen.x)[..., 0]), seen)
 
 
 class Flat(nn.Module):
-    """[B, rows, F] -> [B, W]: dense layers on the flat observation."""
+    """[B, ...] -> [B, W]: dense layers on the flat observation; `init`: standard deviation of the weights, biases 0."""
+
+    def __init__(self, sizes: list[int], init: float = 0.0):
+        super().__init__()
+        self.net = layers(sizes)
+        if init:
+            for layer in self.net:
+                if isinstance(layer, nn.Linear):
+                    nn.init.normal_(layer.weight, 0.0, init)
+                    nn.init.zeros_(layer.bias)
+
+    def forward(self, seen: Seen) -> torch.Tensor:
+        """Scores [B, W], -inf where an action is not valid."""
+        return masked(self.net(seen.x.flatten(1)), seen)
+
+
+class Slots(nn.Module):
+    """[B, M + 1, F] -> [B, M P + 1]: the same network for every slot, and the mean of all slots' first layer for each.
+
+    Whatever the order of the slots, a job has the same score. sizes [F, first, ..., P]; the last row is the void action's.
+    """
 
     def __init__(self, sizes: list[int]):
         super().__init__()
-        self.net = layers(sizes)
+        self.first = nn.Linear(sizes[0], sizes[1])
+        self.net = layers([2 * sizes[1], *sizes[2:]])
 
     def forward(self, seen: Seen) -> torch.Tensor:
-        """Scores [B, W], -inf behind the last job of each."""
-        return masked(self.net(seen.x.flatten(1)), seen.counts)
+        """Scores [B, M P + 1], -inf where an action is not valid."""
+        out = self.net(together(self.first, seen.x))
+        return masked(torch.cat([out[:, :-1].flatten(1), out[:, -1, :1]], dim=1), seen)
+
+
+class SlotsValue(nn.Module):
+    """The value of a grid's rows: as `Slots`, then the mean over the slots."""
+
+    def __init__(self, features: int, width: int = 64):
+        super().__init__()
+        self.first = nn.Linear(features, width)
+        self.each = layers([2 * width, width])
+        self.all = layers([width, 32, 1])
+
+    def forward(self, seen: Seen) -> torch.Tensor:
+        """Values [B]."""
+        return self.all(torch.relu(self.each(together(self.first, seen.x))).mean(dim=1))[:, 0]
+
+
+def together(first: nn.Linear, x: torch.Tensor) -> torch.Tensor:
+    """[B, M + 1, 2 K]: each row's first layer, and the mean over the rows."""
+    h = torch.relu(first(x))
+    return torch.cat([h, h.mean(dim=1, keepdim=True).expand_as(h)], dim=2)
+
+
+class Image(nn.Module):
+    """CuSH's network: 16 filters of 2 x 2 over [B, C, T, X], ReLU, normalisation, a dense layer to the actions.
+
+    sizes [C, T, X, actions]; `norm`: batch (running means while choosing, the batch's while learning) or group.
+    Only as many channels as the observation has are used: the second agent sees the cluster and one job.
+    """
+
+    def __init__(self, sizes: list[int], norm: str = "batch"):
+        super().__init__()
+        channels, rows, units, actions = sizes
+        self.filters = nn.Conv2d(channels, 16, 2)
+        self.norm = nn.BatchNorm2d(16) if norm == "batch" else nn.GroupNorm(4, 16)
+        self.out = nn.Linear(16 * (rows - 1) * (units - 1), actions)
+
+    def forward(self, seen: Seen) -> torch.Tensor:
+        """Scores [B, actions], -inf where an action is not valid."""
+        weight = self.filters.weight[:, : seen.x.shape[1]]
+        h = torch.relu(nn.functional.conv2d(seen.x, weight, self.filters.bias))
+        return masked(self.out(self.norm(h).flatten(1)), seen)
 
 
 class PerJobValue(nn.Module):
@@ -120,22 +187,28 @@ def spread(flat: torch.Tensor, counts: torch.Tensor, fill: float) -> torch.Tenso
     return flat.new_full(there.shape, fill).masked_scatter(there, flat)
 
 
-def masked(scores: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """Scores [B, W] with -inf from slot counts on."""
-    there = torch.arange(scores.shape[1], device=counts.device) < counts[:, None]
+def masked(scores: torch.Tensor, seen: Seen) -> torch.Tensor:
+    """Scores [B, W] with -inf where an action is not valid."""
+    there = seen.mask
+    if there is None:
+        there = torch.arange(scores.shape[1], device=scores.device) < seen.counts[:, None]
     return scores.masked_fill(~there, -torch.inf)
 
 
 def actor(spec: dict) -> nn.Module:
-    """The network of a spec {"kind", "sizes"}, as policy files keep it."""
-    return {"perjob": PerJob, "rows": Rows, "mlp": Flat}[spec["kind"]](list(spec["sizes"]))
+    """The network of a spec {"kind", "sizes", ...}, as policy files keep it."""
+    more = {k: v for k, v in spec.items() if k not in ("kind", "sizes")}
+    kinds = {"perjob": PerJob, "rows": Rows, "mlp": Flat, "slots": Slots, "image": Image}
+    return kinds[spec["kind"]](list(spec["sizes"]), **more)
 
 
-def critic(spec: dict, encoder_shape: tuple[int, int], kind: str) -> nn.Module:
+def critic(spec: dict, encoder_shape: tuple[int, ...], kind: str) -> nn.Module:
     """The value network that goes with an actor: `kind` is "pooled" or "window" for per-job networks, else dense."""
-    rows, features = encoder_shape
+    if spec["kind"] == "slots":
+        return SlotsValue(encoder_shape[1])
     if spec["kind"] != "perjob":
-        return FlatValue([rows * features, 128, 64, 1])
+        return FlatValue([prod(encoder_shape), 128, 64, 1])
+    rows, features = encoder_shape
     return WindowValue(features, rows) if kind == "window" else PerJobValue(features)
 
 

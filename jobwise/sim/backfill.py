@@ -16,7 +16,7 @@ import numpy as np
 
 from jobwise.sim import scores as sc
 from jobwise.sim.compiled import allocating, kernel
-from jobwise.sim.placement import fits, place
+from jobwise.sim.placement import fits, place, placed_by
 from jobwise.sim.reactive import score_drf, score_tetris
 
 BACKFILLS = ("none", "easy", "easy-sjbf", "easy-oracle", "greedy", "conservative")
@@ -81,7 +81,8 @@ def take(p, rule, free, capacity, jobs, j):
         free[0, 0] -= jobs[j]["request"][0]
         k = 0
     else:
-        k = place(rule.placement, free, capacity, jobs[j]["request"], jobs[j]["chunks"], p.node[at:], p.amount[at:])
+        code = placed_by(rule.placement, jobs[j]["kind"])
+        k = place(code, free, capacity, jobs[j]["request"], jobs[j]["chunks"], p.node[at:], p.amount[at:])
     p.row[i] = j
     p.first[i + 1] = at + k
     p.count[0] += 1

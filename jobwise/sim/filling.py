@@ -92,3 +92,36 @@ def refill(s, e, p, k):
         job["queue"], job["partition"], job["chunks"] = new["queue"], new["partition"], 0
         job["ran"], job["held"], job["unmet"], job["restarts"], job["status"] = 0.0, -1, 0, 0, 0
         truth["runtime"], truth["fails"], truth["children"], truth["heap"] = known["runtime"], known["fails"], 0, -1
+
+
+set_dtype = np.dtype([("first", "i8"), ("jobs", "i8"), ("offset", "f8")], align=True)
+
+
+class Jobsets(NamedTuple):
+    """K jobsets: rows of two tables, one set after the other; `sets` says where each begins, and its trace time of time 0."""
+
+    jobs: np.ndarray  # [L] of job_dtype
+    truth: np.ndarray  # [L] of truth_dtype
+    sets: np.ndarray  # [K] of set_dtype
+
+
+@inlined
+def renew(s, e, p, k):
+    """Begin simulation e anew with jobset k; its cluster and settings stay."""
+    sim, one, R = s.sims[e], p.sets[k], len(s.nodes[e, 0]["free"])
+    sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
+    sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
+    sim["outage"], sim["preemptions"], sim["events"], sim["slice"] = 0, 0, 0, 0
+    sim["jobs"], sim["origin"] = one["jobs"], one["offset"]
+    for i in range(s.nodes.shape[1]):
+        s.nodes[e, i]["up"] = 1
+        for r in range(R):
+            s.nodes[e, i]["free"][r] = s.nodes[e, i]["capacity"][r]
+    last = s.slices.shape[1] - 1
+    for i in range(last):
+        s.slices[e, i]["next"] = i + 1
+    s.slices[e, last]["next"] = -1
+    for i in range(one["jobs"]):
+        s.jobs[e, i] = p.jobs[one["first"] + i]
+        s.truth[e, i] = p.truth[one["first"] + i]
+        s.truth[e, i]["heap"] = -1

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
+from jobwise.jobs import DONE, FAILED, FUTURE, NETWORK, PAUSED, QUEUED, RUNNING, WAITING
 from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.rates import finish, sigma
 from jobwise.sim.state import ENTERED, FAIL, HEAP, LEFT, STALL
 
 OVER, CHOICE, UNTIL = range(3)  # what advance returns
@@ -198,14 +199,40 @@ def _all_up(s, e, j):
     return True
 
 
-# ------------------------------------------------------------------ verbs: start, preempt, reserve, and the rate
+# ------------------------------------------------------------------ verbs: start, preempt, reserve, cancel, and the rate
+
+
+@kernel
+def _contend(s, e):
+    """Network-intensive jobs that share nodes slow each other down: give each its present rate."""
+    sim, running = s.sims[e], s.lists[e, HEAP]
+    for row in range(sim["next"]):  # in order of row: rates reorder the heap
+        job, truth = s.jobs[e, row], s.truth[e, row]
+        if job["status"] != RUNNING or truth["kind"] != NETWORK or truth["rate"] <= 0.0:
+            continue
+        others, k = 0, 0
+        at = job["held"]
+        while at >= 0:
+            k += 1
+            at = s.slices[e, at]["next"]
+        for i in range(sim["running"]):
+            other = running[i]
+            if other == row or s.truth[e, other]["kind"] != NETWORK:
+                continue
+            at, met = job["held"], False
+            while at >= 0 and not met:
+                met = _on_node(s, e, other, s.slices[e, at]["node"])
+                at = s.slices[e, at]["next"]
+            others += met
+        rate = 1.0 / (truth["sigma"] + sim["share"] * others / max(k, 1))
+        if abs(rate - truth["rate"]) > 1e-12:
+            set_rate(s, e, row, rate)
 
 
 @inlined
 def start(s, e, j, rate, node, amount, k):
-    """Start queued or paused job j now on k nodes: node[k], amount[k, R] (k = 0 on a pool).
-
-    Returns False, having changed nothing, where the job is not in the queue or its units are not free.
+    """Start queued or paused job j now on k nodes: node[k], amount[k, R] (k = 0 on a pool); `rate` is as it would be at its
+    best place. Returns False, having changed nothing, where the job is not in the queue or its units are not free.
     """
     sim, job, truth = s.sims[e], s.jobs[e, j], s.truth[e, j]
     if job["status"] != QUEUED and job["status"] != PAUSED:
@@ -224,11 +251,19 @@ def start(s, e, j, rate, node, amount, k):
     job["status"] = RUNNING
     job["due"] = now + max(max(job["walltime"], 1.0) - job["ran"], 1.0)
     job["reserved"] = np.nan
+    if sim["network"] > 0.0 or sim["compute"] > 0.0 or sim["share"] > 0.0:
+        truth["sigma"] = sigma(sim, truth["kind"], truth, truth["runtime"], k)
+        rate /= truth["sigma"]
+        job["due"] = now + max(
+            (max(job["walltime"], 1.0) - job["ran"]) * sigma(sim, job["kind"], truth, job["walltime"], k), 1.0
+        )
     truth["updated"], truth["rate"] = now, rate
-    truth["finish"] = now + truth["left"] / rate if rate > 0 else np.inf
+    truth["finish"] = finish(sim, truth)
     s.lists[e, HEAP, sim["running"]] = j
     sim["running"] += 1
     _sift(s.lists[e, HEAP], s.truth[e], sim["running"], sim["running"] - 1)
+    if sim["share"] > 0.0:
+        _contend(s, e)
     return True
 
 
@@ -249,7 +284,7 @@ def set_rate(s, e, j, rate):
     _settle(s, e, j)
     truth = s.truth[e, j]
     truth["rate"] = rate
-    truth["finish"] = s.sims[e]["now"] + truth["left"] / rate if rate > 0 else np.inf
+    truth["finish"] = finish(s.sims[e], truth)
     _sift(s.lists[e, HEAP], s.truth[e], s.sims[e]["running"], truth["heap"])
     return True
 
@@ -270,6 +305,8 @@ def preempt(s, e, j):
     _stop(s, e, j)
     s.sims[e]["preemptions"] += 1
     _enter(s, e, j, PAUSED)
+    if s.sims[e]["share"] > 0.0:
+        _contend(s, e)
     return True
 
 
@@ -284,6 +321,17 @@ def reserve(s, e, j, at):
         _wake(s, e)
     elif at > s.sims[e]["now"] and at < s.sims[e]["wake"]:
         s.sims[e]["wake"] = at
+    return True
+
+
+@kernel
+def cancel(s, e, j):
+    """Take queued job j off the queue for good: it has failed, unserved. False if not queued."""
+    if s.jobs[e, j]["status"] != QUEUED:
+        return False
+    reserve(s, e, j, np.nan)
+    _unqueue(s, e, j)
+    _end(s, e, j, FAILED)
     return True
 
 
@@ -448,6 +496,8 @@ def _instant(s, e):
             break
     if sim["wake"] <= now:
         _wake(s, e)
+    if sim["share"] > 0.0 and sim["left"] > 0:
+        _contend(s, e)
     sim["events"] += 1
 
 

@@ -1,13 +1,15 @@
 """Where a job goes: which nodes give how many of its units.
 
 A job asks for units over the whole cluster (`chunks` = 0: any units of any nodes), or for k equal chunks, each whole on
-one node. Either way a placement deals *things* (units of the job's dominant resource, or chunks) to nodes:
+one node. Either way a placement deals *things* (units of the job's leading resource, or chunks) to nodes. The last resource
+that a job asks for leads (accelerators are named last):
 
     first    lowest node number first
     pack     depth-first, as few nodes as possible: one node that fits all (least left over), else the emptiest first
     spread   breadth-first: one at a time, round robin, starting at the emptiest node
     best     best fit: one node that fits all (least left over), else the fullest first
     balance  one at a time to the node with the largest free share
+    typed    spread for compute-intensive jobs, pack for network-intensive ones, first for others (CuSH's type oracle)
 
 The other resources of a loose job follow: one unit to each chosen node, then filling them in the same order, then anywhere.
 """
@@ -16,10 +18,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import allocating, kernel
+from jobwise.jobs import COMPUTE, NETWORK
+from jobwise.sim.compiled import allocating, inlined, kernel
 
-PLACEMENTS = {"first": 0, "pack": 1, "spread": 2, "best": 3, "balance": 4}
-FIRST, PACK, SPREAD, BEST, BALANCE = range(5)
+PLACEMENTS = {"first": 0, "pack": 1, "spread": 2, "best": 3, "balance": 4, "typed": 5}
+FIRST, PACK, SPREAD, BEST, BALANCE, TYPED = range(6)
+
+
+@inlined
+def placed_by(code, kind):
+    """The placement that `code` means for a job of this kind."""
+    if code != TYPED:
+        return code
+    return PACK if kind == NETWORK else SPREAD if kind == COMPUTE else FIRST
 
 
 @kernel
@@ -96,9 +107,26 @@ def _deal(code, have, cap, need, give):
     return order
 
 
+@kernel
+def _single(code, free, request, lead):
+    """The node that fits all of a loose job, least of its leading resource left over; -1 where none does or none is sought."""
+    single = -1
+    if code == PACK or code == BEST:
+        for i in range(free.shape[0]):
+            ok = single < 0 or free[i, lead] < free[single, lead]
+            for r in range(free.shape[1]):
+                ok = ok and free[i, r] >= request[r]
+            if ok:
+                single = i
+    return single
+
+
 @allocating
 def place(code, free, capacity, request, chunks, node, amount):
-    """Choose nodes for a job that fits: fills node[k], amount[k, R], takes them from `free`, and returns k."""
+    """Choose nodes for a job that fits: fills node[k], amount[k, R], takes them from `free`, and returns k.
+
+    A code of `PLACEMENTS` but `typed`: see `placed_by`.
+    """
     N, R = free.shape
     give, have, cap = np.zeros(N, np.int64), np.zeros(N, np.int64), np.zeros(N, np.int64)
     taken = np.zeros((N, R), np.int64)
@@ -110,11 +138,17 @@ def place(code, free, capacity, request, chunks, node, amount):
             for r in range(R):
                 taken[i, r] = give[i] * (request[r] // chunks)
     else:
-        lead, share = 0, -1.0  # the dominant resource
+        lead = 0
         for r in range(R):
-            total = capacity[:, r].sum()
-            if total > 0 and request[r] / total > share:
-                lead, share = r, request[r] / total
+            if request[r] > 0:
+                lead = r
+        single = _single(code, free, request, lead)
+        if single >= 0:
+            for r in range(R):
+                amount[0, r] = request[r]
+                free[single, r] -= request[r]
+            node[0] = single
+            return 1
         have[:], cap[:] = free[:, lead], capacity[:, lead]
         order = _deal(code, have, cap, request[lead], give)
         taken[:, lead] = give

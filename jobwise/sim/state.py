@@ -25,6 +25,9 @@ sim_dtype = np.dtype(
         ("tick", "f8"),  # s; 0: event-driven
         ("restart_cost", "f8"),  # s of extra work when a paused or requeued job starts again
         ("origin", "f8"),  # s, trace time of submit 0 (F1-F4 read it)
+        ("network", "f8"),  # the cluster's slowdown (`cluster.Slowdown`); 0: placements do not matter
+        ("compute", "f8"),
+        ("share", "f8"),
         ("seed", "u8"),
         ("jobs", "i8"),
         ("next", "i8"),  # next row to arrive
@@ -107,6 +110,9 @@ def allocate(
     for key, value in (("wake", np.inf), ("tick", tick), ("restart_cost", restart_cost_s), ("head", -1), ("tail", -1)):
         s.sims[key] = value
     s.sims["seed"] = seed + np.arange(count)
+    if cluster.slowdown:
+        for key in ("network", "compute", "share"):
+            s.sims[key] = getattr(cluster.slowdown, key)
     s.sims["single"] = single_events
     s.sims["on_failure"] = ON_FAILURE[on_failure]
     for e, w in enumerate(workloads):
@@ -115,6 +121,8 @@ def allocate(
             asked = w.jobs["request"][row].tolist()
             raise InputError(f"{w.name}: job {row} requests {asked}; it does not fit the cluster of {cluster.total.tolist()}")
         fill(s, e, w.jobs, w.truth, w.offset)
+        if cluster.slowdown:
+            s.truth[e, : len(w)]["least"], s.truth[e, : len(w)]["most"] = cluster.spread(w.jobs["request"])
         J, truth = len(w), s.truth[e, : len(w)]
         if kill_at_walltime:
             truth["runtime"] = np.minimum(truth["runtime"], np.maximum(w.jobs["walltime"], 1))
@@ -132,4 +140,4 @@ def fill(s: State, e: int, jobs: np.ndarray, truth: np.ndarray, offset: float) -
     s.sims[e]["jobs"], s.sims[e]["origin"] = J, offset
     s.jobs[e, :J] = jobs
     s.truth[e, :J]["runtime"] = truth["runtime"]
-    s.truth[e, :J]["fails"] = truth["fails"]
+    s.truth[e, :J]["fails"], s.truth[e, :J]["kind"] = truth["fails"], truth["kind"]

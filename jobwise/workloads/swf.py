@@ -195,7 +195,7 @@ def from_table(
     jobs["submit"] = col["submit"][rows] - first
     jobs["request"][:, 0] = np.ceil(size[rows])
     jobs["walltime"] = np.where(col["walltime"][rows] > 0, col["walltime"][rows], col["run"][rows])
-    truth["runtime"] = col["run"][rows]
+    truth["runtime"], truth["kind"] = col["run"][rows], -1
     for key in _IDENTIFIERS:
         jobs[key] = np.clip(col[key][rows], -1, 2**31 - 1)
     start = directive(header, "UnixStartTime")

@@ -1,0 +1,215 @@
+"""Environments on a grid of time, after DeepRM (HotNets'16) and CuSH (DRL4KDD'19): slots, a backlog, rows of time.
+
+    state     what is held in the rows to come, who stands in the slots, how many behind them: what `encoder` shows of it
+    action    slot * placements + placement, or the void action (the last): see `jobwise.sim.grid`
+    reward    a function of what happened until the next choice (`reward`; see `jobwise.rewards`)
+    end       every job has ended, or `limit` rows have passed
+
+`gymnasium.make_vec("jobwise/Grid-v0", num_envs=256, workload=[jw.deeprm(seed=k) for k in range(50)])`: episodes are whole
+jobsets. Simulation e of a batch seeded with k is the single environment seeded with k + e.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from gymnasium import spaces
+
+from jobwise import rewards
+from jobwise.batched import Batched, Single
+from jobwise.encoders.image import GridEncoder, make_grid, placing
+from jobwise.errors import InputError, unknown
+from jobwise.jobs import Workload
+from jobwise.sim.grid import RENEW, build, go, jobsets
+from jobwise.sim.gridrules import RULES, choose
+from jobwise.sim.placement import PLACEMENTS
+
+
+class GridVectorEnv(Batched):
+    """E simulations side by side; see the module for state, action, reward and end.
+
+    `workload`: one jobset or several, submits and lengths in whole rows, for one cluster (an episode draws one, or takes the
+    jobset e of simulation e with `each`). `slots` (M), `backlog`: of waiting jobs. `placements`: names to choose from, as
+    for list schedulers; one by default. `reserve`: jobs may be placed later than now (run times must be known); by default
+    where there is one node. `masked`: the mask shows which actions would place a job, the void action always; else all
+    actions are valid, and what cannot be done lets a row pass. `ask_always`: asked also where nothing can be placed.
+    `compat`: the rows that DeepRM's code tries. `encoder`: deeprm, compact, cush, slots, or a GridEncoder; `rows` of time shown.
+    Observations float32 [E, *encoder.shape]; actions [E]; rewards float64 [E]. Raises InputError.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        workload: Workload | Sequence[Workload] | None = None,
+        *,
+        encoder: str | GridEncoder = "deeprm",
+        slots: int = 10,
+        backlog: int = 60,
+        rows: int = 20,
+        placements: Sequence[str] = ("first",),
+        reserve: bool | None = None,
+        masked: bool = True,
+        ask_always: bool = True,
+        compat: bool = False,
+        until_arrivals: bool = False,
+        limit: int = 2000,
+        reward: str | rewards.Reward = "slowdown",
+        each: bool = False,
+        dict_obs: bool = False,
+        copy: bool = True,
+        threads: int = 2,
+        render_mode: str | None = None,
+    ):
+        sets = [workload] if isinstance(workload, Workload) else list(workload or [])
+        if not sets:
+            raise InputError("an environment needs a workload: jobwise.deeprm(), or several")
+        if not (1 <= slots <= 1000 and 0 <= backlog <= 100_000 and 2 <= rows <= 10_000 and limit >= 1):
+            raise InputError(f"{slots} slots, a backlog of {backlog}, {rows} rows, a limit of {limit}: too few or too many")
+        for p in placements:
+            if p not in PLACEMENTS:
+                raise unknown("placement", p, PLACEMENTS)
+        if each and num_envs != len(sets):
+            raise InputError(f"a simulation for each jobset: {num_envs} simulations for {len(sets)}")
+        cluster = sets[0].cluster
+        self.encoder = encoder if isinstance(encoder, GridEncoder) else make_grid(encoder, cluster, slots, backlog, rows=rows)
+        self.placements, self.masked, self.each, self.cluster = tuple(placements), masked, each, cluster
+        self.reward = rewards.resolve(reward, rewards.GRID)
+        box = spaces.Box(*self.encoder.bounds, self.encoder.shape, np.float32)
+        self._set_up(num_envs, threads, copy, dict_obs, render_mode, box, slots * len(placements) + 1)
+        self._sets = jobsets(sets)
+        self.workloads = sets
+        self._state, self._grid = build(
+            self._sets,
+            sets[0],
+            num_envs,
+            slots=slots,
+            backlog=backlog,
+            rows=self.encoder.rows,
+            placements=np.array([PLACEMENTS[p] for p in placements]),
+            reserve=len(cluster.capacity) == 1 if reserve is None else reserve,
+            compat=compat,
+            ask_always=ask_always,
+            until_arrivals=until_arrivals,
+            limit=limit,
+        )
+        self.mask = self._grid.mask if masked else np.ones_like(self._grid.mask)
+        self.masks, self.counts = self.mask, np.full(num_envs, self.mask.shape[1])
+        self._obs = np.zeros((num_envs, *self.encoder.shape), np.float32)
+        self._which, self._asked = np.zeros(num_envs, np.int64), np.full(num_envs, RENEW)
+        self._report, self._last = self._grid.report.copy(), np.zeros(num_envs, np.int8)
+        self._place = np.zeros((0, 2, self.encoder.rows, int(cluster.capacity.sum())), np.float32)
+
+    # ------------------------------------------------------------------ what there is to know
+
+    @property
+    def intervals(self) -> np.ndarray:
+        """[E] of `grid.report_dtype`: what rewards are made of."""
+        return self._report
+
+    @property
+    def state(self):
+        """(the simulations' State, their Grid): for those who look inside."""
+        return self._state, self._grid
+
+    @property
+    def void(self) -> int:
+        """The void action."""
+        return self._grid.mask.shape[1] - 1
+
+    @property
+    def which(self) -> np.ndarray:
+        """[E] the jobset of each simulation."""
+        return self._which
+
+    def by_rule(self, rule: str, placement: int = 0) -> np.ndarray:
+        """[E] the actions of a rule of `jobwise.sim.gridrules`. Raises InputError."""
+        if rule not in RULES:
+            raise unknown("rule", rule, RULES)
+        actions = np.empty(self.num_envs, np.int64)
+        choose(RULES.index(rule), self._state, self._grid, actions, placement, 0, self.num_envs)
+        return actions
+
+    def show_placing(self, slots: np.ndarray) -> np.ndarray:
+        """[E, 2, H, X] what CuSH's second agent sees of the jobs in `slots` [E]; valid until the next call."""
+        if len(self._place) < self.num_envs:
+            self._place = np.zeros((self.num_envs, *self._place.shape[1:]), np.float32)
+        placing(self._state.jobs, self._grid, np.asarray(slots, np.int64), self._place, 0, self.num_envs)
+        return self._place
+
+    def backlogs(self) -> np.ndarray:
+        """[E] jobs in the backlog / its size."""
+        return self._grid.moment["backlog"] / self._grid.backlog.shape[1]
+
+    def jobs(self, e: int) -> np.ndarray:
+        """The job table of simulation e as it stands."""
+        return self._state.jobs[e, : len(self.workloads[self._which[e]])]
+
+    # ------------------------------------------------------------------ episodes
+
+    def _draw(self, e: int) -> None:
+        self._which[e] = e if self.each else self._rngs[e].integers(len(self.workloads))
+
+    def _begin(self, e: int) -> None:
+        self._draw(e)
+        go(self._state, self._grid, self._sets, self._asked, self._which, self._last, e, e + 1)
+        self._steps[e] = 0
+        self.encoder.encode(self._state, self._grid, self._obs, e, e + 1)
+
+    def _again(self, which: np.ndarray) -> None:
+        for e in which:
+            self._begin(e)
+
+    def _some(self, actions: np.ndarray, again: bool, first: int, last: int) -> None:
+        go(self._state, self._grid, self._sets, actions, self._which, self._over, first, last)
+        self._report[first:last] = self._grid.report[first:last]
+        self.encoder.encode(self._state, self._grid, self._obs, first, last)
+
+    def begin(self, which: np.ndarray) -> None:
+        """Begin simulation e with the jobset which[e], for all."""
+        self._which[:] = which
+        go(self._state, self._grid, self._sets, self._asked, self._which, self._last, 0, self.num_envs)
+        self._steps[:], self._ready = 0, True
+        self.encoder.encode(self._state, self._grid, self._obs)
+
+    def _blank_mask(self) -> np.ndarray:
+        return (np.arange(self.mask.shape[1]) == self.void).astype(np.int8) if self.masked else np.ones_like(self.mask[0])
+
+    def _ends(self, which: np.ndarray) -> dict:
+        z, found = self.intervals[which], {}
+        ended = np.zeros(self.num_envs, bool)
+        ended[which] = True
+        jobs = np.maximum(z["started"], 1)
+        for key, value in (
+            ("slowdown", z["total"] / jobs),
+            ("wait", z["all_waited"] / jobs),
+            ("max_wait", z["longest"]),
+            ("jobs", z["started"]),
+            ("dropped", z["dropped"]),
+        ):
+            found[key], found[f"_{key}"] = np.zeros(self.num_envs), ended
+            found[key][which] = value
+        return found
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        s, g = self._state, self._grid
+        found = {f"state_{k}": getattr(s, k) for k in ("sims", "jobs", "truth", "lists", "nodes", "slices")}
+        keep = ("moment", "slot", "backlog", "canvas", "free", "colour", "used", "promised", "held", "report", "mask")
+        found |= {f"grid_{k}": getattr(g, k) for k in keep}
+        return found | {
+            "obs": self._obs,
+            "which": self._which,
+            "report": self._report,
+            "over": self._over,
+            "steps": self._steps,
+        }
+
+    def seed_rules(self, seed: int) -> None:
+        """Seed what the rule `random` draws."""
+        self._grid.moment["seed"] = np.arange(self.num_envs) + seed * 1_000_003
+
+
+class GridEnv(Single):
+    """One simulation: a batch of one. Settings as `GridVectorEnv`."""
+
+    batch = GridVectorEnv
