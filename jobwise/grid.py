@@ -34,7 +34,8 @@ class GridVectorEnv(Batched):
     for list schedulers; one by default. `reserve`: jobs may be placed later than now (run times must be known); by default
     where there is one node. `masked`: the mask shows which actions would place a job, the void action always; else all
     actions are valid, and what cannot be done lets a row pass. `ask_always`: asked also where nothing can be placed.
-    `compat`: the rows that DeepRM's code tries. `encoder`: deeprm, compact, cush, slots, or a GridEncoder; `rows` of time shown.
+    `compat`: the rows that DeepRM's code tries. `order`: a rule that chooses the slot, so that its placement alone is chosen.
+    `encoder`: deeprm, compact, cush, slots, or a GridEncoder; `rows` of time shown.
     Observations float32 [E, *encoder.shape]; actions [E]; rewards float64 [E]. Raises InputError.
     """
 
@@ -55,6 +56,7 @@ class GridVectorEnv(Batched):
         until_arrivals: bool = False,
         limit: int = 2000,
         reward: str | rewards.Reward = "slowdown",
+        order: str = "",
         each: bool = False,
         dict_obs: bool = False,
         copy: bool = True,
@@ -93,10 +95,14 @@ class GridVectorEnv(Batched):
             until_arrivals=until_arrivals,
             limit=limit,
         )
-        self.mask = self._grid.mask if masked else np.ones_like(self._grid.mask)
+        if order and (order not in RULES or not masked or ask_always):
+            raise InputError(f"order {order!r}: a rule of {', '.join(RULES)}, with masks, asked where there is a choice alone")
+        self.order = order
+        self.mask = self._grid.mask if masked and not order else np.ones_like(self._grid.mask)
         self.masks, self.counts = self.mask, np.full(num_envs, self.mask.shape[1])
         self._obs = np.zeros((num_envs, *self.encoder.shape), np.float32)
         self._which, self._asked = np.zeros(num_envs, np.int64), np.full(num_envs, RENEW)
+        self._picked = np.zeros(num_envs, np.int64)
         self._report, self._last = self._grid.report.copy(), np.zeros(num_envs, np.int8)
         self._place = np.zeros((0, 2, self.encoder.rows, int(cluster.capacity.sum())), np.float32)
 
@@ -137,6 +143,11 @@ class GridVectorEnv(Batched):
         placing(self._state.jobs, self._grid, np.asarray(slots, np.int64), self._place, 0, self.num_envs)
         return self._place
 
+    @property
+    def placeable(self) -> np.ndarray:
+        """[E, M] bool: slots whose job could be placed."""
+        return self._grid.mask[:, : -1 : len(self.placements)].astype(bool)
+
     def backlogs(self) -> np.ndarray:
         """[E] jobs in the backlog / its size."""
         return self._grid.moment["backlog"] / self._grid.backlog.shape[1]
@@ -154,7 +165,15 @@ class GridVectorEnv(Batched):
         self._draw(e)
         go(self._state, self._grid, self._sets, self._asked, self._which, self._last, e, e + 1)
         self._steps[e] = 0
-        self.encoder.encode(self._state, self._grid, self._obs, e, e + 1)
+        self._show(e, e + 1)
+
+    def _show(self, first: int, last: int) -> None:
+        self.encoder.encode(self._state, self._grid, self._obs, first, last)
+        if self.order:  # the rule's slot alone, placed in any way
+            P, rule, M = len(self.placements), RULES.index(self.order), self._grid.slot.shape[1]
+            choose(rule, self._state, self._grid, self._picked, 0, first, last)
+            slot = self._picked[first:last, None] // P
+            self.mask[first:last] = np.append(np.repeat(np.arange(M), P), M)[None] == slot
 
     def _again(self, which: np.ndarray) -> None:
         for e in which:
@@ -163,14 +182,14 @@ class GridVectorEnv(Batched):
     def _some(self, actions: np.ndarray, again: bool, first: int, last: int) -> None:
         go(self._state, self._grid, self._sets, actions, self._which, self._over, first, last)
         self._report[first:last] = self._grid.report[first:last]
-        self.encoder.encode(self._state, self._grid, self._obs, first, last)
+        self._show(first, last)
 
     def begin(self, which: np.ndarray) -> None:
         """Begin simulation e with the jobset which[e], for all."""
         self._which[:] = which
         go(self._state, self._grid, self._sets, self._asked, self._which, self._last, 0, self.num_envs)
         self._steps[:], self._ready = 0, True
-        self.encoder.encode(self._state, self._grid, self._obs)
+        self._show(0, self.num_envs)
 
     def _blank_mask(self) -> np.ndarray:
         return (np.arange(self.mask.shape[1]) == self.void).astype(np.int8) if self.masked else np.ones_like(self.mask[0])

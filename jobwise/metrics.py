@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jobwise.errors import unknown
+from jobwise.jobs import DONE
 from jobwise.simulate import Record
 
 TAU = 10.0
@@ -41,6 +42,13 @@ def processors(r: Record) -> np.ndarray:
 def turnaround(r: Record) -> np.ndarray:
     """f - s, s [K]."""
     return wait(r) + run(r)
+
+
+def normalised_turnaround(r: Record) -> np.ndarray:
+    """Normalised turnaround (end - submit) / run time at its best [K] of the jobs that were done: DeepRM's slowdown, CuSH's
+    measure. Jobs that were turned away or cut off do not count: see `r.jobs["status"]`."""
+    done = r.jobs["status"] == DONE
+    return (r.jobs["end"][done] - r.jobs["submit"][done]) / r.runtime[done]
 
 
 def slowdown(r: Record) -> np.ndarray:

@@ -209,13 +209,17 @@ class Run:
             self.best, self.best_weights = value, self.agent.weights()
         return {"validation": value, "validation_reward": float(total[0] / max(total[1], 1))}
 
+    def best_rule(self) -> tuple[str, float]:
+        """The fixed rule that does best in validation, and its score."""
+        found = [(r, score(slowdowns(simulate_many(self.validation, r)))) for r in rules(self.act)]
+        return min(found, key=lambda x: x[1])
+
     def run(self, report: Callable[[dict], None] | None = None) -> NeuralPolicy:
         """Train to the end of the budget; the policy that did best in validation, saved as `policy.safetensors`."""
         from torch.utils.tensorboard import SummaryWriter
 
         if not self.rule[0]:
-            found = [(r, score(slowdowns(simulate_many(self.validation, r)))) for r in rules(self.act)]
-            self.rule = min(found, key=lambda x: x[1])
+            self.rule = self.best_rule()
             self.validate()
         board = SummaryWriter(str(self.folder), purge_step=self.done["updates"])
         steps = None if self.settings.baseline == "time" else self.settings.steps
@@ -260,10 +264,18 @@ class Run:
 
     # ------------------------------------------------------------------ checkpoints
 
+    def agent_state(self) -> dict:
+        """What the agent is to go on from."""
+        return self.agent.state()
+
+    def restore_agent(self, state: dict) -> None:
+        """Go on from it."""
+        self.agent.restore(state)
+
     def _checkpoint(self) -> None:
         arrays: dict[str, np.ndarray] = {}
         state = {
-            "agent": self.agent.state(),
+            "agent": self.agent_state(),
             "envs": self.envs.snapshot(),
             "done": self.done,
             "best": [self.best, self.best_weights or {}],
@@ -282,7 +294,7 @@ class Run:
             raise InputError(f"{file}: is damaged: {error}; begin anew in another folder") from None
         state = _raise(tree, arrays)
         try:
-            self.agent.restore(_tensors(state["agent"]))
+            self.restore_agent(_tensors(state["agent"]))
             self.envs.restore(state["envs"])
         except (ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"{file}: was written by another version of jobwise: {str(error).splitlines()[0]}") from None

@@ -36,8 +36,7 @@ class Settings:
     max_norm: float = 1.0
     critic: str = "pooled"
     baseline: str = "batch"  # REINFORCE: "batch" standardises returns, "time" subtracts the mean of runs of the same jobs
-    runs: int = 20  # of the same jobs, side by side (baseline "jobset": "time" as DeepRM's code has it, not standardised)
-    optimiser: str = "adam"  # or "rmsprop", DeepRM's
+    optimiser: str = "adam"  # or "rmsprop" (DeepRM's), "sgd"
 
 
 @dataclass
@@ -100,10 +99,12 @@ class Agent:
         if settings.learner != "reinforce":
             self.critic = critic(network, encoder.shape, settings.critic).to(self.device)
             groups.append({"params": list(self.critic.parameters()), "lr": settings.critic_lr})
-        self.optimiser = RMSProp(groups) if settings.optimiser == "rmsprop" else torch.optim.Adam(groups, eps=1e-8, fused=True)
+        makers = {"adam": lambda g: torch.optim.Adam(g, eps=1e-8, fused=True), "rmsprop": RMSProp, "sgd": torch.optim.SGD}
+        self.optimiser = makers[settings.optimiser](groups)
         self.random = torch.Generator(device="cpu")
         self.random.manual_seed(seed)
         self.scale, self.count = 1.0, 0  # of rewards: running mean square of returns
+        self.noise: Callable[[torch.Size], torch.Tensor] = lambda shape: torch.rand(shape, generator=self.random)
         self._room = np.empty((0, encoder.shape[-1]), np.float32)
 
     @property
@@ -125,7 +126,7 @@ class Agent:
     def act(self, seen: Seen) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sample: (actions [B], their log probabilities [B], values [B])."""
         logits = self.actor(seen)
-        noise = torch.rand(logits.shape, generator=self.random).to(logits.device)
+        noise = self.noise(logits.shape).to(logits.device)
         actions = (logits - torch.log(-torch.log(noise))).argmax(dim=1)
         logp = torch.log_softmax(logits, dim=1).gather(1, actions[:, None])[:, 0]
         values = self.critic(seen) if self.critic is not None else torch.zeros_like(logp)
@@ -137,6 +138,10 @@ class Agent:
             raise FloatingPointError(f"the loss is {loss.item()}")
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        self.step()
+
+    def step(self) -> None:
+        """Follow the gradients that have been gathered."""
         for group in self.optimiser.param_groups:
             torch.nn.utils.clip_grad_norm_(group["params"], self.settings.max_norm)
         self.optimiser.step()
@@ -248,12 +253,9 @@ def reinforce(agent: Agent, rollout: Rollout) -> dict[str, float]:
     """
     k, there = agent.settings, rollout.there
     g = returns.discounted(rollout.rewards, k.gamma)
-    if k.baseline == "jobset":
-        advantage = (g - returns.jobset_baseline(g, k.runs)).reshape(-1)
-    else:
-        if k.baseline == "time":
-            g = g - returns.time_baseline(g, there.sum(axis=0))[:, None]
-        advantage = returns.standardised(g, there).reshape(-1)
+    if k.baseline == "time":
+        g = g - returns.time_baseline(g, there.sum(axis=0))[:, None]
+    advantage = returns.standardised(g, there).reshape(-1)
     which = np.flatnonzero(there.reshape(-1))
     logp, every, _ = _chosen(agent, rollout, which)
     loss = losses.policy_gradient(logp, _tensor(advantage[which], agent))

@@ -3,7 +3,7 @@
 `perjob`: the same small network looks at every job, a softmax over the window compares (RLScheduler, SC'20). `rows`: a
 1 x 2 convolution over the rows of SEM or DRAS, two dense layers without bias, one output per slot. `mlp`: dense layers on
 the flat observation. `slots`: the same network for every slot of a grid, which knows the mean of all, and for the void
-action. `image`: CuSH's convolution. `jobwise/policies/forward.py` computes the first three without torch.
+action. `image`: CuSH's convolution. `jobwise/policies/forward.py` computes them without torch.
 """
 
 from __future__ import annotations

@@ -35,15 +35,6 @@ def standardised(x: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     return (x - chosen.mean()) / (chosen.std() + 1e-8)
 
 
-def jobset_baseline(g_t: np.ndarray, runs: int) -> np.ndarray:
-    """[T, N] the mean over the runs of each jobset of their returns g_t [T, N] at step t; run n belongs to jobset n // runs.
-
-    Shorter runs count with the 0 they are padded with, as in DeepRM's code.
-    """
-    T, N = g_t.shape
-    return np.repeat(g_t.reshape(T, N // runs, runs).mean(axis=2), runs, axis=1)
-
-
 def time_baseline(g_t: np.ndarray, length: np.ndarray) -> np.ndarray:
     """[T] mean over N runs of the same jobs of their returns g_t [T, N] at step t (DeepRM, HotNets'16).
 

@@ -1,6 +1,7 @@
 """Encoders of a grid of time (`sim/grid.py`): DeepRM's image and its compact form, CuSH's tensor, and rows per slot.
 
-They see the public job table, the picture of what is held, and what stands in slots and backlog. E simulations, M slots, H rows.
+They see the public job table, the picture of what is held, and what stands in slots and backlog. E simulations, M slots,
+H rows of time.
 """
 
 from __future__ import annotations
@@ -282,7 +283,7 @@ def _slots(jobs, g, scale, out, first, last):
 
 
 def slots(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
-    """Ours: [M + 1, F], a row of features per slot and one for the void action, the same network for each (permutation-equivariant)."""
+    """Ours: [M + 1, F], a row of features per slot and one for the void action, for a network that is the same for each."""
     R = len(cluster.resources)
     wide = OWN + 2 * R + ABOUT + R * len(AHEAD)
     return GridEncoder("slots", 1, (slots + 1, wide), rows, _slots, (), {"rows": rows}, per_slot=True, bounds=(-4.0, 4.0))

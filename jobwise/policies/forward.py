@@ -7,6 +7,7 @@ import numpy as np
 from jobwise.errors import InputError
 
 KINDS = ("perjob", "rows", "mlp")
+OF_GRIDS = ("mlp", "slots", "image")
 
 
 class Forward:
@@ -54,6 +55,77 @@ class Forward:
             if i < last:
                 np.maximum(x, 0.0, out=x)
         return x[:, 0] if self.kind == "perjob" else x
+
+
+class GridForward:
+    """A network for a grid of time: `spec` {"kind", "sizes", ...} and its weights by name, as `agents/networks.py` has them.
+
+    Raises InputError where they do not belong together.
+    """
+
+    def __init__(self, spec: dict, weights: dict[str, np.ndarray]):
+        self.spec, self.kind, self.weights = spec, spec.get("kind"), weights
+        self.sizes = [int(n) for n in spec.get("sizes", [])]
+        if self.kind not in OF_GRIDS or len(self.sizes) < 2 or min(self.sizes) < 1:
+            raise InputError(f"unknown network {spec}; kinds are {', '.join(OF_GRIDS)}")
+        shapes, expected = {k: tuple(v.shape) for k, v in weights.items()}, self._expected()
+        if shapes != expected:
+            wrong = sorted(set(shapes.items()) ^ set(expected.items()), key=str)[0][0]
+            raise InputError(f"the network needs {wrong} of shape {expected.get(wrong)}; the file has {shapes.get(wrong)}")
+
+    def _expected(self) -> dict[str, tuple]:
+        s = self.sizes
+        if self.kind == "image":
+            channels, rows, units, actions = s
+            found = {"filters.weight": (16, channels, 2, 2), "filters.bias": (16,), "norm.weight": (16,), "norm.bias": (16,)}
+            if self.spec.get("norm", "batch") == "batch":
+                found |= {"norm.running_mean": (16,), "norm.running_var": (16,), "norm.num_batches_tracked": ()}
+            return found | {"out.weight": (actions, 16 * (rows - 1) * (units - 1)), "out.bias": (actions,)}
+        found, wide = {}, s
+        if self.kind == "slots":
+            found, wide = {"first.weight": (s[1], s[0]), "first.bias": (s[1],)}, [2 * s[1], *s[2:]]
+        for i, (a, b) in enumerate(zip(wide[:-1], wide[1:], strict=True)):
+            found |= {f"net.{2 * i}.weight": (b, a), f"net.{2 * i}.bias": (b,)}
+        return found
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers were learnt."""
+        return sum(v.size for k, v in self.weights.items() if "running" not in k and "tracked" not in k)
+
+    def _dense(self, x: np.ndarray) -> np.ndarray:
+        last = max(int(k.split(".")[1]) for k in self.weights if k.startswith("net."))
+        for i in range(0, last + 1, 2):
+            x = x @ self.weights[f"net.{i}.weight"].T + self.weights[f"net.{i}.bias"]
+            if i < last:
+                np.maximum(x, 0.0, out=x)
+        return x
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Scores [B, actions] of observations [B, ...]."""
+        w = self.weights
+        if self.kind == "mlp":
+            return self._dense(x.reshape(len(x), -1))
+        if self.kind == "slots":
+            h = np.maximum(x @ w["first.weight"].T + w["first.bias"], 0.0)
+            mean = np.broadcast_to(h.mean(axis=1, keepdims=True), h.shape)
+            out = self._dense(np.concatenate([h, mean], axis=2))
+            return np.concatenate([out[:, :-1].reshape(len(x), -1), out[:, -1, :1]], axis=1)
+        x = np.moveaxis(x, 1, 3)
+        h = w["filters.bias"] + sum(
+            x[:, a : x.shape[1] - 1 + a, b : x.shape[2] - 1 + b] @ w["filters.weight"][:, : x.shape[3], a, b].T
+            for a in range(2)
+            for b in range(2)
+        )
+        np.maximum(h, 0.0, out=h)
+        if "norm.running_mean" in w:
+            h = (h - w["norm.running_mean"]) / np.sqrt(w["norm.running_var"] + 1e-5)
+        else:
+            g = h.reshape(*h.shape[:3], 4, 4)
+            mean, var = g.mean(axis=(1, 2, 4), keepdims=True), g.var(axis=(1, 2, 4), keepdims=True)
+            h = ((g - mean) / np.sqrt(var + 1e-5)).reshape(h.shape)
+        h = h * w["norm.weight"] + w["norm.bias"]
+        return np.moveaxis(h, 3, 1).reshape(len(x), -1) @ w["out.weight"].T + w["out.bias"]
 
 
 def choose(forward: Forward, out: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -24,8 +24,9 @@ from jobwise.encoders import Encoder
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.jobs import RUNNING, Workload
-from jobwise.policies import index
+from jobwise.policies import grid, index
 from jobwise.policies.forward import KINDS, Forward, choose
+from jobwise.policies.grid import GridPolicy
 from jobwise.policies.index import FORMAT, KEY
 from jobwise.policies.listing import ListScheduler
 from jobwise.sim.choosing import BEGIN, ENDED, NOTHING, PASS, ask, go, resume
@@ -181,7 +182,7 @@ class NeuralPolicy:
         )
 
 
-def load(path: str | Path) -> NeuralPolicy | ListScheduler:
+def load(path: str | Path) -> NeuralPolicy | ListScheduler | GridPolicy:
     """The policy of a file, or of a run folder. Raises InputError for anything that is no policy of ours."""
     path = Path(path)
     file = path / "policy.safetensors" if path.is_dir() else path
@@ -203,6 +204,8 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
         if parts.get("kind") == "index":
             order, times = index.from_file(parts, weights, name or "policy")
             return ListScheduler(order, "easy", times=times)
+        if parts.get("kind") == "grid":
+            return grid.from_file(parts, weights, name or "policy")
         act, about = Act(**parts["act"]), dict(parts["about"])
         for k in ("name", "version", "window", "settings", "scale", "nodes", "shape"):
             parts["encoder"][k]  # noqa: B018

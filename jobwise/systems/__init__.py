@@ -15,10 +15,12 @@ SYSTEMS = {  # name: (file, function); files are read when they are needed, for 
     "dras": ("sem", "configure_dras"),
     "rlscheduler": ("rlscheduler", "configure"),
     "search": ("search", "configure"),
+    "deeprm": ("deeprm", "configure"),
+    "cush": ("cush", "configure"),
 }
 
 
-def configure(system: str, log: Workload, preset: str = "small") -> Any:
+def configure(system: str, log: Workload | None, preset: str = "small") -> Any:
     """The configuration of a system for a log: `smoke` runs in seconds, `small` in minutes, `paper` as published."""
     if system not in SYSTEMS:
         raise unknown("system", system, SYSTEMS)

@@ -1,0 +1,54 @@
+"""CuSH (Domeniconi, Lee, Venkataswamy, Dola, DRL4KDD'19): one agent chooses the job, a second how it is placed.
+
+State: `cush`, the cluster and each waiting job as an image of 20 rows by 48 units; the second sees the cluster and the chosen job.
+Actions: a slot or none; packed or spread. Rewards: DeepRM's; minus the locality penalty. See `docs/systems/cush.md`.
+"""
+
+from __future__ import annotations
+
+from jobwise.jobs import Workload
+from jobwise.systems.deeprm import LEARNER, OURS
+from jobwise.train_grid import GridConfig
+
+PLACEMENTS = ["pack", "spread"]
+RATE = 0.9
+JOINT = {k: v for k, v in OURS.items() if k != "init"} | {"second": False}  # one network: scores of slot and placement together
+VARIANTS = {
+    "published": {},
+    "masks": {"masked": True, "ask_always": False},
+    "masks, centred second": {"masked": True, "ask_always": False, "centred": True},
+    "joint": JOINT,
+    "order alone, packed": JOINT | {"placements": ["pack"]},
+    "order alone, by type": JOINT | {"placements": ["typed"]},
+    "placement alone, SJF": JOINT | {"order": "sjf"},
+}
+
+
+def configure(log: Workload | None, preset: str) -> GridConfig:
+    """Ours: what does best; of a log, its windows."""
+    c = published(preset).changed(
+        **JOINT, iterations=None, choices={"smoke": 30_000, "small": 2_000_000, "paper": 8_000_000}[preset]
+    )
+    return c if log is None else c.changed(generator="log")
+
+
+def published(preset: str) -> GridConfig:
+    """The paper's: two modules, 100 jobsets, 20 runs of each, 500 iterations."""
+    return GridConfig(
+        system="cush",
+        generator="cush",
+        rate=RATE,
+        encoder="cush",
+        placements=PLACEMENTS,
+        reserve=False,
+        masked=False,
+        network="image",
+        second=True,
+        learner=LEARNER,
+        jobsets={"smoke": 4, "small": 20, "paper": 100}[preset],
+        runs={"smoke": 3, "small": 10, "paper": 20}[preset],
+        group={"smoke": 4, "small": 10, "paper": 5}[preset],
+        choices=None,
+        iterations={"smoke": 2, "small": 60, "paper": 500}[preset],
+        validations={"smoke": 2, "small": 20, "paper": 50}[preset],
+    )

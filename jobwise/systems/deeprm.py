@@ -1,0 +1,64 @@
+"""DeepRM (Mao, Alizadeh, Menache, Kandula, HotNets'16): an image of what is held and what waits, REINFORCE on jobsets.
+
+State: `deeprm`, 20 rows by 224 columns. Action: one of ten slots, or none. Reward: minus the sum of 1 / length of the jobs in
+the system, as rows pass. See `docs/systems/deeprm.md`. `VARIANTS` are what we changed, one by one.
+"""
+
+from __future__ import annotations
+
+from jobwise.jobs import Workload
+from jobwise.train_grid import GridConfig
+
+LEARNER = {"learner": "reinforce", "optimiser": "rmsprop", "actor_lr": 1e-3, "gamma": 1.0, "max_norm": 1e9}
+PPO = {
+    "learner": "ppo",
+    "steps": 64,
+    "gamma": 1.0,
+    "lam": 0.97,
+    "actor_lr": 2e-3,
+    "critic_lr": 3e-3,
+    "epochs": 3,
+    "minibatches": 8,
+    "entropy": 0.002,
+    "target_kl": 0.03,
+}
+OURS = {  # a network per slot, masks, asked only where there is a choice, PPO with a value network, many jobsets
+    "encoder": "slots",
+    "network": "slots",
+    "hidden": [32, 32],
+    "init": 0.0,
+    "masked": True,
+    "ask_always": False,
+    "learner": PPO,
+    "jobsets": 1000,
+}
+VARIANTS = {
+    "plain": {},
+    "masks": {"masked": True},
+    "warm start": {"warm": 5},
+    "masks, PPO": {"masked": True, "ask_always": False, "learner": PPO, "jobsets": 1000},
+    "per slot, REINFORCE": {k: v for k, v in OURS.items() if k not in ("learner", "jobsets")},
+    "ours": OURS,
+}
+
+
+def configure(log: Workload | None, preset: str) -> GridConfig:
+    """Ours: what does best. `published` has the paper's."""
+    return published(preset).changed(
+        **OURS, iterations=None, choices={"smoke": 30_000, "small": 1_500_000, "paper": 6_000_000}[preset]
+    )
+
+
+def published(preset: str) -> GridConfig:
+    """The paper's: 50 jobsets, 20 runs of each, 1,000 iterations."""
+    return GridConfig(
+        system="deeprm",
+        masked=False,
+        init=0.01,
+        learner=LEARNER,
+        jobsets={"smoke": 10, "small": 50, "paper": 50}[preset],
+        runs={"smoke": 5, "small": 20, "paper": 20}[preset],
+        choices=None,
+        iterations={"smoke": 2, "small": 60, "paper": 1000}[preset],
+        validations={"smoke": 2, "small": 20, "paper": 50}[preset],
+    )
