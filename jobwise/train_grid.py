@@ -97,7 +97,7 @@ class GridConfig(BaseModel):
 
 
 def jobsets(config: GridConfig, part: int, count: int, log: Workload | None = None) -> list[Workload]:
-    """`count` jobsets to train on, validate or test with (TRAIN, VALIDATION, TEST): no part sees another's. Raises InputError."""
+    """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST). Raises InputError."""
     if config.generator == "log":
         if log is None:
             raise InputError("windows of a log take a log")

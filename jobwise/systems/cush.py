@@ -1,6 +1,6 @@
 """CuSH (Domeniconi, Lee, Venkataswamy, Dola, DRL4KDD'19): one agent chooses the job, a second how it is placed.
 
-State: `cush`, the cluster and each waiting job as an image of 20 rows by 48 units; the second sees the cluster and the chosen job.
+State: `cush`, the cluster and each waiting job as images of 20 rows by 48 units; the second agent sees the chosen job alone.
 Actions: a slot or none; packed or spread. Rewards: DeepRM's; minus the locality penalty. See `docs/systems/cush.md`.
 """
 
@@ -26,9 +26,8 @@ VARIANTS = {
 
 def configure(log: Workload | None, preset: str) -> GridConfig:
     """Ours: what does best; of a log, its windows."""
-    c = published(preset).changed(
-        **JOINT, iterations=None, choices={"smoke": 30_000, "small": 2_000_000, "paper": 8_000_000}[preset]
-    )
+    budget = {"smoke": 30_000, "small": 2_000_000, "paper": 8_000_000}[preset]
+    c = published(preset).changed(**JOINT, iterations=None, choices=budget)
     return c if log is None else c.changed(generator="log")
 
 

@@ -44,9 +44,9 @@ VARIANTS = {
 
 def configure(log: Workload | None, preset: str) -> GridConfig:
     """Ours: what does best. `published` has the paper's."""
-    return published(preset).changed(
-        **OURS, iterations=None, choices={"smoke": 30_000, "small": 1_500_000, "paper": 6_000_000}[preset]
-    )
+    budget = {"smoke": 30_000, "small": 1_500_000, "paper": 6_000_000}[preset]
+    c = published(preset).changed(**OURS, iterations=None, choices=budget)
+    return c if log is None else c.changed(generator="log")
 
 
 def published(preset: str) -> GridConfig:
