@@ -10,8 +10,10 @@ from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli_grid import GRIDS, evaluate_grid, open_grid_log, register_watch
 from jobwise.errors import InputError
 from jobwise.terminal import (
+    LOG_HELP,
     Jobs,
     Json,
     Load,
@@ -43,8 +45,9 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def train(
-        system: Annotated[str, typer.Argument(help="perjob, sem, dras, rlscheduler or search.")],
-        log: Log,
+        system: Annotated[str, typer.Argument(help="perjob, sem, dras, rlscheduler, search, deeprm or cush.")],
+        log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm and cush: generated.")] = None,
+        *,
         out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
         preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small",
         config: Annotated[Optional[str], typer.Option("--config", help="TOML file with keys to change.")] = None,
@@ -62,11 +65,13 @@ def register(app: typer.Typer) -> None:
         load: Load = None,
         as_json: Json = False,
     ) -> None:
-        """Learn a policy from the first 70 % of a log; the rest stays unseen for `evaluate`."""
+        """Learn a policy from the first 70 % of a log (deeprm, cush: or from generated jobs); the rest is for `evaluate`."""
         _needs("learn", "pydantic", *([] if system == "search" else ["torch", "gymnasium", "tensorboard"]))
         from jobwise.systems import configure
 
-        w = open_log(log, procs, jobs, load)
+        if log is None and system not in GRIDS:
+            raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
+        w = None if log is None else open_grid_log(log) if system in GRIDS else open_log(log, procs, jobs, load)
         settings = configure(system, w, preset)
         own = _toml(config)
         for key in ("learner", "encoding"):  # tables add to the system's
@@ -81,13 +86,19 @@ def register(app: typer.Typer) -> None:
             raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
         if system == "search":
             from jobwise.systems.search import train as learn
+        elif system in GRIDS:
+            from jobwise.train import pick_device
+            from jobwise.train_grid import train as learn
+
+            device = pick_device(device)
         else:
             from jobwise.train import pick_device
             from jobwise.train import train as learn
 
             device = pick_device(device)
         if not as_json:
-            print(f"training {system} on {w.name} ({preset}); validation against the best fixed rule", flush=True)
+            what = w.name if w is not None else "generated jobs"
+            print(f"training {system} on {what} ({preset}); validation against the best fixed rule", flush=True)
         with progress(f"training {system}") as show:
             last: dict = {}
 
@@ -111,12 +122,21 @@ def register(app: typer.Typer) -> None:
             text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
             print(f"{r['policy']}: {text} ({r['choices']:,} choices)")
         given = {"--procs": procs, "--jobs": jobs, "--load": load}
-        print(" ".join(["now: jobwise evaluate", out, log, *(f"{k} {v}" for k, v in given.items() if v is not None)]))
+        print(
+            " ".join(
+                [
+                    "now: jobwise evaluate",
+                    out,
+                    *([log] if log else []),
+                    *(f"{k} {v}" for k, v in given.items() if v is not None),
+                ]
+            )
+        )
 
     @app.command()
     def evaluate(
         run: Policy,
-        log: Log,
+        log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm and cush: generated.")] = None,
         policy: Annotated[Optional[list[str]], typer.Option("--policy", "-p", help="Rules to compare with.")] = None,
         report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
         whole: Annotated[bool, typer.Option("--whole", help="The whole log, also what was learnt from.")] = False,
@@ -130,11 +150,17 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
         from jobwise.compare import compare
+        from jobwise.policies.grid import GridPolicy
         from jobwise.policies.neural import public_hash, resolve_trained, rules
         from jobwise.workloads.transform import SEEN, split, unseen
 
-        check_outputs(log, report)
         trained, name = resolve_trained(run)
+        if isinstance(trained, GridPolicy):
+            evaluate_grid(trained, log, policy, report, seed, as_json)
+            return
+        if log is None:
+            raise InputError(f"on which log? jobwise evaluate {run} LOG")
+        check_outputs(log, report)
         names = policy or rules(trained)
         w = open_log(log, procs, jobs, load)
         part = w if whole else unseen(w)
@@ -190,6 +216,8 @@ def register(app: typer.Typer) -> None:
         from jobwise.sim.simulation import Simulation
 
         policy, _ = resolve_trained(run)
+        if not hasattr(policy, "order") and not hasattr(policy, "explain"):
+            raise InputError(f"{run}: plays on a grid of time; `jobwise watch` shows what it does")
         if not hasattr(policy, "explain"):
             weights = ", ".join(f"{k} {v:+.2f}" for k, v in policy.order.terms().items())
             raise InputError(f"{run}: a log-linear order explains itself, smaller first: {weights}")
@@ -225,6 +253,7 @@ def register(app: typer.Typer) -> None:
         print_table(title, ["job", "score", "processors", "walltime h", "waited h", "moved by"], rows)
 
     _reproduce(app)
+    register_watch(app)
 
     @app.command("export-onnx")
     def export_onnx(run: Policy, out: Annotated[str, typer.Argument(metavar="OUT", help="ONNX file to write.")]) -> None:
@@ -247,9 +276,9 @@ def register(app: typer.Typer) -> None:
 def _reproduce(app: typer.Typer) -> None:
     @app.command()
     def reproduce(
-        study: Annotated[str, typer.Argument(help="quality, sem, rlscheduler or learners.")],
-        logs: Annotated[str, typer.Option("--logs", help="Folder with the SWF logs.")],
+        study: Annotated[str, typer.Argument(help="quality, sem, rlscheduler, learners, deeprm or cush.")],
         out: Annotated[str, typer.Option("--out", "-o", help="Folder for finished pieces, runs and report.html.")],
+        logs: Annotated[Optional[str], typer.Option("--logs", help="Folder with the SWF logs; cush: with GPU logs.")] = None,
         preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
         seeds: Annotated[Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality makes 1.")] = None,
         threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,

@@ -13,7 +13,8 @@ import typer
 
 from jobwise.errors import InputError
 
-Log = Annotated[str, typer.Argument(metavar="LOG", help="SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2.")]
+LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2."
+Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Procs = Annotated[
     Optional[int], typer.Option("--procs", min=1, max=2**31 - 1, help="Size of the machine, if not the log's own.")

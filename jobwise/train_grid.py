@@ -42,7 +42,7 @@ class GridConfig(BaseModel):
     generator: Literal["deeprm", "cush", "log"] = "deeprm"
     steps: int = Field(50, ge=1)  # rows with arrivals in a generated jobset
     rate: float = Field(0.7, gt=0, le=100)
-    settings: dict[str, Any] = {}  # of the generator
+    settings: dict[str, Any] = {}  # of the generator; of a list jobset after jobset takes the next
     row_s: float = Field(600.0, gt=0)  # s in a row, of a log
     jobs: int = Field(64, ge=1)  # of a window of a log
     jobsets: int = Field(50, ge=1)
@@ -107,8 +107,9 @@ def jobsets(config: GridConfig, part: int, count: int, log: Workload | None = No
         first = np.unique(np.linspace(0, len(w) - jobs, count).astype(int))
         return [w.take(slice(i, i + jobs)) for i in first]
     make = getattr(deeprm, config.generator)
+    settings = [{k: v[i % len(v)] if isinstance(v, list) else v for k, v in config.settings.items()} for i in range(count)]
     try:
-        return [make(config.steps, config.rate, [part, i], **config.settings) for i in range(count)]
+        return [make(config.steps, config.rate, [part, i], **x) for i, x in enumerate(settings)]
     except TypeError as error:
         raise InputError(f"generator {config.generator}: {error}") from None
 

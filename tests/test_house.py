@@ -36,10 +36,11 @@ LAYERS = [
     ["play"],
     ["runs", "agents", "testing", "forecast"],
     ["train"],
-    ["train_grid"],
+    ["train_grid", "kinds"],
     ["systems"],
     ["export", "report", "experiments"],
     ["terminal"],
+    ["cli_grid"],
     ["cli_learn"],
     ["cli"],
 ]

@@ -73,6 +73,13 @@ class Study:
         self.say(f"search {name}")
         return train(config.changed(threads=self.threads), log, self.folder(name), resume=True)[0]
 
+    def play(self, config: Any, name: str, log: Workload | None = None) -> Any:
+        """One training run on a grid of time, gone on with if it was interrupted."""
+        from jobwise.train_grid import train
+
+        self.say(f"train {name}")
+        return train(config.changed(threads=self.threads), log, self.folder(name), resume=True)[0]
+
     def folder(self, name: str) -> Path:
         """Where a training run of the study goes."""
         return self.out / "runs" / name
@@ -97,18 +104,27 @@ def text_interval(x: Sequence[float], digits: int = 1) -> str:
 
 
 def reproduce(
-    name: str, folder: str | Path, out: str | Path, *, preset: str = "small", seeds: int = 3, threads: int = 2, say=print
+    name: str, folder: str | Path | None, out: str | Path, *, preset: str = "small", seeds: int = 3, threads: int = 2, say=print
 ) -> list[Section]:
     """Run a study on the logs of `folder`; the sections of its report. Raises InputError."""
-    from jobwise.experiments import learners, quality, rlscheduler, sem
+    from jobwise.experiments import cush, deeprm, learners, quality, rlscheduler, sem
 
-    studies = {"sem": sem.study, "rlscheduler": rlscheduler.study, "learners": learners.study, "quality": quality.study}
+    studies = {
+        "sem": sem.study,
+        "rlscheduler": rlscheduler.study,
+        "learners": learners.study,
+        "quality": quality.study,
+        "deeprm": deeprm.study,
+        "cush": cush.study,
+    }
     if name not in studies:
         raise unknown("study", name, studies)
+    if folder is None and name not in ("deeprm", "cush"):
+        raise InputError(f"the study {name} replays logs: --logs names the folder with the SWF files")
     about = {"study": name, "preset": preset}  # seeds may be added later
     if preset not in ("smoke", "small", "paper"):
         raise unknown("preset", preset, ("smoke", "small", "paper"))
-    return studies[name](Path(folder), Study(out, about, say, threads), preset, seeds)
+    return studies[name](None if folder is None else Path(folder), Study(out, about, say, threads), preset, seeds)
 
 
 def read_log(folder: Path, start: str):

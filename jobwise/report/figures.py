@@ -44,16 +44,23 @@ def colour(p: int) -> str:
     return COLOURS[p % len(COLOURS)]
 
 
-def _svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float = 3.4, label: str = "") -> str:
+def _svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float = 3.4, label: str = "", pdf=None) -> str:
     with plt.rc_context(STYLE):
         figure = plt.figure(figsize=(width, height), layout="constrained")
         draw(figure)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        if pdf is not None:
+            figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
         plt.close(figure)
     text = out.getvalue()
     text = text[text.index("<svg") :]
     return re.sub(r"<svg ", f'<svg role="img" aria-label="{label}" ', text, count=1)
+
+
+def svg_and_pdf(draw: Callable[[plt.Figure], None], pdf: Path, width: float, height: float, label: str) -> str:
+    """A figure as SVG text; the same is written as a PDF file."""
+    return _svg(draw, width, height, label, pdf)
 
 
 def _binned(steps: tuple[np.ndarray, np.ndarray], edges: np.ndarray) -> np.ndarray:

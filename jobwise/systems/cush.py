@@ -12,6 +12,7 @@ from jobwise.train_grid import GridConfig
 
 PLACEMENTS = ["pack", "spread"]
 RATE = 0.9
+MIXES = [0.5, 1.0, 0.0, 0.75, 0.25]  # shares of compute-intensive jobs, by turns
 JOINT = {k: v for k, v in OURS.items() if k != "init"} | {"second": False}  # one network: scores of slot and placement together
 VARIANTS = {
     "published": {},
@@ -37,6 +38,7 @@ def published(preset: str) -> GridConfig:
         system="cush",
         generator="cush",
         rate=RATE,
+        settings={"compute": MIXES},
         encoder="cush",
         placements=PLACEMENTS,
         reserve=False,

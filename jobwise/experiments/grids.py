@@ -1,0 +1,73 @@
+"""What the studies of DeepRM and CuSH share: paired differences over jobsets and seeds, and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from jobwise.experiments import Study
+from jobwise.jobs import DONE, Workload
+from jobwise.metrics import normalised_turnaround
+from jobwise.play import play
+from jobwise.policies.grid import GridPolicy
+
+
+def means(sets: Sequence[Workload], policy: str | GridPolicy, world: dict, seed: int = 0) -> dict[str, list]:
+    """Per jobset: mean slowdown, longest wait (rows), how much longer jobs ran than at their best, jobs not done; and all
+    jobs' slowdowns."""
+    found = play(sets, policy, world, seed=seed)
+    done = [r.jobs["status"] == DONE for r in found]
+    return {
+        "slowdown": [float(normalised_turnaround(r).mean()) for r in found],
+        "longest": [float((r.jobs["start"] - r.jobs["submit"])[d].max()) for r, d in zip(found, done, strict=True)],
+        "stretch": [
+            float(((r.jobs["end"] - r.jobs["start"])[d] / r.runtime[d]).mean() - 1) for r, d in zip(found, done, strict=True)
+        ],
+        "lost": [int((~d).sum()) for d in done],
+        "kinds": [
+            [float(x[r.jobs["kind"][d] == k].mean()) if (r.jobs["kind"][d] == k).any() else float("nan") for k in (0, 1)]
+            for r, d, x in ((r, d, normalised_turnaround(r)) for r, d in zip(found, done, strict=True))
+        ],
+        "jobs": [round(float(x), 4) for r in found for x in normalised_turnaround(r)],
+    }
+
+
+def change(ours: np.ndarray, base: np.ndarray, rounds: int = 4000) -> tuple[float, float, float]:
+    """(relative change of the mean, low, high): 95 % by bootstrap, paired over jobsets (and over seeds: ours [S, K] or [K])."""
+    ours = np.atleast_2d(np.asarray(ours, float))
+    base, rng = np.asarray(base, float), np.random.default_rng(0)
+    S, K = ours.shape
+    which, seeds = rng.integers(0, K, (rounds, K)), rng.integers(0, S, (rounds, S))
+    drawn = np.array([ours[s].mean(axis=0)[k].mean() / base[k].mean() for s, k in zip(seeds, which, strict=True)])
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(ours.mean() / base.mean() - 1), float(low - 1), float(high - 1)
+
+
+def text(x: tuple[float, float, float]) -> str:
+    """ "-51 % [-54, -48]"."""
+    return f"{100 * x[0]:+.1f} % [{100 * x[1]:+.1f}, {100 * x[2]:+.1f}]"
+
+
+def figure(s: Study, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> str:
+    """A figure as SVG for the report; the same as OUT/figures/NAME.pdf."""
+    from jobwise.report.figures import svg_and_pdf
+
+    folder = s.out / "figures"
+    folder.mkdir(exist_ok=True)
+    return svg_and_pdf(draw, folder / f"{name}.pdf", width, height, label or name)
+
+
+def cdf(axes, values: Sequence[float], label: str, colour: str) -> None:
+    """Draw a distribution of slowdowns."""
+    x = np.sort(np.asarray(values, float))
+    axes.step(x, np.arange(1, len(x) + 1) / len(x), where="post", label=label, color=colour)
+
+
+def curve(folder) -> tuple[list[float], list[float]]:
+    """(choices, validation) of a run's metrics."""
+    import json
+
+    lines = [json.loads(x) for x in (folder / "metrics.jsonl").read_text().splitlines()]
+    seen = [x for x in lines if "validation" in x]
+    return [x["choices"] for x in seen], [x["validation"] for x in seen]

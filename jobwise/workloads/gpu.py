@@ -1,0 +1,166 @@
+"""GPU cluster logs as workloads of nodes with CPUs and GPUs: Microsoft Philly (ATC'19) and Alibaba 2023 (ATC'23) job tables.
+
+Neither log says what a job is bound by. The rule, so that jobs alike are of one kind: jobs of one GPU or none are
+compute-intensive; of the others, those with an even floor(log2(run time in s)) are network-intensive.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.cluster import Slowdown, nodes
+from jobwise.errors import InputError
+from jobwise.jobs import COMPUTE, NETWORK, Workload, workload
+
+PHILLY = "philly_2017.csv.gz"
+ALIBABA = "alibaba_2023/openb_pod_list_default.csv.gz"
+CPUS_PER_GPU = 2  # Philly's table has no CPUs
+
+
+def kind_of(gpus: np.ndarray, runtime: np.ndarray) -> np.ndarray:
+    """[J] COMPUTE or NETWORK by the rule of this file."""
+    even = np.floor(np.log2(np.maximum(runtime, 1.0))).astype(int) % 2 == 0
+    return np.where((gpus > 1) & even, NETWORK, COMPUTE)
+
+
+def _table(path: Path, *columns: str) -> list[dict[str, str]]:
+    """The rows of a CSV file (.gz too). Raises InputError naming the file and the column that is missing."""
+    try:
+        raw = path.read_bytes()
+        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    reader = csv.DictReader(io.StringIO(text))
+    missing = [c for c in columns if c not in (reader.fieldnames or [])]
+    if missing:
+        raise InputError(f"{path}:1: there is no column {missing[0]!r}; it has {', '.join(reader.fieldnames or [])}")
+    return list(reader)
+
+
+def _number(path: Path, line: int, row: dict[str, str], column: str) -> float:
+    try:
+        return float(row[column])
+    except (TypeError, ValueError):
+        raise InputError(f"{path}:{line}: {column} is {row[column]!r}; a number is expected") from None
+
+
+def _build(name: str, rows: list, count: int, cpus: int, gpus: int, slowdown: Slowdown | None, dropped: dict) -> Workload:
+    """Jobs (submit, CPUs, GPUs, run time, user); those that the machine cannot hold are left out and counted."""
+    x = np.array(rows, float)
+    machine = nodes(count, cpus=cpus, gpus=gpus, slowdown=slowdown or Slowdown())
+    fits = (x[:, 1] <= count * cpus) & (x[:, 2] <= count * gpus)
+    dropped["larger than the machine"] = int((~fits).sum())
+    x = x[fits]
+    if not len(x):
+        raise InputError(f"{name}: no job fits {count} nodes of {cpus} CPUs and {gpus} GPUs")
+    w = workload(
+        x[:, 0],
+        x[:, 1:3].astype(int),
+        x[:, 3],
+        cluster=machine,
+        name=name,
+        user=x[:, 4].astype(int),
+        kind=kind_of(x[:, 2], x[:, 3]),
+    )
+    w.dropped.update({k: v for k, v in dropped.items() if v})
+    return w
+
+
+def _file(source: str | Path, name: str) -> Path | None:
+    path = Path(source)
+    if path.is_dir():
+        for found in (path / name, path / "gpu" / name, path.parent / "gpu" / name):
+            if found.is_file():
+                return found
+        return None
+    return path
+
+
+def read_philly(
+    source: str | Path, cluster: str = "6c71a0", count: int = 6, gpus: int = 8, slowdown: Slowdown | None = None
+) -> Workload | None:
+    """The jobs of one virtual cluster of Philly on `count` nodes of `gpus` GPUs and twice as many CPUs.
+
+    `source`: the table, or a folder with it (None where it has none). A job takes two CPUs for each GPU. The largest request
+    of the default virtual cluster is 16 GPUs; six nodes carry its jobs at a load of 0.8. Raises InputError.
+    """
+    path = _file(source, PHILLY)
+    if path is None:
+        return None
+    table = _table(path, "submit_timestamp", "duration_s", "num_gpus", "virtual_cluster")
+    rows, dropped, first = [], {"no run time": 0}, None
+    for line, row in enumerate(table, 2):
+        if row["virtual_cluster"] != cluster:
+            continue
+        try:
+            submit = datetime.fromisoformat(row["submit_timestamp"])
+        except ValueError:
+            raise InputError(f"{path}:{line}: submit_timestamp is {row['submit_timestamp']!r}; a time is expected") from None
+        first = first or submit
+        run, n = _number(path, line, row, "duration_s"), _number(path, line, row, "num_gpus")
+        if run <= 0 or n <= 0:
+            dropped["no run time"] += 1
+            continue
+        rows.append(((submit - first).total_seconds(), CPUS_PER_GPU * n, n, run, 0))
+    if not rows:
+        known = sorted({r["virtual_cluster"] for r in table})
+        raise InputError(f"{path}: no jobs of virtual cluster {cluster!r}; it has {', '.join(known)}")
+    start = min(r[0] for r in rows)
+    rows = [(r[0] - start, *r[1:]) for r in rows]
+    return _build(f"philly-{cluster}", rows, count, CPUS_PER_GPU * gpus, gpus, slowdown, dropped)
+
+
+def read_alibaba(
+    source: str | Path,
+    count: int = 2,
+    cpus: int = 64,
+    gpus: int = 8,
+    longest_s: float = 86400.0,
+    slowdown: Slowdown | None = None,
+) -> Workload | None:
+    """The pods of Alibaba's GPU cluster of 2023 on `count` nodes; parts of a GPU count as one, parts of a CPU too.
+
+    `source`: the table of pods, or a folder with it (None where it has none). Pods that were never scheduled or deleted, and
+    those that ran longer than `longest_s` (services), are left out and counted. Raises InputError.
+    """
+    path = _file(source, ALIBABA)
+    if path is None:
+        return None
+    table = _table(path, "cpu_milli", "num_gpu", "creation_time", "deletion_time", "scheduled_time")
+    rows, dropped = [], {"never ran": 0, "services": 0}
+    for line, row in enumerate(table, 2):
+        if not row["scheduled_time"] or not row["deletion_time"]:
+            dropped["never ran"] += 1
+            continue
+        run = _number(path, line, row, "deletion_time") - _number(path, line, row, "scheduled_time")
+        if run <= 0 or run > longest_s:
+            dropped["never ran" if run <= 0 else "services"] += 1
+            continue
+        need = np.ceil(_number(path, line, row, "cpu_milli") / 1000.0), _number(path, line, row, "num_gpu")
+        rows.append((_number(path, line, row, "creation_time"), max(need[0], 1.0), need[1], run, 0))
+    if not rows:
+        raise InputError(f"{path}: none of {len(table)} pods ran for up to {longest_s:g} s")
+    start = min(r[0] for r in rows)
+    return _build("alibaba-2023", [(r[0] - start, *r[1:]) for r in rows], count, cpus, gpus, slowdown, dropped)
+
+
+def on_nodes(w: Workload, count: int, slowdown: Slowdown | None = None) -> Workload:
+    """A log of a pool of processors on `count` equal nodes of CPUs (no GPUs); kinds by the rule of this file for more than
+    one node. Raises InputError where the processors do not divide."""
+    total = w.cluster.processors
+    if not w.cluster.is_pool or total % count:
+        raise InputError(f"{w.name}: {total} processors do not make {count} equal nodes")
+    each = total // count
+    machine = nodes(count, cpus=each, slowdown=slowdown or Slowdown())
+    size = w.jobs["request"][:, 0]
+    runtime = w.truth["runtime"]
+    kind = kind_of(-(-size // each), runtime)
+    return workload(
+        w.jobs["submit"], size, runtime, w.jobs["walltime"], cluster=machine, name=w.name, user=w.jobs["user"], kind=kind
+    )
