@@ -122,16 +122,8 @@ def register(app: typer.Typer) -> None:
             text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
             print(f"{r['policy']}: {text} ({r['choices']:,} choices)")
         given = {"--procs": procs, "--jobs": jobs, "--load": load}
-        print(
-            " ".join(
-                [
-                    "now: jobwise evaluate",
-                    out,
-                    *([log] if log else []),
-                    *(f"{k} {v}" for k, v in given.items() if v is not None),
-                ]
-            )
-        )
+        told = [f"{k} {v}" for k, v in given.items() if v is not None]
+        print(" ".join(["now: jobwise evaluate", out, *([log] if log else []), *told]))
 
     @app.command()
     def evaluate(

@@ -32,14 +32,14 @@ def picture(env, e: int = 0) -> np.ndarray:
     slots = [int(j) for j in g.slot[e]]
     machine = [int(g.capacity[:, r].sum()) + N - 1 for r in range(R)]
     width = (max(machine) + 2 + len(slots) * (widest + 1) + 6) * CELL
-    height = (R * (H + 3) + 1) * CELL
+    height = (R * (H + 3) + 2) * CELL
     out = np.full((height, width, 3), PAPER, np.uint8)
 
     def cell(row: int, column: int, colour) -> None:
         out[row * CELL : (row + 1) * CELL - 1, column * CELL : (column + 1) * CELL - 1] = colour
 
     for r in range(R):
-        top = 2 + r * (H + 3)
+        top = 3 + r * (H + 3)
         for i in range(N):
             for c in range(g.capacity[i, r]):
                 x = g.base[i, r] + c
