@@ -63,12 +63,17 @@ class Dice:
     def __init__(self, seeds: list[tuple[int, ...]], runs: int):
         self.runs, self.mine = runs, runs_of(runs)
         self.random = [torch.Generator().manual_seed(int(np.random.SeedSequence(s).generate_state(1)[0])) for s in seeds]
-        self.active = np.ones(0, bool)
+        self.numbers = torch.zeros(0)
 
-    def roll(self, shape: torch.Size) -> torch.Tensor:
-        """Uniform numbers [active runs, A]."""
-        every = torch.stack([torch.rand((self.runs, shape[1]), generator=g) for g in self.random])
-        return every[:, self.mine].flatten(0, 1)[torch.from_numpy(self.active)]
+    def roll(self, count: int) -> None:
+        """Another `count` uniform numbers for every run."""
+        every = torch.stack([torch.rand((self.runs, count), generator=g) for g in self.random])
+        self.numbers = every[:, self.mine].flatten(0, 1)
+
+    def give(self, agent: Agent, runs: np.ndarray, first: int) -> None:
+        """Let an agent use those of `runs` [N] bool, from the first-th on."""
+        some = self.numbers[torch.from_numpy(runs)]
+        agent.noise = lambda shape: some[:, first : first + shape[1]]
 
 
 def play(
@@ -85,13 +90,13 @@ def play(
     for module in (select, placer):
         if module is not None:
             module.actor.eval()
-            module.noise = dice.roll
     while active.any():
         mask = envs.mask
         if placer is not None:  # of slots, not of slots and placements
             mask = np.concatenate([mask[:, :-1:P], mask[:, -1:]], axis=1)
         x, mask = envs.show()[active], mask[active].astype(bool)
-        dice.active = active
+        dice.roll(mask.shape[1] + P)
+        dice.give(select, active, 0)
         slots = np.full(N, -1)
         slots[active] = select.act(_seen(x, mask, select))[0]
         seen.append((x, mask, slots[active], t * N + np.flatnonzero(active)))
@@ -101,7 +106,7 @@ def play(
             asked = active & (slots < M) & envs.placeable[np.arange(N), np.clip(slots, 0, M - 1)]
             actions = np.where(slots < M, slots * P, envs.void)
             if asked.any():
-                dice.active = asked
+                dice.give(placer, asked, M + 1)
                 x = envs.show_placing(np.where(asked, slots, -1))[asked]
                 chosen = placer.act(_seen(x, np.ones((len(x), P), bool), placer))[0]
                 actions[asked] += chosen
@@ -210,7 +215,7 @@ def imitate(envs: GridVectorEnv, agent: Agent, rule: str, epochs: int, l2: float
     xs, masks, actions = [], [], []
     for first in range(0, len(envs.workloads), envs.num_envs):
         envs.begin(np.arange(first, first + envs.num_envs) % len(envs.workloads))
-        active = np.ones(envs.num_envs, bool)
+        active = np.arange(first, first + envs.num_envs) < len(envs.workloads)
         while active.any():
             done = envs.by_rule(rule)
             xs.append(envs.show()[active])

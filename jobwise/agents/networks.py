@@ -219,4 +219,5 @@ def parameters(module: nn.Module) -> int:
 
 def weights(module: nn.Module) -> dict[str, np.ndarray]:
     """Its parameters as float32 arrays."""
-    return {k: v.detach().cpu().numpy().astype(np.float32) for k, v in module.state_dict().items()}
+    kept = {k: v for k, v in module.state_dict().items() if not k.endswith("num_batches_tracked")}
+    return {k: v.detach().cpu().numpy().astype(np.float32) for k, v in kept.items()}

@@ -79,7 +79,7 @@ class GridForward:
             channels, rows, units, actions = s
             found = {"filters.weight": (16, channels, 2, 2), "filters.bias": (16,), "norm.weight": (16,), "norm.bias": (16,)}
             if self.spec.get("norm", "batch") == "batch":
-                found |= {"norm.running_mean": (16,), "norm.running_var": (16,), "norm.num_batches_tracked": ()}
+                found |= {"norm.running_mean": (16,), "norm.running_var": (16,)}
             return found | {"out.weight": (actions, 16 * (rows - 1) * (units - 1)), "out.bias": (actions,)}
         found, wide = {}, s
         if self.kind == "slots":
@@ -91,7 +91,7 @@ class GridForward:
     @property
     def parameters(self) -> int:
         """How many numbers were learnt."""
-        return sum(v.size for k, v in self.weights.items() if "running" not in k and "tracked" not in k)
+        return sum(v.size for k, v in self.weights.items() if "running" not in k)
 
     def _dense(self, x: np.ndarray) -> np.ndarray:
         last = max(int(k.split(".")[1]) for k in self.weights if k.startswith("net."))

@@ -148,7 +148,7 @@ def build(
     return s, Grid(
         moment,
         np.full((count, slots), -1, np.int32),
-        np.zeros((count, max(backlog, 1)), np.int32),
+        np.zeros((count, backlog), np.int32),
         np.zeros((count, rows, int(wide.sum())), np.int32),
         np.zeros((count, rows, N, R), np.int32),
         np.zeros((count, J), np.uint8),

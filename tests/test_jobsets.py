@@ -1,0 +1,271 @@
+"""Learning on jobsets: DeepRM's update by hand, two modules, workers, policies without torch, resuming, commands."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import torch.multiprocessing as mp
+
+import jobwise  # noqa: F401
+from jobwise.agents.jobsets import Dice, average, baseline, epoch, imitate
+from jobwise.agents.jobsets import play as play_runs
+from jobwise.agents.learner import Agent, RMSProp, Settings
+from jobwise.agents.networks import Seen, actor
+from jobwise.agents.networks import weights as weights_of
+from jobwise.cli import run
+from jobwise.errors import InputError
+from jobwise.grid import GridVectorEnv
+from jobwise.kinds import learning_curve, told
+from jobwise.metrics import normalised_turnaround
+from jobwise.play import play
+from jobwise.policies.forward import GridForward
+from jobwise.policies.neural import load
+from jobwise.systems import cush as cush_system
+from jobwise.systems import deeprm as deeprm_system
+from jobwise.train_grid import GridConfig, jobsets, train
+from jobwise.workloads.deeprm import cush, cush_cluster, deeprm
+
+CUSH = {"encoder": "cush", "slots": 3, "placements": ("pack", "spread"), "copy": False}
+SGD = Settings(learner="reinforce", optimiser="sgd", actor_lr=0.05, max_norm=1e9)
+
+
+def small(i):
+    return cush(8, 0.8, [5, i], machine=cush_cluster(2))
+
+
+def modules(env, settings, norm="group"):
+    rows, units = env.encoder.shape[1:]
+    first = {"kind": "image", "sizes": [*env.encoder.shape, 4], "norm": norm}
+    second = {"kind": "image", "sizes": [4, rows, units, 2], "norm": norm}
+    return Agent(first, env.encoder, settings, 0), Agent(second, env.encoder, settings, 1)
+
+
+def test_the_baseline_is_the_mean_of_the_runs_of_a_jobset_padded_with_zeros():
+    g = np.array([[-6.0, -2.0, -9.0, -1.0], [-3.0, 0.0, -5.0, 0.0]])  # two jobsets, two runs each
+    assert baseline(g, 2, 2).tolist() == [[-4, -4, -5, -5], [-1.5, -1.5, -2.5, -2.5]]
+
+
+def test_rmsprop_has_its_epsilon_below_the_root():
+    p = torch.nn.Parameter(torch.tensor([1.0]))
+    optimiser = RMSProp([{"params": [p], "lr": 0.1}])
+    p.grad = torch.tensor([2.0])
+    optimiser.step()
+    s = 0.1 * 4.0
+    assert p.item() == pytest.approx(1.0 - 0.1 * 2.0 / np.sqrt(s + 1e-9))
+    p.grad = torch.tensor([1.0])
+    optimiser.step()
+    s = 0.9 * s + 0.1
+    assert p.item() == pytest.approx(1.0 - 0.2 / np.sqrt(0.4 + 1e-9) - 0.1 / np.sqrt(s + 1e-9))
+
+
+def test_deeprms_gradient_by_hand():
+    """One group: the gradient is that of -mean over all choices of (G - b) log pi, from what was done."""
+    env = GridVectorEnv(6, [deeprm(6, 0.7, i) for i in range(2)], slots=3, copy=False, masked=False)
+    network = {"kind": "mlp", "sizes": [int(np.prod(env.encoder.shape)), 5, 4]}
+    one, two = Agent(network, env.encoder, SGD, 0), Agent(network, env.encoder, SGD, 0)
+    before = {k: v.clone() for k, v in one.actor.state_dict().items()}
+    epoch(env, one, None, [np.arange(2)], runs=3, seed=(0, 0))
+    first, _, _ = play_runs(env, two, None, np.arange(2), Dice([(0, 0, 0), (0, 0, 1)], 3))
+    g = np.zeros_like(first.rewards)
+    for t in reversed(range(len(g))):
+        g[t] = first.rewards[t] + (g[t + 1] if t + 1 < len(g) else 0)
+    b = np.concatenate([np.repeat(g[:, :3].mean(1), 3).reshape(-1, 3), np.repeat(g[:, 3:].mean(1), 3).reshape(-1, 3)], axis=1)
+    logits = two.actor(Seen(torch.from_numpy(first.x), torch.full((len(first.x),), 4)))
+    logp = torch.log_softmax(logits, 1)[torch.arange(len(first.actions)), torch.from_numpy(first.actions)]
+    advantage = torch.from_numpy((g - b).reshape(-1)[first.at]).float()
+    (-(advantage * logp).mean()).backward()
+    for (name, p), q in zip(two.actor.named_parameters(), one.actor.parameters(), strict=True):
+        assert torch.allclose(before[name] - 0.05 * p.grad, q, atol=1e-6)
+    assert len(first.actions) == (first.rewards.shape[1] * 0 + first.at.max() * 0 + len(first.x))
+
+
+def test_the_second_module_is_paid_by_locality_alone():
+    env = GridVectorEnv(4, [small(i) for i in range(4)], **CUSH)
+    select, placer = modules(env, SGD)
+    first, second, _ = play_runs(env, select, placer, np.arange(4), Dice([(0, k) for k in range(4)], 1))
+    assert (second.rewards <= 0).all() and (second.rewards < 0).any()
+    assert second.x.shape[1:] == (2, 20, 12) and len(second.actions) < len(first.actions)
+    _, centred, _ = play_runs(env, select, placer, np.arange(4), Dice([(0, k) for k in range(4)], 1), centred=True)
+    assert centred.rewards.max() > 0  # the better one of two is better than their mean
+
+
+def _work(rank, count, folder, how):
+    torch.set_num_threads(1)
+    if count > 1:
+        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet-{how}", rank=rank, world_size=count)
+    sets, runs = [small(i) for i in range(4)], 4
+    env = GridVectorEnv(2 * runs // count, sets, **CUSH)
+    settings = SGD if how == "parameters" else Settings(learner="reinforce", optimiser="rmsprop", max_norm=1e9)
+    select, placer = modules(env, settings)
+    for e in range(3):
+        epoch(env, select, placer, [np.array([0, 1]), np.array([2, 3])], runs=runs, seed=(0, e), shared=how == "gradients")
+        if how == "parameters":
+            average(select)
+            average(placer)
+    if rank == 0:
+        torch.save([select.actor.state_dict(), placer.actor.state_dict()], f"{folder}/{how}-{count}.pt")
+    if count > 1:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("how", ["gradients", "parameters"])
+def test_two_workers_learn_what_one_learns(how, tmp_path):
+    """The same total work: shared gradients (RMSProp), or parameters averaged after every epoch (plain steps)."""
+    _work(0, 1, str(tmp_path), how)
+    mp.spawn(_work, (2, str(tmp_path), how), nprocs=2)
+    one, two = (torch.load(tmp_path / f"{how}-{n}.pt", weights_only=True) for n in (1, 2))
+    start = modules(GridVectorEnv(1, small(0), **CUSH), SGD)
+    for a, b, s in zip(one, two, start, strict=True):
+        moved = max(float((a[k] - v).abs().max()) for k, v in s.actor.state_dict().items())
+        apart = max(float((a[k] - b[k]).abs().max()) for k in a)
+        assert moved > 1e-3 and apart < 1e-4 * max(moved, 1e-2) + 2e-6
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"kind": "mlp", "sizes": [2 * 3 * 4, 5, 3], "init": 0.5},
+        {"kind": "slots", "sizes": [4, 6, 5, 2]},
+        {"kind": "image", "sizes": [5, 3, 4, 3]},
+        {"kind": "image", "sizes": [5, 3, 4, 3], "norm": "group"},
+    ],
+)
+def test_networks_without_torch(spec):
+    torch.manual_seed(0)
+    net = actor(spec).train()
+    shape = {"mlp": (2, 3, 4), "slots": (4, 4), "image": (5, 3, 4)}[spec["kind"]]
+    actions = {"mlp": 3, "slots": 7, "image": 3}[spec["kind"]]
+    seen = lambda x: Seen(torch.from_numpy(x), torch.full((len(x),), actions))  # noqa: E731
+    rng = np.random.default_rng(0)
+    net(seen(rng.normal(1, 2, (64, *shape)).astype(np.float32)))  # moves the running means
+    net.eval()
+    x = rng.normal(0, 1, (7, *shape)).astype(np.float32)
+    weights = weights_of(net)
+    with torch.no_grad():
+        assert GridForward(spec, weights)(x) == pytest.approx(net(seen(x)).numpy(), abs=2e-5)
+    with pytest.raises(InputError, match="the network needs"):
+        GridForward(spec, dict(list(weights.items())[1:]))
+
+
+def test_a_slot_has_the_same_score_wherever_it_stands():
+    net = actor({"kind": "slots", "sizes": [4, 8, 8, 2]})
+    x = torch.randn(1, 6, 4)
+    order = torch.tensor([3, 0, 4, 1, 2, 5])  # the void action stays the last
+    a = net(Seen(x, torch.tensor([11])))[0]
+    b = net(Seen(x[:, order], torch.tensor([11])))[0]
+    assert torch.allclose(a[:-1].view(5, 2)[order[:5]], b[:-1].view(5, 2), atol=1e-6) and torch.allclose(
+        a[-1], b[-1], atol=1e-6
+    )
+
+
+def test_warm_start_imitates_a_rule():
+    env = GridVectorEnv(10, [deeprm(20, 0.5, i) for i in range(10)], slots=5, copy=False)
+    sizes = [int(np.prod(env.encoder.shape)), 20, 6]
+    agent = Agent({"kind": "mlp", "sizes": sizes}, env.encoder, Settings(learner="reinforce", actor_lr=3e-3), 0)
+    assert imitate(env, agent, "sjf", 1) < imitate(env, agent, "sjf", 15) > 0.8
+
+
+def tiny(system=deeprm_system, **changes):
+    return system.published("smoke").changed(jobsets=4, group=2, runs=2, steps=8, validation_jobsets=3, **changes)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        tiny(),
+        tiny(cush_system),
+        tiny().changed(**deeprm_system.OURS | {"jobsets": 6}, iterations=2, choices=None, simulations=8),
+        tiny(cush_system).changed(**cush_system.JOINT | {"jobsets": 6}, iterations=2, choices=None, simulations=8),
+    ],
+    ids=["deeprm", "cush", "deeprm-ours", "cush-joint"],
+)
+def test_training_is_reproducible_and_resumes(config, tmp_path):
+    whole = train(config, None, tmp_path / "whole")[0]
+    train(config.changed(iterations=1), None, tmp_path / "half")
+    half = json.loads((tmp_path / "half" / "run.json").read_text())
+    half["config"]["iterations"] = config.iterations  # as if it had been killed after one of two
+    (tmp_path / "half" / "run.json").write_text(json.dumps(half))
+    (tmp_path / "half" / "policy.safetensors").unlink()
+    again = train(config, None, tmp_path / "half", resume=True)[0]
+    for a, b in zip(whole.networks, again.networks, strict=True):
+        assert all(np.array_equal(a.weights[k], b.weights[k]) for k in a.weights)
+    kept = load(tmp_path / "whole")
+    sets = jobsets(config, 314159, 3)
+    one, two = (play(sets, p, seed=3) for p in (whole, kept))
+    assert all(np.array_equal(x.jobs["end"], y.jobs["end"], equal_nan=True) for x, y in zip(one, two, strict=True))
+
+
+def test_our_agent_learns_to_beat_sjf_on_a_small_world(tmp_path):
+    """A few seconds of PPO on a small world: as good as SJF on unseen jobsets, from far behind."""
+    config = deeprm_system.configure(None, "smoke").changed(
+        steps=20, slots=5, choices=120_000, simulations=128, jobsets=200, validations=6, validation_jobsets=64
+    )
+    policy = train(config, None, tmp_path / "run")[0]
+    sets = jobsets(config, 314159, 100)
+    ours = np.mean([normalised_turnaround(r).mean() for r in play(sets, policy)])
+    world = {k: v for k, v in config.world.items() if k not in ("encoder", "order")}
+    rules = {n: np.mean([normalised_turnaround(r).mean() for r in play(sets, n, world)]) for n in ("sjf", "random")}
+    assert ours < 0.97 * rules["sjf"] < rules["random"]
+
+
+def test_wrong_configurations_are_one_line():
+    for changes, text in (
+        ({"network": "slots"}, "encoder slots"),
+        ({"network": "image"}, "encoder cush"),
+        ({"second": True}, "second network"),
+        ({"settings": {"speed": 3}}, "generator deeprm"),
+    ):
+        with pytest.raises(InputError, match=text):
+            train(tiny(**changes), None, "/nowhere/at/all")
+    with pytest.raises(InputError, match="known"):
+        GridConfig().changed(nonsense=1)
+
+
+def test_a_policy_refuses_another_grid(tmp_path):
+    policy = train(tiny().changed(**deeprm_system.OURS, iterations=1, choices=None, simulations=4), None, tmp_path / "run")[0]
+    with pytest.raises(InputError, match="units"):
+        play([deeprm(8, 0.5, 0, capacity=20)], policy)
+    with pytest.raises(InputError, match="numbers"):
+        play([deeprm(8, 0.5, 0, resources=3)], policy)
+
+
+def test_kinds_are_learnt_from_executions():
+    curve = learning_curve((1, 3, 20), users=300)
+    accuracy = [a for _, a, _ in curve]
+    assert accuracy[0] < accuracy[1] < accuracy[2] and accuracy[2] > 0.97
+    assert [known for *_, known in curve] == [0, 1, 1]
+    sets = [small(i) for i in range(5)]
+    assert all((w.jobs["kind"] == -1).all() for w in told(sets, 1))
+    right = np.mean(np.concatenate([w.jobs["kind"] == w.truth["kind"] for w in told(sets, 10)]))
+    assert right > 0.9
+
+
+def test_commands(tmp_path, capsys):
+    out = str(tmp_path / "run")
+    toml = tmp_path / "small.toml"
+    toml.write_text("steps = 8\njobsets = 6\nsimulations = 8\nvalidation_jobsets = 3\nchoices = 500\nvalidations = 1\n")
+    assert run(["train", "deeprm", "--preset", "smoke", "--config", str(toml), "--out", out]) == 0
+    assert "jobwise evaluate" in capsys.readouterr().out
+    assert run(["evaluate", out, "--json", "-p", "sjf", "-p", "tetris"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["policies"]) == {"sjf", "tetris", "run"} and found["best_rule"] in ("sjf", "tetris")
+    gif = tmp_path / "film.gif"
+    assert run(["watch", out, "--out", str(gif), "--rows", "5"]) == 0
+    from PIL import Image
+
+    with Image.open(gif) as film:
+        assert film.n_frames == 5
+    assert run(["watch", "cush:sjf+pack", "--out", str(gif), "--rows", "3"]) == 0
+    for wrong, text in (
+        (["train", "sem", "--out", out], "which log"),
+        (["evaluate", out, "log.swf"], "name no log"),
+        (["evaluate", out, "--report", "x.html"], "jobwise reproduce"),
+        (["watch", str(tmp_path / "none"), "--out", str(gif)], "no policy file"),
+        (["simulate", "log.swf", "-p", out], ""),
+        (["reproduce", "sem", "--out", str(tmp_path / "study")], "--logs"),
+    ):
+        capsys.readouterr()
+        assert run(wrong) == 2
+        said = capsys.readouterr().err
+        assert text in said and "Traceback" not in said and len(said.strip().splitlines()) == 1
