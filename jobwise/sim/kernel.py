@@ -24,47 +24,14 @@ import numpy as np
 
 from jobwise.jobs import DONE, FAILED, FUTURE, NETWORK, PAUSED, QUEUED, RUNNING, WAITING
 from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.heap import sift
+from jobwise.sim.holding import all_up, on_node, sharers
 from jobwise.sim.rates import finish, sigma
 from jobwise.sim.state import ENTERED, FAIL, HEAP, LEFT, STALL
 
 OVER, CHOICE, UNTIL = range(3)  # what advance returns
 
 # ------------------------------------------------------------------ the heap of completions
-
-
-@inlined
-def _earlier(truth, a, b):
-    fa, fb = truth[a]["finish"], truth[b]["finish"]
-    if fa != fb:
-        return fa < fb
-    ua, ub = truth[a]["updated"], truth[b]["updated"]
-    return ua < ub or (ua == ub and a < b)
-
-
-@kernel
-def _sift(heap, truth, n, i):
-    """Move the row at place i of the heap (of n) up or down to where it belongs."""
-    j = heap[i]
-    while i > 0:
-        up = (i - 1) >> 1
-        if not _earlier(truth, j, heap[up]):
-            break
-        heap[i] = heap[up]
-        truth[heap[i]]["heap"] = i
-        i = up
-    while True:
-        down = 2 * i + 1
-        if down >= n:
-            break
-        if down + 1 < n and _earlier(truth, heap[down + 1], heap[down]):
-            down += 1
-        if not _earlier(truth, heap[down], j):
-            break
-        heap[i] = heap[down]
-        truth[heap[i]]["heap"] = i
-        i = down
-    heap[i] = j
-    truth[j]["heap"] = i
 
 
 @inlined
@@ -76,7 +43,7 @@ def _unheap(s, e, j):
     last = s.lists[e, HEAP, sim["running"]]
     if last != j:
         s.lists[e, HEAP, i] = last
-        _sift(s.lists[e, HEAP], s.truth[e], sim["running"], i)
+        sift(s.lists[e, HEAP], s.truth[e], sim["running"], i)
 
 
 # ------------------------------------------------------------------ the queue, in order of entry
@@ -179,51 +146,18 @@ def _release(s, e, j):
     s.jobs[e, j]["held"] = -1
 
 
-@kernel
-def _on_node(s, e, j, node):
-    if s.slices.shape[1] == 1:
-        return True
-    at = s.jobs[e, j]["held"]
-    while at >= 0:
-        if s.slices[e, at]["node"] == node:
-            return True
-        at = s.slices[e, at]["next"]
-    return False
-
-
-@kernel
-def _all_up(s, e, j):
-    for node in range(s.nodes.shape[1]):
-        if not s.nodes[e, node]["up"] and _on_node(s, e, j, node):
-            return False
-    return True
-
-
 # ------------------------------------------------------------------ verbs: start, preempt, reserve, cancel, and the rate
 
 
 @kernel
 def _contend(s, e):
     """Network-intensive jobs that share nodes slow each other down: give each its present rate."""
-    sim, running = s.sims[e], s.lists[e, HEAP]
+    sim = s.sims[e]
     for row in range(sim["next"]):  # in order of row: rates reorder the heap
-        job, truth = s.jobs[e, row], s.truth[e, row]
-        if job["status"] != RUNNING or truth["kind"] != NETWORK or truth["rate"] <= 0.0:
+        truth = s.truth[e, row]
+        if s.jobs[e, row]["status"] != RUNNING or truth["kind"] != NETWORK or truth["rate"] <= 0.0:
             continue
-        others, k = 0, 0
-        at = job["held"]
-        while at >= 0:
-            k += 1
-            at = s.slices[e, at]["next"]
-        for i in range(sim["running"]):
-            other = running[i]
-            if other == row or s.truth[e, other]["kind"] != NETWORK:
-                continue
-            at, met = job["held"], False
-            while at >= 0 and not met:
-                met = _on_node(s, e, other, s.slices[e, at]["node"])
-                at = s.slices[e, at]["next"]
-            others += met
+        others, k = sharers(s, e, row)
         rate = 1.0 / (truth["sigma"] + sim["share"] * others / max(k, 1))
         if abs(rate - truth["rate"]) > 1e-12:
             set_rate(s, e, row, rate)
@@ -261,7 +195,7 @@ def start(s, e, j, rate, node, amount, k):
     truth["finish"] = finish(sim, truth)
     s.lists[e, HEAP, sim["running"]] = j
     sim["running"] += 1
-    _sift(s.lists[e, HEAP], s.truth[e], sim["running"], sim["running"] - 1)
+    sift(s.lists[e, HEAP], s.truth[e], sim["running"], sim["running"] - 1)
     if sim["share"] > 0.0:
         _contend(s, e)
     return True
@@ -285,7 +219,7 @@ def set_rate(s, e, j, rate):
     truth = s.truth[e, j]
     truth["rate"] = rate
     truth["finish"] = finish(s.sims[e], truth)
-    _sift(s.lists[e, HEAP], s.truth[e], s.sims[e]["running"], truth["heap"])
+    sift(s.lists[e, HEAP], s.truth[e], s.sims[e]["running"], truth["heap"])
     return True
 
 
@@ -396,7 +330,7 @@ def fail(s, e, node):
         return
     first, n = sim["left"], sim["left"]
     for i in range(sim["running"]):
-        if _on_node(s, e, s.lists[e, HEAP, i], node):
+        if on_node(s, e, s.lists[e, HEAP, i], node):
             s.lists[e, LEFT, n] = s.lists[e, HEAP, i]
             n += 1
     for i in range(first + 1, n):  # victims in order of row
@@ -447,7 +381,7 @@ def repair(s, e, node):
     i = 0
     while i < sim["running"]:
         j = s.lists[e, HEAP, i]
-        if s.truth[e, j]["rate"] == 0.0 and _on_node(s, e, j, node) and _all_up(s, e, j):
+        if s.truth[e, j]["rate"] == 0.0 and on_node(s, e, j, node) and all_up(s, e, j):
             set_rate(s, e, j, 1.0)
             i = -1  # the heap has changed: look again
         i += 1

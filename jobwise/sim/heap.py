@@ -1,0 +1,40 @@
+"""The heap of completions: rows of running jobs, the one that ends first at the top. Their rows know their places."""
+
+from __future__ import annotations
+
+from jobwise.sim.compiled import inlined, kernel
+
+
+@inlined
+def _earlier(truth, a, b):
+    fa, fb = truth[a]["finish"], truth[b]["finish"]
+    if fa != fb:
+        return fa < fb
+    ua, ub = truth[a]["updated"], truth[b]["updated"]
+    return ua < ub or (ua == ub and a < b)
+
+
+@kernel
+def sift(heap, truth, n, i):
+    """Move the row at place i of the heap (of n) up or down to where it belongs."""
+    j = heap[i]
+    while i > 0:
+        up = (i - 1) >> 1
+        if not _earlier(truth, j, heap[up]):
+            break
+        heap[i] = heap[up]
+        truth[heap[i]]["heap"] = i
+        i = up
+    while True:
+        down = 2 * i + 1
+        if down >= n:
+            break
+        if down + 1 < n and _earlier(truth, heap[down + 1], heap[down]):
+            down += 1
+        if not _earlier(truth, heap[down], j):
+            break
+        heap[i] = heap[down]
+        truth[heap[i]]["heap"] = i
+        i = down
+    heap[i] = j
+    truth[j]["heap"] = i
