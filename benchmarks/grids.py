@@ -91,16 +91,17 @@ def main() -> None:
         ("CuSH, both agents' images", decisions(mixed, 400, True, encoder="cush", placements=both), slow_cush),
         ("CuSH, rows per slot", decisions(mixed, 400, encoder="slots", placements=both), None),
     ):
-        rows.append(
-            f"| {name} | {x:,.0f} | {'' if base is None else f'{base:,.0f}'} | {'' if base is None else f'{x / base:.0f}'} |"
-        )
+        slower = ["", ""] if base is None else [f"{base:,.0f}", f"{x / base:.0f}"]
+        rows.append("| " + " | ".join([name, f"{x:,.0f}", *slower]) + " |")
         print(rows[-1], flush=True)
     seconds, choices = iteration()
+    versions = f"numpy {np.__version__}, torch {torch.__version__}, jobwise {__version__}"
+    about = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, {versions}"
     text = f"""# Grids of time
 
 Made by `python -m benchmarks.grids`; do not edit.
 
-{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, numpy {np.__version__}, torch {torch.__version__}, jobwise {__version__}.
+{about}.
 
 Decisions per second with encoding: {E} simulations, random actions, rate 0.7, 10 slots, 20 rows; best of three. The twin is the
 tests' plain Python, one simulation, with the same picture at every step.
@@ -109,8 +110,8 @@ tests' plain Python, one simulation, with the same picture at every step.
 |---|---|---|---|
 {chr(10).join(rows)}
 
-One training iteration of DeepRM with its published numbers (50 jobsets x 20 runs, rate 0.3, 50 rows; {choices:,} choices): {seconds:.1f} s
-(median of three; its paper says about 80 s on 24 cores).
+One training iteration of DeepRM with its published numbers (50 jobsets x 20 runs, rate 0.3, 50 rows; {choices:,} choices):
+{seconds:.1f} s (median of three; its paper says about 80 s on 24 cores).
 """
     (HERE / "GRIDS.md").write_text(text)
     print(text)
