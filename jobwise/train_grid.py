@@ -6,6 +6,8 @@ all jobsets, each run so many times (`agents/jobsets.py`). The other learners pl
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from jobwise import __version__
@@ -139,10 +142,7 @@ class GridRun(Run):
             raise InputError("a second network goes with the learner reinforce, and with placements to choose from")
         self.done = {"updates": 0, "choices": 0, "episodes": 0, "validations": 0, "seconds": 0.0}
         self.best, self.best_weights, self.rule, self.recent = np.inf, None, ("", np.inf), []
-        if workers()[1] == 0:
-            self._open(resume)
-        else:
-            self.envs.reset(seed=config.seed * 1_000_003)
+        self._open(resume)
 
     def _network(self) -> dict:
         c, shape = self.config, self.encoder.shape
@@ -275,7 +275,16 @@ def train(
     resume: bool = False,
     report: Callable[[int, dict], None] | None = None,
 ) -> list[GridPolicy]:
-    """Train once per seed, as `jobwise.train.train`; without a log on generated jobsets. Raises InputError."""
+    """Train once per seed, as `jobwise.train.train`; without a log on generated jobsets. Raises InputError.
+
+    Under `torchrun` every process plays its share of the runs of `reinforce`; the first one keeps the folder.
+    """
+    if (several := int(os.environ.get("WORLD_SIZE", "1")) > 1) and not dist.is_initialized():
+        dist.init_process_group("gloo")
+    if several and (resume or Settings(**config.learner).learner != "reinforce"):
+        raise InputError("several workers share the runs of the learner reinforce, and cannot go on with an interrupted run")
+    if workers()[1] > 0:
+        folder = Path(tempfile.mkdtemp()) / "run"
 
     def one(settings: GridConfig, place: Path, told: Callable[[dict], None] | None) -> GridPolicy:
         run = GridRun(settings, log, place, device, resume and (place / "run.json").exists())

@@ -29,7 +29,7 @@ RULES = ("sjf", "tetris", "random", "saf", "fcfs")
 COLOURS = {"ours": "#d1495b", "plain": "#e09f3e", "sjf": "#1b6ca8", "tetris": "#2e8b57", "random": "#6b7280"}
 BUDGET = {  # of the variants but ours: iterations, or choices of those with PPO
     "smoke": (2, 20_000),
-    "small": (8, 250_000),
+    "small": (8, 650_000),
     "paper": (1000, 6_000_000),
 }
 OURS = {"smoke": 30_000, "small": 650_000, "paper": 6_000_000}
@@ -105,7 +105,9 @@ def _agents(s: Study, found: dict[str, list[dict]], rules: dict[str, dict], seed
     for r in RULES:
         x, same = rules[r], r == "sjf"
         against = "" if same else text(change(x["slowdown"], base))
-        rows.append([r, "", f"{np.mean(x['slowdown']):.2f}", against, f"{np.mean(x['longest']):.0f}", f"{sum(x['lost'])}", ""])
+        rows.append(
+            [r, "", f"{np.mean(x['slowdown']):.2f}", against, f"{np.mean(x['longest']):.0f}", f"{sum(x['lost'])}", "", ""]
+        )
     for name, runs in found.items():
         slow = np.array([x["slowdown"] for x in runs])
         rows.append(
@@ -116,6 +118,7 @@ def _agents(s: Study, found: dict[str, list[dict]], rules: dict[str, dict], seed
                 text(change(slow, base)),
                 f"{np.mean([x['longest'] for x in runs]):.0f}",
                 f"{sum(sum(x['lost']) for x in runs)}",
+                f"{runs[0]['choices']:,}",
                 f"{np.mean([x['seconds'] for x in runs]) / 60:.1f}",
             ]
         )
@@ -126,7 +129,7 @@ def _agents(s: Study, found: dict[str, list[dict]], rules: dict[str, dict], seed
         "1,000 "
         "iterations at the preset small; every other row changes what its name says."
     )
-    columns = ["policy", "seeds", "mean slowdown", "against SJF", "longest wait, rows", "jobs not done", "minutes"]
+    columns = ["policy", "seeds", "mean slowdown", "against SJF", "longest wait, rows", "jobs not done", "choices", "minutes"]
     return Section("Agents and rules on unseen jobsets", note, [Table(columns, rows)])
 
 
