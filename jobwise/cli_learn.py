@@ -71,6 +71,8 @@ def register(app: typer.Typer) -> None:
 
         if log is None and system not in GRIDS:
             raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
+        if system in GRIDS and not (procs is None and jobs is None and load is None):
+            raise InputError(f"{system} takes a log as it is: --procs, --jobs and --load are for the others")
         w = None if log is None else open_grid_log(log) if system in GRIDS else open_log(log, procs, jobs, load)
         settings = configure(system, w, preset)
         own = _toml(config)
@@ -133,7 +135,7 @@ def register(app: typer.Typer) -> None:
         report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
         whole: Annotated[bool, typer.Option("--whole", help="The whole log, also what was learnt from.")] = False,
         window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
-        shakes: Annotated[int, typer.Option("--shakes", min=0, max=1000)] = 4,
+        shakes: Annotated[Optional[int], typer.Option("--shakes", min=0, max=1000, help="Default: 4.")] = None,
         procs: Procs = None,
         jobs: Jobs = None,
         load: Load = None,
@@ -148,6 +150,10 @@ def register(app: typer.Typer) -> None:
 
         trained, name = resolve_trained(run)
         if isinstance(trained, GridPolicy):
+            if whole or any(x is not None for x in (window, shakes, procs, jobs, load)):
+                raise InputError(
+                    f"{run}: plays jobsets on a grid of time; of the options --policy, --seed and --json are for it"
+                )
             evaluate_grid(trained, log, policy, report, seed, as_json)
             return
         if log is None:
@@ -171,7 +177,7 @@ def register(app: typer.Typer) -> None:
                 train=before,
                 max_wait=bound,
                 window_jobs=window,
-                shakes=shakes,
+                shakes=4 if shakes is None else shakes,
                 seed=seed,
                 progress=show,
             )
@@ -259,7 +265,7 @@ def register(app: typer.Typer) -> None:
         check_writable(out)
         found = load_policy(run)
         if not isinstance(found, NeuralPolicy):
-            raise InputError(f"{run}: is a log-linear order; there is no network to export")
+            raise InputError(f"{run}: is a log-linear order, or plays on a grid of time; there is no network per job to export")
         write_whole(out, to_onnx(found))
         if out != "-":
             print(f"{out}: written")

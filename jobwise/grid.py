@@ -21,6 +21,7 @@ from jobwise.batched import Batched, Single
 from jobwise.encoders.image import GridEncoder, make_grid, placing
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import Workload
+from jobwise.picture import picture
 from jobwise.sim.grid import RENEW, build, go, jobsets
 from jobwise.sim.gridrules import RULES, choose
 from jobwise.sim.placement import PLACEMENTS
@@ -229,6 +230,11 @@ class GridVectorEnv(Batched):
 
 
 class GridEnv(Single):
-    """One simulation: a batch of one. Settings as `GridVectorEnv`."""
+    """One simulation: a batch of one. Settings as `GridVectorEnv`; `render_mode="rgb_array"` has pictures."""
 
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 6}
     batch = GridVectorEnv
+
+    def render(self) -> np.ndarray | None:
+        """[height, width, 3] uint8: the machine in the rows to come, the slots, the backlog."""
+        return picture(*self._envs.state) if self.render_mode == "rgb_array" else None

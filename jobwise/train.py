@@ -39,6 +39,31 @@ from jobwise.runs import about_run, check_same, explained, parts, per_seed, scor
 from jobwise.simulate import simulate_many
 
 
+def check_learner(value: dict) -> dict:
+    """Settings of a learner as they are, if they can be. Raises ValueError."""
+    known = {f.name: type(f.default) for f in fields(Settings)}
+    if wrong := set(value) - set(known):
+        raise ValueError(f"unknown learner setting {sorted(wrong)[0]!r}; known: {', '.join(sorted(known))}")
+    named = {
+        "learner": LEARNERS,
+        "critic": ("pooled", "window"),
+        "baseline": ("batch", "time"),
+        "optimiser": ("adam", "rmsprop", "sgd"),
+    }
+    may_be_0 = ("gamma", "lam", "entropy")
+    for key, x in value.items():
+        if key in named:
+            if x not in named[key]:
+                raise ValueError(f"unknown {key} {x!r}; known: {', '.join(named[key])}")
+        elif isinstance(x, bool) or not isinstance(x, int if known[key] is int else (int, float)):
+            raise ValueError(f"{key} is {x!r}; a number is expected")
+        elif not (0 < x < 1e12 or (x == 0 and key in may_be_0)) or (key in ("gamma", "lam") and x > 1):
+            raise ValueError(f"{key} is {x!r}; it must be {'0 to 1' if key in ('gamma', 'lam') else 'more than 0'}")
+    if value.get("baseline") == "time" and value.get("learner", "ppo") != "reinforce":
+        raise ValueError("the baseline 'time' goes with the learner 'reinforce'")
+    return value
+
+
 class Config(BaseModel):
     """Everything that decides what a run becomes. TOML files have the same keys."""
 
@@ -78,22 +103,7 @@ class Config(BaseModel):
     @field_validator("learner")
     @classmethod
     def _learner(cls, value: dict) -> dict:
-        known = {f.name: type(f.default) for f in fields(Settings)}
-        if wrong := set(value) - set(known):
-            raise ValueError(f"unknown learner setting {sorted(wrong)[0]!r}; known: {', '.join(sorted(known))}")
-        named = {"learner": LEARNERS, "critic": ("pooled", "window"), "baseline": ("batch", "time")}
-        may_be_0 = ("gamma", "lam", "entropy")
-        for key, x in value.items():
-            if key in named:
-                if x not in named[key]:
-                    raise ValueError(f"unknown {key} {x!r}; known: {', '.join(named[key])}")
-            elif isinstance(x, bool) or not isinstance(x, int if known[key] is int else (int, float)):
-                raise ValueError(f"{key} is {x!r}; a number is expected")
-            elif not (0 < x < 1e12 or (x == 0 and key in may_be_0)) or (key in ("gamma", "lam") and x > 1):
-                raise ValueError(f"{key} is {x!r}; it must be {'0 to 1' if key in ('gamma', 'lam') else 'more than 0'}")
-        if value.get("baseline") == "time" and value.get("learner", "ppo") != "reinforce":
-            raise ValueError("the baseline 'time' goes with the learner 'reinforce'")
-        return value
+        return check_learner(value)
 
     @field_validator("hidden")
     @classmethod

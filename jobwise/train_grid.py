@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.distributed as dist
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from jobwise import __version__
 from jobwise.agents.jobsets import average, epoch, imitate, runs_of, workers
@@ -30,7 +30,7 @@ from jobwise.policies.forward import GridForward
 from jobwise.policies.grid import WORLD, GridPolicy
 from jobwise.runs import explained, parts, per_seed
 from jobwise.sim.gridrules import RULES
-from jobwise.train import Run
+from jobwise.train import Run, check_learner
 from jobwise.workloads import deeprm
 
 TRAIN, VALIDATION, TEST = 42, 27, 314159  # seeds of generated jobsets: training and unseen ones as in DeepRM's code
@@ -79,6 +79,18 @@ class GridConfig(BaseModel):
     validations: int = Field(20, ge=1)
     seed: int = Field(0, ge=0, lt=2**31)
     threads: int = Field(2, ge=1, le=1024)
+
+    @field_validator("learner")
+    @classmethod
+    def _learner(cls, value: dict) -> dict:
+        return check_learner(value)
+
+    @field_validator("hidden")
+    @classmethod
+    def _hidden(cls, value: list[int]) -> list[int]:
+        if not 1 <= len(value) <= 20 or any(not 1 <= n <= 100_000 for n in value):
+            raise ValueError("hidden layers are 1 to 20, of 1 to 100,000")
+        return value
 
     def changed(self, **changes: Any) -> GridConfig:
         """The same with changes, checked. Raises InputError."""

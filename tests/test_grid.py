@@ -1,6 +1,8 @@
 """The grid of time: equal to its slow twin, exact shapes, rules near their reference, images, real logs."""
 
+import gzip
 from dataclasses import replace
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -20,6 +22,7 @@ from jobwise.simulate import simulate
 from jobwise.workloads.deeprm import cush, cush_cluster, deeprm, load_of
 
 SLOTS, ROWS = 4, 18
+PHILLY = Path(__file__).resolve().parents[2] / "shared" / "traces" / "gpu" / "philly_2017.csv.gz"
 
 
 def table(w):
@@ -259,8 +262,12 @@ def test_encoders_see_public_tables_alone():
 @pytest.mark.parametrize("encoder", ["deeprm", "compact", "slots"])
 def test_gymnasium_takes_it(encoder):
     sets = [deeprm(10, 0.7, i) for i in range(4)]
-    env = gymnasium.make("jobwise/Grid-v0", workload=sets, encoder=encoder, slots=3)
-    check_env(env.unwrapped, skip_render_check=True)
+    env = gymnasium.make("jobwise/Grid-v0", workload=sets, encoder=encoder, slots=3, render_mode="rgb_array")
+    check_env(env.unwrapped)
+    env.reset(seed=0)
+    before = env.render()
+    env.step(0)
+    assert before.dtype == np.uint8 and before.shape == env.render().shape and (before != env.render()).any()
     many = gymnasium.make_vec("jobwise/Grid-v0", num_envs=3, workload=sets, encoder=encoder, slots=3)
     one = gymnasium.make("jobwise/Grid-v0", workload=sets, encoder=encoder, slots=3)
     a, b = many.reset(seed=7)[0], one.reset(seed=8)[0]
@@ -335,3 +342,68 @@ def test_rows_of_a_log():
     log.jobs["submit"] += 0.5
     with pytest.raises(InputError, match="whole rows"):
         GridVectorEnv(1, log)
+
+
+def test_gpu_logs(tmp_path):
+    from jobwise.workloads.gpu import kind_of, on_nodes, read_alibaba, read_philly
+
+    philly = tmp_path / "philly_2017.csv.gz"
+    with gzip.open(philly, "wt") as f:
+        f.write(
+            "submit_timestamp,duration_s,num_gpus,virtual_cluster\n2017-09-04 10:30:41,100,8,a\n2017-09-04 10:31:41,5,1,a\n"
+        )
+        f.write("2017-09-04 10:32:41,0,1,a\n2017-09-04 10:33:41,70,1,b\n")
+    w = read_philly(tmp_path, cluster="a", count=2)
+    assert w.jobs["submit"].tolist() == [0, 60] and w.jobs["request"].tolist() == [[16, 8], [2, 1]]
+    assert (
+        w.dropped == {"no run time": 1}
+        and w.jobs["kind"].tolist() == kind_of(np.array([8, 1]), np.array([100.0, 5.0])).tolist()
+    )
+    assert w.cluster.total.tolist() == [32, 16] and w.cluster.slowdown is not None
+    with pytest.raises(InputError, match="it has a, b"):
+        read_philly(philly, cluster="c")
+    pods = tmp_path / "alibaba_2023" / "openb_pod_list_default.csv.gz"
+    pods.parent.mkdir()
+    header = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+    with gzip.open(pods, "wt") as f:
+        f.write(
+            header + "p,1500,1,1,460,,LS,Running,10,40,20\nq,1000,1,0,0,,LS,Running,5,,\nr,1000,1,0,0,,LS,Running,5,900000,6\n"
+        )
+    w = read_alibaba(tmp_path)
+    assert len(w) == 1 and w.jobs["request"].tolist() == [[2, 1]] and w.truth["runtime"].tolist() == [20]
+    assert w.dropped == {"never ran": 1, "services": 1}
+    with gzip.open(pods, "wt") as f:
+        f.write(header + "p,many,1,1,460,,LS,Running,10,40,20\n")
+    with pytest.raises(InputError, match=r"pod_list_default.csv.gz:2: cpu_milli is 'many'"):
+        read_alibaba(pods)
+    with gzip.open(pods, "wt") as f:
+        f.write("name\np\n")
+    with pytest.raises(InputError, match="no column 'cpu_milli'"):
+        read_alibaba(pods)
+    assert read_alibaba(tmp_path / "alibaba_2023") is None
+    log = jobwise.lublin(jobs=60, procs=64, seed=1)
+    on = on_nodes(log, 8)
+    assert on.cluster.capacity.tolist() == [[8]] * 8 and (on.jobs["request"] == log.jobs["request"]).all()
+    with pytest.raises(InputError, match="do not make 7"):
+        on_nodes(log, 7)
+    sets = [to_rows(on, 600.0).take(slice(i, i + 20)) for i in (0, 20)]
+    found = play(sets, "sjf+pack", {"reserve": False})
+    assert all((r.jobs["status"] == DONE).all() for r in found)
+
+
+@pytest.mark.skipif(not PHILLY.exists(), reason="no GPU logs at ../shared/traces/gpu")
+def test_philly_plays():
+    from jobwise.workloads.gpu import read_alibaba, read_philly
+
+    for w, jobs in ((read_philly(PHILLY.parent), 9953), (read_alibaba(PHILLY.parent), 7169)):
+        assert len(w) == jobs
+        rows = to_rows(w, 1800.0)
+        found = play([rows.take(slice(i, i + 60)) for i in (0, 3000)], "sjf+typed", {"reserve": False})
+        assert all((r.jobs["status"] == DONE).all() for r in found)
+
+
+def test_held_back_jobs():
+    """`hold` keeps half of the machine for short jobs, and beats SJF where there is a queue."""
+    sets = [deeprm(50, 0.7, [2, i]) for i in range(60)]
+    slow = {r: np.mean([normalised_turnaround(x).mean() for x in play(sets, r, {"reserve": True})]) for r in ("sjf", "hold")}
+    assert slow["hold"] < 0.8 * slow["sjf"]

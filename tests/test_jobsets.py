@@ -215,6 +215,9 @@ def test_wrong_configurations_are_one_line():
         ({"network": "image"}, "encoder cush"),
         ({"second": True}, "second network"),
         ({"settings": {"speed": 3}}, "generator deeprm"),
+        ({"learner": {"speed": 3}}, "unknown learner setting"),
+        ({"encoder": "eyes"}, "unknown encoder"),
+        ({"reward": "money"}, "unknown reward"),
     ):
         with pytest.raises(InputError, match=text):
             train(tiny(**changes), None, "/nowhere/at/all")
@@ -250,7 +253,8 @@ def test_commands(tmp_path, capsys):
     assert run(["evaluate", out, "--json", "-p", "sjf", "-p", "tetris"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["policies"]) == {"sjf", "tetris", "run"} and found["best_rule"] in ("sjf", "tetris")
-    gif = tmp_path / "film.gif"
+    gif, log = tmp_path / "film.gif", str(tmp_path / "log.swf")
+    jobwise.write_swf(jobwise.lublin(jobs=20, procs=8, seed=0), log)
     assert run(["watch", out, "--out", str(gif), "--rows", "5"]) == 0
     from PIL import Image
 
@@ -261,8 +265,12 @@ def test_commands(tmp_path, capsys):
         (["train", "sem", "--out", out], "which log"),
         (["evaluate", out, "log.swf"], "name no log"),
         (["evaluate", out, "--report", "x.html"], "jobwise reproduce"),
+        (["evaluate", out, "--whole"], "grid of time"),
+        (["train", "deeprm", "--jobs", "9", "--out", out + "2"], "--jobs"),
+        (["explain", out, log], "jobwise watch"),
+        (["export-onnx", out, str(tmp_path / "x.onnx")], "grid of time"),
         (["watch", str(tmp_path / "none"), "--out", str(gif)], "no policy file"),
-        (["simulate", "log.swf", "-p", out], ""),
+        (["simulate", log, "-p", out], "grid of time"),
         (["reproduce", "sem", "--out", str(tmp_path / "study")], "--logs"),
     ):
         capsys.readouterr()

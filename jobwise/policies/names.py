@@ -11,6 +11,7 @@ import numpy as np
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
 from jobwise.policies.gate import Gate
+from jobwise.policies.grid import GridPolicy
 from jobwise.policies.index import INDICES
 from jobwise.policies.listing import ListScheduler
 from jobwise.sim import lookahead
@@ -77,6 +78,10 @@ def resolve(policy: str | Policy) -> Policy:
         from jobwise.policies import neural
 
         found = neural.load(order)
+        if isinstance(found, GridPolicy):
+            raise InputError(
+                f"policy {order} plays on a grid of time: `jobwise evaluate` and `jobwise watch` show what it does"
+            )
         return neural.with_options(found, chosen) if chosen else found
     if (trained := PRETRAINED / f"{order}.safetensors").is_file():
         from jobwise.policies import neural

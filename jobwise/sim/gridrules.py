@@ -1,7 +1,8 @@
 """Rules that choose a slot on a grid of time (`grid.py`): DeepRM's family (HotNets'16, its code), and CuSH's orders.
 
 Candidates are the slots whose job fits now. The best score is chosen, the first slot where scores are equal; without a
-candidate nobody is. `random` draws from all slots and the void action.
+candidate nobody is. `random` draws from all slots and the void action. `hold` is ours, the strongest rule we know of here: SJF
+that holds large jobs back, as DeepRM's agents learn to.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import numpy as np
 from jobwise.sim.compiled import kernel
 from jobwise.sim.grid import first_row, fits_now
 
-RULES = ("fcfs", "sjf", "tetris", "saf", "drf", "las", "random")
-FCFS, SJF, TETRIS, SAF, DRF, LAS, RANDOM = range(7)
+RULES = ("fcfs", "sjf", "tetris", "saf", "drf", "las", "random", "hold")
+FCFS, SJF, TETRIS, SAF, DRF, LAS, RANDOM, HOLD = range(8)
+SHORT = 3.0  # rows: a job that is longer starts under `hold` only where half of every resource stays free, or nothing runs
 
 
 @kernel
@@ -44,7 +46,7 @@ def _score(rule, s, g, e, job):
             align += (
                 job["request"][r] * left * (first / total) ** 2
             )  # shares of the capacity; whole numbers where those are equal
-    if rule == SJF:
+    if rule == SJF or rule == HOLD:
         return 1.0 / job["walltime"]
     if rule == TETRIS:
         return align
@@ -53,6 +55,21 @@ def _score(rule, s, g, e, job):
     if rule == DRF:
         return -share
     return -job["submit"]  # FCFS; LAS: jobs that never ran have all attained nothing
+
+
+@kernel
+def _held(s, g, e, job):
+    """Is this job to be held back?"""
+    if job["walltime"] <= SHORT or s.sims[e]["running"] == 0:
+        return False
+    for r in range(g.capacity.shape[1]):
+        total, left = 0, 0
+        for i in range(g.capacity.shape[0]):
+            total += g.capacity[i, r]
+            left += s.nodes[e, i]["free"][r]
+        if 2 * (left - job["request"][r]) < total:
+            return True
+    return False
 
 
 @kernel
@@ -78,6 +95,7 @@ def choose(rule, s, g, actions, p, first, last):
                 ok = first_row(g, e, job["request"], length, 0) == 0
             else:
                 ok = fits_now(s, g, e, j)
+            ok = ok and (rule != HOLD or not _held(s, g, e, job))
             score = _score(rule, s, g, e, job)
             if ok and score > best:
                 best, actions[e] = score, m * P + p
