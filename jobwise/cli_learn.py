@@ -151,9 +151,7 @@ def register(app: typer.Typer) -> None:
         trained, name = resolve_trained(run)
         if isinstance(trained, GridPolicy):
             if whole or any(x is not None for x in (window, shakes, procs, jobs, load)):
-                raise InputError(
-                    f"{run}: plays jobsets on a grid of time; of the options --policy, --seed and --json are for it"
-                )
+                raise InputError(f"{run}: plays on a grid of time; only --policy, --seed and --json are for it")
             evaluate_grid(trained, log, policy, report, seed, as_json)
             return
         if log is None:

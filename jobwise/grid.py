@@ -20,7 +20,7 @@ from jobwise import rewards
 from jobwise.batched import Batched, Single
 from jobwise.encoders.image import GridEncoder, make_grid, placing
 from jobwise.errors import InputError, unknown
-from jobwise.jobs import Workload
+from jobwise.jobs import COMPUTE, Workload
 from jobwise.picture import picture
 from jobwise.sim.grid import RENEW, build, go, jobsets
 from jobwise.sim.gridrules import RULES, choose
@@ -129,12 +129,22 @@ class GridVectorEnv(Batched):
         """[E] the jobset of each simulation."""
         return self._which
 
-    def by_rule(self, rule: str, placement: int = 0) -> np.ndarray:
-        """[E] the actions of a rule of `jobwise.sim.gridrules`. Raises InputError."""
+    def by_rule(self, name: str) -> np.ndarray:
+        """[E] the actions of RULE[+PLACEMENT], a rule of `jobwise.sim.gridrules` and one of the placements to choose from, the
+        first by default; `typed`: spread for compute-intensive jobs, pack for the others. Raises InputError."""
+        rule, _, placement = name.partition("+")
         if rule not in RULES:
             raise unknown("rule", rule, RULES)
-        actions = np.empty(self.num_envs, np.int64)
-        choose(RULES.index(rule), self._state, self._grid, actions, placement, 0, self.num_envs)
+        ways = {p: (i, i) for i, p in enumerate(self.placements)}
+        if {"pack", "spread"} <= set(self.placements):
+            ways.setdefault("typed", (self.placements.index("spread"), self.placements.index("pack")))
+        if placement and placement not in ways:
+            raise unknown("placement", placement, ways)
+        actions, P = np.empty(self.num_envs, np.int64), len(self.placements)
+        choose(RULES.index(rule), self._state, self._grid, actions, 0, 0, self.num_envs)
+        some = np.flatnonzero(actions < self.void)
+        kinds = self._state.jobs["kind"][some, self._grid.slot[some, actions[some] // P]]
+        actions[some] += np.where(kinds == COMPUTE, *ways[placement or self.placements[0]])
         return actions
 
     def show_placing(self, slots: np.ndarray) -> np.ndarray:

@@ -52,7 +52,7 @@ def play(
         while not over.all():
             if watch:
                 watch(env)
-            actions = env.by_rule(rule) if isinstance(policy, str) else policy.choose(env, rng)
+            actions = env.by_rule(policy) if isinstance(policy, str) else policy.choose(env, rng)
             over = env.choose(actions) > 0
         name = policy if isinstance(policy, str) else policy.label
         for e, w in enumerate(part):

@@ -70,6 +70,7 @@ class GridConfig(BaseModel):
     reward: str = "slowdown"
     runs: int = Field(20, ge=1)  # of a jobset in an iteration of `reinforce`
     group: int = Field(10, ge=1)  # jobsets played at once
+    drawn: int = Field(0, ge=0)  # jobsets drawn for an iteration; 0: all of them
     average_every: int = Field(0, ge=0)  # iterations between averages of the workers' parameters; 0: gradients are summed
     warm: int = Field(0, ge=0)  # passes of supervised warm start
     warm_rule: str = "sjf"
@@ -243,7 +244,7 @@ class GridRun(Run):
 
     def _iteration(self) -> dict:
         c, done = self.config, self.done["updates"]
-        count = len(self.envs.workloads) // self.group * self.group
+        count = min(c.drawn or 10**9, len(self.envs.workloads)) // self.group * self.group
         order = np.random.default_rng([c.seed, done]).permutation(len(self.envs.workloads))[:count].reshape(-1, self.group)
         found = epoch(
             self.envs,

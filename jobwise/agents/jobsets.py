@@ -207,8 +207,11 @@ def epoch(
     return {"loss": loss, "slowdown": float(np.mean(found)), "choices": choices, "episodes": sum(map(len, found))}
 
 
-def imitate(envs: GridVectorEnv, agent: Agent, rule: str, epochs: int, l2: float = 1e-3, seed: int = 0) -> float:
-    """Supervised warm start: cross-entropy against what `rule` does, plus l2 times the squared weights (DeepRM's `pg_su`).
+def imitate(
+    envs: GridVectorEnv, agent: Agent, rule: str, epochs: int, l2: float = 1e-3, seed: int = 0, batch: int = 256
+) -> float:
+    """Supervised warm start: cross-entropy against what `rule` (RULE[+PLACEMENT]) does, plus l2 times the squared weights
+    (DeepRM's `pg_su`).
 
     `epochs` passes over the choices of the rule in all jobsets; the share of them that the network makes itself at the end.
     """
@@ -226,7 +229,7 @@ def imitate(envs: GridVectorEnv, agent: Agent, rule: str, epochs: int, l2: float
     rng, right = np.random.default_rng(seed), 0
     for _ in range(epochs):
         right = 0
-        for part in np.array_split(rng.permutation(len(x)), max(len(x) // 100, 1)):
+        for part in np.array_split(rng.permutation(len(x)), max(len(x) // batch, 1)):
             out = agent.actor(_seen(x[part], mask[part], agent))
             want = done[part]
             square = sum((p * p).sum() for p in agent.actor.parameters())

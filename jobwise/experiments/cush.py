@@ -22,8 +22,9 @@ MIXES = (1.0, 0.75, 0.5, 0.25, 0.0)
 RATES = (0.5, 0.7, 0.9, 1.1, 1.3)
 ORDERS = tuple(r for r in RULES)
 FIXED = ("pack", "spread")
+CLASSIC = tuple(r for r in RULES if r != "hold")  # `hold` is ours, made after the agents
 CLAIM = 0.19
-BUDGET = {"smoke": (2, 20_000, 20_000), "small": (25, 700_000, 900_000), "paper": (500, 4_000_000, 8_000_000)}
+BUDGET = {"smoke": (2, 20_000, 20_000), "small": (12, 450_000, 1_500_000), "paper": (500, 4_000_000, 8_000_000)}
 
 
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
@@ -43,7 +44,7 @@ def config(name: str, preset: str) -> GridConfig:
     """The configuration of a variant for the study."""
     iterations, choices, ours = BUDGET[preset]
     c = system.published(preset).changed(**system.VARIANTS[name])
-    if c.learner["learner"] == "ppo":
+    if c.network == "slots":
         return c.changed(iterations=None, choices=ours if name == "joint" else choices, validations=10)
     return c.changed(iterations=iterations, choices=None, validations=min(iterations, 10))
 
@@ -68,8 +69,8 @@ def _rules(sets: list[Workload], orders=ORDERS, placements=(*FIXED, "typed")) ->
     return {f"{r}+{p}": _short(means(sets, f"{r}+{p}", _world())) for r in orders for p in placements}
 
 
-def _best(x: dict[str, dict], *placements: str) -> str:
-    names = [n for n in x if n.split("+")[1] in placements]
+def _best(x: dict[str, dict], *placements: str, orders: tuple = CLASSIC) -> str:
+    names = [n for n in x if n.split("+")[1] in placements and n.split("+")[0] in orders]
     return min(names, key=lambda n: np.mean(x[n]["slowdown"]))
 
 
@@ -87,6 +88,7 @@ def _mixes(s: Study, count: int, seeds: int) -> Section:
         oracle = fixed.split("+")[0] + "+typed"
         name = f"{mix:.0%} / {1 - mix:.0%}"
         drawn[name] = {n: np.mean(v["slowdown"]) for n, v in x["rules"].items()} | {"ours": ours.mean()}
+        held = _best(x["rules"], *FIXED, orders=("hold",))
         wait = np.mean([np.mean(r["longest"]) for r in x["ours"]]) / np.mean(x["rules"][fixed]["longest"])
         rows.append(
             [
@@ -97,6 +99,9 @@ def _mixes(s: Study, count: int, seeds: int) -> Section:
                 text(change(ours, x["rules"][fixed]["slowdown"])),
                 f"{drawn[name][oracle]:.3f}",
                 text(change(ours, x["rules"][oracle]["slowdown"])),
+                f"{drawn[name][held]:.3f}",
+                text(change(ours, x["rules"][held]["slowdown"])),
+                text(change(ours, x["rules"]["hold+typed"]["slowdown"])),
                 f"{wait:.2f}",
             ]
         )
@@ -104,7 +109,17 @@ def _mixes(s: Study, count: int, seeds: int) -> Section:
 
     def draw(fig) -> None:
         axes = fig.subplots()
-        shown = ["fcfs+pack", "fcfs+spread", "sjf+pack", "sjf+spread", "tetris+pack", "tetris+spread", "sjf+typed", "ours"]
+        shown = [
+            "fcfs+pack",
+            "fcfs+spread",
+            "sjf+pack",
+            "sjf+spread",
+            "hold+pack",
+            "hold+spread",
+            "sjf+typed",
+            "hold+typed",
+            "ours",
+        ]
         for i, n in enumerate(shown):
             axes.bar([k + i * 0.1 for k in range(len(drawn))], [d[n] for d in drawn.values()], 0.095, label=n)
         axes.set_xticks([k + 0.35 for k in range(len(drawn))], list(drawn))
@@ -120,16 +135,8 @@ def _mixes(s: Study, count: int, seeds: int) -> Section:
         "by them. "
         "The last column: our longest wait as a multiple of the best fixed policy's."
     )
-    columns = [
-        "compute / network",
-        "ours",
-        "best fixed",
-        "",
-        "ours against it",
-        "its order, typed",
-        "ours against it",
-        "longest wait",
-    ]
+    columns = ["compute / network", "ours", "best fixed", "", "ours against it", "its order, typed", "ours against it"]
+    columns += ["hold, best fixed", "ours against it", "against hold, typed", "longest wait"]
     tables = [Table(columns, rows), Table(["compute / network", "order", *FIXED, "typed"], every)]
     return Section("Turnaround by mix of types", note, tables, [figure(s, "mixes", draw, height=4.2)])
 
@@ -182,7 +189,7 @@ def _loads(s: Study, preset: str, count: int, seeds: int) -> Section:
         seen = {}
         for rate in rates:
             sets = _unseen(0.5, count, rate)
-            seen[str(rate)] = {"rules": _rules(sets, ("fcfs", "sjf", "saf", "tetris")), "ours": _ours(s, seeds, sets)}
+            seen[str(rate)] = {"rules": _rules(sets, ("fcfs", "sjf", "saf", "tetris", "hold")), "ours": _ours(s, seeds, sets)}
         return seen
 
     seen = s.piece("loads", swept)
@@ -195,7 +202,7 @@ def _loads(s: Study, preset: str, count: int, seeds: int) -> Section:
 
     def draw(fig) -> None:
         axes = fig.subplots()
-        for n in ("fcfs+pack", "sjf+pack", "sjf+spread", "sjf+typed"):
+        for n in ("fcfs+pack", "sjf+pack", "sjf+spread", "sjf+typed", "hold+typed"):
             axes.plot(rates, [np.mean(seen[str(r)]["rules"][n]["slowdown"]) for r in rates], "o-", ms=3, label=n)
         y = [np.mean([v["slowdown"] for v in seen[str(r)]["ours"]]) for r in rates]
         axes.plot(rates, y, "o-", ms=3, color="#d1495b", label="ours")
@@ -276,7 +283,7 @@ def _log(s: Study, name: str, w: Workload, preset: str) -> Section:
 
     def measured() -> dict:
         policy = s.play(c, f"log-{name}", w)
-        rules = _rules(sets, ("fcfs", "sjf", "saf", "tetris", "las"))
+        rules = _rules(sets, ("fcfs", "sjf", "saf", "tetris", "las", "hold"))
         return {"rules": rules, "ours": _short(means(sets, policy, {}))}
 
     x = s.piece(f"log-{name}", measured)

@@ -7,27 +7,37 @@ Actions: a slot or none; packed or spread. Rewards: DeepRM's; minus the locality
 from __future__ import annotations
 
 from jobwise.jobs import Workload
-from jobwise.systems.deeprm import LEARNER, OURS
+from jobwise.systems.deeprm import LEARNER, OURS, PPO
 from jobwise.train_grid import GridConfig
 
 PLACEMENTS = ["pack", "spread"]
 RATE = 0.9
 MIXES = [0.5, 1.0, 0.0, 0.75, 0.25]  # shares of compute-intensive jobs, by turns
-JOINT = {k: v for k, v in OURS.items() if k != "init"} | {"second": False}  # one network: scores of slot and placement together
+JOINT = {  # one network: scores of slot and placement together; it imitates our strongest rule, then goes on by itself
+    **{k: v for k, v in OURS.items() if k not in ("init", "learner")},
+    "second": False,
+    "learner": {"learner": "reinforce", "optimiser": "adam", "actor_lr": 3e-3, "gamma": 1.0, "max_norm": 1.0},
+    "drawn": 10,
+    "runs": 20,
+    "group": 10,
+    "warm": 3,
+    "warm_rule": "hold+typed",
+}
 VARIANTS = {
     "published": {},
     "masks": {"masked": True, "ask_always": False},
     "masks, centred second": {"masked": True, "ask_always": False, "centred": True},
     "joint": JOINT,
-    "order alone, packed": JOINT | {"placements": ["pack"]},
-    "order alone, by type": JOINT | {"placements": ["typed"]},
-    "placement alone, SJF": JOINT | {"order": "sjf"},
+    "joint, PPO from scratch": JOINT | {"learner": PPO, "warm": 0},
+    "order alone, packed": JOINT | {"placements": ["pack"], "warm_rule": "hold"},
+    "order alone, by type": JOINT | {"placements": ["typed"], "warm_rule": "hold"},
+    "placement alone, SJF": JOINT | {"order": "sjf", "warm_rule": "sjf+typed"},
 }
 
 
 def configure(log: Workload | None, preset: str) -> GridConfig:
     """Ours: what does best; of a log, its windows."""
-    budget = {"smoke": 30_000, "small": 2_000_000, "paper": 8_000_000}[preset]
+    budget = {"smoke": 30_000, "small": 1_500_000, "paper": 8_000_000}[preset]
     c = published(preset).changed(**JOINT, iterations=None, choices=budget)
     return c if log is None else c.changed(generator="log")
 
