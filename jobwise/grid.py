@@ -230,6 +230,7 @@ class GridVectorEnv(Batched):
             "obs": self._obs,
             "which": self._which,
             "report": self._report,
+            "allowed": self.mask,
             "over": self._over,
             "steps": self._steps,
         }
