@@ -29,7 +29,7 @@ def play(
 ) -> list[Record]:
     """One record per jobset. `policy`: a trained one, or RULE[+PLACEMENT] of `jobwise.sim.gridrules` (`sjf`, `tetris+pack`).
 
-    Times of the records are rows. `world`: settings of the GridVectorEnv (a policy brings its own). Turned-away jobs are FAILED,
+    Times are rows. `world`: settings of the GridVectorEnv (a policy brings its own). Jobs turned away are FAILED,
     those of an episode cut at `limit` rows have no end. `watch` is called before every action. Raises InputError.
     """
     if isinstance(policy, str):

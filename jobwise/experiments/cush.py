@@ -24,7 +24,7 @@ ORDERS = tuple(r for r in RULES)
 FIXED = ("pack", "spread")
 CLASSIC = tuple(r for r in RULES if r != "hold")  # `hold` is ours, made after the agents
 CLAIM = 0.19
-BUDGET = {"smoke": (2, 20_000, 20_000), "small": (12, 450_000, 1_500_000), "paper": (500, 4_000_000, 8_000_000)}
+BUDGET = {"smoke": (2, 20_000, 20_000), "small": (5, 450_000, 1_500_000), "paper": (500, 4_000_000, 8_000_000)}
 
 
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:

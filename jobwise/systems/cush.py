@@ -25,8 +25,8 @@ JOINT = {  # one network: scores of slot and placement together; it imitates our
 }
 VARIANTS = {
     "published": {},
-    "masks": {"masked": True, "ask_always": False},
-    "masks, centred second": {"masked": True, "ask_always": False, "centred": True},
+    "masks, group norm": {"masked": True, "ask_always": False, "norm": "group"},
+    "masks, group norm, centred second": {"masked": True, "ask_always": False, "norm": "group", "centred": True},
     "joint": JOINT,
     "joint, PPO from scratch": JOINT | {"learner": PPO, "warm": 0},
     "order alone, packed": JOINT | {"placements": ["pack"], "warm_rule": "hold"},
