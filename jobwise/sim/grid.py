@@ -248,6 +248,12 @@ def _roll(s, g, e):
 
 
 @kernel
+def _begin(s, g, e, j, k):
+    """Start job j on the k nodes in g.node, g.amount: compiled once, not into every caller."""
+    return start(s, e, j, 1.0, g.node[e], g.amount[e], k)
+
+
+@kernel
 def first_row(g, e, request, length, last):
     """The first row 0 .. last from which the request [R] fits on the only node for `length` rows; -1: none."""
     fit = 0
@@ -365,7 +371,7 @@ def _place(s, g, e, m, p):
         z["penalty"], z["mean"] = g.sigma[e, p] - best, mean - best
     if row == 0:
         k = _now(s, g, e, j, g.codes[p])
-        start(s, e, j, 1.0, g.node[e], g.amount[e], k)
+        _begin(s, g, e, j, k)
         whole = np.int64(np.round(s.jobs[e, j]["due"] - now))
     else:
         reserve(s, e, j, now + row)
@@ -438,7 +444,7 @@ def _due(s, g, e):
                 for r in range(g.held.shape[3]):
                     g.amount[e, k, r] = g.held[e, j, node, r]
                 k += 1
-        start(s, e, j, 1.0, g.node[e], g.amount[e], k)
+        _begin(s, g, e, j, k)
     m["promised"] = n
 
 
