@@ -21,6 +21,7 @@ from jobwise.play import play, to_rows
 from jobwise.simulate import simulate
 from jobwise.workloads.deeprm import cush, cush_cluster, deeprm, load_of
 
+pytestmark = pytest.mark.xdist_group("grid")  # one worker compiles the kernels of grids
 SLOTS, ROWS = 4, 18
 PHILLY = Path(__file__).resolve().parents[2] / "shared" / "traces" / "gpu" / "philly_2017.csv.gz"
 

@@ -26,6 +26,7 @@ from jobwise.systems import deeprm as deeprm_system
 from jobwise.train_grid import GridConfig, jobsets, train
 from jobwise.workloads.deeprm import cush, cush_cluster, deeprm
 
+pytestmark = pytest.mark.xdist_group("grid")
 CUSH = {"encoder": "cush", "slots": 3, "placements": ("pack", "spread"), "copy": False}
 SGD = Settings(learner="reinforce", optimiser="sgd", actor_lr=0.05, max_norm=1e9)
 
