@@ -186,8 +186,9 @@ def test_placements_make_jobs_run_longer_in_plain_simulations_too():
 
 
 def test_jobs_that_share_nodes_slow_each_other_down():
-    machine = nodes(2, cpus=4, slowdown=Slowdown(0.0, 0.0, share=0.5))
-    w = workload(np.array([0.0, 4.0]), np.ones((2, 1), int), np.full(2, 10.0), cluster=machine, kind=np.full(2, NETWORK))
+    machine = nodes(2, cpus=4, gpus=1, slowdown=Slowdown(0.0, 0.0, share=0.5))
+    request = np.tile([1, 0], (2, 1))
+    w = workload(np.array([0.0, 4.0]), request, np.full(2, 10.0), cluster=machine, kind=np.full(2, NETWORK))
     jobs = simulate(w, "fcfs").jobs
     # alone for 4 s, then both at 1 / 1.5 until the first has done its 10 s of work, then the other alone
     assert jobs["end"].tolist() == pytest.approx([4 + 6 * 1.5, 13 + 4.0])
@@ -226,8 +227,8 @@ def test_a_full_backlog_turns_jobs_away():
 
 def test_estimates_may_be_wrong():
     """Without reservations the picture goes by what jobs ask for; it is mended where they end early or late."""
-    machine = nodes(2, cpus=2)
-    w = workload(np.zeros(2), np.full((2, 1), 2), np.array([2.0, 6.0]), np.array([5.0, 3.0]), cluster=machine)
+    machine = nodes(2, cpus=2, gpus=0)
+    w = workload(np.zeros(2), np.tile([2, 0], (2, 1)), np.array([2.0, 6.0]), np.array([5.0, 3.0]), cluster=machine)
     env = GridVectorEnv(1, w, encoder="cush", slots=2, rows=8, backlog=0, reserve=False)
     env.reset(seed=0)
     env.step(np.array([0]))
@@ -387,8 +388,14 @@ def test_gpu_logs(tmp_path):
     assert on.cluster.capacity.tolist() == [[8]] * 8 and (on.jobs["request"] == log.jobs["request"]).all()
     with pytest.raises(InputError, match="do not make 7"):
         on_nodes(log, 7)
-    sets = [to_rows(on, 600.0).take(slice(i, i + 20)) for i in (0, 20)]
-    found = play(sets, "sjf+pack", {"reserve": False})
+
+
+@pytest.mark.slow  # one resource: kernels of their own
+def test_a_log_of_processors_plays_on_nodes():
+    from jobwise.workloads.gpu import on_nodes
+
+    rows = to_rows(on_nodes(jobwise.lublin(jobs=60, procs=64, seed=1), 8), 600.0)
+    found = play([rows.take(slice(i, i + 20)) for i in (0, 20)], "sjf+pack", {"reserve": False})
     assert all((r.jobs["status"] == DONE).all() for r in found)
 
 

@@ -110,7 +110,7 @@ def _work(rank, count, folder, how):
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("how", ["gradients", "parameters"])
+@pytest.mark.parametrize("how", ["gradients", pytest.param("parameters", marks=pytest.mark.slow)])
 def test_two_workers_learn_what_one_learns(how, tmp_path):
     """The same total work: shared gradients (RMSProp), or parameters averaged after every epoch (plain steps)."""
     _work(0, 1, str(tmp_path), how)
@@ -197,6 +197,7 @@ def test_training_is_reproducible_and_resumes(config, tmp_path):
     assert all(np.array_equal(x.jobs["end"], y.jobs["end"], equal_nan=True) for x, y in zip(one, two, strict=True))
 
 
+@pytest.mark.slow
 def test_our_agent_learns_to_beat_sjf_on_a_small_world(tmp_path):
     """A few seconds of PPO on a small world: as good as SJF on unseen jobsets, from far behind."""
     config = deeprm_system.configure(None, "smoke").changed(
