@@ -44,6 +44,8 @@ def config(name: str, preset: str) -> GridConfig:
     """The configuration of a variant for the study."""
     iterations, choices, ours = BUDGET[preset]
     c = system.published(preset).changed(**system.VARIANTS[name])
+    if preset == "smoke" and c.network == "slots":
+        c = c.changed(jobsets=20, warm=min(c.warm, 1), validation_jobsets=8)
     if c.network == "slots":
         return c.changed(iterations=None, choices=ours if name == "joint" else choices, validations=10)
     return c.changed(iterations=iterations, choices=None, validations=min(iterations, 10))
