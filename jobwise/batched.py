@@ -20,6 +20,7 @@ from jobwise.errors import InputError
 
 ALONE = 64  # simulations per thread below which a second thread costs more than it brings
 HANDOVER = 32  # simulations that the first thread does in the time in which another wakes up
+MEANS = ("total", "all_waited")  # sums over the jobs of an episode
 
 
 class Batched(VectorEnv):
@@ -30,6 +31,7 @@ class Batched(VectorEnv):
     mask: np.ndarray  # [E, A] int8: the actions that are valid, one at least
     intervals: np.ndarray  # [E] what happened since the last choice, and in the episode
     masks: np.ndarray | None = None  # the same, where valid actions are not just the first ones
+    ends = {"bounded_slowdown": "total", "wait": "all_waited", "max_wait": "longest", "jobs": "started"}  # name: of an interval
     steps_in_stream = None  # choices after which a stream is cut
 
     def _set_up(self, num_envs: int, threads: int, copy: bool, dict_obs: bool, render_mode: str | None, box, actions: int):
@@ -143,14 +145,9 @@ class Batched(VectorEnv):
         ended = np.zeros(self.num_envs, bool)
         ended[which] = True
         jobs = np.maximum(z["started"], 1)
-        for key, value in (
-            ("bounded_slowdown", z["total"] / jobs),
-            ("wait", z["all_waited"] / jobs),
-            ("max_wait", z["longest"]),
-            ("jobs", z["started"]),
-        ):
+        for key, name in self.ends.items():
             found[key], found[f"_{key}"] = np.zeros(self.num_envs), ended
-            found[key][which] = value
+            found[key][which] = z[name] / jobs if name in MEANS else z[name]
         return found
 
     def choose(self, actions: np.ndarray, again: bool = False) -> np.ndarray:

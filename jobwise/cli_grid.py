@@ -42,7 +42,7 @@ def evaluate_grid(
 
     if report:
         raise InputError("a report of a policy for a grid is written by `jobwise reproduce deeprm` or `cush`")
-    config = GridConfig(**policy.about["config"])
+    config = GridConfig.of(policy)
     if (log is None) == (config.generator == "log"):
         kind = "windows of a log: name it" if log is None else "generated jobs: name no log"
         raise InputError(f"policy {policy.label} was trained on {kind}")
@@ -109,7 +109,7 @@ def register_watch(app: typer.Typer) -> None:
             policy = load(run)
             if not isinstance(policy, GridPolicy):
                 raise InputError(f"{run}: does not play on a grid of time; `jobwise simulate --report` shows what it does")
-            config = GridConfig(**policy.about["config"])
+            config = GridConfig.of(policy)
         sets = jobsets(config, TEST, jobset + 1, None if log is None else open_grid_log(log))
         if jobset >= len(sets):
             raise InputError(f"there are {len(sets)} jobsets; --jobset counts from 0")

@@ -40,6 +40,8 @@ class GridVectorEnv(Batched):
     Observations float32 [E, *encoder.shape]; actions [E]; rewards float64 [E]. Raises InputError.
     """
 
+    ends = {"slowdown": "total", "wait": "all_waited", "max_wait": "longest", "jobs": "started", "dropped": "dropped"}
+
     def __init__(
         self,
         num_envs: int = 1,
@@ -124,11 +126,6 @@ class GridVectorEnv(Batched):
         """The void action."""
         return self._grid.mask.shape[1] - 1
 
-    @property
-    def which(self) -> np.ndarray:
-        """[E] the jobset of each simulation."""
-        return self._which
-
     def by_rule(self, name: str) -> np.ndarray:
         """[E] the actions of RULE[+PLACEMENT], a rule of `jobwise.sim.gridrules` and one of the placements to choose from, the
         first by default; `typed`: spread for compute-intensive jobs, pack for the others. Raises InputError."""
@@ -158,10 +155,6 @@ class GridVectorEnv(Batched):
     def placeable(self) -> np.ndarray:
         """[E, M] bool: slots whose job could be placed."""
         return self._grid.mask[:, : -1 : len(self.placements)].astype(bool)
-
-    def backlogs(self) -> np.ndarray:
-        """[E] jobs in the backlog / its size."""
-        return self._grid.moment["backlog"] / self._grid.backlog.shape[1]
 
     def jobs(self, e: int) -> np.ndarray:
         """The job table of simulation e as it stands."""
@@ -204,22 +197,6 @@ class GridVectorEnv(Batched):
 
     def _blank_mask(self) -> np.ndarray:
         return (np.arange(self.mask.shape[1]) == self.void).astype(np.int8) if self.masked else np.ones_like(self.mask[0])
-
-    def _ends(self, which: np.ndarray) -> dict:
-        z, found = self.intervals[which], {}
-        ended = np.zeros(self.num_envs, bool)
-        ended[which] = True
-        jobs = np.maximum(z["started"], 1)
-        for key, value in (
-            ("slowdown", z["total"] / jobs),
-            ("wait", z["all_waited"] / jobs),
-            ("max_wait", z["longest"]),
-            ("jobs", z["started"]),
-            ("dropped", z["dropped"]),
-        ):
-            found[key], found[f"_{key}"] = np.zeros(self.num_envs), ended
-            found[key][which] = value
-        return found
 
     def _arrays(self) -> dict[str, np.ndarray]:
         s, g = self._state, self._grid

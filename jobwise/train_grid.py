@@ -100,6 +100,14 @@ class GridConfig(BaseModel):
         except ValidationError as error:
             raise explained(error, GridConfig) from None
 
+    @classmethod
+    def of(cls, policy: GridPolicy) -> GridConfig:
+        """What a policy was trained with. Raises InputError."""
+        told = policy.about.get("config")
+        if not isinstance(told, dict):
+            raise InputError(f"policy {policy.label} does not say what it was trained with")
+        return cls().changed(**told)
+
     @property
     def world(self) -> dict:
         """What a policy depends on."""

@@ -185,6 +185,16 @@ def test_placements_make_jobs_run_longer_in_plain_simulations_too():
     assert run("fcfs+typed", told) == [10, 13, 10]  # nobody said; the truth is what it is
 
 
+def test_a_repaired_node_goes_on_at_the_speed_of_the_place():
+    machine = nodes(2, cpus=1, gpus=1, slowdown=Slowdown(network=1.0, compute=0.0)).with_outages([(4.0, 1, 0), (6.0, 1, 1)])
+    w = workload(np.zeros(1), np.array([[2, 0]]), np.array([10.0]), cluster=machine, kind=np.array([NETWORK]))
+    one = replace(w, truth=w.truth.copy())
+    assert simulate(one, "fcfs", on_failure="stall").jobs["end"].tolist() == [12.0]  # two nodes are its fewest: sigma 1
+    loose = replace(w, jobs=w.jobs.copy(), cluster=nodes(4, cpus=2, gpus=1, slowdown=Slowdown(1.0, 0.0)))
+    loose = replace(loose, cluster=loose.cluster.with_outages([(4.0, 1, 0), (6.0, 1, 1)]))
+    assert simulate(loose, "fcfs+spread", on_failure="stall").jobs["end"].tolist() == [22.0]  # at half speed, 2 s down
+
+
 def test_jobs_that_share_nodes_slow_each_other_down():
     machine = nodes(2, cpus=4, gpus=1, slowdown=Slowdown(0.0, 0.0, share=0.5))
     request = np.tile([1, 0], (2, 1))

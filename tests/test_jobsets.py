@@ -1,6 +1,7 @@
 """Learning on jobsets: DeepRM's update by hand, two modules, workers, policies without torch, resuming, commands."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,7 +79,6 @@ def test_deeprms_gradient_by_hand():
     (-(advantage * logp).mean()).backward()
     for (name, p), q in zip(two.actor.named_parameters(), one.actor.parameters(), strict=True):
         assert torch.allclose(before[name] - 0.05 * p.grad, q, atol=1e-6)
-    assert len(first.actions) == (first.rewards.shape[1] * 0 + first.at.max() * 0 + len(first.x))
 
 
 def test_the_second_module_is_paid_by_locality_alone():
@@ -255,6 +255,10 @@ def test_commands(tmp_path, capsys):
     assert run(["evaluate", out, "--json", "-p", "sjf", "-p", "tetris"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["policies"]) == {"sjf", "tetris", "run"} and found["best_rule"] in ("sjf", "tetris")
+    whole = load(out)
+    replace(whole, about={"config": {"steps": -1}}).save(tmp_path / "damaged.safetensors")
+    assert run(["evaluate", str(tmp_path / "damaged.safetensors")]) == 2
+    assert "steps" in capsys.readouterr().err
     gif, log = tmp_path / "film.gif", str(tmp_path / "log.swf")
     jobwise.write_swf(jobwise.lublin(jobs=20, procs=8, seed=0), log)
     assert run(["watch", out, "--out", str(gif), "--rows", "5"]) == 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 from jobwise.errors import InputError
+from jobwise.files import write_whole
 from jobwise.jobs import Workload
 from jobwise.picture import CELL, picture
 from jobwise.play import play
@@ -38,5 +40,7 @@ def film(w: Workload, policy: str | GridPolicy, world: dict, out: str | Path, ro
         frames.append(image.quantize(64))
 
     play([w], policy, world, watch=watch)
-    frames[0].save(out, save_all=True, append_images=frames[1:], duration=160, loop=0, format="GIF")
+    whole = io.BytesIO()
+    frames[0].save(whole, save_all=True, append_images=frames[1:], duration=160, loop=0, format="GIF")
+    write_whole(out, whole.getvalue())
     return len(frames)

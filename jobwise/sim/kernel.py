@@ -361,7 +361,7 @@ def fail(s, e, node):
 
 @kernel
 def repair(s, e, node):
-    """Bring a node back now; jobs stalled on it go on at rate 1 once all their nodes are up."""
+    """Bring a node back now; jobs stalled on it go on at the rate of their place once all their nodes are up."""
     sim, R = s.sims[e], len(s.nodes[e, 0]["free"])
     if s.nodes[e, node]["up"]:
         return
@@ -382,7 +382,7 @@ def repair(s, e, node):
     while i < sim["running"]:
         j = s.lists[e, HEAP, i]
         if s.truth[e, j]["rate"] == 0.0 and on_node(s, e, j, node) and all_up(s, e, j):
-            set_rate(s, e, j, 1.0)
+            set_rate(s, e, j, 1.0 / s.truth[e, j]["sigma"] if s.truth[e, j]["sigma"] > 0.0 else 1.0)
             i = -1  # the heap has changed: look again
         i += 1
 
