@@ -1,80 +1,156 @@
-"""The rules a newcomer must beat: every classic order with EASY, under every guard, and which of them is best.
+"""The rules a newcomer must beat: every order that makes sense on a pool × backfilling × guard, and which of them is best.
 
 *Fair best* is the rule that did best on earlier jobs of the same log: what a site could have chosen. *Best in hindsight* is the
-one that does best on the very jobs of the comparison: nobody could have known it.
+one that does best on the very jobs of the comparison: nobody could have known it. Both are chosen by the number they are judged
+by: the geometric mean over windows, or, with a bound on the longest wait, over blocks of the continuous replay, among the rules
+that keep the bound in every replica.
+
+The whole table has 16 × 3 × 11 rules. It is searched in three rounds: all orders × backfillings on a few windows, the best of
+them there under every guard, and the best dozen of all on all windows and replicas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
-from jobwise import metrics
+from jobwise import windows
 from jobwise.jobs import Workload
-from jobwise.policies.neural import RULES as ORDERS
-from jobwise.simulate import simulate, simulate_many
+from jobwise.simulate import simulate
 from jobwise.workloads.transform import shake
 
-GUARDS = ("", "+guard72h", "+guard48h", "+guard24h", "+guard12h")
-RULES = tuple(f"{order}+easy{guard}" for order in ORDERS for guard in GUARDS if order != "fcfs" or not guard)
+ORDERS = tuple("fcfs lcfs sjf ljf saf laf smallest largest lxf wfp3 unicef f1 f2 f3 f4 random".split())
+BACKFILLS = ("easy", "easy-sjbf", "conservative")
+FIXED = ("guard72h", "guard48h", "guard24h", "guard12h")
+RELATIVE = (
+    "guard0.5x",
+    "guard0.65x",
+    "guard0.8x",
+    "guard1x",
+    "guard1.2x",
+    "guard1.4x",
+)  # compiled with easy and easy-sjbf alone
 FCFS = "fcfs+easy"
+UNGUARDED = tuple(f"{order}+{backfill}" for order in ORDERS for backfill in BACKFILLS)
+FEW, BEST, DOZEN = 12, 4, 12  # windows of the first rounds; rules that are guarded; rules that are measured
+DEEP = 300.0  # jobs waiting on average: beyond it conservative backfilling takes too long, and is left out
 
 
-@dataclass(frozen=True, eq=False)
+def guarded(rule: str, pool: bool = True) -> list[str]:
+    """The rule under every guard."""
+    relative = RELATIVE if pool and not rule.endswith("conservative") else ()
+    return [f"{rule}+{guard}" for guard in (*FIXED, *relative)]
+
+
+@dataclass
 class Baselines:
-    """What N rules did on some jobs: mean bounded slowdown of windows [N] and of the continuous replay [N], and its longest
-    wait [N] in s; means over replicas."""
+    """What rules did on rows 0 .. `last` - 1 of a log; measured as they are asked for, kept by name.
 
-    names: tuple[str, ...]
-    windows: np.ndarray
-    whole: np.ndarray
-    longest: np.ndarray
+    `windows[name]`: [W, K] mean bounded slowdown of windows × replicas. `whole[name]`: ([K, B] of blocks of the continuous
+    replay, [K] its longest waits in s).
+    """
 
-    def best(self, max_wait: float = np.inf) -> str:
-        """The best rule on windows; with a bound the best in the continuous replay of those whose longest wait is at most
-        `max_wait` times that of FCFS + EASY."""
-        if max_wait == np.inf:
-            return self.names[int(np.argmin(self.windows))]
-        within = self.longest <= max_wait * self.longest[self.names.index(FCFS)] + 1e-6
-        return self.names[int(np.argmin(np.where(within, self.whole, np.inf)))]
+    log: Workload
+    first: int
+    last: int
+    size: int
+    shakes: int
+    shake_s: float
+    seed: int = 0
+    kill_at_walltime: bool = False
+    progress: Callable[[int], None] = lambda count: None
+    windows: dict[str, np.ndarray] = field(default_factory=dict)
+    whole: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """[W] first rows of the windows."""
+        return windows.begins(self.first, self.last, self.size)
+
+    def _settings(self) -> dict:
+        return {"kill_at_walltime": self.kill_at_walltime, "seed": self.seed}
+
+    def _each(self, work: Callable[[str], None], names: Sequence[str]) -> None:
+        def one(name: str) -> None:
+            work(name)
+            self.progress(1)
+
+        with ThreadPoolExecutor(2) as workers:
+            list(workers.map(one, names))
+
+    def _on_windows(self, names: Sequence[str], rows: np.ndarray, shakes: int) -> dict[str, np.ndarray]:
+        parts = [windows.replicas(self.log, int(row), self.size, shakes, self.shake_s, self.seed) for row in rows]
+        found = {}
+
+        def work(name: str) -> None:
+            found[name] = np.array([windows.slowdowns([simulate(x, name, **self._settings()) for x in r]) for r in parts])
+
+        self._each(work, names)
+        return found
+
+    def measure_windows(self, names: Sequence[str]) -> None:
+        """Replay rules on all windows and replicas."""
+        missing = [n for n in dict.fromkeys(names) if n not in self.windows]
+        self.windows |= self._on_windows(missing, self.rows, self.shakes)
+
+    def measure_whole(self, names: Sequence[str], replays: int) -> None:
+        """Replay rules on the whole part, `replays` times shaken (0: as logged)."""
+        missing = [n for n in dict.fromkeys(names) if n not in self.whole or len(self.whole[n][1]) < max(replays, 1)]
+        part = self.log.take(slice(self.first, self.last))
+        parts = [shake(part, self.shake_s, [self.seed, k]) for k in range(replays)] or [part]
+        blocks = max(len(part) // self.size // 2, 1)
+
+        def work(name: str) -> None:
+            found = [simulate(x, name, **self._settings()) for x in parts]
+            longest = [windows.numbers(r)["max_wait"] for r in found]
+            self.whole[name] = np.array([windows.in_time(r, blocks) for r in found]), np.array(longest)
+
+        self._each(work, missing)
+
+    def _unguarded(self) -> list[str]:
+        """All orders × backfillings, but conservative where the queue is too deep for it."""
+        r = simulate(self.log.take(slice(self.first, self.last)), FCFS)
+        deep = r.summary()["queue_length"] > DEEP
+        return [n for n in UNGUARDED if not (deep and n.endswith("conservative"))]
+
+    def shortlist(self) -> None:
+        """The rounds that measure whatever may be the best on windows."""
+        few = windows.begins(self.first, self.last, self.size, FEW)
+        tried = self._on_windows(self._unguarded(), few, min(self.shakes, 1))
+        best = sorted(tried, key=lambda n: _geometric(tried[n]))[:BEST]
+        more = [g for n in best for g in guarded(n, self.log.cluster.is_pool)]
+        tried |= self._on_windows(more, few, min(self.shakes, 1))
+        kept = sorted(tried, key=lambda n: (_geometric(tried[n]), n.count("+")))[:DOZEN]  # equal ones: the plainer first
+        self.measure_windows([*kept, *best, FCFS])
+
+    def shortlist_bounded(self, replays: int) -> None:
+        """The same of the continuous replay: guards are what keeps a bound there, so more orders are tried under them."""
+        self.measure_whole([n for n in self._unguarded() if n.split("+")[0] not in HOPELESS], 1 if replays else 0)
+        kept = sorted(self.whole, key=lambda n: _geometric(self.whole[n][0]))[: DOZEN // 2]
+        patient = sorted(self.whole, key=lambda n: (self.whole[n][1].max(), n))[:2]
+        kept = list(dict.fromkeys([*kept, *patient]))
+        self.measure_whole([*kept, FCFS, *(g for n in kept for g in guarded(n, self.log.cluster.is_pool))], replays)
+
+    def best(self, before: int | None = None) -> str:
+        """The best rule on windows, of those whose last job is before row `before`."""
+        keep = self.rows + self.size <= (self.last if before is None else before)
+        return min(self.windows, key=lambda n: _geometric(self.windows[n][keep]))
+
+    def best_within(self, bound: float, replays: int) -> str:
+        """The best rule of the continuous replay whose longest wait is at most `bound` times that of FCFS with EASY in every
+        replica; if none keeps it, FCFS with EASY."""
+        allowed = bound * self.whole[FCFS][1] + 1e-6
+        whole = {n: x for n, x in self.whole.items() if len(x[1]) >= max(replays, 1)}
+        kept = [n for n, (_, longest) in whole.items() if (longest <= allowed).all()]
+        return min(kept or [FCFS], key=lambda n: _geometric(self.whole[n][0]))
 
 
-def measure(
-    w: Workload,
-    window_jobs: int,
-    *,
-    names: Sequence[str] = RULES,
-    shakes: int = 2,
-    shake_s: float = 300.0,
-    seed: int = 0,
-    kill_at_walltime: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> Baselines:
-    """Replay the rules on shaken replicas of `w`, whole and in windows of so many jobs."""
-    settings = {"kill_at_walltime": kill_at_walltime, "seed": seed}
-    replicas = [shake(w, shake_s, [seed, k]) for k in range(shakes)] or [w]
-    rows = range(0, max(len(w) - window_jobs, 0) + 1, window_jobs)
-    parts = [x for row in rows for x in shaken(w, row, window_jobs, shakes, shake_s, seed)]
-    done = 0
-
-    def one(name: str) -> tuple[float, float, float]:
-        nonlocal done
-        windows = np.mean([metrics.bounded_slowdown(r).mean() for r in simulate_many(parts, name, **settings)])
-        whole = [r.summary() for r in (simulate(x, name, **settings) for x in replicas)]
-        done += 1
-        if progress:
-            progress(done, len(names))
-        return windows, np.mean([s["bounded_slowdown"] for s in whole]), np.mean([s["max_wait"] for s in whole])
-
-    with ThreadPoolExecutor(2) as workers:
-        found = np.array(list(workers.map(one, names)))
-    return Baselines(tuple(names), *found.T)
+HOPELESS = ("lcfs", "ljf", "laf", "largest", "random")  # in a continuous replay their queues never end
 
 
-def shaken(w: Workload, row: int, jobs: int, shakes: int, shake_s: float, seed: int) -> list[Workload]:
-    """Replicas of the window of `jobs` jobs from `row`; the window itself where none are asked for."""
-    part = w.take(slice(row, row + jobs))
-    return [shake(part, shake_s, [seed, row, k]) for k in range(shakes)] or [part]
+def _geometric(x: np.ndarray) -> float:
+    return float(np.log(x).mean()) if x.size else inf

@@ -59,10 +59,11 @@ class View:
     """What a scheduler may know at one instant; all arrays are read-only.
 
     `jobs`: the table of the jobs submitted so far; rows are job numbers. `queue`, `running`: rows, in order of entry and
-    of no particular order. `ended`: rows that stopped running since the last view. `free`: [N, R] units (0 on a node that
-    is down). `slices`: who holds what where (`jobs["held"]` is a job's first slice). `table`: the memory of `jobs`
-    for compiled code, which cannot take read-only arrays; writing to it is a bug. `origin`: trace time of time 0 (s).
-    `past`: [K] of `past_dtype`, jobs that had ended before time 0, in order of end.
+    ascending. `ended`: rows that stopped running since the last view. `free`: [N, R] units (0 on a node that is down).
+    `cluster`: as it is known now, without outages to come. `slices`: who holds what where (`jobs["held"]` is a job's first
+    slice). `table`, `held`: the memory of `jobs` and `slices` for compiled code, which cannot take read-only arrays; writing
+    to them is a bug. `origin`: trace time of time 0 (s). `past`: [K] of `past_dtype`, jobs that had ended before time 0, in
+    order of end.
     """
 
     now: float
@@ -72,11 +73,18 @@ class View:
     ended: np.ndarray
     free: np.ndarray
     cluster: Cluster
-    slices: np.ndarray
     table: np.ndarray
+    held: np.ndarray
     origin: float = 0.0
     seed: int = 0
     past: np.ndarray = field(default_factory=lambda: np.zeros(0, past_dtype))
+
+    @property
+    def slices(self) -> np.ndarray:
+        """The table of slices, read-only."""
+        shown = self.held.view()
+        shown.flags.writeable = False
+        return shown
 
     def nodes_of(self, job: int) -> list[tuple[int, tuple[int, ...]]]:
         """The (node, units [R]) pairs that running job `job` holds."""

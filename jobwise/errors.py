@@ -6,6 +6,17 @@ import difflib
 from collections.abc import Iterable
 
 
+def plain(text: object) -> str:
+    """Text that a terminal can be handed: without control characters, which could be escape sequences."""
+    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in str(text))
+
+
+def shown(names: Iterable[str], most: int = 12) -> str:
+    """Some names of a file, for a message: printable, and not too many."""
+    names = [plain(str(n)[:40]).replace("\n", " ") for n in names]
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 class InputError(ValueError):
     """Wrong input by the user: says what is wrong, where, and what would be right. The command line exits 2."""
 

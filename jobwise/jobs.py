@@ -32,7 +32,7 @@ def job_dtype(resources: int = 1) -> np.dtype:
             ("queued", "f8"),  # s, when it (last) became eligible to start
             ("due", "f8"),  # s, estimated end of the current run: start + max(walltime, 1)
             ("reserved", "f8"),  # s, promised start (conservative, DRAS, DeepRM); NaN without
-            ("ran", "f8"),  # s of execution paid so far (before the current run)
+            ("ran", "f8"),  # s of execution so far, before the current run; work lost to a failed node does not count
             ("user", "i4"),  # identifiers; -1 unknown
             ("group", "i4"),
             ("app", "i4"),
@@ -43,6 +43,7 @@ def job_dtype(resources: int = 1) -> np.dtype:
             ("held", "i4"),  # first slice of its allocation; -1 none (or a pool)
             ("unmet", "i4"),  # parents not done yet
             ("restarts", "i4"),
+            ("memory", "f4"),  # kB a processor, requested; -1 unknown
             ("status", "i1"),
         ],
         align=True,
@@ -95,6 +96,7 @@ class Workload:
     `dropped`: rows left out by the reader, a count per reason; `notes`: what else it saw.
     `origin`: s since 1970 of submit 0 (NaN unknown); `offset`: s between time 0 of the file and submit 0.
     `past`: [K] of `past_dtype`, the jobs known to have ended before submit 0, in order of end: what history begins with.
+    `reading`: how its source was read, sentences for reports. `names`: of identifiers, e.g. {"user": {7: "anna"}}.
     """
 
     jobs: np.ndarray
@@ -109,15 +111,24 @@ class Workload:
     origin: float = float("nan")
     offset: float = 0.0
     past: np.ndarray = field(default_factory=lambda: np.zeros(0, past_dtype))
+    reading: tuple[str, ...] = ()
+    names: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.jobs)
 
     @cached_property
     def by_end(self) -> np.ndarray:
-        """The jobs [J] of past_dtype in order of end, as the log has it; without waits in the log jobs count as ended at
-        submit + run."""
-        wait = np.maximum(self.columns.get("wait", np.zeros(len(self))), 0.0)
+        """The jobs [J] of past_dtype in order of end: as the log recorded it, or, on a pool whose log has no waits, as a replay
+        under first-come, first-served with EASY has it. Elsewhere jobs count as ended at submit + run."""
+        wait = self.columns.get("wait")
+        if wait is None or not (wait > 0).any():
+            if "replayed wait" not in self.columns and self.cluster.is_pool:
+                from jobwise.sim.pool import waits
+
+                self.columns["replayed wait"] = waits(self)
+            wait = self.columns.get("replayed wait", np.zeros(len(self)))
+        wait = np.maximum(wait, 0.0)
         past = np.empty(len(self), past_dtype)
         past["runtime"], past["walltime"] = self.truth["runtime"], self.jobs["walltime"]
         past["size"], past["user"] = self.jobs["request"][:, 0], self.jobs["user"]
@@ -185,9 +196,9 @@ def workload(
     for what, column in (("request", request), ("runtime", runtime), ("walltime", walltime), *identifiers.items()):
         if len(column) != len(submit):
             raise InputError(f"{name}: {len(column)} values of {what} for {len(submit)} submits")
-    if wrong := set(identifiers) - {"user", "group", "app", "queue", "partition", "kind"}:
+    if wrong := set(identifiers) - {"user", "group", "app", "queue", "partition", "kind", "memory"}:
         raise InputError(
-            f"{name}: unknown column {sorted(wrong)[0]!r}; identifiers are user, group, app, queue, partition, kind"
+            f"{name}: unknown column {sorted(wrong)[0]!r}; identifiers are user, group, app, queue, partition, kind, memory"
         )
     request = np.asarray(request)
     request = request.reshape(len(submit), -1) if len(submit) else request.reshape(0, cluster.capacity.shape[1])
@@ -251,4 +262,5 @@ def blank_jobs(count: int, resources: int = 1) -> np.ndarray:
         jobs[key] = np.nan
     for key in ("user", "group", "app", "queue", "partition", "kind", "held"):
         jobs[key] = -1
+    jobs["memory"] = -1.0
     return jobs

@@ -1,7 +1,9 @@
 """Metrics: functions of a Record. Times in s; tau is the bound of bounded slowdown, 10 s wherever nothing else is said.
 
-Symbols: s submit, b start, f end, w = b - s wait, p = f - b run (with pauses), n processors, P machine size;
-the window is first submit to last end. Sources: Feitelson, JSSPP'01 (slowdowns); Jain et al. 1984 (fairness).
+Symbols: s submit, b first start, f end, p run: the time executed, w = f - s - p wait, n processors, P machine size; the window
+is first submit to last end. A pause is waiting, and so is what execution takes beyond the job's work at full rate: work lost to
+a failed node, the extra work of a restart, a slow place. Without these w = b - s and p = f - b.
+Sources: Feitelson, JSSPP'01 (slowdowns); Jain et al. 1984 (fairness).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jobwise.errors import unknown
-from jobwise.jobs import DONE
+from jobwise.jobs import DONE, FAILED
 from jobwise.simulate import Record
 
 TAU = 10.0
@@ -23,15 +25,17 @@ def ran(r: Record) -> np.ndarray:
 
 
 def wait(r: Record) -> np.ndarray:
-    """w = b - s of the jobs that ran, s [K]."""
+    """w = f - s - p of the jobs that ran, s [K]."""
     k = ran(r)
-    return r.jobs["start"][k] - r.jobs["submit"][k]
+    beyond = r.jobs["end"][k] - r.jobs["start"][k] - run(r)  # 0, to the last bit, of a job that ran in one go
+    return r.jobs["start"][k] - r.jobs["submit"][k] + beyond
 
 
 def run(r: Record) -> np.ndarray:
-    """p = f - b, s [K]."""
+    """p: time executed, at most the job's work at full rate, s [K]."""
     k = ran(r)
-    return r.jobs["end"][k] - r.jobs["start"][k]
+    executed, work = r.jobs["ran"][k], r.runtime[k]
+    return np.where(executed > work * (1 + 1e-9) + 1e-6, work, executed)
 
 
 def processors(r: Record) -> np.ndarray:
@@ -41,7 +45,7 @@ def processors(r: Record) -> np.ndarray:
 
 def turnaround(r: Record) -> np.ndarray:
     """f - s, s [K]."""
-    return wait(r) + run(r)
+    return wait(r) + run(r)  # in this order: to the last digit of published numbers
 
 
 def normalised_turnaround(r: Record) -> np.ndarray:
@@ -53,7 +57,7 @@ def normalised_turnaround(r: Record) -> np.ndarray:
 
 def slowdown(r: Record) -> np.ndarray:
     """(w + p) / p [K]."""
-    return turnaround(r) / run(r)
+    return turnaround(r) / np.maximum(run(r), 1e-9)
 
 
 def nominal_slowdown(r: Record) -> np.ndarray:
@@ -186,7 +190,7 @@ def summary(r: Record) -> dict[str, float]:
         "backfill_rate": backfill_rate(r),
         "user_fairness": user_fairness(r),
         "preemptions": float(r.preemptions),
-        "failed": float((r.jobs["status"] == 6).sum()),
+        "failed": float((r.jobs["status"] == FAILED).sum()),
     }
 
 

@@ -15,19 +15,23 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
-from jobwise.sim.choices import Choices
+from jobwise.sim.choices import Choices, running_dtype
+from jobwise.sim.choosing import show_running
 from jobwise.sim.state import State
+
+NOBODY = np.empty((1, 1), running_dtype)
 
 
 @dataclass(frozen=True)
 class Encoder:
     """How a state is encoded. W jobs in the window, `shape` = (rows, features) of one observation, float32.
 
-    `kernel(jobs, lists, moment, queue, slots, scale, work, out, first, last)` is compiled and fills out[first:last]:
-    jobs [E, J], lists [E, 3, J] (lists[e, 0, :running] are the running rows), moment [E], queue [E, J] (slot i speaks
-    of queue[e, slots[e, i]], i < count), slots [E, W], scale [S], work [E, `work`] i4 to remember things in, out
-    [E, rows, features]. `per_job`: row i speaks of slot i. `settings` and `scale` are all that is needed to make the
-    same encoder again. `nodes`: the one machine size it is made for (0: any). `bounds`: of all its numbers.
+    `kernel(running, moment, queue, slots, scale, work, out, first, last)` is compiled and fills out[first:last]: running
+    [E, M] of `running_dtype`, the first moment["running"] of them, by estimated end (filled where `sees_running`), moment [E],
+    queue [E, J] of `item_dtype`, the first moment["queued"] of them (slot i speaks of queue[e, slots[e, i]], i < count), slots
+    [E, W], scale [S], work [E, `work`] i4 to remember things in, out [E, rows, features]. `per_job`: row i speaks of slot i.
+    `settings` and `scale` are all that is needed to make the same encoder again. `nodes`: the one machine size it is made for
+    (0: any). `bounds`: of all its numbers.
     """
 
     name: str
@@ -40,6 +44,7 @@ class Encoder:
     settings: dict = field(default_factory=dict)
     scale: tuple[float, ...] = ()
     work: int = 1
+    sees_running: bool = False
     nodes: int = 0
     bounds: tuple[float, float] = (-4.0, 4.0)
 
@@ -52,10 +57,18 @@ class Encoder:
         """(out [E, rows, features] float32, work [E, work] i4), zero, for `count` simulations."""
         return np.zeros((count, *self.shape), np.float32), np.zeros((count, self.work), np.int32)
 
+    def _running(self, s: State, c: Choices, first: int, last: int) -> np.ndarray:
+        if not self.sees_running:
+            return NOBODY
+        out = np.empty((last, max(int(c.moment["running"][first:last].max(initial=0)), 1)), running_dtype)
+        show_running(s, c, out, first, last)
+        return out
+
     def encode(self, s: State, c: Choices, out: np.ndarray, work: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last] from the public tables of these simulations."""
         last = len(out) if last is None else last
-        self.kernel(s.jobs, s.lists, c.moment, c.queue, c.slots, np.array(self.scale or (0.0,)), work, out, first, last)
+        running = self._running(s, c, first, last)
+        self.kernel(running, c.moment, c.queue, c.slots, np.array(self.scale or (0.0,)), work, out, first, last)
 
 
 def make(name: str, cluster: Cluster, jobs: np.ndarray | None = None, window: int | None = None, **settings) -> Encoder:

@@ -34,12 +34,12 @@ RICH = (
 
 
 def rls(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) -> Encoder:
-    """RLScheduler's eight features, each clipped to 1 - 1e-5: wait / 12 h, walltime, processors, memory, user, group and
-    executable as parts of the largest in the log (1 where the log has none), fits now."""
-    scale = [1.0, -1.0, -1.0, -1.0]
+    """RLScheduler's eight features, each clipped to 1 - 1e-5: wait / 12 h, walltime, processors, requested memory, user, group
+    and executable as parts of the largest in the log (1 where the log has none), fits now."""
+    scale = [1.0, -1.0, -1.0, -1.0, -1.0]
     if jobs is not None:
-        scale = [max(float(jobs["walltime"].max()), 1.0)] + [float(jobs[k].max()) for k in ("user", "group", "app")]
-    return Encoder("rls", 1, window, (window, 8), encode_rls, features=RLS, scale=tuple(scale), bounds=(0.0, 1.0))
+        scale = [max(float(jobs["walltime"].max()), 1.0)] + [float(jobs[k].max()) for k in ("user", "group", "app", "memory")]
+    return Encoder("rls", 2, window, (window, 8), encode_rls, features=RLS, scale=tuple(scale), bounds=(0.0, 1.0))
 
 
 def rich(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) -> Encoder:
@@ -72,13 +72,13 @@ def _share(most):
 
 
 @kernel
-def encode_rls(jobs, lists, moment, queue, slots, scale, work, out, first, last):
+def encode_rls(running, moment, queue, slots, scale, work, out, first, last):
     """See Encoder."""
     for e in range(first, last):
         m = moment[e]
         now, free = m["now"], m["free"]
         longest, machine = _share(scale[0]), _share(np.float64(m["total"]))
-        users, groups, apps = _share(scale[1]), _share(scale[2]), _share(scale[3])
+        users, groups, apps, memory = _share(scale[1]), _share(scale[2]), _share(scale[3]), _share(scale[4])
         _clear(out, work, e, m["count"])
         for i in range(m["count"]):
             job, x = queue[e, slots[e, i]], out[e, i]
@@ -86,7 +86,7 @@ def encode_rls(jobs, lists, moment, queue, slots, scale, work, out, first, last)
             x[0] = np.float32(min((now - job["submit"]) * (1.0 / 43200.0), TOP))
             x[1] = _part(job["est"], longest)
             x[2] = _part(np.float64(n), machine)
-            x[3] = np.float32(TOP)
+            x[3] = _part(np.float64(job["memory"]), memory) if memory < np.inf else np.float32(TOP)
             x[4] = _part(np.float64(job["user"]), users) if users < np.inf else np.float32(TOP)
             x[5] = _part(np.float64(job["group"]), groups) if groups < np.inf else np.float32(TOP)
             x[6] = _part(np.float64(job["app"]), apps) if apps < np.inf else np.float32(TOP)
@@ -94,7 +94,7 @@ def encode_rls(jobs, lists, moment, queue, slots, scale, work, out, first, last)
 
 
 @kernel
-def encode_rich(jobs, lists, moment, queue, slots, scale, work, out, first, last):
+def encode_rich(running, moment, queue, slots, scale, work, out, first, last):
     """See Encoder."""
     for e in range(first, last):
         m = moment[e]

@@ -37,7 +37,7 @@ def sem(
     settings = {"minimum": minimum, "largest": largest, "rest": rest, "norm": norm}
     scale = (*_norm(norm), float(K), float(minimum > 0), float(rest))
     shape, work, nodes = (2 * window + K + rest, 2), K + 1, N if minimum else 0
-    return Encoder("sem", 1, window, shape, encode_sem, False, (), settings, scale, work, nodes, _bounds(norm))
+    return Encoder("sem", 1, window, shape, encode_sem, False, (), settings, scale, work, True, nodes, _bounds(norm))
 
 
 def dras(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 50, norm: str = "day") -> Encoder:
@@ -46,7 +46,7 @@ def dras(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 50, nor
     if 2 * window + N > 1 << 20:
         raise InputError(f"encoder dras has a row per node; {N:,} are too many")
     shape = (2 * window + N, 2)
-    return Encoder("dras", 1, window, shape, encode_dras, False, (), {"norm": norm}, _norm(norm), N + 1, N, _bounds(norm))
+    return Encoder("dras", 1, window, shape, encode_dras, False, (), {"norm": norm}, _norm(norm), N + 1, True, N, _bounds(norm))
 
 
 def _norm(norm: str) -> tuple[float, float]:
@@ -80,51 +80,50 @@ def _waiting(queue, m, slots, e, unit, size, x):
 
 
 @inlined
-def _before(jobs, e, a, b, by_size):
-    x, y = jobs[e, a], jobs[e, b]
-    if by_size and x["request"][0] != y["request"][0]:
-        return x["request"][0] > y["request"][0]
-    return x["start"] < y["start"] or (x["start"] == y["start"] and a < b)
+def _before(x, y, by_size):
+    if by_size and x["size"] != y["size"]:
+        return x["size"] > y["size"]
+    return x["start"] < y["start"] or (x["start"] == y["start"] and x["row"] < y["row"])
 
 
 @kernel
-def _first_running(jobs, rows, count, e, most, by_size, order):
-    """order[:k] = the first `most` running rows by start, or by size and start; k."""
+def _first_running(running, count, most, by_size, order):
+    """order[:k] = places of the first `most` running jobs by start, or by size and start; k."""
     k = 0
     for i in range(count):
-        j = rows[i]
-        if k == most and not _before(jobs, e, j, order[k - 1], by_size):
+        x = running[i]
+        if k == most and not _before(x, running[order[k - 1]], by_size):
             continue
         at = min(k, most - 1)
-        while at > 0 and _before(jobs, e, j, order[at - 1], by_size):
+        while at > 0 and _before(x, running[order[at - 1]], by_size):
             order[at] = order[at - 1]
             at -= 1
-        order[at] = j
+        order[at] = i
         k = min(k + 1, most)
     return k
 
 
 @kernel
-def encode_sem(jobs, lists, moment, queue, slots, scale, work, out, first, last):
+def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
     """See Encoder. scale: time unit, raw?, K, zero-padding?, rest?"""
     unit, K, W = scale[0], np.int64(scale[2]), slots.shape[1]
     for e in range(first, last):
         m, x, order = moment[e], out[e], work[e]
         size = 1.0 if scale[1] else np.float64(m["total"])
         _waiting(queue, m, slots, e, unit, size, x)
-        k = _first_running(jobs, lists[e, 0], m["running"], e, K, not scale[3], order)
+        k = _first_running(running[e], m["running"], K, not scale[3], order)
         n_all = rest_all = 0.0
         if scale[4]:
             for i in range(m["running"]):
-                job = jobs[e, lists[e, 0, i]]
-                n = np.float64(job["request"][0])
+                job = running[e, i]
+                n = np.float64(job["size"])
                 n_all += n
                 rest_all += n * _time(max(job["due"] - m["now"], 0.0), unit)
         for i in range(K):
             n = left = 0.0
             if i < k:
-                job = jobs[e, order[i]]
-                n, left = np.float64(job["request"][0]), _time(max(job["due"] - m["now"], 0.0), unit)
+                job = running[e, order[i]]
+                n, left = np.float64(job["size"]), _time(max(job["due"] - m["now"], 0.0), unit)
             x[2 * W + i, 0], x[2 * W + i, 1] = n / size, left
             n_all -= n
             rest_all -= n * left
@@ -134,18 +133,18 @@ def encode_sem(jobs, lists, moment, queue, slots, scale, work, out, first, last)
 
 
 @kernel
-def encode_dras(jobs, lists, moment, queue, slots, scale, work, out, first, last):
+def encode_dras(running, moment, queue, slots, scale, work, out, first, last):
     """See Encoder. scale: time unit, raw?"""
     unit, W = scale[0], slots.shape[1]
     for e in range(first, last):
         m, x, order = moment[e], out[e], work[e]
         _waiting(queue, m, slots, e, unit, 1.0 if scale[1] else np.float64(m["total"]), x)
-        k = _first_running(jobs, lists[e, 0], m["running"], e, m["total"], False, order)
+        k = _first_running(running[e], m["running"], m["total"], False, order)
         at = 2 * W
         for i in range(k):
-            job = jobs[e, order[i]]
+            job = running[e, order[i]]
             left = _time(max(job["due"] - m["now"], 0.0), unit)
-            for _ in range(job["request"][0]):
+            for _ in range(job["size"]):
                 x[at, 0], x[at, 1] = 0.0, left
                 at += 1
         while at < out.shape[1]:

@@ -216,7 +216,7 @@ class ListScheduler:
             early = bool((view.jobs["due"][view.ended] > view.now).any())
             plan_conservative(*head, early, p)
         else:
-            plan_pass(*head, view.slices, p)
+            plan_pass(*head, view.held, p)
         starts, promises = p.count
         out: list[Decision] = []
         for i in range(starts):

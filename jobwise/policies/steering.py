@@ -35,7 +35,7 @@ class Lately:
         jobs = jobs[-LATELY:]
         old = self._past[max(len(self._past) + len(jobs) - LATELY, 0) :]
         ran = np.maximum(now - jobs["start"], 0.0)  # NaN: not started
-        run = np.where(np.isnan(jobs["end"]), np.fmax(self._used * jobs["walltime"], ran), jobs["end"] - jobs["start"])
+        run = np.where(np.isnan(jobs["end"]), np.fmax(self._used * jobs["walltime"], ran), jobs["ran"])
         submit = np.concatenate([old["submit"], jobs["submit"]])
         if not len(submit):
             return 0.0
@@ -90,6 +90,6 @@ def ended(jobs: np.ndarray, past: np.ndarray) -> np.ndarray:
     """`past` and those of the job table [J] that have ended, in order of end, of past_dtype."""
     done = jobs[~np.isnan(jobs["end"])]
     new = np.empty(len(done), past_dtype)
-    new["runtime"], new["walltime"], new["size"] = done["end"] - done["start"], done["walltime"], done["request"][:, 0]
+    new["runtime"], new["walltime"], new["size"] = done["ran"], done["walltime"], done["request"][:, 0]
     new["user"], new["submit"], new["end"] = done["user"], done["submit"], done["end"]
     return np.concatenate([past, new[np.argsort(new["end"], kind="stable")]])

@@ -198,7 +198,7 @@ def _news(s, e, b):
         blocks.remove(b.running, s.jobs[e, j]["due"], j)
         if len(b.weights) and not np.isnan(s.jobs[e, j]["end"]):
             job = s.jobs[e, j]
-            run_ = job["end"] - job["start"]
+            run_ = job["ran"]
             observe_at(b.known.entry, b.known.of_class[j], b.known.of_user[j], job["walltime"], run_)
             if len(b.ahead.recent) > 1:
                 lookahead.ended(b.ahead, b.known, j, len(b.ahead.recent) - sim["jobs"], job["walltime"], run_)

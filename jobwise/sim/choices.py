@@ -61,6 +61,19 @@ item_dtype = np.dtype(  # a queued job as the pass and the encoders need it, sid
         ("user", "i4"),
         ("group", "i4"),
         ("app", "i4"),
+        ("memory", "f4"),  # kB a processor
+    ],
+    align=True,
+)
+running_dtype = np.dtype(  # a running job as encoders see it
+    [
+        ("start", "f8"),  # s
+        ("due", "f8"),  # s, estimated end
+        ("row", "i4"),
+        ("size", "i4"),  # processors
+        ("user", "i4"),
+        ("group", "i4"),
+        ("app", "i4"),
     ],
     align=True,
 )

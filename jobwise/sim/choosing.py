@@ -35,7 +35,7 @@ def _enter(s, e, c, j):
     m, z, job = c.moment[e], c.interval[e], s.jobs[e, j]
     x = c.queue[e, m["queued"]]
     x["row"], x["size"], x["submit"] = j, job["request"][0], job["submit"]
-    x["user"], x["group"], x["app"] = job["user"], job["group"], job["app"]
+    x["user"], x["group"], x["app"], x["memory"] = job["user"], job["group"], job["app"], job["memory"]
     x["est"] = max(max(job["walltime"], 1.0) - job["ran"], 1.0)
     m["queued"] += 1
     run = s.truth[e, j]["runtime"]
@@ -196,6 +196,18 @@ def _behind(s, e, c):
 
 
 @inlined
+def _take_back(s, e, c, j):
+    """Job j was thrown off the machine, its work lost: it has not started yet, and what it executed was waiting."""
+    z, job, run = c.interval[e], s.jobs[e, j], s.truth[e, j]["runtime"]
+    begun = job["due"] - max(job["walltime"], 1.0)
+    wait = begun - job["submit"]
+    z["total"] -= max((wait + run) / max(run, TAU), 1.0)
+    z["all_waited"] -= wait
+    z["started"] -= 1.0
+    z["slowed"] += (s.sims[e]["now"] - begun) / max(run, TAU)
+
+
+@inlined
 def _pass_time(s, e, c):
     """Advance to the next event and take note of it; False where nothing will happen again."""
     m, z, sim = c.moment[e], c.interval[e], s.sims[e]
@@ -210,7 +222,9 @@ def _pass_time(s, e, c):
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
         blocks.remove(_running(c, e), s.jobs[e, j]["due"], j)
-        if not np.isnan(s.jobs[e, j]["end"]):
+        if np.isnan(s.jobs[e, j]["end"]):
+            _take_back(s, e, c, j)
+        else:
             z["present"] -= 1.0 / max(s.truth[e, j]["runtime"], 1.0)
     if sim["running"] == 0 and m["queued"] == 0:
         z["present"] = 0.0
@@ -353,3 +367,18 @@ def resume(s, e, c):
         if m["sticky"] and not np.isnan(s.jobs[e, j]["reserved"]):
             m["head"], m["place"], m["shadow"] = j, m["queued"] - 1, s.jobs[e, j]["reserved"]
         j = s.truth[e, j]["next"]
+
+
+@kernel
+def show_running(s, c, out, first, last):
+    """out[e] = the running jobs of simulations first .. last - 1, by estimated end; `moment["running"]` says how many."""
+    for e in range(first, last):
+        q, k = _running(c, e), 0
+        for b in range(q.count[0]):
+            block = q.order[b]
+            for i in range(q.block[block]["used"]):
+                j = q.entry[block, i]["row"]
+                x, job = out[e, k], s.jobs[e, j]
+                x["row"], x["size"], x["start"], x["due"] = j, job["request"][0], job["start"], job["due"]
+                x["user"], x["group"], x["app"] = job["user"], job["group"], job["app"]
+                k += 1

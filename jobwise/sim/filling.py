@@ -89,7 +89,7 @@ def refill(s, e, p, k):
         job["walltime"], job["request"][0] = new["walltime"], new["request"][0]
         job["start"] = job["end"] = job["queued"] = job["due"] = job["reserved"] = np.nan
         job["user"], job["group"], job["app"] = new["user"], new["group"], new["app"]
-        job["queue"], job["partition"], job["chunks"] = new["queue"], new["partition"], 0
+        job["queue"], job["partition"], job["memory"], job["chunks"] = new["queue"], new["partition"], new["memory"], 0
         job["ran"], job["held"], job["unmet"], job["restarts"], job["status"] = 0.0, -1, 0, 0, 0
         truth["runtime"], truth["fails"], truth["children"], truth["heap"] = known["runtime"], known["fails"], 0, -1
 

@@ -481,8 +481,9 @@ def _pass(s, g, e):
         job, run = s.jobs[e, j], s.truth[e, j]["runtime"]
         z["total"] += (job["end"] - job["submit"]) / run
         z["started"] += 1.0
-        z["all_waited"] += job["start"] - job["submit"]
-        z["longest"] = max(z["longest"], job["start"] - job["submit"])
+        wait = job["end"] - job["submit"] - min(job["ran"], run)  # what a slow place takes beyond the work is waiting
+        z["all_waited"] += wait
+        z["longest"] = max(z["longest"], wait)
         z["stretched"] += (job["end"] - job["start"]) / run - 1.0
     _roll(s, g, e)
     if m["promised"] > 0:

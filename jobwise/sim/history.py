@@ -97,7 +97,7 @@ def observe_rows(h, jobs, rows):
     for i in range(len(rows)):
         job = jobs[rows[i]]
         if not np.isnan(job["end"]):
-            observe(h, job["user"], job["walltime"], job["request"][0], job["end"] - job["start"])
+            observe(h, job["user"], job["walltime"], job["request"][0], job["ran"])
 
 
 @inlined

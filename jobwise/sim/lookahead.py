@@ -136,7 +136,7 @@ def ended(a, k, j, first, walltime, run):
 def catch_up(a, k, jobs, rows):
     """These rows of `jobs`, which are the last of the arrivals, have ended, in this order."""
     for j in rows:
-        run = jobs[j]["end"] - jobs[j]["start"]
+        run = jobs[j]["ran"]
         observe_at(k.entry, k.of_class[j], k.of_user[j], jobs[j]["walltime"], run)
         ended(a, k, j, len(a.recent) - len(jobs), jobs[j]["walltime"], run)
 

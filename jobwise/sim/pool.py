@@ -10,16 +10,17 @@ The same decisions as the general loop (`listing.py`), made only where something
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.jobs import PAUSED, QUEUED
+from jobwise.jobs import PAUSED, QUEUED, Workload
 from jobwise.sim import blocks
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.kernel import OVER, advance, start
 from jobwise.sim.scores import FCFS, score_rows
-from jobwise.sim.state import ENTERED, LEFT, State
+from jobwise.sim.state import ENTERED, LEFT, State, allocate
 
 memory_dtype = np.dtype(
     [
@@ -217,3 +218,11 @@ def replay(s: State, e: int) -> None:
     p = scheduler(s, e, None, None, True, np.inf)
     while run(s, e, p, 1 << 40):
         pass
+
+
+def waits(w: Workload) -> np.ndarray:
+    """[J] s that the jobs of a workload on a pool would wait under first-come, first-served with EASY."""
+    s = allocate([replace(w, edges=w.edges[:0])], replace(w.cluster, outages=w.cluster.outages[:0]))
+    s.jobs["unmet"] = 0
+    replay(s, 0)
+    return s.jobs[0]["start"] - s.jobs[0]["submit"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class Simulation:
         self._amount = np.empty(self.cluster.capacity.shape, np.int64)
         self._public = self._jobs.view()
         self._public.flags.writeable = False
+        self._known = replace(self.cluster, outages=self.cluster.outages[:0])  # nobody knows what will fail
 
     @property
     def now(self) -> float:
@@ -51,12 +53,12 @@ class Simulation:
             now=float(sim["now"]),
             jobs=self._public[: sim["next"]],
             queue=queued_rows(s, 0),
-            running=s.lists[0, HEAP, : sim["running"]].copy(),
+            running=np.sort(s.lists[0, HEAP, : sim["running"]]),
             ended=s.lists[0, LEFT, : sim["left"]].copy(),
             free=s.nodes[0]["free"].copy(),
-            cluster=self.cluster,
-            slices=s.slices[0],
+            cluster=self._known,
             table=s.jobs[0, : sim["next"]],
+            held=s.slices[0],
             origin=float(sim["origin"]),
             seed=int(sim["seed"]),
             past=self.workload.past,

@@ -97,7 +97,8 @@ def run(s, b, rule, times, weights, t, which, out):
         total, longest, waited = 0.0, 0.0, 0.0
         out[i] = 0.0
         for j in range(J):
-            wait, run = s.jobs[0, j]["start"] - s.jobs[0, j]["submit"], s.truth[0, j]["runtime"]
+            run, job = s.truth[0, j]["runtime"], s.jobs[0, j]
+            wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
             slow = max((wait + run) / max(run, 10.0), 1.0)
             total += slow
             if blocks > 0:
@@ -115,7 +116,8 @@ def far_sighted(w: Workload, rule: Rule, weights: np.ndarray, guard: float, bloc
     b = bag.scheduler(s, 0, np.ascontiguousarray(weights, float), what, ahead)
     while bag.run(s, 0, b, rule._replace(guard=min(rule.guard, guard)), 1000):
         pass
-    wait, run = s.jobs[0]["start"] - s.jobs[0]["submit"], w.truth["runtime"]
+    run, job = w.truth["runtime"], s.jobs[0]
+    wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
     slow = np.maximum((wait + run) / np.maximum(run, 10.0), 1.0)
     edges = np.linspace(0, len(w), blocks + 1).astype(int)
     parts = np.add.reduceat(slow, edges[:-1]) / np.diff(edges)

@@ -10,6 +10,7 @@ import hashlib
 import http.client
 import os
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,7 @@ def fetch(name: str, progress: Callable[[int, int], None] | None = None, checksu
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{folder}: cannot be made: {error.strerror}; set JOBWISE_CACHE to a folder of yours") from None
-        url = f"{os.environ.get('JOBWISE_ARCHIVE', ARCHIVE).rstrip('/')}/{LOGS[name]}"
+        url = _safe(f"{os.environ.get('JOBWISE_ARCHIVE', ARCHIVE).rstrip('/')}/{LOGS[name]}")
         part = path.with_name(path.name + ".part")
         _download(url, part, progress)
         _check(part, checksum)
@@ -68,6 +69,14 @@ def fetch(name: str, progress: Callable[[int, int], None] | None = None, checksu
     return path
 
 
+def _safe(url: str) -> str:
+    """The address, which is https, or of this machine. Raises InputError."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")):
+        return url
+    raise InputError(f"{url}: logs are downloaded by https alone")
+
+
 def _sum(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -75,7 +84,9 @@ def _sum(path: Path) -> str:
 def _check(part: Path, checksum: str | None) -> None:
     """The download is whole; otherwise it is deleted. Raises InputError."""
     try:
-        gzip.decompress(part.read_bytes())
+        with gzip.open(part) as file:
+            while file.read(1 << 20):
+                pass
         wrong = checksum is not None and _sum(part) != checksum
     except Exception:
         wrong = True
@@ -89,6 +100,7 @@ def _download(url: str, part: Path, progress: Callable[[int, int], None] | None)
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
         with urllib.request.urlopen(request, timeout=30) as reply:
+            _safe(reply.geturl())  # a redirection may lead elsewhere
             if have and reply.status != 206:
                 have = 0  # the server starts from the beginning
             total = have + int(reply.headers.get("Content-Length") or 0)

@@ -1,45 +1,49 @@
 """GPU cluster logs as workloads of nodes with CPUs and GPUs: Microsoft Philly (ATC'19) and Alibaba 2023 (ATC'23) job tables.
 
-Neither log says what a job is bound by. The rule, so that jobs alike are of one kind: jobs of one GPU or none are
-compute-intensive; of the others, those with an even floor(log2(run time in s)) are network-intensive.
+Neither log says what a job is bound by. The rule goes by the request alone, so that a kind tells nothing of a run time: jobs
+whose floor(log2(GPUs)) is odd (2, 3, 8 to 15 … GPUs) are network-intensive, the others compute-intensive. Neither log has
+requested times either: schedulers know the run times (`Workload.reading` says so wherever results are printed).
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from jobwise.cluster import Slowdown, nodes
-from jobwise.errors import InputError
+from jobwise.errors import InputError, shown
 from jobwise.jobs import COMPUTE, NETWORK, Workload, workload
+from jobwise.workloads.swf import read_bytes
 
 PHILLY = "philly_2017.csv.gz"
 ALIBABA = "alibaba_2023/openb_pod_list_default.csv.gz"
 CPUS_PER_GPU = 2  # Philly's table has no CPUs
 
 
-def kind_of(gpus: np.ndarray, runtime: np.ndarray) -> np.ndarray:
-    """[J] COMPUTE or NETWORK by the rule of this file."""
-    even = np.floor(np.log2(np.maximum(runtime, 1.0))).astype(int) % 2 == 0
-    return np.where((gpus > 1) & even, NETWORK, COMPUTE)
+READING = ("Run times are known to the scheduler: the log has no requested times. Kinds by the number of GPUs, an assumption.",)
+
+
+def kind_of(units: np.ndarray) -> np.ndarray:
+    """[J] COMPUTE or NETWORK by the rule of this file; units [J]: GPUs of each job (of a log of processors: nodes)."""
+    odd = np.floor(np.log2(np.maximum(units, 1.0))).astype(int) % 2 == 1
+    return np.where(odd, NETWORK, COMPUTE)
 
 
 def _table(path: Path, *columns: str) -> list[dict[str, str]]:
     """The rows of a CSV file (.gz too). Raises InputError naming the file and the column that is missing."""
     try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
     reader = csv.DictReader(io.StringIO(text))
     missing = [c for c in columns if c not in (reader.fieldnames or [])]
     if missing:
-        raise InputError(f"{path}:1: there is no column {missing[0]!r}; it has {', '.join(reader.fieldnames or [])}")
+        raise InputError(f"{path}:1: there is no column {missing[0]!r}; it has {shown(reader.fieldnames or [])}")
     return list(reader)
 
 
@@ -66,10 +70,10 @@ def _build(name: str, rows: list, count: int, cpus: int, gpus: int, slowdown: Sl
         cluster=machine,
         name=name,
         user=x[:, 4].astype(int),
-        kind=kind_of(x[:, 2], x[:, 3]),
+        kind=kind_of(x[:, 2]),
     )
     w.dropped.update({k: v for k, v in dropped.items() if v})
-    return w
+    return replace(w, reading=READING)
 
 
 def _file(source: str | Path, name: str) -> Path | None:
@@ -110,7 +114,7 @@ def read_philly(
         rows.append(((submit - first).total_seconds(), CPUS_PER_GPU * n, n, run, 0))
     if not rows:
         known = sorted({r["virtual_cluster"] for r in table})
-        raise InputError(f"{path}: no jobs of virtual cluster {cluster!r}; it has {', '.join(known)}")
+        raise InputError(f"{path}: no jobs of virtual cluster {cluster!r}; it has {shown(known)}")
     start = min(r[0] for r in rows)
     rows = [(r[0] - start, *r[1:]) for r in rows]
     return _build(f"philly-{cluster}", rows, count, CPUS_PER_GPU * gpus, gpus, slowdown, dropped)
@@ -160,7 +164,7 @@ def on_nodes(w: Workload, count: int, slowdown: Slowdown | None = None) -> Workl
     machine = nodes(count, cpus=each, slowdown=slowdown or Slowdown())
     size = w.jobs["request"][:, 0]
     runtime = w.truth["runtime"]
-    kind = kind_of(-(-size // each), runtime)
+    kind = kind_of(-(-size // each))
     return workload(
         w.jobs["submit"], size, runtime, w.jobs["walltime"], cluster=machine, name=w.name, user=w.jobs["user"], kind=kind
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +20,49 @@ FIELDS = (
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "OUT_OF_MEMORY": 0, "PREEMPTED": 0}
 _NOT_ENDED = {"RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"}
 _UNLIMITED = 365 * 86400.0
+READING = (
+    "Processors = allocated CPUs, else requested; walltime = time limit (unlimited: 365 days); run time = elapsed, pauses not "
+    "counted; a job is submitted when it becomes eligible; times as printed, without time zone.",
+    "Partitions, memory, GPUs, node boundaries, QOS, dependencies and reservations are not replayed.",
+)
 
 
 def command(start: str = "2026-01-01", end: str = "now") -> str:
-    """The sacct command whose output `read_sacct` wants: all users' jobs, without steps."""
+    """The sacct command whose output `read_sacct` wants: all users' jobs, without steps. Raises InputError for days that are
+    none."""
+    for name, day in (("--start", start), ("--end", end)):
+        if day != "now" and np.isnan(_day(day)):
+            raise InputError(f"{name} {day!r}: a day of the calendar is expected, e.g. 2026-01-31")
+    if "now" not in (start, end) and _day(start) > _day(end):
+        raise InputError(f"--start {start} is after --end {end}")
     return f"sacct -a -X -P -S {start} -E {end} -o {FIELDS} > jobs.sacct"
+
+
+def _day(text: str) -> float:
+    """s since 1970 of YYYY-MM-DD[THH:MM:SS]; NaN for a day that is none."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() if text[:4].isdigit() else float("nan")
+    except ValueError:
+        return float("nan")
 
 
 def is_sacct(text: str) -> bool:
     """Does the text begin like sacct's parsable output?"""
     head = text[:4096].split("\n", 1)[0]
     return "|" in head and "JobID" in head
+
+
+def nearly(text: str, where: str) -> None:
+    """Raises InputError where the text looks like sacct's output, but not in the form that can be read: by commas, by columns,
+    or without the line of names."""
+    head = text[:4096].split("\n", 1)[0]
+    advice = f"write it with {command()!r}"
+    if "JobID" in head and "|" not in head:
+        raise InputError(
+            f"{where}:1: sacct's columns are separated by {'commas' if ',' in head else 'spaces'}; '|' is expected: {advice}"
+        )
+    if head.count("|") >= 5:
+        raise InputError(f"{where}:1: looks like sacct's output without the line of names (option -n); {advice}")
 
 
 def read_sacct(path: str | Path, procs: int | None = None) -> Workload:
@@ -110,10 +144,16 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
         raise InputError(f"{where}: no job that ran ({', '.join(f'{n} {r}' for r, n in reasons.items()) or 'no rows'})")
     data = np.array(table)
     seen = f"; Computer: Slurm accounting {Path(where).name}"
-    cluster = pool(procs if procs else _peak(data))
-    w = from_table(data, [seen], name=Path(where).stem, where=where, cluster=cluster)
+    peak = _peak(data)
+    if procs and procs < data[:, COLUMNS.index("allocated")].max():
+        largest = int(data[:, COLUMNS.index("allocated")].max())
+        raise InputError(f"{where}: a machine of {procs} processors cannot run its largest job ({largest})")
+    w = from_table(data, [seen], name=Path(where).stem, where=where, cluster=pool(procs if procs else peak))
     w.dropped.update({**reasons, **w.dropped})
-    return w
+    if not procs:
+        w.notes[f"processors guessed from the most in use at once, {peak:,} (--procs sets them)"] = 1
+    known = {"user": ids["User"], "group": ids["Account"], "queue": ids["QOS"], "partition": ids["Partition"]}
+    return replace(w, reading=READING, names={k: {n: name for name, n in v.items()} for k, v in known.items()})
 
 
 def _time(text: str, where: str, number: int, name: str) -> float:
@@ -125,7 +165,10 @@ def _time(text: str, where: str, number: int, name: str) -> float:
     try:
         if len(text) < 10 or not text[:4].isdigit():
             raise ValueError(text)
-        return float(np.datetime64(text, "s").astype(np.int64))
+        seconds = _day(text)
+        if not 0 <= seconds < 4e9:  # 1970 to 2096
+            raise ValueError(text)
+        return seconds
     except ValueError:
         raise InputError(f"{where}:{number}: {name} is {text[:30]!r}; expected 2026-01-31T23:59:59 or Unknown") from None
 

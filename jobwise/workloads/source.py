@@ -25,10 +25,17 @@ def open_log(source: str, procs: int | None = None, progress: Callable[[int, int
     text = swf.read_text(source)
     if sacct.is_sacct(text):
         return sacct.from_text(text, source, procs)
+    sacct.nearly(text, source)
+    head = text[:4096].split("\n", 1)[0]
+    if "num_gpus" in head or "num_gpu," in head:
+        raise InputError(f"{source}: a table of GPU jobs; `jobwise train cush {source}` and `jobwise evaluate` take it")
+    if text[:1] in "{[" or head.startswith("<"):
+        raise InputError(f"{source}: is no job log; Standard Workload Format or the output of sacct is expected")
     w = swf.from_text(text, source)
     if procs is None:
         return w
     largest = int(w.jobs["request"][:, 0].max())
     if procs < largest:
         raise InputError(f"{source}: a machine of {procs} processors cannot run its largest job ({largest})")
-    return replace(w, cluster=pool(procs))
+    notes = {k: v for k, v in w.notes.items() if not k.startswith("processors guessed")}
+    return replace(w, cluster=pool(procs), notes=notes)

@@ -38,6 +38,11 @@ COLUMNS = [
 ]
 _LARGEST = 2.0**53  # beyond it a float no longer holds every whole number
 _IDENTIFIERS = ("user", "group", "app", "queue", "partition")
+MOST_BYTES = 2 << 30  # of a decompressed file
+READING = (
+    "Processors = requested if > 0, else allocated; walltime = requested time if > 0, else run time.",
+    "Partitions, memory, node boundaries, dependencies and reservations are not replayed.",
+)
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -53,13 +58,24 @@ def read_bytes(path: str | Path) -> bytes:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from None
     try:
         if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+            data = _unpacked(gzip.open, data, name)
         elif data[:6] == b"\xfd7zXZ\x00":
-            data = lzma.decompress(data)
+            data = _unpacked(lzma.open, data, name)
+    except InputError:
+        raise
     except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
         raise InputError(f"{name}: damaged compressed file ({error}); unpack it by hand or fetch it again") from None
     except Exception as error:  # zlib.error is not an OSError
         raise InputError(f"{name}: damaged compressed file ({error}); unpack it by hand or fetch it again") from None
+    return data
+
+
+def _unpacked(opened, data: bytes, name: str) -> bytes:
+    """All of a compressed file, at most MOST_BYTES of it. Raises InputError for more: it may be a bomb."""
+    with opened(io.BytesIO(data)) as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise InputError(f"{name}: holds more than {MOST_BYTES >> 20:,} MiB; if you trust it, unpack it by hand")
     return data
 
 
@@ -165,6 +181,7 @@ def from_table(
     size = np.where(col["requested"] > 0, col["requested"], col["allocated"])
     if procs == "larger":
         size = np.maximum(col["requested"], col["allocated"])
+    guessed = cluster is None and max(_count(header, "MaxProcs"), _count(header, "MaxNodes")) <= 0
     if cluster is None:
         machine = _machine(header, math.ceil(size.max()))
         if machine < 1:
@@ -198,6 +215,12 @@ def from_table(
     truth["runtime"], truth["kind"] = col["run"][rows], -1
     for key in _IDENTIFIERS:
         jobs[key] = np.clip(col[key][rows], -1, 2**31 - 1)
+    jobs["memory"] = np.where(col["requested_memory"][rows] > 0, col["requested_memory"][rows], -1)
+    notes = {"rows out of submit order (sorted)": unsorted} if unsorted else {}
+    if missing := int((col["walltime"][rows] <= 0).sum()):
+        notes["without a requested time (their run time stands in)"] = missing
+    if guessed:
+        notes[f"processors guessed from the largest job, {cluster.processors:,} (--procs sets them)"] = 1
     start = directive(header, "UnixStartTime")
     origin = float(start) if start and re.fullmatch(r"\d+(\.\d+)?", start) else math.nan
     absolute = first > 5e8  # some logs hold Unix times: their first job is the start of the trace
@@ -209,7 +232,8 @@ def from_table(
         header=tuple(header),
         columns={key: col[key][rows] for key in COLUMNS},
         dropped=dropped,
-        notes={"rows out of submit order (sorted)": unsorted} if unsorted else {},
+        notes=notes,
+        reading=READING,
         origin=first if absolute else origin + first,
         offset=0.0 if absolute else first,
     )

@@ -108,6 +108,23 @@ def merge(workloads: list[Workload], name: str = "merged") -> Workload:
     return resort(whole)
 
 
+def recorded(w: Workload) -> dict[str, float] | None:
+    """What the log itself says of waiting, the site's own scheduler: mean and longest wait in s, mean bounded slowdown (tau
+    10 s), share of the jobs with a wait recorded; None where it records none. Recorded schedules may exceed the machine."""
+    wait = w.columns.get("wait")
+    if wait is None or not (wait > 0).any():
+        return None
+    k = wait >= 0
+    run = w.truth["runtime"][k]
+    slow = np.maximum((wait[k] + run) / np.maximum(run, 10.0), 1.0)
+    return {
+        "wait": float(wait[k].mean()),
+        "max_wait": float(wait[k].max()),
+        "bounded_slowdown": float(slow.mean()),
+        "share": float(k.mean()),
+    }
+
+
 def statistics(w: Workload) -> dict[str, float]:
     """What every report says about a workload: counts, gaps, run times, sizes, load, quality of estimates."""
     size, run = w.jobs["request"][:, 0].astype(float), w.truth["runtime"]

@@ -1,0 +1,57 @@
+"""Which jobs was a policy trained on? A sketch of a log that finds its jobs again in any part of it.
+
+Eight consecutive jobs (requested time, size) make a shingle; the sketch is the smallest hashes of all shingles (Broder 1997).
+Submits do not enter: a part of a log, or one whose load was scaled, is recognised too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.jobs import Workload
+
+LENGTH, SKETCH = 8, 256
+
+
+def shingles(w: Workload) -> np.ndarray:
+    """[S] u8 hashes of the shingles of a log, ascending, each once; those of eight equal jobs are left out."""
+    if len(w) < LENGTH:
+        return np.zeros(0, np.uint64)
+    x = np.round(w.jobs["walltime"]).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    x ^= _mixed(w.jobs["request"][:, 0].astype(np.uint64))
+    x = _mixed(x)
+    found, same = np.zeros(len(x) - LENGTH + 1, np.uint64), np.ones(len(x) - LENGTH + 1, bool)
+    for i in range(LENGTH):
+        part = x[i : len(x) - LENGTH + 1 + i]
+        found = _mixed(found ^ part)
+        same &= part == x[: len(found)]
+    return np.unique(found[~same])
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def sketch(logs: list[Workload]) -> list[str]:
+    """The SKETCH smallest hashes of some logs, as text for a policy file."""
+    every = np.unique(np.concatenate([shingles(w) for w in logs]))
+    return [f"{x:016x}" for x in every[:SKETCH]]
+
+
+def seen(w: Workload, about: dict) -> float:
+    """About which share of the jobs of `w` a policy was trained on, by what its file says `about` it; 0: none, or unknown."""
+    try:
+        known = np.array([int(str(x), 16) for x in about.get("trained_on", [])], np.uint64)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    here = shingles(w)
+    if not len(known) or not len(here):
+        return 0.0
+    least = here[here <= known.max()]  # a sketch holds all hashes of its log up to its largest
+    if not len(least):
+        return 0.0
+    both = np.isin(least, known).sum()
+    return float(both / len(least)) if both >= 2 else 0.0
