@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Annotated, Optional
 
 import typer
 
 from jobwise.cli_learn import register
-from jobwise.errors import InputError
+from jobwise.errors import InputError, plain, unknown
 from jobwise.terminal import (
+    Force,
     Jobs,
     Json,
     Kill,
@@ -19,11 +21,15 @@ from jobwise.terminal import (
     Seed,
     check_outputs,
     left_out,
+    needs,
+    noticed,
     open_log,
     print_comparison,
     print_json,
+    print_origins,
     print_table,
     progress,
+    say,
 )
 
 app = typer.Typer(
@@ -51,7 +57,7 @@ def run(arguments: list[str]) -> int:
             raise KeyboardInterrupt
         return code
     except InputError as error:
-        print(f"jobwise: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"jobwise: {plain(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, typer.Abort):
         print("jobwise: interrupted; nothing was written", file=sys.stderr)
@@ -68,16 +74,27 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # the usage errors of typer's parser, whichever it is built on
             raise
-        print(f"jobwise: {error.format_message()}" if arguments else "", file=sys.stderr)
+        print(f"jobwise: {_told(error)}" if arguments else "", file=sys.stderr)
         return 2
+
+
+def _told(error) -> str:
+    """What typer's parser says; for an unknown command with the nearest ones."""
+    text = plain(" ".join(error.format_message().split()))
+    if found := re.match(r"No such command '(.*?)'", text):
+        groups = [[f"{g.name} {c.name}" for c in g.typer_instance.registered_commands] for g in app.registered_groups]
+        known = [c.name or c.callback.__name__ for c in app.registered_commands] + sum(groups, [])
+        return str(unknown("command", found[1], known))
+    return text
 
 
 @app.command()
 def simulate(
     log: Log,
     policy: Annotated[
-        str, typer.Option("--policy", "-p", help="ORDER[+BACKFILL][+PLACEMENT][+GUARD], or a run folder.")
-    ] = "fcfs+easy",
+        Optional[list[str]],
+        typer.Option("--policy", "-p", help="ORDER[+BACKFILL][+PLACEMENT][+GUARD], or a run folder. [default: fcfs+easy]"),
+    ] = None,
     procs: Procs = None,
     jobs: Jobs = None,
     load: Load = None,
@@ -85,13 +102,19 @@ def simulate(
     seed: Seed = 0,
     out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None,
     evalys: Annotated[Optional[str], typer.Option("--evalys", help="Write a jobs.csv that evalys reads.")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Replay a log under one scheduler and print what came of it."""
+    """Replay a log under one scheduler, as logged, and print its metrics."""
     from jobwise import export, metrics
+    from jobwise.policies.names import resolve
     from jobwise.simulate import simulate as replay
+    from jobwise.workloads.transform import recorded
 
-    check_outputs(log, out, evalys)
+    if policy and len(policy) > 1:
+        raise InputError(f"simulate takes one policy, not {len(policy)}; `jobwise compare` takes several")
+    policy = resolve((policy or ["fcfs+easy"])[0])
+    check_outputs(log, out, evalys, force=force)
     if out:
         export.writer(out)
     w = open_log(log, procs, jobs, load)
@@ -103,13 +126,18 @@ def simulate(
     if evalys:
         export.write_evalys(r, evalys)
     if as_json:
-        print_json({"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary})
+        found = {"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary}
+        print_json(found | {"recorded": recorded(w)})
         return
-    rows = [[k.replace("_", " "), f"{v:,.3f}", metrics.UNITS.get(k, "")] for k, v in summary.items()]
+    noticed(w)
+    site = recorded(w) or {}
+    rows = []
+    for k, v in summary.items():
+        row = [k.replace("_", " "), f"{v:,.3f}", metrics.UNITS.get(k, "")]
+        rows.append(row + ([f"{site[k]:,.3f}" if k in site else ""] if site else []))
     machine = f"{w.cluster.processors:,} processors"
-    print_table(
-        f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {left_out(w)})", ["metric", "value", "unit"], rows
-    )
+    columns = ["metric", "value", "unit"] + (["as recorded"] if site else [])
+    print_table(f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {left_out(w)})", columns, rows)
     print("bounded slowdown with tau = 10 s")
 
 
@@ -131,65 +159,101 @@ def compare(
     shakes: Annotated[
         int, typer.Option("--shakes", min=0, max=1000, help="Shaken replicas of windows, and of the log (at most 4).")
     ] = 8,
-    shake_s: Annotated[float, typer.Option("--shake-s", min=0, help="Move submits by up to so many seconds.")] = 300.0,
+    shake_s: Annotated[
+        Optional[float], typer.Option("--shake-s", min=0, help="Move submits by so many seconds. [default: by the log's gaps]")
+    ] = None,
+    origins: Annotated[
+        Optional[int],
+        typer.Option(
+            "--origins", min=1, max=6, help="Choose on the jobs before t, judge on the tenth after it; t = 0.4 … 0.9."
+        ),
+    ] = None,
     day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
+    force: Force = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Compare schedulers on the same jobs: the whole log and windows of it, with intervals.
 
-    With --split the best classic rule and guard of the earlier jobs, and of the later ones in hindsight, join in.
+    With --split the best rule and guard of the earlier jobs, and of the later ones in hindsight, join in; with --origins
+    the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
     """
-    from jobwise.compare import compare as compare_them
+    from jobwise.compare import both_ways
+    from jobwise.origins import origins as roll
     from jobwise.policies.names import resolve
-    from jobwise.workloads import transform
 
     policies = policy or DEFAULT
-    for p in policies:
-        resolve(p)
-    check_outputs(log, report)
+    if origins is not None and (split is not None or report):
+        raise InputError("--origins prints one table over all origins; --split and --report are for one comparison")
+    if split is not None and not 0 < split < 1:
+        raise InputError(f"--split {split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
+    resolved = [resolve(p) for p in policies]
+    check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs, load)
-    earlier, w = (None, w) if split is None else transform.split(w, split)
+    told = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
+    if not as_json:
+        noticed(w)
+    if origins is not None:
+        with progress(f"{origins} origins, {len(policies)} schedulers") as show:
+            o = roll(w, resolved, origins, progress=show, **told)
+        if as_json:
+            print_json(o.to_dict())
+        else:
+            print_origins(o)
+        return
     with progress(f"comparing {len(policies)} schedulers") as show:
-        c = compare_them(
-            w,
-            policies,
-            train=earlier,
-            window_jobs=window,
-            shakes=shakes,
-            shake_s=shake_s,
-            seed=seed,
-            kill_at_walltime=kill,
-            progress=show,
-        )
+        c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **told)
     if report:
         from jobwise.report.html import write_report
 
         with progress("drawing the report") as show:
-            write_report(c, report, day=day, progress=show)
+            write_report(c, report, day=day, other=other, force=True, progress=show)
     if as_json:
-        print_json(c.to_dict())
+        print_json(c.to_dict() | ({"other_way": other.to_dict()} if other else {}))
         return
     print_comparison(c)
+    if other:
+        say(f"\nThe same with jobs {'that run on' if kill else 'ended at their request (--kill)'}:")
+        print_comparison(other)
     if report:
         print(f"report: {report}")
+
+
+@app.command()
+def policies(as_json: Json = False) -> None:
+    """The names that policies are made of, each with a line."""
+    from jobwise.policies.described import described
+
+    found = described()
+    if as_json:
+        print_json(found)
+        return
+    for part, names in found.items():
+        print_table(part, ["name", "what it does"], [[n, text] for n, text in names.items()], left=2)
+    say("A policy is ORDER[+BACKFILL][+PLACEMENT][+GUARD], for example saf+easy+guard24h; a run folder stands for an order.")
 
 
 @trace.command("info")
 def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
     """What is in a log: counts, gaps, run times, sizes, load, quality of the users' estimates."""
-    from jobwise.workloads.transform import statistics
+    from jobwise.workloads.transform import date, recorded, span, statistics
 
     w = open_log(log, procs)
-    found = statistics(w)
+    found, site = statistics(w), recorded(w)
     if as_json:
-        print_json({"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": found, "header": list(w.header)})
+        told = {"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": found, "recorded": site}
+        print_json(told | {"first_submit": date(w, 0.0), "last_submit": date(w, span(w)), "header": list(w.header)})
         return
+    noticed(w)
     units = {"span_days": "days", "gap": "s", "runtime": "s", "size": "processors"}
     rows = [
         [k.replace("_", " "), f"{v:,.3f}", units.get(k, "" if k.startswith("cv") else units.get(k.split("_")[-1], ""))]
         for k, v in found.items()
     ]
+    if date(w, 0.0):
+        rows = [["first submit", date(w, 0.0), ""], ["last submit", date(w, span(w)), ""], *rows]
+    if site:
+        rows += [[f"recorded {k.replace('_', ' ')}", f"{v:,.3f}", "s" if "wait" in k else ""] for k, v in site.items()]
     print_table(f"{w.name} (left out: {left_out(w)})", ["what", "value", "unit"], rows)
 
 
@@ -210,13 +274,14 @@ def convert(
     ] = 1,
     shake_s: Annotated[float, typer.Option("--shake-s", min=0, help="Move submits by up to so many seconds.")] = 0.0,
     merge: Annotated[Optional[list[str]], typer.Option("--merge", help="Another log to merge in; repeat it.")] = None,
+    force: Force = False,
     seed: Seed = 0,
 ) -> None:
     """Write a log as SWF, transformed on the way."""
     from jobwise.workloads import transform
     from jobwise.workloads.swf import write_swf
 
-    check_outputs(log, out, *(f"{out}.rest" for _ in [split] if split is not None and out != "-"))
+    check_outputs(log, out, *(f"{out}.rest" for _ in [split] if split is not None and out != "-"), force=force)
     w = open_log(log, procs, jobs)
     if merge:
         w = transform.merge([w, *(open_log(m, None) for m in merge)])
@@ -247,14 +312,14 @@ def generate(
     classes: Annotated[str, typer.Option("--classes", help="'typeless', or 'two': batch and interactive.")] = "typeless",
     estimates: Annotated[str, typer.Option("--estimates", help="'exact', or 'users': too long and round.")] = "exact",
     users: Annotated[int, typer.Option("--users", min=0, max=10**7)] = 0,
+    force: Force = False,
     seed: Seed = 0,
 ) -> None:
     """Generate a log with the Lublin-Feitelson model."""
-    from jobwise.files import check_writable
     from jobwise.workloads.lublin import lublin
     from jobwise.workloads.swf import write_swf
 
-    check_writable(out)
+    check_outputs("-", out, force=force)
     write_swf(lublin(jobs, procs, seed, classes=classes, load=load, estimates=estimates, users=users), out)
     if out != "-":
         print(f"{out}: {jobs:,} jobs for {procs:,} processors, seed {seed}")
@@ -265,6 +330,7 @@ def forecast(log: Log, procs: Procs = None, jobs: Jobs = None, as_json: Json = F
     """How well can run times be foretold on this log? Requests, history, boosted quantiles, judged on the last 30 %."""
     from jobwise.forecast import judge
 
+    needs("forecast", "lightgbm")
     w = open_log(log, procs, jobs)
     found = judge(w)
     if as_json:

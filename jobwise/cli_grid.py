@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from jobwise.errors import InputError
-from jobwise.terminal import print_json, print_table, progress
+from jobwise.terminal import Force, check_outputs, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from jobwise.jobs import Workload
@@ -57,11 +57,20 @@ def evaluate_grid(
                 show(i + 1, len(names) + 1, key)
     plain = [n for n in names if not n.endswith("typed")] or names
     best = min(plain, key=lambda n: np.mean(found[n]["slowdown"]))
-    changes = {n: change(x["slowdown"], found[best]["slowdown"]) for n, x in found.items()}
+    logged = config.generator == "log"
+    changes = {n: change(x["slowdown"], found[best]["slowdown"], windows=logged) for n, x in found.items()}
     if as_json:
         keep = ("slowdown", "longest", "stretch", "lost")
         mean = {n: {k: float(np.mean(x[k])) for k in keep} for n, x in found.items()}
-        print_json({"policy": policy.label, "best_rule": best, "jobsets": len(sets), "policies": mean, "change": changes})
+        print_json(
+            {
+                "policy": policy.label,
+                "best_rule": best,
+                "jobsets": len(sets),
+                "policies": mean,
+                "change": {n: e.to_dict() for n, e in changes.items()},
+            }
+        )
         return
     rows = []
     for n, x in found.items():
@@ -70,7 +79,7 @@ def evaluate_grid(
             [
                 n,
                 f"{np.mean(x['slowdown']):.3f}",
-                "" if n == best else f"{c[0]:+.1%} [{c[1]:+.1%}, {c[2]:+.1%}]",
+                "" if n == best else c.text("+.1%"),
                 f"{np.mean(x['longest']):.1f}",
                 f"{np.mean(x['stretch']):.3f}",
                 f"{sum(x['lost'])}",
@@ -90,15 +99,15 @@ def register_watch(app: typer.Typer) -> None:
         jobset: Annotated[int, typer.Option("--jobset", min=0, help="Which of the unseen jobsets.")] = 0,
         rows: Annotated[int, typer.Option("--rows", min=1, max=5000, help="Rows of time to show at most.")] = 120,
         log: Annotated[Optional[str], typer.Option("--log", help="The log that the policy was trained on.")] = None,
+        force: Force = False,
     ) -> None:
         """Watch a policy (or a rule, e.g. sjf or cush:sjf+pack) fill the machine: the picture of the cluster over time."""
-        from jobwise.files import check_writable
         from jobwise.report.watch import film
         from jobwise.sim.gridrules import RULES
         from jobwise.systems import configure
         from jobwise.train_grid import TEST, GridConfig, jobsets
 
-        check_writable(out)
+        check_outputs("-", out, force=force, ending=".gif")
         system, _, rule = run.rpartition(":")
         if rule.partition("+")[0] in RULES and not Path(run).exists():
             policy, config = rule, configure(system or "deeprm", None, "small")
@@ -108,7 +117,7 @@ def register_watch(app: typer.Typer) -> None:
 
             policy = load(run)
             if not isinstance(policy, GridPolicy):
-                raise InputError(f"{run}: does not play on a grid of time; `jobwise simulate --report` shows what it does")
+                raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")
             config = GridConfig.of(policy)
         sets = jobsets(config, TEST, jobset + 1, None if log is None else open_grid_log(log))
         if jobset >= len(sets):

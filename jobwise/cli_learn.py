@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import tomllib
 from pathlib import Path
 from typing import Annotated, Optional
 
+import numpy as np
 import typer
 
 from jobwise.cli_grid import GRIDS, evaluate_grid, open_grid_log, register_watch
-from jobwise.errors import InputError
+from jobwise.errors import InputError, unknown
 from jobwise.terminal import (
     LOG_HELP,
+    Force,
     Jobs,
     Json,
+    Kill,
     Load,
     Log,
     Procs,
     Seed,
     check_outputs,
+    needs,
+    noticed,
     open_log,
     print_comparison,
     print_json,
+    print_origins,
     print_table,
     progress,
+    say,
 )
 
 Policy = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or a policy file.")]
-
-
-def _needs(extra: str, *modules: str) -> None:
-    """Raises InputError where a package of an extra is missing."""
-    from importlib.util import find_spec
-
-    for name in modules:
-        if find_spec(name) is None:
-            raise InputError(f"this command needs {name}: pip install 'jobwise[{extra}]'")
 
 
 def register(app: typer.Typer) -> None:
@@ -66,9 +65,15 @@ def register(app: typer.Typer) -> None:
         as_json: Json = False,
     ) -> None:
         """Learn a policy from the first 70 % of a log (deeprm, cush: or from generated jobs); the rest is for `evaluate`."""
-        _needs("learn", "pydantic", *([] if system == "search" else ["torch", "gymnasium", "tensorboard"]))
-        from jobwise.systems import configure
+        needs("learn", "pydantic", *([] if system == "search" else ["torch", "gymnasium", "tensorboard"]))
+        from jobwise.systems import SYSTEMS, configure
 
+        if system not in SYSTEMS:
+            if log in SYSTEMS:
+                raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
+            raise unknown("system", system, SYSTEMS)
+        if max_wait is not None and system != "search":
+            raise InputError(f"--max-wait is for search; {system} learns from rewards (its configuration has bounded_wait)")
         if log is None and system not in GRIDS:
             raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
         if system in GRIDS and not (procs is None and jobs is None and load is None):
@@ -109,9 +114,8 @@ def register(app: typer.Typer) -> None:
                 if "validation" in line and not as_json and show is None:
                     print(_line(k, line), flush=True)
                 if show:
-                    what = (
-                        f"seed {k}: {last.get('best', float('nan')):.2f} (best rule {last.get('best_rule', float('nan')):.2f})"
-                    )
+                    best, rule = last.get("best", float("nan")), last.get("best_rule", float("nan"))
+                    what = f"seed {k}: score {best:.2f} (best rule {rule:.2f})"
                     show(int(1000 * (k + line["part"])), 1000 * seeds, what)
 
             policies = learn(settings, w, out, seeds=seeds, device=device, resume=resume, report=report)
@@ -134,8 +138,14 @@ def register(app: typer.Typer) -> None:
         policy: Annotated[Optional[list[str]], typer.Option("--policy", "-p", help="Rules to compare with.")] = None,
         report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
         whole: Annotated[bool, typer.Option("--whole", help="The whole log, also what was learnt from.")] = False,
+        origins: Annotated[
+            Optional[int],
+            typer.Option("--origins", min=1, max=6, help="Train anew before t = … 0.8, 0.9, judge on the next tenth."),
+        ] = None,
         window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
         shakes: Annotated[Optional[int], typer.Option("--shakes", min=0, max=1000, help="Default: 4.")] = None,
+        kill: Kill = False,
+        force: Force = False,
         procs: Procs = None,
         jobs: Jobs = None,
         load: Load = None,
@@ -143,55 +153,57 @@ def register(app: typer.Typer) -> None:
         as_json: Json = False,
     ) -> None:
         """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
-        from jobwise.compare import compare
+        from jobwise.compare import both_ways
         from jobwise.policies.grid import GridPolicy
-        from jobwise.policies.neural import public_hash, resolve_trained, rules
-        from jobwise.workloads.transform import SEEN, split, unseen
+        from jobwise.policies.neural import resolve_trained, rules
+        from jobwise.workloads.transform import SEEN, unseen
 
+        if Path(run).is_file() and not run.endswith(".safetensors") and log is not None:
+            raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
         trained, name = resolve_trained(run)
         if isinstance(trained, GridPolicy):
-            if whole or any(x is not None for x in (window, shakes, procs, jobs, load)):
+            if whole or kill or any(x is not None for x in (window, shakes, procs, jobs, load, origins)):
                 raise InputError(f"{run}: plays on a grid of time; only --policy, --seed and --json are for it")
             evaluate_grid(trained, log, policy, report, seed, as_json)
             return
         if log is None:
             raise InputError(f"on which log? jobwise evaluate {run} LOG")
-        check_outputs(log, report)
+        if origins is not None and (whole or report):
+            raise InputError("--origins trains anew and prints one table; --whole and --report are for one comparison")
+        check_outputs(log, report, force=force, ending=".html .htm")
         names = policy or rules(trained)
         w = open_log(log, procs, jobs, load)
-        part = w if whole else unseen(w)
-        if len(part) < 8:
-            raise InputError(f"{w.name}: {len(part)} unseen jobs are too few to compare anything on")
+        if len(w if whole else unseen(w)) < 8:
+            raise InputError(f"{w.name}: {len(unseen(w))} unseen jobs are too few to compare anything on")
         about = trained.about
-        same = about.get("log") == w.name
-        if whole or (same and (about.get("whole_log") or about.get("log_sha256") != public_hash(w))):
-            print(f"note: {name} may have learnt from some of these jobs", file=sys.stderr)
+        bound = about.get("max_wait") or float("inf")
+        told = {"max_wait": bound, "window_jobs": window, "shakes": 4 if shakes is None else shakes, "seed": seed}
+        told |= {"kill_at_walltime": kill}
+        if not as_json:
+            noticed(w)
+        if origins is not None:
+            _origins(name, w, names, origins, told, as_json)
+            return
         with progress(f"comparing {len(names) + 1} schedulers") as show:
-            before = None if whole else split(w, SEEN)[0]
-            bound = about.get("max_wait") or float("inf")
-            c = compare(
-                part,
-                [*names, trained],
-                train=before,
-                max_wait=bound,
-                window_jobs=window,
-                shakes=4 if shakes is None else shakes,
-                seed=seed,
-                progress=show,
-            )
+            c, other = both_ways(w, [*names, trained], since=0.0 if whole else SEEN, progress=show, **told)
         found, fair = _against(c, len(names), bound)
         if report:
             from jobwise.report.html import write_report
 
             curve = Path(name) / "metrics.jsonl"
-            write_report(c, report, curve=curve if curve.is_file() else None)
+            said = [x["verdict"] for x in (fair, found) if x]
+            curve = curve if curve.is_file() else None
+            write_report(c, report, curve=curve, other=other, ours=len(names), said=said, force=True)
         if as_json:
             print_json(c.to_dict() | {"against_best_rule": found, "against_fair_best": fair})
             return
         print_comparison(c)
+        if other:
+            say(f"\nThe same with jobs {'that run on' if kill else 'ended at their request (--kill)'}:")
+            print_comparison(other)
         for x in (fair, found):
             if x:
-                print(x["verdict"])
+                say(x["verdict"])
         if report:
             print(f"report: {report}")
 
@@ -212,17 +224,18 @@ def register(app: typer.Typer) -> None:
         from jobwise.sim.simulation import Simulation
 
         policy, _ = resolve_trained(run)
-        if not hasattr(policy, "order") and not hasattr(policy, "explain"):
-            raise InputError(f"{run}: plays on a grid of time; `jobwise watch` shows what it does")
         if not hasattr(policy, "explain"):
-            weights = ", ".join(f"{k} {v:+.2f}" for k, v in policy.order.terms().items())
-            raise InputError(f"{run}: a log-linear order explains itself, smaller first: {weights}")
+            raise InputError(f"{run}: plays on a grid of time; `jobwise watch` shows what it does")
         w = open_log(log, procs, jobs)
-        sim, seen = Simulation(w, single_events=policy.act.single_events), -1
+        one = getattr(getattr(policy, "act", None), "single_events", False)
+        sim, seen = Simulation(w, single_events=one), -1
+        policy.reset(sim.view())
         while seen < choice:
             if not sim.advance():
                 raise InputError(f"{w.name}: there are {seen + 1} such instants; --choice counts from 0")
             view = sim.view()
+            if len(view.ended):
+                policy.ended(view, view.ended)
             found = policy.explain(view) if len(view.queue) > 1 else []
             seen += len(found) > 1
             if seen < choice:
@@ -252,15 +265,17 @@ def register(app: typer.Typer) -> None:
     register_watch(app)
 
     @app.command("export-onnx")
-    def export_onnx(run: Policy, out: Annotated[str, typer.Argument(metavar="OUT", help="ONNX file to write.")]) -> None:
+    def export_onnx(
+        run: Policy, out: Annotated[str, typer.Argument(metavar="OUT", help="ONNX file to write.")], force: Force = False
+    ) -> None:
         """Write a policy's network as ONNX, its metadata included."""
-        _needs("learn", "onnx")
-        from jobwise.files import check_writable, write_whole
+        needs("learn", "onnx")
+        from jobwise.files import write_whole
         from jobwise.policies.neural import NeuralPolicy
         from jobwise.policies.neural import load as load_policy
         from jobwise.policies.onnx import to_onnx
 
-        check_writable(out)
+        check_outputs("-", out, force=force, ending=".onnx")
         found = load_policy(run)
         if not isinstance(found, NeuralPolicy):
             raise InputError(f"{run}: is a log-linear order, or plays on a grid of time; there is no network per job to export")
@@ -280,8 +295,8 @@ def _reproduce(app: typer.Typer) -> None:
         threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
     ) -> None:
         """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
-        _needs("learn", "pydantic", *([] if study == "quality" else ["torch", "gymnasium", "tensorboard"]))
-        _needs("report", "matplotlib", "jinja2")
+        needs("learn", "pydantic", *([] if study == "quality" else ["torch", "gymnasium", "tensorboard"]))
+        needs("report", "matplotlib", "jinja2")
         from jobwise.experiments import reproduce as run_study
         from jobwise.report.study import write_study
 
@@ -327,35 +342,60 @@ def _line(k: int, line: dict) -> str:
     )
 
 
+def _origins(folder: str, w, names: list[str], count: int, told: dict, as_json: bool) -> None:
+    """Train the system of a run folder anew before every origin, and compare."""
+    from dataclasses import replace
+
+    from jobwise.origins import origins
+    from jobwise.systems.search import Config, train
+
+    try:
+        about = json.loads((Path(folder) / "run.json").read_text())["config"]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{folder}: --origins trains anew and needs the run folder with its run.json ({error})") from None
+    if about.get("system") != "search":
+        raise InputError(f"{folder}: --origins trains search anew, not {about.get('system')}; a network takes too long")
+    settings = Config(**about)
+
+    def learn(part, t: float):
+        found = train(settings, part, Path(folder) / f"origin{t:g}", resume=True, share=1.0)[0]
+        return replace(found, label="search")
+
+    with progress(f"{count} origins, a search at each") as show:
+        o = origins(w, names, count, learn=learn, progress=show, **told)
+    if as_json:
+        print_json(o.to_dict())
+    else:
+        print_origins(o)
+
+
 def _against(c, ours: int, bound: float) -> tuple[dict | None, dict | None]:
     """Policy `ours` against (the best in hindsight, the fair best), in numbers and words: on windows; with a bound on waits in
-    the continuous replay, and there against those that keep it."""
-    from jobwise.compare import between
-
-    fcfs = next((s["max_wait"] for n, s in zip(c.policies, c.whole, strict=True) if n == "fcfs+easy"), None)
-    keeps = fcfs is not None and bound < float("inf")
+    the continuous replay, and there against those that keep it in every replica."""
+    fcfs = c.policies.index("fcfs+easy") if "fcfs+easy" in c.policies else 0
+    keeps = bound < float("inf")
 
     def one(rule: int, what: str) -> dict:
-        change, low, high = c.change_whole(ours, rule) if keeps else c.change(ours, base=rule)
-        word = "lower" if high < 0 else "higher" if low > 0 else "not to be told from it"
-        text = f"{c.policies[ours]} against {what}, {c.policies[rule]}: mean bounded slowdown {change:+.0%}"
-        text += f"{between(low, high, '+.0%')} ({word})"
-        longest = c.whole[ours]["max_wait"] / max(c.whole[rule]["max_wait"], 1.0)
+        e = c.change_whole(ours, rule) if keeps else c.change(ours, rule)
+        word = "lower" if e.high < 0 else "higher" if e.low > 0 else "not to be told from it"
+        text = f"{c.policies[ours]} against {what}, {c.policies[rule]}: bounded slowdown {e.text()} ({word})"
         if keeps:
-            mine, its = (c.whole[p]["max_wait"] / max(fcfs, 1.0) for p in (ours, rule))
+            mine, its = c.waits(ours, fcfs), c.waits(rule, fcfs)
             text += (
-                f" in the continuous replay; longest wait {mine:.2f} and {its:.2f} times that of fcfs+easy (at most {bound:g} "
+                f" in the continuous replay; longest wait {mine[0]:.2f} (up to {mine[2]:.2f}) against {its[0]:.2f} times that "
             )
-            text += "was asked for)." if mine <= bound else "was asked for: broken)."
+            text += "of " + f"{c.policies[fcfs]}, at most {bound:g} was asked for: {'kept' if mine[2] <= bound else 'broken'}."
         else:
-            text += f"; longest wait in the continuous replay {longest:.1f} times."
-        names = {"rule": c.policies[rule], "change": change, "low": low, "high": high}
-        return names | {"longest_wait_ratio": longest, "verdict": text}
+            text += f"; {c.price(ours, rule)} in the continuous replay."
+        middle, least, most = c.waits(ours, rule)
+        found = (
+            {"rule": c.policies[rule]} | e.to_dict() | {"longest_wait_ratio": {"median": middle, "least": least, "most": most}}
+        )
+        return found | {"kept": c.keeps(ours, bound, fcfs), "verdict": text}
 
     others = [p for p in range(len(c.policies)) if p != ours]
-    best = min(others, key=lambda p: c.windows["bounded_slowdown"][p].mean())
-    if keeps:
-        within = [p for p in others if c.whole[p]["max_wait"] <= bound * fcfs]
-        best = min(within, key=lambda p: c.whole[p]["bounded_slowdown"])
+    geometric = [float(np.log(x).mean()) for x in (c.blocks if keeps else c.windows["bounded_slowdown"])]
+    kept = [p for p in others if not keeps or p == fcfs or c.keeps(p, bound, fcfs)]
+    best = min(kept, key=lambda p: geometric[p])
     fair = None if c.fair is None else one(c.fair, "the fair best rule")
-    return one(best, "the best in hindsight"), fair
+    return one(best, f"the best {f'within {bound:g}x ' if keeps else ''}in hindsight"), fair

@@ -360,10 +360,9 @@ def conventions(c: Comparison) -> list[str]:
         "Jobs run their true time; one that has outlived its estimate is taken to end now.",
         "Schedulers decide anew at every event; EASY reserves for the first job that does not fit.",
         "Bounded slowdown: max((wait + run) / max(run, 10 s), 1); run: the time executed, wait: the rest until the job's end.",
-        f"Windows: {len(c.first_row)} of {c.window_jobs:,} consecutive jobs; as many before each are replayed and not counted; "
-        f"{shaken}.",
+        f"Windows: {len(c.first_row)} of {c.window_jobs:,} consecutive jobs, as many before each not counted; {shaken}.",
         f"The whole log in one continuous replay: {replays}.",
-        "Changes: geometric mean over windows, 95 % by Student's t over blocks of two windows (in the continuous "
-        "replay blocks as long); no interval below 6 blocks; a claim needs Holm's adjustment over all policies here, and the sign-flip test.",
+        "Changes: geometric mean over windows, 95 % by Student's t over blocks of two windows (in the continuous replay: of as "
+        "many jobs); no interval below 6 blocks; a claim needs Holm's adjustment over all policies and the sign-flip test.",
         *c.notes,
     ]

@@ -89,6 +89,24 @@ def compared(base: np.ndarray, ours: np.ndarray, size: int = BLOCK) -> Effect:
     return effect(in_blocks(log_ratio(base, ours), size))
 
 
+def crossed(d: np.ndarray) -> Effect:
+    """The effect of log ratios d [S, B] of S seeds on the same B blocks: both vary, so the variances of the seeds' means and of the
+    blocks' means add up, with the fewer of their degrees of freedom (a careful choice)."""
+    if len(d) < 2:
+        return effect(d[0])
+    mean, (seeds, count) = float(d.mean()), d.shape
+    if count < LEAST:
+        return Effect(exp(mean) - 1, nan, nan, nan, nan, mean, nan, count)
+    error = sqrt(float(np.var(d.mean(axis=0), ddof=1)) / count + float(np.var(d.mean(axis=1), ddof=1)) / seeds)
+    if error == 0.0:
+        return effect(d.mean(axis=0))
+    free = min(seeds, count) - 1
+    half = float(stdtrit(free, 0.975)) * error
+    p = 2 * float(stdtr(free, -abs(mean) / error))
+    low, high = (exp(min(max(x, -50.0), 50.0)) - 1 for x in (mean - half, mean + half))
+    return Effect(exp(mean) - 1, low, high, p, sign_flip(d.mean(axis=0)), mean, error, count)
+
+
 def sign_flip(d: np.ndarray) -> float:
     """Two-sided p of the sign-flip test of d [B]: how many of the 2^B choices of signs have a mean as far from 0. Exact up to
     EXACT blocks (sums of two halves, met in the middle), by 100,000 draws beyond."""

@@ -238,7 +238,8 @@ def user_class(r: Record, most: int = 20) -> tuple[np.ndarray, list[str]]:
     top = np.argsort(-load, kind="stable")[:most]
     place = np.full(len(users), len(top))
     place[top] = np.arange(len(top))
-    labels = [f"user {users[u]}" if users[u] >= 0 else "unknown" for u in top]
+    names = r.workload.names.get("user", {})
+    labels = [f"user {names.get(int(users[u]), users[u])}" if users[u] >= 0 else "unknown" for u in top]
     return place[index], labels + (["others"] if len(users) > most else [])
 
 

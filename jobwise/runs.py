@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jobwise import __version__, metrics
-from jobwise.errors import InputError
+from jobwise import __version__
+from jobwise.errors import InputError, shown
 from jobwise.files import write_whole
 from jobwise.jobs import Workload
 from jobwise.policies.neural import load, public_hash
-from jobwise.simulate import Record
 from jobwise.workloads.transform import SEEN, shake
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
+OURS = re.compile(r"seed\d+|origin.*|\..*|run\.json|metrics\.jsonl|checkpoint.*|.*\.safetensors|events\..*")  # in a run folder
 TRAIN = 0.6  # share of the log where training ends and validation begins; at SEEN the test part begins
 
 
@@ -91,11 +92,6 @@ def score(x: np.ndarray) -> float:
     return float(np.exp(0.5 * np.log(np.mean(x)) + 0.5 * np.log(x).mean()))
 
 
-def slowdowns(records: Sequence[Record]) -> np.ndarray:
-    """[W] mean bounded slowdowns."""
-    return np.array([metrics.bounded_slowdown(r).mean() for r in records])
-
-
 def run_folders(folder: str | Path, seeds: int) -> list[Path]:
     """Where the run of each seed goes. Raises InputError where that cannot be."""
     if seeds < 1:
@@ -103,6 +99,9 @@ def run_folders(folder: str | Path, seeds: int) -> list[Path]:
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the run")
+    strange = sorted(p.name for p in folder.iterdir() if not OURS.match(p.name)) if folder.exists() else []
+    if strange and not (folder / "run.json").exists() and not (folder / "seed0").exists():
+        raise InputError(f"{folder}: holds other files ({shown(strange, 3)}); name a new folder for the run")
     other = folder / ("run.json" if seeds > 1 else "seed0")
     if other.exists():
         raise InputError(

@@ -63,6 +63,10 @@ def simulate(
     then. Raises InputError where the policy is unknown, decides nonsense, or leaves jobs waiting for ever.
     """
     policy = resolve(policy)
+    if getattr(policy, "placement", "first") != "first" and (cluster or workload.cluster).is_pool:
+        raise InputError(
+            f"policy {policy.name}: a pool of processors has no places; +{policy.placement} is for clusters of nodes"
+        )
     single_events |= isinstance(policy, NeuralPolicy) and policy.act.single_events
     sim = Simulation(
         workload,

@@ -11,9 +11,10 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.errors import InputError
+from jobwise.errors import InputError, plain
 
 LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2."
+NARROW, WIDE = 100, 140  # columns of a terminal: below the first, and from the second on, tables look different
 Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Procs = Annotated[
@@ -22,6 +23,7 @@ Procs = Annotated[
 Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")]
 Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps between submits to this offered load.")]
 Kill = Annotated[bool, typer.Option("--kill", help="End jobs at their requested time.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Seed of everything random.")]
 
 
@@ -60,8 +62,9 @@ def open_log(log: str, procs: int | None, jobs: int | None = None, load: float |
     return w
 
 
-def check_outputs(log: str, *paths: str | None) -> None:
-    """Can all be written, each to a file of its own, and none over the log?"""
+def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str = "") -> None:
+    """Can all be written, each to a file of its own, none over the log, and none over a file that exists, unless `force`? Do
+    they end in one of `ending` (".html .htm"), if any? Raises InputError."""
     from pathlib import Path
 
     from jobwise.files import check_writable
@@ -71,23 +74,56 @@ def check_outputs(log: str, *paths: str | None) -> None:
         if path is None:
             continue
         check_writable(path)
+        if ending and path != "-" and Path(path).suffix.lower() not in ending.split():
+            raise InputError(f"{path}: a file named *{ending.split()[0]} is written here, nothing else")
         if path != "-" and (other := seen.setdefault(Path(path).resolve(), path)) is not path:
             raise InputError(f"{path}: would overwrite {other}; name another file")
+        if path != "-" and Path(path).exists() and not force:
+            raise InputError(f"{path}: exists already; --force overwrites it")
 
 
-def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """A table on the terminal."""
+def needs(extra: str, *modules: str) -> None:
+    """Raises InputError, before any work is done, where a package of an extra is missing."""
+    from importlib.util import find_spec
+
+    for name in modules:
+        if find_spec(name) is None:
+            raise InputError(f"this command needs {name}: pip install 'jobwise[{extra}]'")
+
+
+def width() -> int:
+    """Columns of the terminal; of what is no terminal, as many as a table may need."""
+    if not sys.stdout.isatty():
+        return 200
+    from rich.console import Console
+
+    return Console().width
+
+
+def print_table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) -> None:
+    """A table on the terminal, its first `left` columns flush left; names are shown as they are, whatever is in them."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
+    table = Table(title=Text(plain(title)), title_justify="left", box=SIMPLE, pad_edge=False)
     for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i == 0 else "right", no_wrap=i == 0)
+        table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", min_width=4)
     for row in rows:
-        table.add_row(*row)
-    width = None if sys.stdout.isatty() else max(120, 24 + 14 * len(columns))
-    Console(width=width).print(table)
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    Console(width=None if sys.stdout.isatty() else max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
+
+
+def say(text: str) -> None:
+    """A line for people, wrapped to the terminal between words, without control characters."""
+    import textwrap
+
+    if not sys.stdout.isatty():
+        print(plain(text))
+        return
+    for line in plain(text).split("\n"):
+        print("\n".join(textwrap.wrap(line, width(), break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")))
 
 
 def print_json(data) -> None:
@@ -105,61 +141,86 @@ def _finite(x):
 
 def left_out(w) -> str:
     """What the reader dropped and noticed, in words."""
-    out = ", ".join(f"{n:,} {reason}" for reason, n in {**w.dropped, **w.notes}.items())
-    return out or "none"
+    return ", ".join(f"{n:,} {reason}" for reason, n in w.dropped.items()) or "none"
 
 
-def _whole(c, p: int) -> tuple[float, str]:
-    from jobwise.compare import between
+def noticed(w) -> None:
+    """What the reader noticed of a log, on standard error: sizes that were guessed, requests that are missing."""
+    for reason, n in w.notes.items():
+        print(plain(f"note: {w.name}: " + (reason if "guessed" in reason else f"{n:,} jobs {reason}")), file=sys.stderr)
 
-    change, low, high = c.change_whole(p)
-    return change, between(low, high, "+.0%")
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f}" if seconds < 1e6 else f"{seconds / 3600:,.0f}"
+
+
+def _times(c, p: int) -> str:
+    """Longest wait as a multiple of the first's, with its range."""
+    middle, least, most = c.waits(p)
+    return f"{middle:.2f}" if len(c.replays[p]) < 2 else f"{middle:.2f} ({least:.2f}-{most:.2f})"
 
 
 def print_comparison(c) -> None:
-    """The table and the verdicts of a comparison."""
-    from jobwise.compare import between
+    """The tables and the verdicts of a comparison, as wide as the terminal is."""
+    from jobwise.intervals import LEAST
+    from jobwise.workloads.transform import recorded
 
-    ranks, pareto = c.ranks(), c.pareto()
+    columns = width()
+    narrow, wide = columns < NARROW, columns >= WIDE
+    ranks, pareto, claims, whole = c.ranks(), c.pareto(), c.claims(), c.whole
+    w, title = c.workload, f"{c.workload.name}: {len(c.workload):,} jobs (left out: {left_out(c.workload)})"
+    names = [n + " *" * (p in pareto) for p, n in enumerate(c.policies)]
     rows = []
-    for p, name in enumerate(c.policies):
-        low, high = c.interval(p)
-        change, a, b = c.change(p)
-        s = c.whole[p]
-        rows.append(
-            [
-                name + (" *" if p in pareto else "") + (f" ({c.marks[p]})" if c.marks[p] else ""),
-                f"{c.windows['bounded_slowdown'][p].mean():,.2f}{between(low, high, ',.2f')}",
-                "reference" if p == 0 else f"{change:+.0%}{between(a, b, '+.0%')}",
-                f"{ranks[p]:.2f}",
-                "/".join(map(str, c.wins(p))) if p else "",
-                f"{s['bounded_slowdown']:,.2f}",
-                "" if p == 0 else "{:+.0%}{}".format(*_whole(c, p)),
-                f"{s['wait'] / 3600:,.2f}",
-                f"{s['p99_wait'] / 3600:,.1f}",
-                f"{s['max_wait'] / 3600:,.1f}",
-                f"{s['utilisation']:.3f}",
-            ]
-        )
-    columns = [
-        "scheduler",
-        "bsld, windows [95 %]",
-        "against first",
-        "rank",
-        "won/tied/lost",
-        "bsld",
-        "against first",
-        "wait h",
-        "p99 wait h",
-        "max wait h",
-        "use",
-    ]
-    w = c.workload
-    title = f"{w.name}: {len(w):,} jobs, {len(c.first_row)} windows of {c.window_jobs:,} (left out: {left_out(w)})"
-    print_table(title, columns, rows)
+    for p, name in enumerate(names):
+        x, e, t = c.windows["bounded_slowdown"][p], c.change(p), c.totals(p)
+        row = [name, f"{x.mean():,.2f}", "reference" if p == 0 else e.text() + " !" * claims[p]]
+        row += [] if narrow else ["" if p == 0 else t.text(), f"{t.share:.0%}"]
+        row += [f"{ranks[p]:.1f}", "/".join(map(str, c.wins(p))) if p else ""]
+        rows.append(row)
+    heads = ["scheduler", "mean", "change [95 %]"] + ([] if narrow else ["of the mean", "largest"]) + ["rank", "won/tied/lost"]
+    head = f"Bounded slowdown, {len(c.first_row)} windows of {c.window_jobs:,} jobs"
+    print_table(f"{title}\n{head}{f', means of {c.shakes} shaken replicas' if c.shakes else ''}", heads, rows)
+    rows = []
+    for p, name in enumerate(names):
+        s, log = whole[p], c.logged[p]
+        row = [name, f"{log['bounded_slowdown']:,.2f}", f"{s['bounded_slowdown']:,.2f}"]
+        row += ["" if p == 0 else c.change_whole(p).text()] if wide else []
+        row += [_hours(s["wait"])] + ([_hours(s["p99_wait"])] if not narrow else []) + [_hours(s["max_wait"])]
+        row += ["" if p == 0 else _times(c, p)] + ([f"{s['utilisation']:.3f}"] if wide else [])
+        rows.append(row)
+    if site := recorded(w):
+        row = ["as recorded", f"{site['bounded_slowdown']:,.2f}", ""] + [""] * wide + [_hours(site["wait"])]
+        rows.append(row + [""] * (not narrow) + [_hours(site["max_wait"]), ""] + [""] * wide)
+    heads = ["scheduler", "as logged", "shaken" if c.shakes else "same"] + (["change [95 %]"] if wide else []) + ["wait h"]
+    heads += (["p99 h"] if not narrow else []) + ["longest h", "x first"] + (["use"] if wide else [])
+    print_table("The whole log in one replay: bounded slowdown and waits", heads, rows)
+    for p in range(len(c.policies)):
+        if c.marks[p]:
+            say(f"{c.policies[p]}: {c.marks[p]}")
+    for note in c.notes:
+        say(f"note: {note}")
     if not c.queues:
-        print("This log has hardly a queue: no order matters on it. Scale its load (--load 0.9), or take another log.")
-    for p in range(1, len(c.policies)):
-        print(c.verdict(p))
-    print("bsld: mean bounded slowdown, tau = 10 s; from the second bsld on: the continuous replay")
-    print("*: no other is better on both bsld and max wait")
+        say("This log has hardly a queue: no order matters on it. Scale its load (--load 0.9), or take another log.")
+    if c.queues and len(c.policies) > 1 and c.change(1).blocks < LEAST:
+        say(f"{len(c.first_row)} windows are too few to tell any of these from {c.policies[0]}.")
+    elif c.queues:
+        for p in range(1, len(c.policies)):
+            say(c.verdict(p))
+    say(
+        "bounded slowdown: tau = 10 s; change: geometric mean over blocks of two windows; !: claimed (Holm, 5 %); *: no other "
+        "is better on both slowdown and longest wait in the whole replay"
+    )
+
+
+def print_origins(o) -> None:
+    """The table of rolling origins."""
+    rows, effects = [], o.effects()
+    for p, name in enumerate(o.policies):
+        middle, least, most = o.waits(p)
+        text = "reference" if p == len(o.policies) - 1 else effects[p].text()
+        rows.append([name, f"{o.mean(p):,.2f}", text, f"{middle:.2f} ({least:.2f}-{most:.2f})"])
+    windows = sum(len(c.first_row) for c in o.found)
+    head = f"{o.workload.name}: {len(o.at)} origins, {windows} windows of {o.found[0].window_jobs:,} unseen jobs"
+    print_table(head, ["scheduler", "mean", "against the fair best rule", f"longest wait x {o.policies[0]}"], rows)
+    chosen = ", ".join(f"{t:g}: {n}" for t, n in zip(o.at, o.chosen, strict=True))
+    say(f"fair best rule, chosen on the jobs before each origin: {chosen}")

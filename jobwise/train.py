@@ -31,12 +31,14 @@ from jobwise.env import BatchVectorEnv
 from jobwise.episodes import Episodes
 from jobwise.errors import InputError
 from jobwise.files import write_whole
+from jobwise.fingerprint import sketch
 from jobwise.jobs import Workload
 from jobwise.policies.forward import Forward
 from jobwise.policies.neural import NeuralPolicy, public_hash, rules
 from jobwise.rewards import REWARDS
-from jobwise.runs import about_run, check_same, explained, parts, per_seed, score, slowdowns, windows
+from jobwise.runs import about_run, check_same, explained, parts, per_seed, score, windows
 from jobwise.simulate import simulate_many
+from jobwise.windows import slowdowns
 
 
 def check_learner(value: dict) -> dict:
@@ -154,6 +156,7 @@ class Run:
         self.validation = windows(
             validate, config.validation_jobs or config.jobs, config.validation_windows, config.shake_s, config.seed
         )
+        self.sketch = sketch([log if config.whole_log else parts(log)[0], *([] if config.whole_log else [parts(log)[1]])])
         self.done = {"updates": 0, "choices": 0, "episodes": 0, "validations": 0, "seconds": 0.0}
         self.best, self.best_weights, self.rule, self.recent = np.inf, None, ("", np.inf), []
         self._open(resume)
@@ -195,6 +198,7 @@ class Run:
             "system": self.config.system,
             "log": self.log.name,
             "log_sha256": public_hash(self.log),
+            "trained_on": self.sketch,
             "jobs": len(self.log),
             "processors": self.log.cluster.processors,
             "seed": self.config.seed,

@@ -31,6 +31,7 @@ from jobwise.policies.grid import WORLD, GridPolicy
 from jobwise.runs import explained, parts, per_seed
 from jobwise.sim.gridrules import RULES
 from jobwise.train import Run, check_learner
+from jobwise.windows import begins
 from jobwise.workloads import deeprm
 
 TRAIN, VALIDATION, TEST = 42, 27, 314159  # seeds of generated jobsets: training and unseen ones as in DeepRM's code
@@ -128,7 +129,10 @@ def jobsets(config: GridConfig, part: int, count: int, log: Workload | None = No
         rows = to_rows(log, config.row_s)
         w = parts(rows)[(TRAIN, VALIDATION, TEST).index(part)]
         jobs = min(config.jobs, len(w))
-        first = np.unique(np.linspace(0, len(w) - jobs, count).astype(int))
+        if part == TRAIN:  # training may see a job twice
+            first = np.unique(np.linspace(0, len(w) - jobs, count).astype(int))
+        else:
+            first = begins(0, len(w), jobs, count)
         return [w.take(slice(i, i + jobs)) for i in first]
     make = getattr(deeprm, config.generator)
     settings = [{k: v[i % len(v)] if isinstance(v, list) else v for k, v in config.settings.items()} for i in range(count)]

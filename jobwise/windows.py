@@ -16,14 +16,14 @@ from jobwise.jobs import Workload
 from jobwise.simulate import Record, simulate
 from jobwise.workloads.transform import shake
 
-SIZE = 1024  # jobs
+SIZE, LEAST = 1024, 256  # jobs
 SHAKE_S = 300.0  # at most
 NUMBERS = ("bounded_slowdown", "wait", "p95_wait", "max_wait", "utilisation")
 
 
 def size_for(jobs: int) -> int:
-    """Jobs per window of a log of so many: SIZE, fewer where the log is short."""
-    return max(min(SIZE, jobs // 8), min(2, jobs))
+    """Jobs per window of a log of so many: SIZE; where that makes fewer than 16 windows, fewer jobs, down to LEAST."""
+    return max(min(SIZE, jobs // 16), min(LEAST, jobs // 8), min(2, jobs))
 
 
 def begins(first: int, last: int, size: int, most: int | None = None) -> np.ndarray:

@@ -10,9 +10,9 @@ from jobwise.loops import asked, is_compiled
 from jobwise.policies.gate import ENOUGH, Gate, replays
 from jobwise.policies.names import resolve
 from jobwise.policies.steering import Lately
-from jobwise.runs import slowdowns
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import _record, simulate, simulate_many
+from jobwise.windows import slowdowns
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,10 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.policies import neural
 from jobwise.policies.names import resolve
-from jobwise.runs import parts, score, slowdowns, windows
+from jobwise.runs import parts, score, windows
 from jobwise.systems import configure
 from jobwise.train import Config, checked, train
+from jobwise.windows import slowdowns
 from jobwise.workloads.swf import write_swf
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both

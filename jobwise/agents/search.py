@@ -17,9 +17,10 @@ from jobwise.jobs import Workload
 from jobwise.sim import trial
 from jobwise.sim.backfill import EASY, Rule
 from jobwise.sim.linear import F
-from jobwise.sim.scores import LINEAR
+from jobwise.sim.scores import CODES, LINEAR
 
 RULE = Rule(LINEAR, EASY, 0, np.inf, False)
+ORDERS = ("fcfs", "sjf", "saf", "smallest", "lxf", "wfp3", "unicef", "f1", "f2", "f3", "f4")  # rules to compare with
 IDLE = 1.3  # windows whose bounded slowdown is below it under the reference teach nothing
 
 
@@ -58,6 +59,12 @@ class Ground:
 
         list(self._workers.map(some, range(len(self._benches))))
         return out
+
+    def rule(self, order: str, times: float = np.inf) -> np.ndarray:
+        """[W] mean bounded slowdowns of all windows under one of ORDERS with EASY, and the same guard."""
+        told = RULE._replace(order=CODES[order])
+        every = np.arange(self.count)
+        return trial.trial(self._benches[0], told, np.zeros(F), self._trials, every, times)[:, trial.BOUNDED]
 
     def close(self) -> None:
         """Stop the threads."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from jobwise.errors import InputError, unknown
 from jobwise.files import write_whole
+from jobwise.intervals import over_seeds
 
 if TYPE_CHECKING:
     from jobwise.jobs import Workload
@@ -85,21 +86,9 @@ class Study:
         return self.out / "runs" / name
 
 
-def mean_interval(x: Sequence[float]) -> tuple[float, float, float]:
-    """(mean, low, high): 95 % interval of the mean over seeds by Student's t; NaN bounds for one."""
-    from statistics import fmean, stdev
-
-    n, mean = len(x), fmean(x)
-    if n < 2:
-        return mean, float("nan"), float("nan")
-    t = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}.get(n, 1.96 + 2.5 / n)
-    half = t * stdev(x) / n**0.5
-    return mean, mean - half, mean + half
-
-
 def text_interval(x: Sequence[float], digits: int = 1) -> str:
     """ "mean [low, high]"."""
-    mean, low, high = mean_interval(x)
+    mean, low, high = over_seeds(x)
     return f"{mean:.{digits}f}" if np.isnan(low) else f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 

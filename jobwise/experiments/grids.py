@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jobwise.experiments import Study
+from jobwise.intervals import Effect, crossed, in_blocks
 from jobwise.jobs import DONE, Workload
-from jobwise.metrics import normalised_turnaround
+from jobwise.metrics import normalised_turnaround, wait
 from jobwise.play import play
 from jobwise.policies.grid import GridPolicy
 
@@ -20,7 +21,7 @@ def means(sets: Sequence[Workload], policy: str | GridPolicy, world: dict, seed:
     done = [r.jobs["status"] == DONE for r in found]
     return {
         "slowdown": [float(normalised_turnaround(r).mean()) for r in found],
-        "longest": [float((r.jobs["start"] - r.jobs["submit"])[d].max()) for r, d in zip(found, done, strict=True)],
+        "longest": [float(wait(r).max(initial=0.0)) for r in found],
         "stretch": [
             float(((r.jobs["end"] - r.jobs["start"])[d] / r.runtime[d]).mean() - 1) for r, d in zip(found, done, strict=True)
         ],
@@ -33,20 +34,16 @@ def means(sets: Sequence[Workload], policy: str | GridPolicy, world: dict, seed:
     }
 
 
-def change(ours: np.ndarray, base: np.ndarray, rounds: int = 4000) -> tuple[float, float, float]:
-    """(relative change of the mean, low, high): 95 % by bootstrap, paired over jobsets (and over seeds: ours [S, K] or [K])."""
-    ours = np.atleast_2d(np.asarray(ours, float))
-    base, rng = np.asarray(base, float), np.random.default_rng(0)
-    S, K = ours.shape
-    which, seeds = rng.integers(0, K, (rounds, K)), rng.integers(0, S, (rounds, S))
-    drawn = np.array([ours[s].mean(axis=0)[k].mean() / base[k].mean() for s, k in zip(seeds, which, strict=True)])
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(ours.mean() / base.mean() - 1), float(low - 1), float(high - 1)
+def change(ours: np.ndarray, base: np.ndarray, windows: bool = False) -> Effect:
+    """The effect of ours ([K] jobsets, or [S, K] seeds × jobsets) against base [K]. `windows`: jobsets are windows of a log,
+    and neighbours are put into blocks of two."""
+    d = np.log(np.atleast_2d(np.asarray(ours, float)) / np.asarray(base, float))
+    return crossed(np.array([in_blocks(x) for x in d]) if windows else d)
 
 
-def text(x: tuple[float, float, float]) -> str:
-    """ "-51 % [-54, -48]"."""
-    return f"{100 * x[0]:+.1f} % [{100 * x[1]:+.1f}, {100 * x[2]:+.1f}]"
+def text(e: Effect) -> str:
+    """ "-51.0% [-54.0%, -48.1%]"."""
+    return e.text("+.1%")
 
 
 def figure(s: Study, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> str:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.compare import between, compare, ratio_interval
+from jobwise.compare import compare
 from jobwise.experiments import Section, Study, Table, read_log
+from jobwise.intervals import compared
 from jobwise.jobs import Workload
 from jobwise.policies.neural import RULES
 from jobwise.runs import parts
@@ -38,7 +39,7 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
     rules = ["fcfs+easy", "random+easy", *(f"{r}+easy" for r in RULES if r != "fcfs")]
 
     def against_rules() -> dict:
-        c = compare(test, rules, window_jobs=size, shakes=shakes)
+        c = compare(test, rules, window_jobs=size, shakes=shakes, shake_s=300.0)
         return dict(zip(c.policies, c.windows["bounded_slowdown"].tolist(), strict=True))
 
     windows = s.piece(f"rules-{log.name}", against_rules)
@@ -51,7 +52,7 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
             def learnt(name=name, changes=changes, k=k) -> list[float]:
                 config = base.changed(learner=base.learner | changes)
                 policy = s.train(config, log, f"{log.name}-{name}{k}", k)
-                c = compare(test, [policy], window_jobs=size, shakes=shakes)
+                c = compare(test, [policy], window_jobs=size, shakes=shakes, shake_s=300.0)
                 return c.windows["bounded_slowdown"][0].tolist()
 
             seen.append(s.piece(f"{log.name}-{name}-{k}", learnt))
@@ -66,7 +67,7 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
     text = (
         f"{log.name}: trained on the first 70 % of the jobs ({base.choices:,} choices, {seeds} seeds), compared on "
         f"{len(windows[best])} windows of {size} unseen jobs, {shakes} shaken replicas each. Changes are of the mean over "
-        f"windows and seeds, 95 % bootstrap-t over windows; negative is better. The best rule is so on these very windows, in "
+        f"windows, 95 % by Student's t over blocks of two; negative is better. The best rule is so on these very windows, in "
         f"hindsight."
     )
     columns = ["scheduler", "mean bounded slowdown", "each seed", "against random", "against FCFS", f"against {best}"]
@@ -74,7 +75,6 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
     return Section(log.name, text, [Table(columns, rows)], [figures.bars({log.name: shown}, "mean bounded slowdown")])
 
 
-def change(base: list[float], ours: list[float]) -> str:
-    """Relative change of the mean with its paired 95 % interval."""
-    low, high = ratio_interval(np.array(base), np.array(ours))
-    return f"{np.mean(ours) / np.mean(base) - 1:+.0%}{between(low - 1, high - 1, '+.0%')}"
+def change(base: list, ours: list) -> str:
+    """Change of the geometric mean over windows [W, K], with its 95 % interval over blocks of two."""
+    return compared(np.array(base), np.array(ours)).text()

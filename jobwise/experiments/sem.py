@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from jobwise import metrics
-from jobwise.experiments import Section, Study, Table, mean_interval, read_log, text_interval
+from jobwise.experiments import Section, Study, Table, read_log, text_interval
+from jobwise.intervals import over_seeds
 from jobwise.jobs import Workload
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.runs import parts
@@ -204,8 +205,8 @@ def _learning(s: Study, log: Workload, configs: dict[str, Config], seeds: int) -
     best = np.max(list(axes.values()), axis=0)
     rows = [[name, *(f"{v:.3f}" for v in x / best)] for name, x in axes.items()]
     paired = [[b["axes"][i] / a["axes"][i] - 1 for a, b in zip(runs["dras"], runs["sem"], strict=True)] for i in range(4)]
-    rows.append(["SEM against DRAS", *(f"{mean_interval(x)[0]:+.1%}" for x in paired)])
-    worst = max((mean_interval(x)[0] for x in paired), key=abs)
+    rows.append(["SEM against DRAS", *(f"{over_seeds(x)[0]:+.1%}" for x in paired)])
+    worst = max((over_seeds(x)[0] for x in paired), key=abs)
     text = (
         f"On {len(test):,} unseen jobs in one continuous replay, each axis divided by the best (1 is best). The paper: SEM and "
         f"DRAS within 4 %. Here the axis of SEM furthest from DRAS is {worst:+.1%}. Both learn DRAS's reward, which is not "

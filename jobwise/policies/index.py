@@ -75,6 +75,21 @@ class Memory:
         score_linear(given, self._history, view.now, view.table, view.queue, free, total, known, out)
         return out
 
+    def explain(self, index: Index, view: View) -> list[dict]:
+        """Per queued job its row, score (smallest first), features, and `moved`: what each adds to the score beyond what the mean
+        of the queue adds."""
+        scores, known = self.scores(index, view), np.empty((len(view.queue), 4))
+        history.expect_all(self._history, view.table, view.queue, known)
+        x = features(view, known)
+        moved = np.asarray(index.weights, float) * (x - x.mean(axis=0))
+        found = []
+        for i in np.lexsort((view.queue, scores)):
+            both = (dict(zip(FEATURES, row.tolist(), strict=True)) for row in (x[i], moved[i]))
+            found.append(
+                dict(zip(("features", "moved"), both, strict=True)) | {"job": int(view.queue[i]), "score": float(scores[i])}
+            )
+        return found
+
     def predicted(self, view: View) -> np.ndarray:
         """The job table with the expected run time of each queued job as its walltime."""
         table, known = view.table.copy(), np.empty((len(view.queue), 4))
@@ -82,6 +97,18 @@ class Memory:
         history.expect_all(self._history, view.table, view.queue, known)
         table["walltime"][view.queue] = known[:, 0] * np.maximum(table["walltime"][view.queue], 1.0)
         return table
+
+
+def features(view: View, known: np.ndarray) -> np.ndarray:
+    """[Q, F] the features of `jobwise.sim.linear` of the queue; known [Q, 4] of `history.expect_all`. For explanations: the
+    scores themselves are compiled."""
+    job = view.jobs[view.queue]
+    r, n, w = np.maximum(job["walltime"], 1.0), job["request"][:, 0].astype(float), view.now - job["submit"]
+    free, total, crowd = float(view.free[:, 0].sum()), float(view.cluster.processors), min(len(job), 200) / 100
+    log_r, log_n = np.log(r), np.log(np.maximum(n, 1.0))
+    columns = [log_r, log_n, np.log(known[:, 0]), np.log(known[:, 1]), known[:, 2], np.log(w + 60), w / (w + r)]
+    columns += [np.log((w + r) / r), (n <= free).astype(float), n / total, crowd * log_n, crowd * log_r]
+    return np.stack([*columns, 1 / (1 + known[:, 3]), free / total * log_n], axis=1)
 
 
 def _family() -> dict[str, Index]:

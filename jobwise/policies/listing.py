@@ -153,6 +153,18 @@ class ListScheduler:
             raise InputError(f"order {self.name!r} returned NaN for job {view.queue[np.isnan(out)][0]} at time {view.now:g} s")
         return out
 
+    def explain(self, view: View) -> list[dict]:
+        """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved."""
+        if isinstance(self.order, Index):
+            return self.memory(view).explain(self.order, view)
+        out = self.scores(view, self.memory(view))
+        if isinstance(self.order, str):
+            scores.score_rows(
+                scores.CODES[self.order], view.now, view.origin, np.uint64(view.seed), view.table, view.queue, out
+            )
+        every = np.lexsort((view.queue, out))
+        return [{"job": int(view.queue[i]), "score": float(out[i]), "features": {}, "moved": {}} for i in every]
+
     def memory(self, view: View) -> Memory:
         """Its memory of jobs that have ended; it begins with what had ended before time 0."""
         if not hasattr(self, "_memory"):

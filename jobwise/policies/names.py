@@ -40,6 +40,8 @@ def resolve(policy: str | Policy) -> Policy:
     if policy.startswith("gated:"):
         return _gated(policy)
     order, *options = policy.split("+")
+    if order.lower() in {*ORDERS, *INDICES, *pretrained()}:
+        order, options = order.lower(), [o.lower() for o in options]
     chosen: dict = {}
 
     def choose(key: str, value) -> None:
@@ -114,6 +116,8 @@ def _own(name: str, chosen: dict) -> Policy:
         raise InputError(f"policy {name!r}: there is no file {file}")
     if not thing:
         raise InputError(f"policy {name!r}: which function or class of {file}? write {file}:NAME")
+    if path.suffix != ".py":
+        raise InputError(f"policy {name!r}: {file} is no Python file (.py)")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     try:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from matplotlib.collections import PolyCollection
 
 from jobwise import metrics
 from jobwise.compare import Comparison
+from jobwise.errors import plain
 from jobwise.export import _bounds, assign_processors
 from jobwise.simulate import Record
 
@@ -36,6 +37,7 @@ STYLE = {
     "axes.edgecolor": "#9ca3af",
     "legend.frameon": False,
     "legend.fontsize": 8.5,
+    "text.parse_math": False,  # names of policies and users are no formulas
 }
 
 
@@ -54,8 +56,8 @@ def _svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float =
             figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
         plt.close(figure)
     text = out.getvalue()
-    text = text[text.index("<svg") :]
-    return re.sub(r"<svg ", f'<svg role="img" aria-label="{label}" ', text, count=1)
+    head, rest = text[text.index("<svg") :].split(" ", 1)
+    return f'{head} role="img" aria-label="{html.escape(plain(label), quote=True)}" {rest}'
 
 
 def svg_and_pdf(draw: Callable[[plt.Figure], None], pdf: Path, width: float, height: float, label: str) -> str:
@@ -190,9 +192,14 @@ def trade_off(c: Comparison) -> str:
         ax.step([x[p] for p in front], [y[p] for p in front], where="post", color="#9ca3af", lw=1.2, ls="--", zorder=1)
         for p in range(len(c.policies)):
             ax.scatter(x[p], y[p], s=46, color=colour(p), marker="D" if p == 0 else "o", zorder=3)
-        ax.set(xscale="log", yscale="log", xlabel="mean bounded slowdown (continuous replay)", ylabel="longest wait, h")
+        ax.set(
+            xscale="log",
+            yscale="log",
+            xlabel=f"mean bounded slowdown of the whole log{', shaken' * (c.shakes > 0)}",
+            ylabel="longest wait, h",
+        )
         ax.margins(x=0.22, y=0.12)
-        _label(ax, x, y, c.policies)
+        _label(ax, x, y, [plain(n) for n in c.policies])
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
             axis.set_minor_formatter(
@@ -203,22 +210,24 @@ def trade_off(c: Comparison) -> str:
 
 
 def forest(c: Comparison) -> str:
-    """Relative change of the mean bounded slowdown over windows against the first policy, with 95 % intervals."""
+    """Change of bounded slowdown over windows against the first policy, with 95 % intervals where there are any."""
     found = [c.change(p) for p in range(1, len(c.policies))]
 
     def draw(figure):
         ax = figure.subplots()
         at = np.arange(len(found))
         limit = 1.5
-        for i, (mean, low, high) in enumerate(found):
-            ax.plot([max(low, -1), min(high, limit)], [i, i], color=colour(i + 1), lw=2.2)
-            ax.scatter(min(mean, limit), i, color=colour(i + 1), s=36, zorder=3, marker=">" if mean > limit else "o")
+        for i, e in enumerate(found):
+            if not np.isnan(e.low):
+                ax.plot([max(e.low, -1), min(e.high, limit)], [i, i], color=colour(i + 1), lw=2.2)
+            ax.scatter(min(e.change, limit), i, color=colour(i + 1), s=36, zorder=3, marker=">" if e.change > limit else "o")
         ax.axvline(0, color="#6b7280", lw=1)
-        ax.set_yticks(at, c.policies[1:])
+        ax.set_yticks(at, [plain(n) for n in c.policies[1:]])
         ax.invert_yaxis()
-        ax.set_xlim(-1.02, min(limit, max([0.3] + [h for _, _, h in found])) + 0.05)
+        highs = [e.high for e in found if not np.isnan(e.high)]
+        ax.set_xlim(-1.02, min(limit, max([0.3, *highs, *(e.change for e in found)])) + 0.05)
         ax.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
-        ax.set_xlabel(f"change of mean bounded slowdown against {c.policies[0]} (left is better)")
+        ax.set_xlabel(f"change of bounded slowdown (geometric mean) against {plain(c.policies[0])}; left is better")
 
     return _svg(draw, height=1.2 + 0.36 * len(found), label="Change against the first policy with intervals")
 
@@ -240,7 +249,7 @@ def gantt(r: Record, day: float, height: float = 3.2) -> str:
         ids = owner[bounds[j] : bounds[j + 1]]
         a = (max(r.jobs["start"][j], begin) - begin) / 3600
         b = (min(r.jobs["end"][j], end) - begin) / 3600
-        wait = r.jobs["start"][j] - r.jobs["submit"][j]
+        wait = r.jobs["start"][j] - r.jobs["submit"][j]  # until the first start
         for part in np.split(ids, np.flatnonzero(np.diff(ids) > 1) + 1)[:40]:
             low, high = part[0], part[-1] + 1
             boxes.append([(a, low), (b, low), (b, high), (a, high)])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from jobwise import __version__, metrics
-from jobwise.compare import METRICS, Comparison, between, conventions
-from jobwise.errors import InputError
+from jobwise.compare import LONGER, Comparison, conventions
+from jobwise.errors import InputError, plain
 from jobwise.files import check_writable, write_whole
-from jobwise.workloads.transform import statistics
+from jobwise.workloads.transform import date, recorded, span, statistics
 
 THRESHOLD_H = 24.0  # waits beyond it are counted as starvation
 
@@ -22,16 +22,23 @@ def write_report(
     *,
     day: float | None = None,
     curve: str | Path | None = None,
+    other: Comparison | None = None,
+    ours: int | None = None,
+    said: Sequence[str] = (),
+    force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the report of comparison `c` to `path`. `day`: the Gantt chart's (default: the one with the longest queue).
 
-    `curve`: the `metrics.jsonl` of a training run, to be drawn.
+    `curve`: the `metrics.jsonl` of a training run, to be drawn. `other`: the same policies with jobs ended at their request (or
+    not). `ours`: the policy that a trained policy's report is about; `said`: verdicts on it, the first is the headline.
 
-    Raises InputError where matplotlib and jinja2 are missing or the file cannot be written.
+    Raises InputError where the file cannot be written, or exists and `force` is not set.
     """
     check_writable(path)
-    write_whole(path, render(c, day=day, curve=curve, progress=progress))
+    if Path(path).exists() and not force:
+        raise InputError(f"{path}: exists already; force overwrites it")
+    write_whole(path, render(c, day=day, curve=curve, other=other, ours=ours, said=said, progress=progress))
 
 
 def render(
@@ -39,20 +46,22 @@ def render(
     *,
     day: float | None = None,
     curve: str | Path | None = None,
+    other: Comparison | None = None,
+    ours: int | None = None,
+    said: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> str:
-    """The report as HTML text."""
-    try:
-        import jinja2
+    """The report as HTML text; settings as `write_report`."""
+    import jinja2
 
-        from jobwise.report import figures
-    except ImportError as error:
-        raise InputError(f"reports need {error.name}; pip install 'jobwise[report]'") from None
+    from jobwise.report import figures
+
     best = min(range(len(c.policies)), key=lambda p: c.whole[p]["bounded_slowdown"])
     if day is None:
         day = figures.busiest_day(c)
     elif not 0 <= day * 86400 <= float(c.workload.jobs["submit"][-1]):
         raise InputError(f"day {day:g} is not in the log; it has days 0 to {c.workload.jobs['submit'][-1] / 86400:.0f}")
+    best = best if ours is None else ours
     shown = [0] if best == 0 else [0, best]
     steps: list[tuple[str, Callable[[], str]]] = [
         ("trade_off", lambda: figures.trade_off(c)),
@@ -80,11 +89,16 @@ def render(
         figures=drawn,
         day=day,
         gantts=[(c.policies[p], drawn[f"gantt{p}"]) for p in shown],
-        rows=[_row(c, p, figures.colour(p)) for p in range(len(c.policies))],
+        rows=_rows(c, figures.colour),
+        others=[] if other is None else _rows(other, figures.colour),
+        site=recorded(c.workload),
+        begins=date(c.workload, 0.0),
+        ends=date(c.workload, span(c.workload)),
+        day_date=date(c.workload, day * 86400)[:10],
         starving=[_starving(c, p) for p in range(len(c.policies))],
         threshold=THRESHOLD_H,
-        verdicts=[c.verdict(p) for p in range(1, len(c.policies))],
-        headline=headline(c),
+        verdicts=[*said, *(c.verdict(p) for p in range(1, len(c.policies)))],
+        headline=said[0] if said else headline(c),
         statistics=statistics(c.workload),
         losers=[_moved(c, p) for p in range(1, len(c.policies))],
         conventions=conventions(c),
@@ -92,45 +106,50 @@ def render(
 
 
 def headline(c: Comparison) -> str:
-    """The finding in one sentence."""
+    """The finding in one sentence: the best that may be claimed, and what it costs; the best that keeps the longest wait."""
     if not c.queues:
         return "This log has hardly a queue: no order matters on it, and this comparison says nothing."
-    claims = [p for p in range(1, len(c.policies)) if len(c.first_row) >= 5 and c.change(p)[2] < 0]
-    longest = c.whole[0]["max_wait"]
-    safe = [p for p in claims if c.whole[p]["max_wait"] <= 1.2 * longest]
+    claimed = c.claims()
+    better = [p for p in range(1, len(c.policies)) if claimed[p] and c.change(p).change < 0]
     base = c.policies[0]
-    if not claims:
+    if not better:
         return f"No scheduler here can be said to be better than {base}."
-    best = min(claims, key=lambda p: c.change(p)[0])
-    text = f"{c.policies[best]} lowers mean bounded slowdown by {-c.change(best)[0]:.0%} against {base}"
+    best = min(better, key=lambda p: c.change(p).change)
+    text = f"{c.policies[best]} lowers bounded slowdown by {-c.change(best).change:.0%} against {base}; {c.price(best)}"
+    safe = [p for p in better if c.keeps(p, LONGER)]
     if best in safe:
-        return f"{text}, and keeps the longest wait within 1.2 times."
-    text += f", but its longest wait is {c.whole[best]['max_wait'] / max(longest, 1):.1f} times as long"
+        return f"{text}."
     if safe:
-        kept = min(safe, key=lambda p: c.change(p)[0])
-        return f"{text}. With the longest wait kept within 1.2 times: {c.policies[kept]}, by {-c.change(kept)[0]:.0%}."
-    return f"{text}; none here is better and keeps the longest wait within 1.2 times."
+        kept = min(safe, key=lambda p: c.change(p).change)
+        return f"{text}. Of those that keep it within {LONGER:g} times in every replay: {c.policies[kept]}, by {-c.change(kept).change:.0%}."
+    return f"{text}; none that is better keeps it within {LONGER:g} times in every replay."
 
 
-def _row(c: Comparison, p: int, colour: str) -> dict:
-    change = c.change(p)
-    return {
-        "name": c.policies[p],
-        "colour": colour,
-        "pareto": p in c.pareto(),
-        "mark": c.marks[p],
-        "geometric": c.geometric(p),
-        "continuous": c.change_whole(p),
-        "continuous_between": between(*c.change_whole(p)[1:], "+.0%"),
-        "mean": {m: float(c.windows[m][p].mean()) for m in METRICS},
-        "interval": between(*c.interval(p), ",.2f"),
-        "between": between(*change[1:], "+.0%"),
-        "change": change,
-        "claim": "better" if change[2] < 0 else "worse" if change[1] > 0 else "open",
-        "rank": float(c.ranks()[p]),
-        "wins": c.wins(p),
-        "whole": c.whole[p],
-    }
+def _rows(c: Comparison, colour: Callable[[int], str]) -> list[dict]:
+    whole, ranks, pareto, claims = c.whole, c.ranks(), c.pareto(), c.claims()
+    rows = []
+    for p, name in enumerate(c.policies):
+        e, t = c.change(p), c.totals(p)
+        middle, least, most = c.waits(p)
+        row = {
+            "name": plain(name),
+            "colour": colour(p),
+            "pareto": p in pareto,
+            "mark": c.marks[p],
+            "mean": float(c.windows["bounded_slowdown"][p].mean()),
+            "change": e.text(),
+            "totals": t.text(),
+            "share": t.share,
+            "claim": ("better" if e.change < 0 else "worse") if claims[p] else "open",
+            "rank": float(ranks[p]),
+            "wins": c.wins(p),
+            "logged": c.logged[p],
+            "whole": whole[p],
+            "continuous": c.change_whole(p).text(),
+            "waits": f"{middle:.2f} ({least:.2f}–{most:.2f})" if len(c.replays[p]) > 1 else f"{middle:.2f}",
+        }
+        rows.append(row)
+    return rows
 
 
 def _starving(c: Comparison, p: int) -> dict:
@@ -138,12 +157,13 @@ def _starving(c: Comparison, p: int) -> dict:
     w = metrics.wait(r) / 3600
     late = np.flatnonzero(metrics.ran(r))[np.argmax(w)]
     return {
-        "name": c.policies[p],
+        "name": plain(c.policies[p]),
         "max": float(w.max()),
         "p99": float(np.quantile(w, 0.99)),
         "over": int((w > THRESHOLD_H).sum()),
         "share": float((w > THRESHOLD_H).mean()),
-        "job": f"job {late}: {r.jobs['request'][late, 0]:,} processors, {r.jobs['walltime'][late] / 3600:.1f} h requested",
+        "job": f"job {late}: {r.jobs['request'][late, 0]:,} processors, {r.jobs['walltime'][late] / 3600:.1f} h requested"
+        + (f", submitted {when}" if (when := date(c.workload, float(r.jobs["submit"][late]))[:10]) else ""),
     }
 
 

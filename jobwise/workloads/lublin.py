@@ -66,6 +66,8 @@ def lublin(
     `estimates`: "exact" (walltime = run time) or "users" (run * U(1, 5), rounded up to 5, 15, 30, 60 min, then hours).
     `users`: so many users, Zipf-distributed (0: unknown).
     """
+    if jobs > 30_000_000:
+        raise InputError(f"{jobs:,} jobs are too many to generate; at most 30,000,000")
     if jobs < 1 or procs < 2:
         raise InputError(f"cannot generate {jobs} jobs for {procs} processors; at least 1 and 2 are needed")
     if classes not in ("typeless", "two") or estimates not in ("exact", "users"):

@@ -11,6 +11,8 @@ from jobwise.errors import InputError
 from jobwise.jobs import Workload, resort
 from jobwise.jobs import shake as shake
 
+MOST_JOBS = 30_000_000  # of a log that is made: some 10 GiB
+
 
 def first(w: Workload, count: int) -> Workload:
     """The first `count` jobs."""
@@ -48,6 +50,13 @@ def span(w: Workload) -> float:
     return float(w.jobs["submit"][-1] - w.jobs["submit"][0])
 
 
+def date(w: Workload, seconds: float) -> str:
+    """The calendar date and time (UTC, or as the log prints them) so many s after submit 0; "" where the log does not say."""
+    if not np.isfinite(w.origin + seconds):
+        return ""
+    return str(np.datetime64(int(w.origin + seconds), "s")).replace("T", " ")
+
+
 def load(w: Workload) -> float:
     """Offered load: sum n run / (P * submit span)."""
     s = span(w)
@@ -73,6 +82,8 @@ def replicate(w: Workload, times: int, jitter: float = 1800.0, seed: int = 0) ->
 
     The first copy keeps its submit. Users of different copies are different users.
     """
+    if times * len(w) > MOST_JOBS:
+        raise InputError(f"{w.name}: {times:,} copies of {len(w):,} jobs are too many; at most {MOST_JOBS:,} jobs in all")
     if times < 1 or len(w.edges) or not w.cluster.is_pool:
         raise InputError(f"{w.name}: replication needs a factor >= 1 and a pool of processors without a DAG")
     rng = np.random.default_rng(seed)

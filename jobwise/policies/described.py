@@ -1,0 +1,70 @@
+"""Every name of the grammar with a line: what `jobwise policies` prints."""
+
+from __future__ import annotations
+
+from jobwise.policies.names import pretrained
+
+ORDERS = {
+    "fcfs": "first come, first served",
+    "lcfs": "last come, first served",
+    "sjf": "shortest requested time first",
+    "ljf": "longest requested time first",
+    "saf": "smallest area (time x processors) first",
+    "laf": "largest area first",
+    "smallest": "fewest processors first",
+    "largest": "most processors first",
+    "lxf": "largest expansion factor (wait + time) / time first",
+    "wfp3": "(wait / time)^3 x processors, largest first (Tang et al. 2009)",
+    "unicef": "wait / (log2(processors) x time), largest first (Tang et al. 2009)",
+    "f1": "log10(time) x processors + 870 log10(submit) (Carastan-Santos, de Camargo 2017)",
+    "f2": "sqrt(time) x processors + 25,600 log10(submit)",
+    "f3": "time x processors + 6.86e6 log10(submit)",
+    "f4": "time x sqrt(processors) + 5.30e5 log10(submit)",
+    "random": "drawn anew at every event",
+    "las": "least attained service; without preemption the same as fcfs",
+    "drf": "dominant resource fairness between users (Ghodsi et al. 2011)",
+    "tetris": "best fit to what is free, less remaining work (Grandl et al. 2014)",
+    "smith": "processors x E[run] / E[1 / run], expectations from the history of such jobs",
+    "smith-requested": "the same with the request for E[run]",
+    "smith-geo": "the same with a geometric mean of run / request",
+    "area-history": "processors x E[run]",
+}
+BACKFILLS = {
+    "easy": "one reservation, for the first job that does not fit; others start if they do not delay it",
+    "easy-sjbf": "EASY, backfilling the shortest first",
+    "conservative": "every job has a reservation",
+    "greedy": "RLScheduler's: only jobs that end before the reservation",
+    "easy-oracle": "EASY with true run times (CQSim's; nobody knows them)",
+    "commit": "a picked job stays picked until it starts (RLScheduler's)",
+}
+PLACEMENTS = {
+    "first": "lowest nodes first (the default)",
+    "pack": "as few nodes as possible",
+    "spread": "as many nodes as possible",
+    "best": "nodes that are left with least",
+    "balance": "nodes with most left",
+    "typed": "spread compute-intensive jobs, pack the others",
+}
+GUARDS = {
+    "guard24h": "a job that has waited 24 h (or s, m, d) goes first, oldest first",
+    "guard0.8x": "the same as a multiple of the longest wait that fcfs+easy would have caused lately",
+}
+MORE = {
+    "lookahead": "the first jobs are tried at the head in drawn futures",
+    "predicted": "the order goes by run times predicted from history",
+    "actual": "the order goes by true run times (nobody knows them)",
+    "gated:RULE,CANDIDATE,...[,1.2x]": "a candidate takes over only where a replay of past jobs says it is better",
+    "file.py:NAME": "an order function, or a policy class, of your own",
+    "runs/NAME": "a run folder of `jobwise train`, or a policy file",
+}
+
+
+def described() -> dict[str, dict[str, str]]:
+    """Part of the grammar -> name -> one line."""
+    orders = dict(ORDERS)
+    orders |= {
+        f"{n}-aged": f"{n}, divided by ((wait + time) / time)^2"
+        for n in ("smith", "smith-requested", "smith-geo", "area-history")
+    }
+    orders |= dict.fromkeys(pretrained(), "weights learnt on other logs, which come with the package")
+    return {"orders": orders, "backfilling": BACKFILLS, "placement (on nodes)": PLACEMENTS, "guards": GUARDS, "more": MORE}
