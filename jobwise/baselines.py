@@ -127,13 +127,18 @@ class Baselines:
         kept = sorted(tried, key=lambda n: (_geometric(tried[n]), n.count("+")))[:DOZEN]  # equal ones: the plainer first
         self.measure_windows([*kept, *best, FCFS])
 
-    def shortlist_bounded(self, replays: int) -> None:
+    def shortlist_bounded(self, bound: float, replays: int) -> None:
         """The same of the continuous replay: guards are what keeps a bound there, so more orders are tried under them."""
-        self.measure_whole([n for n in self._unguarded() if n.split("+")[0] not in HOPELESS], 1 if replays else 0)
-        kept = sorted(self.whole, key=lambda n: _geometric(self.whole[n][0]))[: DOZEN // 2]
-        patient = sorted(self.whole, key=lambda n: (self.whole[n][1].max(), n))[:2]
-        kept = list(dict.fromkeys([*kept, *patient]))
-        self.measure_whole([*kept, FCFS, *(g for n in kept for g in guarded(n, self.log.cluster.is_pool))], replays)
+        one = min(replays, 1)
+        tried = [n for n in self._unguarded() if n.split("+")[0] not in HOPELESS]
+        self.measure_whole(tried, one)
+        kept = sorted(tried, key=lambda n: _geometric(self.whole[n][0]))[: DOZEN // 2]
+        patient = sorted(tried, key=lambda n: (self.whole[n][1][0], n))[:2]
+        tried += [g for n in dict.fromkeys([*kept, *patient]) for g in guarded(n, self.log.cluster.is_pool)]
+        self.measure_whole(tried, one)
+        near = [n for n in tried if self.whole[n][1][0] <= 1.1 * bound * self.whole[FCFS][1][0]]
+        kept = sorted(near, key=lambda n: (_geometric(self.whole[n][0]), n.count("+")))[:DOZEN]
+        self.measure_whole([*kept, FCFS], replays)
 
     def best(self, before: int | None = None) -> str:
         """The best rule on windows, of those whose last job is before row `before`."""

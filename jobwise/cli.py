@@ -376,8 +376,7 @@ def options(version: Annotated[bool, typer.Option("--version", callback=_version
     """Replay a job log under other schedulers, and compare them honestly."""
 
 
+register(app)
+
 if __name__ == "__main__":
     main()
-
-
-register(app)

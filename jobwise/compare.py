@@ -25,7 +25,7 @@ from jobwise.loops import is_compiled
 from jobwise.policies.listing import ListScheduler
 from jobwise.policies.names import resolve
 from jobwise.simulate import Record, simulate
-from jobwise.workloads.transform import recorded, shake, statistics
+from jobwise.workloads.transform import overruns, recorded, shake, statistics
 
 REPLAYS = 4  # shaken replicas of the continuous replay, at most
 IDLE = 1.3  # where no scheduler has a higher mean bounded slowdown in the continuous replay, there is no queue
@@ -200,7 +200,7 @@ def compare(
     shake_s: float | None = None,
     seed: int = 0,
     kill_at_walltime: bool = False,
-    hindsight: bool = True,
+    hindsight: bool | Baselines = True,
     earlier: Baselines | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
@@ -209,7 +209,7 @@ def compare(
     `since`, `until`: judge on the jobs between these shares of the log alone. With `since` > 0 the rule that is best on the
     jobs before (`baselines.py`) joins as the fair best, and, unless `hindsight` is False, the one that is best on the judged
     jobs; with `max_wait` those whose longest wait is at most so many times that of FCFS with EASY. `earlier`: what rules did
-    on the jobs before, where it is known.
+    on the jobs before, where it is known (and `hindsight` may be the same of the judged jobs).
 
     `window_jobs`: jobs per window (default: 1,024, fewer where the log is short). `shakes`: replicas with submits moved by
     U(-shake_s, shake_s), the same for all policies, of every window, and at most REPLAYS of the whole; 0: as logged.
@@ -239,7 +239,9 @@ def compare(
         total += 100
         told = {"shakes": shakes, "shake_s": shake_s, "progress": lambda count: report(), **settings}
         parts = [("fair best", earlier or Baselines(workload, 0, first, min(size, first), **told))]
-        parts += [("best in hindsight", Baselines(workload, first, last, size, **told))] if hindsight else []
+        if hindsight:
+            these = hindsight if isinstance(hindsight, Baselines) else Baselines(workload, first, last, size, **told)
+            parts.append(("best in hindsight", these))
         for mark, b in parts:
             marks.setdefault(_best(b, max_wait, replays, first if mark == "fair best" else last), []).append(
                 mark + (f" within {max_wait:g}x" if max_wait < inf else "")
@@ -307,7 +309,7 @@ def _named(policies: Sequence[str | Policy]) -> tuple[list[Policy], list[str]]:
 
 def _best(b: Baselines, max_wait: float, replays: int, before: int) -> str:
     if max_wait < inf:
-        b.shortlist_bounded(replays)
+        b.shortlist_bounded(max_wait, replays)
         return b.best_within(max_wait, replays)
     if not b.windows:
         b.shortlist()
@@ -324,7 +326,7 @@ def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], kill: bo
             found.append(
                 f"{name} was trained on {'these jobs' if share > 0.9 else 'some of these jobs'}: its numbers flatter it"
             )
-    over = float((w.truth["runtime"] > np.maximum(w.jobs["walltime"], 1)).mean())
+    over = overruns(w)
     if over > 0.05:
         how = "are ended at their request (--kill)" if kill else "run on; `--kill` ends them, and may change who is best"
         found.append(f"{over:.0%} of the jobs outlive their requested time; here they {how}")
@@ -335,7 +337,7 @@ def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings) 
     """The comparison, and, where more than 5 % of the jobs outlive their request, the same with jobs ended at it (or, where
     `kill_at_walltime` is set, with jobs that run on)."""
     c = compare(workload, policies, **settings)
-    over = float((c.workload.truth["runtime"] > np.maximum(c.workload.jobs["walltime"], 1)).mean())
+    over = overruns(c.workload)
     if over <= 0.05:
         return c, None
     kill = not settings.pop("kill_at_walltime", False)

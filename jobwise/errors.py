@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
 
 
 def plain(text: object) -> str:
-    """Text that a terminal can be handed: without control characters, which could be escape sequences."""
-    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in str(text))
+    """Text that a terminal can be handed: control and formatting characters, which could be escape sequences, are spelt out."""
+    return _HIDDEN.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
 
 
 def shown(names: Iterable[str], most: int = 12) -> str:

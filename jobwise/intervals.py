@@ -75,7 +75,8 @@ def effect(d: np.ndarray, least: int = LEAST) -> Effect:
         return Effect(exp(mean) - 1, nan, nan, nan, nan, mean, nan, count)
     error = float(np.std(d, ddof=1)) / sqrt(count)
     if error == 0.0:
-        return Effect(exp(mean) - 1, exp(mean) - 1, exp(mean) - 1, 1.0 if mean == 0 else 0.0, sign_flip(d), mean, error, count)
+        same = exp(mean) - 1
+        return Effect(same, same, same, 1.0 if mean == 0 else 0.0, sign_flip(d), mean, error, count)
     half = float(stdtrit(count - 1, 0.975)) * error
     p = 2 * float(stdtr(count - 1, -abs(mean) / error))
     if count < least:
@@ -90,8 +91,8 @@ def compared(base: np.ndarray, ours: np.ndarray, size: int = BLOCK) -> Effect:
 
 
 def crossed(d: np.ndarray) -> Effect:
-    """The effect of log ratios d [S, B] of S seeds on the same B blocks: both vary, so the variances of the seeds' means and of the
-    blocks' means add up, with the fewer of their degrees of freedom (a careful choice)."""
+    """The effect of log ratios d [S, B] of S seeds on the same B blocks: both vary, so the variances of the seeds' means and of
+    the blocks' means add up, with the fewer of their degrees of freedom (a careful choice)."""
     if len(d) < 2:
         return effect(d[0])
     mean, (seeds, count) = float(d.mean()), d.shape

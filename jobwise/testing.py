@@ -1,21 +1,27 @@
-"""A conformance kit for parts of one's own, and a task every learner must solve. Tests of jobwise use it too."""
+"""A conformance kit for user-defined policies and encoders, and a task every learner must solve. Our tests use it too."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from jobwise.actions import Act
+from jobwise.decision import Policy
 from jobwise.encoders import Encoder
 from jobwise.jobs import Workload
+from jobwise.policies.names import resolve
 from jobwise.sim import choices, choosing
-from jobwise.sim.state import allocate
+from jobwise.sim.simulation import Simulation
+from jobwise.sim.state import State, allocate
+from jobwise.simulate import simulate
 
 
 def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: int = 0) -> None:
     """Play random choices on copies of a workload and look at what the encoder shows. Raises AssertionError.
 
     Numbers are finite and within `bounds`; rows behind the last job of a per-job window are zero; the same state gives
-    the same numbers, whatever the batch; and neither truth nor future shows: poisoned ones change nothing.
+    the same numbers, whatever the batch; and neither truth, nor the order of ends, nor future shows: hiding them is not seen.
     """
     E, rng = 3, np.random.default_rng(seed)
     s = allocate([workload] * E, workload.cluster, seed=seed)
@@ -34,19 +40,85 @@ def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: 
         if encoder.per_job:
             beyond = np.arange(encoder.window) >= c.moment["count"][:, None]
             assert not out[beyond].any(), f"{encoder.name}: rows behind the last job are not zero"
-        saved, rows, jobs = s.truth.copy(), s.lists.copy(), s.jobs.copy()
-        for e in range(E):  # the order of the running rows tells who ends first, the rows to come what comes
-            rng.shuffle(s.lists[e, 0, : s.sims["running"][e]])
-            coming = s.jobs[e, s.sims["next"][e] :]
-            coming["submit"], coming["walltime"], coming["request"], coming["user"] = np.nan, np.nan, -9, -9
-        for name in s.truth.dtype.names:
-            s.truth[name] = np.nan if s.truth.dtype[name].kind == "f" else -9
+        saved = poison(s, rng)
         again, memory = encoder.buffers(E)
         for e in reversed(range(E)):
             encoder.encode(s, c, again, memory, e, e + 1)
-        s.truth[:], s.lists[:], s.jobs[:] = saved, rows, jobs
+        restore(s, saved)
         assert np.array_equal(out, again), f"{encoder.name}: the same state gives other numbers (does it read the truth?)"
         choosing.ask(s, c, rng.integers(0, np.maximum(c.moment["count"], 1)))
+
+
+LINKS = ("heap", "next", "prev")  # of the queue and the heap: no truths
+
+
+def poison(s: State, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Hide from the state what no scheduler may know: truth becomes NaN, the heap of completions is shuffled, rows of jobs to
+    come are nonsense. What `restore` needs to put it back."""
+    saved = s.truth.copy(), s.lists.copy(), s.jobs.copy()
+    for e in range(len(s.sims)):  # the order of the running rows tells who ends first, the rows to come what comes
+        rng.shuffle(s.lists[e, 0, : s.sims["running"][e]])
+        coming = s.jobs[e, s.sims["next"][e] :]
+        coming["submit"], coming["walltime"], coming["request"], coming["user"] = np.nan, np.nan, -9, -9
+    for name in set(s.truth.dtype.names) - set(LINKS):
+        s.truth[name] = np.nan if s.truth.dtype[name].kind == "f" else -9
+    return saved
+
+
+def restore(s: State, saved: tuple[np.ndarray, ...]) -> None:
+    """Undo `poison`."""
+    s.truth[:], s.lists[:], s.jobs[:] = saved
+
+
+def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, passes: int = 60, seed: int = 0) -> None:
+    """Does a policy keep to what a scheduler may know? Raises AssertionError.
+
+    Its decisions are the same where truth, the order of ends, and jobs to come are hidden from the state before a view is made
+    (`passes` instants). And in whole replays: where one long job runs longer, or shorter, no start moves that was made before
+    that job ended; where the jobs of the last third are others, none moves that was made before they came.
+    """
+    policy, rng = resolve(policy), np.random.default_rng(seed)
+    name = getattr(policy, "name", type(policy).__name__)
+    one = getattr(getattr(policy, "act", None), "single_events", False)
+    sim = Simulation(workload, seed=seed, single_events=one)
+    policy.reset(sim.view())
+    for _ in range(passes):
+        if sim.done or not sim.advance():
+            break
+        clean = sim.view()
+        saved = poison(sim.state, rng)
+        hidden = sim.view()
+        if len(hidden.ended):
+            policy.ended(hidden, hidden.ended)
+        decisions = list(policy.decide(hidden) or ())
+        restore(sim.state, saved)
+        for field in ("queue", "running", "ended", "free"):
+            assert np.array_equal(getattr(clean, field), getattr(hidden, field)), f"{name}: view.{field} shows what is hidden"
+        sim.apply(decisions, name)
+    plain = simulate(workload, policy, seed=seed).jobs
+    every = np.argsort(-workload.truth["runtime"], kind="stable")
+    for j in every[: max(len(every) // 4, 1)][:: max(len(every) // 4 // long_jobs, 1)][:long_jobs]:
+        for factor in (4.0, 0.25):
+            other = replace(workload, truth=workload.truth.copy())
+            other.truth["runtime"][j] *= factor
+            moved = simulate(other, policy, seed=seed).jobs
+            _same_before(plain, moved, min(plain["end"][j], moved["end"][j]), f"{name}: job {j} runs {factor:g} times as long")
+    cut = 2 * len(workload) // 3
+    other = replace(workload, jobs=workload.jobs.copy(), truth=workload.truth.copy())
+    for table, fields in ((other.jobs, ("walltime", "request", "user")), (other.truth, ("runtime",))):
+        for field in fields:
+            table[field][cut:] = table[field][cut:][::-1]
+    moved = simulate(other, policy, seed=seed).jobs
+    _same_before(plain, moved, workload.jobs["submit"][cut], f"{name}: later jobs are others")
+
+
+def _same_before(one: np.ndarray, other: np.ndarray, time: float, what: str) -> None:
+    early = (one["start"] < time) | (other["start"] < time)
+    off = np.flatnonzero(early & (one["start"] != other["start"]))
+    assert not len(off), (
+        f"{what}, and job {off[0]} starts at {other['start'][off[0]]:g} s instead of {one['start'][off[0]]:g} s, which nobody "
+        f"could know before {time:g} s"
+    )
 
 
 class Identity:

@@ -1,9 +1,11 @@
 """Metrics by hand, the comparison, the report in a browser, and exports that other tools read."""
 
 import json
+import re
 import shutil
 import subprocess
 import warnings
+from math import isnan
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from conftest import random_workload
 from jobwise import export, metrics
 from jobwise.cli import run
 from jobwise.cluster import pool
-from jobwise.compare import compare, ratio_interval
+from jobwise.compare import compare
 from jobwise.errors import InputError
 from jobwise.jobs import workload
 from jobwise.report.html import headline, render, write_report
@@ -59,17 +61,17 @@ def test_breakdowns_cover_all_jobs():
 @pytest.fixture(scope="module")
 def comparison():
     w = lublin(3000, 64, seed=2, load=0.9, estimates="users", users=12)
-    return compare(w, ["fcfs+easy", "sjf+easy", "saf+easy+guard24h", "fcfs+conservative"], shakes=1)
+    return compare(w, ["fcfs+easy", "sjf+easy", "saf+easy+guard24h", "fcfs+conservative"], shakes=2, window_jobs=187)
 
 
 def test_comparison_is_paired_and_reproducible(comparison):
     c = comparison
-    again = compare(c.workload, ["fcfs+easy", "sjf+easy"], shakes=1)
+    again = compare(c.workload, ["fcfs+easy", "sjf+easy"], shakes=2, window_jobs=187)
     assert np.array_equal(again.windows["wait"], c.windows["wait"][:2])
-    assert c.change(0) == (0, 0, 0)
-    mean, low, high = c.change(1)
-    assert low <= mean <= high < 0
-    assert sum(c.wins(1)) == len(c.first_row) == 8
+    assert c.change(0).change == 0 and c.change(0).p == 1
+    e = c.change(1)
+    assert e.low <= e.change <= e.high < 0 and e.blocks == 8
+    assert c.windows["wait"].shape == (4, len(c.first_row), 2) and sum(c.wins(1)) == len(c.first_row) == 16
     assert c.ranks().sum() == pytest.approx(1 + 2 + 3 + 4)
     assert "lower than fcfs+easy" in c.verdict(1)
     json.dumps(c.to_dict(), default=float)
@@ -83,8 +85,10 @@ def test_a_rule_against_itself_is_never_claimed_to_differ():
     w = lublin(2000, 64, seed=2)
     from jobwise.policies.listing import ListScheduler
 
-    c = compare(w, ["fcfs+easy", ListScheduler(same, backfill="easy")])
-    assert c.change(1) == (0, 0, 0) and "no difference" in c.verdict(1)
+    c = compare(w, ["fcfs+easy", ListScheduler(same, backfill="easy")], window_jobs=120)
+    e = c.change(1)
+    assert (e.change, e.low, e.high, e.p, e.flips) == (0, 0, 0, 1, 1) and "no difference" in c.verdict(1)
+    assert not any(c.claims())
 
 
 def test_comparison_refuses_nonsense():
@@ -100,25 +104,11 @@ def test_comparison_refuses_nonsense():
     assert "too few" in few.verdict(1)
 
 
-@pytest.mark.parametrize("count", [9, 26, 60])
-def test_an_interval_seldom_tells_a_rule_from_itself(count):
-    """Windows differ fiftyfold, replicas of a window by a fifth; a fair 95 % interval is wrong in 5 % of the trials."""
-    rng, false, missed = np.random.default_rng(count), 0, 0
-    for _ in range(400):
-        level = np.exp(rng.normal(1.0, 1.0, count))
-        one, other = level * np.exp(rng.normal(0, 0.2, (2, count)))
-        low, high = ratio_interval(one, other)
-        false += low > 1 or high < 1
-        low, high = ratio_interval(one, 0.4 * other)
-        missed += high >= 1
-    assert false <= 28 and missed <= 60
-
-
 def test_one_job_is_enough(tmp_path):
     w = workload([0], [1], [10], cluster=pool(2))
     c = compare(w, ["fcfs", "sjf"])
     assert c.whole[0]["bounded_slowdown"] == 1
-    assert np.isnan(c.change(1)[1:]).all()  # one window carries no interval, and no claim
+    assert np.isnan(c.change(1).low)  # one window carries no interval, and no claim
     write_report(c, tmp_path / "one.html")
     text = (tmp_path / "one.html").read_text()
     assert "nan%" not in text and "[nan" not in text
@@ -132,7 +122,7 @@ def test_one_job_makes_json_that_any_reader_takes(tmp_path, capsys):
         raise AssertionError(f"{text} is not JSON")
 
     found = json.loads(capsys.readouterr().out, parse_constant=refuse)
-    assert found["policies"][1]["against_first"]["bounded_slowdown"]["low"] is None
+    assert found["policies"][1]["against_first"]["low"] is None
 
 
 def test_report_is_one_offline_file(comparison, tmp_path):
@@ -215,18 +205,209 @@ def test_no_processor_is_given_twice():
 
 def test_the_fair_best_is_chosen_on_earlier_jobs_under_the_same_settings():
     import jobwise as jw
-    from jobwise import baselines
-    from jobwise.workloads.transform import split
+    from jobwise.baselines import Baselines
 
     log = jw.lublin(jobs=1200, procs=64, load=0.95, seed=2)
     log.truth["runtime"][::3] *= 4  # a third runs on, unless it is killed
-    train, test = split(log)
+    cut, found = int(0.7 * 1200), {}
     for kill in (False, True):
-        settings = {"shakes": 1, "kill_at_walltime": kill}
-        c = jw.compare(test, ["fcfs+easy"], train=train, window_jobs=60, **settings)
-        want = baselines.measure(train, 60, **settings)
-        assert c.policies[c.fair] == want.best() and "fair best" in c.marks[c.fair]
-        assert any("hindsight" in m for m in c.marks)
-        shaken = baselines.measure(train, 60, names=["fcfs+easy", "sjf+easy"], **settings)
-        assert shaken.whole[0] == want.whole[want.names.index("fcfs+easy")]
-    assert not np.array_equal(baselines.measure(train, 60, shakes=1).whole, want.whole)
+        settings = {"shakes": 1, "shake_s": 60.0, "kill_at_walltime": kill}
+        c = jw.compare(log, ["fcfs+easy"], since=0.7, window_jobs=60, **settings)
+        b = Baselines(log, 0, cut, 60, **settings)
+        b.shortlist()
+        assert c.policies[c.fair] == b.best(cut) and "fair best" in c.marks[c.fair]
+        assert any("hindsight" in m for m in c.marks) and len(c.workload) == 1200 - cut
+        found[kill] = b
+    assert not np.array_equal(found[False].windows["fcfs+easy"], found[True].windows["fcfs+easy"])
+    best, tried = found[False].best(), found[False].windows
+    assert all(np.log(tried[best]).mean() <= np.log(x).mean() for x in tried.values()) and len(tried) >= 10
+    assert any("guard" in n for n in tried) or len(tried) == len({n.split("+guard")[0] for n in tried})
+    assert found[False].best(120) == min(tried, key=lambda n: np.log(tried[n][:2]).mean())  # windows before row 120 alone
+
+
+def test_a_bound_is_kept_only_if_it_is_kept_in_every_replica():
+    from jobwise.baselines import Baselines
+
+    b = Baselines(lublin(200, 16, seed=1), 0, 200, 20, 2, 10.0)
+    slow = np.ones((2, 3))
+    b.whole = {
+        "fcfs+easy": (9 * slow, np.array([100.0, 100.0])),
+        "a": (2 * slow, np.array([100.0, 130.0])),  # 1.15 on average, but 1.3 in one
+        "b": (3 * slow, np.array([119.0, 119.0])),
+    }
+    assert b.best_within(1.2, 2) == "b" and b.best_within(1.5, 2) == "a" and b.best_within(1.1, 2) == "fcfs+easy"
+
+
+def test_windows_begin_with_a_queue():
+    """A backlog that an empty machine would hide: the first job of the window waits for those before it."""
+    from jobwise import windows
+
+    w = workload(np.arange(40.0), np.full(40, 4), np.full(40, 100.0), cluster=pool(4))
+    part = windows.replicas(w, 20, 10, 0, 0.0, 0)[0]
+    assert len(part) == 20 and part.columns["counted"].sum() == 10
+    found = windows.numbers(simulate(part, "fcfs"))
+    cold = windows.numbers(simulate(w.take(slice(20, 30)), "fcfs"))
+    assert found["wait"] == pytest.approx(cold["wait"] + 10 * 100 - 10) and cold["max_wait"] < found["max_wait"]
+    first = windows.replicas(w, 0, 10, 2, 3.0, 0)
+    assert len(first) == 2 and all(x.columns["counted"].all() for x in first)
+    assert windows.begins(5, 40, 10).tolist() == [5, 15, 25] and len(windows.begins(0, 1000, 10, 7)) == 7
+
+
+def test_a_shake_does_not_erase_the_queue_of_a_short_log():
+    from jobwise import windows
+
+    short = workload(np.arange(60.0) * 5, np.full(60, 4), np.full(60, 6.0), cluster=pool(4))  # 295 s
+    assert 0 < windows.shake_for(short) <= 5
+    c = compare(short, ["fcfs+easy", "sjf+easy"], shakes=4)
+    assert c.queues == (max(c.logged[0]["bounded_slowdown"], c.whole[0]["bounded_slowdown"]) >= 1.3) and c.shake_s <= 5
+    assert c.whole[0]["wait"] == pytest.approx(c.logged[0]["wait"], rel=0.2)
+
+
+def test_compare_and_simulate_agree_on_the_log_as_logged(comparison):
+    c = comparison
+    for p, name in enumerate(c.policies):
+        assert c.logged[p] == simulate(c.workload, name).summary()
+
+
+def test_the_longest_wait_is_a_number_with_its_range(comparison):
+    middle, least, most = comparison.waits(1)
+    assert (
+        least <= middle <= most and f"{middle:.2f} times" in comparison.verdict(1) and "no longer" not in comparison.verdict(1)
+    )
+    assert comparison.keeps(0, 1.0) and comparison.keeps(1, most) and not comparison.keeps(1, most * 0.99)
+
+
+def test_origins_put_all_unseen_windows_together():
+    import jobwise as jw
+    from jobwise.origins import FAIR, origins
+
+    w = jw.lublin(jobs=3000, procs=64, load=0.9, seed=5, estimates="users")
+    o = origins(w, ["fcfs+easy", "sjf+easy"], 3, window_jobs=60, shakes=2)
+    assert o.at == [0.7, 0.8, 0.9] and o.policies == ["fcfs+easy", "sjf+easy", FAIR] and len(o.chosen) == 3
+    e = o.effects()
+    assert (
+        e[2].change == 0
+        and e[0].blocks == sum(len(c.first_row) // 2 for c in o.found) >= 6
+        and e[0].change > 0
+        and not isnan(e[0].low)
+    )
+    one = o.found[1]
+    assert one.workload.name == w.name and len(one.workload) == 300
+    part = w.take(slice(2400, 2700))
+    assert np.array_equal(one.records[0].jobs["start"], simulate(part, "fcfs+easy").jobs["start"])
+    assert o.waits(0) == (1, 1, 1) and o.to_dict()["policies"][0]["by_origin"][2]["at"] == 0.9
+    with pytest.raises(InputError, match="1 to 6"):
+        origins(w, ["fcfs+easy"], 7)
+
+
+def test_origins_learn_from_the_jobs_before_alone():
+    import jobwise as jw
+    from jobwise.origins import origins
+
+    w, seen = jw.lublin(jobs=2000, procs=64, load=0.9, seed=5), []
+
+    def learn(part, t):
+        seen.append((len(part), t))
+        return jw.ListScheduler("saf", "easy", label="learnt")
+
+    o = origins(w, ["fcfs+easy"], 2, learn=learn, window_jobs=50, shakes=1)
+    assert seen == [(1600, 0.8), (1800, 0.9)] and o.policies[1] == "learnt+easy"
+
+
+def test_pausing_everything_gains_nothing():
+    """A policy that starts every newcomer and pauses it in the same instant has waited, whatever its first start says."""
+
+    class Pauser:
+        def reset(self, view):
+            self.order = resolve("fcfs+easy")
+            self.order.reset(view)
+
+        def ended(self, view, rows): ...
+
+        def decide(self, view):
+            free = view.free.sum()
+            for job in view.queue:
+                if np.isnan(view.jobs["start"][job]) and view.jobs["request"][job, 0] <= free:
+                    yield from (Start(int(job)), Preempt(int(job)))
+            yield from self.order.decide(view)
+
+    from jobwise.decision import Preempt, Start
+    from jobwise.policies.names import resolve
+
+    w = lublin(400, 32, seed=7, load=1.1)
+    honest, gamed = simulate(w, "fcfs+easy"), simulate(w, Pauser())
+    first = gamed.jobs["start"] - gamed.jobs["submit"]
+    assert first.mean() < 0.5 * metrics.wait(honest).mean()  # what first starts would have said
+    assert np.array_equal(gamed.jobs["end"], honest.jobs["end"])
+    for name in ("wait", "max_wait", "bounded_slowdown", "slowdown", "p95_wait"):
+        assert gamed.summary()[name] == pytest.approx(honest.summary()[name]), name
+
+
+def test_lost_work_restarts_and_slow_places_are_waiting():
+    one = workload([0], [1], [10.0], cluster=pool(2))
+    twice = workload([0], [1], [10.0], cluster=pool(2).with_outages([(4.0, 0, 0), (6.0, 0, 1)]))
+    r = simulate(twice, "fcfs")  # 4 s lost, 2 s down, then 10 s
+    assert r.jobs["end"][0] == 16 and metrics.run(r)[0] == 10 and metrics.wait(r)[0] == 6
+
+    from jobwise.sim.simulation import Simulation
+    from jobwise.simulate import _record
+
+    sim = Simulation(one, restart_cost_s=3.0)
+    sim.advance()
+    from jobwise.decision import Preempt, Start
+
+    sim.apply([Start(0, rate=0.5)])
+    sim.advance(4.0)
+    sim.apply([Preempt(0)])
+    sim.advance(7.0)
+    sim.apply([Start(0)])
+    sim.advance()
+    r = _record(sim.state, 0, one, one.cluster, resolve_fcfs())
+    assert r.jobs["end"][0] == 7 + 8 + 3 and metrics.run(r)[0] == 10 and metrics.wait(r)[0] == 8
+
+
+def resolve_fcfs():
+    from jobwise.policies.names import resolve
+
+    return resolve("fcfs")
+
+
+def test_a_policy_on_its_training_jobs_is_told():
+    from jobwise.fingerprint import seen, sketch
+
+    w = lublin(3000, 64, seed=2, estimates="users")
+    about = {"trained_on": sketch([w.take(slice(0, 2000))])}
+    assert seen(w.take(slice(0, 2000)), about) == 1 and seen(w.take(slice(2000, None)), about) == 0
+    assert 0.5 < seen(w, about) < 0.8 and seen(w.take(slice(1000, 3000)), about) > 0.3
+    assert seen(w, {}) == 0 and seen(w, {"trained_on": ["x"]}) == 0 and seen(lublin(2000, 64, seed=9), about) == 0
+
+
+def test_jobs_that_outlive_their_request_are_shown_both_ways():
+    from jobwise.compare import both_ways
+
+    w = lublin(600, 32, seed=3, load=0.9)
+    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], shakes=1)
+    assert other is None and not c.notes
+    w.truth["runtime"][::5] *= 3
+    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], shakes=1)
+    assert "20%" in c.notes[0] and other.records[0].runtime.max() < c.records[0].runtime.max()
+    assert "run on" in c.notes[0] and "ended" in other.notes[0]
+
+
+def test_names_are_text_wherever_they_go(tmp_path):
+    """Names of files and users are nobody's markup: not in HTML, not in SVG, not in matplotlib's formulas."""
+    from dataclasses import replace
+
+    w = lublin(300, 16, seed=3, load=0.9, users=3)
+    w = replace(w, names={"user": {int(u): '"><script>alert(1)</script>$\\frac' for u in np.unique(w.jobs["user"])}})
+    from jobwise.policies.listing import ListScheduler
+
+    nasty = ['x" onload="alert(1)" y="', "$\\frac", "a[red]b", "\x1b[2J", "back\\1slash", "<b>&amp;"]
+    c = compare(w, ["fcfs+easy", *(ListScheduler("sjf", "easy", label=n) for n in nasty)], shakes=1)
+    c.write_report(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "<script" not in text and "\x1b" not in text and "<b>&amp;+" not in text
+    for tag in re.findall(r"<(?:svg|g|text|td|div)\b[^>]*>", text):
+        assert "onload" not in re.sub(r'"[^"]*"', "", tag), tag
+    with pytest.raises(InputError, match="exists already"):
+        c.write_report(tmp_path / "r.html")

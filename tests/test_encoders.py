@@ -71,17 +71,23 @@ def test_conformance_catches_a_peeping_encoder():
     w = random_workload(np.random.default_rng(3), jobs=40)
     honest = encoders.make("rls", w.cluster, w.jobs, 8)
 
-    def peeping(jobs, lists, moment, queue, slots, scale, work, out, first, last):
-        honest.kernel(jobs, lists, moment, queue, slots, scale, work, out, first, last)
-        for e in range(first, last):  # the root of the heap ends next
-            out[e, 0, 0] = lists[e, 0, 0] / 100 if moment["running"][e] else 0.0
+    def peeping(self, s, c, out, work, first=0, last=None):  # there is no way to the heap but around the encoder's kernel
+        honest.encode(s, c, out, work, first, last)
+        for e in range(first, len(out) if last is None else last):  # the root of the heap ends next
+            out[e, 0, 0] = s.lists[e, 0, 0] / 100 if s.sims["running"][e] else 0.0
 
-    with pytest.raises(AssertionError, match="truth"):
-        check_encoder(replace(honest, kernel=peeping), w)
+    def foresight(self, s, c, out, work, first=0, last=None):
+        honest.encode(s, c, out, work, first, last)
+        for e in range(first, len(out) if last is None else last):  # the next to come
+            out[e, 0, 0] = min(s.jobs["walltime"][e, min(s.sims["next"][e], s.jobs.shape[1] - 1)] / 100, 1.0)
+
+    for peek in (peeping, foresight):
+        with pytest.raises(AssertionError, match="truth"):
+            check_encoder(type("Peeping", (type(honest),), {"encode": peek})(**vars(honest)), w)
     for wrong, text in ((3.0, "not within"), (np.nan, "finite")):
 
-        def kernel(jobs, lists, moment, queue, slots, scale, work, out, first, last, wrong=wrong):
-            honest.kernel(jobs, lists, moment, queue, slots, scale, work, out, first, last)
+        def kernel(running, moment, queue, slots, scale, work, out, first, last, wrong=wrong):
+            honest.kernel(running, moment, queue, slots, scale, work, out, first, last)
             out[first:last, 0, 0] = wrong
 
         with pytest.raises(AssertionError, match=text):

@@ -120,10 +120,12 @@ def test_a_bound_gives_a_guarded_policy_that_says_what_it_saw(log, tmp_path):
     assert config.window_jobs > configure("search", log, "smoke").window_jobs
     policy = train(config, log, tmp_path / "tied")[0]
     assert policy.times < np.inf and load(tmp_path / "tied").times == policy.times
-    seen = policy.about["calibration"]
-    chosen = seen.pop("chosen")
-    within = {k: x for k, x in seen.items() if x[1] <= 0.95 * 1.2}
-    assert chosen == (min(within, key=lambda k: within[k][0]) if within else min(seen, key=lambda k: seen[k][1]))
+    seen, chosen = policy.about["judged"], policy.about["chosen"]
+    assert chosen == min(seen, key=lambda k: (seen[k], k != "start")) and set(seen) == {"start", "searched"}
+    for which in seen:  # weights and guard travel together
+        kept = load(tmp_path / "tied" / f"{which}.safetensors")
+        if which == chosen:
+            assert kept.times == policy.times and np.array_equal(kept.order.weights, policy.order.weights)
     part = log.take(slice(800, None))
     assert simulate(part, str(tmp_path / "tied")).policy == f"tied+easy+guard{policy.times:g}x"
 

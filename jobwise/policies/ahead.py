@@ -36,7 +36,7 @@ def front(view: View, rule: Rule, weights: np.ndarray, scores: np.ndarray) -> in
     what = known(jobs, view.past)
     a = lookahead.build(jobs, view.past, what, view.cluster.processors)
     done = np.flatnonzero(~np.isnan(view.jobs["end"]))
-    done = done[np.argsort(view.jobs["end"][done], kind="stable")]
+    done = done[np.lexsort((done, view.jobs["start"][done], view.jobs["end"][done]))]  # the order of completions in the kernel
     lookahead.catch_up(a, what, jobs, done)
     a.count[1] = len(a.recent)
     queue = np.zeros(len(view.queue), item_dtype)

@@ -76,8 +76,8 @@ class Memory:
         return out
 
     def explain(self, index: Index, view: View) -> list[dict]:
-        """Per queued job its row, score (smallest first), features, and `moved`: what each adds to the score beyond what the mean
-        of the queue adds."""
+        """Per queued job its row, score (smallest first), features, and `moved`: what each adds to the score beyond what the
+        mean of the queue adds."""
         scores, known = self.scores(index, view), np.empty((len(view.queue), 4))
         history.expect_all(self._history, view.table, view.queue, known)
         x = features(view, known)

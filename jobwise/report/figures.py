@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import io
 import json
+import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,7 +49,8 @@ def colour(p: int) -> str:
 
 
 def _svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float = 3.4, label: str = "", pdf=None) -> str:
-    with plt.rc_context(STYLE):
+    with plt.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a name may be written in any script
         figure = plt.figure(figsize=(width, height), layout="constrained")
         draw(figure)
         out = io.StringIO()
@@ -56,7 +59,8 @@ def _svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float =
             figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
         plt.close(figure)
     text = out.getvalue()
-    head, rest = text[text.index("<svg") :].split(" ", 1)
+    text = re.sub(r"<!--.*?-->", "", text[text.index("<svg") :], flags=re.S)  # matplotlib repeats texts in comments
+    head, rest = text.split(" ", 1)
     return f'{head} role="img" aria-label="{html.escape(plain(label), quote=True)}" {rest}'
 
 
@@ -86,7 +90,7 @@ def over_time(c: Comparison) -> str:
         top, bottom = figure.subplots(2, 1, sharex=True)
         for p, r in enumerate(c.records):
             top.plot(days, _binned(metrics.busy(r), edges) / r.cluster.processors, color=colour(p), lw=0.9)
-            bottom.plot(days, _binned(metrics.queue_length(r), edges), color=colour(p), lw=0.9, label=c.policies[p])
+            bottom.plot(days, _binned(metrics.queue_length(r), edges), color=colour(p), lw=0.9, label=plain(c.policies[p]))
         top.set(ylabel="share in use", ylim=(0, 1.02))
         bottom.set(ylabel="jobs waiting", xlabel="days since the first submit", yscale="symlog")
         bottom.set_ylim(bottom=0)
@@ -103,7 +107,7 @@ def distribution(c: Comparison) -> str:
         for p, r in enumerate(c.records):
             x = np.sort(metrics.bounded_slowdown(r))
             above = np.unique(np.geomspace(1, len(x), 300).astype(int))  # dense where few are left
-            ax.step(x[len(x) - above], above / len(x), where="post", color=colour(p), lw=1.3, label=c.policies[p])
+            ax.step(x[len(x) - above], above / len(x), where="post", color=colour(p), lw=1.3, label=plain(c.policies[p]))
         ax.set(xscale="log", yscale="log", xlabel="bounded slowdown", ylabel="share of jobs above")
         ax.set_ylim(bottom=max(0.5 / len(c.workload), 1e-5))
         figure.legend(loc="outside lower center", ncols=3)
@@ -123,8 +127,13 @@ def by_class(c: Comparison, by: str) -> str:
         width = 0.8 / len(tables)
         for p, table in enumerate(tables):
             hours = [table[x]["wait"] / 3600 if x in table else 0 for x in labels]
-            ax.bar(np.arange(len(labels)) + (p + 0.5) * width - 0.4, hours, width, color=colour(p), label=c.policies[p])
-        ax.set_xticks(range(len(labels)), labels, rotation=35 if by == "user" else 0, ha="right" if by == "user" else "center")
+            ax.bar(np.arange(len(labels)) + (p + 0.5) * width - 0.4, hours, width, color=colour(p), label=plain(c.policies[p]))
+        ax.set_xticks(
+            range(len(labels)),
+            [plain(x) for x in labels],
+            rotation=35 if by == "user" else 0,
+            ha="right" if by == "user" else "center",
+        )
         ax.set_yscale("symlog", linthresh=1.0)
         ax.set_ylim(bottom=0)
         ax.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
@@ -143,7 +152,7 @@ def winners(c: Comparison) -> str:
         change = c.records[p].jobs["start"] - base
         change = change[~np.isnan(change)]
         shares.append([(change < -60).mean(), (np.abs(change) <= 60).mean(), (change > 60).mean()])
-        names.append(c.policies[p])
+        names.append(plain(c.policies[p]))
 
     def draw(figure):
         ax = figure.subplots()
@@ -153,7 +162,7 @@ def winners(c: Comparison) -> str:
             ax.barh(names, data[:, i], left=left, color=shade, label=label, height=0.62)
             left += data[:, i]
         ax.invert_yaxis()
-        ax.set(xlim=(0, 1), xlabel=f"share of jobs: wait against {c.policies[0]}")
+        ax.set(xlim=(0, 1), xlabel=f"share of jobs: wait against {plain(c.policies[0])}")
         ax.grid(visible=False)
         figure.legend(loc="outside upper right", ncols=3)
 

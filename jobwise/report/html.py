@@ -83,7 +83,7 @@ def render(
             progress(i + 1, len(steps))
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string((Path(__file__).parent / "comparison.html").read_text())
-    return template.render(
+    page = template.render(
         c=c,
         version=__version__,
         figures=drawn,
@@ -103,6 +103,7 @@ def render(
         losers=[_moved(c, p) for p in range(1, len(c.policies))],
         conventions=conventions(c),
     )
+    return plain(page)
 
 
 def headline(c: Comparison) -> str:
@@ -121,7 +122,8 @@ def headline(c: Comparison) -> str:
         return f"{text}."
     if safe:
         kept = min(safe, key=lambda p: c.change(p).change)
-        return f"{text}. Of those that keep it within {LONGER:g} times in every replay: {c.policies[kept]}, by {-c.change(kept).change:.0%}."
+        by = -c.change(kept).change
+        return f"{text}. Of those that keep it within {LONGER:g} times in every replay: {c.policies[kept]}, by {by:.0%}."
     return f"{text}; none that is better keeps it within {LONGER:g} times in every replay."
 
 

@@ -222,7 +222,8 @@ def replay(s: State, e: int) -> None:
 
 def waits(w: Workload) -> np.ndarray:
     """[J] s that the jobs of a workload on a pool would wait under first-come, first-served with EASY."""
-    s = allocate([replace(w, edges=w.edges[:0])], replace(w.cluster, outages=w.cluster.outages[:0]))
-    s.jobs["unmet"] = 0
+    jobs = w.jobs.copy()
+    jobs["unmet"] = 0
+    s = allocate([replace(w, jobs=jobs, edges=w.edges[:0])], replace(w.cluster, outages=w.cluster.outages[:0]))
     replay(s, 0)
     return s.jobs[0]["start"] - s.jobs[0]["submit"]

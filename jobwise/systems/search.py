@@ -229,9 +229,9 @@ class Run:
         return {k: (float(np.exp(np.log(x).mean())),) for k, x in found.items()}, dict.fromkeys(given, np.inf)
 
     def _judged_bounded(self, given: dict[str, np.ndarray]) -> tuple[dict, dict]:
-        """(name -> (is the bound broken?, bounded slowdown, longest wait against FCFS with EASY), name -> guard), in
-        continuous replays of the jobs kept back. The guard: the best of those that keep MARGIN of the bound in every replica; if
-        none does, the one that comes nearest. Weights and guard stay together."""
+        """(name -> (is the bound broken?, bounded slowdown, longest wait against FCFS with EASY), name -> guard), in continuous
+        replays of the jobs kept back. The guard: the best of those that keep MARGIN of the bound in every replica; if none,
+        the one that comes nearest. Weights and guard stay together."""
         kept = self.seen.take(slice(self.cut, None))
         replicas = [shake(kept, self.config.shake_s, [self.config.seed, k]) for k in range(2)]
         fcfs = [max(simulate(x, "fcfs+easy").summary()["max_wait"], trial.HOUR) for x in replicas]

@@ -119,6 +119,11 @@ def merge(workloads: list[Workload], name: str = "merged") -> Workload:
     return resort(whole)
 
 
+def overruns(w: Workload) -> float:
+    """Share of the jobs that ran longer than they asked for."""
+    return float((w.truth["runtime"] > np.maximum(w.jobs["walltime"], 1)).mean())
+
+
 def recorded(w: Workload) -> dict[str, float] | None:
     """What the log itself says of waiting, the site's own scheduler: mean and longest wait in s, mean bounded slowdown (tau
     10 s), share of the jobs with a wait recorded; None where it records none. Recorded schedules may exceed the machine."""
@@ -160,6 +165,6 @@ def statistics(w: Workload) -> dict[str, float]:
         "serial_share": float((size == 1).mean()),
         "power_of_two_share": float(power.mean()),
         "exact_estimates": float((w.jobs["walltime"] == run).mean()),
-        "overruns": float((run > w.jobs["walltime"]).mean()),
+        "overruns": overruns(w),
         "median_used_of_request": float(np.median(ratio)),
     }
