@@ -73,18 +73,12 @@ class View:
     ended: np.ndarray
     free: np.ndarray
     cluster: Cluster
+    slices: np.ndarray
     table: np.ndarray
     held: np.ndarray
     origin: float = 0.0
     seed: int = 0
     past: np.ndarray = field(default_factory=lambda: np.zeros(0, past_dtype))
-
-    @property
-    def slices(self) -> np.ndarray:
-        """The table of slices, read-only."""
-        shown = self.held.view()
-        shown.flags.writeable = False
-        return shown
 
     def nodes_of(self, job: int) -> list[tuple[int, tuple[int, ...]]]:
         """The (node, units [R]) pairs that running job `job` holds."""

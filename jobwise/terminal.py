@@ -14,7 +14,7 @@ import typer
 from jobwise.errors import InputError, plain
 
 LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2."
-NARROW, WIDE = 100, 140  # columns of a terminal: below the first, and from the second on, tables look different
+NARROW, WIDE = 110, 140  # columns of a terminal: below the first, and from the second on, tables look different
 Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 Procs = Annotated[
@@ -74,10 +74,10 @@ def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str
         if path is None:
             continue
         check_writable(path)
-        if ending and path != "-" and Path(path).suffix.lower() not in ending.split():
-            raise InputError(f"{path}: a file named *{ending.split()[0]} is written here, nothing else")
         if path != "-" and (other := seen.setdefault(Path(path).resolve(), path)) is not path:
             raise InputError(f"{path}: would overwrite {other}; name another file")
+        if ending and path != "-" and Path(path).suffix.lower() not in ending.split():
+            raise InputError(f"{path}: a file named *{ending.split()[0]} is written here, nothing else")
         if path != "-" and Path(path).exists() and not force:
             raise InputError(f"{path}: exists already; --force overwrites it")
 
@@ -109,7 +109,8 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
 
     table = Table(title=Text(plain(title)), title_justify="left", box=SIMPLE, pad_edge=False)
     for i, name in enumerate(columns):
-        table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", min_width=4)
+        longest = max((len(row[i]) for row in rows), default=0)
+        table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", min_width=min(longest, 28))
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
     Console(width=None if sys.stdout.isatty() else max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
@@ -154,10 +155,11 @@ def _hours(seconds: float) -> str:
     return f"{seconds / 3600:,.1f}" if seconds < 1e6 else f"{seconds / 3600:,.0f}"
 
 
-def _times(c, p: int) -> str:
-    """Longest wait as a multiple of the first's, with its range."""
+def _times(c, p: int, narrow: bool) -> str:
+    """Longest wait as a multiple of the first's, with its range (where it is narrow, the range alone)."""
     middle, least, most = c.waits(p)
-    return f"{middle:.2f}" if len(c.replays[p]) < 2 else f"{middle:.2f} ({least:.2f}-{most:.2f})"
+    over = f"{least:.2f}-{most:.2f}"
+    return f"{middle:.2f}" if len(c.replays[p]) < 2 else over if narrow else f"{middle:.2f} ({over})"
 
 
 def print_comparison(c) -> None:
@@ -175,9 +177,9 @@ def print_comparison(c) -> None:
         x, e, t = c.windows["bounded_slowdown"][p], c.change(p), c.totals(p)
         row = [name, f"{x.mean():,.2f}", "reference" if p == 0 else e.text() + " !" * claims[p]]
         row += [] if narrow else ["" if p == 0 else t.text(), f"{t.share:.0%}"]
-        row += [f"{ranks[p]:.1f}", "/".join(map(str, c.wins(p))) if p else ""]
+        row += ([] if narrow else [f"{ranks[p]:.1f}"]) + ["/".join(map(str, c.wins(p))) if p else ""]
         rows.append(row)
-    heads = ["scheduler", "mean", "change [95 %]"] + ([] if narrow else ["of the mean", "largest"]) + ["rank", "won/tied/lost"]
+    heads = ["scheduler", "mean", "change [95 %]"] + ([] if narrow else ["of the mean", "largest", "rank"]) + ["won/tied/lost"]
     head = f"Bounded slowdown, {len(c.first_row)} windows of {c.window_jobs:,} jobs"
     print_table(f"{title}\n{head}{f', means of {c.shakes} shaken replicas' if c.shakes else ''}", heads, rows)
     rows = []
@@ -186,13 +188,14 @@ def print_comparison(c) -> None:
         row = [name, f"{log['bounded_slowdown']:,.2f}", f"{s['bounded_slowdown']:,.2f}"]
         row += ["" if p == 0 else c.change_whole(p).text()] if wide else []
         row += [_hours(s["wait"])] + ([_hours(s["p99_wait"])] if not narrow else []) + [_hours(s["max_wait"])]
-        row += ["" if p == 0 else _times(c, p)] + ([f"{s['utilisation']:.3f}"] if wide else [])
+        row += ["" if p == 0 else _times(c, p, narrow)] + ([f"{s['utilisation']:.3f}"] if wide else [])
         rows.append(row)
     if site := recorded(w):
         row = ["as recorded", f"{site['bounded_slowdown']:,.2f}", ""] + [""] * wide + [_hours(site["wait"])]
         rows.append(row + [""] * (not narrow) + [_hours(site["max_wait"]), ""] + [""] * wide)
-    heads = ["scheduler", "as logged", "shaken" if c.shakes else "same"] + (["change [95 %]"] if wide else []) + ["wait h"]
-    heads += (["p99 h"] if not narrow else []) + ["longest h", "x first"] + (["use"] if wide else [])
+    heads = ["scheduler", "logged" if narrow else "as logged", "shaken" if c.shakes else "same"]
+    heads += (["change [95 %]"] if wide else []) + ["wait h"] + ([] if narrow else ["p99 h"])
+    heads += ["max h" if narrow else "longest h", "x first"] + (["use"] if wide else [])
     print_table("The whole log in one replay: bounded slowdown and waits", heads, rows)
     for p in range(len(c.policies)):
         if c.marks[p]:

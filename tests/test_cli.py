@@ -137,7 +137,7 @@ def test_bad_schedulers_of_ones_own(what, good, tmp_path, capsys):
 
 
 def test_bad_arguments(good, tmp_path, capsys, monkeypatch):
-    wrong(capsys, ["simulat", good], "No such command")
+    wrong(capsys, ["simulat", good], "unknown command 'simulat'", "did you mean simulate?")
     wrong(capsys, ["simulate"], "Missing argument")
     wrong(capsys, ["simulate", good, "--polic", "x"], "No such option")
     wrong(capsys, ["simulate", good, "--jobs", "many"], "--jobs", "integer")
@@ -184,7 +184,7 @@ def test_a_full_disk_leaves_the_old_file(good, tmp_path, capsys, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    wrong(capsys, ["simulate", good, "--out", out], "No space left")
+    wrong(capsys, ["simulate", good, "--out", out, "--force"], "No space left")
     assert out.read_text() == "old" and len(list(tmp_path.iterdir())) == 2
 
 
@@ -218,9 +218,97 @@ def test_ctrl_c_ends_cleanly(tmp_path):
     assert not (tmp_path / "s.csv").exists()
 
 
-def test_forty_kinds():
-    """The bar of this project: count what the tests above try."""
-    assert len(BAD) + len(POLICIES) + len(OWN) + 22 >= 40
+def test_nothing_is_overwritten_unasked(good, tmp_path, capsys):
+    out = tmp_path / "there.csv"
+    for arguments in (
+        ["simulate", good, "--out", out],
+        ["simulate", good, "--evalys", out],
+        ["trace", "convert", good, out],
+        ["trace", "generate", out],
+    ):
+        out.write_text("precious")
+        wrong(capsys, arguments, "exists already; --force")
+        assert out.read_text() == "precious"
+    page = tmp_path / "r.html"
+    page.write_text("precious")
+    wrong(capsys, ["compare", good, "-p", "fcfs", "--report", page], "exists already")
+    assert run([str(x) for x in ["simulate", good, "--out", out, "--force"]]) == 0 and out.read_text().startswith("job,")
+
+
+def test_dead_ends_name_the_way_out(good, tmp_path, capsys):
+    wrong(capsys, ["simulate", good, "-p", "sjf", "-p", "fcfs"], "takes one policy", "jobwise compare")
+    wrong(capsys, ["simulate", good, "-p", "sjf+easy+pack"], "a pool of processors has no places")
+    wrong(capsys, ["compare", good, "--report", tmp_path / "r.pdf"], "*.html")
+    wrong(capsys, ["watch", "sjf", "--out", tmp_path / "f.mp4"], "*.gif")
+    wrong(capsys, ["compare", good, "--origins", "3", "--split", "0.5"], "--origins")
+    wrong(capsys, ["train", good, "search", "--out", tmp_path / "run"], "the system comes first")
+    wrong(capsys, ["train", "perjob", good, "--out", tmp_path / "run", "--max-wait", "1.2x"], "--max-wait is for search")
+    wrong(capsys, ["train", "serch", good, "--out", tmp_path / "run"], "did you mean search")
+    wrong(capsys, ["evaluate", good, "runs/mine"], "the run comes first: jobwise evaluate runs/mine")
+    wrong(capsys, ["trace", "generate", tmp_path / "x.swf", "--jobs", "99999999999"], "too many")
+    wrong(capsys, ["trace", "sacct-command", "--start", "2026-02-31"], "a day of the calendar")
+    wrong(capsys, ["trace", "sacct-command", "--start", "2026-03-01", "--end", "2026-02-01"], "is after")
+    wrong(capsys, ["tracee"], "did you mean")
+    other = tmp_path / "folder"
+    other.mkdir()
+    (other / "thesis.tex").write_text("precious")
+    assert run(["train", "search", good, "--out", str(other)]) == 2
+    assert "holds other files (thesis.tex)" in capsys.readouterr().err and len(list(other.iterdir())) == 1
+    for odd, parts in {
+        "JobID,User,State\n1,a,COMPLETED\n": ("commas", "sacct -a"),
+        "JobID           User\n1 a\n": ("spaces", "sacct -a"),
+        "1|1|a|b|c|d|COMPLETED|2026-01-01T00:00:00\n": ("without the line of names",),
+        "submit_timestamp,duration_s,num_gpus,virtual_cluster\n2017-09-04 10:30:41,1,1,a\n": ("GPU jobs", "train cush"),
+        '{"jobs": []}': ("no job log",),
+    }.items():
+        (tmp_path / "odd.txt").write_text(odd)
+        wrong(capsys, ["simulate", tmp_path / "odd.txt"], *parts)
+
+
+def test_names_are_found_whatever_their_case(good, capsys):
+    assert run(["simulate", good, "-p", "FCFS+EASY", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["policy"] == "fcfs+easy"
+
+
+def test_every_name_is_listed(capsys):
+    """`jobwise policies` has a line for every name that the grammar knows, and no other."""
+    from jobwise.policies.index import INDICES
+    from jobwise.policies.names import pretrained, resolve
+    from jobwise.sim.backfill import BACKFILLS
+    from jobwise.sim.placement import PLACEMENTS
+    from jobwise.sim.scores import ORDERS
+
+    assert run(["policies", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["orders"]) == {*ORDERS, *INDICES, *pretrained()}
+    assert set(found["backfilling"]) == {*BACKFILLS, "commit"} - {"none"} and set(found["placement (on nodes)"]) == set(
+        PLACEMENTS
+    )
+    for name in found["guards"]:
+        resolve(f"fcfs+easy+{name}")
+    assert run(["policies"]) == 0 and "shortest requested time first" in capsys.readouterr().out
+
+
+def test_what_the_log_says_is_shown_beside(tmp_path, capsys):
+    path = tmp_path / "waits.swf"
+    rows = [line(i, 100 * i, wait=50 * i, run=100, walltime=100, requested=2) for i in range(1, 20)]
+    path.write_text(text(*rows).replace("; MaxProcs", "; UnixStartTime: 86400\n; MaxProcs"))
+    assert run(["simulate", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "as recorded" in out and "950.000" in out
+    assert run(["compare", str(path), "-p", "fcfs+easy", "-p", "sjf"]) == 0
+    assert "as recorded" in capsys.readouterr().out
+    assert run(["trace", "info", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "1970-01-02 00:01:40" in out and "recorded max wait" in out
+
+
+def test_guesses_and_gaps_are_said(tmp_path, capsys):
+    path = tmp_path / "bare.swf"
+    path.write_text("".join(line(i, 10 * i, run=30, walltime=-1, requested=i % 5 + 1) + "\n" for i in range(1, 9)))
+    assert run(["simulate", str(path)]) == 0
+    err = capsys.readouterr().err
+    assert "8 jobs without a requested time" in err and "processors guessed from the largest job, 5" in err
 
 
 def test_a_log_without_a_header_is_fine(tmp_path):

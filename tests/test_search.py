@@ -104,11 +104,14 @@ def test_commands(log, tmp_path, capsys):
     assert main([*told, "--max-wait", "1.2x", "--seeds", "2"]) == 0
     assert main(["evaluate", run, file, "--shakes", "0"]) == 0
     assert "smith" in capsys.readouterr().out
+    assert main(["explain", run, file, "--choice", "20"]) == 0
+    assert "log_walltime" in capsys.readouterr().out and main(["explain", run, file, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["jobs"]
+    assert len(found) > 1 and found[0]["score"] <= found[1]["score"]
     for wrong, text in (
         ([*told, "--max-wait", "much"], "1.2x"),
         ([*told, "--choices", "9"], "choices"),
-        (["train", "perjob", file, "--out", run, "--max-wait", "2"], "max_wait"),
-        (["explain", run, file], "explains itself"),
+        (["train", "perjob", file, "--out", run, "--max-wait", "2"], "--max-wait is for search"),
         (["export-onnx", run, str(tmp_path / "x.onnx")], "no network"),
     ):
         assert main(wrong) == 2
@@ -128,6 +131,52 @@ def test_a_bound_gives_a_guarded_policy_that_says_what_it_saw(log, tmp_path):
             assert kept.times == policy.times and np.array_equal(kept.order.weights, policy.order.weights)
     part = log.take(slice(800, None))
     assert simulate(part, str(tmp_path / "tied")).policy == f"tied+easy+guard{policy.times:g}x"
+
+
+def test_an_explanation_adds_up(log):
+    """The features times the weights are the compiled score, and what moved it is told against the mean of the queue."""
+    from jobwise.policies.names import resolve
+    from jobwise.sim.simulation import Simulation
+
+    for name in ("general+easy", "smith-aged+easy"):
+        policy, sim = resolve(name), Simulation(log)
+        policy.reset(sim.view())
+        seen = 0
+        while seen < 30 and sim.advance():
+            view = sim.view()
+            policy.ended(view, view.ended)
+            found = policy.explain(view) if len(view.queue) > 1 else []
+            for f in found:
+                terms = policy.order.terms()
+                assert sum(terms[k] * x for k, x in f["features"].items()) == pytest.approx(f["score"], abs=1e-9)
+            if found:
+                total = sum(sum(f["moved"].values()) for f in found)
+                assert total == pytest.approx(0, abs=1e-6) and found[0]["score"] == min(f["score"] for f in found)
+                seen += 1
+            sim.apply(policy.decide(view))
+    plain = resolve("sjf+easy")
+    assert [f["job"] for f in plain.explain(view)] == sorted(view.queue, key=lambda j: (view.jobs["walltime"][j], j))
+
+
+def test_the_start_and_the_search_are_judged_on_jobs_that_neither_saw(log, found, tmp_path, monkeypatch):
+    from jobwise.systems import search
+
+    policy, grounds = found[1], []
+
+    class Recorded(Ground):
+        def __init__(self, windows, threads=2):
+            grounds.append(windows)
+            super().__init__(windows, threads)
+
+    monkeypatch.setattr(search, "Ground", Recorded)
+    run = search.Run(configure("search", log, "smoke"), log, tmp_path / "other")
+    cut = int((1 - search.KEPT) * int(0.7 * len(log)))
+    border = log.offset + log.jobs["submit"][cut]
+    moved = 2 * 300  # by shakes
+    assert all(w.offset + w.jobs["submit"][-1] <= border + moved for w in grounds[0])
+    assert all(w.offset >= border - moved for w in grounds[1]) and len(run.seen) == int(0.7 * len(log))
+    assert set(policy.about["judged"]) == {"start", "searched"} and policy.about["chosen"] in ("start", "searched")
+    assert (load(found[0] / "policy.safetensors").order.weights == policy.order.weights).all()
 
 
 def test_a_search_that_was_stopped_ends_with_the_same_weights(log, found, tmp_path):

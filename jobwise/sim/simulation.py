@@ -30,6 +30,8 @@ class Simulation:
         self._amount = np.empty(self.cluster.capacity.shape, np.int64)
         self._public = self._jobs.view()
         self._public.flags.writeable = False
+        self._slices = self.state.slices[0].view()
+        self._slices.flags.writeable = False
         self._known = replace(self.cluster, outages=self.cluster.outages[:0])  # nobody knows what will fail
 
     @property
@@ -58,6 +60,7 @@ class Simulation:
             free=s.nodes[0]["free"].copy(),
             cluster=self._known,
             table=s.jobs[0, : sim["next"]],
+            slices=self._slices,
             held=s.slices[0],
             origin=float(sim["origin"]),
             seed=int(sim["seed"]),

@@ -29,7 +29,7 @@ def open_log(source: str, procs: int | None = None, progress: Callable[[int, int
     head = text[:4096].split("\n", 1)[0]
     if "num_gpus" in head or "num_gpu," in head:
         raise InputError(f"{source}: a table of GPU jobs; `jobwise train cush {source}` and `jobwise evaluate` take it")
-    if text[:1] in ("{", "[") or head.lstrip().startswith("<"):
+    if text[:1] in ("{", "["):
         raise InputError(f"{source}: is no job log; Standard Workload Format or the output of sacct is expected")
     w = swf.from_text(text, source)
     if procs is None:

@@ -1,0 +1,68 @@
+"""Tables in a real terminal: every number readable at 80, 100 and 150 columns."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+import jobwise as jw
+from jobwise.workloads.swf import write_swf
+
+POLICIES = ["fcfs+easy", "saf+easy+guard24h", "fcfs+conservative", "smith-requested-aged+easy"]
+
+
+def shown(arguments, columns):
+    """What a command prints on a terminal of so many columns."""
+    parent, child = pty.openpty()
+    environment = os.environ | {"COLUMNS": str(columns), "LINES": "50", "TERM": "xterm", "NO_COLOR": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jobwise.cli", *arguments],
+        stdout=child,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        close_fds=True,
+    )
+    os.close(child)
+    out = b""
+    while True:
+        try:
+            part = os.read(parent, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        out += part
+    os.close(parent)
+    assert process.wait() == 0
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.decode()).replace("\r", "")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "some-cluster-2026-cleaned.swf"
+    write_swf(jw.lublin(jobs=1500, procs=64, load=1.0, seed=3, estimates="users"), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("columns", [80, 100, 150])
+def test_a_comparison_is_readable(log, columns):
+    told = [x for p in POLICIES for x in ("-p", p)]
+    out = shown(["compare", log, *told, "--shakes", "1", "--window", "90"], columns)
+    assert "…" not in out
+    assert all(len(line.rstrip()) <= columns for line in out.split("\n"))
+    compared = out.split("The whole log in one replay")
+    for name in POLICIES:
+        for part in compared:
+            rows = [x for x in part.split("\n") if re.match(rf" *{re.escape(name)}\b.*\d\.\d\d", x)]
+            assert rows, f"{name} has no row of numbers at {columns} columns"
+    assert re.search(r"[-+]\d+% \[[-+]\d+%, [-+]\d+%\]", out)
+
+
+@pytest.mark.parametrize("columns", [80, 150])
+def test_other_tables_are_readable(log, columns):
+    for command in (["simulate", log], ["trace", "info", log], ["policies"]):
+        out = shown(command, columns)
+        assert "…" not in out and all(len(line.rstrip()) <= columns for line in out.split("\n")), command
