@@ -105,9 +105,10 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
             _same_before(plain, moved, min(plain["end"][j], moved["end"][j]), f"{name}: job {j} runs {factor:g} times as long")
     cut = 2 * len(workload) // 3
     other = replace(workload, jobs=workload.jobs.copy(), truth=workload.truth.copy())
-    for table, fields in ((other.jobs, ("walltime", "request", "user")), (other.truth, ("runtime",))):
-        for field in fields:
-            table[field][cut:] = table[field][cut:][::-1]
+    for field in ("request", "user"):
+        other.jobs[field][cut:] = other.jobs[field][cut:][::-1]
+    for column in (other.jobs["walltime"], other.truth["runtime"]):
+        column[cut:] = 3 * column[cut:][::-1]
     moved = simulate(other, policy, seed=seed).jobs
     _same_before(plain, moved, workload.jobs["submit"][cut], f"{name}: later jobs are others")
 
