@@ -37,14 +37,13 @@ class Slowdown:
 class Cluster:
     """Nodes and what they hold.
 
-    `capacity`: [N, R] units per node. `resources`: R names. `rack`: [N] numbers of the racks.
+    `capacity`: [N, R] units per node. `resources`: R names.
     `outages`: [F] of `outage_dtype`, sorted by time: a node goes down (`up` 0) or comes back (`up` 1).
     `slowdown`: how placements slow jobs down; None: they do not.
     """
 
     capacity: np.ndarray
     resources: tuple[str, ...] = ("processors",)
-    rack: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     outages: np.ndarray = field(default_factory=lambda: np.zeros(0, outage_dtype))
     slowdown: Slowdown | None = None
 
@@ -108,11 +107,10 @@ def pool(processors: int) -> Cluster:
     return Cluster(np.array([[processors]], np.int64))
 
 
-def nodes(count: int, rack_size: int = 0, slowdown: Slowdown | None = None, **units: int) -> Cluster:
-    """`count` equal nodes, e.g. `nodes(8, cpus=2, gpus=4)`; `rack_size` nodes share a rack (0: all one rack)."""
+def nodes(count: int, slowdown: Slowdown | None = None, **units: int) -> Cluster:
+    """`count` equal nodes, e.g. `nodes(8, cpus=2, gpus=4)`."""
     units = units or {"processors": 1}
     if count < 1 or any(v < 0 for v in units.values()):
         raise InputError(f"cannot build {count} nodes of {units}")
     capacity = np.tile(np.array(list(units.values()), np.int64), (count, 1))
-    rack = np.arange(count, dtype=np.int32) // rack_size if rack_size else np.zeros(count, np.int32)
-    return Cluster(capacity, tuple(units), rack, slowdown=slowdown)
+    return Cluster(capacity, tuple(units), slowdown=slowdown)

@@ -48,11 +48,13 @@ def turnaround(r: Record) -> np.ndarray:
     return wait(r) + run(r)  # in this order: to the last digit of published numbers
 
 
-def normalised_turnaround(r: Record) -> np.ndarray:
+def normalised_turnaround(r: Record, floor: bool = False) -> np.ndarray:
     """Normalised turnaround (end - submit) / run time at its best [K] of the jobs that were done: DeepRM's slowdown, CuSH's
-    measure. Jobs that were turned away or cut off do not count: see `r.jobs["status"]`."""
+    measure. Jobs that were turned away or cut off do not count: see `r.jobs["status"]`. `floor`: rounded down, as DeepRM's code
+    has it (integers of Python 2)."""
     done = r.jobs["status"] == DONE
-    return (r.jobs["end"][done] - r.jobs["submit"][done]) / r.runtime[done]
+    found = (r.jobs["end"][done] - r.jobs["submit"][done]) / r.runtime[done]
+    return np.floor(found) if floor else found
 
 
 def slowdown(r: Record) -> np.ndarray:

@@ -60,6 +60,7 @@ class GridConfig(BaseModel):
     masked: bool = WORLD["masked"]
     ask_always: bool = WORLD["ask_always"]
     compat: bool = WORLD["compat"]
+    compat_floor: bool = False  # slowdowns are rounded down, as DeepRM's code (Python 2) reports them
     order: str = WORLD["order"]
     network: Literal["mlp", "slots", "image"] = "mlp"
     hidden: list[int] = [20]
@@ -85,6 +86,9 @@ class GridConfig(BaseModel):
     @field_validator("learner")
     @classmethod
     def _learner(cls, value: dict) -> dict:
+        used = ("learner", "optimiser", "actor_lr", "gamma", "max_norm")
+        if value.get("learner", "ppo") == "reinforce" and (idle := sorted(set(value) - set(used))):
+            raise ValueError(f"reinforce on jobsets has no use for {idle[0]!r}; it takes {', '.join(used)}")
         return check_learner(value)
 
     @field_validator("hidden")
@@ -178,7 +182,9 @@ class GridRun(Run):
             return {"kind": "slots", "sizes": [shape[1], *c.hidden, 1 if c.second else len(c.placements)]}
         if c.network == "image":
             if len(shape) != 3:
-                raise InputError(f"an image network goes with the encoder cush, not {c.encoder}")
+                raise InputError(f"an image network goes with the encoders cush and cush-backlog, not {c.encoder}")
+            if c.encoder == "cush-backlog":
+                return {"kind": "image", "sizes": [shape[0] - 1, *shape[1:], actions], "norm": c.norm, "side": True}
             return {"kind": "image", "sizes": [*shape, actions], "norm": c.norm}
         return {"kind": "mlp", "sizes": [int(np.prod(shape)), *c.hidden, actions], "init": c.init}
 
@@ -212,7 +218,8 @@ class GridRun(Run):
 
     def _score(self, policy: str | GridPolicy, limit: int = LIMIT) -> float:
         found = play(self.validation, policy, self.config.world, seed=self.config.seed, limit=limit)
-        return float(np.mean([normalised_turnaround(r).mean() if _done(r) else np.inf for r in found]))
+        floor = self.config.compat_floor
+        return float(np.mean([normalised_turnaround(r, floor).mean() if _done(r) else np.inf for r in found]))
 
     def best_rule(self) -> tuple[str, float]:
         """The fixed rule that does best in validation, and its mean slowdown."""

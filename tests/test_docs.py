@@ -24,8 +24,8 @@ def test_blocks_run(page, number, code, capsys):
 
 
 def test_own_schedulers_are_short():
-    """The README's promise: under 30 lines for both kinds together."""
-    own = next(code for page, _, code in BLOCKS if page == "README.md" and "NightOnly" in code)
+    """Under 30 lines for both kinds together."""
+    own = next(code for page, _, code in BLOCKS if page == "own-scheduler.md" and "NightOnly" in code)
     assert len(own.strip().splitlines()) < 30
 
 
@@ -40,3 +40,125 @@ def test_links_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+GENERATED = [*sorted((ROOT / "docs" / "studies").glob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md"))]
+UNIT = r"(?:%|million|M jobs|days|months|hours|h|s|ms|rows|times|jobs per second)"
+
+
+def test_every_number_of_the_readme_is_in_a_generated_table():
+    """Numbers with a unit, in text and in tables; sizes that are settings (1,024 jobs, 70 %) stand in the docs instead."""
+    page = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.S)
+    every = "\n".join(p.read_text() for p in GENERATED)
+    settings = {"30 %", "70 %", "95 %", "24h", "0.8x", "5 %"}
+    found = set(re.findall(rf"[-+−]?\d[\d,.]*\s?{UNIT}(?![\w])", page)) - settings
+    assert len(found) > 10
+    for number in found:
+        digits = re.match(r"[-+−]?[\d,.]*\d", number)[0]
+        assert digits in every, f"{number!r} of README.md stands in no generated table"
+    for cell in re.findall(r"\[[-+]\d+%, [-+]\d+%\]", page):
+        assert cell in every
+
+
+def test_the_readmes_table_is_the_studys():
+    """One method per column, every log in a row, nothing retyped."""
+    page = (ROOT / "README.md").read_text()
+    rows = [x for x in page.split("<!-- table -->")[1].split("<!-- /table -->")[0].split("\n") if x.startswith("| `")]
+    study = (ROOT / "docs" / "studies" / "quality.md").read_text().split("## ")[1]
+    whole = {x.split("|")[1].strip(): x for x in study.split("\n") if x.startswith("| ")}
+    from jobwise.experiments.quality import LOGS
+
+    assert len(rows) == len(LOGS)
+    for row in rows:
+        cells = [c.strip() for c in row.strip("|").split("|")]
+        for cell in cells[1:]:
+            assert cell in whole[cells[0].strip("`")], (cells[0], cell)
+
+
+def test_the_readmes_outputs_are_real():
+    page, real = (ROOT / "README.md").read_text(), (ROOT / "benchmarks" / "FIRST_SCREEN.md").read_text()
+    block = page.split("<!-- commands -->")[1].split("<!-- /commands -->")[0]
+    lines = [x for x in block.split("\n") if x.strip() and x != "…" and "```" not in x]
+    assert sum(x.startswith("$ ") for x in lines) == 3 and len(lines) > 12
+    for line in lines:
+        assert line in real, line
+
+
+def test_the_readme_is_short():
+    text = re.sub(r"```.*?```|<!-- table -->.*?<!-- /table -->", "", (ROOT / "README.md").read_text(), flags=re.S)
+    assert len(text.split()) <= 700
+
+
+COMMANDS = list(
+    dict.fromkeys(
+        line.removeprefix("$ ").split("   #")[0].strip()
+        for page in PAGES
+        for block in re.findall(r"```(?:console)?\n(.*?)```", page.read_text(), re.S)
+        for line in block.split("\n")
+        if re.match(r"(\$ )?jobwise ", line)
+    )
+)
+FIRST = [c for c in COMMANDS if c.startswith("jobwise train search")]
+SLOW = re.compile(
+    r"train (perjob|cush|deeprm|sem)|runs/(network|cush)|reproduce|torchrun|--origins|report out.html|forecast|gated"
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a small log under the names that the docs use, and the runs that they train."""
+    import jobwise as jw
+    from jobwise.workloads.catalogue import LOGS
+    from jobwise.workloads.swf import write_swf
+
+    folder = tmp_path_factory.mktemp("place")
+    w = jw.lublin(jobs=1600, procs=64, load=1.0, seed=3, estimates="users", users=12)
+    for name in ("log.swf.gz", "LOG", Path(LOGS["sdsc-sp2"]).name):
+        write_swf(w, folder / f"{name}.swf" if name == "LOG" else folder / name)
+    (folder / "LOG.swf").rename(folder / "LOG")
+    return folder
+
+
+def _do(command, place, monkeypatch, capsys):
+    import shlex
+
+    from jobwise.cli import run
+
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("JOBWISE_CACHE", str(place))
+    words = shlex.split(command)[1:]
+    if words[0] == "train":
+        words += ["--preset", "smoke"]
+    if any(w in ("--out", "--report", "-o") for w in words) and words[0] not in ("train", "reproduce"):
+        words.append("--force")
+    code = run(words)
+    assert code == 0, (command, capsys.readouterr().err)
+
+
+def _trained(place, monkeypatch, capsys, name):
+    if (place / "runs" / name / "policy.safetensors").exists():
+        return
+    (place / "runs").mkdir(exist_ok=True)
+    command = next(c for c in COMMANDS if c.startswith("jobwise train") and f"runs/{name}" in c)
+    _do(command, place, monkeypatch, capsys)
+
+
+@pytest.mark.xdist_group("learning")
+@pytest.mark.parametrize("command", [pytest.param(c, marks=[pytest.mark.slow] if SLOW.search(c) else []) for c in COMMANDS])
+def test_every_command_of_the_docs_runs(command, place, monkeypatch, capsys):
+    """On a small log; training with the preset smoke. `reproduce` is held to its arguments alone: a study takes minutes."""
+    if "reproduce" in command:
+        from jobwise import experiments
+
+        monkeypatch.setattr(experiments, "reproduce", lambda name, *a, **k: [experiments.Section(name, "")])
+        (place / "out" / "sem").mkdir(parents=True, exist_ok=True)
+    for name in ("mine", "kept", "network", "cush"):
+        if f"runs/{name}" in command and not command.startswith("jobwise train"):
+            _trained(place, monkeypatch, capsys, name)
+    found = re.search(r"train .* --out (runs/\w+)", command)
+    if found and (place / found[1]).exists():
+        import shutil
+
+        shutil.rmtree(place / found[1])
+    (place / "runs").mkdir(exist_ok=True)
+    _do(command, place, monkeypatch, capsys)

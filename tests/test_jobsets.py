@@ -214,7 +214,7 @@ def test_our_agent_learns_to_beat_sjf_on_a_small_world(tmp_path):
 def test_wrong_configurations_are_one_line():
     for changes, text in (
         ({"network": "slots"}, "encoder slots"),
-        ({"network": "image"}, "encoder cush"),
+        ({"network": "image"}, "encoders cush"),
         ({"second": True}, "second network"),
         ({"settings": {"speed": 3}}, "generator deeprm"),
         ({"learner": {"speed": 3}}, "unknown learner setting"),
@@ -266,7 +266,7 @@ def test_commands(tmp_path, capsys):
 
     with Image.open(gif) as film:
         assert film.n_frames == 5
-    assert run(["watch", "cush:sjf+pack", "--out", str(gif), "--rows", "3"]) == 0
+    assert run(["watch", "cush:sjf+pack", "--out", str(gif), "--rows", "3", "--force"]) == 0
     for wrong, text in (
         (["train", "sem", "--out", out], "which log"),
         (["evaluate", out, "log.swf"], "name no log"),
@@ -283,3 +283,70 @@ def test_commands(tmp_path, capsys):
         assert run(wrong) == 2
         said = capsys.readouterr().err
         assert text in said and "Traceback" not in said and len(said.strip().splitlines()) == 1
+
+
+def test_the_backlog_joins_behind_the_convolutions():
+    """CuSH's published network: the scalar is the part of the backlog that is full, with torch as without."""
+    from jobwise.encoders.image import make_grid
+    from jobwise.grid import GridVectorEnv
+    from jobwise.policies.forward import GridForward
+
+    sets = [cush(30, 2.0, i) for i in range(4)]
+    env = GridVectorEnv(
+        4, sets, encoder="cush-backlog", slots=3, placements=("pack", "spread"), reserve=False, masked=False, copy=False
+    )
+    env.reset(seed=0)
+    for _ in range(60):
+        env.step(np.full(4, env.void))
+    x = env.show().copy()
+    s, g = env.state
+    want = g.moment["backlog"] / g.backlog.shape[1]
+    assert want.max() > 0.1 and np.allclose(x[:, -1], want[:, None, None])
+    plain = make_grid("cush", env.cluster, 3, 60)
+    out = np.zeros((4, *plain.shape), np.float32)
+    plain.encode(s, g, out)
+    assert np.array_equal(out, x[:, :-1]) and x.shape[1] == plain.shape[0] + 1
+
+    spec = {"kind": "image", "sizes": [4, 20, 48, 7], "norm": "group", "side": True}
+    torch.manual_seed(0)
+    net = actor(spec)
+    weights = weights_of(net)
+    assert weights["out.weight"].shape == (7, 16 * 19 * 47 + 1)
+    seen = Seen(torch.from_numpy(x), torch.full((4,), 7))
+    with torch.no_grad():
+        one = net(seen).numpy()
+    assert np.allclose(one, GridForward(spec, weights)(x), atol=1e-4)
+    x[:, -1] += 1.0
+    with torch.no_grad():
+        moved = net(Seen(torch.from_numpy(x), torch.full((4,), 7))).numpy()
+    assert np.allclose(moved - one, weights["out.weight"][:, -1], atol=1e-4)
+
+
+def test_the_published_systems_are_as_published():
+    from jobwise.systems import cush as cush_system
+    from jobwise.systems import deeprm as deeprm_system
+
+    c = cush_system.published("paper")
+    assert (c.encoder, c.average_every, c.second, c.jobsets, c.runs) == ("cush-backlog", 10, True, 100, 20)
+    c = deeprm_system.published("paper")
+    assert (c.rate, c.compat, c.compat_floor, c.jobsets, c.runs, c.iterations) == (0.3, True, True, 50, 20, 1000)
+    ours = deeprm_system.configure(None, "small")
+    assert (ours.rate, ours.compat, ours.compat_floor) == (0.7, False, False)
+    assert cush_system.configure(None, "small").rate == 0.9
+
+
+def test_slowdowns_are_rounded_down_as_deeprms_code_has_them():
+    from jobwise.metrics import normalised_turnaround
+
+    r = play([deeprm(20, 0.7, 1)], "sjf", {})[0]
+    plain, floor = normalised_turnaround(r), normalised_turnaround(r, floor=True)
+    assert np.array_equal(floor, np.floor(plain)) and floor.mean() < plain.mean()
+
+
+def test_settings_that_reinforce_has_no_use_for_are_refused():
+    from jobwise.systems import cush as cush_system
+
+    c = cush_system.configure(None, "smoke")
+    for key in ("entropy", "steps", "lam", "epochs", "baseline"):
+        with pytest.raises(InputError, match=f"no use for '{key}'"):
+            c.changed(learner=c.learner | {key: 1})

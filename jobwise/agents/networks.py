@@ -121,22 +121,24 @@ def together(first: nn.Linear, x: torch.Tensor) -> torch.Tensor:
 class Image(nn.Module):
     """CuSH's network: 16 filters of 2 x 2 over [B, C, T, X], ReLU, normalisation, a dense layer to the actions.
 
-    sizes [C, T, X, actions]; `norm`: batch (running means while choosing, the batch's while learning) or group.
-    Only as many channels as the observation has are used: the second agent sees the cluster and one job.
+    sizes [C, T, X, actions]; `norm`: batch (running means while choosing, the batch's while learning) or group. `side`: the
+    observation has one more channel, a number in all its cells, which joins the flat map in front of the dense layer. Only
+    as many channels as the observation has are used: the second agent sees the cluster and one job.
     """
 
-    def __init__(self, sizes: list[int], norm: str = "batch"):
+    def __init__(self, sizes: list[int], norm: str = "batch", side: bool = False):
         super().__init__()
         channels, rows, units, actions = sizes
         self.filters = nn.Conv2d(channels, 16, 2)
         self.norm = nn.BatchNorm2d(16) if norm == "batch" else nn.GroupNorm(4, 16)
-        self.out = nn.Linear(16 * (rows - 1) * (units - 1), actions)
+        self.side = side
+        self.out = nn.Linear(16 * (rows - 1) * (units - 1) + side, actions)
 
     def forward(self, seen: Seen) -> torch.Tensor:
         """Scores [B, actions], -inf where an action is not valid."""
-        weight = self.filters.weight[:, : seen.x.shape[1]]
-        h = torch.relu(nn.functional.conv2d(seen.x, weight, self.filters.bias))
-        return masked(self.out(self.norm(h).flatten(1)), seen)
+        x, scalar = (seen.x[:, :-1], seen.x[:, -1, 0, :1]) if self.side else (seen.x, seen.x[:, 0, 0, :0])
+        h = torch.relu(nn.functional.conv2d(x, self.filters.weight[:, : x.shape[1]], self.filters.bias))
+        return masked(self.out(torch.cat([self.norm(h).flatten(1), scalar], dim=1)), seen)
 
 
 class PerJobValue(nn.Module):

@@ -191,6 +191,21 @@ def tensor(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
     return GridEncoder("cush", 1, shape, rows, _tensor, (), {"rows": rows})
 
 
+@kernel
+def _with_backlog(jobs, g, scale, out, first, last):
+    _tensor(jobs, g, scale, out, first, last)
+    for e in range(first, last):
+        out[e, out.shape[1] - 1] = g.moment[e]["backlog"] / max(g.backlog.shape[1], 1)
+
+
+def with_backlog(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
+    """CuSH's tensor and one more channel, [M + 2, T, X], whose cells are all the part of the backlog that is full: the scalar
+    that the network takes in behind its convolutions (`side`)."""
+    plain = tensor(cluster, slots, backlog, rows=rows)
+    shape = (plain.shape[0] + 1, *plain.shape[1:])
+    return GridEncoder("cush-backlog", 1, shape, rows, _with_backlog, (), {"rows": rows})
+
+
 # ------------------------------------------------------------------ rows per slot
 
 AHEAD = (0, 1, 2, 4, 8)  # rows at which the free units are told
@@ -289,7 +304,7 @@ def slots(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
     return GridEncoder("slots", 1, (slots + 1, wide), rows, _slots, (), {"rows": rows}, per_slot=True, bounds=(-4.0, 4.0))
 
 
-MAKERS = {"deeprm": image, "compact": compact, "cush": tensor, "slots": slots}
+MAKERS = {"deeprm": image, "compact": compact, "cush": tensor, "cush-backlog": with_backlog, "slots": slots}
 
 
 def make_grid(name: str, cluster: Cluster, slots: int, backlog: int, **settings) -> GridEncoder:

@@ -38,7 +38,7 @@ OURS = {"smoke": 30_000, "small": 650_000, "paper": 6_000_000}
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
     """Anchors, agents, distributions, loads, learning curves."""
     count = {"smoke": 20, "small": 100, "paper": 200}[preset]
-    world = system.published(preset).world
+    world = system.published(preset).changed(**system.STUDIED).world
     found = {name: _variant(s, name, preset, seeds if name == "ours" else 1, count) for name in system.VARIANTS}
     rules = s.piece("rules", lambda: {r: means(_unseen(0.7, 50, count), r, world) for r in RULES})
     return [
@@ -58,7 +58,7 @@ def config(name: str, preset: str) -> GridConfig:
     """The configuration of a variant for the study: 50 rows, rate 0.7 (129 % of the capacity)."""
     changes = dict(system.VARIANTS[name])
     iterations, choices = BUDGET[preset]
-    c = system.published(preset).changed(**changes)
+    c = system.published(preset).changed(**system.STUDIED | changes)
     if c.learner["learner"] == "ppo":
         return c.changed(iterations=None, choices=OURS[preset] if name == "ours" else choices, validations=10)
     return c.changed(iterations=iterations, choices=None, validations=min(iterations, 10))

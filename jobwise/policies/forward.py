@@ -80,7 +80,8 @@ class GridForward:
             found = {"filters.weight": (16, channels, 2, 2), "filters.bias": (16,), "norm.weight": (16,), "norm.bias": (16,)}
             if self.spec.get("norm", "batch") == "batch":
                 found |= {"norm.running_mean": (16,), "norm.running_var": (16,)}
-            return found | {"out.weight": (actions, 16 * (rows - 1) * (units - 1)), "out.bias": (actions,)}
+            wide = 16 * (rows - 1) * (units - 1) + bool(self.spec.get("side"))
+            return found | {"out.weight": (actions, wide), "out.bias": (actions,)}
         found, wide = {}, s
         if self.kind == "slots":
             found, wide = {"first.weight": (s[1], s[0]), "first.bias": (s[1],)}, [2 * s[1], *s[2:]]
@@ -111,6 +112,7 @@ class GridForward:
             mean = np.broadcast_to(h.mean(axis=1, keepdims=True), h.shape)
             out = self._dense(np.concatenate([h, mean], axis=2))
             return np.concatenate([out[:, :-1].reshape(len(x), -1), out[:, -1, :1]], axis=1)
+        x, scalar = (x[:, :-1], x[:, -1, 0, :1]) if self.spec.get("side") else (x, x[:, 0, 0, :0])
         x = np.moveaxis(x, 1, 3)
         h = w["filters.bias"] + sum(
             x[:, a : x.shape[1] - 1 + a, b : x.shape[2] - 1 + b] @ w["filters.weight"][:, : x.shape[3], a, b].T
@@ -125,7 +127,8 @@ class GridForward:
             mean, var = g.mean(axis=(1, 2, 4), keepdims=True), g.var(axis=(1, 2, 4), keepdims=True)
             h = ((g - mean) / np.sqrt(var + 1e-5)).reshape(h.shape)
         h = h * w["norm.weight"] + w["norm.bias"]
-        return np.moveaxis(h, 3, 1).reshape(len(x), -1) @ w["out.weight"].T + w["out.bias"]
+        flat = np.concatenate([np.moveaxis(h, 3, 1).reshape(len(x), -1), scalar], axis=1)
+        return flat @ w["out.weight"].T + w["out.bias"]
 
 
 def choose(forward: Forward, out: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -1,21 +1,23 @@
 """CuSH (Domeniconi, Lee, Venkataswamy, Dola, DRL4KDD'19): one agent chooses the job, a second how it is placed.
 
-State: `cush`, the cluster and each waiting job as images of 20 rows by 48 units; the second agent sees the chosen job alone.
+State: `cush-backlog`, the cluster and each waiting job as images of 20 rows by 48 units, and how full the backlog is; the
+second agent sees the chosen job alone.
 Actions: a slot or none; packed or spread. Rewards: DeepRM's; minus the locality penalty. See `docs/systems/cush.md`.
 """
 
 from __future__ import annotations
 
 from jobwise.jobs import Workload
-from jobwise.systems.deeprm import LEARNER, OURS, PPO
+from jobwise.systems.deeprm import LEARNER, OURS, PPO, STUDIED
 from jobwise.train_grid import GridConfig
 
 PLACEMENTS = ["pack", "spread"]
 RATE = 0.9
 MIXES = [0.5, 1.0, 0.0, 0.75, 0.25]  # shares of compute-intensive jobs, by turns
 JOINT = {  # one network: scores of slot and placement together; it imitates our strongest rule, then goes on by itself
-    **{k: v for k, v in OURS.items() if k not in ("init", "learner")},
+    **{k: v for k, v in OURS.items() if k not in ("init", "learner", *STUDIED)},
     "second": False,
+    "average_every": 0,
     "learner": {"learner": "reinforce", "optimiser": "adam", "actor_lr": 3e-3, "gamma": 1.0, "max_norm": 1.0},
     "drawn": 10,
     "runs": 20,
@@ -26,7 +28,6 @@ JOINT = {  # one network: scores of slot and placement together; it imitates our
 VARIANTS = {
     "published": {},
     "masks, group norm": {"masked": True, "ask_always": False, "norm": "group"},
-    "masks, group norm, centred second": {"masked": True, "ask_always": False, "norm": "group", "centred": True},
     "joint": JOINT,
     "joint, PPO from scratch": JOINT | {"learner": PPO, "warm": 0},
     "order alone, packed": JOINT | {"placements": ["pack"], "warm_rule": "hold"},
@@ -49,7 +50,7 @@ def published(preset: str) -> GridConfig:
         generator="cush",
         rate=RATE,
         settings={"compute": MIXES},
-        encoder="cush",
+        encoder="cush-backlog",
         placements=PLACEMENTS,
         reserve=False,
         masked=False,
@@ -62,4 +63,5 @@ def published(preset: str) -> GridConfig:
         choices=None,
         iterations={"smoke": 2, "small": 60, "paper": 500}[preset],
         validations={"smoke": 2, "small": 20, "paper": 50}[preset],
+        average_every=10,  # K of Algorithm 1; one worker has nobody to average with
     )

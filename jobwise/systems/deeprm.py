@@ -22,7 +22,8 @@ PPO = {
     "entropy": 0.002,
     "target_kl": 0.03,
 }
-OURS = {  # a network per slot, masks, asked only where there is a choice, PPO with a value network, many jobsets
+STUDIED = {"rate": 0.7, "compat": False, "compat_floor": False}  # above the capacity, where orders matter
+OURS = STUDIED | {  # a network per slot, masks, asked only where there is a choice, PPO with a value network, many jobsets
     "encoder": "slots",
     "network": "slots",
     "hidden": [32, 32],
@@ -50,9 +51,12 @@ def configure(log: Workload | None, preset: str) -> GridConfig:
 
 
 def published(preset: str) -> GridConfig:
-    """The paper's: 50 jobsets, 20 runs of each, 1,000 iterations."""
+    """As the public code trains: 50 jobsets at rate 0.3, 20 runs of each, 1,000 iterations, its allocator and its slowdowns."""
     return GridConfig(
         system="deeprm",
+        rate=0.3,
+        compat=True,
+        compat_floor=True,
         masked=False,
         init=0.01,
         learner=LEARNER,

@@ -1,0 +1,172 @@
+"""What the README shows: its picture, its table, and the real output of its commands. Nothing of it is typed by hand.
+
+    python -m benchmarks.first_screen FOLDER_WITH_LOGS
+
+Replays SDSC-SP2 under the default schedulers for the picture, runs the README's commands on it, takes the table from
+docs/studies/quality.md, writes benchmarks/FIRST_SCREEN.md, and puts the same between the markers of README.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import jobwise as jw
+from jobwise.cli import DEFAULT
+from jobwise.compare import compare
+from jobwise.report.figures import trade_off
+
+ROOT = Path(__file__).parent.parent
+LOG = "SDSC-SP2-1998-4.2-cln.swf.gz"
+COLUMNS = {"best in hindsight": "best rule, in hindsight", "smith-geo+easy": "`smith-geo`", "general+easy": "`general`"}
+COLUMNS |= {"search": "`train search`", "gated": "`gated:…`"}
+
+
+def quality() -> list[list[str]]:
+    """The README's table: of the study's first table some columns, all rows."""
+    text = (ROOT / "docs" / "studies" / "quality.md").read_text().split("## ")[1]
+    rows = [[c.strip() for c in line.strip("|").split("|")] for line in text.split("\n") if line.startswith("| ")]
+    head, rows = rows[0], rows[1:]
+    kept = [head.index(n) for n in ("log", "fair best rule, mean", *COLUMNS)]
+    out = [["log", "fair best rule, its mean", *COLUMNS.values()]]
+    for row in rows:
+        cells = [row[i] for i in kept]
+        cells[0] = f"`{cells[0]}`" if cells[1] else f"**{cells[0]}**"
+        out.append(cells)
+    return out
+
+
+def markdown(rows: list[list[str]]) -> str:
+    """A table."""
+    lines = ["| " + " | ".join(r) + " |" for r in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
+
+
+PICTURE = ("scheduler", "windows", "shaken replays", "as logged", "longest wait, days")
+
+
+def picture(folder: Path) -> list[list[str]]:
+    """Draw the trade-off; the figures behind it."""
+    c = compare(jw.read_swf(folder / LOG), DEFAULT)
+    (ROOT / "docs" / "images" / "trade-off.svg").write_text(trade_off(c))
+    rows = [list(PICTURE)]
+    for p, name in enumerate(c.policies):
+        s = [c.windows["bounded_slowdown"][p].mean(), c.whole[p]["bounded_slowdown"], c.logged[p]["bounded_slowdown"]]
+        rows.append([name, *(f"{x:.1f}" for x in s), f"{c.whole[p]['max_wait'] / 86400:.0f}"])
+    return rows
+
+
+def caption(rows: list[list[str]]) -> str:
+    """What the picture shows, in words."""
+    of = {r[0]: dict(zip(PICTURE, r, strict=True)) for r in rows[1:]}
+    a, b = of["fcfs+easy"], of["saf+easy"]
+    return (
+        f"*{LOG.removesuffix('.swf.gz')}, mean bounded slowdown of shaken replays of the whole log. In windows of "
+        "1,024 jobs smallest-area-"
+        f"first looks far better than first-come, first-served ({b['windows']} against {a['windows']}); replayed in one piece "
+        f"({b['shaken replays']} against {a['shaken replays']}) its longest wait is {b['longest wait, days']} days against "
+        f"{a['longest wait, days']}. The dashed line joins what nothing else beats on both axes.*"
+    )
+
+
+def row(file: str, begins: str, section: str = "") -> list[str]:
+    """The cells of the first row of a generated table that begins so."""
+    text = (ROOT / file).read_text()
+    text = text[text.index(section) :]
+    line = next(x for x in text.split("\n") if x.startswith(f"| {begins} |"))
+    return [c.strip() for c in line.strip("|").split("|")]
+
+
+def numbers() -> str:
+    """Three numbers with their links, from generated tables."""
+    sp2, ricc = (row("benchmarks/RESULTS.md", n, "## Logs") for n in ("SDSC-SP2-1998-4.2-cln", "RICC-2010-2"))
+    head = row("benchmarks/RESULTS.md", "log", "## Logs")
+    easy, sjf, wfp3 = (head.index(n) for n in ("fcfs+easy", "sjf+easy", "wfp3+easy"))
+    rate = lambda r, i: r[i].split(" ")[0]  # noqa: E731
+    deep = row("docs/studies/deeprm.md", "ours", "## Agents")
+    cush = row("docs/studies/cush.md", "50% / 50%")
+    return "\n".join(
+        [
+            f"* [Speed](benchmarks/RESULTS.md), million jobs per second of one core: {rate(sp2, easy)} "
+            f"(`fcfs+easy`), {rate(sp2, sjf)} "
+            f"(`sjf+easy`), {rate(sp2, wfp3)} (`wfp3+easy`) on SDSC-SP2; {rate(ricc, easy)}, {rate(ricc, sjf)}, "
+            f"{rate(ricc, wfp3)} on "
+            "RICC, whose queue is thousands deep.",
+            f"* [DeepRM's world](docs/systems/deeprm.md): our agent {deep[3]} against SJF, {deep[4]} against "
+            "`hold`, a rule of one line; "
+            f"its longest wait is {deep[5]} rows, SJF's {row('docs/studies/deeprm.md', 'sjf', '## Agents')[5]}.",
+            f"* [CuSH's world](docs/systems/cush.md), half of the jobs of each kind: {cush[4]} against the best "
+            "rule that does not know the "
+            f"kinds, {cush[9]} against `hold+typed`, a rule that does, and that the agent begins by imitating.",
+        ]
+    )
+
+
+def outputs(folder: Path) -> list[tuple[str, str]]:
+    """(command, what it prints in a terminal of 80 columns) of the README's commands."""
+    with tempfile.TemporaryDirectory() as place:
+        shutil.copy(folder / LOG, Path(place) / "log.swf.gz")
+        found = []
+        for command in (
+            "jobwise compare log.swf.gz -p fcfs+easy -p saf+easy -p saf+easy+guard24h",
+            "jobwise train search log.swf.gz --out runs/mine --max-wait 1.2x",
+            "jobwise evaluate runs/mine log.swf.gz --report out.html",
+        ):
+            script = "import sys; sys.stdout.isatty = lambda: True; from jobwise.cli import run; "
+            script += f"sys.exit(run({command.split()[1:]!r}))"
+            told = os.environ | {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+            done = subprocess.run(
+                [sys.executable, "-c", script], cwd=place, env=told, capture_output=True, text=True, check=True
+            )
+            found.append((command, "\n".join(x.rstrip() for x in done.stdout.strip("\n").split("\n"))))
+            print(f"$ {command}\n{done.stdout}", flush=True)
+        return found
+
+
+def put(text: str, name: str, new: str) -> str:
+    """README text with what stands between the markers of `name` replaced."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    if begin not in text:
+        return text
+    return re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: f"{begin}{new}\n{end}", text, flags=re.S)
+
+
+def main(folder: Path) -> None:
+    """Make everything anew."""
+    figures, table, found = picture(folder), markdown(quality()), outputs(folder)
+    said = caption(figures)
+    text = [
+        "# First screen",
+        "",
+        f"`python -m benchmarks.first_screen FOLDER`, on {LOG}.",
+        "",
+        "## The picture",
+        "",
+        figures,
+        "",
+    ]
+    text += ["## The table", "", "From docs/studies/quality.md.", "", table, "", "## The numbers", "", numbers(), ""]
+    text += ["## The commands", ""]
+    for command, out in found:
+        text += ["```console", f"$ {command}", out, "```", ""]
+    (Path(__file__).parent / "FIRST_SCREEN.md").write_text("\n".join(text))
+    readme = ROOT / "README.md"
+    page = put(put(put(readme.read_text(), "table", table), "caption", said), "numbers", numbers())
+    blocks = "\n".join(f"$ {command}\n{shortened(out)}" for command, out in found)
+    readme.write_text(put(page, "commands", f"```console\n{blocks}\n```"))
+
+
+def shortened(out: str) -> str:
+    """An output without its legend and blank lines, at most 14 lines of it."""
+    lines = [x for x in out.split("\n") if x.strip() and not set(x.strip()) <= {"─"}]
+    kept = [x for x in lines if not x.startswith(("bounded slowdown: tau", "  "))]
+    return "\n".join(kept if len(kept) <= 14 else [*kept[:13], "…"])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/traces/swf"))
