@@ -7,6 +7,7 @@ An environment says what a mask, an observation and an interval are, how simulat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from queue import SimpleQueue
 from threading import Thread
 
@@ -16,7 +17,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from jobwise.errors import InputError
+from jobwise.errors import InputError, unknown
 
 ALONE = 64  # simulations per thread below which a second thread costs more than it brings
 HANDOVER = 32  # simulations that the first thread does in the time in which another wakes up
@@ -35,6 +36,8 @@ class Batched(VectorEnv):
     steps_in_stream = None  # choices after which a stream is cut
 
     def _set_up(self, num_envs: int, threads: int, copy: bool, dict_obs: bool, render_mode: str | None, box, actions: int):
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise unknown("render mode", render_mode, self.metadata["render_modes"])
         if num_envs < 1 or threads < 1:
             raise InputError(f"num_envs and threads are at least 1, not {num_envs} and {threads}")
         self.num_envs, self.copy, self.dict_obs, self.render_mode = num_envs, copy, dict_obs, render_mode
@@ -234,6 +237,11 @@ class Single(gymnasium.Env):
     batch: type[Batched]
 
     def __init__(self, workload=None, render_mode: str | None = None, **settings):
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise unknown("render mode", render_mode, self.metadata["render_modes"])
+        known = set(signature(self.batch).parameters) - {"num_envs", "workload", "more"}
+        if wrong := sorted(set(settings) - known):
+            raise unknown("setting of this environment", wrong[0], known)
         self._envs = self.batch(1, workload, **settings)
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 
 import numpy as np
 from gymnasium import spaces
@@ -25,8 +26,9 @@ from jobwise.batched import Batched, Single
 from jobwise.cluster import pool
 from jobwise.encoders import Encoder, make
 from jobwise.episodes import Episodes
-from jobwise.errors import InputError
+from jobwise.errors import InputError, unknown
 from jobwise.jobs import Workload
+from jobwise.picture import machine
 from jobwise.sim.choosing import REFILL, STARTED, go
 from jobwise.sim.filling import Plan, plan_dtype
 from jobwise.sim.state import allocate
@@ -44,6 +46,8 @@ class BatchVectorEnv(Batched):
     `reward`, `jobs`, `stream`, `loads`, `shake_s` (see `Episodes`), `bound_s` (of the reward `bounded_wait`), `threads`.
     `copy`: False returns the buffer itself, valid until the next step. Raises InputError.
     """
+
+    metadata = {**Batched.metadata, "render_modes": ["rgb_array"], "render_fps": 12}
 
     def __init__(
         self,
@@ -64,7 +68,10 @@ class BatchVectorEnv(Batched):
         copy: bool = True,
         threads: int = 2,
         render_mode: str | None = None,
+        **more,
     ):
+        if more:  # told here, for Gymnasium would print every argument, the workload too
+            raise unknown("setting of this environment", sorted(more)[0], set(signature(type(self)).parameters) - {"more"})
         if workload is None:
             raise InputError("an environment needs a workload: jobwise.read_swf('log.swf.gz'), or several")
         if isinstance(workload, Episodes):
@@ -175,6 +182,14 @@ class BatchVectorEnv(Batched):
         go(self._state, self._choices, self._plan, actions, self._over, STARTED, again, first, last)
         self._encode(first, last)
 
+    def picture(self, e: int) -> np.ndarray:
+        """[height, width, 3] uint8: the processors that jobs hold over time, up to the last estimated end, and what waits."""
+        return machine(self._state, e)
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """A picture of every simulation, where `render_mode` is "rgb_array"."""
+        return tuple(self.picture(e) for e in range(self.num_envs)) if self.render_mode == "rgb_array" else None
+
     def _arrays(self) -> dict[str, np.ndarray]:
         s, c, p = self._state, self._choices, self._plan
         found = {f"state_{k}": getattr(s, k) for k in ("sims", "jobs", "truth", "lists", "nodes")}
@@ -190,6 +205,11 @@ def _rows(w: Workload, count: int) -> Workload:
 
 
 class BatchEnv(Single):
-    """One simulation: a batch of one. Settings as `BatchVectorEnv`."""
+    """One simulation: a batch of one. Settings as `BatchVectorEnv`; `render_mode="rgb_array"` has pictures."""
 
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 12}
     batch = BatchVectorEnv
+
+    def render(self) -> np.ndarray | None:
+        """[height, width, 3] uint8: the machine over time, and the queue now."""
+        return self._envs.picture(0) if self.render_mode == "rgb_array" else None

@@ -72,9 +72,13 @@ def judge(w: Workload) -> list[dict]:
     if cut < LEAST or len(w) - cut < 8:
         raise InputError(f"{w.name}: {len(w)} jobs are too few to learn forecasts from and to judge them")
     x, request = features(w), np.maximum(w.jobs["walltime"], 1.0)
-    last = np.sort(w.by_end, order="submit")  # in the order of the jobs
+    last = w.ends
     run = np.maximum(last["runtime"], 1.0)
     rows = np.flatnonzero(last["end"][:cut] <= w.jobs["submit"][cut])
+    if len(rows) < LEAST:
+        raise InputError(
+            f"{w.name}: only {len(rows)} of the first {cut} jobs had ended when the others came; {LEAST} are needed"
+        )
     boosted = quantiles(x, run, request, rows)
     said = {"requested": request, "history": x[:, 2] * request, "boosted median": boosted[:, 1]}
     found = []

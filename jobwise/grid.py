@@ -12,6 +12,7 @@ jobsets. Simulation e of a batch seeded with k is the single environment seeded 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 
 import numpy as np
 from gymnasium import spaces
@@ -65,7 +66,10 @@ class GridVectorEnv(Batched):
         copy: bool = True,
         threads: int = 2,
         render_mode: str | None = None,
+        **more,
     ):
+        if more:  # told here, for Gymnasium would print every argument, the workload too
+            raise unknown("setting of this environment", sorted(more)[0], set(signature(type(self)).parameters) - {"more"})
         sets = [workload] if isinstance(workload, Workload) else list(workload or [])
         if not sets:
             raise InputError("an environment needs a workload: jobwise.deeprm(), or several")

@@ -74,13 +74,13 @@ def effect(d: np.ndarray, least: int = LEAST) -> Effect:
     if count < 2:
         return Effect(exp(mean) - 1, nan, nan, nan, nan, mean, nan, count)
     error = float(np.std(d, ddof=1)) / sqrt(count)
+    if count < least:
+        return Effect(exp(mean) - 1, nan, nan, nan, nan, mean, error, count)
     if error == 0.0:
         same = exp(mean) - 1
         return Effect(same, same, same, 1.0 if mean == 0 else 0.0, sign_flip(d), mean, error, count)
     half = float(stdtrit(count - 1, 0.975)) * error
     p = 2 * float(stdtr(count - 1, -abs(mean) / error))
-    if count < least:
-        return Effect(exp(mean) - 1, nan, nan, nan, nan, mean, error, count)
     low, high = (exp(min(max(x, -50.0), 50.0)) - 1 for x in (mean - half, mean + half))
     return Effect(exp(mean) - 1, low, high, p, sign_flip(d), mean, error, count)
 

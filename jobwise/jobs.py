@@ -117,10 +117,13 @@ class Workload:
     def __len__(self) -> int:
         return len(self.jobs)
 
+    def __repr__(self) -> str:
+        return f"<Workload {self.name!r}: {len(self):,} jobs for {self.cluster.total.tolist()}>"
+
     @cached_property
-    def by_end(self) -> np.ndarray:
-        """The jobs [J] of past_dtype in order of end: as the log recorded it, or, on a pool whose log has no waits, as a replay
-        under first-come, first-served with EASY has it. Elsewhere jobs count as ended at submit + run."""
+    def ends(self) -> np.ndarray:
+        """The jobs [J] of past_dtype, in the order of the jobs, with their ends: as the log recorded them, or, on a pool whose
+        log has no waits, as a replay under first-come, first-served with EASY has them. Elsewhere they end at submit + run."""
         wait = self.columns.get("wait")
         if wait is None or not (wait > 0).any():
             if "replayed wait" not in self.columns and self.cluster.is_pool:
@@ -128,12 +131,17 @@ class Workload:
 
                 self.columns["replayed wait"] = waits(self)
             wait = self.columns.get("replayed wait", np.zeros(len(self)))
-        wait = np.maximum(wait, 0.0)
         past = np.empty(len(self), past_dtype)
         past["runtime"], past["walltime"] = self.truth["runtime"], self.jobs["walltime"]
         past["size"], past["user"] = self.jobs["request"][:, 0], self.jobs["user"]
-        past["submit"], past["end"] = self.jobs["submit"], self.jobs["submit"] + wait + self.truth["runtime"]
-        return past[np.argsort(past["end"], kind="stable")]
+        past["submit"] = self.jobs["submit"]
+        past["end"] = past["submit"] + np.maximum(wait, 0.0) + past["runtime"]
+        return past
+
+    @cached_property
+    def by_end(self) -> np.ndarray:
+        """The same in order of end."""
+        return self.ends[np.argsort(self.ends["end"], kind="stable")]
 
     def before(self, time: float) -> np.ndarray:
         """[K] of `past_dtype`: the last PAST jobs that had ended before `time` (s) when the log was written, in s from it."""

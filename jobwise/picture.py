@@ -1,10 +1,11 @@
-"""The picture of a grid of time, as in the papers: the machine in the rows to come, the waiting jobs, the backlog."""
+"""Pictures of simulations: of a grid of time as in the papers (the machine in the rows to come, the waiting jobs, the backlog),
+and of a pool over time."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from jobwise.jobs import COMPUTE, NETWORK
+from jobwise.jobs import COMPUTE, NETWORK, PAUSED, QUEUED
 from jobwise.sim.grid import Grid
 from jobwise.sim.state import State
 
@@ -55,4 +56,43 @@ def picture(s: State, g: Grid, e: int = 0) -> np.ndarray:
                         cell(top + row, left + m * (widest + 1) + c, KINDS[int(job["kind"])])
         for k in range(min(int(g.moment[e]["backlog"]), 3 * H)):
             cell(top + k // 3, left + len(slots) * (widest + 1) + k % 3, (75, 85, 99))
+    return out
+
+
+def machine(s: State, e: int = 0, width: int = 360, height: int = 160) -> np.ndarray:
+    """[height, width + 44, 3] uint8: simulation e of a pool as it stands.
+
+    To the left of the dark line the processors that jobs have held so far, to its right what the running ones will hold by
+    their estimates, job upon job; from twice the longest remaining run before now to the last end. The column at the right is
+    the queue: a block per waiting job, as high as its share of the machine.
+    """
+    sim, jobs = s.sims[e], s.jobs[e, : s.sims[e]["next"]]
+    now, total = float(sim["now"]), float(s.nodes[e, 0]["capacity"][0])
+    out = np.full((height, width + 44, 3), PAPER, np.uint8)
+    out[:, :width] = FREE
+    started = np.flatnonzero(~np.isnan(jobs["start"]))
+    ends = np.where(np.isnan(jobs["end"][started]), np.maximum(jobs["due"][started], now), jobs["end"][started])
+    last = max(float(ends.max(initial=now)), now + 1.0)
+    first = max(now - 2 * (last - now), float(jobs["start"][started].min(initial=now)))
+    seen = started[ends > first]
+    begin, end = jobs["start"][seen], ends[ends > first]
+    x = np.linspace(first, last, width, endpoint=False)
+    level = np.zeros(width)
+    for k in np.argsort(begin, kind="stable"):
+        here = (x >= begin[k]) & (x < end[k])
+        share = jobs["request"][seen[k], 0] / total * height
+        colour = PALETTE[int(seen[k]) % len(PALETTE)]
+        for column in np.flatnonzero(here):
+            top, bottom = height - int(round(level[column] + share)), height - int(round(level[column]))
+            out[max(top, 0) : bottom, column] = colour
+        level[here] += share
+    line = min(int((now - first) / (last - first) * width), width - 1)
+    out[:, line] = (17, 24, 39)
+    at = float(height)
+    for j in np.flatnonzero((jobs["status"] == QUEUED) | (jobs["status"] == PAUSED)):
+        share = max(jobs["request"][j, 0] / total * height, 2.0)
+        if at - share < 0:
+            break
+        out[int(at - share) : int(at) - 1, width + 6 : width + 40] = PALETTE[int(j) % len(PALETTE)]
+        at -= share
     return out

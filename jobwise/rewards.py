@@ -17,17 +17,17 @@ LATE = 1000.0  # bounded slowdown that a job's wait of one bound beyond the boun
 
 def bounded_slowdown(z: np.ndarray) -> np.ndarray:
     """Minus the jobs' gain in bounded slowdown (tau = 10 s) / jobs. An episode's sum is 1 - mean bounded slowdown."""
-    return -z["slowed"] / z["jobs"]
+    return -z["slowed"] / np.maximum(z["jobs"], 1.0)
 
 
 def bounded_slowdown_end(z: np.ndarray) -> np.ndarray:
     """0 until the episode is over, then minus the mean bounded slowdown (RLScheduler, SC'20)."""
-    return np.where(z["over"] > 0, -z["total"] / z["jobs"], 0.0)
+    return np.where(z["over"] > 0, -z["total"] / np.maximum(z["jobs"], 1.0), 0.0)
 
 
 def wait(z: np.ndarray) -> np.ndarray:
     """Minus hours waited / jobs. An episode's sum is minus the mean wait in hours."""
-    return -z["waited"] / 3600.0 / z["jobs"]
+    return -z["waited"] / 3600.0 / np.maximum(z["jobs"], 1.0)
 
 
 def dras(z: np.ndarray) -> np.ndarray:
@@ -57,7 +57,7 @@ def datastar_time(z: np.ndarray) -> np.ndarray:
 
 def bounded_wait(z: np.ndarray) -> np.ndarray:
     """`bounded_slowdown`, and LATE / jobs for each bound (`bound_s` of the environment) that a job waits beyond the first."""
-    return -(z["slowed"] + LATE * z["late_bounds"]) / z["jobs"]
+    return -(z["slowed"] + LATE * z["late_bounds"]) / np.maximum(z["jobs"], 1.0)
 
 
 REWARDS: dict[str, Reward] = {

@@ -14,6 +14,13 @@ from jobwise.jobs import workload
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+def missing(what):
+    """A test without its data is skipped; where data must be there (JOBWISE_REQUIRE_LOGS, in CI), it fails."""
+    if os.environ.get("JOBWISE_REQUIRE_LOGS"):
+        pytest.fail(f"{what}, and JOBWISE_REQUIRE_LOGS is set")
+    pytest.skip(what)
+
+
 @pytest.fixture(scope="session")
 def log():
     """A function name -> Workload that reads a real log, or skips the test where the logs are not at hand."""
@@ -22,7 +29,7 @@ def log():
     def read(name):
         found = sorted((SHARED / "traces" / "swf").glob(f"{name}*.swf.gz"))
         if not found:
-            pytest.skip(f"no log {name} in {SHARED / 'traces' / 'swf'}")
+            missing(f"no log {name} in {SHARED / 'traces' / 'swf'}")
         return read_swf(found[0])
 
     return read
@@ -32,7 +39,7 @@ def log():
 def samples():
     folder = SHARED / "samples"
     if not folder.exists():
-        pytest.skip(f"no samples in {folder}")
+        missing(f"no samples in {folder}")
     return folder
 
 

@@ -101,7 +101,7 @@ def test_reserving_keeps_the_reserved_job():
     s, _, _ = drive(w, Act("reserve"), key)
     assert s.jobs[0]["start"].tolist() == [0, 10, 15, 15]
     s, _, _ = drive(w, Act("pick"), key)
-    assert s.jobs[0]["start"].tolist() == [0, 12, 10, 10] or s.jobs[0]["start"][3] == 10
+    assert s.jobs[0]["start"].tolist() == [0, 11, 16, 10]  # 3 goes first, then 1 has the reservation
 
 
 @settings(max_examples=20, deadline=None)

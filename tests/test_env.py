@@ -135,7 +135,11 @@ def test_several_logs_of_several_sizes(w):
     other = random_workload(np.random.default_rng(9), jobs=120, procs=30)
     envs = BatchVectorEnv(32, [w, other], jobs=30, window=16)
     envs.reset(seed=0)
-    assert set(envs.intervals.dtype.names) and set(envs._choices.moment["total"]) == {12, 30}
+    assert set(envs._choices.moment["total"]) == {12, 30}
+    for _ in range(20):
+        envs.step(np.zeros(32, np.int64))
+    size = envs.intervals["size"]
+    assert set(size) == {12, 30} and (envs.intervals["used"] <= size).all()
     with pytest.raises(InputError, match="made for 12"):
         BatchVectorEnv(2, [w, other], jobs=30, encoder="dras")
 
@@ -258,3 +262,42 @@ def test_seeds_are_checked(w):
     assert np.array_equal(a, envs.reset(seed=4)[0])
     with pytest.raises(InputError, match="starts"):
         jw.Episodes([w], 20, starts=(-5,))
+
+
+def test_unknown_settings_are_one_line_without_the_log(w):
+    for make in (
+        lambda: gymnasium.make("jobwise/Batch-v0", workload=w, rewrad="wait"),
+        lambda: gymnasium.make_vec("jobwise/Batch-v0", num_envs=2, workload=w, rewrad="wait"),
+        lambda: BatchEnv(w, render_mode="human"),
+    ):
+        with pytest.raises(InputError) as error:
+            make()
+        assert len(str(error.value)) < 300 and ("reward" in str(error.value) or "rgb_array" in str(error.value))
+    assert len(repr(w)) < 80
+
+
+def test_the_machine_is_drawn(w):
+    env = gymnasium.make("jobwise/Batch-v0", workload=w, jobs=40, window=16, render_mode="rgb_array")
+    env.reset(seed=0)
+    first = env.render()
+    for _ in range(12):
+        env.step(0)
+    later = env.render()
+    assert first.shape == later.shape and later.dtype == np.uint8 and (first != later).any()
+    s = env.unwrapped._envs._state
+    now = (later[:, :360] != (238, 241, 245)).any(axis=2)  # what is not free
+    line = int(np.flatnonzero((later == (17, 24, 39)).all(axis=2).all(axis=0))[0])
+    used = s.nodes["capacity"][0, 0, 0] - s.nodes["free"][0, 0, 0]
+    assert now[:, line + 1].mean() == pytest.approx(used / s.nodes["capacity"][0, 0, 0], abs=0.05)
+    many = gymnasium.make_vec("jobwise/Batch-v0", num_envs=2, workload=w, jobs=40, window=16, render_mode="rgb_array")
+    many.reset(seed=0)
+    assert len(many.render()) == 2 and (many.render()[0] == first).all()
+
+
+def test_no_reward_divides_by_nothing():
+    from jobwise.sim.choices import interval_dtype
+
+    z = np.zeros(2, interval_dtype)
+    z["size"] = 4
+    for name in ("bounded_slowdown", "bounded_slowdown_end", "wait", "bounded_wait", "dras", "theta"):
+        assert np.isfinite(REWARDS[name](z)).all()

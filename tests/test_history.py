@@ -1,5 +1,7 @@
 """Run-time history: what it says, what it must not know, and the orders that are made of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import random_workload
@@ -135,6 +137,12 @@ def test_weights_are_checked():
     assert len(FEATURES) == F
 
 
+def _told(w):
+    jobs = w.jobs.copy()
+    jobs["walltime"] = w.truth["runtime"]
+    return jobs
+
+
 def test_forecasts_are_judged_on_what_was_not_learnt_from(capsys, tmp_path):
     from jobwise.cli import run
     from jobwise.forecast import FEATURES as COLUMNS
@@ -147,6 +155,16 @@ def test_forecasts_are_judged_on_what_was_not_learnt_from(capsys, tmp_path):
     changed = log.take(slice(None))
     changed.truth["runtime"][900:] *= 5  # the future
     assert np.array_equal(features(changed)[:900], x[:900])
+    twins = jw.workload(
+        np.repeat([0.0, 1e6], [280, 120]),
+        np.ones(400, int),
+        np.arange(1.0, 401.0)[::-1],
+        np.full(400, 500.0),
+        cluster=jw.pool(4),
+    )
+    assert np.array_equal(twins.ends["runtime"], twins.truth["runtime"])  # equal submits: each job has its own run time
+    exact = {f["forecast"]: f for f in judge(replace(twins, jobs=_told(twins)))}["requested"]
+    assert exact["accuracy"] == 1 and exact["exceeded"] == 0
     found = {f["forecast"]: f for f in judge(log)}
     assert found["requested"]["exceeded"] == 0 and found["requested"]["accuracy"] < found["boosted median"]["accuracy"]
     assert 0.5 < found["boosted median"]["coverage"] < 0.95 and 0.3 < found["boosted median"]["exceeded"] < 0.7

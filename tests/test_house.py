@@ -11,10 +11,10 @@ import pytest
 from conftest import random_workload
 
 import jobwise
-from jobwise.jobs import truth_dtype
 from jobwise.policies.names import resolve
 from jobwise.sim.scores import ORDERS
 from jobwise.sim.simulation import Simulation
+from jobwise.testing import poison, restore
 
 ROOT = Path(jobwise.__file__).parent
 # each may import from its own layer and those before it
@@ -117,17 +117,13 @@ def test_a_poisoned_truth_changes_no_decision(order):
     """Every policy decides the same in a world whose truth is NaN."""
     w = random_workload(np.random.default_rng(4), jobs=30)
     for rule in ("easy", "conservative", "easy-sjbf", "greedy"):
-        policy, sim = resolve(f"{order}+{rule}"), Simulation(w)
+        policy, sim, rng = resolve(f"{order}+{rule}"), Simulation(w), np.random.default_rng(0)
         for _ in range(12):
             sim.advance()
-            view = sim.view()
-            clean = list(policy.decide(view))
-            saved = sim.state.truth.copy()
-            sim.state.truth[:] = np.array(
-                [tuple(np.nan if truth_dtype[n] == "f8" else -9 for n in truth_dtype.names)], truth_dtype
-            )
-            assert list(policy.decide(view)) == clean
-            sim.state.truth[:] = saved
+            clean = list(policy.decide(sim.view()))
+            saved = poison(sim.state, rng)  # before the view is made: also the order of ends, and the jobs to come
+            assert list(policy.decide(sim.view())) == clean
+            restore(sim.state, saved)
             sim.apply(clean)
 
 
