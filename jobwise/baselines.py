@@ -37,6 +37,7 @@ RELATIVE = (
 FCFS = "fcfs+easy"
 UNGUARDED = tuple(f"{order}+{backfill}" for order in ORDERS for backfill in BACKFILLS)
 FEW, BEST, DOZEN = 12, 4, 12  # windows of the first rounds; rules that are guarded; rules that are measured
+LATELY = 40_000  # jobs of the continuous replay by which rules within a bound are chosen
 DEEP = 300.0  # jobs waiting on average: beyond it conservative backfilling takes too long, and is left out
 
 
@@ -63,6 +64,7 @@ class Baselines:
     seed: int = 0
     kill_at_walltime: bool = False
     progress: Callable[[int], None] = lambda count: None
+    cache: dict[tuple, np.ndarray] = field(default_factory=dict, repr=False)  # of windows; may be shared between parts of a log
     windows: dict[str, np.ndarray] = field(default_factory=dict)
     whole: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
@@ -83,14 +85,18 @@ class Baselines:
             list(workers.map(one, names))
 
     def _on_windows(self, names: Sequence[str], rows: np.ndarray, shakes: int) -> dict[str, np.ndarray]:
-        parts = [windows.replicas(self.log, int(row), self.size, shakes, self.shake_s, self.seed) for row in rows]
-        found = {}
+        parts = {}
 
         def work(name: str) -> None:
-            found[name] = np.array([windows.slowdowns([simulate(x, name, **self._settings()) for x in r]) for r in parts])
+            for row in map(int, rows):
+                if (name, row, shakes) not in self.cache:
+                    if row not in parts:
+                        parts[row] = windows.replicas(self.log, row, self.size, shakes, self.shake_s, self.seed)
+                    found = [simulate(x, name, **self._settings()) for x in parts[row]]
+                    self.cache[name, row, shakes] = windows.slowdowns(found)
 
         self._each(work, names)
-        return found
+        return {n: np.array([self.cache[n, int(row), shakes] for row in rows]) for n in names}
 
     def measure_windows(self, names: Sequence[str]) -> None:
         """Replay rules on all windows and replicas."""
@@ -98,22 +104,23 @@ class Baselines:
         self.windows |= self._on_windows(missing, self.rows, self.shakes)
 
     def measure_whole(self, names: Sequence[str], replays: int) -> None:
-        """Replay rules on the whole part, `replays` times shaken (0: as logged)."""
+        """Replay rules on the last LATELY jobs of the part in one piece, `replays` times shaken (0: as logged)."""
         missing = [n for n in dict.fromkeys(names) if n not in self.whole or len(self.whole[n][1]) < max(replays, 1)]
-        part = self.log.take(slice(self.first, self.last))
+        part = self.log.take(slice(max(self.first, self.last - LATELY), self.last))
         parts = [shake(part, self.shake_s, [self.seed, k]) for k in range(replays)] or [part]
-        blocks = max(len(part) // self.size // 2, 1)
+        blocks, done = max(len(part) // self.size // 2, 1), {}
 
         def work(name: str) -> None:
             found = [simulate(x, name, **self._settings()) for x in parts]
             longest = [windows.numbers(r)["max_wait"] for r in found]
-            self.whole[name] = np.array([windows.in_time(r, blocks) for r in found]), np.array(longest)
+            done[name] = np.array([windows.in_time(r, blocks) for r in found]), np.array(longest)
 
         self._each(work, missing)
+        self.whole |= {n: done[n] for n in missing}
 
     def _unguarded(self) -> list[str]:
         """All orders × backfillings, but conservative where the queue is too deep for it."""
-        r = simulate(self.log.take(slice(self.first, self.last)), FCFS)
+        r = simulate(self.log.take(slice(self.first, self.last)), FCFS, **self._settings())
         deep = r.summary()["queue_length"] > DEEP
         return [n for n in UNGUARDED if not (deep and n.endswith("conservative"))]
 
@@ -121,10 +128,10 @@ class Baselines:
         """The rounds that measure whatever may be the best on windows."""
         few = windows.begins(self.first, self.last, self.size, FEW)
         tried = self._on_windows(self._unguarded(), few, min(self.shakes, 1))
-        best = sorted(tried, key=lambda n: _geometric(tried[n]))[:BEST]
+        best = sorted(tried, key=lambda n: _rank(n, tried[n]))[:BEST]
         more = [g for n in best for g in guarded(n, self.log.cluster.is_pool)]
         tried |= self._on_windows(more, few, min(self.shakes, 1))
-        kept = sorted(tried, key=lambda n: (_geometric(tried[n]), n.count("+")))[:DOZEN]  # equal ones: the plainer first
+        kept = sorted(tried, key=lambda n: _rank(n, tried[n]))[:DOZEN]
         self.measure_windows([*kept, *best, FCFS])
 
     def shortlist_bounded(self, bound: float, replays: int) -> None:
@@ -132,12 +139,12 @@ class Baselines:
         one = min(replays, 1)
         tried = [n for n in self._unguarded() if n.split("+")[0] not in HOPELESS]
         self.measure_whole(tried, one)
-        kept = sorted(tried, key=lambda n: _geometric(self.whole[n][0]))[: DOZEN // 2]
+        kept = sorted(tried, key=lambda n: _rank(n, self.whole[n][0]))[: DOZEN // 2]
         patient = sorted(tried, key=lambda n: (self.whole[n][1][0], n))[:2]
         tried += [g for n in dict.fromkeys([*kept, *patient]) for g in guarded(n, self.log.cluster.is_pool)]
         self.measure_whole(tried, one)
         near = [n for n in tried if self.whole[n][1][0] <= 1.1 * bound * self.whole[FCFS][1][0]]
-        near.sort(key=lambda n: (_geometric(self.whole[n][0]), n.count("+")))
+        near.sort(key=lambda n: _rank(n, self.whole[n][0]))
         self.measure_whole([FCFS], replays)
         for first in range(0, len(near), BEST):  # the fastest first, until some keep the bound in every replica
             self.measure_whole(near[first : first + BEST], replays)
@@ -153,16 +160,17 @@ class Baselines:
     def best(self, before: int | None = None) -> str:
         """The best rule on windows, of those whose last job is before row `before`."""
         keep = self.rows + self.size <= (self.last if before is None else before)
-        return min(self.windows, key=lambda n: _geometric(self.windows[n][keep]))
+        return min(self.windows, key=lambda n: _rank(n, self.windows[n][keep]))
 
     def best_within(self, bound: float, replays: int) -> str:
         """The best rule of the continuous replay whose longest wait is at most `bound` times that of FCFS with EASY in every
         replica; if none keeps it, FCFS with EASY."""
-        return min(self._within(list(self.whole), bound, replays) or [FCFS], key=lambda n: _geometric(self.whole[n][0]))
+        return min(self._within(list(self.whole), bound, replays) or [FCFS], key=lambda n: _rank(n, self.whole[n][0]))
 
 
 HOPELESS = ("lcfs", "ljf", "laf", "largest", "random")  # in a continuous replay their queues never end
 
 
-def _geometric(x: np.ndarray) -> float:
-    return float(np.log(x).mean()) if x.size else inf
+def _rank(name: str, x: np.ndarray) -> tuple[float, int, str]:
+    """Smaller is better: the geometric mean; of equal ones the plainer, then by name."""
+    return float(np.log(x).mean()) if x.size else inf, name.count("+"), name

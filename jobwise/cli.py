@@ -41,6 +41,7 @@ app = typer.Typer(
 trace = typer.Typer(no_args_is_help=True, help="Look at, convert and generate job logs.")
 app.add_typer(trace, name="trace")
 
+COUNTS = ("jobs", "users", "processors", "preemptions", "failed")
 DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+easy", "saf+easy+guard24h", "fcfs+conservative"]
 
 
@@ -133,7 +134,7 @@ def simulate(
     site = recorded(w) or {}
     rows = []
     for k, v in summary.items():
-        row = [k.replace("_", " "), f"{v:,.3f}", metrics.UNITS.get(k, "")]
+        row = [k.replace("_", " "), f"{v:,.0f}" if k in COUNTS else f"{v:,.3f}", metrics.UNITS.get(k, "")]
         rows.append(row + ([f"{site[k]:,.3f}" if k in site else ""] if site else []))
     machine = f"{w.cluster.processors:,} processors"
     columns = ["metric", "value", "unit"] + (["as recorded"] if site else [])
@@ -247,7 +248,11 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
     noticed(w)
     units = {"span_days": "days", "gap": "s", "runtime": "s", "size": "processors"}
     rows = [
-        [k.replace("_", " "), f"{v:,.3f}", units.get(k, "" if k.startswith("cv") else units.get(k.split("_")[-1], ""))]
+        [
+            k.replace("_", " "),
+            f"{v:,.0f}" if k in COUNTS else f"{v:,.3f}",
+            units.get(k, "" if k.startswith("cv") else units.get(k.split("_")[-1], "")),
+        ]
         for k, v in found.items()
     ]
     if date(w, 0.0):

@@ -126,7 +126,8 @@ def register(app: typer.Typer) -> None:
         for r in rows:
             rule, value = r["best_rule"]
             text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
-            print(f"{r['policy']}: {text} ({r['choices']:,} choices)")
+            behind = "; smaller is better: the rule is ahead" if r["validation"] > value else ""
+            print(f"{r['policy']}: {text} ({r['choices']:,} choices{behind})")
         given = {"--procs": procs, "--jobs": jobs, "--load": load}
         told = [f"{k} {v}" for k, v in given.items() if v is not None]
         print(" ".join(["now: jobwise evaluate", out, *([log] if log else []), *told]))
@@ -177,6 +178,8 @@ def register(app: typer.Typer) -> None:
             raise InputError(f"{w.name}: {len(unseen(w))} unseen jobs are too few to compare anything on")
         about = trained.about
         bound = about.get("max_wait") or float("inf")
+        if bound < float("inf") and "fcfs+easy" not in names:
+            names = ["fcfs+easy", *names]  # what the bound is a multiple of
         told = {"max_wait": bound, "window_jobs": window, "shakes": 4 if shakes is None else shakes, "seed": seed}
         told |= {"kill_at_walltime": kill}
         if not as_json:
@@ -195,7 +198,8 @@ def register(app: typer.Typer) -> None:
             curve = curve if curve.is_file() else None
             write_report(c, report, curve=curve, other=other, ours=len(names), said=said, force=True)
         if as_json:
-            print_json(c.to_dict() | {"against_best_rule": found, "against_fair_best": fair})
+            more = {"other_way": other.to_dict()} if other else {}
+            print_json(c.to_dict() | {"against_best_rule": found, "against_fair_best": fair} | more)
             return
         print_comparison(c)
         if other:
@@ -241,7 +245,7 @@ def register(app: typer.Typer) -> None:
             if seen < choice:
                 sim.apply(policy.decide(view), policy.name)
         if as_json:
-            print_json({"policy": policy.name, "time": view.now, "free": int(view.free.sum()), "jobs": found})
+            print_json({"policy": policy.name, "time": view.now, "free": int(view.free.sum()), "jobs": found[:top]})
             return
         rows = []
         for f in found[:top]:
@@ -350,12 +354,12 @@ def _origins(folder: str, w, names: list[str], count: int, told: dict, as_json: 
     from jobwise.systems.search import Config, train
 
     try:
-        about = json.loads((Path(folder) / "run.json").read_text())["config"]
-    except (OSError, ValueError, KeyError) as error:
+        about = dict(json.loads((Path(folder) / "run.json").read_text())["config"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder}: --origins trains anew and needs the run folder with its run.json ({error})") from None
     if about.get("system") != "search":
         raise InputError(f"{folder}: --origins trains search anew, not {about.get('system')}; a network takes too long")
-    settings = Config(**about)
+    settings = Config().changed(**about)
 
     def learn(part, t: float):
         found = train(settings, part, Path(folder) / f"origin{t:g}", resume=True, share=1.0)[0]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf, isnan
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from jobwise import metrics, windows
 from jobwise.baselines import Baselines
 from jobwise.decision import Policy
 from jobwise.errors import InputError
-from jobwise.intervals import Effect, Totals, compared, holm, totals
+from jobwise.intervals import BLOCK, LEAST, Effect, Totals, compared, holm, totals
 from jobwise.jobs import Workload
 from jobwise.loops import is_compiled
 from jobwise.policies.listing import ListScheduler
@@ -27,6 +28,7 @@ from jobwise.policies.names import resolve
 from jobwise.simulate import Record, simulate
 from jobwise.workloads.transform import overruns, recorded, shake, statistics
 
+SHORT = 100  # jobs of a window
 REPLAYS = 4  # shaken replicas of the continuous replay, at most
 IDLE = 1.3  # where no scheduler has a higher mean bounded slowdown in the continuous replay, there is no queue
 SHORTER, LONGER = 0.8, 1.2  # ratios of longest waits that are worth a word
@@ -77,7 +79,7 @@ class Comparison:
         return totals(self.windows[metric][base], self.windows[metric][p])
 
     def waits(self, p: int, base: int = 0) -> tuple[float, float, float]:
-        """Longest wait in the continuous replay as a multiple of that of `base`: (median, least, most) over its replicas."""
+        """Longest wait in the continuous replay / that of `base`: (median, least, most) over replicas and the log itself."""
         ratio = [
             max(a["max_wait"], 1.0) / max(b["max_wait"], 1.0) for a, b in zip(self.replays[p], self.replays[base], strict=True)
         ]
@@ -87,7 +89,8 @@ class Comparison:
         """Is the longest wait at most `bound` times that of `base` in every replica?"""
         return self.waits(p, base)[2] <= bound
 
-    def claims(self) -> list[bool]:
+    @cached_property
+    def claimed(self) -> list[bool]:
         """[P] may a difference from the first be claimed? By Holm's adjustment over the policies, if sign flips agree."""
         found = [self.change(p) for p in range(1, len(self.policies))]
         adjusted = holm([e.p for e in found])
@@ -124,7 +127,7 @@ class Comparison:
     def price(self, p: int, base: int = 0) -> str:
         """The longest wait against that of `base`, in words: a number and its range."""
         middle, least, most = self.waits(p, base)
-        over = f" ({least:.2f} to {most:.2f} over {len(self.replays[p])} replays)" if len(self.replays[p]) > 1 else ""
+        over = f" ({least:.2f} to {most:.2f} over {len(self.replays[p]) + 1} replays)" if self.shakes else ""
         return f"longest wait {middle:.2f} times that of {self.policies[base]}{over}"
 
     def verdict(self, p: int) -> str:
@@ -135,14 +138,14 @@ class Comparison:
         e = self.change(p)
         if isnan(e.low):
             return f"{name}: {len(self.first_row)} windows are too few to tell it from {base}; {self.price(p)}."
-        if not self.claims()[p]:
+        if not self.claimed[p]:
             return f"{name}: no difference from {base} can be claimed ({e.text()}); {self.price(p)}."
         word = "lower" if e.change < 0 else "higher"
         return f"{name}: bounded slowdown {e.text()}, {word} than {base}; {self.price(p)}."
 
     def to_dict(self) -> dict:
         """Everything but the records, for JSON."""
-        whole, claims, ranks, pareto = self.whole, self.claims(), self.ranks(), self.pareto()
+        whole, claims, ranks, pareto = self.whole, self.claimed, self.ranks(), self.pareto()
         adjusted = [float("nan"), *holm([self.change(p).p for p in range(1, len(self.policies))])]
         rows = []
         for p, name in enumerate(self.policies):
@@ -201,7 +204,7 @@ def compare(
     seed: int = 0,
     kill_at_walltime: bool = False,
     hindsight: bool | Baselines = True,
-    earlier: Baselines | None = None,
+    earlier: Baselines | bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare policies (the first is the reference) on a log in one piece and on consecutive windows of it.
@@ -209,15 +212,19 @@ def compare(
     `since`, `until`: judge on the jobs between these shares of the log alone. With `since` > 0 the rule that is best on the
     jobs before (`baselines.py`) joins as the fair best, and, unless `hindsight` is False, the one that is best on the judged
     jobs; with `max_wait` those whose longest wait is at most so many times that of FCFS with EASY. `earlier`: what rules did
-    on the jobs before, where it is known (and `hindsight` may be the same of the judged jobs).
+    on the jobs before, where it is known (and `hindsight` the same of the judged jobs); False: no rule joins.
 
     `window_jobs`: jobs per window (default: 1,024, fewer where the log is short). `shakes`: replicas with submits moved by
     U(-shake_s, shake_s), the same for all policies, of every window, and at most REPLAYS of the whole; 0: as logged.
     `shake_s`: s (default: `windows.shake_for`). Raises InputError.
     """
     chosen, names = _named(policies)
+    if shakes < 0 or not max_wait >= 1:
+        raise InputError(f"shakes are 0 or more, and a bound on waits is 1 or more, not {shakes} and {max_wait:g}")
+    if shake_s and not shakes:
+        raise InputError("without shakes nothing is moved: leave shake_s out, or ask for shakes")
     first, last = int(since * len(workload)), int(round(until * len(workload)))
-    if not 0 <= since < until <= 1 or last - first < 1:
+    if not 0 <= since < until <= 1 or last - first < 1 or (since > 0 and first < 2):
         raise InputError(f"{workload.name}: shares {since:g} to {until:g} of {len(workload)} jobs hold none")
     if window_jobs is not None and not 2 <= window_jobs <= last - first:
         raise InputError(f"a window of {window_jobs} jobs does not fit {last - first} jobs")
@@ -235,10 +242,11 @@ def compare(
             progress(min(done, total), total)
 
     marks: dict[str, list[str]] = {}
-    if first > 0:
+    if first > 0 and earlier is not False:
         total += 100
         told = {"shakes": shakes, "shake_s": shake_s, "progress": lambda count: report(), **settings}
-        parts = [("fair best", earlier or Baselines(workload, 0, first, min(size, first), **told))]
+        known = earlier if isinstance(earlier, Baselines) else Baselines(workload, 0, first, min(size, first), **told)
+        parts = [("fair best", known)]
         if hindsight:
             these = hindsight if isinstance(hindsight, Baselines) else Baselines(workload, first, last, size, **told)
             parts.append(("best in hindsight", these))
@@ -273,7 +281,7 @@ def compare(
     table = {m: np.array([[[x[m] for x in one[p]] for one in found] for p in range(len(chosen))]) for m in windows.NUMBERS}
     if first == 0:
         rules = [p for p, x in enumerate(chosen) if isinstance(x, ListScheduler) and not x.about]
-        if len(rules) > 1:
+        if len(rules) > 1 and len(rows) >= BLOCK * LEAST:
             best = min(rules, key=lambda p: float(np.log(table["bounded_slowdown"][p]).mean()))
             marks[names[best]] = ["best of these rules"]
     fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
@@ -292,7 +300,7 @@ def compare(
         [", ".join(marks.get(n, [])) for n in names],
         fair,
         max_wait,
-        tuple(_notes(part, chosen, names, kill_at_walltime)),
+        tuple(_notes(part, chosen, names, size, kill_at_walltime)),
     )
 
 
@@ -316,8 +324,9 @@ def _best(b: Baselines, max_wait: float, replays: int, before: int) -> str:
     return b.best(before)
 
 
-def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], kill: bool) -> list[str]:
-    """What must be said of a comparison: policies that were trained on these jobs, jobs that outlive their requests."""
+def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: int, kill: bool) -> list[str]:
+    """What must be said of a comparison: policies that were trained on these jobs, short windows, jobs that
+    outlive their requests."""
     from jobwise.fingerprint import seen
 
     found = []
@@ -326,6 +335,8 @@ def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], kill: bo
             found.append(
                 f"{name} was trained on {'these jobs' if share > 0.9 else 'some of these jobs'}: its numbers flatter it"
             )
+    if size < SHORT:
+        found.append(f"windows of {size} jobs are short: a long queue does not build up in them")
     over = overruns(w)
     if over > 0.05:
         how = "are ended at their request (--kill)" if kill else "run on; `--kill` ends them, and may change who is best"
@@ -337,11 +348,13 @@ def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings) 
     """The comparison, and, where more than 5 % of the jobs outlive their request, the same with jobs ended at it (or, where
     `kill_at_walltime` is set, with jobs that run on)."""
     c = compare(workload, policies, **settings)
-    over = overruns(c.workload)
-    if over <= 0.05:
+    if overruns(c.workload) <= 0.05:
         return c, None
+    joined = [n for n in c.policies if n not in {getattr(p, "name", type(p).__name__) for p in map(resolve, policies)}]
     kill = not settings.pop("kill_at_walltime", False)
-    return c, compare(workload, policies, **settings | {"kill_at_walltime": kill})
+    told = settings | {"kill_at_walltime": kill, "earlier": False, "shake_s": c.shake_s or None}
+    other = compare(workload, [*policies, *joined], **told)  # the same rules: chosen as the first way has it
+    return c, replace(other, marks=c.marks, fair=c.fair)
 
 
 def conventions(c: Comparison) -> list[str]:

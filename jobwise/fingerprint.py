@@ -10,22 +10,24 @@ import numpy as np
 
 from jobwise.jobs import Workload
 
-LENGTH, SKETCH = 8, 256
+LENGTH, DISTINCT, SKETCH = 8, 5, 256
+CHANCE = 0.1  # share that logs of one site may have in common by chance
 
 
 def shingles(w: Workload) -> np.ndarray:
-    """[S] u8 hashes of the shingles of a log, ascending, each once; those of eight equal jobs are left out."""
+    """[S] u8 hashes of the shingles of a log, ascending: those with at least DISTINCT different jobs that occur once. Users
+    submit the same few jobs again and again: such runs say nothing of a log."""
     if len(w) < LENGTH:
         return np.zeros(0, np.uint64)
     x = np.round(w.jobs["walltime"]).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    x ^= _mixed(w.jobs["request"][:, 0].astype(np.uint64))
-    x = _mixed(x)
-    found, same = np.zeros(len(x) - LENGTH + 1, np.uint64), np.ones(len(x) - LENGTH + 1, bool)
+    x = _mixed(x ^ _mixed(w.jobs["request"][:, 0].astype(np.uint64)))
+    rows = np.lib.stride_tricks.sliding_window_view(x, LENGTH)
+    found = np.zeros(len(rows), np.uint64)
     for i in range(LENGTH):
-        part = x[i : len(x) - LENGTH + 1 + i]
-        found = _mixed(found ^ part)
-        same &= part == x[: len(found)]
-    return np.unique(found[~same])
+        found = _mixed(found ^ rows[:, i])
+    distinct = 1 + (np.diff(np.sort(rows, axis=1), axis=1) > 0).sum(axis=1)
+    once, count = np.unique(found[distinct >= DISTINCT], return_counts=True)
+    return once[count == 1]
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
@@ -42,7 +44,8 @@ def sketch(logs: list[Workload]) -> list[str]:
 
 
 def seen(w: Workload, about: dict) -> float:
-    """About which share of the jobs of `w` a policy was trained on, by what its file says `about` it; 0: none, or unknown."""
+    """About which share of `w` (of its distinct shingles) a policy was trained on, by what its file says `about` it; 0: none
+    (less than CHANCE), or unknown."""
     try:
         known = np.array([int(str(x), 16) for x in about.get("trained_on", [])], np.uint64)
     except (TypeError, ValueError, OverflowError):
@@ -54,4 +57,5 @@ def seen(w: Workload, about: dict) -> float:
     if not len(least):
         return 0.0
     both = np.isin(least, known).sum()
-    return float(both / len(least)) if both >= 2 else 0.0
+    share = float(both / len(least))
+    return share if both >= 3 and share > CHANCE else 0.0

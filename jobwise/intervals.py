@@ -2,7 +2,7 @@
 
 The *effect* of a policy against another is the mean, over blocks of two consecutive windows, of log(ours / base), averaged over
 shaken replicas: exp of it is a ratio of geometric means. Its 95 % interval is Student's t over blocks. Neighbouring windows
-share a congestion, blocks hardly do; logarithms keep one window from carrying the mean. The ratio of totals (what a site's mean
+share a congestion, blocks do less; logarithms keep one window from carrying the mean. The ratio of totals (what a site's mean
 would have been) is told beside it, with the share of the largest window. Checked by `python -m benchmarks.intervals`.
 """
 
@@ -18,7 +18,7 @@ from scipy.special import stdtr, stdtrit
 
 BLOCK = 2  # windows
 LEAST = 6  # blocks below which there is no interval, and no claim
-EXACT = 40  # blocks up to which sign flips are counted, not drawn
+EXACT = 34  # blocks up to which sign flips are counted, not drawn
 RESAMPLES = 2000
 
 
@@ -148,7 +148,9 @@ def pooled(effects: Sequence[Effect]) -> Effect:
     kept = [e for e in effects if not isnan(e.error)]
     if not kept:
         return Effect(nan, nan, nan, nan, nan, nan, nan, 0)
-    y, v = np.array([e.log for e in kept]), np.maximum(np.array([e.error for e in kept]) ** 2, 1e-12)
+    y, v = np.array([e.log for e in kept]), np.array([e.error for e in kept]) ** 2
+    least = 0.1 * float(np.median(v[v > 0])) if (v > 0).any() else 1e-12
+    v = np.maximum(v, least)  # a log without any spread (both are one rule there) does not outweigh all others
 
     def weighed(between: float) -> tuple[float, float]:
         w = 1 / (v + between)
@@ -187,13 +189,14 @@ class Totals:
 
 
 def totals(base: np.ndarray, ours: np.ndarray) -> Totals:
-    """The ratio of means of windows [W] or [W, K]; no interval below LEAST blocks, or where it is wider than tenfold."""
+    """The ratio of means of windows [W] or [W, K], its interval over blocks of two; none below LEAST blocks, or where it is
+    wider than tenfold."""
     a, b = (x.mean(axis=1) if x.ndim > 1 else x for x in (np.asarray(base, float), np.asarray(ours, float)))
     whole = float((a + b).sum())
     share = float((a + b).max() / whole) if whole > 0 else 0.0
     if a.sum() <= 0:
         return Totals(0.0 if b.sum() <= 0 else inf, nan, nan, share)
-    low, high = ratio_interval(a, b) if len(a) >= BLOCK * LEAST else (nan, nan)
+    low, high = ratio_interval(in_blocks(a), in_blocks(b)) if len(a) >= BLOCK * LEAST else (nan, nan)
     if not isnan(low) and high > 10 * max(low, 1e-12):
         low = high = nan
     return Totals(float(b.sum() / a.sum()) - 1, low - 1, high - 1, share)

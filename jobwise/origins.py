@@ -34,6 +34,7 @@ class Origins:
     found: list[Comparison]
     policies: list[str]
     chosen: list[str]
+    bound: float = inf
 
     def _place(self, k: int, p: int) -> int:
         """Where policy p stands in the comparison of origin k."""
@@ -56,9 +57,21 @@ class Origins:
         ratio = [
             max(a["max_wait"], 1.0) / max(b["max_wait"], 1.0)
             for k, c in enumerate(self.found)
-            for a, b in zip(c.replays[self._place(k, p)], c.replays[self._place(k, base)], strict=True)
+            for a, b in [
+                *zip(c.replays[self._place(k, p)], c.replays[self._place(k, base)], strict=True),
+                (c.logged[self._place(k, p)], c.logged[self._place(k, base)]),
+            ]
         ]
         return float(np.median(ratio)), min(ratio), max(ratio)
+
+    def keeps(self, p: int, bound: float, base: int = 0) -> bool:
+        """Is the longest wait at most `bound` times that of `base` in every origin and replica?"""
+        return self.waits(p, base)[2] <= bound
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know, of all origins."""
+        return list(dict.fromkeys(n for c in self.found for n in c.notes))
 
     def mean(self, p: int) -> float:
         """Mean bounded slowdown over all windows."""
@@ -79,13 +92,14 @@ class Origins:
                     "bounded_slowdown": self.mean(p),
                     "against_fair": effects[p].to_dict() | {"p_holm": adjusted[p] if p < len(adjusted) else None},
                     "longest_wait_ratio": {"median": middle, "least": least, "most": most},
+                    "keeps_bound": None if self.bound == inf else self.keeps(p, self.bound),
                     "by_origin": [
                         {"at": t, "bounded_slowdown": float(c.windows["bounded_slowdown"][self._place(k, p)].mean())}
                         for k, (t, c) in enumerate(zip(self.at, self.found, strict=True))
                     ],
                 }
             )
-        return {"workload": self.workload.name, "origins": self.at, "fair": self.chosen, "policies": rows}
+        return {"workload": self.workload.name, "origins": self.at, "fair": self.chosen, "notes": self.notes, "policies": rows}
 
 
 def origins(
@@ -110,12 +124,13 @@ def origins(
     if not 1 <= count <= MOST:
         raise InputError(f"there are 1 to {MOST} origins, not {count}")
     at = [round(FROM + STEP * k, 1) for k in range(MOST)][-count:]
-    size = window_jobs or windows.size_for(int(STEP * len(workload)))
-    if int(STEP * len(workload)) < max(size, 2):
-        raise InputError(f"{workload.name}: a tenth of {len(workload)} jobs holds no window of {size}")
-    shake_s = windows.shake_for(workload) if shake_s is None and shakes else shake_s or 0.0
+    size = window_jobs or min(windows.SIZE, int(STEP * len(workload)) // 2)  # two windows, a block, at each origin at least
+    if int(STEP * len(workload)) < size or size < 2:
+        raise InputError(f"{workload.name}: a tenth of {len(workload)} jobs is too little: its windows would have {size} jobs")
+    begun = workload.take(slice(0, int(at[0] * len(workload))))
+    shake_s = windows.shake_for(begun) if shake_s is None and shakes else shake_s or 0.0
     told = {"shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill_at_walltime}
-    done, parts = 0, count * 100 + 100
+    done, parts = 0, count * 100
 
     def step(upto: float) -> None:
         nonlocal done
@@ -123,21 +138,12 @@ def origins(
         if progress:
             progress(done, parts)
 
-    measured = 0
+    cache: dict = {}  # windows are the same at every origin; what is chosen from is not
 
-    def rule(n: int) -> None:
-        nonlocal measured
-        measured += n
-        step(min(measured, 100))
-
-    last = int(at[-1] * len(workload))
-    shared = Baselines(workload, 0, last, size, progress=rule, **told)
-    if max_wait == inf:
-        shared.shortlist()
     found, chosen = [], []
     for k, t in enumerate(at):
         more = [] if learn is None else [learn(workload.take(slice(0, int(t * len(workload)))), t)]
-        earlier = shared if max_wait == inf else Baselines(workload, 0, int(t * len(workload)), size, **told)
+        earlier = Baselines(workload, 0, int(t * len(workload)), size, cache=cache, **told)
         c = compare(
             workload,
             [*policies, *more],
@@ -147,10 +153,10 @@ def origins(
             window_jobs=size,
             hindsight=False,
             earlier=earlier,
-            progress=lambda a, b, k=k: step(100 + 100 * (k + a / max(b, 1))),
+            progress=lambda a, b, k=k: step(100 * (k + a / max(b, 1))),
             **told,
         )
         found.append(c)
         chosen.append(c.policies[c.fair])
     names = [n for i, n in enumerate(found[0].policies) if i < len(policies) + (learn is not None)]
-    return Origins(workload, at, found, [*names, FAIR], chosen)
+    return Origins(workload, at, found, [*names, FAIR], chosen, max_wait)

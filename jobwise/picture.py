@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.jobs import COMPUTE, NETWORK, PAUSED, QUEUED
+from jobwise.jobs import COMPUTE, NETWORK, PAUSED, QUEUED, RUNNING
 from jobwise.sim.grid import Grid
 from jobwise.sim.state import State
 
@@ -70,7 +70,7 @@ def machine(s: State, e: int = 0, width: int = 360, height: int = 160) -> np.nda
     now, total = float(sim["now"]), float(s.nodes[e, 0]["capacity"][0])
     out = np.full((height, width + 44, 3), PAPER, np.uint8)
     out[:, :width] = FREE
-    started = np.flatnonzero(~np.isnan(jobs["start"]))
+    started = np.flatnonzero(~np.isnan(jobs["end"]) & ~np.isnan(jobs["start"]) | (jobs["status"] == RUNNING))
     ends = np.where(np.isnan(jobs["end"][started]), np.maximum(jobs["due"][started], now), jobs["end"][started])
     last = max(float(ends.max(initial=now)), now + 1.0)
     first = max(now - 2 * (last - now), float(jobs["start"][started].min(initial=now)))

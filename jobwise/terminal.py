@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from math import isfinite
 from typing import Annotated, Optional
 
@@ -55,8 +57,8 @@ def open_log(log: str, procs: int | None, jobs: int | None = None, load: float |
 
     with progress(f"fetching {log}") as show:
         w = read(log, procs, show)
-    if jobs is not None:
-        w = first(w, min(jobs, len(w)))
+    if jobs is not None and jobs < len(w):
+        w = replace(first(w, jobs), dropped={f"{k} in the whole file": n for k, n in w.dropped.items()})
     if load is not None:
         w = scale_load(w, load)
     return w
@@ -69,12 +71,12 @@ def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str
 
     from jobwise.files import check_writable
 
-    seen = {} if log == "-" else {Path(log).resolve(): "the log itself"}
+    seen = {} if log == "-" else {os.path.realpath(log): "the log itself"}
     for path in paths:
         if path is None:
             continue
         check_writable(path)
-        if path != "-" and (other := seen.setdefault(Path(path).resolve(), path)) is not path:
+        if path != "-" and (other := seen.setdefault(os.path.realpath(path), path)) is not path:
             raise InputError(f"{path}: would overwrite {other}; name another file")
         if ending and path != "-" and Path(path).suffix.lower() not in ending.split():
             raise InputError(f"{path}: a file named *{ending.split()[0]} is written here, nothing else")
@@ -109,8 +111,9 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
 
     table = Table(title=Text(plain(title)), title_justify="left", box=SIMPLE, pad_edge=False)
     for i, name in enumerate(columns):
-        longest = max((len(row[i]) for row in rows), default=0)
-        table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", min_width=min(longest, 28))
+        words = [word for row in rows for word in row[i].split()] + name.split()
+        least = min(max(map(len, words), default=0), 28 if i == 0 else 14)  # words are broken only where nothing else helps
+        table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", min_width=least)
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
     Console(width=None if sys.stdout.isatty() else max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
@@ -159,7 +162,7 @@ def _times(c, p: int, narrow: bool) -> str:
     """Longest wait as a multiple of the first's, with its range (where it is narrow, the range alone)."""
     middle, least, most = c.waits(p)
     over = f"{least:.2f}-{most:.2f}"
-    return f"{middle:.2f}" if len(c.replays[p]) < 2 else over if narrow else f"{middle:.2f} ({over})"
+    return f"{middle:.2f}" if not c.shakes else over if narrow else f"{middle:.2f} ({over})"
 
 
 def print_comparison(c) -> None:
@@ -169,7 +172,7 @@ def print_comparison(c) -> None:
 
     columns = width()
     narrow, wide = columns < NARROW, columns >= WIDE
-    ranks, pareto, claims, whole = c.ranks(), c.pareto(), c.claims(), c.whole
+    ranks, pareto, claims, whole = c.ranks(), c.pareto(), c.claimed, c.whole
     w, title = c.workload, f"{c.workload.name}: {len(c.workload):,} jobs (left out: {left_out(c.workload)})"
     names = [n + " *" * (p in pareto) for p, n in enumerate(c.policies)]
     rows = []
@@ -185,18 +188,19 @@ def print_comparison(c) -> None:
     rows = []
     for p, name in enumerate(names):
         s, log = whole[p], c.logged[p]
-        row = [name, f"{log['bounded_slowdown']:,.2f}", f"{s['bounded_slowdown']:,.2f}"]
+        row = [name, f"{log['bounded_slowdown']:,.2f}"] + ([f"{s['bounded_slowdown']:,.2f}"] if c.shakes else [])
         row += ["" if p == 0 else c.change_whole(p).text()] if wide else []
         row += [_hours(s["wait"])] + ([_hours(s["p99_wait"])] if not narrow else []) + [_hours(s["max_wait"])]
         row += ["" if p == 0 else _times(c, p, narrow)] + ([f"{s['utilisation']:.3f}"] if wide else [])
         rows.append(row)
     if site := recorded(w):
-        row = ["as recorded", f"{site['bounded_slowdown']:,.2f}", ""] + [""] * wide + [_hours(site["wait"])]
+        row = ["as recorded", f"{site['bounded_slowdown']:,.2f}"] + [""] * (c.shakes > 0) + [""] * wide + [_hours(site["wait"])]
         rows.append(row + [""] * (not narrow) + [_hours(site["max_wait"]), ""] + [""] * wide)
-    heads = ["scheduler", "logged" if narrow else "as logged", "shaken" if c.shakes else "same"]
+    heads = ["scheduler", "logged" if narrow else "as logged"] + (["shaken"] if c.shakes else [])
     heads += (["change [95 %]"] if wide else []) + ["wait h"] + ([] if narrow else ["p99 h"])
     heads += ["max h" if narrow else "longest h", "x first"] + (["use"] if wide else [])
-    print_table("The whole log in one replay: bounded slowdown and waits", heads, rows)
+    how = f"waits are means of {len(c.replays[0])} shaken replays" if c.shakes else "as logged"
+    print_table(f"The whole log in one replay: bounded slowdown; {how}", heads, rows)
     for p in range(len(c.policies)):
         if c.marks[p]:
             say(f"{c.policies[p]}: {c.marks[p]}")
@@ -227,3 +231,8 @@ def print_origins(o) -> None:
     print_table(head, ["scheduler", "mean", "against the fair best rule", f"longest wait x {o.policies[0]}"], rows)
     chosen = ", ".join(f"{t:g}: {n}" for t, n in zip(o.at, o.chosen, strict=True))
     say(f"fair best rule, chosen on the jobs before each origin: {chosen}")
+    if o.bound < float("inf"):
+        kept = [n for p, n in enumerate(o.policies) if o.keeps(p, o.bound)]
+        say(f"longest wait at most {o.bound:g} times that of {o.policies[0]} in every origin and replica: {', '.join(kept)}")
+    for note in o.notes:
+        say(f"note: {note}")

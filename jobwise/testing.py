@@ -77,24 +77,12 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
     (`passes` instants). And in whole replays: where one long job runs longer, or shorter, no start moves that was made before
     that job ended; where the jobs of the last third are others, none moves that was made before they came.
     """
-    policy, rng = resolve(policy), np.random.default_rng(seed)
+    policy = resolve(policy)
     name = getattr(policy, "name", type(policy).__name__)
-    one = getattr(getattr(policy, "act", None), "single_events", False)
-    sim = Simulation(workload, seed=seed, single_events=one)
-    policy.reset(sim.view())
-    for _ in range(passes):
-        if sim.done or not sim.advance():
-            break
-        clean = sim.view()
-        saved = poison(sim.state, rng)
-        hidden = sim.view()
-        if len(hidden.ended):
-            policy.ended(hidden, hidden.ended)
-        decisions = list(policy.decide(hidden) or ())
-        restore(sim.state, saved)
-        for field in ("queue", "running", "ended", "free"):
-            assert np.array_equal(getattr(clean, field), getattr(hidden, field)), f"{name}: view.{field} shows what is hidden"
-        sim.apply(decisions, name)
+    clean, hidden = (_asked(policy, workload, passes, seed, hide) for hide in (False, True))
+    for k, (one, other) in enumerate(zip(clean, hidden, strict=True)):
+        for what, a, b in zip(("queue", "running", "ended", "free", "decisions"), one, other, strict=True):
+            assert a == b, f"{name}: at instant {k} its {what} are others where truth and future are hidden"
     plain = simulate(workload, policy, seed=seed).jobs
     every = np.argsort(-workload.truth["runtime"], kind="stable")
     for j in every[: max(len(every) // 4, 1)][:: max(len(every) // 4 // long_jobs, 1)][:long_jobs]:
@@ -111,6 +99,26 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
         column[cut:] = 3 * column[cut:][::-1]
     moved = simulate(other, policy, seed=seed).jobs
     _same_before(plain, moved, workload.jobs["submit"][cut], f"{name}: later jobs are others")
+
+
+def _asked(policy: Policy, workload: Workload, passes: int, seed: int, hide: bool) -> list[tuple]:
+    """What a policy saw and decided at the first `passes` instants; `hide`: with what it may not know hidden from the state."""
+    single = getattr(getattr(policy, "act", None), "single_events", False)
+    sim, rng, found = Simulation(workload, seed=seed, single_events=single), np.random.default_rng(seed), []
+    policy.reset(sim.view())
+    for _ in range(passes):
+        if sim.done or not sim.advance():
+            break
+        saved = poison(sim.state, rng) if hide else None
+        view = sim.view()
+        if len(view.ended):
+            policy.ended(view, view.ended)
+        decisions = list(policy.decide(view) or ())
+        if saved is not None:
+            restore(sim.state, saved)
+        found.append((*(getattr(view, k).tolist() for k in ("queue", "running", "ended", "free")), decisions))
+        sim.apply(decisions)
+    return found
 
 
 def _same_before(one: np.ndarray, other: np.ndarray, time: float, what: str) -> None:

@@ -22,8 +22,9 @@ NUMBERS = ("bounded_slowdown", "wait", "p95_wait", "max_wait", "utilisation")
 
 
 def size_for(jobs: int) -> int:
-    """Jobs per window of a log of so many: SIZE; where that makes fewer than 16 windows, fewer jobs, down to LEAST."""
-    return max(min(SIZE, jobs // 16), min(LEAST, jobs // 8), min(2, jobs))
+    """Jobs per window of a log of so many: SIZE; where that makes fewer than 16 windows fewer jobs, so that there are 16, or,
+    of a log of less than 16 LEAST jobs, 12."""
+    return max(min(SIZE, jobs // 16), min(LEAST, jobs // 12), min(2, jobs))
 
 
 def begins(first: int, last: int, size: int, most: int | None = None) -> np.ndarray:

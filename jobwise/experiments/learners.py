@@ -8,7 +8,7 @@ import numpy as np
 
 from jobwise.compare import compare
 from jobwise.experiments import Section, Study, Table, read_log
-from jobwise.intervals import compared
+from jobwise.intervals import compared, crossed, in_blocks, log_ratio
 from jobwise.jobs import Workload
 from jobwise.policies.neural import RULES
 from jobwise.runs import parts
@@ -56,7 +56,7 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
                 return c.windows["bounded_slowdown"][0].tolist()
 
             seen.append(s.piece(f"{log.name}-{name}-{k}", learnt))
-        windows[name] = np.mean(seen, axis=0).tolist()
+        windows[name] = seen
         row = [name, f"{np.mean(seen):.2f}", " ".join(f"{np.mean(x):.1f}" for x in seen)]
         for other in ("random+easy", "fcfs+easy", best):
             row.append(change(windows[other], windows[name]))
@@ -66,7 +66,8 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
         rows.append(row + [change(windows[o], windows[r]) if o != r else "" for o in ("random+easy", "fcfs+easy", best)])
     text = (
         f"{log.name}: trained on the first 70 % of the jobs ({base.choices:,} choices, {seeds} seeds), compared on "
-        f"{len(windows[best])} windows of {size} unseen jobs, {shakes} shaken replicas each. Changes are of the mean over "
+        f"{len(windows[best])} windows of {size} unseen jobs, {shakes} shaken replicas each. Changes are of the "
+        "geometric mean over "
         f"windows, 95 % by Student's t over blocks of two; negative is better. The best rule is so on these very windows, in "
         f"hindsight."
     )
@@ -76,5 +77,8 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
 
 
 def change(base: list, ours: list) -> str:
-    """Change of the geometric mean over windows [W, K], with its 95 % interval over blocks of two."""
-    return compared(np.array(base), np.array(ours)).text()
+    """Change of the geometric mean over windows, over blocks of two: base [W, K], ours the same or [S, W, K] of S seeds."""
+    ours = np.array(ours)
+    if ours.ndim < 3:
+        return compared(np.array(base), ours).text()
+    return crossed(np.array([in_blocks(log_ratio(np.array(base), x)) for x in ours])).text()

@@ -110,7 +110,7 @@ def headline(c: Comparison) -> str:
     """The finding in one sentence: the best that may be claimed, and what it costs; the best that keeps the longest wait."""
     if not c.queues:
         return "This log has hardly a queue: no order matters on it, and this comparison says nothing."
-    claimed = c.claims()
+    claimed = c.claimed
     better = [p for p in range(1, len(c.policies)) if claimed[p] and c.change(p).change < 0]
     base = c.policies[0]
     if not better:
@@ -128,7 +128,7 @@ def headline(c: Comparison) -> str:
 
 
 def _rows(c: Comparison, colour: Callable[[int], str]) -> list[dict]:
-    whole, ranks, pareto, claims = c.whole, c.ranks(), c.pareto(), c.claims()
+    whole, ranks, pareto, claims = c.whole, c.ranks(), c.pareto(), c.claimed
     rows = []
     for p, name in enumerate(c.policies):
         e, t = c.change(p), c.totals(p)
@@ -148,7 +148,7 @@ def _rows(c: Comparison, colour: Callable[[int], str]) -> list[dict]:
             "logged": c.logged[p],
             "whole": whole[p],
             "continuous": c.change_whole(p).text(),
-            "waits": f"{middle:.2f} ({least:.2f}–{most:.2f})" if len(c.replays[p]) > 1 else f"{middle:.2f}",
+            "waits": f"{middle:.2f} ({least:.2f}–{most:.2f})" if c.shakes else f"{middle:.2f}",
         }
         rows.append(row)
     return rows

@@ -205,6 +205,10 @@ def _take_back(s, e, c, j):
     z["all_waited"] -= wait
     z["started"] -= 1.0
     z["slowed"] += (s.sims[e]["now"] - begun) / max(run, TAU)
+    if run < TAU:
+        z["slowed"] += min(wait, TAU - run) / TAU
+    bound = c.moment[e]["bound"]
+    z["late_bounds"] -= max(wait - bound, 0.0) / bound
 
 
 @inlined

@@ -52,7 +52,7 @@ def span(w: Workload) -> float:
 
 def date(w: Workload, seconds: float) -> str:
     """The calendar date and time (UTC, or as the log prints them) so many s after submit 0; "" where the log does not say."""
-    if not np.isfinite(w.origin + seconds):
+    if not 0 <= w.origin + seconds < 4e9:  # NaN, or nothing that a calendar has
         return ""
     return str(np.datetime64(int(w.origin + seconds), "s")).replace("T", " ")
 
@@ -74,7 +74,8 @@ def stretch(w: Workload, factor: float) -> Workload:
     """All gaps between submits multiplied by `factor`."""
     jobs = w.jobs.copy()
     jobs["submit"] *= factor
-    return replace(w, jobs=jobs)
+    columns = {k: v for k, v in w.columns.items() if k not in ("wait", "replayed wait")}  # they were waits at another load
+    return replace(w, jobs=jobs, columns=columns if factor != 1 else w.columns, origin=w.origin if factor == 1 else np.nan)
 
 
 def replicate(w: Workload, times: int, jitter: float = 1800.0, seed: int = 0) -> Workload:
