@@ -136,10 +136,9 @@ def put(text: str, name: str, new: str) -> str:
     return re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: f"{begin}{new}\n{end}", text, flags=re.S)
 
 
-def main(folder: Path) -> None:
-    """Make everything anew."""
-    figures, table, found = picture(folder), markdown(quality()), outputs(folder)
-    said = caption(figures)
+def write(figures: list[list[str]], found: list[tuple[str, str]]) -> None:
+    """Write FIRST_SCREEN.md, and the README between its markers."""
+    table, said = markdown(quality()), caption(figures)
     text = [
         "# First screen",
         "",
@@ -169,4 +168,5 @@ def shortened(out: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/traces/swf"))
+    logs = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/traces/swf")
+    write(picture(logs), outputs(logs))

@@ -127,6 +127,8 @@ def register(app: typer.Typer) -> None:
             rule, value = r["best_rule"]
             text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
             behind = "; smaller is better: the rule is ahead" if r["validation"] > value else ""
+            if "chosen" in r:
+                text += f"; chosen on jobs kept back: {'what was searched' if r['chosen'] == 'searched' else 'its start'}"
             print(f"{r['policy']}: {text} ({r['choices']:,} choices{behind})")
         given = {"--procs": procs, "--jobs": jobs, "--load": load}
         told = [f"{k} {v}" for k, v in given.items() if v is not None]

@@ -386,12 +386,37 @@ def test_jobs_that_outlive_their_request_are_shown_both_ways():
     from jobwise.compare import both_ways
 
     w = lublin(600, 32, seed=3, load=0.9)
-    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], shakes=1)
+    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], shakes=1, window_jobs=150)
     assert other is None and not c.notes
     w.truth["runtime"][::5] *= 3
-    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], shakes=1)
+    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], shakes=1, window_jobs=150)
     assert "20%" in c.notes[0] and other.records[0].runtime.max() < c.records[0].runtime.max()
     assert "run on" in c.notes[0] and "ended" in other.notes[0]
+    assert "short" in compare(w, ["fcfs+easy"], shakes=0, window_jobs=20).notes[0]
+    c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], since=0.5, shakes=1, window_jobs=50)
+    assert other.policies == c.policies and other.marks == c.marks and other.fair == c.fair is not None
+
+
+def test_the_rule_of_an_origin_is_chosen_on_its_own_past():
+    """Other jobs after t change no choice at t; and equal rules are told apart by their names, not by the clock."""
+    from dataclasses import replace
+
+    from jobwise.baselines import Baselines
+
+    w = lublin(900, 64, seed=2, load=0.95, estimates="users")
+    other = replace(w, truth=w.truth.copy())
+    other.truth["runtime"][500:] *= 3
+    found = []
+    for log in (w, other, w):
+        b, cache = Baselines(log, 0, 400, 40, 1, 5.0), {}
+        early = Baselines(log, 0, 400, 40, 1, 5.0, cache=cache)
+        b.shortlist(), early.shortlist()
+        assert b.best() == early.best() and len(cache) > 100
+        found.append((b.best(), sorted(b.windows)))
+    assert found[0] == found[1] == found[2]
+    tied = Baselines(w, 0, 400, 40, 1, 5.0)
+    tied.windows = {n: np.full((10, 1), 2.0) for n in ("saf+easy+guard72h", "saf+easy", "f1+easy+guard12h", "saf+conservative")}
+    assert tied.best() == "saf+conservative"
 
 
 def test_names_are_text_wherever_they_go(tmp_path):
