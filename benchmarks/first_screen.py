@@ -146,7 +146,9 @@ def write(figures: list[list[str]], found: list[tuple[str, str]]) -> None:
         "",
         "## The picture",
         "",
-        figures,
+        markdown(figures),
+        "",
+        said,
         "",
     ]
     text += ["## The table", "", "From docs/studies/quality.md.", "", table, "", "## The numbers", "", numbers(), ""]
@@ -161,10 +163,13 @@ def write(figures: list[list[str]], found: list[tuple[str, str]]) -> None:
 
 
 def shortened(out: str) -> str:
-    """An output without its legend and blank lines, at most 14 lines of it."""
-    lines = [x for x in out.split("\n") if x.strip() and not set(x.strip()) <= {"─"}]
-    kept = [x for x in lines if not x.startswith(("bounded slowdown: tau", "  "))]
-    return "\n".join(kept if len(kept) <= 14 else [*kept[:13], "…"])
+    """An output as the README shows it: of an evaluation its first lines and its verdicts, else its first lines."""
+    lines = [x for x in out.split("\n") if x.strip() and not set(x.strip()) <= {"─"} and not x.startswith("  seed")]
+    last = [i for i, x in enumerate(lines) if " against the " in x]
+    end = next((i for i, x in enumerate(lines) if x.startswith("report:")), None)
+    if end is not None:
+        return "\n".join([*lines[:3], "…", *lines[last[0] : end + 1]])
+    return "\n".join(lines if len(lines) <= 13 else [*lines[:12], "…"])
 
 
 if __name__ == "__main__":

@@ -275,7 +275,7 @@ def test_commands(tmp_path, capsys):
         (["train", "deeprm", "--jobs", "9", "--out", out + "2"], "--jobs"),
         (["explain", out, log], "jobwise watch"),
         (["export-onnx", out, str(tmp_path / "x.onnx")], "grid of time"),
-        (["watch", str(tmp_path / "none"), "--out", str(gif)], "no policy file"),
+        (["watch", str(tmp_path / "none"), "--out", str(gif), "--force"], "no policy file"),
         (["simulate", log, "-p", out], "grid of time"),
         (["reproduce", "sem", "--out", str(tmp_path / "study")], "--logs"),
     ):
