@@ -104,9 +104,10 @@ class Baselines:
         self.windows |= self._on_windows(missing, self.rows, self.shakes)
 
     def measure_whole(self, names: Sequence[str], replays: int) -> None:
-        """Replay rules on the last LATELY jobs of the part in one piece, `replays` times shaken (0: as logged)."""
+        """Replay rules on the part in one piece (of earlier jobs on the last LATELY), `replays` times shaken (0: as logged)."""
         missing = [n for n in dict.fromkeys(names) if n not in self.whole or len(self.whole[n][1]) < max(replays, 1)]
-        part = self.log.take(slice(max(self.first, self.last - LATELY), self.last))
+        lately = max(self.first, self.last - LATELY) if self.first == 0 else self.first  # judged jobs count, all of them
+        part = self.log.take(slice(lately, self.last))
         parts = [shake(part, self.shake_s, [self.seed, k]) for k in range(replays)] or [part]
         blocks, done = max(len(part) // self.size // 2, 1), {}
 
