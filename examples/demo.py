@@ -40,6 +40,7 @@ else:
             "users",
             "--users",
             "60",
+            "--force",
         ]
     )
 print("The first run compiles the simulator, once: about a minute.", flush=True)
@@ -49,7 +50,7 @@ shutil.rmtree(learnt, ignore_errors=True)  # a run folder is never overwritten; 
 rules = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "lxf+easy+guard72h", "unicef+easy+guard72h", "smith-geo+easy"]
 code = run(["train", "search", str(log), "--out", str(learnt), "--preset", options.preset, "--max-wait", "1.2x"])
 if code == 0:
-    told = ["evaluate", str(learnt), str(log), "--report", str(out / "report.html"), "--shakes", "2"]
+    told = ["evaluate", str(learnt), str(log), "--report", str(out / "report.html"), "--force", "--shakes", "2"]
     code = run(told + [x for rule in rules for x in ("-p", rule)])
 if code == 0:
     print(f"{time.time() - begin:.0f} s. Open {out / 'report.html'} in a browser.")
