@@ -39,6 +39,10 @@ def test_metrics_by_hand():
     s = r.summary()
     assert s["makespan"] == 30 and s["utilisation"] == (20 + 20 + 4) / 60
     assert s["queue_length"] == pytest.approx((8 + 6) / 30)
+    for key, of in (("wait", metrics.wait(r)), ("bounded_slowdown", metrics.bounded_slowdown(r))):
+        for name, q in (("median", 0.5), ("p95", 0.95), ("p99", 0.99)):
+            assert s[f"{name}_{key}"] == np.quantile(of, q)
+    assert s["max_wait"] == 8 and s["wait"] == pytest.approx(14 / 3) and s["jobs"] == 3
     assert s["fragmentation"] == 0 and s["backfill_rate"] == 0 and s["throughput"] == 3 / 30 * 3600
     assert metrics.jain(np.array([1.0, 1.0])) == 1 and metrics.jain(np.array([1.0, 0.0])) == 0.5
     assert metrics.user_fairness(r) == pytest.approx((1.2 + 1) ** 2 / (2 * (1.44 + 1)))

@@ -115,3 +115,46 @@ def test_an_effect_seldom_tells_a_rule_from_itself(count):
         covered += e.low <= -0.3 <= e.high
     assert false <= 32 and missed <= 60 and covered >= 370
     assert intervals.BLOCK == 2
+
+
+def test_random_effects_solve_their_equation():
+    """Paule and Mandel: with the variance between logs, the weighted squares add up to the degrees of freedom. Brute force."""
+    y, error = np.array([-0.4, 0.1, -0.2, 0.3]), np.array([0.1, 0.15, 0.08, 0.12])
+    e = pooled([Effect(0, 0, 0, 0, 0, a, b, 9) for a, b in zip(y, error, strict=True)])
+
+    def squares(between):
+        w = 1 / (error**2 + between)
+        return float((w * (y - (w @ y) / w.sum()) ** 2).sum())
+
+    grid = np.linspace(0, 0.5, 200_001)
+    between = grid[np.argmin([abs(squares(b) - 3) for b in grid[::100]]) * 100]
+    w = 1 / (error**2 + between)
+    assert squares(0) > 3 and e.log == pytest.approx((w @ y) / w.sum(), abs=1e-3)
+    assert e.error == pytest.approx(1 / sqrt(w.sum()), rel=1e-2) and e.blocks == 4
+    assert e.high == pytest.approx(exp(e.log + 3.182446 * e.error) - 1, rel=1e-5)
+    assert 0 < e.p <= 1 and (e.p < 0.05) == (e.low > 0 or e.high < 0)
+    clear = pooled([Effect(0, 0, 0, 0, 0, -0.5 - 0.01 * k, 0.05, 9) for k in range(4)])
+    assert clear.p < 0.001 and clear.high < 0
+
+
+def test_a_log_without_spread_does_not_outweigh_the_others():
+    found = [effect(np.zeros(8)), *(Effect(0, 0, 0, 0, 0, m, 0.08, 9) for m in (-0.05, -0.08, -0.06))]
+    e = pooled(found)
+    assert -0.08 < e.change < -0.01 and e.low < e.change < e.high
+
+
+def test_the_interval_of_totals_holds_what_it_should():
+    rng, held = np.random.default_rng(5), 0
+    for _ in range(300):
+        level = np.exp(rng.normal(1.0, 0.6, 24))
+        low, high = intervals.ratio_interval(level, 0.7 * level * np.exp(rng.normal(0, 0.3, 24) - 0.045))
+        held += low <= 0.7 <= high
+        assert high / low < 10
+    assert 270 <= held <= 297
+
+
+def test_drawn_sign_flips_agree_with_counted_ones():
+    d = np.random.default_rng(2).normal(0.25, 1, intervals.EXACT)
+    exact = sign_flip(d)
+    more = np.concatenate([d, np.full(2, 1e-9)])  # beyond what is counted
+    assert sign_flip(more) == pytest.approx(exact, abs=0.01) and 0.02 < exact < 0.98
