@@ -31,7 +31,7 @@ from jobwise.workloads.transform import overruns, recorded, shake, statistics
 SHORT = 100  # jobs of a window
 REPLAYS = 4  # shaken replicas of the continuous replay, at most
 IDLE = 1.3  # where no scheduler has a higher mean bounded slowdown in the continuous replay, there is no queue
-SHORTER, LONGER = 0.8, 1.2  # ratios of longest waits that are worth a word
+LONGER = 1.2  # times the longest wait: what a headline calls kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +78,14 @@ class Comparison:
         """Ratio of the means over windows of a metric, its interval, and the largest window's share."""
         return totals(self.windows[metric][base], self.windows[metric][p])
 
+    def wait_ratios(self, p: int, base: int = 0) -> list[float]:
+        """Longest wait in the continuous replay / that of `base`: of every replica, and of the log itself."""
+        both = [*zip(self.replays[p], self.replays[base], strict=True), (self.logged[p], self.logged[base])]
+        return [max(a["max_wait"], 1.0) / max(b["max_wait"], 1.0) for a, b in both]
+
     def waits(self, p: int, base: int = 0) -> tuple[float, float, float]:
-        """Longest wait in the continuous replay / that of `base`: (median, least, most) over replicas and the log itself."""
-        ratio = [
-            max(a["max_wait"], 1.0) / max(b["max_wait"], 1.0) for a, b in zip(self.replays[p], self.replays[base], strict=True)
-        ]
+        """(median, least, most) of `wait_ratios`."""
+        ratio = self.wait_ratios(p, base)
         return float(np.median(ratio)), min(ratio), max(ratio)
 
     def keeps(self, p: int, bound: float, base: int = 0) -> bool:
@@ -118,11 +121,6 @@ class Comparison:
         """Policies no other beats on both mean bounded slowdown and longest wait (continuous replay)."""
         points = [(s["bounded_slowdown"], s["max_wait"]) for s in self.whole]
         return [i for i, a in enumerate(points) if not any(b[0] <= a[0] and b[1] <= a[1] and b != a for b in points)]
-
-    def within(self, bound: float, base: int = 0) -> int | None:
-        """The policy of least slowdown in the continuous replay of those that keep the bound in every replica; None: none."""
-        kept = [p for p in range(len(self.policies)) if p != base and self.keeps(p, bound, base)]
-        return min(kept, key=lambda p: float(np.log(self.blocks[p]).mean())) if kept else None
 
     def price(self, p: int, base: int = 0) -> str:
         """The longest wait against that of `base`, in words: a number and its range."""

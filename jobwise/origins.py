@@ -54,14 +54,7 @@ class Origins:
 
     def waits(self, p: int, base: int = 0) -> tuple[float, float, float]:
         """Longest wait as a multiple of that of `base`, continuous replays: (median, least, most) over origins and replicas."""
-        ratio = [
-            max(a["max_wait"], 1.0) / max(b["max_wait"], 1.0)
-            for k, c in enumerate(self.found)
-            for a, b in [
-                *zip(c.replays[self._place(k, p)], c.replays[self._place(k, base)], strict=True),
-                (c.logged[self._place(k, p)], c.logged[self._place(k, base)]),
-            ]
-        ]
+        ratio = [x for k, c in enumerate(self.found) for x in c.wait_ratios(self._place(k, p), self._place(k, base))]
         return float(np.median(ratio)), min(ratio), max(ratio)
 
     def keeps(self, p: int, bound: float, base: int = 0) -> bool:
