@@ -11,7 +11,7 @@ from jobwise.sim import choices
 # name: (a head keeps its turn, decisions after every single event, what each backfill rule is to the kernel)
 ACTS = {
     "pick": (False, False, {"easy": "chosen", "none": "none"}),
-    "reserve": (True, False, {"easy": "easy", "none": "none"}),
+    "reserve": (True, False, {"easy": "easy", "none": "none", "agent": "chosen"}),
     "commit": (True, True, {"none": "none", "greedy": "greedy", "easy": "easy"}),
 }
 
@@ -22,10 +22,10 @@ class Act:
 
     `pick`: within a pass the next job is chosen, what fits starts, the first that does not is reserved and of the rest those
     are chosen from that may run beside or before it (EASY); at the next event everything is decided anew. `reserve` (DRAS,
-    SEM): a reserved job stays reserved, the rest backfills in order of arrival. `commit` (RLScheduler): the same, after every
-    single event, and nobody (or its greedy rule) backfills. `fill`: where more jobs wait than the window holds it shows the
-    `oldest`, or a `mixed` one: by turns the oldest, the shortest, the smallest. `guard`: s of waiting after which a job
-    goes first, unasked.
+    SEM): a reserved job stays reserved, the rest backfills in order of arrival, or is chosen by the agent too (`agent`: DRAS).
+    `commit` (RLScheduler): the same, after every single event, and nobody (or its greedy rule) backfills. `fill`: where more
+    jobs wait than the window holds it shows the `oldest`, or a `mixed` one: by turns the oldest, the shortest, the smallest.
+    `guard`: s of waiting after which a job goes first, unasked.
     """
 
     mode: str = "pick"

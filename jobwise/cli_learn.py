@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def train(
-        system: Annotated[str, typer.Argument(help="perjob, sem, dras, rlscheduler, search, deeprm or cush.")],
+        system: Annotated[str, typer.Argument(help="perjob, sem, dras, dras2, rlscheduler, search, deeprm or cush.")],
         log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm and cush: generated.")] = None,
         *,
         out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],

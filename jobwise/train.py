@@ -78,7 +78,7 @@ class Config(BaseModel):
     act: str = "pick"
     backfill: str = ""
     fill: str = ""
-    network: Literal["perjob", "rows", "mlp"] = "perjob"
+    network: Literal["perjob", "rows", "levels", "mlp"] = "perjob"
     hidden: list[int] = [32, 16, 8]
     reward: str = "bounded_slowdown"
     learner: dict[str, Any] = {}  # settings of the learner, see `agents.learner.Settings`
@@ -123,7 +123,9 @@ class Config(BaseModel):
         rows, features = encoder.shape
         if (self.network == "perjob") != encoder.per_job and self.network != "mlp":
             raise InputError(f"a {self.network} network does not go with encoder {encoder.name}")
-        first = {"perjob": features, "rows": rows, "mlp": rows * features}[self.network]
+        if (self.network == "levels") != bool(encoder.settings.get("levels")) and self.network in ("rows", "levels"):
+            raise InputError("a network of two levels goes with encoding.levels = true, a network of rows with false")
+        first = {"perjob": features, "rows": rows, "levels": rows - 1, "mlp": rows * features}[self.network]
         return {"kind": self.network, "sizes": [first, *self.hidden, 1 if self.network == "perjob" else encoder.window]}
 
 

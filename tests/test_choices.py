@@ -13,6 +13,7 @@ from jobwise.loops import asked
 from jobwise.policies.forward import Forward
 from jobwise.policies.listing import ListScheduler
 from jobwise.policies.neural import NeuralPolicy
+from jobwise.sim.choices import BEHIND
 from jobwise.sim.choosing import BEGIN, ask
 from jobwise.sim.state import allocate
 from jobwise.sim.window import show_mixed
@@ -105,9 +106,28 @@ def test_reserving_keeps_the_reserved_job():
 
 
 @settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), order=st.sampled_from(sorted(KEYS)), overruns=st.booleans())
+def test_an_agent_that_backfills_in_order_of_arrival_is_easy(seed, order, overruns):
+    """DRAS with its second network: the head by an order, those behind it by arrival, is DRAS with EASY."""
+    w, found = random_workload(np.random.default_rng(seed), jobs=60, overruns=overruns), []
+    for backfill in ("easy", "agent"):
+        s = allocate([w], w.cluster)
+        c = Act("reserve", backfill).allocate(s, 512)
+        more, behind = ask(s, c, BEGIN), 0
+        while more:
+            rows = c.queue["row"][0, c.slots[0, : c.moment["count"][0]]]
+            at_head = c.moment["phase"][0] != BEHIND
+            behind += not at_head
+            more = ask(s, c, np.argmin(KEYS[order](w)[rows]) if at_head else 0)
+        assert backfill == "agent" or behind == 0
+        found.append(s.jobs[0]["start"].copy())
+    assert np.array_equal(*found)
+
+
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    act=st.sampled_from([("pick", "easy"), ("pick", "none"), ("reserve", "easy"), ("commit", "none"), ("commit", "greedy")]),
+    act=st.sampled_from([("pick", "easy"), ("pick", "none"), ("reserve", "easy"), ("reserve", "agent"), ("commit", "greedy")]),
     window=st.sampled_from([4, 7, 64]),
     encoder=st.sampled_from(["rls", "perjob"]),
 )

@@ -57,6 +57,7 @@ def test_sem_grows_with_the_number_of_jobs_that_fit(N, rows):
         ("sem", {"largest": 2, "rest": True}),
         ("sem", {"norm": "raw"}),
         ("dras", {}),
+        ("dras", {"levels": True}),
     ],
     ids=str,
 )
@@ -148,6 +149,18 @@ def test_dras_by_hand(stopped):
     assert (x[100:140] == np.float32([0, 0.5])).all() and (x[140:170] == np.float32([0, 1.5])).all()
     used = int(stopped[1].moment["total"][0] - stopped[1].moment["free"][0])
     assert (x[100 + used :] == [1, 0]).all() and (x[100 : 100 + used, 0] == 0).all()
+
+
+def test_the_last_row_says_which_level_is_asked(stopped):
+    from jobwise.sim.choices import BEHIND
+
+    s, c = stopped
+    for name in ("sem", "dras"):
+        plain, x = encoded(stopped, name), encoded(stopped, name, levels=True)
+        assert np.array_equal(plain, x[:-1]) and x[-1].tolist() == [0, 0]
+    before, c.moment["phase"][0] = c.moment["phase"][0], BEHIND
+    assert [encoded(stopped, name, levels=True)[-1].tolist() for name in ("sem", "dras")] == [[1, 0], [1, 0]]
+    c.moment["phase"][0] = before
 
 
 def test_rls_by_hand(stopped):

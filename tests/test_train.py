@@ -141,6 +141,7 @@ def test_parts_are_in_time_and_do_not_overlap(w):
     [
         ("sem", {}),
         ("dras", {"hidden": [16, 8]}),
+        ("dras2", {"hidden": [16, 8]}),
         ("rlscheduler", {"choices": 2000}),
         ("perjob", {"choices": 2000, "network": "mlp", "window": 16}),
         ("perjob", {"choices": 2000, "learner": {"learner": "actor_critic", "steps": 8}}),
@@ -271,6 +272,7 @@ def test_onnx_gives_the_same_scores(w, tmp_path):
     for system, changes in (
         ("perjob", {"choices": 500}),
         ("sem", {"episodes": 1}),
+        ("dras2", {"episodes": 1, "hidden": [16, 8]}),
         ("perjob", {"choices": 500, "network": "mlp", "window": 8}),
     ):
         config = configure(system, w, "smoke").changed(threads=1, **changes)
@@ -279,6 +281,8 @@ def test_onnx_gives_the_same_scores(w, tmp_path):
         rows, features = policy.encoder.shape
         shape = (5, features) if policy.forward.kind == "perjob" else (3, rows, features)
         x = np.random.default_rng(0).random(shape).astype(np.float32)
+        if system == "dras2":
+            x[:, -1] = [[0, 0], [1, 0], [0, 0]]
         theirs = session.run(["scores"], {"x": x})[0]
         assert np.allclose(theirs.reshape(policy.forward(x).shape), policy.forward(x), atol=1e-4)
         assert json.loads(session.get_modelmeta().custom_metadata_map["jobwise"])["encoder"]["name"] == config.encoder

@@ -1,7 +1,8 @@
 """Networks. B observations, W slots, F features. What is behind the last job of a window is never computed.
 
 `perjob`: the same small network looks at every job, a softmax over the window compares (RLScheduler, SC'20). `rows`: a
-1 x 2 convolution over the rows of SEM or DRAS, two dense layers without bias, one output per slot. `mlp`: dense layers on
+1 x 2 convolution over the rows of SEM or DRAS, two dense layers without bias, one output per slot. `levels`: two of them, one
+that chooses the next job and one that chooses whom to backfill (DRAS). `mlp`: dense layers on
 the flat observation. `slots`: the same network for every slot of a grid, which knows the mean of all, and for the void
 action. `image`: CuSH's convolution. `jobwise/policies/forward.py` computes them without torch.
 """
@@ -62,6 +63,24 @@ class Rows(nn.Module):
     def forward(self, seen: Seen) -> torch.Tensor:
         """Scores [B, W], -inf behind the last job of each."""
         return masked(self.net(self.filter(seen.x)[..., 0]), seen)
+
+
+class Levels(nn.Module):
+    """[B, rows + 1, 2] -> [B, W]: two `Rows`; the last row says which of them answers (0: the first, 1: the second)."""
+
+    def __init__(self, sizes: list[int]):
+        super().__init__()
+        self.first, self.second = Rows(sizes), Rows(sizes)
+
+    def forward(self, seen: Seen) -> torch.Tensor:
+        """Scores [B, W], -inf behind the last job of each."""
+        behind = seen.x[:, -1, 0] > 0.5
+        scores = seen.x.new_empty((len(seen.x), self.first.net[-1].out_features))
+        for which, net in ((~behind, self.first), (behind, self.second)):
+            if which.any():
+                counts, mask = seen.counts[which], None if seen.mask is None else seen.mask[which]
+                scores = scores.index_put((which,), net(Seen(seen.x[which, :-1], counts, mask)))
+        return scores
 
 
 class Flat(nn.Module):
@@ -200,7 +219,7 @@ def masked(scores: torch.Tensor, seen: Seen) -> torch.Tensor:
 def actor(spec: dict) -> nn.Module:
     """The network of a spec {"kind", "sizes", ...}, as policy files keep it."""
     more = {k: v for k, v in spec.items() if k not in ("kind", "sizes")}
-    kinds = {"perjob": PerJob, "rows": Rows, "mlp": Flat, "slots": Slots, "image": Image}
+    kinds = {"perjob": PerJob, "rows": Rows, "levels": Levels, "mlp": Flat, "slots": Slots, "image": Image}
     return kinds[spec["kind"]](list(spec["sizes"]), **more)
 
 

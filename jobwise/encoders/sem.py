@@ -3,6 +3,7 @@
 Both begin with the window, two rows a job: `[size / N, walltime]`, `[priority, wait]`. DRAS adds a row per node,
 `[available, time until free]`; SEM a row per *running job*, `[size / N, remaining time]`. Times are days, at most 10
 (`norm="raw"`: seconds and processors, as DRAS's code). Priority is 1 where a job takes at least 20 % of the machine.
+`levels` adds a last row `[1 where a job is chosen to be backfilled, else 0; 0]`: DRAS has a network for each.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.encoders import Encoder
 from jobwise.errors import InputError
+from jobwise.sim.choices import BEHIND
 from jobwise.sim.compiled import inlined, kernel
 
 PRIORITY = 0.2  # share of the machine from which on a job has priority
@@ -26,6 +28,7 @@ def sem(
     largest: int = 40,
     rest: bool = False,
     norm: str = "day",
+    levels: bool = False,
 ) -> Encoder:
     """SEM. `minimum` > 0: zero-padding, K = N // minimum rows in order of start, for a machine whose smallest job has
     `minimum` processors. Else: the `largest` running jobs, by size. `rest` adds a row for the running jobs that did not get
@@ -34,19 +37,22 @@ def sem(
     if minimum < 0 or minimum > N or largest < 1:
         raise InputError(f"encoder sem: minimum is 0 to {N} processors and largest at least 1, not {minimum} and {largest}")
     K = N // minimum if minimum else min(largest, N)
-    settings = {"minimum": minimum, "largest": largest, "rest": rest, "norm": norm}
-    scale = (*_norm(norm), float(K), float(minimum > 0), float(rest))
-    shape, work, nodes = (2 * window + K + rest, 2), K + 1, N if minimum else 0
+    settings = {"minimum": minimum, "largest": largest, "rest": rest, "norm": norm, "levels": levels}
+    scale = (*_norm(norm), float(levels), float(K), float(minimum > 0), float(rest))
+    shape, work, nodes = (2 * window + K + rest + levels, 2), K + 1, N if minimum else 0
     return Encoder("sem", 1, window, shape, encode_sem, False, (), settings, scale, work, True, nodes, _bounds(norm))
 
 
-def dras(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 50, norm: str = "day") -> Encoder:
+def dras(
+    cluster: Cluster, jobs: np.ndarray | None = None, window: int = 50, norm: str = "day", levels: bool = False
+) -> Encoder:
     """DRAS. A pool has no node numbers: running jobs fill the rows in order of start, free nodes follow."""
     N = cluster.processors
     if 2 * window + N > 1 << 20:
         raise InputError(f"encoder dras has a row per node; {N:,} are too many")
-    shape = (2 * window + N, 2)
-    return Encoder("dras", 1, window, shape, encode_dras, False, (), {"norm": norm}, _norm(norm), N + 1, True, N, _bounds(norm))
+    shape, settings = (2 * window + N + levels, 2), {"norm": norm, "levels": levels}
+    scale = (*_norm(norm), float(levels))
+    return Encoder("dras", 1, window, shape, encode_dras, False, (), settings, scale, N + 1, True, N, _bounds(norm))
 
 
 def _norm(norm: str) -> tuple[float, float]:
@@ -80,6 +86,12 @@ def _waiting(queue, m, slots, e, unit, size, x):
 
 
 @inlined
+def _level(m, x):
+    """The last row of x: is a job chosen to be backfilled?"""
+    x[-1, 0], x[-1, 1] = 1.0 if m["phase"] == BEHIND else 0.0, 0.0
+
+
+@inlined
 def _before(x, y, by_size):
     if by_size and x["size"] != y["size"]:
         return x["size"] > y["size"]
@@ -105,15 +117,15 @@ def _first_running(running, count, most, by_size, order):
 
 @kernel
 def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
-    """See Encoder. scale: time unit, raw?, K, zero-padding?, rest?"""
-    unit, K, W = scale[0], np.int64(scale[2]), slots.shape[1]
+    """See Encoder. scale: time unit, raw?, levels?, K, zero-padding?, rest?"""
+    unit, K, W = scale[0], np.int64(scale[3]), slots.shape[1]
     for e in range(first, last):
         m, x, order = moment[e], out[e], work[e]
         size = 1.0 if scale[1] else np.float64(m["total"])
         _waiting(queue, m, slots, e, unit, size, x)
-        k = _first_running(running[e], m["running"], K, not scale[3], order)
+        k = _first_running(running[e], m["running"], K, not scale[4], order)
         n_all = rest_all = 0.0
-        if scale[4]:
+        if scale[5]:
             for i in range(m["running"]):
                 job = running[e, i]
                 n = np.float64(job["size"])
@@ -127,14 +139,16 @@ def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
             x[2 * W + i, 0], x[2 * W + i, 1] = n / size, left
             n_all -= n
             rest_all -= n * left
-        if scale[4]:
+        if scale[2]:
+            _level(m, x)
+        if scale[5]:
             x[2 * W + K, 0] = max(n_all, 0.0) / size
             x[2 * W + K, 1] = max(rest_all, 0.0) / n_all if n_all > 0.5 else 0.0
 
 
 @kernel
 def encode_dras(running, moment, queue, slots, scale, work, out, first, last):
-    """See Encoder. scale: time unit, raw?"""
+    """See Encoder. scale: time unit, raw?, levels?"""
     unit, W = scale[0], slots.shape[1]
     for e in range(first, last):
         m, x, order = moment[e], out[e], work[e]
@@ -150,3 +164,5 @@ def encode_dras(running, moment, queue, slots, scale, work, out, first, last):
         while at < out.shape[1]:
             x[at, 0], x[at, 1] = 1.0, 0.0
             at += 1
+        if scale[2]:
+            _level(m, x)

@@ -6,18 +6,29 @@ import numpy as np
 
 from jobwise.errors import InputError
 
-KINDS = ("perjob", "rows", "mlp")
+KINDS = ("perjob", "rows", "levels", "mlp")
 OF_GRIDS = ("mlp", "slots", "image")
 
 
 class Forward:
-    """A network: `spec` {"kind", "sizes"} and its weights by name. Raises InputError where they do not belong together."""
+    """A network: `spec` {"kind", "sizes"} and its weights by name; of `levels`, two, and the last row says which answers.
+
+    Raises InputError where they do not belong together.
+    """
 
     def __init__(self, spec: dict, weights: dict[str, np.ndarray]):
         self.kind, self.sizes = spec.get("kind"), [int(n) for n in spec.get("sizes", [])]
         if self.kind not in KINDS or len(self.sizes) < 2 or min(self.sizes) < 1:
             raise InputError(f"unknown network {spec}; kinds are {', '.join(KINDS)}")
-        expected = {}
+        expected, self.levels = {}, []
+        if self.kind == "levels":
+            of = {k: [n for n in weights if n.startswith(f"{k}.")] for k in ("first", "second")}
+            if wrong := sorted(set(weights) - set(of["first"]) - set(of["second"])):
+                raise InputError(f"the network has two levels; the file has {wrong[0]}")
+            rows = {"kind": "rows", "sizes": self.sizes}
+            self.levels = [Forward(rows, {n.split(".", 1)[1]: weights[n] for n in names}) for names in of.values()]
+            self.weights = weights
+            return
         if self.kind == "rows":
             expected |= {"filter.weight": (1, 2), "filter.bias": (1,)}
         last = len(self.sizes) - 2
@@ -42,6 +53,13 @@ class Forward:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """Scores: [R] for the rows [R, F] of a per-job network, else [B, W] for observations [B, rows, F]."""
+        if self.kind == "levels":
+            behind = x[:, -1, 0] > 0.5
+            out = np.empty((len(x), self.sizes[-1]), np.float32)
+            for which, level in zip((~behind, behind), self.levels, strict=True):
+                if which.any():
+                    out[which] = level(x[which, :-1])
+            return out
         if self.kind == "rows":
             w, b = self.weights["filter.weight"], self.weights["filter.bias"]
             x = x[..., 0] * w[0, 0] + x[..., 1] * w[0, 1] + b[0]

@@ -213,7 +213,9 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler | GridPolicy:
             raise ValueError("weights are float32")
         rows, features = parts["encoder"]["shape"]
         network, window = parts["network"], int(parts["encoder"]["window"])
-        first = {"perjob": features, "rows": rows, "mlp": rows * features}.get(network["kind"], network["sizes"][0])
+        first = {"perjob": features, "rows": rows, "levels": rows - 1, "mlp": rows * features}.get(
+            network["kind"], network["sizes"][0]
+        )
         last = 1 if network["kind"] == "perjob" else window
         if network["kind"] in KINDS and (network["sizes"][0] != first or network["sizes"][-1] != last):
             raise ValueError(f"the encoder gives {first} numbers and {last} scores, the network has {network['sizes']}")

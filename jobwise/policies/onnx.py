@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 
+from jobwise.policies.forward import Forward
 from jobwise.policies.index import KEY
 from jobwise.policies.neural import NeuralPolicy
 
@@ -16,30 +17,41 @@ def to_onnx(policy: NeuralPolicy) -> bytes:
 
     f, nodes, given = policy.forward, [], []
 
+    def node(kind: str, inputs: list[str], out: str, **more) -> str:
+        nodes.append(helper.make_node(kind, inputs, [out], **more))
+        return out
+
     def constant(name: str, value: np.ndarray) -> str:
         given.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
-    at = "x"
-    if f.kind == "rows":
-        w = constant("filter_weight", f.weights["filter.weight"].T.astype(np.float32))
-        nodes += [helper.make_node("MatMul", [at, w], ["filtered"])]
-        nodes += [helper.make_node("Add", ["filtered", constant("filter_bias", f.weights["filter.bias"])], ["shifted"])]
-        nodes += [helper.make_node("Squeeze", ["shifted", constant("last", np.array([2], np.int64))], ["flat"])]
-        at = "flat"
-    elif f.kind == "mlp":
-        nodes += [helper.make_node("Flatten", [at], ["flat"], axis=1)]
-        at = "flat"
-    for i, (w, b) in enumerate(f.layers):
-        nodes.append(helper.make_node("MatMul", [at, constant(f"weight{i}", w)], [f"product{i}"]))
-        at = f"product{i}"
-        if b is not None:
-            nodes.append(helper.make_node("Add", [at, constant(f"bias{i}", b)], [f"sum{i}"]))
-            at = f"sum{i}"
-        if i < len(f.layers) - 1:
-            nodes.append(helper.make_node("Relu", [at], [f"active{i}"]))
-            at = f"active{i}"
-    nodes.append(helper.make_node("Identity", [at], ["scores"]))
+    def dense(f: Forward, at: str, level: str = "") -> str:
+        """The layers of a network without levels; the name of its scores."""
+        if f.kind == "rows":
+            w = constant(f"filter_weight{level}", f.weights["filter.weight"].T.astype(np.float32))
+            at = node("MatMul", [at, w], f"filtered{level}")
+            at = node("Add", [at, constant(f"filter_bias{level}", f.weights["filter.bias"])], f"shifted{level}")
+            at = node("Squeeze", [at, constant(f"last{level}", np.array([2], np.int64))], f"flat{level}")
+        elif f.kind == "mlp":
+            at = node("Flatten", [at], "flat", axis=1)
+        for i, (w, b) in enumerate(f.layers):
+            at = node("MatMul", [at, constant(f"weight{level}{i}", w)], f"product{level}{i}")
+            if b is not None:
+                at = node("Add", [at, constant(f"bias{level}{i}", b)], f"sum{level}{i}")
+            if i < len(f.layers) - 1:
+                at = node("Relu", [at], f"active{level}{i}")
+        return at
+
+    if f.kind == "levels":
+        bounds = [constant(k, np.array([v], np.int64)) for k, v in (("zero", 0), ("end", -1), ("rows_axis", 1), ("far", 2**31))]
+        rows = node("Slice", ["x", bounds[0], bounds[1], bounds[2]], "rows")
+        tail = node("Slice", ["x", bounds[1], bounds[3], bounds[2]], "tail")  # [B, 1, 2]
+        said = node("ReduceMax", [tail], "said", axes=[2], keepdims=0)  # [B, 1]: its second number is 0
+        behind = node("Greater", [said, constant("half", np.array([0.5], np.float32))], "behind")
+        first, second = (dense(level, rows, name) for level, name in zip(f.levels, ("_a", "_b"), strict=True))
+        node("Where", [behind, second, first], "scores")
+    else:
+        node("Identity", [dense(f, "x")], "scores")
     shape = ["rows", f.sizes[0]] if f.kind == "perjob" else ["batch", None, None]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     y = helper.make_tensor_value_info(

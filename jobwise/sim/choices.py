@@ -9,6 +9,7 @@ reservation. BEHIND: of the jobs that may start beside or before the reservation
     mode      the head that does not fit       behind it                      asked
     pick      is forgotten at the next event   EASY, the chooser chooses      where two jobs or more could be, and one fits
     reserve   keeps its turn until it starts   EASY in order of arrival       whenever the turn is free and a job waits
+                                               (or the chooser chooses)
     commit    keeps its turn                   nobody, or RLScheduler's rule  the same, after every single event
 
 A pool of processors is assumed. With a guard, a job that has waited longer goes first, unasked.

@@ -13,6 +13,7 @@ SYSTEMS = {  # name: (file, function); files are read when they are needed, for 
     "perjob": ("perjob", "configure"),
     "sem": ("sem", "configure_sem"),
     "dras": ("sem", "configure_dras"),
+    "dras2": ("sem", "configure_dras2"),
     "rlscheduler": ("rlscheduler", "configure"),
     "search": ("search", "configure"),
     "deeprm": ("deeprm", "configure"),

@@ -27,10 +27,17 @@ def configure_sem(log: Workload, preset: str) -> Config:
 
 
 def configure_dras(log: Workload, preset: str) -> Config:
-    """DRAS for a log; dense layers as published for 4,360 and 1,664 nodes, in proportion for others."""
+    """DRAS's first level, which SEM compares itself with: EASY backfills. Dense layers as published for 4,360 and 1,664 nodes,
+    in proportion for others."""
     N = log.cluster.processors
     hidden = [4000, 1000] if N == 4360 else [1000, 250] if N == 1664 else [max(4000 * N // 4360, 8), max(1000 * N // 4360, 8)]
     return _configure(log, preset, "dras", {}, hidden)
+
+
+def configure_dras2(log: Workload, preset: str) -> Config:
+    """The whole of DRAS: a second network chooses whom to backfill, job by job, of those that do not delay the reserved one."""
+    c = configure_dras(log, preset)
+    return c.changed(system="dras2", encoding={"levels": True}, network="levels", backfill="agent")
 
 
 def _configure(log: Workload, preset: str, encoder: str, encoding: dict, hidden: list[int]) -> Config:
