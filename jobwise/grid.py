@@ -23,7 +23,7 @@ from jobwise.encoders.image import GridEncoder, make_grid, placing
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE, Workload
 from jobwise.picture import picture
-from jobwise.sim.grid import RENEW, build, go, jobsets
+from jobwise.sim.grid import RENEW, build, go, jobsets, show_waiting
 from jobwise.sim.gridrules import RULES, choose
 from jobwise.sim.placement import PLACEMENTS
 
@@ -152,7 +152,8 @@ class GridVectorEnv(Batched):
         """[E, 2, H, X] what CuSH's second agent sees of the jobs in `slots` [E]; valid until the next call."""
         if len(self._place) < self.num_envs:
             self._place = np.zeros((self.num_envs, *self._place.shape[1:]), np.float32)
-        placing(self._state.jobs, self._grid, np.asarray(slots, np.int64), self._place, 0, self.num_envs)
+        show_waiting(self._state, self._grid, 0, self.num_envs)
+        placing(self._grid.waiting, self._grid, np.asarray(slots, np.int64), self._place, 0, self.num_envs)
         return self._place
 
     @property

@@ -19,6 +19,7 @@ from jobwise.jobs import COMPUTE, DONE, NETWORK, workload
 from jobwise.metrics import normalised_turnaround
 from jobwise.play import play, to_rows
 from jobwise.simulate import simulate
+from jobwise.testing import poison, restore
 from jobwise.workloads.deeprm import cush, cush_cluster, deeprm, load_of
 
 pytestmark = pytest.mark.xdist_group("grid")  # one worker compiles the kernels of grids
@@ -250,7 +251,8 @@ def test_estimates_may_be_wrong():
         GridVectorEnv(1, w, slots=2, rows=8, backlog=0, reserve=True)
 
 
-def test_encoders_see_public_tables_alone():
+def test_encoders_see_what_waits_and_what_is_held_alone():
+    """Neither truth nor the order of ends nor jobs to come."""
     env = GridVectorEnv(8, [small_cush(i) for i in range(8)], encoder="slots", slots=SLOTS, each=True, copy=False)
     env.begin(np.arange(8))
     rng = np.random.default_rng(0)
@@ -260,11 +262,9 @@ def test_encoders_see_public_tables_alone():
             s, g = env.state
             clean, again = np.zeros((2, 8, *encoder.shape), np.float32)
             encoder.encode(s, g, clean)
-            saved = s.truth.copy()
-            for field in s.truth.dtype.names:
-                s.truth[field] = np.nan if s.truth.dtype[field].kind == "f" else -9
+            saved = poison(s, rng)
             encoder.encode(s, g, again)
-            s.truth[:] = saved
+            restore(s, saved)
             assert np.array_equal(clean, again) and np.isfinite(clean).all()
             low, high = encoder.bounds
             assert low <= clean.min() and clean.max() <= high

@@ -1,7 +1,7 @@
 """Encoders of a grid of time (`sim/grid.py`): DeepRM's image and its compact form, CuSH's tensor, and rows per slot.
 
-They see the public job table, the picture of what is held, and what stands in slots and backlog. E simulations, M slots,
-H rows of time.
+They see the jobs in the slots, the picture of what is held, and how full the backlog is: neither jobs to come nor true run
+times. E simulations, M slots, H rows of time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.sim.compiled import kernel
-from jobwise.sim.grid import COLOURS, Grid, first_row
+from jobwise.sim.grid import COLOURS, Grid, first_row, show_waiting
 from jobwise.sim.state import State
 
 COLOUR = np.random.default_rng(0).permutation(np.arange(1, COLOURS + 1)).astype(np.float32) / (COLOURS + 1)
@@ -28,8 +28,9 @@ LONG_WAIT = 100.0  # rows of waiting from which CuSH's cells are full
 class GridEncoder:
     """How the state of a grid is shown: `shape` of one observation, float32.
 
-    `kernel(jobs, g, scale, out, first, last)` is compiled and fills out[first:last] from the public job tables [E, J] and
-    the Grid. `rows`: of time to come that it shows (H). `per_slot`: row i speaks of slot i, the last of the void action.
+    `kernel(waiting, g, scale, out, first, last)` is compiled and fills out[first:last] from the public rows of the jobs in the
+    slots, waiting [E, M] (those of empty slots are stale), and the Grid. `rows`: of time to come that it shows (H).
+    `per_slot`: row i speaks of slot i, the last of the void action.
     """
 
     name: str
@@ -44,14 +45,16 @@ class GridEncoder:
 
     def encode(self, s: State, g: Grid, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last]."""
-        self.kernel(s.jobs, g, np.array(self.scale or (0.0,)), out, first, len(out) if last is None else last)
+        last = len(out) if last is None else last
+        show_waiting(s, g, first, last)
+        self.kernel(g.waiting, g, np.array(self.scale or (0.0,)), out, first, last)
 
 
 # ------------------------------------------------------------------ DeepRM
 
 
 @kernel
-def _image(jobs, g, scale, out, first, last):
+def _image(waiting, g, scale, out, first, last):
     (N, R), H, M, D = g.capacity.shape, g.canvas.shape[1], g.slot.shape[1], np.int64(scale[0])
     B, extra = g.backlog.shape[1], scale[1] > 0
     for e in range(first, last):
@@ -66,9 +69,9 @@ def _image(jobs, g, scale, out, first, last):
                             out[e, row, x] = scale[2 + g.colour[e, j - 1]]
                     x += 1
             for m in range(M):
-                j = g.slot[e, m]
-                if j >= 0:
-                    wide, long = min(jobs[e, j]["request"][r], D), min(np.int64(jobs[e, j]["walltime"]), H)
+                if g.slot[e, m] >= 0:
+                    job = waiting[e, m]
+                    wide, long = min(job["request"][r], D), min(np.int64(job["walltime"]), H)
                     for row in range(long):
                         for c in range(wide):
                             out[e, row, x + c] = 1.0
@@ -97,7 +100,7 @@ def image(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20, widest:
 
 
 @kernel
-def _compact(jobs, g, scale, out, first, last):
+def _compact(waiting, g, scale, out, first, last):
     (N, R), H, M = g.capacity.shape, g.canvas.shape[1], g.slot.shape[1]
     X = g.canvas.shape[2]
     for e in range(first, last):
@@ -119,10 +122,10 @@ def _compact(jobs, g, scale, out, first, last):
                 out[e, 0, x] = left
                 x += 1
         for m in range(M):
-            j = g.slot[e, m]
-            out[e, 0, x] = jobs[e, j]["walltime"] if j >= 0 else 0.0
+            there, job = g.slot[e, m] >= 0, waiting[e, m]
+            out[e, 0, x] = job["walltime"] if there else 0.0
             for r in range(R):
-                out[e, 0, x + 1 + r] = jobs[e, j]["request"][r] if j >= 0 else 0.0
+                out[e, 0, x + 1 + r] = job["request"][r] if there else 0.0
             x += 1 + R
         out[e, 0, x] = g.moment[e]["backlog"]
 
@@ -138,9 +141,8 @@ def compact(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
 
 
 @kernel
-def _job_channel(jobs, g, e, j, out):
-    """Job j at the size of the cluster: rows of its length, its CPUs and GPUs from the left; cells say how long it waits."""
-    job = jobs[e, j]
+def _job_channel(job, g, e, out):
+    """A job at the size of the cluster: rows of its length, its CPUs and GPUs from the left; cells say how long it waits."""
     sign = 1.0 if job["kind"] == COMPUTE else -1.0 if job["kind"] == NETWORK else 0.0
     value = 0.1 + 0.9 * min(g.moment[e]["now"] - job["submit"], LONG_WAIT) / LONG_WAIT
     value *= sign if sign != 0.0 else 0.5
@@ -152,7 +154,7 @@ def _job_channel(jobs, g, e, j, out):
 
 
 @kernel
-def _tensor(jobs, g, scale, out, first, last):
+def _tensor(waiting, g, scale, out, first, last):
     H, X = g.canvas.shape[1:]
     for e in range(first, last):
         out[e] = 0.0
@@ -162,11 +164,11 @@ def _tensor(jobs, g, scale, out, first, last):
                     out[e, 0, row, x] = 1.0
         for m in range(g.slot.shape[1]):
             if g.slot[e, m] >= 0:
-                _job_channel(jobs, g, e, np.int64(g.slot[e, m]), out[e, 1 + m])
+                _job_channel(waiting[e, m], g, e, out[e, 1 + m])
 
 
 @kernel
-def placing(jobs, g, slots, out, first, last):
+def placing(waiting, g, slots, out, first, last):
     """What CuSH's second agent sees: the cluster and the job in slots[e], out [E, 2, H, X]; zeros where slots[e] is none."""
     H, X = g.canvas.shape[1:]
     for e in range(first, last):
@@ -178,7 +180,7 @@ def placing(jobs, g, slots, out, first, last):
             for x in range(X):
                 if g.canvas[e, row, x] > 0:
                     out[e, 0, row, x] = 1.0
-        _job_channel(jobs, g, e, np.int64(g.slot[e, m]), out[e, 1])
+        _job_channel(waiting[e, m], g, e, out[e, 1])
 
 
 def tensor(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
@@ -192,8 +194,8 @@ def tensor(cluster: Cluster, slots: int, backlog: int, *, rows: int = 20):
 
 
 @kernel
-def _with_backlog(jobs, g, scale, out, first, last):
-    _tensor(jobs, g, scale, out, first, last)
+def _with_backlog(waiting, g, scale, out, first, last):
+    _tensor(waiting, g, scale, out, first, last)
     for e in range(first, last):
         out[e, out.shape[1] - 1] = g.moment[e]["backlog"] / max(g.backlog.shape[1], 1)
 
@@ -230,7 +232,7 @@ def _nodes_used(g, e, job, spread):
 
 
 @kernel
-def _slots(jobs, g, scale, out, first, last):
+def _slots(waiting, g, scale, out, first, last):
     (N, R), H, M = g.capacity.shape, g.canvas.shape[1], g.slot.shape[1]
     for e in range(first, last):
         out[e] = 0.0
@@ -238,7 +240,7 @@ def _slots(jobs, g, scale, out, first, last):
         for m in range(M):
             if g.slot[e, m] >= 0:
                 filled += 1
-                long += jobs[e, g.slot[e, m]]["walltime"]
+                long += waiting[e, m]["walltime"]
         for m in range(M + 1):
             f = out[e, m]
             x = OWN + 2 * R
@@ -258,10 +260,9 @@ def _slots(jobs, g, scale, out, first, last):
                         left += max(g.free[e, min(row, H - 1), i, r], 0)
                     f[x] = left / max(total, 1.0)
                     x += 1
-            j = g.slot[e, m] if m < M else -1
-            if j < 0:
+            if m == M or g.slot[e, m] < 0:
                 continue
-            job = jobs[e, j]
+            job = waiting[e, m]
             L, wait, area, ok = job["walltime"], now - job["submit"], 0.0, True
             for r in range(R):
                 total, left = 0.0, 0
@@ -282,7 +283,7 @@ def _slots(jobs, g, scale, out, first, last):
             shorter, smaller = 0.0, 0.0
             for k in range(M):
                 if g.slot[e, k] >= 0 and k != m:
-                    other = jobs[e, g.slot[e, k]]
+                    other = waiting[e, k]
                     size = 0.0
                     for r in range(R):
                         total = 0.0

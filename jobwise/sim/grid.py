@@ -72,6 +72,7 @@ class Grid(NamedTuple):
 
     moment: np.ndarray  # [E] of moment_dtype
     slot: np.ndarray  # [E, M] rows of the job table; -1 empty
+    waiting: np.ndarray  # [E, M] what schedulers may know of the jobs in the slots, as last shown
     backlog: np.ndarray  # [E, B]
     canvas: np.ndarray  # [E, H, X] row of the job that holds the unit + 1; 0 free
     free: np.ndarray  # [E, H, N, R] units
@@ -148,6 +149,7 @@ def build(
     return s, Grid(
         moment,
         np.full((count, slots), -1, np.int32),
+        np.zeros((count, slots), s.jobs.dtype),
         np.zeros((count, backlog), np.int32),
         np.zeros((count, rows, int(wide.sum())), np.int32),
         np.zeros((count, rows, N, R), np.int32),
@@ -235,13 +237,21 @@ def _roll(s, g, e):
         g.used[e, g.colour[e, j]] -= 1
         if s.jobs[e, j]["due"] > now:
             _wipe(g, e, j)
-    for i in range(s.sims[e]["running"]):
-        j = s.lists[e, HEAP, i]
-        due = s.jobs[e, j]["due"]
-        if due > now + (H - 1):
-            _draw(g, e, j, H - 1, H, _pieces(s, g, e, j))
-        if due <= now:
-            _draw(g, e, j, 0, 1, _pieces(s, g, e, j))
+    before = -1
+    while True:  # in order of rows: that of the heap would tell who ends first
+        next_row = -1
+        for i in range(s.sims[e]["running"]):
+            j = s.lists[e, HEAP, i]
+            due = s.jobs[e, j]["due"]
+            if j > before and (due > now + (H - 1) or due <= now) and (next_row < 0 or j < next_row):
+                next_row = j
+        if next_row < 0:
+            return
+        before = next_row
+        if s.jobs[e, before]["due"] <= now:
+            _draw(g, e, before, 0, 1, _pieces(s, g, e, before))
+        else:
+            _draw(g, e, before, H - 1, H, _pieces(s, g, e, before))
 
 
 # ------------------------------------------------------------------ placing
@@ -511,6 +521,15 @@ def _mask(s, g, e):
             g.mask[e, m * P + p] = ok
     g.mask[e, g.slot.shape[1] * P] = 1
     return some
+
+
+@kernel
+def show_waiting(s, g, first, last):
+    """Copy the public rows of the jobs in the slots of simulations first .. last - 1 to g.waiting."""
+    for e in range(first, last):
+        for m in range(g.slot.shape[1]):
+            if g.slot[e, m] >= 0:
+                g.waiting[e, m] = s.jobs[e, g.slot[e, m]]
 
 
 @kernel
