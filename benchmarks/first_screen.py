@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 
 import jobwise as jw
-from jobwise.cli import DEFAULT
-from jobwise.compare import compare
+from jobwise.cli.compare import DEFAULT
+from jobwise.compare.comparison import compare
 from jobwise.report.figures import trade_off
 
 ROOT = Path(__file__).parent.parent

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from jobwise import __version__
-from jobwise.agents.jobsets import epoch
-from jobwise.agents.learner import Agent, Settings
-from jobwise.grid import GridVectorEnv
+from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.jobsets import epoch
+from jobwise.learn.slots_env import GridVectorEnv
 from jobwise.systems.deeprm import LEARNER
-from jobwise.workloads.deeprm import cush, deeprm
+from jobwise.workloads.jobsets import cush, deeprm
 
 HERE = Path(__file__).parent
 E = 256

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import jobwise as jw
-from jobwise import windows
-from jobwise.intervals import Effect, effect, in_blocks, log_ratio, pooled, ratio_interval
+from jobwise.compare import windows
+from jobwise.compare.intervals import Effect, effect, in_blocks, log_ratio, pooled, ratio_interval
 from jobwise.simulate import simulate
 
 LOGS = ("SDSC-SP2-1998", "SDSC-BLUE-2000", "LANL-CM5-1994")

@@ -10,7 +10,7 @@ import numpy as np
 
 import jobwise as jw
 from jobwise import encoders
-from jobwise.policies.forward import Forward, choose
+from jobwise.policies.networks import Forward, choose
 
 RUNS = 5
 
@@ -26,8 +26,8 @@ def network(encoder, hidden=(32, 16, 8)) -> Forward:
 
 def environments(w: jw.Workload) -> list[list[str]]:
     """Choices a second of the batch environment, random valid actions, 256-job windows, 128 x 8."""
-    from jobwise.actions import Act
-    from jobwise.env import BatchVectorEnv
+    from jobwise.learn.env import BatchVectorEnv
+    from jobwise.worlds.modes import Act
 
     rows = []
     for mode, E in (("pick", 256), ("reserve", 256), ("commit", 256), ("pick", 1024), ("commit", 1024)):
@@ -52,8 +52,8 @@ def environments(w: jw.Workload) -> list[list[str]]:
 
 def training(w: jw.Workload, choices: int) -> str:
     """Choices a second of `jobwise train perjob`, everything included."""
+    from jobwise.learn.run import train
     from jobwise.systems import configure
-    from jobwise.train import train
 
     config = configure("perjob", w, "small").changed(choices=choices)
     with tempfile.TemporaryDirectory() as folder:
@@ -77,9 +77,9 @@ def replay(w: jw.Workload) -> str:
 
 def one_choice(w: jw.Workload) -> str:
     """Microseconds to encode 128 jobs and choose one with the numpy runner."""
-    from jobwise.actions import Act
-    from jobwise.sim.choosing import BEGIN, ask
     from jobwise.sim.state import allocate
+    from jobwise.worlds.modes import Act
+    from jobwise.worlds.window import BEGIN, ask
 
     deep = jw.workload(np.zeros(200), np.full(200, 2), np.arange(1, 201), cluster=jw.pool(64))
     encoder = encoders.make("rls", deep.cluster, deep.jobs)

@@ -9,46 +9,55 @@ Sources: Feitelson, JSSPP'01 (slowdowns); Jain et al. 1984 (fairness).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
 from jobwise.errors import unknown
 from jobwise.jobs import DONE, FAILED
-from jobwise.simulate import Record
 
 TAU = 10.0
 
 
-def ran(r: Record) -> np.ndarray:
+class Finished(Protocol):
+    """What metrics read of a finished simulation: a `jobwise.record.Record`."""
+
+    jobs: np.ndarray
+    runtime: np.ndarray
+    cluster: Any
+    workload: Any
+
+
+def ran(r: Finished) -> np.ndarray:
     """[J] bool: jobs that started (a job whose parent failed never does)."""
     return ~np.isnan(r.jobs["start"])
 
 
-def wait(r: Record) -> np.ndarray:
+def wait(r: Finished) -> np.ndarray:
     """w = f - s - p of the jobs that ran, s [K]."""
     k = ran(r)
     beyond = r.jobs["end"][k] - r.jobs["start"][k] - run(r)  # 0, to the last bit, of a job that ran in one go
     return r.jobs["start"][k] - r.jobs["submit"][k] + beyond
 
 
-def run(r: Record) -> np.ndarray:
+def run(r: Finished) -> np.ndarray:
     """p: time executed, at most the job's work at full rate, s [K]."""
     k = ran(r)
     executed, work = r.jobs["ran"][k], r.runtime[k]
     return np.where(executed > work * (1 + 1e-9) + 1e-6, work, executed)
 
 
-def processors(r: Record) -> np.ndarray:
+def processors(r: Finished) -> np.ndarray:
     """n, units of the first resource [K]."""
     return r.jobs["request"][ran(r), 0]
 
 
-def turnaround(r: Record) -> np.ndarray:
+def turnaround(r: Finished) -> np.ndarray:
     """f - s, s [K]."""
     return wait(r) + run(r)  # in this order: to the last digit of published numbers
 
 
-def normalised_turnaround(r: Record, floor: bool = False) -> np.ndarray:
+def normalised_turnaround(r: Finished, floor: bool = False) -> np.ndarray:
     """Normalised turnaround (end - submit) / run time at its best [K] of the jobs that were done: DeepRM's slowdown, CuSH's
     measure. Jobs that were turned away or cut off do not count: see `r.jobs["status"]`. `floor`: rounded down, as DeepRM's code
     has it (integers of Python 2)."""
@@ -57,27 +66,27 @@ def normalised_turnaround(r: Record, floor: bool = False) -> np.ndarray:
     return np.floor(found) if floor else found
 
 
-def slowdown(r: Record) -> np.ndarray:
+def slowdown(r: Finished) -> np.ndarray:
     """(w + p) / p [K]."""
     return turnaround(r) / np.maximum(run(r), 1e-9)
 
 
-def nominal_slowdown(r: Record) -> np.ndarray:
+def nominal_slowdown(r: Finished) -> np.ndarray:
     """(f - s) / work: against the run time at full speed, alone [K]. DeepRM, RL-TAPS, CuSH (normalised turnaround)."""
     return turnaround(r) / np.maximum(r.runtime[ran(r)], 1e-9)
 
 
-def bounded_slowdown(r: Record, tau: float = TAU) -> np.ndarray:
+def bounded_slowdown(r: Finished, tau: float = TAU) -> np.ndarray:
     """max((w + p) / max(p, tau), 1) [K]."""
     return np.maximum(turnaround(r) / np.maximum(run(r), tau), 1.0)
 
 
-def per_processor_slowdown(r: Record, tau: float = TAU) -> np.ndarray:
+def per_processor_slowdown(r: Finished, tau: float = TAU) -> np.ndarray:
     """max((w + p) / (n max(p, tau)), 1) [K] (Zotkin & Keleher; bounded, as MARS has it)."""
     return np.maximum(turnaround(r) / (np.maximum(processors(r), 1) * np.maximum(run(r), tau)), 1.0)
 
 
-JOB_METRICS: dict[str, Callable[[Record], np.ndarray]] = {
+JOB_METRICS: dict[str, Callable[[Finished], np.ndarray]] = {
     "wait": wait,
     "turnaround": turnaround,
     "slowdown": slowdown,
@@ -87,13 +96,13 @@ JOB_METRICS: dict[str, Callable[[Record], np.ndarray]] = {
 }
 
 
-def makespan(r: Record) -> float:
+def makespan(r: Finished) -> float:
     """First submit to last end, s."""
     k = ran(r)
     return float(r.jobs["end"][k].max() - r.jobs["submit"].min()) if k.any() else 0.0
 
 
-def utilisation(r: Record) -> float:
+def utilisation(r: Finished) -> float:
     """sum n p / (P * makespan), p the time actually executed."""
     k = ran(r)
     used = (processors(r) * r.jobs["ran"][k]).sum()
@@ -105,24 +114,24 @@ def jain(values: np.ndarray) -> float:
     return float(values.sum() ** 2 / (len(values) * (values**2).sum())) if len(values) and values.any() else 1.0
 
 
-def user_fairness(r: Record) -> float:
+def user_fairness(r: Finished) -> float:
     """Jain's index over the users' mean bounded slowdowns."""
     users, index = np.unique(r.jobs["user"][ran(r)], return_inverse=True)
     sums = np.bincount(index, weights=bounded_slowdown(r), minlength=len(users))
     return jain(sums / np.bincount(index, minlength=len(users)))
 
 
-def queue_length(r: Record) -> tuple[np.ndarray, np.ndarray]:
+def queue_length(r: Finished) -> tuple[np.ndarray, np.ndarray]:
     """(time s, jobs waiting from then on): a step function."""
     return _steps(r, r.jobs["submit"], r.jobs["start"], np.ones(len(r.jobs)))
 
 
-def busy(r: Record) -> tuple[np.ndarray, np.ndarray]:
+def busy(r: Finished) -> tuple[np.ndarray, np.ndarray]:
     """(time s, processors in use from then on); pauses of preempted jobs are counted as in use."""
     return _steps(r, r.jobs["start"], r.jobs["end"], r.jobs["request"][:, 0])
 
 
-def _steps(r: Record, begin: np.ndarray, end: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _steps(r: Finished, begin: np.ndarray, end: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     k = ran(r)
     when = np.concatenate([begin[k], end[k]])
     change = np.concatenate([weight[k], -weight[k]])
@@ -132,7 +141,7 @@ def _steps(r: Record, begin: np.ndarray, end: np.ndarray, weight: np.ndarray) ->
     return when[last], level[last]
 
 
-def fragmentation(r: Record) -> float:
+def fragmentation(r: Finished) -> float:
     """Mean share of the machine that is idle while jobs wait."""
     (tq, q), (tb, b) = queue_length(r), busy(r)
     when = np.union1d(tq, tb)
@@ -149,20 +158,20 @@ def fragmentation(r: Record) -> float:
     return float((length * idle).sum() / length.sum()) if length.sum() > 0 else 0.0
 
 
-def backfill_rate(r: Record) -> float:
+def backfill_rate(r: Finished) -> float:
     """Share of jobs that started before a job submitted earlier."""
     start = r.jobs["start"][ran(r)]
     latest = np.maximum.accumulate(start) if len(start) else start
     return float((start[1:] < latest[:-1]).mean()) if len(start) > 1 else 0.0
 
 
-def delayed_share(r: Record, reference: Record) -> float:
+def delayed_share(r: Finished, reference: Finished) -> float:
     """Share of jobs that start later than in `reference` (use fcfs+conservative: fairness as social justice)."""
     both = ran(r) & ran(reference)
     return float((r.jobs["start"][both] > reference.jobs["start"][both]).mean())
 
 
-def summary(r: Record) -> dict[str, float]:
+def summary(r: Finished) -> dict[str, float]:
     """The usual numbers of a record; means unless the name says otherwise. bounded_slowdown has tau = 10 s."""
     w, bsld = wait(r), bounded_slowdown(r)
     if not len(w):
@@ -209,14 +218,14 @@ UNITS = {
 }
 
 
-def metric(name: str) -> Callable[[Record], np.ndarray]:
+def metric(name: str) -> Callable[[Finished], np.ndarray]:
     """A per-job metric by name. Raises InputError with the nearest names."""
     if name not in JOB_METRICS:
         raise unknown("metric", name, JOB_METRICS)
     return JOB_METRICS[name]
 
 
-def size_class(r: Record) -> tuple[np.ndarray, list[str]]:
+def size_class(r: Finished) -> tuple[np.ndarray, list[str]]:
     """Classes of processors by powers of four: (index [K], labels)."""
     n = processors(r)
     edges = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536]
@@ -226,13 +235,13 @@ def size_class(r: Record) -> tuple[np.ndarray, list[str]]:
     return index, labels
 
 
-def run_class(r: Record) -> tuple[np.ndarray, list[str]]:
+def run_class(r: Finished) -> tuple[np.ndarray, list[str]]:
     """Classes of work at full speed: (index [K], labels)."""
     edges = [60, 600, 3600, 6 * 3600, 86400]
     return np.searchsorted(edges, r.runtime[ran(r)]), ["< 1 min", "1-10 min", "10-60 min", "1-6 h", "6-24 h", "> 1 day"]
 
 
-def user_class(r: Record, most: int = 20) -> tuple[np.ndarray, list[str]]:
+def user_class(r: Finished, most: int = 20) -> tuple[np.ndarray, list[str]]:
     """The users with the most processor-seconds, and the rest: (index [K], labels)."""
     k = ran(r)
     users, index = np.unique(r.jobs["user"][k], return_inverse=True)
@@ -248,7 +257,7 @@ def user_class(r: Record, most: int = 20) -> tuple[np.ndarray, list[str]]:
 CLASSES = {"size": size_class, "run time": run_class, "user": user_class}
 
 
-def breakdown(r: Record, by: str) -> list[dict[str, float | str]]:
+def breakdown(r: Finished, by: str) -> list[dict[str, float | str]]:
     """Per class (`size`, `run time`, `user`): jobs, mean and longest wait, mean bounded slowdown; no empty classes."""
     if by not in CLASSES:
         raise unknown("breakdown", by, CLASSES)
@@ -270,7 +279,7 @@ def breakdown(r: Record, by: str) -> list[dict[str, float | str]]:
     return rows
 
 
-def largest_running(r: Record, ks: tuple[int, ...] = (30, 40, 50)) -> dict:
+def largest_running(r: Finished, ks: tuple[int, ...] = (30, 40, 50)) -> dict:
     """What an encoding of the K largest running jobs would see (SEM, tables 2 and 3), over the time some job runs.
 
     `most`, `mean`: running jobs. `jobs_share`: share of time with at most 0, 1, 2 … running jobs. Per K: `loss`, the share of

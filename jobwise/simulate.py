@@ -1,45 +1,26 @@
-"""simulate(workload, policy) -> Record: the assembling function. Read this file second."""
+"""simulate(workload, policy) -> Record: the assembling function. Read this file second.
+
+A policy replays a whole simulation itself where it can (`replay`: a compiled loop over the verbs of the kernel); any other is
+asked at every instant of choice (`asked`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.decision import Policy
+from jobwise.decision import Policy, begin, is_compiled
 from jobwise.errors import InputError
-from jobwise.jobs import Workload
-from jobwise.loops import STEPS, asked, compiled, is_compiled
-from jobwise.policies.gate import Look
 from jobwise.policies.names import resolve
-from jobwise.policies.neural import NeuralPolicy
+from jobwise.record import Look, Record
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
+from jobwise.workload import Workload
 
-
-@dataclass(frozen=True, eq=False)
-class Record:
-    """A finished simulation: the job table as it ended, in the workload's order.
-
-    `jobs`: [J] of `job_dtype(R)`, times in s from the first submit. `runtime`: [J] s of work. `policy`: its name.
-    """
-
-    jobs: np.ndarray
-    runtime: np.ndarray
-    cluster: Cluster
-    policy: str
-    workload: Workload
-    preemptions: int = 0
-    events: int = 0
-    looks: tuple[Look, ...] = ()  # of a gate: who decided from when on, and why
-
-    def summary(self) -> dict[str, float]:
-        """The usual metrics: see `jobwise.metrics.summary`."""
-        from jobwise.metrics import summary
-
-        return summary(self)
+STEPS = 1000  # instants of choice between two looks at progress and Ctrl-C
+Looks = list[list[Look]]  # of each simulation: when its policy changed who decides
 
 
 def simulate(
@@ -62,33 +43,9 @@ def simulate(
     every single event, arrivals first, as RLScheduler does, not once per instant. `progress(ended, jobs)` is called now and
     then. Raises InputError where the policy is unknown, decides nonsense, or leaves jobs waiting for ever.
     """
-    policy = resolve(policy)
-    if getattr(policy, "placement", "first") != "first" and (cluster or workload.cluster).is_pool:
-        raise InputError(
-            f"policy {policy.name}: a pool of processors has no places; +{policy.placement} is for clusters of nodes"
-        )
-    single_events |= isinstance(policy, NeuralPolicy) and policy.act.single_events
-    sim = Simulation(
-        workload,
-        cluster,
-        seed=seed,
-        tick=tick,
-        on_failure=on_failure,
-        restart_cost_s=restart_cost_s,
-        kill_at_walltime=kill_at_walltime,
-        single_events=single_events,
-    )
-    if is_compiled(policy, sim.cluster):
-        more = compiled(sim.state, 0, policy, sim.cluster, workload.past)
-    elif isinstance(policy, NeuralPolicy):
-        more = policy.loop(sim.state, sim.cluster, STEPS // 100)
-    else:
-        more = asked(sim, policy)
-    while more():
-        if progress:
-            progress(int(sim.state.sims[0]["ended"]), len(workload))
-    looks = getattr(more, "looks", None) or getattr(policy, "looks", ())
-    return replace(_record(sim.state, 0, workload, sim.cluster, policy), looks=tuple(looks))
+    settings = {"seed": seed, "tick": tick, "on_failure": on_failure, "restart_cost_s": restart_cost_s}
+    settings |= {"kill_at_walltime": kill_at_walltime, "single_events": single_events}
+    return simulate_many([workload], policy, cluster, progress=progress, **settings)[0]
 
 
 def simulate_many(
@@ -97,39 +54,80 @@ def simulate_many(
     cluster: Cluster | None = None,
     *,
     after: Callable[[np.ndarray, np.ndarray], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     **settings,
 ) -> list[Record]:
     """Replay E workloads side by side on equal machines, in one state with a leading axis [E]; settings as `simulate`.
 
-    Simulation e is seeded with seed + e. The records are those of E single simulations. `after`: see `NeuralPolicy.loop`;
-    only such policies make choices that can be told of.
+    Simulation e is seeded with seed + e. The records are those of E single simulations. `after(transitions [E], rows [E]
+    bool)` is called after every round of choices of a network; other policies have none.
     """
     policy = resolve(policy)
     if not workloads:
         return []
     cluster = cluster or workloads[0].cluster
-    if after and not isinstance(policy, NeuralPolicy):
-        raise InputError("after is told of the choices of a network; this policy makes none")
-    if isinstance(policy, NeuralPolicy):
-        settings["single_events"] = settings.get("single_events", False) or policy.act.single_events
-        s = allocate(workloads, cluster, **settings)
-        more = policy.loop(s, cluster, STEPS, after)
-        while more():
-            pass
-        return [_record(s, e, w, cluster, policy) for e, w in enumerate(workloads)]
-    if not is_compiled(policy, cluster):
-        seed = settings.pop("seed", 0)
-        return [simulate(w, policy, cluster, seed=seed + e, **settings) for e, w in enumerate(workloads)]
+    if hasattr(policy, "check"):
+        policy.check(cluster)
+    settings["single_events"] = settings.get("single_events", False) or getattr(policy, "single_events", False)
     s = allocate(workloads, cluster, **settings)
-    for e in range(len(workloads)):
-        more = compiled(s, e, policy, cluster, workloads[e].past)
-        while more():
-            pass
-    return [_record(s, e, w, cluster, policy) for e, w in enumerate(workloads)]
+    if is_compiled(policy, cluster):
+        steps = policy.replay(s, cluster, [w.past for w in workloads], after)
+    elif after:
+        raise InputError("after is told of the choices of a network; this policy makes none")
+    else:
+        steps = _asked_in_turn(s, cluster, workloads, policy)
+    total = sum(map(len, workloads))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            looks = end.value or [[] for _ in workloads]
+            return [record(s, e, w, cluster, policy, looks[e]) for e, w in enumerate(workloads)]
+        if progress:
+            progress(int(s.sims["ended"].sum()), total)
 
 
-def _record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Policy) -> Record:
-    """The record of a simulation that is over. Raises InputError where jobs never started."""
+def _asked_in_turn(s: State, cluster: Cluster, workloads: Sequence[Workload], policy: Policy) -> Generator[None, None, Looks]:
+    looks = []
+    for e, w in enumerate(workloads):
+        part = State(*(x[e : e + 1] for x in s))
+        looks.append((yield from asked(Simulation.of(part, w, cluster), policy)))
+    return looks
+
+
+def asked(sim: Simulation, policy: Policy) -> Generator[None, None, list[Look]]:
+    """Ask a policy at every instant of choice, to the end; yields now and then. Raises InputError where it fails."""
+    name = getattr(policy, "name", type(policy).__name__)
+
+    def call(method, *arguments):
+        try:
+            return method(*arguments)
+        except InputError:
+            raise
+        except (Exception, SystemExit) as error:  # a user's policy may raise anything
+            raise InputError(f"policy {name!r} failed at time {sim.now:g} s: {type(error).__name__}: {error}") from error
+
+    run, until, steps = call(begin, policy, sim.view()), np.inf, 0
+    while not sim.done and sim.advance(until):
+        view = sim.view()
+        if len(view.ended):
+            call(run.ended, view, view.ended)
+        decisions = call(run.decide, view)
+        if hasattr(decisions, "__iter__"):
+            decisions = call(list, decisions)  # a generator decides here
+        elif decisions is not None:
+            raise InputError(f"policy {name!r} returned {decisions!r} from decide; a list of decisions is expected")
+        until = sim.apply(decisions, f"policy {name!r}")
+        if until <= sim.now:
+            raise InputError(f"policy {name!r} waits until {until:g} s, but it is {sim.now:g} s already")
+        steps += 1
+        if steps % STEPS == 0:
+            yield
+    return list(getattr(run, "looks", ()))
+
+
+def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Policy, looks: Sequence[Look] = ()) -> Record:
+    """The record of simulation e, which is over. Raises InputError where jobs never started."""
     name = getattr(policy, "name", type(policy).__name__)
     jobs, one = s.jobs[e, : len(workload)], s.sims[e]
     if one["ended"] < one["jobs"]:
@@ -139,4 +137,4 @@ def _record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Poli
             f"{jobs['request'][waiting[0]].tolist()}); nothing is running and nothing more will arrive"
         )
     runtime = s.truth[e]["runtime"][: len(jobs)].copy()
-    return Record(jobs, runtime, cluster, name, workload, int(one["preemptions"]), int(one["events"]))
+    return Record(jobs, runtime, cluster, name, workload, int(one["preemptions"]), int(one["events"]), tuple(looks))

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobwise.actions import Act
-from jobwise.decision import Policy
+from jobwise.decision import Policy, begin
 from jobwise.encoders import Encoder
-from jobwise.jobs import Workload
 from jobwise.policies.names import resolve
-from jobwise.sim import choices, choosing
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 from jobwise.simulate import simulate
+from jobwise.workload import Workload
+from jobwise.worlds import decision_points, window
+from jobwise.worlds.modes import Act
 
 
 def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: int = 0) -> None:
@@ -28,7 +28,7 @@ def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: 
     c = Act("pick").allocate(s, encoder.window)
     out, work = encoder.buffers(E)
     low, high = encoder.bounds
-    choosing.ask(s, c, choosing.BEGIN)
+    window.ask(s, c, window.BEGIN)
     for _ in range(steps):
         if not c.moment["count"].any():
             return
@@ -46,7 +46,7 @@ def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: 
             encoder.encode(s, c, again, memory, e, e + 1)
         restore(s, saved)
         assert np.array_equal(out, again), f"{encoder.name}: the same state gives other numbers (does it read the truth?)"
-        choosing.ask(s, c, rng.integers(0, np.maximum(c.moment["count"], 1)))
+        window.ask(s, c, rng.integers(0, np.maximum(c.moment["count"], 1)))
 
 
 LINKS = ("heap", "next", "prev")  # of the queue and the heap: no truths
@@ -103,17 +103,17 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
 
 def _asked(policy: Policy, workload: Workload, passes: int, seed: int, hide: bool) -> list[tuple]:
     """What a policy saw and decided at the first `passes` instants; `hide`: with what it may not know hidden from the state."""
-    single = getattr(getattr(policy, "act", None), "single_events", False)
+    single = getattr(policy, "single_events", False)
     sim, rng, found = Simulation(workload, seed=seed, single_events=single), np.random.default_rng(seed), []
-    policy.reset(sim.view())
+    run = begin(policy, sim.view())
     for _ in range(passes):
         if sim.done or not sim.advance():
             break
         saved = poison(sim.state, rng) if hide else None
         view = sim.view()
         if len(view.ended):
-            policy.ended(view, view.ended)
-        decisions = list(policy.decide(view) or ())
+            run.ended(view, view.ended)
+        decisions = list(run.decide(view) or ())
         if saved is not None:
             restore(sim.state, saved)
         found.append((*(getattr(view, k).tolist() for k in ("queue", "running", "ended", "free")), decisions))
@@ -141,7 +141,7 @@ class Identity:
         self.encoder, self.num_envs, self._rng = encoder, num_envs, np.random.default_rng(seed)
         self._out = encoder.buffers(num_envs)[0]
         self.counts = np.zeros(num_envs, np.int64)
-        self.intervals = np.zeros(num_envs, choices.interval_dtype)
+        self.intervals = np.zeros(num_envs, decision_points.interval_dtype)
         self._step, self.masks = 0, None
         self._deal()
 

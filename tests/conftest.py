@@ -9,7 +9,7 @@ import numpy as np  # noqa: E402
 import pytest
 
 from jobwise.cluster import pool
-from jobwise.jobs import workload
+from jobwise.workload import workload
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

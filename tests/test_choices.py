@@ -7,17 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobwise import encoders, metrics
-from jobwise.actions import Act
 from jobwise.errors import InputError
-from jobwise.loops import asked
-from jobwise.policies.forward import Forward
-from jobwise.policies.listing import ListScheduler
+from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
-from jobwise.sim.choices import BEHIND
-from jobwise.sim.choosing import BEGIN, ask
 from jobwise.sim.state import allocate
-from jobwise.sim.window import show_mixed
-from jobwise.simulate import _record, simulate, simulate_many
+from jobwise.simulate import asked, record, simulate, simulate_many
+from jobwise.worlds.decision_points import BEHIND, show_mixed
+from jobwise.worlds.modes import Act
+from jobwise.worlds.window import BEGIN, ask
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
 
@@ -94,7 +92,7 @@ def test_committing_by_a_rule_is_the_rule(seed, order, backfill):
 def test_reserving_keeps_the_reserved_job():
     """DRAS: a reserved job stays reserved although a better one comes; the rest backfills in order of arrival."""
     from jobwise.cluster import pool
-    from jobwise.jobs import workload
+    from jobwise.workload import workload
 
     # 0 runs on 3 of 4 until 10; 1 (4 procs) and 2 (2 procs) wait; the chooser takes 1 first; 3 comes and would be preferred
     w = workload([0, 1, 1, 2], [3, 4, 2, 2], [10, 5, 5, 1], cluster=pool(4))
@@ -141,10 +139,9 @@ def test_a_network_decides_the_same_compiled_asked_and_in_a_batch(seed, act, win
     for w, batched in zip(ws, simulate_many(ws, policy), strict=True):
         one = simulate(w, policy)
         sim = Simulation(w, single_events=policy.act.single_events)
-        more = asked(sim, policy)
-        while more():
+        for _ in asked(sim, policy):
             pass
-        slow = _record(sim.state, 0, w, sim.cluster, policy)
+        slow = record(sim.state, 0, w, sim.cluster, policy)
         assert np.array_equal(one.jobs["start"], slow.jobs["start"])
         assert np.array_equal(one.jobs["start"], batched.jobs["start"])
 

@@ -272,11 +272,11 @@ def test_names_are_found_whatever_their_case(good, capsys):
 
 def test_every_name_is_listed(capsys):
     """`jobwise policies` has a line for every name that the grammar knows, and no other."""
-    from jobwise.policies.index import INDICES
+    from jobwise.policies.loglinear import INDICES
     from jobwise.policies.names import pretrained, resolve
-    from jobwise.sim.backfill import BACKFILLS
+    from jobwise.sim.list_pass import BACKFILLS
+    from jobwise.sim.orders import ORDERS
     from jobwise.sim.placement import PLACEMENTS
-    from jobwise.sim.scores import ORDERS
 
     assert run(["policies", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from conftest import random_workload
 
-from jobwise import export, metrics
+from jobwise import metrics
 from jobwise.cli import run
 from jobwise.cluster import pool
-from jobwise.compare import compare
+from jobwise.compare.comparison import compare
 from jobwise.errors import InputError
-from jobwise.jobs import workload
-from jobwise.report.html import headline, render, write_report
+from jobwise.report import export
+from jobwise.report.comparison import headline, render, write_report
 from jobwise.simulate import simulate
+from jobwise.workload import workload
 from jobwise.workloads.lublin import lublin
 from jobwise.workloads.swf import read_swf, write_swf
 
@@ -87,7 +88,7 @@ def test_a_rule_against_itself_is_never_claimed_to_differ():
 
     same.__name__ = "same"
     w = lublin(2000, 64, seed=2)
-    from jobwise.policies.listing import ListScheduler
+    from jobwise.policies.list_scheduler import ListScheduler
 
     c = compare(w, ["fcfs+easy", ListScheduler(same, backfill="easy")], window_jobs=120)
     e = c.change(1)
@@ -209,7 +210,7 @@ def test_no_processor_is_given_twice():
 
 def test_the_fair_best_is_chosen_on_earlier_jobs_under_the_same_settings():
     import jobwise as jw
-    from jobwise.baselines import Baselines
+    from jobwise.compare.baselines import Baselines
 
     log = jw.lublin(jobs=1200, procs=64, load=0.95, seed=2)
     log.truth["runtime"][::3] *= 4  # a third runs on, unless it is killed
@@ -230,7 +231,7 @@ def test_the_fair_best_is_chosen_on_earlier_jobs_under_the_same_settings():
 
 
 def test_a_bound_is_kept_only_if_it_is_kept_in_every_replica():
-    from jobwise.baselines import Baselines
+    from jobwise.compare.baselines import Baselines
 
     b = Baselines(lublin(200, 16, seed=1), 0, 200, 20, 2, 10.0)
     slow = np.ones((2, 3))
@@ -244,7 +245,7 @@ def test_a_bound_is_kept_only_if_it_is_kept_in_every_replica():
 
 def test_windows_begin_with_a_queue():
     """A backlog that an empty machine would hide: the first job of the window waits for those before it."""
-    from jobwise import windows
+    from jobwise.compare import windows
 
     w = workload(np.arange(40.0), np.full(40, 4), np.full(40, 100.0), cluster=pool(4))
     part = windows.replicas(w, 20, 10, 0, 0.0, 0)[0]
@@ -258,7 +259,7 @@ def test_windows_begin_with_a_queue():
 
 
 def test_a_shake_does_not_erase_the_queue_of_a_short_log():
-    from jobwise import windows
+    from jobwise.compare import windows
 
     short = workload(np.arange(60.0) * 5, np.full(60, 4), np.full(60, 6.0), cluster=pool(4))  # 295 s
     assert 0 < windows.shake_for(short) <= 5
@@ -283,7 +284,7 @@ def test_the_longest_wait_is_a_number_with_its_range(comparison):
 
 def test_origins_put_all_unseen_windows_together():
     import jobwise as jw
-    from jobwise.origins import FAIR, origins
+    from jobwise.compare.origins import FAIR, origins
 
     w = jw.lublin(jobs=3000, procs=64, load=0.9, seed=5, estimates="users")
     o = origins(w, ["fcfs+easy", "sjf+easy"], 3, window_jobs=60, shakes=2)
@@ -306,7 +307,7 @@ def test_origins_put_all_unseen_windows_together():
 
 def test_origins_learn_from_the_jobs_before_alone():
     import jobwise as jw
-    from jobwise.origins import origins
+    from jobwise.compare.origins import origins
 
     w, seen = jw.lublin(jobs=2000, procs=64, load=0.9, seed=5), []
 
@@ -354,7 +355,7 @@ def test_lost_work_restarts_and_slow_places_are_waiting():
     assert r.jobs["end"][0] == 16 and metrics.run(r)[0] == 10 and metrics.wait(r)[0] == 6
 
     from jobwise.sim.simulation import Simulation
-    from jobwise.simulate import _record
+    from jobwise.simulate import record
 
     sim = Simulation(one, restart_cost_s=3.0)
     sim.advance()
@@ -366,7 +367,7 @@ def test_lost_work_restarts_and_slow_places_are_waiting():
     sim.advance(7.0)
     sim.apply([Start(0)])
     sim.advance()
-    r = _record(sim.state, 0, one, one.cluster, resolve_fcfs())
+    r = record(sim.state, 0, one, one.cluster, resolve_fcfs())
     assert r.jobs["end"][0] == 7 + 8 + 3 and metrics.run(r)[0] == 10 and metrics.wait(r)[0] == 8
 
 
@@ -377,7 +378,7 @@ def resolve_fcfs():
 
 
 def test_a_policy_on_its_training_jobs_is_told():
-    from jobwise.fingerprint import seen, sketch
+    from jobwise.compare.fingerprint import seen, sketch
 
     w = lublin(3000, 64, seed=2, estimates="users")
     about = {"trained_on": sketch([w.take(slice(0, 2000))])}
@@ -387,7 +388,7 @@ def test_a_policy_on_its_training_jobs_is_told():
 
 
 def test_jobs_that_outlive_their_request_are_shown_both_ways():
-    from jobwise.compare import both_ways
+    from jobwise.compare.comparison import both_ways
 
     w = lublin(600, 32, seed=3, load=0.9)
     c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], shakes=1, window_jobs=150)
@@ -405,7 +406,7 @@ def test_the_rule_of_an_origin_is_chosen_on_its_own_past():
     """Other jobs after t change no choice at t; and equal rules are told apart by their names, not by the clock."""
     from dataclasses import replace
 
-    from jobwise.baselines import Baselines
+    from jobwise.compare.baselines import Baselines
 
     w = lublin(900, 64, seed=2, load=0.95, estimates="users")
     other = replace(w, truth=w.truth.copy())
@@ -429,7 +430,7 @@ def test_names_are_text_wherever_they_go(tmp_path):
 
     w = lublin(300, 16, seed=3, load=0.9, users=3)
     w = replace(w, names={"user": {int(u): '"><script>alert(1)</script>$\\frac' for u in np.unique(w.jobs["user"])}})
-    from jobwise.policies.listing import ListScheduler
+    from jobwise.policies.list_scheduler import ListScheduler
 
     nasty = ['x" onload="alert(1)" y="', "$\\frac", "a[red]b", "\x1b[2J", "back\\1slash", "<b>&amp;"]
     c = compare(w, ["fcfs+easy", *(ListScheduler("sjf", "easy", label=n) for n in nasty)], shakes=1)

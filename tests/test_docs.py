@@ -66,7 +66,7 @@ def test_the_readmes_table_is_the_studys():
     rows = [x for x in page.split("<!-- table -->")[1].split("<!-- /table -->")[0].split("\n") if x.startswith("| `")]
     study = (ROOT / "docs" / "studies" / "quality.md").read_text().split("## ")[1]
     whole = {x.split("|")[1].strip(): x for x in study.split("\n") if x.startswith("| ")}
-    from jobwise.experiments.quality import LOGS
+    from jobwise.studies.quality import LOGS
 
     assert len(rows) == len(LOGS)
     for row in rows:
@@ -148,9 +148,9 @@ def _trained(place, monkeypatch, capsys, name):
 def test_every_command_of_the_docs_runs(command, place, monkeypatch, capsys):
     """On a small log; training with the preset smoke. `reproduce` is held to its arguments alone: a study takes minutes."""
     if "reproduce" in command:
-        from jobwise import experiments
+        from jobwise import studies
 
-        monkeypatch.setattr(experiments, "reproduce", lambda name, *a, **k: [experiments.Section(name, "")])
+        monkeypatch.setattr(studies, "reproduce", lambda name, *a, **k: [studies.Section(name, "")])
         (place / "out" / "sem").mkdir(parents=True, exist_ok=True)
     for name in ("mine", "kept", "network", "cush"):
         if f"runs/{name}" in command and not command.startswith("jobwise train"):

@@ -5,14 +5,14 @@ import pytest
 from conftest import random_workload
 
 from jobwise import encoders
-from jobwise.actions import Act
 from jobwise.cluster import pool
 from jobwise.errors import InputError
-from jobwise.jobs import workload
-from jobwise.policies.forward import Forward
-from jobwise.sim.choosing import BEGIN, ask
+from jobwise.policies.networks import Forward
 from jobwise.sim.state import allocate
 from jobwise.testing import check_encoder
+from jobwise.workload import workload
+from jobwise.worlds.modes import Act
+from jobwise.worlds.window import BEGIN, ask
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
 
@@ -152,7 +152,7 @@ def test_dras_by_hand(stopped):
 
 
 def test_the_last_row_says_which_level_is_asked(stopped):
-    from jobwise.sim.choices import BEHIND
+    from jobwise.worlds.decision_points import BEHIND
 
     s, c = stopped
     for name in ("sem", "dras"):

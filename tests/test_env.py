@@ -9,9 +9,9 @@ from conftest import random_workload
 from gymnasium.utils.env_checker import check_env
 
 import jobwise as jw
-from jobwise.env import BatchEnv, BatchVectorEnv
 from jobwise.errors import InputError
-from jobwise.rewards import REWARDS
+from jobwise.learn.env import BatchEnv, BatchVectorEnv
+from jobwise.worlds.rewards import REWARDS
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
 
@@ -114,7 +114,7 @@ def test_rewards_of_an_episode_sum_to_what_they_say(w):
 
 
 def test_rewards_by_hand():
-    from jobwise.sim.choices import interval_dtype
+    from jobwise.worlds.decision_points import interval_dtype
 
     z = np.zeros(1, interval_dtype)
     z["slowed"], z["jobs"], z["waited"], z["ideal"], z["ideal_seconds"] = 6.0, 3.0, 7200.0, 0.5, 4.0
@@ -295,7 +295,7 @@ def test_the_machine_is_drawn(w):
 
 
 def test_no_reward_divides_by_nothing():
-    from jobwise.sim.choices import interval_dtype
+    from jobwise.worlds.decision_points import interval_dtype
 
     z = np.zeros(2, interval_dtype)
     z["size"] = 4

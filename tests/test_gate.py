@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import jobwise as jw
+from jobwise.compare.windows import slowdowns
 from jobwise.errors import InputError
-from jobwise.jobs import past_dtype, workload
-from jobwise.loops import asked, is_compiled
+from jobwise.jobs import past_dtype
 from jobwise.policies.gate import ENOUGH, Gate, replays
 from jobwise.policies.names import resolve
-from jobwise.policies.steering import Lately
+from jobwise.policies.relative_guard import Lately
 from jobwise.sim.simulation import Simulation
-from jobwise.simulate import _record, simulate, simulate_many
-from jobwise.windows import slowdowns
+from jobwise.simulate import asked, record, simulate, simulate_many
+from jobwise.workload import workload
 
 
 @pytest.fixture(scope="module")
@@ -37,19 +37,25 @@ NAMES = [
 ]
 
 
+def _drained(steps):
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_and_asked_decide_the_same(log, name):
     part = log.take(slice(1200, 1700))
     assert resolve(name).name == name
     fast, policy, sim = simulate(part, name), resolve(name), Simulation(part)
-    assert is_compiled(policy, part.cluster)
-    more = asked(sim, policy)
-    while more():
-        pass
-    slow = _record(sim.state, 0, part, part.cluster, policy)
+    assert policy.is_compiled(part.cluster)
+    looks = _drained(asked(sim, policy))
+    slow = record(sim.state, 0, part, part.cluster, policy)
     assert np.array_equal(fast.jobs["start"], slow.jobs["start"])
     if name.startswith("gated"):
-        assert fast.looks == tuple(policy.looks) and len(fast.looks) >= 1
+        assert fast.looks == tuple(looks) and len(fast.looks) >= 1
 
 
 def test_a_relative_guard_keeps_waits_near_those_of_fcfs(log):
@@ -113,7 +119,7 @@ def test_a_gate_replays_jobs_that_ended_and_nothing_else(log):
 
 def test_looking_ahead_beats_a_poor_order():
     """Several logs, shaken: in blocks of them, not in one lucky replay."""
-    from jobwise.intervals import compared
+    from jobwise.compare.intervals import compared
 
     parts = [jw.lublin(jobs=600, procs=256, seed=k, load=1.0) for k in range(12)]
     plain, ahead = (slowdowns(simulate_many(parts, p)) for p in ("lcfs+easy", "lcfs+easy+lookahead8"))

@@ -14,13 +14,14 @@ import jobwise  # noqa: F401
 from jobwise.cluster import Cluster, Slowdown, nodes
 from jobwise.encoders.image import COLOUR, make_grid
 from jobwise.errors import InputError
-from jobwise.grid import GridVectorEnv
-from jobwise.jobs import COMPUTE, DONE, NETWORK, workload
+from jobwise.jobs import COMPUTE, DONE, NETWORK
+from jobwise.learn.play import play, to_rows
+from jobwise.learn.slots_env import GridVectorEnv
 from jobwise.metrics import normalised_turnaround
-from jobwise.play import play, to_rows
 from jobwise.simulate import simulate
 from jobwise.testing import poison, restore
-from jobwise.workloads.deeprm import cush, cush_cluster, deeprm, load_of
+from jobwise.workload import workload
+from jobwise.workloads.jobsets import cush, cush_cluster, deeprm, load_of
 
 pytestmark = pytest.mark.xdist_group("grid")  # one worker compiles the kernels of grids
 SLOTS, ROWS = 4, 18
@@ -92,7 +93,7 @@ def test_cush_equals_its_twin(part):
 
 
 def test_shapes_and_parameters_of_the_papers():
-    from jobwise.agents.networks import actor, parameters
+    from jobwise.learn.networks import actor, parameters
 
     w = deeprm(50, 0.3, 0)
     image = make_grid("deeprm", w.cluster, 10, 60)

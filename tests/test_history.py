@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 import jobwise as jw
 from jobwise.errors import InputError
-from jobwise.jobs import PAST, past_dtype
-from jobwise.loops import asked
-from jobwise.policies.index import INDICES, Index
+from jobwise.jobs import past_dtype
+from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import resolve
 from jobwise.sim import history
-from jobwise.sim.linear import FEATURES, F, weights
+from jobwise.sim.loglinear import FEATURES, F, weights
 from jobwise.sim.simulation import Simulation
-from jobwise.simulate import _record, simulate
+from jobwise.simulate import asked, record, simulate
+from jobwise.workload import PAST
 
 
 def with_users(w, rng):
@@ -74,10 +74,9 @@ def test_orders_with_history_are_the_same_compiled_and_asked(name):
         assert len(w.past)
         policy = resolve(f"{name}+easy")
         sim = Simulation(w)
-        more = asked(sim, policy)
-        while more():
+        for _ in asked(sim, policy):
             pass
-        slow = _record(sim.state, 0, w, sim.cluster, policy)
+        slow = record(sim.state, 0, w, sim.cluster, policy)
         assert np.array_equal(simulate(w, policy).jobs["start"], slow.jobs["start"])
 
 
@@ -145,8 +144,8 @@ def _told(w):
 
 def test_forecasts_are_judged_on_what_was_not_learnt_from(capsys, tmp_path):
     from jobwise.cli import run
-    from jobwise.forecast import FEATURES as COLUMNS
-    from jobwise.forecast import features, judge
+    from jobwise.forecast.runtimes import FEATURES as COLUMNS
+    from jobwise.forecast.runtimes import features, judge
     from jobwise.workloads.swf import write_swf
 
     log = jw.lublin(jobs=1500, procs=64, seed=2, load=0.8, estimates="users", users=10)

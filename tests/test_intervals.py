@@ -6,8 +6,8 @@ from math import exp, isnan, log, sqrt
 import numpy as np
 import pytest
 
-from jobwise import intervals
-from jobwise.intervals import (
+from jobwise.compare import intervals
+from jobwise.compare.intervals import (
     Effect,
     compared,
     crossed,

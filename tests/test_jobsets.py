@@ -9,23 +9,23 @@ import torch
 import torch.multiprocessing as mp
 
 import jobwise  # noqa: F401
-from jobwise.agents.jobsets import Dice, average, baseline, epoch, imitate
-from jobwise.agents.jobsets import play as play_runs
-from jobwise.agents.learner import Agent, RMSProp, Settings
-from jobwise.agents.networks import Seen, actor
-from jobwise.agents.networks import weights as weights_of
 from jobwise.cli import run
 from jobwise.errors import InputError
-from jobwise.grid import GridVectorEnv
-from jobwise.kinds import learning_curve, told
+from jobwise.forecast.job_types import learning_curve, told
+from jobwise.learn.agent import Agent, RMSProp, Settings
+from jobwise.learn.jobsets import Dice, average, baseline, epoch, imitate
+from jobwise.learn.jobsets import play as play_runs
+from jobwise.learn.networks import Seen, actor
+from jobwise.learn.networks import weights as weights_of
+from jobwise.learn.play import play
+from jobwise.learn.run_slots import GridConfig, jobsets, train
+from jobwise.learn.slots_env import GridVectorEnv
 from jobwise.metrics import normalised_turnaround
-from jobwise.play import play
-from jobwise.policies.forward import GridForward
-from jobwise.policies.neural import load
+from jobwise.policies.names import load
+from jobwise.policies.networks import GridForward
 from jobwise.systems import cush as cush_system
 from jobwise.systems import deeprm as deeprm_system
-from jobwise.train_grid import GridConfig, jobsets, train
-from jobwise.workloads.deeprm import cush, cush_cluster, deeprm
+from jobwise.workloads.jobsets import cush, cush_cluster, deeprm
 
 pytestmark = pytest.mark.xdist_group("grid")
 CUSH = {"encoder": "cush", "slots": 3, "placements": ("pack", "spread"), "copy": False}
@@ -288,8 +288,8 @@ def test_commands(tmp_path, capsys):
 def test_the_backlog_joins_behind_the_convolutions():
     """CuSH's published network: the scalar is the part of the backlog that is full, with torch as without."""
     from jobwise.encoders.image import make_grid
-    from jobwise.grid import GridVectorEnv
-    from jobwise.policies.forward import GridForward
+    from jobwise.learn.slots_env import GridVectorEnv
+    from jobwise.policies.networks import GridForward
 
     sets = [cush(30, 2.0, i) for i in range(4)]
     env = GridVectorEnv(

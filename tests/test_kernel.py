@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from jobwise.cluster import nodes, pool
 from jobwise.decision import Preempt, Reserve, Start, Wait
 from jobwise.errors import InputError
-from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING, workload
+from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import simulate
+from jobwise.workload import workload
 
 
 def one(submit=(0,), request=(1,), runtime=(10,), cluster=None, **more):
@@ -62,6 +63,18 @@ def test_rate_changes_move_the_end():
     assert not sim.advance()  # stalled for ever
     with pytest.raises(InputError, match="cannot set rate"):
         sim.set_rate(0, -1.0)
+
+
+def test_a_stalled_job_goes_on_at_the_rate_it_had():
+    sim = Simulation(one(), on_failure="stall")
+    sim.advance()
+    sim.apply([Start(0, rate=0.5)])
+    sim.advance(8.0)
+    sim.fail(0)
+    sim.advance(18.0)
+    sim.repair(0)
+    sim.advance()
+    assert sim.now == 30.0 and sim.done  # 4 of 10 s of work done, the others in 12 s
 
 
 def test_reserve_stops_the_clock():

@@ -5,14 +5,14 @@ import pytest
 from conftest import random_workload
 
 import jobwise as jw
-from jobwise.actions import Act
 from jobwise.cluster import nodes, pool
-from jobwise.jobs import workload
-from jobwise.policies.index import INDICES
+from jobwise.policies.loglinear import INDICES
 from jobwise.policies.names import resolve
-from jobwise.sim.scores import ORDERS
+from jobwise.sim.orders import ORDERS
 from jobwise.sim.simulation import Simulation
 from jobwise.testing import check_policy, poison, restore
+from jobwise.workload import workload
+from jobwise.worlds.modes import Act
 
 MORE = [
     "sjf+conservative",
@@ -53,7 +53,7 @@ def test_policies_do_not_peek(name, log, short):
 @pytest.mark.xdist_group("learning")
 def test_trained_policies_do_not_peek(short):
     from jobwise import encoders
-    from jobwise.policies.forward import Forward
+    from jobwise.policies.networks import Forward
     from jobwise.policies.neural import NeuralPolicy
 
     rng, N = np.random.default_rng(0), short.cluster.processors

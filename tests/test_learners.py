@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from jobwise import encoders
-from jobwise.agents import losses, returns
-from jobwise.agents.learner import LEARNERS, Agent, Settings, collect
-from jobwise.agents.networks import Seen, actor, critic, parameters, weights
 from jobwise.cluster import pool
-from jobwise.policies.forward import Forward
+from jobwise.learn import losses, returns
+from jobwise.learn.agent import LEARNERS, Agent, Settings, collect
+from jobwise.learn.networks import Seen, actor, critic, parameters, weights
+from jobwise.policies.networks import Forward
 from jobwise.testing import Identity
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
@@ -27,6 +27,7 @@ def test_returns_by_hand():
     assert advantage[:, 0].tolist() == [1.25, 1.0, 3.0]
     x = returns.standardised(np.array([1.0, 3.0]))
     assert x.tolist() == pytest.approx([-1.0, 1.0])
+    assert returns.standardised(np.array([2.0, 4.0, 6.0, 12.0])).std() == pytest.approx(1.0)
     assert returns.standardised(np.ones(4)).tolist() == [0, 0, 0, 0]
 
 
@@ -41,6 +42,8 @@ def test_losses_by_hand():
     assert losses.policy_gradient(torch.tensor([-50.0]), torch.tensor([1.0])).item() == pytest.approx(18.42)
     # ratios 2 and 0.5; advantages 1 and -1, clip 0.2: min(2, 1.2) = 1.2 and min(-0.5, -0.8) = -0.8
     assert losses.clipped(logp, old, torch.tensor([1.0, -1.0]), 0.2).item() == pytest.approx(-(1.2 - 0.8) / 2)
+    # ratios 2 and 0.5; advantages 3 and 5: min(6, 1.2 * 3) and min(2.5, 0.8 * 5)
+    assert losses.clipped(logp, old, torch.tensor([3.0, 5.0]), 0.2).item() == pytest.approx(-(3.6 + 2.5) / 2)
     assert losses.squared(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 0.0])).item() == 5.0
     p = torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]).log()
     assert losses.entropy(p).item() == pytest.approx(np.log(2) / 2)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jobwise.cluster import pool
-from jobwise.jobs import workload
 from jobwise.simulate import simulate
+from jobwise.workload import workload
 from jobwise.workloads.transform import split
 
 SEQUENCES = [1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import jobwise as jw
-from jobwise.agents.search import Ground, Search, evolve, fitness
 from jobwise.cli import run as main
 from jobwise.errors import InputError
-from jobwise.policies.index import INDICES, Index
-from jobwise.policies.neural import load
-from jobwise.sim import trial
-from jobwise.sim.linear import F, weights
+from jobwise.learn.evolution import Ground, Search, evolve, fitness
+from jobwise.policies.loglinear import INDICES, Index
+from jobwise.policies.names import load
+from jobwise.sim import replay_batch
+from jobwise.sim.loglinear import F, weights
 from jobwise.simulate import simulate
 from jobwise.systems import configure
 from jobwise.systems.search import train
@@ -59,8 +59,8 @@ def test_search_gets_better_and_goes_on_to_the_same_weights(log):
 
 
 def test_waits_beyond_the_bound_cost():
-    slow, base = np.ones((2, 3, trial.RESULTS)), np.ones(3)
-    slow[1, 0, trial.LONGEST] = 24_000.0
+    slow, base = np.ones((2, 3, replay_batch.RESULTS)), np.ones(3)
+    slow[1, 0, replay_batch.LONGEST] = 24_000.0
     longest = np.full(3, 10_000.0)
     assert fitness(slow, base, longest, Search()).tolist() == [0, 0]
     assert fitness(slow, base, longest, Search(max_wait=1.2, price=6.0)) == pytest.approx([0, 2 * np.log(2)])  # one of three

@@ -11,7 +11,7 @@ from test_swf import line, text
 
 from jobwise.cli import run
 from jobwise.errors import InputError, plain
-from jobwise.policies.neural import load
+from jobwise.policies.names import load
 from jobwise.workloads import catalogue, swf
 
 NASTY = [

@@ -12,13 +12,14 @@ import pytest
 
 import jobwise as jw
 from jobwise.cli import run
+from jobwise.compare import fingerprint
+from jobwise.compare.windows import slowdowns
 from jobwise.errors import InputError
-from jobwise.policies import neural
+from jobwise.learn.run import Config, checked, train
+from jobwise.learn.run_folder import parts, score, windows
+from jobwise.policies import names
 from jobwise.policies.names import resolve
-from jobwise.runs import parts, score, windows
 from jobwise.systems import configure
-from jobwise.train import Config, checked, train
-from jobwise.windows import slowdowns
 from jobwise.workloads.swf import write_swf
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
@@ -57,7 +58,7 @@ def test_a_run_folder_says_what_it_is(trained):
 KILLED = """
 import sys, jobwise as jw
 from jobwise.systems import configure
-from jobwise.train import train
+from jobwise.learn.run import train
 w = jw.lublin(jobs=1500, procs=64, seed=0, load=0.9)
 config = configure("perjob", w, "smoke").changed(choices=4000, threads=1)
 train(config, w, sys.argv[1], resume=True, report=lambda k, line: print(line["updates"], flush=True))
@@ -86,7 +87,7 @@ def test_a_run_is_not_overwritten_nor_mixed(w, trained):
     before = (folder / "policy.safetensors").read_bytes()
     with pytest.raises(InputError, match="holds a run already"):
         train(config, w, folder)
-    from jobwise.train import Run
+    from jobwise.learn.run import Run
 
     with pytest.raises(InputError, match="begun with reward"):
         Run(config.changed(reward="wait"), w, folder, resume=True)
@@ -101,7 +102,7 @@ def test_a_scale_is_checked_before_compiled_code_sees_it(w, tmp_path):
     for scale in ([1e7], [1.0, np.nan, 1.0, 1.0], "x"):
         file = changed([tmp_path / "a"], tmp_path, lambda m, x, scale=scale: m["encoder"].update(scale=scale))
         with pytest.raises((InputError, ValueError), match="scale|float"):
-            jw.simulate(w, neural.load(file))
+            jw.simulate(w, names.load(file))
 
 
 def test_a_half_written_line_and_another_run_are_noticed(w, trained, tmp_path):
@@ -166,7 +167,7 @@ def test_several_seeds_keep_the_best(w, tmp_path):
     config = configure("perjob", w, "smoke").changed(choices=1500, threads=1)
     found = train(config, w, tmp_path / "x", seeds=2)
     best = min(found, key=lambda p: p.about["validation"])
-    assert neural.load(tmp_path / "x").about["seed"] == best.about["seed"]
+    assert names.load(tmp_path / "x").about["seed"] == best.about["seed"]
     again = train(config, w, tmp_path / "x", seeds=2, resume=True)
     assert [p.about["validation"] for p in again] == [p.about["validation"] for p in found]
 
@@ -191,7 +192,7 @@ def test_a_damaged_file_is_refused(trained, tmp_path, cut):
     file = tmp_path / "x.safetensors"
     file.write_bytes(data[:cut])
     with pytest.raises(InputError, match="x.safetensors"):
-        neural.load(file)
+        names.load(file)
 
 
 def test_a_foreign_file_is_refused(trained, tmp_path):
@@ -207,7 +208,7 @@ def test_a_foreign_file_is_refused(trained, tmp_path):
     ):
         file.write_bytes(data)
         with pytest.raises(InputError, match=text):
-            neural.load(file)
+            names.load(file)
 
 
 def changed(trained, tmp_path, change):
@@ -233,7 +234,7 @@ def test_mismatches_name_both_values(w, trained, tmp_path):
         (lambda m, x: m["encoder"]["settings"].update(minimum=3), "unknown setting"),
     ):
         with pytest.raises(InputError, match=text):
-            jw.simulate(w, neural.load(changed(trained, tmp_path, change)))
+            jw.simulate(w, names.load(changed(trained, tmp_path, change)))
     for change, text in (
         (lambda m, x: m["network"].update(sizes=[15, 9, 1]), "needs net"),
         (lambda m, x: m["network"].update(sizes=[8, 9, 1]), "gives 15 numbers"),
@@ -244,14 +245,14 @@ def test_mismatches_name_both_values(w, trained, tmp_path):
         (lambda m, x: m["act"].update(mode="dance"), "unknown way to act"),
     ):
         with pytest.raises(InputError, match=text):
-            neural.load(changed(trained, tmp_path, change))
+            names.load(changed(trained, tmp_path, change))
 
 
 def test_nan_from_a_network_is_one_line(w, trained, tmp_path):
     for name in ("net.0.weight", "net.6.bias"):
         file = changed(trained, tmp_path, lambda m, x, name=name: x[name].fill(np.nan))
         with pytest.raises(InputError, match="answers NaN"):
-            jw.simulate(w, neural.load(file))
+            jw.simulate(w, names.load(file))
 
 
 def test_an_interrupted_write_leaves_the_old_file(trained, tmp_path, monkeypatch):
@@ -388,6 +389,6 @@ def test_a_log_is_known_again_by_its_public_columns():
     bare = np.full(again.jobs.nbytes, 255, np.uint8).view(again.jobs.dtype)
     for name in again.jobs.dtype.names:
         bare[name] = again.jobs[name]
-    assert neural.public_hash(part) == neural.public_hash(replace(again, jobs=bare))
+    assert fingerprint.public_hash(part) == fingerprint.public_hash(replace(again, jobs=bare))
     bare["submit"][5] += 1
-    assert neural.public_hash(part) != neural.public_hash(replace(again, jobs=bare))
+    assert fingerprint.public_hash(part) != fingerprint.public_hash(replace(again, jobs=bare))

@@ -1,4 +1,4 @@
-"""Encoders of a grid of time (`sim/grid.py`): DeepRM's image and its compact form, CuSH's tensor, and rows per slot.
+"""Encoders of a grid of time (`worlds/slots.py`): DeepRM's image and its compact form, CuSH's tensor, and rows per slot.
 
 They see the jobs in the slots, the picture of what is held, and how full the backlog is: neither jobs to come nor true run
 times. E simulations, M slots, H rows of time.
@@ -16,8 +16,8 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.sim.compiled import kernel
-from jobwise.sim.grid import COLOURS, Grid, first_row, show_waiting
 from jobwise.sim.state import State
+from jobwise.worlds.slots import COLOURS, Grid, first_row, show_waiting
 
 COLOUR = np.random.default_rng(0).permutation(np.arange(1, COLOURS + 1)).astype(np.float32) / (COLOURS + 1)
 CAP = 10  # rows since the last arrival that DeepRM's image can tell apart

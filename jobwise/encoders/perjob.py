@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.encoders import Encoder
-from jobwise.sim.choices import BEHIND
+from jobwise.encoders.encoder import Encoder
 from jobwise.sim.compiled import inlined, kernel
+from jobwise.worlds.decision_points import BEHIND
 
 RLS = ("wait", "walltime", "processors", "memory", "user", "group", "app", "fits")
 RICH = (

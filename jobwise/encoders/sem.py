@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.encoders import Encoder
+from jobwise.encoders.encoder import Encoder
 from jobwise.errors import InputError
-from jobwise.sim.choices import BEHIND
 from jobwise.sim.compiled import inlined, kernel
+from jobwise.worlds.decision_points import BEHIND
 
 PRIORITY = 0.2  # share of the machine from which on a job has priority
 DAY, LONGEST = 86400.0, 10.0

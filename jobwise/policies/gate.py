@@ -8,8 +8,8 @@ works in replay as it does on a live cluster. Why so: `docs/systems/gate.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
@@ -17,30 +17,20 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, View
 from jobwise.errors import InputError
-from jobwise.jobs import Workload, shake, workload
-from jobwise.policies.index import Index, Memory
-from jobwise.policies.listing import ListScheduler
-from jobwise.policies.steering import Steering
-from jobwise.sim import bag, trial
-from jobwise.sim.backfill import Rule
-from jobwise.sim.linear import F
+from jobwise.policies.list_run import ListRun
+from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.loglinear import Index
+from jobwise.policies.relative_guard import steered
+from jobwise.record import Look
+from jobwise.sim import replay_batch, scored_pool
+from jobwise.sim.list_pass import Rule
+from jobwise.sim.loglinear import F
+from jobwise.sim.state import State
+from jobwise.workload import Workload, shake, workload
 
 BLOCKS = 8  # of consecutive jobs: what tells chance from a difference
 ENOUGH = 500  # jobs that have ended; with fewer the fallback decides
 SHAKE_S = 300.0
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a gate saw when it looked. `at`: jobs that had arrived. `chosen`: who decides from then on."""
-
-    at: int
-    chosen: str
-    ratio: float  # bounded slowdown against the fallback in the replay
-    error: float  # its standard error, of the logarithm
-    longest: float  # s, its longest wait in the replay
-    bound: float  # s
-    reason: str
 
 
 class Gate:
@@ -64,7 +54,7 @@ class Gate:
         if len(candidates) < 2:
             raise InputError("a gate needs a rule to fall back on and at least one candidate: gated:RULE,CANDIDATE")
         for p in candidates:
-            if not (isinstance(p, ListScheduler) and bag.suits(p.rule)):
+            if not (isinstance(p, ListScheduler) and scored_pool.suits(p.rule)):
                 raise InputError(
                     f"gate: {getattr(p, 'name', p)} cannot be replayed quickly; candidates are ORDER[+easy][+GUARD]"
                 )
@@ -95,9 +85,27 @@ class Gate:
         return self.candidates
 
     @property
-    def looks(self) -> list[Look]:
-        """What it has seen since `reset` (a compiled replay has them in its Record)."""
-        return self._steering.looks if hasattr(self, "_steering") else []
+    def times(self) -> float:
+        """A gate has no guard of its own."""
+        return np.inf
+
+    def check(self, cluster: Cluster) -> None:
+        """Raises InputError where it cannot schedule this cluster."""
+        if not cluster.is_pool:
+            raise InputError(f"{self.name}: a gate takes pools of processors")
+
+    def is_compiled(self, cluster: Cluster) -> bool:
+        """It runs compiled wherever it runs."""
+        return True
+
+    def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, list]:
+        """Whole simulations, one after the other; the looks of each."""
+        if after:
+            raise InputError("after is told of the choices of a network; this policy makes none")
+        looks = []
+        for e, past in enumerate(pasts):
+            looks.append((yield from steered(s, e, self, cluster, past)))
+        return looks
 
     def choose(self, past: np.ndarray, cluster: Cluster, arrived: int) -> tuple[ListScheduler, Look]:
         """Who decides from now on, by jobs that have ended [K] of past_dtype in order of end; and what it has seen."""
@@ -117,23 +125,23 @@ class Gate:
         return next((p for p in self.candidates if p.name == found.chosen), FALLBACK), found
 
     def _judge(self, replicas: list[Workload]) -> Look:
-        trials, bench, which = trial.prepare(replicas), trial.bench(replicas), np.arange(len(replicas))
+        trials, bench, which = replay_batch.prepare(replicas), replay_batch.bench(replicas), np.arange(len(replicas))
 
         def measure(p: ListScheduler) -> tuple[np.ndarray, float]:
             weights = p.order.weights if isinstance(p.order, Index) else np.zeros(F)
             pieces = 1 if self.max_wait == np.inf else BLOCKS
             if p.lookahead:
                 longest = np.maximum(trials.longest, 1.0)
-                guards = np.maximum(p.times * longest, trial.HOUR)
+                guards = np.maximum(p.times * longest, replay_batch.HOUR)
                 pairs = zip(replicas, guards, strict=True)
-                found = np.array([trial.far_sighted(w, p.rule, weights, g, pieces) for w, g in pairs])
+                found = np.array([replay_batch.far_sighted(w, p.rule, weights, g, pieces) for w, g in pairs])
             else:
-                found = trial.trial(bench, p.rule, weights, trials, which, p.times, pieces)
-            blocks = found[:, trial.RESULTS :].reshape(self.shakes, BLOCKS).mean(axis=0)
-            return blocks, float(found[:, trial.LONGEST].reshape(self.shakes, -1).max(axis=1).mean())
+                found = replay_batch.trial(bench, p.rule, weights, trials, which, p.times, pieces)
+            blocks = found[:, replay_batch.RESULTS :].reshape(self.shakes, BLOCKS).mean(axis=0)
+            return blocks, float(found[:, replay_batch.LONGEST].reshape(self.shakes, -1).max(axis=1).mean())
 
         longest = trials.longest.reshape(self.shakes, -1).max(axis=1).mean()
-        bound = self.max_wait * max(float(longest), trial.HOUR)
+        bound = self.max_wait * max(float(longest), replay_batch.HOUR)
         fallback = self.candidates[0]
         base, longest = measure(fallback)
         if longest > bound:
@@ -149,23 +157,20 @@ class Gate:
                 best = Look(0, p.name, ratio, error, longest, bound, f"better than {fallback.name} in the replay")
         return best
 
+    def begin(self, view: View) -> ListRun:
+        """Its run in the simulation of a view."""
+        return ListRun(self, view)
+
     def reset(self, view: View) -> None:
-        """Forget, but for what had ended before."""
-        if not view.cluster.is_pool:
-            raise InputError(f"{self.name}: a gate takes pools of processors")
-        self._memory, self._steering = Memory(view.past), Steering(self, view.past, view.cluster)
+        """Nothing to forget: what it remembers is in its run."""
+        self.check(view.cluster)
 
     def ended(self, view: View, rows: np.ndarray) -> None:
-        """Learn how long these ran."""
-        self._memory.add(view, rows)
+        """Nothing to learn here: see `begin`."""
 
     def decide(self, view: View) -> Iterable[Decision]:
-        """One pass over the queue of a view, by whoever decides now."""
-        if not hasattr(self, "_steering"):
-            self.reset(view)
-        if len(view.jobs) >= self._steering.next:
-            self._steering.look(view.jobs, view.now)
-        return self._steering.scheduler.decide_by(self._steering.rule, view, self._memory)
+        """One pass over the queue of a view, by whoever decides there."""
+        return self.begin(view).decide(view)
 
 
 FALLBACK = ListScheduler("fcfs", "easy")  # where not even the fallback keeps the bound

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
+from jobwise.policies import files, loglinear, neural, slots
 from jobwise.policies.gate import Gate
-from jobwise.policies.grid import GridPolicy
-from jobwise.policies.index import INDICES
-from jobwise.policies.listing import ListScheduler
-from jobwise.sim import lookahead
-from jobwise.sim.backfill import BACKFILLS, ESTIMATES
+from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.loglinear import INDICES
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.policies.slots import GridPolicy
+from jobwise.sim import rollout
+from jobwise.sim.list_pass import BACKFILLS, ESTIMATES
+from jobwise.sim.orders import ORDERS
 from jobwise.sim.placement import PLACEMENTS
-from jobwise.sim.scores import ORDERS
 
 _GUARD = re.compile(r"guard(\d+(?:\.\d+)?)(s|m|h|d|x)")
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
@@ -60,7 +63,7 @@ def resolve(policy: str | Policy) -> Policy:
         elif guard:
             choose("guard", float(guard[1]) * _UNIT[guard[2]])
         elif ahead := re.fullmatch(r"lookahead(\d*)", option):
-            choose("lookahead", int(ahead[1] or lookahead.DEFAULT))
+            choose("lookahead", int(ahead[1] or rollout.DEFAULT))
         elif option in ESTIMATES:
             choose("estimate", option)
         elif option == "commit":
@@ -77,19 +80,48 @@ def resolve(policy: str | Policy) -> Policy:
     if ".py" in order:
         return _own(order, chosen)
     if "/" in order or order.endswith(".safetensors") or Path(order, "policy.safetensors").is_file():
-        from jobwise.policies import neural
-
-        found = neural.load(order)
+        found = load(order)
         if isinstance(found, GridPolicy):
             raise InputError(
                 f"policy {order} plays on a grid of time: `jobwise evaluate` and `jobwise watch` show what it does"
             )
-        return neural.with_options(found, chosen) if chosen else found
+        return with_options(found, chosen) if chosen else found
     if (trained := PRETRAINED / f"{order}.safetensors").is_file():
-        from jobwise.policies import neural
-
-        return neural.with_options(neural.load(trained), {"backfill": "none"} | chosen)
+        return with_options(load(trained), {"backfill": "none"} | chosen)
     raise unknown("order", order, [*ORDERS, *INDICES, *pretrained()], f"policy {policy!r}: " if options else "")
+
+
+def load(path: str | Path) -> NeuralPolicy | ListScheduler | GridPolicy:
+    """The policy of a file, or of a run folder. Raises InputError for anything that is no policy of ours."""
+    parts, weights, label, file = files.read(path)
+    try:
+        if parts.get("kind") == "index":
+            order, times = loglinear.from_file(parts, weights, label)
+            return ListScheduler(order, "easy", times=times)
+        return (slots if parts.get("kind") == "grid" else neural).from_file(parts, weights, label)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise InputError(f"{file}: its metadata are damaged: {type(error).__name__}: {error}") from None
+
+
+def resolve_trained(run: str) -> tuple[NeuralPolicy, str]:
+    """(the policy of a run folder or file with the options behind it, the folder or file). Raises InputError."""
+    name, *options = run.split("+")
+    found = load(name)
+    if options:
+        found = resolve(f"{Path(name) / 'policy.safetensors' if Path(name).is_dir() else Path(name)}+{'+'.join(options)}")
+    return found, name
+
+
+def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPolicy | ListScheduler:
+    """The policy with other options of the name grammar: backfill, guard. Raises InputError for those that cannot be."""
+    if isinstance(policy, ListScheduler):
+        return replace(policy, **chosen)
+    for key in chosen:
+        if key not in ("backfill", "guard"):
+            raise InputError(f"policy {policy.label}: a trained policy takes a backfill rule and a guard, not +{chosen[key]}")
+    return replace(policy, act=replace(policy.act, **chosen))
 
 
 def pretrained() -> list[str]:

@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 
-from jobwise.policies.forward import Forward
-from jobwise.policies.index import KEY
+from jobwise.policies.files import KEY
+from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from matplotlib.collections import PolyCollection
 
 from jobwise import metrics
-from jobwise.compare import Comparison
+from jobwise.compare.comparison import Comparison
 from jobwise.errors import plain
-from jobwise.export import _bounds, assign_processors
-from jobwise.simulate import Record
+from jobwise.record import Record
+from jobwise.report.export import _bounds, assign_processors
 
 DAY = 86400.0
 COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#e09f3e", "#7b5ea7", "#3bb3c3", "#8d6e4f", "#c95d9f", "#6b7280", "#94a84a")

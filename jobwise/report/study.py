@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobwise import __version__
-from jobwise.experiments import Section
 from jobwise.files import write_whole
+from jobwise.report.sections import Section
 
 
 def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> None:

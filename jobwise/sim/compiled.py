@@ -1,7 +1,7 @@
 """`kernel` and `allocating`: numba's njit with a cache that no edit can make stale.
 
 Numba notices an edit in a kernel's own file but not in the file of a kernel it calls. So the cache folder carries a
-hash of all sources of kernels; a change anywhere in `sim/` or `encoders/` starts a fresh one.
+hash of all sources of kernels; a change anywhere in `sim/`, `worlds/` or `encoders/` starts a fresh one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ def _folder() -> str:
     package = Path(__file__).parent.parent
     sources = [
         *sorted(package.glob("sim/*.py")),
+        *sorted(package.glob("worlds/*.py")),
         *sorted(package.glob("encoders/*.py")),
         package / "jobs.py",
         package / "cluster.py",

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.random import GOLDEN, mixed
 
 FADE = 0.95
 LEAN_ON_USER, LEAN_ON_ALL, LEAN_ON_PRIOR = 1.0, 2.0, 20.0  # in completions
@@ -34,13 +35,6 @@ def blank(jobs: int) -> History:
 
 
 @inlined
-def _mixed(x):
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (x ^ (x >> np.uint64(31))) | np.uint64(1)
-
-
-@inlined
 def _find(h, key):
     mask = np.int64(len(h.entry) - 2)
     i = np.int64(key >> np.uint64(20)) & mask
@@ -52,11 +46,11 @@ def _find(h, key):
 @kernel
 def place(h, user, walltime, size, whole):
     """Place of the class (`whole`: of the user), entered if it is new."""
-    key = np.uint64(np.int64(user) + 2) * np.uint64(0x9E3779B97F4A7C15)
+    key = np.uint64(np.int64(user) + 2) * GOLDEN
     if not whole:
         key += np.uint64(np.int64(walltime)) * np.uint64(0xD1B54A32D192ED03) + np.uint64(size) * np.uint64(0x2545F4914F6CDD1D)
         key += np.uint64(0x632BE59BD9B4E019)
-    key = _mixed(key)
+    key = mixed(key) | np.uint64(1)
     at = _find(h, key)
     h.entry[at]["key"] = key
     return at

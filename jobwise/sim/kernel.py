@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.jobs import DONE, FAILED, FUTURE, NETWORK, PAUSED, QUEUED, RUNNING, WAITING
+from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
+from jobwise.sim.allocations import all_up, on_node
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.heap import sift
-from jobwise.sim.holding import all_up, on_node, sharers
-from jobwise.sim.rates import finish, sigma
-from jobwise.sim.state import ENTERED, FAIL, HEAP, LEFT, STALL
+from jobwise.sim.completions import sift
+from jobwise.sim.rates import at_start, expected, finish, on_change
+from jobwise.sim.state import ENTERED, FAIL, HEAP, LEFT, RIGID, STALL
 
 OVER, CHOICE, UNTIL = range(3)  # what advance returns
 
@@ -150,17 +150,13 @@ def _release(s, e, j):
 
 
 @kernel
-def _contend(s, e):
-    """Network-intensive jobs that share nodes slow each other down: give each its present rate."""
-    sim = s.sims[e]
-    for row in range(sim["next"]):  # in order of row: rates reorder the heap
-        truth = s.truth[e, row]
-        if s.jobs[e, row]["status"] != RUNNING or truth["kind"] != NETWORK or truth["rate"] <= 0.0:
-            continue
-        others, k = sharers(s, e, row)
-        rate = 1.0 / (truth["sigma"] + sim["share"] * others / max(k, 1))
-        if abs(rate - truth["rate"]) > 1e-12:
-            set_rate(s, e, row, rate)
+def _share(s, e):
+    """Allocations have changed: give every running job its present rate."""
+    for j in range(s.sims[e]["next"]):  # in order of row: rates reorder the heap
+        if s.jobs[e, j]["status"] == RUNNING:
+            rate = on_change(s, e, j)
+            if abs(rate - s.truth[e, j]["rate"]) > 1e-12:
+                set_rate(s, e, j, rate)
 
 
 @inlined
@@ -183,21 +179,15 @@ def start(s, e, j, rate, node, amount, k):
     else:
         truth["left"] += sim["restart_cost"]
     job["status"] = RUNNING
-    job["due"] = now + max(max(job["walltime"], 1.0) - job["ran"], 1.0)
+    job["due"] = now + expected(job)
     job["reserved"] = np.nan
-    if sim["network"] > 0.0 or sim["compute"] > 0.0 or sim["share"] > 0.0:
-        truth["sigma"] = sigma(sim, truth["kind"], truth, truth["runtime"], k)
-        rate /= truth["sigma"]
-        job["due"] = now + max(
-            (max(job["walltime"], 1.0) - job["ran"]) * sigma(sim, job["kind"], truth, job["walltime"], k), 1.0
-        )
-    truth["updated"], truth["rate"] = now, rate
+    truth["updated"], truth["rate"] = now, at_start(s, e, j, k, rate) if sim["rate_model"] != RIGID else rate
     truth["finish"] = finish(sim, truth)
     s.lists[e, HEAP, sim["running"]] = j
     sim["running"] += 1
     sift(s.lists[e, HEAP], s.truth[e], sim["running"], sim["running"] - 1)
-    if sim["share"] > 0.0:
-        _contend(s, e)
+    if sim["shared"]:
+        _share(s, e)
     return True
 
 
@@ -239,8 +229,8 @@ def preempt(s, e, j):
     _stop(s, e, j)
     s.sims[e]["preemptions"] += 1
     _enter(s, e, j, PAUSED)
-    if s.sims[e]["share"] > 0.0:
-        _contend(s, e)
+    if s.sims[e]["shared"]:
+        _share(s, e)
     return True
 
 
@@ -345,6 +335,8 @@ def fail(s, e, node):
     for i in range(first, n):
         j = s.lists[e, LEFT, i]
         if sim["on_failure"] == STALL:
+            if s.truth[e, j]["rate"] > 0.0 and not sim["shared"]:
+                s.truth[e, j]["sigma"] = 1.0 / s.truth[e, j]["rate"]  # it goes on at this rate
             set_rate(s, e, j, 0.0)
             continue
         _stop(s, e, j)
@@ -361,7 +353,7 @@ def fail(s, e, node):
 
 @kernel
 def repair(s, e, node):
-    """Bring a node back now; jobs stalled on it go on at the rate of their place once all their nodes are up."""
+    """Bring a node back now; jobs stalled on it go on at the rate they had once all their nodes are up."""
     sim, R = s.sims[e], len(s.nodes[e, 0]["free"])
     if s.nodes[e, node]["up"]:
         return
@@ -382,7 +374,7 @@ def repair(s, e, node):
     while i < sim["running"]:
         j = s.lists[e, HEAP, i]
         if s.truth[e, j]["rate"] == 0.0 and on_node(s, e, j, node) and all_up(s, e, j):
-            set_rate(s, e, j, 1.0 / s.truth[e, j]["sigma"] if s.truth[e, j]["sigma"] > 0.0 else 1.0)
+            set_rate(s, e, j, 1.0 / s.truth[e, j]["sigma"])
             i = -1  # the heap has changed: look again
         i += 1
 
@@ -430,8 +422,8 @@ def _instant(s, e):
             break
     if sim["wake"] <= now:
         _wake(s, e)
-    if sim["share"] > 0.0 and sim["left"] > 0:
-        _contend(s, e)
+    if sim["shared"] and sim["left"] > 0:
+        _share(s, e)
     sim["events"] += 1
 
 

@@ -1,8 +1,8 @@
 """List scheduling on a processor pool, compiled whole, for orders that do not change with time.
 
-The same decisions as the general loop (`listing.py`), made only where something can start:
+The same decisions as the general loop (`list_loop.py`), made only where something can start:
 
-* The queue is a list sorted by rank, the running jobs one sorted by estimated end (`blocks.py`).
+* The queue is a list sorted by rank, the running jobs one sorted by estimated end (`ranked.py`).
 * While nothing has ended and the head is the same, its reservation is the same: an arrival can only start by itself.
   (A backfilled job ends by the shadow time or fits beside the reservation, so neither it nor a later look changes that.)
 * With a guard, a job that has waited too long gets its row as rank; all other ranks are larger.
@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.jobs import PAUSED, QUEUED, Workload
-from jobwise.sim import blocks
+from jobwise.jobs import PAUSED, QUEUED
+from jobwise.sim import easy, ranked
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.kernel import OVER, advance, start
-from jobwise.sim.scores import FCFS, score_rows
-from jobwise.sim.state import ENTERED, LEFT, State, allocate
+from jobwise.sim.orders import FCFS, score_rows
+from jobwise.sim.rates import expected
+from jobwise.sim.state import ENTERED, LEFT, State, Tables, allocate
 
 memory_dtype = np.dtype(
     [
@@ -40,9 +41,9 @@ class PoolScheduler(NamedTuple):
     memory: np.ndarray  # [1] of memory_dtype
     rank: np.ndarray  # [J] place of each row in the order
     second: np.ndarray  # [J] its place in the order of backfilling (the same, unless memory.own_order)
-    queue: blocks.Blocks
-    backfill: blocks.Blocks
-    running: blocks.Blocks
+    queue: ranked.Blocks
+    backfill: ranked.Blocks
+    running: ranked.Blocks
     node: np.ndarray  # an empty placement
     amount: np.ndarray
 
@@ -55,12 +56,12 @@ def scheduler(
     memory = np.zeros(1, memory_dtype)
     memory["easy"], memory["guard"], memory["head"] = easy, guard, -1
     classes = total.bit_length() + 1
-    queue = backfill = blocks.build(J, classes)
+    queue = backfill = ranked.build(J, classes)
     rank = second = _ranks(order, J)
     if backfill_order is not None and easy:
         memory["own_order"] = 1
-        backfill, second = blocks.build(J, classes), _ranks(backfill_order, J)
-    running = blocks.build(min(J, total))
+        backfill, second = ranked.build(J, classes), _ranks(backfill_order, J)
+    running = ranked.build(min(J, total))
     return PoolScheduler(memory, rank, second, queue, backfill, running, np.empty(0, np.int32), np.empty((0, 1), np.int64))
 
 
@@ -89,23 +90,23 @@ def static_order(code: int, s: State, e: int) -> np.ndarray | None:
 
 @inlined
 def _enqueue(s, e, p, j):
-    n, est = s.jobs[e, j]["request"][0], max(s.jobs[e, j]["walltime"], 1.0)
-    blocks.insert(p.queue, p.rank[j], j, n, est)
+    n, est = s.jobs[e, j]["request"][0], expected(s.jobs[e, j])
+    ranked.insert(p.queue, p.rank[j], j, n, est)
     if p.memory[0]["own_order"]:
-        blocks.insert(p.backfill, p.second[j], j, n, est)
+        ranked.insert(p.backfill, p.second[j], j, n, est)
 
 
 @inlined
 def _dequeue(p, j):
-    blocks.remove(p.queue, p.rank[j], j)
+    ranked.remove(p.queue, p.rank[j], j)
     if p.memory[0]["own_order"]:
-        blocks.remove(p.backfill, p.second[j], j)
+        ranked.remove(p.backfill, p.second[j], j)
 
 
 @inlined
 def _run(s, e, p, j, n):
     start(s, e, j, 1.0, p.node, p.amount, 0)
-    blocks.insert(p.running, s.jobs[e, j]["due"], j, n, 0.0)
+    ranked.insert(p.running, s.jobs[e, j]["due"], j, n, 0.0)
 
 
 @kernel
@@ -114,7 +115,7 @@ def _guard(s, e, p):
     m = p.memory[0]
     while m["guarded"] < s.sims[e]["next"]:
         j = m["guarded"]
-        if not s.sims[e]["now"] - s.jobs[e, j]["submit"] > m["guard"]:
+        if not easy.overdue(s.sims[e]["now"], s.jobs[e, j]["submit"], m["guard"]):
             return
         m["guarded"] += 1
         waiting = s.jobs[e, j]["status"] == QUEUED or s.jobs[e, j]["status"] == PAUSED
@@ -134,16 +135,15 @@ def _backfill(s, e, p):
         free = s.nodes[e, 0]["free"][0]
         # the rule is now + est <= T; est <= T - now may round differently, so look a little further and test again
         slack = m["shadow"] - now
-        at = blocks.find(q, at, min(free, m["extra"]), free, slack + 1e-9 * (abs(slack) + now))
+        at = ranked.find(q, at, min(free, m["extra"]), free, slack + 1e-9 * (abs(slack) + now))
         if at < 0:
             return
-        x = q.entry[q.order[at // blocks.BLOCK], at % blocks.BLOCK]
-        j, n, late = x["row"], np.int64(x["size"]), now + x["est"] > m["shadow"]
-        if late and n > m["extra"]:
+        x = q.entry[q.order[at // ranked.BLOCK], at % ranked.BLOCK]
+        j, n, end = x["row"], np.int64(x["size"]), now + x["est"]
+        if not easy.may_start(n, end, free, m["shadow"], m["extra"]):
             at += 1
             continue
-        if late:
-            m["extra"] -= n
+        m["extra"] = easy.charge(n, end, m["shadow"], m["extra"])
         _dequeue(p, j)
         _run(s, e, p, j, n)
 
@@ -152,15 +152,12 @@ def _backfill(s, e, p):
 def _arrival(s, e, p):
     """The head and its reservation are as they were: only what has just arrived can start. Put it in the queue if not."""
     m, now, j = p.memory[0], s.sims[e]["now"], s.lists[e, ENTERED, 0]
-    n = s.jobs[e, j]["request"][0]
-    if n <= s.nodes[e, 0]["free"][0]:
-        late = now + max(s.jobs[e, j]["walltime"], 1.0) > m["shadow"]
-        if not late or n <= m["extra"]:
-            if late:
-                m["extra"] -= n
-            _run(s, e, p, j, n)
-            return
-    _enqueue(s, e, p, j)
+    n, end = s.jobs[e, j]["request"][0], now + expected(s.jobs[e, j])
+    if easy.may_start(n, end, s.nodes[e, 0]["free"][0], m["shadow"], m["extra"]):
+        m["extra"] = easy.charge(n, end, m["shadow"], m["extra"])
+        _run(s, e, p, j, n)
+    else:
+        _enqueue(s, e, p, j)
 
 
 @inlined
@@ -178,8 +175,7 @@ def _pass(s, e, p):
         return
     m["head"] = j
     if m["easy"]:
-        t, got = blocks.shadow(p.running, n, s.nodes[e, 0]["free"][0], now)
-        m["shadow"], m["extra"] = t, got - n if t < np.inf else blocks.ALL
+        m["shadow"], m["extra"] = easy.reserve(p.running, n, s.nodes[e, 0]["free"][0], now)
         if s.nodes[e, 0]["free"][0] > 0:
             _backfill(s, e, p)
 
@@ -193,7 +189,7 @@ def run(s, e, p, steps):
             return False
         for i in range(sim["left"]):
             j = s.lists[e, LEFT, i]
-            blocks.remove(p.running, s.jobs[e, j]["due"], j)
+            ranked.remove(p.running, s.jobs[e, j]["due"], j)
         same = sim["left"] == 0 and len(s.outages) == 0 and m["head"] >= 0
         if m["guard"] < np.inf:
             _guard(s, e, p)
@@ -220,7 +216,7 @@ def replay(s: State, e: int) -> None:
         pass
 
 
-def waits(w: Workload) -> np.ndarray:
+def waits(w: Tables) -> np.ndarray:
     """[J] s that the jobs of a workload on a pool would wait under first-come, first-served with EASY."""
     jobs = w.jobs.copy()
     jobs["unmet"] = 0

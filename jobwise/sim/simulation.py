@@ -10,20 +10,28 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Preempt, Reserve, Start, View, Wait
 from jobwise.errors import InputError
-from jobwise.jobs import PAUSED, QUEUED, STATUS_NAMES, Workload
+from jobwise.jobs import PAUSED, QUEUED, STATUS_NAMES
 from jobwise.sim import kernel
-from jobwise.sim.listing import queued_rows
+from jobwise.sim.list_loop import queued_rows
 from jobwise.sim.placement import PLACEMENTS, fits, place
-from jobwise.sim.state import HEAP, LEFT, State, allocate
+from jobwise.sim.state import HEAP, LEFT, State, Tables, allocate
 
 
 class Simulation:
     """A workload on a cluster, at some time. Settings are those of `simulate`."""
 
-    def __init__(self, workload: Workload, cluster: Cluster | None = None, **settings):
-        self.workload = workload
-        self.cluster = cluster or workload.cluster
-        self.state: State = allocate([workload], self.cluster, **settings)
+    def __init__(self, workload: Tables, cluster: Cluster | None = None, **settings):
+        self._hold(allocate([workload], cluster or workload.cluster, **settings), workload, cluster or workload.cluster)
+
+    @classmethod
+    def of(cls, state: State, workload: Tables, cluster: Cluster) -> Simulation:
+        """The one simulation of a state that is there already."""
+        sim = cls.__new__(cls)
+        sim._hold(state, workload, cluster)
+        return sim
+
+    def _hold(self, state: State, workload: Tables, cluster: Cluster) -> None:
+        self.workload, self.cluster, self.state = workload, cluster, state
         self._sim = self.state.sims[0]
         self._jobs = self.state.jobs[0]
         self._node = np.empty(len(self.cluster.capacity), np.int32)

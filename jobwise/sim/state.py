@@ -7,14 +7,31 @@ A pool (one node, one resource) keeps no slices: a job holds its request and not
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import astuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
-from jobwise.jobs import Workload, job_dtype, truth_dtype
+from jobwise.jobs import job_dtype, truth_dtype
 
+
+class Tables(Protocol):
+    """What a simulation needs of a `jobwise.workload.Workload`."""
+
+    jobs: np.ndarray
+    truth: np.ndarray
+    cluster: Cluster
+    name: str
+    edges: np.ndarray
+    offset: float
+    past: np.ndarray
+
+    def __len__(self) -> int: ...
+
+
+RIGID, SLOWDOWN = range(2)  # rate models: how fast a job runs where it is (`rates.py`)
 REQUEUE, FAIL, STALL = range(3)  # what a node failure does to the jobs on it
 ON_FAILURE = {"requeue": REQUEUE, "fail": FAIL, "stall": STALL}
 
@@ -25,9 +42,9 @@ sim_dtype = np.dtype(
         ("tick", "f8"),  # s; 0: event-driven
         ("restart_cost", "f8"),  # s of extra work when a paused or requeued job starts again
         ("origin", "f8"),  # s, trace time of submit 0 (F1-F4 read it)
-        ("network", "f8"),  # the cluster's slowdown (`cluster.Slowdown`); 0: placements do not matter
-        ("compute", "f8"),
-        ("share", "f8"),
+        ("rate_model", "i1"),  # what says how fast a job runs where it is: RIGID, SLOWDOWN (`rates.py`)
+        ("shared", "i1"),  # that changes with the allocations of others
+        ("rate_setting", "f8", (3,)),  # of the rate model
         ("seed", "u8"),
         ("jobs", "i8"),
         ("next", "i8"),  # next row to arrive
@@ -76,7 +93,7 @@ class State(NamedTuple):
 
 
 def allocate(
-    workloads: Sequence[Workload],
+    workloads: Sequence[Tables],
     cluster: Cluster,
     *,
     seed: int = 0,
@@ -110,9 +127,8 @@ def allocate(
     for key, value in (("wake", np.inf), ("tick", tick), ("restart_cost", restart_cost_s), ("head", -1), ("tail", -1)):
         s.sims[key] = value
     s.sims["seed"] = seed + np.arange(count)
-    if cluster.slowdown:
-        for key in ("network", "compute", "share"):
-            s.sims[key] = getattr(cluster.slowdown, key)
+    if cluster.slowdown and any(setting := astuple(cluster.slowdown)):
+        s.sims["rate_model"], s.sims["shared"], s.sims["rate_setting"] = SLOWDOWN, cluster.slowdown.share > 0, setting
     s.sims["single"] = single_events
     s.sims["on_failure"] = ON_FAILURE[on_failure]
     for e, w in enumerate(workloads):

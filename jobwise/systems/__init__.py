@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from jobwise.errors import unknown
-from jobwise.jobs import Workload
+from jobwise.workload import Workload
 
 PRESETS = ("smoke", "small", "paper")
 SYSTEMS = {  # name: (file, function); files are read when they are needed, for some need torch

@@ -7,9 +7,9 @@ Actions: a slot or none; packed or spread. Rewards: DeepRM's; minus the locality
 
 from __future__ import annotations
 
-from jobwise.jobs import Workload
+from jobwise.learn.run_slots import GridConfig
 from jobwise.systems.deeprm import LEARNER, OURS, PPO, STUDIED
-from jobwise.train_grid import GridConfig
+from jobwise.workload import Workload
 
 PLACEMENTS = ["pack", "spread"]
 RATE = 0.9

@@ -8,8 +8,8 @@ quirk of counting the final reward twice is not copied. See `docs/systems/rlsche
 
 from __future__ import annotations
 
-from jobwise.jobs import Workload
-from jobwise.train import Config
+from jobwise.learn.run import Config
+from jobwise.workload import Workload
 
 LEARNER = {
     "learner": "ppo",

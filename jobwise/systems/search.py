@@ -1,9 +1,9 @@
 """Search: a log-linear order with history and ageing, its weights found by evolution strategies on the log itself.
 
-State: 14 features of a job (`jobwise.sim.linear`). Action: the smallest score is next, EASY behind it. Reward: bounded slowdown
-of whole shaken windows against a reference. With `max_wait` the windows are long, a guard relative to FCFS + EASY is part of
-what is looked for, and waits beyond the bound cost. Of the first 70 % of the log, the last fifth is not searched on: there it
-is decided whether the search has beaten the order it began at. See `docs/systems/search.md`.
+State: 14 features of a job (`jobwise.sim.loglinear`). Action: the smallest score is next, EASY behind it. Reward: bounded
+slowdown of whole shaken windows against a reference. With `max_wait` the windows are long, a guard relative to FCFS + EASY is
+part of what is looked for, and waits beyond the bound cost. Of the first 70 % of the log, the last fifth is not searched on:
+there it is decided whether the search has beaten the order it began at. See `docs/systems/search.md`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from jobwise import __version__, windows
-from jobwise.agents.search import ORDERS, Ground, Search, evolve, fitness
+from jobwise import __version__
+from jobwise.compare import windows
+from jobwise.compare.fingerprint import public_hash, sketch
 from jobwise.errors import InputError
 from jobwise.files import write_whole
-from jobwise.fingerprint import sketch
-from jobwise.jobs import Workload
-from jobwise.policies import index
-from jobwise.policies.index import INDICES, Index
-from jobwise.policies.listing import ListScheduler
-from jobwise.policies.neural import public_hash
-from jobwise.runs import about_run, check_same, explained, per_seed, score
-from jobwise.sim import trial
-from jobwise.sim.linear import F, weights
+from jobwise.learn.evolution import ORDERS, Ground, Search, evolve, fitness
+from jobwise.learn.run_folder import about_run, check_same, explained, per_seed, score
+from jobwise.policies import loglinear
+from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.loglinear import INDICES, Index
+from jobwise.sim import replay_batch
+from jobwise.sim.loglinear import F, weights
 from jobwise.simulate import simulate, simulate_many
+from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, shake, stretch
 
 AGEING = ({}, {"log_stretch": -4.0}, {"log_wait": -2.0}, {"log_wait": -4.0}, {"log_wait": -2.0, "log_stretch": -2.0})
@@ -146,7 +146,7 @@ class Run:
         names, given = zip(*starts().items(), strict=True)
         every = np.arange(self.ground.count)
         tries = [np.inf] if self.search.max_wait == np.inf else TIMES
-        self.base = self.ground.measure(INDICES["smith"].weights[None], every)[0, :, trial.BOUNDED]
+        self.base = self.ground.measure(INDICES["smith"].weights[None], every)[0, :, replay_batch.BOUNDED]
         found = [
             fitness(self.ground.measure(np.array(given), every, t), self.base, self.ground.longest, self.search) for t in tries
         ]
@@ -154,8 +154,8 @@ class Run:
         return names[k], given[k], tries[t]
 
     def score(self, given: np.ndarray, times: float) -> float:
-        """`jobwise.runs.score` of weights on windows that the search does not see."""
-        found = self.judged.measure(given[None], np.arange(self.judged.count), times)[0, :, trial.BOUNDED]
+        """`jobwise.learn.run_folder.score` of weights on windows that the search does not see."""
+        found = self.judged.measure(given[None], np.arange(self.judged.count), times)[0, :, replay_batch.BOUNDED]
         return score(found)
 
     def best_rule(self, times: float) -> tuple[str, float]:
@@ -215,9 +215,9 @@ class Run:
         self.judged.close()
         for which, given in both.items():
             one = Index(which, given, about | {"chosen": which})
-            index.save(one, self.folder / f"{which}.safetensors", guards[which])
+            loglinear.save(one, self.folder / f"{which}.safetensors", guards[which])
         policy = ListScheduler(Index(self.folder.name, both[chosen], about), "easy", times=guards[chosen])
-        index.save(policy.order, self.folder / "policy.safetensors", policy.times)
+        loglinear.save(policy.order, self.folder / "policy.safetensors", policy.times)
         return policy
 
     def _judged(self, given: dict[str, np.ndarray]) -> tuple[dict, dict]:
@@ -234,7 +234,7 @@ class Run:
         the one that comes nearest. Weights and guard stay together."""
         kept = self.seen.take(slice(self.cut, None))
         replicas = [shake(kept, self.config.shake_s, [self.config.seed, k]) for k in range(2)]
-        fcfs = [max(simulate(x, "fcfs+easy").summary()["max_wait"], trial.HOUR) for x in replicas]
+        fcfs = [max(simulate(x, "fcfs+easy").summary()["max_wait"], replay_batch.HOUR) for x in replicas]
         tries = [(name, t) for name in given for t in (*TIGHTER, *TIMES)]
 
         def one(a: tuple[str, float]) -> tuple[float, float]:
@@ -272,7 +272,7 @@ def train(
     share: float = SEEN,
     report: Callable[[int, dict], None] | None = None,
 ) -> list[ListScheduler]:
-    """Search once per seed, as `jobwise.train.train`, on the first `share` of the log. Raises InputError for a device that
+    """Search once per seed, as `jobwise.learn.run.train`, on the first `share` of the log. Raises InputError for a device that
     is no processor."""
     if device not in ("cpu", "auto"):
         raise InputError(f"search replays on processors; it has no use for the device {device!r}")

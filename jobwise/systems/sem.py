@@ -6,8 +6,8 @@ Reward: DRAS's, or DataStar's. Episodes of 600 jobs, 100 of them. See `docs/syst
 
 from __future__ import annotations
 
-from jobwise.jobs import Workload
-from jobwise.train import Config
+from jobwise.learn.run import Config
+from jobwise.workload import Workload
 
 LEARNER = {
     "learner": "reinforce",

@@ -17,7 +17,8 @@ import numpy as np
 
 from jobwise.cluster import Slowdown, nodes
 from jobwise.errors import InputError, shown
-from jobwise.jobs import COMPUTE, NETWORK, Workload, workload
+from jobwise.jobs import COMPUTE, NETWORK
+from jobwise.workload import Workload, workload
 from jobwise.workloads.swf import read_bytes
 
 PHILLY = "philly_2017.csv.gz"

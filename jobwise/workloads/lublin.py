@@ -9,8 +9,8 @@ import numpy as np
 
 from jobwise.cluster import pool
 from jobwise.errors import InputError
-from jobwise.jobs import Workload, workload
 from jobwise.sim.compiled import kernel
+from jobwise.workload import Workload, workload
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from jobwise.cluster import pool
 from jobwise.errors import InputError
-from jobwise.jobs import Workload
+from jobwise.workload import Workload
 from jobwise.workloads.swf import COLUMNS, from_table, read_text
 
 FIELDS = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jobwise.cluster import pool
 from jobwise.errors import InputError, unknown
-from jobwise.jobs import Workload
+from jobwise.workload import Workload
 from jobwise.workloads import catalogue, sacct, swf
 
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError
-from jobwise.jobs import Workload, blank_jobs, truth_dtype
+from jobwise.jobs import blank_jobs, truth_dtype
+from jobwise.workload import Workload
 
 COLUMNS = [
     "job",

@@ -8,8 +8,8 @@ import numpy as np
 
 from jobwise.cluster import pool
 from jobwise.errors import InputError
-from jobwise.jobs import Workload, resort
-from jobwise.jobs import shake as shake
+from jobwise.workload import Workload, resort
+from jobwise.workload import shake as shake
 
 MOST_JOBS = 30_000_000  # of a log that is made: some 10 GiB
 

@@ -1,0 +1,103 @@
+"""`jobwise compare` and `jobwise policies`: schedulers on the same jobs; the names they are made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.cli.options import Force, Jobs, Json, Kill, Load, Log, Procs, Seed, check_outputs, noticed, open_log, progress
+from jobwise.cli.tables import print_comparison, print_json, print_origins, print_table, say
+from jobwise.errors import InputError
+
+DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+easy", "saf+easy+guard24h", "fcfs+conservative"]
+
+
+def compare(
+    log: Log,
+    policy: Annotated[
+        Optional[list[str]], typer.Option("--policy", "-p", help="Repeat it; the first is the reference.")
+    ] = None,
+    report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
+    procs: Procs = None,
+    jobs: Jobs = None,
+    load: Load = None,
+    kill: Kill = False,
+    window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
+    split: Annotated[
+        Optional[float], typer.Option("--split", help="Compare on what comes after this share of the jobs, e.g. 0.7.")
+    ] = None,
+    shakes: Annotated[
+        int, typer.Option("--shakes", min=0, max=1000, help="Shaken replicas of windows, and of the log (at most 4).")
+    ] = 8,
+    shake_s: Annotated[
+        Optional[float], typer.Option("--shake-s", min=0, help="Move submits by so many seconds. [default: by the log's gaps]")
+    ] = None,
+    origins: Annotated[
+        Optional[int],
+        typer.Option(
+            "--origins", min=1, max=6, help="Choose on the jobs before t, judge on the tenth after it; t = 0.4 … 0.9."
+        ),
+    ] = None,
+    day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
+    force: Force = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Compare schedulers on the same jobs: the whole log and windows of it, with intervals.
+
+    With --split the best rule and guard of the earlier jobs, and of the later ones in hindsight, join in; with --origins
+    the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
+    """
+    from jobwise.compare.comparison import both_ways
+    from jobwise.compare.origins import origins as roll
+    from jobwise.policies.names import resolve
+
+    policies = policy or DEFAULT
+    if origins is not None and (split is not None or report):
+        raise InputError("--origins prints one table over all origins; --split and --report are for one comparison")
+    if split is not None and not 0 < split < 1:
+        raise InputError(f"--split {split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
+    resolved = [resolve(p) for p in policies]
+    check_outputs(log, report, force=force, ending=".html .htm")
+    w = open_log(log, procs, jobs, load)
+    told = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
+    if not as_json:
+        noticed(w)
+    if origins is not None:
+        with progress(f"{origins} origins, {len(policies)} schedulers") as show:
+            o = roll(w, resolved, origins, progress=show, **told)
+        if as_json:
+            print_json(o.to_dict())
+        else:
+            print_origins(o)
+        return
+    with progress(f"comparing {len(policies)} schedulers") as show:
+        c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **told)
+    if report:
+        from jobwise.report.comparison import write_report
+
+        with progress("drawing the report") as show:
+            write_report(c, report, day=day, other=other, force=True, progress=show)
+    if as_json:
+        print_json(c.to_dict() | ({"other_way": other.to_dict()} if other else {}))
+        return
+    print_comparison(c)
+    if other:
+        say(f"\nThe same with jobs {'that run on' if kill else 'ended at their request (--kill)'}:")
+        print_comparison(other)
+    if report:
+        print(f"report: {report}")
+
+
+def policies(as_json: Json = False) -> None:
+    """The names that policies are made of, each with a line."""
+    from jobwise.policies.described import described
+
+    found = described()
+    if as_json:
+        print_json(found)
+        return
+    for part, names in found.items():
+        print_table(part, ["name", "what it does"], [[n, text] for n, text in names.items()], left=2)
+    say("A policy is ORDER[+BACKFILL][+PLACEMENT][+GUARD], for example saf+easy+guard24h; a run folder stands for an order.")

@@ -1,0 +1,229 @@
+"""`jobwise evaluate`: a trained policy against the rules, on jobs it has not seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import numpy as np
+import typer
+
+from jobwise.cli.options import (
+    LOG_HELP,
+    Force,
+    Jobs,
+    Json,
+    Kill,
+    Load,
+    Procs,
+    Run,
+    Seed,
+    check_outputs,
+    noticed,
+    open_log,
+    progress,
+)
+from jobwise.cli.tables import print_comparison, print_json, print_origins, print_table, say
+from jobwise.cli.train import open_grid_log
+from jobwise.errors import InputError
+
+if TYPE_CHECKING:
+    from jobwise.policies.slots import GridPolicy
+
+
+def evaluate(
+    run: Run,
+    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm and cush: generated.")] = None,
+    policy: Annotated[Optional[list[str]], typer.Option("--policy", "-p", help="Rules to compare with.")] = None,
+    report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="The whole log, also what was learnt from.")] = False,
+    origins: Annotated[
+        Optional[int],
+        typer.Option("--origins", min=1, max=6, help="Train anew before t = … 0.8, 0.9, judge on the next tenth."),
+    ] = None,
+    window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
+    shakes: Annotated[Optional[int], typer.Option("--shakes", min=0, max=1000, help="Default: 4.")] = None,
+    kill: Kill = False,
+    force: Force = False,
+    procs: Procs = None,
+    jobs: Jobs = None,
+    load: Load = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
+    from jobwise.compare.baselines import rules
+    from jobwise.compare.comparison import both_ways
+    from jobwise.policies.names import resolve_trained
+    from jobwise.policies.slots import GridPolicy
+    from jobwise.workloads.transform import SEEN, unseen
+
+    if Path(run).is_file() and not run.endswith(".safetensors") and log is not None:
+        raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
+    trained, name = resolve_trained(run)
+    if isinstance(trained, GridPolicy):
+        if whole or kill or any(x is not None for x in (window, shakes, procs, jobs, load, origins)):
+            raise InputError(f"{run}: plays on a grid of time; only --policy, --seed and --json are for it")
+        _on_slots(trained, log, policy, report, seed, as_json)
+        return
+    if log is None:
+        raise InputError(f"on which log? jobwise evaluate {run} LOG")
+    if origins is not None and (whole or report):
+        raise InputError("--origins trains anew and prints one table; --whole and --report are for one comparison")
+    check_outputs(log, report, force=force, ending=".html .htm")
+    names = policy or rules(trained)
+    w = open_log(log, procs, jobs, load)
+    if len(w if whole else unseen(w)) < 8:
+        raise InputError(f"{w.name}: {len(unseen(w))} unseen jobs are too few to compare anything on")
+    about = trained.about
+    bound = about.get("max_wait") or float("inf")
+    if bound < float("inf") and "fcfs+easy" not in names:
+        names = ["fcfs+easy", *names]  # what the bound is a multiple of
+    told = {"max_wait": bound, "window_jobs": window, "shakes": 4 if shakes is None else shakes, "seed": seed}
+    told |= {"kill_at_walltime": kill}
+    if not as_json:
+        noticed(w)
+    if origins is not None:
+        _origins(name, w, names, origins, told, as_json)
+        return
+    with progress(f"comparing {len(names) + 1} schedulers") as show:
+        c, other = both_ways(w, [*names, trained], since=0.0 if whole else SEEN, progress=show, **told)
+    found, fair = _against(c, len(names), bound)
+    if report:
+        from jobwise.report.comparison import write_report
+
+        curve = Path(name) / "metrics.jsonl"
+        said = [x["verdict"] for x in (fair, found) if x]
+        curve = curve if curve.is_file() else None
+        write_report(c, report, curve=curve, other=other, ours=len(names), said=said, force=True)
+    if as_json:
+        more = {"other_way": other.to_dict()} if other else {}
+        print_json(c.to_dict() | {"against_best_rule": found, "against_fair_best": fair} | more)
+        return
+    print_comparison(c)
+    if other:
+        say(f"\nThe same with jobs {'that run on' if kill else 'ended at their request (--kill)'}:")
+        print_comparison(other)
+    for x in (fair, found):
+        if x:
+            say(x["verdict"])
+    if report:
+        print(f"report: {report}")
+
+
+def _origins(folder: str, w, names: list[str], count: int, told: dict, as_json: bool) -> None:
+    """Train the system of a run folder anew before every origin, and compare."""
+    from dataclasses import replace
+
+    from jobwise.compare.origins import origins
+    from jobwise.systems.search import Config, train
+
+    try:
+        about = dict(json.loads((Path(folder) / "run.json").read_text())["config"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder}: --origins trains anew and needs the run folder with its run.json ({error})") from None
+    if about.get("system") != "search":
+        raise InputError(f"{folder}: --origins trains search anew, not {about.get('system')}; a network takes too long")
+    settings = Config().changed(**about)
+
+    def learn(part, t: float):
+        found = train(settings, part, Path(folder) / f"origin{t:g}", resume=True, share=1.0)[0]
+        return replace(found, label="search")
+
+    with progress(f"{count} origins, a search at each") as show:
+        o = origins(w, names, count, learn=learn, progress=show, **told)
+    if as_json:
+        print_json(o.to_dict())
+    else:
+        print_origins(o)
+
+
+def _against(c, ours: int, bound: float) -> tuple[dict | None, dict | None]:
+    """Policy `ours` against (the best in hindsight, the fair best), in numbers and words: on windows; with a bound on waits in
+    the continuous replay, and there against those that keep it in every replica."""
+    fcfs = c.policies.index("fcfs+easy") if "fcfs+easy" in c.policies else 0
+    keeps = bound < float("inf")
+
+    def one(rule: int, what: str) -> dict:
+        e = c.change_whole(ours, rule) if keeps else c.change(ours, rule)
+        word = "lower" if e.high < 0 else "higher" if e.low > 0 else "not to be told from it"
+        text = f"{c.policies[ours]} against {what}, {c.policies[rule]}: bounded slowdown {e.text()} ({word})"
+        if keeps:
+            mine, its = c.waits(ours, fcfs), c.waits(rule, fcfs)
+            text += (
+                f" in the continuous replay; longest wait {mine[0]:.2f} (up to {mine[2]:.2f}) against {its[0]:.2f} times that "
+            )
+            text += "of " + f"{c.policies[fcfs]}, at most {bound:g} was asked for: {'kept' if mine[2] <= bound else 'broken'}."
+        else:
+            text += f"; {c.price(ours, rule)} in the continuous replay."
+        middle, least, most = c.waits(ours, rule)
+        found = (
+            {"rule": c.policies[rule]} | e.to_dict() | {"longest_wait_ratio": {"median": middle, "least": least, "most": most}}
+        )
+        return found | {"kept": c.keeps(ours, bound, fcfs), "verdict": text}
+
+    others = [p for p in range(len(c.policies)) if p != ours]
+    geometric = [float(np.log(x).mean()) for x in (c.blocks if keeps else c.windows["bounded_slowdown"])]
+    kept = [p for p in others if not keeps or p == fcfs or c.keeps(p, bound, fcfs)]
+    best = min(kept, key=lambda p: geometric[p])
+    fair = None if c.fair is None else one(c.fair, "the fair best rule")
+    return one(best, f"the best {f'within {bound:g}x ' if keeps else ''}in hindsight"), fair
+
+
+def _on_slots(
+    policy: GridPolicy, log: str | None, rules: list[str] | None, report: str | None, seed: int, as_json: bool
+) -> None:
+    """Play jobsets that the policy has not seen, and print it beside the rules."""
+    import numpy as np
+
+    from jobwise.learn.run_slots import TEST, GridConfig, jobsets
+    from jobwise.studies.jobsets import change, means
+
+    if report:
+        raise InputError("a report of a policy for a grid is written by `jobwise reproduce deeprm` or `cush`")
+    config = GridConfig.of(policy)
+    if (log is None) == (config.generator == "log"):
+        kind = "windows of a log: name it" if log is None else "generated jobs: name no log"
+        raise InputError(f"policy {policy.label} was trained on {kind}")
+    sets = jobsets(config, TEST, 100, None if log is None else open_grid_log(log))
+    names, found = rules or config.rules(), {}
+    world = {k: v for k, v in policy.world.items() if k not in ("placements", "encoder", "order")}
+    with progress(f"playing {len(sets)} jobsets") as show:
+        for i, name in enumerate([*names, policy]):
+            key = name if isinstance(name, str) else policy.label
+            found[key] = means(sets, name, world, seed)
+            if show:
+                show(i + 1, len(names) + 1, key)
+    plain = [n for n in names if not n.endswith("typed")] or names
+    best = min(plain, key=lambda n: np.mean(found[n]["slowdown"]))
+    logged = config.generator == "log"
+    changes = {n: change(x["slowdown"], found[best]["slowdown"], windows=logged) for n, x in found.items()}
+    if as_json:
+        keep = ("slowdown", "longest", "stretch", "lost")
+        mean = {n: {k: float(np.mean(x[k])) for k in keep} for n, x in found.items()}
+        print_json(
+            {
+                "policy": policy.label,
+                "best_rule": best,
+                "jobsets": len(sets),
+                "policies": mean,
+                "change": {n: e.to_dict() for n, e in changes.items()},
+            }
+        )
+        return
+    rows = []
+    for n, x in found.items():
+        c = changes[n]
+        rows.append(
+            [
+                n,
+                f"{np.mean(x['slowdown']):.3f}",
+                "" if n == best else c.text("+.1%"),
+                f"{np.mean(x['longest']):.1f}",
+                f"{np.mean(x['stretch']):.3f}",
+                f"{sum(x['lost'])}",
+            ]
+        )
+    title = f"{len(sets)} unseen jobsets: mean slowdown (end - submit) / length"
+    print_table(title, ["policy", "slowdown", f"against {best}", "longest wait, rows", "ran longer by", "jobs not done"], rows)

@@ -1,0 +1,90 @@
+"""The command line: one module a command, put together here. Wrong use: one line, exit code 2."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Annotated
+
+import typer
+
+from jobwise.cli import compare, evaluate, explain, reproduce, simulate, trace, train, watch
+from jobwise.errors import InputError, plain, unknown
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Replay a job log under other schedulers, compare them honestly, learn better ones.",
+)
+logs = typer.Typer(no_args_is_help=True, help="Look at, convert and generate job logs.")
+app.add_typer(logs, name="trace")
+for command in (simulate.simulate, compare.compare, compare.policies, train.train, evaluate.evaluate, explain.explain):
+    app.command()(command)
+app.command()(reproduce.reproduce)
+app.command()(watch.watch)
+app.command("export-onnx")(explain.export_onnx)
+for command in (trace.info, trace.convert, trace.generate, trace.forecast):
+    logs.command()(command)
+logs.command("sacct-command")(trace.sacct_command)
+
+
+def main() -> None:
+    """Entry point: errors of the user become one line and exit code 2."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; the exit code: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
+    try:
+        code = app(arguments, prog_name="jobwise", standalone_mode=False) or 0
+        if code == 130:
+            raise KeyboardInterrupt
+        return code
+    except InputError as error:
+        print(f"jobwise: {plain(' '.join(str(error).split()))}", file=sys.stderr)
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        print("jobwise: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except OSError as error:
+        print(f"jobwise: {error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("jobwise: out of memory; try --jobs with fewer jobs", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # the usage errors of typer's parser, whichever it is built on
+            raise
+        print(f"jobwise: {_told(error)}" if arguments else "", file=sys.stderr)
+        return 2
+
+
+def _told(error) -> str:
+    """What typer's parser says; for an unknown command with the nearest ones."""
+    text = plain(" ".join(error.format_message().split()))
+    if found := re.match(r"No such command '(.*?)'", text):
+        known = [_name(c) for c in app.registered_commands]
+        known += [f"{g.name} {_name(c)}" for g in app.registered_groups for c in g.typer_instance.registered_commands]
+        return str(unknown("command", found[1], known))
+    return text
+
+
+def _name(command) -> str:
+    return command.name or command.callback.__name__
+
+
+def _version(value: bool) -> None:
+    if value:
+        from jobwise import __version__
+
+        print(f"jobwise {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False) -> None:
+    """Replay a job log under other schedulers, and compare them honestly."""

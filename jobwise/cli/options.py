@@ -1,0 +1,102 @@
+"""What the commands share: options, opening logs, progress."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.errors import InputError, plain
+
+LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2."
+Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or a policy file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Procs = Annotated[
+    Optional[int], typer.Option("--procs", min=1, max=2**31 - 1, help="Size of the machine, if not the log's own.")
+]
+Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")]
+Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps between submits to this offered load.")]
+Kill = Annotated[bool, typer.Option("--kill", help="End jobs at their requested time.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Seed of everything random.")]
+
+
+@contextmanager
+def progress(what: str):
+    """A function (done, total) that shows a bar on a terminal once the work has taken a second."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=False) as bar:
+        task = bar.add_task(what, total=None, visible=False)
+        begun = time.monotonic()
+
+        def show(done: int, total: int, text: str = "") -> None:
+            visible = time.monotonic() - begun > 1
+            bar.update(task, completed=done, total=total or None, visible=visible, description=f"{what} {text}".strip())
+
+        yield show
+
+
+def open_log(log: str, procs: int | None, jobs: int | None = None, load: float | None = None):
+    """The workload a command was given: a file, standard input, or a name; cut and scaled as asked."""
+    from jobwise.workloads.source import open_log as read
+    from jobwise.workloads.transform import first, scale_load
+
+    with progress(f"fetching {log}") as show:
+        w = read(log, procs, show)
+    if jobs is not None and jobs < len(w):
+        w = replace(first(w, jobs), dropped={f"{k} in the whole file": n for k, n in w.dropped.items()})
+    if load is not None:
+        w = scale_load(w, load)
+    return w
+
+
+def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str = "") -> None:
+    """Can all be written, each to a file of its own, none over the log, and none over a file that exists, unless `force`? Do
+    they end in one of `ending` (".html .htm"), if any? Raises InputError."""
+    from pathlib import Path
+
+    from jobwise.files import check_writable
+
+    seen = {} if log == "-" else {os.path.realpath(log): "the log itself"}
+    for path in paths:
+        if path is None:
+            continue
+        check_writable(path)
+        if path != "-" and (other := seen.setdefault(os.path.realpath(path), path)) is not path:
+            raise InputError(f"{path}: would overwrite {other}; name another file")
+        if ending and path != "-" and Path(path).suffix.lower() not in ending.split():
+            raise InputError(f"{path}: a file named *{ending.split()[0]} is written here, nothing else")
+        if path != "-" and Path(path).exists() and not force:
+            raise InputError(f"{path}: exists already; --force overwrites it")
+
+
+def needs(extra: str, *modules: str) -> None:
+    """Raises InputError, before any work is done, where a package of an extra is missing."""
+    from importlib.util import find_spec
+
+    for name in modules:
+        if find_spec(name) is None:
+            raise InputError(f"this command needs {name}: pip install 'jobwise[{extra}]'")
+
+
+def left_out(w) -> str:
+    """What the reader dropped and noticed, in words."""
+    return ", ".join(f"{n:,} {reason}" for reason, n in w.dropped.items()) or "none"
+
+
+def noticed(w) -> None:
+    """What the reader noticed of a log, on standard error: sizes that were guessed, requests that are missing."""
+    for reason, n in w.notes.items():
+        print(plain(f"note: {w.name}: " + (reason if "guessed" in reason else f"{n:,} jobs {reason}")), file=sys.stderr)

@@ -1,0 +1,41 @@
+"""`jobwise reproduce`: a published study by one command."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.cli.options import needs
+from jobwise.cli.tables import print_table
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(help="quality, sem, rlscheduler, learners, deeprm or cush.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder for finished pieces, runs and report.html.")],
+    logs: Annotated[Optional[str], typer.Option("--logs", help="Folder with the SWF logs; cush: with GPU logs.")] = None,
+    preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
+    seeds: Annotated[Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality makes 1.")] = None,
+    threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
+) -> None:
+    """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
+    needs("learn", "pydantic", *([] if study == "quality" else ["torch", "gymnasium", "tensorboard"]))
+    needs("report", "matplotlib", "jinja2")
+    from jobwise.report.study import write_study
+    from jobwise.studies import reproduce as run_study
+
+    def say(text: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+    seeds = seeds or (1 if study == "quality" else 5)
+    sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, say=say)
+    for section in sections:
+        print(f"\n{section.title}\n{section.text}")
+        for table in section.tables:
+            print_table("", list(table.columns), [list(r) for r in table.rows])
+    command = f"jobwise reproduce {study} --preset {preset} --seeds {seeds} --threads {threads}"
+    write_study(command, sections, Path(out))
+    print(f"report: {Path(out) / 'report.html'} and report.md")

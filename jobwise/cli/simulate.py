@@ -1,0 +1,79 @@
+"""`jobwise simulate`: replay a log under one scheduler."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.cli import tables
+from jobwise.cli.options import (
+    Force,
+    Jobs,
+    Json,
+    Kill,
+    Load,
+    Log,
+    Procs,
+    Seed,
+    check_outputs,
+    left_out,
+    noticed,
+    open_log,
+    progress,
+)
+from jobwise.cli.tables import print_json, print_table
+from jobwise.errors import InputError
+
+
+def simulate(
+    log: Log,
+    policy: Annotated[
+        Optional[list[str]],
+        typer.Option("--policy", "-p", help="ORDER[+BACKFILL][+PLACEMENT][+GUARD], or a run folder. [default: fcfs+easy]"),
+    ] = None,
+    procs: Procs = None,
+    jobs: Jobs = None,
+    load: Load = None,
+    kill: Kill = False,
+    seed: Seed = 0,
+    out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None,
+    evalys: Annotated[Optional[str], typer.Option("--evalys", help="Write a jobs.csv that evalys reads.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Replay a log under one scheduler, as logged, and print its metrics."""
+    from jobwise import metrics
+    from jobwise.policies.names import resolve
+    from jobwise.report import export
+    from jobwise.simulate import simulate as replay
+    from jobwise.workloads.transform import recorded
+
+    if policy and len(policy) > 1:
+        raise InputError(f"simulate takes one policy, not {len(policy)}; `jobwise compare` takes several")
+    policy = resolve((policy or ["fcfs+easy"])[0])
+    check_outputs(log, out, evalys, force=force)
+    if out:
+        export.writer(out)
+    w = open_log(log, procs, jobs, load)
+    with progress(f"replaying {len(w):,} jobs") as show:
+        r = replay(w, policy, seed=seed, kill_at_walltime=kill, progress=show)
+    summary = r.summary()
+    if out:
+        export.write(r, out)
+    if evalys:
+        export.write_evalys(r, evalys)
+    if as_json:
+        found = {"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary}
+        print_json(found | {"recorded": recorded(w)})
+        return
+    noticed(w)
+    site = recorded(w) or {}
+    rows = []
+    for k, v in summary.items():
+        row = [k.replace("_", " "), f"{v:,.0f}" if k in tables.COUNTS else f"{v:,.3f}", metrics.UNITS.get(k, "")]
+        rows.append(row + ([f"{site[k]:,.3f}" if k in site else ""] if site else []))
+    machine = f"{w.cluster.processors:,} processors"
+    columns = ["metric", "value", "unit"] + (["as recorded"] if site else [])
+    print_table(f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {left_out(w)})", columns, rows)
+    print("bounded slowdown with tau = 10 s")

@@ -1,0 +1,141 @@
+"""`jobwise trace`: look at, convert and generate job logs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.cli import tables
+from jobwise.cli.options import Force, Jobs, Json, Load, Log, Procs, Seed, check_outputs, left_out, needs, noticed, open_log
+from jobwise.cli.tables import print_json, print_table
+from jobwise.errors import InputError
+
+
+def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
+    """What is in a log: counts, gaps, run times, sizes, load, quality of the users' estimates."""
+    from jobwise.workloads.transform import date, recorded, span, statistics
+
+    w = open_log(log, procs)
+    found, site = statistics(w), recorded(w)
+    if as_json:
+        told = {"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": found, "recorded": site}
+        print_json(told | {"first_submit": date(w, 0.0), "last_submit": date(w, span(w)), "header": list(w.header)})
+        return
+    noticed(w)
+    units = {"span_days": "days", "gap": "s", "runtime": "s", "size": "processors"}
+    rows = [
+        [
+            k.replace("_", " "),
+            f"{v:,.0f}" if k in tables.COUNTS else f"{v:,.3f}",
+            units.get(k, "" if k.startswith("cv") else units.get(k.split("_")[-1], "")),
+        ]
+        for k, v in found.items()
+    ]
+    if date(w, 0.0):
+        rows = [["first submit", date(w, 0.0), ""], ["last submit", date(w, span(w)), ""], *rows]
+    if site:
+        rows += [[f"recorded {k.replace('_', ' ')}", f"{v:,.3f}", "s" if "wait" in k else ""] for k, v in site.items()]
+    print_table(f"{w.name} (left out: {left_out(w)})", ["what", "value", "unit"], rows)
+
+
+def convert(
+    log: Log,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), or '-'.")],
+    procs: Procs = None,
+    jobs: Jobs = None,
+    load: Load = None,
+    begin: Annotated[Optional[float], typer.Option("--begin", help="Days from the first submit: window begins.")] = None,
+    end: Annotated[Optional[float], typer.Option("--end", help="Days from the first submit: window ends.")] = None,
+    split: Annotated[
+        Optional[float], typer.Option("--split", help="Split in time: OUT gets the first share, OUT.rest the others.")
+    ] = None,
+    replicate: Annotated[
+        int, typer.Option("--replicate", min=1, max=10_000, help="Copies of every job, on a machine so many times as large.")
+    ] = 1,
+    shake_s: Annotated[float, typer.Option("--shake-s", min=0, help="Move submits by up to so many seconds.")] = 0.0,
+    merge: Annotated[Optional[list[str]], typer.Option("--merge", help="Another log to merge in; repeat it.")] = None,
+    force: Force = False,
+    seed: Seed = 0,
+) -> None:
+    """Write a log as SWF, transformed on the way."""
+    from jobwise.workloads import transform
+    from jobwise.workloads.swf import write_swf
+
+    check_outputs(log, out, *(f"{out}.rest" for _ in [split] if split is not None and out != "-"), force=force)
+    w = open_log(log, procs, jobs)
+    if merge:
+        w = transform.merge([w, *(open_log(m, None) for m in merge)])
+    if begin is not None or end is not None:
+        w = transform.window(w, (begin or 0) * 86400, float("inf") if end is None else end * 86400)
+    if replicate > 1:
+        w = transform.replicate(w, replicate, seed=seed)
+    if shake_s:
+        w = transform.shake(w, shake_s, seed)
+    if load is not None:
+        w = transform.scale_load(w, load)
+    if split is not None:
+        if out == "-":
+            raise InputError("a split writes two files; name one instead of '-'")
+        w, rest = transform.split(w, split)
+        write_swf(rest, f"{out}.rest")
+    write_swf(w, out)
+    if out != "-":
+        print(f"{out}: {len(w):,} jobs (left out: {left_out(w)})")
+
+
+def generate(
+    out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), or '-'.")],
+    jobs: Annotated[int, typer.Option("--jobs", min=1)] = 10_000,
+    procs: Annotated[int, typer.Option("--procs", min=2, max=2**31 - 1)] = 256,
+    load: Load = None,
+    classes: Annotated[str, typer.Option("--classes", help="'typeless', or 'two': batch and interactive.")] = "typeless",
+    estimates: Annotated[str, typer.Option("--estimates", help="'exact', or 'users': too long and round.")] = "exact",
+    users: Annotated[int, typer.Option("--users", min=0, max=10**7)] = 0,
+    force: Force = False,
+    seed: Seed = 0,
+) -> None:
+    """Generate a log with the Lublin-Feitelson model."""
+    from jobwise.workloads.lublin import lublin
+    from jobwise.workloads.swf import write_swf
+
+    check_outputs("-", out, force=force)
+    write_swf(lublin(jobs, procs, seed, classes=classes, load=load, estimates=estimates, users=users), out)
+    if out != "-":
+        print(f"{out}: {jobs:,} jobs for {procs:,} processors, seed {seed}")
+
+
+def forecast(log: Log, procs: Procs = None, jobs: Jobs = None, as_json: Json = False) -> None:
+    """How well can run times be foretold on this log? Requests, history, boosted quantiles, judged on the last 30 %."""
+    from jobwise.forecast.runtimes import judge
+
+    needs("forecast", "lightgbm")
+    w = open_log(log, procs, jobs)
+    found = judge(w)
+    if as_json:
+        print_json({"workload": w.name, "forecasts": found})
+        return
+    rows = [
+        [
+            f["forecast"],
+            f"{f['accuracy']:.3f}",
+            f"{f['median_factor']:.2f}",
+            f"{f['exceeded']:.1%}",
+            "" if f["coverage"] != f["coverage"] else f"{f['coverage']:.1%}",
+            " ".join(f"{x:.2f}" for x in f["by_quarter"]),
+        ]
+        for f in found
+    ]
+    columns = ["forecast", "accuracy", "median factor", "exceeded", "in 80 % interval", "accuracy by quarter"]
+    print_table(f"{w.name}: run times of the last 30 %, foretold at submit", columns, rows)
+    print("accuracy: mean of min(forecast / run, run / forecast); exceeded: jobs that ran longer than foretold")
+
+
+def sacct_command(
+    start: Annotated[str, typer.Option("--start", help="First day, YYYY-MM-DD.")] = "2026-01-01",
+    end: Annotated[str, typer.Option("--end", help="Last day, or 'now'.")] = "now",
+) -> None:
+    """Print the command that writes a Slurm site's job log in the form `jobwise` reads."""
+    from jobwise.workloads.sacct import command
+
+    print(command(start, end))

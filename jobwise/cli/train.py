@@ -1,0 +1,153 @@
+"""`jobwise train`: from a log to a policy."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_log, progress
+from jobwise.cli.tables import print_json
+from jobwise.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from jobwise.workload import Workload
+
+
+GRIDS = ("deeprm", "cush")
+
+
+def train(
+    system: Annotated[str, typer.Argument(help="perjob, sem, dras, dras2, rlscheduler, search, deeprm or cush.")],
+    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm and cush: generated.")] = None,
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
+    preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small",
+    config: Annotated[Optional[str], typer.Option("--config", help="TOML file with keys to change.")] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train so many times; the best is kept.")] = 1,
+    seed: Annotated[Optional[int], typer.Option("--seed", min=0, max=2**30, help="Default: 0.")] = None,
+    choices: Annotated[Optional[int], typer.Option("--choices", min=1, help="Budget: choices made.")] = None,
+    max_wait: Annotated[
+        Optional[str], typer.Option("--max-wait", help="search: longest wait allowed, e.g. 1.2x that of FCFS with EASY.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto",
+    threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    procs: Procs = None,
+    jobs: Jobs = None,
+    load: Load = None,
+    as_json: Json = False,
+) -> None:
+    """Learn a policy from the first 70 % of a log (deeprm, cush: or from generated jobs); the rest is for `evaluate`."""
+    needs("learn", "pydantic", *([] if system == "search" else ["torch", "gymnasium", "tensorboard"]))
+    from jobwise.systems import SYSTEMS, configure
+
+    if system not in SYSTEMS:
+        if log in SYSTEMS:
+            raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
+        raise unknown("system", system, SYSTEMS)
+    if max_wait is not None and system != "search":
+        raise InputError(f"--max-wait is for search; {system} learns from rewards (its configuration has bounded_wait)")
+    if log is None and system not in GRIDS:
+        raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
+    if system in GRIDS and not (procs is None and jobs is None and load is None):
+        raise InputError(f"{system} takes a log as it is: --procs, --jobs and --load are for the others")
+    w = None if log is None else open_grid_log(log) if system in GRIDS else open_log(log, procs, jobs, load)
+    settings = configure(system, w, preset)
+    own = _toml(config)
+    for key in ("learner", "encoding"):  # tables add to the system's
+        if isinstance(own.get(key), dict) and hasattr(settings, key):
+            own[key] = getattr(settings, key) | own[key]
+    told = {"seed": seed, "threads": threads, "choices": choices, "max_wait": _times(max_wait)}
+    told = {k: v for k, v in told.items() if v is not None}
+    if choices is not None and hasattr(settings, "episodes"):
+        told["episodes"] = None
+    settings = settings.changed(**(own | told))
+    if not out or "+" in out:
+        raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
+    if system == "search":
+        from jobwise.systems.search import train as learn
+    elif system in GRIDS:
+        from jobwise.learn.run import pick_device
+        from jobwise.learn.run_slots import train as learn
+
+        device = pick_device(device)
+    else:
+        from jobwise.learn.run import pick_device
+        from jobwise.learn.run import train as learn
+
+        device = pick_device(device)
+    if not as_json:
+        what = w.name if w is not None else "generated jobs"
+        print(f"training {system} on {what} ({preset}); validation against the best fixed rule", flush=True)
+    with progress(f"training {system}") as show:
+        last: dict = {}
+
+        def report(k: int, line: dict) -> None:
+            last.update(line)
+            if "validation" in line and not as_json and show is None:
+                print(_line(k, line), flush=True)
+            if show:
+                best, rule = last.get("best", float("nan")), last.get("best_rule", float("nan"))
+                what = f"seed {k}: score {best:.2f} (best rule {rule:.2f})"
+                show(int(1000 * (k + line["part"])), 1000 * seeds, what)
+
+        policies = learn(settings, w, out, seeds=seeds, device=device, resume=resume, report=report)
+    rows = [p.about | {"policy": str(Path(out) / f"seed{k}" if seeds > 1 else Path(out))} for k, p in enumerate(policies)]
+    if as_json:
+        print_json({"system": system, "config": settings.model_dump(), "runs": rows})
+        return
+    for r in rows:
+        rule, value = r["best_rule"]
+        text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
+        behind = "; smaller is better: the rule is ahead" if r["validation"] > value else ""
+        if "chosen" in r:
+            text += f"; chosen on jobs kept back: {'what was searched' if r['chosen'] == 'searched' else 'its start'}"
+        print(f"{r['policy']}: {text} ({r['choices']:,} choices{behind})")
+    given = {"--procs": procs, "--jobs": jobs, "--load": load}
+    told = [f"{k} {v}" for k, v in given.items() if v is not None]
+    print(" ".join(["now: jobwise evaluate", out, *([log] if log else []), *told]))
+
+
+def _times(text: str | None) -> float | None:
+    """1.2 of "1.2x" or "1.2"."""
+    if text is None:
+        return None
+    try:
+        return float(text.removesuffix("x"))
+    except ValueError:
+        raise InputError(f"--max-wait {text!r}: a factor is expected, e.g. 1.2x") from None
+
+
+def _toml(path: str | None) -> dict:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(Path(path).read_text())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is no TOML: {error}") from None
+
+
+def _line(k: int, line: dict) -> str:
+    return (
+        f"  seed {k}, {line['part']:4.0%}: score {line['validation']:8.2f}, best {line['best']:8.2f}, "
+        f"best rule {line['best_rule']:8.2f}, {line['choices']:,} choices"
+    )
+
+
+def open_grid_log(source: str) -> Workload:
+    """A log for a grid: a table of Philly or Alibaba, or any other log on nodes of CPUs. Raises InputError."""
+    from jobwise.workloads import gpu
+    from jobwise.workloads.source import open_log
+
+    if (text := Path(source).name).startswith("philly"):
+        return gpu.read_philly(source)
+    if text.startswith("openb_pod"):
+        return gpu.read_alibaba(source)
+    w = open_log(source)
+    count = next(n for n in (8, 4, 2, 1) if w.cluster.processors % n == 0)
+    return gpu.on_nodes(w, count)

@@ -1,0 +1,45 @@
+"""`jobwise watch`: a policy fills the machine, as a film."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.cli.options import Force, check_outputs
+from jobwise.cli.train import open_grid_log
+from jobwise.errors import InputError
+
+
+def watch(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder of deeprm or cush, a policy file, or a rule.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Animated GIF to write.")],
+    jobset: Annotated[int, typer.Option("--jobset", min=0, help="Which of the unseen jobsets.")] = 0,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=5000, help="Rows of time to show at most.")] = 120,
+    log: Annotated[Optional[str], typer.Option("--log", help="The log that the policy was trained on.")] = None,
+    force: Force = False,
+) -> None:
+    """Watch a policy (or a rule, e.g. sjf or cush:sjf+pack) fill the machine: the picture of the cluster over time."""
+    from jobwise.learn.run_slots import TEST, GridConfig, jobsets
+    from jobwise.report.film import film
+    from jobwise.systems import configure
+    from jobwise.worlds.slot_rules import RULES
+
+    check_outputs("-", out, force=force, ending=".gif")
+    system, _, rule = run.rpartition(":")
+    if rule.partition("+")[0] in RULES and not Path(run).exists():
+        policy, config = rule, configure(system or "deeprm", None, "small")
+    else:
+        from jobwise.policies.names import load
+        from jobwise.policies.slots import GridPolicy
+
+        policy = load(run)
+        if not isinstance(policy, GridPolicy):
+            raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")
+        config = GridConfig.of(policy)
+    sets = jobsets(config, TEST, jobset + 1, None if log is None else open_grid_log(log))
+    if jobset >= len(sets):
+        raise InputError(f"there are {len(sets)} jobsets; --jobset counts from 0")
+    count = film(sets[jobset], policy, config.world, out, rows)
+    print(f"{out}: {count} rows of time")

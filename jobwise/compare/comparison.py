@@ -1,0 +1,382 @@
+"""THE comparison: several schedulers on the same jobs, paired, with intervals, in words that claim no more than they carry.
+
+Two replays of a log answer two questions. The *whole* log, replayed continuously, is what a site would have seen: it shows
+starvation, but it is one sample of a chaotic system. *Windows* of consecutive jobs (`windows.py`) are many samples that do not
+overlap. Both are repeated with submits shaken, the same for all; what they carry is the business of `intervals.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf, isnan
+from pathlib import Path
+
+import numpy as np
+
+from jobwise import metrics
+from jobwise.compare import windows
+from jobwise.compare.baselines import Baselines
+from jobwise.compare.intervals import BLOCK, LEAST, Effect, Totals, compared, holm, totals
+from jobwise.decision import Policy, is_compiled
+from jobwise.errors import InputError
+from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.names import resolve
+from jobwise.record import Record
+from jobwise.simulate import simulate
+from jobwise.workload import Workload
+from jobwise.workloads.transform import overruns, recorded, shake, statistics
+
+SHORT = 100  # jobs of a window
+REPLAYS = 4  # shaken replicas of the continuous replay, at most
+IDLE = 1.3  # where no scheduler has a higher mean bounded slowdown in the continuous replay, there is no queue
+LONGER = 1.2  # times the longest wait: what a headline calls kept
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What `compare` found. P policies, W windows, K replicas of a window, R replays of the whole.
+
+    `windows`: metric -> [P, W, K]. `blocks`: [P, R, B] mean bounded slowdown of blocks of consecutive jobs of the continuous
+    replay. `replays`: P lists of R summaries of it; `logged`: P summaries with submits as logged; `records`: their records.
+    `first_row`: [W] first job of each window, in the workload. `marks`: P texts: which rule is the fair best, which the best
+    in hindsight. `fair`: place of the fair best, if known. `notes`: what a reader must know of these policies and this log.
+    """
+
+    workload: Workload
+    policies: list[str]
+    windows: dict[str, np.ndarray]
+    blocks: np.ndarray
+    replays: list[list[dict[str, float]]]
+    logged: list[dict[str, float]]
+    first_row: np.ndarray
+    window_jobs: int
+    shakes: int
+    shake_s: float
+    records: list[Record] = field(repr=False)
+    marks: list[str]
+    fair: int | None = None
+    bound: float = inf
+    notes: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> list[dict[str, float]]:
+        """P summaries of the continuous replay, means over its replicas."""
+        return [{k: float(np.mean([s[k] for s in every])) for k in every[0]} for every in self.replays]
+
+    def change(self, p: int, base: int = 0) -> Effect:
+        """Bounded slowdown of windows against policy `base`: geometric mean, 95 % by Student's t over blocks of two windows."""
+        x = self.windows["bounded_slowdown"]
+        return compared(x[base], x[p])
+
+    def change_whole(self, p: int, base: int = 0) -> Effect:
+        """The same of the continuous replay, over its blocks."""
+        return compared(self.blocks[base].T, self.blocks[p].T, size=1)
+
+    def totals(self, p: int, metric: str = "bounded_slowdown", base: int = 0) -> Totals:
+        """Ratio of the means over windows of a metric, its interval, and the largest window's share."""
+        return totals(self.windows[metric][base], self.windows[metric][p])
+
+    def wait_ratios(self, p: int, base: int = 0) -> list[float]:
+        """Longest wait in the continuous replay / that of `base`: of every replica, and of the log itself."""
+        both = [*zip(self.replays[p], self.replays[base], strict=True), (self.logged[p], self.logged[base])]
+        return [max(a["max_wait"], 1.0) / max(b["max_wait"], 1.0) for a, b in both]
+
+    def waits(self, p: int, base: int = 0) -> tuple[float, float, float]:
+        """(median, least, most) of `wait_ratios`."""
+        ratio = self.wait_ratios(p, base)
+        return float(np.median(ratio)), min(ratio), max(ratio)
+
+    def keeps(self, p: int, bound: float, base: int = 0) -> bool:
+        """Is the longest wait at most `bound` times that of `base` in every replica?"""
+        return self.waits(p, base)[2] <= bound
+
+    @cached_property
+    def claimed(self) -> list[bool]:
+        """[P] may a difference from the first be claimed? By Holm's adjustment over the policies, if sign flips agree."""
+        found = [self.change(p) for p in range(1, len(self.policies))]
+        adjusted = holm([e.p for e in found])
+        return [False] + [not isnan(a) and a < 0.05 and e.flips < 0.05 for a, e in zip(adjusted, found, strict=True)]
+
+    @property
+    def queues(self) -> bool:
+        """Is there a queue to speak of, in the continuous replay? Without one no order matters."""
+        return max(s["bounded_slowdown"] for s in self.whole + self.logged) >= IDLE
+
+    def ranks(self, metric: str = "bounded_slowdown") -> np.ndarray:
+        """[P] mean rank over windows (1 is best; ties share)."""
+        x = self.windows[metric].mean(axis=2) * (-1 if metric == "utilisation" else 1)
+        less = (x[:, None] > x[None]).sum(axis=1)
+        same = (x[:, None] == x[None]).sum(axis=1) - 1
+        return (1 + less + same / 2).mean(axis=1)
+
+    def wins(self, p: int, base: int = 0, metric: str = "bounded_slowdown") -> tuple[int, int, int]:
+        """Windows in which policy p is better than, equal to (within 0.1 %), worse than `base`."""
+        a, b = self.windows[metric].mean(axis=2)[[p, base]]
+        near = np.abs(a - b) <= 1e-3 * np.maximum(np.abs(b), 1e-12)
+        return int((~near & (a < b)).sum()), int(near.sum()), int((~near & (a > b)).sum())
+
+    def pareto(self) -> list[int]:
+        """Policies no other beats on both mean bounded slowdown and longest wait (continuous replay)."""
+        points = [(s["bounded_slowdown"], s["max_wait"]) for s in self.whole]
+        return [i for i, a in enumerate(points) if not any(b[0] <= a[0] and b[1] <= a[1] and b != a for b in points)]
+
+    def price(self, p: int, base: int = 0) -> str:
+        """The longest wait against that of `base`, in words: a number and its range."""
+        middle, least, most = self.waits(p, base)
+        over = f" ({least:.2f} to {most:.2f} over {len(self.replays[p]) + 1} replays)" if self.shakes else ""
+        return f"longest wait {middle:.2f} times that of {self.policies[base]}{over}"
+
+    def verdict(self, p: int) -> str:
+        """Policy p against the first in one sentence; a difference is claimed only where the test carries it."""
+        name, base = self.policies[p], self.policies[0]
+        if not self.queues:
+            return f"{name}: this log has hardly a queue, and says nothing about {name} against {base}."
+        e = self.change(p)
+        if isnan(e.low):
+            return f"{name}: {len(self.first_row)} windows are too few to tell it from {base}; {self.price(p)}."
+        if not self.claimed[p]:
+            return f"{name}: no difference from {base} can be claimed ({e.text()}); {self.price(p)}."
+        word = "lower" if e.change < 0 else "higher"
+        return f"{name}: bounded slowdown {e.text()}, {word} than {base}; {self.price(p)}."
+
+    def to_dict(self) -> dict:
+        """Everything but the records, for JSON."""
+        whole, claims, ranks, pareto = self.whole, self.claimed, self.ranks(), self.pareto()
+        adjusted = [float("nan"), *holm([self.change(p).p for p in range(1, len(self.policies))])]
+        rows = []
+        for p, name in enumerate(self.policies):
+            won, tied, lost = self.wins(p)
+            middle, least, most = self.waits(p)
+            rows.append(
+                {
+                    "policy": name,
+                    "logged": self.logged[p],
+                    "whole": whole[p],
+                    "windows": {m: float(x[p].mean()) for m, x in self.windows.items()},
+                    "against_first": self.change(p).to_dict() | {"p_holm": adjusted[p], "claimed": claims[p]},
+                    "totals_against_first": {m: vars(self.totals(p, m)) for m in self.windows},
+                    "whole_against_first": self.change_whole(p).to_dict(),
+                    "longest_wait_ratio": {"median": middle, "least": least, "most": most},
+                    "mark": self.marks[p],
+                    "rank": float(ranks[p]),
+                    "windows_won": won,
+                    "windows_tied": tied,
+                    "windows_lost": lost,
+                    "pareto": p in pareto,
+                    "verdict": self.verdict(p) if p else "the reference",
+                    "by": {by: metrics.breakdown(self.records[p], by) for by in metrics.CLASSES},
+                }
+            )
+        return {
+            "workload": self.workload.name,
+            "statistics": statistics(self.workload),
+            "recorded": recorded(self.workload),
+            "dropped": self.workload.dropped,
+            "notes": list(self.notes),
+            "conventions": conventions(self),
+            "has_a_queue": self.queues,
+            "fair_best": None if self.fair is None else self.policies[self.fair],
+            "policies": rows,
+        }
+
+    def write_report(self, path: str | Path, *, force: bool = False, **settings) -> None:
+        """Write the HTML report; settings as `jobwise.report.comparison.write_report`. Raises InputError, also where `path`
+        exists, unless `force`."""
+        from jobwise.report.comparison import write_report
+
+        write_report(self, path, force=force, **settings)
+
+
+def compare(
+    workload: Workload,
+    policies: Sequence[str | Policy],
+    *,
+    since: float = 0.0,
+    until: float = 1.0,
+    max_wait: float = inf,
+    window_jobs: int | None = None,
+    shakes: int = 8,
+    shake_s: float | None = None,
+    seed: int = 0,
+    kill_at_walltime: bool = False,
+    hindsight: bool | Baselines = True,
+    earlier: Baselines | bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Compare policies (the first is the reference) on a log in one piece and on consecutive windows of it.
+
+    `since`, `until`: judge on the jobs between these shares of the log alone. With `since` > 0 the rule that is best on the
+    jobs before (`baselines.py`) joins as the fair best, and, unless `hindsight` is False, the one that is best on the judged
+    jobs; with `max_wait` those whose longest wait is at most so many times that of FCFS with EASY. `earlier`: what rules did
+    on the jobs before, where it is known (and `hindsight` the same of the judged jobs); False: no rule joins.
+
+    `window_jobs`: jobs per window (default: 1,024, fewer where the log is short). `shakes`: replicas with submits moved by
+    U(-shake_s, shake_s), the same for all policies, of every window, and at most REPLAYS of the whole; 0: as logged.
+    `shake_s`: s (default: `windows.shake_for`). Raises InputError.
+    """
+    chosen, names = _named(policies)
+    if shakes < 0 or not max_wait >= 1:
+        raise InputError(f"shakes are 0 or more, and a bound on waits is 1 or more, not {shakes} and {max_wait:g}")
+    if shake_s and not shakes:
+        raise InputError("without shakes nothing is moved: leave shake_s out, or ask for shakes")
+    first, last = int(since * len(workload)), int(round(until * len(workload)))
+    if not 0 <= since < until <= 1 or last - first < 1 or (since > 0 and first < 2):
+        raise InputError(f"{workload.name}: shares {since:g} to {until:g} of {len(workload)} jobs hold none")
+    if window_jobs is not None and not 2 <= window_jobs <= last - first:
+        raise InputError(f"a window of {window_jobs} jobs does not fit {last - first} jobs")
+    size = window_jobs or windows.size_for(last - first)
+    part = workload.take(slice(first, last)) if (first, last) != (0, len(workload)) else workload
+    shake_s = windows.shake_for(part) if shake_s is None and shakes else shake_s or 0.0
+    rows = windows.begins(first, last, size)
+    settings = {"kill_at_walltime": kill_at_walltime, "seed": seed}
+    replays, done, total = min(shakes, REPLAYS), 0, len(chosen) * (len(rows) + 1)
+
+    def report(count: int = 1) -> None:
+        nonlocal done
+        done += count
+        if progress:
+            progress(min(done, total), total)
+
+    marks: dict[str, list[str]] = {}
+    if first > 0 and earlier is not False:
+        total += 100
+        told = {"shakes": shakes, "shake_s": shake_s, "progress": lambda count: report(), **settings}
+        known = earlier if isinstance(earlier, Baselines) else Baselines(workload, 0, first, min(size, first), **told)
+        parts = [("fair best", known)]
+        if hindsight:
+            these = hindsight if isinstance(hindsight, Baselines) else Baselines(workload, first, last, size, **told)
+            parts.append(("best in hindsight", these))
+        for mark, b in parts:
+            marks.setdefault(_best(b, max_wait, replays, first if mark == "fair best" else last), []).append(
+                mark + (f" within {max_wait:g}x" if max_wait < inf else "")
+            )
+        for name in marks:
+            if name not in names:
+                chosen.append(resolve(name))
+                names.append(name)
+
+    def window(row: int) -> list[list[dict[str, float]]]:
+        found = windows.replicas(workload, int(row), size, shakes, shake_s, seed)
+        out = [[windows.numbers(simulate(x, p, **settings)) for x in found] for p in chosen]
+        report(len(chosen))
+        return out
+
+    shaken = [shake(part, shake_s, [seed, k]) for k in range(replays)]
+    blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
+
+    def continuous(p: Policy) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
+        logged = simulate(part, p, **settings)
+        found = [simulate(x, p, **settings) for x in shaken] or [logged]
+        report()
+        return logged, [r.summary() for r in found], [windows.in_time(r, blocks) for r in found]
+
+    compiled = all(is_compiled(p, workload.cluster) for p in chosen)
+    with ThreadPoolExecutor(2 if compiled else 1) as workers:
+        records, summaries, in_time = zip(*workers.map(continuous, chosen), strict=True)
+        found = list(workers.map(window, rows))
+    table = {m: np.array([[[x[m] for x in one[p]] for one in found] for p in range(len(chosen))]) for m in windows.NUMBERS}
+    if first == 0:
+        rules = [p for p, x in enumerate(chosen) if isinstance(x, ListScheduler) and not x.about]
+        if len(rules) > 1 and len(rows) >= BLOCK * LEAST:
+            best = min(rules, key=lambda p: float(np.log(table["bounded_slowdown"][p]).mean()))
+            marks[names[best]] = ["best of these rules"]
+    fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
+    return Comparison(
+        part,
+        names,
+        table,
+        np.array(in_time),
+        [list(x) for x in summaries],
+        [r.summary() for r in records],
+        rows - first,
+        size,
+        shakes,
+        shake_s,
+        list(records),
+        [", ".join(marks.get(n, [])) for n in names],
+        fair,
+        max_wait,
+        tuple(_notes(part, chosen, names, size, kill_at_walltime)),
+    )
+
+
+def _named(policies: Sequence[str | Policy]) -> tuple[list[Policy], list[str]]:
+    if len(policies) < 1:
+        raise InputError("a comparison needs at least one policy")
+    chosen = [resolve(p) for p in policies]
+    names = [getattr(p, "name", type(p).__name__) for p in chosen]
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise InputError(f"policy {twice} is named twice")
+    return chosen, names
+
+
+def _best(b: Baselines, max_wait: float, replays: int, before: int) -> str:
+    if max_wait < inf:
+        b.shortlist_bounded(max_wait, replays)
+        return b.best_within(max_wait, replays)
+    if not b.windows:
+        b.shortlist()
+    return b.best(before)
+
+
+def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: int, kill: bool) -> list[str]:
+    """What must be said of a comparison: policies that were trained on these jobs, short windows, jobs that
+    outlive their requests."""
+    from jobwise.compare.fingerprint import seen
+
+    found = []
+    for p, name in zip(chosen, names, strict=True):
+        if (share := seen(w, getattr(p, "about", {}) or {})) > 0:
+            found.append(
+                f"{name} was trained on {'these jobs' if share > 0.9 else 'some of these jobs'}: its numbers flatter it"
+            )
+    if size < SHORT:
+        found.append(f"windows of {size} jobs are short: a long queue does not build up in them")
+    over = overruns(w)
+    if over > 0.05:
+        how = "are ended at their request (--kill)" if kill else "run on; `--kill` ends them, and may change who is best"
+        found.append(f"{over:.0%} of the jobs outlive their requested time; here they {how}")
+    return found
+
+
+def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings) -> tuple[Comparison, Comparison | None]:
+    """The comparison, and, where more than 5 % of the jobs outlive their request, the same with jobs ended at it (or, where
+    `kill_at_walltime` is set, with jobs that run on)."""
+    c = compare(workload, policies, **settings)
+    if overruns(c.workload) <= 0.05:
+        return c, None
+    joined = [n for n in c.policies if n not in {getattr(p, "name", type(p).__name__) for p in map(resolve, policies)}]
+    kill = not settings.pop("kill_at_walltime", False)
+    told = settings | {"kill_at_walltime": kill, "earlier": False, "shake_s": c.shake_s or None}
+    other = compare(workload, [*policies, *joined], **told)  # the same rules: chosen as the first way has it
+    return c, replace(other, marks=c.marks, fair=c.fair)
+
+
+def conventions(c: Comparison) -> list[str]:
+    """How the numbers were made, for people who compare them with others'."""
+    w = c.workload
+    machine = f"{w.cluster.processors:,} {w.cluster.resources[0]}"
+    dropped = ", ".join(f"{n:,} {r}" for r, n in w.dropped.items()) or "none"
+    moved = f"submits moved by up to {c.shake_s:g} s"
+    shaken = f"mean of {c.shakes} replicas with {moved}" if c.shakes else "submits as logged"
+    replays = (
+        f'mean of {min(c.shakes, REPLAYS)} replays with {moved}; figures and "as logged" with none moved'
+        if c.shakes
+        else "as logged"
+    )
+    return [
+        f"Machine: {machine}; jobs take any of them. Rows left out: {dropped}.",
+        *w.reading,
+        "Jobs run their true time; one that has outlived its estimate is taken to end now.",
+        "Schedulers decide anew at every event; EASY reserves for the first job that does not fit.",
+        "Bounded slowdown: max((wait + run) / max(run, 10 s), 1); run: the time executed, wait: the rest until the job's end.",
+        f"Windows: {len(c.first_row)} of {c.window_jobs:,} consecutive jobs, as many before each not counted; {shaken}.",
+        f"The whole log in one continuous replay: {replays}.",
+        "Changes: geometric mean over windows, 95 % by Student's t over blocks of two windows (in the continuous replay: of as "
+        "many jobs); no interval below 6 blocks; a claim needs Holm's adjustment over all policies and the sign-flip test.",
+        *c.notes,
+    ]

@@ -1,0 +1,69 @@
+"""Which jobs was a policy trained on? A sketch of a log that finds its jobs again in any part of it.
+
+Eight consecutive jobs (requested time, size) make a shingle; the sketch is the smallest hashes of all shingles (Broder 1997).
+Submits do not enter: a part of a log, or one whose load was scaled, is recognised too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from jobwise.workload import Workload
+
+LENGTH, DISTINCT, SKETCH = 8, 5, 256
+CHANCE = 0.1  # share that logs of one site may have in common by chance
+
+
+def shingles(w: Workload) -> np.ndarray:
+    """[S] u8 hashes of the shingles of a log, ascending: those with at least DISTINCT different jobs that occur once. Users
+    submit the same few jobs again and again: such runs say nothing of a log."""
+    if len(w) < LENGTH:
+        return np.zeros(0, np.uint64)
+    x = np.round(w.jobs["walltime"]).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    x = _mixed(x ^ _mixed(w.jobs["request"][:, 0].astype(np.uint64)))
+    rows = np.lib.stride_tricks.sliding_window_view(x, LENGTH)
+    found = np.zeros(len(rows), np.uint64)
+    for i in range(LENGTH):
+        found = _mixed(found ^ rows[:, i])
+    distinct = 1 + (np.diff(np.sort(rows, axis=1), axis=1) > 0).sum(axis=1)
+    once, count = np.unique(found[distinct >= DISTINCT], return_counts=True)
+    return once[count == 1]
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def sketch(logs: list[Workload]) -> list[str]:
+    """The SKETCH smallest hashes of some logs, as text for a policy file."""
+    every = np.unique(np.concatenate([shingles(w) for w in logs]))
+    return [f"{x:016x}" for x in every[:SKETCH]]
+
+
+def seen(w: Workload, about: dict) -> float:
+    """About which share of `w` (of its distinct shingles) a policy was trained on, by what its file says `about` it; 0: none
+    (less than CHANCE), or unknown."""
+    try:
+        known = np.array([int(str(x), 16) for x in about.get("trained_on", [])], np.uint64)
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+    here = shingles(w)
+    if not len(known) or not len(here):
+        return 0.0
+    least = here[here <= known.max()]  # a sketch holds all hashes of its log up to its largest
+    if not len(least):
+        return 0.0
+    both = np.isin(least, known).sum()
+    share = float(both / len(least))
+    return share if both >= 3 and share > CHANCE else 0.0
+
+
+def public_hash(w: Workload) -> str:
+    """SHA-256 of what schedulers may know of a log's jobs."""
+    columns = (np.ascontiguousarray(w.jobs[name]).tobytes() for name in ("submit", "walltime", "request"))
+    return hashlib.sha256(b"".join(columns)).hexdigest()

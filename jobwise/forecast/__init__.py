@@ -1,0 +1,1 @@
+"""Forecasts: how long jobs run, what type they are of."""

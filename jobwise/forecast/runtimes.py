@@ -1,0 +1,98 @@
+"""How long will a job run? Requests, run-time history, and gradient-boosted quantiles (LightGBM), and how good they are.
+
+Every forecast is made when a job is submitted, from jobs that had ended by then as the log has it. The boosted quantiles are
+learnt on the first part of a log; all are judged on the rest: accuracy, calibration, and drift from quarter to quarter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.sim import history
+from jobwise.sim.compiled import kernel
+from jobwise.workload import Workload
+from jobwise.workloads.transform import SEEN
+
+QUANTILES = (0.1, 0.5, 0.9)
+FEATURES = ("log request", "log processors", "ratio", "short", "log ratio", "completions", "user", "hour", "weekday")
+LEAST = 200  # jobs to learn from
+
+
+@kernel
+def _walk(h, jobs, ended, out):
+    """out[j] = what `history.expect` says of job j when it is submitted."""
+    at = 0
+    for j in range(len(jobs)):
+        job = jobs[j]
+        while at < len(ended) and ended[at]["end"] <= job["submit"]:
+            x = ended[at]
+            history.observe(h, x["user"], x["walltime"], x["size"], x["runtime"])
+            at += 1
+        n = job["request"][0]
+        of_class = history.place(h, job["user"], job["walltime"], n, False)
+        of_user = history.place(h, job["user"], job["walltime"], n, True)
+        request = max(job["walltime"], 1.0)
+        out[j, 0], out[j, 1], out[j, 2], out[j, 3] = history.expect(h.entry, of_class, of_user, request)
+
+
+def features(w: Workload) -> np.ndarray:
+    """[J, len(FEATURES)] of every job, at its submit."""
+    out, known = np.empty((len(w), len(FEATURES))), np.empty((len(w), 4))
+    h = history.blank(len(w.past) + 2 * len(w))
+    history.warm(h, w.past)
+    _walk(h, w.jobs, w.by_end, known)
+    clock = w.jobs["submit"] + (0.0 if np.isnan(w.origin) else w.origin)
+    out[:, 0], out[:, 1] = np.log(np.maximum(w.jobs["walltime"], 1.0)), np.log(np.maximum(w.jobs["request"][:, 0], 1))
+    out[:, 2:6], out[:, 6] = known, w.jobs["user"]
+    out[:, 7], out[:, 8] = clock / 3600 % 24, clock / 86400 % 7 // 1
+    return out
+
+
+def quantiles(x: np.ndarray, runtime: np.ndarray, request: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """[J, 3] QUANTILES of the run time (s) of every job, learnt on `rows`. Raises InputError without LightGBM."""
+    try:
+        import lightgbm
+    except ImportError:
+        raise InputError("boosted forecasts need lightgbm: pip install 'jobwise[forecast]'") from None
+    target = np.log(np.maximum(runtime, 1.0)) - np.log(np.maximum(request, 1.0))
+    found = []
+    for q in QUANTILES:
+        settings = {"objective": "quantile", "alpha": q, "num_leaves": 31, "learning_rate": 0.05, "seed": 0}
+        settings |= {"verbosity": -1, "deterministic": True, "force_row_wise": True, "num_threads": 2}
+        data = lightgbm.Dataset(x[rows], target[rows], categorical_feature=[FEATURES.index("user")])
+        found.append(lightgbm.train(settings, data, num_boost_round=200).predict(x))
+    return np.exp(np.sort(np.stack(found, axis=1), axis=1)) * np.maximum(request, 1.0)[:, None]
+
+
+def judge(w: Workload) -> list[dict]:
+    """Of each forecast, on the jobs after the first 70 %: its accuracy (mean of min(p/a, a/p)), median error as a factor, share
+    of jobs it lets run longer than forecast, coverage of its 80 % interval (NaN without), and accuracy by quarter."""
+    cut = int(SEEN * len(w))
+    if cut < LEAST or len(w) - cut < 8:
+        raise InputError(f"{w.name}: {len(w)} jobs are too few to learn forecasts from and to judge them")
+    x, request = features(w), np.maximum(w.jobs["walltime"], 1.0)
+    last = w.ends
+    run = np.maximum(last["runtime"], 1.0)
+    rows = np.flatnonzero(last["end"][:cut] <= w.jobs["submit"][cut])
+    if len(rows) < LEAST:
+        raise InputError(
+            f"{w.name}: only {len(rows)} of the first {cut} jobs had ended when the others came; {LEAST} are needed"
+        )
+    boosted = quantiles(x, run, request, rows)
+    said = {"requested": request, "history": x[:, 2] * request, "boosted median": boosted[:, 1]}
+    found = []
+    for name, p in said.items():
+        accuracy = np.minimum(p / run, run / p)[cut:]
+        inside = (run >= boosted[:, 0]) & (run <= boosted[:, 2]) if name.startswith("boosted") else np.full(len(w), np.nan)
+        found.append(
+            {
+                "forecast": name,
+                "accuracy": float(accuracy.mean()),
+                "median_factor": float(np.exp(np.median(np.abs(np.log(p / run))[cut:]))),
+                "exceeded": float((run > p * (1 + 1e-9))[cut:].mean()),
+                "coverage": float(np.mean(inside[cut:])),
+                "by_quarter": [float(a.mean()) for a in np.array_split(accuracy, 4)],
+            }
+        )
+    return found

@@ -1,0 +1,124 @@
+"""Direct search for the weights of a log-linear order: evolution strategies (Salimans et al. 2017) on shaken windows.
+
+Every generation draws windows and, in antithetic pairs, directions; both weights of a pair, and all pairs, replay the same
+windows (common random numbers). Fitness is measured against a reference order on the same windows, ranked, and the weights
+move along the directions by rank. Steps and moves shrink; the answer is the mean of the weights of the last generations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobwise.sim import replay_batch
+from jobwise.sim.list_pass import EASY, Rule
+from jobwise.sim.loglinear import F
+from jobwise.sim.orders import CODES, LINEAR
+from jobwise.workload import Workload
+
+RULE = Rule(LINEAR, EASY, 0, np.inf, False)
+ORDERS = ("fcfs", "sjf", "saf", "smallest", "lxf", "wfp3", "unicef", "f1", "f2", "f3", "f4")  # rules to compare with
+IDLE = 1.3  # windows whose bounded slowdown is below it under the reference teach nothing
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search. With a bound on waits, `max_wait` times the longest wait of FCFS with EASY is allowed in each window, and
+    fitness pays for what is beyond it; a guard of `times` that wait is on all along."""
+
+    generations: int = 120
+    pairs: int = 12
+    windows: int = 32  # a generation
+    sigma: tuple[float, float] = (0.3, 0.1)  # standard deviation of the directions: at the beginning, at the end
+    rate: tuple[float, float] = (0.6, 0.2)
+    tail: float = 0.6  # share of the generations whose weights are averaged
+    max_wait: float = np.inf
+    times: float = np.inf
+    price: float = 2.0  # of each e-fold of longest wait beyond max_wait, in e-folds of slowdown
+
+
+class Ground:
+    """Windows to search on, and how to measure weights on them. `longest`: [W] s, longest waits under FCFS with EASY."""
+
+    def __init__(self, windows: Sequence[Workload], threads: int = 2):
+        self._trials = replay_batch.prepare(windows)
+        self.count, self.longest = len(windows), self._trials.longest
+        self._benches = [replay_batch.bench(windows) for _ in range(threads)]
+        self._workers = ThreadPoolExecutor(threads)
+
+    def measure(self, weights: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
+        """[K, len(which), RESULTS] of K weights [K, F] on these windows, under a guard of `times` the longest wait of FCFS."""
+        out = np.empty((len(weights), len(which), replay_batch.RESULTS))
+
+        def some(worker: int) -> None:
+            for k in range(worker, len(weights), len(self._benches)):
+                out[k] = replay_batch.trial(self._benches[worker], RULE, weights[k], self._trials, which, times)
+
+        list(self._workers.map(some, range(len(self._benches))))
+        return out
+
+    def rule(self, order: str, times: float = np.inf) -> np.ndarray:
+        """[W] mean bounded slowdowns of all windows under one of ORDERS with EASY, and the same guard."""
+        told = RULE._replace(order=CODES[order])
+        every = np.arange(self.count)
+        return replay_batch.trial(self._benches[0], told, np.zeros(F), self._trials, every, times)[:, replay_batch.BOUNDED]
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._workers.shutdown()
+
+
+def fitness(found: np.ndarray, base: np.ndarray, longest: np.ndarray, search: Search) -> np.ndarray:
+    """[K], smaller is better: the mean over windows of the log of slowdown against the reference, and the log of the mean,
+    half and half; and what waits beyond the bound cost. found [K, W, RESULTS], base [W], longest [W] of FCFS with EASY."""
+    slow = found[..., replay_batch.BOUNDED]
+    value = 0.5 * np.log(slow / base).mean(axis=-1) + 0.5 * (np.log(slow.mean(axis=-1)) - np.log(base.mean()))
+    if search.max_wait < np.inf:
+        over = found[..., replay_batch.LONGEST] / (search.max_wait * np.maximum(longest, replay_batch.HOUR))
+        value = value + search.price * np.log(np.maximum(over, 1.0)).mean(axis=-1)
+    return value
+
+
+def evolve(
+    ground: Ground,
+    start: np.ndarray,
+    base: np.ndarray,
+    search: Search,
+    seed: int = 0,
+    state: dict | None = None,
+    report: Callable[[dict], None] | None = None,
+) -> np.ndarray:
+    """The weights [F] found from `start`. base [W]: the reference's bounded slowdown on every window. `state`: where to go on
+    from, as `report` was last told; same seed, same weights."""
+    useful = np.flatnonzero(base >= IDLE)
+    useful = useful if len(useful) >= min(8, ground.count) else np.arange(ground.count)
+    state = state or {"generation": 0, "weights": start.tolist(), "sum": [0.0] * F, "summed": 0}
+    weights, total, summed = np.array(state["weights"]), np.array(state["sum"]), state["summed"]
+    ranks = np.linspace(-0.5, 0.5, 2 * search.pairs)
+    drawn = min(search.windows, len(useful))
+    for generation in range(state["generation"], search.generations):
+        rng = np.random.default_rng([seed, generation])
+        part = generation / search.generations
+        sigma, rate = (a * (b / a) ** part for a, b in (search.sigma, search.rate))
+        which = rng.choice(useful, drawn, replace=False)
+        directions = rng.normal(size=(search.pairs, F))
+        directions = np.concatenate([directions, -directions])
+        found = ground.measure(weights + sigma * directions, which, search.times)
+        value = fitness(found, base[which], ground.longest[which], search)
+        shaped = np.empty(len(value))
+        shaped[np.argsort(value, kind="stable")] = ranks
+        weights = weights - rate * (shaped @ directions) / search.pairs
+        if part >= 1 - search.tail:
+            total, summed = total + weights, summed + 1
+        state = {
+            "generation": generation + 1,
+            "weights": weights.tolist(),
+            "sum": total.tolist(),
+            "summed": summed,
+        }
+        if report:
+            report(state | {"fitness": float(value.mean()), "replays": 2 * search.pairs * drawn})
+    return total / summed if summed else weights

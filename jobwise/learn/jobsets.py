@@ -1,0 +1,238 @@
+"""REINFORCE on jobsets (DeepRM, HotNets'16; CuSH's Algorithm 1, DRL4KDD'19): many runs of the same jobs, each other's baseline.
+
+One module chooses a slot; with a second one (CuSH's policy selector) that one chooses how the job is placed. Their rewards
+are separate. Workers share the runs of every jobset and agree by `torch.distributed` where it is running (`torchrun`):
+either every worker steps by the same summed gradient, or each steps alone and the parameters are averaged now and then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from jobwise.learn.agent import Agent
+from jobwise.learn.networks import Seen
+from jobwise.learn.returns import discounted
+from jobwise.learn.slots_env import GridVectorEnv
+
+
+def workers() -> tuple[int, int]:
+    """(how many there are, which one this is)."""
+    return (dist.get_world_size(), dist.get_rank()) if dist.is_available() and dist.is_initialized() else (1, 0)
+
+
+def total(x: torch.Tensor, maximum: bool = False) -> torch.Tensor:
+    """The sum (or the largest) over the workers."""
+    if workers()[0] > 1:
+        dist.all_reduce(x, dist.ReduceOp.MAX if maximum else dist.ReduceOp.SUM)
+    return x
+
+
+def average(agent: Agent) -> None:
+    """Give every worker the mean of all workers' parameters."""
+    if workers()[0] > 1:
+        for p in agent.actor.state_dict().values():
+            if p.is_floating_point():
+                total(p)
+                p.div_(workers()[0])
+
+
+@dataclass
+class Steps:
+    """What one module did: B choices, [T, N] tables that say where they are."""
+
+    x: np.ndarray  # [B, ...] observations
+    masks: np.ndarray  # [B, A]
+    actions: np.ndarray  # [B]
+    at: np.ndarray  # [B] step * N + run
+    rewards: np.ndarray  # [T, N]
+
+
+def runs_of(runs: int) -> slice:
+    """Which of a jobset's runs are this worker's."""
+    count, me = workers()
+    return slice(runs * me // count, runs * (me + 1) // count)
+
+
+class Dice:
+    """Noise for the runs of jobsets: the same for a run whoever makes it, and however many there are beside it."""
+
+    def __init__(self, seeds: list[tuple[int, ...]], runs: int):
+        self.runs, self.mine = runs, runs_of(runs)
+        self.random = [torch.Generator().manual_seed(int(np.random.SeedSequence(s).generate_state(1)[0])) for s in seeds]
+        self.numbers = torch.zeros(0)
+
+    def roll(self, count: int) -> None:
+        """Another `count` uniform numbers for every run."""
+        every = torch.stack([torch.rand((self.runs, count), generator=g) for g in self.random])
+        self.numbers = every[:, self.mine].flatten(0, 1)
+
+    def give(self, agent: Agent, runs: np.ndarray, first: int) -> None:
+        """Let an agent use those of `runs` [N] bool, from the first-th on."""
+        some = self.numbers[torch.from_numpy(runs)]
+        agent.noise = lambda shape: some[:, first : first + shape[1]]
+
+
+def play(
+    envs: GridVectorEnv, select: Agent, placer: Agent | None, jobsets: np.ndarray, dice: Dice, centred: bool = False
+) -> tuple[Steps, Steps | None, np.ndarray]:
+    """Play every jobset to its end, once per run of this worker: what each module did, and the runs' mean slowdowns [N]."""
+    per = envs.num_envs // len(jobsets)
+    envs.begin(np.repeat(jobsets, per))
+    N, P = envs.num_envs, len(envs.placements)
+    active, t = np.ones(N, bool), 0
+    seen: list[tuple] = []
+    placed: list[tuple] = []
+    rewards, local = [], []
+    for module in (select, placer):
+        if module is not None:
+            module.actor.eval()
+    while active.any():
+        mask = envs.mask
+        if placer is not None:  # of slots, not of slots and placements
+            mask = np.concatenate([mask[:, :-1:P], mask[:, -1:]], axis=1)
+        x, mask = envs.show()[active], mask[active].astype(bool)
+        dice.roll(mask.shape[1] + P)
+        dice.give(select, active, 0)
+        slots = np.full(N, -1)
+        slots[active] = select.act(_seen(x, mask, select))[0]
+        seen.append((x, mask, slots[active], t * N + np.flatnonzero(active)))
+        actions = slots.copy()
+        if placer is not None:
+            M = mask.shape[1] - 1
+            asked = active & (slots < M) & envs.placeable[np.arange(N), np.clip(slots, 0, M - 1)]
+            actions = np.where(slots < M, slots * P, envs.void)
+            if asked.any():
+                dice.give(placer, asked, M + 1)
+                x = envs.show_placing(np.where(asked, slots, -1))[asked]
+                chosen = placer.act(_seen(x, np.ones((len(x), P), bool), placer))[0]
+                actions[asked] += chosen
+                placed.append((x.copy(), np.ones((len(x), P), bool), chosen, t * N + np.flatnonzero(asked)))
+        over = envs.choose(np.where(active, actions, envs.void)) > 0
+        z = envs.intervals
+        rewards.append(np.where(active, envs.reward(z), 0.0))
+        local.append(np.where(active & (z["placed"] > 0), -z["penalty"] + (z["mean"] if centred else 0.0), 0.0))
+        active &= ~over
+        t += 1
+    z = envs.intervals
+    result = z["total"] / np.maximum(z["started"], 1)
+    for module in (select, placer):
+        if module is not None:
+            module.noise = lambda shape, module=module: torch.rand(shape, generator=module.random)
+    join = lambda parts: [np.concatenate(p) for p in zip(*parts, strict=True)]  # noqa: E731
+    first = Steps(*join(seen), np.array(rewards))
+    second = Steps(*join(placed), np.array(local)) if placed else None
+    return first, second, result
+
+
+def _seen(x: np.ndarray, mask: np.ndarray, agent: Agent) -> Seen:
+    counts = np.full(len(x), mask.shape[1])
+    return Seen(torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(counts), torch.from_numpy(mask)).to(agent.device)
+
+
+def baseline(g: np.ndarray, jobsets: int, runs: int) -> np.ndarray:
+    """[T, N] the mean over all runs of a jobset, whoever made them, of the returns g [T, N] at each step.
+
+    Runs that are over count with the 0 they are padded with, as in DeepRM's code.
+    """
+    T = int(total(torch.tensor(len(g)), maximum=True))
+    mean = np.zeros((T, jobsets))
+    mean[: len(g)] = g.reshape(len(g), jobsets, -1).sum(axis=2)
+    mean = total(torch.from_numpy(mean)).numpy() / runs
+    return np.repeat(mean[: len(g)], g.shape[1] // jobsets, axis=1)
+
+
+def gather(agent: Agent, steps: Steps, advantage: np.ndarray, group: int = 4096) -> float:
+    """Add -mean(advantage log pi) over all workers' choices to the gradients; the loss of this worker's share."""
+    agent.actor.train()
+    B, loss = len(steps.actions), 0.0
+    count = float(total(torch.tensor(float(B))))
+    for i in range(0, B, group):
+        part = slice(i, i + group)
+        every = torch.log_softmax(agent.actor(_seen(steps.x[part], steps.masks[part], agent)), dim=1)
+        done = torch.from_numpy(steps.actions[part]).to(agent.device)
+        logp = every.gather(1, done[:, None])[:, 0]
+        a = torch.from_numpy(advantage.reshape(-1)[steps.at[part]].astype(np.float32)).to(agent.device)
+        one = -(a * logp).sum() / count
+        if not torch.isfinite(one):
+            raise FloatingPointError(f"the loss is {one.item()}")
+        one.backward()
+        loss += one.item()
+    return loss
+
+
+def epoch(
+    envs: GridVectorEnv,
+    select: Agent,
+    placer: Agent | None,
+    groups: list[np.ndarray],
+    *,
+    runs: int,
+    seed: tuple[int, ...],
+    gamma: float = 1.0,
+    centred: bool = False,
+    shared: bool = True,
+) -> dict[str, float]:
+    """One step of each module on groups of jobsets (every group as large): their gradients are summed, as in DeepRM.
+
+    `shared`: by the gradient of all workers; else each worker steps by its own, as large as if it were all.
+    """
+    modules = [m for m in (select, placer) if m is not None]
+    for m in modules:
+        m.optimiser.zero_grad(set_to_none=True)
+    loss, found, choices = 0.0, [], 0
+    for jobsets in groups:
+        dice = Dice([(*seed, int(k)) for k in jobsets], runs)
+        first, second, result = play(envs, select, placer, jobsets, dice, centred)
+        g = discounted(first.rewards, gamma)
+        loss += gather(select, first, g - baseline(g, len(jobsets), runs))
+        if placer is not None:
+            second = second or Steps(first.x[:0, :2], first.masks[:0, :1], first.actions[:0], first.at[:0], first.rewards)
+            gather(placer, second, second.rewards)
+        found.append(result)
+        choices += len(first.actions)
+    count = workers()[0]
+    for m in modules:
+        for p in m.actor.parameters():
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+            if shared:
+                total(p.grad)
+            else:
+                p.grad.mul_(count)
+        m.step()
+    return {"loss": loss, "slowdown": float(np.mean(found)), "choices": choices, "episodes": sum(map(len, found))}
+
+
+def imitate(
+    envs: GridVectorEnv, agent: Agent, rule: str, epochs: int, l2: float = 1e-3, seed: int = 0, batch: int = 256
+) -> float:
+    """Supervised warm start: cross-entropy against what `rule` (RULE[+PLACEMENT]) does, plus l2 times the squared weights
+    (DeepRM's `pg_su`).
+
+    `epochs` passes over the choices of the rule in all jobsets; the share of them that the network makes itself at the end.
+    """
+    xs, masks, actions = [], [], []
+    for first in range(0, len(envs.workloads), envs.num_envs):
+        envs.begin(np.arange(first, first + envs.num_envs) % len(envs.workloads))
+        active = np.arange(first, first + envs.num_envs) < len(envs.workloads)
+        while active.any():
+            done = envs.by_rule(rule)
+            xs.append(envs.show()[active])
+            masks.append(envs.mask[active].astype(bool))
+            actions.append(done[active])
+            active &= ~(envs.choose(done) > 0)
+    x, mask, done = np.concatenate(xs), np.concatenate(masks), torch.from_numpy(np.concatenate(actions)).to(agent.device)
+    rng, right = np.random.default_rng(seed), 0
+    for _ in range(epochs):
+        right = 0
+        for part in np.array_split(rng.permutation(len(x)), max(len(x) // batch, 1)):
+            out = agent.actor(_seen(x[part], mask[part], agent))
+            want = done[part]
+            square = sum((p * p).sum() for p in agent.actor.parameters())
+            agent.descend(torch.nn.functional.cross_entropy(out, want) + l2 * square)
+            right += int((out.argmax(dim=1) == want).sum())
+    return right / len(x)

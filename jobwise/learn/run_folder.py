@@ -1,0 +1,140 @@
+"""Run folders: what a training run is told and leaves behind, and how the parts of a log are used. No torch.
+
+A run folder holds `run.json` (resolved configuration, versions, log), `metrics.jsonl`, checkpoints and `policy.safetensors`.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jobwise import __version__
+from jobwise.compare.fingerprint import public_hash
+from jobwise.errors import InputError, shown
+from jobwise.files import write_whole
+from jobwise.policies.names import load
+from jobwise.workload import Workload
+from jobwise.workloads.transform import SEEN, shake
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+OURS = re.compile(r"seed\d+|origin.*|\..*|run\.json|metrics\.jsonl|checkpoint.*|.*\.safetensors|events\..*")  # in a run folder
+TRAIN = 0.6  # share of the log where training ends and validation begins; at SEEN the test part begins
+
+
+def explained(error: ValidationError, model: type[BaseModel], where: str = "configuration") -> InputError:
+    """One line, naming the key."""
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"])) or "?"
+    hint = f"; known: {', '.join(model.model_fields)}" if first["type"] == "extra_forbidden" else ""
+    return InputError(f"{where}: {key}: {first['msg']}{hint}")
+
+
+def about_run(config: BaseModel, log: Workload) -> dict:
+    """What `run.json` says: the resolved configuration, the log with a hash of its public columns, versions."""
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        torch = None
+    return {
+        "config": config.model_dump(),
+        "log": {"name": log.name, "jobs": len(log), "processors": log.cluster.processors, "sha256": public_hash(log)},
+        "versions": {
+            "jobwise": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "torch": torch,
+        },
+    }
+
+
+def check_same(folder: Path, about: dict) -> None:
+    """Raises InputError where the run in `folder` was begun with another configuration or log."""
+    try:
+        before = json.loads((folder / "run.json").read_text())
+        for key in ("config", "log"):
+            old, new = before[key], about[key]
+            for which in new:
+                if old.get(which) != new[which]:
+                    raise InputError(f"{folder}: was begun with {which} = {old.get(which)!r}, not {new[which]!r}")
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{folder}: its run.json is missing or damaged: {error}") from None
+
+
+def parts(w: Workload) -> tuple[Workload, Workload, Workload]:
+    """(training, validation, test), in time: 60 %, 10 %, 30 % of the jobs. Raises InputError for too short a log."""
+    a, b = int(TRAIN * len(w)), int(SEEN * len(w))
+    if a < 2 or b - a < 2 or len(w) - b < 2:
+        raise InputError(f"{w.name}: {len(w)} jobs are too few to learn from, validate and test")
+    return w.take(slice(0, a)), w.take(slice(a, b)), w.take(slice(b, None))
+
+
+def windows(w: Workload, jobs: int, count: int, shake_s: float = 0.0, seed: int = 0) -> list[Workload]:
+    """Up to `count` evenly spaced windows of `jobs` consecutive jobs (fewer where the log is short), shaken once."""
+    jobs = min(jobs, len(w))
+    first = np.unique(np.linspace(0, len(w) - jobs, min(count, max(len(w) // jobs, 1) * 4)).astype(int))
+    found = [w.take(slice(i, i + jobs)) for i in first]
+    return [shake(x, shake_s, [seed, int(i)]) for i, x in zip(first, found, strict=True)] if shake_s else found
+
+
+def score(x: np.ndarray) -> float:
+    """What validation compares, smaller is better, of the mean bounded slowdowns of windows [W]: the geometric mean of the mean
+    and the geometric mean. The mean alone hangs on a few windows; the other alone does not see them."""
+    return float(np.exp(0.5 * np.log(np.mean(x)) + 0.5 * np.log(x).mean()))
+
+
+def run_folders(folder: str | Path, seeds: int) -> list[Path]:
+    """Where the run of each seed goes. Raises InputError where that cannot be."""
+    if seeds < 1:
+        raise InputError(f"{seeds} seeds are none")
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; name a folder for the run")
+    strange = sorted(p.name for p in folder.iterdir() if not OURS.match(p.name)) if folder.exists() else []
+    if strange and not (folder / "run.json").exists() and not (folder / "seed0").exists():
+        raise InputError(f"{folder}: holds other files ({shown(strange, 3)}); name a new folder for the run")
+    other = folder / ("run.json" if seeds > 1 else "seed0")
+    if other.exists():
+        raise InputError(
+            f"{folder}: holds {'a run of one seed' if seeds > 1 else 'runs of several seeds'}; name another folder"
+        )
+    return [folder / f"seed{k}" for k in range(seeds)] if seeds > 1 else [folder]
+
+
+def per_seed(
+    config: Any,
+    log: Workload,
+    folder: str | Path,
+    seeds: int,
+    resume: bool,
+    report: Callable[[int, dict], None] | None,
+    one: Callable,
+) -> list:
+    """A run per seed (config.seed, config.seed + 1, …), in `folder`, or its folders seed0, seed1 …
+
+    `one(configuration, folder, report)` makes the run. With several seeds the one that did best in validation becomes the
+    folder's own `policy.safetensors`. A seed that is done is read again. Raises InputError.
+    """
+    policies = []
+    for k, place in enumerate(run_folders(folder, seeds)):
+        settings = config.changed(seed=config.seed + k)
+        if resume and (place / "policy.safetensors").exists():
+            check_same(place, about_run(settings, log))
+            policies.append(load(place))
+        else:
+            policies.append(one(settings, place, None if report is None else lambda line, k=k: report(k, line)))
+    if seeds > 1:
+        best = min(range(seeds), key=lambda k: policies[k].about["validation"])
+        kept = Path(folder) / f"seed{best}" / "policy.safetensors"
+        write_whole(Path(folder) / "policy.safetensors", kept.read_bytes())
+    return policies

@@ -1,0 +1,328 @@
+"""Training on a grid of time: from jobsets, generated or windows of a log, to a policy file.
+
+The loop, the run folder and `--resume` are those of `train.py`; what differs is here. `reinforce`: an iteration is one step on
+all jobsets, each run so many times (`learn/jobsets.py`). The other learners play random jobsets side by side.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from jobwise import __version__
+from jobwise.compare.windows import begins
+from jobwise.errors import InputError
+from jobwise.learn.agent import LEARNERS, Agent, Settings, collect
+from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
+from jobwise.learn.play import LIMIT, play, to_rows
+from jobwise.learn.run import Run, check_learner
+from jobwise.learn.run_folder import explained, parts, per_seed
+from jobwise.learn.slots_env import GridVectorEnv
+from jobwise.metrics import normalised_turnaround
+from jobwise.policies.networks import GridForward
+from jobwise.policies.slots import WORLD, GridPolicy
+from jobwise.workload import Workload
+from jobwise.workloads import jobsets as generators
+from jobwise.worlds.slot_rules import RULES
+
+TRAIN, VALIDATION, TEST = 42, 27, 314159  # seeds of generated jobsets: training and unseen ones as in DeepRM's code
+
+
+class GridConfig(BaseModel):
+    """Everything that decides what a run on a grid becomes. TOML files have the same keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    system: str = "deeprm"
+    generator: Literal["deeprm", "cush", "log"] = "deeprm"
+    steps: int = Field(50, ge=1)  # rows with arrivals in a generated jobset
+    rate: float = Field(0.7, gt=0, le=100)
+    settings: dict[str, Any] = {}  # of the generator; of a list jobset after jobset takes the next
+    row_s: float = Field(600.0, gt=0)  # s in a row, of a log
+    jobs: int = Field(64, ge=1)  # of a window of a log
+    jobsets: int = Field(50, ge=1)
+    validation_jobsets: int = Field(32, ge=1)
+    encoder: str = WORLD["encoder"]
+    slots: int = Field(WORLD["slots"], ge=1, le=1000)
+    backlog: int = Field(WORLD["backlog"], ge=0)
+    rows: int = Field(WORLD["rows"], ge=2, le=1000)
+    placements: list[str] = WORLD["placements"]
+    reserve: bool = WORLD["reserve"]
+    masked: bool = WORLD["masked"]
+    ask_always: bool = WORLD["ask_always"]
+    compat: bool = WORLD["compat"]
+    compat_floor: bool = False  # slowdowns are rounded down, as DeepRM's code (Python 2) reports them
+    order: str = WORLD["order"]
+    network: Literal["mlp", "slots", "image"] = "mlp"
+    hidden: list[int] = [20]
+    init: float = Field(0.0, ge=0)  # standard deviation of the first weights of an mlp; 0: torch's
+    norm: Literal["batch", "group"] = "batch"
+    second: bool = False  # a second network chooses the placement (CuSH's policy selector)
+    centred: bool = False  # its reward is taken relative to the mean of both placements
+    learner: dict[str, Any] = {}
+    reward: str = "slowdown"
+    runs: int = Field(20, ge=1)  # of a jobset in an iteration of `reinforce`
+    group: int = Field(10, ge=1)  # jobsets played at once
+    drawn: int = Field(0, ge=0)  # jobsets drawn for an iteration; 0: all of them
+    average_every: int = Field(0, ge=0)  # iterations between averages of the workers' parameters; 0: gradients are summed
+    warm: int = Field(0, ge=0)  # passes of supervised warm start
+    warm_rule: str = "sjf"
+    simulations: int = Field(256, ge=1)  # side by side, of the other learners
+    choices: int | None = Field(1_000_000, ge=1)
+    iterations: int | None = Field(None, ge=1)
+    validations: int = Field(20, ge=1)
+    seed: int = Field(0, ge=0, lt=2**31)
+    threads: int = Field(2, ge=1, le=1024)
+
+    @field_validator("learner")
+    @classmethod
+    def _learner(cls, value: dict) -> dict:
+        used = ("learner", "optimiser", "actor_lr", "gamma", "max_norm")
+        if value.get("learner", "ppo") == "reinforce" and (idle := sorted(set(value) - set(used))):
+            raise ValueError(f"reinforce on jobsets has no use for {idle[0]!r}; it takes {', '.join(used)}")
+        return check_learner(value)
+
+    @field_validator("hidden")
+    @classmethod
+    def _hidden(cls, value: list[int]) -> list[int]:
+        if not 1 <= len(value) <= 20 or any(not 1 <= n <= 100_000 for n in value):
+            raise ValueError("hidden layers are 1 to 20, of 1 to 100,000")
+        return value
+
+    def changed(self, **changes: Any) -> GridConfig:
+        """The same with changes, checked. Raises InputError."""
+        try:
+            return GridConfig(**(self.model_dump() | changes))
+        except ValidationError as error:
+            raise explained(error, GridConfig) from None
+
+    @classmethod
+    def of(cls, policy: GridPolicy) -> GridConfig:
+        """What a policy was trained with. Raises InputError."""
+        told = policy.about.get("config")
+        if not isinstance(told, dict):
+            raise InputError(f"policy {policy.label} does not say what it was trained with")
+        return cls().changed(**told)
+
+    @property
+    def world(self) -> dict:
+        """What a policy depends on."""
+        return {k: getattr(self, k) for k in WORLD}
+
+    def rules(self) -> list[str]:
+        """The fixed policies to be measured against: every rule, with every placement and the one that knows the kinds."""
+        if self.generator == "deeprm":
+            return list(RULES)
+        return [f"{r}+{p}" for r in RULES for p in ("pack", "spread", "typed")]
+
+
+def jobsets(config: GridConfig, part: int, count: int, log: Workload | None = None) -> list[Workload]:
+    """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST). Raises InputError."""
+    if config.generator == "log":
+        if log is None:
+            raise InputError("windows of a log take a log")
+        rows = to_rows(log, config.row_s)
+        w = parts(rows)[(TRAIN, VALIDATION, TEST).index(part)]
+        jobs = min(config.jobs, len(w))
+        if part == TRAIN:  # training may see a job twice
+            first = np.unique(np.linspace(0, len(w) - jobs, count).astype(int))
+        else:
+            first = begins(0, len(w), jobs, count)
+        return [w.take(slice(i, i + jobs)) for i in first]
+    make = getattr(generators, config.generator)
+    settings = [{k: v[i % len(v)] if isinstance(v, list) else v for k, v in config.settings.items()} for i in range(count)]
+    try:
+        return [make(config.steps, config.rate, [part, i], **x) for i, x in enumerate(settings)]
+    except TypeError as error:
+        raise InputError(f"generator {config.generator}: {error}") from None
+
+
+class GridRun(Run):
+    """One training run in a folder."""
+
+    def __init__(self, config: GridConfig, log: Workload | None, folder: str | Path, device: str = "cpu", resume: bool = False):
+        self.config, self.folder, self.device = config, Path(folder), device
+        torch.set_num_threads(config.threads)
+        train = jobsets(config, TRAIN, config.jobsets, log)
+        self.log = log or train[0]
+        self.validation = jobsets(config, VALIDATION, config.validation_jobsets, log)
+        self.settings = Settings(**config.learner)
+        self.by_jobset = self.settings.learner == "reinforce"
+        self.group = min(config.group, len(train))
+        own = runs_of(config.runs)
+        size = self.group * (own.stop - own.start) if self.by_jobset else config.simulations
+        if size < 1:
+            raise InputError(f"{config.runs} runs of a jobset for {workers()[0]} workers: one each at least")
+        same = {**config.world, "reward": config.reward, "copy": False, "threads": config.threads}
+        self.envs = GridVectorEnv(size, train, **same)
+        self.encoder = self.envs.encoder
+        self.agent = Agent(self._network(), self.encoder, self.settings, config.seed, device)
+        self.placer = Agent(self._second(), self.encoder, self.settings, config.seed + 1, device) if config.second else None
+        if config.second and not (self.by_jobset and len(config.placements) > 1):
+            raise InputError("a second network goes with the learner reinforce, and with placements to choose from")
+        self.done = {"updates": 0, "choices": 0, "episodes": 0, "validations": 0, "seconds": 0.0}
+        self.best, self.best_weights, self.rule, self.recent = np.inf, None, ("", np.inf), []
+        self._open(resume)
+
+    def _network(self) -> dict:
+        c, shape = self.config, self.encoder.shape
+        actions = c.slots + 1 if c.second else self.envs.void + 1
+        if c.network == "slots":
+            if not self.encoder.per_slot:
+                raise InputError(f"a slots network goes with the encoder slots, not {c.encoder}")
+            return {"kind": "slots", "sizes": [shape[1], *c.hidden, 1 if c.second else len(c.placements)]}
+        if c.network == "image":
+            if len(shape) != 3:
+                raise InputError(f"an image network goes with the encoders cush and cush-backlog, not {c.encoder}")
+            if c.encoder == "cush-backlog":
+                return {"kind": "image", "sizes": [shape[0] - 1, *shape[1:], actions], "norm": c.norm, "side": True}
+            return {"kind": "image", "sizes": [*shape, actions], "norm": c.norm}
+        return {"kind": "mlp", "sizes": [int(np.prod(shape)), *c.hidden, actions], "init": c.init}
+
+    def _second(self) -> dict:
+        c = self.config
+        shape = (c.slots + 1, c.rows, int(self.envs.cluster.capacity.sum()))
+        return {"kind": "image", "sizes": [*shape, len(c.placements)], "norm": c.norm}
+
+    @property
+    def part(self) -> float:
+        """How much of the budget is used, 0 to 1."""
+        budgets = (("choices", self.config.choices), ("updates", self.config.iterations))
+        return min(max([self.done[k] / most for k, most in budgets if most] or [1.0]), 1.0)
+
+    def policy(self, weights: list[dict[str, np.ndarray]] | None = None) -> GridPolicy:
+        """The present networks (or these weights) as a policy."""
+        agents = [a for a in (self.agent, self.placer) if a is not None]
+        weights = weights or [a.weights() for a in agents]
+        about = {
+            "system": self.config.system,
+            "config": self.config.model_dump(),
+            "choices": self.done["choices"],
+            "seconds": self.done["seconds"],
+            "validation": None if np.isinf(self.best) else self.best,
+            "best_rule": list(self.rule),
+            "jobwise": __version__,
+        }
+        networks = tuple(GridForward(a.network, w) for a, w in zip(agents, weights, strict=True))
+        units = tuple(self.envs.cluster.total.tolist())
+        return GridPolicy(networks, self.config.world, self.encoder.shape, units, self.config.system, about)
+
+    def _score(self, policy: str | GridPolicy, limit: int = LIMIT) -> float:
+        found = play(self.validation, policy, self.config.world, seed=self.config.seed, limit=limit)
+        floor = self.config.compat_floor
+        return float(np.mean([normalised_turnaround(r, floor).mean() if _done(r) else np.inf for r in found]))
+
+    def best_rule(self) -> tuple[str, float]:
+        """The fixed rule that does best in validation, and its mean slowdown."""
+        return min(((r, self._score(r)) for r in self.config.rules() if not r.endswith("typed")), key=lambda x: x[1])
+
+    def validate(self) -> dict[str, float]:
+        """The mean slowdown of the present networks on the validation jobsets; the best so far is kept."""
+        value = self._score(self.policy(), 2000)
+        if value < self.best:
+            self.best = value
+            self.best_weights = [a.weights() for a in (self.agent, self.placer) if a is not None]
+        return {"validation": value}
+
+    def _update(self, steps: int | None) -> dict:
+        c, begin = self.config, time.perf_counter()
+        try:
+            if c.warm and self.done["updates"] == 0:
+                imitate(self.envs, self.agent, c.warm_rule, c.warm, seed=c.seed)
+            if self.by_jobset:
+                found = self._iteration()
+            else:
+                if not self.done["updates"]:
+                    self.envs.reset(seed=c.seed * 1_000_003)
+                rollout = collect(self.envs, self.agent, self.settings.steps)
+                found = LEARNERS[self.settings.learner](self.agent, rollout)
+                found |= {"choices": int(rollout.there.sum()), "episodes": len(rollout.episodes)}
+                self.recent = [*self.recent, *rollout.episodes.tolist()][-256:]
+                if self.recent:
+                    found["slowdown"] = float(np.mean(self.recent))
+        except FloatingPointError as error:
+            raise InputError(f"{self.folder}: training came apart: {error}; try a lower learning rate") from None
+        self.done["updates"] += 1
+        for key in ("choices", "episodes"):
+            self.done[key] += found.pop(key)
+        self.done["seconds"] += time.perf_counter() - begin
+        line = {"updates": self.done["updates"], "choices": self.done["choices"], "episodes": self.done["episodes"], **found}
+        if self.part * c.validations >= self.done["validations"] + 1 or self.part >= 1:
+            self.done["validations"] = int(self.part * c.validations)
+            line |= self.validate() | {"best": self.best, "best_rule": self.rule[1], "seconds": self.done["seconds"]}
+        return line
+
+    def _iteration(self) -> dict:
+        c, done = self.config, self.done["updates"]
+        count = min(c.drawn or 10**9, len(self.envs.workloads)) // self.group * self.group
+        order = np.random.default_rng([c.seed, done]).permutation(len(self.envs.workloads))[:count].reshape(-1, self.group)
+        found = epoch(
+            self.envs,
+            self.agent,
+            self.placer,
+            list(order),
+            runs=c.runs,
+            seed=(c.seed, done),
+            gamma=self.settings.gamma,
+            centred=c.centred,
+            shared=c.average_every == 0,
+        )
+        if c.average_every and (done + 1) % c.average_every == 0:
+            for agent in (self.agent, self.placer):
+                if agent is not None:
+                    average(agent)
+        return found
+
+    def agent_state(self) -> dict:
+        """What the agents are to go on from."""
+        return {"first": self.agent.state()} | ({"second": self.placer.state()} if self.placer is not None else {})
+
+    def restore_agent(self, state: dict) -> None:
+        """Go on from it."""
+        self.agent.restore(state["first"])
+        if self.placer is not None:
+            self.placer.restore(state["second"])
+
+
+def _done(record) -> bool:
+    return not np.isnan(record.jobs["end"]).any()
+
+
+def train(
+    config: GridConfig,
+    log: Workload | None,
+    folder: str | Path,
+    *,
+    seeds: int = 1,
+    device: str = "cpu",
+    resume: bool = False,
+    report: Callable[[int, dict], None] | None = None,
+) -> list[GridPolicy]:
+    """Train once per seed, as `jobwise.learn.run.train`; without a log on generated jobsets. Raises InputError.
+
+    Under `torchrun` every process plays its share of the runs of `reinforce`; the first one keeps the folder.
+    """
+    if (several := int(os.environ.get("WORLD_SIZE", "1")) > 1) and not dist.is_initialized():
+        dist.init_process_group("gloo")
+    if several and (resume or Settings(**config.learner).learner != "reinforce"):
+        raise InputError("several workers share the runs of the learner reinforce, and cannot go on with an interrupted run")
+    if workers()[1] > 0:
+        folder = Path(tempfile.mkdtemp()) / "run"
+
+    def one(settings: GridConfig, place: Path, told: Callable[[dict], None] | None) -> GridPolicy:
+        run = GridRun(settings, log, place, device, resume and (place / "run.json").exists())
+        try:
+            return run.run(told)
+        finally:
+            run.envs.close()
+
+    return per_seed(config, log or jobsets(config, TRAIN, 1, log)[0], folder, seeds, resume, report, one)

@@ -1,0 +1,121 @@
+"""The run of a list scheduler, or of a gate, where it is asked pass by pass: in a simulation, or on a live cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from jobwise.decision import Decision, Reserve, Start, View
+from jobwise.errors import InputError
+from jobwise.policies.loglinear import Index, Memory
+from jobwise.policies.relative_guard import Steering
+from jobwise.policies.rollout import rescored
+from jobwise.sim import list_pass, orders
+from jobwise.sim.conservative import plan_conservative
+from jobwise.sim.list_pass import CONSERVATIVE, Rule, blank
+
+
+class ListRun:
+    """What a `ListScheduler` or a `Gate` remembers of one simulation: run times of jobs that have ended, who decides now.
+
+    It knows what the view it begins with shows, also where that is in the middle of a simulation.
+    """
+
+    def __init__(self, policy, view: View):
+        policy.check(view.cluster)
+        self.policy, self._memory = policy, Memory(view.past)
+        every = policy.everyone
+        self._learns = any(isinstance(p.order, Index) or p.estimate == "predicted" for p in every)
+        self._steering = None
+        if len(every) > 1 or policy.times < np.inf:
+            self._steering = Steering(policy, view.past, view.cluster)
+        done = np.flatnonzero(~np.isnan(view.jobs["end"]))
+        self.ended(view, done[np.lexsort((done, view.jobs["end"][done]))])
+
+    @property
+    def looks(self) -> list:
+        """What a gate has seen when it looked."""
+        return self._steering.looks if self._steering else []
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """An order with history learns how long these ran."""
+        if self._learns and len(rows):
+            self._memory.add(view, rows)
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """One pass over the queue, by whoever decides now."""
+        scheduler, rule = self.policy, None
+        if self._steering:
+            if len(view.jobs) >= self._steering.next:
+                self._steering.look(view.jobs, view.now)
+            scheduler, rule = self._steering.scheduler or self.policy.everyone[0], self._steering.rule
+        return self._plan(scheduler, rule or scheduler.rule, view)
+
+    def explain(self, view: View) -> list[dict]:
+        """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved."""
+        scheduler = self.policy.everyone[0]
+        if isinstance(scheduler.order, Index):
+            return self._memory.explain(scheduler.order, view)
+        out = self._scores(scheduler, view)
+        if isinstance(scheduler.order, str):
+            code = orders.CODES[scheduler.order]
+            orders.score_rows(code, view.now, view.origin, np.uint64(view.seed), view.table, view.queue, out)
+        every = np.lexsort((view.queue, out))
+        return [{"job": int(view.queue[i]), "score": float(out[i]), "features": {}, "moved": {}} for i in every]
+
+    def _scores(self, scheduler, view: View) -> np.ndarray:
+        """The given scores of the queue [Q]; empty where the order is built in. Raises InputError for nonsense."""
+        order, name = scheduler.order, scheduler.name
+        if isinstance(order, str):
+            return np.empty(len(view.queue))
+        if isinstance(order, Index):
+            return self._memory.scores(order, view)
+        try:
+            out = np.asarray(order(view.jobs[view.queue], view.now))
+            if np.iscomplexobj(out):
+                raise TypeError("scores are complex numbers")
+            out = out.astype(float)
+        except (Exception, SystemExit) as error:  # a user's function may raise anything
+            raise InputError(f"order {name!r} failed at time {view.now:g} s: {type(error).__name__}: {error}") from error
+        if out.shape != (len(view.queue),):
+            raise InputError(f"order {name!r} returned shape {out.shape} for {len(view.queue)} jobs; one score per job")
+        if np.isnan(out).any():
+            raise InputError(f"order {name!r} returned NaN for job {view.queue[np.isnan(out)][0]} at time {view.now:g} s")
+        return out
+
+    def _plan(self, scheduler, rule: Rule, view: View) -> list[Decision]:
+        if scheduler.backfill == "easy-oracle":
+            raise InputError("easy-oracle knows the true run times; it exists for built-in orders in compiled simulations only")
+        if scheduler.estimate == "actual" or (scheduler.estimate == "predicted" and scheduler.backfill == "easy-sjbf"):
+            raise InputError(f"{scheduler.name}: exists in simulations of pools only")
+        if len(view.queue) == 0:
+            return []
+        capacity, queue = view.cluster.capacity, view.queue
+        if isinstance(scheduler.order, Index):
+            rule = rule._replace(order=orders.GIVEN)
+        p = blank(len(queue), *capacity.shape)
+        due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
+        given, seed = self._scores(scheduler, view), np.uint64(view.seed)
+        if rule.ahead or rule.estimate:
+            given, rule = rescored(view, rule, given, scheduler.order, self._memory)
+        at = (rule, view.now, view.origin, seed, view.table, est, queue, given, view.running, due, free, capacity)
+        if rule.backfill == CONSERVATIVE:
+            early = bool((view.jobs["due"][view.ended] > view.now).any())
+            plan_conservative(*at, early, p)
+        else:
+            list_pass.plan_pass(*at, view.held, p)
+        return _decisions(p, view.cluster.is_pool)
+
+
+def _decisions(p: list_pass.Plan, is_pool: bool) -> list[Decision]:
+    """A plan as decisions."""
+    starts, promises = p.count
+    out: list[Decision] = []
+    for i in range(starts):
+        held = None
+        if not is_pool:
+            a, b = p.first[i], p.first[i + 1]
+            held = tuple((int(n), tuple(x.tolist())) for n, x in zip(p.node[a:b], p.amount[a:b], strict=True))
+        out.append(Start(int(p.row[i]), held))
+    return out + [Reserve(int(p.promised[i]), float(p.at[i])) for i in range(promises)]

@@ -1,0 +1,171 @@
+"""List schedulers: an order, a backfill rule, a placement and a guard against starvation, chosen independently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.decision import Decision, View
+from jobwise.errors import InputError, unknown
+from jobwise.policies.list_run import ListRun
+from jobwise.policies.loglinear import INDICES, Index
+from jobwise.policies.relative_guard import steered
+from jobwise.policies.replay import replay
+from jobwise.sim import orders, rollout, scored_pool
+from jobwise.sim.list_pass import BACKFILLS, ESTIMATES, Rule
+from jobwise.sim.placement import PLACEMENTS
+from jobwise.sim.state import State
+
+Order = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in the queue [Q], now s) -> scores [Q]
+
+
+@dataclass(frozen=True)
+class ListScheduler:
+    """A list scheduler; it is a Policy, and run whole by compiled loops where its order is built in.
+
+    `order`: a name, or a function of the queued jobs' table and the time that returns one score per job (smaller starts
+    first). `guard`: s of waiting after which a job goes before all others, oldest first; `times`: the same as a multiple of
+    the longest wait that FCFS with EASY would have caused lately (`relative_guard.py`; pools only). `commit`: a picked job
+    stays picked until it starts (as RLScheduler does; re-deciding is the default). `lookahead`: futures in which the first
+    jobs are tried at the head before deciding (`jobwise.sim.rollout`; pools only); 0: none. `estimate`: what the order takes a
+    run time to be: as requested, predicted from history, or actual (nobody knows that: simulations of pools only).
+    Reservations go by requests all the same, so that no prediction delays the head.
+    """
+
+    order: str | Order | Index = "fcfs"
+    backfill: str = "none"
+    placement: str = "first"
+    guard: float = inf
+    times: float = inf
+    commit: bool = False
+    lookahead: int = 0
+    estimate: str = "requested"
+    label: str = ""
+
+    def __post_init__(self):
+        if isinstance(self.order, str) and self.order in INDICES:
+            object.__setattr__(self, "order", INDICES[self.order])
+        if not callable(self.order) and not isinstance(self.order, Index) and self.order not in orders.CODES:
+            raise unknown("order", str(self.order), [*orders.CODES, *INDICES])
+        if self.backfill not in BACKFILLS:
+            raise unknown("backfill rule", self.backfill, BACKFILLS)
+        if self.placement not in PLACEMENTS:
+            raise unknown("placement", self.placement, PLACEMENTS)
+        if not self.guard > 0:
+            raise InputError(f"the guard is {self.guard} s; it must be more than 0")
+        if not self.times > 0:
+            raise InputError(f"the guard is {self.times} times the longest wait of fcfs+easy; it must be more than 0")
+        if not 0 <= self.lookahead <= rollout.MOST or self.lookahead == 1:
+            raise InputError(f"look-ahead tries 2 to {rollout.MOST} futures, not {self.lookahead}")
+        if self.lookahead and not scored_pool.suits(self.rule):
+            raise InputError("look-ahead goes with built-in orders and trained indices, with easy or without backfilling")
+        if self.estimate not in ESTIMATES:
+            raise unknown("estimate", self.estimate, ESTIMATES)
+        if self.estimate == "predicted" and isinstance(self.order, Index):
+            raise InputError(f"order {self.name} predicts run times from history already")
+        if self.estimate != "requested" and self.lookahead:
+            raise InputError("look-ahead draws run times from history itself; it goes with requests")
+        if self.estimate != "requested" and not (scored_pool.suits(self.rule) and self.rule.order >= 0):
+            raise InputError(f"{self.estimate} run times go with built-in orders, with easy, easy-sjbf or without backfilling")
+        if self.commit and self.backfill == "conservative":
+            raise InputError("conservative backfilling reserves for every job; it cannot be combined with commit")
+
+    @property
+    def name(self) -> str:
+        """Canonical name, ORDER[+BACKFILL][+PLACEMENT][+GUARD][+commit]."""
+        order = self.order
+        own = order if isinstance(order, str) else getattr(order, "label" if isinstance(order, Index) else "__name__", "order")
+        parts = [self.label or own]
+        if self.backfill != "none":
+            parts.append(self.backfill)
+        if self.placement != "first":
+            parts.append(self.placement)
+        if self.lookahead:
+            parts.append("lookahead" + (str(self.lookahead) if self.lookahead != rollout.DEFAULT else ""))
+        if self.estimate != "requested":
+            parts.append(self.estimate)
+        if self.guard < inf:
+            hours = self.guard / 3600
+            parts.append(f"guard{hours:g}h")
+        if self.times < inf:
+            parts.append(f"guard{self.times:g}x")
+        return "+".join(parts + ["commit"] * self.commit)
+
+    @property
+    def rule(self) -> Rule:
+        """The same as numbers, for the kernels."""
+        code = orders.CODES[self.order] if isinstance(self.order, str) else orders.GIVEN
+        if isinstance(self.order, Index):
+            code = orders.LINEAR
+        backfill, estimate = BACKFILLS.index(self.backfill), ESTIMATES.index(self.estimate)
+        return Rule(code, backfill, PLACEMENTS[self.placement], float(self.guard), self.commit, estimate, self.lookahead)
+
+    @property
+    def is_static(self) -> bool:
+        """The order depends on the job alone."""
+        static = isinstance(self.order, str) and orders.ORDERS[self.order] == orders.STATIC
+        return static and self.estimate == "requested"
+
+    @property
+    def about(self) -> dict:
+        """What a trained order was trained on; empty for others."""
+        return self.order.about if isinstance(self.order, Index) else {}
+
+    def check(self, cluster: Cluster) -> None:
+        """Raises InputError where it cannot schedule this cluster."""
+        if self.placement != "first" and cluster.is_pool:
+            raise InputError(
+                f"policy {self.name}: a pool of processors has no places; +{self.placement} is for clusters of nodes"
+            )
+        if (self.times < inf or self.lookahead) and not cluster.is_pool:
+            raise InputError(f"{self.name}: look-ahead and guards relative to FCFS take pools of processors")
+
+    def is_compiled(self, cluster: Cluster) -> bool:
+        """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
+        if isinstance(self.order, Index) or self.times < inf or self.lookahead or self.estimate != "requested":
+            return cluster.is_pool and scored_pool.suits(self.rule)
+        return isinstance(self.order, str)
+
+    def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, list]:
+        """Whole simulations, one after the other, by compiled loops."""
+        if after:
+            raise InputError("after is told of the choices of a network; this policy makes none")
+        for e, past in enumerate(pasts):
+            yield from replay(s, e, self, cluster, past) if self.times == inf else steered(s, e, self, cluster, past)
+
+    @property
+    def everyone(self) -> tuple[ListScheduler, ...]:
+        """Who may decide: itself."""
+        return (self,)
+
+    @property
+    def every(self) -> float:
+        """It never looks for another scheduler (a gate does)."""
+        return inf
+
+    def choose(self, past: np.ndarray, cluster: Cluster, arrived: int) -> tuple[ListScheduler, None]:
+        """Itself, at every look."""
+        return self, None
+
+    def begin(self, view: View) -> ListRun:
+        """Its run in the simulation of a view."""
+        return ListRun(self, view)
+
+    def reset(self, view: View) -> None:
+        """Nothing to forget: what it remembers is in its run."""
+        self.check(view.cluster)
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """Nothing to learn here: see `begin`."""
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """One pass over the queue of a view, from a simulation or a live cluster."""
+        return self.begin(view).decide(view)
+
+    def explain(self, view: View) -> list[dict]:
+        """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved."""
+        return self.begin(view).explain(view)

@@ -1,0 +1,125 @@
+"""Orders with weights: log-linear scores over the request, what history says of such jobs, and the wait so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.decision import View
+from jobwise.errors import InputError
+from jobwise.policies import files
+from jobwise.sim import history
+from jobwise.sim.loglinear import FEATURES, F, score_linear, weights
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """A log-linear order: `weights` [F] of the features of `jobwise.sim.loglinear`; the smaller score starts first.
+
+    In whole simulations of a pool it runs compiled; elsewhere its list scheduler keeps a `Memory`.
+    """
+
+    label: str
+    weights: np.ndarray
+    about: dict = field(default_factory=dict)  # what it was trained on, if it was
+
+    def __post_init__(self):
+        given = np.asarray(self.weights, float)
+        if given.shape != (F,) or not np.isfinite(given).all():
+            raise InputError(f"order {self.label}: {F} finite weights are needed, one for each of {', '.join(FEATURES)}")
+
+    def terms(self) -> dict[str, float]:
+        """Feature by feature, the weights."""
+        return dict(zip(FEATURES, np.asarray(self.weights, float).tolist(), strict=True))
+
+
+def save(order: Index, path: str | Path, times: float = np.inf) -> None:
+    """Write its policy file, whole or not at all. `times`: the relative guard it was learnt with."""
+    meta = {"kind": "index", "features": list(FEATURES), "label": order.label, "about": order.about}
+    meta["times"] = times if times < np.inf else None
+    files.write(path, meta, {"weights": np.asarray(order.weights, float)})
+
+
+def from_file(parts: dict, tensors: dict[str, np.ndarray], label: str) -> tuple[Index, float]:
+    """(the order of a policy file that has been read, its relative guard). Raises ValueError for one of another version."""
+    if parts["features"] != list(FEATURES):
+        raise ValueError(f"its features are {', '.join(parts['features'])}; this version has {', '.join(FEATURES)}")
+    return Index(label, tensors["weights"], dict(parts["about"])), float(parts.get("times") or np.inf)
+
+
+class Memory:
+    """The history of a policy that is asked, in a simulation or on a live cluster: it grows as jobs end."""
+
+    def __init__(self, past: np.ndarray):
+        self._history = history.blank(len(past) + 1024)
+        history.warm(self._history, past)
+
+    def add(self, view: View, rows: np.ndarray) -> None:
+        """These jobs have stopped."""
+        self._history = history.with_room(self._history, len(rows))
+        history.observe_rows(self._history, view.table, rows)
+
+    def scores(self, index: Index, view: View) -> np.ndarray:
+        """[Q] the scores of the queue."""
+        out, known = np.empty(len(view.queue)), np.empty((len(view.queue), 4))
+        self._history = history.with_room(self._history, len(view.queue))
+        free, total = float(view.free[:, 0].sum()), float(view.cluster.processors)
+        given = np.asarray(index.weights, float)
+        score_linear(given, self._history, view.now, view.table, view.queue, free, total, known, out)
+        return out
+
+    def explain(self, index: Index, view: View) -> list[dict]:
+        """Per queued job its row, score (smallest first), features, and `moved`: what each adds to the score beyond what the
+        mean of the queue adds."""
+        scores, known = self.scores(index, view), np.empty((len(view.queue), 4))
+        history.expect_all(self._history, view.table, view.queue, known)
+        x = features(view, known)
+        moved = np.asarray(index.weights, float) * (x - x.mean(axis=0))
+        found = []
+        for i in np.lexsort((view.queue, scores)):
+            both = (dict(zip(FEATURES, row.tolist(), strict=True)) for row in (x[i], moved[i]))
+            found.append(
+                dict(zip(("features", "moved"), both, strict=True)) | {"job": int(view.queue[i]), "score": float(scores[i])}
+            )
+        return found
+
+    def predicted(self, view: View) -> np.ndarray:
+        """The job table with the expected run time of each queued job as its walltime."""
+        table, known = view.table.copy(), np.empty((len(view.queue), 4))
+        self._history = history.with_room(self._history, len(view.queue))
+        history.expect_all(self._history, view.table, view.queue, known)
+        table["walltime"][view.queue] = known[:, 0] * np.maximum(table["walltime"][view.queue], 1.0)
+        return table
+
+
+def features(view: View, known: np.ndarray) -> np.ndarray:
+    """[Q, F] the features of `jobwise.sim.loglinear` of the queue; known [Q, 4] of `history.expect_all`. For explanations: the
+    scores themselves are compiled."""
+    job = view.jobs[view.queue]
+    r, n, w = np.maximum(job["walltime"], 1.0), job["request"][:, 0].astype(float), view.now - job["submit"]
+    free, total, crowd = float(view.free[:, 0].sum()), float(view.cluster.processors), min(len(job), 200) / 100
+    log_r, log_n = np.log(r), np.log(np.maximum(n, 1.0))
+    columns = [log_r, log_n, np.log(known[:, 0]), np.log(known[:, 1]), known[:, 2], np.log(w + 60), w / (w + r)]
+    columns += [np.log((w + r) / r), (n <= free).astype(float), n / total, crowd * log_n, crowd * log_r]
+    return np.stack([*columns, 1 / (1 + known[:, 3]), free / total * log_n], axis=1)
+
+
+def _family() -> dict[str, Index]:
+    """The indices, and each with ageing."""
+    plain = {
+        "smith": {"log_walltime": 1, "log_processors": 1, "log_ratio": 1, "log_short": -1},
+        "smith-requested": {"log_walltime": 1, "log_processors": 1, "log_short": -1},
+        "area-history": {"log_walltime": 1, "log_processors": 1, "log_ratio": 1},
+        "smith-geo": {"log_walltime": 2, "log_processors": 1, "mean_log_ratio": 2},
+    }
+    found = {}
+    for name, given in plain.items():
+        found[name] = Index(name, weights(**given))
+        found[f"{name}-aged"] = Index(f"{name}-aged", weights(**given, log_stretch=-AGEING))
+    return found
+
+
+AGEING = 2.0  # the index of a job is divided by ((w + r) / r) to this power
+INDICES = _family()

@@ -1,0 +1,51 @@
+"""Which compiled loop replays a list scheduler: `pool` and `bag` on processor pools, `list_loop` everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.sim import list_loop, pool, rollout, scored_pool
+from jobwise.sim.history import known
+from jobwise.sim.list_pass import blank
+from jobwise.sim.loglinear import F
+from jobwise.sim.orders import LINEAR
+from jobwise.sim.state import State
+
+STEPS = 100_000  # instants of choice of the fastest loop between two looks at progress and Ctrl-C
+
+
+def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
+    """Simulation e to its end under a `ListScheduler` that a compiled loop suits; yields now and then."""
+    rule, count = policy.rule, int(s.sims[e]["jobs"])
+    if cluster.is_pool and policy.is_static and not (policy.commit or rule.ahead) and policy.backfill in FAST:
+        shortest = None
+        if policy.backfill == "easy-sjbf":
+            shortest = np.argsort(np.maximum(s.jobs[e]["walltime"][:count], 1.0), kind="stable")
+        order = pool.static_order(rule.order, s, e)
+        p = pool.scheduler(s, e, order, shortest, policy.backfill != "none", rule.guard)
+        while pool.run(s, e, p, STEPS):
+            yield
+    elif cluster.is_pool and scored_pool.suits(rule):
+        b = scored_pool.scheduler(s, e)
+        if rule.order == LINEAR or rule.ahead or rule.estimate:
+            b = remembering(s, e, policy.order.weights if rule.order == LINEAR else np.zeros(F), past, rule.ahead > 0)
+        while scored_pool.run(s, e, b, rule, STEPS // 100):
+            yield
+    else:
+        est, p = list_loop.estimates(s, e, rule), blank(count, s.nodes.shape[1], s.jobs["request"].shape[2])
+        while list_loop.run(s, e, rule, est, p, STEPS // 100):
+            yield
+
+
+FAST = ("none", "easy", "easy-sjbf")
+
+
+def remembering(s: State, e: int, weights: np.ndarray, past: np.ndarray, ahead: bool) -> scored_pool.ScoredPool:
+    """The queue of a scheduler that remembers what has ended; `ahead`: it looks ahead, too."""
+    jobs = s.jobs[e, : s.sims[e]["jobs"]]
+    what = known(jobs, past)
+    futures = rollout.build(jobs, past, what, int(s.nodes[e, 0]["capacity"][0])) if ahead else None
+    return scored_pool.scheduler(s, e, weights, what, futures)

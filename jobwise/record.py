@@ -1,0 +1,45 @@
+"""Records: what a finished simulation leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobwise import metrics
+from jobwise.cluster import Cluster
+from jobwise.workload import Workload
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a gate saw when it looked. `at`: jobs that had arrived. `chosen`: who decides from then on."""
+
+    at: int
+    chosen: str
+    ratio: float  # bounded slowdown against the fallback in the replay
+    error: float  # its standard error, of the logarithm
+    longest: float  # s, its longest wait in the replay
+    bound: float  # s
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A finished simulation: the job table as it ended, in the workload's order.
+
+    `jobs`: [J] of `job_dtype(R)`, times in s from the first submit. `runtime`: [J] s of work. `policy`: its name.
+    """
+
+    jobs: np.ndarray
+    runtime: np.ndarray
+    cluster: Cluster
+    policy: str
+    workload: Workload
+    preemptions: int = 0
+    events: int = 0
+    looks: tuple[Look, ...] = ()  # of a gate: who decided from when on, and why
+
+    def summary(self) -> dict[str, float]:
+        """The usual metrics: see `jobwise.metrics.summary`."""
+        return metrics.summary(self)

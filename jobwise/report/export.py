@@ -1,0 +1,164 @@
+"""A record as files for other tools: CSV, Parquet, SWF, and the jobs.csv of evalys (Batsim's format)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from jobwise import metrics
+from jobwise.errors import InputError
+from jobwise.files import write_whole
+from jobwise.jobs import STATUS_NAMES
+from jobwise.record import Record
+from jobwise.sim.compiled import allocating
+from jobwise.workloads.swf import COLUMNS, swf_text
+
+
+def columns(r: Record) -> dict[str, np.ndarray]:
+    """The schedule by column, one value a job: times in s from the first submit."""
+    out = {"job": r.workload.columns["job"].astype(np.int64) if "job" in r.workload.columns else np.arange(1, len(r.jobs) + 1)}
+    for key in ("submit", "start", "end", "walltime"):
+        out[key] = r.jobs[key]
+    out["runtime"] = r.runtime
+    for i, name in enumerate(r.cluster.resources):
+        out[name] = r.jobs["request"][:, i]
+    for key in ("user", "group", "app", "queue", "partition", "restarts"):
+        out[key] = r.jobs[key]
+    out["wait"] = r.jobs["start"] - r.jobs["submit"]
+    run = r.jobs["end"] - r.jobs["start"]
+    out["bounded_slowdown"] = np.maximum((out["wait"] + run) / np.maximum(run, metrics.TAU), 1.0)
+    out["status"] = np.array(STATUS_NAMES)[r.jobs["status"]]
+    return out
+
+
+def _text(table: dict[str, np.ndarray]) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*(c.tolist() for c in table.values()), strict=True))
+    return file.getvalue()
+
+
+def _csv(r: Record, path: str) -> None:
+    write_whole(path, _text(columns(r)))
+
+
+def _swf(r: Record, path: str) -> None:
+    """The log with the simulated waits in field 3, and what ran in fields 4 and 5."""
+    from dataclasses import replace
+
+    from jobwise.workloads.swf import swf_table
+
+    w = r.workload
+    table = dict(zip(COLUMNS, swf_table(w).T, strict=True))
+    table["wait"] = r.jobs["start"] - r.jobs["submit"]
+    table["run"], table["allocated"] = r.jobs["end"] - r.jobs["start"], r.jobs["request"][:, 0].astype(float)
+    note = f"; Note: waits simulated by jobwise, policy {r.policy}"
+    write_whole(path, swf_text(replace(w, columns=table, header=(*w.header, note))))
+
+
+def _parquet(r: Record, path: str) -> None:
+    import pandas
+
+    data = io.BytesIO()
+    pandas.DataFrame(columns(r)).to_parquet(data, index=False)
+    write_whole(path, data.getvalue())
+
+
+_WRITERS: dict[str, Callable[[Record, str], None]] = {".csv": _csv, ".swf": _swf, ".parquet": _parquet}
+
+
+def writer(path: str) -> Callable[[Record, str], None]:
+    """What writes a file of this name. Raises InputError for an unknown ending, or where pandas is missing."""
+    ending = Path(path).suffix
+    if ending not in _WRITERS:
+        raise InputError(f"{path}: cannot write {ending or 'a file without an ending'}; known: {', '.join(_WRITERS)}")
+    if ending == ".parquet":
+        try:
+            import pandas  # noqa: F401
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise InputError(f"{path}: Parquet needs pandas and pyarrow; pip install 'jobwise[export]'") from None
+    return _WRITERS[ending]
+
+
+def write(r: Record, path: str) -> None:
+    """Write the schedule in the format its ending names: .csv, .parquet, .swf."""
+    writer(path)(r, path)
+
+
+def write_evalys(r: Record, path: str) -> None:
+    """Write the jobs.csv of evalys; processors are numbered lowest first where the simulation did not place."""
+    table = columns(r)
+    k = metrics.ran(r)
+    owner = assign_processors(r)
+    run = r.jobs["end"] - r.jobs["start"]
+    ids = [_ranges(owner[a:b]) for a, b in zip(_bounds(r)[:-1], _bounds(r)[1:], strict=True)]
+    out = {
+        "job_id": table["job"][k],
+        "workload_name": np.full(int(k.sum()), r.workload.name),
+        "profile": table["app"][k],
+        "submission_time": table["submit"][k],
+        "requested_number_of_resources": r.jobs["request"][k, 0],
+        "requested_time": table["walltime"][k],
+        "success": (r.jobs["status"][k] == STATUS_NAMES.index("done")).astype(int),
+        "final_state": np.where(
+            r.jobs["status"][k] == STATUS_NAMES.index("done"), "COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"
+        ),
+        "starting_time": table["start"][k],
+        "execution_time": run[k],
+        "finish_time": table["end"][k],
+        "waiting_time": table["wait"][k],
+        "turnaround_time": table["wait"][k] + run[k],
+        "stretch": (table["wait"][k] + run[k]) / np.maximum(run[k], 1e-9),
+        "allocated_resources": np.array(ids, dtype=object)[k],
+    }
+    write_whole(path, _text(out))
+
+
+def _bounds(r: Record) -> np.ndarray:
+    """Where each job's processors begin in `assign_processors` [J + 1]."""
+    return np.concatenate([[0], np.cumsum(np.where(metrics.ran(r), r.jobs["request"][:, 0], 0))])
+
+
+def _ranges(ids: np.ndarray) -> str:
+    """Sorted numbers as evalys writes them: "0-3 7 9-10"."""
+    if not len(ids):
+        return ""
+    cut = np.flatnonzero(np.diff(ids) > 1) + 1
+    return " ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else str(p[0]) for p in np.split(ids, cut))
+
+
+def assign_processors(r: Record) -> np.ndarray:
+    """Processor numbers for all jobs, one after the other (see `_bounds`): each takes the lowest free at its start."""
+    k = np.flatnonzero(metrics.ran(r))
+    bounds = _bounds(r)
+    out = np.empty(int(bounds[-1]), np.int64)
+    when = np.concatenate([r.jobs["end"][k], r.jobs["start"][k]])
+    kind = np.concatenate([np.zeros(len(k), np.int8), np.ones(len(k), np.int8)])
+    order = np.lexsort((kind, when))
+    _assign(order, len(k), bounds[k], r.jobs["request"][k, 0], np.zeros(r.cluster.processors, np.bool_), out)
+    return out
+
+
+@allocating
+def _assign(order, count, first, size, busy, out):
+    low = 0  # no processor below is free
+    for o in order:
+        i = o % count
+        if o < count:
+            for x in range(first[i], first[i] + size[i]):
+                busy[out[x]] = False
+                low = min(low, out[x])
+            continue
+        at = low
+        for x in range(first[i], first[i] + size[i]):
+            while busy[at]:
+                at += 1
+            busy[at] = True
+            out[x] = at
+        low = at

@@ -1,0 +1,307 @@
+"""One scheduling pass: given the queue, its scores and what is free, which jobs start now and where.
+
+A pure function of tables: the compiled loop applies what it returns to a simulation, `ListScheduler.decide` returns it
+as decisions from any view, also one that was read from a live cluster.
+
+EASY (Mu'alem & Feitelson 2001): heads start while they fit; the first that does not is the only reservation, at the
+shadow time; the others start if they fit now and either end by then or leave the head's share alone. On several nodes or
+resources "leave alone" is tested on the units that are free at the shadow time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jobwise.sim import orders as sc
+from jobwise.sim.compiled import allocating, kernel
+from jobwise.sim.easy import overdue
+from jobwise.sim.placement import fits, place, placed_by
+from jobwise.sim.rates import expected
+from jobwise.sim.resource_orders import score_drf, score_tetris
+
+BACKFILLS = ("none", "easy", "easy-sjbf", "easy-oracle", "greedy", "conservative")
+NONE, EASY, EASY_SJBF, EASY_ORACLE, GREEDY, CONSERVATIVE = range(6)
+
+
+ESTIMATES = ("requested", "predicted", "actual")
+REQUESTED, PREDICTED, ACTUAL = range(3)
+
+
+class Rule(NamedTuple):
+    """A list scheduler as numbers for the kernels."""
+
+    order: int
+    backfill: int
+    placement: int
+    guard: float  # s; inf without
+    commit: bool  # a picked job stays picked until it starts
+    estimate: int = 0  # what the order takes a job's run time to be: REQUESTED, PREDICTED, ACTUAL
+    ahead: int = 0  # futures to try the first jobs in (`rollout.py`); 0: none
+
+
+class Plan(NamedTuple):
+    """What a pass decided: starts with their placements, and reservations."""
+
+    row: np.ndarray  # [Q] rows to start
+    first: np.ndarray  # [Q + 1] placement of start i: first[i] .. first[i + 1]
+    node: np.ndarray  # [S]
+    amount: np.ndarray  # [S, R]
+    promised: np.ndarray  # [Q] rows that get a reservation
+    at: np.ndarray  # [Q] s
+    count: np.ndarray  # [2] starts, reservations
+
+
+def blank(jobs: int, nodes: int, resources: int) -> Plan:
+    """Room for the plan of a pass over `jobs` queued jobs."""
+    room = 1 if nodes == 1 and resources == 1 else min(jobs * nodes, 1 << 22)
+    return Plan(
+        np.empty(jobs, np.int32),
+        np.zeros(jobs + 1, np.int64),
+        np.empty(room, np.int32),
+        np.empty((room, resources), np.int64),
+        np.empty(jobs, np.int32),
+        np.empty(jobs),
+        np.zeros(2, np.int64),
+    )
+
+
+@kernel
+def length(jobs, est, j):
+    """Expected run of job j if it started now (s): its estimate less what has run already, at least 1."""
+    return expected(jobs[j]) if len(est) == 0 else max(max(est[j], 1.0) - jobs[j]["ran"], 1.0)
+
+
+@allocating
+def take(p, rule, free, capacity, jobs, j):
+    """Add the start of job j to the plan, its units taken from `free`."""
+    i = p.count[0]
+    at = p.first[i]
+    if free.size == 1:
+        free[0, 0] -= jobs[j]["request"][0]
+        k = 0
+    else:
+        code = placed_by(rule.placement, jobs[j]["kind"])
+        k = place(code, free, capacity, jobs[j]["request"], jobs[j]["chunks"], p.node[at:], p.amount[at:])
+    p.row[i] = j
+    p.first[i + 1] = at + k
+    p.count[0] += 1
+
+
+@kernel
+def promise(p, j, at):
+    """Add a reservation to the plan."""
+    p.promised[p.count[1]], p.at[p.count[1]] = j, at
+    p.count[1] += 1
+
+
+@allocating
+def _rescore(rule, jobs, queue, running, p, free, capacity, score):
+    if rule.order == sc.DRF:
+        score_drf(jobs, queue, running, p.row[: p.count[0]], capacity, score)
+    elif rule.order == sc.TETRIS:
+        score_tetris(jobs, queue, free, capacity, score)
+
+
+@kernel
+def _guard(rule, now, jobs, queue, score):
+    if rule.guard < np.inf:
+        for i in range(len(queue)):
+            if overdue(now, jobs[queue[i]]["submit"], rule.guard):
+                score[i] = -np.inf
+
+
+@kernel
+def first_of(queue, score, waiting):
+    """Index of the smallest (score, row) among the waiting; -1 if none."""
+    best = -1
+    for i in range(len(queue)):
+        if waiting[i] and (best < 0 or score[i] < score[best] or (score[i] == score[best] and queue[i] < queue[best])):
+            best = i
+    return best
+
+
+@kernel
+def _fits(free, job):
+    if free.size == 1 and job["chunks"] == 0:
+        return job["request"][0] <= free[0, 0]
+    return fits(free, job["request"], job["chunks"])
+
+
+@kernel
+def _give_back(jobs, slices, j, free):
+    if free.size == 1:
+        free[0, 0] += jobs[j]["request"][0]
+        return
+    at = jobs[j]["held"]
+    while at >= 0:
+        for r in range(free.shape[1]):
+            free[slices[at]["node"], r] += slices[at]["amount"][r]
+        at = slices[at]["next"]
+
+
+@allocating
+def shadow_time(now, jobs, head, running, due, started, p, est, slices, free):
+    """T: first instant at which `head` fits by the estimates. `free` [N, R] becomes what is free then, head not placed.
+
+    `due[i]` is the estimated end of running[i]; the jobs of plan `p` started now and end at now + est.
+    """
+    k, n = len(running), len(started)
+    ends = np.empty(k + n)
+    for i in range(k):
+        ends[i] = max(due[i], now)
+    for i in range(n):
+        ends[k + i] = now + length(jobs, est, started[i])
+    order = np.argsort(ends, kind="mergesort")
+    i = 0
+    while i < k + n:
+        t = ends[order[i]]
+        while i < k + n and ends[order[i]] == t:
+            which = order[i]
+            if which < k:
+                _give_back(jobs, slices, running[which], free)
+            elif free.size == 1:
+                free[0, 0] += jobs[started[which - k]]["request"][0]
+            else:
+                for x in range(p.first[which - k], p.first[which - k + 1]):
+                    for r in range(free.shape[1]):
+                        free[p.node[x], r] += p.amount[x, r]
+            i += 1
+        if _fits(free, jobs[head]):
+            return t
+    return np.inf
+
+
+@kernel
+def _undo(p, free, j, jobs):
+    """Take the last start out of the plan again."""
+    p.count[0] -= 1
+    i = p.count[0]
+    if free.size == 1:
+        free[0, 0] += jobs[j]["request"][0]
+    for x in range(p.first[i], p.first[i + 1]):
+        for r in range(free.shape[1]):
+            free[p.node[x], r] += p.amount[x, r]
+
+
+@kernel
+def _shares(later, request, chunks, p, sign):
+    """Take the last start of the plan from (or give it back to) what is free at the shadow time; does the head still fit?"""
+    i = p.count[0] - 1
+    for x in range(p.first[i], p.first[i + 1]):
+        for r in range(later.shape[1]):
+            later[p.node[x], r] -= sign * p.amount[x, r]
+    return fits(later, request, chunks)
+
+
+@kernel
+def _picked(jobs, queue):
+    for i in range(len(queue)):
+        if not np.isnan(jobs[queue[i]]["reserved"]):
+            return i
+    return -1
+
+
+@kernel
+def _any_fits(free, jobs, queue):
+    for i in range(len(queue)):
+        if _fits(free, jobs[queue[i]]):
+            return True
+    return False
+
+
+@kernel
+def _candidates(rule, now, jobs, est, queue, score, free, t, extra, waiting):
+    """Leave waiting only those that may start behind the reservation (t, extra), which only shrinks from here."""
+    for i in range(len(queue)):
+        if not waiting[i]:
+            continue
+        job = jobs[queue[i]]
+        ok = _fits(free, job)
+        if ok and rule.backfill == GREEDY:
+            ok = now + length(jobs, est, queue[i]) < t
+        elif ok and now + length(jobs, est, queue[i]) > t:
+            for r in range(len(extra)):
+                ok = ok and job["request"][r] <= extra[r]
+        waiting[i] = ok
+        if rule.backfill == GREEDY:
+            score[i] = queue[i]
+        elif rule.backfill == EASY_SJBF and score[i] != -np.inf:
+            score[i] = length(jobs, est, queue[i])
+
+
+@allocating
+def plan_pass(rule, now, origin, seed, jobs, est, queue, score, running, due, free, capacity, slices, p):
+    """Decide one pass of any list scheduler but conservative; the plan `p` is filled, `free` [N, R] is used up.
+
+    `queue` rows; `score` their scores where the rule's order is GIVEN, else room for them; `est` [J] s, how long jobs are
+    expected to run (empty: their walltime); `running` rows with `due` s. A reserved row in the queue is the
+    picked one of a committing scheduler.
+    """
+    p.count[:] = 0
+    n = len(queue)
+    picked = _picked(jobs, queue) if rule.commit else -1
+    if not _any_fits(free, jobs, queue) and (picked >= 0 or not rule.commit or n == 0):
+        return
+    waiting = np.ones(n, np.bool_)
+    if rule.order >= 0:
+        sc.score_rows(rule.order, now, origin, seed, jobs, queue, score)
+    _rescore(rule, jobs, queue, running, p, free, capacity, score)
+    _guard(rule, now, jobs, queue, score)
+    head, promised = -1, np.nan
+    while True:
+        head = picked if picked >= 0 else first_of(queue, score, waiting)
+        if head < 0:
+            return
+        j = queue[head]
+        if not _fits(free, jobs[j]):
+            promised = jobs[j]["reserved"] if picked >= 0 else np.nan
+            break
+        take(p, rule, free, capacity, jobs, j)
+        waiting[head] = False
+        picked = -1
+        _rescore(rule, jobs, queue, running, p, free, capacity, score)
+        _guard(rule, now, jobs, queue, score)
+    if rule.backfill == NONE:
+        if rule.commit and np.isnan(promised):
+            promise(p, queue[head], now)
+        return
+    j = queue[head]
+    later = free.copy()
+    t = shadow_time(now, jobs, j, running, due, p.row[: p.count[0]], p, est, slices, later)
+    if rule.commit and np.isnan(promised):
+        promise(p, j, t)
+        promised = t
+    if rule.backfill == GREEDY and rule.commit:
+        t = promised  # RLScheduler computes it once
+    loose = jobs[j]["chunks"] == 0
+    extra = later.sum(axis=0) - jobs[j]["request"]
+    waiting[head] = False
+    _candidates(rule, now, jobs, est, queue, score, free, t, extra, waiting)
+    while True:
+        i = first_of(queue, score, waiting)
+        if i < 0:
+            return
+        c = queue[i]
+        waiting[i] = False
+        if not _fits(free, jobs[c]):
+            continue
+        late = now + length(jobs, est, c) > t
+        if late:
+            ok = True
+            for r in range(len(extra)):
+                ok = ok and jobs[c]["request"][r] <= extra[r]
+            if not ok:
+                continue
+        take(p, rule, free, capacity, jobs, c)
+        if late:
+            if not loose and not _shares(later, jobs[j]["request"], jobs[j]["chunks"], p, 1):
+                _shares(later, jobs[j]["request"], jobs[j]["chunks"], p, -1)
+                _undo(p, free, c, jobs)
+                continue
+            for r in range(len(extra)):
+                extra[r] -= jobs[c]["request"][r]
+        if rule.backfill == EASY or rule.backfill == EASY_ORACLE:
+            _rescore(rule, jobs, queue, running, p, free, capacity, score)
+            _guard(rule, now, jobs, queue, score)

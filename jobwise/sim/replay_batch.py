@@ -1,0 +1,144 @@
+"""Many short replays of one order, one after the other, in one call: what a search over weights, or a gate, is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jobwise.sim import pool, rollout, scored_pool
+from jobwise.sim.compiled import kernel
+from jobwise.sim.history import Known, known
+from jobwise.sim.list_pass import Rule
+from jobwise.sim.loglinear import F
+from jobwise.sim.reset import Plan, plan_dtype, refill
+from jobwise.sim.state import State, Tables, allocate
+
+HOUR = 3600.0  # s, the shortest relative guard
+BOUNDED, LONGEST, WAIT, RESULTS = range(4)  # columns of what a trial finds
+
+
+class Trials(NamedTuple):
+    """W windows to replay, J jobs the longest."""
+
+    plan: Plan  # W plans over one table of all their jobs
+    entry: np.ndarray  # histories, one after the other
+    begin: np.ndarray  # [W + 1] where each begins
+    of_class: np.ndarray  # [W, J] i4
+    of_user: np.ndarray  # [W, J]
+    longest: np.ndarray  # [W] s, the longest wait under FCFS with EASY
+
+
+def prepare(windows: Sequence[Tables]) -> Trials:
+    """The windows, of pools that may differ in size, with what is known before each."""
+    J, W = max(map(len, windows)), len(windows)
+    plan = Plan(
+        np.concatenate([w.jobs for w in windows]),
+        np.concatenate([w.truth for w in windows]),
+        np.zeros((1, 1), np.int32),
+        np.zeros((1, 1)),
+        np.zeros(W, plan_dtype),
+    )
+    histories, of_class, of_user = [], np.zeros((W, J), np.int32), np.zeros((W, J), np.int32)
+    first = 0
+    for k, w in enumerate(windows):
+        h = known(w.jobs, w.past)
+        histories.append(h.entry)
+        of_class[k, : len(w)], of_user[k, : len(w)] = h.of_class, h.of_user
+        plan.next[k] = (len(w), w.cluster.processors, w.offset, first, 1.0)
+        first += len(w)
+    begin = np.concatenate([[0], np.cumsum([len(h) for h in histories])])
+    longest = np.empty(W)
+    for k, w in enumerate(windows):
+        s = allocate([w], w.cluster)
+        pool.replay(s, 0)
+        longest[k] = (s.jobs[0]["start"] - s.jobs[0]["submit"]).max()
+    return Trials(plan, np.concatenate(histories), begin, of_class, of_user, longest)
+
+
+class Bench(NamedTuple):
+    """One simulation and one scheduler, used again and again; one per thread."""
+
+    state: State
+    bag: scored_pool.ScoredPool
+
+
+def bench(windows: Sequence[Tables]) -> Bench:
+    """Room for the longest of the windows."""
+    longest = max(windows, key=len)
+    state = allocate([longest], max((w.cluster for w in windows), key=lambda c: c.processors))
+    room = known(longest.jobs, longest.past)
+    entry = np.zeros(1 + 2 * len(longest), room.entry.dtype)
+    return Bench(state, scored_pool.scheduler(state, 0, np.zeros(F), Known(entry, room.of_class, room.of_user)))
+
+
+@kernel
+def run(s, b, rule, times, weights, t, which, out):
+    """Replay windows which[i] with these weights; out[i] = mean bounded slowdown, longest wait, mean wait (s), and the mean
+    bounded slowdown of as many equal blocks of jobs as there is room for."""
+    blocks = out.shape[1] - RESULTS
+    for k in range(len(weights)):
+        b.weights[k] = weights[k]
+    for i in range(len(which)):
+        w = which[i]
+        refill(s, 0, t.plan, w)
+        guard = rule.guard if times == np.inf else min(rule.guard, max(times * t.longest[w], HOUR))
+        guarded = Rule(rule.order, rule.backfill, rule.placement, guard, rule.commit, rule.estimate, rule.ahead)
+        b.count[0] = b.count[1] = b.running.count[0] = b.running.count[1] = 0
+        for k in range(t.begin[w], t.begin[w + 1]):
+            b.known.entry[k - t.begin[w]] = t.entry[k]
+        J = s.sims[0]["jobs"]
+        for j in range(J):
+            b.known.of_class[j], b.known.of_user[j] = t.of_class[w, j], t.of_user[w, j]
+        while scored_pool.run(s, 0, b, guarded, 1 << 30):
+            pass
+        total, longest, waited = 0.0, 0.0, 0.0
+        out[i] = 0.0
+        for j in range(J):
+            run, job = s.truth[0, j]["runtime"], s.jobs[0, j]
+            wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
+            slow = max((wait + run) / max(run, 10.0), 1.0)
+            total += slow
+            if blocks > 0:
+                out[i, RESULTS + j * blocks // J] += slow * blocks / J
+            waited += wait
+            longest = max(longest, wait)
+        out[i, BOUNDED], out[i, LONGEST], out[i, WAIT] = total / J, longest, waited / J
+
+
+def far_sighted(w: Tables, rule: Rule, weights: np.ndarray, guard: float, blocks: int) -> np.ndarray:
+    """[RESULTS + blocks] the same of one window under an order that looks ahead; `guard` s."""
+    s = allocate([w], w.cluster)
+    what = known(w.jobs, w.past)
+    ahead = rollout.build(w.jobs, w.past, what, w.cluster.processors)
+    b = scored_pool.scheduler(s, 0, np.ascontiguousarray(weights, float), what, ahead)
+    while scored_pool.run(s, 0, b, rule._replace(guard=min(rule.guard, guard)), 1000):
+        pass
+    run, job = w.truth["runtime"], s.jobs[0]
+    wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
+    slow = np.maximum((wait + run) / np.maximum(run, 10.0), 1.0)
+    edges = np.linspace(0, len(w), blocks + 1).astype(int)
+    parts = np.add.reduceat(slow, edges[:-1]) / np.diff(edges)
+    return np.concatenate([[slow.mean(), wait.max(), wait.mean()], parts])
+
+
+def trial(
+    at: Bench, rule: Rule, weights: np.ndarray, trials: Trials, which: np.ndarray, times: float = np.inf, blocks: int = 0
+) -> np.ndarray:
+    """[len(which), RESULTS + blocks] what the order (with these weights [F], if it has any) does in these windows.
+
+    `times`: a guard as a multiple of each window's longest wait under FCFS with EASY.
+    """
+    out = np.empty((len(which), RESULTS + blocks))
+    run(
+        at.state,
+        at.bag,
+        rule,
+        float(times),
+        np.ascontiguousarray(weights, float),
+        trials,
+        np.ascontiguousarray(which, np.int64),
+        out,
+    )
+    return out

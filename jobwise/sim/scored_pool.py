@@ -1,0 +1,238 @@
+"""List scheduling on a processor pool, compiled whole, for orders that change with time (WFP3, UNICEF, LXF, random) or
+with what has ended (log-linear ones with history). It runs any order, and the order may change on the way (a gate's does).
+
+Every score changes at every event, so an order is never kept: the queue is items side by side in memory, in no order,
+and a pass looks for the smallest score. It is made only where something fits; of those behind the reservation only the
+ones that may start are compared.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jobwise.jobs import past_dtype
+from jobwise.sim import easy, ranked, rollout
+from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.history import SHORT, Known, expect, known, observe_at
+from jobwise.sim.kernel import OVER, advance, start
+from jobwise.sim.list_pass import ACTUAL, EASY_SJBF, NONE, PREDICTED, Rule
+from jobwise.sim.loglinear import linear
+from jobwise.sim.orders import F1, F4, LINEAR, RANDOM, score, uniform
+from jobwise.sim.rates import expected
+from jobwise.sim.state import ENTERED, HEAP, LEFT, State
+
+MANY = 1 << 62
+item_dtype = np.dtype(
+    [
+        ("submit", "f8"),
+        ("est", "f8"),  # s, as requested
+        ("seen", "f8"),  # s, as the order takes it
+        ("score", "f8"),
+        ("size", "i8"),
+        ("row", "i4"),
+        ("log_est", "f8"),
+        ("log_size", "f8"),
+    ],
+    align=True,
+)
+
+
+class ScoredPool(NamedTuple):
+    item: np.ndarray  # [J] of item_dtype; the first count[0] are the queue, in no order
+    count: np.ndarray  # [2] jobs in the queue; 1: an instant has begun and its pass is still to come
+    running: ranked.Blocks  # by estimated end
+    weights: np.ndarray  # [F] of a log-linear order, else empty
+    known: Known  # what history says of the jobs
+    ahead: rollout.Ahead  # what futures are drawn from
+    node: np.ndarray  # an empty placement
+    amount: np.ndarray
+
+
+def scheduler(
+    s: State,
+    e: int,
+    weights: np.ndarray | None = None,
+    history: Known | None = None,
+    ahead: rollout.Ahead | None = None,
+) -> ScoredPool:
+    """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, and what is known of the jobs then;
+    `ahead` of one that looks ahead."""
+    J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
+    running = ranked.build(min(J, total))
+    if weights is None:
+        weights, history = np.empty(0), known(s.jobs[e, :0], np.zeros(0, past_dtype))
+    item, count = np.empty(J, item_dtype), np.zeros(2, np.int64)
+    return ScoredPool(
+        item, count, running, weights, history, ahead or rollout.nothing(), np.empty(0, np.int32), np.empty((0, 1), np.int64)
+    )
+
+
+@inlined
+def _before(x, key_x, y, key_y):
+    return key_x < key_y or (key_x == key_y and x["row"] < y["row"])
+
+
+@kernel
+def _score(s, e, b, rule):
+    """Score the queue; guarded jobs get -inf, so that they go first, by submit."""
+    sim, v = s.sims[e], b.weights
+    now, seed, queued = sim["now"], sim["seed"], np.float64(b.count[0])
+    free, total = np.float64(s.nodes[e, 0]["free"][0]), np.float64(s.nodes[e, 0]["capacity"][0])
+    for i in range(b.count[0]):
+        x = b.item[i]
+        w = now - x["submit"]
+        x["seen"] = x["est"]
+        if rule.estimate == ACTUAL:
+            x["seen"] = max(s.truth[e, x["row"]]["runtime"], 1.0)
+        elif rule.estimate == PREDICTED:
+            k, j = b.known, x["row"]
+            x["seen"] = max(expect(k.entry, k.of_class[j], k.of_user[j], x["est"])[0] * x["est"], 1.0)
+        if easy.overdue(now, x["submit"], rule.guard):
+            x["score"] = -np.inf
+        elif rule.order == RANDOM:
+            x["score"] = uniform(seed, now, x["row"])
+        elif rule.order == LINEAR:
+            r, n = x["est"], np.float64(x["size"])
+            k, j = b.known, x["row"]
+            ratio, short, log, count = expect(k.entry, k.of_class[j], k.of_user[j], r)
+            if rule.estimate == ACTUAL:
+                run_ = x["seen"]
+                ratio, short, log = min(run_ / r, 1.0), SHORT / max(run_, SHORT), np.log(max(run_, SHORT) / max(r, SHORT))
+            x["score"] = linear(v, ratio, short, log, count, x["log_est"], x["log_size"], r, n, w, queued, free, total)
+        else:
+            s_ = x["submit"] + (sim["origin"] if rule.order >= F1 and rule.order <= F4 else 0.0)
+            x["score"] = score(rule.order, s_, w, x["seen"], np.float64(x["size"]), 0.0)
+
+
+@kernel
+def _look_ahead(s, e, b, rule):
+    """Put the job at the head that does best in futures."""
+    sim, wanted = s.sims[e], np.int64(0)
+    free, total = s.nodes[e, 0]["free"][0], s.nodes[e, 0]["capacity"][0]
+    for i in range(b.count[0]):
+        wanted += b.item[i]["size"]
+        if b.item[i]["score"] == -np.inf:  # guarded: no choice
+            return
+    if wanted > free:
+        running = s.lists[e, HEAP, : sim["running"]]
+        b.ahead.count[1] = len(b.ahead.recent) - sim["jobs"] + sim["next"]
+        f, t = np.float64(free), np.float64(total)
+        args = (sim["seed"], sim["now"], sim["origin"])
+        i = rollout.choose(
+            b.ahead, b.known, s.jobs[e], rule, b.weights, args[0], args[1], args[2], b.item, b.count[0], running, f, t
+        )
+        if i >= 0:
+            b.item[i]["score"] = -1e300
+
+
+@kernel
+def _first(item, count):
+    best = 0
+    for i in range(1, count):
+        if _before(item[i], item[i]["score"], item[best], item[best]["score"]):
+            best = i
+    return best
+
+
+@kernel
+def _next(item, count, sjbf, now, free, shadow, extra):
+    """Index of the first in order that may start beside or before the reservation; -1 if none."""
+    best, best_key = -1, 0.0
+    for i in range(count):
+        x = item[i]
+        if easy.may_start(x["size"], now + x["est"], free, shadow, extra):
+            key = x["seen"] if sjbf and x["score"] > -np.inf else x["score"]
+            if best < 0 or _before(x, key, item[best], best_key):
+                best, best_key = i, key
+    return best
+
+
+@inlined
+def _run(s, e, b, i):
+    """Start the i-th item."""
+    j, n = b.item[i]["row"], b.item[i]["size"]
+    b.count[0] -= 1
+    b.item[i] = b.item[b.count[0]]
+    start(s, e, j, 1.0, b.node, b.amount, 0)
+    ranked.insert(b.running, s.jobs[e, j]["due"], j, n, 0.0)
+
+
+@kernel
+def _pass(s, e, b, rule):
+    now, smallest = s.sims[e]["now"], ranked.ALL
+    for i in range(b.count[0]):
+        smallest = min(smallest, b.item[i]["size"])
+    if smallest > s.nodes[e, 0]["free"][0]:
+        return
+    _score(s, e, b, rule)
+    if rule.ahead > 0 and b.count[0] > 1:
+        _look_ahead(s, e, b, rule)
+    shadow, extra, blocked = np.inf, np.int64(0), False
+    while b.count[0] > 0:
+        if not blocked:
+            i = _first(b.item, b.count[0])
+            n = b.item[i]["size"]
+            if n > s.nodes[e, 0]["free"][0]:
+                if rule.backfill == NONE:
+                    return
+                shadow, extra = easy.reserve(b.running, n, s.nodes[e, 0]["free"][0], now)
+                blocked = True
+                continue
+        else:
+            i = _next(b.item, b.count[0], rule.backfill == EASY_SJBF, now, s.nodes[e, 0]["free"][0], shadow, extra)
+            if i < 0:
+                return
+            extra = easy.charge(b.item[i]["size"], now + b.item[i]["est"], shadow, extra)
+        _run(s, e, b, i)
+
+
+@inlined
+def _news(s, e, b):
+    """Take note of what has ended and what has arrived."""
+    sim = s.sims[e]
+    for i in range(sim["left"]):
+        j = s.lists[e, LEFT, i]
+        ranked.remove(b.running, s.jobs[e, j]["due"], j)
+        if len(b.weights) and not np.isnan(s.jobs[e, j]["end"]):
+            job = s.jobs[e, j]
+            run_ = job["ran"]
+            observe_at(b.known.entry, b.known.of_class[j], b.known.of_user[j], job["walltime"], run_)
+            if len(b.ahead.recent) > 1:
+                rollout.ended(b.ahead, b.known, j, len(b.ahead.recent) - sim["jobs"], job["walltime"], run_)
+    for i in range(sim["entered"]):
+        j = s.lists[e, ENTERED, i]
+        x = b.item[b.count[0]]
+        x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
+        x["submit"], x["est"] = s.jobs[e, j]["submit"], expected(s.jobs[e, j])
+        if len(b.weights):
+            x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
+        b.count[0] += 1
+
+
+@kernel
+def run(s, e, b, rule, steps, arrived=MANY):
+    """Run simulation e for up to `steps` instants of choice. True while there is more to do.
+
+    It also comes back as soon as `arrived` jobs have arrived, before the pass of that instant; the rule, and the weights in
+    `b`, may be others in the next call.
+    """
+    sim = s.sims[e]
+    for _ in range(steps):
+        if b.count[1] == 0:
+            if advance(s, e, np.inf) == OVER:
+                return False
+            _news(s, e, b)
+            b.count[1] = 1
+            if sim["next"] >= arrived:
+                return True
+        b.count[1] = 0
+        if b.count[0] > 0 and s.nodes[e, 0]["free"][0] > 0:
+            _pass(s, e, b, rule)
+    return True
+
+
+def suits(rule: Rule) -> bool:
+    """Does this loop know the scheduler? (It knows the static orders, too, but `pool.py` is faster at them.)"""
+    return (rule.order == LINEAR or 0 <= rule.order <= RANDOM) and rule.backfill <= EASY_SJBF and not rule.commit

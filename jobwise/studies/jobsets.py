@@ -1,0 +1,71 @@
+"""What the studies of DeepRM and CuSH share: paired differences over jobsets and seeds, and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from jobwise.compare.intervals import Effect, crossed, in_blocks
+from jobwise.jobs import DONE
+from jobwise.learn.play import play
+from jobwise.metrics import normalised_turnaround, wait
+from jobwise.policies.slots import GridPolicy
+from jobwise.studies import Study
+from jobwise.workload import Workload
+
+
+def means(sets: Sequence[Workload], policy: str | GridPolicy, world: dict, seed: int = 0) -> dict[str, list]:
+    """Per jobset: mean slowdown, longest wait (rows), how much longer jobs ran than at their best, jobs not done; and all
+    jobs' slowdowns."""
+    found = play(sets, policy, world, seed=seed)
+    done = [r.jobs["status"] == DONE for r in found]
+    return {
+        "slowdown": [float(normalised_turnaround(r).mean()) for r in found],
+        "longest": [float(wait(r).max(initial=0.0)) for r in found],
+        "stretch": [
+            float(((r.jobs["end"] - r.jobs["start"])[d] / r.runtime[d]).mean() - 1) for r, d in zip(found, done, strict=True)
+        ],
+        "lost": [int((~d).sum()) for d in done],
+        "kinds": [
+            [float(x[r.jobs["kind"][d] == k].mean()) if (r.jobs["kind"][d] == k).any() else float("nan") for k in (0, 1)]
+            for r, d, x in ((r, d, normalised_turnaround(r)) for r, d in zip(found, done, strict=True))
+        ],
+        "jobs": [round(float(x), 4) for r in found for x in normalised_turnaround(r)],
+    }
+
+
+def change(ours: np.ndarray, base: np.ndarray, windows: bool = False) -> Effect:
+    """The effect of ours ([K] jobsets, or [S, K] seeds × jobsets) against base [K]. `windows`: jobsets are windows of a log,
+    and neighbours are put into blocks of two."""
+    d = np.log(np.atleast_2d(np.asarray(ours, float)) / np.asarray(base, float))
+    return crossed(np.array([in_blocks(x) for x in d]) if windows else d)
+
+
+def text(e: Effect) -> str:
+    """ "-51.0% [-54.0%, -48.1%]"."""
+    return e.text("+.1%")
+
+
+def figure(s: Study, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> str:
+    """A figure as SVG for the report; the same as OUT/figures/NAME.pdf."""
+    from jobwise.report.figures import svg_and_pdf
+
+    folder = s.out / "figures"
+    folder.mkdir(exist_ok=True)
+    return svg_and_pdf(draw, folder / f"{name}.pdf", width, height, label or name)
+
+
+def cdf(axes, values: Sequence[float], label: str, colour: str) -> None:
+    """Draw a distribution of slowdowns."""
+    x = np.sort(np.asarray(values, float))
+    axes.step(x, np.arange(1, len(x) + 1) / len(x), where="post", label=label, color=colour)
+
+
+def curve(folder) -> tuple[list[float], list[float]]:
+    """(choices, validation) of a run's metrics."""
+    import json
+
+    lines = [json.loads(x) for x in (folder / "metrics.jsonl").read_text().splitlines()]
+    seen = [x for x in lines if "validation" in x]
+    return [x["choices"] for x in seen], [x["validation"] for x in seen]

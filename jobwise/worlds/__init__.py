@@ -1,0 +1,1 @@
+"""Worlds: how a simulation becomes decision points for an agent."""

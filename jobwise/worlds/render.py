@@ -1,0 +1,98 @@
+"""Pictures of simulations: of a grid of time as in the papers (the machine in the rows to come, the waiting jobs, the backlog),
+and of a pool over time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.jobs import COMPUTE, NETWORK, PAUSED, QUEUED, RUNNING
+from jobwise.sim.state import State
+from jobwise.worlds.slots import Grid
+
+CELL = 7  # pixels
+PAPER, FREE = (255, 255, 255), (238, 241, 245)
+KINDS = {COMPUTE: (27, 108, 168), NETWORK: (209, 73, 91), -1: (107, 114, 128)}
+PALETTE = [
+    (27, 108, 168), (209, 73, 91), (46, 139, 87), (224, 159, 62), (123, 94, 167), (59, 179, 195), (141, 111, 79),
+    (201, 93, 159), (107, 114, 128), (148, 168, 74), (84, 130, 201), (232, 121, 100),
+]  # fmt: skip
+
+
+def picture(s: State, g: Grid, e: int = 0) -> np.ndarray:
+    """[height, width, 3] uint8: simulation e as it stands.
+
+    Per resource the rows to come (now at the top) by units, nodes apart; at the right the jobs in the slots at their size, and
+    the backlog. Jobs have colours of their own on the machine; in the slots, of their kind where they have one.
+    """
+    (N, R), H = g.capacity.shape, g.canvas.shape[1]
+    widest = int(max(min(s.jobs[e]["request"][:, r].max(), 16) for r in range(R)))
+    slots = [int(j) for j in g.slot[e]]
+    machine = [int(g.capacity[:, r].sum()) + N - 1 for r in range(R)]
+    width = (max(machine) + 2 + len(slots) * (widest + 1) + 6) * CELL
+    height = (R * (H + 3) + 2) * CELL
+    out = np.full((height, width, 3), PAPER, np.uint8)
+
+    def cell(row: int, column: int, colour) -> None:
+        out[row * CELL : (row + 1) * CELL - 1, column * CELL : (column + 1) * CELL - 1] = colour
+
+    for r in range(R):
+        top = 3 + r * (H + 3)
+        for i in range(N):
+            for c in range(g.capacity[i, r]):
+                x = g.base[i, r] + c
+                at = 1 + int(g.capacity[:i, r].sum()) + i + c
+                for row in range(H):
+                    j = int(g.canvas[e, row, x])
+                    cell(top + row, at, PALETTE[(j - 1) % len(PALETTE)] if j > 0 else FREE)
+        left = max(machine) + 3
+        for m, j in enumerate(slots):
+            for row in range(H):
+                for c in range(widest):
+                    cell(top + row, left + m * (widest + 1) + c, (247, 248, 250))
+            if j >= 0:
+                job = s.jobs[e, j]
+                for row in range(int(min(job["walltime"], H))):
+                    for c in range(int(min(job["request"][r], widest))):
+                        cell(top + row, left + m * (widest + 1) + c, KINDS[int(job["kind"])])
+        for k in range(min(int(g.moment[e]["backlog"]), 3 * H)):
+            cell(top + k // 3, left + len(slots) * (widest + 1) + k % 3, (75, 85, 99))
+    return out
+
+
+def machine(s: State, e: int = 0, width: int = 360, height: int = 160) -> np.ndarray:
+    """[height, width + 44, 3] uint8: simulation e of a pool as it stands.
+
+    To the left of the dark line the processors that jobs have held so far, to its right what the running ones will hold by
+    their estimates, job upon job; from twice the longest remaining run before now to the last end. The column at the right is
+    the queue: a block per waiting job, as high as its share of the machine.
+    """
+    sim, jobs = s.sims[e], s.jobs[e, : s.sims[e]["next"]]
+    now, total = float(sim["now"]), float(s.nodes[e, 0]["capacity"][0])
+    out = np.full((height, width + 44, 3), PAPER, np.uint8)
+    out[:, :width] = FREE
+    started = np.flatnonzero(~np.isnan(jobs["end"]) & ~np.isnan(jobs["start"]) | (jobs["status"] == RUNNING))
+    ends = np.where(np.isnan(jobs["end"][started]), np.maximum(jobs["due"][started], now), jobs["end"][started])
+    last = max(float(ends.max(initial=now)), now + 1.0)
+    first = max(now - 2 * (last - now), float(jobs["start"][started].min(initial=now)))
+    seen = started[ends > first]
+    begin, end = jobs["start"][seen], ends[ends > first]
+    x = np.linspace(first, last, width, endpoint=False)
+    level = np.zeros(width)
+    for k in np.argsort(begin, kind="stable"):
+        here = (x >= begin[k]) & (x < end[k])
+        share = jobs["request"][seen[k], 0] / total * height
+        colour = PALETTE[int(seen[k]) % len(PALETTE)]
+        for column in np.flatnonzero(here):
+            top, bottom = height - int(round(level[column] + share)), height - int(round(level[column]))
+            out[max(top, 0) : bottom, column] = colour
+        level[here] += share
+    line = min(int((now - first) / (last - first) * width), width - 1)
+    out[:, line] = (17, 24, 39)
+    at = float(height)
+    for j in np.flatnonzero((jobs["status"] == QUEUED) | (jobs["status"] == PAUSED)):
+        share = max(jobs["request"][j, 0] / total * height, 2.0)
+        if at - share < 0:
+            break
+        out[int(at - share) : int(at) - 1, width + 6 : width + 40] = PALETTE[int(j) % len(PALETTE)]
+        at -= share
+    return out

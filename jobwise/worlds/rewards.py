@@ -1,0 +1,104 @@
+"""Rewards: functions of what happened between two choices, for E simulations at once, larger is better.
+
+`z` is an array [E] of `jobwise.worlds.decision_points.interval_dtype`; a function of one's own takes and returns the same
+shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from jobwise.errors import InputError, unknown
+
+Reward = Callable[[np.ndarray], np.ndarray]
+LATE = 1000.0  # bounded slowdown that a job's wait of one bound beyond the bound is worth
+
+
+def bounded_slowdown(z: np.ndarray) -> np.ndarray:
+    """Minus the jobs' gain in bounded slowdown (tau = 10 s) / jobs. An episode's sum is 1 - mean bounded slowdown."""
+    return -z["slowed"] / np.maximum(z["jobs"], 1.0)
+
+
+def bounded_slowdown_end(z: np.ndarray) -> np.ndarray:
+    """0 until the episode is over, then minus the mean bounded slowdown (RLScheduler, SC'20)."""
+    return np.where(z["over"] > 0, -z["total"] / np.maximum(z["jobs"], 1.0), 0.0)
+
+
+def wait(z: np.ndarray) -> np.ndarray:
+    """Minus hours waited / jobs. An episode's sum is minus the mean wait in hours."""
+    return -z["waited"] / 3600.0 / np.maximum(z["jobs"], 1.0)
+
+
+def dras(z: np.ndarray) -> np.ndarray:
+    """wait / longest wait + size / N + used / N, each 1/3, of the chosen job; the longest wait counts as at least 6 h.
+
+    DRAS's code (Fan et al., IPDPS'21); `used` counts the chosen job if it fits.
+    """
+    return (z["picked_wait"] / np.maximum(z["longest_wait"], 21_600.0) + (z["picked_size"] + z["used"]) / z["size"]) / 3.0
+
+
+def theta(z: np.ndarray) -> np.ndarray:
+    """The same with the true longest wait (SEM's text for Theta, its second term corrected to size / N)."""
+    longest = np.where(z["longest_wait"] > 0, z["longest_wait"], 1.0)
+    return (z["picked_wait"] / longest + (z["picked_size"] + z["used"]) / z["size"]) / 3.0
+
+
+def datastar(z: np.ndarray) -> np.ndarray:
+    """Minus the sum of 1 / run time (s) over the jobs in the system, at each choice (SEM's text for DataStar)."""
+    return -z["ideal"]
+
+
+def datastar_time(z: np.ndarray) -> np.ndarray:
+    """The same integrated over the time to the next choice: the better-posed version. Its sum is minus the
+    summed slowdown, but for the jobs that still run when the last one has started."""
+    return -z["ideal_seconds"]
+
+
+def bounded_wait(z: np.ndarray) -> np.ndarray:
+    """`bounded_slowdown`, and LATE / jobs for each bound (`bound_s` of the environment) that a job waits beyond the first."""
+    return -(z["slowed"] + LATE * z["late_bounds"]) / np.maximum(z["jobs"], 1.0)
+
+
+REWARDS: dict[str, Reward] = {
+    "bounded_slowdown": bounded_slowdown,
+    "bounded_slowdown_end": bounded_slowdown_end,
+    "wait": wait,
+    "dras": dras,
+    "theta": theta,
+    "datastar": datastar,
+    "datastar_time": datastar_time,
+    "bounded_wait": bounded_wait,
+}
+
+
+def slowdown(z: np.ndarray) -> np.ndarray:
+    """Minus the sum of 1 / length over the jobs in the system, for each row of time that passes (DeepRM, HotNets'16).
+
+    An episode's sum is minus the sum of its jobs' slowdowns."""
+    return -z["slow"]
+
+
+def completion(z: np.ndarray) -> np.ndarray:
+    """Minus the jobs in the system, for each row of time: an episode's sum is minus the sum of completion times."""
+    return -z["present"]
+
+
+def locality(z: np.ndarray) -> np.ndarray:
+    """Minus how much more the placement slows a placed job down than the best of the placements would (CuSH's second agent)."""
+    return -z["penalty"]
+
+
+GRID: dict[str, Reward] = {"slowdown": slowdown, "completion": completion, "locality": locality}
+
+
+def resolve(reward: str | Reward, known: dict[str, Reward] = REWARDS) -> Reward:
+    """A reward by its name, or a function as it is. Raises InputError."""
+    if callable(reward):
+        return reward
+    if not isinstance(reward, str):
+        raise InputError(f"a reward is a name or a function, not {reward!r}")
+    if reward not in known:
+        raise unknown("reward", reward, known)
+    return known[reward]
