@@ -1,6 +1,7 @@
 """Speed: jobs per second, growth, memory, start-up. Writes benchmarks/RESULTS.md; nothing in it is typed by hand.
 
 python -m benchmarks [--traces FOLDER] [--quick]
+python -m benchmarks compare OLD: this checkout against another, in turns
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numba
 import numpy as np
 
 import jobwise as jw
+from benchmarks.compare import main as compare
 from benchmarks.learning import learning
 from jobwise.workloads.transform import first, stretch
 
@@ -175,6 +177,9 @@ def start_up(folder: Path) -> str:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["compare"]:
+        compare(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("--traces", type=Path, default=Path("traces"), help="folder with SWF logs")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")

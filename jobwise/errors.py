@@ -24,6 +24,10 @@ class InputError(ValueError):
     """Wrong input by the user: says what is wrong, where, and what would be right. The command line exits 2."""
 
 
+class Unfinished(InputError):
+    """A simulation whose policy left jobs waiting for ever."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str], where: str = "") -> InputError:
     """The error for an unknown `name` of a `kind` ("order", "metric" …), with the nearest known ones."""
     known = sorted(known)

@@ -12,7 +12,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.decision import Policy, begin, is_compiled
-from jobwise.errors import InputError
+from jobwise.errors import InputError, Unfinished
 from jobwise.policies.names import resolve
 from jobwise.record import Look, Record
 from jobwise.sim.simulation import Simulation
@@ -68,6 +68,7 @@ def simulate_many(
     cluster = cluster or workloads[0].cluster
     if hasattr(policy, "check"):
         policy.check(cluster)
+    settings["tick"] = settings.get("tick") or getattr(policy, "tick", 0.0)
     settings["single_events"] = settings.get("single_events", False) or getattr(policy, "single_events", False)
     s = allocate(workloads, cluster, **settings)
     if is_compiled(policy, cluster):
@@ -132,7 +133,7 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Polic
     jobs, one = s.jobs[e, : len(workload)], s.sims[e]
     if one["ended"] < one["jobs"]:
         waiting = np.flatnonzero(np.isnan(jobs["end"]))
-        raise InputError(
+        raise Unfinished(
             f"{name} left {len(waiting)} jobs waiting for ever (first: job {waiting[0]}, request "
             f"{jobs['request'][waiting[0]].tolist()}); nothing is running and nothing more will arrive"
         )

@@ -51,3 +51,14 @@ def random_workload(rng, jobs=40, procs=12, overruns=False, edges=None):
     size = np.minimum(rng.integers(1, procs + 1, jobs), rng.integers(1, procs + 1, jobs))
     submit = np.cumsum(rng.integers(0, 9, jobs))
     return workload(submit, size, runtime, asked, cluster=pool(procs), edges=edges, user=rng.integers(0, 4, jobs))
+
+
+def play(sets, policy, world=None, seed=0):
+    """Records of jobsets, in rows, under a trained policy of the world of slots or a rule of it."""
+    from jobwise.policies.slots import SlotRule
+    from jobwise.simulate import simulate_many
+    from jobwise.worlds.slots_world import Slots
+
+    if isinstance(policy, str):
+        policy = SlotRule(policy, Slots.of(world or {}))
+    return simulate_many(sets, policy, tick=1.0, seed=seed)

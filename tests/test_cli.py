@@ -258,7 +258,7 @@ def test_dead_ends_name_the_way_out(good, tmp_path, capsys):
         "JobID,User,State\n1,a,COMPLETED\n": ("commas", "sacct -a"),
         "JobID           User\n1 a\n": ("spaces", "sacct -a"),
         "1|1|a|b|c|d|COMPLETED|2026-01-01T00:00:00\n": ("without the line of names",),
-        "submit_timestamp,duration_s,num_gpus,virtual_cluster\n2017-09-04 10:30:41,1,1,a\n": ("GPU jobs", "train cush"),
+        "submit_timestamp,duration_s,num_gpus,virtual_cluster\n2017-09-04 10:30:41,1,1,a\n": ("6c71a0",),
         '{"jobs": []}': ("no job log",),
     }.items():
         (tmp_path / "odd.txt").write_text(odd)

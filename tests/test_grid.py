@@ -7,6 +7,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+from conftest import play
 from gymnasium.utils.env_checker import check_env
 from naive_grid import Twin
 
@@ -15,13 +16,13 @@ from jobwise.cluster import Cluster, Slowdown, nodes
 from jobwise.encoders.image import COLOUR, make_grid
 from jobwise.errors import InputError
 from jobwise.jobs import COMPUTE, DONE, NETWORK
-from jobwise.learn.play import play, to_rows
 from jobwise.learn.slots_env import GridVectorEnv
 from jobwise.metrics import normalised_turnaround
 from jobwise.simulate import simulate
 from jobwise.testing import poison, restore
 from jobwise.workload import workload
 from jobwise.workloads.jobsets import cush, cush_cluster, deeprm, load_of
+from jobwise.workloads.transform import to_rows
 
 pytestmark = pytest.mark.xdist_group("grid")  # one worker compiles the kernels of grids
 SLOTS, ROWS = 4, 18

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 import torch.multiprocessing as mp
+from conftest import play
 
-import jobwise  # noqa: F401
+import jobwise
 from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.forecast.job_types import learning_curve, told
@@ -17,14 +18,14 @@ from jobwise.learn.jobsets import Dice, average, baseline, epoch, imitate
 from jobwise.learn.jobsets import play as play_runs
 from jobwise.learn.networks import Seen, actor
 from jobwise.learn.networks import weights as weights_of
-from jobwise.learn.play import play
-from jobwise.learn.run_slots import GridConfig, jobsets, train
+from jobwise.learn.run_slots import TEST, GridConfig, jobsets, train
 from jobwise.learn.slots_env import GridVectorEnv
 from jobwise.metrics import normalised_turnaround
-from jobwise.policies.names import load
+from jobwise.policies.names import load, resolve
 from jobwise.policies.networks import GridForward
 from jobwise.systems import cush as cush_system
 from jobwise.systems import deeprm as deeprm_system
+from jobwise.workload import workload
 from jobwise.workloads.jobsets import cush, cush_cluster, deeprm
 
 pytestmark = pytest.mark.xdist_group("grid")
@@ -231,8 +232,45 @@ def test_a_policy_refuses_another_grid(tmp_path):
     policy = train(tiny().changed(**deeprm_system.OURS, iterations=1, choices=None, simulations=4), None, tmp_path / "run")[0]
     with pytest.raises(InputError, match="units"):
         play([deeprm(8, 0.5, 0, capacity=20)], policy)
-    with pytest.raises(InputError, match="numbers"):
+    with pytest.raises(InputError, match="units"):
         play([deeprm(8, 0.5, 0, resources=3)], policy)
+
+
+@pytest.mark.parametrize("system", [deeprm_system, cush_system], ids=["deeprm", "cush"])
+def test_simulate_and_compare_agree_with_evaluate(system, tmp_path, capsys):
+    """A policy of the world of slots runs wherever others do, and to the last digit the same."""
+    small = {"jobsets": 4, "validation_jobsets": 2, "steps": 50, "choices": None, "iterations": 1, "validations": 1, "warm": 0}
+    config = system.configure(None, "smoke").changed(**small, simulations=4, threads=1)
+    policy = train(config, None, tmp_path / "run")[0]
+    assert run(["evaluate", str(tmp_path / "run"), "-p", "sjf", "--json"]) == 0
+    mean = json.loads(capsys.readouterr().out)["policies"]["run"]["slowdown"]
+    sets, loaded = jobsets(config, TEST, 100), resolve(str(tmp_path / "run"))
+    alone = [jobwise.simulate(w, loaded, seed=k) for k, w in enumerate(sets)]
+    assert np.mean([normalised_turnaround(r).mean() for r in alone]) == mean
+    name = "deeprm:5" if system is deeprm_system else "cush:5"
+    assert run(["simulate", name, "-p", str(tmp_path / "run"), "--seed", "5", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)["summary"]
+    if system is deeprm_system:  # (CuSH's jobsets have a mix of types of their own)
+        assert said["slowdown"] == alone[5].summary()["slowdown"]
+    both = ["fcfs+easy", str(tmp_path / "run"), "slots:sjf"]
+    assert run(["compare", name, *(x for p in both for x in ("-p", p)), "--shakes", "0", "--seed", "5", "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)["policies"]
+    assert len(whole) == 3 and policy.about["choices"] > 0
+
+
+def test_no_job_is_rejected_in_a_replay():
+    """Where the backlog is full jobs wait behind it, and come in, first come first served."""
+    w = workload(np.arange(12.0), np.tile([2, 1], (12, 1)), np.full(12, 3.0), cluster=cush_cluster(1, 2, 1))
+    found = play([w], "fcfs", {"slots": 2, "backlog": 3, "reserve": False})[0]
+    assert found.jobs["start"].tolist() == [3 * i for i in range(12)]
+
+
+def test_rows_of_seconds():
+    """Decisions fall on rows of 600 s, jobs run their true times; the schedule in rows is that of the same jobs in rows."""
+    cluster = cush_cluster(1, 2, 1)
+    w = workload([0, 700, 800], [[2, 1]] * 3, [900.0, 100.0, 600.0], [1200.0, 600.0, 600.0], cluster=cluster)
+    found = jobwise.simulate(w, "slots:sjf@600s")
+    assert found.jobs["start"].tolist() == [0, 1200, 1800] and found.jobs["end"].tolist() == [900, 1300, 2400]
 
 
 def test_kinds_are_learnt_from_executions():
@@ -276,7 +314,7 @@ def test_commands(tmp_path, capsys):
         (["explain", out, log], "jobwise watch"),
         (["export-onnx", out, str(tmp_path / "x.onnx")], "grid of time"),
         (["watch", str(tmp_path / "none"), "--out", str(gif), "--force"], "no policy file"),
-        (["simulate", log, "-p", out], "grid of time"),
+        (["simulate", log, "-p", out], "was made for [10, 10] units"),
         (["reproduce", "sem", "--out", str(tmp_path / "study")], "--logs"),
     ):
         capsys.readouterr()

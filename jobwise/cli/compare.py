@@ -6,7 +6,21 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, Jobs, Json, Kill, Load, Log, Procs, Seed, check_outputs, noticed, open_log, progress
+from jobwise.cli.options import (
+    Force,
+    Jobs,
+    Json,
+    Kill,
+    Load,
+    Log,
+    Procs,
+    Seed,
+    check_outputs,
+    in_slots,
+    noticed,
+    open_log,
+    progress,
+)
 from jobwise.cli.tables import print_comparison, print_json, print_origins, print_table, say
 from jobwise.errors import InputError
 
@@ -60,7 +74,7 @@ def compare(
         raise InputError(f"--split {split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
     resolved = [resolve(p) for p in policies]
     check_outputs(log, report, force=force, ending=".html .htm")
-    w = open_log(log, procs, jobs, load)
+    w = open_log(log, procs, jobs, load, in_slots(resolved))
     told = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
     if not as_json:
         noticed(w)

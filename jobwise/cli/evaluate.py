@@ -25,7 +25,6 @@ from jobwise.cli.options import (
     progress,
 )
 from jobwise.cli.tables import print_comparison, print_json, print_origins, print_table, say
-from jobwise.cli.train import open_grid_log
 from jobwise.errors import InputError
 
 if TYPE_CHECKING:
@@ -186,13 +185,13 @@ def _on_slots(
     if (log is None) == (config.generator == "log"):
         kind = "windows of a log: name it" if log is None else "generated jobs: name no log"
         raise InputError(f"policy {policy.label} was trained on {kind}")
-    sets = jobsets(config, TEST, 100, None if log is None else open_grid_log(log))
+    sets = jobsets(config, TEST, 100, None if log is None else open_log(log, None, on_nodes=True))
     names, found = rules or config.rules(), {}
     world = {k: v for k, v in policy.world.items() if k not in ("placements", "encoder", "order")}
     with progress(f"playing {len(sets)} jobsets") as show:
         for i, name in enumerate([*names, policy]):
             key = name if isinstance(name, str) else policy.label
-            found[key] = means(sets, name, world, seed)
+            found[key] = means(sets, name, world, seed, policy.tick)
             if show:
                 show(i + 1, len(names) + 1, key)
     plain = [n for n in names if not n.endswith("typed")] or names

@@ -48,8 +48,10 @@ def progress(what: str):
         yield show
 
 
-def open_log(log: str, procs: int | None, jobs: int | None = None, load: float | None = None):
-    """The workload a command was given: a file, standard input, or a name; cut and scaled as asked."""
+def open_log(log: str, procs: int | None, jobs: int | None = None, load: float | None = None, on_nodes: bool = False):
+    """The workload a command was given: a file, standard input, or a name; cut and scaled as asked. `on_nodes`: for policies of
+    the world of slots, a pool's processors as equal nodes."""
+    from jobwise.workloads import gpu
     from jobwise.workloads.source import open_log as read
     from jobwise.workloads.transform import first, scale_load
 
@@ -59,7 +61,17 @@ def open_log(log: str, procs: int | None, jobs: int | None = None, load: float |
         w = replace(first(w, jobs), dropped={f"{k} in the whole file": n for k, n in w.dropped.items()})
     if load is not None:
         w = scale_load(w, load)
+    if on_nodes and w.cluster.is_pool:
+        count = next(n for n in (8, 4, 2, 1) if w.cluster.processors % n == 0)
+        w = gpu.on_nodes(w, count)
     return w
+
+
+def in_slots(policies) -> bool:
+    """Does one of these policies play in the world of slots?"""
+    from jobwise.policies.slots import GridPolicy, SlotRule
+
+    return any(isinstance(p, GridPolicy | SlotRule) for p in policies)
 
 
 def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str = "") -> None:

@@ -17,6 +17,7 @@ from jobwise.cli.options import (
     Procs,
     Seed,
     check_outputs,
+    in_slots,
     left_out,
     noticed,
     open_log,
@@ -55,7 +56,7 @@ def simulate(
     check_outputs(log, out, evalys, force=force)
     if out:
         export.writer(out)
-    w = open_log(log, procs, jobs, load)
+    w = open_log(log, procs, jobs, load, in_slots([policy]))
     with progress(f"replaying {len(w):,} jobs") as show:
         r = replay(w, policy, seed=seed, kill_at_walltime=kill, progress=show)
     summary = r.summary()

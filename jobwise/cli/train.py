@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Optional
 
 import typer
 
 from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_log, progress
 from jobwise.cli.tables import print_json
 from jobwise.errors import InputError, unknown
-
-if TYPE_CHECKING:
-    from jobwise.workload import Workload
-
 
 GRIDS = ("deeprm", "cush")
 
@@ -54,7 +50,7 @@ def train(
         raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
     if system in GRIDS and not (procs is None and jobs is None and load is None):
         raise InputError(f"{system} takes a log as it is: --procs, --jobs and --load are for the others")
-    w = None if log is None else open_grid_log(log) if system in GRIDS else open_log(log, procs, jobs, load)
+    w = None if log is None else open_log(log, procs, jobs, load, system in GRIDS)
     settings = configure(system, w, preset)
     own = _toml(config)
     for key in ("learner", "encoding"):  # tables add to the system's
@@ -137,17 +133,3 @@ def _line(k: int, line: dict) -> str:
         f"  seed {k}, {line['part']:4.0%}: score {line['validation']:8.2f}, best {line['best']:8.2f}, "
         f"best rule {line['best_rule']:8.2f}, {line['choices']:,} choices"
     )
-
-
-def open_grid_log(source: str) -> Workload:
-    """A log for a grid: a table of Philly or Alibaba, or any other log on nodes of CPUs. Raises InputError."""
-    from jobwise.workloads import gpu
-    from jobwise.workloads.source import open_log
-
-    if (text := Path(source).name).startswith("philly"):
-        return gpu.read_philly(source)
-    if text.startswith("openb_pod"):
-        return gpu.read_alibaba(source)
-    w = open_log(source)
-    count = next(n for n in (8, 4, 2, 1) if w.cluster.processors % n == 0)
-    return gpu.on_nodes(w, count)

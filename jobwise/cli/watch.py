@@ -7,8 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, check_outputs
-from jobwise.cli.train import open_grid_log
+from jobwise.cli.options import Force, check_outputs, open_log
 from jobwise.errors import InputError
 
 
@@ -22,24 +21,25 @@ def watch(
 ) -> None:
     """Watch a policy (or a rule, e.g. sjf or cush:sjf+pack) fill the machine: the picture of the cluster over time."""
     from jobwise.learn.run_slots import TEST, GridConfig, jobsets
+    from jobwise.policies.names import load
+    from jobwise.policies.slots import GridPolicy, SlotRule
     from jobwise.report.film import film
     from jobwise.systems import configure
     from jobwise.worlds.slot_rules import RULES
+    from jobwise.worlds.slots_world import Slots
 
     check_outputs("-", out, force=force, ending=".gif")
     system, _, rule = run.rpartition(":")
     if rule.partition("+")[0] in RULES and not Path(run).exists():
-        policy, config = rule, configure(system or "deeprm", None, "small")
+        config = configure(system or "deeprm", None, "small")
+        policy = SlotRule(rule, Slots.of(config.world))
     else:
-        from jobwise.policies.names import load
-        from jobwise.policies.slots import GridPolicy
-
         policy = load(run)
         if not isinstance(policy, GridPolicy):
             raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")
         config = GridConfig.of(policy)
-    sets = jobsets(config, TEST, jobset + 1, None if log is None else open_grid_log(log))
+    sets = jobsets(config, TEST, jobset + 1, None if log is None else open_log(log, None, on_nodes=True))
     if jobset >= len(sets):
         raise InputError(f"there are {len(sets)} jobsets; --jobset counts from 0")
-    count = film(sets[jobset], policy, config.world, out, rows)
+    count = film(sets[jobset], policy, out, rows)
     print(f"{out}: {count} rows of time")

@@ -17,7 +17,8 @@ from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.sim.compiled import kernel
 from jobwise.sim.state import State
-from jobwise.worlds.slots import COLOURS, Grid, first_row, show_waiting
+from jobwise.worlds.slot_tables import COLOURS, Grid
+from jobwise.worlds.slots import first_row, show_waiting
 
 COLOUR = np.random.default_rng(0).permutation(np.arange(1, COLOURS + 1)).astype(np.float32) / (COLOURS + 1)
 CAP = 10  # rows since the last arrival that DeepRM's image can tell apart

@@ -7,7 +7,6 @@ An environment says what a mask, an observation and an interval are, how simulat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import signature
 from queue import SimpleQueue
 from threading import Thread
 
@@ -239,9 +238,6 @@ class Single(gymnasium.Env):
     def __init__(self, workload=None, render_mode: str | None = None, **settings):
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown("render mode", render_mode, self.metadata["render_modes"])
-        known = set(signature(self.batch).parameters) - {"num_envs", "workload", "more"}
-        if wrong := sorted(set(settings) - known):
-            raise unknown("setting of this environment", wrong[0], known)
         self._envs = self.batch(1, workload, **settings)
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space

@@ -10,6 +10,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,21 +21,22 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from jobwise import __version__
 from jobwise.compare.windows import begins
-from jobwise.errors import InputError
+from jobwise.errors import InputError, Unfinished
 from jobwise.learn.agent import LEARNERS, Agent, Settings, collect
 from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
-from jobwise.learn.play import LIMIT, play, to_rows
 from jobwise.learn.run import Run, check_learner
 from jobwise.learn.run_folder import explained, parts, per_seed
 from jobwise.learn.slots_env import GridVectorEnv
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.networks import GridForward
-from jobwise.policies.slots import WORLD, GridPolicy
+from jobwise.policies.slots import LIMIT, WORLD, GridPolicy, SlotRule
+from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
 from jobwise.workloads import jobsets as generators
+from jobwise.workloads.jobsets import TEST, TRAIN, VALIDATION
+from jobwise.workloads.transform import to_rows
 from jobwise.worlds.slot_rules import RULES
-
-TRAIN, VALIDATION, TEST = 42, 27, 314159  # seeds of generated jobsets: training and unseen ones as in DeepRM's code
+from jobwise.worlds.slots_world import Slots
 
 
 class GridConfig(BaseModel):
@@ -126,12 +128,12 @@ class GridConfig(BaseModel):
 
 
 def jobsets(config: GridConfig, part: int, count: int, log: Workload | None = None) -> list[Workload]:
-    """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST). Raises InputError."""
+    """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST), their times in rows; windows of a
+    log to test with are as the log has them, in seconds. Raises InputError."""
     if config.generator == "log":
         if log is None:
             raise InputError("windows of a log take a log")
-        rows = to_rows(log, config.row_s)
-        w = parts(rows)[(TRAIN, VALIDATION, TEST).index(part)]
+        w = parts(log if part == TEST else to_rows(log, config.row_s))[(TRAIN, VALIDATION, TEST).index(part)]
         jobs = min(config.jobs, len(w))
         if part == TRAIN:  # training may see a job twice
             first = np.unique(np.linspace(0, len(w) - jobs, count).astype(int))
@@ -217,9 +219,13 @@ class GridRun(Run):
         return GridPolicy(networks, self.config.world, self.encoder.shape, units, self.config.system, about)
 
     def _score(self, policy: str | GridPolicy, limit: int = LIMIT) -> float:
-        found = play(self.validation, policy, self.config.world, seed=self.config.seed, limit=limit)
-        floor = self.config.compat_floor
-        return float(np.mean([normalised_turnaround(r, floor).mean() if _done(r) else np.inf for r in found]))
+        if isinstance(policy, str):
+            policy = SlotRule(policy, Slots.of(self.config.world))
+        try:
+            found = simulate_many(self.validation, replace(policy, limit=limit), tick=1.0, seed=self.config.seed)
+        except Unfinished:
+            return float("inf")
+        return float(np.mean([normalised_turnaround(r, self.config.compat_floor).mean() for r in found]))
 
     def best_rule(self) -> tuple[str, float]:
         """The fixed rule that does best in validation, and its mean slowdown."""
@@ -291,10 +297,6 @@ class GridRun(Run):
         self.agent.restore(state["first"])
         if self.placer is not None:
             self.placer.restore(state["second"])
-
-
-def _done(record) -> bool:
-    return not np.isnan(record.jobs["end"]).any()
 
 
 def train(

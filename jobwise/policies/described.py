@@ -54,6 +54,7 @@ MORE = {
     "predicted": "the order goes by run times predicted from history",
     "actual": "the order goes by true run times (nobody knows them)",
     "gated:RULE,CANDIDATE,...[,1.2x]": "a candidate takes over only where a replay of past jobs says it is better",
+    "slots:RULE[+PLACEMENT][@600s]": "a rule of DeepRM's world, in rows of 600 s (without: 1 s)",
     "file.py:NAME": "an order function, or a policy class, of your own",
     "runs/NAME": "a run folder of `jobwise train`, or a policy file",
 }

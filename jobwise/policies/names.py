@@ -16,11 +16,12 @@ from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES
 from jobwise.policies.neural import NeuralPolicy
-from jobwise.policies.slots import GridPolicy
+from jobwise.policies.slots import GridPolicy, SlotRule
 from jobwise.sim import rollout
 from jobwise.sim.list_pass import BACKFILLS, ESTIMATES
 from jobwise.sim.orders import ORDERS
 from jobwise.sim.placement import PLACEMENTS
+from jobwise.worlds.slots_world import Slots
 
 _GUARD = re.compile(r"guard(\d+(?:\.\d+)?)(s|m|h|d|x)")
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
@@ -42,6 +43,11 @@ def resolve(policy: str | Policy) -> Policy:
     policy = policy.strip()
     if policy.startswith("gated:"):
         return _gated(policy)
+    if policy.startswith("slots:"):
+        rule, _, row = policy.removeprefix("slots:").partition("@")
+        if row and not re.fullmatch(r"\d+(\.\d+)?s", row):
+            raise InputError(f"policy {policy!r}: the length of a row is given in seconds, e.g. slots:{rule}@600s")
+        return SlotRule(rule, Slots(reserve=False), float(row[:-1]) if row else 1.0)
     order, *options = policy.split("+")
     if order.lower() in {*ORDERS, *INDICES, *pretrained()}:
         order, options = order.lower(), [o.lower() for o in options]
@@ -81,10 +87,6 @@ def resolve(policy: str | Policy) -> Policy:
         return _own(order, chosen)
     if "/" in order or order.endswith(".safetensors") or Path(order, "policy.safetensors").is_file():
         found = load(order)
-        if isinstance(found, GridPolicy):
-            raise InputError(
-                f"policy {order} plays on a grid of time: `jobwise evaluate` and `jobwise watch` show what it does"
-            )
         return with_options(found, chosen) if chosen else found
     if (trained := PRETRAINED / f"{order}.safetensors").is_file():
         return with_options(load(trained), {"backfill": "none"} | chosen)
@@ -118,6 +120,10 @@ def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPo
     """The policy with other options of the name grammar: backfill, guard. Raises InputError for those that cannot be."""
     if isinstance(policy, ListScheduler):
         return replace(policy, **chosen)
+    if isinstance(policy, GridPolicy):
+        raise InputError(
+            f"policy {policy.label} decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply"
+        )
     for key in chosen:
         if key not in ("backfill", "guard"):
             raise InputError(f"policy {policy.label}: a trained policy takes a backfill rule and a guard, not +{chosen[key]}")

@@ -10,12 +10,14 @@ from jobwise.sim.compiled import inlined
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # what the state grows by
 
 
-@inlined
-def mixed(x):
-    """64 bits in which every bit of x has a say."""
+def mix(x):
+    """64 bits in which every bit of x has a say: of a number, or of an array of them."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+mixed = inlined(mix)  # the same for kernels
 
 
 @inlined

@@ -68,8 +68,8 @@ def _short(x: dict) -> dict:
     return {k: x[k] for k in ("slowdown", "longest", "stretch", "lost", "kinds")}
 
 
-def _rules(sets: list[Workload], orders=ORDERS, placements=(*FIXED, "typed")) -> dict[str, dict]:
-    return {f"{r}+{p}": _short(means(sets, f"{r}+{p}", _world())) for r in orders for p in placements}
+def _rules(sets: list[Workload], orders=ORDERS, placements=(*FIXED, "typed"), row_s: float = 1.0) -> dict[str, dict]:
+    return {f"{r}+{p}": _short(means(sets, f"{r}+{p}", _world(), row_s=row_s)) for r in orders for p in placements}
 
 
 def _best(x: dict[str, dict], *placements: str, orders: tuple = CLASSIC) -> str:
@@ -286,7 +286,7 @@ def _log(s: Study, name: str, w: Workload, preset: str) -> Section:
 
     def measured() -> dict:
         policy = s.play(c, f"log-{name}", w)
-        rules = _rules(sets, ("fcfs", "sjf", "saf", "tetris", "hold"))
+        rules = _rules(sets, ("fcfs", "sjf", "saf", "tetris", "hold"), row_s=c.row_s)
         return {"rules": rules, "ours": _short(means(sets, policy, {}))}
 
     x = s.piece(f"log-{name}", measured)

@@ -8,21 +8,25 @@ import numpy as np
 
 from jobwise.compare.intervals import Effect, crossed, in_blocks
 from jobwise.jobs import DONE
-from jobwise.learn.play import play
 from jobwise.metrics import normalised_turnaround, wait
-from jobwise.policies.slots import GridPolicy
+from jobwise.policies.slots import GridPolicy, SlotRule
+from jobwise.simulate import simulate_many
 from jobwise.studies import Study
 from jobwise.workload import Workload
+from jobwise.worlds.slots_world import Slots
 
 
-def means(sets: Sequence[Workload], policy: str | GridPolicy, world: dict, seed: int = 0) -> dict[str, list]:
+def means(
+    sets: Sequence[Workload], policy: str | GridPolicy, world: dict, seed: int = 0, row_s: float = 1.0
+) -> dict[str, list]:
     """Per jobset: mean slowdown, longest wait (rows), how much longer jobs ran than at their best, jobs not done; and all
-    jobs' slowdowns."""
-    found = play(sets, policy, world, seed=seed)
+    jobs' slowdowns. `world`: of a rule, whose rows are `row_s` s; a trained policy brings its own."""
+    chosen = SlotRule(policy, Slots.of(world), row_s) if isinstance(policy, str) else policy
+    found = simulate_many(sets, chosen, seed=seed)
     done = [r.jobs["status"] == DONE for r in found]
     return {
         "slowdown": [float(normalised_turnaround(r).mean()) for r in found],
-        "longest": [float(wait(r).max(initial=0.0)) for r in found],
+        "longest": [float(wait(r).max(initial=0.0)) / chosen.tick for r in found],
         "stretch": [
             float(((r.jobs["end"] - r.jobs["start"])[d] / r.runtime[d]).mean() - 1) for r, d in zip(found, done, strict=True)
         ],

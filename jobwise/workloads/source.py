@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,18 +10,22 @@ from pathlib import Path
 from jobwise.cluster import pool
 from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
-from jobwise.workloads import catalogue, sacct, swf
+from jobwise.workloads import catalogue, gpu, jobsets, sacct, swf
 
 
 def open_log(source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None) -> Workload:
-    """Read a log: an SWF or sacct file (by content; .gz and .xz too), `-`, or a name of the catalogue (`sdsc-sp2`).
+    """Read a log: an SWF or sacct file (by content; .gz and .xz too), a table of GPU jobs (Philly, Alibaba), `-`, a name of the
+    catalogue (`sdsc-sp2`), or generated jobs: `deeprm`, `cush`, with the number of the unseen jobset, as in `cush:7`.
 
     `procs` overrides the size of the machine. Raises InputError.
     """
-
+    if made := re.fullmatch(r"(deeprm|cush)(?::(\d+))?", source):
+        if procs is not None:
+            raise InputError(f"{source}: generated jobs come with their cluster; --procs is for logs of processors")
+        return jobsets.unseen(made[1], int(made[2] or 0))
     if source != "-" and not Path(source).exists() and "/" not in source and "." not in source:
         if source not in catalogue.LOGS:
-            raise unknown("file or log", source, catalogue.LOGS)
+            raise unknown("file or log", source, [*catalogue.LOGS, "deeprm", "cush"])
         source = str(catalogue.fetch(source, progress))
     text = swf.read_text(source)
     if sacct.is_sacct(text):
@@ -28,7 +33,9 @@ def open_log(source: str, procs: int | None = None, progress: Callable[[int, int
     sacct.nearly(text, source)
     head = text[:4096].split("\n", 1)[0]
     if "num_gpus" in head or "num_gpu," in head:
-        raise InputError(f"{source}: a table of GPU jobs; `jobwise train cush {source}` and `jobwise evaluate` take it")
+        if procs is not None:
+            raise InputError(f"{source}: a table of GPU jobs comes with its nodes; --procs is for logs of processors")
+        return gpu.read_alibaba(source) if "num_gpu," in head else gpu.read_philly(source)
     if text[:1] in ("{", "["):
         raise InputError(f"{source}: is no job log; Standard Workload Format or the output of sacct is expected")
     w = swf.from_text(text, source)

@@ -169,3 +169,14 @@ def statistics(w: Workload) -> dict[str, float]:
         "overruns": overruns(w),
         "median_used_of_request": float(np.median(ratio)),
     }
+
+
+def to_rows(w: Workload, row_s: float) -> Workload:
+    """The workload on a grid of rows of `row_s` s: submits rounded down, lengths up, at least one. Its times are rows then."""
+    if not 0 < row_s < 1e9:
+        raise InputError(f"rows of {row_s:g} s cannot be")
+    jobs, truth = w.jobs.copy(), w.truth.copy()
+    jobs["submit"] = np.floor(jobs["submit"] / row_s)
+    jobs["walltime"] = np.maximum(np.ceil(jobs["walltime"] / row_s), 1.0)
+    truth["runtime"] = np.maximum(np.ceil(truth["runtime"] / row_s), 1.0)
+    return replace(w, jobs=jobs, truth=truth)

@@ -7,7 +7,7 @@ import numpy as np
 
 from jobwise.jobs import COMPUTE, NETWORK, PAUSED, QUEUED, RUNNING
 from jobwise.sim.state import State
-from jobwise.worlds.slots import Grid
+from jobwise.worlds.slot_tables import Grid
 
 CELL = 7  # pixels
 PAPER, FREE = (255, 255, 255), (238, 241, 245)

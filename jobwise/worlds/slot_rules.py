@@ -11,11 +11,11 @@ import numpy as np
 
 from jobwise.sim.compiled import kernel
 from jobwise.sim.random import GOLDEN, mixed, unit
-from jobwise.worlds.slots import first_row, fits_now
+from jobwise.worlds.slots import first_row, fits_now, rows
 
 RULES = ("fcfs", "sjf", "tetris", "saf", "drf", "las", "random", "hold")
 FCFS, SJF, TETRIS, SAF, DRF, LAS, RANDOM, HOLD = range(8)
-SHORT = 3.0  # rows: a job that is longer starts under `hold` only where half of every resource stays free, or nothing runs
+SHORT = 3  # rows: a job that is longer starts under `hold` only where half of every resource stays free, or nothing runs
 
 
 @kernel
@@ -57,7 +57,7 @@ def _score(rule, s, g, e, job):
 @kernel
 def _held(s, g, e, job):
     """Is this job to be held back?"""
-    if job["walltime"] <= SHORT or s.sims[e]["running"] == 0:
+    if rows(s, e, job) <= SHORT or s.sims[e]["running"] == 0:
         return False
     for r in range(g.capacity.shape[1]):
         total, left = 0, 0
@@ -88,8 +88,7 @@ def choose(rule, s, g, actions, p, first, last):
                 continue
             job = s.jobs[e, j]
             if g.capacity.shape[0] == 1:
-                length = np.int64(job["walltime"])
-                ok = first_row(g, e, job["request"], length, 0) == 0
+                ok = first_row(g, e, job["request"], rows(s, e, job), 0) == 0
             else:
                 ok = fits_now(s, g, e, j)
             ok = ok and (rule != HOLD or not _held(s, g, e, job))

@@ -1,0 +1,142 @@
+"""The world of slots, as policies and environments drive it: its settings, its actions, its rules."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from math import inf
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError, unknown
+from jobwise.jobs import COMPUTE
+from jobwise.sim.placement import PLACEMENTS
+from jobwise.sim.reset import Jobsets, set_dtype
+from jobwise.sim.state import State
+from jobwise.worlds.slot_rules import RULES, choose
+from jobwise.worlds.slot_tables import Grid, check, grid
+from jobwise.worlds.slots import BEGIN, go, show_waiting
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Settings of the world.
+
+    `slots` show waiting jobs, `backlog` jobs stand behind them, `rows` of time to come are drawn. `placements`: names to
+    choose from, as for list schedulers. `reserve`: jobs may be placed later than now (run times must be known); None: where
+    there is one node. `masked`: the mask shows which actions would place a job, the void action always; else all actions are
+    valid, and what cannot be done lets a row pass. `ask_always`: asked also where nothing can be placed. `compat`: the rows
+    that DeepRM's code tries. `order`: a rule that chooses the slot, so that its placement alone is chosen. `until_arrivals`:
+    an episode ends with its last arrival. Raises InputError.
+    """
+
+    slots: int = 10
+    backlog: int = 60
+    rows: int = 20
+    placements: tuple[str, ...] = ("first",)
+    reserve: bool | None = None
+    masked: bool = True
+    ask_always: bool = True
+    compat: bool = False
+    order: str = ""
+    until_arrivals: bool = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "placements", tuple(self.placements))
+        if not (1 <= self.slots <= 1000 and 0 <= self.backlog <= 100_000 and 2 <= self.rows <= 10_000):
+            raise InputError(f"{self.slots} slots, a backlog of {self.backlog}, {self.rows} rows: too few or too many")
+        for p in self.placements:
+            if p not in PLACEMENTS:
+                raise unknown("placement", p, PLACEMENTS)
+        if self.order and (self.order not in RULES or not self.masked or self.ask_always):
+            text = f"a rule of {', '.join(RULES)}, with masks, asked where there is a choice alone"
+            raise InputError(f"order {self.order!r}: {text}")
+
+    @classmethod
+    def of(cls, settings: dict) -> Slots:
+        """From a dictionary that may hold more. Raises InputError."""
+        return cls(**{f.name: settings[f.name] for f in fields(cls) if f.name in settings})
+
+    def to_dict(self) -> dict:
+        """As JSON has it."""
+        return asdict(self) | {"placements": list(self.placements)}
+
+    @property
+    def actions(self) -> int:
+        """How many there are: slot * placements + placement, and the void action, the last."""
+        return self.slots * len(self.placements) + 1
+
+    def reserves(self, cluster: Cluster) -> bool:
+        """May jobs be placed later than now on this cluster?"""
+        return len(cluster.capacity) == 1 if self.reserve is None else self.reserve
+
+    def attach(self, s: State, cluster: Cluster, limit: float = inf) -> SlotsWorld:
+        """The world of the simulations of `s`, which have been filled and not begun; no job is rejected in it. `limit`: rows
+        after the last arrival after which a simulation is cut. Raises InputError where reservations cannot take the jobs."""
+        tick, last = float(s.sims["tick"][0]), 0.0
+        for e in range(len(s.sims)):
+            jobs = s.jobs[e, : int(s.sims["jobs"][e])]
+            check(f"simulation {e}", jobs, s.truth[e, : len(jobs)], cluster, self, tick)
+            last = max(last, float(jobs["submit"].max()) / tick)
+        return SlotsWorld(self, s, grid(s, cluster, self, last + limit, reject=False), cluster)
+
+
+class SlotsWorld:
+    """E simulations in the world of slots. `mask` [E, A] int8: the actions that are valid, one at least."""
+
+    def __init__(self, settings: Slots, state: State, table: Grid, cluster: Cluster):
+        self.settings, self.state, self.grid, self.cluster = settings, state, table, cluster
+        self.placements, self.void = settings.placements, settings.actions - 1
+        self.mask = table.mask if settings.masked and not settings.order else np.ones_like(table.mask)
+        self._picked = np.zeros(len(state.sims), np.int64)
+        self._no_sets = Jobsets(np.zeros(0, state.jobs.dtype), np.zeros(0, state.truth.dtype), np.zeros(0, set_dtype))
+
+    @property
+    def transition(self) -> np.ndarray:
+        """[E] of `report_dtype`: what happened since the last choice; rewards are functions of it."""
+        return self.grid.report
+
+    @property
+    def placeable(self) -> np.ndarray:
+        """[E, M] bool: slots whose job could be placed."""
+        return self.grid.mask[:, : -1 : len(self.placements)].astype(bool)
+
+    def begin(self) -> np.ndarray:
+        """Begin all simulations as they are filled; [E] int8, which of them are over."""
+        E = len(self.state.sims)
+        return self.step(np.full(E, BEGIN))
+
+    def step(self, actions: np.ndarray) -> np.ndarray:
+        """Do actions [E] and go on to the next choices; [E] int8, which simulations are over."""
+        done = np.zeros(len(actions), np.int8)
+        go(self.state, self.grid, self._no_sets, np.asarray(actions, np.int64), self._picked, done, 0, len(actions))
+        self.look(0, len(actions))
+        return done
+
+    def look(self, first: int, last: int) -> None:
+        """Bring what schedulers see of simulations first .. last - 1 up to date: the jobs in the slots, the mask."""
+        show_waiting(self.state, self.grid, first, last)
+        if self.settings.order:  # the rule's slot alone, placed in any way
+            P, M = len(self.placements), self.grid.slot.shape[1]
+            choose(RULES.index(self.settings.order), self.state, self.grid, self._picked, 0, first, last)
+            slot = self._picked[first:last, None] // P
+            self.mask[first:last] = np.append(np.repeat(np.arange(M), P), M)[None] == slot
+
+    def by_rule(self, name: str) -> np.ndarray:
+        """[E] the actions of RULE[+PLACEMENT], a rule of `slot_rules` and one of the placements to choose from, the first by
+        default; `typed`: spread for compute-intensive jobs, pack for the others. Raises InputError."""
+        rule, _, placement = name.partition("+")
+        if rule not in RULES:
+            raise unknown("rule", rule, RULES)
+        ways = {p: (i, i) for i, p in enumerate(self.placements)}
+        if {"pack", "spread"} <= set(self.placements):
+            ways.setdefault("typed", (self.placements.index("spread"), self.placements.index("pack")))
+        if placement and placement not in ways:
+            raise unknown("placement", placement, ways)
+        E, P = len(self.state.sims), len(self.placements)
+        actions = np.empty(E, np.int64)
+        choose(RULES.index(rule), self.state, self.grid, actions, 0, 0, E)
+        some = np.flatnonzero(actions < self.void)
+        kinds = self.state.jobs["kind"][some, self.grid.slot[some, actions[some] // P]]
+        actions[some] += np.where(kinds == COMPUTE, *ways[placement or self.placements[0]])
+        return actions
