@@ -18,7 +18,7 @@ from jobwise.learn.jobsets import Dice, average, baseline, epoch, imitate
 from jobwise.learn.jobsets import play as play_runs
 from jobwise.learn.networks import Seen, actor
 from jobwise.learn.networks import weights as weights_of
-from jobwise.learn.run_slots import TEST, GridConfig, jobsets, train
+from jobwise.learn.slots import TEST, GridConfig, jobsets, train
 from jobwise.learn.slots_env import GridVectorEnv
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.names import load, resolve

@@ -176,7 +176,7 @@ def _on_slots(
     """Play jobsets that the policy has not seen, and print it beside the rules."""
     import numpy as np
 
-    from jobwise.learn.run_slots import TEST, GridConfig, jobsets
+    from jobwise.learn.slots import TEST, GridConfig, jobsets
     from jobwise.studies.jobsets import change, means
 
     if report:

@@ -63,18 +63,6 @@ def train(
     settings = settings.changed(**(own | told))
     if not out or "+" in out:
         raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
-    if system == "search":
-        from jobwise.systems.search import train as learn
-    elif system in GRIDS:
-        from jobwise.learn.run import pick_device
-        from jobwise.learn.run_slots import train as learn
-
-        device = pick_device(device)
-    else:
-        from jobwise.learn.run import pick_device
-        from jobwise.learn.run import train as learn
-
-        device = pick_device(device)
     if not as_json:
         what = w.name if w is not None else "generated jobs"
         print(f"training {system} on {what} ({preset}); validation against the best fixed rule", flush=True)
@@ -90,7 +78,7 @@ def train(
                 what = f"seed {k}: score {best:.2f} (best rule {rule:.2f})"
                 show(int(1000 * (k + line["part"])), 1000 * seeds, what)
 
-        policies = learn(settings, w, out, seeds=seeds, device=device, resume=resume, report=report)
+        policies = settings.train(w, out, seeds=seeds, device=device, resume=resume, report=report)
     rows = [p.about | {"policy": str(Path(out) / f"seed{k}" if seeds > 1 else Path(out))} for k, p in enumerate(policies)]
     if as_json:
         print_json({"system": system, "config": settings.model_dump(), "runs": rows})

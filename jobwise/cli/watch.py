@@ -20,7 +20,7 @@ def watch(
     force: Force = False,
 ) -> None:
     """Watch a policy (or a rule, e.g. sjf or cush:sjf+pack) fill the machine: the picture of the cluster over time."""
-    from jobwise.learn.run_slots import TEST, GridConfig, jobsets
+    from jobwise.learn.slots import TEST, GridConfig, jobsets
     from jobwise.policies.names import load
     from jobwise.policies.slots import GridPolicy, SlotRule
     from jobwise.report.film import film

@@ -19,8 +19,6 @@ from jobwise.files import write_whole
 from jobwise.report.sections import Section
 
 if TYPE_CHECKING:
-    from jobwise.learn.run import Config
-    from jobwise.policies.neural import NeuralPolicy
     from jobwise.workload import Workload
 
 
@@ -43,25 +41,11 @@ class Study:
             write_whole(file, json.dumps(work(), default=float))
         return json.loads(file.read_text())
 
-    def train(self, config: Config, log: Workload, name: str, seed: int) -> NeuralPolicy:
-        """One training run of the study, gone on with if it was interrupted."""
-        from jobwise.learn.run import train
-
-        return train(config.changed(seed=seed, threads=self.threads), log, self.folder(name), resume=True)[0]
-
-    def search(self, config: Any, log: Workload, name: str) -> Any:
-        """One search of the study, gone on with if it was interrupted."""
-        from jobwise.systems.search import train
-
-        self.say(f"search {name}")
-        return train(config.changed(threads=self.threads), log, self.folder(name), resume=True)[0]
-
-    def play(self, config: Any, name: str, log: Workload | None = None) -> Any:
-        """One training run on a grid of time, gone on with if it was interrupted."""
-        from jobwise.learn.run_slots import train
-
+    def train(self, config: Any, log: Workload | None, name: str, seed: int | None = None) -> Any:
+        """One training run of the study, of any system, gone on with if it was interrupted."""
         self.say(f"train {name}")
-        return train(config.changed(threads=self.threads), log, self.folder(name), resume=True)[0]
+        changes = {"threads": self.threads} | ({} if seed is None else {"seed": seed})
+        return config.changed(**changes).train(log, self.folder(name), resume=True)[0]
 
     def folder(self, name: str) -> Path:
         """Where a training run of the study goes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.learn.run_slots import TEST, GridConfig
+from jobwise.learn.slots import TEST, GridConfig
 from jobwise.policies.names import load
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study
@@ -32,7 +32,7 @@ def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]
     """Mixes, what brings what, loads, kinds, unknown kinds, and GPU logs where there is a folder with them."""
     count = {"smoke": 16, "small": 100, "paper": 200}[preset]
     for k in range(seeds):
-        s.play(config("joint", preset).changed(seed=k), f"joint{k}")
+        s.train(config("joint", preset), None, f"joint{k}", k)
     mixes = _mixes(s, count, seeds)
     sections = [mixes, _parts(s, preset, count), _loads(s, preset, count, seeds), _kinds(s, count, seeds)]
     sections.append(_unknown(s, count, seeds))
@@ -153,7 +153,7 @@ def _parts(s: Study, preset: str, count: int) -> Section:
         run = name.replace(", ", "-").replace(" ", "-") + "0"
 
         def learnt(name=name, run=run) -> dict:
-            policy = s.play(config(name, preset), run)
+            policy = s.train(config(name, preset), None, run)
             return _short(means(sets, policy, {})) | {"seconds": policy.about["seconds"], "choices": policy.about["choices"]}
 
         x = s.piece(f"variant-{run}", learnt)
@@ -279,13 +279,13 @@ def _logs(s: Study, logs: Path, preset: str) -> list[Section]:
 
 
 def _log(s: Study, name: str, w: Workload, preset: str) -> Section:
-    from jobwise.learn.run_slots import jobsets
+    from jobwise.learn.slots import jobsets
 
     c = config("joint", preset).changed(generator="log", jobs=96, jobsets=200, settings={}, **LOGS[name])
     sets = jobsets(c, TEST, {"smoke": 6, "small": 40, "paper": 100}[preset], w)
 
     def measured() -> dict:
-        policy = s.play(c, f"log-{name}", w)
+        policy = s.train(c, w, f"log-{name}")
         rules = _rules(sets, ("fcfs", "sjf", "saf", "tetris", "hold"), row_s=c.row_s)
         return {"rules": rules, "ours": _short(means(sets, policy, {}))}
 

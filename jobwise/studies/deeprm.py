@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.learn.run_slots import TEST, GridConfig
+from jobwise.learn.slots import TEST, GridConfig
 from jobwise.policies.names import load
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study
@@ -70,7 +70,7 @@ def _variant(s: Study, name: str, preset: str, seeds: int, count: int) -> list[d
     for k in range(seeds):
 
         def learnt(k=k) -> dict:
-            policy = s.play(config(name, preset).changed(seed=k), f"{name.replace(', ', '-').replace(' ', '-')}{k}")
+            policy = s.train(config(name, preset), None, f"{name.replace(', ', '-').replace(' ', '-')}{k}", k)
             about = {key: policy.about[key] for key in ("seconds", "choices", "validation")}
             return means(_unseen(0.7, 50, count), policy, {}, seed=k) | about
 

@@ -50,8 +50,8 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
 def _one(s: Study, log: Workload, preset: str) -> dict:
     shakes = 1 if preset == "smoke" else SHAKES
     base = configure("search", log, preset)
-    s.search(base, log, f"{log.name}-windows")
-    s.search(base.changed(max_wait=min(BOUNDS)), log, f"{log.name}-bounded")
+    s.train(base, log, f"{log.name}-windows")
+    s.train(base.changed(max_wait=min(BOUNDS)), log, f"{log.name}-bounded")
 
     def learnt(which: str, key: str) -> ListScheduler:
         found = names.load(s.folder(f"{log.name}-{key}") / f"{which}.safetensors")

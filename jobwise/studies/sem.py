@@ -15,8 +15,9 @@ from jobwise import encoders, metrics
 from jobwise.compare.intervals import over_seeds
 from jobwise.learn.agent import LEARNERS, collect
 from jobwise.learn.networks import actor, weights
-from jobwise.learn.run import Config, Run
+from jobwise.learn.run import Run
 from jobwise.learn.run_folder import parts
+from jobwise.learn.window import Config
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.report.sections import Section, Table
@@ -119,20 +120,20 @@ def _time_training(config: Config, log: Workload, jobs: int, folder: Path, threa
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)
-    run = Run(config.changed(jobs=jobs, episodes=1, choices=None, validations=1, threads=threads), log, folder)
-    learn, steps = LEARNERS[run.settings.learner], run.settings.steps
-    learn(run.agent, collect(run.envs, run.agent, steps))
-    run.envs.reset(seed=0)
+    t = Run(config.changed(jobs=jobs, episodes=1, choices=None, validations=1, threads=threads), log, folder).trainer
+    learn, steps = LEARNERS[t.settings.learner], t.settings.steps
+    learn(t.agent, collect(t.envs, t.agent, steps))
+    t.envs.reset(seed=0)
     begin, update, choices, ended = time.perf_counter(), 0.0, 0, 0
     while not ended:
-        rollout = collect(run.envs, run.agent, steps)
+        rollout = collect(t.envs, t.agent, steps)
         collected = time.perf_counter()
-        learn(run.agent, rollout)
+        learn(t.agent, rollout)
         update += time.perf_counter() - collected
         choices, ended = choices + int(rollout.there.sum()), len(rollout.episodes)
     seconds = time.perf_counter() - begin
     shutil.rmtree(folder, ignore_errors=True)
-    return {"seconds": seconds, "update": update, "choices": choices, "parameters": run.agent.parameters}
+    return {"seconds": seconds, "update": update, "choices": choices, "parameters": t.agent.parameters}
 
 
 def _windows(s: Study, log: Workload, preset: str) -> Section:

@@ -72,6 +72,10 @@ class Config(BaseModel):
         except ValidationError as error:
             raise explained(error, Config) from None
 
+    def train(self, log: Workload, folder: str | Path, **options: Any) -> list[ListScheduler]:
+        """Search on a log; options as `train`."""
+        return train(self, log, folder, **options)
+
 
 def configure(log: Workload, preset: str) -> Config:
     """The configuration for a log."""

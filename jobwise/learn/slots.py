@@ -1,6 +1,6 @@
-"""Training on a grid of time: from jobsets, generated or windows of a log, to a policy file.
+"""Learning in the world of slots: the configuration of a run on jobsets, generated or windows of a log, and its trainer.
 
-The loop, the run folder and `--resume` are those of `train.py`; what differs is here. `reinforce`: an iteration is one step on
+`reinforce`: an iteration is one step on
 all jobsets, each run so many times (`learn/jobsets.py`). The other learners play random jobsets side by side.
 """
 
@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 import torch.distributed as dist
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from jobwise import __version__
 from jobwise.compare.windows import begins
 from jobwise.errors import InputError, Unfinished
+from jobwise.learn import run
 from jobwise.learn.agent import LEARNERS, Agent, Settings, collect
 from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
-from jobwise.learn.run import Run, check_learner
-from jobwise.learn.run_folder import explained, parts, per_seed
+from jobwise.learn.run_folder import explained, parts
 from jobwise.learn.slots_env import GridVectorEnv
+from jobwise.learn.window import check_learner
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.networks import GridForward
 from jobwise.policies.slots import LIMIT, WORLD, GridPolicy, SlotRule
@@ -115,6 +113,18 @@ class GridConfig(BaseModel):
             raise InputError(f"policy {policy.label} does not say what it was trained with")
         return cls().changed(**told)
 
+    def learns_from(self, log: Workload | None) -> Workload:
+        """What `run.json` names: the log, or the first of the generated jobsets."""
+        return jobsets(self, TRAIN, 1)[0] if log is None else log
+
+    def trainer(self, log: Workload | None, device: str) -> SlotsTrainer:
+        """What a run asks: see `jobwise.learn.run.Trainer`."""
+        return SlotsTrainer(self, log, device)
+
+    def train(self, log: Workload | None, folder: str | Path, **options: Any) -> list[GridPolicy]:
+        """Train on a log or on generated jobsets; options as `jobwise.learn.run.train`."""
+        return train(self, log, folder, **options)
+
     @property
     def world(self) -> dict:
         """What a policy depends on."""
@@ -148,14 +158,13 @@ def jobsets(config: GridConfig, part: int, count: int, log: Workload | None = No
         raise InputError(f"generator {config.generator}: {error}") from None
 
 
-class GridRun(Run):
-    """One training run in a folder."""
+class SlotsTrainer:
+    """One or two networks that choose slots (and placements), and the jobsets they learn from."""
 
-    def __init__(self, config: GridConfig, log: Workload | None, folder: str | Path, device: str = "cpu", resume: bool = False):
-        self.config, self.folder, self.device = config, Path(folder), device
-        torch.set_num_threads(config.threads)
+    def __init__(self, config: GridConfig, log: Workload | None, device: str):
+        self.config = config
         train = jobsets(config, TRAIN, config.jobsets, log)
-        self.log = log or train[0]
+        self.log = config.learns_from(log)
         self.validation = jobsets(config, VALIDATION, config.validation_jobsets, log)
         self.settings = Settings(**config.learner)
         self.by_jobset = self.settings.learner == "reinforce"
@@ -171,9 +180,12 @@ class GridRun(Run):
         self.placer = Agent(self._second(), self.encoder, self.settings, config.seed + 1, device) if config.second else None
         if config.second and not (self.by_jobset and len(config.placements) > 1):
             raise InputError("a second network goes with the learner reinforce, and with placements to choose from")
-        self.done = {"updates": 0, "choices": 0, "episodes": 0, "validations": 0, "seconds": 0.0}
-        self.best, self.best_weights, self.rule, self.recent = np.inf, None, ("", np.inf), []
-        self._open(resume)
+        self.budget = [("choices", config.choices), ("updates", config.iterations)]
+        self.recent: list[float] = []
+
+    @property
+    def _agents(self) -> list[Agent]:
+        return [a for a in (self.agent, self.placer) if a is not None]
 
     def _network(self) -> dict:
         c, shape = self.config, self.encoder.shape
@@ -195,80 +207,28 @@ class GridRun(Run):
         shape = (c.slots + 1, c.rows, int(self.envs.cluster.capacity.sum()))
         return {"kind": "image", "sizes": [*shape, len(c.placements)], "norm": c.norm}
 
-    @property
-    def part(self) -> float:
-        """How much of the budget is used, 0 to 1."""
-        budgets = (("choices", self.config.choices), ("updates", self.config.iterations))
-        return min(max([self.done[k] / most for k, most in budgets if most] or [1.0]), 1.0)
+    def begin(self) -> None:
+        """Reset the environments."""
+        self.envs.reset(seed=self.config.seed * 1_000_003)
 
-    def policy(self, weights: list[dict[str, np.ndarray]] | None = None) -> GridPolicy:
-        """The present networks (or these weights) as a policy."""
-        agents = [a for a in (self.agent, self.placer) if a is not None]
-        weights = weights or [a.weights() for a in agents]
-        about = {
-            "system": self.config.system,
-            "config": self.config.model_dump(),
-            "choices": self.done["choices"],
-            "seconds": self.done["seconds"],
-            "validation": None if np.isinf(self.best) else self.best,
-            "best_rule": list(self.rule),
-            "jobwise": __version__,
-        }
-        networks = tuple(GridForward(a.network, w) for a, w in zip(agents, weights, strict=True))
-        units = tuple(self.envs.cluster.total.tolist())
-        return GridPolicy(networks, self.config.world, self.encoder.shape, units, self.config.system, about)
+    def update(self, updates: int) -> dict:
+        """One iteration over jobsets, or a rollout of random ones, and what is learnt from it."""
+        c = self.config
+        if c.warm and updates == 0:
+            imitate(self.envs, self.agent, c.warm_rule, c.warm, seed=c.seed)
+        if self.by_jobset:
+            return self._iteration(updates)
+        if not updates:
+            self.begin()
+        rollout = collect(self.envs, self.agent, self.settings.steps)
+        metrics = LEARNERS[self.settings.learner](self.agent, rollout)
+        self.recent = [*self.recent, *rollout.episodes.tolist()][-256:]
+        if self.recent:
+            metrics["slowdown"] = float(np.mean(self.recent))
+        return metrics | {"choices": int(rollout.there.sum()), "episodes": len(rollout.episodes)}
 
-    def _score(self, policy: str | GridPolicy, limit: int = LIMIT) -> float:
-        if isinstance(policy, str):
-            policy = SlotRule(policy, Slots.of(self.config.world))
-        try:
-            found = simulate_many(self.validation, replace(policy, limit=limit), tick=1.0, seed=self.config.seed)
-        except Unfinished:
-            return float("inf")
-        return float(np.mean([normalised_turnaround(r, self.config.compat_floor).mean() for r in found]))
-
-    def best_rule(self) -> tuple[str, float]:
-        """The fixed rule that does best in validation, and its mean slowdown."""
-        return min(((r, self._score(r)) for r in self.config.rules() if not r.endswith("typed")), key=lambda x: x[1])
-
-    def validate(self) -> dict[str, float]:
-        """The mean slowdown of the present networks on the validation jobsets; the best so far is kept."""
-        value = self._score(self.policy(), 2000)
-        if value < self.best:
-            self.best = value
-            self.best_weights = [a.weights() for a in (self.agent, self.placer) if a is not None]
-        return {"validation": value}
-
-    def _update(self, steps: int | None) -> dict:
-        c, begin = self.config, time.perf_counter()
-        try:
-            if c.warm and self.done["updates"] == 0:
-                imitate(self.envs, self.agent, c.warm_rule, c.warm, seed=c.seed)
-            if self.by_jobset:
-                found = self._iteration()
-            else:
-                if not self.done["updates"]:
-                    self.envs.reset(seed=c.seed * 1_000_003)
-                rollout = collect(self.envs, self.agent, self.settings.steps)
-                found = LEARNERS[self.settings.learner](self.agent, rollout)
-                found |= {"choices": int(rollout.there.sum()), "episodes": len(rollout.episodes)}
-                self.recent = [*self.recent, *rollout.episodes.tolist()][-256:]
-                if self.recent:
-                    found["slowdown"] = float(np.mean(self.recent))
-        except FloatingPointError as error:
-            raise InputError(f"{self.folder}: training came apart: {error}; try a lower learning rate") from None
-        self.done["updates"] += 1
-        for key in ("choices", "episodes"):
-            self.done[key] += found.pop(key)
-        self.done["seconds"] += time.perf_counter() - begin
-        line = {"updates": self.done["updates"], "choices": self.done["choices"], "episodes": self.done["episodes"], **found}
-        if self.part * c.validations >= self.done["validations"] + 1 or self.part >= 1:
-            self.done["validations"] = int(self.part * c.validations)
-            line |= self.validate() | {"best": self.best, "best_rule": self.rule[1], "seconds": self.done["seconds"]}
-        return line
-
-    def _iteration(self) -> dict:
-        c, done = self.config, self.done["updates"]
+    def _iteration(self, done: int) -> dict:
+        c = self.config
         count = min(c.drawn or 10**9, len(self.envs.workloads)) // self.group * self.group
         order = np.random.default_rng([c.seed, done]).permutation(len(self.envs.workloads))[:count].reshape(-1, self.group)
         found = epoch(
@@ -283,32 +243,49 @@ class GridRun(Run):
             shared=c.average_every == 0,
         )
         if c.average_every and (done + 1) % c.average_every == 0:
-            for agent in (self.agent, self.placer):
-                if agent is not None:
-                    average(agent)
+            for agent in self._agents:
+                average(agent)
         return found
 
-    def agent_state(self) -> dict:
+    def _score(self, policy: str | GridPolicy, limit: int = LIMIT) -> float:
+        if isinstance(policy, str):
+            policy = SlotRule(policy, Slots.of(self.config.world))
+        try:
+            found = simulate_many(self.validation, replace(policy, limit=limit), tick=1.0, seed=self.config.seed)
+        except Unfinished:
+            return float("inf")
+        return float(np.mean([normalised_turnaround(r, self.config.compat_floor).mean() for r in found]))
+
+    def best_rule(self) -> tuple[str, float]:
+        """The fixed rule that does best in validation, and its mean slowdown."""
+        return min(((r, self._score(r)) for r in self.config.rules() if not r.endswith("typed")), key=lambda x: x[1])
+
+    def validate(self, policy: GridPolicy) -> dict[str, float]:
+        """The mean slowdown on the validation jobsets."""
+        return {"validation": self._score(policy, 2000)}
+
+    def weights(self) -> list[dict[str, np.ndarray]]:
+        """Of the present networks."""
+        return [a.weights() for a in self._agents]
+
+    def policy(self, weights: list[dict[str, np.ndarray]], about: dict) -> GridPolicy:
+        """The policy with these weights."""
+        known = {"system": self.config.system, "config": self.config.model_dump(), "jobwise": __version__}
+        networks = tuple(GridForward(a.network, w) for a, w in zip(self._agents, weights, strict=True))
+        units = tuple(self.envs.cluster.total.tolist())
+        return GridPolicy(networks, self.config.world, self.encoder.shape, units, self.config.system, known | about)
+
+    def state(self) -> dict:
         """What the agents are to go on from."""
-        return {"first": self.agent.state()} | ({"second": self.placer.state()} if self.placer is not None else {})
+        return dict(zip(("first", "second"), (a.state() for a in self._agents), strict=False))
 
-    def restore_agent(self, state: dict) -> None:
+    def restore(self, state: dict) -> None:
         """Go on from it."""
-        self.agent.restore(state["first"])
-        if self.placer is not None:
-            self.placer.restore(state["second"])
+        for key, agent in zip(("first", "second"), self._agents, strict=False):
+            agent.restore(state[key])
 
 
-def train(
-    config: GridConfig,
-    log: Workload | None,
-    folder: str | Path,
-    *,
-    seeds: int = 1,
-    device: str = "cpu",
-    resume: bool = False,
-    report: Callable[[int, dict], None] | None = None,
-) -> list[GridPolicy]:
+def train(config: GridConfig, log: Workload | None, folder: str | Path, *, resume: bool = False, **options) -> list[GridPolicy]:
     """Train once per seed, as `jobwise.learn.run.train`; without a log on generated jobsets. Raises InputError.
 
     Under `torchrun` every process plays its share of the runs of `reinforce`; the first one keeps the folder.
@@ -319,12 +296,4 @@ def train(
         raise InputError("several workers share the runs of the learner reinforce, and cannot go on with an interrupted run")
     if workers()[1] > 0:
         folder = Path(tempfile.mkdtemp()) / "run"
-
-    def one(settings: GridConfig, place: Path, told: Callable[[dict], None] | None) -> GridPolicy:
-        run = GridRun(settings, log, place, device, resume and (place / "run.json").exists())
-        try:
-            return run.run(told)
-        finally:
-            run.envs.close()
-
-    return per_seed(config, log or jobsets(config, TRAIN, 1, log)[0], folder, seeds, resume, report, one)
+    return run.train(config, log, folder, resume=resume, **options)
