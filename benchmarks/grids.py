@@ -16,8 +16,8 @@ import torch
 
 from jobwise import __version__
 from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.env import GridVectorEnv
 from jobwise.learn.jobsets import epoch
-from jobwise.learn.slots_env import GridVectorEnv
 from jobwise.systems.deeprm import LEARNER
 from jobwise.workloads.jobsets import cush, deeprm
 

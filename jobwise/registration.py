@@ -14,7 +14,7 @@ def register_environments() -> None:
     """Register the environments with the Gymnasium that is loaded."""
     from gymnasium.envs.registration import register, registry
 
-    for name, one in (("jobwise/Batch-v0", "jobwise.learn.env:Batch"), ("jobwise/Grid-v0", "jobwise.learn.slots_env:Grid")):
+    for name, one in (("jobwise/Batch-v0", "jobwise.learn.env:Batch"), ("jobwise/Grid-v0", "jobwise.learn.env:Grid")):
         if name not in registry:
             register(id=name, entry_point=f"{one}Env", vector_entry_point=f"{one}VectorEnv")
 

@@ -135,7 +135,7 @@ def test_several_logs_of_several_sizes(w):
     other = random_workload(np.random.default_rng(9), jobs=120, procs=30)
     envs = BatchVectorEnv(32, [w, other], jobs=30, window=16)
     envs.reset(seed=0)
-    assert set(envs._choices.moment["total"]) == {12, 30}
+    assert set(envs.world.choices.moment["total"]) == {12, 30}
     for _ in range(20):
         envs.step(np.zeros(32, np.int64))
     size = envs.intervals["size"]
@@ -248,9 +248,9 @@ def test_a_stream_is_told_in_segments_and_goes_on(w):
         if over:
             break
         assert info["jobs"] <= 60 and np.isfinite(total)
-        now = env._envs._choices.moment["now"][0]
+        now = env._envs.world.choices.moment["now"][0]
         env.reset()
-        assert env._envs._choices.moment["now"][0] == now
+        assert env._envs.world.choices.moment["now"][0] == now
 
 
 def test_seeds_are_checked(w):
@@ -284,7 +284,7 @@ def test_the_machine_is_drawn(w):
         env.step(0)
     later = env.render()
     assert first.shape == later.shape and later.dtype == np.uint8 and (first != later).any()
-    s = env.unwrapped._envs._state
+    s = env.unwrapped._envs.world.state
     now = (later[:, :360] != (238, 241, 245)).any(axis=2)  # what is not free
     line = int(np.flatnonzero((later == (17, 24, 39)).all(axis=2).all(axis=0))[0])
     used = s.nodes["capacity"][0, 0, 0] - s.nodes["free"][0, 0, 0]

@@ -16,7 +16,7 @@ from jobwise.cluster import Cluster, Slowdown, nodes
 from jobwise.encoders.image import COLOUR, make_grid
 from jobwise.errors import InputError
 from jobwise.jobs import COMPUTE, DONE, NETWORK
-from jobwise.learn.slots_env import GridVectorEnv
+from jobwise.learn.env import GridVectorEnv
 from jobwise.metrics import normalised_turnaround
 from jobwise.simulate import simulate
 from jobwise.testing import poison, restore

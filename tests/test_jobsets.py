@@ -14,12 +14,12 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.forecast.job_types import learning_curve, told
 from jobwise.learn.agent import Agent, RMSProp, Settings
+from jobwise.learn.env import GridVectorEnv
 from jobwise.learn.jobsets import Dice, average, baseline, epoch, imitate
 from jobwise.learn.jobsets import play as play_runs
 from jobwise.learn.networks import Seen, actor
 from jobwise.learn.networks import weights as weights_of
 from jobwise.learn.slots import TEST, GridConfig, jobsets, train
-from jobwise.learn.slots_env import GridVectorEnv
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.names import load, resolve
 from jobwise.policies.networks import GridForward
@@ -326,7 +326,7 @@ def test_commands(tmp_path, capsys):
 def test_the_backlog_joins_behind_the_convolutions():
     """CuSH's published network: the scalar is the part of the backlog that is full, with torch as without."""
     from jobwise.encoders.image import make_grid
-    from jobwise.learn.slots_env import GridVectorEnv
+    from jobwise.learn.env import GridVectorEnv
     from jobwise.policies.networks import GridForward
 
     sets = [cush(30, 2.0, i) for i in range(4)]

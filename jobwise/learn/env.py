@@ -1,10 +1,9 @@
-"""Environments: the scheduler's loop turned inside out, for Gymnasium and for our own learners.
+"""The environments by name: `jobwise/Batch-v0`, windows of logs, and `jobwise/Grid-v0`, jobsets in rows of time.
 
-    state     jobs waiting, jobs running, what is free: what the encoder shows of it (`encoder`)
-    action    which job of the window is next (`act`: pick, reserve, commit; see `jobwise.worlds.modes`)
-    reward    a function of what happened until the next choice (`reward`; see `jobwise.worlds.rewards`)
-    end       every job of the episode has started (`stream`: cut after so many choices)
-    source    log windows after RLScheduler (SC'20) and DRAS (IPDPS'21)
+    state     what the encoder shows of the jobs waiting, the jobs running, what is free (`encoder`) action    the world's: see
+    `jobwise.worlds.window_world`, `jobwise.worlds.slot_episodes` reward    a function of what happened until the next choice
+    (`reward`; see `jobwise.worlds.rewards`) end       the world's source    log windows after RLScheduler (SC'20) and DRAS
+    (IPDPS'21); slots and rows after DeepRM (HotNets'16), CuSH (DRL4KDD'19)
 
 `envs = gymnasium.make_vec("jobwise/Batch-v0", num_envs=256, workload=w)` steps 256 simulations in one call of a kernel;
 `gymnasium.make("jobwise/Batch-v0", workload=w)` is a batch of one. Simulation e of a batch seeded with k is the single
@@ -14,202 +13,172 @@ environment seeded with k + e, to the bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from inspect import signature
+from dataclasses import fields
 
 import numpy as np
-from gymnasium import spaces
 
-from jobwise.cluster import pool
 from jobwise.encoders import Encoder, make
+from jobwise.encoders.image import GridEncoder, make_grid, placing
 from jobwise.errors import InputError, unknown
-from jobwise.learn.batched import Batched, Single
-from jobwise.sim.reset import Plan, plan_dtype
-from jobwise.sim.state import allocate
+from jobwise.learn.vector_env import SingleEnv, VectorEnv
 from jobwise.workload import Workload
 from jobwise.worlds import rewards
 from jobwise.worlds.episodes import Episodes
 from jobwise.worlds.modes import Act
-from jobwise.worlds.render import machine
-from jobwise.worlds.window import REFILL, STARTED, go
+from jobwise.worlds.slot_episodes import SlotEpisodes
+from jobwise.worlds.slots_world import Slots
+from jobwise.worlds.window_world import WindowWorld
 
-TRIES = 1000  # windows without a choice before we give up
+SHARED = ("dict_obs", "copy", "threads", "render_mode")  # settings of every environment
 
 
-class BatchVectorEnv(Batched):
-    """E simulations side by side; see the module for state, action, reward and end.
+def _split(settings: dict, own: Sequence[str]) -> tuple[dict, dict]:
+    """(settings of the environment, settings of the world). Raises InputError for others: told here, for Gymnasium would print
+    every argument, the workload too."""
+    if wrong := sorted(set(settings) - {*SHARED, *own}):
+        raise unknown("setting of this environment", wrong[0], ["encoder", "reward", *SHARED, *own])
+    return {k: v for k, v in settings.items() if k in SHARED}, {k: v for k, v in settings.items() if k not in SHARED}
 
-    Observations float32 [E, rows, features]; actions [E], slots of the window; rewards float64 [E];
-    `info["action_mask"]` int8 [E, W], 1 for the slots that show a job: always the first so many, never none. An action
-    beyond them counts from the first again, one below 0 as 0. `dict_obs`: observations are {"observation", "action_mask"}.
-    Settings: `workload` (one or several logs), `act` and `backfill` or an `Act`, `encoder` (a name or an Encoder), `window`,
-    `reward`, `jobs`, `stream`, `loads`, `shake_s` (see `Episodes`), `bound_s` (of the reward `bounded_wait`), `threads`.
-    `copy`: False returns the buffer itself, valid until the next step. Raises InputError.
+
+def _some(num_envs: int) -> int:
+    if num_envs < 1:
+        raise InputError(f"num_envs is at least 1, not {num_envs}")
+    return num_envs
+
+
+class BatchVectorEnv(VectorEnv):
+    """Windows of logs: which job of the window is next.
+
+    Observations float32 [E, rows, features]; actions [E], slots of the window; rewards float64 [E]; `info["action_mask"]` int8
+    [E, W], 1 for the slots that show a job: always the first so many, never none. An action beyond them counts from the first
+    again, one below 0 as 0. Settings: `workload` (one or several logs, or Episodes), `encoder` (a name or an Encoder),
+    `reward`; those of `VectorEnv`; and of the world `act` and `backfill` or an `Act`, `window` (jobs shown), `jobs`, `stream`,
+    `loads`, `shake_s` (see `Episodes`), `bound_s` (of the reward `bounded_wait`).
     """
 
-    metadata = {**Batched.metadata, "render_modes": ["rgb_array"], "render_fps": 12}
+    WORLD = ("act", "backfill", "window", "jobs", "stream", "loads", "shake_s", "bound_s")
 
     def __init__(
         self,
         num_envs: int = 1,
         workload: Workload | Sequence[Workload] | Episodes | None = None,
         *,
-        act: str | Act = "pick",
-        backfill: str = "",
         encoder: str | Encoder = "rls",
-        window: int | None = None,
         reward: str | rewards.Reward = "bounded_slowdown",
-        jobs: int | None = 256,
-        stream: bool = False,
-        loads: tuple[float, ...] = (1.0,),
-        shake_s: float = 0.0,
-        bound_s: float = 86400.0,
-        dict_obs: bool = False,
-        copy: bool = True,
-        threads: int = 2,
-        render_mode: str | None = None,
-        **more,
+        **settings,
     ):
-        if more:  # told here, for Gymnasium would print every argument, the workload too
-            raise unknown("setting of this environment", sorted(more)[0], set(signature(type(self)).parameters) - {"more"})
+        shared, world = _split(settings, self.WORLD)
         if workload is None:
             raise InputError("an environment needs a workload: jobwise.read_swf('log.swf.gz'), or several")
-        if isinstance(workload, Episodes):
-            self.episodes = workload
-        else:
+        if not isinstance(workload, Episodes):
             logs = [workload] if isinstance(workload, Workload) else list(workload)
-            self.episodes = Episodes(logs, jobs, stream, tuple(loads), shake_s)
-        logs = self.episodes.logs
-        self.act = act if isinstance(act, Act) else Act(act, backfill)
-        self.encoder = (
-            encoder
-            if isinstance(encoder, Encoder)
-            else make(encoder, logs[0].cluster, np.concatenate([w.jobs for w in logs]), window)
-        )
+            drawn = {k: world[k] for k in ("jobs", "stream", "loads", "shake_s") if k in world}
+            workload = Episodes(logs, **drawn | ({"loads": tuple(drawn["loads"])} if "loads" in drawn else {}))
+        logs, act = workload.logs, world.get("act", "pick")
+        if not isinstance(encoder, Encoder):
+            encoder = make(encoder, logs[0].cluster, np.concatenate([w.jobs for w in logs]), world.get("window"))
         sizes = {w.cluster.processors for w in logs}
-        if self.encoder.nodes and sizes != {self.encoder.nodes}:
-            raise InputError(f"encoder {self.encoder.name} is made for {self.encoder.nodes} processors; the logs have {sizes}")
-        self.reward = rewards.resolve(reward)
-        box = spaces.Box(*self.encoder.bounds, self.encoder.shape, np.float32)
-        self._set_up(num_envs, threads, copy, dict_obs, render_mode, box, self.encoder.window)
-        longest, E = self.episodes.longest, num_envs
-        machine = pool(self.episodes.processors)
-        self._state = allocate([_rows(logs[0], longest)] * E, machine, single_events=self.act.single_events)
-        self._choices = self.act.allocate(self._state, self.encoder.window, bound_s)
-        self._obs, self._work = self.encoder.buffers(E)
-        self._asked, self._begun, self.mask = np.full(E, REFILL), np.zeros(E, np.int8), self._choices.mask
-        self.steps_in_stream = self.episodes.jobs if self.episodes.stream else None
-        jobs, truth = np.concatenate([w.jobs for w in logs]), np.concatenate([w.truth for w in logs])
-        self._plan = Plan(jobs, truth, np.zeros((E, longest), np.int32), np.zeros((E, longest)), np.zeros(E, plan_dtype))
-        self._base = [0, *np.cumsum([len(w) for w in logs]).tolist()]
-        self._processors = [w.cluster.processors for w in logs]
-        self._offset = np.concatenate([w.offset + w.jobs["submit"] for w in logs])
-        self._slot = np.arange(self.encoder.window)
-
-    # ------------------------------------------------------------------ what the present choice is
-
-    @property
-    def counts(self) -> np.ndarray:
-        """[E] jobs in each window: actions 0 .. counts - 1 are valid. A view that changes with every step."""
-        return self._choices.moment["count"]
+        if encoder.nodes and sizes != {encoder.nodes}:
+            raise InputError(f"encoder {encoder.name} is made for {encoder.nodes} processors; the logs have {sizes}")
+        act = act if isinstance(act, Act) else Act(act, world.get("backfill", ""))
+        reward = rewards.resolve(reward)
+        made = WindowWorld(_some(num_envs), workload, act, encoder.window, world.get("bound_s", 86400.0))
+        super().__init__(made, encoder, reward, **shared)
+        self.episodes, self.act = workload, act
 
     @property
     def slots(self) -> np.ndarray:
         """[E, W] the job rows (within the episode) that the slots speak of; -1 beyond them."""
-        rows = np.take_along_axis(self._choices.queue["row"], self._choices.slots, axis=1)
-        return np.where(self._slot < self.counts[:, None], rows, -1)
-
-    @property
-    def intervals(self) -> np.ndarray:
-        """[E] of `interval_dtype`: what rewards are made of."""
-        return self._choices.report
-
-    # ------------------------------------------------------------------ episodes
-
-    def _draw(self, e: int) -> None:
-        """Plan the next episode of simulation e."""
-        rng, p = self._rngs[e], self._plan
-        log, first, count = self.episodes.draw(rng)
-        w = self.episodes.logs[log]
-        factor = self.episodes.factor(rng)
-        begin = self._base[log]
-        if self.episodes.shake_s:
-            rows, p.submit[e, :count] = self.episodes.shaken(w, first, count, factor, rng)
-            p.row[e, :count] = rows + begin
-        given = -1 if self.episodes.shake_s else begin + first
-        p.next[e] = (count, self._processors[log], self._offset[begin + first], given, factor)
-
-    def _begin(self, e: int) -> None:
-        """Begin the planned episode of simulation e, or the first after it that has a choice to make; plan another."""
-        for _ in range(TRIES):
-            more = go(self._state, self._choices, self._plan, self._asked, self._begun, STARTED, False, e, e + 1)
-            self._draw(e)
-            if more:
-                self._steps[e] = 0
-                self._encode(e, e + 1)
-                return
-        name = self.episodes.logs[0].name
-        raise InputError(f"{name}: {TRIES} episodes without a single choice to make; take more jobs or a higher load")
-
-    def _seeded(self, e: int) -> None:
-        self._draw(e)
-
-    def _again(self, which: np.ndarray) -> None:
-        for e in which:
-            self._draw(e)
-            if self._over[e] == 2:
-                self._begin(e)
-
-    def _blank_mask(self) -> np.ndarray:
-        return (self._slot == 0).astype(np.int8)
-
-    def _encode(self, first: int, last: int) -> None:
-        self.encoder.encode(self._state, self._choices, self._obs, self._work, first, last)
-
-    def _reward(self) -> np.ndarray:
-        if self.episodes.stream:  # a stream is as long as its segments
-            self.intervals["jobs"] = self.episodes.jobs
-        return self.reward(self.intervals)
-
-    def _forget(self, cut: np.ndarray) -> None:
-        """A stream was cut: what is told of the next segment begins at 0."""
-        for key in ("total", "started", "longest", "all_waited"):
-            self._choices.interval[key][cut] = 0.0
-
-    # ------------------------------------------------------------------ the same for a learner's own loop
-
-    def _some(self, actions: np.ndarray, again: bool, first: int, last: int) -> None:
-        go(self._state, self._choices, self._plan, actions, self._over, STARTED, again, first, last)
-        self._encode(first, last)
-
-    def picture(self, e: int) -> np.ndarray:
-        """[height, width, 3] uint8: the processors that jobs hold over time, up to the last estimated end, and what waits."""
-        return machine(self._state, e)
-
-    def render(self) -> tuple[np.ndarray, ...] | None:
-        """A picture of every simulation, where `render_mode` is "rgb_array"."""
-        return tuple(self.picture(e) for e in range(self.num_envs)) if self.render_mode == "rgb_array" else None
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        s, c, p = self._state, self._choices, self._plan
-        found = {f"state_{k}": getattr(s, k) for k in ("sims", "jobs", "truth", "lists", "nodes")}
-        found |= {f"choices_{k}": getattr(c, k) for k in ("moment", "queue", "interval", "report", "mask", "slots")}
-        found |= {f"running_{k}": v for k, v in c.running._asdict().items()}
-        found |= {f"plan_{k}": getattr(p, k) for k in ("row", "submit", "next")}
-        return found | {"obs": self._obs, "work": self._work, "over": self._over, "steps": self._steps}
+        return self.world.slots
 
 
-def _rows(w: Workload, count: int) -> Workload:
-    """`count` times the first job: makes `allocate` leave room for so many."""
-    return replace(w, jobs=np.repeat(w.jobs[:1], count), truth=np.repeat(w.truth[:1], count), columns={})
+class BatchEnv(SingleEnv):
+    """One simulation of windows of logs. Settings as `BatchVectorEnv`."""
 
-
-class BatchEnv(Single):
-    """One simulation: a batch of one. Settings as `BatchVectorEnv`; `render_mode="rgb_array"` has pictures."""
-
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 12}
     batch = BatchVectorEnv
 
-    def render(self) -> np.ndarray | None:
-        """[height, width, 3] uint8: the machine over time, and the queue now."""
-        return self._envs.picture(0) if self.render_mode == "rgb_array" else None
+
+class GridVectorEnv(VectorEnv):
+    """Jobsets in rows of time: which slot is next, placed how, or none.
+
+    Observations float32 [E, *encoder.shape]; actions [E]: slot * placements + placement, or the void action (the last); rewards
+    float64 [E]. Settings: `workload` (one jobset or several, submits and lengths in whole rows, for one cluster), `encoder`
+    (deeprm, compact, cush, cush-backlog, slots, or a GridEncoder), `reward`; those of `VectorEnv`; `limit`: rows after which
+    an episode is cut; `each`: simulation e plays the jobset e; and those of `jobwise.worlds.slots_world.Slots`.
+    """
+
+    WORLD = ("limit", "each", *(f.name for f in fields(Slots)))
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        workload: Workload | Sequence[Workload] | None = None,
+        *,
+        encoder: str | GridEncoder = "deeprm",
+        reward: str | rewards.Reward = "slowdown",
+        limit: int = 2000,
+        each: bool = False,
+        **settings,
+    ):
+        shared, world = _split(settings, self.WORLD)
+        sets = [workload] if isinstance(workload, Workload) else list(workload or [])
+        if not sets:
+            raise InputError("an environment needs a workload: jobwise.deeprm(), or several")
+        slots, cluster = Slots(**world), sets[0].cluster
+        if not isinstance(encoder, GridEncoder):
+            encoder = make_grid(encoder, cluster, slots.slots, slots.backlog, rows=slots.rows)
+        reward = rewards.resolve(reward, rewards.GRID)
+        super().__init__(SlotEpisodes(_some(num_envs), sets, slots, encoder.rows, limit, each), encoder, reward, **shared)
+        self.cluster, self.workloads = cluster, sets
+        self._place = np.zeros((num_envs, 2, encoder.rows, int(cluster.capacity.sum())), np.float32)
+
+    @property
+    def state(self):
+        """(the simulations' State, their Grid): for those who look inside."""
+        return self.world.state, self.world.grid
+
+    @property
+    def placements(self) -> tuple[str, ...]:
+        """Names to choose from."""
+        return self.world.placements
+
+    @property
+    def void(self) -> int:
+        """The void action."""
+        return self.world.void
+
+    @property
+    def placeable(self) -> np.ndarray:
+        """[E, M] bool: slots whose job could be placed."""
+        return self.world.placeable
+
+    def by_rule(self, name: str) -> np.ndarray:
+        """[E] the actions of RULE[+PLACEMENT]: see `SlotsWorld`."""
+        return self.world.by_rule(name)
+
+    def jobs(self, e: int) -> np.ndarray:
+        """The job table of simulation e as it stands."""
+        return self.world.jobs(e)
+
+    def show_placing(self, slots: np.ndarray) -> np.ndarray:
+        """[E, 2, H, X] what CuSH's second agent sees of the jobs in `slots` [E]; valid until the next call."""
+        grid = self.world.grid
+        placing(grid.waiting, grid, np.asarray(slots, np.int64), self._place, 0, self.num_envs)
+        return self._place
+
+    def begin(self, which: np.ndarray) -> None:
+        """Begin simulation e with the jobset which[e], for all."""
+        self.world.begin_with(which)
+        self._steps[:], self._ready = 0, True
+        self.world.encode(self.encoder, self._obs, 0, self.num_envs)
+
+    def seed_rules(self, seed: int) -> None:
+        """Seed what the rule `random` draws."""
+        self.world.seed_rules(seed)
+
+
+class GridEnv(SingleEnv):
+    """One simulation of jobsets. Settings as `GridVectorEnv`."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 6}
+    batch = GridVectorEnv

@@ -14,9 +14,9 @@ import torch
 import torch.distributed as dist
 
 from jobwise.learn.agent import Agent
+from jobwise.learn.env import GridVectorEnv
 from jobwise.learn.networks import Seen
 from jobwise.learn.returns import discounted
-from jobwise.learn.slots_env import GridVectorEnv
 
 
 def workers() -> tuple[int, int]:

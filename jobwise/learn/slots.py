@@ -21,9 +21,9 @@ from jobwise.compare.windows import begins
 from jobwise.errors import InputError, Unfinished
 from jobwise.learn import run
 from jobwise.learn.agent import LEARNERS, Agent, Settings, collect
+from jobwise.learn.env import GridVectorEnv
 from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
 from jobwise.learn.run_folder import explained, parts
-from jobwise.learn.slots_env import GridVectorEnv
 from jobwise.learn.window import check_learner
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.networks import GridForward

@@ -72,7 +72,7 @@ class _InSlots:
         choose, done = self.chooser(world), world.begin()
         while not done.all():
             asked = done == 0
-            done = world.step(choose(world))
+            done = world.advance(choose(world))
             if after:
                 after(world.transition, asked)
             rounds += 1

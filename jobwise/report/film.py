@@ -34,7 +34,7 @@ def film(w: Workload, policy: GridPolicy | SlotRule, out: str | Path, rows: int 
             text = f"{policy.name}   row {now}   waiting {queued}   done {int(z['started'])}   mean slowdown {mean:.2f}"
             ImageDraw.Draw(image).text((CELL, 2), text, fill=TEXT)
             frames.append(image.quantize(64))
-        done = world.step(choose(world))
+        done = world.advance(choose(world))
     whole = io.BytesIO()
     frames[0].save(whole, save_all=True, append_images=frames[1:], duration=160, loop=0, format="GIF")
     write_whole(out, whole.getvalue())

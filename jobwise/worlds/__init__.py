@@ -1,1 +1,56 @@
-"""Worlds: how a simulation becomes decision points for an agent."""
+"""Worlds: how simulations become decision points for an agent. `World` is what an environment, a policy and a learner ask of
+one.
+
+window   a queue, of which a window of jobs is shown; which job is next (`window_world.py`)
+slots    a few slots in front of a backlog, rows of time to come; which slot, placed how (`slots_world.py`, `slot_episodes.py`)
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+
+class World(Protocol):
+    """E simulations side by side, each at a decision point. The action space belongs to the world.
+
+    `actions`: how many there are, A. `mask` [E, A] int8: those that are valid, one at least. `masks`: the same where valid
+    actions are not just the first ones, else None. `counts` [E]: how many are valid. `transition` [E]: a structured array, what
+    happened between two choices; rewards are functions of it. `done` [E] int8: 1 where an episode is over, 2 where one has also
+    begun that has nothing to choose. `ends`: name of a result of an episode -> field of the transition. `steps_in_stream`:
+    choices after which a stream is cut; None for episodes.
+    """
+
+    actions: int
+    mask: np.ndarray
+    masks: np.ndarray | None
+    counts: np.ndarray
+    transition: np.ndarray
+    done: np.ndarray
+    ends: dict[str, str]
+    steps_in_stream: int | None
+
+    def reset(self, e: int, rng: np.random.Generator, seeded: bool) -> None:
+        """Begin an episode of simulation e, drawn by `rng`; `seeded`: whatever was planned before is forgotten."""
+
+    def step(self, actions: np.ndarray, autoreset: bool, first: int, last: int) -> None:
+        """Do actions [E] of simulations first .. last - 1 and go on to the next choices; `done` says which are over."""
+
+    def next_episode(self, e: int, rng: np.random.Generator) -> bool:
+        """Simulation e is over, and begins anew: was that done here (its observation is to be encoded)?"""
+
+    def encode(self, encoder, out: np.ndarray, first: int, last: int) -> None:
+        """Fill out[first:last] with observations."""
+
+    def blank_mask(self) -> np.ndarray:
+        """[A] the mask of an episode that is over."""
+
+    def forget(self, cut: np.ndarray) -> None:
+        """Streams were cut where cut [E] is true: what is told of the next segment begins at 0."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All there is to go on from, by name."""
+
+    def picture(self, e: int) -> np.ndarray:
+        """[height, width, 3] uint8: simulation e as it stands."""

@@ -104,9 +104,9 @@ class SlotsWorld:
     def begin(self) -> np.ndarray:
         """Begin all simulations as they are filled; [E] int8, which of them are over."""
         E = len(self.state.sims)
-        return self.step(np.full(E, BEGIN))
+        return self.advance(np.full(E, BEGIN))
 
-    def step(self, actions: np.ndarray) -> np.ndarray:
+    def advance(self, actions: np.ndarray) -> np.ndarray:
         """Do actions [E] and go on to the next choices; [E] int8, which simulations are over."""
         done = np.zeros(len(actions), np.int8)
         go(self.state, self.grid, self._no_sets, np.asarray(actions, np.int64), self._picked, done, 0, len(actions))

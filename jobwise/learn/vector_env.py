@@ -1,7 +1,7 @@
-"""What batched environments have in common: threads, seeds, steps, episodes that begin anew, snapshots.
+"""Environments over a world: `VectorEnv(world, encoder, reward)` for Gymnasium and for our own learners.
 
-An environment says what a mask, an observation and an interval are, how simulation e begins (`_begin`), how some of them go on
-(`_some`), and what was done for those that ended (`_again`).
+Simulation e of a batch seeded with k is the single environment seeded with k + e, to the bit. Large batches are stepped by
+several threads, for kernels run without the GIL.
 """
 
 from __future__ import annotations
@@ -13,71 +13,94 @@ from threading import Thread
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from jobwise.errors import InputError, unknown
+from jobwise.worlds import World
+from jobwise.worlds.rewards import Reward
 
 ALONE = 64  # simulations per thread below which a second thread costs more than it brings
 HANDOVER = 32  # simulations that the first thread does in the time in which another wakes up
 MEANS = ("total", "all_waited")  # sums over the jobs of an episode
 
 
-class Batched(VectorEnv):
-    """E simulations side by side. Observations float32 [E, ...]; actions [E]; rewards float64 [E]; see `env` and `grid`."""
+class VectorEnv(gymnasium.vector.VectorEnv):
+    """E simulations of a world side by side. Observations float32 [E, ...]; actions [E]; rewards float64 [E];
+    `info["action_mask"]` int8 [E, A], never all 0.
 
-    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+    `reward`: a function of the transitions [E]. `dict_obs`: observations are {"observation", "action_mask"}. `copy`: False
+    returns the buffer itself, valid until the next step. Raises InputError.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 12, "autoreset_mode": AutoresetMode.SAME_STEP}
     autoreset_mode = AutoresetMode.SAME_STEP
-    mask: np.ndarray  # [E, A] int8: the actions that are valid, one at least
-    intervals: np.ndarray  # [E] what happened since the last choice, and in the episode
-    masks: np.ndarray | None = None  # the same, where valid actions are not just the first ones
-    ends = {"bounded_slowdown": "total", "wait": "all_waited", "max_wait": "longest", "jobs": "started"}  # name: of an interval
-    steps_in_stream = None  # choices after which a stream is cut
 
-    def _set_up(self, num_envs: int, threads: int, copy: bool, dict_obs: bool, render_mode: str | None, box, actions: int):
+    def __init__(
+        self,
+        world: World,
+        encoder,
+        reward: Reward,
+        *,
+        dict_obs: bool = False,
+        copy: bool = True,
+        threads: int = 2,
+        render_mode: str | None = None,
+    ):
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown("render mode", render_mode, self.metadata["render_modes"])
-        if num_envs < 1 or threads < 1:
-            raise InputError(f"num_envs and threads are at least 1, not {num_envs} and {threads}")
-        self.num_envs, self.copy, self.dict_obs, self.render_mode = num_envs, copy, dict_obs, render_mode
-        self._over, self._steps = np.zeros(num_envs, np.int8), np.zeros(num_envs, np.int64)
-        self._actions = np.zeros(num_envs, np.int64)
+        if threads < 1:
+            raise InputError(f"threads are at least 1, not {threads}")
+        self.world, self.encoder, self.reward = world, encoder, reward
+        self.num_envs, self.copy, self.dict_obs, self.render_mode = len(world.done), copy, dict_obs, render_mode
+        E, box = self.num_envs, spaces.Box(*encoder.bounds, encoder.shape, np.float32)
+        self._obs, self._steps, self._actions = (
+            np.zeros((E, *box.shape), np.float32),
+            np.zeros(E, np.int64),
+            np.zeros(E, np.int64),
+        )
         self._none = np.zeros(box.shape, np.float32)
-        self._rngs = [np.random.default_rng() for _ in range(num_envs)]
+        self._rngs = [np.random.default_rng() for _ in range(E)]
         self._ready = False
-        parts = min(threads, max(num_envs // ALONE, 1))
-        own = min(num_envs // parts + HANDOVER, num_envs) if parts > 1 else num_envs
-        cut = np.append(0, np.linspace(own, num_envs, parts).astype(int))
+        parts = min(threads, max(E // ALONE, 1))
+        own = min(E // parts + HANDOVER, E) if parts > 1 else E
+        cut = np.append(0, np.linspace(own, E, parts).astype(int))
         self._parts = list(zip(cut[:-1].tolist(), cut[1:].tolist(), strict=True))
         self._workers = [_Worker(self._some) for _ in self._parts[1:]]
-        mask = spaces.Box(0, 1, (actions,), np.int8)
+        mask = spaces.Box(0, 1, (world.actions,), np.int8)
         self.single_observation_space = spaces.Dict({"observation": box, "action_mask": mask}) if dict_obs else box
-        self.single_action_space = spaces.Discrete(actions)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.single_action_space = spaces.Discrete(world.actions)
+        self.observation_space = batch_space(self.single_observation_space, E)
+        self.action_space = batch_space(self.single_action_space, E)
 
-    # ------------------------------------------------------------------ what an environment says
+    @property
+    def mask(self) -> np.ndarray:
+        """[E, A] int8: the actions that are valid, one at least."""
+        return self.world.mask
 
-    def _begin(self, e: int) -> None:
-        """Begin the next episode of simulation e, and encode it."""
-        raise NotImplementedError
+    @property
+    def masks(self) -> np.ndarray | None:
+        """The same, where valid actions are not just the first ones."""
+        return self.world.masks
 
-    def _seeded(self, e: int) -> None:
-        """Simulation e has new random numbers."""
+    @property
+    def counts(self) -> np.ndarray:
+        """[E] how many actions are valid."""
+        return self.world.counts
+
+    @property
+    def intervals(self) -> np.ndarray:
+        """[E] the transitions: what happened since the last choice, and in the episode."""
+        return self.world.transition
 
     def _some(self, actions: np.ndarray, again: bool, first: int, last: int) -> None:
-        """Do actions first .. last - 1, and encode."""
-        raise NotImplementedError
+        self.world.step(actions, again, first, last)
+        self.world.encode(self.encoder, self._obs, first, last)
 
-    def _again(self, which: np.ndarray) -> None:
-        """The episodes `which` are over and others are to begin."""
-        raise NotImplementedError
-
-    def _reward(self) -> np.ndarray:
-        return self.reward(self.intervals)
-
-    def _forget(self, cut: np.ndarray) -> None:
-        """A stream was cut."""
+    def _begin(self, e: int, seeded: bool = False) -> None:
+        self.world.reset(e, self._rngs[e], seeded)
+        self._steps[e] = 0
+        self.world.encode(self.encoder, self._obs, e, e + 1)
 
     def action_masks(self) -> np.ndarray:
         """[E, W] bool, as sb3-contrib's MaskablePPO asks for them."""
@@ -105,9 +128,7 @@ class Batched(VectorEnv):
         for e in np.flatnonzero(which):
             if seeds[e] is not None:
                 self._rngs[e] = np.random.default_rng(seeds[e])
-            if seeds[e] is not None or not self._ready:
-                self._seeded(e)
-            self._begin(e)
+            self._begin(e, seeds[e] is not None or not self._ready)
         self._ready = True
         return self._observation(), self._info()
 
@@ -117,10 +138,10 @@ class Batched(VectorEnv):
         The final observation of an episode that is over is zero; of a stream that is cut it is the present one.
         """
         over = self.choose(actions, again=True)
-        terminated, truncated, reward, info = over > 0, np.zeros(self.num_envs, bool), self._reward(), self._info()
+        terminated, truncated, reward, info = over > 0, np.zeros(self.num_envs, bool), self.reward(self.intervals), self._info()
         ended = terminated
-        if self.steps_in_stream:
-            truncated = (self._steps >= self.steps_in_stream) & ~terminated
+        if self.world.steps_in_stream:
+            truncated = (self._steps >= self.world.steps_in_stream) & ~terminated
             ended = terminated | truncated
             self._steps[ended] = 0
         which = ended.nonzero()[0]
@@ -129,8 +150,8 @@ class Batched(VectorEnv):
             for e in which:
                 final[e] = self._one(e) if truncated[e] else self._blank()
             info |= {"final_obs": final, "_final_obs": ended, "final_info": self._ends(which), "_final_info": ended}
-            if self.steps_in_stream:
-                self._forget(truncated)
+            if self.world.steps_in_stream:
+                self.world.forget(truncated)
         return self._observation(), reward, terminated, truncated, info
 
     def _one(self, e: int):
@@ -138,7 +159,7 @@ class Batched(VectorEnv):
         return {"observation": obs, "action_mask": self.mask[e].copy()} if self.dict_obs else obs
 
     def _blank(self):
-        mask = self._blank_mask()
+        mask = self.world.blank_mask()
         return {"observation": self._none, "action_mask": mask} if self.dict_obs else self._none
 
     def _ends(self, which: np.ndarray) -> dict:
@@ -147,7 +168,7 @@ class Batched(VectorEnv):
         ended = np.zeros(self.num_envs, bool)
         ended[which] = True
         jobs = np.maximum(z["started"], 1)
-        for key, name in self.ends.items():
+        for key, name in self.world.ends.items():
             found[key], found[f"_{key}"] = np.zeros(self.num_envs), ended
             found[key][which] = z[name] / jobs if name in MEANS else z[name]
         return found
@@ -170,13 +191,23 @@ class Batched(VectorEnv):
             worker.end()
         self._steps += 1
         if again:
-            self._again(self._over.nonzero()[0])
-        return self._over
+            for e in self.world.done.nonzero()[0]:
+                if self.world.next_episode(e, self._rngs[e]):
+                    self._steps[e] = 0
+                    self.world.encode(self.encoder, self._obs, e, e + 1)
+        return self.world.done
 
     def restart(self, which: np.ndarray) -> None:
         """Begin the simulations where `which` [E] is true anew, and encode them."""
         for e in np.flatnonzero(which):
             self._begin(e)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return self.world.arrays() | {"obs": self._obs, "steps": self._steps}
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """A picture of every simulation, where `render_mode` is "rgb_array"."""
+        return tuple(self.world.picture(e) for e in range(self.num_envs)) if self.render_mode == "rgb_array" else None
 
     def snapshot(self) -> dict:
         """All there is to go on from, as arrays and plain values."""
@@ -229,11 +260,11 @@ class _Worker:
         self._asked.put(None)
 
 
-class Single(gymnasium.Env):
-    """A batch of one as an environment; `batch` is the class of the batch."""
+class SingleEnv(gymnasium.Env):
+    """A batch of one as an environment; `batch` is the class of the batch. `render_mode="rgb_array"` has pictures."""
 
-    metadata = {"render_modes": []}
-    batch: type[Batched]
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 12}
+    batch: type[VectorEnv]
 
     def __init__(self, workload=None, render_mode: str | None = None, **settings):
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
@@ -242,6 +273,10 @@ class Single(gymnasium.Env):
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space
         self.render_mode, self._cut = render_mode, False
+
+    def render(self) -> np.ndarray | None:
+        """[height, width, 3] uint8: the simulation as it stands."""
+        return self._envs.world.picture(0) if self.render_mode == "rgb_array" else None
 
     def action_masks(self) -> np.ndarray:
         """[W] bool, as sb3-contrib's MaskablePPO asks for it."""
@@ -254,7 +289,7 @@ class Single(gymnasium.Env):
         """Begin an episode; a stream that was cut goes on, unless there is a seed."""
         super().reset(seed=seed)
         if self._cut and seed is None:
-            self._envs._forget(np.ones(1, bool))
+            self._envs.world.forget(np.ones(1, bool))
             obs, info = self._envs._observation(), self._envs._info()
         else:
             obs, info = self._envs.reset(seed=seed)
@@ -265,9 +300,9 @@ class Single(gymnasium.Env):
         """Do `action`."""
         e = self._envs
         over = bool(e.choose(np.array([action], np.int64))[0])
-        cut = bool(e.steps_in_stream) and not over and bool(e._steps[0] % (e.steps_in_stream or 1) == 0)
+        cut = bool(e.world.steps_in_stream) and not over and bool(e._steps[0] % (e.world.steps_in_stream or 1) == 0)
         self._cut = cut
-        reward, info = float(e._reward()[0]), {"action_mask": e._info()["action_mask"][0]}
+        reward, info = float(e.reward(e.intervals)[0]), {"action_mask": e._info()["action_mask"][0]}
         if over or cut:
             info |= {k: float(v[0]) for k, v in e._ends(np.zeros(1, int)).items() if k[0] != "_"}
         obs = e._blank() if over else self._one(e._observation())
