@@ -15,7 +15,7 @@ from jobwise.sim.reset import Jobsets, set_dtype
 from jobwise.sim.state import State
 from jobwise.worlds.slot_rules import RULES, choose
 from jobwise.worlds.slot_tables import Grid, check, grid
-from jobwise.worlds.slots import BEGIN, go, show_waiting
+from jobwise.worlds.slots import BEGIN, go
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,7 @@ class SlotsWorld:
         return done
 
     def look(self, first: int, last: int) -> None:
-        """Bring what schedulers see of simulations first .. last - 1 up to date: the jobs in the slots, the mask."""
-        show_waiting(self.state, self.grid, first, last)
+        """Bring the mask of simulations first .. last - 1 up to date."""
         if self.settings.order:  # the rule's slot alone, placed in any way
             P, M = len(self.placements), self.grid.slot.shape[1]
             choose(RULES.index(self.settings.order), self.state, self.grid, self._picked, 0, first, last)
