@@ -12,6 +12,7 @@ import numpy as np
 FUTURE, WAITING, QUEUED, RUNNING, PAUSED, DONE, FAILED = range(7)
 COMPUTE, NETWORK = range(2)  # what a job is bound by; -1 unknown
 STATUS_NAMES = ("future", "waiting", "queued", "running", "paused", "done", "failed")
+TAU = 10.0  # s: runs that are shorter count as this long in the bounded slowdown (Feitelson, JSSPP'01)
 
 
 def job_dtype(resources: int = 1) -> np.dtype:

@@ -14,9 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jobwise.errors import unknown
-from jobwise.jobs import DONE, FAILED
-
-TAU = 10.0
+from jobwise.jobs import DONE, FAILED, TAU
 
 
 class Finished(Protocol):

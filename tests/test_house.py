@@ -133,6 +133,28 @@ def test_public_functions_are_documented():
                 assert ast.get_docstring(node) or isinstance(node, ast.ClassDef), f"{path}:{node.lineno} {node.name}"
 
 
+@pytest.mark.parametrize(
+    ("what", "pattern"),
+    {
+        "splitmix64": "0xBF58476D1CE4E5B9",
+        "policy format": "jobwise policy 1",
+        "tau": r"^\w+ = 10\.0\b",
+        "extra processors": r"got - n\b",
+        "may start behind a reservation": r"n <= extra or end <= shadow",
+        "relative guard": r"factor \* longest",
+        "classic rules": r'"wfp3", "unicef", "lxf"\)',
+    }.items(),
+)
+def test_what_everybody_needs_is_defined_once(what, pattern):
+    found = [
+        p
+        for p in FILES
+        for line in p.read_text().splitlines()
+        if not line.lstrip().startswith('"""') and re.search(pattern, line)
+    ]
+    assert len(found) == 1, (what, found)
+
+
 def test_no_drawers_for_odds_and_ends():
     for path in FILES:
         assert path.stem not in ("utils", "base", "common", "helpers")

@@ -10,6 +10,7 @@ import hashlib
 
 import numpy as np
 
+from jobwise.sim.random import mix
 from jobwise.workload import Workload
 
 LENGTH, DISTINCT, SKETCH = 8, 5, 256
@@ -22,21 +23,14 @@ def shingles(w: Workload) -> np.ndarray:
     if len(w) < LENGTH:
         return np.zeros(0, np.uint64)
     x = np.round(w.jobs["walltime"]).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    x = _mixed(x ^ _mixed(w.jobs["request"][:, 0].astype(np.uint64)))
+    x = mix(x ^ mix(w.jobs["request"][:, 0].astype(np.uint64)))
     rows = np.lib.stride_tricks.sliding_window_view(x, LENGTH)
     found = np.zeros(len(rows), np.uint64)
     for i in range(LENGTH):
-        found = _mixed(found ^ rows[:, i])
+        found = mix(found ^ rows[:, i])
     distinct = 1 + (np.diff(np.sort(rows, axis=1), axis=1) > 0).sum(axis=1)
     once, count = np.unique(found[distinct >= DISTINCT], return_counts=True)
     return once[count == 1]
-
-
-def _mixed(x: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
 
 
 def sketch(logs: list[Workload]) -> list[str]:

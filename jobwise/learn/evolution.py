@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobwise.sim import replay_batch
+from jobwise.sim.easy import HOUR
 from jobwise.sim.list_pass import EASY, Rule
 from jobwise.sim.loglinear import F
 from jobwise.sim.orders import CODES, LINEAR
@@ -77,7 +78,7 @@ def fitness(found: np.ndarray, base: np.ndarray, longest: np.ndarray, search: Se
     slow = found[..., replay_batch.BOUNDED]
     value = 0.5 * np.log(slow / base).mean(axis=-1) + 0.5 * (np.log(slow.mean(axis=-1)) - np.log(base.mean()))
     if search.max_wait < np.inf:
-        over = found[..., replay_batch.LONGEST] / (search.max_wait * np.maximum(longest, replay_batch.HOUR))
+        over = found[..., replay_batch.LONGEST] / (search.max_wait * np.maximum(longest, HOUR))
         value = value + search.price * np.log(np.maximum(over, 1.0)).mean(axis=-1)
     return value
 

@@ -22,7 +22,7 @@ from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
 from jobwise.policies.relative_guard import steered
 from jobwise.record import Look
-from jobwise.sim import replay_batch, scored_pool
+from jobwise.sim import easy, replay_batch, scored_pool
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F
 from jobwise.sim.state import State
@@ -132,7 +132,7 @@ class Gate:
             pieces = 1 if self.max_wait == np.inf else BLOCKS
             if p.lookahead:
                 longest = np.maximum(trials.longest, 1.0)
-                guards = np.maximum(p.times * longest, replay_batch.HOUR)
+                guards = [easy.relative(np.inf, p.times, x) for x in longest]
                 pairs = zip(replicas, guards, strict=True)
                 found = np.array([replay_batch.far_sighted(w, p.rule, weights, g, pieces) for w, g in pairs])
             else:
@@ -141,7 +141,7 @@ class Gate:
             return blocks, float(found[:, replay_batch.LONGEST].reshape(self.shakes, -1).max(axis=1).mean())
 
         longest = trials.longest.reshape(self.shakes, -1).max(axis=1).mean()
-        bound = self.max_wait * max(float(longest), replay_batch.HOUR)
+        bound = self.max_wait * max(float(longest), easy.HOUR)
         fallback = self.candidates[0]
         base, longest = measure(fallback)
         if longest > bound:

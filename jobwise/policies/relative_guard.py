@@ -16,10 +16,9 @@ from jobwise.cluster import Cluster
 from jobwise.jobs import past_dtype
 from jobwise.policies.loglinear import Index
 from jobwise.policies.replay import STEPS, remembering
-from jobwise.sim import pool, scored_pool
+from jobwise.sim import easy, pool, scored_pool
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F
-from jobwise.sim.replay_batch import HOUR
 from jobwise.sim.state import State, allocate
 from jobwise.workload import workload
 
@@ -89,7 +88,7 @@ class Steering:
         rule, times = self.scheduler.rule, self.scheduler.times
         if times == np.inf:
             return rule
-        return rule._replace(guard=min(rule.guard, max(times * self._longest, HOUR)))
+        return rule._replace(guard=easy.relative(rule.guard, times, self._longest))
 
 
 def steered(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, list]:

@@ -16,6 +16,8 @@ import numpy as np
 from jobwise.sim import ranked
 from jobwise.sim.compiled import inlined
 
+HOUR = 3600.0  # s, the shortest relative guard
+
 
 @inlined
 def reserve(running, n, free, now):
@@ -46,3 +48,9 @@ def charge(n, end, shadow, extra):
 def overdue(now, submit, guard):
     """Has a job waited longer than the guard (s)? Such jobs go before all others, oldest first."""
     return now - submit > guard
+
+
+@inlined
+def relative(guard, factor, longest):
+    """The guard (s) that a multiple of the longest wait of FCFS with EASY comes to: HOUR at least, `guard` at most."""
+    return min(guard, max(factor * longest, HOUR))

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.jobs import TAU
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.random import GOLDEN, mixed
 
 FADE = 0.95
 LEAN_ON_USER, LEAN_ON_ALL, LEAN_ON_PRIOR = 1.0, 2.0, 20.0  # in completions
 PRIOR_RATIO, PRIOR_SHORT, PRIOR_LOG = 0.5, 0.1, -1.0
-SHORT = 10.0  # s
+SHORT = TAU  # s
 
 entry_dtype = np.dtype([("key", "u8"), ("count", "f8"), ("ratio", "f8"), ("short", "f8"), ("log", "f8")], align=True)
 

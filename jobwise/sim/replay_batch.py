@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.sim import pool, rollout, scored_pool
+from jobwise.jobs import TAU
+from jobwise.sim import easy, pool, rollout, scored_pool
 from jobwise.sim.compiled import kernel
 from jobwise.sim.history import Known, known
 from jobwise.sim.list_pass import Rule
@@ -15,7 +16,6 @@ from jobwise.sim.loglinear import F
 from jobwise.sim.reset import Plan, plan_dtype, refill
 from jobwise.sim.state import State, Tables, allocate
 
-HOUR = 3600.0  # s, the shortest relative guard
 BOUNDED, LONGEST, WAIT, RESULTS = range(4)  # columns of what a trial finds
 
 
@@ -83,7 +83,7 @@ def run(s, b, rule, times, weights, t, which, out):
     for i in range(len(which)):
         w = which[i]
         refill(s, 0, t.plan, w)
-        guard = rule.guard if times == np.inf else min(rule.guard, max(times * t.longest[w], HOUR))
+        guard = rule.guard if times == np.inf else easy.relative(rule.guard, times, t.longest[w])
         guarded = Rule(rule.order, rule.backfill, rule.placement, guard, rule.commit, rule.estimate, rule.ahead)
         b.count[0] = b.count[1] = b.running.count[0] = b.running.count[1] = 0
         for k in range(t.begin[w], t.begin[w + 1]):
@@ -98,7 +98,7 @@ def run(s, b, rule, times, weights, t, which, out):
         for j in range(J):
             run, job = s.truth[0, j]["runtime"], s.jobs[0, j]
             wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
-            slow = max((wait + run) / max(run, 10.0), 1.0)
+            slow = max((wait + run) / max(run, TAU), 1.0)
             total += slow
             if blocks > 0:
                 out[i, RESULTS + j * blocks // J] += slow * blocks / J
@@ -117,7 +117,7 @@ def far_sighted(w: Tables, rule: Rule, weights: np.ndarray, guard: float, blocks
         pass
     run, job = w.truth["runtime"], s.jobs[0]
     wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
-    slow = np.maximum((wait + run) / np.maximum(run, 10.0), 1.0)
+    slow = np.maximum((wait + run) / np.maximum(run, TAU), 1.0)
     edges = np.linspace(0, len(w), blocks + 1).astype(int)
     parts = np.add.reduceat(slow, edges[:-1]) / np.diff(edges)
     return np.concatenate([[slow.mean(), wait.max(), wait.mean()], parts])

@@ -30,6 +30,7 @@ from jobwise.policies import loglinear
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.sim import replay_batch
+from jobwise.sim.easy import HOUR
 from jobwise.sim.loglinear import F, weights
 from jobwise.simulate import simulate, simulate_many
 from jobwise.workload import Workload
@@ -238,7 +239,7 @@ class Run:
         the one that comes nearest. Weights and guard stay together."""
         kept = self.seen.take(slice(self.cut, None))
         replicas = [shake(kept, self.config.shake_s, [self.config.seed, k]) for k in range(2)]
-        fcfs = [max(simulate(x, "fcfs+easy").summary()["max_wait"], replay_batch.HOUR) for x in replicas]
+        fcfs = [max(simulate(x, "fcfs+easy").summary()["max_wait"], HOUR) for x in replicas]
         tries = [(name, t) for name in given for t in (*TIGHTER, *TIMES)]
 
         def one(a: tuple[str, float]) -> tuple[float, float]:

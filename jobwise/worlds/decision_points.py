@@ -30,7 +30,6 @@ BACKFILLS = ("none", "chosen", "easy", "greedy")
 NONE, CHOSEN, EASY, GREEDY = range(4)
 FILLS = ("oldest", "mixed")
 OLDEST, MIXED = range(2)
-TAU = 10.0  # s, of the bounded slowdown
 
 moment_dtype = np.dtype(  # what an encoder may see of it: all that a scheduler knows
     [

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.jobs import TAU
 from jobwise.sim import easy, ranked
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.kernel import OVER, advance, start
 from jobwise.sim.rates import expected
 from jobwise.sim.reset import NO_PLAN, refill
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
-from jobwise.worlds.decision_points import BEHIND, CHOSEN, GREEDY, HEADS, MIXED, NONE, PASSED, TAU, WORDS, Choices, show_mixed
+from jobwise.worlds.decision_points import BEHIND, CHOSEN, GREEDY, HEADS, MIXED, NONE, PASSED, WORDS, Choices, show_mixed
 
 BEGIN, REFILL, NOTHING = -1, -2, -3  # what else than a slot can be asked of a simulation
 PASS, STARTED, ENDED = range(3)  # where to stop where there is no choice: the pass is over, all jobs have started, or ended
