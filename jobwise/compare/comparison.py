@@ -218,16 +218,7 @@ def compare(
     `shake_s`: s (default: `windows.shake_for`). Raises InputError.
     """
     chosen, names = _named(policies)
-    if shakes < 0 or not max_wait >= 1:
-        raise InputError(f"shakes are 0 or more, and a bound on waits is 1 or more, not {shakes} and {max_wait:g}")
-    if shake_s and not shakes:
-        raise InputError("without shakes nothing is moved: leave shake_s out, or ask for shakes")
-    first, last = int(since * len(workload)), int(round(until * len(workload)))
-    if not 0 <= since < until <= 1 or last - first < 1 or (since > 0 and first < 2):
-        raise InputError(f"{workload.name}: shares {since:g} to {until:g} of {len(workload)} jobs hold none")
-    if window_jobs is not None and not 2 <= window_jobs <= last - first:
-        raise InputError(f"a window of {window_jobs} jobs does not fit {last - first} jobs")
-    size = window_jobs or windows.size_for(last - first)
+    first, last, size = _rows(workload, since, until, max_wait, window_jobs, shakes, shake_s)
     part = workload.take(slice(first, last)) if (first, last) != (0, len(workload)) else workload
     shake_s = windows.shake_for(part) if shake_s is None and shakes else shake_s or 0.0
     rows = windows.begins(first, last, size)
@@ -244,40 +235,14 @@ def compare(
     if first > 0 and earlier is not False:
         total += 100
         told = {"shakes": shakes, "shake_s": shake_s, "progress": lambda count: report(), **settings}
-        known = earlier if isinstance(earlier, Baselines) else Baselines(workload, 0, first, min(size, first), **told)
-        parts = [("fair best", known)]
-        if hindsight:
-            these = hindsight if isinstance(hindsight, Baselines) else Baselines(workload, first, last, size, **told)
-            parts.append(("best in hindsight", these))
-        for mark, b in parts:
-            marks.setdefault(_best(b, max_wait, replays, first if mark == "fair best" else last), []).append(
-                mark + (f" within {max_wait:g}x" if max_wait < inf else "")
-            )
+        marks = _joining(workload, first, last, size, max_wait, replays, earlier, hindsight, told)
         for name in marks:
             if name not in names:
                 chosen.append(resolve(name))
                 names.append(name)
 
-    def window(row: int) -> list[list[dict[str, float]]]:
-        found = windows.replicas(workload, int(row), size, shakes, shake_s, seed)
-        out = [[windows.numbers(simulate(x, p, **settings)) for x in found] for p in chosen]
-        report(len(chosen))
-        return out
-
-    shaken = [shake(part, shake_s, [seed, k]) for k in range(replays)]
-    blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
-
-    def continuous(p: Policy) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
-        logged = simulate(part, p, **settings)
-        found = [simulate(x, p, **settings) for x in shaken] or [logged]
-        report()
-        return logged, [r.summary() for r in found], [windows.in_time(r, blocks) for r in found]
-
-    compiled = all(is_compiled(p, workload.cluster) for p in chosen)
-    with ThreadPoolExecutor(2 if compiled else 1) as workers:
-        records, summaries, in_time = zip(*workers.map(continuous, chosen), strict=True)
-        found = list(workers.map(window, rows))
-    table = {m: np.array([[[x[m] for x in one[p]] for one in found] for p in range(len(chosen))]) for m in windows.NUMBERS}
+    told = (shakes, shake_s, seed)
+    records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, told, replays, settings, report)
     if first == 0:
         rules = [p for p, x in enumerate(chosen) if isinstance(x, ListScheduler) and not x.about]
         if len(rules) > 1 and len(rows) >= BLOCK * LEAST:
@@ -312,6 +277,85 @@ def _named(policies: Sequence[str | Policy]) -> tuple[list[Policy], list[str]]:
         twice = next(n for n in names if names.count(n) > 1)
         raise InputError(f"policy {twice} is named twice")
     return chosen, names
+
+
+def _measured(
+    workload: Workload,
+    part: Workload,
+    chosen: Sequence[Policy],
+    rows: np.ndarray,
+    size: int,
+    told: tuple[int, float, int],
+    replays: int,
+    settings: dict,
+    report: Callable[..., None],
+) -> tuple[Sequence, Sequence, Sequence, dict[str, np.ndarray]]:
+    """(records as logged, summaries of every replay, bounded slowdowns over time, metric -> [P, W, K] of windows × replicas).
+    `told`: shakes, shake_s, seed."""
+    shakes, shake_s, seed = told
+
+    def window(row: int) -> list[list[dict[str, float]]]:
+        found = windows.replicas(workload, int(row), size, shakes, shake_s, seed)
+        out = [[windows.numbers(simulate(x, p, **settings)) for x in found] for p in chosen]
+        report(len(chosen))
+        return out
+
+    shaken = [shake(part, shake_s, [seed, k]) for k in range(replays)]
+    blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
+
+    def continuous(p: Policy) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
+        logged = simulate(part, p, **settings)
+        found = [simulate(x, p, **settings) for x in shaken] or [logged]
+        report()
+        return logged, [r.summary() for r in found], [windows.in_time(r, blocks) for r in found]
+
+    compiled = all(is_compiled(p, workload.cluster) for p in chosen)
+    with ThreadPoolExecutor(2 if compiled else 1) as workers:
+        records, summaries, in_time = zip(*workers.map(continuous, chosen), strict=True)
+        found = list(workers.map(window, rows))
+    table = {m: np.array([[[x[m] for x in one[p]] for one in found] for p in range(len(chosen))]) for m in windows.NUMBERS}
+    return records, summaries, in_time, table
+
+
+def _joining(
+    workload: Workload,
+    first: int,
+    last: int,
+    size: int,
+    max_wait: float,
+    replays: int,
+    earlier: Baselines | bool,
+    hindsight: Baselines | bool,
+    told: dict,
+) -> dict[str, list[str]]:
+    """Rules that join a comparison of rows `first` .. `last` - 1 -> their marks: the best of the rows before, the best in
+    hindsight. `told`: settings of Baselines."""
+    known = earlier if isinstance(earlier, Baselines) else Baselines(workload, 0, first, min(size, first), **told)
+    parts = [("fair best", known, first)]
+    if hindsight:
+        these = hindsight if isinstance(hindsight, Baselines) else Baselines(workload, first, last, size, **told)
+        parts.append(("best in hindsight", these, last))
+    marks: dict[str, list[str]] = {}
+    for mark, rules, before in parts:
+        bound = f" within {max_wait:g}x" if max_wait < inf else ""
+        marks.setdefault(_best(rules, max_wait, replays, before), []).append(mark + bound)
+    return marks
+
+
+def _rows(
+    workload: Workload, since: float, until: float, max_wait: float, window_jobs: int | None, shakes: int, shake_s: float | None
+) -> tuple[int, int, int]:
+    """(first row, the row behind the last, jobs in a window) of a comparison. Raises InputError for settings that cannot be."""
+    if shakes < 0 or not max_wait >= 1:
+        raise InputError(f"shakes are 0 or more, and a bound on waits is 1 or more, not {shakes} and {max_wait:g}")
+    if shake_s and not shakes:
+        raise InputError("without shakes nothing is moved: leave shake_s out, or ask for shakes")
+    first, last = int(since * len(workload)), int(round(until * len(workload)))
+    if not 0 <= since < until <= 1 or last - first < 1 or (since > 0 and first < 2):
+        raise InputError(f"{workload.name}: shares {since:g} to {until:g} of {len(workload)} jobs hold none")
+    if window_jobs is not None and not 2 <= window_jobs <= last - first:
+        raise InputError(f"a window of {window_jobs} jobs does not fit {last - first} jobs")
+    return first, last, window_jobs or windows.size_for(last - first)
 
 
 def _best(b: Baselines, max_wait: float, replays: int, before: int) -> str:
