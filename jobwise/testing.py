@@ -13,7 +13,7 @@ from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
-from jobwise.worlds import decision_points, window
+from jobwise.worlds import World, decision_points, window
 from jobwise.worlds.modes import Act
 
 
@@ -128,6 +128,45 @@ def _same_before(one: np.ndarray, other: np.ndarray, time: float, what: str) -> 
         f"{what}, and job {off[0]} starts at {other['start'][off[0]]:g} s instead of {one['start'][off[0]]:g} s, which nobody "
         f"could know before {time:g} s"
     )
+
+
+def check_world(world: World, encoder: Encoder, steps: int = 200, seed: int = 0) -> None:
+    """Play random valid actions in a world, with episodes that begin anew. Raises AssertionError.
+
+    A valid action is always there; transitions and observations are finite, and observations within the encoder's bounds; what
+    has been restored from `arrays` goes on to the same transitions; an episode that is over begins anew with a choice to make.
+    """
+    E, rng = len(world.done), np.random.default_rng(seed)
+    dice = [np.random.default_rng([seed, e]) for e in range(E)]
+    out, low, high = np.zeros((E, *encoder.shape), np.float32), *encoder.bounds
+    assert world.mask.shape == (E, world.actions) and world.blank_mask().shape == (world.actions,)
+    for e in range(E):
+        world.reset(e, dice[e], True)
+
+    def step(actions: np.ndarray) -> np.ndarray:
+        world.step(actions, True, 0, E)
+        return world.transition.copy()
+
+    for k in range(steps):
+        world.encode(encoder, out, 0, E)
+        assert world.mask.any(axis=1).all() and (world.counts > 0).all(), "no action is valid"
+        assert np.isfinite(out).all() and low <= out.min() and out.max() <= high, (
+            f"observations are not within {encoder.bounds}"
+        )
+        actions = np.array([rng.choice(np.flatnonzero(m)) for m in world.mask])
+        if k % 10 == 0:
+            kept = {name: x.copy() for name, x in world.arrays().items()}
+            one = step(actions)
+            for name, x in world.arrays().items():
+                x[...] = kept[name]
+            again = step(actions)
+            assert one.tobytes() == again.tobytes(), "a restored world goes on in another way"
+        else:
+            one = step(actions)
+        for name in one.dtype.names:
+            assert np.isfinite(one[name]).all(), f"{name} of the transitions is not finite"
+        for e in np.flatnonzero(world.done):
+            world.next_episode(int(e), dice[e])
 
 
 class Identity:

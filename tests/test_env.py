@@ -9,6 +9,7 @@ from conftest import random_workload
 from gymnasium.utils.env_checker import check_env
 
 import jobwise as jw
+from jobwise import encoders
 from jobwise.errors import InputError
 from jobwise.learn.env import BatchEnv, BatchVectorEnv
 from jobwise.worlds.rewards import REWARDS
@@ -301,3 +302,29 @@ def test_no_reward_divides_by_nothing():
     z["size"] = 4
     for name in ("bounded_slowdown", "bounded_slowdown_end", "wait", "bounded_wait", "dras", "theta"):
         assert np.isfinite(REWARDS[name](z)).all()
+
+
+def test_worlds_keep_their_promises(w):
+    """The conformance kit over every world, and over one that breaks a promise."""
+    from jobwise.encoders.image import make_grid
+    from jobwise.testing import check_world
+    from jobwise.worlds.episodes import Episodes
+    from jobwise.worlds.modes import Act
+    from jobwise.worlds.slot_episodes import SlotEpisodes
+    from jobwise.worlds.slots_world import Slots
+    from jobwise.worlds.window_world import WindowWorld
+
+    found = encoders.make("perjob", w.cluster, w.jobs, 16)
+    for mode in ("pick", "reserve", "commit"):
+        check_world(WindowWorld(4, Episodes([w], 20), Act(mode), 16), found)
+    sets = [jw.cush(12, 0.8, k) for k in range(3)]
+    for settings in (Slots(slots=4, placements=("pack", "spread"), reserve=False), Slots(slots=4, masked=False, reserve=False)):
+        world = SlotEpisodes(4, sets, settings, 20, 500, False)
+        check_world(world, make_grid("slots", sets[0].cluster, 4, 60))
+
+    class Blind(WindowWorld):
+        def encode(self, encoder, out, first, last):
+            out[first:last] = np.nan
+
+    with pytest.raises(AssertionError, match="observations"):
+        check_world(Blind(2, Episodes([w], 20), Act(), 16), found)
