@@ -13,6 +13,8 @@ from jobwise.workload import workload
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
+os.environ["JOBWISE_ANNOUNCE"] = ""  # what commands say on standard error is compared
+
 
 def missing(what):
     """A test without its data is skipped; where data must be there (JOBWISE_REQUIRE_LOGS, in CI), it fails."""

@@ -315,3 +315,15 @@ def test_a_log_without_a_header_is_fine(tmp_path):
     path = tmp_path / "bare.swf"
     path.write_text(GOOD.replace(HEADER, ""))
     assert run(["simulate", str(path), "--json"]) == 0
+
+
+def test_compiling_is_announced(tmp_path):
+    """With an empty cache, where standard error is no terminal: at once, and never on standard output."""
+    module = tmp_path / "mine.py"
+    module.write_text(
+        "import numpy as np\nfrom jobwise.sim.compiled import kernel\n\n\n@kernel\ndef one(x):\n    x[0] = 1.0\n\n\none(np.zeros(1))\n"
+    )
+    told = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "JOBWISE_ANNOUNCE": "1"}
+    first, second = (subprocess.run([sys.executable, str(module)], env=told, capture_output=True, text=True) for _ in range(2))
+    assert first.returncode == 0 and "preparing compiled code" in first.stderr and not first.stdout
+    assert second.returncode == 0 and not second.stderr

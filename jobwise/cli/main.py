@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from typing import Annotated
@@ -30,7 +31,8 @@ logs.command("sacct-command")(trace.sacct_command)
 
 
 def main() -> None:
-    """Entry point: errors of the user become one line and exit code 2."""
+    """Entry point: errors of the user become one line and exit code 2. Kernels that are to be compiled are announced."""
+    os.environ.setdefault("JOBWISE_ANNOUNCE", "1")
     sys.exit(run(sys.argv[1:]))
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
+import time
 from pathlib import Path
 
 from numba import config, njit
+from numba.core import event
 
 
 def _folder() -> str:
@@ -64,3 +67,32 @@ def inlined(function):
 def allocating(function):
     """Compile a function that makes arrays (or calls one that does)."""
     return _compile(function)
+
+
+class _Announcer(event.Listener):
+    """Says on standard error that kernels are being compiled: at once, then every EVERY_S seconds."""
+
+    EVERY_S = 5.0
+
+    def __init__(self):
+        self.begun, self.said, self.count = 0.0, 0.0, 0
+
+    def on_start(self, happened) -> None:
+        """A function that no cache holds is about to be compiled."""
+        now = time.monotonic()
+        self.begun, self.count = self.begun or now, self.count + 1
+        if not self.said:
+            self._say("preparing compiled code, once after an installation or an update: up to a minute")
+        elif now - self.said >= self.EVERY_S:
+            self._say(f"preparing compiled code: {self.count} functions, {now - self.begun:.0f} s")
+
+    def on_end(self, happened) -> None:
+        """Nothing to say."""
+
+    def _say(self, text: str) -> None:
+        self.said = time.monotonic()
+        print(f"jobwise: {text}", file=sys.stderr, flush=True)
+
+
+if os.environ.get("JOBWISE_ANNOUNCE"):  # the command line sets it, and loads none of this before it has to
+    event.register("numba:compile", _Announcer())
