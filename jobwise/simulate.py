@@ -91,8 +91,7 @@ def simulate_many(
 def _asked_in_turn(s: State, cluster: Cluster, workloads: Sequence[Workload], policy: Policy) -> Generator[None, None, Looks]:
     looks = []
     for e, w in enumerate(workloads):
-        part = State(*(x[e : e + 1] for x in s))
-        looks.append((yield from asked(Simulation.of(part, w, cluster), policy)))
+        looks.append((yield from asked(Simulation.of(s.one(e), w, cluster), policy)))
     return looks
 
 

@@ -9,6 +9,7 @@ from jobwise.cluster import nodes, pool
 from jobwise.decision import Preempt, Reserve, Start, Wait
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
+from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import simulate
 from jobwise.workload import workload
@@ -125,6 +126,20 @@ def test_pool_outage_and_repair():
     w = one(submit=[0, 6], request=[3, 2], runtime=[10, 10], cluster=down)
     assert simulate(w, "fcfs+easy").jobs["start"].tolist() == [0, 30]
     assert simulate(w, "fcfs+easy", on_failure="stall").jobs["end"].tolist() == [25, 35]
+
+
+@pytest.mark.parametrize("mode", ["requeue", "stall"])
+def test_a_policy_that_is_asked_meets_every_outage(mode):
+    """Of two workloads side by side, compiled and asked in Python."""
+    from jobwise.simulate import simulate_many
+
+    down = nodes(2, cpus=2).with_outages([(1.0, 0, 0), (3.0, 0, 1), (6.0, 1, 0), (8.0, 1, 1)])
+    ws = [one(submit=[0] * k, request=[[2]] * k, runtime=[10] * k, cluster=down) for k in (2, 3)]
+    python = ListScheduler(lambda jobs, now: jobs["submit"])
+    for a, b in zip(simulate_many(ws, "fcfs", on_failure=mode), simulate_many(ws, python, on_failure=mode), strict=True):
+        assert a.jobs["end"].tolist() == b.jobs["end"].tolist() and a.jobs["end"].max() > 10
+    alone = simulate(ws[1], python, on_failure=mode)
+    assert alone.jobs["end"].tolist() == b.jobs["end"].tolist()
 
 
 def test_decisions_that_cannot_be_carried_out_say_why():

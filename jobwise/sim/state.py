@@ -89,7 +89,11 @@ class State(NamedTuple):
     nodes: np.ndarray  # [E, N] of node_dtype(R)
     slices: np.ndarray  # [E, S] of slice_dtype(R)
     child: np.ndarray  # [E, M] children, grouped by parent: truth says where they begin and how many
-    outages: np.ndarray  # [F] of outage_dtype
+    outages: np.ndarray  # [F] of outage_dtype, the same for all
+
+    def one(self, e: int) -> State:
+        """Simulation e alone, in the same memory."""
+        return State(*(a[e : e + 1] for a in self[:-1]), self.outages)
 
 
 def allocate(
