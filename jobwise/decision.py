@@ -98,7 +98,8 @@ class Policy(Protocol):
     A policy may have more: `begin(view)`, its run in one simulation, an object with `decide` and `ended` that remembers, so
     that the policy itself stays a value; `check(cluster)`, which raises InputError where it cannot schedule that; and
     `is_compiled(cluster)` with `replay(state, cluster, pasts, after)`, a generator that carries whole simulations out and
-    yields now and then. `single_events`: it decides after every single event.
+    yields now and then. `single_events`: it decides after every single event; `chooses`: its replay tells `after` of every
+    round of choices.
     """
 
     def reset(self, view: View) -> None:

@@ -71,10 +71,10 @@ def simulate_many(
     settings["tick"] = settings.get("tick") or getattr(policy, "tick", 0.0)
     settings["single_events"] = settings.get("single_events", False) or getattr(policy, "single_events", False)
     s = allocate(workloads, cluster, **settings)
+    if after and not getattr(policy, "chooses", False):
+        raise InputError("after is told of the choices of a network; this policy makes none")
     if is_compiled(policy, cluster):
         steps = policy.replay(s, cluster, [w.past for w in workloads], after)
-    elif after:
-        raise InputError("after is told of the choices of a network; this policy makes none")
     else:
         steps = _asked_in_turn(s, cluster, workloads, policy)
     total = sum(map(len, workloads))

@@ -388,3 +388,29 @@ def test_settings_that_reinforce_has_no_use_for_are_refused():
     for key in ("entropy", "steps", "lam", "epochs", "baseline"):
         with pytest.raises(InputError, match=f"no use for '{key}'"):
             c.changed(learner=c.learner | {key: 1})
+
+
+def test_a_comparison_on_jobs_it_was_trained_on_says_so(tmp_path):
+    from jobwise.workloads.gpu import on_nodes
+
+    w = on_nodes(jobwise.lublin(jobs=300, procs=16, load=0.9, seed=2, estimates="users"), 4)
+    small = {"jobsets": 3, "validation_jobsets": 2, "iterations": 1, "choices": None, "validations": 1, "warm": 0, "jobs": 20}
+    config = cush_system.configure(w, "smoke").changed(**small, drawn=0, runs=2, threads=1, row_s=600.0, encoder="slots")
+    policy = train(config, w, tmp_path / "run")[0]
+    c = jobwise.compare(w, ["fcfs+easy", policy], shakes=0, window_jobs=40)
+    assert any("was trained on" in note for note in c.notes)
+    other = on_nodes(jobwise.lublin(jobs=300, procs=16, load=0.9, seed=9, estimates="users"), 4)
+    assert not any(
+        "trained on" in note for note in jobwise.compare(other, ["fcfs+easy", policy], shakes=0, window_jobs=40).notes
+    )
+
+
+def test_long_jobs_stay_on_the_picture_of_a_pool():
+    """A pool keeps no slices; a job longer than the picture holds its units in the last row all the same."""
+    w = workload([0, 1], [[3], [1]], [30.0, 2.0], cluster=jobwise.pool(4))
+    env = GridVectorEnv(1, w, encoder="compact", slots=2, rows=5, backlog=0, reserve=False)
+    env.reset(seed=0)
+    env.step(np.array([0]))
+    for _ in range(6):
+        env.step(np.array([env.void]))
+        assert env.state[1].free[0, :, 0, 0].max() <= 1 or env.state[0].sims["running"][0] == 0

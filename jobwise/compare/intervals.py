@@ -38,10 +38,8 @@ class Effect:
 
     def text(self, form: str = "+.0%") -> str:
         """ "-21% [-30%, -11%]", or the change and how few blocks there are."""
-        told = f"{self.change:{form}}"
-        if isnan(self.low):
-            return f"{told} ({self.blocks} block{'s' * (self.blocks != 1)})"
-        return f"{told} [{self.low:{form}}, {self.high:{form}}]"
+        few = f" ({self.blocks} block{'s' * (self.blocks != 1)})" if isnan(self.low) else ""
+        return _text(self, form) + few
 
     def to_dict(self) -> dict:
         """For JSON."""
@@ -184,8 +182,12 @@ class Totals:
 
     def text(self, form: str = "+.0%") -> str:
         """ "-21% [-30%, -11%]", or the change alone where nothing can be said of it."""
-        told = f"{self.change:{form}}"
-        return told if isnan(self.low) else f"{told} [{self.low:{form}}, {self.high:{form}}]"
+        return _text(self, form)
+
+
+def _text(x: Effect | Totals, form: str) -> str:
+    told = f"{x.change:{form}}"
+    return told if isnan(x.low) else f"{told} [{x.low:{form}}, {x.high:{form}}]"
 
 
 def totals(base: np.ndarray, ours: np.ndarray) -> Totals:

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from jobwise import __version__
+from jobwise.compare.fingerprint import sketch
 from jobwise.compare.windows import begins
 from jobwise.errors import InputError, Unfinished
 from jobwise.learn import run
@@ -180,6 +181,7 @@ class SlotsTrainer:
         self.placer = Agent(self._second(), self.encoder, self.settings, config.seed + 1, device) if config.second else None
         if config.second and not (self.by_jobset and len(config.placements) > 1):
             raise InputError("a second network goes with the learner reinforce, and with placements to choose from")
+        self.sketch = sketch(list(parts(log)[:2])) if log is not None else []  # generated jobs are drawn anew every time
         self.budget = [("choices", config.choices), ("updates", config.iterations)]
         self.recent: list[float] = []
 
@@ -271,6 +273,7 @@ class SlotsTrainer:
     def policy(self, weights: list[dict[str, np.ndarray]], about: dict) -> GridPolicy:
         """The policy with these weights."""
         known = {"system": self.config.system, "config": self.config.model_dump(), "jobwise": __version__}
+        known |= {"trained_on": self.sketch} if self.sketch else {}
         networks = tuple(GridForward(a.network, w) for a, w in zip(self._agents, weights, strict=True))
         units = tuple(self.envs.cluster.total.tolist())
         return GridPolicy(networks, self.config.world, self.encoder.shape, units, self.config.system, known | about)

@@ -8,16 +8,15 @@ works in replay as it does on a live cluster. Why so: `docs/systems/gate.md`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from threading import Lock
 
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.decision import Decision, View
 from jobwise.errors import InputError
-from jobwise.policies.list_run import ListRun
+from jobwise.policies.list_run import Remembering
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
 from jobwise.policies.relative_guard import steered
@@ -33,7 +32,7 @@ ENOUGH = 500  # jobs that have ended; with fewer the fallback decides
 SHAKE_S = 300.0
 
 
-class Gate:
+class Gate(Remembering):
     """`candidates`: the first is the fallback; a bound on waits is `max_wait` times the longest of FCFS with EASY.
 
     `every`: jobs that arrive between two looks. `trail`: jobs replayed `shakes` times (8,000; 2,000 where one looks ahead).
@@ -100,8 +99,6 @@ class Gate:
 
     def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, list]:
         """Whole simulations, one after the other; the looks of each."""
-        if after:
-            raise InputError("after is told of the choices of a network; this policy makes none")
         looks = []
         for e, past in enumerate(pasts):
             looks.append((yield from steered(s, e, self, cluster, past)))
@@ -156,21 +153,6 @@ class Gate:
             if longest <= bound and np.log(ratio) + self.z * error < 0 and ratio < best.ratio:
                 best = Look(0, p.name, ratio, error, longest, bound, f"better than {fallback.name} in the replay")
         return best
-
-    def begin(self, view: View) -> ListRun:
-        """Its run in the simulation of a view."""
-        return ListRun(self, view)
-
-    def reset(self, view: View) -> None:
-        """Nothing to forget: what it remembers is in its run."""
-        self.check(view.cluster)
-
-    def ended(self, view: View, rows: np.ndarray) -> None:
-        """Nothing to learn here: see `begin`."""
-
-    def decide(self, view: View) -> Iterable[Decision]:
-        """One pass over the queue of a view, by whoever decides there."""
-        return self.begin(view).decide(view)
 
 
 FALLBACK = ListScheduler("fcfs", "easy")  # where not even the fallback keeps the bound

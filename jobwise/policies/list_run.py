@@ -24,14 +24,14 @@ class ListRun:
 
     def __init__(self, policy, view: View):
         policy.check(view.cluster)
-        self.policy, self._memory = policy, Memory(view.past)
-        every = policy.everyone
-        self._learns = any(isinstance(p.order, Index) or p.estimate == "predicted" for p in every)
+        self.policy, every = policy, policy.everyone
+        learns = any(isinstance(p.order, Index) or p.estimate == "predicted" for p in every)
+        self._memory = Memory(view.past) if learns else None
         self._steering = None
         if len(every) > 1 or policy.times < np.inf:
             self._steering = Steering(policy, view.past, view.cluster)
         done = np.flatnonzero(~np.isnan(view.jobs["end"]))
-        self.ended(view, done[np.lexsort((done, view.jobs["end"][done]))])
+        self.ended(view, done[np.lexsort((done, view.jobs["start"][done], view.jobs["end"][done]))])  # as the kernel ends them
 
     @property
     def looks(self) -> list:
@@ -40,7 +40,7 @@ class ListRun:
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """An order with history learns how long these ran."""
-        if self._learns and len(rows):
+        if self._memory and len(rows):
             self._memory.add(view, rows)
 
     def decide(self, view: View) -> Iterable[Decision]:
@@ -119,3 +119,22 @@ def _decisions(p: list_pass.Plan, is_pool: bool) -> list[Decision]:
             held = tuple((int(n), tuple(x.tolist())) for n, x in zip(p.node[a:b], p.amount[a:b], strict=True))
         out.append(Start(int(p.row[i]), held))
     return out + [Reserve(int(p.promised[i]), float(p.at[i])) for i in range(promises)]
+
+
+class Remembering:
+    """What policies have in common whose memory is in a `ListRun`: they are values, and may be asked about any view."""
+
+    def begin(self, view: View) -> ListRun:
+        """Its run in the simulation of a view."""
+        return ListRun(self, view)
+
+    def reset(self, view: View) -> None:
+        """Nothing to forget: what it remembers is in its run."""
+        self.check(view.cluster)
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """Nothing to learn here: see `begin`."""
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """One pass over the queue of a view, from a simulation or a live cluster."""
+        return self.begin(view).decide(view)

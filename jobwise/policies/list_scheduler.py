@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.decision import Decision, View
+from jobwise.decision import View
 from jobwise.errors import InputError, unknown
-from jobwise.policies.list_run import ListRun
+from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.relative_guard import steered
 from jobwise.policies.replay import replay
@@ -24,7 +24,7 @@ Order = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in t
 
 
 @dataclass(frozen=True)
-class ListScheduler:
+class ListScheduler(Remembering):
     """A list scheduler; it is a Policy, and run whole by compiled loops where its order is built in.
 
     `order`: a name, or a function of the queued jobs' table and the time that returns one score per job (smaller starts
@@ -132,8 +132,6 @@ class ListScheduler:
 
     def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, list]:
         """Whole simulations, one after the other, by compiled loops."""
-        if after:
-            raise InputError("after is told of the choices of a network; this policy makes none")
         for e, past in enumerate(pasts):
             yield from replay(s, e, self, cluster, past) if self.times == inf else steered(s, e, self, cluster, past)
 
@@ -150,21 +148,6 @@ class ListScheduler:
     def choose(self, past: np.ndarray, cluster: Cluster, arrived: int) -> tuple[ListScheduler, None]:
         """Itself, at every look."""
         return self, None
-
-    def begin(self, view: View) -> ListRun:
-        """Its run in the simulation of a view."""
-        return ListRun(self, view)
-
-    def reset(self, view: View) -> None:
-        """Nothing to forget: what it remembers is in its run."""
-        self.check(view.cluster)
-
-    def ended(self, view: View, rows: np.ndarray) -> None:
-        """Nothing to learn here: see `begin`."""
-
-    def decide(self, view: View) -> Iterable[Decision]:
-        """One pass over the queue of a view, from a simulation or a live cluster."""
-        return self.begin(view).decide(view)
 
     def explain(self, view: View) -> list[dict]:
         """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved."""

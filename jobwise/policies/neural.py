@@ -76,6 +76,11 @@ class NeuralPolicy:
             ) from None
 
     @property
+    def chooses(self) -> bool:
+        """Its replay tells of every choice."""
+        return True
+
+    @property
     def single_events(self) -> bool:
         """Does it decide after every single event?"""
         return self.act.single_events

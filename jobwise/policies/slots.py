@@ -46,6 +46,7 @@ class _InSlots:
     """What policies of this world have in common: whole replays, and that they cannot be asked about a view."""
 
     tick: float
+    chooses = True
 
     @property
     def settings(self) -> Slots:

@@ -40,6 +40,9 @@ def _wipe(g, e, j):
 @kernel
 def _pieces(s, g, e, j):
     """Put what running job j holds into g.node, g.amount; how many pieces."""
+    if s.slices.shape[1] == 1:  # a pool keeps no slices
+        g.node[e, 0], g.amount[e, 0, 0] = 0, s.jobs[e, j]["request"][0]
+        return 1
     k, at = 0, s.jobs[e, j]["held"]
     while at >= 0:
         g.node[e, k] = s.slices[e, at]["node"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from math import inf
 
 import numpy as np
@@ -56,10 +56,6 @@ class Slots:
     def of(cls, settings: dict) -> Slots:
         """From a dictionary that may hold more. Raises InputError."""
         return cls(**{f.name: settings[f.name] for f in fields(cls) if f.name in settings})
-
-    def to_dict(self) -> dict:
-        """As JSON has it."""
-        return asdict(self) | {"placements": list(self.placements)}
 
     @property
     def actions(self) -> int:
