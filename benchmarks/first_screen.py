@@ -18,7 +18,7 @@ from pathlib import Path
 
 import jobwise as jw
 from jobwise.cli.compare import DEFAULT
-from jobwise.compare.comparison import compare
+from jobwise.compare.procedure import compare
 from jobwise.report.figures import trade_off
 
 ROOT = Path(__file__).parent.parent

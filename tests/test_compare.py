@@ -14,7 +14,7 @@ from conftest import random_workload
 from jobwise import metrics
 from jobwise.cli import run
 from jobwise.cluster import pool
-from jobwise.compare.comparison import compare
+from jobwise.compare.procedure import compare
 from jobwise.errors import InputError
 from jobwise.report import export
 from jobwise.report.comparison import headline, render, write_report
@@ -388,7 +388,7 @@ def test_a_policy_on_its_training_jobs_is_told():
 
 
 def test_jobs_that_outlive_their_request_are_shown_both_ways():
-    from jobwise.compare.comparison import both_ways
+    from jobwise.compare.procedure import both_ways
 
     w = lublin(600, 32, seed=3, load=0.9)
     c, other = both_ways(w, ["fcfs+easy", "sjf+easy"], shakes=1, window_jobs=150)

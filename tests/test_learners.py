@@ -7,7 +7,9 @@ import torch
 from jobwise import encoders
 from jobwise.cluster import pool
 from jobwise.learn import losses, returns
-from jobwise.learn.agent import LEARNERS, Agent, Settings, collect
+from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.collect import collect
+from jobwise.learn.learners import LEARNERS
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
 from jobwise.policies.networks import Forward
 from jobwise.testing import Identity

@@ -63,8 +63,8 @@ def compare(
     With --split the best rule and guard of the earlier jobs, and of the later ones in hindsight, join in; with --origins
     the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
     """
-    from jobwise.compare.comparison import both_ways
     from jobwise.compare.origins import origins as roll
+    from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve
 
     policies = policy or DEFAULT

@@ -53,7 +53,7 @@ def evaluate(
 ) -> None:
     """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
     from jobwise.compare.baselines import rules
-    from jobwise.compare.comparison import both_ways
+    from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve_trained
     from jobwise.policies.slots import GridPolicy
     from jobwise.workloads.transform import SEEN, unseen

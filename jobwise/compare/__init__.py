@@ -1,5 +1,6 @@
 """Comparisons of schedulers: paired replicas, baselines, intervals, rolling origins."""
 
-from jobwise.compare.comparison import Comparison, compare
+from jobwise.compare.comparison import Comparison
+from jobwise.compare.procedure import compare
 
 __all__ = ["Comparison", "compare"]

@@ -1,15 +1,8 @@
-"""THE comparison: several schedulers on the same jobs, paired, with intervals, in words that claim no more than they carry.
-
-Two replays of a log answer two questions. The *whole* log, replayed continuously, is what a site would have seen: it shows
-starvation, but it is one sample of a chaotic system. *Windows* of consecutive jobs (`windows.py`) are many samples that do not
-overlap. Both are repeated with submits shaken, the same for all; what they carry is the business of `intervals.py`.
-"""
+"""What a comparison has found, in numbers and in words that claim no more than they carry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isnan
 from pathlib import Path
@@ -17,19 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from jobwise import metrics
-from jobwise.compare import windows
-from jobwise.compare.baselines import Baselines
-from jobwise.compare.intervals import BLOCK, LEAST, Effect, Totals, compared, holm, totals
-from jobwise.decision import Policy, is_compiled
-from jobwise.errors import InputError
-from jobwise.policies.list_scheduler import ListScheduler
-from jobwise.policies.names import resolve
+from jobwise.compare.intervals import Effect, Totals, compared, holm, totals
 from jobwise.record import Record
-from jobwise.simulate import simulate
 from jobwise.workload import Workload
-from jobwise.workloads.transform import overruns, recorded, shake, statistics
+from jobwise.workloads.transform import recorded, statistics
 
-SHORT = 100  # jobs of a window
 REPLAYS = 4  # shaken replicas of the continuous replay, at most
 IDLE = 1.3  # where no scheduler has a higher mean bounded slowdown in the continuous replay, there is no queue
 LONGER = 1.2  # times the longest wait: what a headline calls kept
@@ -188,216 +173,6 @@ class Comparison:
         from jobwise.report.comparison import write_report
 
         write_report(self, path, force=force, **settings)
-
-
-def compare(
-    workload: Workload,
-    policies: Sequence[str | Policy],
-    *,
-    since: float = 0.0,
-    until: float = 1.0,
-    max_wait: float = inf,
-    window_jobs: int | None = None,
-    shakes: int = 8,
-    shake_s: float | None = None,
-    seed: int = 0,
-    kill_at_walltime: bool = False,
-    hindsight: bool | Baselines = True,
-    earlier: Baselines | bool = True,
-    progress: Callable[[int, int], None] | None = None,
-) -> Comparison:
-    """Compare policies (the first is the reference) on a log in one piece and on consecutive windows of it.
-
-    `since`, `until`: judge on the jobs between these shares of the log alone. With `since` > 0 the rule that is best on the
-    jobs before (`baselines.py`) joins as the fair best, and, unless `hindsight` is False, the one that is best on the judged
-    jobs; with `max_wait` those whose longest wait is at most so many times that of FCFS with EASY. `earlier`: what rules did
-    on the jobs before, where it is known (and `hindsight` the same of the judged jobs); False: no rule joins.
-
-    `window_jobs`: jobs per window (default: 1,024, fewer where the log is short). `shakes`: replicas with submits moved by
-    U(-shake_s, shake_s), the same for all policies, of every window, and at most REPLAYS of the whole; 0: as logged.
-    `shake_s`: s (default: `windows.shake_for`). Raises InputError.
-    """
-    chosen, names = _named(policies)
-    first, last, size = _rows(workload, since, until, max_wait, window_jobs, shakes, shake_s)
-    part = workload.take(slice(first, last)) if (first, last) != (0, len(workload)) else workload
-    shake_s = windows.shake_for(part) if shake_s is None and shakes else shake_s or 0.0
-    rows = windows.begins(first, last, size)
-    settings = {"kill_at_walltime": kill_at_walltime, "seed": seed}
-    replays, done, total = min(shakes, REPLAYS), 0, len(chosen) * (len(rows) + 1)
-
-    def report(count: int = 1) -> None:
-        nonlocal done
-        done += count
-        if progress:
-            progress(min(done, total), total)
-
-    marks: dict[str, list[str]] = {}
-    if first > 0 and earlier is not False:
-        total += 100
-        told = {"shakes": shakes, "shake_s": shake_s, "progress": lambda count: report(), **settings}
-        marks = _joining(workload, first, last, size, max_wait, replays, earlier, hindsight, told)
-        for name in marks:
-            if name not in names:
-                chosen.append(resolve(name))
-                names.append(name)
-
-    told = (shakes, shake_s, seed)
-    records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, told, replays, settings, report)
-    if first == 0:
-        rules = [p for p, x in enumerate(chosen) if isinstance(x, ListScheduler) and not x.about]
-        if len(rules) > 1 and len(rows) >= BLOCK * LEAST:
-            best = min(rules, key=lambda p: float(np.log(table["bounded_slowdown"][p]).mean()))
-            marks[names[best]] = ["best of these rules"]
-    fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
-    return Comparison(
-        part,
-        names,
-        table,
-        np.array(in_time),
-        [list(x) for x in summaries],
-        [r.summary() for r in records],
-        rows - first,
-        size,
-        shakes,
-        shake_s,
-        list(records),
-        [", ".join(marks.get(n, [])) for n in names],
-        fair,
-        max_wait,
-        tuple(_notes(part, chosen, names, size, kill_at_walltime)),
-    )
-
-
-def _named(policies: Sequence[str | Policy]) -> tuple[list[Policy], list[str]]:
-    if len(policies) < 1:
-        raise InputError("a comparison needs at least one policy")
-    chosen = [resolve(p) for p in policies]
-    names = [getattr(p, "name", type(p).__name__) for p in chosen]
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise InputError(f"policy {twice} is named twice")
-    return chosen, names
-
-
-def _measured(
-    workload: Workload,
-    part: Workload,
-    chosen: Sequence[Policy],
-    rows: np.ndarray,
-    size: int,
-    told: tuple[int, float, int],
-    replays: int,
-    settings: dict,
-    report: Callable[..., None],
-) -> tuple[Sequence, Sequence, Sequence, dict[str, np.ndarray]]:
-    """(records as logged, summaries of every replay, bounded slowdowns over time, metric -> [P, W, K] of windows × replicas).
-    `told`: shakes, shake_s, seed."""
-    shakes, shake_s, seed = told
-
-    def window(row: int) -> list[list[dict[str, float]]]:
-        found = windows.replicas(workload, int(row), size, shakes, shake_s, seed)
-        out = [[windows.numbers(simulate(x, p, **settings)) for x in found] for p in chosen]
-        report(len(chosen))
-        return out
-
-    shaken = [shake(part, shake_s, [seed, k]) for k in range(replays)]
-    blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
-
-    def continuous(p: Policy) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
-        logged = simulate(part, p, **settings)
-        found = [simulate(x, p, **settings) for x in shaken] or [logged]
-        report()
-        return logged, [r.summary() for r in found], [windows.in_time(r, blocks) for r in found]
-
-    compiled = all(is_compiled(p, workload.cluster) for p in chosen)
-    with ThreadPoolExecutor(2 if compiled else 1) as workers:
-        records, summaries, in_time = zip(*workers.map(continuous, chosen), strict=True)
-        found = list(workers.map(window, rows))
-    table = {m: np.array([[[x[m] for x in one[p]] for one in found] for p in range(len(chosen))]) for m in windows.NUMBERS}
-    return records, summaries, in_time, table
-
-
-def _joining(
-    workload: Workload,
-    first: int,
-    last: int,
-    size: int,
-    max_wait: float,
-    replays: int,
-    earlier: Baselines | bool,
-    hindsight: Baselines | bool,
-    told: dict,
-) -> dict[str, list[str]]:
-    """Rules that join a comparison of rows `first` .. `last` - 1 -> their marks: the best of the rows before, the best in
-    hindsight. `told`: settings of Baselines."""
-    known = earlier if isinstance(earlier, Baselines) else Baselines(workload, 0, first, min(size, first), **told)
-    parts = [("fair best", known, first)]
-    if hindsight:
-        these = hindsight if isinstance(hindsight, Baselines) else Baselines(workload, first, last, size, **told)
-        parts.append(("best in hindsight", these, last))
-    marks: dict[str, list[str]] = {}
-    for mark, rules, before in parts:
-        bound = f" within {max_wait:g}x" if max_wait < inf else ""
-        marks.setdefault(_best(rules, max_wait, replays, before), []).append(mark + bound)
-    return marks
-
-
-def _rows(
-    workload: Workload, since: float, until: float, max_wait: float, window_jobs: int | None, shakes: int, shake_s: float | None
-) -> tuple[int, int, int]:
-    """(first row, the row behind the last, jobs in a window) of a comparison. Raises InputError for settings that cannot be."""
-    if shakes < 0 or not max_wait >= 1:
-        raise InputError(f"shakes are 0 or more, and a bound on waits is 1 or more, not {shakes} and {max_wait:g}")
-    if shake_s and not shakes:
-        raise InputError("without shakes nothing is moved: leave shake_s out, or ask for shakes")
-    first, last = int(since * len(workload)), int(round(until * len(workload)))
-    if not 0 <= since < until <= 1 or last - first < 1 or (since > 0 and first < 2):
-        raise InputError(f"{workload.name}: shares {since:g} to {until:g} of {len(workload)} jobs hold none")
-    if window_jobs is not None and not 2 <= window_jobs <= last - first:
-        raise InputError(f"a window of {window_jobs} jobs does not fit {last - first} jobs")
-    return first, last, window_jobs or windows.size_for(last - first)
-
-
-def _best(b: Baselines, max_wait: float, replays: int, before: int) -> str:
-    if max_wait < inf:
-        b.shortlist_bounded(max_wait, replays)
-        return b.best_within(max_wait, replays)
-    if not b.windows:
-        b.shortlist()
-    return b.best(before)
-
-
-def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: int, kill: bool) -> list[str]:
-    """What must be said of a comparison: policies that were trained on these jobs, short windows, jobs that
-    outlive their requests."""
-    from jobwise.compare.fingerprint import seen
-
-    found = []
-    for p, name in zip(chosen, names, strict=True):
-        if (share := seen(w, getattr(p, "about", {}) or {})) > 0:
-            found.append(
-                f"{name} was trained on {'these jobs' if share > 0.9 else 'some of these jobs'}: its numbers flatter it"
-            )
-    if size < SHORT:
-        found.append(f"windows of {size} jobs are short: a long queue does not build up in them")
-    over = overruns(w)
-    if over > 0.05:
-        how = "are ended at their request (--kill)" if kill else "run on; `--kill` ends them, and may change who is best"
-        found.append(f"{over:.0%} of the jobs outlive their requested time; here they {how}")
-    return found
-
-
-def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings) -> tuple[Comparison, Comparison | None]:
-    """The comparison, and, where more than 5 % of the jobs outlive their request, the same with jobs ended at it (or, where
-    `kill_at_walltime` is set, with jobs that run on)."""
-    c = compare(workload, policies, **settings)
-    if overruns(c.workload) <= 0.05:
-        return c, None
-    joined = [n for n in c.policies if n not in {getattr(p, "name", type(p).__name__) for p in map(resolve, policies)}]
-    kill = not settings.pop("kill_at_walltime", False)
-    told = settings | {"kill_at_walltime": kill, "earlier": False, "shake_s": c.shake_s or None}
-    other = compare(workload, [*policies, *joined], **told)  # the same rules: chosen as the first way has it
-    return c, replace(other, marks=c.marks, fair=c.fair)
 
 
 def conventions(c: Comparison) -> list[str]:

@@ -14,8 +14,9 @@ import numpy as np
 
 from jobwise.compare import windows
 from jobwise.compare.baselines import Baselines
-from jobwise.compare.comparison import Comparison, compare
+from jobwise.compare.comparison import Comparison
 from jobwise.compare.intervals import Effect, effect, holm, in_blocks, log_ratio
+from jobwise.compare.procedure import compare
 from jobwise.decision import Policy
 from jobwise.errors import InputError
 from jobwise.workload import Workload

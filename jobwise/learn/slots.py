@@ -21,9 +21,11 @@ from jobwise.compare.fingerprint import sketch
 from jobwise.compare.windows import begins
 from jobwise.errors import InputError, Unfinished
 from jobwise.learn import run
-from jobwise.learn.agent import LEARNERS, Agent, Settings, collect
+from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.collect import collect
 from jobwise.learn.env import GridVectorEnv
 from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
+from jobwise.learn.learners import LEARNERS
 from jobwise.learn.run_folder import explained, parts
 from jobwise.learn.window import check_learner
 from jobwise.metrics import normalised_turnaround

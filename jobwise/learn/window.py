@@ -15,8 +15,10 @@ from jobwise.compare.fingerprint import public_hash, sketch
 from jobwise.compare.windows import slowdowns
 from jobwise.encoders import Encoder
 from jobwise.errors import InputError
-from jobwise.learn.agent import LEARNERS, Agent, Settings, collect
+from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.collect import collect
 from jobwise.learn.env import BatchVectorEnv
+from jobwise.learn.learners import LEARNERS
 from jobwise.learn.run import train
 from jobwise.learn.run_folder import explained, parts, score, windows
 from jobwise.policies.networks import Forward

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from jobwise.compare.baselines import CLASSIC as RULES
-from jobwise.compare.comparison import compare
 from jobwise.compare.intervals import compared, crossed, in_blocks, log_ratio
+from jobwise.compare.procedure import compare
 from jobwise.learn.run_folder import parts
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study, read_log

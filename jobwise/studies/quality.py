@@ -14,8 +14,9 @@ import numpy as np
 
 from jobwise.compare import windows
 from jobwise.compare.baselines import Baselines
-from jobwise.compare.comparison import Comparison, compare
+from jobwise.compare.comparison import Comparison
 from jobwise.compare.intervals import Effect, compared, pooled
+from jobwise.compare.procedure import compare
 from jobwise.errors import InputError
 from jobwise.policies import names
 from jobwise.policies.gate import Gate

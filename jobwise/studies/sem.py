@@ -13,7 +13,8 @@ import numpy as np
 
 from jobwise import encoders, metrics
 from jobwise.compare.intervals import over_seeds
-from jobwise.learn.agent import LEARNERS, collect
+from jobwise.learn.collect import collect
+from jobwise.learn.learners import LEARNERS
 from jobwise.learn.networks import actor, weights
 from jobwise.learn.run import Run
 from jobwise.learn.run_folder import parts

@@ -1,0 +1,92 @@
+"""Collecting: an agent chooses, a rollout is what happened. T choices in each of E simulations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from jobwise.encoders.perjob import select
+from jobwise.learn.agent import Agent
+from jobwise.learn.networks import Seen
+
+
+@dataclass
+class Rollout:
+    """What E simulations did in T steps. Rows of observation b = t E + e begin at first[b] (per-job encoders)."""
+
+    x: np.ndarray  # [rows, F] or [T E, rows, 2] float32
+    first: np.ndarray  # [T E]
+    counts: np.ndarray  # [T E]
+    actions: np.ndarray  # [T E]
+    logp: np.ndarray  # [T, E]
+    values: np.ndarray  # [T, E], 0 without a critic
+    rewards: np.ndarray  # [T, E]
+    over: np.ndarray  # [T, E] 1 where the episode ended with the step
+    last_values: np.ndarray  # [E]
+    there: np.ndarray  # [T, E] 1 where a choice was made (0 behind the end of a whole episode)
+    episodes: np.ndarray  # [K] mean bounded slowdown of the episodes that ended
+    masks: np.ndarray | None = None  # [T E, A] bool: valid actions, where they are not just the first ones
+
+    def seen(self, which: np.ndarray, ragged: bool, device: torch.device) -> Seen:
+        """The observations `which` [B]."""
+        counts = self.counts[which]
+        if ragged:
+            x = np.empty((int(counts.sum()), self.x.shape[1]), np.float32)
+            select(self.x, self.first, self.counts, which, x)
+        else:
+            x = self.x[self.first[which]]
+        mask = None if self.masks is None else torch.from_numpy(self.masks[self.first[which]])
+        return Seen(torch.from_numpy(x), torch.from_numpy(counts), mask).to(device)
+
+
+def collect(envs, agent: Agent, steps: int | None) -> Rollout:
+    """Choose `steps` times in every simulation of `envs` (a BatchVectorEnv); None: one whole episode each."""
+    E, whole, ragged = envs.num_envs, steps is None, agent.ragged
+    xs, masks, parts, ended, t = [], [], [], [], 0
+    active = np.ones(E, bool)
+    while t < steps if steps is not None else active.any():
+        counts, mask = envs.counts.copy(), envs.masks
+        if whole and not active.all():  # ended simulations have no jobs to look at: let the others alone be looked at
+            mask = None if mask is None else mask[active]
+            seen, rows = agent.look(np.ascontiguousarray(envs.show()[active]), counts[active], mask)
+        else:
+            seen, rows = agent.look(envs.show(), counts, mask)
+        actions, logp, values = np.zeros(E, np.int64), np.zeros(E, np.float32), np.zeros(E, np.float32)
+        actions[active], logp[active], values[active] = agent.act(seen)
+        xs.append(rows.copy())
+        if mask is not None:
+            masks.append(mask.astype(bool))
+        over = envs.choose(actions, again=not whole) > 0
+        reward = np.where(active, envs.reward(envs.intervals), 0.0)
+        z, new = envs.intervals, over & active
+        if new.any():
+            ended.append(z["total"][new] / np.maximum(z["started"][new], 1))
+        parts.append((counts, actions, logp, values, reward, new, active.copy()))
+        if whole:
+            active &= ~over
+        t += 1
+    counts, actions, logp, values, rewards, over, there = (np.array(p) for p in zip(*parts, strict=True))
+    last = np.zeros(E)
+    if not whole and agent.critic is not None:
+        with torch.no_grad():
+            last = agent.critic(agent.look(envs.show(), envs.counts.copy(), envs.masks)[0]).cpu().numpy()
+    counts = counts.reshape(-1)
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if ragged else np.arange(len(counts))
+    if whole and not ragged:
+        first = np.cumsum(there.reshape(-1)) - 1
+    return Rollout(
+        np.concatenate(xs),
+        first,
+        counts,
+        actions.reshape(-1),
+        logp,
+        values,
+        rewards,
+        over.astype(float),
+        last,
+        there.astype(float),
+        np.concatenate(ended) if ended else np.zeros(0),
+        np.concatenate(masks) if masks else None,
+    )

@@ -1,0 +1,99 @@
+"""Learners: what an agent makes of a rollout. The three rules differ in nothing else: `reinforce`, `actor_critic`, `ppo`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from jobwise.learn import losses, returns
+from jobwise.learn.agent import Agent
+from jobwise.learn.collect import Rollout
+
+
+def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray):
+    """(log probabilities of what was done [B], of everything [B, W], the observations) with the present network."""
+    seen = rollout.seen(which, agent.ragged, agent.device)
+    every = torch.log_softmax(agent.actor(seen), dim=1)
+    done = torch.from_numpy(rollout.actions[which]).to(agent.device)
+    return every.gather(1, done[:, None])[:, 0], every, seen
+
+
+def _tensor(x: np.ndarray, agent: Agent) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(x, np.float32)).to(agent.device)
+
+
+def reinforce(agent: Agent, rollout: Rollout) -> dict[str, float]:
+    """One step along the policy gradient (Williams 1992).
+
+    Returns count from each step to the end of the batch, as DRAS and SEM do (`baseline` "batch": standardised over it), or
+    to the end of the episode, less the mean of the other runs of the same jobs at that step ("time": DeepRM, HotNets'16).
+    """
+    k, there = agent.settings, rollout.there
+    g = returns.discounted(rollout.rewards, k.gamma)
+    if k.baseline == "time":
+        g = g - returns.time_baseline(g, there.sum(axis=0))[:, None]
+    advantage = returns.standardised(g, there).reshape(-1)
+    which = np.flatnonzero(there.reshape(-1))
+    logp, every, _ = _chosen(agent, rollout, which)
+    loss = losses.policy_gradient(logp, _tensor(advantage[which], agent))
+    spread = losses.entropy(every)
+    agent.descend(loss - k.entropy * spread)
+    return {"loss": loss.item(), "entropy": spread.item()}
+
+
+def _advantages(agent: Agent, rollout: Rollout) -> tuple[np.ndarray, np.ndarray]:
+    """(standardised advantages, value targets) [T E]; rewards are scaled to returns of about 1."""
+    k = agent.settings
+    agent.rescale(returns.discounted(rollout.rewards, k.gamma) if not agent.count else _returns(agent, rollout))
+    advantage, target = returns.gae(
+        rollout.rewards / agent.unit, rollout.values, rollout.over, rollout.last_values, k.gamma, k.lam
+    )
+    return returns.standardised(advantage).reshape(-1), target.reshape(-1)
+
+
+def _returns(agent: Agent, rollout: Rollout) -> np.ndarray:
+    """[T, E] discounted returns, in units of reward, with the critic's word for what comes after the last step."""
+    k = agent.settings
+    zero = np.zeros_like(rollout.values)
+    return returns.gae(rollout.rewards, zero, rollout.over, rollout.last_values * agent.unit, k.gamma, 1.0)[1]
+
+
+def actor_critic(agent: Agent, rollout: Rollout) -> dict[str, float]:
+    """One step of advantage actor-critic (A2C, after Mnih et al., ICML'16) on the whole rollout."""
+    advantage, target = _advantages(agent, rollout)
+    which = np.arange(len(advantage))
+    logp, every, seen = _chosen(agent, rollout, which)
+    loss, spread = losses.policy_gradient(logp, _tensor(advantage, agent)), losses.entropy(every)
+    error = losses.squared(agent.critic(seen), _tensor(target, agent))
+    agent.descend(loss - agent.settings.entropy * spread + 0.5 * error)
+    return {"loss": loss.item(), "value_loss": error.item(), "entropy": spread.item()}
+
+
+def ppo(agent: Agent, rollout: Rollout) -> dict[str, float]:
+    """`epochs` passes in random minibatches with the clipped objective (Schulman et al. 2017); the policy stops moving
+    once it is 1.5 `target_kl` away from the one that chose."""
+    k = agent.settings
+    advantage, target = _advantages(agent, rollout)
+    old, stopped, found = rollout.logp.reshape(-1), False, []
+    for _ in range(k.epochs):
+        order = torch.randperm(len(old), generator=agent.random).numpy()
+        for which in np.array_split(order, k.minibatches):
+            logp, every, seen = _chosen(agent, rollout, which)
+            before = _tensor(old[which], agent)
+            kl = (before - logp).mean().item()
+            stopped = stopped or kl > 1.5 * k.target_kl
+            error = losses.squared(agent.critic(seen), _tensor(target[which], agent))
+            loss, spread = losses.clipped(logp, before, _tensor(advantage[which], agent), k.clip), losses.entropy(every)
+            agent.descend(0.5 * error + (0.0 if stopped else loss - k.entropy * spread))
+            found.append((loss.item(), error.item(), spread.item(), kl))
+    mean = np.mean(found, axis=0)
+    return dict(zip(("loss", "value_loss", "entropy", "kl"), map(float, mean), strict=True))
+
+
+LEARNERS: dict[str, Callable[[Agent, Rollout], dict[str, float]]] = {
+    "reinforce": reinforce,
+    "actor_critic": actor_critic,
+    "ppo": ppo,
+}
