@@ -13,7 +13,7 @@ from jobwise.policies.relative_guard import Steering
 from jobwise.policies.rollout import rescored
 from jobwise.sim import list_pass, orders
 from jobwise.sim.conservative import plan_conservative
-from jobwise.sim.list_pass import CONSERVATIVE, Rule, blank
+from jobwise.sim.list_pass import CONSERVATIVE, Instant, Rule, blank
 
 
 class ListRun:
@@ -99,12 +99,11 @@ class ListRun:
         given, seed = self._scores(scheduler, view), np.uint64(view.seed)
         if rule.ahead or rule.estimate:
             given, rule = rescored(view, rule, given, scheduler.order, self._memory)
-        at = (rule, view.now, view.origin, seed, view.table, est, queue, given, view.running, due, free, capacity)
+        x = Instant(view.now, view.origin, seed, view.table, est, queue, given, view.running, due, free, capacity)
         if rule.backfill == CONSERVATIVE:
-            early = bool((view.jobs["due"][view.ended] > view.now).any())
-            plan_conservative(*at, early, p)
+            plan_conservative(rule, x, bool((view.jobs["due"][view.ended] > view.now).any()), p)
         else:
-            list_pass.plan_pass(*at, view.held, p)
+            list_pass.plan_pass(rule, x, view.held, p)
         return _decisions(p, view.cluster.is_pool)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jobwise.sim import orders as sc
 from jobwise.sim.compiled import allocating, kernel
-from jobwise.sim.list_pass import _guard, _rescore, length, promise, take
+from jobwise.sim.list_pass import length, promise, score_again, take
 from jobwise.sim.placement import fits
 
 
@@ -122,21 +122,22 @@ def occupy(time, avail, size, begin, end, request, sign):
 
 
 @allocating
-def plan_conservative(rule, now, origin, seed, jobs, est, queue, score, running, due, free, capacity, early, p):
-    """One pass of conservative backfilling: reservations for all, starts for those that are due.
+def plan_conservative(rule, x, early, p):
+    """One pass of conservative backfilling from the Instant x: reservations for all, starts for those that are due.
 
     A new job is placed at the earliest time that delays nobody. After an `early` end the reservations are compressed:
     in queue order each is released and made anew, never later. Where they cannot be kept (a running job has outlived
     its estimate, a node is down, a promise has passed) all are made anew in queue order.
     """
+    now, jobs, est, queue, score = x.now, x.jobs, x.est, x.queue, x.score
+    running, due, free, capacity = x.running, x.due, x.free, x.capacity
     p.count[:] = 0
     n, K, R = len(queue), len(running), free.shape[1]
     if n == 0:
         return
     if rule.order >= 0:
-        sc.score_rows(rule.order, now, origin, seed, jobs, queue, score)
-    _rescore(rule, jobs, queue, running, p, free, capacity, score)
-    _guard(rule, now, jobs, queue, score)
+        sc.score_rows(rule.order, now, x.origin, x.seed, jobs, queue, score)
+    score_again(rule, x, p)
     queue = queue[np.argsort(score, kind="mergesort")]
     anew = False
     for i in range(K):

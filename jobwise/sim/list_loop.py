@@ -11,7 +11,7 @@ import numpy as np
 from jobwise.sim.compiled import allocating, kernel
 from jobwise.sim.conservative import plan_conservative
 from jobwise.sim.kernel import OVER, advance, reserve, start
-from jobwise.sim.list_pass import CONSERVATIVE, EASY_ORACLE, plan_pass
+from jobwise.sim.list_pass import CONSERVATIVE, EASY_ORACLE, Instant, plan_pass
 from jobwise.sim.state import HEAP, LEFT
 
 
@@ -71,13 +71,11 @@ def one_pass(s, e, rule, est, score, p):
         if rule.backfill == EASY_ORACLE:
             due[i] = s.truth[e, j]["finish"]
     free, capacity = units(s, e)
-    now, origin, seed = sim["now"], sim["origin"], sim["seed"]
+    x = Instant(sim["now"], sim["origin"], sim["seed"], s.jobs[e], est, queue, score, running, due, free, capacity)
     if rule.backfill == CONSERVATIVE:
-        plan_conservative(
-            rule, now, origin, seed, s.jobs[e], est, queue, score, running, due, free, capacity, ended_early(s, e), p
-        )
+        plan_conservative(rule, x, ended_early(s, e), p)
     else:
-        plan_pass(rule, now, origin, seed, s.jobs[e], est, queue, score, running, due, free, capacity, s.slices[e], p)
+        plan_pass(rule, x, s.slices[e], p)
     return carry_out(s, e, p, 1.0)
 
 

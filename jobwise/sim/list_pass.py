@@ -41,6 +41,22 @@ class Rule(NamedTuple):
     ahead: int = 0  # futures to try the first jobs in (`rollout.py`); 0: none
 
 
+class Instant(NamedTuple):
+    """What a pass is planned from: one instant of a simulation, or of a live cluster."""
+
+    now: float  # s
+    origin: float  # s, trace time of time 0
+    seed: np.uint64
+    jobs: np.ndarray  # [J] of job_dtype
+    est: np.ndarray  # [J] s, how long jobs are expected to run; empty: as they request
+    queue: np.ndarray  # [Q] rows
+    score: np.ndarray  # [Q] the scores where the rule's order is GIVEN, else room for them
+    running: np.ndarray  # [K] rows
+    due: np.ndarray  # [K] s, their estimated ends
+    free: np.ndarray  # [N, R] units; a pass uses them up
+    capacity: np.ndarray  # [N, R] units
+
+
 class Plan(NamedTuple):
     """What a pass decided: starts with their placements, and reservations."""
 
@@ -97,19 +113,16 @@ def promise(p, j, at):
 
 
 @allocating
-def _rescore(rule, jobs, queue, running, p, free, capacity, score):
+def score_again(rule, x, p):
+    """Scores of an Instant x that change with every start of the plan; jobs that have waited beyond the guard get -inf."""
     if rule.order == sc.DRF:
-        score_drf(jobs, queue, running, p.row[: p.count[0]], capacity, score)
+        score_drf(x.jobs, x.queue, x.running, p.row[: p.count[0]], x.capacity, x.score)
     elif rule.order == sc.TETRIS:
-        score_tetris(jobs, queue, free, capacity, score)
-
-
-@kernel
-def _guard(rule, now, jobs, queue, score):
+        score_tetris(x.jobs, x.queue, x.free, x.capacity, x.score)
     if rule.guard < np.inf:
-        for i in range(len(queue)):
-            if overdue(now, jobs[queue[i]]["submit"], rule.guard):
-                score[i] = -np.inf
+        for i in range(len(x.queue)):
+            if overdue(x.now, x.jobs[x.queue[i]]["submit"], rule.guard):
+                x.score[i] = -np.inf
 
 
 @kernel
@@ -232,13 +245,13 @@ def _candidates(rule, now, jobs, est, queue, score, free, t, extra, waiting):
 
 
 @allocating
-def plan_pass(rule, now, origin, seed, jobs, est, queue, score, running, due, free, capacity, slices, p):
-    """Decide one pass of any list scheduler but conservative; the plan `p` is filled, `free` [N, R] is used up.
+def plan_pass(rule, x, slices, p):
+    """Decide one pass of any list scheduler but conservative from the Instant x; the plan `p` is filled, `x.free` is used up.
 
-    `queue` rows; `score` their scores where the rule's order is GIVEN, else room for them; `est` [J] s, how long jobs are
-    expected to run (empty: their walltime); `running` rows with `due` s. A reserved row in the queue is the
-    picked one of a committing scheduler.
+    `slices` [S]: who holds what where. A reserved row in the queue is the picked one of a committing scheduler.
     """
+    now, jobs, est, queue, score = x.now, x.jobs, x.est, x.queue, x.score
+    running, due, free, capacity = x.running, x.due, x.free, x.capacity
     p.count[:] = 0
     n = len(queue)
     picked = _picked(jobs, queue) if rule.commit else -1
@@ -246,9 +259,8 @@ def plan_pass(rule, now, origin, seed, jobs, est, queue, score, running, due, fr
         return
     waiting = np.ones(n, np.bool_)
     if rule.order >= 0:
-        sc.score_rows(rule.order, now, origin, seed, jobs, queue, score)
-    _rescore(rule, jobs, queue, running, p, free, capacity, score)
-    _guard(rule, now, jobs, queue, score)
+        sc.score_rows(rule.order, now, x.origin, x.seed, jobs, queue, score)
+    score_again(rule, x, p)
     head, promised = -1, np.nan
     while True:
         head = picked if picked >= 0 else first_of(queue, score, waiting)
@@ -261,8 +273,7 @@ def plan_pass(rule, now, origin, seed, jobs, est, queue, score, running, due, fr
         take(p, rule, free, capacity, jobs, j)
         waiting[head] = False
         picked = -1
-        _rescore(rule, jobs, queue, running, p, free, capacity, score)
-        _guard(rule, now, jobs, queue, score)
+        score_again(rule, x, p)
     if rule.backfill == NONE:
         if rule.commit and np.isnan(promised):
             promise(p, queue[head], now)
@@ -303,5 +314,4 @@ def plan_pass(rule, now, origin, seed, jobs, est, queue, score, running, due, fr
             for r in range(len(extra)):
                 extra[r] -= jobs[c]["request"][r]
         if rule.backfill == EASY or rule.backfill == EASY_ORACLE:
-            _rescore(rule, jobs, queue, running, p, free, capacity, score)
-            _guard(rule, now, jobs, queue, score)
+            score_again(rule, x, p)
