@@ -16,9 +16,11 @@ $(VENV)/ready: pyproject.toml
 	touch $@
 
 demo: $(VENV)/ready
+	@$(BIN)/jobwise warm-up rules search
 	@$(BIN)/python examples/demo.py --traces $(TRACES) --out $(DEMO_OUT)
 
 test: $(VENV)/ready
+	@$(BIN)/jobwise warm-up
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
 
 test-all: $(VENV)/ready

@@ -1,7 +1,6 @@
 """The main job: learn a scheduler from a log, and compare it with the rules on months it has not seen, in a report."""
 
 import argparse
-import os
 import shutil
 import sys
 import time
@@ -10,7 +9,6 @@ from pathlib import Path
 from jobwise.cli import run
 from jobwise.workloads.catalogue import LOGS, cache_folder
 
-os.environ.setdefault("JOBWISE_ANNOUNCE", "1")  # say when kernels are compiled
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--traces", default="traces", help="folder with SWF logs")
 parser.add_argument("--out", default="out", help="folder for the report")
@@ -45,7 +43,6 @@ else:
             "--force",
         ]
     )
-print("The first run compiles the simulator, once: about a minute.", flush=True)
 begin = time.time()
 learnt = out / "runs" / "learnt"
 shutil.rmtree(learnt, ignore_errors=True)  # a run folder is never overwritten; the demo's is made anew

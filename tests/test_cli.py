@@ -317,13 +317,13 @@ def test_a_log_without_a_header_is_fine(tmp_path):
     assert run(["simulate", str(path), "--json"]) == 0
 
 
-def test_compiling_is_announced(tmp_path):
-    """With an empty cache, where standard error is no terminal: at once, and never on standard output."""
-    module = tmp_path / "mine.py"
-    module.write_text(
-        "import numpy as np\nfrom jobwise.sim.compiled import kernel\n\n\n@kernel\ndef one(x):\n    x[0] = 1.0\n\n\none(np.zeros(1))\n"
+def test_warm_up_prepares_the_families_named(tmp_path):
+    """In processes of their own; what they compiled is then there."""
+    told = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "jobwise.cli", "warm-up", "search", "--workers", "1"], env=told, capture_output=True, text=True
     )
-    told = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "JOBWISE_ANNOUNCE": "1"}
-    first, second = (subprocess.run([sys.executable, str(module)], env=told, capture_output=True, text=True) for _ in range(2))
-    assert first.returncode == 0 and "preparing compiled code" in first.stderr and not first.stdout
-    assert second.returncode == 0 and not second.stderr
+    assert done.returncode == 0 and "search:" in done.stderr and "ready in" in done.stderr, done.stderr
+    assert list(tmp_path.rglob("*.nbc"))
+    wrong = subprocess.run([sys.executable, "-m", "jobwise.cli", "warm-up", "serch"], env=told, capture_output=True, text=True)
+    assert wrong.returncode == 2 and "did you mean search" in wrong.stderr

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from typing import Annotated
 
 import typer
 
-from jobwise.cli import compare, evaluate, explain, reproduce, simulate, trace, train, watch
+from jobwise.cli import compare, evaluate, explain, reproduce, simulate, trace, train, warm_up, watch
 from jobwise.errors import InputError, plain, unknown
 
 app = typer.Typer(
@@ -24,6 +23,7 @@ for command in (simulate.simulate, compare.compare, compare.policies, train.trai
     app.command()(command)
 app.command()(reproduce.reproduce)
 app.command()(watch.watch)
+app.command("warm-up")(warm_up.warm_up)
 app.command("export-onnx")(explain.export_onnx)
 for command in (trace.info, trace.convert, trace.generate, trace.forecast):
     logs.command()(command)
@@ -31,8 +31,7 @@ logs.command("sacct-command")(trace.sacct_command)
 
 
 def main() -> None:
-    """Entry point: errors of the user become one line and exit code 2. Kernels that are to be compiled are announced."""
-    os.environ.setdefault("JOBWISE_ANNOUNCE", "1")
+    """Entry point: errors of the user become one line and exit code 2."""
     sys.exit(run(sys.argv[1:]))
 
 

@@ -1,53 +1,36 @@
-"""`kernel` and `allocating`: numba's njit with a cache that no edit can make stale.
+"""`kernel`, `inlined` and `allocating`: how this package compiles its functions, with numba.
 
-Numba notices an edit in a kernel's own file but not in the file of a kernel it calls. So the cache folder carries a
-hash of all sources of kernels; a change anywhere in `sim/`, `worlds/` or `encoders/` starts a fresh one.
+They stand in for `numba.njit`: compiled on the first call, without the GIL, kept on disk (`kernel_cache.py`), compiled fast
+(`parts.py`), announced on standard error where it takes time. JOBWISE_COMPILER=plain takes plain `njit` instead, as a numba
+version does that `parts.py` does not know; JOBWISE_ANNOUNCE=0 keeps quiet. With NUMBA_DISABLE_JIT=1 kernels are Python.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import time
-from pathlib import Path
 
+import numba
 from numba import config, njit
 from numba.core import event
 
+from jobwise.sim.kernel_cache import kept, note
 
-def _folder() -> str:
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return os.environ["NUMBA_CACHE_DIR"]
-    package = Path(__file__).parent.parent
-    sources = [
-        *sorted(package.glob("sim/*.py")),
-        *sorted(package.glob("worlds/*.py")),
-        *sorted(package.glob("encoders/*.py")),
-        package / "jobs.py",
-        package / "cluster.py",
-    ]
-    digest = hashlib.sha1(b"".join(p.read_bytes() for p in sources)).hexdigest()[:12]
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = os.path.join(home, "jobwise", f"kernels-{digest}")
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError:
-        return ""  # numba then uses its own default
-    return folder if os.access(folder, os.W_OK) else ""
+PLAIN = os.environ.get("JOBWISE_COMPILER") == "plain"
+if not PLAIN:
+    from jobwise.sim.parts import TESTED, Kernel
 
-
-_FOLDER = _folder()
+    PLAIN = ".".join(numba.__version__.split(".")[:2]) not in TESTED
 
 
 def _compile(function, **options):
-    saved, config.CACHE_DIR = config.CACHE_DIR, _FOLDER or config.CACHE_DIR
-    try:
-        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    except RuntimeError:  # a user's kernel that stands in no file cannot be kept
-        return njit(nogil=True, error_model="numpy", **options)(function)
-    finally:
-        config.CACHE_DIR = saved
+    if config.DISABLE_JIT:
+        return function
+    note(function)
+    if PLAIN:
+        return kept(njit(nogil=True, error_model="numpy", **options)(function))
+    return Kernel(function, kept, **options)
 
 
 def kernel(function):
@@ -81,10 +64,12 @@ class _Announcer(event.Listener):
         """A function that no cache holds is about to be compiled."""
         now = time.monotonic()
         self.begun, self.count = self.begun or now, self.count + 1
+        function = happened.data["dispatcher"].py_func
         if not self.said:
-            self._say("preparing compiled code, once after an installation or an update: up to a minute")
+            name = f"{function.__module__}.{function.__qualname__}"
+            self._say(f"compiling {name} and what it calls, once after an installation or an update: about 10 s")
         elif now - self.said >= self.EVERY_S:
-            self._say(f"preparing compiled code: {self.count} functions, {now - self.begun:.0f} s")
+            self._say(f"compiling: {self.count} functions, {now - self.begun:.0f} s")
 
     def on_end(self, happened) -> None:
         """Nothing to say."""
@@ -94,5 +79,5 @@ class _Announcer(event.Listener):
         print(f"jobwise: {text}", file=sys.stderr, flush=True)
 
 
-if os.environ.get("JOBWISE_ANNOUNCE"):  # the command line sets it, and loads none of this before it has to
+if os.environ.get("JOBWISE_ANNOUNCE", "1") not in ("", "0"):
     event.register("numba:compile", _Announcer())

@@ -1,0 +1,121 @@
+"""`jobwise warm-up`: compile the kernels ahead of their first use, several families side by side."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.errors import unknown
+
+EVERY_S = 5.0  # a line of progress
+
+
+def warm_up(
+    families: Annotated[
+        Optional[list[str]],
+        typer.Argument(help="rules, nodes, slots, adaptive, window, search. [default: all]", show_default=False),
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", min=0, help="Processes. 0: one a core.", show_default="cores")] = 0,
+) -> None:
+    """Compile what first use would compile, in several processes: once after an installation or an update."""
+    from jobwise.sim.kernel_cache import FOLDER
+
+    for name in families or ():
+        if name not in FAMILIES:
+            raise unknown("family of kernels", name, FAMILIES)
+    wanted = list(dict.fromkeys(families or FAMILIES))
+    begun, cores = time.monotonic(), workers or os.cpu_count() or 1
+    os.environ["JOBWISE_ANNOUNCE"] = "0"  # the workers'
+    with ProcessPoolExecutor(min(cores, len(wanted)), mp_context=get_context("spawn")) as pool:
+        left = {pool.submit(_timed, name): name for name in wanted}
+        while left:
+            done, _ = wait(left, timeout=EVERY_S, return_when="FIRST_COMPLETED")
+            for future in done:
+                _say(f"{left.pop(future)}: {future.result():.1f} s")
+            if not done:
+                _say(f"compiling {', '.join(left.values())}: {time.monotonic() - begun:.0f} s")
+    _say(f"ready in {time.monotonic() - begun:.0f} s" + (f"; compiled code is in {FOLDER}" if FOLDER else ""))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _timed(name: str) -> float:
+    begun = time.monotonic()
+    FAMILIES[name]()
+    return time.monotonic() - begun
+
+
+def _log():
+    import jobwise as jw
+
+    return jw.lublin(600, procs=64, load=0.8, seed=1)
+
+
+def _rules() -> None:
+    import jobwise as jw
+
+    for policy in ("fcfs+easy", "wfp3+easy", "smith+easy"):
+        jw.simulate(_log(), policy)
+
+
+def _adaptive() -> None:
+    import jobwise as jw
+
+    for policy in ("saf+easy+guard1x", "gated:fcfs+easy,saf+easy", "saf+easy+lookahead"):
+        jw.simulate(_log(), policy)
+
+
+def _nodes() -> None:
+    import jobwise as jw
+    from jobwise.workloads.gpu import on_nodes
+
+    for policy in ("fcfs+easy", "sjf+conservative"):
+        jw.simulate(on_nodes(_log(), 16), policy)
+
+
+def _window() -> None:
+    _environments("jobwise/Batch-v0", workload=_log())
+
+
+def _slots() -> None:
+    import jobwise as jw
+
+    _environments("jobwise/Grid-v0", workload=[jw.deeprm(seed=k) for k in range(4)])
+
+
+def _environments(name: str, **settings) -> None:
+    import gymnasium
+    import numpy as np
+
+    import jobwise  # noqa: F401, for its environments
+
+    envs = gymnasium.make_vec(name, num_envs=4, **settings)
+    envs.reset(seed=0)
+    envs.step(np.zeros(4, np.int64))
+
+
+def _search() -> None:
+    from jobwise.systems import configure
+
+    with tempfile.TemporaryDirectory() as folder:
+        configure("search", _log(), "smoke").train(_log(), Path(folder) / "run")
+
+
+FAMILIES = {  # those that take longest first
+    "rules": _rules,
+    "nodes": _nodes,
+    "slots": _slots,
+    "adaptive": _adaptive,
+    "window": _window,
+    "search": _search,
+}

@@ -1,0 +1,110 @@
+"""Where compiled kernels are kept: a folder per version of their sources, a file per function and signature.
+
+Numba's own cache sees an edit in a kernel's own file, not in the file of a kernel it calls or of a constant it uses; and two
+processes that compile at once can enter the same file under two signatures. Here the folder's name is a hash of all
+sources that kernels of this package are made of, a file's name a hash of all that its content depends on, and a file
+comes whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import platform
+import shutil
+import sys
+from pathlib import Path
+
+import llvmlite
+import numba
+from numba import config
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+PACKAGE = Path(__file__).parent.parent
+# what kernels are made of: themselves, each other, the constants and dtypes that they use
+SOURCES = ("sim", "worlds", "encoders", "jobs.py", "cluster.py")
+SOURCES += ("forecast/runtimes.py", "report/export.py", "workloads/lublin.py")
+KEPT = 4  # folders of other versions that stay
+
+
+def sources() -> list[Path]:
+    """The files that the folder's name is a hash of."""
+    return [f for name in SOURCES for f in (sorted((PACKAGE / name).glob("*.py")) or [PACKAGE / name])]
+
+
+def _folder() -> str:
+    """The folder of this version of the sources, made where it is missing; "" where none can be written."""
+    if os.environ.get("NUMBA_CACHE_DIR"):
+        return os.environ["NUMBA_CACHE_DIR"]
+    digest = hashlib.sha1(b"".join(f.read_bytes() for f in sources())).hexdigest()[:12]
+    home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "jobwise"
+    folder = home / f"kernels-{digest}"
+    try:
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            others = sorted(home.glob("kernels-*"), key=lambda f: f.stat().st_mtime)
+            for old in others[: -KEPT - 1]:
+                shutil.rmtree(old, ignore_errors=True)
+    except OSError:
+        return ""
+    return str(folder) if os.access(folder, os.W_OK) else ""
+
+
+FOLDER = _folder()
+_outside: set[str] = set()  # files with kernels outside the package: a user's
+
+
+class _Files(IndexDataCacheFile):
+    """A file per entry, named by a hash of its key. `load` and `save` are all that numba calls."""
+
+    def _path(self, key) -> str:
+        mark = (numba.__version__, llvmlite.__version__, sys.version_info, platform.machine(), self._source_stamp, key)
+        digest = hashlib.sha1(repr(mark).encode()).hexdigest()[:16]
+        return os.path.join(self._cache_path, f"{self._index_name[:-4]}.{digest}.nbc")
+
+    def load(self, key):
+        """The entry of a key, or None."""
+        try:
+            with open(self._path(key), "rb") as file:
+                return pickle.load(file)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None  # never written, or damaged: it is compiled again
+
+    def save(self, key, data) -> None:
+        """Write an entry: whole or not at all."""
+        with self._open_for_write(self._path(key)) as file:
+            file.write(self._dump(data))
+
+
+class _Cache(FunctionCache):
+    def __init__(self, dispatcher):
+        super().__init__(dispatcher.py_func)
+        how = repr(dispatcher._compiler.pipeline_class), sorted(dispatcher.targetoptions)
+        self._cache_file = _Files(self._cache_path, self._impl.filename_base, [how])
+
+    def load_overload(self, sig, target_context):
+        """As numba's, under the sources as they are now."""
+        if self._py_func.__code__.co_filename in _outside:
+            stamps = [hashlib.sha1(Path(f).read_bytes()).hexdigest() for f in sorted(_outside)]
+            self._cache_file._source_stamp[1:] = stamps
+        return super().load_overload(sig, target_context)
+
+
+def note(function) -> None:
+    """Take note of a kernel's file. Those outside the package count for every kernel outside: it may call the others."""
+    file = Path(function.__code__.co_filename)
+    if file.exists() and not file.is_relative_to(PACKAGE):
+        _outside.add(str(file))
+
+
+def kept(dispatcher):
+    """The dispatcher, with its compiled code kept on disk; a function that stands in no file is compiled in each process."""
+    saved, config.CACHE_DIR = config.CACHE_DIR, FOLDER or config.CACHE_DIR
+    try:
+        dispatcher._cache = _Cache(dispatcher)
+    except RuntimeError:
+        pass
+    finally:
+        config.CACHE_DIR = saved
+    return dispatcher

@@ -1,0 +1,152 @@
+"""Numba's compiler for kernels that call each other a lot: parts and wholes.
+
+Plain numba optimises every function with all its callees linked in, makes machine code of it and wrappers for Python and
+C, and does so again inside each caller. Here a function that kernels call is a *part*: LLVM IR and no more, with one
+signature for integers of all widths. A function that Python calls is a *whole*: it links all its parts as internal
+functions and optimises them together, once. First use takes a third of the time; the code is as fast or faster.
+
+This reaches into numba's internals, which only tests of a numba version can vouch for: `compiled.py` takes plain `njit` with
+every version not named here.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from numba import njit, types
+from numba.core import codegen, compiler
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
+
+TESTED = ("0.68",)  # minor versions of numba whose internals are as expected
+
+
+class _Part(codegen.JITCodeLibrary):
+    """The IR of a function, for its callers to link: neither optimised nor turned into machine code."""
+
+    def finalize(self):
+        """Nothing is to be done."""
+        self._finalized = True
+
+    def alone(self):
+        """The function's own module."""
+        return super()._get_module_for_linking()
+
+    def _get_module_for_linking(self):
+        """For a caller that is no whole, as a user's plain njit function: with all parts."""
+        module = self.alone().clone()
+        for library in _below(self):
+            found = library.alone() if isinstance(library, _Part) else library._get_module_for_linking()
+            module.link_in(found, preserve=True)
+        return module
+
+
+class _Whole(codegen.JITCodeLibrary):
+    """A function that Python calls, with all its parts."""
+
+    def finalize(self):
+        """Link all parts, also parts of parts, optimise and compile."""
+        below = _below(self)
+        self._linking_libraries = [library for library in below if not isinstance(library, _Part)]
+        parts = [library for library in below if isinstance(library, _Part)]
+        for part in parts:
+            self._final_module.link_in(part.alone(), preserve=True)
+        self._parts = {f.name for part in parts for f in part._final_module.functions if not f.is_declaration}
+        super().finalize()
+
+    def _optimize_final_module(self):
+        for f in self._final_module.functions:
+            if f.name in self._parts and not f.is_declaration:
+                f.linkage = "internal"  # nobody else calls it: LLVM drops unused arguments, and what it inlined
+        super()._optimize_final_module()
+
+
+def _below(library) -> list:
+    """All libraries that a library links, parts of parts too; callers first, as LLVM links what has been asked for."""
+    order, seen = [], {library}
+
+    def visit(other):
+        if other not in seen:
+            seen.add(other)
+            for below in other._linking_libraries if isinstance(other, _Part) else ():
+                visit(below)
+            order.append(other)
+
+    for other in library._linking_libraries:
+        visit(other)
+    return order[::-1]
+
+
+def _pipeline(kind):
+    """Numba's pipeline of nopython mode, its last step made for parts or for wholes."""
+
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class Lowering(NativeLowering):
+        _name = f"lowering_{kind.__name__}"
+
+        def run_pass(self, state):
+            library = state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
+            library.enable_object_caching()
+            state.flags.no_compile = kind is _Part
+            super().run_pass(state)
+            if kind is _Part:
+                library.finalize()
+                entry = {}.update  # the key by which callers find it: a builtin of its own, never called
+                state.targetctx.insert_user_function(entry, state["cr"].fndesc, [library])
+                state["cr"] = state["cr"]._replace(cfunc=entry)
+            return True
+
+    class Compiler(compiler.CompilerBase):
+        def define_pipelines(self):
+            passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+            passes.passes = [(Lowering if p is NativeLowering else p, text) for p, text in passes.passes]
+            passes._finalized = False
+            passes.finalize()
+            return [passes]
+
+    return Compiler
+
+
+_PART, _WHOLE = _pipeline(_Part), _pipeline(_Whole)
+
+
+def _wide(t):
+    """The type of an argument as a part takes it: constants and narrow integers as int64."""
+    t = types.unliteral(t)
+    return types.int64 if isinstance(t, types.Integer) and t != types.uint64 else t
+
+
+class Kernel:
+    """A compiled function: Python calls `whole`, other kernels call `part`; each is compiled when first called."""
+
+    def __init__(self, function, keep, forceinline: bool = False, **options):
+        functools.update_wrapper(self, function)
+        self.py_func, self._keep, self._forceinline = function, keep, forceinline
+        self._options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
+
+    @functools.cached_property
+    def whole(self):
+        """The dispatcher for Python, with its cache on disk."""
+        return self._keep(njit(pipeline_class=_WHOLE, **self._options)(self.py_func))
+
+    @functools.cached_property
+    def part(self):
+        """The dispatcher for other kernels."""
+        options = {"no_cpython_wrapper": True, "forceinline": self._forceinline, **self._options}
+        part = njit(pipeline_class=_PART, **options)(self.py_func)
+        template = part.get_call_template
+        part.get_call_template = lambda args, kws: template(tuple(map(_wide, args)), {k: _wide(v) for k, v in kws.items()})
+        return part
+
+    @functools.cached_property
+    def _numba_type_(self):
+        """What numba sees where a kernel names this one. (The type holds a weak reference: `part` is kept here.)"""
+        return types.Dispatcher(self.part)
+
+    def __reduce__(self):
+        if "<locals>" in self.__qualname__:
+            return Kernel, (self.py_func, self._keep, self._forceinline)
+        return self.__qualname__
+
+    def __call__(self, *arguments):
+        return self.whole(*arguments)

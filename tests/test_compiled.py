@@ -1,0 +1,143 @@
+"""Kernels are compiled once, kept, and never stale; plain njit gives the same."""
+
+import ast
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobwise.sim import compiled, kernel_cache
+from jobwise.sim.compiled import allocating, inlined, kernel
+
+# imported by modules with kernels, for what is no kernel's
+NO_KERNELS = {"decision.py", "errors.py", "files.py", "workload.py", "record.py", "metrics.py"}
+NO_KERNELS |= {"workloads/catalogue.py", "workloads/swf.py", "workloads/transform.py"}
+LEAF = "from jobwise.sim.compiled import kernel\n\n\n@kernel\ndef leaf(x):\n    return x[0] + {}\n"
+ROOT = """import numpy as np
+from jobwise.sim.compiled import kernel
+from leaf import leaf
+
+@kernel
+def root(x):
+    return leaf(x)
+
+if __name__ == "__main__":
+    print(root(np.zeros(1, np.{})))
+"""
+
+
+def run_root(folder, dtype="float64", **more):
+    (folder / "root.py").write_text(ROOT.format(dtype))
+    told = os.environ | {"NUMBA_CACHE_DIR": str(folder / "cache"), "JOBWISE_ANNOUNCE": "1"} | more
+    return subprocess.run([sys.executable, str(folder / "root.py")], env=told, capture_output=True, text=True, check=True)
+
+
+@pytest.mark.parametrize("compiler", ["parts", "plain"])
+def test_an_edit_never_meets_a_stale_kernel(tmp_path, compiler):
+    """Not even an edit of a kernel in another file, which numba's own cache does not see."""
+    if compiler == "parts" and compiled.PLAIN:
+        pytest.skip("this version of numba is compiled plainly")
+    (tmp_path / "leaf.py").write_text(LEAF.format("1.0"))
+    first, second = (run_root(tmp_path, JOBWISE_COMPILER=compiler) for _ in range(2))
+    assert first.stdout == second.stdout == "1.0\n"
+    assert "compiling" in first.stderr and not second.stderr, "the second run finds the kernel compiled"
+    (tmp_path / "leaf.py").write_text(LEAF.format("2.0"))
+    assert run_root(tmp_path, JOBWISE_COMPILER=compiler).stdout == "2.0\n"
+
+
+def test_a_damaged_file_of_the_cache_is_compiled_again(tmp_path):
+    (tmp_path / "leaf.py").write_text(LEAF.format("1.0"))
+    run_root(tmp_path)
+    for file in (tmp_path / "cache").rglob("*.nbc"):
+        file.write_bytes(file.read_bytes()[:100])
+    assert run_root(tmp_path).stdout == "1.0\n"
+
+
+def test_signatures_have_files_of_their_own(tmp_path):
+    """So two processes that compile at once cannot write one's code under the other's signature."""
+    (tmp_path / "leaf.py").write_text(LEAF.format("1.0"))
+    run_root(tmp_path)
+    run_root(tmp_path, "int64")
+    assert len(list((tmp_path / "cache").rglob("root.root*.nbc"))) == 2
+    assert run_root(tmp_path).stdout == "1.0\n" and not run_root(tmp_path, "int64").stderr
+
+
+def test_the_cache_folder_follows_every_source_of_kernels():
+    """What a module with kernels imports of this package, it may compile into them."""
+    known = set(kernel_cache.sources())
+    for path in known | {p for p in kernel_cache.PACKAGE.rglob("*.py") if "sim.compiled import" in p.read_text()}:
+        assert path in known, f"{path.name} has kernels: name it in kernel_cache.SOURCES"
+        for node in ast.parse(path.read_text()).body:  # imports at the top: kernels take no others
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("jobwise."):
+                continue
+            found = kernel_cache.PACKAGE.joinpath(*node.module.split(".")[1:])
+            names = (
+                [found.with_suffix(".py")]
+                if found.with_suffix(".py").exists()
+                else [found / f"{a.name}.py" for a in node.names]
+            )
+            assert {n for n in names if n.exists()} <= known | {kernel_cache.PACKAGE / n for n in NO_KERNELS}, path
+
+
+def test_threads_that_call_first_together():
+    @inlined
+    def twice(x):
+        return 2 * x
+
+    @kernel
+    def both(x):
+        return twice(x) + twice(x)
+
+    @allocating
+    def made(n):
+        return np.full(n, both(n))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert [int(a[0]) for a in pool.map(made, range(1, 40))] == [4 * n for n in range(1, 40)]
+
+
+def test_narrow_integers_and_constants_share_a_part():
+    @kernel
+    def part(x, k):
+        return x[k]
+
+    @kernel
+    def whole(x, k):
+        return part(x, k) + part(x, 1) + part(x, np.int32(0))
+
+    x = np.arange(3.0)
+    assert whole(x, np.int8(2)) == 3.0 and whole(x, 2) == 3.0
+    if not compiled.PLAIN:
+        assert len(part.part.signatures) == 1
+
+
+def test_plain_njit_gives_the_same():
+    """The switch for numba versions that `parts.py` does not know; CI plays the golden logs with it."""
+    code = """import jobwise as jw
+from jobwise.sim import compiled
+assert compiled.PLAIN is {}
+print(jw.simulate(jw.lublin(300, seed=1), "sjf+easy").jobs["start"].tolist())"""
+    plain = subprocess.run(
+        [sys.executable, "-c", code.format(True)],
+        env=os.environ | {"JOBWISE_COMPILER": "plain"},
+        capture_output=True,
+        text=True,
+    )
+    here = subprocess.run([sys.executable, "-c", code.format(compiled.PLAIN)], env=os.environ, capture_output=True, text=True)
+    assert plain.stdout == here.stdout != "", plain.stderr + here.stderr
+
+
+def test_old_folders_of_kernels_go(tmp_path):
+    """An update leaves a folder behind: only the newest few stay."""
+    for i in range(9):
+        (tmp_path / "jobwise" / f"kernels-{i}").mkdir(parents=True)
+        os.utime(tmp_path / "jobwise" / f"kernels-{i}", (i, i))
+    told = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"XDG_CACHE_HOME": str(tmp_path)}
+    code = "from jobwise.sim import kernel_cache; print(kernel_cache.FOLDER)"
+    made = subprocess.run([sys.executable, "-c", code], env=told, capture_output=True, text=True, check=True).stdout.strip()
+    found = {f.name for f in (tmp_path / "jobwise").iterdir()}
+    assert found == {Path(made).name} | {f"kernels-{i}" for i in range(9 - kernel_cache.KEPT, 9)}
