@@ -13,7 +13,7 @@ from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
-from jobwise.worlds import World, decision_points, window
+from jobwise.worlds import EpisodeWorld, decision_points, window
 from jobwise.worlds.modes import Act
 
 
@@ -130,7 +130,7 @@ def _same_before(one: np.ndarray, other: np.ndarray, time: float, what: str) -> 
     )
 
 
-def check_world(world: World, encoder: Encoder, steps: int = 200, seed: int = 0) -> None:
+def check_world(world: EpisodeWorld, encoder: Encoder, steps: int = 200, seed: int = 0) -> None:
     """Play random valid actions in a world, with episodes that begin anew. Raises AssertionError.
 
     A valid action is always there; transitions and observations are finite, and observations within the encoder's bounds; what
@@ -224,3 +224,27 @@ class Identity:
     def reward(z: np.ndarray) -> np.ndarray:
         """1 for the right slot."""
         return z["slowed"].copy()
+
+
+def check_workload(w: Workload) -> None:
+    """Hold a workload to what simulations count on. Raises AssertionError.
+
+    Submits ascend from 0; numbers are finite; requests fit the cluster; edges lead from job to job without a circle; nothing
+    has happened yet; FCFS brings every job to its end.
+    """
+    J, jobs, truth = len(w), w.jobs, w.truth
+    assert len(truth) == J, f"{len(jobs)} jobs, {len(truth)} run times"
+    assert J == 0 or (jobs["submit"][0] == 0 and (np.diff(jobs["submit"]) >= 0).all()), "submits ascend from 0"
+    for name, x in (("submit", jobs["submit"]), ("walltime", jobs["walltime"]), ("runtime", truth["runtime"])):
+        assert np.isfinite(x).all() and (x >= 0).all(), f"{name} is finite and not negative"
+    assert w.cluster.holds(jobs["request"], jobs["chunks"]).all(), "every request fits the empty cluster"
+    for name in ("start", "end", "due", "reserved"):
+        assert np.isnan(jobs[name]).all(), f"{name} is not known before a simulation"
+    assert (jobs["status"] == 0).all() and (jobs["ran"] == 0).all(), "nothing has happened yet"
+    edges = np.asarray(w.edges).reshape(-1, 2)
+    assert ((edges >= 0) & (edges < J)).all() and (edges[:, 0] != edges[:, 1]).all(), "edges are rows of different jobs"
+    assert np.array_equal(jobs["unmet"], np.bincount(edges[:, 1], minlength=J)), "unmet counts the parents of a job"
+    assert (np.diff(w.past["end"]) >= 0).all() and (w.past["end"] <= 0).all(), "past jobs ended before time 0, in order of end"
+    r = simulate(w, "fcfs")
+    assert np.isfinite(r.jobs["end"]).all(), "every job comes to its end"
+    assert (r.jobs["start"] >= jobs["submit"])[~np.isnan(r.jobs["start"])].all(), "no job starts before its submit"

@@ -138,7 +138,7 @@ def test_a_network_decides_the_same_compiled_asked_and_in_a_batch(seed, act, win
 
     for w, batched in zip(ws, simulate_many(ws, policy), strict=True):
         one = simulate(w, policy)
-        sim = Simulation(w, single_events=policy.act.single_events)
+        sim = Simulation(w, single_events=policy.world.single_events)
         for _ in asked(sim, policy):
             pass
         slow = record(sim.state, 0, w, sim.cluster, policy)

@@ -136,10 +136,10 @@ def slots_of_two() -> str:
     w, settings = on_nodes(), Slots(slots=2, backlog=2, rows=12, placements=("pack", "spread"), reserve=False)
     s = allocate([w], w.cluster, tick=1.0)
     world, log, k = settings.attach(s, w.cluster), Log(s), 0
-    done = world.begin()
-    while not done.all():
+    left = world.begin()
+    while left:
         log.look()
-        done = world.advance(np.array([(0, 3, 4, 1, 2)[k % 5]]))
+        left = world.advance(np.array([(0, 3, 4, 1, 2)[k % 5]]))
         k += 1
     log.look()
     return log.text()

@@ -22,7 +22,7 @@ from jobwise.learn.networks import weights as weights_of
 from jobwise.learn.slots import TEST, GridConfig, jobsets, train
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.names import load, resolve
-from jobwise.policies.networks import GridForward
+from jobwise.policies.networks import Forward
 from jobwise.systems import cush as cush_system
 from jobwise.systems import deeprm as deeprm_system
 from jobwise.workload import workload
@@ -145,9 +145,9 @@ def test_networks_without_torch(spec):
     x = rng.normal(0, 1, (7, *shape)).astype(np.float32)
     weights = weights_of(net)
     with torch.no_grad():
-        assert GridForward(spec, weights)(x) == pytest.approx(net(seen(x)).numpy(), abs=2e-5)
+        assert Forward(spec, weights)(x) == pytest.approx(net(seen(x)).numpy(), abs=2e-5)
     with pytest.raises(InputError, match="the network needs"):
-        GridForward(spec, dict(list(weights.items())[1:]))
+        Forward(spec, dict(list(weights.items())[1:]))
 
 
 def test_a_slot_has_the_same_score_wherever_it_stands():
@@ -297,6 +297,9 @@ def test_commands(tmp_path, capsys):
     replace(whole, about={"config": {"steps": -1}}).save(tmp_path / "damaged.safetensors")
     assert run(["evaluate", str(tmp_path / "damaged.safetensors")]) == 2
     assert "steps" in capsys.readouterr().err
+    assert run(["explain", out, "deeprm:3", "--choice", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["jobs"]
+    assert len(told) > 1 and all(a["score"] >= b["score"] for a, b in zip(told[:-1], told[1:], strict=True))
     gif, log = tmp_path / "film.gif", str(tmp_path / "log.swf")
     jobwise.write_swf(jobwise.lublin(jobs=20, procs=8, seed=0), log)
     assert run(["watch", out, "--out", str(gif), "--rows", "5"]) == 0
@@ -311,7 +314,7 @@ def test_commands(tmp_path, capsys):
         (["evaluate", out, "--report", "x.html"], "jobwise reproduce"),
         (["evaluate", out, "--whole"], "grid of time"),
         (["train", "deeprm", "--jobs", "9", "--out", out + "2"], "--jobs"),
-        (["explain", out, log], "jobwise watch"),
+        (["explain", out, log], "was made for [10, 10] units"),
         (["export-onnx", out, str(tmp_path / "x.onnx")], "grid of time"),
         (["watch", str(tmp_path / "none"), "--out", str(gif), "--force"], "no policy file"),
         (["simulate", log, "-p", out], "was made for [10, 10] units"),
@@ -327,7 +330,7 @@ def test_the_backlog_joins_behind_the_convolutions():
     """CuSH's published network: the scalar is the part of the backlog that is full, with torch as without."""
     from jobwise.encoders.image import make_grid
     from jobwise.learn.env import GridVectorEnv
-    from jobwise.policies.networks import GridForward
+    from jobwise.policies.networks import Forward
 
     sets = [cush(30, 2.0, i) for i in range(4)]
     env = GridVectorEnv(
@@ -353,7 +356,7 @@ def test_the_backlog_joins_behind_the_convolutions():
     seen = Seen(torch.from_numpy(x), torch.full((4,), 7))
     with torch.no_grad():
         one = net(seen).numpy()
-    assert np.allclose(one, GridForward(spec, weights)(x), atol=1e-4)
+    assert np.allclose(one, Forward(spec, weights)(x), atol=1e-4)
     x[:, -1] += 1.0
     with torch.no_grad():
         moved = net(Seen(torch.from_numpy(x), torch.full((4,), 7))).numpy()

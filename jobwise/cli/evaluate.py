@@ -20,6 +20,7 @@ from jobwise.cli.options import (
     Run,
     Seed,
     check_outputs,
+    in_slots,
     noticed,
     open_log,
     progress,
@@ -28,7 +29,7 @@ from jobwise.cli.tables import print_comparison, print_json, print_origins, prin
 from jobwise.errors import InputError
 
 if TYPE_CHECKING:
-    from jobwise.policies.slots import GridPolicy
+    from jobwise.policies.neural import NeuralPolicy
 
 
 def evaluate(
@@ -55,13 +56,12 @@ def evaluate(
     from jobwise.compare.baselines import rules
     from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve_trained
-    from jobwise.policies.slots import GridPolicy
     from jobwise.workloads.transform import SEEN, unseen
 
     if Path(run).is_file() and not run.endswith(".safetensors") and log is not None:
         raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
     trained, name = resolve_trained(run)
-    if isinstance(trained, GridPolicy):
+    if in_slots([trained]):
         if whole or kill or any(x is not None for x in (window, shakes, procs, jobs, load, origins)):
             raise InputError(f"{run}: plays on a grid of time; only --policy, --seed and --json are for it")
         _on_slots(trained, log, policy, report, seed, as_json)
@@ -171,7 +171,7 @@ def _against(c, ours: int, bound: float) -> tuple[dict | None, dict | None]:
 
 
 def _on_slots(
-    policy: GridPolicy, log: str | None, rules: list[str] | None, report: str | None, seed: int, as_json: bool
+    policy: NeuralPolicy, log: str | None, rules: list[str] | None, report: str | None, seed: int, as_json: bool
 ) -> None:
     """Play jobsets that the policy has not seen, and print it beside the rules."""
     import numpy as np
@@ -187,7 +187,7 @@ def _on_slots(
         raise InputError(f"policy {policy.label} was trained on {kind}")
     sets = jobsets(config, TEST, 100, None if log is None else open_log(log, None, on_nodes=True))
     names, found = rules or config.rules(), {}
-    world = {k: v for k, v in policy.world.items() if k not in ("placements", "encoder", "order")}
+    world = {k: v for k, v in config.world.items() if k not in ("placements", "encoder", "order")}
     with progress(f"playing {len(sets)} jobsets") as show:
         for i, name in enumerate([*names, policy]):
             key = name if isinstance(name, str) else policy.label

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import numpy as np
 import typer
 
-from jobwise.cli.options import Force, Jobs, Json, Log, Procs, Run, check_outputs, needs, open_log
+from jobwise.cli.options import Force, Jobs, Json, Log, Procs, Run, check_outputs, in_slots, needs, open_log
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError
 
@@ -26,14 +27,12 @@ def explain(
     from jobwise.sim.simulation import Simulation
 
     policy, _ = resolve_trained(run)
-    if not hasattr(policy, "explain"):
-        raise InputError(f"{run}: plays on a grid of time; `jobwise watch` shows what it does")
-    w = open_log(log, procs, jobs)
+    w = open_log(log, procs, jobs, on_nodes=in_slots([policy]))
     one = getattr(policy, "single_events", False)
-    sim, seen = Simulation(w, single_events=one), -1
+    sim, seen, until = Simulation(w, single_events=one, tick=getattr(policy, "tick", 0.0)), -1, np.inf
     playing = begin(policy, sim.view())
     while seen < choice:
-        if not sim.advance():
+        if sim.done or not sim.advance(until):
             raise InputError(f"{w.name}: there are {seen + 1} such instants; --choice counts from 0")
         view = sim.view()
         if len(view.ended):
@@ -41,27 +40,31 @@ def explain(
         found = playing.explain(view) if len(view.queue) > 1 else []
         seen += len(found) > 1
         if seen < choice:
-            sim.apply(playing.decide(view), policy.name)
+            until = sim.apply(playing.decide(view), policy.name)
     if as_json:
         print_json({"policy": policy.name, "time": view.now, "free": int(view.free.sum()), "jobs": found[:top]})
         return
     rows = []
     for f in found[:top]:
         moved = sorted(f["moved"].items(), key=lambda x: -abs(x[1]))[:3]
+        if f["job"] is None:
+            rows.append(["none", f"{f['score']:+.3f}", "", "", "", ""])
+            continue
         job = view.jobs[f["job"]]
         rows.append(
             [
                 str(f["job"]),
                 f"{f['score']:+.3f}",
-                f"{int(job['request'][0]):,}",
+                " + ".join(f"{int(n):,}" for n in job["request"]),
                 f"{job['walltime'] / 3600:,.2f}",
                 f"{(view.now - job['submit']) / 3600:,.2f}",
                 ", ".join(f"{k} {v:+.2f}" for k, v in moved),
             ]
         )
-    state = f"{int(view.free.sum())} free, {len(view.queue)} queued"
-    title = f"{w.name} at {view.now / 3600:,.2f} h: {state}; chosen: job {found[0]['job']}"
-    print_table(title, ["job", "score", "processors", "walltime h", "waited h", "moved by"], rows)
+    free = " + ".join(f"{int(n):,}" for n in view.free.sum(axis=0))
+    best = "none" if found[0]["job"] is None else f"job {found[0]['job']}"
+    title = f"{w.name} at {view.now / 3600:,.2f} h: {free} free, {len(view.queue)} queued; highest score: {best}"
+    print_table(title, ["job", "score", " + ".join(w.cluster.resources), "walltime h", "waited h", "moved by"], rows)
 
 
 def export_onnx(
@@ -76,7 +79,7 @@ def export_onnx(
 
     check_outputs("-", out, force=force, ending=".onnx")
     found = load_policy(run)
-    if not isinstance(found, NeuralPolicy):
+    if not isinstance(found, NeuralPolicy) or in_slots([found]):
         raise InputError(f"{run}: is a log-linear order, or plays on a grid of time; there is no network per job to export")
     write_whole(out, to_onnx(found))
     if out != "-":

@@ -69,9 +69,9 @@ def open_log(log: str, procs: int | None, jobs: int | None = None, load: float |
 
 def in_slots(policies) -> bool:
     """Does one of these policies play in the world of slots?"""
-    from jobwise.policies.slots import GridPolicy, SlotRule
+    from jobwise.worlds.slots_world import Slots
 
-    return any(isinstance(p, GridPolicy | SlotRule) for p in policies)
+    return any(isinstance(getattr(p, "world", None), Slots) for p in policies)
 
 
 def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str = "") -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, check_outputs, open_log
+from jobwise.cli.options import Force, check_outputs, in_slots, open_log
 from jobwise.errors import InputError
 
 
@@ -22,7 +22,7 @@ def watch(
     """Watch a policy (or a rule, e.g. sjf or cush:sjf+pack) fill the machine: the picture of the cluster over time."""
     from jobwise.learn.slots import TEST, GridConfig, jobsets
     from jobwise.policies.names import load
-    from jobwise.policies.slots import GridPolicy, SlotRule
+    from jobwise.policies.slots import SlotRule
     from jobwise.report.film import film
     from jobwise.systems import configure
     from jobwise.worlds.slot_rules import RULES
@@ -35,7 +35,7 @@ def watch(
         policy = SlotRule(rule, Slots.of(config.world))
     else:
         policy = load(run)
-        if not isinstance(policy, GridPolicy):
+        if not in_slots([policy]):
             raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")
         config = GridConfig.of(policy)
     sets = jobsets(config, TEST, jobset + 1, None if log is None else open_log(log, None, on_nodes=True))

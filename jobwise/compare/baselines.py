@@ -187,7 +187,7 @@ CLASSIC = ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef", "lxf"
 def rules(policy: Act | NeuralPolicy | ListScheduler) -> list[str]:
     """The fixed rules that a policy, or one acting so, is measured against: re-deciding, with its backfilling and guard; those
     with history too where it has one."""
-    act = policy.act if isinstance(policy, NeuralPolicy) else policy
+    act = policy.world if isinstance(policy, NeuralPolicy) else policy
     backfill = "" if act.backfill == "none" else "+easy"
     guard = f"+guard{act.guard:g}s" if act.guard < np.inf else ""
     family = [] if isinstance(act, Act) else [*INDICES]

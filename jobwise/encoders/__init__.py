@@ -15,6 +15,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.encoders import perjob, sem
 from jobwise.encoders.encoder import Encoder
+from jobwise.encoders.image import GridEncoder, load_grid
 from jobwise.errors import InputError, unknown
 
 __all__ = ["Encoder", "load", "make"]
@@ -40,8 +41,10 @@ def make(name: str, cluster: Cluster, jobs: np.ndarray | None = None, window: in
     return makers[name](cluster, jobs, **({} if window is None else {"window": window}), **settings)
 
 
-def load(metadata: dict, cluster: Cluster) -> Encoder:
+def load(metadata: dict, cluster: Cluster) -> Encoder | GridEncoder:
     """The encoder of a policy file again, for the machine it now meets. Raises InputError where it cannot be."""
+    if "units" in metadata:
+        return load_grid(metadata, cluster)
     try:
         found = make(metadata["name"], cluster, None, metadata["window"], **metadata["settings"])
     except (TypeError, AttributeError, OverflowError, ValueError) as error:

@@ -44,6 +44,11 @@ class GridEncoder:
     per_slot: bool = False
     bounds: tuple[float, float] = (-1.0, 1.0)
 
+    @property
+    def features(self) -> tuple[str, ...]:
+        """No names: its numbers are a picture."""
+        return ()
+
     def encode(self, s: State, g: Grid, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last]."""
         last = len(out) if last is None else last
@@ -316,3 +321,13 @@ def make_grid(name: str, cluster: Cluster, slots: int, backlog: int, **settings)
     if wrong := sorted(set(settings) - set(signature(MAKERS[name]).parameters)):
         raise unknown(f"setting of encoder {name}", wrong[0], ["rows", "widest", "extra_info"])
     return MAKERS[name](cluster, slots, backlog, **settings)
+
+
+def load_grid(metadata: dict, cluster: Cluster) -> GridEncoder:
+    """The encoder of a policy file again: `name`, `slots`, `backlog`, `rows`, `shape`, `units`. Raises InputError."""
+    if cluster.total.tolist() != list(metadata["units"]):
+        raise InputError(f"was made for {list(metadata['units'])} units; this cluster has {cluster.total.tolist()}")
+    found = make_grid(metadata["name"], cluster, metadata["slots"], metadata["backlog"], rows=metadata["rows"])
+    if list(found.shape) != list(metadata["shape"]):
+        raise InputError(f"sees {list(metadata['shape'])} numbers; this world shows {list(found.shape)}")
+    return found

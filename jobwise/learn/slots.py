@@ -29,8 +29,10 @@ from jobwise.learn.learners import LEARNERS
 from jobwise.learn.run_folder import explained, parts
 from jobwise.learn.window import check_learner
 from jobwise.metrics import normalised_turnaround
-from jobwise.policies.networks import GridForward
-from jobwise.policies.slots import LIMIT, WORLD, GridPolicy, SlotRule
+from jobwise.policies.chooser import LIMIT
+from jobwise.policies.networks import Forward
+from jobwise.policies.neural import WORLD, NeuralPolicy, row_s
+from jobwise.policies.slots import SlotRule
 from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
 from jobwise.workloads import jobsets as generators
@@ -109,7 +111,7 @@ class GridConfig(BaseModel):
             raise explained(error, GridConfig) from None
 
     @classmethod
-    def of(cls, policy: GridPolicy) -> GridConfig:
+    def of(cls, policy: NeuralPolicy) -> GridConfig:
         """What a policy was trained with. Raises InputError."""
         told = policy.about.get("config")
         if not isinstance(told, dict):
@@ -124,7 +126,7 @@ class GridConfig(BaseModel):
         """What a run asks: see `jobwise.learn.run.Trainer`."""
         return SlotsTrainer(self, log, device)
 
-    def train(self, log: Workload | None, folder: str | Path, **options: Any) -> list[GridPolicy]:
+    def train(self, log: Workload | None, folder: str | Path, **options: Any) -> list[NeuralPolicy]:
         """Train on a log or on generated jobsets; options as `jobwise.learn.run.train`."""
         return train(self, log, folder, **options)
 
@@ -251,7 +253,7 @@ class SlotsTrainer:
                 average(agent)
         return found
 
-    def _score(self, policy: str | GridPolicy, limit: int = LIMIT) -> float:
+    def _score(self, policy: str | NeuralPolicy, limit: int = LIMIT) -> float:
         if isinstance(policy, str):
             policy = SlotRule(policy, Slots.of(self.config.world))
         try:
@@ -264,7 +266,7 @@ class SlotsTrainer:
         """The fixed rule that does best in validation, and its mean slowdown."""
         return min(((r, self._score(r)) for r in self.config.rules() if not r.endswith("typed")), key=lambda x: x[1])
 
-    def validate(self, policy: GridPolicy) -> dict[str, float]:
+    def validate(self, policy: NeuralPolicy) -> dict[str, float]:
         """The mean slowdown on the validation jobsets."""
         return {"validation": self._score(policy, 2000)}
 
@@ -272,13 +274,16 @@ class SlotsTrainer:
         """Of the present networks."""
         return [a.weights() for a in self._agents]
 
-    def policy(self, weights: list[dict[str, np.ndarray]], about: dict) -> GridPolicy:
+    def policy(self, weights: list[dict[str, np.ndarray]], about: dict) -> NeuralPolicy:
         """The policy with these weights."""
         known = {"system": self.config.system, "config": self.config.model_dump(), "jobwise": __version__}
         known |= {"trained_on": self.sketch} if self.sketch else {}
-        networks = tuple(GridForward(a.network, w) for a, w in zip(self._agents, weights, strict=True))
-        units = tuple(self.envs.cluster.total.tolist())
-        return GridPolicy(networks, self.config.world, self.encoder.shape, units, self.config.system, known | about)
+        networks = tuple(Forward(a.network, w) for a, w in zip(self._agents, weights, strict=True))
+        c, units = self.config, self.envs.cluster.total.tolist()
+        encoder = {"name": c.encoder, "slots": c.slots, "backlog": c.backlog, "rows": c.rows}
+        encoder |= {"shape": list(self.encoder.shape), "units": units}
+        about = known | about
+        return NeuralPolicy(networks, encoder, Slots.of(c.world), c.system, about, greedy=False, tick=row_s(about))
 
     def state(self) -> dict:
         """What the agents are to go on from."""
@@ -290,7 +295,9 @@ class SlotsTrainer:
             agent.restore(state[key])
 
 
-def train(config: GridConfig, log: Workload | None, folder: str | Path, *, resume: bool = False, **options) -> list[GridPolicy]:
+def train(
+    config: GridConfig, log: Workload | None, folder: str | Path, *, resume: bool = False, **options
+) -> list[NeuralPolicy]:
     """Train once per seed, as `jobwise.learn.run.train`; without a log on generated jobsets. Raises InputError.
 
     Under `torchrun` every process plays its share of the runs of `reinforce`; the first one keeps the folder.

@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from jobwise.errors import InputError, unknown
-from jobwise.worlds import World
+from jobwise.worlds import EpisodeWorld
 from jobwise.worlds.rewards import Reward
 
 ALONE = 64  # simulations per thread below which a second thread costs more than it brings
@@ -38,7 +38,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def __init__(
         self,
-        world: World,
+        world: EpisodeWorld,
         encoder,
         reward: Reward,
         *,

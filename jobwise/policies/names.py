@@ -11,12 +11,12 @@ import numpy as np
 
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
-from jobwise.policies import files, loglinear, neural, slots
+from jobwise.policies import files, loglinear, neural
 from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES
 from jobwise.policies.neural import NeuralPolicy
-from jobwise.policies.slots import GridPolicy, SlotRule
+from jobwise.policies.slots import SlotRule
 from jobwise.sim import rollout
 from jobwise.sim.list_pass import BACKFILLS, ESTIMATES
 from jobwise.sim.orders import ORDERS
@@ -93,14 +93,14 @@ def resolve(policy: str | Policy) -> Policy:
     raise unknown("order", order, [*ORDERS, *INDICES, *pretrained()], f"policy {policy!r}: " if options else "")
 
 
-def load(path: str | Path) -> NeuralPolicy | ListScheduler | GridPolicy:
+def load(path: str | Path) -> NeuralPolicy | ListScheduler:
     """The policy of a file, or of a run folder. Raises InputError for anything that is no policy of ours."""
     parts, weights, label, file = files.read(path)
     try:
         if parts.get("kind") == "index":
             order, times = loglinear.from_file(parts, weights, label)
             return ListScheduler(order, "easy", times=times)
-        return (slots if parts.get("kind") == "grid" else neural).from_file(parts, weights, label)
+        return neural.from_file(parts, weights, label)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -120,14 +120,7 @@ def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPo
     """The policy with other options of the name grammar: backfill, guard. Raises InputError for those that cannot be."""
     if isinstance(policy, ListScheduler):
         return replace(policy, **chosen)
-    if isinstance(policy, GridPolicy):
-        raise InputError(
-            f"policy {policy.label} decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply"
-        )
-    for key in chosen:
-        if key not in ("backfill", "guard"):
-            raise InputError(f"policy {policy.label}: a trained policy takes a backfill rule and a guard, not +{chosen[key]}")
-    return replace(policy, act=replace(policy.act, **chosen))
+    return policy.with_options(chosen)
 
 
 def pretrained() -> list[str]:

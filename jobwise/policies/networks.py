@@ -6,93 +6,48 @@ import numpy as np
 
 from jobwise.errors import InputError
 
-KINDS = ("perjob", "rows", "levels", "mlp")
-OF_GRIDS = ("mlp", "slots", "image")
+WINDOW = ("perjob", "rows", "levels", "mlp")  # kinds of networks of the world of windows
+KINDS = (*WINDOW, "slots", "image")
 
 
 class Forward:
-    """A network: `spec` {"kind", "sizes"} and its weights by name; of `levels`, two, and the last row says which answers.
+    """A network: `spec` {"kind", "sizes", ...} and its weights by name, as `learn/networks.py` has them.
 
-    Raises InputError where they do not belong together.
-    """
+    Observations are [B, ...], scores [B, actions]; of a `perjob` network [R, F] and [R].
 
-    def __init__(self, spec: dict, weights: dict[str, np.ndarray]):
-        self.kind, self.sizes = spec.get("kind"), [int(n) for n in spec.get("sizes", [])]
-        if self.kind not in KINDS or len(self.sizes) < 2 or min(self.sizes) < 1:
-            raise InputError(f"unknown network {spec}; kinds are {', '.join(KINDS)}")
-        expected, self.levels = {}, []
-        if self.kind == "levels":
-            of = {k: [n for n in weights if n.startswith(f"{k}.")] for k in ("first", "second")}
-            if wrong := sorted(set(weights) - set(of["first"]) - set(of["second"])):
-                raise InputError(f"the network has two levels; the file has {wrong[0]}")
-            rows = {"kind": "rows", "sizes": self.sizes}
-            self.levels = [Forward(rows, {n.split(".", 1)[1]: weights[n] for n in names}) for names in of.values()]
-            self.weights = weights
-            return
-        if self.kind == "rows":
-            expected |= {"filter.weight": (1, 2), "filter.bias": (1,)}
-        last = len(self.sizes) - 2
-        for i, (a, b) in enumerate(zip(self.sizes[:-1], self.sizes[1:], strict=True)):
-            expected[f"net.{2 * i}.weight"] = (b, a)
-            if self.kind != "rows" or i == last:
-                expected[f"net.{2 * i}.bias"] = (b,)
-        shapes = {k: tuple(v.shape) for k, v in weights.items()}
-        if shapes != expected:
-            wrong = sorted(set(shapes.items()) ^ set(expected.items()))[0][0]
-            raise InputError(f"the network needs {wrong} of shape {expected.get(wrong)}; the file has {shapes.get(wrong)}")
-        self.weights = weights
-        self.layers = [
-            (np.ascontiguousarray(weights[f"net.{2 * i}.weight"].T), weights.get(f"net.{2 * i}.bias"))
-            for i in range(len(self.sizes) - 1)
-        ]
+        perjob  dense layers, the same for every job           rows    a filter over the columns, then dense layers (SEM, DRAS)
+        levels  two `rows`; the last row says which answers    mlp     dense layers over everything
+        slots   a shared layer per slot, joined with its mean  image   a convolution, a norm, a dense layer (CuSH)
 
-    @property
-    def parameters(self) -> int:
-        """How many numbers were learnt."""
-        return sum(w.size for w in self.weights.values())
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Scores: [R] for the rows [R, F] of a per-job network, else [B, W] for observations [B, rows, F]."""
-        if self.kind == "levels":
-            behind = x[:, -1, 0] > 0.5
-            out = np.empty((len(x), self.sizes[-1]), np.float32)
-            for which, level in zip((~behind, behind), self.levels, strict=True):
-                if which.any():
-                    out[which] = level(x[which, :-1])
-            return out
-        if self.kind == "rows":
-            w, b = self.weights["filter.weight"], self.weights["filter.bias"]
-            x = x[..., 0] * w[0, 0] + x[..., 1] * w[0, 1] + b[0]
-        elif self.kind == "mlp":
-            x = x.reshape(len(x), -1)
-        last = len(self.layers) - 1
-        for i, (w, b) in enumerate(self.layers):
-            x = x @ w
-            if b is not None:
-                x += b
-            if i < last:
-                np.maximum(x, 0.0, out=x)
-        return x[:, 0] if self.kind == "perjob" else x
-
-
-class GridForward:
-    """A network for a grid of time: `spec` {"kind", "sizes", ...} and its weights by name, as `learn/networks.py` has them.
-
-    Raises InputError where they do not belong together.
+    Raises InputError where spec and weights do not belong together.
     """
 
     def __init__(self, spec: dict, weights: dict[str, np.ndarray]):
         self.spec, self.kind, self.weights = spec, spec.get("kind"), weights
-        self.sizes = [int(n) for n in spec.get("sizes", [])]
-        if self.kind not in OF_GRIDS or len(self.sizes) < 2 or min(self.sizes) < 1:
-            raise InputError(f"unknown network {spec}; kinds are {', '.join(OF_GRIDS)}")
+        self.sizes, self.levels, self.layers = [int(n) for n in spec.get("sizes", [])], [], []
+        if self.kind not in KINDS or len(self.sizes) < (4 if self.kind == "image" else 2) or min(self.sizes) < 1:
+            raise InputError(f"unknown network {spec}; kinds are {', '.join(KINDS)}")
+        if self.kind == "levels":
+            self._split()
+            return
         shapes, expected = {k: tuple(v.shape) for k, v in weights.items()}, self._expected()
         if shapes != expected:
             wrong = sorted(set(shapes.items()) ^ set(expected.items()), key=str)[0][0]
             raise InputError(f"the network needs {wrong} of shape {expected.get(wrong)}; the file has {shapes.get(wrong)}")
+        count = sum(k.startswith("net.") and k.endswith("weight") for k in weights)
+        names = [f"net.{2 * i}" for i in range(count)]
+        self.layers = [(np.ascontiguousarray(weights[f"{n}.weight"].T), weights.get(f"{n}.bias")) for n in names]
+
+    def _split(self) -> None:
+        of = {k: [n for n in self.weights if n.startswith(f"{k}.")] for k in ("first", "second")}
+        if wrong := sorted(set(self.weights) - set(of["first"]) - set(of["second"])):
+            raise InputError(f"the network has two levels; the file has {wrong[0]}")
+        rows = {"kind": "rows", "sizes": self.sizes}
+        self.levels = [Forward(rows, {n.split(".", 1)[1]: self.weights[n] for n in names}) for names in of.values()]
 
     def _expected(self) -> dict[str, tuple]:
-        s = self.sizes
+        """The shape of every weight."""
+        s, found = self.sizes, {}
         if self.kind == "image":
             channels, rows, units, actions = s
             found = {"filters.weight": (16, channels, 2, 2), "filters.bias": (16,), "norm.weight": (16,), "norm.bias": (16,)}
@@ -100,36 +55,58 @@ class GridForward:
                 found |= {"norm.running_mean": (16,), "norm.running_var": (16,)}
             wide = 16 * (rows - 1) * (units - 1) + bool(self.spec.get("side"))
             return found | {"out.weight": (actions, wide), "out.bias": (actions,)}
-        found, wide = {}, s
+        if self.kind == "rows":
+            found = {"filter.weight": (1, 2), "filter.bias": (1,)}
         if self.kind == "slots":
-            found, wide = {"first.weight": (s[1], s[0]), "first.bias": (s[1],)}, [2 * s[1], *s[2:]]
-        for i, (a, b) in enumerate(zip(wide[:-1], wide[1:], strict=True)):
-            found |= {f"net.{2 * i}.weight": (b, a), f"net.{2 * i}.bias": (b,)}
+            found, s = {"first.weight": (s[1], s[0]), "first.bias": (s[1],)}, [2 * s[1], *s[2:]]
+        last = len(s) - 2
+        for i, (a, b) in enumerate(zip(s[:-1], s[1:], strict=True)):
+            found[f"net.{2 * i}.weight"] = (b, a)
+            if self.kind != "rows" or i == last:
+                found[f"net.{2 * i}.bias"] = (b,)
         return found
 
     @property
     def parameters(self) -> int:
         """How many numbers were learnt."""
-        return sum(v.size for k, v in self.weights.items() if "running" not in k)
+        return sum(w.size for k, w in self.weights.items() if "running" not in k)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """The scores of observations."""
+        if self.kind == "levels":
+            behind = x[:, -1, 0] > 0.5
+            out = np.empty((len(x), self.sizes[-1]), np.float32)
+            for which, level in zip((~behind, behind), self.levels, strict=True):
+                if which.any():
+                    out[which] = level(x[which, :-1])
+            return out
+        if self.kind == "perjob":
+            return self._dense(x)[:, 0]
+        if self.kind == "rows":
+            w, b = self.weights["filter.weight"], self.weights["filter.bias"]
+            return self._dense(x[..., 0] * w[0, 0] + x[..., 1] * w[0, 1] + b[0])
+        if self.kind == "mlp":
+            return self._dense(x.reshape(len(x), -1))
+        return self._of_slots(x) if self.kind == "slots" else self._of_image(x)
 
     def _dense(self, x: np.ndarray) -> np.ndarray:
-        last = max(int(k.split(".")[1]) for k in self.weights if k.startswith("net."))
-        for i in range(0, last + 1, 2):
-            x = x @ self.weights[f"net.{i}.weight"].T + self.weights[f"net.{i}.bias"]
+        last = len(self.layers) - 1
+        for i, (w, b) in enumerate(self.layers):
+            x = x @ w
+            if b is not None:
+                x += b
             if i < last:
                 np.maximum(x, 0.0, out=x)
         return x
 
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Scores [B, actions] of observations [B, ...]."""
+    def _of_slots(self, x: np.ndarray) -> np.ndarray:
+        h = np.maximum(x @ self.weights["first.weight"].T + self.weights["first.bias"], 0.0)
+        mean = np.broadcast_to(h.mean(axis=1, keepdims=True), h.shape)
+        out = self._dense(np.concatenate([h, mean], axis=2))
+        return np.concatenate([out[:, :-1].reshape(len(x), -1), out[:, -1, :1]], axis=1)
+
+    def _of_image(self, x: np.ndarray) -> np.ndarray:
         w = self.weights
-        if self.kind == "mlp":
-            return self._dense(x.reshape(len(x), -1))
-        if self.kind == "slots":
-            h = np.maximum(x @ w["first.weight"].T + w["first.bias"], 0.0)
-            mean = np.broadcast_to(h.mean(axis=1, keepdims=True), h.shape)
-            out = self._dense(np.concatenate([h, mean], axis=2))
-            return np.concatenate([out[:, :-1].reshape(len(x), -1), out[:, -1, :1]], axis=1)
         x, scalar = (x[:, :-1], x[:, -1, 0, :1]) if self.spec.get("side") else (x, x[:, 0, 0, :0])
         x = np.moveaxis(x, 1, 3)
         h = w["filters.bias"] + sum(

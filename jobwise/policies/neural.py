@@ -1,191 +1,231 @@
-"""A trained network as a policy like any other: an encoder, a network, a way to act. No torch.
+"""Trained networks as a policy like any other: an encoder, one network or two, a world to choose in. No torch.
 
-Its policy file (`files.py`) holds the weights, and as metadata the encoder (name, version, settings, scaling), the network,
-the way to act, what it was trained on.
+A policy file (`files.py`) holds the weights, and as metadata the encoder (name, version, settings, scaling), the networks, the
+world's settings, what it was trained on. Files of `kind` "grid" are for the world of slots, all others for windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from jobwise import encoders
 from jobwise.cluster import Cluster
-from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.encoders import Encoder
+from jobwise.encoders.image import GridEncoder, placing
 from jobwise.errors import InputError
-from jobwise.jobs import RUNNING
 from jobwise.policies import files
-from jobwise.policies.networks import KINDS, Forward, choose
-from jobwise.sim.reset import NO_PLAN, from_view
-from jobwise.sim.state import State
+from jobwise.policies.chooser import LIMIT, Choose, Chooser
+from jobwise.policies.networks import WINDOW, Forward, choose
+from jobwise.sim.random import GOLDEN, mix
+from jobwise.worlds import World
 from jobwise.worlds.modes import Act
-from jobwise.worlds.window import BEGIN, ENDED, NOTHING, PASS, ask, go, resume
-
-ROUNDS = 1000  # of choices between two looks at progress and Ctrl-C
+from jobwise.worlds.slots_world import Slots
 
 
 @dataclass(frozen=True, eq=False)
-class NeuralPolicy:
-    """A network that chooses jobs. `encoder`: an Encoder, or the metadata of one (made when the machine is known)."""
+class NeuralPolicy(Chooser):
+    """Networks that choose in a world: one, or in slots two, of which the second chooses the placement.
 
-    forward: Forward
-    encoder: Encoder | dict
-    act: Act = field(default_factory=Act)
+    `encoder`: an encoder, or the metadata of one (made when the machine is known). `world`: the settings of windows (`Act`) or
+    of slots (`Slots`). `greedy`: the most probable action; else actions are drawn, as DeepRM is tested, for each simulation
+    from its own seed.
+    """
+
+    networks: Forward | tuple[Forward, ...]
+    encoder: Encoder | GridEncoder | dict
+    world: Act | Slots = field(default_factory=Act)
     label: str = "neural"
     about: dict = field(default_factory=dict)  # what it was trained on, by which version, and how well it did
+    greedy: bool = True
+    tick: float = 0.0  # s in a row of slots
+    limit: float = LIMIT
+
+    def __post_init__(self):
+        if isinstance(self.networks, Forward):
+            object.__setattr__(self, "networks", (self.networks,))
 
     @property
     def name(self) -> str:
         """Its label and the options it differs by from what it was trained with."""
-        trained = self.about.get("act", {})
-        parts = [self.label]
-        if trained and self.act.backfill != trained["backfill"]:
-            parts.append(self.act.backfill)
-        if self.act.guard < np.inf:
-            parts.append(f"guard{self.act.guard / 3600:g}h")
+        parts, act = [self.label], self.world
+        if isinstance(act, Act):
+            trained = self.about.get("act", {})
+            if trained and act.backfill != trained["backfill"]:
+                parts.append(act.backfill)
+            if act.guard < np.inf:
+                parts.append(f"guard{act.guard / 3600:g}h")
         return "+".join(parts)
+
+    @property
+    def forward(self) -> Forward:
+        """The network that chooses the job."""
+        return self.networks[0]
+
+    @property
+    def metadata(self) -> dict:
+        """Of the encoder."""
+        return self.encoder if isinstance(self.encoder, dict) else self.encoder.metadata()
 
     @property
     def window(self) -> int:
         """Jobs the network sees at once."""
-        return self.encoder.window if isinstance(self.encoder, Encoder) else int(self.encoder["window"])
+        return int(self.metadata["window"])
 
-    def bound(self, cluster: Cluster) -> Encoder:
+    def bound(self, cluster: Cluster) -> Encoder | GridEncoder:
         """The encoder for this machine. Raises InputError where the policy was made for another."""
-        if not cluster.is_pool:
+        if isinstance(self.world, Act) and not cluster.is_pool:
             raise InputError(
                 f"policy {self.name} schedules pools of processors; this cluster has {len(cluster.capacity)} nodes"
             )
-        metadata = self.encoder.metadata() if isinstance(self.encoder, Encoder) else self.encoder
         try:
-            return encoders.load(metadata, cluster)
+            return encoders.load(self.metadata, cluster)
         except InputError as error:
             raise InputError(f"policy {self.name}: {error}") from None
 
-    def choose(self, encoder: Encoder, out: np.ndarray, counts: np.ndarray, now: float) -> np.ndarray:
-        """[E] the slots it chooses. Raises InputError where the network answers NaN."""
-        try:
-            return choose(self.forward, out, counts)
-        except FloatingPointError:
-            raise InputError(
-                f"policy {self.name}: the network answers NaN at time {now:g} s; was it trained to an end?"
-            ) from None
+    def check(self, cluster: Cluster) -> None:
+        """Raises InputError where it was made for another cluster."""
+        self.bound(cluster)
 
-    @property
-    def chooses(self) -> bool:
-        """Its replay tells of every choice."""
-        return True
+    def with_options(self, chosen: dict) -> NeuralPolicy:
+        """The same with another backfilling rule or guard. Raises InputError for options that cannot be."""
+        if isinstance(self.world, Slots):
+            text = f"decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply"
+            raise InputError(f"policy {self.label} {text}")
+        for key in chosen:
+            if key not in ("backfill", "guard"):
+                raise InputError(f"policy {self.label}: a trained policy takes a backfill rule and a guard, not +{chosen[key]}")
+        return replace(self, world=replace(self.world, **chosen))
 
-    @property
-    def single_events(self) -> bool:
-        """Does it decide after every single event?"""
-        return self.act.single_events
+    # -------------------------------------------------------------- choosing
 
-    def is_compiled(self, cluster: Cluster) -> bool:
-        """It replays whole simulations itself."""
-        return True
+    def chooser(self, world: World, cluster: Cluster) -> Choose:
+        """The networks, with memory for observations and random numbers of their own."""
+        encoder, E = self.bound(cluster), len(world.counts)
+        out, dice = np.zeros((E, *encoder.shape), np.float32), None
+        if not self.greedy:
+            dice = (world.state.sims["seed"].astype(np.uint64) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
+        second = self._second(encoder, cluster, E, dice) if len(self.networks) == 2 else None
 
-    def replay(
-        self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after: Callable | None = None
-    ) -> Generator[None, None, None]:
-        """The simulations of `s` to their ends, side by side, one choice of each a round; yields now and then.
+        def chosen(world: World) -> np.ndarray:
+            world.encode(encoder, out)
+            try:
+                if world.masks is None:
+                    return choose(self.forward, out, world.counts)
+                mask = world.masks.astype(bool)
+                return second(world, out, mask) if second else self._draw(self.forward(out), mask, dice)
+            except FloatingPointError:
+                raise InputError(
+                    f"policy {self.name}: the network answers NaN at time {world.now:g} s; was it trained to an end?"
+                ) from None
 
-        `after(intervals [E], which [E])` is called after every round, with what happened since the last choice in the
-        simulations that made one.
-        """
-        encoder, E = self.bound(cluster), len(s.sims)
-        c = self.act.allocate(s, encoder.window)
-        out, work = encoder.buffers(E)
-        counts, now = c.moment["count"], c.moment["now"]
-        left, over, rounds = ask(s, c, BEGIN), np.zeros(E, np.int8), 0
-        while left:
-            encoder.encode(s, c, out, work)
-            which = counts > 0 if after else None
-            left = go(s, c, NO_PLAN, self.choose(encoder, out, counts, now[0]), over, ENDED, False, 0, E)
-            if after:
-                after(c.report, which)
-            rounds += 1
-            if rounds % ROUNDS == 0:
-                yield
+        return chosen
 
-    def reset(self, view: View) -> None:
-        """Nothing to forget."""
-        self.bound(view.cluster)
+    def _second(self, encoder: GridEncoder, cluster: Cluster, E: int, dice: np.ndarray | None):
+        """Two networks: a slot by the first, then a placement of its job by the second (CuSH)."""
+        seen = np.zeros((E, 2, encoder.rows, int(cluster.capacity.sum())), np.float32)
 
-    def ended(self, view: View, rows: np.ndarray) -> None:
-        """Nothing to learn."""
+        def chosen(world: World, out: np.ndarray, mask: np.ndarray) -> np.ndarray:
+            P = len(world.placements)
+            slots = self._draw(self.forward(out), np.concatenate([mask[:, :-1:P], mask[:, -1:]], axis=1), dice)
+            M = mask.shape[1] // P
+            asked = (slots < M) & world.placeable[np.arange(E), np.clip(slots, 0, M - 1)]
+            actions = np.where(slots < M, slots * P, world.void)
+            if asked.any():
+                placing(world.grid.waiting, world.grid, np.where(asked, slots, -1), seen, 0, E)
+                some = None if dice is None else dice[asked]
+                actions[asked] += self._draw(self.networks[1](seen[asked]), np.ones((int(asked.sum()), P), bool), some)
+                if dice is not None:
+                    dice[asked] = some
+            return actions
 
-    def decide(self, view: View) -> Iterable[Decision]:
-        """One pass over the queue of a view, from a simulation or a live cluster."""
-        if len(view.queue) == 0:
-            return []
-        encoder = self.bound(view.cluster)
-        s, c, rows = self._snapshot(view)
-        out, work = encoder.buffers(1)
-        more = ask(s, c, NOTHING, PASS)
-        while more:
-            encoder.encode(s, c, out, work)
-            more = ask(s, c, self.choose(encoder, out, c.moment["count"], view.now), PASS)
-        queued = len(view.queue)
-        decisions: list[Decision] = [Start(int(j)) for j in rows[:queued][s.jobs["status"][0, :queued] == RUNNING]]
-        head = int(c.moment["head"][0])
-        if self.act.mode != "pick" and head >= 0 and np.isnan(s.jobs["reserved"][0, head]):
-            # only RLScheduler's rule remembers when; elsewhere the time is made anew at every event
-            decisions.append(
-                Reserve(int(rows[head]), float(c.moment["shadow"][0]) if self.act.backfill == "greedy" else np.inf)
-            )
-        return decisions
+        return chosen
 
-    def explain(self, view: View) -> list[dict]:
-        """What the next choice is among: per job its row, score, and what moved the score.
+    def _draw(self, scores: np.ndarray, mask: np.ndarray, dice: np.ndarray | None) -> np.ndarray:
+        """[E] actions by scores [E, A]; `dice` [E]: the states of their random numbers, which go on (None: the best)."""
+        if np.isnan(scores).any():
+            raise FloatingPointError("NaN")
+        scores = np.where(mask, scores, -np.inf)
+        if dice is not None:
+            scores = scores + _gumbel(dice, scores.shape[1])
+        return scores.argmax(axis=1)
 
-        `moved`: per feature, how much lower the score were if the job had the mean of the window there (per-job networks).
-        Empty where there is nothing to choose. Highest score first.
-        """
-        encoder = self.bound(view.cluster)
-        s, c, rows = self._snapshot(view)
-        if not ask(s, c, NOTHING, PASS):
-            return []
-        k, (out, work) = int(c.moment["count"][0]), encoder.buffers(1)
-        encoder.encode(s, c, out, work)
-        found = []
-        x = out[0, :k]
-        scores = self.forward(x) if self.forward.kind == "perjob" else self.forward(out)[0, :k]
-        moved = np.zeros((k, len(encoder.features)))
-        for f in range(x.shape[1]) if self.forward.kind == "perjob" else ():
+    def explained(self, world: World, cluster: Cluster) -> list[dict]:
+        """The valid actions of the next choice, highest score first: `action`, `score`, and for networks per job `features`
+        and `moved`: per feature, how much lower the score were if the job had the mean of the window there. With two
+        networks: the slots, and the void action."""
+        encoder, f = self.bound(cluster), self.forward
+        out = np.zeros((1, *encoder.shape), np.float32)
+        world.encode(encoder, out)
+        valid = np.arange(int(world.counts[0])) if world.masks is None else np.flatnonzero(world.masks[0])
+        if len(self.networks) == 2:
+            valid = np.array([a for a in valid if a % len(world.placements) == 0 or a == world.void])
+        x = out[0, : len(valid)]
+        every = f(x) if f.kind == "perjob" else f(out)[0]
+        scores = every[valid] if len(self.networks) == 1 else every[valid // len(world.placements)]
+        moved = np.zeros((len(valid), len(encoder.features)))
+        for k in range(x.shape[1]) if f.kind == "perjob" else ():
             other = x.copy()
-            other[:, f] = x[:, f].mean()
-            moved[:, f] = scores - self.forward(other)
+            other[:, k] = x[:, k].mean()
+            moved[:, k] = scores - f(other)
+        found, names = [], encoder.features
+        per_job = isinstance(encoder, Encoder) and encoder.per_job
         for i in np.argsort(-scores, kind="stable"):
-            row = int(rows[c.queue["row"][0, c.slots[0, i]]])
-            values = dict(zip(encoder.features, x[i].tolist(), strict=True)) if encoder.per_job else {}
-            parts = dict(zip(encoder.features, moved[i].tolist(), strict=True))
-            found.append({"job": row, "score": float(scores[i]), "features": values, "moved": parts})
+            values = dict(zip(names, x[i].tolist(), strict=True)) if per_job else {}
+            parts = dict(zip(names, moved[i].tolist(), strict=True))
+            found.append({"action": int(valid[i]), "score": float(scores[i]), "features": values, "moved": parts})
         return found
 
-    def _snapshot(self, view: View):
-        """The view as a batch of one simulation that stands at the present instant; and its rows' rows in the view."""
-        s, rows = from_view(view)
-        c = self.act.allocate(s, self.window)
-        resume(s, 0, c)
-        return s, c, rows
+    # -------------------------------------------------------------- files
 
     def save(self, path: str | Path) -> None:
         """Write the policy file, whole or not at all."""
-        encoder = self.encoder.metadata() if isinstance(self.encoder, Encoder) else self.encoder
-        act = {k: getattr(self.act, k) for k in ("mode", "backfill", "fill")}
-        about = {"label": self.label, **self.about, "act": act}
-        network = {"kind": self.forward.kind, "sizes": self.forward.sizes}
-        meta = {"encoder": encoder, "network": network, "act": act, "about": about}
-        files.write(path, meta, {k: np.asarray(v, np.float32) for k, v in self.forward.weights.items()})
+        about, several = {"label": self.label, **self.about}, isinstance(self.world, Slots)
+        weights = {
+            f"{i}.{k}" if several else k: np.ascontiguousarray(v, np.float32)
+            for i, n in enumerate(self.networks)
+            for k, v in n.weights.items()
+        }
+        if several:
+            known = asdict(self.world) | {"encoder": self.metadata["name"]}
+            world = {k: known[k] for k in WORLD}
+            told = {k: list(self.metadata[k]) for k in ("shape", "units")}
+            meta = {"kind": "grid", "world": world, **told, "networks": [n.spec for n in self.networks], "about": about}
+        else:
+            act = {k: getattr(self.world, k) for k in ("mode", "backfill", "fill")}
+            network = {"kind": self.forward.kind, "sizes": self.forward.sizes}
+            meta = {"encoder": self.metadata, "network": network, "act": act, "about": {**about, "act": act}}
+        files.write(path, meta, weights)
+
+
+WORLD = {  # what of the world of slots a policy file tells, and the values of old
+    "encoder": "deeprm",
+    "slots": 10,
+    "backlog": 60,
+    "rows": 20,
+    "placements": ["first"],
+    "reserve": True,
+    "masked": True,
+    "ask_always": True,
+    "compat": False,
+    "order": "",
+}
+
+
+def _gumbel(dice: np.ndarray, count: int) -> np.ndarray:
+    """[E, count] Gumbel noise by splitmix64, as `jobwise.sim.random` has it for kernels; `dice` [E] uint64 goes on."""
+    steps = GOLDEN * np.arange(1, count + 1, dtype=np.uint64)
+    x = mix(dice[:, None] + steps)
+    dice += steps[-1]
+    return -np.log(-np.log(((x >> np.uint64(11)).astype(float) + 0.5) / 9007199254740992.0))
 
 
 def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> NeuralPolicy:
     """The policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
+    if parts.get("kind") == "grid":
+        return _of_slots(parts, weights, label)
     act, about = Act(**parts["act"]), dict(parts["about"])
     for k in ("name", "version", "window", "settings", "scale", "nodes", "shape"):
         parts["encoder"][k]  # noqa: B018
@@ -196,8 +236,29 @@ def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> Neural
     inputs = {"perjob": features, "rows": rows, "levels": rows - 1, "mlp": rows * features}
     first = inputs.get(network["kind"], network["sizes"][0])
     last = 1 if network["kind"] == "perjob" else window
-    if network["kind"] in KINDS and (network["sizes"][0] != first or network["sizes"][-1] != last):
+    if network["kind"] in WINDOW and (network["sizes"][0] != first or network["sizes"][-1] != last):
         raise ValueError(f"the encoder gives {first} numbers and {last} scores, the network has {network['sizes']}")
     if not isinstance(parts["encoder"]["settings"], dict) or not isinstance(parts["encoder"]["name"], str):
         raise ValueError("the encoder's settings are no table")
     return NeuralPolicy(Forward(parts["network"], weights), parts["encoder"], act, label, about)
+
+
+def _of_slots(parts: dict, weights: dict[str, np.ndarray], label: str) -> NeuralPolicy:
+    world, about = dict(parts["world"]), dict(parts["about"])
+    if set(world) != set(WORLD):
+        raise ValueError(f"a world of slots is told by {', '.join(WORLD)}")
+    if not 1 <= len(parts["networks"]) <= 2:
+        raise ValueError("a policy has one network or two")
+    networks = tuple(
+        Forward(spec, {k.split(".", 1)[1]: v for k, v in weights.items() if k.startswith(f"{i}.")})
+        for i, spec in enumerate(parts["networks"])
+    )
+    encoder = {"name": world.pop("encoder"), "slots": world["slots"], "backlog": world["backlog"], "rows": world["rows"]}
+    encoder |= {k: [int(n) for n in parts[k]] for k in ("shape", "units")}
+    return NeuralPolicy(networks, encoder, Slots.of(world), label, about, False, row_s(about))
+
+
+def row_s(about: dict) -> float:
+    """Seconds in a row of what a policy was trained on; 1 for generated jobs, whose times are rows."""
+    config = about.get("config") or {}
+    return float(config.get("row_s", 1.0)) if config.get("generator") == "log" else 1.0

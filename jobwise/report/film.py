@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jobwise.errors import InputError
 from jobwise.files import write_whole
-from jobwise.policies.slots import GridPolicy, SlotRule
+from jobwise.policies.chooser import Chooser
 from jobwise.sim.state import allocate
 from jobwise.workload import Workload
 from jobwise.worlds.render import CELL, picture
@@ -15,16 +15,16 @@ from jobwise.worlds.render import CELL, picture
 TEXT = (55, 65, 81)
 
 
-def film(w: Workload, policy: GridPolicy | SlotRule, out: str | Path, rows: int = 120) -> int:
+def film(w: Workload, policy: Chooser, out: str | Path, rows: int = 120) -> int:
     """Write an animated GIF of a jobset, a frame per row of time; how many frames. Raises InputError."""
     try:
         from PIL import Image, ImageDraw
     except ImportError:
         raise InputError("films take pillow: pip install 'jobwise[report]'") from None
     state = allocate([w], w.cluster, tick=policy.tick)
-    world = policy.settings.attach(state, w.cluster)
-    choose, done, frames, last = policy.chooser(world), world.begin(), [], -1
-    while not done.all() and len(frames) < rows:
+    world = policy.attach(state, w.cluster)
+    choose, left, frames, last = policy.chooser(world, w.cluster), world.begin(), [], -1
+    while left and len(frames) < rows:
         now = int(world.grid.moment[0]["now"])
         if now != last:
             last, image = now, Image.fromarray(picture(world.state, world.grid))
@@ -34,7 +34,7 @@ def film(w: Workload, policy: GridPolicy | SlotRule, out: str | Path, rows: int 
             text = f"{policy.name}   row {now}   waiting {queued}   done {int(z['started'])}   mean slowdown {mean:.2f}"
             ImageDraw.Draw(image).text((CELL, 2), text, fill=TEXT)
             frames.append(image.quantize(64))
-        done = world.advance(choose(world))
+        left = world.advance(choose(world))
     whole = io.BytesIO()
     frames[0].save(whole, save_all=True, append_images=frames[1:], duration=160, loop=0, format="GIF")
     write_whole(out, whole.getvalue())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import NamedTuple
 
 import numpy as np
@@ -10,38 +11,60 @@ from jobwise.cluster import outage_dtype
 from jobwise.decision import View
 from jobwise.jobs import job_dtype, truth_dtype
 from jobwise.sim.compiled import inlined
-from jobwise.sim.state import HEAP, State, node_dtype, sim_dtype, slice_dtype
+from jobwise.sim.state import HEAP, LEFT, SLOWDOWN, State, node_dtype, sim_dtype, slice_dtype
 
 
-def from_view(view: View) -> tuple[State, np.ndarray]:
-    """(a state of one simulation of a pool that stands where the view does, the view's rows of its rows).
+def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State, np.ndarray]:
+    """(a state of one simulation that stands where the view does, the view's rows of its rows).
 
-    For trying a pass out: queued jobs come first, in order, then the running ones. The future is unknown to it.
+    For trying a pass out: queued jobs come first, in order, then the running ones; with `whole` all jobs of the view, under
+    their own rows, and those that have just ended in its list. The future is unknown to it: every job is thought to run as
+    long as it requests. `tick`: as in `allocate`.
     """
-    rows = np.concatenate([view.queue, view.running])
-    Q, J = len(view.queue), len(rows)
+    Q, K = len(view.queue), len(view.running)
+    rows = np.arange(len(view.jobs)) if whole else np.concatenate([view.queue, view.running])
+    queue, running = (view.queue, view.running) if whole else (np.arange(Q), np.arange(Q, Q + K))
+    J, (N, R), cluster = max(len(rows), 1), view.free.shape, view.cluster
     s = State(
         np.zeros(1, sim_dtype),
-        view.jobs[rows][None],
+        np.zeros((1, J), view.jobs.dtype),
         np.zeros((1, J), truth_dtype),
         np.zeros((1, 3, J), np.int32),
-        np.zeros((1, 1), node_dtype(1)),
-        np.zeros((1, 1), slice_dtype(1)),
+        np.zeros((1, N), node_dtype(R)),
+        np.zeros((1, 1), slice_dtype(R)) if cluster.is_pool else _slices(view)[None],
         np.zeros((1, 1), np.int32),
         np.zeros(0, outage_dtype),
     )
-    sim, truth, node = s.sims[0], s.truth[0], s.nodes[0, 0]
+    sim, truth, node = s.sims[0], s.truth[0], s.nodes[0]
+    s.jobs[0, : len(rows)] = view.jobs[rows]
     sim["now"], sim["wake"], sim["origin"], sim["jobs"], sim["next"] = view.now, np.inf, view.origin, J, J
-    sim["queued"], sim["running"], sim["head"], sim["tail"] = Q, J - Q, 0 if Q else -1, Q - 1
-    truth["next"], truth["prev"] = np.arange(1, J + 1), np.arange(-1, J - 1)
-    if Q:
-        truth[Q - 1]["next"] = -1
-    truth["runtime"] = np.maximum(s.jobs[0]["walltime"], 1.0)
-    truth["finish"] = np.where(np.arange(J) < Q, 0.0, np.nan_to_num(s.jobs[0]["due"]))
-    heap = Q + np.argsort(truth["finish"][Q:], kind="stable")
-    s.lists[0, HEAP, : J - Q], truth["heap"][heap] = heap, np.arange(J - Q)
-    node["capacity"], node["free"], node["up"] = view.cluster.total, view.free.sum(axis=0), 1
+    sim["queued"], sim["running"], sim["seed"] = Q, K, view.seed
+    sim["head"], sim["tail"] = (queue[0], queue[-1]) if Q else (-1, -1)
+    truth["next"][queue], truth["prev"][queue] = np.append(queue[1:], -1), np.append(-1, queue[:-1])
+    truth["runtime"], truth["kind"] = np.maximum(s.jobs[0]["walltime"], 1.0), s.jobs[0]["kind"]
+    truth["finish"][running] = np.nan_to_num(s.jobs[0]["due"][running])
+    heap = running[np.argsort(truth["finish"][running], kind="stable")]
+    s.lists[0, HEAP, :K], truth["heap"] = heap, -1
+    truth["heap"][heap] = np.arange(K)
+    up = view.free.sum(axis=0) if cluster.is_pool else view.free
+    node["capacity"], node["free"], node["up"] = cluster.capacity, up, 1
+    sim["tick"] = tick
+    if not cluster.is_pool:
+        sim["slice"] = s.slices.shape[1] - N * (Q + 1)
+    if whole:
+        sim["left"], s.lists[0, LEFT, : len(view.ended)] = len(view.ended), view.ended
+    if cluster.slowdown and any(setting := astuple(cluster.slowdown)):
+        sim["rate_model"], sim["rate_setting"] = SLOWDOWN, setting
+        truth["least"][: len(rows)], truth["most"][: len(rows)] = cluster.spread(s.jobs["request"][0, : len(rows)])
     return s, rows
+
+
+def _slices(view: View) -> np.ndarray:
+    """The slices of a view, and behind them free ones, one a node for every queued job."""
+    more = len(view.free) * (len(view.queue) + 1)
+    found = np.concatenate([view.slices, np.zeros(more, view.slices.dtype)])
+    found["next"][-more:] = np.append(np.arange(len(found) - more + 1, len(found)), -1)
+    return found
 
 
 plan_dtype = np.dtype(

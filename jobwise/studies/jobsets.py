@@ -9,7 +9,8 @@ import numpy as np
 from jobwise.compare.intervals import Effect, crossed, in_blocks
 from jobwise.jobs import DONE
 from jobwise.metrics import normalised_turnaround, wait
-from jobwise.policies.slots import GridPolicy, SlotRule
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.policies.slots import SlotRule
 from jobwise.simulate import simulate_many
 from jobwise.studies import Study
 from jobwise.workload import Workload
@@ -17,7 +18,7 @@ from jobwise.worlds.slots_world import Slots
 
 
 def means(
-    sets: Sequence[Workload], policy: str | GridPolicy, world: dict, seed: int = 0, row_s: float = 1.0
+    sets: Sequence[Workload], policy: str | NeuralPolicy, world: dict, seed: int = 0, row_s: float = 1.0
 ) -> dict[str, list]:
     """Per jobset: mean slowdown, longest wait (rows), how much longer jobs ran than at their best, jobs not done; and all
     jobs' slowdowns. `world`: of a rule, whose rows are `row_s` s; a trained policy brings its own."""

@@ -1,32 +1,56 @@
-"""Worlds: how simulations become decision points for an agent. `World` is what an environment, a policy and a learner ask of
-one.
+"""Worlds: how simulations become decision points for an agent.
 
 window   a queue, of which a window of jobs is shown; which job is next (`window_world.py`)
 slots    a few slots in front of a backlog, rows of time to come; which slot, placed how (`slots_world.py`, `slot_episodes.py`)
+
+A `World` is what a policy asks for; an `EpisodeWorld` begins episodes too, for environments and learners; a `Live` world
+stands at the instants of a cluster that lives elsewhere.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from jobwise.decision import Decision, View
+
 
 class World(Protocol):
-    """E simulations side by side, each at a decision point. The action space belongs to the world.
+    """E simulations side by side, each at a decision point or over. The action space belongs to the world.
 
     `actions`: how many there are, A. `mask` [E, A] int8: those that are valid, one at least. `masks`: the same where valid
-    actions are not just the first ones, else None. `counts` [E]: how many are valid. `transition` [E]: a structured array, what
-    happened between two choices; rewards are functions of it. `done` [E] int8: 1 where an episode is over, 2 where one has also
-    begun that has nothing to choose. `ends`: name of a result of an episode -> field of the transition. `steps_in_stream`:
-    choices after which a stream is cut; None for episodes.
+    actions are not just the first ones, else None. `counts` [E]: how many are valid (where there are no `masks`). `asked` [E]
+    bool: which simulations stand at a decision point. `transition` [E]: a structured array, what happened between two
+    choices; rewards are functions of it. `now`: simulated time of the first simulation, s. `state`: the simulations' State.
     """
 
     actions: int
     mask: np.ndarray
     masks: np.ndarray | None
     counts: np.ndarray
+    asked: np.ndarray
     transition: np.ndarray
+    now: float
+    state: Any
+
+    def begin(self) -> int:
+        """Begin the simulations as they are filled; how many stand at a decision point."""
+
+    def advance(self, actions: np.ndarray) -> int:
+        """Do actions [E] and go on to the next decision points; how many simulations stand at one."""
+
+    def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
+        """Fill out[first:last] with observations."""
+
+
+class EpisodeWorld(World, Protocol):
+    """A world whose simulations are episodes that begin anew.
+
+    `done` [E] int8: 1 where an episode is over, 2 where one has also begun that has nothing to choose. `ends`: name of a result
+    of an episode -> field of the transition. `steps_in_stream`: choices after which a stream is cut; None for episodes.
+    """
+
     done: np.ndarray
     ends: dict[str, str]
     steps_in_stream: int | None
@@ -40,9 +64,6 @@ class World(Protocol):
     def next_episode(self, e: int, rng: np.random.Generator) -> bool:
         """Simulation e is over, and begins anew: was that done here (its observation is to be encoded)?"""
 
-    def encode(self, encoder, out: np.ndarray, first: int, last: int) -> None:
-        """Fill out[first:last] with observations."""
-
     def blank_mask(self) -> np.ndarray:
         """[A] the mask of an episode that is over."""
 
@@ -54,3 +75,16 @@ class World(Protocol):
 
     def picture(self, e: int) -> np.ndarray:
         """[height, width, 3] uint8: simulation e as it stands."""
+
+
+class Live(Protocol):
+    """A world at the instants of a live cluster, or of a simulation that asks."""
+
+    def at(self, view: View) -> World | None:
+        """The world (of one simulation) as a view shows it; None where there is nothing to choose."""
+
+    def job(self, action: int) -> int | None:
+        """The view's row of the job that an action speaks of; None where it speaks of none."""
+
+    def decisions(self, view: View) -> list[Decision]:
+        """What has been chosen in the view since `at`."""

@@ -38,7 +38,7 @@ def _wipe(g, e, j):
 
 
 @kernel
-def _pieces(s, g, e, j):
+def pieces(s, g, e, j):
     """Put what running job j holds into g.node, g.amount; how many pieces."""
     if s.slices.shape[1] == 1:  # a pool keeps no slices
         g.node[e, 0], g.amount[e, 0, 0] = 0, s.jobs[e, j]["request"][0]
@@ -54,8 +54,9 @@ def _pieces(s, g, e, j):
 
 
 @kernel
-def roll(s, g, e):
-    """A row of time has passed: the picture moves up. Jobs longer than it, or than was thought, go on being drawn."""
+def roll(s, g, e, now, left):
+    """A row of time has passed, it is `now` (s), and the first `left` of s.lists[e, LEFT] have stopped: the picture moves up.
+    Jobs longer than it, or than was thought, go on being drawn."""
     H, X = g.canvas.shape[1:]
     N, R = g.capacity.shape
     for row in range(H - 1):
@@ -69,8 +70,8 @@ def roll(s, g, e):
     for i in range(N):
         for r in range(R):
             g.free[e, H - 1, i, r] = g.capacity[i, r]
-    now, T = s.sims[e]["now"], s.sims[e]["tick"]
-    for i in range(s.sims[e]["left"]):
+    T = s.sims[e]["tick"]
+    for i in range(left):
         j = s.lists[e, LEFT, i]
         g.used[e, g.colour[e, j]] -= 1
         if s.jobs[e, j]["due"] > now:
@@ -87,6 +88,6 @@ def roll(s, g, e):
             return
         before = next_row
         if s.jobs[e, before]["due"] <= now:
-            draw(g, e, before, 0, 1, _pieces(s, g, e, before))
+            draw(g, e, before, 0, 1, pieces(s, g, e, before))
         else:
-            draw(g, e, before, H - 1, H, _pieces(s, g, e, before))
+            draw(g, e, before, H - 1, H, pieces(s, g, e, before))

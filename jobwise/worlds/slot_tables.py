@@ -35,6 +35,7 @@ moment_dtype = np.dtype(  # what an encoder may see of it besides the tables
         ("over", "i1"),
         ("first", "i1"),
         ("until_arrivals", "i1"),  # an episode ends with its last arrival
+        ("live", "i1"),  # time passes outside
         ("limit", "i8"),  # rows after which an episode is cut
         ("seed", "u8"),
     ],
@@ -116,7 +117,7 @@ def build(sets: Jobsets, workload: Workload, count: int, world, limit: float = 2
 
 def check(name: str, jobs: np.ndarray, truth: np.ndarray, cluster: Cluster, world, row_s: float = 1.0) -> None:
     """Raises InputError where a world with reservations cannot take these jobs: their run times must be known, and fit."""
-    if not world.reserves(cluster):
+    if not world.reserves(cluster) or len(jobs) == 0:
         return
     if not np.array_equal(jobs["walltime"], truth["runtime"]) or (jobs["kind"] != truth["kind"]).any():
         raise InputError(f"{name}: reservations need known run times and kinds (walltime = run time)")

@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.jobs import RUNNING
 from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.kernel import advance, cancel, reserve, start
 from jobwise.sim.placement import fits, place, placed_by
 from jobwise.sim.rates import sigma
 from jobwise.sim.reset import renew
 from jobwise.sim.state import ENTERED, HEAP, LEFT
-from jobwise.worlds.canvas import draw, roll
+from jobwise.worlds.canvas import draw, pieces, roll
 from jobwise.worlds.slot_tables import COLOURS
 
-BEGIN, RENEW, NOTHING = -1, -2, -3  # what else than an action can be asked of a simulation
+BEGIN, RENEW, NOTHING, LOOK = -1, -2, -3, -4  # what else than an action can be asked of a simulation
 
 # ------------------------------------------------------------------ placing
 
@@ -135,6 +136,16 @@ def _weigh(s, g, e, j):
         g.sigma[e, p] = sigma(s.sims[e], s.truth[e, j]["kind"], s.truth[e, j], s.truth[e, j]["runtime"], k)
 
 
+@kernel
+def _colour(g, e):
+    """The first colour that is free (the last one where none is), taken."""
+    c = 0
+    while c < COLOURS - 1 and g.used[e, c] > 0:
+        c += 1
+    g.used[e, c] += 1
+    return c
+
+
 @allocating
 def _place(s, g, e, m, p):
     """Place the job in slot m; False where that cannot be."""
@@ -170,11 +181,7 @@ def _place(s, g, e, m, p):
         for i in range(k):
             for r in range(R):
                 g.held[e, j, g.node[e, i], r] = g.amount[e, i, r]
-    c = 0
-    while c < COLOURS - 1 and g.used[e, c] > 0:
-        c += 1
-    g.colour[e, j] = c
-    g.used[e, c] += 1
+    g.colour[e, j] = _colour(g, e)
     draw(g, e, j, row, row + whole, k)
     z["placed"] = 1.0
     b = g.moment[e]["backlog"]
@@ -203,11 +210,11 @@ def _let_in(g, e):
 
 
 @kernel
-def _arrive(s, g, e):
-    """Who came in the last advance: into a slot, the backlog, or away (or to wait outside)."""
-    m, sim = g.moment[e], s.sims[e]
-    for i in range(sim["entered"]):
-        j, at = s.lists[e, ENTERED, i], -1
+def _arrive(s, g, e, arrived, count):
+    """The first `count` jobs of arrived [K] have come: into a slot, the backlog, or away (or to wait outside)."""
+    m = g.moment[e]
+    for i in range(count):
+        j, at = np.int64(arrived[i]), -1
         for k in range(g.slot.shape[1]):
             if g.slot[e, k] < 0:
                 at = k
@@ -289,13 +296,39 @@ def _pass(s, g, e):
         z["all_waited"] += wait
         z["longest"] = max(z["longest"], wait)
         z["stretched"] += (job["end"] - job["start"]) / run - 1.0
-    roll(s, g, e)
+    roll(s, g, e, sim["now"], sim["left"])
     if m["promised"] > 0:
         _due(s, g, e)
-    _arrive(s, g, e)
+    _arrive(s, g, e, s.lists[e, ENTERED], sim["entered"])
     m["since"] = 0 if sim["entered"] > 0 else m["since"] + 1
     _pay(s, g, e)
     z["rows"] += 1.0
+
+
+@kernel
+def catch_up(s, g, e, rows, arrived):
+    """So many rows have passed on a cluster that lives elsewhere, whose state `s` is now: the picture moves up, jobs whose row
+    has come start, those that `arrived` [K] stand in line. Who has stopped running is in s.lists[e, LEFT]."""
+    m, sim = g.moment[e], s.sims[e]
+    for i in range(rows):
+        before = rows - 1 - i
+        roll(s, g, e, sim["now"] - before * sim["tick"], sim["left"] if before == 0 else 0)
+    if m["promised"] > 0:
+        _due(s, g, e)
+    _arrive(s, g, e, arrived, len(arrived))
+    m["since"] = 0 if len(arrived) > 0 else m["since"] + rows
+    m["now"] = np.round(sim["now"] / sim["tick"])
+
+
+@kernel
+def stand(s, g, e):
+    """Stand at the present instant of a cluster that was not followed until now: draw its running jobs."""
+    _blank(s, g, e)
+    for j in range(s.jobs.shape[1]):
+        if s.jobs[e, j]["status"] == RUNNING:
+            g.colour[e, j] = _colour(g, e)
+            long = np.int64(np.ceil((s.jobs[e, j]["due"] - s.sims[e]["now"]) / s.sims[e]["tick"] - 1e-9))
+            draw(g, e, j, 0, max(long, 1), pieces(s, g, e, j))
 
 
 @kernel
@@ -329,8 +362,8 @@ def show_waiting(s, g, first, last):
 
 
 @kernel
-def _begin_episode(s, g, e):
-    """Simulation e has been filled, and nothing has happened in it yet."""
+def _blank(s, g, e):
+    """An empty picture, nobody in the slots or behind them."""
     (N, R), m = g.capacity.shape, g.moment[e]
     for row in range(g.canvas.shape[1]):
         for x in range(g.canvas.shape[2]):
@@ -344,13 +377,19 @@ def _begin_episode(s, g, e):
         g.slot[e, i] = -1
     m["backlog"], m["promised"], m["since"], m["over"], m["now"] = 0, 0, 0, 0, 0.0
     m["outside"] = m["first_outside"] = 0
+
+
+@kernel
+def _begin_episode(s, g, e):
+    """Simulation e has been filled, and nothing has happened in it yet."""
+    _blank(s, g, e)
     z = g.report[e]
     z["total"] = z["started"] = z["longest"] = z["all_waited"] = z["stretched"] = z["dropped"] = 0.0
     z["rows"] = z["slow"] = z["present"] = z["placed"] = z["penalty"] = z["mean"] = z["over"] = 0.0
     advance(s, e, 0.0)
-    _arrive(s, g, e)
+    _arrive(s, g, e, s.lists[e, ENTERED], s.sims[e]["entered"])
     _pay(s, g, e)
-    m["first"] = 1
+    g.moment[e]["first"] = 1
 
 
 @allocating
@@ -358,7 +397,8 @@ def go(s, g, sets, asked, which, over, first, last):
     """Do asked[e] in simulations first .. last - 1, and go on to their next choices. How many have one.
 
     asked[e]: an action (slot P + placement; M P and beyond: void), RENEW to begin jobset which[e], BEGIN the simulation as it
-    is filled, or NOTHING. over[e]: 1 where the episode has ended (or had: such simulations are left alone).
+    is filled, LOOK (the picture has been brought up to date outside), or NOTHING. over[e]: 1 where the episode has ended (or
+    had: such simulations are left alone), or, on a cluster that lives elsewhere, where a row is to pass there.
     """
     more, P, M = 0, len(g.codes), g.slot.shape[1]
     for e in range(first, last):
@@ -367,6 +407,8 @@ def go(s, g, sets, asked, which, over, first, last):
             if a == RENEW:
                 renew(s, e, sets, which[e])
             _begin_episode(s, g, e)
+        elif a == LOOK:
+            m["over"] = 0
         elif a == NOTHING or m["over"]:
             over[e] = m["over"]
             continue
@@ -377,12 +419,15 @@ def go(s, g, sets, asked, which, over, first, last):
                 z["rows"] = z["slow"] = z["present"] = 0.0
             z["placed"] = z["penalty"] = z["mean"] = 0.0
             if not (0 <= a < M * P and _place(s, g, e, a // P, a % P)):
+                if m["live"]:
+                    m["over"] = over[e] = 1
+                    continue
                 _pass(s, g, e)
         some = _mask(s, g, e)
-        while not some and m["ask_always"] == 0 and not _is_over(s, g, e):
+        while not some and m["ask_always"] == 0 and not m["live"] and not _is_over(s, g, e):
             _pass(s, g, e)
             some = _mask(s, g, e)
-        m["over"] = _is_over(s, g, e)
+        m["over"] = not (some or m["ask_always"]) if m["live"] else _is_over(s, g, e)
         z["over"], over[e] = m["over"], m["over"]
         more += 1 - over[e]
     return more

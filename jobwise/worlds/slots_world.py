@@ -17,6 +17,8 @@ from jobwise.worlds.slot_rules import RULES, choose
 from jobwise.worlds.slot_tables import Grid, check, grid
 from jobwise.worlds.slots import BEGIN, go
 
+MOST_ROWS = 1_000_000  # of a simulation
+
 
 @dataclass(frozen=True)
 class Slots:
@@ -57,6 +59,8 @@ class Slots:
         """From a dictionary that may hold more. Raises InputError."""
         return cls(**{f.name: settings[f.name] for f in fields(cls) if f.name in settings})
 
+    single_events = False
+
     @property
     def actions(self) -> int:
         """How many there are: slot * placements + placement, and the void action, the last."""
@@ -68,8 +72,12 @@ class Slots:
 
     def attach(self, s: State, cluster: Cluster, limit: float = inf) -> SlotsWorld:
         """The world of the simulations of `s`, which have been filled and not begun; no job is rejected in it. `limit`: rows
-        after the last arrival after which a simulation is cut. Raises InputError where reservations cannot take the jobs."""
+        after the last arrival after which a simulation is cut. Raises InputError where reservations cannot take the jobs, or
+        a simulation has too many rows."""
         tick, last = float(s.sims["tick"][0]), 0.0
+        if (rows := float(np.nanmax(s.jobs["submit"]) / tick)) > MOST_ROWS:
+            text = f"a log of {rows:,.0f} rows of {tick:g} s is too long; make rows longer, e.g. slots:sjf+pack@600s"
+            raise InputError(text)
         for e in range(len(s.sims)):
             jobs = s.jobs[e, : int(s.sims["jobs"][e])]
             check(f"simulation {e}", jobs, s.truth[e, : len(jobs)], cluster, self, tick)
@@ -82,8 +90,9 @@ class SlotsWorld:
 
     def __init__(self, settings: Slots, state: State, table: Grid, cluster: Cluster):
         self.settings, self.state, self.grid, self.cluster = settings, state, table, cluster
-        self.placements, self.void = settings.placements, settings.actions - 1
-        self.mask = table.mask if settings.masked and not settings.order else np.ones_like(table.mask)
+        self.placements, self.void, self.actions = settings.placements, settings.actions - 1, settings.actions
+        self.counts, self._over = np.full(len(state.sims), self.actions), np.zeros(len(state.sims), np.int8)
+        self.mask = self.masks = table.mask if settings.masked and not settings.order else np.ones_like(table.mask)
         self._picked = np.zeros(len(state.sims), np.int64)
         self._no_sets = Jobsets(np.zeros(0, state.jobs.dtype), np.zeros(0, state.truth.dtype), np.zeros(0, set_dtype))
 
@@ -97,17 +106,30 @@ class SlotsWorld:
         """[E, M] bool: slots whose job could be placed."""
         return self.grid.mask[:, : -1 : len(self.placements)].astype(bool)
 
-    def begin(self) -> np.ndarray:
-        """Begin all simulations as they are filled; [E] int8, which of them are over."""
-        E = len(self.state.sims)
-        return self.advance(np.full(E, BEGIN))
+    @property
+    def asked(self) -> np.ndarray:
+        """[E] bool: which simulations stand at a decision point."""
+        return self._over == 0
 
-    def advance(self, actions: np.ndarray) -> np.ndarray:
-        """Do actions [E] and go on to the next choices; [E] int8, which simulations are over."""
-        done = np.zeros(len(actions), np.int8)
-        go(self.state, self.grid, self._no_sets, np.asarray(actions, np.int64), self._picked, done, 0, len(actions))
-        self.look(0, len(actions))
-        return done
+    @property
+    def now(self) -> float:
+        """Simulated time of the first simulation, s."""
+        return float(self.state.sims["now"][0])
+
+    def begin(self) -> int:
+        """Begin all simulations as they are filled; how many stand at a decision point."""
+        return self.advance(np.full(len(self.state.sims), BEGIN))
+
+    def advance(self, actions: np.ndarray) -> int:
+        """Do actions [E] and go on to the next decision points; how many stand at one."""
+        actions, E = np.asarray(actions, np.int64), len(actions)
+        left = go(self.state, self.grid, self._no_sets, actions, self._picked, self._over, 0, E)
+        self.look(0, E)
+        return left
+
+    def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
+        """Fill out[first:last]."""
+        encoder.encode(self.state, self.grid, out, first, last)
 
     def look(self, first: int, last: int) -> None:
         """Bring the mask of simulations first .. last - 1 up to date."""

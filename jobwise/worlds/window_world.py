@@ -1,4 +1,4 @@
-"""The world of windows, as environments drive it: episodes of logs, which job of the window is next.
+"""The world of windows: which job of the window is next; as replays, live clusters and environments drive it.
 
 action    which job of the window is next (`act`: pick, reserve, commit; see `jobwise.worlds.modes`)
 end       every job of the episode has started (`stream`: cut after so many choices)
@@ -11,32 +11,114 @@ from dataclasses import replace
 import numpy as np
 
 from jobwise.cluster import pool
+from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError
-from jobwise.sim.reset import Plan, plan_dtype
-from jobwise.sim.state import allocate
+from jobwise.jobs import RUNNING
+from jobwise.sim.reset import NO_PLAN, Plan, from_view, plan_dtype
+from jobwise.sim.state import State, allocate
 from jobwise.workload import Workload
 from jobwise.worlds.episodes import Episodes
 from jobwise.worlds.modes import Act
 from jobwise.worlds.render import machine
-from jobwise.worlds.window import REFILL, STARTED, go
+from jobwise.worlds.window import BEGIN, ENDED, NOTHING, PASS, REFILL, STARTED, ask, go, resume
 
 TRIES = 1000  # windows without a choice before we give up
 
 
-class WindowWorld:
-    """E simulations of pools. An action beyond the jobs that are shown counts from the first again."""
+class Windows:
+    """E simulations of pools at decision points. An action beyond the jobs that are shown counts from the first again.
 
-    ends = {"bounded_slowdown": "total", "wait": "all_waited", "max_wait": "longest", "jobs": "started"}
+    `until`: where to stop where there is no choice: PASS, STARTED or ENDED of `jobwise.worlds.window`.
+    """
+
     masks = None
 
+    def __init__(self, act: Act, state: State, window: int, bound_s: float = 86400.0, until: int = ENDED):
+        self.act, self.state, self.actions, self._until = act, state, window, until
+        self.choices = act.allocate(state, window, bound_s)
+        E, self.mask = len(state.sims), self.choices.mask
+        self._over, self._work = np.zeros(E, np.int8), np.zeros((E, 1), np.int32)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """[E] jobs in each window: actions 0 .. counts - 1 are valid. A view that changes with every step."""
+        return self.choices.moment["count"]
+
+    @property
+    def asked(self) -> np.ndarray:
+        """[E] bool: which simulations stand at a decision point."""
+        return self.counts > 0
+
+    @property
+    def now(self) -> float:
+        """Simulated time of the first simulation, s."""
+        return float(self.choices.moment["now"][0])
+
+    @property
+    def transition(self) -> np.ndarray:
+        """[E] of `interval_dtype`: what rewards are made of."""
+        return self.choices.report
+
+    def begin(self) -> int:
+        """Begin the simulations as they are filled; how many stand at a decision point."""
+        return ask(self.state, self.choices, BEGIN, self._until)
+
+    def advance(self, actions: np.ndarray) -> int:
+        """Do actions [E] and go on to the next decision points; how many stand at one."""
+        return go(self.state, self.choices, NO_PLAN, actions, self._over, self._until, False, 0, len(actions))
+
+    def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
+        """Fill out[first:last]; `out` is the same array at every call."""
+        if self._work.shape[1] != encoder.work:
+            self._work = np.zeros((len(out), encoder.work), np.int32)
+        encoder.encode(self.state, self.choices, out, self._work, first, last)
+
+
+class LiveWindow:
+    """The world of windows at the instants of a live cluster, or of a simulation that asks: see `jobwise.worlds.Live`."""
+
+    def __init__(self, act: Act, window: int):
+        self._act, self._window = act, window
+
+    def at(self, view: View) -> Windows | None:
+        """The pass that is due in the view; None where there is nothing to choose."""
+        if len(view.queue) == 0:
+            return None
+        self._state, self._rows = from_view(view)
+        self._world = Windows(self._act, self._state, self._window, until=PASS)
+        resume(self._state, 0, self._world.choices)
+        return self._world if ask(self._state, self._world.choices, NOTHING, PASS) else None
+
+    def job(self, action: int) -> int:
+        """The view's row of the job that an action speaks of."""
+        c = self._world.choices
+        return int(self._rows[c.queue["row"][0, c.slots[0, action]]])
+
+    def decisions(self, view: View) -> list[Decision]:
+        """What has been chosen in the view."""
+        queued = len(view.queue)
+        if queued == 0:
+            return []
+        s, m, rows = self._state, self._world.choices.moment[0], self._rows
+        found: list[Decision] = [Start(int(j)) for j in rows[:queued][s.jobs["status"][0, :queued] == RUNNING]]
+        head = int(m["head"])
+        if self._act.mode != "pick" and head >= 0 and np.isnan(s.jobs["reserved"][0, head]):
+            # only RLScheduler's rule remembers when; elsewhere the time is made anew at every event
+            found.append(Reserve(int(rows[head]), float(m["shadow"]) if self._act.backfill == "greedy" else np.inf))
+        return found
+
+
+class WindowWorld(Windows):
+    """E simulations of pools, whose episodes are parts of logs."""
+
+    ends = {"bounded_slowdown": "total", "wait": "all_waited", "max_wait": "longest", "jobs": "started"}
+
     def __init__(self, count: int, episodes: Episodes, act: Act, window: int, bound_s: float = 86400.0):
-        self.episodes, self.act, self.actions = episodes, act, window
-        logs, longest = episodes.logs, episodes.longest
+        self.episodes, logs, longest = episodes, episodes.logs, episodes.longest
         machine = pool(episodes.processors)
-        self.state = allocate([_rows(logs[0], longest)] * count, machine, single_events=act.single_events)
-        self.choices = act.allocate(self.state, window, bound_s)
-        self.mask, self.done = self.choices.mask, np.zeros(count, np.int8)
-        self._asked, self._begun, self._work = np.full(count, REFILL), np.zeros(count, np.int8), np.zeros((count, 1), np.int32)
+        state = allocate([_rows(logs[0], longest)] * count, machine, single_events=act.single_events)
+        super().__init__(act, state, window, bound_s, STARTED)
+        self.done, self._asked, self._begun = np.zeros(count, np.int8), np.full(count, REFILL), np.zeros(count, np.int8)
         self.steps_in_stream = episodes.jobs if episodes.stream else None
         jobs, truth = np.concatenate([w.jobs for w in logs]), np.concatenate([w.truth for w in logs])
         given = np.zeros((count, longest), np.int32), np.zeros((count, longest))
@@ -45,11 +127,6 @@ class WindowWorld:
         self._processors = [w.cluster.processors for w in logs]
         self._offset = np.concatenate([w.offset + w.jobs["submit"] for w in logs])
         self._slot = np.arange(window)
-
-    @property
-    def counts(self) -> np.ndarray:
-        """[E] jobs in each window: actions 0 .. counts - 1 are valid. A view that changes with every step."""
-        return self.choices.moment["count"]
 
     @property
     def slots(self) -> np.ndarray:
@@ -103,12 +180,6 @@ class WindowWorld:
         if self.done[e] == 2:
             self._begin(e, rng)
         return self.done[e] == 2
-
-    def encode(self, encoder, out: np.ndarray, first: int, last: int) -> None:
-        """Fill out[first:last]."""
-        if self._work.shape[1] != encoder.work:
-            self._work = np.zeros((len(out), encoder.work), np.int32)
-        encoder.encode(self.state, self.choices, out, self._work, first, last)
 
     def blank_mask(self) -> np.ndarray:
         """[W] the first slot."""

@@ -1,0 +1,138 @@
+"""What every policy has that chooses at the decision points of a world: whole replays side by side, and a live cluster.
+
+replay   world of E simulations ─► choose ─► actions [E] ─► the world goes on ─► … until every simulation is over
+decide   a view ─► the world at that instant ─► choose ─► … until nothing is left to choose ─► decisions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.decision import Decision, View
+from jobwise.errors import InputError
+from jobwise.sim.state import State
+from jobwise.worlds import Live, World
+from jobwise.worlds.live_slots import LiveSlots
+from jobwise.worlds.modes import Act
+from jobwise.worlds.slots_world import Slots
+from jobwise.worlds.window_world import LiveWindow, Windows
+
+ROUNDS = 1000  # of choices between two looks at progress and Ctrl-C
+LIMIT = 20_000  # rows after the last arrival after which a simulation in slots is cut
+Choose = Callable[[World], np.ndarray]
+
+
+class Chooser:
+    """A policy with a `world` (its settings: `Act` or `Slots`), a `tick` (s, 0: every event), and `chooser`."""
+
+    world: Act | Slots
+    tick: float
+    limit: float
+    window: int
+    chooses = True  # its replay tells `after` of every round of choices
+
+    def chooser(self, world: World, cluster: Cluster) -> Choose:
+        """What chooses in simulations of this world: world -> actions [E]. Raises InputError for a cluster it cannot take."""
+        raise NotImplementedError
+
+    def check(self, cluster: Cluster) -> None:
+        """Raises InputError where it cannot schedule this cluster."""
+
+    @property
+    def single_events(self) -> bool:
+        """Does it decide after every single event?"""
+        return self.world.single_events
+
+    def is_compiled(self, cluster: Cluster) -> bool:
+        """It replays whole simulations itself."""
+        return True
+
+    def attach(self, s: State, cluster: Cluster) -> World:
+        """Its world over the simulations of `s`, which have been filled and not begun."""
+        if isinstance(self.world, Act):
+            return Windows(self.world, s, self.window)
+        try:
+            return self.world.attach(s, cluster, self.limit)
+        except InputError as error:
+            raise InputError(f"policy {self.name}: {error}") from None
+
+    def replay(
+        self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after: Callable | None = None
+    ) -> Generator[None, None, None]:
+        """The simulations of `s` to their ends, side by side, one choice of each a round; yields now and then.
+
+        `after(transitions [E], which [E])` is called after every round, with what happened since the last choice in the
+        simulations that made one.
+        """
+        world = self.attach(s, cluster)
+        choose = self.chooser(world, cluster)
+        left, rounds = world.begin(), 0
+        while left:
+            which = world.asked if after else None
+            left = world.advance(choose(world))
+            if after:
+                after(world.transition, which)
+            rounds += 1
+            if rounds % ROUNDS == 0:
+                yield
+
+    def begin(self, view: View) -> ChooserRun:
+        """Its run in one simulation, or on one cluster."""
+        return ChooserRun(self, view.cluster)
+
+    def reset(self, view: View) -> None:
+        """Nothing to forget: `begin` makes a run that remembers."""
+        self.check(view.cluster)
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """Nothing to learn."""
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """What to do in a view, from a simulation or a live cluster, where nothing was seen before."""
+        return self.begin(view).decide(view)
+
+    def explain(self, view: View) -> list[dict]:
+        """What the next choice of a view is among: see `ChooserRun.explain`."""
+        return self.begin(view).explain(view)
+
+    def explained(self, world: World, cluster: Cluster) -> list[dict]:
+        """The valid actions of the next choice: `action`, `score`, `features`, `moved`; highest score first."""
+        return []
+
+
+class ChooserRun:
+    """A chooser in one simulation, or on one cluster: asked at one instant after the other."""
+
+    def __init__(self, policy: Chooser, cluster: Cluster):
+        policy.check(cluster)
+        self.policy, self._cluster, world = policy, cluster, policy.world
+        self._live: Live = (
+            LiveWindow(world, policy.window) if isinstance(world, Act) else LiveSlots(world, cluster, policy.tick or 1.0)
+        )
+        self._world, self._choose = None, None
+
+    def _at(self, view: View) -> World | None:
+        world = self._live.at(view)
+        if world is not None and world is not self._world:
+            self._world, self._choose = world, self.policy.chooser(world, self._cluster)
+        return world
+
+    def decide(self, view: View) -> list[Decision]:
+        """The starts and reservations that are due in the view."""
+        world = self._at(view)
+        while world is not None and world.advance(self._choose(world)):
+            pass
+        return self._live.decisions(view)
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """The views themselves tell what has ended."""
+
+    def explain(self, view: View) -> list[dict]:
+        """What the next choice is among: per action the `job` (its row; None: no job), its `score`, its `features`, and what
+        `moved` the score. Empty where there is nothing to choose. Highest score first."""
+        world = self._at(view)
+        found = [] if world is None else self.policy.explained(world, self._cluster)
+        return [{"job": self._live.job(x.pop("action"))} | x for x in found]
