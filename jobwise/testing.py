@@ -131,10 +131,10 @@ def _same_before(one: np.ndarray, other: np.ndarray, time: float, what: str) -> 
 
 
 def check_world(world: EpisodeWorld, encoder: Encoder, steps: int = 200, seed: int = 0) -> None:
-    """Play random valid actions in a world, with episodes that begin anew. Raises AssertionError.
+    """Play random valid actions in a world, with episodes that begin again. Raises AssertionError.
 
     A valid action is always there; transitions and observations are finite, and observations within the encoder's bounds; what
-    has been restored from `arrays` goes on to the same transitions; an episode that is over begins anew with a choice to make.
+    has been restored from `arrays` goes on to the same transitions; an episode that is over begins again with a choice to make.
     """
     E, rng = len(world.done), np.random.default_rng(seed)
     dice = [np.random.default_rng([seed, e]) for e in range(E)]
@@ -202,7 +202,7 @@ class Identity:
         return self._out
 
     def reset(self, *, seed=None) -> None:
-        """Begin anew; equal seeds of all games make all games equal."""
+        """Begin again; equal seeds of all games make all games equal."""
         if isinstance(seed, list):
             self._rng = np.random.default_rng(seed[0])
         self._step = 0

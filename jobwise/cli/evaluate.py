@@ -40,7 +40,7 @@ def evaluate(
     whole: Annotated[bool, typer.Option("--whole", help="The whole log, also what was learnt from.")] = False,
     origins: Annotated[
         Optional[int],
-        typer.Option("--origins", min=1, max=6, help="Train anew before t = … 0.8, 0.9, judge on the next tenth."),
+        typer.Option("--origins", min=1, max=6, help="Train again before t = … 0.8, 0.9, judge on the next tenth."),
     ] = None,
     window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
     shakes: Annotated[Optional[int], typer.Option("--shakes", min=0, max=1000, help="Default: 4.")] = None,
@@ -69,7 +69,7 @@ def evaluate(
     if log is None:
         raise InputError(f"on which log? jobwise evaluate {run} LOG")
     if origins is not None and (whole or report):
-        raise InputError("--origins trains anew and prints one table; --whole and --report are for one comparison")
+        raise InputError("--origins trains again and prints one table; --whole and --report are for one comparison")
     check_outputs(log, report, force=force, ending=".html .htm")
     names = policy or rules(trained)
     w = open_log(log, procs, jobs, load)
@@ -121,7 +121,7 @@ def _origins(folder: str, w, names: list[str], count: int, told: dict, as_json: 
     try:
         about = dict(json.loads((Path(folder) / "run.json").read_text())["config"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder}: --origins trains anew and needs the run folder with its run.json ({error})") from None
+        raise InputError(f"{folder}: --origins trains again and needs the run folder with its run.json ({error})") from None
     if about.get("system") != "search":
         raise InputError(f"{folder}: --origins trains search anew, not {about.get('system')}; a network takes too long")
     settings = Config().changed(**about)

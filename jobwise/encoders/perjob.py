@@ -73,7 +73,15 @@ def _share(most):
 
 @kernel
 def encode_rls(running, moment, queue, slots, scale, work, out, first, last):
-    """See Encoder."""
+    """RLScheduler's eight features of a job (SC'20, doi:10.1109/SC41405.2020.00035, and its code), each in 0 .. TOP.
+
+        0  wait / 43,200 s                          4  user / largest user number of the log
+        1  est / longest request of the log         5  group / largest group number
+        2  size / processors                        6  app / largest app number
+        3  memory / largest request for memory      7  TOP where the job fits now, else 0.00001
+
+    3 to 6 are TOP where the log or the job has no such number. Parameters: see `Encoder`.
+    """
     for e in range(first, last):
         m = moment[e]
         now, free = m["now"], m["free"]
@@ -95,7 +103,19 @@ def encode_rls(running, moment, queue, slots, scale, work, out, first, last):
 
 @kernel
 def encode_rich(running, moment, queue, slots, scale, work, out, first, last):
-    """See Encoder."""
+    """Ours: 15 features of a job with size n, estimate r (s), wait w (s), on a machine of N processors, F of them free.
+
+        0  ln r / 15                                          8  ln(1 + jobs queued) / 8
+        1  ln n / ln N                                        9  F / N
+        2  n / N                                             10  1 behind a reservation, else 0
+        3  (ln r + ln n - ln N - 8.2) / 10 (8.2 = ln 1 h)    11  1 behind one where the job ends before it, else 0
+        4  (ln(w + 60 s) - 4) / 10                           12  feature 0 less its mean over the window
+        5  w / (w + r)                                       13  feature 3 less its mean
+        6  1 where it fits now, else 0                       14  feature 4 less its mean
+        7  n / F, at most 2
+
+    All lie in -4 .. 4. Parameters: see `Encoder`.
+    """
     for e in range(first, last):
         m = moment[e]
         now, free, total, count = m["now"], np.float64(m["free"]), np.float64(m["total"]), m["count"]

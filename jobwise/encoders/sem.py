@@ -117,7 +117,16 @@ def _first_running(running, count, most, by_size, order):
 
 @kernel
 def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
-    """See Encoder. scale: time unit, raw?, levels?, K, zero-padding?, rest?"""
+    """SEM's rows of two (Li, Fan, Papka, Lan): W waiting jobs take two rows each, K running jobs one each, the rest one.
+
+        2 i        size / N (or size), estimate / 1 day (or s)                of waiting job i
+        2 i + 1    1 where size >= PRIORITY N, wait / 1 day (or s)            of waiting job i
+        2 W + k    size / N (or size), time to the estimated end / 1 day      of running job k
+        then       the other running jobs: their size / N, their mean time to the estimated end, by size (`rest`)
+        last       1 behind a reservation, 0                                  (`levels`)
+
+    Times in days are at most LONGEST. scale: time unit, raw?, levels?, K, zero-padding?, rest? Parameters: see `Encoder`.
+    """
     unit, K, W = scale[0], np.int64(scale[3]), slots.shape[1]
     for e in range(first, last):
         m, x, order = moment[e], out[e], work[e]
@@ -148,7 +157,13 @@ def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
 
 @kernel
 def encode_dras(running, moment, queue, slots, scale, work, out, first, last):
-    """See Encoder. scale: time unit, raw?, levels?"""
+    """DRAS's rows of two (Fan et al., IPDPS'21): W waiting jobs take two rows each as in SEM, then a row per processor.
+
+        2 W + p    1 where processor p is free, else 0; time to its estimated end / 1 day (or s; free: 0)
+        last       1 behind a reservation, 0                                  (`levels`)
+
+    scale: time unit, raw?, levels? Parameters: see `Encoder`.
+    """
     unit, W = scale[0], slots.shape[1]
     for e in range(first, last):
         m, x, order = moment[e], out[e], work[e]

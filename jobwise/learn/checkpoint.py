@@ -30,7 +30,7 @@ def read(file: Path) -> dict:
             tree = json.loads(f.metadata()["tree"])
             arrays = {k: f.get_tensor(k) for k in f.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{file}: is damaged: {error}; begin anew in another folder") from None
+        raise InputError(f"{file}: is damaged: {error}; begin again in another folder") from None
     return _raise(tree, arrays)
 
 

@@ -1,9 +1,11 @@
 """The environments by name: `jobwise/Batch-v0`, windows of logs, and `jobwise/Grid-v0`, jobsets in rows of time.
 
-    state     what the encoder shows of the jobs waiting, the jobs running, what is free (`encoder`) action    the world's: see
-    `jobwise.worlds.window_world`, `jobwise.worlds.slot_episodes` reward    a function of what happened until the next choice
-    (`reward`; see `jobwise.worlds.rewards`) end       the world's source    log windows after RLScheduler (SC'20) and DRAS
-    (IPDPS'21); slots and rows after DeepRM (HotNets'16), CuSH (DRL4KDD'19)
+    state     what the encoder shows of the jobs waiting, the jobs running, what is free (`encoder`)
+    action    the world's: see `jobwise.worlds.window_world`, `jobwise.worlds.slot_episodes`
+    reward    a function of what happened until the next choice (`reward`; see `jobwise.worlds.rewards`)
+    end       the world's: every job has started (windows) or ended (slots), or the episode is cut
+    source    log windows after RLScheduler (SC'20, doi:10.1109/SC41405.2020.00035) and DRAS (IPDPS'21); slots and rows after
+              DeepRM (HotNets'16, doi:10.1145/3005745.3005750) and CuSH (DRL4KDD'19)
 
 `envs = gymnasium.make_vec("jobwise/Batch-v0", num_envs=256, workload=w)` steps 256 simulations in one call of a kernel;
 `gymnasium.make("jobwise/Batch-v0", workload=w)` is a batch of one. Simulation e of a batch seeded with k is the single

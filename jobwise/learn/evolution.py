@@ -1,4 +1,5 @@
-"""Direct search for the weights of a log-linear order: evolution strategies (Salimans et al. 2017) on shaken windows.
+"""Direct search for the weights of a log-linear order on shaken windows: evolution strategies (Salimans et al. 2017,
+arXiv:1703.03864).
 
 Every generation draws windows and, in antithetic pairs, directions; both weights of a pair, and all pairs, replay the same
 windows (common random numbers). Fitness is measured against a reference order on the same windows, ranked, and the weights

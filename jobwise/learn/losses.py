@@ -11,7 +11,7 @@ def policy_gradient(logp: torch.Tensor, advantage: torch.Tensor, floor: float = 
 
 
 def clipped(logp: torch.Tensor, old: torch.Tensor, advantage: torch.Tensor, clip: float) -> torch.Tensor:
-    """-mean(min(q A, clip(q, 1 - clip, 1 + clip) A)), q = exp(logp - old): PPO (Schulman et al. 2017, eq. 7)."""
+    """-mean(min(q A, clip(q, 1 - clip, 1 + clip) A)), q = exp(logp - old): PPO (arXiv:1707.06347, eq. 7)."""
     q = torch.exp(logp - old)
     return -torch.minimum(q * advantage, q.clamp(1 - clip, 1 + clip) * advantage).mean()
 

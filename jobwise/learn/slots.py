@@ -185,7 +185,7 @@ class SlotsTrainer:
         self.placer = Agent(self._second(), self.encoder, self.settings, config.seed + 1, device) if config.second else None
         if config.second and not (self.by_jobset and len(config.placements) > 1):
             raise InputError("a second network goes with the learner reinforce, and with placements to choose from")
-        self.sketch = sketch(list(parts(log)[:2])) if log is not None else []  # generated jobs are drawn anew every time
+        self.sketch = sketch(list(parts(log)[:2])) if log is not None else []  # generated jobs are drawn again every time
         self.budget = [("choices", config.choices), ("updates", config.iterations)]
         self.recent: list[float] = []
 

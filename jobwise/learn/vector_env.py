@@ -114,7 +114,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return {"observation": obs, "action_mask": self._info()["action_mask"]} if self.dict_obs else obs
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict | None = None):
-        """Begin anew; `seed` k seeds simulation e with k + e. `options={"reset_mask": [E] bool}` resets some alone."""
+        """Begin again; `seed` k seeds simulation e with k + e. `options={"reset_mask": [E] bool}` resets some alone."""
         which = np.ones(self.num_envs, bool)
         if options and "reset_mask" in options:
             which = np.asarray(options["reset_mask"], bool)
@@ -133,7 +133,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return self._observation(), self._info()
 
     def step(self, actions):
-        """One choice in every simulation. Ended ones begin anew at once; `final_obs` and `final_info` tell of their end.
+        """One choice in every simulation. Ended ones begin again at once; `final_obs` and `final_info` tell of their end.
 
         The final observation of an episode that is over is zero; of a stream that is cut it is the present one.
         """
@@ -176,7 +176,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def choose(self, actions: np.ndarray, again: bool = False) -> np.ndarray:
         """Carry out the actions [E] and go on; [E] int8, not 0 where an episode is over. The observation is encoded too.
 
-        `again`: ended simulations begin anew at once; else they must be begun with `restart`.
+        `again`: ended simulations begin again at once; else they must be begun with `restart`.
         """
         if not self._ready:
             raise InputError("reset the environment before the first step")

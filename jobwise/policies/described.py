@@ -20,7 +20,7 @@ ORDERS = {
     "f2": "sqrt(time) x processors + 25,600 log10(submit)",
     "f3": "time x processors + 6.86e6 log10(submit)",
     "f4": "time x sqrt(processors) + 5.30e5 log10(submit)",
-    "random": "drawn anew at every event",
+    "random": "drawn again at every event",
     "las": "least attained service; without preemption the same as fcfs",
     "drf": "dominant resource fairness between users (Ghodsi et al. 2011)",
     "tetris": "best fit to what is free, less remaining work (Grandl et al. 2014)",

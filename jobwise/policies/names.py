@@ -29,7 +29,7 @@ _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def resolve(policy: str | Policy) -> Policy:
-    """A policy from its name, e.g. `saf+easy+spread+guard24h`, `mine.py:order+easy` for a function of one's own,
+    """A policy from its name, e.g. `saf+easy+spread+guard24h`, `mine.py:order+easy` for a function of your own,
     `runs/mine+easy` for a trained one (a run folder or a policy file).
 
     Anything that already is a policy is returned as it is. Raises InputError for an unknown name, with the nearest one.

@@ -38,3 +38,13 @@ def sift(heap, truth, n, i):
         i = down
     heap[i] = j
     truth[j]["heap"] = i
+
+
+@inlined
+def take_out(heap, truth, n, j):
+    """Take row j out of the heap, which has n others."""
+    i, last = truth[j]["heap"], heap[n]
+    truth[j]["heap"] = -1
+    if last != j:
+        heap[i] = last
+        sift(heap, truth, n, i)

@@ -25,26 +25,11 @@ import numpy as np
 from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
 from jobwise.sim.allocations import all_up, on_node
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.completions import sift
+from jobwise.sim.completions import sift, take_out
 from jobwise.sim.rates import at_start, expected, finish, on_change
 from jobwise.sim.state import ENTERED, FAIL, HEAP, LEFT, RIGID, STALL
 
 OVER, CHOICE, UNTIL = range(3)  # what advance returns
-
-# ------------------------------------------------------------------ the heap of completions
-
-
-@inlined
-def _unheap(s, e, j):
-    sim = s.sims[e]
-    i = s.truth[e, j]["heap"]
-    s.truth[e, j]["heap"] = -1
-    sim["running"] -= 1
-    last = s.lists[e, HEAP, sim["running"]]
-    if last != j:
-        s.lists[e, HEAP, i] = last
-        sift(s.lists[e, HEAP], s.truth[e], sim["running"], i)
-
 
 # ------------------------------------------------------------------ the queue, in order of entry
 
@@ -217,7 +202,8 @@ def set_rate(s, e, j, rate):
 def _stop(s, e, j):
     """Take running job j off the machine, its work accounted."""
     _settle(s, e, j)
-    _unheap(s, e, j)
+    s.sims[e]["running"] -= 1
+    take_out(s.lists[e, HEAP], s.truth[e], s.sims[e]["running"], j)
     _release(s, e, j)
 
 

@@ -130,7 +130,7 @@ class Jobsets(NamedTuple):
 
 @inlined
 def renew(s, e, p, k):
-    """Begin simulation e anew with jobset k; its cluster and settings stay."""
+    """Begin simulation e again with jobset k; its cluster and settings stay."""
     sim, one, R = s.sims[e], p.sets[k], len(s.nodes[e, 0]["free"])
     sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0

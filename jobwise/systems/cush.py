@@ -13,7 +13,7 @@ from jobwise.workload import Workload
 
 PLACEMENTS = ["pack", "spread"]
 RATE = 0.9
-MIXES = [0.5, 1.0, 0.0, 0.75, 0.25]  # shares of compute-intensive jobs, by turns
+MIXES = [0.5, 1.0, 0.0, 0.75, 0.25]  # shares of compute-intensive jobs, in turn
 JOINT = {  # one network: scores of slot and placement together; it imitates our strongest rule, then goes on by itself
     **{k: v for k, v in OURS.items() if k not in ("init", "learner", *STUDIED)},
     "second": False,

@@ -1,4 +1,5 @@
-"""DeepRM (Mao, Alizadeh, Menache, Kandula, HotNets'16): an image of what is held and what waits, REINFORCE on jobsets.
+"""DeepRM (Mao, Alizadeh, Menache, Kandula, HotNets'16, doi:10.1145/3005745.3005750): an image of what is held and what
+waits, REINFORCE on jobsets.
 
 State: `deeprm`, 20 rows by 224 columns. Action: one of ten slots, or none. Reward: minus the sum of 1 / length of the jobs in
 the system, as rows pass. See `docs/systems/deeprm.md`. `VARIANTS` are what we changed, one by one.

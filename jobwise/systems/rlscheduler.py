@@ -1,4 +1,5 @@
-"""RLScheduler (Zhang et al., SC'20): eight features, a 32-16-8-1 network per job, PPO on the mean bounded slowdown at the end.
+"""RLScheduler (Zhang et al., SC'20, doi:10.1109/SC41405.2020.00035): eight features,
+a 32-16-8-1 network per job, PPO on the mean bounded slowdown at the end.
 
 Its convention: `commit` (a picked job must start next), no backfilling, decisions after every single event, episodes of 256
 jobs on an empty machine. Its numbers: 100 trajectories an epoch, 80 passes each, lr 3e-4 and 1e-3. We make minibatches and

@@ -142,9 +142,9 @@ class Run:
             self.state, self.lines, self.replays = kept["state"], kept["lines"], kept["replays"]
             good = len(self.state["weights"]) == len(self.state["sum"]) == F and self.state["generation"] >= 0
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{self.file}: is damaged: {error}; begin anew in another folder") from None
+            raise InputError(f"{self.file}: is damaged: {error}; begin again in another folder") from None
         if not good:
-            raise InputError(f"{self.file}: was written by another version of jobwise; begin anew in another folder")
+            raise InputError(f"{self.file}: was written by another version of jobwise; begin again in another folder")
 
     def _start(self) -> tuple[str, np.ndarray, float]:
         """(name, weights, relative guard) of the best of the known orders."""

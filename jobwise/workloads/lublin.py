@@ -1,4 +1,5 @@
-"""The Lublin-Feitelson workload model (JPDC 63(11), 2003): sizes, run times, and arrivals with a daily cycle."""
+"""The Lublin-Feitelson workload model (JPDC 63(11), 2003, doi:10.1016/S0743-7315(03)00108-4):
+sizes, run times, and arrivals with a daily cycle."""
 
 from __future__ import annotations
 

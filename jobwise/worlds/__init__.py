@@ -45,7 +45,7 @@ class World(Protocol):
 
 
 class EpisodeWorld(World, Protocol):
-    """A world whose simulations are episodes that begin anew.
+    """A world whose simulations are episodes that begin again.
 
     `done` [E] int8: 1 where an episode is over, 2 where one has also begun that has nothing to choose. `ends`: name of a result
     of an episode -> field of the transition. `steps_in_stream`: choices after which a stream is cut; None for episodes.
@@ -62,7 +62,7 @@ class EpisodeWorld(World, Protocol):
         """Do actions [E] of simulations first .. last - 1 and go on to the next choices; `done` says which are over."""
 
     def next_episode(self, e: int, rng: np.random.Generator) -> bool:
-        """Simulation e is over, and begins anew: was that done here (its observation is to be encoded)?"""
+        """Simulation e is over, and begins again: was that done here (its observation is to be encoded)?"""
 
     def blank_mask(self) -> np.ndarray:
         """[A] the mask of an episode that is over."""

@@ -21,10 +21,10 @@ class Act:
     """How a chooser acts.
 
     `pick`: within a pass the next job is chosen, what fits starts, the first that does not is reserved and of the rest those
-    are chosen from that may run beside or before it (EASY); at the next event everything is decided anew. `reserve` (DRAS,
+    are chosen from that may run beside or before it (EASY); at the next event everything is decided again. `reserve` (DRAS,
     SEM): a reserved job stays reserved, the rest backfills in order of arrival, or is chosen by the agent too (`agent`: DRAS).
     `commit` (RLScheduler): the same, after every single event, and nobody (or its greedy rule) backfills. `fill`: where more
-    jobs wait than the window holds it shows the `oldest`, or a `mixed` one: by turns the oldest, the shortest, the smallest.
+    jobs wait than the window holds it shows the `oldest`, or a `mixed` one: in turn the oldest, the shortest, the smallest.
     `guard`: s of waiting after which a job goes first, unasked.
     """
 

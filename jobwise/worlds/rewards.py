@@ -1,6 +1,6 @@
 """Rewards: functions of what happened between two choices, for E simulations at once, larger is better.
 
-`z` is an array [E] of `jobwise.worlds.decision_points.interval_dtype`; a function of one's own takes and returns the same
+`z` is an array [E] of `jobwise.worlds.decision_points.interval_dtype`; a function of your own takes and returns the same
 shapes.
 """
 

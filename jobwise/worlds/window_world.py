@@ -103,7 +103,7 @@ class LiveWindow:
         found: list[Decision] = [Start(int(j)) for j in rows[:queued][s.jobs["status"][0, :queued] == RUNNING]]
         head = int(m["head"])
         if self._act.mode != "pick" and head >= 0 and np.isnan(s.jobs["reserved"][0, head]):
-            # only RLScheduler's rule remembers when; elsewhere the time is made anew at every event
+            # only RLScheduler's rule remembers when; elsewhere the time is made again at every event
             found.append(Reserve(int(rows[head]), float(m["shadow"]) if self._act.backfill == "greedy" else np.inf))
         return found
 
