@@ -173,3 +173,20 @@ def test_same_seed_same_bytes():
 
     w = random_workload(np.random.default_rng(4), jobs=60)
     assert simulate(w, "random+easy", seed=5).jobs.tobytes() == simulate(w, "random+easy", seed=5).jobs.tobytes()
+
+
+def test_the_house_stays_small():
+    """Files, functions, constructors, rooms, and what a newcomer reads first."""
+    lines = {path: path.read_text().splitlines() for path in FILES}
+    sizes = sorted(map(len, lines.values()))
+    assert sizes[-1] <= 450 and sizes[len(sizes) // 2] <= 120
+    assert len([p for p in FILES if p.parent == ROOT and p.name != "__init__.py"]) <= 14 and len(LAYERS) <= 13
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                assert node.end_lineno - node.lineno < 80, f"{path}: {node.name}"
+                if node.name == "__init__":
+                    assert len(node.args.args) + len(node.args.kwonlyargs) - 1 <= 10, path
+    page = (ROOT.parent / "docs" / "concepts.md").read_text()
+    path = re.findall(r"^\d\. `jobwise/([\w/]+\.py)`", page, re.M)
+    assert len(path) == 6 and sum(len(lines[ROOT / name]) for name in path) <= 1000
