@@ -327,3 +327,20 @@ def test_warm_up_prepares_the_families_named(tmp_path):
     assert list(tmp_path.rglob("*.nbc"))
     wrong = subprocess.run([sys.executable, "-m", "jobwise.cli", "warm-up", "serch"], env=told, capture_output=True, text=True)
     assert wrong.returncode == 2 and "did you mean search" in wrong.stderr
+
+
+def test_long_work_says_so_where_there_is_no_terminal(monkeypatch, capsys):
+    """A line every few seconds on standard error, and none once the work is over or where lines are not wanted."""
+    from jobwise.cli import options
+
+    monkeypatch.setattr(options.Lines, "EVERY_S", 0.2)
+    monkeypatch.setenv("JOBWISE_ANNOUNCE", "1")
+    with options.progress("comparing") as show:
+        show(3, 8, "sjf")
+        time.sleep(1.2)
+    assert "jobwise: comparing: sjf 3 of 8" in capsys.readouterr().err
+    time.sleep(0.8)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("JOBWISE_ANNOUNCE", "0")
+    with options.progress("comparing") as show:
+        assert show is None

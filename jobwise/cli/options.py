@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from threading import Event, Thread
 from typing import Annotated, Optional
 
 import typer
@@ -27,11 +28,45 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Seed of everything random.")]
 
 
+class Lines:
+    """Progress where standard error is no terminal: a line every EVERY_S seconds."""
+
+    EVERY_S = 4.0
+
+    def __init__(self, what: str):
+        self.what, self.text, self._said, self._over = what, "", time.monotonic(), Event()
+        Thread(target=self._run, args=(time.monotonic(),), daemon=True).start()
+
+    def __call__(self, done: int, total: int, text: str = "") -> None:
+        self.text = f"{text} {done:,} of {total:,}," if total else text
+
+    def said(self) -> None:
+        """Something else has been printed: the next line can wait."""
+        self._said = time.monotonic()
+
+    def stop(self) -> None:
+        """No more lines."""
+        self._over.set()
+
+    def _run(self, begun: float) -> None:
+        while not self._over.wait(0.5):
+            if time.monotonic() - self._said >= self.EVERY_S:
+                self.said()
+                text = " ".join(f"jobwise: {self.what}: {self.text} {self._said - begun:.0f} s".split())
+                print(text, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def progress(what: str):
-    """A function (done, total) that shows a bar on a terminal once the work has taken a second."""
+    """A function (done, total, text) that shows a bar on a terminal once the work has taken a second; elsewhere lines, unless
+    JOBWISE_ANNOUNCE is 0."""
     if not sys.stderr.isatty():
-        yield None
+        lines = Lines(what) if os.environ.get("JOBWISE_ANNOUNCE", "1") not in ("", "0") else None
+        try:
+            yield lines
+        finally:
+            if lines:
+                lines.stop()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
 from typing import Annotated, Optional
@@ -71,8 +72,10 @@ def train(
 
         def report(k: int, line: dict) -> None:
             last.update(line)
-            if "validation" in line and not as_json and show is None:
+            if "validation" in line and not as_json and not sys.stderr.isatty():
                 print(_line(k, line), flush=True)
+                if show:
+                    show.said()
             if show:
                 best, rule = last.get("best", float("nan")), last.get("best_rule", float("nan"))
                 what = f"seed {k}: score {best:.2f} (best rule {rule:.2f})"
