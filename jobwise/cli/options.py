@@ -35,7 +35,8 @@ class Lines:
 
     def __init__(self, what: str):
         self.what, self.text, self._said, self._over = what, "", time.monotonic(), Event()
-        Thread(target=self._run, args=(time.monotonic(),), daemon=True).start()
+        self._thread = Thread(target=self._run, args=(time.monotonic(),), daemon=True)
+        self._thread.start()
 
     def __call__(self, done: int, total: int, text: str = "") -> None:
         self.text = f"{text} {done:,} of {total:,}," if total else text
@@ -47,6 +48,7 @@ class Lines:
     def stop(self) -> None:
         """No more lines."""
         self._over.set()
+        self._thread.join()
 
     def _run(self, begun: float) -> None:
         while not self._over.wait(0.5):
