@@ -126,29 +126,22 @@ class Forward:
         return flat @ w["out.weight"].T + w["out.bias"]
 
 
+TIE = 1e-5  # of the best score: closer ones are equal, for a product of matrices rounds equal rows differently
+
+
 def choose(forward: Forward, out: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """[E] the slot of the highest score of each observation out [E, rows, F]; 0 where counts is 0. Ties: the first.
 
     Raises FloatingPointError where a score is not a number.
     """
-    actions = np.zeros(len(out), np.int64)
-    if forward.kind != "perjob":
-        scores = forward(out)
-        scores = np.where(np.arange(scores.shape[1]) < counts[:, None], scores, -np.inf)
-        if np.isnan(scores).any():
-            raise FloatingPointError("NaN")
-        return scores.argmax(axis=1)
-    if len(out) == 1:
-        k = counts[0]
-        if k > 0:
-            scores = forward(out[0, :k])
-            actions[0] = scores.argmax()
-            if np.isnan(scores[actions[0]]):  # argmax finds a NaN if there is one
-                raise FloatingPointError("NaN")
-        return actions
-    there = np.arange(out.shape[1]) < counts[:, None]
-    dense = np.full(there.shape, -np.inf, np.float32)
-    dense[there] = forward(out[there])
-    if np.isnan(dense).any():
+    there = np.arange(out.shape[1] if forward.kind == "perjob" else forward.sizes[-1]) < counts[:, None]
+    if forward.kind == "perjob":
+        scores = np.full(there.shape, -np.inf, np.float32)
+        if there.any():
+            scores[there] = forward(out[there])
+    else:
+        scores = np.where(there, forward(out), -np.inf)
+    best = scores.max(axis=1)
+    if np.isnan(best).any():
         raise FloatingPointError("NaN")
-    return dense.argmax(axis=1)
+    return (scores >= (best - TIE * np.abs(np.where(there.any(axis=1), best, 0.0)))[:, None]).argmax(axis=1)
