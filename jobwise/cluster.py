@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -39,13 +40,15 @@ class Cluster:
 
     `capacity`: [N, R] units per node. `resources`: R names.
     `outages`: [F] of `outage_dtype`, sorted by time: a node goes down (`up` 0) or comes back (`up` 1).
-    `slowdown`: how placements slow jobs down; None: they do not.
+    `slowdown`: how placements slow jobs down; None: they do not. `topology`: the links between its nodes
+    (`jobwise.sim.topology.Topology`), on which jobs that share them slow each other down.
     """
 
     capacity: np.ndarray
     resources: tuple[str, ...] = ("processors",)
     outages: np.ndarray = field(default_factory=lambda: np.zeros(0, outage_dtype))
     slowdown: Slowdown | None = None
+    topology: Any = None
 
     def __post_init__(self):
         if self.capacity.ndim != 2 or self.capacity.size == 0 or (self.capacity < 0).any():
@@ -66,7 +69,13 @@ class Cluster:
     @property
     def is_pool(self) -> bool:
         """One node, one resource: where a job runs does not matter."""
-        return self.capacity.shape == (1, 1)
+        return self.capacity.shape == (1, 1) and self.topology is None
+
+    def graph(self):
+        """The nodes and their links as a networkx Graph. Raises InputError where nothing is known of links."""
+        if self.topology is None:
+            raise InputError("this cluster has no topology; gpu_racks([2, 2, 2, 2]) has")
+        return self.topology.graph()
 
     def holds(self, request: np.ndarray, chunks: np.ndarray) -> np.ndarray:
         """[J] bool: would each job (request [J, R], chunks [J]) fit on the empty cluster?"""

@@ -38,6 +38,10 @@ def job_dtype(resources: int = 1) -> np.dtype:
             ("held", "i4"),  # first slice of its allocation; -1 none (or a pool)
             ("unmet", "i4"),  # parents not done yet
             ("restarts", "i4"),
+            ("least", "i4"),  # units that it can run with, where it may hold other numbers than its request; 0: it may not
+            ("most", "i4"),
+            ("step", "f8"),  # s that one unit computes between two exchanges (a minibatch); 0: it never exchanges
+            ("gradient", "f8"),  # MB that it exchanges
             ("memory", "f4"),  # kB a processor, requested; -1 unknown
             ("status", "i1"),
         ],
@@ -52,6 +56,7 @@ truth_dtype = np.dtype(
         ("left", "f8"),  # s of work left, as of `updated`
         ("rate", "f8"),  # work per second while running
         ("updated", "f8"),  # s
+        ("pause", "f8"),  # s for which it holds its units before it works on (a restart)
         ("finish", "f8"),  # s, projected end at the current rate
         ("heap", "i4"),  # place in the heap of completions; -1 not running
         ("next", "i4"),  # queue links

@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.errors import InputError
+from jobwise.errors import InputError, unknown
 from jobwise.jobs import blank_jobs, past_dtype, truth_dtype
 from jobwise.sim.pool import waits
 
+COLUMNS = ("user", "group", "app", "queue", "partition", "kind", "memory", "least", "most", "step", "gradient")
 PAST = 20_000  # so many of the jobs that ended last before a part of a log are remembered by it
 
 
@@ -123,17 +124,16 @@ def workload(
     """A workload from columns: submit [J] s, request [J] or [J, R] units, runtime [J] s, walltime [J] s.
 
     Without `walltime` the run time is the request. Rows are sorted by submit (stably) and shifted to start at 0.
-    `edges` [M, 2] are (parent, child) rows of the columns as given. Raises InputError for values that cannot be.
+    `edges` [M, 2] are (parent, child) rows of the columns as given; other columns: COLUMNS, see `jobs.job_dtype`. Raises
+    InputError for values that cannot be.
     """
     submit, runtime = np.asarray(submit, float), np.asarray(runtime, float)
     walltime = runtime if walltime is None else np.asarray(walltime, float)
     for what, column in (("request", request), ("runtime", runtime), ("walltime", walltime), *identifiers.items()):
         if len(column) != len(submit):
             raise InputError(f"{name}: {len(column)} values of {what} for {len(submit)} submits")
-    if wrong := set(identifiers) - {"user", "group", "app", "queue", "partition", "kind", "memory"}:
-        raise InputError(
-            f"{name}: unknown column {sorted(wrong)[0]!r}; identifiers are user, group, app, queue, partition, kind, memory"
-        )
+    if wrong := sorted(set(identifiers) - set(COLUMNS)):
+        raise unknown("column", wrong[0], COLUMNS, f"{name}: ")
     request = np.asarray(request)
     request = request.reshape(len(submit), -1) if len(submit) else request.reshape(0, cluster.capacity.shape[1])
     if request.shape[1] != cluster.capacity.shape[1]:
@@ -143,7 +143,8 @@ def workload(
         if len(bad):
             raise InputError(f"{name}: {what} of job {bad[0]} is {column[bad[0]]}; it must be a finite number >= 0")
     chunks = np.broadcast_to(chunks, len(submit))
-    beyond = np.flatnonzero(~cluster.holds(request, chunks))
+    least = np.broadcast_to(identifiers.get("least", 0), len(submit))[:, None]
+    beyond = np.flatnonzero(~cluster.holds(np.where(least > 0, least, request), chunks))
     if len(beyond):
         what = f"{request[beyond[0]].tolist()}" + (f" in {chunks[beyond[0]]} equal chunks" if chunks[beyond[0]] else "")
         raise InputError(f"{name}: job {beyond[0]} requests {what}; the cluster has {cluster.total.tolist()} in all")

@@ -288,8 +288,11 @@ def check(sim, view):
     assert (view.free[~up] == 0).all()
     assert sorted(view.queue.tolist()) == np.flatnonzero(np.isin(jobs["status"], (QUEUED, PAUSED))).tolist()
     assert sorted(view.running.tolist()) == np.flatnonzero(jobs["status"] == RUNNING).tolist()
-    for j in view.running:  # work is conserved: what is left now, plus what was done, is the run time (and restarts' cost)
-        left = truth["left"][j] - (sim.now - truth["updated"][j]) * truth["rate"][j]
+    for j in (
+        view.running
+    ):  # work is conserved: what is left now, plus what was done, is the run time (a restart holds its units before it works)
+        worked = max(sim.now - truth["updated"][j] - truth["pause"][j], 0.0)
+        left = truth["left"][j] - worked * truth["rate"][j]
         assert left >= -1e-6
     order = truth["finish"][s.lists[0, 0, : len(view.running)]]
     for i in range(1, len(order)):

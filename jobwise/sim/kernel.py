@@ -26,7 +26,7 @@ from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
 from jobwise.sim.allocations import all_up, on_node
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.completions import sift, take_out
-from jobwise.sim.rates import at_start, expected, finish, on_change
+from jobwise.sim.rates import at_start, expected, finish, on_change, on_changes
 from jobwise.sim.state import ENTERED, FAIL, HEAP, LEFT, RIGID, STALL
 
 OVER, CHOICE, UNTIL = range(3)  # what advance returns
@@ -135,13 +135,21 @@ def _release(s, e, j):
 
 
 @kernel
-def _share(s, e):
-    """Allocations have changed: give every running job its present rate."""
-    for j in range(s.sims[e]["next"]):  # in order of row: rates reorder the heap
-        if s.jobs[e, j]["status"] == RUNNING:
-            rate = on_change(s, e, j)
-            if abs(rate - s.truth[e, j]["rate"]) > 1e-12:
-                set_rate(s, e, j, rate)
+def share(s, e):
+    """Give every running job its present rate, where allocations have changed."""
+    sim = s.sims[e]
+    if not sim["changed"]:
+        return
+    sim["changed"], heap, truth = 0, s.lists[e, HEAP], s.truth[e]
+    on_changes(s, e)
+    for i in range(sim["running"]):
+        rate = on_change(s, e, heap[i])
+        if abs(rate - truth[heap[i]]["rate"]) > 1e-12:
+            _settle(s, e, heap[i])
+            truth[heap[i]]["rate"] = rate
+            truth[heap[i]]["finish"] = finish(sim, truth[heap[i]])
+    for i in range(sim["running"]):
+        sift(heap, truth, i + 1, i)
 
 
 @inlined
@@ -158,11 +166,9 @@ def start(s, e, j, rate, node, amount, k):
     _unqueue(s, e, j)
     if job["reserved"] == sim["wake"]:
         _wake(s, e)
+    truth["pause"] = 0.0 if np.isnan(job["start"]) else sim["restart_cost"]
     if np.isnan(job["start"]):
-        job["start"] = now
-        truth["left"] = truth["runtime"]
-    else:
-        truth["left"] += sim["restart_cost"]
+        job["start"], truth["left"] = now, truth["runtime"]
     job["status"] = RUNNING
     job["due"] = now + expected(job)
     job["reserved"] = np.nan
@@ -171,18 +177,19 @@ def start(s, e, j, rate, node, amount, k):
     s.lists[e, HEAP, sim["running"]] = j
     sim["running"] += 1
     sift(s.lists[e, HEAP], s.truth[e], sim["running"], sim["running"] - 1)
-    if sim["shared"]:
-        _share(s, e)
+    sim["changed"] = sim["shared"]
     return True
 
 
 @inlined
 def _settle(s, e, j):
     """Account the work done since the last change of rate."""
-    truth, now = s.truth[e, j], s.sims[e]["now"]
-    truth["left"] -= (now - truth["updated"]) * truth["rate"]
-    s.jobs[e, j]["ran"] += now - truth["updated"]
-    truth["updated"] = now
+    truth, time = s.truth[e, j], s.sims[e]["now"] - s.truth[e, j]["updated"]
+    paused = min(truth["pause"], time)
+    truth["pause"] -= paused
+    truth["left"] -= (time - paused) * truth["rate"]
+    s.jobs[e, j]["ran"] += time
+    truth["updated"] = s.sims[e]["now"]
 
 
 @kernel
@@ -205,6 +212,7 @@ def _stop(s, e, j):
     s.sims[e]["running"] -= 1
     take_out(s.lists[e, HEAP], s.truth[e], s.sims[e]["running"], j)
     _release(s, e, j)
+    s.sims[e]["changed"] = s.sims[e]["shared"]
 
 
 @kernel
@@ -215,8 +223,6 @@ def preempt(s, e, j):
     _stop(s, e, j)
     s.sims[e]["preemptions"] += 1
     _enter(s, e, j, PAUSED)
-    if s.sims[e]["shared"]:
-        _share(s, e)
     return True
 
 
@@ -363,6 +369,7 @@ def repair(s, e, node):
             set_rate(s, e, j, 1.0 / s.truth[e, j]["sigma"])
             i = -1  # the heap has changed: look again
         i += 1
+    sim["changed"] = sim["shared"]
 
 
 # ------------------------------------------------------------------ verb: advance
@@ -386,8 +393,7 @@ def _instant(s, e):
     """Everything that is due now: completions, failures and repairs, arrivals."""
     sim = s.sims[e]
     now = sim["now"]
-    arrives = sim["next"] < sim["jobs"] and s.jobs[e, sim["next"]]["submit"] <= now
-    if not (sim["single"] and arrives):
+    if not (sim["single"] and sim["next"] < sim["jobs"] and s.jobs[e, sim["next"]]["submit"] <= now):
         _complete(s, e)
     while sim["outage"] < len(s.outages) and s.outages[sim["outage"]]["time"] <= now:
         o = s.outages[sim["outage"]]
@@ -408,8 +414,7 @@ def _instant(s, e):
             break
     if sim["wake"] <= now:
         _wake(s, e)
-    if sim["shared"] and sim["left"] > 0:
-        _share(s, e)
+    share(s, e)
     sim["events"] += 1
 
 
@@ -422,11 +427,12 @@ def advance(s, e, until):
     """
     sim = s.sims[e]
     sim["entered"], sim["left"] = 0, 0
+    share(s, e)
     t = np.inf if sim["ended"] == sim["jobs"] else _next_event(s, e)
     if t == np.inf and until == np.inf:
         return OVER
     if sim["tick"] > 0 and t < np.inf:
-        grid = np.ceil(t / sim["tick"]) * sim["tick"]
+        grid = (np.ceil(t / sim["tick"] - 1e-9) + 0.0) * sim["tick"]  # never -0
         t = grid if grid >= t else grid + sim["tick"]
     if t > until:
         sim["now"] = max(sim["now"], until)

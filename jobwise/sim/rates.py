@@ -1,12 +1,17 @@
-"""Rate models: how fast a job runs where it is. The kernel asks them at two moments, and knows nothing else of them.
+"""Rate models: how fast a job runs where it is. The kernel asks them at three moments, and knows nothing else of them.
 
     at_start     a job has got its units: its rate, and the end that its request makes us expect
-    on_change    an allocation has changed (where rates are `shared`): the rate of a running job from now on
+    on_changes   allocations have changed (where rates are `shared`): what all jobs do to each other
+    on_change    and then for each running job: its rate from now on
 
     RIGID        rate 1 everywhere
     SLOWDOWN     `cluster.Slowdown` (CuSH, DRL4KDD'19): rate_setting = (network, compute, share)
+    LINKS        `topology.Topology` (RL-TAPS, CASCON'20), below: rate_setting = (work model, efficiency, per rack)
 
-A new model is a code in `state.py`, a branch in each of the two functions, and what it reads in `rate_setting`.
+A new model is a code in `state.py`, a branch in each of the functions, and what it reads in `rate_setting`.
+
+A job of LINKS computes for `step` s on each of its n nodes, then exchanges for sr(n, gradient) (1 + per_rack (racks - 1)) s
+times as many times as its narrowest link is narrower for being shared (eq. 12-15 of RL-TAPS).
 """
 
 from __future__ import annotations
@@ -14,9 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.jobs import COMPUTE, NETWORK
-from jobwise.sim.allocations import on_node
+from jobwise.sim.allocations import all_up, on_node
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.state import HEAP, SLOWDOWN
+from jobwise.sim.state import HEAP, LINKS, SLOWDOWN, STALL
 
 OF_NETWORK, OF_COMPUTE, OF_SHARE = range(3)  # places in rate_setting
 
@@ -30,6 +35,8 @@ def at_start(s, e, j, k, rate):
         longer = sigma(sim, job["kind"], truth, job["walltime"], k)
         job["due"] = sim["now"] + max((max(job["walltime"], 1.0) - job["ran"]) * longer, 1.0)
         rate /= truth["sigma"]
+    elif sim["rate_model"] == LINKS:
+        truth["sigma"] = 1.0
     return rate
 
 
@@ -37,10 +44,123 @@ def at_start(s, e, j, k, rate):
 def on_change(s, e, j):
     """The rate of running job j now that others have started or stopped."""
     sim, truth = s.sims[e], s.truth[e, j]
+    if sim["rate_model"] == LINKS:
+        return _on_links(s, e, j)
     if sim["rate_model"] == SLOWDOWN and truth["kind"] == NETWORK and truth["rate"] > 0.0:
         others, k = _sharers(s, e, j)
         return 1.0 / (truth["sigma"] + sim["rate_setting"][OF_SHARE] * others / max(k, 1))
     return truth["rate"]
+
+
+# ------------------------------------------------------------------ links
+
+
+@kernel
+def on_changes(s, e):
+    """Count the jobs on every link."""
+    if s.sims[e]["rate_model"] != LINKS:
+        return
+    links = s.links[e]
+    for i in range(len(links)):
+        links[i]["jobs"] = 0
+    for i in range(s.sims[e]["running"]):
+        k = _count(s, e, s.lists[e, HEAP, i])[0]
+        for x in range(len(links) if k > 1 else 0):
+            links[x]["jobs"] += _uses(s, e, links[x]["range"], k)
+
+
+@kernel
+def _count(s, e, j):
+    """(how many nodes job j holds, in how many racks); `before` of every node becomes the number of them before it."""
+    node = s.nodes[e]
+    for i in range(len(node)):
+        node[i]["before"] = 0
+    at = s.jobs[e, j]["held"]
+    while at >= 0:
+        node[s.slices[e, at]["node"]]["before"] = 1
+        at = s.slices[e, at]["next"]
+    k, racks, last = 0, 0, -1
+    for i in range(len(node)):
+        there = node[i]["before"]
+        if there and node[i]["rack"] != last:
+            racks, last = racks + 1, node[i]["rack"]
+        node[i]["before"] = k
+        k += there
+    return k, racks
+
+
+@inlined
+def _between(s, e, first, last, k):
+    """How many of the k nodes counted are in [first, last)."""
+    N = s.nodes.shape[1]
+    upper = s.nodes[e, last]["before"] if last < N else k
+    return upper - (s.nodes[e, first]["before"] if first < N else k)
+
+
+@inlined
+def _uses(s, e, r, k):
+    """Does a link of these ranges lie on a way between two of the k nodes counted?"""
+    if _between(s, e, r[0], r[1], k) == 0:
+        return False
+    return _between(s, e, r[2], r[3], k) > _between(s, e, r[4], r[5], k)
+
+
+@inlined
+def reduction(curve, n, gradient):
+    """sr: s that n nodes of a rack spend on reducing `gradient` MB once; straight lines between the sizes that are told."""
+    if n <= 1:
+        return 0.0
+    c = curve[min(n, len(curve) - 1)]
+    if gradient <= 100.0:
+        return c[0] + (c[1] - c[0]) * gradient / 100.0
+    return c[1] + (c[2] - c[1]) * (gradient - 100.0) / 400.0
+
+
+@inlined
+def speed(step, n, rt):
+    """What n nodes do that exchange for rt s after every `step` s, in nodes that compute all the time (eq. 3)."""
+    return n * step / (step + rt) if step > 0.0 else np.float64(n)
+
+
+@inlined
+def unit(sim, curve, job):
+    """The speed at which a job of `runtime` s takes that long: of its request ("seed": without exchanges; "lab": in a rack)."""
+    n, step = job["request"][0], job["step"]
+    if sim["rate_setting"][0] == 0.0:
+        return n / sim["rate_setting"][1]
+    return speed(step, n, reduction(curve, n, job["gradient"]))
+
+
+@inlined
+def alone(s, e, job, n, racks):
+    """The rate of a job on n nodes of so many racks, if it shared no link."""
+    rt = reduction(s.curve, n, job["gradient"]) * (1.0 + s.sims[e]["rate_setting"][2] * (racks - 1))
+    return speed(job["step"], n, rt) / unit(s.sims[e], s.curve, job)
+
+
+@kernel
+def _on_links(s, e, j):
+    sim, job, truth = s.sims[e], s.jobs[e, j], s.truth[e, j]
+    if sim["on_failure"] == STALL and not all_up(s, e, j):
+        return 0.0
+    k, racks = _count(s, e, j)
+    rt = reduction(s.curve, k, job["gradient"]) * (1.0 + sim["rate_setting"][2] * (racks - 1))
+    if k > 1 and job["step"] > 0.0:
+        widest, left = np.inf, np.inf
+        for x in range(s.links.shape[1]):
+            link = s.links[e, x]
+            if _uses(s, e, link["range"], k):
+                widest = min(widest, link["bandwidth"])
+                left = min(left, link["bandwidth"] / max(link["jobs"], 1))
+        if widest == 0.0:
+            return 0.0  # there is no way between them
+        rt *= widest / left
+    rate = speed(job["step"], k, rt) / unit(sim, s.curve, job)
+    job["due"] = sim["now"] + max(truth["pause"] + (max(job["walltime"], 1.0) - (truth["runtime"] - truth["left"])) / rate, 1.0)
+    return rate
+
+
+# ------------------------------------------------------------------ nodes
 
 
 @inlined
@@ -88,11 +208,14 @@ def expected(job):
 
 @inlined
 def finish(sim, truth):
-    """When the work left is done at the present rate (s). What floating numbers miss of a tick is made up for."""
+    """When the work left is done at the present rate (s). What floating numbers miss of a tick is made up for; where links
+    are shared a job ends with its tick, for others learn of it no sooner."""
     if truth["rate"] <= 0.0:
         return np.inf
-    t = sim["now"] + truth["left"] / truth["rate"]
-    if sim["tick"] > 0.0:
+    t = sim["now"] + truth["pause"] + truth["left"] / truth["rate"]
+    if sim["tick"] > 0.0 and sim["rate_model"] == LINKS:
+        t = np.ceil(t / sim["tick"] - 1e-9) * sim["tick"]
+    elif sim["tick"] > 0.0:
         near = np.round(t / sim["tick"]) * sim["tick"]
         if abs(t - near) < 1e-6 * sim["tick"]:
             t = near

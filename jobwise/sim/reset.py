@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +9,9 @@ import numpy as np
 from jobwise.cluster import outage_dtype
 from jobwise.decision import View
 from jobwise.jobs import job_dtype, truth_dtype
+from jobwise.sim import state
 from jobwise.sim.compiled import inlined
-from jobwise.sim.state import HEAP, LEFT, SLOWDOWN, State, node_dtype, sim_dtype, slice_dtype
+from jobwise.sim.state import HEAP, LEFT, State, node_dtype, sim_dtype, slice_dtype
 
 
 def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State, np.ndarray]:
@@ -21,6 +21,7 @@ def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State
     their own rows, and those that have just ended in its list. The future is unknown to it: every job is thought to run as
     long as it requests. `tick`: as in `allocate`.
     """
+    links = state.links(view.cluster, 1, int(view.jobs["request"].max(initial=1)))
     Q, K = len(view.queue), len(view.running)
     rows = np.arange(len(view.jobs)) if whole else np.concatenate([view.queue, view.running])
     queue, running = (view.queue, view.running) if whole else (np.arange(Q), np.arange(Q, Q + K))
@@ -33,7 +34,9 @@ def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State
         np.zeros((1, N), node_dtype(R)),
         np.zeros((1, 1), slice_dtype(R)) if cluster.is_pool else _slices(view)[None],
         np.zeros((1, 1), np.int32),
+        links["links"],
         np.zeros(0, outage_dtype),
+        links["curve"],
     )
     sim, truth, node = s.sims[0], s.truth[0], s.nodes[0]
     s.jobs[0, : len(rows)] = view.jobs[rows]
@@ -53,8 +56,8 @@ def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State
         sim["slice"] = s.slices.shape[1] - N * (Q + 1)
     if whole:
         sim["left"], s.lists[0, LEFT, : len(view.ended)] = len(view.ended), view.ended
-    if cluster.slowdown and any(setting := astuple(cluster.slowdown)):
-        sim["rate_model"], sim["rate_setting"] = SLOWDOWN, setting
+    state.rate_model(s, cluster)
+    if cluster.slowdown:
         truth["least"][: len(rows)], truth["most"][: len(rows)] = cluster.spread(s.jobs["request"][0, : len(rows)])
     return s, rows
 

@@ -31,7 +31,7 @@ class Tables(Protocol):
     def __len__(self) -> int: ...
 
 
-RIGID, SLOWDOWN = range(2)  # rate models: how fast a job runs where it is (`rates.py`)
+RIGID, SLOWDOWN, LINKS = range(3)  # rate models: how fast a job runs where it is (`rates.py`)
 REQUEUE, FAIL, STALL = range(3)  # what a node failure does to the jobs on it
 ON_FAILURE = {"requeue": REQUEUE, "fail": FAIL, "stall": STALL}
 
@@ -40,10 +40,11 @@ sim_dtype = np.dtype(
         ("now", "f8"),
         ("wake", "f8"),  # s, the earliest reservation; inf without
         ("tick", "f8"),  # s; 0: event-driven
-        ("restart_cost", "f8"),  # s of extra work when a paused or requeued job starts again
+        ("restart_cost", "f8"),  # s that a paused or requeued job takes to start again
         ("origin", "f8"),  # s, trace time of submit 0 (F1-F4 read it)
-        ("rate_model", "i1"),  # what says how fast a job runs where it is: RIGID, SLOWDOWN (`rates.py`)
+        ("rate_model", "i1"),  # what says how fast a job runs where it is: RIGID, SLOWDOWN, LINKS (`rates.py`)
         ("shared", "i1"),  # that changes with the allocations of others
+        ("changed", "i1"),  # and they have changed since rates were looked at
         ("rate_setting", "f8", (3,)),  # of the rate model
         ("seed", "u8"),
         ("jobs", "i8"),
@@ -72,8 +73,21 @@ def slice_dtype(resources: int) -> np.dtype:
 
 
 def node_dtype(resources: int) -> np.dtype:
-    """A node of one simulation: `capacity` and `free` [R] units, `up`; free is 0 while it is down."""
-    return np.dtype([("capacity", "i8", (resources,)), ("free", "i8", (resources,)), ("up", "i8")], align=True)
+    """A node of one simulation: `capacity` and `free` [R] units, `up`; free is 0 while it is down. `rack`;
+    `before`: room to count the nodes of a job."""
+    units = ("i8", (resources,))
+    fields = [("capacity", *units), ("free", *units), ("up", "i8"), ("rack", "i4"), ("before", "i4")]
+    return np.dtype(fields, align=True)
+
+
+link_dtype = np.dtype(
+    [
+        ("bandwidth", "f8"),  # GB/s
+        ("range", "i4", (6,)),  # on the way between a node in [a, b) and one in [c, d) but not in [f, g) (`topology.py`)
+        ("jobs", "i4"),  # that use it
+    ],
+    align=True,
+)
 
 
 HEAP, ENTERED, LEFT = range(3)  # the lists of rows
@@ -89,11 +103,13 @@ class State(NamedTuple):
     nodes: np.ndarray  # [E, N] of node_dtype(R)
     slices: np.ndarray  # [E, S] of slice_dtype(R)
     child: np.ndarray  # [E, M] children, grouped by parent: truth says where they begin and how many
+    links: np.ndarray  # [E, L] of link_dtype
     outages: np.ndarray  # [F] of outage_dtype, the same for all
+    curve: np.ndarray  # [K, 3] s of a reduction over so many nodes, the same for all (`topology.reduction`)
 
     def one(self, e: int) -> State:
         """Simulation e alone, in the same memory."""
-        return State(*(a[e : e + 1] for a in self[:-1]), self.outages)
+        return State(*(a[e : e + 1] for a in self[:-2]), *self[-2:])
 
 
 def allocate(
@@ -125,18 +141,19 @@ def allocate(
         slices=np.zeros((count, held), slice_dtype(resources)),
         child=np.zeros((count, max(edges, 1)), np.int32),
         outages=cluster.outages,
+        **links(cluster, count, max((int(w.jobs["request"].max(initial=1)) for w in workloads), default=1)),
     )
+    rate_model(s, cluster)
     s.nodes["capacity"], s.nodes["free"], s.nodes["up"] = cluster.capacity, cluster.capacity, 1
     s.slices["next"] = np.append(np.arange(1, held), -1)
     for key, value in (("wake", np.inf), ("tick", tick), ("restart_cost", restart_cost_s), ("head", -1), ("tail", -1)):
         s.sims[key] = value
     s.sims["seed"] = seed + np.arange(count)
-    if cluster.slowdown and any(setting := astuple(cluster.slowdown)):
-        s.sims["rate_model"], s.sims["shared"], s.sims["rate_setting"] = SLOWDOWN, cluster.slowdown.share > 0, setting
     s.sims["single"] = single_events
     s.sims["on_failure"] = ON_FAILURE[on_failure]
     for e, w in enumerate(workloads):
-        if cluster is not w.cluster and not (fits := cluster.holds(w.jobs["request"], w.jobs["chunks"])).all():
+        least = np.where(w.jobs["least"] > 0, w.jobs["least"], w.jobs["request"].T).T
+        if cluster is not w.cluster and not (fits := cluster.holds(least, w.jobs["chunks"])).all():
             row = int(np.flatnonzero(~fits)[0])
             asked = w.jobs["request"][row].tolist()
             raise InputError(f"{w.name}: job {row} requests {asked}; it does not fit the cluster of {cluster.total.tolist()}")
@@ -152,6 +169,22 @@ def allocate(
             truth["child"] = np.searchsorted(w.edges[order, 0], np.arange(J))
             truth["children"] = np.bincount(w.edges[:, 0], minlength=J)
     return s
+
+
+def links(cluster: Cluster, count: int, most: int) -> dict[str, np.ndarray]:
+    """The links of `count` simulations, and reduction curves for jobs of up to `most` units."""
+    if (t := cluster.topology) is None:
+        return {"links": np.zeros((count, 1), link_dtype), "curve": np.zeros((1, 3))}
+    return {"links": np.tile(t.table(), (count, 1)), "curve": t.reduction(max(most, cluster.processors))}
+
+
+def rate_model(s: State, cluster: Cluster) -> None:
+    """Say how fast jobs run on this cluster."""
+    if cluster.topology:
+        s.sims["rate_model"], s.sims["shared"], s.sims["rate_setting"] = LINKS, 1, cluster.topology.setting
+        s.nodes["rack"] = np.searchsorted(cluster.topology.bounds[2], np.arange(s.nodes.shape[1]), side="right") - 1
+    elif cluster.slowdown and any(setting := astuple(cluster.slowdown)):
+        s.sims["rate_model"], s.sims["shared"], s.sims["rate_setting"] = SLOWDOWN, cluster.slowdown.share > 0, setting
 
 
 def fill(s: State, e: int, jobs: np.ndarray, truth: np.ndarray, offset: float) -> None:

@@ -35,7 +35,7 @@ def kind_of(units: np.ndarray) -> np.ndarray:
     return np.where(odd, NETWORK, COMPUTE)
 
 
-def _table(path: Path, *columns: str) -> list[dict[str, str]]:
+def table(path: Path, *columns: str) -> list[dict[str, str]]:
     """The rows of a CSV file (.gz too). Raises InputError naming the file and the column that is missing."""
     try:
         text = read_bytes(path).decode()
@@ -48,7 +48,8 @@ def _table(path: Path, *columns: str) -> list[dict[str, str]]:
     return list(reader)
 
 
-def _number(path: Path, line: int, row: dict[str, str], column: str) -> float:
+def number(path: Path, line: int, row: dict[str, str], column: str) -> float:
+    """What a column of a row says. Raises InputError naming file and line."""
     try:
         return float(row[column])
     except (TypeError, ValueError):
@@ -98,9 +99,9 @@ def read_philly(
     path = _file(source, PHILLY)
     if path is None:
         return None
-    table = _table(path, "submit_timestamp", "duration_s", "num_gpus", "virtual_cluster")
+    rows_of = table(path, "submit_timestamp", "duration_s", "num_gpus", "virtual_cluster")
     rows, dropped, first = [], {"no run time": 0}, None
-    for line, row in enumerate(table, 2):
+    for line, row in enumerate(rows_of, 2):
         if row["virtual_cluster"] != cluster:
             continue
         try:
@@ -108,13 +109,13 @@ def read_philly(
         except ValueError:
             raise InputError(f"{path}:{line}: submit_timestamp is {row['submit_timestamp']!r}; a time is expected") from None
         first = first or submit
-        run, n = _number(path, line, row, "duration_s"), _number(path, line, row, "num_gpus")
+        run, n = number(path, line, row, "duration_s"), number(path, line, row, "num_gpus")
         if run <= 0 or n <= 0:
             dropped["no run time"] += 1
             continue
         rows.append(((submit - first).total_seconds(), CPUS_PER_GPU * n, n, run, 0))
     if not rows:
-        known = sorted({r["virtual_cluster"] for r in table})
+        known = sorted({r["virtual_cluster"] for r in rows_of})
         raise InputError(f"{path}: no jobs of virtual cluster {cluster!r}; it has {shown(known)}")
     start = min(r[0] for r in rows)
     rows = [(r[0] - start, *r[1:]) for r in rows]
@@ -137,20 +138,20 @@ def read_alibaba(
     path = _file(source, ALIBABA)
     if path is None:
         return None
-    table = _table(path, "cpu_milli", "num_gpu", "creation_time", "deletion_time", "scheduled_time")
+    rows_of = table(path, "cpu_milli", "num_gpu", "creation_time", "deletion_time", "scheduled_time")
     rows, dropped = [], {"never ran": 0, "services": 0}
-    for line, row in enumerate(table, 2):
+    for line, row in enumerate(rows_of, 2):
         if not row["scheduled_time"] or not row["deletion_time"]:
             dropped["never ran"] += 1
             continue
-        run = _number(path, line, row, "deletion_time") - _number(path, line, row, "scheduled_time")
+        run = number(path, line, row, "deletion_time") - number(path, line, row, "scheduled_time")
         if run <= 0 or run > longest_s:
             dropped["never ran" if run <= 0 else "services"] += 1
             continue
-        need = np.ceil(_number(path, line, row, "cpu_milli") / 1000.0), _number(path, line, row, "num_gpu")
-        rows.append((_number(path, line, row, "creation_time"), max(need[0], 1.0), need[1], run, 0))
+        need = np.ceil(number(path, line, row, "cpu_milli") / 1000.0), number(path, line, row, "num_gpu")
+        rows.append((number(path, line, row, "creation_time"), max(need[0], 1.0), need[1], run, 0))
     if not rows:
-        raise InputError(f"{path}: none of {len(table)} pods ran for up to {longest_s:g} s")
+        raise InputError(f"{path}: none of {len(rows_of)} pods ran for up to {longest_s:g} s")
     start = min(r[0] for r in rows)
     return _build("alibaba-2023", [(r[0] - start, *r[1:]) for r in rows], count, cpus, gpus, slowdown, dropped)
 
