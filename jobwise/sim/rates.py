@@ -60,25 +60,35 @@ def on_changes(s, e):
     """Count the jobs on every link."""
     if s.sims[e]["rate_model"] != LINKS:
         return
-    links = s.links[e]
-    for i in range(len(links)):
-        links[i]["jobs"] = 0
+    for x in range(s.links.shape[1]):
+        s.links[e, x]["jobs"] = 0
     for i in range(s.sims[e]["running"]):
-        k = _count(s, e, s.lists[e, HEAP, i])[0]
-        for x in range(len(links) if k > 1 else 0):
-            links[x]["jobs"] += _uses(s, e, links[x]["range"], k)
+        _mark(s, e, s.lists[e, HEAP, i])
+        load(s, e, count(s, e)[0])
+
+
+@inlined
+def _mark(s, e, j):
+    """Mark the nodes that job j holds, by 1 in `before`."""
+    for i in range(s.nodes.shape[1]):
+        s.nodes[e, i]["before"] = 0
+    at = s.jobs[e, j]["held"]
+    while at >= 0:
+        s.nodes[e, s.slices[e, at]["node"]]["before"] = 1
+        at = s.slices[e, at]["next"]
 
 
 @kernel
-def _count(s, e, j):
-    """(how many nodes job j holds, in how many racks); `before` of every node becomes the number of them before it."""
+def load(s, e, k):
+    """One more job on each link that its k nodes, which were counted, use."""
+    for x in range(s.links.shape[1] if k > 1 else 0):
+        s.links[e, x]["jobs"] += _uses(s, e, s.links[e, x]["range"], k)
+
+
+@kernel
+def count(s, e):
+    """(how many nodes are marked, in how many racks); `before` of every node becomes the number of them before it."""
     node = s.nodes[e]
-    for i in range(len(node)):
-        node[i]["before"] = 0
-    at = s.jobs[e, j]["held"]
-    while at >= 0:
-        node[s.slices[e, at]["node"]]["before"] = 1
-        at = s.slices[e, at]["next"]
     k, racks, last = 0, 0, -1
     for i in range(len(node)):
         there = node[i]["before"]
@@ -143,7 +153,18 @@ def _on_links(s, e, j):
     sim, job, truth = s.sims[e], s.jobs[e, j], s.truth[e, j]
     if sim["on_failure"] == STALL and not all_up(s, e, j):
         return 0.0
-    k, racks = _count(s, e, j)
+    _mark(s, e, j)
+    rate = there(s, e, job)
+    if rate > 0.0:
+        left = truth["pause"] + (max(job["walltime"], 1.0) - (truth["runtime"] - truth["left"])) / rate
+        job["due"] = sim["now"] + max(left, 1.0)
+    return rate
+
+
+@kernel
+def there(s, e, job):
+    """The rate of a job on the nodes that are marked, its links shared by as many jobs as they say."""
+    sim, (k, racks) = s.sims[e], count(s, e)
     rt = reduction(s.curve, k, job["gradient"]) * (1.0 + sim["rate_setting"][2] * (racks - 1))
     if k > 1 and job["step"] > 0.0:
         widest, left = np.inf, np.inf
@@ -155,9 +176,7 @@ def _on_links(s, e, j):
         if widest == 0.0:
             return 0.0  # there is no way between them
         rt *= widest / left
-    rate = speed(job["step"], k, rt) / unit(sim, s.curve, job)
-    job["due"] = sim["now"] + max(truth["pause"] + (max(job["walltime"], 1.0) - (truth["runtime"] - truth["left"])) / rate, 1.0)
-    return rate
+    return speed(job["step"], k, rt) / unit(sim, s.curve, job)
 
 
 # ------------------------------------------------------------------ nodes

@@ -1,0 +1,110 @@
+"""The world of assignments, as policies and environments drive it: its settings, its actions, its rules, its episodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import inf
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError, unknown
+from jobwise.sim.reset import Jobsets, set_dtype
+from jobwise.sim.state import State
+from jobwise.worlds.assignment import ACT, BEGIN, MODES, Gpus, go, gpus
+from jobwise.worlds.gpu_rules import LAYOUTS, RULES, choose
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Settings of the world.
+
+    `slots` show waiting jobs, the others wait behind them. `mode`: see `assignment.py`. `leave`: started jobs leave their slots.
+    `elastic`: jobs may run on other numbers of GPUs than they ask for, where they say so. Raises InputError.
+    """
+
+    slots: int = 10
+    mode: str = "full"
+    leave: bool = False
+    elastic: bool = True
+
+    def __post_init__(self):
+        if not 1 <= self.slots <= 10_000:
+            raise InputError(f"slots are 1 to 10,000, not {self.slots}")
+        if self.mode not in MODES:
+            raise unknown("mode of preemption", self.mode, MODES)
+
+    @classmethod
+    def of(cls, settings: dict) -> Assignment:
+        """From a dictionary that may hold more. Raises InputError."""
+        return cls(**{f.name: settings[f.name] for f in fields(cls) if f.name in settings})
+
+    single_events = False
+
+    def places(self, cluster: Cluster) -> int:
+        """Where jobs stand: the slots, and those of started jobs that left them."""
+        return self.slots + self.leave * len(cluster.capacity)
+
+    def check(self, cluster: Cluster) -> None:
+        """Raises InputError for a cluster whose nodes are not single GPUs."""
+        if (cluster.capacity != 1).any() or cluster.capacity.shape[1] != 1:
+            raise InputError("assignments are for clusters of single GPUs: jobwise.gpu_racks([2, 2, 2, 2])")
+
+    def attach(self, s: State, cluster: Cluster, limit: float = inf) -> AssignmentWorld:
+        """The world of the simulations of `s`, which have been filled and not begun. `limit`: rows after the last arrival after
+        which a simulation is cut. Raises InputError."""
+        self.check(cluster)
+        last = float(np.nanmax(s.jobs["submit"], initial=0.0)) / float(s.sims["tick"][0])
+        return AssignmentWorld(self, s, gpus(s, cluster, self, last + limit), cluster)
+
+
+class AssignmentWorld:
+    """E simulations in the world of assignments. Actions [E, M]: for each GPU a place, or their number P for none. `mask`
+    [E, M, P + 1] int8: which places have a job (the GPU's own alone where it may not be moved), and none."""
+
+    def __init__(self, settings: Assignment, state: State, table: Gpus, cluster: Cluster):
+        self.settings, self.state, self.gpus, self.cluster = settings, state, table, cluster
+        E, M = table.has.shape
+        self.actions, self.action_shape = table.place.shape[1] + 1, (M,)
+        self.counts, self._over, self._which = np.full(E, self.actions), np.zeros(E, np.int8), np.zeros(E, np.int64)
+        self.mask = self.masks = np.ones((E, M, self.actions), np.int8)
+        self._no_sets = Jobsets(np.zeros(0, state.jobs.dtype), np.zeros(0, state.truth.dtype), np.zeros(0, set_dtype))
+        self._none = np.full((E, M), self.actions - 1)
+
+    @property
+    def transition(self) -> np.ndarray:
+        """[E] of `report_dtype`: what happened in the last row; rewards are functions of it."""
+        return self.gpus.report
+
+    @property
+    def asked(self) -> np.ndarray:
+        """[E] bool: which simulations stand at a decision point."""
+        return self._over == 0
+
+    @property
+    def now(self) -> float:
+        """Simulated time of the first simulation, s."""
+        return float(self.state.sims["now"][0])
+
+    def begin(self) -> int:
+        """Begin all simulations as they are filled; how many stand at a decision point."""
+        E = len(self._over)
+        return go(self.state, self.gpus, self._no_sets, np.full(E, BEGIN), self._none, self._which, self._over, 0, E)
+
+    def advance(self, actions: np.ndarray) -> int:
+        """Do actions [E, M], and let a row pass; how many stand at a decision point."""
+        E = len(self._over)
+        actions = np.ascontiguousarray(actions, np.int64)
+        return go(self.state, self.gpus, self._no_sets, np.full(E, ACT), actions, self._which, self._over, 0, E)
+
+    def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
+        """Fill out[first:last]."""
+        encoder.encode(self.state, self.gpus, out, first, last)
+
+    def by_rule(self, name: str, layout: str = "pack") -> np.ndarray:
+        """[E, M] the actions of a rule of `gpu_rules`, laid out one of its ways. Raises InputError."""
+        if name not in RULES:
+            raise unknown("rule", name, RULES)
+        actions = self._none.copy()
+        choose(RULES.index(name), self.state, self.gpus, actions, LAYOUTS.index(layout), 0, len(actions))
+        return actions
