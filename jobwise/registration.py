@@ -14,9 +14,10 @@ def register_environments() -> None:
     """Register the environments with the Gymnasium that is loaded."""
     from gymnasium.envs.registration import register, registry
 
-    for name, one in (("jobwise/Batch-v0", "jobwise.learn.env:Batch"), ("jobwise/Grid-v0", "jobwise.learn.env:Grid")):
-        if name not in registry:
-            register(id=name, entry_point=f"{one}Env", vector_entry_point=f"{one}VectorEnv")
+    for name in ("Batch", "Grid", "Assign"):
+        if f"jobwise/{name}-v0" not in registry:
+            one = f"jobwise.learn.env:{name}"
+            register(id=f"jobwise/{name}-v0", entry_point=f"{one}Env", vector_entry_point=f"{one}VectorEnv")
 
 
 class _WhenLoaded:

@@ -181,7 +181,7 @@ class Identity:
         self._out = encoder.buffers(num_envs)[0]
         self.counts = np.zeros(num_envs, np.int64)
         self.intervals = np.zeros(num_envs, decision_points.interval_dtype)
-        self._step, self.masks = 0, None
+        self._step, self.masks, self.action_shape = 0, None, ()
         self._deal()
 
     def _deal(self) -> None:

@@ -19,7 +19,7 @@ from jobwise.learn.jobsets import Dice, average, baseline, epoch, imitate
 from jobwise.learn.jobsets import play as play_runs
 from jobwise.learn.networks import Seen, actor
 from jobwise.learn.networks import weights as weights_of
-from jobwise.learn.slots import TEST, GridConfig, jobsets, train
+from jobwise.learn.slots import TEST, GridConfig
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.names import load, resolve
 from jobwise.policies.networks import Forward
@@ -183,17 +183,17 @@ def tiny(system=deeprm_system, **changes):
     ids=["deeprm", "cush", "deeprm-ours", "cush-joint"],
 )
 def test_training_is_reproducible_and_resumes(config, tmp_path):
-    whole = train(config, None, tmp_path / "whole")[0]
-    train(config.changed(iterations=1), None, tmp_path / "half")
+    whole = config.train(None, tmp_path / "whole")[0]
+    config.changed(iterations=1).train(None, tmp_path / "half")
     half = json.loads((tmp_path / "half" / "run.json").read_text())
     half["config"]["iterations"] = config.iterations  # as if it had been killed after one of two
     (tmp_path / "half" / "run.json").write_text(json.dumps(half))
     (tmp_path / "half" / "policy.safetensors").unlink()
-    again = train(config, None, tmp_path / "half", resume=True)[0]
+    again = config.train(None, tmp_path / "half", resume=True)[0]
     for a, b in zip(whole.networks, again.networks, strict=True):
         assert all(np.array_equal(a.weights[k], b.weights[k]) for k in a.weights)
     kept = load(tmp_path / "whole")
-    sets = jobsets(config, 314159, 3)
+    sets = config.sets(314159, 3)
     one, two = (play(sets, p, seed=3) for p in (whole, kept))
     assert all(np.array_equal(x.jobs["end"], y.jobs["end"], equal_nan=True) for x, y in zip(one, two, strict=True))
 
@@ -204,8 +204,8 @@ def test_our_agent_learns_to_beat_sjf_on_a_small_world(tmp_path):
     config = deeprm_system.configure(None, "smoke").changed(
         steps=20, slots=5, choices=120_000, simulations=128, jobsets=200, validations=6, validation_jobsets=64
     )
-    policy = train(config, None, tmp_path / "run")[0]
-    sets = jobsets(config, 314159, 100)
+    policy = config.train(None, tmp_path / "run")[0]
+    sets = config.sets(314159, 100)
     ours = np.mean([normalised_turnaround(r).mean() for r in play(sets, policy)])
     world = {k: v for k, v in config.world.items() if k not in ("encoder", "order")}
     rules = {n: np.mean([normalised_turnaround(r).mean() for r in play(sets, n, world)]) for n in ("sjf", "random")}
@@ -223,13 +223,13 @@ def test_wrong_configurations_are_one_line():
         ({"reward": "money"}, "unknown reward"),
     ):
         with pytest.raises(InputError, match=text):
-            train(tiny(**changes), None, "/nowhere/at/all")
+            tiny(**changes).train(None, "/nowhere/at/all")
     with pytest.raises(InputError, match="known"):
         GridConfig().changed(nonsense=1)
 
 
 def test_a_policy_refuses_another_grid(tmp_path):
-    policy = train(tiny().changed(**deeprm_system.OURS, iterations=1, choices=None, simulations=4), None, tmp_path / "run")[0]
+    policy = tiny().changed(**deeprm_system.OURS, iterations=1, choices=None, simulations=4).train(None, tmp_path / "run")[0]
     with pytest.raises(InputError, match="units"):
         play([deeprm(8, 0.5, 0, capacity=20)], policy)
     with pytest.raises(InputError, match="units"):
@@ -241,10 +241,10 @@ def test_simulate_and_compare_agree_with_evaluate(system, tmp_path, capsys):
     """A policy of the world of slots runs wherever others do, and to the last digit the same."""
     small = {"jobsets": 4, "validation_jobsets": 2, "steps": 50, "choices": None, "iterations": 1, "validations": 1, "warm": 0}
     config = system.configure(None, "smoke").changed(**small, simulations=4, threads=1)
-    policy = train(config, None, tmp_path / "run")[0]
+    policy = config.train(None, tmp_path / "run")[0]
     assert run(["evaluate", str(tmp_path / "run"), "-p", "sjf", "--json"]) == 0
     mean = json.loads(capsys.readouterr().out)["policies"]["run"]["slowdown"]
-    sets, loaded = jobsets(config, TEST, 100), resolve(str(tmp_path / "run"))
+    sets, loaded = config.sets(TEST, 100), resolve(str(tmp_path / "run"))
     alone = [jobwise.simulate(w, loaded, seed=k) for k, w in enumerate(sets)]
     assert np.mean([normalised_turnaround(r).mean() for r in alone]) == mean
     name = "deeprm:5" if system is deeprm_system else "cush:5"
@@ -399,7 +399,7 @@ def test_a_comparison_on_jobs_it_was_trained_on_says_so(tmp_path):
     w = on_nodes(jobwise.lublin(jobs=300, procs=16, load=0.9, seed=2, estimates="users"), 4)
     small = {"jobsets": 3, "validation_jobsets": 2, "iterations": 1, "choices": None, "validations": 1, "warm": 0, "jobs": 20}
     config = cush_system.configure(w, "smoke").changed(**small, drawn=0, runs=2, threads=1, row_s=600.0, encoder="slots")
-    policy = train(config, w, tmp_path / "run")[0]
+    policy = config.train(w, tmp_path / "run")[0]
     c = jobwise.compare(w, ["fcfs+easy", policy], shakes=0, window_jobs=40)
     assert any("was trained on" in note for note in c.notes)
     other = on_nodes(jobwise.lublin(jobs=300, procs=16, load=0.9, seed=9, estimates="users"), 4)

@@ -176,7 +176,7 @@ def _on_slots(
     """Play jobsets that the policy has not seen, and print it beside the rules."""
     import numpy as np
 
-    from jobwise.learn.slots import TEST, GridConfig, jobsets
+    from jobwise.learn.slots import TEST, GridConfig
     from jobwise.studies.jobsets import change, means
 
     if report:
@@ -185,7 +185,7 @@ def _on_slots(
     if (log is None) == (config.generator == "log"):
         kind = "windows of a log: name it" if log is None else "generated jobs: name no log"
         raise InputError(f"policy {policy.label} was trained on {kind}")
-    sets = jobsets(config, TEST, 100, None if log is None else open_log(log, None, on_nodes=True))
+    sets = config.sets(TEST, 100, None if log is None else open_log(log, None, on_nodes=True))
     names, found = rules or config.rules(), {}
     world = {k: v for k, v in config.world.items() if k not in ("placements", "encoder", "order")}
     with progress(f"playing {len(sets)} jobsets") as show:

@@ -20,7 +20,7 @@ def watch(
     force: Force = False,
 ) -> None:
     """Watch a policy (or a rule, e.g. sjf or cush:sjf+pack) fill the machine: the picture of the cluster over time."""
-    from jobwise.learn.slots import TEST, GridConfig, jobsets
+    from jobwise.learn.slots import TEST, GridConfig
     from jobwise.policies.names import load
     from jobwise.policies.slots import SlotRule
     from jobwise.report.film import film
@@ -38,7 +38,7 @@ def watch(
         if not in_slots([policy]):
             raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")
         config = GridConfig.of(policy)
-    sets = jobsets(config, TEST, jobset + 1, None if log is None else open_log(log, None, on_nodes=True))
+    sets = config.sets(TEST, jobset + 1, None if log is None else open_log(log, None, on_nodes=True))
     if jobset >= len(sets):
         raise InputError(f"there are {len(sets)} jobsets; --jobset counts from 0")
     count = film(sets[jobset], policy, out, rows)

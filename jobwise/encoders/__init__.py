@@ -13,7 +13,7 @@ from inspect import signature
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.encoders import perjob, sem
+from jobwise.encoders import gpus, perjob, sem
 from jobwise.encoders.encoder import Encoder
 from jobwise.encoders.image import GridEncoder, load_grid
 from jobwise.errors import InputError, unknown
@@ -45,6 +45,8 @@ def load(metadata: dict, cluster: Cluster) -> Encoder | GridEncoder:
     """The encoder of a policy file again, for the machine it now meets. Raises InputError where it cannot be."""
     if "units" in metadata:
         return load_grid(metadata, cluster)
+    if metadata.get("name") in gpus.MAKERS:
+        return gpus.load_gpus(metadata, cluster)
     try:
         found = make(metadata["name"], cluster, None, metadata["window"], **metadata["settings"])
     except (TypeError, AttributeError, OverflowError, ValueError) as error:

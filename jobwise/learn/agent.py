@@ -11,6 +11,7 @@ import torch
 
 from jobwise.encoders import Encoder
 from jobwise.encoders.perjob import gather
+from jobwise.learn.losses import chosen
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
 
 
@@ -91,11 +92,11 @@ class Agent:
 
     @torch.no_grad()
     def act(self, seen: Seen) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sample: (actions [B], their log probabilities [B], values [B])."""
+        """Sample: (actions [B] or [B, M], their log probabilities [B], values [B])."""
         logits = self.actor(seen)
         noise = self.noise(logits.shape).to(logits.device)
-        actions = (logits - torch.log(-torch.log(noise))).argmax(dim=1)
-        logp = torch.log_softmax(logits, dim=1).gather(1, actions[:, None])[:, 0]
+        actions = (logits - torch.log(-torch.log(noise))).argmax(dim=-1)
+        logp = chosen(torch.log_softmax(logits, dim=-1), actions)
         values = self.critic(seen) if self.critic is not None else torch.zeros_like(logp)
         return actions.cpu().numpy(), logp.cpu().numpy(), values.cpu().numpy()
 

@@ -19,7 +19,7 @@ class Rollout:
     x: np.ndarray  # [rows, F] or [T E, rows, 2] float32
     first: np.ndarray  # [T E]
     counts: np.ndarray  # [T E]
-    actions: np.ndarray  # [T E]
+    actions: np.ndarray  # [T E], or [T E, M] of M parts
     logp: np.ndarray  # [T, E]
     values: np.ndarray  # [T, E], 0 without a critic
     rewards: np.ndarray  # [T, E]
@@ -53,7 +53,8 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
             seen, rows = agent.look(np.ascontiguousarray(envs.show()[active]), counts[active], mask)
         else:
             seen, rows = agent.look(envs.show(), counts, mask)
-        actions, logp, values = np.zeros(E, np.int64), np.zeros(E, np.float32), np.zeros(E, np.float32)
+        actions = np.zeros((E, *envs.action_shape), np.int64)
+        logp, values = np.zeros(E, np.float32), np.zeros(E, np.float32)
         actions[active], logp[active], values[active] = agent.act(seen)
         xs.append(rows.copy())
         if mask is not None:
@@ -80,7 +81,7 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
         np.concatenate(xs),
         first,
         counts,
-        actions.reshape(-1),
+        actions.reshape(-1, *actions.shape[2:]),
         logp,
         values,
         rewards,

@@ -1,4 +1,5 @@
-"""The environments by name: `jobwise/Batch-v0`, windows of logs, and `jobwise/Grid-v0`, jobsets in rows of time.
+"""The environments by name: `jobwise/Batch-v0`, windows of logs, `jobwise/Grid-v0`, jobsets in rows of time, and
+`jobwise/Assign-v0`, GPUs given to jobs row by row.
 
     state     what the encoder shows of the jobs waiting, the jobs running, what is free (`encoder`)
     action    the world's: see `jobwise.worlds.window_world`, `jobwise.worlds.slot_episodes`
@@ -20,11 +21,14 @@ from dataclasses import fields
 import numpy as np
 
 from jobwise.encoders import Encoder, make
+from jobwise.encoders.gpus import GpuEncoder, make_gpus
 from jobwise.encoders.image import GridEncoder, make_grid, placing
 from jobwise.errors import InputError, unknown
 from jobwise.learn.vector_env import SingleEnv, VectorEnv
 from jobwise.workload import Workload
+from jobwise.workloads.dnn import ROW_S
 from jobwise.worlds import rewards
+from jobwise.worlds.assignment_world import Assignment, AssignmentEpisodes
 from jobwise.worlds.episodes import Episodes
 from jobwise.worlds.modes import Act
 from jobwise.worlds.slot_episodes import SlotEpisodes
@@ -177,6 +181,56 @@ class GridVectorEnv(VectorEnv):
     def seed_rules(self, seed: int) -> None:
         """Seed what the rule `random` draws."""
         self.world.seed_rules(seed)
+
+
+class AssignVectorEnv(VectorEnv):
+    """Job sequences on GPUs, row by row: which GPU works for which job.
+
+    Observations float32 [E, *encoder.shape]; actions [E, M]: for each GPU a place, or their number for none; rewards float64 [E];
+    `info["action_mask"]` [E, M, P + 1]. Settings: `workload` (one sequence or several, for one cluster of `gpu_racks`), `encoder`
+    (rl-taps, or a GpuEncoder), `reward` (rl-taps, throughput, served, slowdown); those of `VectorEnv`; `row_s`: seconds in a row;
+    `restart_cost_s`; `limit`: rows after which an episode is cut; `each`: simulation e plays the sequence e; and those of
+    `jobwise.worlds.assignment_world.Assignment`.
+    """
+
+    WORLD = ("row_s", "restart_cost_s", "limit", "each", *(f.name for f in fields(Assignment)))
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        workload: Workload | Sequence[Workload] | None = None,
+        *,
+        encoder: str | GpuEncoder = "rl-taps",
+        reward: str | rewards.Reward = "rl-taps",
+        **settings,
+    ):
+        shared, world = _split(settings, self.WORLD)
+        sets = [workload] if isinstance(workload, Workload) else list(workload or [])
+        if not sets:
+            raise InputError("an environment needs a workload: jobwise.rltaps(), or several")
+        world = {"row_s": ROW_S, "restart_cost_s": 0.0, "limit": 1000, "each": False} | world
+        row_s, cost_s, limit, each = (world.pop(k) for k in ("row_s", "restart_cost_s", "limit", "each"))
+        made = AssignmentEpisodes(_some(num_envs), sets, Assignment(**world), row_s, cost_s, limit, each)
+        if not isinstance(encoder, GpuEncoder):
+            encoder = make_gpus(encoder, made.cluster, made.settings.slots)
+        super().__init__(made, encoder, rewards.resolve(reward, rewards.ASSIGNED), **shared)
+        self.workloads = sets
+
+    def by_rule(self, name: str) -> np.ndarray:
+        """[E, M] the actions of a rule: see `AssignmentWorld`."""
+        return self.world.by_rule(name)
+
+    def begin(self, which: np.ndarray) -> None:
+        """Begin simulation e with the jobset which[e], for all."""
+        self.world.begin_with(which)
+        self._steps[:], self._ready = 0, True
+        self.world.encode(self.encoder, self._obs, 0, self.num_envs)
+
+
+class AssignEnv(SingleEnv):
+    """One simulation of job sequences on GPUs. Settings as `AssignVectorEnv`."""
+
+    batch = AssignVectorEnv
 
 
 class GridEnv(SingleEnv):

@@ -8,15 +8,17 @@ either every worker steps by the same summed gradient, or each steps alone and t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
 from jobwise.learn.agent import Agent
-from jobwise.learn.env import GridVectorEnv
+from jobwise.learn.losses import chosen
 from jobwise.learn.networks import Seen
 from jobwise.learn.returns import discounted
+from jobwise.learn.vector_env import VectorEnv
 
 
 def workers() -> tuple[int, int]:
@@ -46,7 +48,7 @@ class Steps:
 
     x: np.ndarray  # [B, ...] observations
     masks: np.ndarray  # [B, A]
-    actions: np.ndarray  # [B]
+    actions: np.ndarray  # [B], or [B, M] of M parts
     at: np.ndarray  # [B] step * N + run
     rewards: np.ndarray  # [T, N]
 
@@ -73,16 +75,16 @@ class Dice:
     def give(self, agent: Agent, runs: np.ndarray, first: int) -> None:
         """Let an agent use those of `runs` [N] bool, from the first-th on."""
         some = self.numbers[torch.from_numpy(runs)]
-        agent.noise = lambda shape: some[:, first : first + shape[1]]
+        agent.noise = lambda shape: some[:, first : first + prod(shape[1:])].reshape(shape)
 
 
 def play(
-    envs: GridVectorEnv, select: Agent, placer: Agent | None, jobsets: np.ndarray, dice: Dice, centred: bool = False
+    envs: VectorEnv, select: Agent, placer: Agent | None, jobsets: np.ndarray, dice: Dice, centred: bool = False
 ) -> tuple[Steps, Steps | None, np.ndarray]:
     """Play every jobset to its end, once per run of this worker: what each module did, and the runs' mean slowdowns [N]."""
     per = envs.num_envs // len(jobsets)
     envs.begin(np.repeat(jobsets, per))
-    N, P = envs.num_envs, len(envs.placements)
+    N, P = envs.num_envs, len(envs.placements) if placer is not None else 0
     active, t = np.ones(N, bool), 0
     seen: list[tuple] = []
     placed: list[tuple] = []
@@ -95,9 +97,9 @@ def play(
         if placer is not None:  # of slots, not of slots and placements
             mask = np.concatenate([mask[:, :-1:P], mask[:, -1:]], axis=1)
         x, mask = envs.show()[active], mask[active].astype(bool)
-        dice.roll(mask.shape[1] + P)
+        dice.roll(mask[0].size + P)
         dice.give(select, active, 0)
-        slots = np.full(N, -1)
+        slots = np.full((N, *envs.action_shape), -1)
         slots[active] = select.act(_seen(x, mask, select))[0]
         seen.append((x, mask, slots[active], t * N + np.flatnonzero(active)))
         actions = slots.copy()
@@ -111,10 +113,11 @@ def play(
                 chosen = placer.act(_seen(x, np.ones((len(x), P), bool), placer))[0]
                 actions[asked] += chosen
                 placed.append((x.copy(), np.ones((len(x), P), bool), chosen, t * N + np.flatnonzero(asked)))
-        over = envs.choose(np.where(active, actions, envs.void)) > 0
+        over = envs.choose(actions) > 0
         z = envs.intervals
         rewards.append(np.where(active, envs.reward(z), 0.0))
-        local.append(np.where(active & (z["placed"] > 0), -z["penalty"] + (z["mean"] if centred else 0.0), 0.0))
+        if placer is not None:
+            local.append(np.where(active & (z["placed"] > 0), -z["penalty"] + (z["mean"] if centred else 0.0), 0.0))
         active &= ~over
         t += 1
     z = envs.intervals
@@ -152,9 +155,9 @@ def gather(agent: Agent, steps: Steps, advantage: np.ndarray, group: int = 4096)
     count = float(total(torch.tensor(float(B))))
     for i in range(0, B, group):
         part = slice(i, i + group)
-        every = torch.log_softmax(agent.actor(_seen(steps.x[part], steps.masks[part], agent)), dim=1)
+        every = torch.log_softmax(agent.actor(_seen(steps.x[part], steps.masks[part], agent)), dim=-1)
         done = torch.from_numpy(steps.actions[part]).to(agent.device)
-        logp = every.gather(1, done[:, None])[:, 0]
+        logp = chosen(every, done)
         a = torch.from_numpy(advantage.reshape(-1)[steps.at[part]].astype(np.float32)).to(agent.device)
         one = -(a * logp).sum() / count
         if not torch.isfinite(one):
@@ -165,7 +168,7 @@ def gather(agent: Agent, steps: Steps, advantage: np.ndarray, group: int = 4096)
 
 
 def epoch(
-    envs: GridVectorEnv,
+    envs: VectorEnv,
     select: Agent,
     placer: Agent | None,
     groups: list[np.ndarray],
@@ -207,9 +210,7 @@ def epoch(
     return {"loss": loss, "slowdown": float(np.mean(found)), "choices": choices, "episodes": sum(map(len, found))}
 
 
-def imitate(
-    envs: GridVectorEnv, agent: Agent, rule: str, epochs: int, l2: float = 1e-3, seed: int = 0, batch: int = 256
-) -> float:
+def imitate(envs: VectorEnv, agent: Agent, rule: str, epochs: int, l2: float = 1e-3, seed: int = 0, batch: int = 256) -> float:
     """Supervised warm start: cross-entropy against what `rule` (RULE[+PLACEMENT]) does, plus l2 times the squared weights
     (DeepRM's `pg_su`).
 
@@ -230,9 +231,9 @@ def imitate(
     for _ in range(epochs):
         right = 0
         for part in np.array_split(rng.permutation(len(x)), max(len(x) // batch, 1)):
-            out = agent.actor(_seen(x[part], mask[part], agent))
-            want = done[part]
+            out = agent.actor(_seen(x[part], mask[part], agent)).flatten(0, -2)
+            want = done[part].flatten()
             square = sum((p * p).sum() for p in agent.actor.parameters())
             agent.descend(torch.nn.functional.cross_entropy(out, want) + l2 * square)
             right += int((out.argmax(dim=1) == want).sum())
-    return right / len(x)
+    return right / done.numel()

@@ -15,9 +15,9 @@ from jobwise.learn.collect import Rollout
 def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray):
     """(log probabilities of what was done [B], of everything [B, W], the observations) with the present network."""
     seen = rollout.seen(which, agent.ragged, agent.device)
-    every = torch.log_softmax(agent.actor(seen), dim=1)
+    every = torch.log_softmax(agent.actor(seen), dim=-1)
     done = torch.from_numpy(rollout.actions[which]).to(agent.device)
-    return every.gather(1, done[:, None])[:, 0], every, seen
+    return losses.chosen(every, done), every, seen
 
 
 def _tensor(x: np.ndarray, agent: Agent) -> torch.Tensor:

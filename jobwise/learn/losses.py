@@ -5,6 +5,12 @@ from __future__ import annotations
 import torch
 
 
+def chosen(every: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+    """[B] log probabilities of actions [B] ([B, M]: of M parts, which are independent: their sum) of `every` [B, (M,) A]."""
+    found = every.gather(-1, actions[..., None])[..., 0]
+    return found if found.dim() == 1 else found.sum(dim=1)
+
+
 def policy_gradient(logp: torch.Tensor, advantage: torch.Tensor, floor: float = -18.42) -> torch.Tensor:
     """-mean(advantage * log pi), REINFORCE (Williams 1992); log pi is kept above `floor` = log(1e-8), as DRAS does."""
     return -(advantage * logp.clamp(min=floor)).mean()
@@ -24,4 +30,4 @@ def squared(v: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 def entropy(log_probabilities: torch.Tensor) -> torch.Tensor:
     """Mean entropy of the distributions [B, W]; impossible actions have log probability -inf."""
     p = log_probabilities.exp()
-    return -(p * log_probabilities.masked_fill(p == 0, 0.0)).sum(dim=1).mean()
+    return -(p * log_probabilities.masked_fill(p == 0, 0.0)).sum(dim=-1).mean()

@@ -84,11 +84,12 @@ class Levels(nn.Module):
 
 
 class Flat(nn.Module):
-    """[B, ...] -> [B, W]: dense layers on the flat observation; `init`: standard deviation of the weights, biases 0."""
+    """[B, ...] -> [B, W]: dense layers on the flat observation; `init`: standard deviation of the weights, biases 0. `classes`
+    A: [B, W / A, A], so many choices at once."""
 
-    def __init__(self, sizes: list[int], init: float = 0.0):
+    def __init__(self, sizes: list[int], init: float = 0.0, classes: int = 0):
         super().__init__()
-        self.net = layers(sizes)
+        self.net, self.classes = layers(sizes), classes
         if init:
             for layer in self.net:
                 if isinstance(layer, nn.Linear):
@@ -97,7 +98,8 @@ class Flat(nn.Module):
 
     def forward(self, seen: Seen) -> torch.Tensor:
         """Scores [B, W], -inf where an action is not valid."""
-        return masked(self.net(seen.x.flatten(1)), seen)
+        out = self.net(seen.x.flatten(1))
+        return masked(out.unflatten(1, (-1, self.classes)) if self.classes else out, seen)
 
 
 class Slots(nn.Module):

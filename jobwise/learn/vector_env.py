@@ -54,11 +54,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.world, self.encoder, self.reward = world, encoder, reward
         self.num_envs, self.copy, self.dict_obs, self.render_mode = len(world.done), copy, dict_obs, render_mode
         E, box = self.num_envs, spaces.Box(*encoder.bounds, encoder.shape, np.float32)
-        self._obs, self._steps, self._actions = (
-            np.zeros((E, *box.shape), np.float32),
-            np.zeros(E, np.int64),
-            np.zeros(E, np.int64),
-        )
+        self._obs, self._steps = np.zeros((E, *box.shape), np.float32), np.zeros(E, np.int64)
+        self._actions = np.zeros((E, *world.action_shape), np.int64)
         self._none = np.zeros(box.shape, np.float32)
         self._rngs = [np.random.default_rng() for _ in range(E)]
         self._ready = False
@@ -67,9 +64,10 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         cut = np.append(0, np.linspace(own, E, parts).astype(int))
         self._parts = list(zip(cut[:-1].tolist(), cut[1:].tolist(), strict=True))
         self._workers = [_Worker(self._some) for _ in self._parts[1:]]
-        mask = spaces.Box(0, 1, (world.actions,), np.int8)
+        shape, several = (*world.action_shape, world.actions), np.full(world.action_shape, world.actions)
+        mask = spaces.Box(0, 1, shape, np.int8)
         self.single_observation_space = spaces.Dict({"observation": box, "action_mask": mask}) if dict_obs else box
-        self.single_action_space = spaces.Discrete(world.actions)
+        self.single_action_space = spaces.MultiDiscrete(several) if world.action_shape else spaces.Discrete(world.actions)
         self.observation_space = batch_space(self.single_observation_space, E)
         self.action_space = batch_space(self.single_action_space, E)
 
@@ -77,6 +75,11 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def mask(self) -> np.ndarray:
         """[E, A] int8: the actions that are valid, one at least."""
         return self.world.mask
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """Of the action of one simulation: (), or (M,) where it has parts."""
+        return self.world.action_shape
 
     @property
     def masks(self) -> np.ndarray | None:
@@ -103,8 +106,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self.world.encode(self.encoder, self._obs, e, e + 1)
 
     def action_masks(self) -> np.ndarray:
-        """[E, W] bool, as sb3-contrib's MaskablePPO asks for them."""
-        return self.mask.astype(bool)
+        """[E, W] bool, as sb3-contrib's MaskablePPO asks for them; where an action has parts, part after part."""
+        return self.mask.astype(bool).reshape(self.num_envs, -1)
 
     def _info(self) -> dict:
         return {"action_mask": self.mask.copy() if self.copy else self.mask}
@@ -181,8 +184,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if not self._ready:
             raise InputError("reset the environment before the first step")
         actions = np.asarray(actions)
-        if actions.shape != (self.num_envs,) or actions.dtype.kind not in "iu":
-            raise InputError(f"actions are {self.num_envs} whole numbers, got {actions.dtype} of shape {actions.shape}")
+        if actions.shape != self._actions.shape or actions.dtype.kind not in "iu":
+            text = f"whole numbers of shape {self._actions.shape}, got {actions.dtype} of shape {actions.shape}"
+            raise InputError(f"actions are {text}")
         asked = np.maximum(actions, 0, out=self._actions, casting="unsafe")
         for worker, part in zip(self._workers, self._parts[1:], strict=True):
             worker.begin(asked, again, *part)
@@ -299,7 +303,7 @@ class SingleEnv(gymnasium.Env):
     def step(self, action):
         """Do `action`."""
         e = self._envs
-        over = bool(e.choose(np.array([action], np.int64))[0])
+        over = bool(e.choose(np.asarray(action, np.int64)[None])[0])
         cut = bool(e.world.steps_in_stream) and not over and bool(e._steps[0] % (e.world.steps_in_stream or 1) == 0)
         self._cut = cut
         reward, info = float(e.reward(e.intervals)[0]), {"action_mask": e._info()["action_mask"][0]}

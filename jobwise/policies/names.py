@@ -11,7 +11,7 @@ import numpy as np
 
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
-from jobwise.policies import files, loglinear, neural
+from jobwise.policies import assignments, files, loglinear, neural
 from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES
@@ -48,6 +48,8 @@ def resolve(policy: str | Policy) -> Policy:
         if row and not re.fullmatch(r"\d+(\.\d+)?s", row):
             raise InputError(f"policy {policy!r}: the length of a row is given in seconds, e.g. slots:{rule}@600s")
         return SlotRule(rule, Slots(reserve=False), float(row[:-1]) if row else 1.0)
+    if policy.startswith("gpus:"):
+        return assignments.named(policy)
     order, *options = policy.split("+")
     if order.lower() in {*ORDERS, *INDICES, *pretrained()}:
         order, options = order.lower(), [o.lower() for o in options]

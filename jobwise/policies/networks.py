@@ -86,7 +86,8 @@ class Forward:
             w, b = self.weights["filter.weight"], self.weights["filter.bias"]
             return self._dense(x[..., 0] * w[0, 0] + x[..., 1] * w[0, 1] + b[0])
         if self.kind == "mlp":
-            return self._dense(x.reshape(len(x), -1))
+            out = self._dense(x.reshape(len(x), -1))
+            return out.reshape(len(x), -1, self.spec["classes"]) if self.spec.get("classes") else out
         return self._of_slots(x) if self.kind == "slots" else self._of_image(x)
 
     def _dense(self, x: np.ndarray) -> np.ndarray:

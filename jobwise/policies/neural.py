@@ -1,7 +1,7 @@
 """Trained networks as a policy like any other: an encoder, one network or two, a world to choose in. No torch.
 
 A policy file (`files.py`) holds the weights, and as metadata the encoder (name, version, settings, scaling), the networks, the
-world's settings, what it was trained on. Files of `kind` "grid" are for the world of slots, all others for windows.
+world's settings, what it was trained on. Files of `kind` "grid" are for the world of slots, "gpus" for assignments, all others for windows.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from jobwise.policies.chooser import LIMIT, Choose, Chooser
 from jobwise.policies.networks import WINDOW, Forward, choose
 from jobwise.sim.random import GOLDEN, mix
 from jobwise.worlds import World
+from jobwise.worlds.assignment_world import Assignment
 from jobwise.worlds.modes import Act
 from jobwise.worlds.slots_world import Slots
 
@@ -29,14 +30,14 @@ from jobwise.worlds.slots_world import Slots
 class NeuralPolicy(Chooser):
     """Networks that choose in a world: one, or in slots two, of which the second chooses the placement.
 
-    `encoder`: an encoder, or the metadata of one (made when the machine is known). `world`: the settings of windows (`Act`) or
-    of slots (`Slots`). `greedy`: the most probable action; else actions are drawn, as DeepRM is tested, for each simulation
+    `encoder`: an encoder, or the metadata of one (made when the machine is known). `world`: the settings of windows (`Act`),
+    of slots (`Slots`) or of assignments (`Assignment`). `greedy`: the most probable action; else actions are drawn, as DeepRM is tested, for each simulation
     from its own seed.
     """
 
     networks: Forward | tuple[Forward, ...]
     encoder: Encoder | GridEncoder | dict
-    world: Act | Slots = field(default_factory=Act)
+    world: Act | Slots | Assignment = field(default_factory=Act)
     label: str = "neural"
     about: dict = field(default_factory=dict)  # what it was trained on, by which version, and how well it did
     greedy: bool = True
@@ -91,7 +92,7 @@ class NeuralPolicy(Chooser):
 
     def with_options(self, chosen: dict) -> NeuralPolicy:
         """The same with another backfilling rule or guard. Raises InputError for options that cannot be."""
-        if isinstance(self.world, Slots):
+        if not isinstance(self.world, Act):
             text = f"decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply"
             raise InputError(f"policy {self.label} {text}")
         for key in chosen:
@@ -149,8 +150,8 @@ class NeuralPolicy(Chooser):
             raise FloatingPointError("NaN")
         scores = np.where(mask, scores, -np.inf)
         if dice is not None:
-            scores = scores + _gumbel(dice, scores.shape[1])
-        return scores.argmax(axis=1)
+            scores = scores + _gumbel(dice, scores[0].size).reshape(scores.shape)
+        return scores.argmax(axis=-1)
 
     def explained(self, world: World, cluster: Cluster) -> list[dict]:
         """The valid actions of the next choice, highest score first: `action`, `score`, and for networks per job `features`
@@ -182,13 +183,17 @@ class NeuralPolicy(Chooser):
 
     def save(self, path: str | Path) -> None:
         """Write the policy file, whole or not at all."""
-        about, several = {"label": self.label, **self.about}, isinstance(self.world, Slots)
+        about, several = {"label": self.label, **self.about}, not isinstance(self.world, Act)
         weights = {
             f"{i}.{k}" if several else k: np.ascontiguousarray(v, np.float32)
             for i, n in enumerate(self.networks)
             for k, v in n.weights.items()
         }
-        if several:
+        if isinstance(self.world, Assignment):
+            kept = {k: self.metadata[k] for k in ("name", "slots", "settings", "shape")}
+            networks = [n.spec for n in self.networks]
+            meta = {"kind": "gpus", "world": asdict(self.world), "encoder": kept, "networks": networks, "about": about}
+        elif several:
             known = asdict(self.world) | {"encoder": self.metadata["name"]}
             world = {k: known[k] for k in WORLD}
             told = {k: list(self.metadata[k]) for k in ("shape", "units")}
@@ -224,8 +229,8 @@ def _gumbel(dice: np.ndarray, count: int) -> np.ndarray:
 
 def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> NeuralPolicy:
     """The policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
-    if parts.get("kind") == "grid":
-        return _of_slots(parts, weights, label)
+    if parts.get("kind") in ("grid", "gpus"):
+        return _of_rows(parts, weights, label)
     act, about = Act(**parts["act"]), dict(parts["about"])
     for k in ("name", "version", "window", "settings", "scale", "nodes", "shape"):
         parts["encoder"][k]  # noqa: B018
@@ -243,16 +248,19 @@ def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> Neural
     return NeuralPolicy(Forward(parts["network"], weights), parts["encoder"], act, label, about)
 
 
-def _of_slots(parts: dict, weights: dict[str, np.ndarray], label: str) -> NeuralPolicy:
+def _of_rows(parts: dict, weights: dict[str, np.ndarray], label: str) -> NeuralPolicy:
     world, about = dict(parts["world"]), dict(parts["about"])
-    if set(world) != set(WORLD):
-        raise ValueError(f"a world of slots is told by {', '.join(WORLD)}")
     if not 1 <= len(parts["networks"]) <= 2:
         raise ValueError("a policy has one network or two")
     networks = tuple(
         Forward(spec, {k.split(".", 1)[1]: v for k, v in weights.items() if k.startswith(f"{i}.")})
         for i, spec in enumerate(parts["networks"])
     )
+    if parts["kind"] == "gpus":
+        row = float(about["config"]["row_s"])
+        return NeuralPolicy(networks, parts["encoder"], Assignment(**world), label, about, True, row)
+    if set(world) != set(WORLD):
+        raise ValueError(f"a world of slots is told by {', '.join(WORLD)}")
     encoder = {"name": world.pop("encoder"), "slots": world["slots"], "backlog": world["backlog"], "rows": world["rows"]}
     encoder |= {k: [int(n) for n in parts[k]] for k in ("shape", "units")}
     return NeuralPolicy(networks, encoder, Slots.of(world), label, about, False, row_s(about))

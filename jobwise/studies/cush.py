@@ -279,10 +279,8 @@ def _logs(s: Study, logs: Path, preset: str) -> list[Section]:
 
 
 def _log(s: Study, name: str, w: Workload, preset: str) -> Section:
-    from jobwise.learn.slots import jobsets
-
     c = config("joint", preset).changed(generator="log", jobs=96, jobsets=200, settings={}, **LOGS[name])
-    sets = jobsets(c, TEST, {"smoke": 6, "small": 40, "paper": 100}[preset], w)
+    sets = c.sets(TEST, {"smoke": 6, "small": 40, "paper": 100}[preset], w)
 
     def measured() -> dict:
         policy = s.train(c, w, f"log-{name}")

@@ -18,6 +18,7 @@ SYSTEMS = {  # name: (file, function); files are read when they are needed, for 
     "search": ("search", "configure"),
     "deeprm": ("deeprm", "configure"),
     "cush": ("cush", "configure"),
+    "rl-taps": ("rltaps", "configure"),
 }
 
 

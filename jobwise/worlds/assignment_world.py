@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import inf
 
@@ -11,22 +12,27 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.sim.reset import Jobsets, set_dtype
 from jobwise.sim.state import State
-from jobwise.worlds.assignment import ACT, BEGIN, MODES, Gpus, go, gpus
+from jobwise.workload import Workload
+from jobwise.worlds.assignment import ACT, BEGIN, MODES, RENEW, Gpus, go, gpus
 from jobwise.worlds.gpu_rules import LAYOUTS, RULES, choose
+from jobwise.worlds.jobset_episodes import JobsetEpisodes
+from jobwise.worlds.slot_tables import jobsets, room
 
 
 @dataclass(frozen=True)
 class Assignment:
     """Settings of the world.
 
-    `slots` show waiting jobs, the others wait behind them. `mode`: see `assignment.py`. `leave`: started jobs leave their slots.
-    `elastic`: jobs may run on other numbers of GPUs than they ask for, where they say so. Raises InputError.
+    `slots` show waiting jobs, the others wait behind them. `mode`: see `assignment.py`. `leave`: started jobs leave their
+    slots. `elastic`: jobs may run on other numbers of GPUs than they ask for, where they say so. `masked`: the mask shows where
+    jobs are; else every place is valid, and an empty one means none. Raises InputError.
     """
 
     slots: int = 10
     mode: str = "full"
     leave: bool = False
     elastic: bool = True
+    masked: bool = True
 
     def __post_init__(self):
         if not 1 <= self.slots <= 10_000:
@@ -70,6 +76,7 @@ class AssignmentWorld:
         self.mask = self.masks = np.ones((E, M, self.actions), np.int8)
         self._no_sets = Jobsets(np.zeros(0, state.jobs.dtype), np.zeros(0, state.truth.dtype), np.zeros(0, set_dtype))
         self._none = np.full((E, M), self.actions - 1)
+        self._act = np.full(E, ACT)
 
     @property
     def transition(self) -> np.ndarray:
@@ -95,10 +102,12 @@ class AssignmentWorld:
         """Do actions [E, M], and let a row pass; how many stand at a decision point."""
         E = len(self._over)
         actions = np.ascontiguousarray(actions, np.int64)
-        return go(self.state, self.gpus, self._no_sets, np.full(E, ACT), actions, self._which, self._over, 0, E)
+        return go(self.state, self.gpus, self._no_sets, self._act, actions, self._which, self._over, 0, E)
 
     def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last]."""
+        """Fill out[first:last], and bring the mask up to date."""
+        if self.settings.masked:
+            self.mask[first:last, :, :-1] = (self.gpus.place["job"][first:last] >= 0)[:, None]
         encoder.encode(self.state, self.gpus, out, first, last)
 
     def by_rule(self, name: str, layout: str = "pack") -> np.ndarray:
@@ -108,3 +117,46 @@ class AssignmentWorld:
         actions = self._none.copy()
         choose(RULES.index(name), self.state, self.gpus, actions, LAYOUTS.index(layout), 0, len(actions))
         return actions
+
+
+class AssignmentEpisodes(JobsetEpisodes, AssignmentWorld):
+    """E simulations of job sequences on one cluster; cut after `limit` rows of `row_s` seconds. Raises InputError."""
+
+    ends = {"slowdown": "total", "wait": "all_waited", "max_wait": "longest", "jobs": "started", "done": "done"}
+    ends |= {"throughput": "all_speed", "idle": "all_idle", "short": "all_short", "rows": "all_rows", "restarts": "all_changes"}
+
+    def __init__(
+        self, count: int, sets: Sequence[Workload], settings: Assignment, row_s: float, cost_s: float, limit: int, each: bool
+    ):
+        cluster, tables = sets[0].cluster, jobsets(list(sets))
+        settings.check(cluster)
+        state = room(tables, sets[0], count, tick=row_s, restart_cost_s=cost_s)
+        AssignmentWorld.__init__(self, settings, state, gpus(state, cluster, settings, limit), cluster)
+        self._hold(count, sets, tables, self.gpus.report, limit, each)
+        self._begins = np.full(count, RENEW)
+
+    def _renew(self, first: int, last: int) -> None:
+        go(self.state, self.gpus, self._sets, self._begins, self._none, self.which, self._last, first, last)
+
+    def step(self, actions: np.ndarray, autoreset: bool, first: int, last: int) -> None:
+        """Assign the GPUs, and let a row pass."""
+        go(self.state, self.gpus, self._sets, self._act, actions, self.which, self.done, first, last)
+        self._report[first:last] = self.gpus.report[first:last]
+
+    def blank_mask(self) -> np.ndarray:
+        """[M, P + 1] nothing; where nothing is masked, all."""
+        none = np.broadcast_to(np.arange(self.actions) == self.actions - 1, self.mask.shape[1:])
+        return none.astype(np.int8) if self.settings.masked else np.ones_like(self.mask[0])
+
+    def picture(self, e: int) -> np.ndarray:
+        """The cluster, which job has which GPU, and how loaded its links are."""
+        from jobwise.worlds.render import cluster_picture
+
+        return cluster_picture(self.state, self.gpus, self.cluster, e)
+
+    def _tables(self) -> dict[str, np.ndarray]:
+        return {f"gpus_{k}": getattr(self.gpus, k) for k in ("moment", "place", "has", "want", "report")}
+
+    def seed_rules(self, seed: int) -> None:
+        """Seed what the rule `random` draws."""
+        self.gpus.moment["seed"] = np.arange(len(self.which)) + seed * 1_000_003

@@ -2,7 +2,7 @@
 
 fifo sjf tetris random   jobs at their requests, never moved: the first that fits in the rule's order, again and again
 one                      every job one GPU                    greedy   more GPUs where they add most speed each (block by block)
-fair                     GPU by GPU to the job that is furthest behind its fair share (after Gavel's finish-time fairness, OSDI'20)
+fair                     GPU by GPU to the job furthest behind its fair share (after the finish-time fairness of Gavel, OSDI 20)
 
 The others choose the numbers of GPUs by an exact knapsack: the largest sum of weight x speed, where a job's speed counts up to
 what is left of it and a job that would have to restart is worth less. They differ in the weight:

@@ -93,6 +93,24 @@ def locality(z: np.ndarray) -> np.ndarray:
 GRID: dict[str, Reward] = {"slowdown": slowdown, "completion": completion, "locality": locality}
 
 
+def throughput(z: np.ndarray) -> np.ndarray:
+    """The speed of the running jobs, as a share of the cluster's (RL-TAPS without penalties), for each row that passes."""
+    return z["speed"] * z["rows"] / z["peak"]
+
+
+def served(z: np.ndarray) -> np.ndarray:
+    """The same, less what jobs without GPUs would do at their requests (RL-TAPS with pen1 alone)."""
+    return (z["speed"] - z["idle"]) * z["rows"] / z["peak"]
+
+
+def rltaps(z: np.ndarray) -> np.ndarray:
+    """And less what running jobs miss for having fewer GPUs than they asked for (RL-TAPS, CASCON 2020, with both penalties)."""
+    return (z["speed"] - z["idle"] - z["short"]) * z["rows"] / z["peak"]
+
+
+ASSIGNED: dict[str, Reward] = {"rl-taps": rltaps, "throughput": throughput, "served": served, "slowdown": slowdown}
+
+
 def resolve(reward: str | Reward, known: dict[str, Reward] = REWARDS) -> Reward:
     """A reward by its name, or a function as it is. Raises InputError."""
     if callable(reward):

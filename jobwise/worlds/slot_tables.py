@@ -102,15 +102,20 @@ def jobsets(workloads: list[Workload]) -> Jobsets:
     return Jobsets(jobs, truth, sets)
 
 
+def room(sets: Jobsets, workload: Workload, count: int, **settings) -> State:
+    """A state for `count` simulations of any of the jobsets, on the cluster of `workload`; settings as `allocate`."""
+    J = int(sets.sets["jobs"].max())
+    big = {"jobs": np.repeat(workload.jobs[:1], J), "truth": np.repeat(workload.truth[:1], J), "columns": {}}
+    return allocate([replace(workload, **big)] * count, workload.cluster, **settings)
+
+
 def build(sets: Jobsets, workload: Workload, count: int, world, limit: float = 2000) -> tuple[State, Grid]:
     """Room for `count` simulations of jobsets on the cluster of `workload`, to be begun with RENEW. `world`: the settings, a
     `Slots`. Raises InputError."""
     whole = np.array_equal(sets.jobs["walltime"], np.round(sets.jobs["walltime"])) and (sets.jobs["walltime"] >= 1).all()
     if not whole or not np.array_equal(sets.jobs["submit"], np.round(sets.jobs["submit"])):
         raise InputError(f"{workload.name}: on a grid of time submits and lengths are whole rows; see `to_rows`")
-    J = int(sets.sets["jobs"].max())
-    big = {"jobs": np.repeat(workload.jobs[:1], J), "truth": np.repeat(workload.truth[:1], J), "columns": {}}
-    s = allocate([replace(workload, **big)] * count, workload.cluster, tick=1.0)
+    s = room(sets, workload, count, tick=1.0)
     check(workload.name, sets.jobs, sets.truth, workload.cluster, world)
     return s, grid(s, workload.cluster, world, limit, reject=True)
 

@@ -88,6 +88,8 @@ class Slots:
 class SlotsWorld:
     """E simulations in the world of slots. `mask` [E, A] int8: the actions that are valid, one at least."""
 
+    action_shape = ()
+
     def __init__(self, settings: Slots, state: State, table: Grid, cluster: Cluster):
         self.settings, self.state, self.grid, self.cluster = settings, state, table, cluster
         self.placements, self.void, self.actions = settings.placements, settings.actions - 1, settings.actions

@@ -31,6 +31,8 @@ class Windows:
     `until`: where to stop where there is no choice: PASS, STARTED or ENDED of `jobwise.worlds.window`.
     """
 
+    action_shape = ()
+
     masks = None
 
     def __init__(self, act: Act, state: State, window: int, bound_s: float = 86400.0, until: int = ENDED):

@@ -1,0 +1,105 @@
+"""The rules of the world of assignments as policies, `gpus:RULE[+OPTION…][@60s]`, and whole sequences played by any policy of it.
+
+Options: a mode (none, partial, full), `leave` (started jobs leave their slots), `slots32` (so many, 10 by default), `fixed` (jobs
+have the GPUs that they ask for), a layout (pack, left, random). `@60s`: seconds in a row, 48.3 by default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError, unknown
+from jobwise.policies.chooser import LIMIT, Choose, Chooser
+from jobwise.workload import Workload
+from jobwise.workloads.dnn import ROW_S
+from jobwise.worlds import World
+from jobwise.worlds.assignment import MODES
+from jobwise.worlds.assignment_world import Assignment, AssignmentEpisodes
+from jobwise.worlds.gpu_rules import LAYOUTS, PICKERS, RULES
+
+FIXED = {"mode": "none", "elastic": False}  # the world of those that pick jobs at their requests
+
+
+@dataclass(frozen=True, eq=False)
+class AssignmentRule(Chooser):
+    """A rule of `jobwise.worlds.gpu_rules` in the world of assignments. `tick`: s in a row."""
+
+    rule: str
+    world: Assignment = field(default_factory=Assignment)
+    layout: str = "pack"
+    tick: float = ROW_S
+    limit: float = LIMIT
+
+    def __post_init__(self):
+        if self.rule not in RULES:
+            raise unknown("rule", self.rule, RULES)
+        if self.layout not in LAYOUTS:
+            raise unknown("layout", self.layout, LAYOUTS)
+
+    @property
+    def name(self) -> str:
+        """As in `gpus:slot+partial+leave@60s`."""
+        usual, w = _usual(self.rule), self.world
+        parts = [self.rule] + [w.mode] * (w.mode != usual.world.mode) + ["leave"] * w.leave
+        parts += [f"slots{w.slots}"] * (w.slots != 10) + ["fixed"] * (usual.world.elastic and not w.elastic)
+        parts += [self.layout] * (self.layout != usual.layout)
+        return f"gpus:{'+'.join(parts)}" + (f"@{self.tick:g}s" if self.tick != ROW_S else "")
+
+    def check(self, cluster: Cluster) -> None:
+        """Raises InputError for a cluster whose nodes are not single GPUs."""
+        self.world.check(cluster)
+
+    def chooser(self, world: World, cluster: Cluster) -> Choose:
+        """The rule."""
+        return lambda world: world.by_rule(self.rule, self.layout)
+
+
+def _usual(rule: str) -> AssignmentRule:
+    if rule in PICKERS:
+        return AssignmentRule(rule, Assignment(**FIXED), "left")
+    return AssignmentRule(rule, layout="left" if rule == "greedy" else "pack")
+
+
+def named(policy: str) -> AssignmentRule:
+    """The policy of a name `gpus:…`. Raises InputError."""
+    found = re.fullmatch(r"gpus:([^@]+)(?:@(\d+(?:\.\d+)?)s)?", policy)
+    if not found:
+        raise InputError(f"policy {policy!r}: a rule and its options are expected, e.g. gpus:slot+partial@60s")
+    rule, *options = found[1].split("+")
+    if rule not in RULES:
+        raise unknown("rule", rule, RULES, f"policy {policy!r}: ")
+    usual = _usual(rule)
+    world = {k: getattr(usual.world, k) for k in ("slots", "mode", "leave", "elastic")}
+    layout, tick = usual.layout, float(found[2] or ROW_S)
+    for option in options:
+        if option in MODES:
+            world["mode"] = option
+        elif option in LAYOUTS:
+            layout = option
+        elif count := re.fullmatch(r"slots(\d+)", option):
+            world["slots"] = int(count[1])
+        elif option in ("leave", "fixed"):
+            world |= {"leave": True} if option == "leave" else {"elastic": False}
+        else:
+            raise unknown("option", option, [*MODES, *LAYOUTS, "leave", "fixed", "slots32"], f"policy {policy!r}: ")
+    if tick <= 0:
+        raise InputError(f"policy {policy!r}: a row takes more than 0 s")
+    return AssignmentRule(rule, Assignment(**world), layout, tick)
+
+
+def played(sets: Sequence[Workload], policy: Chooser, cost_s: float = 0.0, limit: int = 1000, seed: int = 0) -> np.ndarray:
+    """[K] of `report_dtype`: what becomes of whole job sequences, each cut after `limit` rows (T_max), where jobs that have not
+    ended count as if they ended then. `total` / `started` is a sequence's mean slowdown."""
+    world = AssignmentEpisodes(len(sets), sets, policy.world, policy.tick, cost_s, limit, True)
+    world.seed_rules(seed)
+    world.state.sims["seed"] = seed + np.arange(len(sets))
+    world.begin_with(np.arange(len(sets)))
+    choose = policy.chooser(world, world.cluster)
+    while not world.done.all():
+        world.step(choose(world), False, 0, len(sets))
+    return world.transition.copy()

@@ -1,0 +1,64 @@
+"""Episodes that are whole jobsets: what the worlds on a grid of time share as environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.sim.reset import Jobsets
+from jobwise.workload import Workload
+
+KEPT = ("sims", "jobs", "truth", "lists", "nodes", "slices", "links")  # of a state: all that changes
+
+
+class JobsetEpisodes:
+    """An episode draws a jobset, or is the jobset e of simulation e with `each`. The world says how a jobset is begun
+    (`_renew`), what is remembered besides the state (`_tables`), and what an episode came to (`ends`)."""
+
+    ends: dict[str, str]
+    steps_in_stream = None
+
+    def _hold(
+        self, count: int, sets: Sequence[Workload], tables: Jobsets, report: np.ndarray, limit: float, each: bool
+    ) -> None:
+        if limit < 1:
+            raise InputError(f"a limit of {limit} rows: too few")
+        if each and count != len(sets):
+            raise InputError(f"a simulation for each jobset: {count} simulations for {len(sets)}")
+        self._sets, self.workloads, self.each = tables, sets, each
+        self.done, self._last = np.zeros(count, np.int8), np.zeros(count, np.int8)
+        self.which, self._report = np.zeros(count, np.int64), report.copy()
+
+    @property
+    def transition(self) -> np.ndarray:
+        """[E] what happened until an episode was over, also where another has begun since."""
+        return self._report
+
+    def jobs(self, e: int) -> np.ndarray:
+        """The job table of simulation e as it stands."""
+        return self.state.jobs[e, : len(self.workloads[self.which[e]])]
+
+    def begin_with(self, which: np.ndarray) -> None:
+        """Begin simulation e with the jobset which[e], for all."""
+        self.which[:] = which
+        self._renew(0, len(self.which))
+
+    def reset(self, e: int, rng: np.random.Generator, seeded: bool) -> None:
+        """Begin a jobset in simulation e."""
+        self.which[e] = e if self.each else rng.integers(len(self.workloads))
+        self._renew(e, e + 1)
+
+    def next_episode(self, e: int, rng: np.random.Generator) -> bool:
+        """Begin another jobset."""
+        self.reset(e, rng, False)
+        return True
+
+    def forget(self, cut: np.ndarray) -> None:
+        """There are no streams of jobsets."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All there is to go on from."""
+        found = {f"state_{k}": getattr(self.state, k) for k in KEPT} | self._tables()
+        return found | {"which": self.which, "report": self._report, "allowed": self.mask, "over": self.done}
