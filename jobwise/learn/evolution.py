@@ -95,32 +95,41 @@ def evolve(
 ) -> np.ndarray:
     """The weights [F] found from `start`. base [W]: the reference's bounded slowdown on every window. `state`: where to go on
     from, as `report` was last told; same seed, same weights."""
+    state = state or begin(start)
+    while state["generation"] < search.generations:
+        state = generation(ground, state, base, search, seed)
+        if report:
+            report(state)
+    return answer(state)
+
+
+def begin(start: np.ndarray) -> dict:
+    """The state of a search that begins at the weights `start` [F]."""
+    return {"generation": 0, "weights": start.tolist(), "sum": [0.0] * len(start), "summed": 0}
+
+
+def answer(state: dict) -> np.ndarray:
+    """[F] what a search has found so far: the mean of its last weights."""
+    return np.array(state["sum"]) / state["summed"] if state["summed"] else np.array(state["weights"])
+
+
+def generation(ground: Ground, state: dict, base: np.ndarray, search: Search, seed: int) -> dict:
+    """One generation: the next state, with its `fitness` and how many `replays` it took."""
     useful = np.flatnonzero(base >= IDLE)
     useful = useful if len(useful) >= min(8, ground.count) else np.arange(ground.count)
-    state = state or {"generation": 0, "weights": start.tolist(), "sum": [0.0] * F, "summed": 0}
-    weights, total, summed = np.array(state["weights"]), np.array(state["sum"]), state["summed"]
-    ranks = np.linspace(-0.5, 0.5, 2 * search.pairs)
-    drawn = min(search.windows, len(useful))
-    for generation in range(state["generation"], search.generations):
-        rng = np.random.default_rng([seed, generation])
-        part = generation / search.generations
-        sigma, rate = (a * (b / a) ** part for a, b in (search.sigma, search.rate))
-        which = rng.choice(useful, drawn, replace=False)
-        directions = rng.normal(size=(search.pairs, F))
-        directions = np.concatenate([directions, -directions])
-        found = ground.measure(weights + sigma * directions, which, search.times)
-        value = fitness(found, base[which], ground.longest[which], search)
-        shaped = np.empty(len(value))
-        shaped[np.argsort(value, kind="stable")] = ranks
-        weights = weights - rate * (shaped @ directions) / search.pairs
-        if part >= 1 - search.tail:
-            total, summed = total + weights, summed + 1
-        state = {
-            "generation": generation + 1,
-            "weights": weights.tolist(),
-            "sum": total.tolist(),
-            "summed": summed,
-        }
-        if report:
-            report(state | {"fitness": float(value.mean()), "replays": 2 * search.pairs * drawn})
-    return total / summed if summed else weights
+    weights, total, summed, number = np.array(state["weights"]), np.array(state["sum"]), state["summed"], state["generation"]
+    drawn, rng, part = min(search.windows, len(useful)), np.random.default_rng([seed, number]), number / search.generations
+    sigma, rate = (a * (b / a) ** part for a, b in (search.sigma, search.rate))
+    which = rng.choice(useful, drawn, replace=False)
+    directions = rng.normal(size=(search.pairs, len(weights)))
+    directions = np.concatenate([directions, -directions])
+    value = fitness(
+        ground.measure(weights + sigma * directions, which, search.times), base[which], ground.longest[which], search
+    )
+    shaped = np.empty(len(value))
+    shaped[np.argsort(value, kind="stable")] = np.linspace(-0.5, 0.5, 2 * search.pairs)
+    weights = weights - rate * (shaped @ directions) / search.pairs
+    if part >= 1 - search.tail:
+        total, summed = total + weights, summed + 1
+    found = {"generation": number + 1, "weights": weights.tolist(), "sum": total.tolist(), "summed": summed}
+    return found | {"fitness": float(value.mean()), "replays": 2 * search.pairs * drawn}

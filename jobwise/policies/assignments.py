@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
+from jobwise.policies import files
 from jobwise.policies.chooser import LIMIT, Choose, Chooser
 from jobwise.workload import Workload
 from jobwise.workloads.dnn import ROW_S
 from jobwise.worlds import World
 from jobwise.worlds.assignment import MODES
-from jobwise.worlds.assignment_world import Assignment, AssignmentEpisodes
-from jobwise.worlds.gpu_rules import LAYOUTS, PICKERS, RULES
+from jobwise.worlds.assignment_world import NO_THETA, Assignment, AssignmentEpisodes
+from jobwise.worlds.gpu_rules import LAYOUTS, PICKERS, RULES, THETA
 
 FIXED = {"mode": "none", "elastic": False}  # the world of those that pick jobs at their requests
 
@@ -34,6 +36,9 @@ class AssignmentRule(Chooser):
     layout: str = "pack"
     tick: float = ROW_S
     limit: float = LIMIT
+    theta: np.ndarray = field(default_factory=lambda: NO_THETA, repr=False)  # [1 or E, THETA], of the rule `learned`
+    label: str = ""
+    about: dict = field(default_factory=dict)  # what it was trained on
 
     def __post_init__(self):
         if self.rule not in RULES:
@@ -48,7 +53,7 @@ class AssignmentRule(Chooser):
         parts = [self.rule] + [w.mode] * (w.mode != usual.world.mode) + ["leave"] * w.leave
         parts += [f"slots{w.slots}"] * (w.slots != 10) + ["fixed"] * (usual.world.elastic and not w.elastic)
         parts += [self.layout] * (self.layout != usual.layout)
-        return f"gpus:{'+'.join(parts)}" + (f"@{self.tick:g}s" if self.tick != ROW_S else "")
+        return self.label or f"gpus:{'+'.join(parts)}" + (f"@{self.tick:g}s" if self.tick != ROW_S else "")
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError for a cluster whose nodes are not single GPUs."""
@@ -56,7 +61,21 @@ class AssignmentRule(Chooser):
 
     def chooser(self, world: World, cluster: Cluster) -> Choose:
         """The rule."""
-        return lambda world: world.by_rule(self.rule, self.layout)
+        return lambda world: world.by_rule(self.rule, self.layout, self.theta)
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy file, whole or not at all."""
+        meta = {"kind": "knapsack", "rule": self.rule, "world": asdict(self.world), "layout": self.layout, "tick": self.tick}
+        files.write(path, meta | {"about": {"label": self.label, **self.about}}, {"theta": self.theta.astype(np.float32)})
+
+
+def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> AssignmentRule:
+    """The policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
+    theta = weights["theta"].astype(float)
+    if theta.shape != NO_THETA.shape or not np.isfinite(theta).all():
+        raise ValueError(f"the knapsack has {THETA} finite numbers")
+    tick, about = float(parts["tick"]), dict(parts["about"])
+    return AssignmentRule(parts["rule"], Assignment(**parts["world"]), parts["layout"], tick, LIMIT, theta, label, about)
 
 
 def _usual(rule: str) -> AssignmentRule:

@@ -102,6 +102,8 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
         if parts.get("kind") == "index":
             order, times = loglinear.from_file(parts, weights, label)
             return ListScheduler(order, "easy", times=times)
+        if parts.get("kind") == "knapsack":
+            return assignments.from_file(parts, weights, label)
         return neural.from_file(parts, weights, label)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None

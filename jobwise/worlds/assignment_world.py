@@ -14,9 +14,11 @@ from jobwise.sim.reset import Jobsets, set_dtype
 from jobwise.sim.state import State
 from jobwise.workload import Workload
 from jobwise.worlds.assignment import ACT, BEGIN, MODES, RENEW, Gpus, go, gpus
-from jobwise.worlds.gpu_rules import LAYOUTS, RULES, choose
+from jobwise.worlds.gpu_rules import LAYOUTS, RULES, THETA, choose
 from jobwise.worlds.jobset_episodes import JobsetEpisodes
 from jobwise.worlds.slot_tables import jobsets, room
+
+NO_THETA = np.zeros((1, THETA))
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,13 @@ class AssignmentWorld:
             self.mask[first:last, :, :-1] = (self.gpus.place["job"][first:last] >= 0)[:, None]
         encoder.encode(self.state, self.gpus, out, first, last)
 
-    def by_rule(self, name: str, layout: str = "pack") -> np.ndarray:
-        """[E, M] the actions of a rule of `gpu_rules`, laid out one of its ways. Raises InputError."""
+    def by_rule(self, name: str, layout: str = "pack", theta: np.ndarray = NO_THETA) -> np.ndarray:
+        """[E, M] the actions of a rule of `gpu_rules`, laid out one of its ways; theta [1 or E, THETA] of `learned`. Raises
+        InputError."""
         if name not in RULES:
             raise unknown("rule", name, RULES)
         actions = self._none.copy()
-        choose(RULES.index(name), self.state, self.gpus, actions, LAYOUTS.index(layout), 0, len(actions))
+        choose(RULES.index(name), theta, self.state, self.gpus, actions, LAYOUTS.index(layout), 0, len(actions))
         return actions
 
 

@@ -10,6 +10,7 @@ what is left of it and a job that would have to restart is worth less. They diff
 speed   throughput alone                              slot    the cheapest price of its speed, a slot being worth 4 GPUs
 root    1 / sqrt(length)                              index   1 / (length sqrt(work left))
 both    1 / sqrt(length x work left)                  srpt    1 / left              las   1 / (1 + what it has had)
+learned both, times what was learnt from features of the job (`THETA` numbers), restarts as dear as was learnt
 
 Sets of GPUs: `left`, the lowest numbers; `random`; `pack`, in the smallest free part of the cluster that holds them, and of
 keeping those that may stay and laying out all anew what is faster.
@@ -26,11 +27,12 @@ from jobwise.sim.rates import unit as own_speed
 from jobwise.worlds.assignment import NONE, PARTIAL
 
 PICKERS = ("fifo", "sjf", "tetris", "random")
-RULES = (*PICKERS, "one", "greedy", "fair", "speed", "slot", "root", "index", "both", "srpt", "las")
-FIFO, SJF, TETRIS, RANDOM, ONE, GREEDY, FAIR, SPEED, SLOT, ROOT, INDEX, BOTH, SRPT, LAS = range(14)
+RULES = (*PICKERS, "one", "greedy", "fair", "speed", "slot", "root", "index", "both", "srpt", "las", "learned")
+FIFO, SJF, TETRIS, RANDOM, ONE, GREEDY, FAIR, SPEED, SLOT, ROOT, INDEX, BOTH, SRPT, LAS, LEARNED = range(15)
 LAYOUTS = ("pack", "left", "random")
 PACK, LEFT, ANY = range(3)
 SPREAD = 2.4  # rows over which a restart of one row is paid for, less one
+THETA = 16  # numbers of `learned`
 SLOT_PRICE = 4.0  # GPUs that a slot is worth
 BLOCKS = np.array([1, 2, 3, 5, 7, 11])  # by which `greedy` adds GPUs
 
@@ -130,7 +132,7 @@ def _value(s, g, e, w, cap, lost):
             if turn == 0:
                 load(s, e, count(s, e)[0])
             else:
-                total += w[p] * _kept(s, g, e, p, min(there(s, e, job), cap[p]), changed[p], lost)
+                total += w[p] * _kept(s, g, e, p, min(there(s, e, job), cap[p]), changed[p], lost[p])
     return total
 
 
@@ -165,6 +167,23 @@ def _weight(rule, s, g, e, p):
     if rule == SRPT:
         return 1.0 / one["left"]
     return 1.0 / (1.0 + one["length"] - one["left"])  # LAS
+
+
+@kernel
+def _learned(theta, s, g, e, p, busy, lost, cost):
+    """A weight, log-linear in features of the job, and into lost[p] how dear a restart is; theta 0 is the rule `both`."""
+    one, job = g.place[e, p], s.jobs[e, g.place[e, p]["job"]]
+    own, held, left = own_speed(s.sims[e], s.curve, job), 1.0 * (one["held"] > 0), np.log(one["left"])
+    v1, v4 = alone(s, e, job, 1, 1), alone(s, e, job, 4, 1)
+    v8, v16 = alone(s, e, job, 8, _racks(g, 8)), alone(s, e, job, 16, _racks(g, 16))
+    x = theta[0] * np.log(one["length"]) + theta[1] * (left + np.log(own)) + theta[2] * np.log(own)
+    x += theta[3] * np.log(v4 / v1) + theta[4] * np.log(v8 / v4) + theta[5] * np.log(v16 / v8)
+    x += theta[6] * np.log(own * max(max(v1, v4), max(v8, v16))) + theta[7] * np.log1p(one["waited"])
+    x += held * (theta[8] + theta[9] * (left + np.log(own))) + theta[10] * busy * np.log(one["length"])
+    rows = theta[11] + theta[12] * (left - np.log(max(one["rate"], 0.3))) + theta[13] * np.log(cost + 0.1)
+    rows += theta[14] * busy + theta[15] * (1.0 - held)
+    lost[p] = min(lost[p] * np.exp(rows), 0.99)
+    return np.exp(x) * np.sqrt(own / (one["left"] * one["length"]))
 
 
 @kernel
@@ -207,7 +226,7 @@ def _knapsack(s, g, e, w, cap, lost):
             rate = min(alone(s, e, s.jobs[e, one["job"]], n, _racks(g, n)), cap[p])
             if rate >= one["left"]:  # more would be for nothing, but the last bit of a job is worth as much as any
                 cap[p] = rate
-            gain[n] = w[p] * _kept(s, g, e, p, rate, n != one["held"], lost)
+            gain[n] = w[p] * _kept(s, g, e, p, rate, n != one["held"], lost[p])
         for m in range(most_used + 1):
             old = best[p, m]
             if old == -np.inf:
@@ -298,8 +317,8 @@ def _pick(rule, s, g, e, layout):
 
 
 @allocating
-def choose(rule, s, g, actions, layout, first, last):
-    """What a rule assigns: fills actions[first:last, M]."""
+def choose(rule, theta, s, g, actions, layout, first, last):
+    """What a rule assigns: fills actions[first:last, M]. theta [1 or E, THETA]: of `learned`."""
     P = g.place.shape[1]
     for e in range(first, last):
         if g.moment[e]["over"]:
@@ -311,22 +330,23 @@ def choose(rule, s, g, actions, layout, first, last):
         elif rule <= FAIR:
             _lay_all(s, g, e, _one_by_one(rule, s, g, e), layout, rule != GREEDY)
         else:
-            w = np.zeros(P)
-            for p in range(P):
-                if g.place[e, p]["job"] >= 0:
-                    w[p] = _weight(rule, s, g, e, p)
-            assign(s, g, e, w, layout)
+            _by_knapsack(rule, theta[e % len(theta)], s, g, e, layout)
         for i in range(g.want.shape[1]):
             actions[e, i] = g.want[e, i]
 
 
 @allocating
-def assign(s, g, e, w, layout):
-    """The knapsack for jobs of these weights [P], laid out: g.want[e]. The cost of a restart is spread over the more rows the
-    larger it is, for then it comes seldom."""
-    cost = s.sims[e]["restart_cost"] / s.sims[e]["tick"]
-    lost = cost / (1.0 + SPREAD * cost)
-    cap = np.zeros(len(w))
+def _by_knapsack(rule, theta, s, g, e, layout):
+    """The knapsack, laid out: g.want[e]. The cost of a restart is spread over the more rows the larger it is, for then it comes
+    seldom."""
+    P, cost = g.place.shape[1], s.sims[e]["restart_cost"] / s.sims[e]["tick"]
+    w, lost, cap = np.zeros(P), np.full(P, cost / (1.0 + SPREAD * cost)), np.zeros(P)
+    busy = 0.0
+    for p in range(P):
+        busy += (g.place[e, p]["job"] >= 0) / P
+    for p in range(P):
+        if g.place[e, p]["job"] >= 0:
+            w[p] = _learned(theta, s, g, e, p, busy, lost, cost) if rule == LEARNED else _weight(rule, s, g, e, p)
     n = _knapsack(s, g, e, w, cap, lost)
     _lay_all(s, g, e, n, layout, True)
     if layout == PACK and g.moment[e]["mode"] != NONE:

@@ -31,6 +31,10 @@ class JobsetEpisodes:
         self.done, self._last = np.zeros(count, np.int8), np.zeros(count, np.int8)
         self.which, self._report = np.zeros(count, np.int64), report.copy()
 
+    def play_others(self, sets: Sequence[Workload], tables: Jobsets) -> None:
+        """Draw from these jobsets, none of them larger than the largest so far, from the next episode on."""
+        self.workloads, self._sets = sets, tables
+
     @property
     def transition(self) -> np.ndarray:
         """[E] what happened until an episode was over, also where another has begun since."""
