@@ -101,7 +101,9 @@ def makespan(r: Finished) -> float:
 
 
 def utilisation(r: Finished) -> float:
-    """sum n p / (P * makespan), p the time actually executed."""
+    """sum n p / (P * makespan), p the time actually executed; NaN where jobs hold other numbers of units than they ask for."""
+    if r.cluster.topology:
+        return float("nan")
     k = ran(r)
     used = (processors(r) * r.jobs["ran"][k]).sum()
     return float(used / (r.cluster.processors * makespan(r))) if makespan(r) > 0 else 0.0
@@ -140,7 +142,9 @@ def _steps(r: Finished, begin: np.ndarray, end: np.ndarray, weight: np.ndarray) 
 
 
 def fragmentation(r: Finished) -> float:
-    """Mean share of the machine that is idle while jobs wait."""
+    """Mean share of the machine that is idle while jobs wait; NaN as `utilisation`."""
+    if r.cluster.topology:
+        return float("nan")
     (tq, q), (tb, b) = queue_length(r), busy(r)
     when = np.union1d(tq, tb)
     if len(when) < 2:

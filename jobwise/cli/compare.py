@@ -14,6 +14,7 @@ from jobwise.cli.options import (
     Load,
     Log,
     Procs,
+    Racks,
     Seed,
     check_outputs,
     in_slots,
@@ -55,6 +56,7 @@ def compare(
     ] = None,
     day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
     force: Force = False,
+    racks: Racks = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -74,7 +76,7 @@ def compare(
         raise InputError(f"--split {split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
     resolved = [resolve(p) for p in policies]
     check_outputs(log, report, force=force, ending=".html .htm")
-    w = open_log(log, procs, jobs, load, in_slots(resolved))
+    w = open_log(log, procs, jobs, load, in_slots(resolved), racks or "")
     told = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
     if not as_json:
         noticed(w)

@@ -19,8 +19,8 @@ from jobwise.cli.options import (
     Procs,
     Run,
     Seed,
+    by_rows,
     check_outputs,
-    in_slots,
     noticed,
     open_log,
     progress,
@@ -61,7 +61,7 @@ def evaluate(
     if Path(run).is_file() and not run.endswith(".safetensors") and log is not None:
         raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
     trained, name = resolve_trained(run)
-    if in_slots([trained]):
+    if by_rows(trained):
         if whole or kill or any(x is not None for x in (window, shakes, procs, jobs, load, origins)):
             raise InputError(f"{run}: plays on a grid of time; only --policy, --seed and --json are for it")
         _on_slots(trained, log, policy, report, seed, as_json)
@@ -176,27 +176,32 @@ def _on_slots(
     """Play jobsets that the policy has not seen, and print it beside the rules."""
     import numpy as np
 
-    from jobwise.learn.slots import TEST, GridConfig
-    from jobwise.studies.jobsets import change, means
+    from jobwise.learn.slots import TEST
+    from jobwise.studies.jobsets import assigned, change, means
+    from jobwise.systems import config_of
 
     if report:
         raise InputError("a report of a policy for a grid is written by `jobwise reproduce deeprm` or `cush`")
-    config = GridConfig.of(policy)
-    if (log is None) == (config.generator == "log"):
+    config = config_of(policy)
+    generator = getattr(config, "generator", "")
+    if (log is None) == (generator == "log"):
         kind = "windows of a log: name it" if log is None else "generated jobs: name no log"
         raise InputError(f"policy {policy.label} was trained on {kind}")
     sets = config.sets(TEST, 100, None if log is None else open_log(log, None, on_nodes=True))
     names, found = rules or config.rules(), {}
-    world = {k: v for k, v in config.world.items() if k not in ("placements", "encoder", "order")}
+    world = {k: v for k, v in config.world.items() if k not in ("placements", "encoder", "order")} if generator else {}
     with progress(f"playing {len(sets)} jobsets") as show:
         for i, name in enumerate([*names, policy]):
             key = name if isinstance(name, str) else policy.label
-            found[key] = means(sets, name, world, seed, policy.tick)
+            if generator:
+                found[key] = means(sets, name, world, seed, policy.tick)
+            else:
+                found[key] = assigned(sets, name, config.restart_cost_s, config.limit, seed)
             if show:
                 show(i + 1, len(names) + 1, key)
     plain = [n for n in names if not n.endswith("typed")] or names
     best = min(plain, key=lambda n: np.mean(found[n]["slowdown"]))
-    logged = config.generator == "log"
+    logged = generator == "log"
     changes = {n: change(x["slowdown"], found[best]["slowdown"], windows=logged) for n, x in found.items()}
     if as_json:
         keep = ("slowdown", "longest", "stretch", "lost")
@@ -224,5 +229,6 @@ def _on_slots(
                 f"{sum(x['lost'])}",
             ]
         )
+    stretch = "ran longer by" if generator else "restarts"
     title = f"{len(sets)} unseen jobsets: mean slowdown (end - submit) / length"
-    print_table(title, ["policy", "slowdown", f"against {best}", "longest wait, rows", "ran longer by", "jobs not done"], rows)
+    print_table(title, ["policy", "slowdown", f"against {best}", "longest wait, rows", stretch, "jobs not done"], rows)

@@ -85,10 +85,29 @@ def progress(what: str):
         yield show
 
 
-def open_log(log: str, procs: int | None, jobs: int | None = None, load: float | None = None, on_nodes: bool = False):
+Racks = Annotated[
+    Optional[str],
+    typer.Option("--racks", help="GPU jobs: the cluster, machines of each rack and GPUs of each: 2,2,2,2 or 8,8x8."),
+]
+
+
+def racks_of(text: str):
+    """The cluster of `--racks`. Raises InputError."""
+    import re
+
+    from jobwise.sim.topology import gpu_racks
+
+    if not (found := re.fullmatch(r"(\d{1,4}(?:,\d{1,4})*)(?:x(\d{1,3}))?", text)):
+        raise InputError(f"--racks {text!r}: machines of each rack are expected, e.g. 2,2,2,2, or 8,8x8 with 8 GPUs each")
+    return gpu_racks([int(n) for n in found[1].split(",")], int(found[2] or 4), work="lab")
+
+
+def open_log(
+    log: str, procs: int | None, jobs: int | None = None, load: float | None = None, on_nodes: bool = False, racks: str = ""
+):
     """The workload a command was given: a file, standard input, or a name; cut and scaled as asked. `on_nodes`: for policies of
-    the world of slots, a pool's processors as equal nodes."""
-    from jobwise.workloads import gpu
+    the world of slots, a pool's processors as equal nodes. `racks`: the GPU jobs of a log on this cluster."""
+    from jobwise.workloads import dnn, gpu
     from jobwise.workloads.source import open_log as read
     from jobwise.workloads.transform import first, scale_load
 
@@ -98,6 +117,8 @@ def open_log(log: str, procs: int | None, jobs: int | None = None, load: float |
         w = replace(first(w, jobs), dropped={f"{k} in the whole file": n for k, n in w.dropped.items()})
     if load is not None:
         w = scale_load(w, load)
+    if racks:
+        w = dnn.with_networks(w, racks_of(racks))
     if on_nodes and w.cluster.is_pool:
         count = next(n for n in (8, 4, 2, 1) if w.cluster.processors % n == 0)
         w = gpu.on_nodes(w, count)
@@ -109,6 +130,13 @@ def in_slots(policies) -> bool:
     from jobwise.worlds.slots_world import Slots
 
     return any(isinstance(getattr(p, "world", None), Slots) for p in policies)
+
+
+def by_rows(policy) -> bool:
+    """Does it play jobsets, in slots or on GPUs?"""
+    from jobwise.worlds.assignment_world import Assignment
+
+    return in_slots([policy]) or isinstance(getattr(policy, "world", None), Assignment)
 
 
 def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str = "") -> None:

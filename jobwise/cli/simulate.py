@@ -15,6 +15,7 @@ from jobwise.cli.options import (
     Load,
     Log,
     Procs,
+    Racks,
     Seed,
     check_outputs,
     in_slots,
@@ -37,6 +38,10 @@ def simulate(
     jobs: Jobs = None,
     load: Load = None,
     kill: Kill = False,
+    racks: Racks = None,
+    restart_cost: Annotated[
+        float, typer.Option("--restart-cost", min=0, help="s that a job takes to start again after it was moved or paused.")
+    ] = 0.0,
     seed: Seed = 0,
     out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None,
     evalys: Annotated[Optional[str], typer.Option("--evalys", help="Write a jobs.csv that evalys reads.")] = None,
@@ -56,9 +61,9 @@ def simulate(
     check_outputs(log, out, evalys, force=force)
     if out:
         export.writer(out)
-    w = open_log(log, procs, jobs, load, in_slots([policy]))
+    w = open_log(log, procs, jobs, load, in_slots([policy]), racks or "")
     with progress(f"replaying {len(w):,} jobs") as show:
-        r = replay(w, policy, seed=seed, kill_at_walltime=kill, progress=show)
+        r = replay(w, policy, seed=seed, kill_at_walltime=kill, restart_cost_s=restart_cost, progress=show)
     summary = r.summary()
     if out:
         export.write(r, out)

@@ -13,12 +13,12 @@ from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_l
 from jobwise.cli.tables import print_json
 from jobwise.errors import InputError, unknown
 
-GRIDS = ("deeprm", "cush")
+GRIDS = ("deeprm", "cush", "rl-taps")
 
 
 def train(
-    system: Annotated[str, typer.Argument(help="perjob, sem, dras, dras2, rlscheduler, search, deeprm or cush.")],
-    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm and cush: generated.")] = None,
+    system: Annotated[str, typer.Argument(help="perjob, sem, dras, dras2, rlscheduler, search, deeprm, cush or rl-taps.")],
+    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm, cush, rl-taps: generated.")] = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
     preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small",
@@ -37,7 +37,7 @@ def train(
     load: Load = None,
     as_json: Json = False,
 ) -> None:
-    """Learn a policy from the first 70 % of a log (deeprm, cush: or from generated jobs); the rest is for `evaluate`."""
+    """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush, rl-taps); `evaluate` has the rest."""
     needs("learn", "pydantic", *([] if system == "search" else ["torch", "gymnasium", "tensorboard"]))
     from jobwise.systems import SYSTEMS, configure
 

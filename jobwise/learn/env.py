@@ -186,11 +186,11 @@ class GridVectorEnv(VectorEnv):
 class AssignVectorEnv(VectorEnv):
     """Job sequences on GPUs, row by row: which GPU works for which job.
 
-    Observations float32 [E, *encoder.shape]; actions [E, M]: for each GPU a place, or their number for none; rewards float64 [E];
-    `info["action_mask"]` [E, M, P + 1]. Settings: `workload` (one sequence or several, for one cluster of `gpu_racks`), `encoder`
-    (rl-taps, or a GpuEncoder), `reward` (rl-taps, throughput, served, slowdown); those of `VectorEnv`; `row_s`: seconds in a row;
-    `restart_cost_s`; `limit`: rows after which an episode is cut; `each`: simulation e plays the sequence e; and those of
-    `jobwise.worlds.assignment_world.Assignment`.
+    Observations float32 [E, *encoder.shape]; actions [E, M]: for each GPU a place, or their number for none; rewards float64
+    [E]; `info["action_mask"]` [E, M, P + 1]. Settings: `workload` (one sequence or several, for one cluster of `gpu_racks`),
+    `encoder` (rl-taps, or a GpuEncoder), `reward` (rl-taps, throughput, served, slowdown); those of `VectorEnv`; `row_s`:
+    seconds in a row; `restart_cost_s`; `limit`: rows after which an episode is cut; `each`: simulation e plays the sequence e;
+    and those of `jobwise.worlds.assignment_world.Assignment`.
     """
 
     WORLD = ("row_s", "restart_cost_s", "limit", "each", *(f.name for f in fields(Assignment)))

@@ -69,8 +69,8 @@ class GridConfig(JobsetConfig):
         return [f"{r}+{p}" for r in RULES for p in ("pack", "spread", "typed")]
 
     def sets(self, part: int, count: int, log: Workload | None = None) -> list[Workload]:
-        """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST), their times in rows; windows of a
-        log to test with are as the log has them, in seconds. Raises InputError."""
+        """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST), their times in rows; windows of
+        a log to test with are as the log has them, in seconds. Raises InputError."""
         if self.generator == "log":
             if log is None:
                 raise InputError("windows of a log take a log")

@@ -1,7 +1,7 @@
-"""The rules of the world of assignments as policies, `gpus:RULE[+OPTION…][@60s]`, and whole sequences played by any policy of it.
+"""The rules of the world of assignments as policies, `gpus:RULE[+OPTION…][@60s]`, and sequences played by any policy of it.
 
-Options: a mode (none, partial, full), `leave` (started jobs leave their slots), `slots32` (so many, 10 by default), `fixed` (jobs
-have the GPUs that they ask for), a layout (pack, left, random). `@60s`: seconds in a row, 48.3 by default.
+Options: a mode (none, partial, full), `leave` (started jobs leave their slots), `slots32` (so many, 10 by default), `fixed`
+(jobs have the GPUs that they ask for), a layout (pack, left, random). `@60s`: seconds in a row, 48.3 by default.
 """
 
 from __future__ import annotations

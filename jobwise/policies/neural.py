@@ -1,7 +1,8 @@
 """Trained networks as a policy like any other: an encoder, one network or two, a world to choose in. No torch.
 
 A policy file (`files.py`) holds the weights, and as metadata the encoder (name, version, settings, scaling), the networks, the
-world's settings, what it was trained on. Files of `kind` "grid" are for the world of slots, "gpus" for assignments, all others for windows.
+world's settings, what it was trained on. Files of `kind` "grid" are for the world of slots, "gpus" for assignments, others for
+windows.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class NeuralPolicy(Chooser):
     """Networks that choose in a world: one, or in slots two, of which the second chooses the placement.
 
     `encoder`: an encoder, or the metadata of one (made when the machine is known). `world`: the settings of windows (`Act`),
-    of slots (`Slots`) or of assignments (`Assignment`). `greedy`: the most probable action; else actions are drawn, as DeepRM is tested, for each simulation
-    from its own seed.
+    of slots (`Slots`) or of assignments (`Assignment`). `greedy`: the most probable action; else actions are
+    drawn, as DeepRM is tested, for each simulation from its own seed.
     """
 
     networks: Forward | tuple[Forward, ...]

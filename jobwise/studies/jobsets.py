@@ -9,6 +9,9 @@ import numpy as np
 from jobwise.compare.intervals import Effect, crossed, in_blocks
 from jobwise.jobs import DONE
 from jobwise.metrics import normalised_turnaround, wait
+from jobwise.policies.assignments import played
+from jobwise.policies.chooser import Chooser
+from jobwise.policies.names import resolve
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.slots import SlotRule
 from jobwise.simulate import simulate_many
@@ -37,6 +40,23 @@ def means(
             for r, d, x in ((r, d, normalised_turnaround(r)) for r, d in zip(found, done, strict=True))
         ],
         "jobs": [round(float(x), 4) for r in found for x in normalised_turnaround(r)],
+    }
+
+
+def assigned(sets: Sequence[Workload], policy: str | Chooser, cost_s: float, limit: int, seed: int = 0) -> dict[str, list]:
+    """The same of policies that assign GPUs, where sequences are cut at `limit` rows and what has not ended counts as if it
+    ended then; `stretch`: restarts per job. And their rewards, as shares of the cluster's speed summed over the rows: of
+    throughput, less pen1, less both penalties."""
+    chosen = resolve(policy) if isinstance(policy, str) else policy
+    z = played(sets, chosen, cost_s, limit, seed)
+    rewards = [z["all_speed"], z["all_speed"] - z["all_idle"], z["all_speed"] - z["all_idle"] - z["all_short"]]
+    return {
+        "slowdown": (z["total"] / z["started"]).tolist(),
+        "longest": (z["longest"] / chosen.tick).tolist(),
+        "stretch": (z["all_changes"] / z["started"]).tolist(),
+        "lost": (z["started"] - z["done"]).astype(int).tolist(),
+        "speed": (z["all_speed"] / z["all_rows"]).tolist(),
+        "rewards": [(x / z["peak"]).tolist() for x in rewards],
     }
 
 

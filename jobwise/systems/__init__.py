@@ -22,6 +22,13 @@ SYSTEMS = {  # name: (file, function); files are read when they are needed, for 
 }
 
 
+def config_of(policy) -> Any:
+    """What a policy of a world of rows was trained with. Raises InputError."""
+    if policy.about.get("system") == "rl-taps":
+        return import_module("jobwise.learn.assign").AssignConfig.of(policy)
+    return import_module("jobwise.learn.slots").GridConfig.of(policy)
+
+
 def configure(system: str, log: Workload | None, preset: str = "small") -> Any:
     """The configuration of a system for a log: `smoke` runs in seconds, `small` in minutes, `paper` as published."""
     if system not in SYSTEMS:

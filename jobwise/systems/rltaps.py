@@ -1,5 +1,5 @@
-"""RL-TAPS (Ryu, An, Rashidi, Liu, Hu, CASCON 2020): at every row of time one agent gives GPUs to jobs, whose speed depends on the
-links that their GPUs share.
+"""RL-TAPS (Ryu, An, Rashidi, Liu, Hu, CASCON 2020): row by row one agent gives GPUs to jobs, whose speed depends on the links
+that their GPUs share.
 
 State: `rl-taps`, 10 rows by 158 columns. Action: for each of 32 GPUs one of ten slots, or none. Reward: the speed of all jobs,
 less what idle jobs would do and what running ones miss. See `docs/systems/rl-taps.md`.
@@ -42,8 +42,9 @@ def published(preset: str, log: Workload | None = None, streaming: bool = False)
     if streaming and preset == "paper":
         sets, iterations = 60, 300
     return AssignConfig(
-        racks=racks, steps=steps, limit=limit, jobsets=sets, runs=runs, drawn=drawn, iterations=iterations, choices=None, network="mlp",
-        group={"smoke": 2, "small": 10, "paper": 1}[preset], validation_jobsets={"smoke": 2, "small": 20, "paper": 60}[preset],
+        racks=racks, steps=steps, limit=limit, jobsets=sets, runs=runs, drawn=drawn, iterations=iterations, choices=None,
+        network="mlp", group={"smoke": 2, "small": 10, "paper": 1}[preset],
+        validation_jobsets={"smoke": 2, "small": 20, "paper": 60}[preset],
         fresh=10 * max(sets // drawn, 1) if streaming else 0, hidden=[], init=0.01, learner=LEARNER,
         validations={"smoke": 2, "small": 20, "paper": 50}[preset],
     )  # fmt: skip

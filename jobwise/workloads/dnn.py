@@ -86,10 +86,10 @@ def with_networks(w: Workload, machine: Cluster, known: list[tuple[str, int]] | 
     """The GPU jobs of a log on a cluster of `gpu_racks`, with networks and minibatches: as `known` names them, one a job, where
     the table has it; else drawn by the job's row, so that they tell nothing of run times. Raises InputError.
 
-    The GPUs are the last resource of the log's cluster; jobs without any, and those that ask for more than there are, are left
-    out and counted.
+    The GPUs are the column `gpus` of the log, or the last resource of its cluster; jobs without any, and those
+    that ask for more than there are, are left out and counted.
     """
-    gpus, rows = w.jobs["request"][:, -1], np.arange(len(w))
+    gpus, rows = w.columns.get("gpus", w.jobs["request"][:, -1]).astype(int), np.arange(len(w))
     fits = (gpus >= 1) & (gpus <= machine.processors)
     if not fits.any():
         raise InputError(f"{w.name}: no job asks for 1 to {machine.processors} GPUs")

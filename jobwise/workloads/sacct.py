@@ -14,16 +14,15 @@ from jobwise.errors import InputError
 from jobwise.workload import Workload
 from jobwise.workloads.swf import COLUMNS, from_table, read_text
 
-FIELDS = (
-    "JobIDRaw,JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqCPUS"
-)
+FIELDS = "JobIDRaw,JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
+FIELDS += ",NNodes,NCPUS,ReqCPUS,AllocTRES"
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "OUT_OF_MEMORY": 0, "PREEMPTED": 0}
 _NOT_ENDED = {"RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"}
 _UNLIMITED = 365 * 86400.0
 READING = (
     "Processors = allocated CPUs, else requested; walltime = time limit (unlimited: 365 days); run time = elapsed, pauses not "
     "counted; a job is submitted when it becomes eligible; times as printed, without time zone.",
-    "Partitions, memory, GPUs, node boundaries, QOS, dependencies and reservations are not replayed.",
+    "Partitions, memory, GPUs (but with --racks), node boundaries, QOS, dependencies and reservations are not replayed.",
 )
 
 
@@ -139,6 +138,7 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
                 max(cpus, asked) if cpus <= 0 else cpus,
             ]
             + [limit, -1, _STATUS.get(state, 0), known[0], known[1], -1, known[3], known[2], -1, -1]
+            + [_gpus(field(row, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES"))]
         )
     if not table:
         raise InputError(f"{where}: no job that ran ({', '.join(f'{n} {r}' for r, n in reasons.items()) or 'no rows'})")
@@ -148,7 +148,7 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
     if procs and procs < data[:, COLUMNS.index("allocated")].max():
         largest = int(data[:, COLUMNS.index("allocated")].max())
         raise InputError(f"{where}: a machine of {procs} processors cannot run its largest job ({largest})")
-    w = from_table(data, [seen], name=Path(where).stem, where=where, cluster=pool(procs if procs else peak))
+    w = from_table(data, [seen], name=Path(where).stem, where=where, cluster=pool(procs or peak), more=("gpus",))
     w.dropped.update({**reasons, **w.dropped})
     if not procs:
         w.notes[f"processors guessed from the most in use at once, {peak:,} (--procs sets them)"] = 1
@@ -208,6 +208,12 @@ def _limit(field, row: list[str], where: str, number: int, run: float) -> float:
     if text == "UNLIMITED":
         return max(_UNLIMITED, run)
     return _duration(text) or -1.0  # Partition_Limit, INVALID, nothing: unknown
+
+
+def _gpus(text: str) -> int:
+    """How many GPUs a list of trackable resources has: gres/gpu=4, or the sum of its types, gres/gpu:a100=4."""
+    found = re.findall(r"(?:gres/)?gpu(:[^=:,]+)?[=:](\d+)", text)
+    return sum(int(n) for kind, n in found if not kind) or sum(int(n) for kind, n in found if kind)
 
 
 def _number(known: dict[str, int], name: str) -> int:

@@ -10,28 +10,32 @@ from pathlib import Path
 from jobwise.cluster import pool
 from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
-from jobwise.workloads import catalogue, gpu, jobsets, sacct, swf
+from jobwise.workloads import catalogue, dnn, gpu, jobsets, sacct, swf
 
 
 def open_log(source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None) -> Workload:
-    """Read a log: an SWF or sacct file (by content; .gz and .xz too), a table of GPU jobs (Philly, Alibaba), `-`, a name of the
-    catalogue (`sdsc-sp2`), or generated jobs: `deeprm`, `cush`, with the number of the unseen jobset, as in `cush:7`.
+    """Read a log: an SWF or sacct file (by content; .gz and .xz too), a table of GPU jobs (Philly, Alibaba, Gavel,
+    Tiresias), `-`, a name of the catalogue (`sdsc-sp2`), or generated jobs: `deeprm`, `cush`, `rl-taps`, with the number of
+    the unseen jobset, as in `cush:7`.
 
     `procs` overrides the size of the machine. Raises InputError.
     """
-    if made := re.fullmatch(r"(deeprm|cush)(?::(\d+))?", source):
+    if made := re.fullmatch(r"(deeprm|cush|rl-taps)(?::(\d+))?", source):
         if procs is not None:
             raise InputError(f"{source}: generated jobs come with their cluster; --procs is for logs of processors")
-        return jobsets.unseen(made[1], int(made[2] or 0))
+        number = int(made[2] or 0)
+        return dnn.rltaps(seed=[jobsets.TEST, number]) if made[1] == "rl-taps" else jobsets.unseen(made[1], number)
     if source != "-" and not Path(source).exists() and "/" not in source and "." not in source:
         if source not in catalogue.LOGS:
-            raise unknown("file or log", source, [*catalogue.LOGS, "deeprm", "cush"])
+            raise unknown("file or log", source, [*catalogue.LOGS, "deeprm", "cush", "rl-taps"])
         source = str(catalogue.fetch(source, progress))
     text = swf.read_text(source)
     if sacct.is_sacct(text):
         return sacct.from_text(text, source, procs)
     sacct.nearly(text, source)
     head = text[:4096].split("\n", 1)[0]
+    if "job_type" in head or "model_name" in head:
+        return dnn.read_gavel(source) if "job_type" in head else dnn.read_tiresias(source)
     if "num_gpus" in head or "num_gpu," in head:
         if procs is not None:
             raise InputError(f"{source}: a table of GPU jobs comes with its nodes; --procs is for logs of processors")

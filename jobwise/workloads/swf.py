@@ -176,9 +176,10 @@ def from_table(
     cluster: Cluster | None = None,
     procs: str = "requested",
     status: set[int] | None = None,
+    more: tuple[str, ...] = (),
 ) -> Workload:
-    """A workload from the 18 columns of SWF; the rules of the reader apply."""
-    col = dict(zip(COLUMNS, table.T, strict=True))
+    """A workload from the 18 columns of SWF, and others that have the names `more`; the rules of the reader apply."""
+    col = dict(zip((*COLUMNS, *more), table.T, strict=True))
     size = np.where(col["requested"] > 0, col["requested"], col["allocated"])
     if procs == "larger":
         size = np.maximum(col["requested"], col["allocated"])
@@ -231,7 +232,7 @@ def from_table(
         cluster,
         name=name,
         header=tuple(header),
-        columns={key: col[key][rows] for key in COLUMNS},
+        columns={key: x[rows] for key, x in col.items()},
         dropped=dropped,
         notes=notes,
         reading=READING,

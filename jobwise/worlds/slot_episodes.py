@@ -22,7 +22,7 @@ KEPT = ("moment", "slot", "backlog", "canvas", "free", "colour", "used", "promis
 
 
 class SlotEpisodes(JobsetEpisodes, SlotsWorld):
-    """E simulations of jobsets, submits and lengths in whole rows, for one cluster; cut after `limit` rows. Raises InputError."""
+    """E simulations of jobsets for one cluster, submits and lengths in whole rows, cut after `limit`. Raises InputError."""
 
     ends = {"slowdown": "total", "wait": "all_waited", "max_wait": "longest", "jobs": "started", "dropped": "dropped"}
 
