@@ -133,8 +133,8 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Polic
     if one["ended"] < one["jobs"]:
         waiting = np.flatnonzero(np.isnan(jobs["end"]))
         if one["running"]:
-            text = f"{name}: {len(waiting)} jobs had not ended when the simulation was cut, {policy.limit:,.0f} rows after the last"
-            raise Unfinished(f"{text} arrival; they come faster than it runs them (on GPUs, +slots64 or +leave lets more run)")
+            text = f"{name}: {len(waiting)} jobs had not ended when the simulation was cut, {policy.limit:,.0f} rows after the"
+            raise Unfinished(f"{text} last arrival; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
         raise Unfinished(
             f"{name} left {len(waiting)} jobs waiting for ever (first: job {waiting[0]}, request "
             f"{jobs['request'][waiting[0]].tolist()}); nothing is running and nothing more will arrive"

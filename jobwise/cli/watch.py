@@ -7,39 +7,41 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, check_outputs, in_slots, open_log
+from jobwise.cli.options import Force, by_rows, check_outputs, open_log
 from jobwise.errors import InputError
 
 
 def watch(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder of deeprm or cush, a policy file, or a rule.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder (deeprm, cush, rl-taps), a policy file, a rule.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Animated GIF to write.")],
     jobset: Annotated[int, typer.Option("--jobset", min=0, help="Which of the unseen jobsets.")] = 0,
     rows: Annotated[int, typer.Option("--rows", min=1, max=5000, help="Rows of time to show at most.")] = 120,
     log: Annotated[Optional[str], typer.Option("--log", help="The log that the policy was trained on.")] = None,
     force: Force = False,
 ) -> None:
-    """Watch a policy (or a rule, e.g. sjf or cush:sjf+pack) fill the machine: the picture of the cluster over time."""
-    from jobwise.learn.slots import TEST, GridConfig
-    from jobwise.policies.names import load
+    """Watch a policy (or a rule, e.g. sjf, cush:sjf+pack or gpus:slot) fill the machine: the picture of the cluster over time."""
+    from jobwise.learn.slots import TEST
+    from jobwise.policies.names import load, resolve
     from jobwise.policies.slots import SlotRule
     from jobwise.report.film import film
-    from jobwise.systems import configure
+    from jobwise.systems import config_of, configure
     from jobwise.worlds.slot_rules import RULES
     from jobwise.worlds.slots_world import Slots
 
     check_outputs("-", out, force=force, ending=".gif")
     system, _, rule = run.rpartition(":")
-    if rule.partition("+")[0] in RULES and not Path(run).exists():
+    if run.startswith("gpus:"):
+        config, policy = configure("rl-taps", None, "small"), resolve(run)
+    elif rule.partition("+")[0] in RULES and not Path(run).exists():
         config = configure(system or "deeprm", None, "small")
         policy = SlotRule(rule, Slots.of(config.world))
     else:
         policy = load(run)
-        if not in_slots([policy]):
+        if not by_rows(policy):
             raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")
-        config = GridConfig.of(policy)
+        config = config_of(policy)
     sets = config.sets(TEST, jobset + 1, None if log is None else open_log(log, None, on_nodes=True))
     if jobset >= len(sets):
         raise InputError(f"there are {len(sets)} jobsets; --jobset counts from 0")
-    count = film(sets[jobset], policy, out, rows)
+    count = film(sets[jobset], policy, out, rows, getattr(config, "restart_cost_s", 0.0))
     print(f"{out}: {count} rows of time")

@@ -11,13 +11,15 @@ from jobwise.cluster import Cluster
 from jobwise.encoders.image import GridEncoder
 from jobwise.errors import InputError, unknown
 from jobwise.sim.compiled import kernel
+from jobwise.sim.rates import alone
 from jobwise.sim.state import State
 from jobwise.worlds.assignment import Gpus
 
 
 @dataclass(frozen=True)
 class GpuEncoder(GridEncoder):
-    """How an assignment is shown; `kernel(place, has, moment, scale, out, first, last)` fills out[first:last]."""
+    """How an assignment is shown; `kernel(s, g, scale, out, first, last)` fills out[first:last]. It reads of the state what is
+    known: jobs, how long restarts take, how fast jobs run on how many GPUs."""
 
     slots: int = 10
 
@@ -27,11 +29,12 @@ class GpuEncoder(GridEncoder):
 
     def encode(self, s: State, g: Gpus, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last]."""
-        self.kernel(g.place, g.has, g.moment, np.array(self.scale), out, first, len(out) if last is None else last)
+        self.kernel(s, g, np.array(self.scale), out, first, len(out) if last is None else last)
 
 
 @kernel
-def _image(place, has, moment, scale, out, first, last):
+def _image(s, g, scale, out, first, last):
+    place, has, moment = g.place, g.has, g.moment
     rows, M, wide, B = out.shape[1], has.shape[1], np.int64(scale[0]), np.int64(scale[1])
     for e in range(first, last):
         out[e] = 0.0
@@ -65,7 +68,51 @@ def image(cluster: Cluster, slots: int, backlog: int = 60, *, rows: int = 10, wi
     return GpuEncoder("rl-taps", 1, shape, rows, _image, (widest, backlog), settings, bounds=(0.0, 1.0), slots=slots)
 
 
-MAKERS = {"rl-taps": image}
+NUMBERS = (1, 2, 4, 8, 16, 32)  # of GPUs at which the speed of a job is told
+OWN, ABOUT = 16, 6  # features of a job, and of all
+
+
+@kernel
+def _jobs(s, g, scale, out, first, last):
+    P, M = g.place.shape[1], g.has.shape[1]
+    for e in range(first, last):
+        out[e] = 0.0
+        m, busy, left, taken = g.moment[e], 0.0, 0.0, 0.0
+        cost = s.sims[e]["restart_cost"] / s.sims[e]["tick"]
+        for p in range(P):
+            if g.place[e, p]["job"] >= 0:
+                busy += 1.0
+                left += g.place[e, p]["left"] * g.place[e, p]["worth"]
+                taken += g.place[e, p]["held"]
+        for p in range(P + 1):
+            f = out[e, p]
+            f[OWN], f[OWN + 1] = busy / P, np.log1p(np.float64(m["behind"])) / 4.0
+            f[OWN + 2], f[OWN + 3] = np.log(left / max(busy, 1.0) + 1.0) / 4.0, taken / M
+            f[OWN + 4], f[OWN + 5] = min(cost, 2.0), np.log2(M) / 5.0 - 1.0
+            if p == P or g.place[e, p]["job"] < 0:
+                continue
+            one, job = g.place[e, p], s.jobs[e, g.place[e, p]["job"]]
+            f[0], f[1], f[2] = 1.0, np.log(one["length"]) / 2.0, np.log(one["left"] + 0.05) / 2.0
+            f[3], f[4] = np.log(np.float64(one["request"])) / 2.0, np.log(one["worth"]) / 3.0
+            v = alone(s, e, job, 1, 1)
+            f[5] = np.log(v) / 2.0
+            for k in range(1, len(NUMBERS)):
+                now = alone(s, e, job, NUMBERS[k], 1)
+                f[5 + k] = np.log2(now / v)
+                v = now
+            f[11], f[12] = one["held"] > 0, np.log2(1.0 + one["held"]) / 5.0
+            f[13], f[14] = not np.isnan(job["start"]) and one["held"] == 0, np.log1p(one["waited"]) / 5.0
+            f[15] = one["rate"] / alone(s, e, job, one["held"], 1) if one["held"] > 0 and one["rate"] > 0.0 else 1.0
+
+
+def jobs(cluster: Cluster, slots: int, backlog: int = 60):
+    """Ours: [slots + 1, F], a row of features per job and one for the cluster, the same for clusters of any size: length, what is
+    left, how the speed grows with the number of GPUs, what it holds, how much slower than alone it runs there."""
+    shape = (slots + 1, OWN + ABOUT)
+    return GpuEncoder("gpu-jobs", 1, shape, 10, _jobs, (), {}, per_slot=True, bounds=(-8.0, 8.0), slots=slots)
+
+
+MAKERS = {"rl-taps": image, "gpu-jobs": jobs}
 
 
 def make_gpus(name: str, cluster: Cluster, slots: int, **settings) -> GpuEncoder:

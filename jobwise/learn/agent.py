@@ -60,6 +60,7 @@ class Agent:
     def __init__(self, network: dict, encoder: Encoder, settings: Settings, seed: int = 0, device: str = "cpu"):
         torch.manual_seed(seed)
         self.network, self.encoder, self.settings, self.device = network, encoder, settings, torch.device(device)
+        self.narrow: Callable | None = None  # of a world where the parts of an action bind each other
         self.ragged = network["kind"] == "perjob"  # only the rows of jobs that are there
         self.actor = actor(network).to(self.device)
         self.critic = None
@@ -95,7 +96,14 @@ class Agent:
         """Sample: (actions [B] or [B, M], their log probabilities [B], values [B])."""
         logits = self.actor(seen)
         noise = self.noise(logits.shape).to(logits.device)
-        actions = (logits - torch.log(-torch.log(noise))).argmax(dim=-1)
+        noisy = logits - torch.log(-torch.log(noise))
+        if self.narrow and seen.mask is not None:  # part after part: what one takes the next cannot have
+            mask = seen.mask.cpu().numpy()
+            actions = torch.from_numpy(self.narrow(noisy.cpu().numpy(), mask)).to(logits.device)
+            seen.mask.copy_(torch.from_numpy(mask))
+            logits = logits.masked_fill(~seen.mask, -torch.inf)
+        else:
+            actions = noisy.argmax(dim=-1)
         logp = chosen(torch.log_softmax(logits, dim=-1), actions)
         values = self.critic(seen) if self.critic is not None else torch.zeros_like(logp)
         return actions.cpu().numpy(), logp.cpu().numpy(), values.cpu().numpy()

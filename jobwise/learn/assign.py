@@ -45,7 +45,8 @@ class AssignConfig(JobsetConfig):
     elastic: bool = True
     masked: bool = False
     encoder: str = "rl-taps"
-    network: Literal["mlp", "knapsack"] = "knapsack"  # knapsack: the weights of the rule `learned`, by evolution
+    counts: bool = False  # the network says how many GPUs each job has
+    network: Literal["mlp", "slots", "knapsack"] = "knapsack"  # knapsack: the weights of the rule `learned`, by evolution
     pairs: int = Field(8, ge=1)  # of directions tried in a generation of evolution, each on `drawn` sequences
     sigma: list[float] = [0.15, 0.05]  # their size, at the beginning and at the end
     rate_of_change: list[float] = [0.3, 0.1]
@@ -101,8 +102,13 @@ class AssignTrainer(Scored, JobsetTrainer):
         """`size` simulations of these sequences."""
         c = self.config
         same = {k: getattr(c, k) for k in ("row_s", "restart_cost_s", "limit", "encoder", "reward", "threads")}
-        world = {k: getattr(c, k) for k in ("slots", "mode", "leave", "elastic", "masked")}
+        world = {k: getattr(c, k) for k in ("slots", "mode", "leave", "elastic", "masked", "counts")}
         return AssignVectorEnv(size, train, copy=False, **same, **world)
+
+    def begin(self) -> None:
+        """Reset the environments."""
+        super().begin()
+        self.agent.narrow = self.envs.world.narrow if self.config.counts else None
 
     def update(self, updates: int) -> dict:
         """One iteration; of a stream, now and then on sequences never seen before."""
@@ -114,8 +120,10 @@ class AssignTrainer(Scored, JobsetTrainer):
         return super().update(updates)
 
     def network(self) -> dict:
-        """The spec: a softmax over the places for every GPU."""
+        """The spec: a softmax over the places for every GPU, or over numbers of GPUs for every job."""
         shape, world = self.encoder.shape, self.envs.world
+        if self.config.network == "slots":
+            return {"kind": "slots", "sizes": [shape[1], *self.config.hidden, world.actions], "classes": world.actions}
         outputs = world.actions * world.action_shape[0]
         sizes = [int(np.prod(shape)), *(self.config.hidden or [round(1.5 * outputs)]), outputs]
         return {"kind": "mlp", "sizes": sizes, "init": self.config.init, "classes": world.actions}

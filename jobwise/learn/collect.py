@@ -58,7 +58,7 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
         actions[active], logp[active], values[active] = agent.act(seen)
         xs.append(rows.copy())
         if mask is not None:
-            masks.append(mask.astype(bool))
+            masks.append(seen.mask.cpu().numpy())
         over = envs.choose(actions, again=not whole) > 0
         reward = np.where(active, envs.reward(envs.intervals), 0.0)
         z, new = envs.intervals, over & active

@@ -12,12 +12,12 @@ from jobwise.learn.agent import Agent
 from jobwise.learn.collect import Rollout
 
 
-def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray):
-    """(log probabilities of what was done [B], of everything [B, W], the observations) with the present network."""
+def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray, parts: bool = False):
+    """(log probabilities of what was done [B] (of its `parts` [B, M]), of everything [B, W], the observations) with the present network."""
     seen = rollout.seen(which, agent.ragged, agent.device)
     every = torch.log_softmax(agent.actor(seen), dim=-1)
     done = torch.from_numpy(rollout.actions[which]).to(agent.device)
-    return losses.chosen(every, done), every, seen
+    return losses.chosen(every, done, parts), every, seen
 
 
 def _tensor(x: np.ndarray, agent: Agent) -> torch.Tensor:
@@ -77,15 +77,22 @@ def ppo(agent: Agent, rollout: Rollout) -> dict[str, float]:
     k = agent.settings
     advantage, target = _advantages(agent, rollout)
     old, stopped, found = rollout.logp.reshape(-1), False, []
+    if rollout.actions.ndim == 2:  # a ratio for each part of an action
+        with torch.no_grad():
+            groups = np.array_split(np.arange(len(old)), k.minibatches)
+            old = np.concatenate([_chosen(agent, rollout, g, parts=True)[0].cpu().numpy() for g in groups])
     for _ in range(k.epochs):
         order = torch.randperm(len(old), generator=agent.random).numpy()
         for which in np.array_split(order, k.minibatches):
-            logp, every, seen = _chosen(agent, rollout, which)
+            logp, every, seen = _chosen(agent, rollout, which, parts=old.ndim == 2)
             before = _tensor(old[which], agent)
             kl = (before - logp).mean().item()
             stopped = stopped or kl > 1.5 * k.target_kl
             error = losses.squared(agent.critic(seen), _tensor(target[which], agent))
-            loss, spread = losses.clipped(logp, before, _tensor(advantage[which], agent), k.clip), losses.entropy(every)
+            loss, spread = (
+                losses.clipped(logp, before, _tensor(advantage[which].reshape(-1, *[1] * (old.ndim - 1)), agent), k.clip),
+                losses.entropy(every),
+            )
             agent.descend(0.5 * error + (0.0 if stopped else loss - k.entropy * spread))
             found.append((loss.item(), error.item(), spread.item(), kl))
     mean = np.mean(found, axis=0)

@@ -106,16 +106,20 @@ class Slots(nn.Module):
     """[B, M + 1, F] -> [B, M P + 1]: the same network for every slot, and the mean of all slots' first layer for each.
 
     Whatever the order of the slots, a job has the same score. sizes [F, first, ..., P]; the last row is the void action's.
+    `classes`: [B, M, P], a choice for each slot; the last row has none.
     """
 
-    def __init__(self, sizes: list[int]):
+    def __init__(self, sizes: list[int], classes: int = 0):
         super().__init__()
+        self.classes = classes
         self.first = nn.Linear(sizes[0], sizes[1])
         self.net = layers([2 * sizes[1], *sizes[2:]])
 
     def forward(self, seen: Seen) -> torch.Tensor:
         """Scores [B, M P + 1], -inf where an action is not valid."""
         out = self.net(together(self.first, seen.x))
+        if self.classes:
+            return masked(out[:, :-1], seen)
         return masked(torch.cat([out[:, :-1].flatten(1), out[:, -1, :1]], dim=1), seen)
 
 

@@ -117,6 +117,8 @@ class NeuralPolicy(Chooser):
                 if world.masks is None:
                     return choose(self.forward, out, world.counts)
                 mask = world.masks.astype(bool)
+                if getattr(self.world, "counts", False):
+                    return world.narrow(self.forward(out), mask)
                 return second(world, out, mask) if second else self._draw(self.forward(out), mask, dice)
             except FloatingPointError:
                 raise InputError(

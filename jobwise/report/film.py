@@ -1,4 +1,4 @@
-"""A film of a grid of time: its picture, row after row."""
+"""A film of a world on a grid of time: its picture, row after row."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ from jobwise.files import write_whole
 from jobwise.policies.chooser import Chooser
 from jobwise.sim.state import allocate
 from jobwise.workload import Workload
-from jobwise.worlds.render import CELL, picture
+from jobwise.worlds.render import CELL
 
 TEXT = (55, 65, 81)
 
 
-def film(w: Workload, policy: Chooser, out: str | Path, rows: int = 120) -> int:
+def film(w: Workload, policy: Chooser, out: str | Path, rows: int = 120, restart_cost_s: float = 0.0) -> int:
     """Write an animated GIF of a jobset, a frame per row of time; how many frames. Raises InputError."""
     try:
         from PIL import Image, ImageDraw
     except ImportError:
         raise InputError("films take pillow: pip install 'jobwise[report]'") from None
-    state = allocate([w], w.cluster, tick=policy.tick)
+    state = allocate([w], w.cluster, tick=policy.tick, restart_cost_s=restart_cost_s)
     world = policy.attach(state, w.cluster)
     choose, left, frames, last = policy.chooser(world, w.cluster), world.begin(), [], -1
     while left and len(frames) < rows:
-        now = int(world.grid.moment[0]["now"])
+        now, queued = world.moment
         if now != last:
-            last, image = now, Image.fromarray(picture(world.state, world.grid))
-            z, m = world.transition[0], world.grid.moment[0]
-            queued = int((world.grid.slot[0] >= 0).sum() + m["backlog"] + m["outside"] - m["first_outside"])
+            last, image, z = now, Image.fromarray(world.picture(0)), world.transition[0]
             mean = z["total"] / z["started"] if z["started"] else float("nan")
             text = f"{policy.name}   row {now}   waiting {queued}   done {int(z['started'])}   mean slowdown {mean:.2f}"
             ImageDraw.Draw(image).text((CELL, 2), text, fill=TEXT)

@@ -14,11 +14,13 @@ from jobwise.sim.reset import Jobsets, set_dtype
 from jobwise.sim.state import State
 from jobwise.workload import Workload
 from jobwise.worlds.assignment import ACT, BEGIN, MODES, RENEW, Gpus, go, gpus
-from jobwise.worlds.gpu_rules import LAYOUTS, RULES, THETA, choose
+from jobwise.worlds.gpu_rules import LAYOUTS, RULES, THETA, choose, in_turn, lay_counts, may_have
 from jobwise.worlds.jobset_episodes import JobsetEpisodes
+from jobwise.worlds.render import cluster_picture
 from jobwise.worlds.slot_tables import jobsets, room
 
 NO_THETA = np.zeros((1, THETA))
+COUNTS = np.array([*range(13), 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128])
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Assignment:
 
     `slots` show waiting jobs, the others wait behind them. `mode`: see `assignment.py`. `leave`: started jobs leave their
     slots. `elastic`: jobs may run on other numbers of GPUs than they ask for, where they say so. `masked`: the mask shows where
-    jobs are; else every place is valid, and an empty one means none. Raises InputError.
+    jobs are; else every place is valid, and an empty one means none. `counts`: an action says how many GPUs each job has, one of
+    COUNTS, not which; they are laid out by `gpu_rules`. Raises InputError.
     """
 
     slots: int = 10
@@ -35,6 +38,7 @@ class Assignment:
     leave: bool = False
     elastic: bool = True
     masked: bool = True
+    counts: bool = False
 
     def __post_init__(self):
         if not 1 <= self.slots <= 10_000:
@@ -74,10 +78,12 @@ class AssignmentWorld:
         self.settings, self.state, self.gpus, self.cluster = settings, state, table, cluster
         E, M = table.has.shape
         self.actions, self.action_shape = table.place.shape[1] + 1, (M,)
+        if settings.counts:
+            self.actions, self.action_shape = len(COUNTS), (table.place.shape[1],)
         self.counts, self._over, self._which = np.full(E, self.actions), np.zeros(E, np.int8), np.zeros(E, np.int64)
-        self.mask = self.masks = np.ones((E, M, self.actions), np.int8)
+        self.mask = self.masks = np.ones((E, *self.action_shape, self.actions), np.int8)
         self._no_sets = Jobsets(np.zeros(0, state.jobs.dtype), np.zeros(0, state.truth.dtype), np.zeros(0, set_dtype))
-        self._none = np.full((E, M), self.actions - 1)
+        self._none = np.full((E, M), table.place.shape[1])
         self._act = np.full(E, ACT)
 
     @property
@@ -103,14 +109,39 @@ class AssignmentWorld:
     def advance(self, actions: np.ndarray) -> int:
         """Do actions [E, M], and let a row pass; how many stand at a decision point."""
         E = len(self._over)
-        actions = np.ascontiguousarray(actions, np.int64)
+        actions = self._placed(np.ascontiguousarray(actions, np.int64), 0, E)
         return go(self.state, self.gpus, self._no_sets, self._act, actions, self._which, self._over, 0, E)
 
     def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last], and bring the mask up to date."""
-        if self.settings.masked:
+        if self.settings.counts:
+            may_have(self.state, self.gpus, COUNTS, self.mask, first, len(out) if last is None else last)
+        elif self.settings.masked:
             self.mask[first:last, :, :-1] = (self.gpus.place["job"][first:last] >= 0)[:, None]
         encoder.encode(self.state, self.gpus, out, first, last)
+
+    def _placed(self, actions: np.ndarray, first: int, last: int) -> np.ndarray:
+        """Which GPU has which job, of actions that say it or how many each has."""
+        if not self.settings.counts:
+            return actions
+        found = np.empty_like(self._none)
+        lay_counts(self.state, self.gpus, COUNTS, actions, found, first, last)
+        return found
+
+    def narrow(self, scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        """[E, P] the counts of the highest scores [E, P, C], job after job, none that would take more GPUs than are left; `mask`
+        becomes what each could choose from."""
+        return in_turn(scores, COUNTS, mask, np.array(self.gpus.has.shape[1]))
+
+    def picture(self, e: int) -> np.ndarray:
+        """The cluster, which job has which GPU, and how loaded its links are."""
+        return cluster_picture(self.state, self.gpus, self.cluster, e)
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """(rows passed, jobs that wait) of the first simulation."""
+        m, place = self.gpus.moment[0], self.gpus.place[0]
+        return int(m["now"]), int(m["behind"] + ((place["job"] >= 0) & (place["held"] == 0)).sum())
 
     def by_rule(self, name: str, layout: str = "pack", theta: np.ndarray = NO_THETA) -> np.ndarray:
         """[E, M] the actions of a rule of `gpu_rules`, laid out one of its ways; theta [1 or E, THETA] of `learned`. Raises
@@ -119,6 +150,9 @@ class AssignmentWorld:
             raise unknown("rule", name, RULES)
         actions = self._none.copy()
         choose(RULES.index(name), theta, self.state, self.gpus, actions, LAYOUTS.index(layout), 0, len(actions))
+        if self.settings.counts:
+            sizes = (actions[:, :, None] == np.arange(self.gpus.place.shape[1])).sum(axis=1)
+            return np.searchsorted(COUNTS, sizes, side="right") - 1
         return actions
 
 
@@ -143,6 +177,7 @@ class AssignmentEpisodes(JobsetEpisodes, AssignmentWorld):
 
     def step(self, actions: np.ndarray, autoreset: bool, first: int, last: int) -> None:
         """Assign the GPUs, and let a row pass."""
+        actions = self._placed(actions, first, last)
         go(self.state, self.gpus, self._sets, self._act, actions, self.which, self.done, first, last)
         self._report[first:last] = self.gpus.report[first:last]
 
@@ -150,12 +185,6 @@ class AssignmentEpisodes(JobsetEpisodes, AssignmentWorld):
         """[M, P + 1] nothing; where nothing is masked, all."""
         none = np.broadcast_to(np.arange(self.actions) == self.actions - 1, self.mask.shape[1:])
         return none.astype(np.int8) if self.settings.masked else np.ones_like(self.mask[0])
-
-    def picture(self, e: int) -> np.ndarray:
-        """The cluster, which job has which GPU, and how loaded its links are."""
-        from jobwise.worlds.render import cluster_picture
-
-        return cluster_picture(self.state, self.gpus, self.cluster, e)
 
     def _tables(self) -> dict[str, np.ndarray]:
         return {f"gpus_{k}": getattr(self.gpus, k) for k in ("moment", "place", "has", "want", "report")}

@@ -24,7 +24,7 @@ from jobwise.sim.compiled import allocating, kernel
 from jobwise.sim.random import GOLDEN, mixed, unit
 from jobwise.sim.rates import alone, count, load, there
 from jobwise.sim.rates import unit as own_speed
-from jobwise.worlds.assignment import NONE, PARTIAL
+from jobwise.worlds.assignment import FULL, NONE, PARTIAL
 
 PICKERS = ("fifo", "sjf", "tetris", "random")
 RULES = (*PICKERS, "one", "greedy", "fair", "speed", "slot", "root", "index", "both", "srpt", "las", "learned")
@@ -337,20 +337,86 @@ def choose(rule, theta, s, g, actions, layout, first, last):
 
 @allocating
 def _by_knapsack(rule, theta, s, g, e, layout):
-    """The knapsack, laid out: g.want[e]. The cost of a restart is spread over the more rows the larger it is, for then it comes
-    seldom."""
+    """The knapsack, laid out: g.want[e]."""
     P, cost = g.place.shape[1], s.sims[e]["restart_cost"] / s.sims[e]["tick"]
-    w, lost, cap = np.zeros(P), np.full(P, cost / (1.0 + SPREAD * cost)), np.zeros(P)
+    w, lost, cap = np.zeros(P), np.full(P, restart_share(s, e)), np.zeros(P)
     busy = 0.0
     for p in range(P):
         busy += (g.place[e, p]["job"] >= 0) / P
     for p in range(P):
         if g.place[e, p]["job"] >= 0:
             w[p] = _learned(theta, s, g, e, p, busy, lost, cost) if rule == LEARNED else _weight(rule, s, g, e, p)
-    n = _knapsack(s, g, e, w, cap, lost)
+    _better(s, g, e, _knapsack(s, g, e, w, cap, lost), w, cap, lost, layout)
+
+
+@kernel
+def restart_share(s, e):
+    """The share of a job's speed that a restart is taken to cost: spread over the more rows the larger it is, for then restarts
+    are few."""
+    cost = s.sims[e]["restart_cost"] / s.sims[e]["tick"]
+    return cost / (1.0 + SPREAD * cost)
+
+
+@allocating
+def _better(s, g, e, n, w, cap, lost, layout):
+    """Lay numbers of GPUs out: jobs keep their sets where their numbers stay, or all is laid out anew, whichever is worth more."""
     _lay_all(s, g, e, n, layout, True)
     if layout == PACK and g.moment[e]["mode"] != NONE:
         kept, worth = g.want[e].copy(), _value(s, g, e, w, cap, lost)
         _lay_all(s, g, e, n, layout, False)
         if _value(s, g, e, w, cap, lost) <= worth:
             g.want[e] = kept
+
+
+# ------------------------------------------------------------------ how many, said from outside
+
+
+@kernel
+def may_have(s, g, counts, mask, first, last):
+    """Fill mask[first:last, P, C]: which numbers of GPUs each job may have."""
+    for e in range(first, last):
+        mode = g.moment[e]["mode"]
+        for p in range(g.place.shape[1]):
+            low, high = _bounds(g, e, p)
+            must = mode != FULL and g.place[e, p]["held"] > 0
+            some = 0
+            for c in range(len(counts)):
+                mask[e, p, c] = low <= counts[c] <= high if counts[c] > 0 else not must
+                some += mask[e, p, c]
+            mask[e, p, 0] |= some == 0
+
+
+@allocating
+def in_turn(scores, counts, mask, room):
+    """[E, P] see `AssignmentWorld.narrow`; room: the GPUs there are."""
+    found = np.zeros(scores.shape[:2], np.int64)
+    for e in range(len(scores)):
+        left = room.item()
+        for p in range(scores.shape[1]):
+            best = -1
+            for c in range(len(counts)):
+                mask[e, p, c] = mask[e, p, c] and counts[c] <= left or c == 0 and best < 0 and mask[e, p, c]
+                if mask[e, p, c] and (best < 0 or scores[e, p, c] > scores[e, p, best]):
+                    best = c
+            if best < 0:
+                best, mask[e, p, 0] = 0, 1
+            found[e, p] = best
+            left -= counts[best]
+    return found
+
+
+@allocating
+def lay_counts(s, g, counts, asked, actions, first, last):
+    """GPUs for the counts asked[e, P]: fills actions[first:last, M]; jobs keep their sets where their numbers stay, unless laying
+    out all anew is faster."""
+    P = g.place.shape[1]
+    for e in range(first, last):
+        n, one, lost = np.zeros(P, np.int64), np.ones(P), np.zeros(P)
+        for p in range(P):
+            if g.place[e, p]["job"] >= 0:
+                n[p] = counts[asked[e, p]]
+                one[p] = own_speed(s.sims[e], s.curve, s.jobs[e, g.place[e, p]["job"]])
+                lost[p] = restart_share(s, e)
+        _better(s, g, e, n, one, np.full(P, np.inf), lost, PACK)
+        for i in range(g.want.shape[1]):
+            actions[e, i] = g.want[e, i]

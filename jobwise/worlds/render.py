@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.cluster import Cluster
 from jobwise.jobs import COMPUTE, NETWORK, PAUSED, QUEUED, RUNNING
 from jobwise.sim.state import State
+from jobwise.sim.topology import Topology
+from jobwise.worlds.assignment import Gpus
 from jobwise.worlds.slot_tables import Grid
 
 CELL = 7  # pixels
 PAPER, FREE = (255, 255, 255), (238, 241, 245)
+LOADS = [(210, 214, 220), (46, 139, 87), (224, 159, 62), (209, 73, 91)]  # links with 0, 1, 2, more jobs
 KINDS = {COMPUTE: (27, 108, 168), NETWORK: (209, 73, 91), -1: (107, 114, 128)}
 PALETTE = [
     (27, 108, 168), (209, 73, 91), (46, 139, 87), (224, 159, 62), (123, 94, 167), (59, 179, 195), (141, 111, 79),
@@ -56,6 +60,40 @@ def picture(s: State, g: Grid, e: int = 0) -> np.ndarray:
                         cell(top + row, left + m * (widest + 1) + c, KINDS[int(job["kind"])])
         for k in range(min(int(g.moment[e]["backlog"]), 3 * H)):
             cell(top + k // 3, left + len(slots) * (widest + 1) + k % 3, (75, 85, 99))
+    return out
+
+
+def cluster_picture(s: State, g: Gpus, cluster: Cluster, e: int = 0) -> np.ndarray:
+    """[height, width, 3] uint8: simulation e on its graph (RL-TAPS's figure 2): GPUs in the colours of their jobs, above them
+    CPUs, cards, rack switches and the director; links are green with one job on them, orange with two, red with more."""
+    t, owner = cluster.topology or Topology((1,), len(cluster.capacity), 1), g.has[e]
+    M = len(owner)
+    gap = np.arange(M) // t.gpus + np.searchsorted(t.bounds[2], np.arange(M), side="right")
+    at = {f"gpu{i}": (4, (1.0 + i + 0.6 * gap[i]) * 2 * CELL) for i in range(M)}
+    ups: dict[str, list[float]] = {}
+    for a, b, *_ in sorted(t.links(), key=lambda x: ("gpu", "cpu", "nic", "rac").index(x[0][:3])):  # from the GPUs upwards
+        level = ("director", "rack", "nic", "cpu", "gpu").index(b.rstrip("0123456789"))
+        if a in at and level < at[a][0]:
+            ups.setdefault(b, []).append(at[a][1])
+            at[b] = (level, float(np.mean(ups[b])))
+    out = np.full((33 * CELL, int(max(x for _, x in at.values()) + 3 * CELL), 3), PAPER, np.uint8)
+    y = (np.array([0, 7, 14, 20, 26]) + 4) * CELL
+    for a, b, _, r in t.links():
+        jobs = 0
+        for p in set(owner[owner >= 0].tolist()):
+            one = [int((owner[i:j] == p).sum()) for i, j in zip(r[::2], r[1::2], strict=True)]
+            jobs += one[0] > 0 and one[1] > one[2]
+        if a in at and b in at:
+            (i, x0), (j, x1) = at[a], at[b]
+            steps = np.linspace(0, 1, 2 + int(max(abs(y[i] - y[j]), abs(x0 - x1))))
+            rows, columns = (y[i] + (y[j] - y[i]) * steps).astype(int), (x0 + (x1 - x0) * steps).astype(int)
+            for k in range(1 + (jobs > 0)):
+                out[rows, columns + k] = LOADS[min(jobs, 3)]
+    for name, (level, x) in at.items():
+        p = owner[int(name[3:])] if level == 4 else -1
+        colour = PALETTE[int(g.place["job"][e, p]) % len(PALETTE)] if p >= 0 else FREE if level == 4 else (75, 85, 99)
+        half = CELL - 1 if level == 4 else 3
+        out[y[level] - half : y[level] + half, int(x) - half : int(x) + half] = colour
     return out
 
 

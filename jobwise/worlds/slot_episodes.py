@@ -13,7 +13,6 @@ import numpy as np
 
 from jobwise.workload import Workload
 from jobwise.worlds.jobset_episodes import JobsetEpisodes
-from jobwise.worlds.render import picture
 from jobwise.worlds.slot_tables import build, jobsets
 from jobwise.worlds.slots import RENEW, go
 from jobwise.worlds.slots_world import Slots, SlotsWorld
@@ -51,10 +50,6 @@ class SlotEpisodes(JobsetEpisodes, SlotsWorld):
         """[A] the void action; where nothing is masked, all."""
         void = np.arange(self.actions) == self.void
         return void.astype(np.int8) if self.settings.masked else np.ones_like(self.mask[0])
-
-    def picture(self, e: int) -> np.ndarray:
-        """The machine in the rows to come, the slots, the backlog."""
-        return picture(self.state, self.grid, e)
 
     def _tables(self) -> dict[str, np.ndarray]:
         return {f"grid_{k}": getattr(self.grid, k) for k in KEPT}

@@ -13,6 +13,7 @@ from jobwise.jobs import COMPUTE
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.reset import Jobsets, set_dtype
 from jobwise.sim.state import State
+from jobwise.worlds.render import picture
 from jobwise.worlds.slot_rules import RULES, choose
 from jobwise.worlds.slot_tables import Grid, check, grid
 from jobwise.worlds.slots import BEGIN, go
@@ -140,6 +141,16 @@ class SlotsWorld:
             choose(RULES.index(self.settings.order), self.state, self.grid, self._picked, 0, first, last)
             slot = self._picked[first:last, None] // P
             self.mask[first:last] = np.append(np.repeat(np.arange(M), P), M)[None] == slot
+
+    def picture(self, e: int) -> np.ndarray:
+        """The machine in the rows to come, the slots, the backlog."""
+        return picture(self.state, self.grid, e)
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """(rows passed, jobs that wait) of the first simulation."""
+        m = self.grid.moment[0]
+        return int(m["now"]), int((self.grid.slot[0] >= 0).sum() + m["backlog"] + m["outside"] - m["first_outside"])
 
     def by_rule(self, name: str) -> np.ndarray:
         """[E] the actions of RULE[+PLACEMENT], a rule of `slot_rules` and one of the placements to choose from, the first by
