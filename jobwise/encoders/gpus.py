@@ -106,8 +106,8 @@ def _jobs(s, g, scale, out, first, last):
 
 
 def jobs(cluster: Cluster, slots: int, backlog: int = 60):
-    """Ours: [slots + 1, F], a row of features per job and one for the cluster, the same for clusters of any size: length, what is
-    left, how the speed grows with the number of GPUs, what it holds, how much slower than alone it runs there."""
+    """Ours: [slots + 1, F], a row of features per job and one for the cluster, the same for clusters of any size: length, what
+    is left, how the speed grows with the number of GPUs, what it holds, how much slower than alone it runs there."""
     shape = (slots + 1, OWN + ABOUT)
     return GpuEncoder("gpu-jobs", 1, shape, 10, _jobs, (), {}, per_slot=True, bounds=(-8.0, 8.0), slots=slots)
 

@@ -39,6 +39,7 @@ class AssignConfig(JobsetConfig):
     fresh: int = Field(0, ge=0)  # iterations after which the sequences are drawn anew (streaming); 0: never
     row_s: float = Field(dnn.ROW_S, gt=0)
     restart_cost_s: float = Field(0.0, ge=0)
+    costs: list[float] = []  # of the knapsack instead: sequence after sequence takes the next
     limit: int = Field(1000, ge=1)  # rows of a sequence (T_max)
     mode: str = "full"
     leave: bool = False
@@ -67,6 +68,10 @@ class AssignConfig(JobsetConfig):
         """The settings of the world."""
         return Assignment.of(self.model_dump())
 
+    def cost(self, which: np.ndarray) -> np.ndarray:
+        """[K] s that a restart takes in these sequences."""
+        return np.array(self.costs or [self.restart_cost_s])[which % max(len(self.costs), 1)]
+
     def rules(self) -> list[str]:
         """The fixed rules to be measured against, as policies are named."""
         return [f"gpus:{r}" for r in RULES]
@@ -80,9 +85,10 @@ class Scored:
     """What is measured of policies that assign GPUs."""
 
     def score(self, policy: AssignmentRule | NeuralPolicy) -> float:
-        """The mean slowdown on the validation sequences."""
-        z = played(self.validation, policy, self.config.restart_cost_s, self.config.limit, self.config.seed)
-        return float((z["total"] / z["started"]).mean())
+        """The mean slowdown on the validation sequences (geometric over sequences, whose costs may differ)."""
+        cost = self.config.cost(np.arange(len(self.validation)))
+        z = played(self.validation, policy, cost, self.config.limit, self.config.seed)
+        return float(np.exp(np.log(z["total"] / z["started"]).mean()))
 
     def best_rule(self) -> tuple[str, float]:
         """The fixed rule that does best in validation, and its mean slowdown."""
@@ -195,7 +201,8 @@ class Sequences:
             c, n = self.config, len(which)
             theta = np.repeat(weights[part], n, axis=0)
             policy = AssignmentRule("learned", c.world, tick=c.row_s, theta=theta)
-            z = played([self.sets[i] for i in np.tile(which, len(part))], policy, c.restart_cost_s, c.limit)
+            every = np.tile(which, len(part))
+            z = played([self.sets[i] for i in every], policy, c.cost(every), c.limit)
             out[part, :, BOUNDED] = (z["total"] / z["started"]).reshape(len(part), n)
 
         list(self._workers.map(some, np.array_split(np.arange(len(weights)), min(self.config.threads, len(weights)))))

@@ -13,7 +13,8 @@ from jobwise.learn.collect import Rollout
 
 
 def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray, parts: bool = False):
-    """(log probabilities of what was done [B] (of its `parts` [B, M]), of everything [B, W], the observations) with the present network."""
+    """(log probabilities of what was done [B], or of its `parts` [B, M], of everything [B, W], the observations) with the
+    present network."""
     seen = rollout.seen(which, agent.ragged, agent.device)
     every = torch.log_softmax(agent.actor(seen), dim=-1)
     done = torch.from_numpy(rollout.actions[which]).to(agent.device)

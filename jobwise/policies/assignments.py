@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +63,10 @@ class AssignmentRule(Chooser):
         """The rule."""
         return lambda world: world.by_rule(self.rule, self.layout, self.theta)
 
+    def with_slots(self, slots: int) -> AssignmentRule:
+        """The same with so many slots."""
+        return replace(self, world=replace(self.world, slots=slots))
+
     def save(self, path: str | Path) -> None:
         """Write the policy file, whole or not at all."""
         meta = {"kind": "knapsack", "rule": self.rule, "world": asdict(self.world), "layout": self.layout, "tick": self.tick}
@@ -111,10 +115,14 @@ def named(policy: str) -> AssignmentRule:
     return AssignmentRule(rule, Assignment(**world), layout, tick)
 
 
-def played(sets: Sequence[Workload], policy: Chooser, cost_s: float = 0.0, limit: int = 1000, seed: int = 0) -> np.ndarray:
+def played(
+    sets: Sequence[Workload], policy: Chooser, cost_s: float | np.ndarray = 0.0, limit: int = 1000, seed: int = 0
+) -> np.ndarray:
     """[K] of `report_dtype`: what becomes of whole job sequences, each cut after `limit` rows (T_max), where jobs that have not
-    ended count as if they ended then. `total` / `started` is a sequence's mean slowdown."""
-    world = AssignmentEpisodes(len(sets), sets, policy.world, policy.tick, cost_s, limit, True)
+    ended count as if they ended then. `cost_s`: s that a restart takes, of each sequence or of all. `total` / `started`
+    is a sequence's mean slowdown."""
+    world = AssignmentEpisodes(len(sets), sets, policy.world, policy.tick, 0.0, limit, True)
+    world.state.sims["restart_cost"] = cost_s
     world.seed_rules(seed)
     world.state.sims["seed"] = seed + np.arange(len(sets))
     world.begin_with(np.arange(len(sets)))

@@ -62,7 +62,7 @@ def reproduce(
     name: str, folder: str | Path | None, out: str | Path, *, preset: str = "small", seeds: int = 3, threads: int = 2, say=print
 ) -> list[Section]:
     """Run a study on the logs of `folder`; the sections of its report. Raises InputError."""
-    from jobwise.studies import cush, deeprm, learners, quality, rlscheduler, sem
+    from jobwise.studies import cush, deeprm, learners, quality, rlscheduler, rltaps, sem
 
     studies = {
         "sem": sem.study,
@@ -71,10 +71,11 @@ def reproduce(
         "quality": quality.study,
         "deeprm": deeprm.study,
         "cush": cush.study,
+        "rl-taps": rltaps.study,
     }
     if name not in studies:
         raise unknown("study", name, studies)
-    if folder is None and name not in ("deeprm", "cush"):
+    if folder is None and name not in ("deeprm", "cush", "rl-taps"):
         raise InputError(f"the study {name} replays logs: --logs names the folder with the SWF files")
     about = {"study": name, "preset": preset}  # seeds may be added later
     if preset not in ("smoke", "small", "paper"):

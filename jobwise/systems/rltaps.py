@@ -12,9 +12,13 @@ from jobwise.learn.assign import AssignConfig
 from jobwise.workload import Workload
 
 LEARNER = {"learner": "reinforce", "optimiser": "adam", "actor_lr": 1e-3, "gamma": 1.0, "max_norm": 1e9}
+PPO = {
+    "learner": "ppo", "steps": 32, "gamma": 0.99, "lam": 0.95, "actor_lr": 1e-3, "critic_lr": 2e-3, "epochs": 3,
+    "minibatches": 8, "entropy": 0.001, "target_kl": 0.02,
+}  # fmt: skip
 SIZES = {  # racks, rows with arrivals, T_max, sequences, runs of each, sequences a step, iterations
     "smoke": ([1, 1], 30, 80, 2, 2, 2, 2),
-    "small": ([2, 2], 120, 300, 40, 10, 10, 200),
+    "small": ([2, 2], 120, 300, 40, 10, 10, 100),
     "paper": ([2, 2, 2, 2], 400, 1000, 200, 20, 10, 1000),
 }
 
@@ -30,6 +34,17 @@ def configure(log: Workload | None, preset: str) -> AssignConfig:
         jobsets={"smoke": 4, "small": 200, "paper": 1000}[preset], drawn={"smoke": 2, "small": 8, "paper": 24}[preset],
         iterations={"smoke": 2, "small": 250, "paper": 600}[preset], validations={"smoke": 2, "small": 10, "paper": 20}[preset],
         validation_jobsets={"smoke": 2, "small": 32, "paper": 100}[preset],
+    )  # fmt: skip
+
+
+def per_job(preset: str) -> AssignConfig:
+    """A network that is the same for every job and for clusters of any size says how many GPUs each has: it imitates the rule
+    `both`, then learns by PPO what restarts cost."""
+    return configure(None, preset).changed(
+        encoder="gpu-jobs", network="slots", counts=True, hidden=[64, 64], learner=PPO, reward="slowdown", iterations=None,
+        warm={"smoke": 1, "small": 15, "paper": 30}[preset], warm_rule="both",
+        simulations={"smoke": 4, "small": 64, "paper": 128}[preset],
+        choices={"smoke": 2_000, "small": 1_500_000, "paper": 10_000_000}[preset],
     )  # fmt: skip
 
 

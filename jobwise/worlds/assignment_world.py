@@ -29,8 +29,8 @@ class Assignment:
 
     `slots` show waiting jobs, the others wait behind them. `mode`: see `assignment.py`. `leave`: started jobs leave their
     slots. `elastic`: jobs may run on other numbers of GPUs than they ask for, where they say so. `masked`: the mask shows where
-    jobs are; else every place is valid, and an empty one means none. `counts`: an action says how many GPUs each job has, one of
-    COUNTS, not which; they are laid out by `gpu_rules`. Raises InputError.
+    jobs are; else every place is valid, and an empty one means none. `counts`: an action says how many GPUs each job has, one
+    of COUNTS, not which; they are laid out by `gpu_rules`. Raises InputError.
     """
 
     slots: int = 10
@@ -129,8 +129,8 @@ class AssignmentWorld:
         return found
 
     def narrow(self, scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """[E, P] the counts of the highest scores [E, P, C], job after job, none that would take more GPUs than are left; `mask`
-        becomes what each could choose from."""
+        """[E, P] the counts of the highest scores [E, P, C], job after job, none that would take more GPUs than are left;
+        `mask` becomes what each could choose from."""
         return in_turn(scores, COUNTS, mask, np.array(self.gpus.has.shape[1]))
 
     def picture(self, e: int) -> np.ndarray:

@@ -359,7 +359,7 @@ def restart_share(s, e):
 
 @allocating
 def _better(s, g, e, n, w, cap, lost, layout):
-    """Lay numbers of GPUs out: jobs keep their sets where their numbers stay, or all is laid out anew, whichever is worth more."""
+    """Lay numbers of GPUs out: jobs keep their sets where their numbers stay, or all is laid out anew, whichever is better."""
     _lay_all(s, g, e, n, layout, True)
     if layout == PACK and g.moment[e]["mode"] != NONE:
         kept, worth = g.want[e].copy(), _value(s, g, e, w, cap, lost)
@@ -407,8 +407,8 @@ def in_turn(scores, counts, mask, room):
 
 @allocating
 def lay_counts(s, g, counts, asked, actions, first, last):
-    """GPUs for the counts asked[e, P]: fills actions[first:last, M]; jobs keep their sets where their numbers stay, unless laying
-    out all anew is faster."""
+    """GPUs for the counts asked[e, P]: fills actions[first:last, M]; jobs keep their sets where their numbers stay, unless
+    laying out all anew is faster."""
     P = g.place.shape[1]
     for e in range(first, last):
         n, one, lost = np.zeros(P, np.int64), np.ones(P), np.zeros(P)
