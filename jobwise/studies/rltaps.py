@@ -36,7 +36,8 @@ ANCHORS = {  # mean slowdown under (seed, lab), of the specification's program, 
 }  # fmt: skip
 AT_COST = {  # of the prototype's study at 10, 30, 60 s
     ("gpus:slot", "seed"): (88.9, 96.4, 105), ("gpus:slot", "lab"): (1.17, 1.46, 1.99),
-    ("gpus:speed", "seed"): (90.5, 98.2, 106), ("gpus:speed", "lab"): (1.19, 1.50, 1.91), ("gpus:root", "seed"): (91, 101, 109), ("gpus:root", "lab"): (1.11, 1.42, 1.95),
+    ("gpus:speed", "seed"): (90.5, 98.2, 106), ("gpus:speed", "lab"): (1.19, 1.50, 1.91),
+    ("gpus:root", "seed"): (91, 101, 109), ("gpus:root", "lab"): (1.11, 1.42, 1.95),
     ("gpus:index", "seed"): (97, 108, 115), ("gpus:index", "lab"): (1.07, 1.51, 2.79),
 }  # fmt: skip
 COLOURS = {
