@@ -139,7 +139,8 @@ def check_world(world: EpisodeWorld, encoder: Encoder, steps: int = 200, seed: i
     E, rng = len(world.done), np.random.default_rng(seed)
     dice = [np.random.default_rng([seed, e]) for e in range(E)]
     out, low, high = np.zeros((E, *encoder.shape), np.float32), *encoder.bounds
-    assert world.mask.shape == (E, world.actions) and world.blank_mask().shape == (world.actions,)
+    shape = (*world.action_shape, world.actions)
+    assert world.mask.shape == (E, *shape) and world.blank_mask().shape == shape
     for e in range(E):
         world.reset(e, dice[e], True)
 
@@ -149,11 +150,12 @@ def check_world(world: EpisodeWorld, encoder: Encoder, steps: int = 200, seed: i
 
     for k in range(steps):
         world.encode(encoder, out, 0, E)
-        assert world.mask.any(axis=1).all() and (world.counts > 0).all(), "no action is valid"
+        assert world.mask.any(axis=-1).all() and (world.counts > 0).all(), "no action is valid"
         assert np.isfinite(out).all() and low <= out.min() and out.max() <= high, (
             f"observations are not within {encoder.bounds}"
         )
-        actions = np.array([rng.choice(np.flatnonzero(m)) for m in world.mask])
+        every = world.mask.reshape(-1, world.actions)
+        actions = np.array([rng.choice(np.flatnonzero(m)) for m in every]).reshape(world.mask.shape[:-1])
         if k % 10 == 0:
             kept = {name: x.copy() for name, x in world.arrays().items()}
             one = step(actions)

@@ -10,6 +10,7 @@ from conftest import random_workload
 import jobwise as jw
 from jobwise.testing import check_workload
 from jobwise.workload import shake
+from jobwise.workloads.dnn import with_networks
 from jobwise.workloads.gpu import on_nodes
 from jobwise.workloads.transform import scale_load, unseen
 
@@ -19,6 +20,8 @@ MADE = {
     "deeprm": lambda: jw.deeprm(seed=1),
     "cush": lambda: jw.cush(seed=1),
     "edges": lambda: random_workload(np.random.default_rng(0), 60, 16, edges=[(0, 7), (7, 9), (3, 9)]),
+    "rl-taps": lambda: jw.rltaps(60, 1),
+    "GPUs of a log": lambda: with_networks(on_nodes(jw.lublin(200, procs=64, seed=1), 8), jw.gpu_racks([4, 4], work="lab")),
     "scaled": lambda: scale_load(jw.lublin(200, procs=64, seed=1), 0.9),
     "a part with a past": lambda: unseen(jw.lublin(200, procs=64, seed=1)),
     "on nodes": lambda: on_nodes(jw.lublin(200, procs=64, seed=1), 8),

@@ -43,11 +43,11 @@ def _image(s, g, scale, out, first, last):
             p = has[e, i]
             if p >= 0:
                 one, colour = place[e, p], (p + 1.0) / place.shape[1]
-                for row in range(min(rows, np.int64(np.ceil(one["left"] / max(one["rate"], 1e-9))))):
+                for row in range(min(rows, np.int64(np.ceil(one["left"] / max(one["rate"], 1e-9) - 1e-6)))):
                     out[e, row, i] = colour
         for p in range(N):
             one = place[e, p]
-            for row in range(min(rows, np.int64(np.ceil(one["left"])) if one["job"] >= 0 else 0)):
+            for row in range(min(rows, np.int64(np.ceil(one["left"] - 1e-6)) if one["job"] >= 0 else 0)):
                 for c in range(min(one["request"], wide)):
                     out[e, row, M + p * wide + c] = 1.0
         x, columns = M + N * wide, (B + rows - 1) // rows

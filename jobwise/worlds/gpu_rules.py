@@ -392,17 +392,28 @@ def in_turn(scores, counts, mask, room):
     found = np.zeros(scores.shape[:2], np.int64)
     for e in range(len(scores)):
         left = room.item()
+        for p in range(scores.shape[1]):  # jobs that may not be paused have their least
+            left -= _fewest(counts, mask[e, p])
         for p in range(scores.shape[1]):
+            left += _fewest(counts, mask[e, p])
             best = -1
             for c in range(len(counts)):
-                mask[e, p, c] = mask[e, p, c] and counts[c] <= left or c == 0 and best < 0 and mask[e, p, c]
+                mask[e, p, c] = mask[e, p, c] and counts[c] <= left
                 if mask[e, p, c] and (best < 0 or scores[e, p, c] > scores[e, p, best]):
                     best = c
             if best < 0:
-                best, mask[e, p, 0] = 0, 1
+                best, mask[e, p, 0] = 0, True
             found[e, p] = best
             left -= counts[best]
     return found
+
+
+@kernel
+def _fewest(counts, mask):
+    for c in range(len(counts)):
+        if mask[c]:
+            return counts[c]
+    return 0
 
 
 @allocating

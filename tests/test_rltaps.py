@@ -1,0 +1,274 @@
+"""RL-TAPS as a system: its image and network, its learning, ours, and all of it through the commands."""
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.utils.env_checker import check_env
+
+import jobwise as jw
+from jobwise.cli import run
+from jobwise.encoders.gpus import make_gpus
+from jobwise.errors import InputError
+from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.env import AssignVectorEnv
+from jobwise.learn.jobsets import Dice, epoch, imitate, play
+from jobwise.learn.losses import chosen, entropy
+from jobwise.policies.assignments import NO_THETA, AssignmentRule, named, played
+from jobwise.policies.networks import Forward
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.systems import PRESETS, configure
+from jobwise.systems.rltaps import per_job, published
+from jobwise.testing import check_world
+from jobwise.workloads.dnn import ROW_S
+from jobwise.worlds.assignment_world import COUNTS, Assignment, AssignmentEpisodes
+from jobwise.worlds.gpu_rules import THETA
+
+pytestmark = pytest.mark.xdist_group("gpus")
+TWO = [1, 1]  # racks of a machine: 8 GPUs
+SMALL = {"racks": TWO, "steps": 12, "limit": 40, "jobsets": 4, "validation_jobsets": 2, "rate": 0.5}
+
+
+def small(i, work="lab", **more):
+    w = jw.rltaps(12, i, machine=jw.gpu_racks(TWO, work=work), rate=0.5, **more)
+    w.jobs["request"][:, 0] = np.minimum(w.jobs["request"][:, 0], 8)
+    return w
+
+
+# ------------------------------------------------------------------ as published
+
+
+def test_sizes_are_those_of_the_paper():
+    c = published("paper")
+    assert (c.jobsets, c.runs, c.drawn, c.limit, c.steps, c.learner["actor_lr"]) == (200, 20, 10, 1000, 400, 1e-3)
+    env = AssignVectorEnv(1, jw.rltaps(), masked=False)
+    assert env.encoder.shape == (10, 158) and np.prod(env.encoder.shape) == 1580
+    assert env.single_action_space.nvec.tolist() == [11] * 32
+    agent = Agent(
+        {"kind": "mlp", "sizes": [1580, 528, 352], "classes": 11, "init": 0.01}, env.encoder, Settings(learner="reinforce")
+    )
+    assert agent.parameters == 1_020_976
+    for preset in PRESETS:
+        assert configure("rl-taps", None, preset).iterations == published(preset).iterations or preset != "smoke"
+    assert published("paper", streaming=True).fresh == 60 and published("paper", streaming=True).jobsets == 60
+
+
+def test_the_image_by_hand():
+    w = jw.rltaps(5, 3, machine=jw.gpu_racks(TWO))
+    w.jobs["submit"][:] = 0.0
+    w.jobs["request"][:, 0], w.jobs["walltime"], w.truth["runtime"] = [3, 1, 2, 8, 8], ROW_S * 3, ROW_S * 3
+    env = AssignVectorEnv(1, w, slots=3, encoder=make_gpus("rl-taps", w.cluster, 3, rows=10), copy=False)
+    env.reset(seed=0)
+    seen = env.show()[0]
+    assert seen.shape == (10, 8 + 36 + 6) and (seen[:, :8] == 0).all()
+    for p, wide in enumerate((3, 1, 2)):
+        block = seen[:, 8 + 12 * p : 20 + 12 * p]
+        assert (block[:3, :wide] == 1).all() and block.sum() == 3 * wide
+    assert seen[:, 44:].sum() == 2 and (seen[0, 44:46] == 1).all()  # two wait behind
+    env.step(np.array([[1, 3, 3, 3, 0, 0, 3, 3]]))
+    seen, place = env.show()[0], env.world.gpus.place[0]
+    assert (seen[0, [0, 4, 5]] == np.float32([2 / 3, 1 / 3, 1 / 3])).all() and seen[:, [1, 2, 3, 6, 7]].sum() == 0
+    assert (seen[:, 4] > 0).sum() == min(np.ceil(place["left"][0] / place["rate"][0] - 1e-6), 10)
+
+
+def test_one_joint_action_is_the_product_of_its_parts():
+    every = torch.log_softmax(torch.randn(5, 4, 3), dim=-1)
+    done = torch.randint(0, 3, (5, 4))
+    by_hand = torch.stack([sum(every[b, m, done[b, m]] for m in range(4)) for b in range(5)])
+    assert torch.allclose(chosen(every, done), by_hand) and chosen(every, done, parts=True).shape == (5, 4)
+    assert entropy(every).item() == pytest.approx(-(every.exp() * every).sum(dim=(1, 2)).mean().item() / 4, rel=1e-5)
+
+
+def test_algorithm_1_by_hand():
+    """The gradient is that of -mean over all choices of (G - b) log pi, b the mean of a sequence's runs at that row."""
+    env = AssignVectorEnv(6, [small(i) for i in range(2)], slots=3, copy=False, masked=False, limit=20)
+    network = {"kind": "mlp", "sizes": [int(np.prod(env.encoder.shape)), 5, 32], "classes": 4}
+    sgd = Settings(learner="reinforce", optimiser="sgd", actor_lr=0.05, max_norm=1e9)
+    one, two = Agent(network, env.encoder, sgd, 0), Agent(network, env.encoder, sgd, 0)
+    before = {k: v.clone() for k, v in one.actor.state_dict().items()}
+    epoch(env, one, None, [np.arange(2)], runs=3, seed=(0, 0))
+    first, _, _ = play(env, two, None, np.arange(2), Dice([(0, 0, 0), (0, 0, 1)], 3))
+    g = np.cumsum(first.rewards[::-1], axis=0)[::-1]
+    b = np.concatenate([np.repeat(g[:, :3].mean(1), 3).reshape(-1, 3), np.repeat(g[:, 3:].mean(1), 3).reshape(-1, 3)], axis=1)
+    logits = two.actor.net(torch.from_numpy(first.x).flatten(1)).unflatten(1, (8, 4))
+    logp = torch.log_softmax(logits, -1).gather(-1, torch.from_numpy(first.actions)[..., None])[..., 0].sum(1)
+    (-(torch.from_numpy((g - b).reshape(-1)[first.at]).float() * logp).mean()).backward()
+    for (name, p), q in zip(two.actor.named_parameters(), one.actor.parameters(), strict=True):
+        assert torch.allclose(before[name] - 0.05 * p.grad, q, atol=1e-6)
+
+
+def test_rewards_and_the_three_series():
+    env = AssignVectorEnv(1, small(0, "seed"), reward="rl-taps", limit=15)
+    env.reset(seed=0)
+    total = np.zeros(3)
+    for _ in range(15):
+        _, reward, over, _, info = env.step(np.array([[0, 0, 1, 8, 8, 8, 8, 8]]))
+        z = env.intervals[0]
+        assert reward[0] == pytest.approx((z["speed"] - z["idle"] - z["short"]) / (8 * 10.6))
+        total += z["speed"], z["idle"], z["short"]
+        if over[0]:
+            break
+    final = info["final_info"]
+    assert [final[k][0] for k in ("throughput", "idle", "short")] == pytest.approx(total.tolist())
+
+
+# ------------------------------------------------------------------ environments
+
+
+@pytest.mark.parametrize("kind", ["rl-taps", "gpu-jobs"])
+def test_environments_keep_gymnasiums_and_our_rules(kind):
+    settings = {"slots": 4, "encoder": kind, "counts": kind == "gpu-jobs", "reward": "slowdown"}
+    sets = [small(i) for i in range(3)]
+    env = gymnasium.make("jobwise/Assign-v0", workload=sets, render_mode="rgb_array", **settings)
+    check_env(env.unwrapped)
+    env.reset()
+    assert env.render().ndim == 3
+    many = gymnasium.make_vec("jobwise/Assign-v0", num_envs=3, workload=sets, **settings)
+    one = gymnasium.make("jobwise/Assign-v0", workload=sets, **settings).unwrapped
+    obs, _ = many.reset(seed=5)
+    single, _ = one.reset(seed=7)
+    for _ in range(30):
+        assert (obs[2] == single).all()
+        actions = many.action_space.sample()
+        obs, reward, over, _, _ = many.step(actions)
+        single, r, done, _, _ = one.step(actions[2])
+        assert (r, done) == (reward[2], over[2])
+        if done:
+            single, _ = one.reset()
+    with pytest.raises(InputError, match="whole numbers"):
+        many.step(np.zeros(3, int))
+    for counts in (False, True):
+        world = AssignmentEpisodes(3, sets, Assignment(slots=4, counts=counts, mode="partial"), ROW_S, 10.0, 60, False)
+        check_world(world, make_gpus(kind, world.cluster, 4))
+
+
+def test_counts_never_take_more_gpus_than_there_are():
+    rng = np.random.default_rng(0)
+    for mode in ("none", "partial", "full"):
+        world = AssignmentEpisodes(
+            4, [small(i) for i in range(4)], Assignment(slots=5, counts=True, mode=mode), ROW_S, 0.0, 60, True
+        )
+        world.begin_with(np.arange(4))
+        out = np.zeros((4, 6, 22), np.float32)
+        for _ in range(40):
+            world.encode(make_gpus("gpu-jobs", world.cluster, 5), out, 0, 4)
+            mask, before = world.mask.astype(bool), world.mask.astype(bool)
+            actions = world.narrow(rng.normal(size=mask.shape), mask)
+            assert (COUNTS[actions].sum(axis=1) <= 8).all() and (mask <= before).all()
+            assert np.take_along_axis(mask, actions[..., None], 2).all()
+            world.step(actions, False, 0, 4)
+            held = world.gpus.place["held"].sum(axis=1)
+            assert mode != "full" or (held == COUNTS[actions].sum(axis=1))[world.done == 0].all() or (held <= 8).all()
+
+
+# ------------------------------------------------------------------ learning
+
+
+def test_a_network_learns_to_do_what_a_rule_does():
+    env = AssignVectorEnv(4, [small(i) for i in range(4)], slots=4, encoder="gpu-jobs", counts=True, copy=False, limit=60)
+    agent = Agent(
+        {"kind": "slots", "sizes": [22, 32, 32, len(COUNTS)], "classes": len(COUNTS)}, env.encoder, Settings(actor_lr=1e-2)
+    )
+    assert imitate(env, agent, "slot", 60, l2=0.0) > 0.8
+
+
+@pytest.mark.parametrize("how", ["published", "streaming", "knapsack", "network"])
+def test_a_run_goes_on_to_the_same_policy_and_its_file_decides_the_same(tmp_path, how):
+    if how in ("published", "streaming"):
+        c = published("smoke", streaming=how == "streaming").changed(
+            **SMALL, runs=2, group=2, drawn=2, iterations=4, validations=4
+        )
+        c = c.changed(fresh=2) if how == "streaming" else c
+    elif how == "knapsack":
+        c = configure("rl-taps", None, "smoke").changed(**SMALL, iterations=3, validations=3, costs=[0, 30])
+    else:
+        c = per_job("smoke").changed(**SMALL, simulations=4, choices=600, validations=3)
+    whole = c.train(None, tmp_path / "whole")[0]
+    half = {"choices": 300} if how == "network" else {"iterations": 2}
+    if how != "knapsack":  # sigma and rate of an evolution depend on how long it is to be
+        c.changed(**half).train(None, tmp_path / "half")
+    sets = [small(i) for i in (10, 11, 12)]
+    loaded = jw.resolve(str(tmp_path / "whole"))
+    a, b = (played(sets, p, 30.0, 60) for p in (whole, loaded))
+    assert a.tobytes() == b.tobytes()
+    if how in ("published", "streaming"):
+        assert isinstance(loaded, NeuralPolicy) and loaded.forward.parameters > 0
+        with pytest.raises(InputError, match="numbers"):  # made for another cluster
+            jw.simulate(jw.rltaps(10), loaded)
+    if how in ("knapsack", "network"):  # one policy, clusters of other sizes
+        assert np.isfinite(jw.simulate(jw.rltaps(20, 1, work="lab"), loaded).jobs["end"]).all()
+
+
+def test_an_interrupted_search_goes_on_to_the_same_weights(tmp_path, monkeypatch):
+    c = configure("rl-taps", None, "smoke").changed(**SMALL, iterations=4, validations=4)
+    whole = c.train(None, tmp_path / "whole")[0]
+
+    def stop(k, line):
+        if line["updates"] == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        c.train(None, tmp_path / "cut", report=stop)
+    again = c.train(None, tmp_path / "cut", resume=True)[0]
+    assert (again.theta == whole.theta).all()
+
+
+def test_theta_of_zero_is_the_rule_it_begins_at():
+    sets = [small(i) for i in range(3)]
+    zero = AssignmentRule("learned", theta=np.zeros((1, THETA)))
+    assert played(sets, zero, 30.0, 60).tobytes() == played(sets, named("gpus:both"), 30.0, 60).tobytes()
+    assert NO_THETA.shape == (1, THETA)
+
+
+def test_torch_and_numpy_agree_on_choices_in_parts():
+    rng = np.random.default_rng(0)
+    env = AssignVectorEnv(2, [small(0), small(1)], slots=4)
+    for spec in ({"kind": "mlp", "sizes": [12, 7, 15], "classes": 3}, {"kind": "slots", "sizes": [4, 6, 5, 3], "classes": 3}):
+        agent = Agent(spec, env.encoder, Settings(learner="reinforce"), 1)
+        x = rng.normal(size=(6, 3, 4)).astype(np.float32)
+        from jobwise.learn.networks import Seen
+
+        parts = 5 if spec["kind"] == "mlp" else 2
+        seen = Seen(torch.from_numpy(x), torch.full((6,), 3), torch.ones((6, parts, 3), dtype=torch.bool))
+        ours = Forward(spec, agent.weights())(x)
+        assert ours.shape == (6, parts, 3) and np.allclose(agent.actor(seen).detach().numpy(), ours, atol=1e-5)
+
+
+# ------------------------------------------------------------------ commands
+
+
+def test_the_commands_know_it(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert run(["train", "rl-taps", "--out", str(out), "--preset", "smoke"]) == 0 and (out / "policy.safetensors").exists()
+    capsys.readouterr()
+    assert run(["evaluate", str(out), "-p", "gpus:one", "-p", "gpus:slot", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["best_rule"] == "gpus:slot"
+    assert run(["watch", str(out), "-o", str(tmp_path / "film.gif"), "--rows", "5"]) == 0
+    assert run(["watch", "gpus:greedy", "-o", str(tmp_path / "rule.gif"), "--rows", "5"]) == 0
+    capsys.readouterr()
+    assert run(["simulate", "rl-taps:1", "-p", "gpus:both", "--restart-cost", "30", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["preemptions"] > 0
+    for bad in (["-p", "gpus:nothing"], ["-p", "gpus:slot", "--racks", "two"], ["-p", "gpus:slot", "--racks", "0"]):
+        assert run(["simulate", "rl-taps:1", *bad]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_gpus_of_slurm_accounting(tmp_path):
+    log = tmp_path / "gpus.sacct"
+    head = "JobIDRaw|User|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|NCPUS|ReqCPUS|AllocTRES"
+    rows = [
+        f"{i}|u|COMPLETED|2026-01-01T00:0{i}:00|2026-01-01T00:0{i}:00|2026-01-01T00:1{i}:00|2026-01-01T01:1{i}:00|3600|120|8|8|{t}"
+        for i, t in enumerate(
+            ("cpu=8,gres/gpu=4", "cpu=8,gres/gpu:a100=2", "cpu=8", "cpu=8,gres/gpu=2,gres/gpu:a100=2", "cpu=8,gres/gpu=99")
+        )
+    ]
+    log.write_text("\n".join([head, *rows]))
+    w = jw.read_sacct(log)
+    assert w.columns["gpus"].tolist() == [4, 2, 0, 2, 99]
+    from jobwise.workloads.dnn import with_networks
+
+    gpus = with_networks(w, jw.gpu_racks(TWO, work="lab"))
+    assert gpus.jobs["request"][:, 0].tolist() == [4, 2, 2] and gpus.dropped == {"no GPUs": 1, "larger than the machine": 1}
+    assert (gpus.jobs["step"] > 0).all() and jw.simulate(gpus, "gpus:both@60s").jobs["end"].max() > 0
