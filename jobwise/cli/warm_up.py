@@ -21,7 +21,7 @@ EVERY_S = 5.0  # a line of progress
 def warm_up(
     families: Annotated[
         Optional[list[str]],
-        typer.Argument(help="rules, nodes, slots, adaptive, window, search. [default: all]", show_default=False),
+        typer.Argument(help="rules, nodes, slots, gpus, adaptive, window, search. [default: all]", show_default=False),
     ] = None,
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes. 0: one a core.", show_default="cores")] = 0,
 ) -> None:
@@ -93,6 +93,13 @@ def _slots() -> None:
     _environments("jobwise/Grid-v0", workload=[jw.deeprm(seed=k) for k in range(4)])
 
 
+def _gpus() -> None:
+    import jobwise as jw
+
+    _environments("jobwise/Assign-v0", workload=jw.rltaps(20))
+    jw.simulate(jw.rltaps(20), "gpus:slot")
+
+
 def _environments(name: str, **settings) -> None:
     import gymnasium
     import numpy as np
@@ -101,7 +108,7 @@ def _environments(name: str, **settings) -> None:
 
     envs = gymnasium.make_vec(name, num_envs=4, **settings)
     envs.reset(seed=0)
-    envs.step(np.zeros(4, np.int64))
+    envs.step(np.zeros_like(envs.action_space.sample()))
 
 
 def _search() -> None:
@@ -115,6 +122,7 @@ FAMILIES = {  # those that take longest first
     "rules": _rules,
     "nodes": _nodes,
     "slots": _slots,
+    "gpus": _gpus,
     "adaptive": _adaptive,
     "window": _window,
     "search": _search,

@@ -132,8 +132,10 @@ class Topology:
 
     def graph(self):
         """The cluster as a networkx Graph: nodes with `kind` (gpu, cpu, nic, rack, director), edges with `bandwidth`, GB/s."""
-        import networkx
-
+        try:
+            import networkx
+        except ImportError:
+            raise InputError("graphs take networkx: pip install 'jobwise[workflows]'") from None
         found = networkx.Graph()
         for a, b, wide, _ in self.links():
             for name in (a, b):
