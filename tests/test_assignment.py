@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, RUNNING
-from jobwise.policies.assignments import AssignmentRule, named, played
+from jobwise.policies.assignments import AssignmentRule, named
+from jobwise.policies.played import played
 from jobwise.sim.state import allocate
 from jobwise.sim.topology import PEAK
 from jobwise.workload import workload
 from jobwise.workloads.dnn import CELL, ROW_S, networks, shape
-from jobwise.worlds.assignment import MODES
 from jobwise.worlds.assignment_world import Assignment
 from jobwise.worlds.gpu_rules import RULES
+from jobwise.worlds.gpu_tables import MODES
 
 pytestmark = pytest.mark.xdist_group("gpus")
 PAPER = jw.gpu_racks([2, 2, 2, 2])
@@ -312,7 +313,7 @@ def brute(world, w):
 
 
 def test_the_knapsack_is_exact():
-    from jobwise.worlds import gpu_rules
+    from jobwise.worlds import gpu_knapsack
 
     rng = np.random.default_rng(3)
     for _ in range(10):
@@ -322,9 +323,11 @@ def test_the_knapsack_is_exact():
             machine, gpus=rng.integers(1, 9, J), gradient=rng.uniform(5, 500, J), step=rng.uniform(0.01, 1, J), length=1e4
         )
         world, weight = attached(w, slots=J), rng.uniform(0.1, 2, J)
-        n = gpu_rules._knapsack(world.state, world.gpus, 0, weight, np.zeros(J), np.zeros(J))
+        n = gpu_knapsack.knapsack(world.state, world.gpus, 0, weight, np.zeros(J), np.zeros(J))
         found = sum(
-            weight[p] * gpu_rules.alone(world.state, 0, world.state.jobs[0, p], n[p], 1 + (n[p] > 4)) for p in range(J) if n[p]
+            weight[p] * gpu_knapsack.alone(world.state, 0, world.state.jobs[0, p], n[p], 1 + (n[p] > 4))
+            for p in range(J)
+            if n[p]
         )
         assert found == pytest.approx(brute(world, weight)) and n.sum() <= 8
 

@@ -16,15 +16,17 @@ from jobwise.learn.agent import Agent, Settings
 from jobwise.learn.env import AssignVectorEnv
 from jobwise.learn.jobsets import Dice, epoch, imitate, play
 from jobwise.learn.losses import chosen, entropy
-from jobwise.policies.assignments import NO_THETA, AssignmentRule, named, played
+from jobwise.policies.assignments import NO_THETA, AssignmentRule, named
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
+from jobwise.policies.played import played
 from jobwise.systems import PRESETS, configure
 from jobwise.systems.rltaps import per_job, published
 from jobwise.testing import check_world
 from jobwise.workloads.dnn import ROW_S
-from jobwise.worlds.assignment_world import COUNTS, Assignment, AssignmentEpisodes
-from jobwise.worlds.gpu_rules import THETA
+from jobwise.worlds.assignment_episodes import AssignmentEpisodes
+from jobwise.worlds.assignment_world import COUNTS, Assignment
+from jobwise.worlds.gpu_knapsack import THETA
 
 pytestmark = pytest.mark.xdist_group("gpus")
 TWO = [1, 1]  # racks of a machine: 8 GPUs

@@ -13,7 +13,7 @@ from jobwise.errors import InputError, unknown
 from jobwise.sim.compiled import kernel
 from jobwise.sim.rates import alone
 from jobwise.sim.state import State
-from jobwise.worlds.assignment import Gpus
+from jobwise.worlds.gpu_tables import Gpus
 
 
 @dataclass(frozen=True)

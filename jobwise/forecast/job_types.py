@@ -1,8 +1,7 @@
 """What kind is a job of, where nobody told? Learnt from how much longer a user's past jobs ran, packed and spread.
 
 After CuSH's outlook ("unknown" jobs classified after a few executions). A classifier (LightGBM) sees, of a user's n measured
-executions: how many ran packed and spread, and by how much they were stretched on the mean and at most in each. It speaks once
-there are three executions; until then a job's kind is unknown.
+executions: how many ran packed and spread, how much they were stretched on the mean and at most. Below three it is silent.
 """
 
 from __future__ import annotations

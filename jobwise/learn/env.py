@@ -28,7 +28,8 @@ from jobwise.learn.vector_env import SingleEnv, VectorEnv
 from jobwise.workload import Workload
 from jobwise.workloads.dnn import ROW_S
 from jobwise.worlds import rewards
-from jobwise.worlds.assignment_world import Assignment, AssignmentEpisodes
+from jobwise.worlds.assignment_episodes import AssignmentEpisodes
+from jobwise.worlds.assignment_world import Assignment
 from jobwise.worlds.episodes import Episodes
 from jobwise.worlds.modes import Act
 from jobwise.worlds.slot_episodes import SlotEpisodes

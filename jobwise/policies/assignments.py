@@ -1,4 +1,4 @@
-"""The rules of the world of assignments as policies, `gpus:RULE[+OPTION…][@60s]`, and sequences played by any policy of it.
+"""The rules of the world of assignments as policies, `gpus:RULE[+OPTION…][@60s]`.
 
 Options: a mode (none, partial, full), `leave` (started jobs leave their slots), `slots32` (so many, 10 by default), `fixed`
 (jobs have the GPUs that they ask for), a layout (pack, left, random). `@60s`: seconds in a row, 48.3 by default.
@@ -7,7 +7,6 @@ Options: a mode (none, partial, full), `leave` (started jobs leave their slots),
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -17,12 +16,13 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.policies import files
 from jobwise.policies.chooser import LIMIT, Choose, Chooser
-from jobwise.workload import Workload
 from jobwise.workloads.dnn import ROW_S
 from jobwise.worlds import World
-from jobwise.worlds.assignment import MODES
-from jobwise.worlds.assignment_world import NO_THETA, Assignment, AssignmentEpisodes
-from jobwise.worlds.gpu_rules import LAYOUTS, PICKERS, RULES, THETA
+from jobwise.worlds.assignment_world import NO_THETA, Assignment
+from jobwise.worlds.gpu_knapsack import THETA
+from jobwise.worlds.gpu_layouts import LAYOUTS
+from jobwise.worlds.gpu_rules import PICKERS, RULES
+from jobwise.worlds.gpu_tables import MODES
 
 FIXED = {"mode": "none", "elastic": False}  # the world of those that pick jobs at their requests
 
@@ -113,20 +113,3 @@ def named(policy: str) -> AssignmentRule:
     if tick <= 0:
         raise InputError(f"policy {policy!r}: a row takes more than 0 s")
     return AssignmentRule(rule, Assignment(**world), layout, tick)
-
-
-def played(
-    sets: Sequence[Workload], policy: Chooser, cost_s: float | np.ndarray = 0.0, limit: int = 1000, seed: int = 0
-) -> np.ndarray:
-    """[K] of `report_dtype`: what becomes of whole job sequences, each cut after `limit` rows (T_max), where jobs that have not
-    ended count as if they ended then. `cost_s`: s that a restart takes, of each sequence or of all. `total` / `started`
-    is a sequence's mean slowdown."""
-    world = AssignmentEpisodes(len(sets), sets, policy.world, policy.tick, 0.0, limit, True)
-    world.state.sims["restart_cost"] = cost_s
-    world.seed_rules(seed)
-    world.state.sims["seed"] = seed + np.arange(len(sets))
-    world.begin_with(np.arange(len(sets)))
-    choose = policy.chooser(world, world.cluster)
-    while not world.done.all():
-        world.step(choose(world), False, 0, len(sets))
-    return world.transition.copy()

@@ -60,8 +60,7 @@ def on_changes(s, e):
     """Count the jobs on every link."""
     if s.sims[e]["rate_model"] != LINKS:
         return
-    for x in range(s.links.shape[1]):
-        s.links[e, x]["jobs"] = 0
+    clear(s, e)
     for i in range(s.sims[e]["running"]):
         _mark(s, e, s.lists[e, HEAP, i])
         load(s, e, count(s, e)[0])
@@ -76,6 +75,20 @@ def _mark(s, e, j):
     while at >= 0:
         s.nodes[e, s.slices[e, at]["node"]]["before"] = 1
         at = s.slices[e, at]["next"]
+
+
+@kernel
+def mark(s, e, owner, p):
+    """Mark the nodes i with owner[i] = p."""
+    for i in range(s.nodes.shape[1]):
+        s.nodes[e, i]["before"] = owner[i] == p
+
+
+@kernel
+def clear(s, e):
+    """No job on any link."""
+    for x in range(s.links.shape[1]):
+        s.links[e, x]["jobs"] = 0
 
 
 @kernel

@@ -9,10 +9,10 @@ import numpy as np
 from jobwise.compare.intervals import Effect, crossed, in_blocks
 from jobwise.jobs import DONE
 from jobwise.metrics import normalised_turnaround, wait
-from jobwise.policies.assignments import played
 from jobwise.policies.chooser import Chooser
 from jobwise.policies.names import resolve
 from jobwise.policies.neural import NeuralPolicy
+from jobwise.policies.played import played
 from jobwise.policies.slots import SlotRule
 from jobwise.simulate import simulate_many
 from jobwise.studies import Study

@@ -113,9 +113,8 @@ def _download(url: str, part: Path, progress: Callable[[int, int], None] | None)
         if total and have < total:
             raise InputError(f"{url}: the connection broke after {have} of {total} bytes; run again to go on from there")
     except urllib.error.HTTPError as error:
-        if error.code == 416:  # nothing is left to fetch
-            return
-        raise InputError(f"{url}: {error.code} {error.reason}") from None
+        if error.code != 416:  # where nothing is left to fetch
+            raise InputError(f"{url}: {error.code} {error.reason}") from None
     except (http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         raise InputError(f"{url}: cannot be downloaded ({reason}); fetch it by hand into {part.parent}, or run again") from None

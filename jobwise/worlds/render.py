@@ -9,7 +9,7 @@ from jobwise.cluster import Cluster
 from jobwise.jobs import COMPUTE, NETWORK, PAUSED, QUEUED, RUNNING
 from jobwise.sim.state import State
 from jobwise.sim.topology import Topology
-from jobwise.worlds.assignment import Gpus
+from jobwise.worlds.gpu_tables import Gpus
 from jobwise.worlds.slot_tables import Grid
 
 CELL = 7  # pixels

@@ -1,8 +1,4 @@
-"""Rewards: functions of what happened between two choices, for E simulations at once, larger is better.
-
-`z` is an array [E] of `jobwise.worlds.decision_points.interval_dtype`; a function of your own takes and returns the same
-shapes.
-"""
+"""Rewards: functions of what happened between two choices, larger is better. `z` [E]: a world's transitions; out come [E]."""
 
 from __future__ import annotations
 

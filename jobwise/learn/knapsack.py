@@ -1,0 +1,115 @@
+"""The weights of the rule `learned`, found by evolution strategies on whole job sequences."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from jobwise import __version__
+from jobwise.learn.evolution import Search, answer, begin, generation
+from jobwise.policies.assignments import AssignmentRule, named
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.policies.played import played
+from jobwise.sim.replay_batch import BOUNDED, RESULTS
+from jobwise.workload import Workload
+from jobwise.workloads.jobsets import TRAIN, VALIDATION
+from jobwise.worlds.gpu_knapsack import THETA
+
+
+class Scored:
+    """What is measured of policies that assign GPUs."""
+
+    def score(self, policy: AssignmentRule | NeuralPolicy) -> float:
+        """The mean slowdown on the validation sequences (geometric over sequences, whose costs may differ)."""
+        cost = self.config.cost(np.arange(len(self.validation)))
+        z = played(self.validation, policy, cost, self.config.limit, self.config.seed)
+        return float(np.exp(np.log(z["total"] / z["started"]).mean()))
+
+    def best_rule(self) -> tuple[str, float]:
+        """The fixed rule that does best in validation, and its mean slowdown."""
+        return min(((r, self.score(named(r))) for r in self.config.rules()), key=lambda x: x[1])
+
+    def validate(self, policy: NeuralPolicy) -> dict[str, float]:
+        """The mean slowdown on the validation sequences."""
+        return {"validation": self.score(policy)}
+
+
+class KnapsackTrainer(Scored):
+    """The weights of the rule `learned`, found by evolution strategies on whole sequences: see `jobwise.learn.run.Trainer`."""
+
+    def __init__(self, config: Any, log: Workload | None, device: str):
+        self.config, self.log, self.recent = config, config.learns_from(log), []
+        self.ground = Sequences(config)
+        self.validation = config.sets(VALIDATION, config.validation_jobsets)
+        self.budget = [("updates", config.iterations)]
+        self.search = Search(
+            config.iterations or 1, config.pairs, config.drawn or 8, tuple(config.sigma), tuple(config.rate_of_change)
+        )
+        self.envs, self.found = self.ground, begin(np.zeros(THETA))
+        self.base = np.ones(self.ground.count)
+
+    def begin(self) -> None:
+        """Measure the rule that the search begins at, on every sequence."""
+        self.base = self.ground.measure(np.zeros((1, THETA)), np.arange(self.ground.count))[0, :, BOUNDED]
+
+    def update(self, updates: int) -> dict:
+        """One generation."""
+        self.found = generation(self.ground, self.found, self.base, self.search, self.config.seed)
+        played = self.found["replays"]
+        return {"fitness": self.found["fitness"], "choices": played * self.config.steps, "episodes": played}
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """What has been found so far."""
+        return {"theta": answer(self.found)[None]}
+
+    def policy(self, weights: dict[str, np.ndarray], about: dict) -> AssignmentRule:
+        """The rule with these weights."""
+        c = self.config
+        about = {"system": c.system, "config": c.model_dump(), "jobwise": __version__} | about
+        theta = np.asarray(weights["theta"], float)
+        return AssignmentRule("learned", c.world, tick=c.row_s, theta=theta, label=c.system, about=about)
+
+    def state(self) -> dict:
+        """Where the search stands."""
+        return {k: self.found[k] for k in ("generation", "weights", "sum", "summed")} | {"base": self.base.tolist()}
+
+    def restore(self, state: dict) -> None:
+        """Go on from it."""
+        self.base, self.found = np.array(state.pop("base")), state
+
+
+class Sequences:
+    """Sequences to search on: the `Ground` of `jobwise.learn.evolution`."""
+
+    def __init__(self, config: Any):
+        self.config, self.sets = config, config.sets(TRAIN, config.jobsets)
+        self.count, self.longest = len(self.sets), np.ones(len(self.sets))
+        self._workers = ThreadPoolExecutor(config.threads)
+
+    def measure(self, weights: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
+        """[K, len(which), RESULTS] of K weights [K, THETA] on these sequences: their mean slowdowns."""
+        out = np.zeros((len(weights), len(which), RESULTS))
+
+        def some(part: np.ndarray) -> None:
+            c, n = self.config, len(which)
+            theta = np.repeat(weights[part], n, axis=0)
+            policy = AssignmentRule("learned", c.world, tick=c.row_s, theta=theta)
+            every = np.tile(which, len(part))
+            z = played([self.sets[i] for i in every], policy, c.cost(every), c.limit)
+            out[part, :, BOUNDED] = (z["total"] / z["started"]).reshape(len(part), n)
+
+        list(self._workers.map(some, np.array_split(np.arange(len(weights)), min(self.config.threads, len(weights)))))
+        return out
+
+    def snapshot(self) -> dict:
+        """Nothing: sequences do not change."""
+        return {}
+
+    def restore(self, snapshot: dict) -> None:
+        """Nothing to restore."""
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._workers.shutdown()
