@@ -55,9 +55,10 @@ def twin() -> float:
         | {k: float(a[k]) for k in ("step", "gradient")}
         for a in w.jobs
     ]
-    world = naive_gpus.World(naive_gpus.Cluster(w.cluster.graph()), table, 10, "full", False, "seed", 512 / 10.6, 0.0)
-    begin, steps = time.perf_counter(), 0
+    cluster, begin, steps = naive_gpus.Cluster(w.cluster.graph()), time.perf_counter(), 0
     while time.perf_counter() - begin < 10:
+        if steps % 1000 == 0:
+            world = naive_gpus.World(cluster, table, 10, "full", False, "seed", 512 / 10.6, 0.0)
         world.step([int(p) if p < 10 else None for p in rng.integers(0, 11, 32)])
         steps += 1
     return steps / (time.perf_counter() - begin)
@@ -107,6 +108,7 @@ def main() -> None:
         sizes.append(f"| {M} | {x:,.0f} | {1e6 / x:,.1f} | {1e9 / x / (M * 10):,.0f} | {rule('both', machines):,.0f} |")
         print(sizes[-1], flush=True)
     seconds, count = step()
+    hours = seconds * 200 * 50 / 3600
     versions = f"numpy {np.__version__}, torch {torch.__version__}, jobwise {__version__}"
     about = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, {versions}"
     text = f"""# Assignments of GPUs
@@ -115,18 +117,19 @@ Made by `python -m benchmarks.gpus`; do not edit.
 
 {about}.
 
-Rows per second with encoding, {E} simulations of 32 GPUs and 10 slots, random assignments, best of three: {image:,.0f} with RL-TAPS's
-image, {ours:,.0f} with job tokens and numbers of GPUs as actions. The tests' twin in plain Python: {slow:,.0f} without an image, {image / slow:,.0f} times slower.
+Rows per second with encoding, {E} simulations of 32 GPUs and 10 slots, random assignments, best of three: {image:,.0f} with
+RL-TAPS's image, {ours:,.0f} with job tokens and numbers of GPUs as actions. The tests' twin in plain Python, without an image:
+{slow:,.0f}; the world is {image / slow:,.0f} times as fast.
 
-Clusters of racks of 8 GPUs, 10 slots, arrivals in proportion; the last column with slots in proportion too, a decision of the rule `both`
-and its row, one simulation:
+Clusters of racks of 8 GPUs, 10 slots, arrivals in proportion; the last column with slots in proportion too, a decision of the
+rule `both` and its row, one simulation:
 
 | GPUs | rows/s, random | us a row | ns for each GPU and slot | us a decision of `both` |
 |---|---|---|---|---|
 {chr(10).join(sizes)}
 
-A decision of the published network (1,020,976 parameters) on this CPU: {network():.2f} ms. Its training: {seconds:.1f} s for 20 runs of one
-sequence ({count:,} rows), a tenth of a step; the paper's 50 epochs of 200 sequences are {seconds * 200 * 50 / 3600:.0f} h.
+A decision of the published network (1,020,976 parameters) on this CPU: {network():.2f} ms. Its training: {seconds:.1f} s for 20
+runs of one sequence ({count:,} rows), a tenth of a step; the paper's 50 epochs of 200 sequences are {hours:.0f} h.
 """
     (HERE / "GPUS.md").write_text(text)
     print(text)

@@ -124,6 +124,7 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
         queued = submit if np.isnan(eligible) or eligible < submit else eligible
         if np.isnan(queued) or queued > start:
             queued = start
+        gpus = _gpus(field(row, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES"))
         digits = re.match(r"\d+", name)
         known = [_number(ids[key], field(row, key, *(["Group"] if key == "Account" else []))) for key in ids]
         table.append(
@@ -137,18 +138,23 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
                 -1,
                 max(cpus, asked) if cpus <= 0 else cpus,
             ]
-            + [limit, -1, _STATUS.get(state, 0), known[0], known[1], -1, known[3], known[2], -1, -1]
-            + [_gpus(field(row, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES"))]
+            + [limit, -1, _STATUS.get(state, 0), known[0], known[1], -1, known[3], known[2], -1, -1, gpus]
         )
     if not table:
         raise InputError(f"{where}: no job that ran ({', '.join(f'{n} {r}' for r, n in reasons.items()) or 'no rows'})")
     data = np.array(table)
-    seen = f"; Computer: Slurm accounting {Path(where).name}"
     peak = _peak(data)
     if procs and procs < data[:, COLUMNS.index("allocated")].max():
         largest = int(data[:, COLUMNS.index("allocated")].max())
         raise InputError(f"{where}: a machine of {procs} processors cannot run its largest job ({largest})")
-    w = from_table(data, [seen], name=Path(where).stem, where=where, cluster=pool(procs or peak), more=("gpus",))
+    w = from_table(
+        data,
+        [f"; Computer: Slurm accounting {Path(where).name}"],
+        name=Path(where).stem,
+        where=where,
+        cluster=pool(procs or peak),
+        more=("gpus",),
+    )
     w.dropped.update({**reasons, **w.dropped})
     if not procs:
         w.notes[f"processors guessed from the most in use at once, {peak:,} (--procs sets them)"] = 1
