@@ -40,8 +40,8 @@ def job_dtype(resources: int = 1) -> np.dtype:
             ("restarts", "i4"),
             ("least", "i4"),  # units that it can run with, where it may hold other numbers than its request; 0: it may not
             ("most", "i4"),
-            ("step", "f8"),  # s that one unit computes between two exchanges (a minibatch); 0: it never exchanges
-            ("gradient", "f8"),  # MB that it exchanges
+            ("step", "f4"),  # s that one unit computes between two exchanges (a minibatch); 0: it never exchanges
+            ("gradient", "f4"),  # MB that it exchanges
             ("memory", "f4"),  # kB a processor, requested; -1 unknown
             ("status", "i1"),
         ],

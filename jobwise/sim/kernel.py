@@ -136,11 +136,9 @@ def _release(s, e, j):
 
 @kernel
 def share(s, e):
-    """Give every running job its present rate, where allocations have changed."""
-    sim = s.sims[e]
-    if not sim["changed"]:
-        return
-    sim["changed"], heap, truth = 0, s.lists[e, HEAP], s.truth[e]
+    """Give every running job its present rate: allocations have changed."""
+    sim, heap, truth = s.sims[e], s.lists[e, HEAP], s.truth[e]
+    sim["changed"] = 0
     on_changes(s, e)
     for i in range(sim["running"]):
         rate = on_change(s, e, heap[i])
@@ -414,7 +412,8 @@ def _instant(s, e):
             break
     if sim["wake"] <= now:
         _wake(s, e)
-    share(s, e)
+    if sim["changed"]:
+        share(s, e)
     sim["events"] += 1
 
 
@@ -427,7 +426,8 @@ def advance(s, e, until):
     """
     sim = s.sims[e]
     sim["entered"], sim["left"] = 0, 0
-    share(s, e)
+    if sim["changed"]:
+        share(s, e)
     t = np.inf if sim["ended"] == sim["jobs"] else _next_event(s, e)
     if t == np.inf and until == np.inf:
         return OVER

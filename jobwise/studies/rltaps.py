@@ -315,8 +315,8 @@ def _ablation(s: Study, count: int) -> Section:
 
 
 def _sizes(s: Study, preset: str, seeds: int) -> Section:
-    sizes = {"smoke": (8,), "small": (8, 32), "paper": (8, 32, 128)}[preset]
-    rows, count = [], {"smoke": 2, "small": 12, "paper": 20}[preset]
+    sizes = {"smoke": (8,), "small": (8, 32, 128), "paper": (8, 32, 128)}[preset]
+    rows, count = [], {"smoke": 2, "small": 8, "paper": 20}[preset]
     for racks in sizes:
         M = racks * 8
         for work in WORK:

@@ -89,20 +89,23 @@ def knapsack(s, g, e, w, cap, lost):
     for p in range(P):
         low, high = bounds(g, e, p)
         must = (mode == PARTIAL or mode == NONE) and g.place[e, p]["held"] > 0
-        high, cap[p] = min(high, up), np.inf
-        for n in range(max(low, 1), high + 1):
+        low, high, cap[p] = max(low, 1), min(high, up), np.inf
+        top = low
+        for n in range(low, high + 1):
             one = g.place[e, p]
             rate = min(alone(s, e, s.jobs[e, one["job"]], n, racks(g, n)), cap[p])
             if rate >= one["left"]:  # more would be for nothing, but the last bit of a job is worth as much as any
                 cap[p] = rate
             gain[n] = w[p] * kept(s, g, e, p, rate, n != one["held"], lost[p])
+            top = n if gain[n] > gain[top] else top
+        high = min(high, top)  # more GPUs for less
         for m in range(most_used + 1):
             old = best[p, m]
             if old == -np.inf:
                 continue
             if not must and old > best[p + 1, m]:
                 best[p + 1, m], taken[p + 1, m] = old, 0
-            for n in range(max(low, 1), min(high, up - m) + 1):
+            for n in range(low, min(high, up - m) + 1):
                 if old + gain[n] > best[p + 1, m + n]:
                     best[p + 1, m + n], taken[p + 1, m + n] = old + gain[n], n
         most_used = min(most_used + high, up)
