@@ -23,7 +23,7 @@ from jobwise.workloads.dnn import rltaps
 from jobwise.workloads.jobsets import TEST
 
 WORK, COSTS = ("seed", "lab"), (0.0, 10.0, 30.0, 60.0)
-PICKERS = ("gpus:random", "gpus:fifo", "gpus:sjf", "gpus:tetris")
+PICKERS = ("gpus:random", "gpus:fifo", "gpus:sjf", "gpus:tetris", "gpus:fifo+pack", "gpus:sjf+pack")
 PAPERS = ("gpus:random", "gpus:sjf", "gpus:tetris")
 DP = ("gpus:slot", "gpus:speed", "gpus:root", "gpus:index", "gpus:both", "gpus:srpt", "gpus:las")
 ELASTIC = ("gpus:one", "gpus:greedy", "gpus:fair", *DP)
@@ -73,6 +73,7 @@ def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]
         _slots(s, count),
         *_published(s, preset, seeds),
         _costs(s, rules, preset, seeds, count),
+        _imitation(s, rules, preset, count),
         _ablation(s, count),
         _sizes(s, preset, seeds),
     ]
@@ -126,11 +127,12 @@ def _curves(s: Study) -> Section:
 
 def _anchors(rules: dict, count: int) -> Section:
     rows = []
-    for name, (spec, study_of) in ANCHORS.items():
-        row = [name]
+    for name in (*PICKERS, *ELASTIC):
+        row, (spec, study_of) = [name], ANCHORS.get(name, (None, None))
         for i, work in enumerate(WORK):
             x = _mean(rules[work][0.0][name])
-            row += ["" if spec is None else f"{spec[i]:g}", f"{study_of[i]:g}", f"{x:.3g}", f"{x / study_of[i] - 1:+.1%}"]
+            row += ["" if spec is None else f"{spec[i]:g}", *([f"{study_of[i]:g}"] if study_of else [""]), f"{x:.3g}"]
+            row.append(f"{x / study_of[i] - 1:+.1%}" if study_of else "")
         z = rules["seed"][0.0][name]
         rows.append([*row, f"{400 - np.mean(z['lost']):.0f}", f"{_mean(z, 'speed'):.0f}"])
     columns = ["rule", *[f"{w}, {x}" for w in WORK for x in ("specification", "prototype", "here", "against it")]]
@@ -285,6 +287,31 @@ def _costs(s: Study, rules: dict, preset: str, seeds: int, count: int) -> Sectio
     columns += ["learned against best", "longest", "network", "network against best"]
     tables = [Table(columns, rows), Table(["rule", "work", "10 s: prototype / here", "30 s", "60 s"], prototype)]
     return Section("Restart costs, and what can be learnt", note, tables)
+
+
+def _imitation(s: Study, rules: dict, preset: str, count: int) -> Section:
+    base, sets, rows = rules["lab"][30.0], _sets(count, "lab"), []
+    best = min(DP, key=lambda r: _mean(base[r]))
+    c = system.per_job(preset).changed(work="lab")
+    variants = {"imitation alone": {"choices": c.simulations * 32}, "PPO alone": {"warm": 0}, "imitation, then PPO": None}
+    for name, changes in variants.items():
+        folder = "network-lab0" if changes is None else f"network-{name.replace(' ', '-')}"
+        if changes is not None:
+            told = c.changed(**changes)
+            s.piece(f"trained-{folder}", lambda told=told, f=folder: {"seconds": s.train(told, None, f, 0).about["seconds"]})
+
+        def measured(folder=folder) -> dict:
+            return assigned(sets, load(s.folder(folder)), 30.0, 1000)
+
+        x = s.piece(f"played-{folder}", measured)
+        against = [text(change(x["slowdown"], base[r]["slowdown"])) for r in ("gpus:both", best)]
+        rows.append([name, f"{_mean(x):.3g}", *against])
+    note = (
+        f"The network over job tokens on {count} unseen sequences, lab, restarts of 30 s, one seed: what of it is the rule "
+        "that it imitates, and what PPO adds."
+    )
+    columns = ["training", "mean slowdown", "against the rule it imitates, both", f"against the best rule, {best[5:]}"]
+    return Section("Imitation's share", note, [Table(columns, rows)])
 
 
 def _ablation(s: Study, count: int) -> Section:

@@ -31,8 +31,8 @@ def configure(log: Workload | None, preset: str) -> AssignConfig:
     racks, steps, limit = ([2, 2, 2, 2], 400, 1000) if preset != "smoke" else (racks, steps, limit)
     return AssignConfig(
         racks=racks, steps=steps, limit=limit, work="lab", restart_cost_s=30.0, choices=None, masked=True,
-        jobsets={"smoke": 4, "small": 200, "paper": 1000}[preset], drawn={"smoke": 2, "small": 8, "paper": 24}[preset],
-        iterations={"smoke": 2, "small": 250, "paper": 600}[preset], validations={"smoke": 2, "small": 10, "paper": 20}[preset],
+        jobsets={"smoke": 4, "small": 200, "paper": 1000}[preset], drawn={"smoke": 2, "small": 12, "paper": 24}[preset],
+        iterations={"smoke": 2, "small": 100, "paper": 600}[preset], validations={"smoke": 2, "small": 10, "paper": 20}[preset],
         validation_jobsets={"smoke": 2, "small": 32, "paper": 100}[preset],
     )  # fmt: skip
 

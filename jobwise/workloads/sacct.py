@@ -127,19 +127,10 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
         gpus = _gpus(field(row, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES"))
         digits = re.match(r"\d+", name)
         known = [_number(ids[key], field(row, key, *(["Group"] if key == "Account" else []))) for key in ids]
-        table.append(
-            [
-                float(digits[0]) if digits else -1,
-                queued,
-                start - queued,
-                run,
-                cpus,
-                -1,
-                -1,
-                max(cpus, asked) if cpus <= 0 else cpus,
-            ]
-            + [limit, -1, _STATUS.get(state, 0), known[0], known[1], -1, known[3], known[2], -1, -1, gpus]
-        )
+        size = max(cpus, asked) if cpus <= 0 else cpus
+        job = float(digits[0]) if digits else -1
+        row = [job, queued, start - queued, run, cpus, -1, -1, size, limit, -1, _STATUS.get(state, 0)]
+        table.append([*row, known[0], known[1], -1, known[3], known[2], -1, -1, gpus])
     if not table:
         raise InputError(f"{where}: no job that ran ({', '.join(f'{n} {r}' for r, n in reasons.items()) or 'no rows'})")
     data = np.array(table)
