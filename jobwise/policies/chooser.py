@@ -15,6 +15,7 @@ from jobwise.decision import Decision, View
 from jobwise.errors import InputError
 from jobwise.sim.state import State
 from jobwise.worlds import Live, World
+from jobwise.worlds.assignment_world import Assignment
 from jobwise.worlds.live_slots import LiveSlots
 from jobwise.worlds.modes import Act
 from jobwise.worlds.slots_world import Slots
@@ -26,9 +27,9 @@ Choose = Callable[[World], np.ndarray]
 
 
 class Chooser:
-    """A policy with a `world` (its settings: `Act` or `Slots`), a `tick` (s, 0: every event), and `chooser`."""
+    """A policy with a `world` (its settings: `Act`, `Slots` or `Assignment`), a `tick` (s, 0: every event), and `chooser`."""
 
-    world: Act | Slots
+    world: Act | Slots | Assignment
     tick: float
     limit: float
     window: int
@@ -108,6 +109,8 @@ class ChooserRun:
 
     def __init__(self, policy: Chooser, cluster: Cluster):
         policy.check(cluster)
+        if isinstance(policy.world, Assignment):
+            raise InputError(f"policy {policy.name} plays whole simulations; it cannot be asked about one instant yet")
         self.policy, self._cluster, world = policy, cluster, policy.world
         self._live: Live = (
             LiveWindow(world, policy.window) if isinstance(world, Act) else LiveSlots(world, cluster, policy.tick or 1.0)

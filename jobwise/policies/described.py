@@ -58,6 +58,16 @@ MORE = {
     "file.py:NAME": "an order function, or a policy class, of your own",
     "runs/NAME": "a run folder of `jobwise train`, or a policy file",
 }
+GPUS = {
+    "gpus:fifo sjf tetris random": "jobs at their requests, the lowest free GPUs, never moved (RL-TAPS's baselines)",
+    "gpus:one": "one GPU each",
+    "gpus:greedy": "more GPUs, block by block, where they add most speed each",
+    "gpus:fair": "GPU by GPU to the job furthest behind its fair share",
+    "gpus:speed slot root index both srpt las": "exact knapsacks over the numbers of GPUs, by the weight of a job",
+    "gpus:RULE+MODE": "preemption: none, partial, full (the default of all but the first)",
+    "gpus:RULE+leave, +slots32, +fixed": "started jobs leave their slots; so many slots (10); the GPUs that jobs ask for",
+    "gpus:RULE+LAYOUT[@60s]": "which GPUs: pack, left, random; rows of 60 s (48.3 s)",
+}
 
 
 def described() -> dict[str, dict[str, str]]:
@@ -68,4 +78,5 @@ def described() -> dict[str, dict[str, str]]:
         for n in ("smith", "smith-requested", "smith-geo", "area-history")
     }
     orders |= dict.fromkeys(pretrained(), "weights learnt on other logs, which come with the package")
-    return {"orders": orders, "backfilling": BACKFILLS, "placement (on nodes)": PLACEMENTS, "guards": GUARDS, "more": MORE}
+    found = {"orders": orders, "backfilling": BACKFILLS, "placement (on nodes)": PLACEMENTS, "guards": GUARDS, "more": MORE}
+    return found | {"jobs on GPU racks": GPUS}
