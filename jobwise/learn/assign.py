@@ -82,17 +82,16 @@ class AssignTrainer(Scored, JobsetTrainer):
 
     drawn = 0  # how often the sequences were drawn anew
 
+    def __init__(self, config: AssignConfig, log: Workload | None, device: str):
+        super().__init__(config, log, device)
+        self.agent.narrow = self.envs.world.narrow if config.counts else None
+
     def environments(self, size: int, train: list[Workload]) -> AssignVectorEnv:
         """`size` simulations of these sequences."""
         c = self.config
         same = {k: getattr(c, k) for k in ("row_s", "restart_cost_s", "limit", "encoder", "reward", "threads")}
         world = {k: getattr(c, k) for k in ("slots", "mode", "leave", "elastic", "masked", "counts")}
         return AssignVectorEnv(size, train, copy=False, **same, **world)
-
-    def begin(self) -> None:
-        """Reset the environments."""
-        super().begin()
-        self.agent.narrow = self.envs.world.narrow if self.config.counts else None
 
     def update(self, updates: int) -> dict:
         """One iteration; of a stream, now and then on sequences never seen before."""

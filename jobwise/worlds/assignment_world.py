@@ -60,7 +60,7 @@ class Assignment:
     def check(self, cluster: Cluster) -> None:
         """Raises InputError for a cluster whose nodes are not single GPUs."""
         if (cluster.capacity != 1).any() or cluster.capacity.shape[1] != 1:
-            raise InputError("assignments are for clusters of single GPUs: jobwise.gpu_racks([2, 2, 2, 2])")
+            raise InputError("assignments are for clusters of single GPUs: --racks 2,2,2,2, or jobwise.gpu_racks([2, 2, 2, 2])")
 
     def attach(self, s: State, cluster: Cluster, limit: float = inf) -> AssignmentWorld:
         """The world of the simulations of `s`, which have been filled and not begun. `limit`: rows after the last arrival after
