@@ -90,6 +90,14 @@ def _worth(s, job):
     return speed(job["step"], n, reduction(s.curve, n, job["gradient"])) * TFLOPS
 
 
+@inlined
+def _queue(s, g, e, first):
+    """The jobs from row `first` on have come, and wait behind the slots."""
+    for j in range(first, s.sims[e]["next"]):
+        g.moment[e]["owed"] += _worth(s, s.jobs[e, j])
+        g.moment[e]["hurry"] += 1.0 / max(s.jobs[e, j]["walltime"] / s.sims[e]["tick"], 1e-9)
+
+
 @kernel
 def _enter(s, g, e, p, j):
     """Job j takes place p."""
@@ -133,6 +141,7 @@ def _tidy(s, g, e):
         if place[p]["job"] < 0 and m["shown"] < sim["next"]:
             _enter(s, g, e, p, m["shown"])
             m["owed"] -= place[p]["worth"]
+            m["hurry"] -= 1.0 / place[p]["length"]
             m["shown"] += 1
     m["behind"] = sim["next"] - m["shown"]
     for p in range(len(place)):
@@ -161,17 +170,14 @@ def _pass(s, g, e):
         if not np.isnan(s.jobs[e, j]["end"]):
             _ended(s, z, e, j, s.jobs[e, j]["end"])
             z["done"] += 1.0
-    for j in range(last, sim["next"]):
-        m["owed"] += _worth(s, s.jobs[e, j])
+    _queue(s, g, e, last)
     z["rows"] = m["now"] - before
     z["all_rows"] += z["rows"]
     _tidy(s, g, e)
-    z["slow"] = 0.0
+    z["slow"] = m["hurry"]
     for p in range(g.place.shape[1]):
         if g.place[e, p]["job"] >= 0:
             z["slow"] += 1.0 / g.place[e, p]["length"]
-    for j in range(m["shown"], sim["next"]):
-        z["slow"] += sim["tick"] / s.jobs[e, j]["walltime"]
     m["over"] = sim["ended"] == sim["jobs"] or m["now"] >= m["limit"]
     if m["over"] and sim["ended"] < sim["jobs"]:
         for j in range(sim["next"]):
@@ -192,21 +198,20 @@ def _ended(s, z, e, j, end):
 @kernel
 def _begin(s, g, e):
     """Simulation e has been filled, and nothing has happened in it yet."""
-    m, z, sim = g.moment[e], g.report[e], s.sims[e]
+    m, z = g.moment[e], g.report[e]
     for p in range(g.place.shape[1]):
         g.place[e, p]["job"] = -1
         g.place[e, p]["held"] = 0
     for i in range(g.has.shape[1]):
         g.has[e, i] = -1
         g.amount[e, i, 0] = 1
-    m["now"], m["behind"], m["shown"], m["owed"], m["over"] = 0.0, 0, 0, 0.0, 0
+    m["now"], m["behind"], m["shown"], m["owed"], m["hurry"], m["over"] = 0.0, 0, 0, 0.0, 0.0, 0
     z["total"] = z["started"] = z["done"] = z["longest"] = z["all_waited"] = z["over"] = z["slow"] = z["rows"] = 0.0
     z["all_speed"] = z["all_idle"] = z["all_short"] = z["all_rows"] = z["all_changes"] = z["changes"] = 0.0
     z["speed"] = z["idle"] = z["short"] = 0.0
     z["peak"] = g.has.shape[1] * PEAK
     advance(s, e, 0.0)
-    for j in range(sim["next"]):
-        m["owed"] += _worth(s, s.jobs[e, j])
+    _queue(s, g, e, 0)
     _tidy(s, g, e)
 
 

@@ -18,6 +18,7 @@ moment_dtype = np.dtype(
         ("behind", "i8"),  # jobs that wait behind the slots
         ("shown", "i8"),  # the first job that has had no slot yet
         ("owed", "f8"),  # TFLOPS that the jobs behind would do at their requests
+        ("hurry", "f8"),  # and the sum of their 1 / length, in rows
         ("slots", "i8"),
         ("mode", "i1"),
         ("elastic", "i1"),  # jobs may run on other numbers of GPUs than they ask for
