@@ -186,7 +186,7 @@ def epoch(
     modules = [m for m in (select, placer) if m is not None]
     for m in modules:
         m.optimiser.zero_grad(set_to_none=True)
-    loss, found, choices = 0.0, [], 0
+    loss, found, returns, choices = 0.0, [], [], 0
     for jobsets in groups:
         dice = Dice([(*seed, int(k)) for k in jobsets], runs)
         first, second, result = play(envs, select, placer, jobsets, dice, centred)
@@ -196,6 +196,7 @@ def epoch(
             second = second or Steps(first.x[:0, :2], first.masks[:0, :1], first.actions[:0], first.at[:0], first.rewards)
             gather(placer, second, second.rewards)
         found.append(result)
+        returns.append(g[0])
         choices += len(first.actions)
     count = workers()[0]
     for m in modules:
@@ -207,7 +208,8 @@ def epoch(
             else:
                 p.grad.mul_(count)
         m.step()
-    return {"loss": loss, "slowdown": float(np.mean(found)), "choices": choices, "episodes": sum(map(len, found))}
+    told = {"loss": loss, "slowdown": float(np.mean(found)), "reward": float(np.mean(returns))}
+    return told | {"choices": choices, "episodes": sum(map(len, found))}
 
 
 def imitate(envs: VectorEnv, agent: Agent, rule: str, epochs: int, l2: float = 1e-3, seed: int = 0, batch: int = 256) -> float:

@@ -21,19 +21,21 @@ from jobwise.worlds.gpu_knapsack import THETA
 class Scored:
     """What is measured of policies that assign GPUs."""
 
-    def score(self, policy: AssignmentRule | NeuralPolicy) -> float:
-        """The mean slowdown on the validation sequences (geometric over sequences, whose costs may differ)."""
+    def measured(self, policy: AssignmentRule | NeuralPolicy) -> tuple[float, float]:
+        """(mean slowdown, geometric over sequences, whose costs may differ; mean reward with both penalties, as a share of the
+        cluster's speed summed over the rows) on the validation sequences."""
         cost = self.config.cost(np.arange(len(self.validation)))
         z = played(self.validation, policy, cost, self.config.limit, self.config.seed)
-        return float(np.exp(np.log(z["total"] / z["started"]).mean()))
+        reward = (z["all_speed"] - z["all_idle"] - z["all_short"]) / z["peak"]
+        return float(np.exp(np.log(z["total"] / z["started"]).mean())), float(reward.mean())
 
     def best_rule(self) -> tuple[str, float]:
         """The fixed rule that does best in validation, and its mean slowdown."""
-        return min(((r, self.score(named(r))) for r in self.config.rules()), key=lambda x: x[1])
+        return min(((r, self.measured(named(r))[0]) for r in self.config.rules()), key=lambda x: x[1])
 
     def validate(self, policy: NeuralPolicy) -> dict[str, float]:
-        """The mean slowdown on the validation sequences."""
-        return {"validation": self.score(policy)}
+        """The mean slowdown on the validation sequences, and the mean reward."""
+        return dict(zip(("validation", "validation_reward"), self.measured(policy), strict=True))
 
 
 class KnapsackTrainer(Scored):

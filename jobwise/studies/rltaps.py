@@ -6,6 +6,7 @@ RL-TAPS is "clearly better" than Random, SJF and Tetris in mean reward and mean 
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from jobwise.policies.names import load, resolve
 from jobwise.report.sections import Section, Table
 from jobwise.sim.topology import gpu_racks, reduction
 from jobwise.studies import Study
-from jobwise.studies.jobsets import assigned, change, curve, figure, text
+from jobwise.studies.jobsets import assigned, change, figure, text
 from jobwise.systems import rltaps as system
 from jobwise.workload import Workload
 from jobwise.workloads.dnn import rltaps
@@ -221,17 +222,23 @@ def _against(regime: str, ours: list[dict], base: dict[str, dict]) -> list[list[
 
 
 def _learning(fig, s: Study, regime: str, base: dict, seeds: int, c: AssignConfig) -> None:
-    axes = fig.subplots()
+    axes, epoch = fig.subplots(1, 2), c.limit * c.runs * c.jobsets
     for k in range(seeds):
-        folder = s.folder(f"{regime}{k}")
-        if (folder / "metrics.jsonl").is_file():
-            x, y = curve(folder)
-            epoch = c.limit * c.runs * c.jobsets
-            axes.plot(np.array(x) / epoch, y, lw=1, color="#d1495b", label="agent, validation" if k == 0 else None)
+        file = s.folder(f"{regime}{k}") / "metrics.jsonl"
+        lines = [json.loads(x) for x in file.read_text().splitlines()] if file.is_file() else []
+        seen, label = [x for x in lines if "validation" in x], k == 0
+        for ax, train, unseen in ((axes[0], "reward", "validation_reward"), (axes[1], "slowdown", "validation")):
+            x = [one["choices"] / epoch for one in lines]
+            ax.plot(x, [one[train] for one in lines], lw=0.7, color="#eab0b7", label="agent, training" if label else None)
+            x = [one["choices"] / epoch for one in seen]
+            ax.plot(x, [one[unseen] for one in seen], lw=1, color="#d1495b", label="agent, unseen" if label else None)
     for name, colour in COLOURS.items():
-        axes.axhline(_mean(base[name]), ls="--", lw=1, color=colour, label=name)
-    axes.set(xlabel="epochs", ylabel="mean slowdown", title=regime)
-    axes.legend(fontsize=7)
+        axes[0].axhline(np.mean(base[name]["rewards"][2]), ls="--", lw=1, color=colour, label=name)
+        axes[0].axhline(np.mean(base[name]["rewards"][0]), ls=":", lw=1, color=colour)
+        axes[1].axhline(_mean(base[name]), ls="--", lw=1, color=colour)
+    axes[0].set(xlabel="epochs", ylabel="mean reward (dotted: raw)", title=regime)
+    axes[1].set(xlabel="epochs", ylabel="mean slowdown")
+    axes[0].legend(fontsize=6)
 
 
 # ------------------------------------------------------------------ restart costs, and ours
