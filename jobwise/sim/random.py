@@ -24,3 +24,10 @@ mixed = inlined(mix)  # the same for kernels
 def unit(x):
     """A number in [0, 1) of mixed bits."""
     return np.float64(x >> np.uint64(11)) / 9007199254740992.0
+
+
+@inlined
+def draw(m):
+    """The same from the state m["seed"], which goes on."""
+    m["seed"] += GOLDEN
+    return unit(mixed(m["seed"]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.sim.compiled import allocating, kernel
-from jobwise.sim.random import GOLDEN, mixed, unit
+from jobwise.sim.random import draw
 from jobwise.sim.rates import clear, count, load, mark, there
 from jobwise.sim.rates import unit as own_speed
 from jobwise.worlds.gpu_tables import NONE
@@ -18,14 +18,6 @@ from jobwise.worlds.gpu_tables import NONE
 LAYOUTS = ("pack", "left", "random")
 PACK, LEFT, ANY = range(3)
 SPREAD = 2.4  # rows over which a restart of one row is paid for, less one
-
-
-@kernel
-def draw(g, e):
-    """A uniform number, from the simulation's own state (splitmix64)."""
-    m = g.moment[e]
-    m["seed"] += GOLDEN
-    return unit(mixed(m["seed"]))
 
 
 @kernel
@@ -60,7 +52,7 @@ def lay_out(s, g, e, p, n, layout):
                 if n > 0 and g.want[e, i] < 0 and s.nodes[e, i]["up"]:
                     g.want[e, i], n = p, n - 1
         return
-    at = np.int64(draw(g, e) * M) if layout == ANY else 0
+    at = np.int64(draw(g.moment[e]) * M) if layout == ANY else 0
     for i in range(M):
         k = (at + i * (1 if layout == LEFT else 7)) % M if M % 7 else (at + i) % M
         if n > 0 and g.want[e, k] < 0 and s.nodes[e, k]["up"]:

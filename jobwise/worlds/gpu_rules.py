@@ -12,11 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.sim.compiled import allocating, kernel
+from jobwise.sim.random import draw
 from jobwise.sim.rates import alone
 from jobwise.sim.rates import unit as own_speed
 from jobwise.worlds.gpu_bounds import bounds
 from jobwise.worlds.gpu_knapsack import WEIGHTS, by_knapsack
-from jobwise.worlds.gpu_layouts import draw, free, lay_all, lay_out
+from jobwise.worlds.gpu_layouts import free, lay_all, lay_out
 
 PICKERS = ("fifo", "sjf", "tetris", "random")
 RULES = (*PICKERS, "one", "greedy", "fair", *WEIGHTS)
@@ -72,7 +73,7 @@ def _pick(rule, s, g, e, layout):
         room, best, top = free(s, g, e, 0), -1, -np.inf
         slots = g.moment[e]["slots"]
         if rule == RANDOM:
-            p = np.int64(draw(g, e) * (slots + 1))
+            p = np.int64(draw(g.moment[e]) * (slots + 1))
             if p < slots and place[p]["job"] >= 0 and place[p]["held"] == 0 and place[p]["size"] == 0:
                 best = p if place[p]["request"] <= room else -1
         for p in range(P if rule != RANDOM else 0):

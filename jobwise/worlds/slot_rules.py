@@ -10,20 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.sim.compiled import kernel
-from jobwise.sim.random import GOLDEN, mixed, unit
+from jobwise.sim.random import draw
 from jobwise.worlds.slots import first_row, fits_now, rows
 
 RULES = ("fcfs", "sjf", "tetris", "saf", "drf", "las", "random", "hold")
 FCFS, SJF, TETRIS, SAF, DRF, LAS, RANDOM, HOLD = range(8)
 SHORT = 3  # rows: a job that is longer starts under `hold` only where half of every resource stays free, or nothing runs
-
-
-@kernel
-def _draw(g, e):
-    """A uniform number, from the simulation's own state (splitmix64)."""
-    m = g.moment[e]
-    m["seed"] += GOLDEN
-    return unit(mixed(m["seed"]))
 
 
 @kernel
@@ -78,7 +70,7 @@ def choose(rule, s, g, actions, p, first, last):
         if g.moment[e]["over"]:
             continue
         if rule == RANDOM:
-            m = np.int64(_draw(g, e) * (M + 1))
+            m = np.int64(draw(g.moment[e]) * (M + 1))
             actions[e] = m * P + p if m < M else M * P
             continue
         best = -np.inf
