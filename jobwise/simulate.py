@@ -131,13 +131,11 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Polic
     name = getattr(policy, "name", type(policy).__name__)
     jobs, one = s.jobs[e, : len(workload)], s.sims[e]
     if one["ended"] < one["jobs"]:
-        waiting = np.flatnonzero(np.isnan(jobs["end"]))
-        if one["running"]:
-            text = f"{name}: {len(waiting)} jobs had not ended when the simulation was cut, {policy.limit:,.0f} rows after the"
-            raise Unfinished(f"{text} last arrival; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
-        raise Unfinished(
-            f"{name} left {len(waiting)} jobs waiting for ever (first: job {waiting[0]}, request "
-            f"{jobs['request'][waiting[0]].tolist()}); nothing is running and nothing more will arrive"
-        )
+        row = np.flatnonzero(np.isnan(jobs["end"]))
+        what = f"{len(row)} jobs waiting for ever (first: job {row[0]}, request {jobs['request'][row[0]].tolist()})"
+        if one["running"] and hasattr(policy, "limit"):
+            text = f"{name}: {len(row)} jobs had not ended {policy.limit:,.0f} rows after the last arrival, where it was cut"
+            raise Unfinished(f"{text}; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
+        raise Unfinished(f"{name} left {what}; nothing is running and nothing more will arrive")
     runtime = s.truth[e]["runtime"][: len(jobs)].copy()
     return Record(jobs, runtime, cluster, name, workload, int(one["preemptions"]), int(one["events"]), tuple(looks))

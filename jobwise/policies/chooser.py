@@ -15,7 +15,6 @@ from jobwise.decision import Decision, View
 from jobwise.errors import InputError
 from jobwise.sim.state import State
 from jobwise.worlds import Live, World
-from jobwise.worlds.assignment_world import Assignment
 from jobwise.worlds.live_slots import LiveSlots
 from jobwise.worlds.modes import Act
 from jobwise.worlds.slots_world import Slots
@@ -29,7 +28,7 @@ Choose = Callable[[World], np.ndarray]
 class Chooser:
     """A policy with a `world` (its settings: `Act`, `Slots` or `Assignment`), a `tick` (s, 0: every event), and `chooser`."""
 
-    world: Act | Slots | Assignment
+    world: Act | Slots  # or Assignment, in replays alone
     tick: float
     limit: float
     window: int
@@ -65,8 +64,7 @@ class Chooser:
     ) -> Generator[None, None, None]:
         """The simulations of `s` to their ends, side by side, one choice of each a round; yields now and then.
 
-        `after(transitions [E], which [E])` is called after every round, with what happened since the last choice in the
-        simulations that made one.
+        `after(transitions [E], which [E])` is called after every round, with what happened since the last choices.
         """
         world = self.attach(s, cluster)
         choose = self.chooser(world, cluster)
@@ -109,8 +107,6 @@ class ChooserRun:
 
     def __init__(self, policy: Chooser, cluster: Cluster):
         policy.check(cluster)
-        if isinstance(policy.world, Assignment):
-            raise InputError(f"policy {policy.name} plays whole simulations; it cannot be asked about one instant yet")
         self.policy, self._cluster, world = policy, cluster, policy.world
         self._live: Live = (
             LiveWindow(world, policy.window) if isinstance(world, Act) else LiveSlots(world, cluster, policy.tick or 1.0)
@@ -134,8 +130,7 @@ class ChooserRun:
         """The views themselves tell what has ended."""
 
     def explain(self, view: View) -> list[dict]:
-        """What the next choice is among: per action the `job` (its row; None: no job), its `score`, its `features`, and what
-        `moved` the score. Empty where there is nothing to choose. Highest score first."""
+        """What the next choice is among, highest score first: `job` (its row, or None), `score`, `features`, what `moved` it."""
         world = self._at(view)
         found = [] if world is None else self.policy.explained(world, self._cluster)
         return [{"job": self._live.job(x.pop("action"))} | x for x in found]

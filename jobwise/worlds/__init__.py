@@ -2,10 +2,9 @@
 
 window   a queue, of which a window of jobs is shown; which job is next (`window_world.py`)
 slots    a few slots in front of a backlog, rows of time to come; which slot, placed how (`slots_world.py`, `slot_episodes.py`)
-assignment   at each row of time, which GPU works for which job (`assignment_world.py`)
+gpus     at each row of time, which GPU works for which job (`assignment_world.py`)
 
-A `World` is what a policy asks for; an `EpisodeWorld` begins episodes too, for environments and learners; a `Live` world
-stands at the instants of a cluster that lives elsewhere.
+A `World` is what a policy asks for; an `EpisodeWorld` begins episodes too; a `Live` world stands at instants of a live cluster.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from jobwise.decision import Decision, View
 class World(Protocol):
     """E simulations side by side, each at a decision point or over. The action space belongs to the world.
 
-    `actions`: how many there are, A; of each of M parts, where `action_shape` is (M,) and not (): then actions are [E, M] and
-    masks [E, M, A]. `mask` [E, A] int8: those that are valid, one at least. `masks`: the same where valid
-    actions are not just the first ones, else None. `counts` [E]: how many are valid (where there are no `masks`). `asked` [E]
-    bool: which simulations stand at a decision point. `transition` [E]: a structured array, what happened between two
-    choices; rewards are functions of it. `now`: simulated time of the first simulation, s. `state`: the simulations' State.
+    `actions`: how many there are, A; with `action_shape` (M,) and not (), of each of M parts (masks are [E, M, A]). `mask`
+    [E, A] int8: those that are valid, one at least. `masks`: the same where valid actions are not just the first ones, else
+    None. `counts` [E]: how many are valid (where there are no `masks`). `asked` [E] bool: which simulations stand at a
+    decision point. `transition` [E]: a structured array, what happened between two choices; rewards are functions of it.
+    `now`: simulated time of the first simulation, s. `state`: the simulations' State.
     """
 
     actions: int

@@ -6,6 +6,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Reserve, Start, View, Wait
+from jobwise.errors import InputError
 from jobwise.jobs import RUNNING
 from jobwise.sim.reset import from_view
 from jobwise.worlds.slot_tables import check, grid
@@ -19,6 +20,8 @@ class LiveSlots:
     """Remembers between two views who stands in which slot, and the picture of the rows to come. `row_s`: seconds in a row."""
 
     def __init__(self, settings: Slots, cluster: Cluster, row_s: float):
+        if not isinstance(settings, Slots):
+            raise InputError("policies that assign GPUs play whole simulations; they cannot be asked about one instant yet")
         self._settings, self._cluster, self._row_s = settings, cluster, row_s
         self._world: SlotsWorld | None = None
         self._now = -np.inf
