@@ -105,11 +105,11 @@ def _jobs(s, g, scale, out, first, last):
             f[15] = one["rate"] / alone(s, e, job, one["held"], 1) if one["held"] > 0 and one["rate"] > 0.0 else 1.0
 
 
-def jobs(cluster: Cluster, slots: int, backlog: int = 60):
+def jobs(cluster: Cluster, slots: int, *, leave: bool = False):
     """Ours: [slots + 1, F], a row of features per job and one for the cluster, the same for clusters of any size: length, what
     is left, how the speed grows with the number of GPUs, what it holds, how much slower than alone it runs there."""
-    shape = (slots + 1, OWN + ABOUT)
-    return GpuEncoder("gpu-jobs", 1, shape, 10, _jobs, (), {}, per_slot=True, bounds=(-8.0, 8.0), slots=slots)
+    shape = (slots + leave * len(cluster.capacity) + 1, OWN + ABOUT)
+    return GpuEncoder("gpu-jobs", 1, shape, 10, _jobs, (), {"leave": leave}, per_slot=True, bounds=(-8.0, 8.0), slots=slots)
 
 
 MAKERS = {"rl-taps": image, "gpu-jobs": jobs}
@@ -124,7 +124,10 @@ def make_gpus(name: str, cluster: Cluster, slots: int, **settings) -> GpuEncoder
 
 def load_gpus(metadata: dict, cluster: Cluster) -> GpuEncoder:
     """The encoder of a policy file again: `name`, `slots`, `settings`, `shape`. Raises InputError."""
-    found = make_gpus(metadata["name"], cluster, metadata["slots"], **metadata["settings"])
-    if list(found.shape) != list(metadata["shape"]):
+    try:
+        found = make_gpus(metadata["name"], cluster, int(metadata["slots"]), **metadata["settings"])
+    except TypeError as error:
+        raise InputError(f"encoder settings {metadata['settings']!r}: {error}") from None
+    if not found.per_slot and list(found.shape) != list(metadata["shape"]):
         raise InputError(f"sees {list(metadata['shape'])} numbers; this cluster shows {list(found.shape)}")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from jobwise.cluster import Cluster
 from jobwise.learn.env import AssignVectorEnv
 from jobwise.learn.jobset_run import JobsetConfig, JobsetTrainer
 from jobwise.learn.knapsack import KnapsackTrainer, Scored
+from jobwise.policies.assignments import named
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.sim.topology import gpu_racks
@@ -18,7 +20,7 @@ from jobwise.workload import Workload
 from jobwise.workloads import dnn
 from jobwise.workloads.jobsets import TRAIN
 from jobwise.worlds.assignment_world import Assignment
-from jobwise.worlds.gpu_rules import RULES
+from jobwise.worlds.gpu_rules import PICKERS, RULES
 from jobwise.worlds.slot_tables import jobsets
 
 
@@ -69,8 +71,13 @@ class AssignConfig(JobsetConfig):
         return np.array(self.costs or [self.restart_cost_s])[which % max(len(self.costs), 1)]
 
     def rules(self) -> list[str]:
-        """The fixed rules to be measured against, as policies are named."""
-        return [f"gpus:{r}" for r in RULES]
+        """The fixed rules to be measured against, as policies are named, in this world."""
+        found = [named(f"gpus:{r}") for r in RULES if r != "learned"]
+        mode = {r.rule: "none" if r.rule in PICKERS else self.mode for r in found}
+        return [
+            replace(r, tick=self.row_s, world=replace(r.world, slots=self.slots, leave=self.leave, mode=mode[r.rule])).name
+            for r in found
+        ]
 
     def sets(self, part: int, count: int, log: Workload | None = None, fresh: int = 0) -> list[Workload]:
         """`count` sequences to train on, validate or test with, of a stream the `fresh`-th. Raises InputError."""

@@ -213,7 +213,9 @@ class AssignVectorEnv(VectorEnv):
         row_s, cost_s, limit, each = (world.pop(k) for k in ("row_s", "restart_cost_s", "limit", "each"))
         made = AssignmentEpisodes(_some(num_envs), sets, Assignment(**world), row_s, cost_s, limit, each)
         if not isinstance(encoder, GpuEncoder):
-            encoder = make_gpus(encoder, made.cluster, made.settings.slots)
+            leave = {"leave": made.settings.leave} if encoder == "gpu-jobs" else {}
+            encoder = make_gpus(encoder, made.cluster, made.settings.slots, **leave)
+        made.takes(encoder)
         super().__init__(made, encoder, rewards.resolve(reward, rewards.ASSIGNED), **shared)
         self.workloads = sets
 

@@ -110,6 +110,8 @@ class NeuralPolicy(Chooser):
         if not self.greedy:
             dice = (world.state.sims["seed"].astype(np.uint64) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
         second = self._second(encoder, cluster, E, dice) if len(self.networks) == 2 else None
+        if isinstance(self.world, Assignment):
+            self._fits(world, encoder, out)
 
         def chosen(world: World) -> np.ndarray:
             world.encode(encoder, out)
@@ -126,6 +128,18 @@ class NeuralPolicy(Chooser):
                 ) from None
 
         return chosen
+
+    def _fits(self, world: World, encoder: GridEncoder, out: np.ndarray) -> None:
+        """Raises InputError where the network does not answer for every part of an action."""
+        world.takes(encoder)
+        try:
+            shape = self.forward(out).shape
+        except ValueError as error:
+            raise InputError(f"policy {self.name}: its network and its encoder do not go together: {error}") from None
+        if shape != (expected := (len(out), *world.action_shape, world.actions)):
+            raise InputError(
+                f"policy {self.name}: the network gives {list(shape[1:])} scores, this world takes {list(expected[1:])}"
+            )
 
     def _second(self, encoder: GridEncoder, cluster: Cluster, E: int, dice: np.ndarray | None):
         """Two networks: a slot by the first, then a placement of its job by the second (CuSH)."""

@@ -62,7 +62,7 @@ def render(
     elif not 0 <= day * 86400 <= float(c.workload.jobs["submit"][-1]):
         raise InputError(f"day {day:g} is not in the log; it has days 0 to {c.workload.jobs['submit'][-1] / 86400:.0f}")
     best = best if ours is None else ours
-    shown = [0] if best == 0 else [0, best]
+    shown = [] if c.workload.cluster.topology else [0] if best == 0 else [0, best]
     steps: list[tuple[str, Callable[[], str]]] = [
         ("trade_off", lambda: figures.trade_off(c)),
         ("over_time", lambda: figures.over_time(c)),

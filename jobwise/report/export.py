@@ -29,8 +29,8 @@ def columns(r: Record) -> dict[str, np.ndarray]:
     for key in ("user", "group", "app", "queue", "partition", "restarts"):
         out[key] = r.jobs[key]
     out["wait"] = r.jobs["start"] - r.jobs["submit"]
-    run = r.jobs["end"] - r.jobs["start"]
-    out["bounded_slowdown"] = np.maximum((out["wait"] + run) / np.maximum(run, metrics.TAU), 1.0)
+    took, run = r.jobs["end"] - r.jobs["submit"], r.runtime if r.cluster.topology else r.jobs["end"] - r.jobs["start"]
+    out["bounded_slowdown"] = np.maximum(took / np.maximum(run, metrics.TAU), 1.0)
     out["status"] = np.array(STATUS_NAMES)[r.jobs["status"]]
     return out
 
@@ -95,6 +95,8 @@ def write_evalys(r: Record, path: str) -> None:
     """Write the jobs.csv of evalys; processors are numbered lowest first where the simulation did not place."""
     table = columns(r)
     k = metrics.ran(r)
+    if r.cluster.topology:
+        raise InputError("evalys shows jobs that hold what they ask for, from start to end; on GPU racks they do not")
     owner = assign_processors(r)
     run = r.jobs["end"] - r.jobs["start"]
     ids = [_ranges(owner[a:b]) for a, b in zip(_bounds(r)[:-1], _bounds(r)[1:], strict=True)]
@@ -157,7 +159,7 @@ def _assign(order, count, first, size, busy, out):
             continue
         at = low
         for x in range(first[i], first[i] + size[i]):
-            while busy[at]:
+            while busy[at] and at < len(busy) - 1:
                 at += 1
             busy[at] = True
             out[x] = at

@@ -45,7 +45,9 @@ class AssignmentEpisodes(JobsetEpisodes, AssignmentWorld):
 
     def blank_mask(self) -> np.ndarray:
         """[M, P + 1] nothing; where nothing is masked, all."""
-        none = np.broadcast_to(np.arange(self.actions) == self.actions - 1, self.mask.shape[1:])
+        none = np.broadcast_to(
+            np.arange(self.actions) == (0 if self.settings.counts else self.actions - 1), self.mask.shape[1:]
+        )
         return none.astype(np.int8) if self.settings.masked else np.ones_like(self.mask[0])
 
     def _tables(self) -> dict[str, np.ndarray]:

@@ -59,7 +59,7 @@ class Assignment:
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError for a cluster whose nodes are not single GPUs."""
-        if (cluster.capacity != 1).any() or cluster.capacity.shape[1] != 1:
+        if cluster.topology is None:
             raise InputError("assignments are for clusters of single GPUs: --racks 2,2,2,2, or jobwise.gpu_racks([2, 2, 2, 2])")
 
     def attach(self, s: State, cluster: Cluster, limit: float = inf) -> AssignmentWorld:
@@ -132,6 +132,15 @@ class AssignmentWorld:
         """[E, P] the counts of the highest scores [E, P, C], job after job, none that would take more GPUs than are left;
         `mask` becomes what each could choose from."""
         return in_turn(scores, COUNTS, mask, np.array(self.gpus.has.shape[1]))
+
+    def takes(self, encoder) -> None:
+        """Raises InputError for an encoder of another world."""
+        wide = self.gpus.has.shape[1] if not encoder.per_slot else self.gpus.place.shape[1] + 1
+        fits = encoder.shape[0] == wide if encoder.per_slot else encoder.shape[1] > wide
+        if encoder.slots != self.settings.slots or not fits:
+            raise InputError(
+                f"encoder {encoder.name} is made for {encoder.slots} slots and {encoder.shape}; this world has others"
+            )
 
     def picture(self, e: int) -> np.ndarray:
         """The cluster, which job has which GPU, and how loaded its links are."""

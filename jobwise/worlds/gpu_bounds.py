@@ -24,9 +24,13 @@ def legal(s, g, e):
         _sizes(g, e)
         for p in range(len(place)):
             if mode == PARTIAL and place[p]["held"] > 0 and place[p]["size"] < place[p]["least"]:
+                up = True
                 for i in range(len(want)):
                     if has[i] == p:
-                        want[i] = p
+                        want[i], up = p, up and s.nodes[e, i]["up"]
+                for i in range(len(want)):  # with a GPU that is down it stays as it is, for it could not start again
+                    if not up and want[i] == p and has[i] != p:
+                        want[i] = -1
                 again = True
     for p in range(len(place)):
         size, least, most = place[p]["size"], place[p]["least"], place[p]["most"]

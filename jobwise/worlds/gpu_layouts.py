@@ -140,7 +140,7 @@ def lay_counts(s, g, counts, asked, actions, first, last):
         n, one, lost = np.zeros(P, np.int64), np.ones(P), np.zeros(P)
         for p in range(P):
             if g.place[e, p]["job"] >= 0:
-                n[p] = counts[asked[e, p]]
+                n[p] = counts[min(max(asked[e, p], 0), len(counts) - 1)]
                 one[p] = own_speed(s.sims[e], s.curve, s.jobs[e, g.place[e, p]["job"]])
                 lost[p] = restart_share(s, e)
         better(s, g, e, n, one, np.full(P, np.inf), lost, PACK)

@@ -105,7 +105,9 @@ def jobsets(workloads: list[Workload]) -> Jobsets:
 def room(sets: Jobsets, workload: Workload, count: int, **settings) -> State:
     """A state for `count` simulations of any of the jobsets, on the cluster of `workload`; settings as `allocate`."""
     J = int(sets.sets["jobs"].max())
-    big = {"jobs": np.repeat(workload.jobs[:1], J), "truth": np.repeat(workload.truth[:1], J), "columns": {}}
+    blank = workload.jobs[:1].copy()
+    blank["request"] = sets.jobs["request"].max(axis=0)  # curves are told up to the largest
+    big = {"jobs": np.repeat(blank, J), "truth": np.repeat(workload.truth[:1], J), "columns": {}}
     return allocate([replace(workload, **big)] * count, workload.cluster, **settings)
 
 
