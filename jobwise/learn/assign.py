@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -72,12 +72,10 @@ class AssignConfig(JobsetConfig):
 
     def rules(self) -> list[str]:
         """The fixed rules to be measured against, as policies are named, in this world."""
-        found = [named(f"gpus:{r}") for r in RULES if r != "learned"]
-        mode = {r.rule: "none" if r.rule in PICKERS else self.mode for r in found}
-        return [
-            replace(r, tick=self.row_s, world=replace(r.world, slots=self.slots, leave=self.leave, mode=mode[r.rule])).name
-            for r in found
-        ]
+        world = {"slots": self.slots, "leave": self.leave}
+        usual = [named(f"gpus:{r}") for r in RULES if r != "learned"]
+        moved = [replace(r.world, **world, **({} if r.rule in PICKERS else {"mode": self.mode})) for r in usual]
+        return [replace(r, tick=self.row_s, world=w).name for r, w in zip(usual, moved, strict=True)]
 
     def sets(self, part: int, count: int, log: Workload | None = None, fresh: int = 0) -> list[Workload]:
         """`count` sequences to train on, validate or test with, of a stream the `fresh`-th. Raises InputError."""
@@ -97,16 +95,14 @@ class AssignTrainer(Scored, JobsetTrainer):
         """`size` simulations of these sequences."""
         c = self.config
         same = {k: getattr(c, k) for k in ("row_s", "restart_cost_s", "limit", "encoder", "reward", "threads")}
-        world = {k: getattr(c, k) for k in ("slots", "mode", "leave", "elastic", "masked", "counts")}
-        return AssignVectorEnv(size, train, copy=False, **same, **world)
+        return AssignVectorEnv(size, train, copy=False, **same, **asdict(c.world))
 
     def update(self, updates: int) -> dict:
         """One iteration; of a stream, now and then on sequences never seen before."""
-        c = self.config
-        if c.fresh and (drawn := updates // c.fresh) != self.drawn:
-            sets, self.drawn = c.sets(TRAIN, c.jobsets, fresh=drawn), drawn
-            self.envs.workloads = sets
-            self.envs.world.play_others(sets, jobsets(sets))
+        fresh = self.config.fresh
+        if fresh and (drawn := updates // fresh) != self.drawn:
+            self.envs.workloads, self.drawn = self.config.sets(TRAIN, self.config.jobsets, fresh=drawn), drawn
+            self.envs.world.play_others(self.envs.workloads, jobsets(self.envs.workloads))
         return super().update(updates)
 
     def network(self) -> dict:
@@ -120,6 +116,5 @@ class AssignTrainer(Scored, JobsetTrainer):
 
     def policy(self, weights: list[dict[str, np.ndarray]], about: dict) -> NeuralPolicy:
         """The policy with these weights; it takes the most probable place for every GPU."""
-        networks = tuple(Forward(a.network, w) for a, w in zip(self.agents, weights, strict=True))
-        c = self.config
+        c, networks = self.config, tuple(Forward(a.network, w) for a, w in zip(self.agents, weights, strict=True))
         return NeuralPolicy(networks, self.encoder.metadata(), c.world, c.system, self.about() | about, True, c.row_s)
