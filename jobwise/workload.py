@@ -138,8 +138,9 @@ def workload(
     request = request.reshape(len(submit), -1) if len(submit) else request.reshape(0, cluster.capacity.shape[1])
     if request.shape[1] != cluster.capacity.shape[1]:
         raise InputError(f"{name}: jobs request {request.shape[1]} resources, the cluster has {cluster.capacity.shape[1]}")
-    for what, column in (("submit", submit), ("runtime", runtime), ("walltime", walltime)):
-        bad = np.flatnonzero(~np.isfinite(column) | (column < 0))
+    shapes = [(k, identifiers[k]) for k in ("least", "most", "step", "gradient") if k in identifiers]
+    for what, column in (("submit", submit), ("runtime", runtime), ("walltime", walltime), *shapes):
+        bad = np.flatnonzero(~np.isfinite(column) | (np.asarray(column) < 0))
         if len(bad):
             raise InputError(f"{name}: {what} of job {bad[0]} is {column[bad[0]]}; it must be a finite number >= 0")
     chunks = np.broadcast_to(chunks, len(submit))

@@ -111,14 +111,15 @@ def open_log(
     from jobwise.workloads.source import open_log as read
     from jobwise.workloads.transform import first, scale_load
 
+    machine = racks_of(racks) if racks else None
     with progress(f"fetching {log}") as show:
-        w = read(log, procs, show)
+        w = read(log, procs, show, machine)
     if jobs is not None and jobs < len(w):
         w = replace(first(w, jobs), dropped={f"{k} in the whole file": n for k, n in w.dropped.items()})
     if load is not None:
         w = scale_load(w, load)
-    if racks:
-        w = dnn.with_networks(w, racks_of(racks))
+    if machine and w.cluster is not machine:
+        w = dnn.with_networks(w, machine)
     if on_nodes and w.cluster.is_pool:
         count = next(n for n in (8, 4, 2, 1) if w.cluster.processors % n == 0)
         w = gpu.on_nodes(w, count)

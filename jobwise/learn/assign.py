@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from jobwise.cluster import Cluster
 from jobwise.learn.env import AssignVectorEnv
@@ -36,8 +36,10 @@ class AssignConfig(JobsetConfig):
     rate: float = Field(1.0, gt=0)  # arrivals a row
     fresh: int = Field(0, ge=0)  # iterations after which the sequences are drawn anew (streaming); 0: never
     row_s: float = Field(dnn.ROW_S, gt=0)
-    restart_cost_s: float = Field(0.0, ge=0)
-    costs: list[float] = []  # of the knapsack instead: sequence after sequence takes the next
+    restart_cost_s: float = Field(0.0, ge=0, allow_inf_nan=False)
+    costs: list[
+        Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    ] = []  # of the knapsack instead: sequence after sequence takes the next
     limit: int = Field(1000, ge=1)  # rows of a sequence (T_max)
     mode: str = "full"
     leave: bool = False
@@ -47,10 +49,9 @@ class AssignConfig(JobsetConfig):
     counts: bool = False  # the network says how many GPUs each job has
     network: Literal["mlp", "slots", "knapsack"] = "knapsack"  # knapsack: the weights of the rule `learned`, by evolution
     pairs: int = Field(8, ge=1)  # of directions tried in a generation of evolution, each on `drawn` sequences
-    sigma: list[float] = [0.15, 0.05]  # their size, at the beginning and at the end
-    rate_of_change: list[float] = [0.3, 0.1]
+    sigma: list[PositiveFloat] = Field([0.15, 0.05], min_length=2, max_length=2)  # their size, at the beginning and at the end
+    rate_of_change: list[PositiveFloat] = Field([0.3, 0.1], min_length=2, max_length=2)
     reward: str = "rl-taps"
-    warm_rule: str = "slot"
 
     def trainer(self, log: Workload | None, device: str) -> AssignTrainer:
         """What a run asks: see `jobwise.learn.run.Trainer`."""
@@ -72,10 +73,9 @@ class AssignConfig(JobsetConfig):
 
     def rules(self) -> list[str]:
         """The fixed rules to be measured against, as policies are named, in this world."""
-        world = {"slots": self.slots, "leave": self.leave}
-        usual = [named(f"gpus:{r}") for r in RULES if r != "learned"]
-        moved = [replace(r.world, **world, **({} if r.rule in PICKERS else {"mode": self.mode})) for r in usual]
-        return [replace(r, tick=self.row_s, world=w).name for r, w in zip(usual, moved, strict=True)]
+        usual = [named(f"gpus:{r}") for r in RULES[:-1]]
+        world = [{"slots": self.slots, "leave": self.leave} | ({} if r.rule in PICKERS else {"mode": self.mode}) for r in usual]
+        return [replace(r, tick=self.row_s, world=replace(r.world, **w)).name for r, w in zip(usual, world, strict=True)]
 
     def sets(self, part: int, count: int, log: Workload | None = None, fresh: int = 0) -> list[Workload]:
         """`count` sequences to train on, validate or test with, of a stream the `fresh`-th. Raises InputError."""

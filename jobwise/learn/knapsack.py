@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jobwise import __version__
+from jobwise.errors import InputError
 from jobwise.learn.evolution import Search, answer, begin, generation
 from jobwise.policies.assignments import AssignmentRule, named
 from jobwise.policies.neural import NeuralPolicy
@@ -45,7 +46,9 @@ class KnapsackTrainer(Scored):
         self.config, self.log, self.recent = config, config.learns_from(log), []
         self.ground = Sequences(config)
         self.validation = config.sets(VALIDATION, config.validation_jobsets)
-        self.budget = [("updates", config.iterations)]
+        self.budget = [("updates", config.iterations), ("choices", config.choices)]
+        if config.iterations is None:
+            raise InputError("the knapsack is searched for so many iterations: say how many")
         self.search = Search(
             config.iterations or 1, config.pairs, config.drawn or 8, tuple(config.sigma), tuple(config.rate_of_change)
         )

@@ -63,6 +63,10 @@ class AssignmentRule(Chooser):
         """The rule."""
         return lambda world: world.by_rule(self.rule, self.layout, self.theta)
 
+    def with_options(self, chosen: dict) -> AssignmentRule:
+        """Raises InputError: there are none for a policy that is trained."""
+        raise InputError(f"policy {self.name} decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply")
+
     def with_slots(self, slots: int) -> AssignmentRule:
         """The same with so many slots."""
         return replace(self, world=replace(self.world, slots=slots))
@@ -94,8 +98,8 @@ def named(policy: str) -> AssignmentRule:
     if not found:
         raise InputError(f"policy {policy!r}: a rule and its options are expected, e.g. gpus:slot+partial@60s")
     rule, *options = found[1].split("+")
-    if rule not in RULES:
-        raise unknown("rule", rule, RULES, f"policy {policy!r}: ")
+    if rule not in RULES[:-1]:  # what is learned comes from a file
+        raise unknown("rule", rule, RULES[:-1], f"policy {policy!r}: ")
     usual = _usual(rule)
     world = {k: getattr(usual.world, k) for k in ("slots", "mode", "leave", "elastic")}
     layout, tick = usual.layout, float(found[2] or ROW_S)

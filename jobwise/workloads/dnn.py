@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.cluster import Cluster
+from jobwise.cluster import Cluster, nodes
 from jobwise.errors import InputError
 from jobwise.sim.random import GOLDEN, mix
 from jobwise.sim.topology import EFFICIENCY, PEAK, gpu_racks
@@ -122,7 +122,9 @@ def read_tiresias(path: str | Path, machine: Cluster | None = None) -> Workload:
         k: np.array([number(Path(path), i, r, k) for i, r in enumerate(rows, 2)])
         for k in ("submit_time", "num_gpu", "duration")
     }
-    return _typed("tiresias", n["submit_time"], n["num_gpu"], n["duration"], [(r["model_name"], 0) for r in rows], machine)
+    return _typed(
+        Path(path), "tiresias", n["submit_time"], n["num_gpu"], n["duration"], [(r["model_name"], 0) for r in rows], machine
+    )
 
 
 def read_gavel(path: str | Path, machine: Cluster | None = None) -> Workload:
@@ -133,7 +135,7 @@ def read_gavel(path: str | Path, machine: Cluster | None = None) -> Workload:
     try:
         with gzip.open(path.parent / "gavel_throughputs.json.gz") as text:
             speeds = {ast.literal_eval(k): v["null"] for k, v in json.load(text)["p100"].items()}
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError, SyntaxError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: needs gavel_throughputs.json.gz beside it: {error}") from None
     n = {
         k: np.array([number(path, i, r, k) for i, r in enumerate(rows, 2)])
@@ -144,12 +146,17 @@ def read_gavel(path: str | Path, machine: Cluster | None = None) -> Workload:
         there = [k for (kind, k) in speeds if kind == row["job_type"] and k <= gpus]
         seconds.append(steps / max(speeds.get((row["job_type"], max(there, default=0)), 1.0), 1e-6))
         name, _, size = row["job_type"].removesuffix(")").partition(" (batch size ")
-        kinds.append((name, int(size or 0)))
-    return _typed("gavel-philly", n["arrival_time_s"], n["num_gpus"], np.array(seconds), kinds, machine)
+        kinds.append((name, int(size) if size.isdigit() and len(size) < 7 else 0))
+    return _typed(path, "gavel-philly", n["arrival_time_s"], n["num_gpus"], np.array(seconds), kinds, machine)
 
 
-def _typed(name: str, submit, gpus, seconds, kinds: list[tuple[str, int]], machine: Cluster | None) -> Workload:
+def _typed(path: Path, name: str, submit, gpus, seconds, kinds: list[tuple[str, int]], machine: Cluster | None) -> Workload:
+    if not len(submit):
+        raise InputError(f"{path}: the table has no jobs")
+    for what, x, least in (("arrival", submit, 0.0), ("number of GPUs", gpus, 1.0), ("length", seconds, 0.0)):
+        for row in np.flatnonzero(~(np.isfinite(x) & (x >= least) & (x < 1e12)))[:1]:
+            raise InputError(f"{path}:{row + 2}: its {what} is {x[row]:g}; at least {least:g} is expected")
     order = np.argsort(submit, kind="stable")
-    every = gpu_racks([int(gpus.max())], 1, sockets=1)
+    every = nodes(int(gpus.max()), gpus=1)
     w = workload(submit[order], gpus[order].astype(int), np.maximum(seconds[order], 1.0), cluster=every, name=name)
     return with_networks(w, _machine(machine), [kinds[i] for i in order])

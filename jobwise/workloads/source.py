@@ -7,24 +7,30 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from jobwise.cluster import pool
+from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
 from jobwise.workloads import catalogue, dnn, gpu, jobsets, sacct, swf
 
 
-def open_log(source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None) -> Workload:
+def open_log(
+    source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None, machine: Cluster | None = None
+) -> Workload:
     """Read a log: an SWF or sacct file (by content; .gz and .xz too), a table of GPU jobs (Philly, Alibaba, Gavel,
     Tiresias), `-`, a name of the catalogue (`sdsc-sp2`), or generated jobs: `deeprm`, `cush`, `rl-taps`, with the number of
     the unseen jobset, as in `cush:7`.
 
-    `procs` overrides the size of the machine. Raises InputError.
+    `procs` overrides the size of the machine; `machine`: GPU racks that the jobs are for. Raises InputError.
     """
     if made := re.fullmatch(r"(deeprm|cush|rl-taps)(?::(\d+))?", source):
         if procs is not None:
             raise InputError(f"{source}: generated jobs come with their cluster; --procs is for logs of processors")
         number = int(made[2] or 0)
-        return dnn.rltaps(seed=[jobsets.TEST, number]) if made[1] == "rl-taps" else jobsets.unseen(made[1], number)
+        return (
+            dnn.rltaps(seed=[jobsets.TEST, number], machine=machine)
+            if made[1] == "rl-taps"
+            else jobsets.unseen(made[1], number)
+        )
     if source != "-" and not Path(source).exists() and "/" not in source and "." not in source:
         if source not in catalogue.LOGS:
             raise unknown("file or log", source, [*catalogue.LOGS, "deeprm", "cush", "rl-taps"])
@@ -35,7 +41,7 @@ def open_log(source: str, procs: int | None = None, progress: Callable[[int, int
     sacct.nearly(text, source)
     head = text[:4096].split("\n", 1)[0]
     if "job_type" in head or "model_name" in head:
-        return dnn.read_gavel(source) if "job_type" in head else dnn.read_tiresias(source)
+        return dnn.read_gavel(source, machine) if "job_type" in head else dnn.read_tiresias(source, machine)
     if "num_gpus" in head or "num_gpu," in head:
         if procs is not None:
             raise InputError(f"{source}: a table of GPU jobs comes with its nodes; --procs is for logs of processors")
