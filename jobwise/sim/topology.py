@@ -116,9 +116,9 @@ class Topology:
 
     def table(self) -> np.ndarray:
         """[L] of `link_dtype`."""
-        found = np.zeros(len(self.links()), link_dtype)
-        for row, (_, _, wide, ranges) in zip(found, self.links(), strict=True):
-            row["bandwidth"], row["range"] = wide, ranges
+        links = self.links()
+        found = np.zeros(len(links), link_dtype)
+        found["bandwidth"], found["range"] = [x[2] for x in links], [x[3] for x in links]
         return found
 
     def reduction(self, most: int) -> np.ndarray:

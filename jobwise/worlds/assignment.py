@@ -55,7 +55,8 @@ def _carry_out(s, g, e):
         place[p]["held"] = k
     for i in range(len(want)):
         has[i] = want[i]
-    share(s, e)
+    if s.sims[e]["changed"]:
+        share(s, e)
 
 
 @kernel
@@ -217,13 +218,13 @@ def _begin(s, g, e):
 
 @allocating
 def go(s, g, sets, asked, actions, which, over, first, last):
-    """Do asked[e] in simulations first .. last - 1: BEGIN it as it is filled, RENEW it with jobset which[e], or ACT: give GPU i
-    to the job in place actions[e, i] (another number: to nobody), and let a row pass. over[e]: 1 where it has ended; such
-    simulations are left alone. How many have not."""
+    """Do what is asked in simulations first .. last - 1: BEGIN as they are filled, RENEW with jobsets which[e], or ACT: give
+    GPU i to the job in place actions[e, i] (another number: to nobody), and let a row pass. over[e]: 1 where it has ended;
+    such simulations are left alone. How many have not."""
     more = 0
     for e in range(first, last):
-        if asked[e] != ACT:
-            if asked[e] == RENEW:
+        if asked != ACT:
+            if asked == RENEW:
                 renew(s, e, sets, which[e])
             _begin(s, g, e)
         elif not g.moment[e]["over"]:

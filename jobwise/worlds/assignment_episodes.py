@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jobwise.workload import Workload
-from jobwise.worlds.assignment import RENEW, go
+from jobwise.worlds.assignment import ACT, RENEW, go
 from jobwise.worlds.assignment_world import Assignment, AssignmentWorld
 from jobwise.worlds.gpu_tables import gpus
 from jobwise.worlds.jobset_episodes import JobsetEpisodes
@@ -32,15 +32,14 @@ class AssignmentEpisodes(JobsetEpisodes, AssignmentWorld):
         state = room(tables, sets[0], count, tick=row_s, restart_cost_s=cost_s)
         AssignmentWorld.__init__(self, settings, state, gpus(state, cluster, settings, limit), cluster)
         self._hold(count, sets, tables, self.gpus.report, limit, each)
-        self._begins = np.full(count, RENEW)
 
     def _renew(self, first: int, last: int) -> None:
-        go(self.state, self.gpus, self._sets, self._begins, self._none, self.which, self._last, first, last)
+        go(self.state, self.gpus, self._sets, RENEW, self._none, self.which, self._last, first, last)
 
     def step(self, actions: np.ndarray, autoreset: bool, first: int, last: int) -> None:
         """Assign the GPUs, and let a row pass."""
         actions = self._placed(actions, first, last)
-        go(self.state, self.gpus, self._sets, self._act, actions, self.which, self.done, first, last)
+        go(self.state, self.gpus, self._sets, ACT, actions, self.which, self.done, first, last)
         self._report[first:last] = self.gpus.report[first:last]
 
     def blank_mask(self) -> np.ndarray:

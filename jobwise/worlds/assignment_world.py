@@ -18,6 +18,7 @@ from jobwise.worlds.gpu_layouts import LAYOUTS, lay_counts
 from jobwise.worlds.gpu_rules import RULES, choose
 from jobwise.worlds.gpu_tables import MODES, Gpus, gpus
 from jobwise.worlds.render import cluster_picture
+from jobwise.worlds.rows import Rows
 
 NO_THETA = np.zeros((1, THETA))
 COUNTS = np.array([*range(13), 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128])
@@ -70,7 +71,7 @@ class Assignment:
         return AssignmentWorld(self, s, gpus(s, cluster, self, last + limit), cluster)
 
 
-class AssignmentWorld:
+class AssignmentWorld(Rows):
     """E simulations in the world of assignments. Actions [E, M]: for each GPU a place, or their number P for none. `mask`
     [E, M, P + 1] int8: which places have a job (the GPU's own alone where it may not be moved), and none."""
 
@@ -84,33 +85,22 @@ class AssignmentWorld:
         self.mask = self.masks = np.ones((E, *self.action_shape, self.actions), np.int8)
         self._no_sets = Jobsets(np.zeros(0, state.jobs.dtype), np.zeros(0, state.truth.dtype), np.zeros(0, set_dtype))
         self._none = np.full((E, M), table.place.shape[1])
-        self._act = np.full(E, ACT)
 
     @property
     def transition(self) -> np.ndarray:
         """[E] of `report_dtype`: what happened in the last row; rewards are functions of it."""
         return self.gpus.report
 
-    @property
-    def asked(self) -> np.ndarray:
-        """[E] bool: which simulations stand at a decision point."""
-        return self._over == 0
-
-    @property
-    def now(self) -> float:
-        """Simulated time of the first simulation, s."""
-        return float(self.state.sims["now"][0])
-
     def begin(self) -> int:
         """Begin all simulations as they are filled; how many stand at a decision point."""
         E = len(self._over)
-        return go(self.state, self.gpus, self._no_sets, np.full(E, BEGIN), self._none, self._which, self._over, 0, E)
+        return go(self.state, self.gpus, self._no_sets, BEGIN, self._none, self._which, self._over, 0, E)
 
     def advance(self, actions: np.ndarray) -> int:
         """Do actions [E, M], and let a row pass; how many stand at a decision point."""
         E = len(self._over)
         actions = self._placed(np.ascontiguousarray(actions, np.int64), 0, E)
-        return go(self.state, self.gpus, self._no_sets, self._act, actions, self._which, self._over, 0, E)
+        return go(self.state, self.gpus, self._no_sets, ACT, actions, self._which, self._over, 0, E)
 
     def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last], and bring the mask up to date."""

@@ -14,6 +14,7 @@ from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.reset import Jobsets, set_dtype
 from jobwise.sim.state import State
 from jobwise.worlds.render import picture
+from jobwise.worlds.rows import Rows
 from jobwise.worlds.slot_rules import RULES, choose
 from jobwise.worlds.slot_tables import Grid, check, grid
 from jobwise.worlds.slots import BEGIN, go
@@ -86,7 +87,7 @@ class Slots:
         return SlotsWorld(self, s, grid(s, cluster, self, last + limit, reject=False), cluster)
 
 
-class SlotsWorld:
+class SlotsWorld(Rows):
     """E simulations in the world of slots. `mask` [E, A] int8: the actions that are valid, one at least."""
 
     action_shape = ()
@@ -108,16 +109,6 @@ class SlotsWorld:
     def placeable(self) -> np.ndarray:
         """[E, M] bool: slots whose job could be placed."""
         return self.grid.mask[:, : -1 : len(self.placements)].astype(bool)
-
-    @property
-    def asked(self) -> np.ndarray:
-        """[E] bool: which simulations stand at a decision point."""
-        return self._over == 0
-
-    @property
-    def now(self) -> float:
-        """Simulated time of the first simulation, s."""
-        return float(self.state.sims["now"][0])
 
     def begin(self) -> int:
         """Begin all simulations as they are filled; how many stand at a decision point."""
