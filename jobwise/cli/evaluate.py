@@ -177,32 +177,26 @@ def _on_slots(
     import numpy as np
 
     from jobwise.learn.slots import TEST
-    from jobwise.studies.jobsets import assigned, change, means
+    from jobwise.studies.jobsets import change, unseen
     from jobwise.systems import config_of
 
     if report:
-        raise InputError("a report of a policy for a grid is written by `jobwise reproduce deeprm` or `cush`")
+        raise InputError("a report of such a policy is written by `jobwise reproduce deeprm`, `cush` or `rl-taps`")
     config = config_of(policy)
-    generator = getattr(config, "generator", "")
-    if (log is None) == (generator == "log"):
+    if (log is None) == config.logged:
         kind = "windows of a log: name it" if log is None else "generated jobs: name no log"
         raise InputError(f"policy {policy.label} was trained on {kind}")
     sets = config.sets(TEST, 100, None if log is None else open_log(log, None, on_nodes=True))
     names, found = rules or config.rules(), {}
-    world = {k: v for k, v in config.world.items() if k not in ("placements", "encoder", "order")} if generator else {}
     with progress(f"playing {len(sets)} jobsets") as show:
         for i, name in enumerate([*names, policy]):
             key = name if isinstance(name, str) else policy.label
-            if generator:
-                found[key] = means(sets, name, world, seed, policy.tick)
-            else:
-                found[key] = assigned(sets, name, config.restart_cost_s, config.limit, seed)
+            found[key] = unseen(sets, name, config, seed, policy.tick)
             if show:
                 show(i + 1, len(names) + 1, key)
     plain = [n for n in names if not n.endswith("typed")] or names
     best = min(plain, key=lambda n: np.mean(found[n]["slowdown"]))
-    logged = generator == "log"
-    changes = {n: change(x["slowdown"], found[best]["slowdown"], windows=logged) for n, x in found.items()}
+    changes = {n: change(x["slowdown"], found[best]["slowdown"], windows=config.logged) for n, x in found.items()}
     if as_json:
         keep = ("slowdown", "longest", "stretch", "lost")
         mean = {n: {k: float(np.mean(x[k])) for k in keep} for n, x in found.items()}
@@ -229,6 +223,6 @@ def _on_slots(
                 f"{sum(x['lost'])}",
             ]
         )
-    stretch = "ran longer by" if generator else "restarts"
+    stretch = "restarts" if policy.about.get("system") == "rl-taps" else "ran longer by"
     title = f"{len(sets)} unseen jobsets: mean slowdown (end - submit) / length"
     print_table(title, ["policy", "slowdown", f"against {best}", "longest wait, rows", stretch, "jobs not done"], rows)

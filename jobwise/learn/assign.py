@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PositiveFloat
 
 from jobwise.cluster import Cluster
+from jobwise.errors import InputError
 from jobwise.learn.env import AssignVectorEnv
 from jobwise.learn.jobset_run import JobsetConfig, JobsetTrainer
 from jobwise.learn.knapsack import KnapsackTrainer, Scored
@@ -23,9 +24,13 @@ from jobwise.worlds.assignment_world import Assignment
 from jobwise.worlds.gpu_rules import PICKERS, RULES
 from jobwise.worlds.slot_tables import jobsets
 
+Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # s
+
 
 class AssignConfig(JobsetConfig):
     """Everything that decides what a run that assigns GPUs becomes. TOML files have the same keys."""
+
+    least_hidden: ClassVar[int] = 0  # none: 1.5 times the outputs, the paper's
 
     system: str = "rl-taps"
     racks: list[int] = [2, 2, 2, 2]  # machines in each
@@ -36,10 +41,8 @@ class AssignConfig(JobsetConfig):
     rate: float = Field(1.0, gt=0)  # arrivals a row
     fresh: int = Field(0, ge=0)  # iterations after which the sequences are drawn anew (streaming); 0: never
     row_s: float = Field(dnn.ROW_S, gt=0)
-    restart_cost_s: float = Field(0.0, ge=0, allow_inf_nan=False)
-    costs: list[
-        Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    ] = []  # of the knapsack instead: sequence after sequence takes the next
+    restart_cost_s: Cost = 0.0
+    costs: list[Cost] = []  # of the knapsack instead: sequence after sequence takes the next
     limit: int = Field(1000, ge=1)  # rows of a sequence (T_max)
     mode: str = "full"
     leave: bool = False
@@ -59,8 +62,11 @@ class AssignConfig(JobsetConfig):
 
     @property
     def machine(self) -> Cluster:
-        """The cluster."""
-        return gpu_racks(self.racks, self.gpus, work=self.work, **self.links)
+        """The cluster. Raises InputError."""
+        try:
+            return gpu_racks(self.racks, self.gpus, **({"work": self.work} | self.links))
+        except TypeError as error:
+            raise InputError(f"links: {error}") from None
 
     @property
     def world(self) -> Assignment:
@@ -108,7 +114,9 @@ class AssignTrainer(Scored, JobsetTrainer):
     def network(self) -> dict:
         """The spec: a softmax over the places for every GPU, or over numbers of GPUs for every job."""
         shape, world = self.encoder.shape, self.envs.world
-        if self.config.network == "slots":
+        if (self.config.network == "slots") != self.config.counts or self.config.counts != self.encoder.per_slot:
+            raise InputError("the network slots, counts, and the encoder gpu-jobs go together, mlp with the encoder rl-taps")
+        if self.config.counts:
             return {"kind": "slots", "sizes": [shape[1], *self.config.hidden, world.actions], "classes": world.actions}
         outputs = world.actions * world.action_shape[0]
         sizes = [int(np.prod(shape)), *(self.config.hidden or [round(1.5 * outputs)]), outputs]

@@ -159,10 +159,6 @@ class GridVectorEnv(VectorEnv):
         """[E, M] bool: slots whose job could be placed."""
         return self.world.placeable
 
-    def by_rule(self, name: str) -> np.ndarray:
-        """[E] the actions of RULE[+PLACEMENT]: see `SlotsWorld`."""
-        return self.world.by_rule(name)
-
     def jobs(self, e: int) -> np.ndarray:
         """The job table of simulation e as it stands."""
         return self.world.jobs(e)
@@ -172,12 +168,6 @@ class GridVectorEnv(VectorEnv):
         grid = self.world.grid
         placing(grid.waiting, grid, np.asarray(slots, np.int64), self._place, 0, self.num_envs)
         return self._place
-
-    def begin(self, which: np.ndarray) -> None:
-        """Begin simulation e with the jobset which[e], for all."""
-        self.world.begin_with(which)
-        self._steps[:], self._ready = 0, True
-        self.world.encode(self.encoder, self._obs, 0, self.num_envs)
 
     def seed_rules(self, seed: int) -> None:
         """Seed what the rule `random` draws."""
@@ -218,16 +208,6 @@ class AssignVectorEnv(VectorEnv):
         made.takes(encoder)
         super().__init__(made, encoder, rewards.resolve(reward, rewards.ASSIGNED), **shared)
         self.workloads = sets
-
-    def by_rule(self, name: str) -> np.ndarray:
-        """[E, M] the actions of a rule: see `AssignmentWorld`."""
-        return self.world.by_rule(name)
-
-    def begin(self, which: np.ndarray) -> None:
-        """Begin simulation e with the jobset which[e], for all."""
-        self.world.begin_with(which)
-        self._steps[:], self._ready = 0, True
-        self.world.encode(self.encoder, self._obs, 0, self.num_envs)
 
 
 class AssignEnv(SingleEnv):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch.distributed as dist
@@ -23,7 +23,7 @@ from jobwise.learn.collect import collect
 from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
 from jobwise.learn.learners import LEARNERS
 from jobwise.learn.run_folder import explained
-from jobwise.learn.window import check_learner
+from jobwise.learn.window import check_hidden, check_learner
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TRAIN, VALIDATION
@@ -33,6 +33,8 @@ class JobsetConfig(BaseModel):
     """Everything that decides what a run on jobsets becomes. TOML files have the same keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    least_hidden: ClassVar[int] = 1  # layers
 
     system: str
     jobsets: int = Field(50, ge=1)
@@ -67,9 +69,7 @@ class JobsetConfig(BaseModel):
     @field_validator("hidden")
     @classmethod
     def _hidden(cls, value: list[int]) -> list[int]:
-        if len(value) > 20 or any(not 1 <= n <= 100_000 for n in value):
-            raise ValueError("hidden layers are up to 20, of 1 to 100,000")
-        return value
+        return check_hidden(value, cls.least_hidden)
 
     def changed(self, **changes: Any):
         """The same with changes, checked. Raises InputError."""
@@ -85,6 +85,11 @@ class JobsetConfig(BaseModel):
         if not isinstance(told, dict):
             raise InputError(f"policy {policy.label} does not say what it was trained with")
         return cls().changed(**told)
+
+    @property
+    def logged(self) -> bool:
+        """Are the jobsets windows of a log?"""
+        return False
 
     def sets(self, part: int, count: int, log: Workload | None = None) -> list[Workload]:
         """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST). Raises InputError."""

@@ -43,15 +43,14 @@ class KnapsackTrainer(Scored):
     """The weights of the rule `learned`, found by evolution strategies on whole sequences: see `jobwise.learn.run.Trainer`."""
 
     def __init__(self, config: Any, log: Workload | None, device: str):
+        if config.iterations is None:
+            raise InputError("the knapsack is searched for so many iterations: say how many")
         self.config, self.log, self.recent = config, config.learns_from(log), []
         self.ground = Sequences(config)
         self.validation = config.sets(VALIDATION, config.validation_jobsets)
         self.budget = [("updates", config.iterations), ("choices", config.choices)]
-        if config.iterations is None:
-            raise InputError("the knapsack is searched for so many iterations: say how many")
-        self.search = Search(
-            config.iterations or 1, config.pairs, config.drawn or 8, tuple(config.sigma), tuple(config.rate_of_change)
-        )
+        sizes = tuple(config.sigma), tuple(config.rate_of_change)
+        self.search = Search(config.iterations, config.pairs, config.drawn or 8, *sizes)
         self.envs, self.found = self.ground, begin(np.zeros(THETA))
         self.base = np.ones(self.ground.count)
 

@@ -53,6 +53,11 @@ class GridConfig(JobsetConfig):
     second: bool = False  # a second network chooses the placement (CuSH's policy selector)
     centred: bool = False  # its reward is taken relative to the mean of both placements
 
+    @property
+    def logged(self) -> bool:
+        """Are the jobsets windows of a log?"""
+        return self.generator == "log"
+
     def trainer(self, log: Workload | None, device: str) -> SlotsTrainer:
         """What a run asks: see `jobwise.learn.run.Trainer`."""
         return SlotsTrainer(self, log, device)

@@ -201,6 +201,16 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                     self.world.encode(self.encoder, self._obs, e, e + 1)
         return self.world.done
 
+    def begin(self, which: np.ndarray) -> None:
+        """Begin simulation e with the jobset which[e], for all, in a world of jobsets."""
+        self.world.begin_with(which)
+        self._steps[:], self._ready = 0, True
+        self.world.encode(self.encoder, self._obs, 0, self.num_envs)
+
+    def by_rule(self, name: str) -> np.ndarray:
+        """[E, ...] the actions of one of the world's rules."""
+        return self.world.by_rule(name)
+
     def restart(self, which: np.ndarray) -> None:
         """Begin the simulations where `which` [E] is true anew, and encode them."""
         for e in np.flatnonzero(which):

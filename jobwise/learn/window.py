@@ -55,6 +55,13 @@ def check_learner(value: dict) -> dict:
     return value
 
 
+def check_hidden(value: list[int], least: int = 0) -> list[int]:
+    """Sizes of hidden layers as they are, if they can be. Raises ValueError."""
+    if not least <= len(value) <= 20 or any(not 1 <= n <= 100_000 for n in value):
+        raise ValueError(f"hidden layers are {least} to 20, of 1 to 100,000")
+    return value
+
+
 class Config(BaseModel):
     """Everything that decides what a run becomes. TOML files have the same keys."""
 
@@ -99,9 +106,7 @@ class Config(BaseModel):
     @field_validator("hidden")
     @classmethod
     def _hidden(cls, value: list[int]) -> list[int]:
-        if len(value) > 20 or any(not 1 <= n <= 100_000 for n in value):
-            raise ValueError("hidden layers are up to 20, of 1 to 100,000")
-        return value
+        return check_hidden(value)
 
     def changed(self, **changes: Any) -> Config:
         """The same with changes, checked. Raises InputError."""

@@ -125,6 +125,16 @@ class Topology:
         """[most + 1, 3] s: see the function."""
         return reduction(self.curve, most)
 
+    def fewest_racks(self) -> np.ndarray:
+        """[M + 1] racks that n GPUs are in at least; 1e12 where there is no way between so many."""
+        socket, machine, rack = (np.diff(b).max() for b in self.bounds)
+        wide, reach = self.bandwidth, int(self.bounds[2][-1])
+        for there, most in ((wide["director"], rack), (min(wide["nic"], wide["rack"]), machine), (wide["cpu"], socket)):
+            reach = reach if there else min(reach, int(most))
+        reach = reach if wide["gpu"] else int(socket) if self.nvlink else 1
+        n, full = np.arange(self.bounds[2][-1] + 1), np.cumsum(np.sort(np.diff(self.bounds[2]))[::-1])
+        return np.where(n <= reach, np.searchsorted(full, n) + 1.0, 1e12)
+
     @property
     def setting(self) -> tuple[float, float, float]:
         """What the rate model reads: see `rates.py`."""

@@ -17,6 +17,7 @@ from jobwise.policies.slots import SlotRule
 from jobwise.simulate import simulate_many
 from jobwise.studies import Study
 from jobwise.workload import Workload
+from jobwise.worlds.assignment_world import Assignment
 from jobwise.worlds.slots_world import Slots
 
 
@@ -43,7 +44,9 @@ def means(
     }
 
 
-def assigned(sets: Sequence[Workload], policy: str | Chooser, cost_s: float, limit: int, seed: int = 0) -> dict[str, list]:
+def assigned(
+    sets: Sequence[Workload], policy: str | Chooser, cost_s: float | np.ndarray, limit: int, seed: int = 0
+) -> dict[str, list]:
     """The same of policies that assign GPUs, where sequences are cut at `limit` rows and what has not ended counts as if it
     ended then; `stretch`: restarts per job. And their rewards, as shares of the cluster's speed summed over the rows: of
     throughput, less pen1, less both penalties."""
@@ -58,6 +61,14 @@ def assigned(sets: Sequence[Workload], policy: str | Chooser, cost_s: float, lim
         "speed": (z["all_speed"] / z["all_rows"]).tolist(),
         "rewards": [(x / z["peak"]).tolist() for x in rewards],
     }
+
+
+def unseen(sets: Sequence[Workload], policy: str | Chooser, config, seed: int, row_s: float) -> dict[str, list]:
+    """What a policy, or a rule in the world of `config`, makes of jobsets it has not seen; rows of `row_s` s in slots."""
+    if isinstance(config.world, Assignment):
+        return assigned(sets, policy, config.cost(np.arange(len(sets))), config.limit, seed)
+    rules = {k: v for k, v in config.world.items() if k not in ("placements", "encoder", "order")}
+    return means(sets, policy, rules, seed, row_s)
 
 
 def change(ours: np.ndarray, base: np.ndarray, windows: bool = False) -> Effect:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import allocating, kernel
+from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.rates import alone
 from jobwise.sim.rates import unit as own_speed
 from jobwise.worlds.gpu_bounds import bounds
@@ -54,7 +54,7 @@ def _learned(theta, s, g, e, p, busy, lost, cost):
     """A weight, log-linear in features of the job, and into lost[p] how dear a restart is; theta 0 is the rule `both`."""
     one, job = g.place[e, p], s.jobs[e, g.place[e, p]["job"]]
     own, held, left = own_speed(s.sims[e], s.curve, job), 1.0 * (one["held"] > 0), np.log(one["left"])
-    v1, v4 = alone(s, e, job, 1, 1), alone(s, e, job, 4, 1)
+    v1, v4 = alone(s, e, job, 1, 1), alone(s, e, job, 4, racks(g, 4))
     v8, v16 = alone(s, e, job, 8, racks(g, 8)), alone(s, e, job, 16, racks(g, 16))
     x = theta[0] * np.log(one["length"]) + theta[1] * (left + np.log(own)) + theta[2] * np.log(own)
     x += theta[3] * np.log(v4 / v1) + theta[4] * np.log(v8 / v4) + theta[5] * np.log(v16 / v8)
@@ -66,13 +66,10 @@ def _learned(theta, s, g, e, p, busy, lost, cost):
     return np.exp(x) * np.sqrt(own / (one["left"] * one["length"]))
 
 
-@kernel
+@inlined
 def racks(g, n):
-    """The fewest racks that n GPUs are in."""
-    widest = 0
-    for x in range(1, 1 + g.groups[0]["children"]):
-        widest = max(widest, g.groups[x]["last"] - g.groups[x]["first"])
-    return (n + widest - 1) // max(widest, 1)
+    """The fewest racks that n GPUs are in; 1e12 where no way joins so many."""
+    return g.fewest[min(n, len(g.fewest) - 1)]
 
 
 @allocating

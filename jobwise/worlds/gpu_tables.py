@@ -56,10 +56,7 @@ report_dtype = np.dtype(  # what happened in the last row: rewards are functions
         ("short", "f8"),  # pen2: TFLOPS that running jobs miss for having fewer GPUs than they asked for
         ("peak", "f8"),  # TFLOPS of the cluster (P100)
         ("changes", "f8"),  # restarts of jobs whose GPUs changed
-        (
-            "total",
-            "f8",
-        ),  # so far: sum of slowdowns of the jobs that ended (at the cut: of all that came, as if they ended there)
+        ("total", "f8"),  # so far: sum of slowdowns of jobs that ended (at the cut: of all, as if they ended there)
         ("started", "f8"),  # how many
         ("done", "f8"),  # those that did end
         ("longest", "f8"),  # s, longest wait
@@ -86,6 +83,7 @@ class Gpus(NamedTuple):
     amount: np.ndarray  # [E, M, 1]
     report: np.ndarray  # [E] of report_dtype
     groups: np.ndarray  # [G] of group_dtype: the cluster as a tree
+    fewest: np.ndarray  # [M + 1] racks that so many GPUs need; 1e12 where no way joins so many
 
 
 group_dtype = np.dtype([("first", "i4"), ("last", "i4"), ("child", "i4"), ("children", "i4"), ("level", "i4")], align=True)
@@ -116,5 +114,5 @@ def gpus(s: State, cluster: Cluster, world, limit: float) -> Gpus:
     room = np.full((count, M), -1, np.int32)
     return Gpus(
         moment, place, room, room.copy(), room.copy(), np.ones((count, M, 1), np.int64), np.zeros(count, report_dtype),
-        groups(cluster),
+        groups(cluster), cluster.topology.fewest_racks(),
     )  # fmt: skip
