@@ -1,6 +1,9 @@
 """RL-TAPS as a system: its image and network, its learning, ours, and all of it through the commands."""
 
+import copy
+import functools
 import json
+import operator
 
 import gymnasium
 import numpy as np
@@ -16,6 +19,7 @@ from jobwise.learn.agent import Agent, Settings
 from jobwise.learn.env import AssignVectorEnv
 from jobwise.learn.jobsets import Dice, epoch, imitate, play
 from jobwise.learn.losses import chosen, entropy
+from jobwise.policies import files
 from jobwise.policies.assignments import NO_THETA, AssignmentRule, named
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
@@ -201,6 +205,38 @@ def test_a_run_goes_on_to_the_same_policy_and_its_file_decides_the_same(tmp_path
             jw.simulate(jw.rltaps(10), loaded)
     if how in ("knapsack", "network"):  # one policy, clusters of other sizes
         assert np.isfinite(jw.simulate(jw.rltaps(20, 1, work="lab"), loaded).jobs["end"]).all()
+
+
+def places(told, at=()):
+    """Where there is something in nested tables and lists."""
+    for key in told if isinstance(told, dict) else range(len(told)) if isinstance(told, list) else ():
+        yield (*at, key)
+        yield from places(told[key], (*at, key))
+
+
+@pytest.mark.parametrize("how", [published, per_job, lambda preset: configure("rl-taps", None, preset)])
+def test_a_policy_file_that_is_damaged_anywhere_is_one_line_or_plays(tmp_path, how):
+    c = how("smoke").changed(**SMALL, drawn=2)
+    c = c.changed(choices=300, simulations=4) if c.network == "slots" else c.changed(iterations=2)
+    c.train(None, tmp_path / "run")
+    meta, weights, *_ = files.read(tmp_path / "run")
+    sets, refused = [small(i) for i in (10, 11)], 0
+    for at in places({k: v for k, v in meta.items() if k != "about"}):
+        for bad in (None, 0, -5, 10**9, 1e999, "x", []):
+            damaged = copy.deepcopy(meta)
+            table = functools.reduce(operator.getitem, at[:-1], damaged)
+            table[at[-1]] = bad
+            files.write(tmp_path / "bad.safetensors", damaged, weights)
+            try:
+                played(sets, jw.resolve(str(tmp_path / "bad.safetensors")), 0.0, 10)
+            except InputError as error:
+                refused += 1
+                assert "\n" not in str(error)
+    assert refused > 50
+    for name, found in weights.items():
+        files.write(tmp_path / "nan.safetensors", meta, weights | {name: np.full_like(found, np.nan)})
+        with pytest.raises(InputError, match="NaN|finite"):
+            played(sets, jw.resolve(str(tmp_path / "nan.safetensors")), 0.0, 10)
 
 
 @pytest.mark.parametrize("how", ["knapsack", "network", "streaming"])

@@ -1,4 +1,4 @@
-"""`jobwise compare` and `jobwise policies`: schedulers on the same jobs; the names they are made of."""
+"""`jobwise compare`: schedulers on the same jobs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from jobwise.cli.options import (
     Log,
     Procs,
     Racks,
+    RestartCost,
     Seed,
     check_outputs,
     in_slots,
@@ -22,7 +23,7 @@ from jobwise.cli.options import (
     open_log,
     progress,
 )
-from jobwise.cli.tables import print_comparison, print_json, print_origins, print_table, say
+from jobwise.cli.tables import print_comparison, print_json, print_origins, say
 from jobwise.errors import InputError
 
 DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+easy", "saf+easy+guard24h", "fcfs+conservative"]
@@ -57,6 +58,7 @@ def compare(
     day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
     force: Force = False,
     racks: Racks = None,
+    restart_cost: RestartCost = 0.0,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -78,6 +80,7 @@ def compare(
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs, load, in_slots(resolved), racks or "")
     told = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
+    told |= {"restart_cost_s": restart_cost}
     if not as_json:
         noticed(w)
     if origins is not None:
@@ -104,16 +107,3 @@ def compare(
         print_comparison(other)
     if report:
         print(f"report: {report}")
-
-
-def policies(as_json: Json = False) -> None:
-    """The names that policies are made of, each with a line."""
-    from jobwise.policies.described import described
-
-    found = described()
-    if as_json:
-        print_json(found)
-        return
-    for part, names in found.items():
-        print_table(part, ["name", "what it does"], [[n, text] for n, text in names.items()], left=2)
-    say("A policy is ORDER[+BACKFILL][+PLACEMENT][+GUARD], for example saf+easy+guard24h; a run folder stands for an order.")

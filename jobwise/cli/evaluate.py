@@ -183,9 +183,7 @@ def _on_slots(
     if report:
         raise InputError("a report of such a policy is written by `jobwise reproduce deeprm`, `cush` or `rl-taps`")
     config = config_of(policy)
-    if (log is None) == config.logged:
-        kind = "windows of a log: name it" if log is None else "generated jobs: name no log"
-        raise InputError(f"policy {policy.label} was trained on {kind}")
+    config.checked_log(log, policy.label)
     sets = config.sets(TEST, 100, None if log is None else open_log(log, None, on_nodes=True))
     names, found = rules or config.rules(), {}
     with progress(f"playing {len(sets)} jobsets") as show:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from jobwise.cli import compare, evaluate, explain, reproduce, simulate, trace, train, warm_up, watch
+from jobwise.cli import compare, evaluate, explain, policies, reproduce, simulate, trace, train, warm_up, watch
 from jobwise.errors import InputError, plain, unknown
 
 app = typer.Typer(
@@ -19,7 +19,7 @@ app = typer.Typer(
 )
 logs = typer.Typer(no_args_is_help=True, help="Look at, convert and generate job logs.")
 app.add_typer(logs, name="trace")
-for command in (simulate.simulate, compare.compare, compare.policies, train.train, evaluate.evaluate, explain.explain):
+for command in (simulate.simulate, compare.compare, policies.policies, train.train, evaluate.evaluate, explain.explain):
     app.command()(command)
 app.command()(reproduce.reproduce)
 app.command()(watch.watch)

@@ -91,6 +91,11 @@ Racks = Annotated[
 ]
 
 
+RestartCost = Annotated[
+    float, typer.Option("--restart-cost", min=0, help="s that a job takes to start again after it was moved or paused.")
+]
+
+
 def racks_of(text: str):
     """The cluster of `--racks`. Raises InputError."""
     import re
@@ -119,6 +124,8 @@ def open_log(
     if load is not None:
         w = scale_load(w, load)
     if machine and w.cluster is not machine:
+        if "gpus" not in w.columns and not any("gpu" in r for r in w.cluster.resources):
+            raise InputError(f"{log}: says nothing of GPUs; --racks is for logs of GPU jobs")
         w = dnn.with_networks(w, machine)
     if on_nodes and w.cluster.is_pool:
         count = next(n for n in (8, 4, 2, 1) if w.cluster.processors % n == 0)

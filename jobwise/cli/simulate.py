@@ -16,6 +16,7 @@ from jobwise.cli.options import (
     Log,
     Procs,
     Racks,
+    RestartCost,
     Seed,
     check_outputs,
     in_slots,
@@ -39,9 +40,7 @@ def simulate(
     load: Load = None,
     kill: Kill = False,
     racks: Racks = None,
-    restart_cost: Annotated[
-        float, typer.Option("--restart-cost", min=0, help="s that a job takes to start again after it was moved or paused.")
-    ] = 0.0,
+    restart_cost: RestartCost = 0.0,
     seed: Seed = 0,
     out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None,
     evalys: Annotated[Optional[str], typer.Option("--evalys", help="Write a jobs.csv that evalys reads.")] = None,

@@ -40,6 +40,7 @@ def watch(
         if not by_rows(policy):
             raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")
         config = config_of(policy)
+    config.checked_log(log, policy.name)
     sets = config.sets(TEST, jobset + 1, None if log is None else open_log(log, None, on_nodes=True))
     if jobset >= len(sets):
         raise InputError(f"there are {len(sets)} jobsets; --jobset counts from 0")

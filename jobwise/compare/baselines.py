@@ -67,6 +67,7 @@ class Baselines:
     shake_s: float
     seed: int = 0
     kill_at_walltime: bool = False
+    restart_cost_s: float = 0.0
     progress: Callable[[int], None] = lambda count: None
     cache: dict[tuple, np.ndarray] = field(default_factory=dict, repr=False)  # of windows; may be shared between parts of a log
     windows: dict[str, np.ndarray] = field(default_factory=dict)
@@ -78,7 +79,7 @@ class Baselines:
         return windows.begins(self.first, self.last, self.size)
 
     def _settings(self) -> dict:
-        return {"kill_at_walltime": self.kill_at_walltime, "seed": self.seed}
+        return {k: getattr(self, k) for k in ("kill_at_walltime", "restart_cost_s", "seed")}
 
     def _each(self, work: Callable[[str], None], names: Sequence[str]) -> None:
         def one(name: str) -> None:

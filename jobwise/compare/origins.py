@@ -108,6 +108,7 @@ def origins(
     shake_s: float | None = None,
     seed: int = 0,
     kill_at_walltime: bool = False,
+    restart_cost_s: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Origins:
     """Compare policies at the last `count` of the origins 0.4 … 0.9. Settings as `compare`.
@@ -123,7 +124,8 @@ def origins(
         raise InputError(f"{workload.name}: a tenth of {len(workload)} jobs is too little: its windows would have {size} jobs")
     begun = workload.take(slice(0, int(at[0] * len(workload))))
     shake_s = windows.shake_for(begun) if shake_s is None and shakes else shake_s or 0.0
-    told = {"shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill_at_walltime}
+    told = {"shakes": shakes, "shake_s": shake_s, "seed": seed}
+    told |= {"kill_at_walltime": kill_at_walltime, "restart_cost_s": restart_cost_s}
     done, parts = 0, count * 100
 
     def step(upto: float) -> None:

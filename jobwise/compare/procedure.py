@@ -42,6 +42,7 @@ def compare(
     shake_s: float | None = None,
     seed: int = 0,
     kill_at_walltime: bool = False,
+    restart_cost_s: float = 0.0,
     hindsight: bool | Baselines = True,
     earlier: Baselines | bool = True,
     progress: Callable[[int, int], None] | None = None,
@@ -62,7 +63,7 @@ def compare(
     part = workload.take(slice(first, last)) if (first, last) != (0, len(workload)) else workload
     shake_s = windows.shake_for(part) if shake_s is None and shakes else shake_s or 0.0
     rows = windows.begins(first, last, size)
-    settings = {"kill_at_walltime": kill_at_walltime, "seed": seed}
+    settings = {"kill_at_walltime": kill_at_walltime, "restart_cost_s": restart_cost_s, "seed": seed}
     replays, done, total = min(shakes, REPLAYS), 0, len(chosen) * (len(rows) + 1)
 
     def report(count: int = 1) -> None:

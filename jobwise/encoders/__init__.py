@@ -8,15 +8,14 @@ to write one.
 from __future__ import annotations
 
 from dataclasses import replace
-from inspect import signature
 
 import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.encoders import gpus, perjob, sem
-from jobwise.encoders.encoder import Encoder
+from jobwise.encoders.encoder import Encoder, maker_of
 from jobwise.encoders.image import GridEncoder, load_grid
-from jobwise.errors import InputError, unknown
+from jobwise.errors import InputError
 
 __all__ = ["Encoder", "load", "make"]
 
@@ -26,19 +25,10 @@ def make(name: str, cluster: Cluster, jobs: np.ndarray | None = None, window: in
 
     Raises InputError for an unknown name or settings that make no sense.
     """
-    makers = {"rls": perjob.rls, "perjob": perjob.rich, "sem": sem.sem, "dras": sem.dras}
-    if name not in makers:
-        raise unknown("encoder", name, makers)
+    made = maker_of(name, {"rls": perjob.rls, "perjob": perjob.rich, "sem": sem.sem, "dras": sem.dras}, settings)
     if window is not None and not 1 <= window <= 100_000:
         raise InputError(f"encoder {name}: a window of {window} jobs; it must be 1 to 100,000")
-    known = set(signature(makers[name]).parameters) - {"cluster", "jobs", "window"}
-    if wrong := sorted(set(settings) - known):
-        raise unknown(f"setting of encoder {name}", wrong[0], known)
-    for key, value in settings.items():
-        kind = type(signature(makers[name]).parameters[key].default)
-        if type(value) is not kind:
-            raise InputError(f"encoder {name}: {key} is {value!r}; a {kind.__name__} is expected")
-    return makers[name](cluster, jobs, **({} if window is None else {"window": window}), **settings)
+    return made(cluster, jobs, **({} if window is None else {"window": window}), **settings)
 
 
 def load(metadata: dict, cluster: Cluster) -> Encoder | GridEncoder:

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import signature
 
 import numpy as np
 
+from jobwise.errors import InputError, unknown
 from jobwise.sim.state import State
 from jobwise.worlds.decision_points import Choices, running_dtype
 from jobwise.worlds.window import show_running
 
 NOBODY = np.empty((1, 1), running_dtype)
+
+
+def maker_of(name: str, makers: dict[str, Callable], settings: dict) -> Callable:
+    """The maker of the encoder `name`, which takes these settings. Raises InputError."""
+    if name not in makers:
+        raise unknown("encoder", name, makers)
+    known = {
+        k: p.default for k, p in signature(makers[name]).parameters.items() if k not in ("cluster", "jobs", "window", "slots")
+    }
+    if wrong := sorted(set(settings) - set(known)):
+        raise unknown(f"setting of encoder {name}", wrong[0], known)
+    for key, value in settings.items():
+        if type(value) is not type(known[key]):
+            raise InputError(f"encoder {name}: {key} is {value!r}; a {type(known[key]).__name__} is expected")
+    return makers[name]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobwise.cluster import Cluster
+from jobwise.encoders.encoder import maker_of
 from jobwise.encoders.image import GridEncoder
-from jobwise.errors import InputError, unknown
+from jobwise.errors import InputError
 from jobwise.sim.compiled import kernel
 from jobwise.sim.rates import alone
 from jobwise.sim.state import State
@@ -25,7 +26,7 @@ class GpuEncoder(GridEncoder):
 
     def metadata(self) -> dict:
         """What a policy file keeps of it."""
-        return {"name": self.name, "slots": self.slots, "settings": self.settings, "shape": list(self.shape)}
+        return {k: getattr(self, k) for k in ("name", "version", "slots", "settings")} | {"shape": list(self.shape)}
 
     def encode(self, s: State, g: Gpus, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last]."""
@@ -62,6 +63,8 @@ def image(cluster: Cluster, slots: int, backlog: int = 60, *, rows: int = 10, wi
     per slot: the GPUs that its job asks for by the rows that it would take with them, if exchanges cost nothing. At last the
     jobs behind the slots, row by row.
     """
+    if not (1 <= rows <= 1000 and 1 <= widest <= 1000 and 0 <= backlog <= 1_000_000):
+        raise InputError(f"encoder rl-taps: {rows} rows, {widest} columns a slot and a backlog of {backlog} cannot be")
     M = len(cluster.capacity)
     shape = (rows, M + slots * widest + -(-backlog // rows))
     settings = {"rows": rows, "widest": widest, "backlog": backlog}
@@ -117,17 +120,17 @@ MAKERS = {"rl-taps": image, "gpu-jobs": jobs}
 
 def make_gpus(name: str, cluster: Cluster, slots: int, **settings) -> GpuEncoder:
     """The encoder `name` for a cluster and so many slots. Raises InputError."""
-    if name not in MAKERS:
-        raise unknown("encoder", name, MAKERS)
-    return MAKERS[name](cluster, slots, **settings)
+    return maker_of(name, MAKERS, settings)(cluster, slots, **settings)
+
+
+KEPT = {"name": str, "version": int, "slots": int, "settings": dict, "shape": list}
 
 
 def load_gpus(metadata: dict, cluster: Cluster) -> GpuEncoder:
-    """The encoder of a policy file again: `name`, `slots`, `settings`, `shape`. Raises InputError."""
-    try:
-        found = make_gpus(metadata["name"], cluster, int(metadata["slots"]), **metadata["settings"])
-    except TypeError as error:
-        raise InputError(f"encoder settings {metadata['settings']!r}: {error}") from None
+    """The encoder of a policy file again, whose KEPT it is. Raises InputError."""
+    found = make_gpus(metadata["name"], cluster, metadata["slots"], **metadata["settings"])
+    if found.version != metadata["version"]:
+        raise InputError(f"was trained with version {metadata['version']} of {found.name}; this is version {found.version}")
     if not found.per_slot and list(found.shape) != list(metadata["shape"]):
         raise InputError(f"sees {list(metadata['shape'])} numbers; this cluster shows {list(found.shape)}")
     return found

@@ -91,6 +91,12 @@ class JobsetConfig(BaseModel):
         """Are the jobsets windows of a log?"""
         return False
 
+    def checked_log(self, log: Any, name: str) -> None:
+        """Raises InputError where a log is given and is not wanted, or is wanted and not given (None)."""
+        if (log is None) == self.logged:
+            told = "windows of a log: name it" if log is None else "generated jobs: name no log"
+            raise InputError(f"policy {name} is for {told}")
+
     def sets(self, part: int, count: int, log: Workload | None = None) -> list[Workload]:
         """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST). Raises InputError."""
         raise NotImplementedError

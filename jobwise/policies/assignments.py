@@ -45,6 +45,8 @@ class AssignmentRule(Chooser):
             raise unknown("rule", self.rule, RULES)
         if self.layout not in LAYOUTS:
             raise unknown("layout", self.layout, LAYOUTS)
+        if not 0 < self.tick < np.inf:
+            raise InputError(f"policy {self.rule}: a row takes more than 0 s, not {self.tick}")
 
     @property
     def name(self) -> str:
@@ -114,6 +116,4 @@ def named(policy: str) -> AssignmentRule:
             world |= {"leave": True} if option == "leave" else {"elastic": False}
         else:
             raise unknown("option", option, [*MODES, *LAYOUTS, "leave", "fixed", "slots32"], f"policy {policy!r}: ")
-    if tick <= 0:
-        raise InputError(f"policy {policy!r}: a row takes more than 0 s")
     return AssignmentRule(rule, Assignment(**world), layout, tick)

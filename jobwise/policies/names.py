@@ -107,7 +107,7 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
         return neural.from_file(parts, weights, label)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise InputError(f"{file}: its metadata are damaged: {type(error).__name__}: {error}") from None
 
 

@@ -27,6 +27,9 @@ class Forward:
         self.sizes, self.levels, self.layers = [int(n) for n in spec.get("sizes", [])], [], []
         if self.kind not in KINDS or len(self.sizes) < (4 if self.kind == "image" else 2) or min(self.sizes) < 1:
             raise InputError(f"unknown network {spec}; kinds are {', '.join(KINDS)}")
+        classes = spec.get("classes", 1)
+        if type(classes) is not int or not 1 <= classes <= self.sizes[-1] or self.sizes[-1] % classes:
+            raise InputError(f"a network of {self.sizes[-1]} scores cannot choose among {classes!r} classes")
         if self.kind == "levels":
             self._split()
             return

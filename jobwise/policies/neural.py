@@ -15,6 +15,7 @@ import numpy as np
 from jobwise import encoders
 from jobwise.cluster import Cluster
 from jobwise.encoders import Encoder
+from jobwise.encoders.gpus import KEPT, MAKERS
 from jobwise.encoders.image import GridEncoder, placing
 from jobwise.errors import InputError
 from jobwise.policies import files
@@ -120,7 +121,7 @@ class NeuralPolicy(Chooser):
                     return choose(self.forward, out, world.counts)
                 mask = world.masks.astype(bool)
                 if getattr(self.world, "counts", False):
-                    return world.narrow(self.forward(out), mask)
+                    return world.narrow(sound(self.forward(out)), mask)
                 return second(world, out, mask) if second else self._draw(self.forward(out), mask, dice)
             except FloatingPointError:
                 raise InputError(
@@ -163,9 +164,7 @@ class NeuralPolicy(Chooser):
 
     def _draw(self, scores: np.ndarray, mask: np.ndarray, dice: np.ndarray | None) -> np.ndarray:
         """[E] actions by scores [E, A]; `dice` [E]: the states of their random numbers, which go on (None: the best)."""
-        if np.isnan(scores).any():
-            raise FloatingPointError("NaN")
-        scores = np.where(mask, scores, -np.inf)
+        scores = np.where(mask, sound(scores), -np.inf)
         if dice is not None:
             scores = scores + _gumbel(dice, scores[0].size).reshape(scores.shape)
         return scores.argmax(axis=-1)
@@ -207,7 +206,7 @@ class NeuralPolicy(Chooser):
             for k, v in n.weights.items()
         }
         if isinstance(self.world, Assignment):
-            kept = {k: self.metadata[k] for k in ("name", "slots", "settings", "shape")}
+            kept = {k: self.metadata[k] for k in KEPT}
             networks = [n.spec for n in self.networks]
             meta = {"kind": "gpus", "world": asdict(self.world), "encoder": kept, "networks": networks, "about": about}
         elif several:
@@ -234,6 +233,13 @@ WORLD = {  # what of the world of slots a policy file tells, and the values of o
     "compat": False,
     "order": "",
 }
+
+
+def sound(scores: np.ndarray) -> np.ndarray:
+    """Scores as they are. Raises FloatingPointError where one is not a number."""
+    if np.isnan(scores).any():
+        raise FloatingPointError("NaN")
+    return scores
 
 
 def _gumbel(dice: np.ndarray, count: int) -> np.ndarray:
@@ -274,8 +280,14 @@ def _of_rows(parts: dict, weights: dict[str, np.ndarray], label: str) -> NeuralP
         for i, spec in enumerate(parts["networks"])
     )
     if parts["kind"] == "gpus":
-        row = float(about["config"]["row_s"])
-        return NeuralPolicy(networks, parts["encoder"], Assignment(**world), label, about, True, row)
+        row, encoder = float(about["config"]["row_s"]), {k: parts["encoder"][k] for k in KEPT}
+        if encoder["name"] not in MAKERS or any(type(encoder[k]) is not kind for k, kind in KEPT.items()):
+            raise ValueError(f"no such encoder: {encoder}")
+        if encoder["slots"] != world["slots"]:
+            raise ValueError(f"an encoder of {encoder['slots']} slots in a world of {world['slots']}")
+        if not 0 < row < np.inf or len(networks) != 1 or networks[0].kind not in ("slots", "mlp"):
+            raise ValueError("one network of the kind slots or mlp and a row of more than 0 s are expected")
+        return NeuralPolicy(networks, encoder, Assignment(**world), label, about, True, row)
     if set(world) != set(WORLD):
         raise ValueError(f"a world of slots is told by {', '.join(WORLD)}")
     encoder = {"name": world.pop("encoder"), "slots": world["slots"], "backlog": world["backlog"], "rows": world["rows"]}

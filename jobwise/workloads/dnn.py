@@ -153,6 +153,8 @@ def read_gavel(path: str | Path, machine: Cluster | None = None) -> Workload:
 def _typed(path: Path, name: str, submit, gpus, seconds, kinds: list[tuple[str, int]], machine: Cluster | None) -> Workload:
     if not len(submit):
         raise InputError(f"{path}: the table has no jobs")
+    for row in np.flatnonzero(gpus % 1 > 0)[:1]:
+        raise InputError(f"{path}:{row + 2}: {gpus[row]:g} GPUs; a whole number is expected")
     for what, x, least in (("arrival", submit, 0.0), ("number of GPUs", gpus, 1.0), ("length", seconds, 0.0)):
         for row in np.flatnonzero(~(np.isfinite(x) & (x >= least) & (x < 1e12)))[:1]:
             raise InputError(f"{path}:{row + 2}: its {what} is {x[row]:g}; at least {least:g} is expected")

@@ -40,11 +40,14 @@ def open_log(
         return sacct.from_text(text, source, procs)
     sacct.nearly(text, source)
     head = text[:4096].split("\n", 1)[0]
-    if "job_type" in head or "model_name" in head:
-        return dnn.read_gavel(source, machine) if "job_type" in head else dnn.read_tiresias(source, machine)
-    if "num_gpus" in head or "num_gpu," in head:
+    typed = "job_type" in head or "model_name" in head
+    if typed or "num_gpus" in head or "num_gpu," in head:
+        if source == "-":
+            raise InputError("-: tables of GPU jobs are read from files")
         if procs is not None:
             raise InputError(f"{source}: a table of GPU jobs comes with its nodes; --procs is for logs of processors")
+        if typed:
+            return dnn.read_gavel(source, machine) if "job_type" in head else dnn.read_tiresias(source, machine)
         return gpu.read_alibaba(source) if "num_gpu," in head else gpu.read_philly(source)
     if text[:1] in ("{", "["):
         raise InputError(f"{source}: is no job log; Standard Workload Format or the output of sacct is expected")

@@ -42,6 +42,9 @@ class Assignment:
     counts: bool = False
 
     def __post_init__(self):
+        for f in fields(self):
+            if type(value := getattr(self, f.name)) is not type(f.default):
+                raise InputError(f"{f.name} is {value!r}; a {type(f.default).__name__} is expected")
         if not 1 <= self.slots <= 10_000:
             raise InputError(f"slots are 1 to 10,000, not {self.slots}")
         if self.mode not in MODES:

@@ -1,0 +1,19 @@
+"""`jobwise policies`: the names that policies are made of."""
+
+from __future__ import annotations
+
+from jobwise.cli.options import Json
+from jobwise.cli.tables import print_json, print_table, say
+
+
+def policies(as_json: Json = False) -> None:
+    """The names that policies are made of, each with a line."""
+    from jobwise.policies.described import described
+
+    found = described()
+    if as_json:
+        print_json(found)
+        return
+    for part, names in found.items():
+        print_table(part, ["name", "what it does"], [[n, text] for n, text in names.items()], left=2)
+    say("A policy is ORDER[+BACKFILL][+PLACEMENT][+GUARD], for example saf+easy+guard24h; a run folder stands for an order.")
