@@ -110,17 +110,18 @@ def _curves(s: Study) -> Section:
         world = policy.attach(allocate([w], w.cluster, tick=policy.tick), w.cluster)
         choose = policy.chooser(world, w.cluster)
         world.begin()
-        for _ in range(30):
+        for _ in range(400):
             world.advance(choose(world))
+            if len(np.unique(world.gpus.has[0])) > 4:  # several jobs side by side
+                break
         axes = fig.subplots()
         axes.imshow(world.picture(0), interpolation="nearest")
         axes.axis("off")
 
     note = (
         "Figure 3 of the paper: a reduction in one rack, measured up to 16 GPUs and fitted by square roots; "
-        "and a textbook ring. "
-        "Below, its figure 2: the cluster with an assignment (rule `slot`, row 30): GPUs in the colours of their jobs, links "
-        "with one job green, with two orange, with more red."
+        "and a textbook ring. Below, its figure 2: the cluster with an assignment of the rule `slot`: GPUs in the colours "
+        "of their jobs, links with one job green, with two orange, with more red."
     )
     pictures = [figure(s, "reduction", draw), figure(s, "cluster", drawn, 9.0, 3.6)]
     return Section("The cluster and its links", note, figures=pictures)
