@@ -1,0 +1,203 @@
+"""Common Workflow Language v1.0 to v1.2 (cwl-utils): steps, scatter, sub-workflows, what they need and how long they may take.
+
+A step is a task. Cores, memory and time limits come from `ResourceRequirement` (coresMin, ramMin) and `ToolTimeLimit` of the
+step or its tool; run times, and how often a scattered step runs, from the hint `{"class": "jobwise:Estimate", "seconds": 30,
+"count": 5}`. Scattered over what a scattered step made, a step runs as often; like every step it waits for the whole array. A
+sub-workflow begins when all that it asks for is there, and is done when all of it is. Nothing is executed, and nothing read but
+files below the folder of the workflow; tools elsewhere count as tasks of one core.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
+
+from jobwise.errors import InputError, shown
+from jobwise.workloads.swf import read_text
+from jobwise.workloads.workflows import MOST_EDGES, MOST_TASKS, Workflow, workflow
+
+DEEPEST = 40  # levels of nesting of a document, and of workflows in workflows
+READING = ("Tasks without a hint take 1 s; scattered steps without a count run once.",)
+
+
+def read(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
+    """The workflow of a CWL file; `counts`: how often scattered steps run, by name. Raises InputError."""
+    path = Path(path)
+    found = _Flow(path.resolve(), counts or {})
+    document = _load(path)
+    rows, parents = found.rows, found.parents
+    found.expand(document, "", set(), 0)
+    if wrong := sorted(set(counts or {}) - found.scattered):
+        raise InputError(f"{path}: {wrong[0]!r} is no scattered step; those are {shown(sorted(found.scattered)) or 'none'}")
+    version = getattr(document, "cwlVersion", None) or "CWL"
+    more = {"source": f"CWL {version}", "reading": READING, "notes": found.notes}
+    return workflow(path.name.split(".")[0], rows, [sorted(p) for p in parents], **more)
+
+
+def _load(path: Path) -> Any:
+    """The parsed document. Raises InputError."""
+    try:
+        from cwl_utils.parser import load_document_by_yaml
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+        from schema_salad.exceptions import SchemaSaladException
+        from schema_salad.fetcher import Fetcher
+        from schema_salad.runtime import LoadingOptions
+    except ImportError as error:
+        raise InputError(f"CWL needs {error.name}: pip install 'jobwise[workflows]'") from None
+
+    class Nowhere(Fetcher):
+        """Fetches nothing."""
+
+        def fetch_text(self, url, content_types=None):
+            raise SchemaSaladException(f"{url}: $import and $include are not followed")
+
+        def check_exists(self, url):
+            return False
+
+        def urljoin(self, base_url, url):
+            return urljoin(base_url, url)
+
+    text = read_text(path)
+    try:
+        _bounded(YAML(typ="safe", pure=True), text, path)
+        told = YAML(typ="safe", pure=True).load(text)
+        if not isinstance(told, dict) or not ("cwlVersion" in told or "class" in told):
+            raise InputError(f"{path}: is no CWL document: the keys cwlVersion and class are expected")
+        uri = path.resolve().as_uri()
+        options = LoadingOptions(fetcher=Nowhere(), no_link_check=True, fileuri=uri)
+        return load_document_by_yaml(told, uri, options)
+    except (
+        YAMLError,
+        SchemaSaladException,
+        RecursionError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        IndexError,
+    ) as error:
+        if isinstance(error, InputError):
+            raise
+        why = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(f"{path}: is no CWL document that can be read: {why}") from None
+
+
+def _bounded(yaml: Any, text: str, path: Path) -> None:
+    """Raises InputError for documents that are nested very deep, or whose aliases could make them very large."""
+    depth = 0
+    for event in yaml.parse(text):
+        kind = type(event).__name__
+        depth += kind in ("MappingStartEvent", "SequenceStartEvent")
+        depth -= kind in ("MappingEndEvent", "SequenceEndEvent")
+        if kind == "AliasEvent" or depth > DEEPEST:
+            what = "YAML aliases are not read" if kind == "AliasEvent" else f"is nested deeper than {DEEPEST}"
+            raise InputError(f"{path}:{event.start_mark.line + 1}: {what}")
+
+
+class _Flow:
+    """Tasks and their parents as they are found."""
+
+    def __init__(self, file: Path, counts: dict[str, int]):
+        self.file, self.root, self.counts = file, file.parent, counts
+        self.rows, self.parents, self.notes, self.scattered, self.edges = [], [], {}, set(), 0
+        self.open: list[str] = []  # files of the workflows that are being read
+
+    def expand(self, flow: Any, prefix: str, above: set[str], depth: int) -> set[str]:
+        """Add the tasks of a workflow that begins after the tasks `above`; what its outputs wait for. Raises InputError."""
+        if depth > DEEPEST:
+            raise InputError(f"{self.file}: workflows within workflows are nested deeper than {DEEPEST}")
+        if type(flow).__name__ != "Workflow":
+            raise InputError(f"{self.file}: is a {type(flow).__name__}; a Workflow is expected")
+        steps = {str(s.id): s for s in flow.steps or []}
+        makes = {str(getattr(o, "id", o)): i for i, s in steps.items() for o in s.out or []}
+        made: dict[str, tuple[set[str], int]] = {}  # of each step that was added: what it ends with, and how often it runs
+        waiting = list(steps)
+        while waiting:
+            ready = [i for i in waiting if all(makes.get(x) in made or x not in makes for x in _sources(steps[i]))]
+            if not ready:
+                raise InputError(f"{self.file}: steps {shown(_name(i) for i in waiting)} wait for each other in a circle")
+            for i in ready:
+                made[i] = self._step(
+                    steps[i], prefix, above, {x: made[makes[x]] for x in _sources(steps[i]) if x in makes}, depth
+                )
+                waiting.remove(i)
+        sources = {makes[x] for s in steps.values() for x in _sources(s) if x in makes}
+        return set().union(*(done for i, (done, _) in made.items() if i not in sources)) or above
+
+    def _step(self, step: Any, prefix: str, above: set[str], made: dict[str, tuple], depth: int) -> tuple[set[str], int]:
+        """Add the tasks of one step; what it ends with, and how often it runs."""
+        name, told = prefix + _name(step.id), step.scatter
+        over, hint, count = {str(i) for i in _list(told)}, _hint(step), 1
+        if over:
+            self.scattered.add(_name(step.id))
+            along = [made[str(x)][1] for i in step.in_ or [] if str(i.id) in over for x in _list(i.source) if str(x) in made]
+            known = self.counts.get(_name(step.id), hint.get("count")) or max(along, default=1)
+            count = int(known) if isinstance(known, (int, float)) and 1 <= known <= MOST_TASKS else 0
+            if count < 1:
+                raise InputError(f"{self.file}: step {name} is scattered {known!r} times; 1 to {MOST_TASKS:,} are expected")
+        tool, done = self._tool(step.run), set()
+        parents = set().union(*(ends for ends, _ in made.values())) or above
+        for k in range(count):
+            own = f"{name}[{k}]" if over and count > 1 else name
+            if type(tool).__name__ == "Workflow":
+                self.open.append(str(step.run))
+                done |= self.expand(tool, f"{own}/", parents, depth + 1)
+                self.open.pop()
+            else:
+                done.add(own)
+                self._task(own, step, tool, hint, parents)
+        return done, count
+
+    def _task(self, own: str, step: Any, tool: Any, hint: dict, parents: set[str]) -> None:
+        needs: dict[str, Any] = {}
+        for holder in (tool, step):
+            for one in [*(getattr(holder, "hints", None) or []), *(getattr(holder, "requirements", None) or [])]:
+                for key in ("coresMin", "ramMin", "timelimit"):
+                    value = getattr(one, key, None)
+                    if isinstance(value, (int, float)) and not isinstance(value, bool):
+                        needs[key] = value
+        seconds = hint.get("seconds", needs.get("timelimit") or 1.0)
+        run = step.run if isinstance(step.run, str) else step.id
+        row = {"name": own, "program": _name(run), "runtime": seconds, "estimate": needs.get("timelimit") or seconds}
+        row |= {"cores": needs.get("coresMin", 1), "memory": needs.get("ramMin", 0) * 1.048576}
+        self.edges += len(parents)
+        if len(self.rows) >= MOST_TASKS or self.edges > MOST_EDGES:
+            raise InputError(f"{self.file}: more than {MOST_TASKS:,} tasks or {MOST_EDGES:,} edges")
+        self.rows.append(row)
+        self.parents.append(parents)
+
+    def _tool(self, run: Any) -> Any:
+        """What a step runs: embedded, or in a file below the folder of the workflow; else None."""
+        if not isinstance(run, str):
+            return run
+        parts = urlsplit(run)
+        file = Path(unquote(parts.path)) if parts.scheme == "file" else None
+        if file is None or not file.is_file() or self.root not in file.resolve().parents:
+            self.notes["tools not found"] = self.notes.get("tools not found", 0) + 1
+            return None
+        if run in self.open or file.resolve() == self.file:
+            raise InputError(f"{self.file}: {file.name} is a part of itself")
+        return _load(file)
+
+
+def _sources(step: Any) -> list[str]:
+    return [str(x) for i in step.in_ or [] for x in _list(i.source)]
+
+
+def _list(value: Any) -> list:
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _name(identifier: Any) -> str:
+    return str(identifier).rsplit("#", 1)[-1].rsplit("/", 1)[-1]
+
+
+def _hint(step: Any) -> dict:
+    """The hint Estimate of a step or of its embedded tool."""
+    for holder in (step, step.run):
+        for one in getattr(holder, "hints", None) or []:
+            if isinstance(one, dict) and str(one.get("class", "")).rsplit("#", 1)[-1].rsplit(":", 1)[-1] == "Estimate":
+                return {k: v for k, v in one.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+    return {}

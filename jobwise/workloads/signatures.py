@@ -1,0 +1,66 @@
+"""Signatures of workflows: which are alike? Features of size and shape, and a Weisfeiler-Lehman histogram of the graph
+(Shervashidze et al., JMLR 12, 2011): labels are classes, refined three times by those of parents and children."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.sim.compiled import kernel
+from jobwise.sim.random import mixed
+from jobwise.workloads.bundles import classes
+from jobwise.workloads.workflows import Workflow
+
+ROUNDS, BINS, ALIKE = 3, 256, 0.85  # similar enough to share a model
+FEATURES = (
+    "log tasks", "log edges", "log levels", "log widest", "log mean width", "log work", "log critical path", "log parallelism",
+    "cpu", "memory", "io",
+)  # fmt: skip
+CENTRE = np.array([5.0, 5.5, 1.7, 4.0, 3.2, 8.0, 5.2, 3.0, 0.3, 0.3, 0.3])  # of scientific workflows, about
+SCALE = np.array([1.3, 1.3, 0.8, 1.4, 1.4, 2.0, 1.5, 1.5, 0.4, 0.4, 0.4])
+
+
+def features(w: Workflow, kinds: np.ndarray) -> np.ndarray:
+    """[F] FEATURES, about 0 with a spread of 1."""
+    widths, work, path = np.bincount(w.levels), max(w.work, 1.0), max(w.critical_path, 1.0)
+    shares = np.bincount(kinds, minlength=3) / len(w)
+    told = [len(w), len(w.edges) + 1, len(widths), widths.max(), widths.mean(), work, path, max(work / path, 1.0)]
+    return (np.concatenate([np.log(told), shares]) - CENTRE) / SCALE
+
+
+@kernel
+def _refined(label, edges, out):
+    """out[i]: label i mixed with the sums over its parents and its children."""
+    for i in range(len(label)):
+        out[i] = mixed(label[i])
+    for k in range(len(edges)):
+        a, b = edges[k, 0], edges[k, 1]
+        out[b] += mixed(label[a] ^ np.uint64(0x5851F42D4C957F2D))
+        out[a] += mixed(label[b] ^ np.uint64(0x14057B7EF767814F))
+
+
+def histogram(edges: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    """[ROUNDS + 1, BINS] how many tasks have a label, round by round."""
+    label, found = kinds.astype(np.uint64) + np.uint64(1), np.zeros((ROUNDS + 1, BINS))
+    for k in range(ROUNDS + 1):
+        found[k] = np.bincount((label % np.uint64(BINS)).astype(np.int64), minlength=BINS)
+        refined = np.empty_like(label)
+        _refined(label, edges, refined)
+        label = refined
+    return found
+
+
+def signature(w: Workflow, cores: int) -> np.ndarray:
+    """[F + (ROUNDS + 1) BINS] what a workflow is like on a cluster of so many cores."""
+    kinds = classes(w, cores)
+    return np.concatenate([features(w, kinds), histogram(w.edges, kinds).ravel()])
+
+
+def similarity(a: np.ndarray, b: np.ndarray) -> float:
+    """Half the cosine of the features, and half the normalised Weisfeiler-Lehman kernel, of two signatures: at most 1."""
+
+    def cosine(x: np.ndarray, y: np.ndarray) -> float:
+        size = float(np.linalg.norm(x) * np.linalg.norm(y))
+        return float(x @ y) / size if size > 0 else float((x == y).all())
+
+    F = len(FEATURES)
+    return 0.5 * cosine(a[:F], b[:F]) + 0.5 * cosine(a[F:], b[F:])

@@ -1,0 +1,77 @@
+"""Workflows that arrive over time as one workload: a stream. Generated ones replicate real instances, their sizes jittered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jobwise.cluster import Cluster, pool
+from jobwise.errors import InputError
+from jobwise.workload import Workload, workload
+from jobwise.workloads.workflows import Workflow
+
+READING = (
+    "Jobs are tasks of workflows; a task may start when its parents have ended. All tasks of a workflow arrive with it.",
+)
+
+
+def stream(
+    flows: Sequence[Workflow], submit: Sequence[float] | None = None, cluster: Cluster | int = 64, name: str = "workflows"
+) -> Workload:
+    """These workflows, one each at `submit` s (0 for all by default), as a workload. Tasks request their cores and run as long
+    as their files say; `estimate` is what schedulers are told. `names["flow"]`: names of the workflows by the number in the
+    column `flow`. Raises InputError for tasks larger than the cluster (a number of cores, or pools of cores)."""
+    cluster = pool(cluster) if isinstance(cluster, int) else cluster
+    if not len(flows):
+        raise InputError("a stream has one workflow at least")
+    begins = np.zeros(len(flows)) if submit is None else np.asarray(submit, float)
+    sizes = np.array([len(f) for f in flows])
+    first = np.cumsum(sizes) - sizes
+    tasks = np.concatenate([f.tasks for f in flows])
+    edges = np.concatenate([f.edges + at for f, at in zip(flows, first, strict=True)])
+    flow = np.repeat(np.arange(len(flows)), sizes)
+    request = tasks["cores"][:, None]
+    if cluster.capacity.shape[1] == 2:
+        request = np.stack([tasks["cores"], tasks["gpus"]], axis=1)
+    programs = sorted({p for f in flows for p in f.programs})
+    number = {p: i for i, p in enumerate(programs)}
+    app = np.concatenate([np.array([number[p] for p in f.programs])[f.tasks["program"]] for f in flows])
+    made = workload(
+        np.repeat(begins, sizes), request, tasks["runtime"], tasks["estimate"], cluster=cluster, edges=edges, name=name,
+        flow=flow, app=app, memory=np.where(tasks["memory"] > 0, tasks["memory"] * 1e6 / 1024 / tasks["cores"], -1.0),
+    )  # fmt: skip
+    names = {"flow": {i: f.name for i, f in enumerate(flows)}, "app": dict(enumerate(programs))}
+    return replace(made, names=names, reading=READING)
+
+
+def jittered(w: Workflow, rng: np.random.Generator, size: float = 0.5, task: float = 0.2, estimate: float = 0.0) -> Workflow:
+    """A replica: all run times times one lognormal number (σ `size`), each times one of its own (σ `task`); estimates are off
+    by a lognormal factor (σ `estimate`)."""
+    tasks = w.tasks.copy()
+    tasks["runtime"] *= rng.lognormal(0.0, size) * rng.lognormal(0.0, task, len(w))
+    tasks["estimate"] = tasks["runtime"] * rng.lognormal(0.0, estimate, len(w))
+    return replace(w, tasks=tasks)
+
+
+def arrivals(
+    flows: Sequence[Workflow],
+    count: int,
+    cores: int,
+    load: float = 0.9,
+    seed: int | Sequence[int] = 0,
+    *,
+    size: float = 0.0,
+    task: float = 0.0,
+    estimate: float = 0.5,
+    name: str = "workflows",
+) -> Workload:
+    """`count` workflows drawn from `flows`, as `jittered`, that arrive by a Poisson process such that their mean work
+    fills the share `load` of `cores`. Raises InputError."""
+    if not (count >= 1 and load > 0 and cores >= 1):
+        raise InputError(f"a stream of {count} workflows at load {load:g} on {cores} cores cannot be")
+    rng = np.random.default_rng(seed)
+    made = [jittered(flows[i], rng, size, task, estimate) for i in rng.integers(0, len(flows), count)]
+    gap = float(np.mean([f.work for f in flows])) / (load * cores)
+    return stream(made, np.cumsum(rng.exponential(gap, count)), cores, name)
