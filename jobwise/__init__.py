@@ -34,6 +34,8 @@ _WHERE = {
     "Slowdown": "cluster",
     "gpu_racks": "sim.topology",
     "open_log": "workloads.source",
+    "open_workflow": "workloads.source",
+    "stream": "workloads.streams",
     "simulate": "simulate",
     "simulate_many": "simulate",
     "Record": "record",

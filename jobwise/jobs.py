@@ -43,6 +43,9 @@ def job_dtype(resources: int = 1) -> np.dtype:
             ("step", "f4"),  # s that one unit computes between two exchanges (a minibatch); 0: it never exchanges
             ("gradient", "f4"),  # MB that it exchanges
             ("memory", "f4"),  # kB a processor, requested; -1 unknown
+            ("flow", "i4"),  # the workflow that it is a task of; -1 none
+            ("rank", "f4"),  # s, the longest way from its begin to an end of its workflow, as requested
+            ("level", "u2"),  # how many tasks are on the longest way to it, at most 65,535
             ("status", "i1"),
         ],
         align=True,
@@ -91,7 +94,7 @@ def blank_jobs(count: int, resources: int = 1) -> np.ndarray:
     jobs = np.zeros(count, job_dtype(resources))
     for key in ("start", "end", "queued", "due", "reserved"):
         jobs[key] = np.nan
-    for key in ("user", "group", "app", "queue", "partition", "kind", "held"):
+    for key in ("user", "group", "app", "queue", "partition", "kind", "held", "flow"):
         jobs[key] = -1
     jobs["memory"] = -1.0
     return jobs

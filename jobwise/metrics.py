@@ -15,6 +15,7 @@ import numpy as np
 
 from jobwise.errors import unknown
 from jobwise.jobs import DONE, FAILED, TAU
+from jobwise.sim.dag import graph, ranks
 
 
 class Finished(Protocol):
@@ -94,6 +95,24 @@ JOB_METRICS: dict[str, Callable[[Finished], np.ndarray]] = {
     "bounded_slowdown": bounded_slowdown,
     "per_processor_slowdown": per_processor_slowdown,
 }
+
+
+def workflows(r: Finished) -> dict[str, np.ndarray]:
+    """Of workflows all of whose tasks were done [F]: `turnaround`, s, from first submit to last end; `bound`, s, the longer of
+    the longest way and all work on all units: no schedule is shorter; `slowdown`, one divided by the other."""
+    jobs, of = r.jobs, r.jobs["flow"]
+    k = of >= 0
+    count = int(of.max(initial=-1)) + 1
+    begin, end, way = np.full(count, np.inf), np.zeros(count), np.zeros(count)
+    np.minimum.at(begin, of[k], jobs["submit"][k])
+    np.maximum.at(end, of[k], jobs["end"][k])
+    np.maximum.at(way, of[k], ranks(graph(len(jobs), r.workload.edges), r.runtime)[k])
+    work = np.bincount(of[k], weights=(r.runtime * jobs["request"][:, 0])[k], minlength=count)
+    whole = np.bincount(of[k], weights=(jobs["status"] == DONE)[k], minlength=count) == np.bincount(of[k], minlength=count)
+    whole &= np.isfinite(begin)
+    bound = np.maximum(np.maximum(way, work / r.cluster.processors), 1e-9)
+    found = {"turnaround": end - begin, "bound": bound, "slowdown": (end - begin) / bound}
+    return {key: value[whole] for key, value in found.items()}
 
 
 def makespan(r: Finished) -> float:
@@ -183,7 +202,13 @@ def summary(r: Finished) -> dict[str, float]:
     q = np.quantile(w, [0.5, 0.95, 0.99])
     b = np.quantile(bsld, [0.5, 0.95, 0.99])
     span = makespan(r)
-    return {
+    flows = workflows(r) if (r.jobs["flow"] >= 0).any() else None
+    of_flows = {}
+    if flows is not None and len(flows["slowdown"]):
+        of_flows = {"workflows": float(len(flows["slowdown"])), "workflow_slowdown": float(flows["slowdown"].mean())}
+        of_flows |= {"max_workflow_slowdown": float(flows["slowdown"].max())}
+        of_flows |= {"workflow_turnaround": float(flows["turnaround"].mean())}
+    return of_flows | {
         "jobs": float(len(w)),
         "bounded_slowdown": float(bsld.mean()),
         "median_bounded_slowdown": float(b[0]),
@@ -219,6 +244,7 @@ UNITS = {
     "makespan": "s",
     "throughput": "jobs/h",
     "queue_length": "jobs",
+    "workflow_turnaround": "s",
 }
 
 

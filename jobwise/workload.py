@@ -10,9 +10,10 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import blank_jobs, past_dtype, truth_dtype
+from jobwise.sim.dag import graph, levels, ranks
 from jobwise.sim.pool import waits
 
-COLUMNS = ("user", "group", "app", "queue", "partition", "kind", "memory", "least", "most", "step", "gradient")
+COLUMNS = ("user", "group", "app", "queue", "partition", "kind", "memory", "least", "most", "step", "gradient", "flow")
 PAST = 20_000  # so many of the jobs that ended last before a part of a log are remembered by it
 
 
@@ -167,7 +168,19 @@ def workload(
         links[order] = np.arange(len(submit))
         links = links[np.asarray(edges, np.int64)]
         jobs["unmet"] = np.bincount(links[:, 1], minlength=len(jobs))
+        try:
+            g = graph(len(jobs), links)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
+        jobs["rank"], jobs["level"] = ranks(g, np.maximum(jobs["walltime"], 1.0)), np.minimum(levels(g), 65_535)
     return Workload(jobs, truth, cluster, name=name, edges=links, offset=float(first))
+
+
+def as_estimated(w: Workload) -> Workload:
+    """The workload as if every job ran as long as it requests: what can be simulated before anything has run."""
+    truth = w.truth.copy()
+    truth["runtime"] = np.maximum(w.jobs["walltime"], 1e-3)
+    return replace(w, truth=truth)
 
 
 def resort(w: Workload, name: str | None = None) -> Workload:

@@ -13,6 +13,7 @@ import jobwise as jw
 from jobwise.jobs import DONE, RUNNING
 from jobwise.policies.names import resolve
 from jobwise.sim import list_loop, pool, scored_pool
+from jobwise.sim.flows import NONE
 from jobwise.sim.list_pass import blank
 from jobwise.sim.state import allocate
 from jobwise.simulate import asked
@@ -89,7 +90,7 @@ def nodes_list() -> str:
     w = on_nodes()
     s, rule = allocate([w], w.cluster), resolve("saf+easy+spread").rule
     p = blank(len(w), 2, 1)
-    return played(s, lambda: list_loop.run(s, 0, rule, np.empty(0), p, 1))
+    return played(s, lambda: list_loop.run(s, 0, rule, np.empty(0), NONE, p, 1))
 
 
 def nodes_conservative() -> str:
@@ -97,7 +98,7 @@ def nodes_conservative() -> str:
     w = on_nodes()
     s, rule = allocate([w], w.cluster), resolve("fcfs+conservative").rule
     p = blank(len(w), 2, 1)
-    return played(s, lambda: list_loop.run(s, 0, rule, np.empty(0), p, 1))
+    return played(s, lambda: list_loop.run(s, 0, rule, np.empty(0), NONE, p, 1))
 
 
 def python_asked() -> str:

@@ -10,7 +10,7 @@ from jobwise.cli.options import left_out
 from jobwise.errors import plain
 
 NARROW, WIDE = 110, 140  # columns of a terminal: below the first, and from the second on, tables look different
-COUNTS = ("jobs", "users", "processors", "preemptions", "failed")  # metrics that are whole numbers
+COUNTS = ("jobs", "workflows", "users", "processors", "preemptions", "failed")  # metrics that are whole numbers
 
 
 def width() -> int:

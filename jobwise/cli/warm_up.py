@@ -83,6 +83,14 @@ def _nodes() -> None:
         jw.simulate(on_nodes(_log(), 16), policy)
 
 
+def _flows() -> None:
+    import jobwise as jw
+    from jobwise.workloads.workflows import workflow
+
+    tasks = [{"name": "a", "runtime": 2.0}, {"name": "b", "runtime": 3.0}]
+    jw.simulate(jw.stream([workflow("warm-up", tasks, [[], ["a"]])]), "flow-work")
+
+
 def _window() -> None:
     _environments("jobwise/Batch-v0", workload=_log())
 
@@ -121,6 +129,7 @@ def _search() -> None:
 FAMILIES = {  # those that take longest first
     "rules": _rules,
     "nodes": _nodes,
+    "flows": _flows,
     "slots": _slots,
     "gpus": _gpus,
     "adaptive": _adaptive,

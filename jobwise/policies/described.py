@@ -24,6 +24,15 @@ ORDERS = {
     "las": "least attained service; without preemption the same as fcfs",
     "drf": "dominant resource fairness between users (Ghodsi et al. 2011)",
     "tetris": "best fit to what is free, less remaining work (Grandl et al. 2014)",
+    "rank": "longest way to the end of its workflow first, whatever the workflow (HEFT's upward rank, Topcuoglu et al. 2002)",
+    "level": "tasks of workflows level by level",
+    "flow-fcfs": "workflows first come, first served; of one, the task of the longest way first",
+    "flow-work": "the workflow with the least work left; of one, the task of the longest way first",
+    "flow-sjf": "the same; of one, the shortest task first",
+    "flow-bound": "work left x the least time in which it can be done (its critical path, or all processors)",
+    "flow-path": "the workflow with the shortest critical path left",
+    "flow-work-path": "work left x critical path left",
+    "flow-share": "the workflow that holds fewest processors",
     "smith": "processors x E[run] / E[1 / run], expectations from the history of such jobs",
     "smith-requested": "the same with the request for E[run]",
     "smith-geo": "the same with a geometric mean of run / request",
@@ -51,6 +60,7 @@ GUARDS = {
 }
 MORE = {
     "lookahead": "the first jobs are tried at the head in drawn futures",
+    "reserve0.2x100s": "jobs that ask for more than 100 s hold at most 80 % of the processors",
     "predicted": "the order goes by run times predicted from history",
     "actual": "the order goes by true run times (nobody knows them)",
     "gated:RULE,CANDIDATE,...[,1.2x]": "a candidate takes over only where a replay of past jobs says it is better",

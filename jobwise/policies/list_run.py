@@ -13,6 +13,7 @@ from jobwise.policies.relative_guard import Steering
 from jobwise.policies.rollout import rescored
 from jobwise.sim import list_pass, orders
 from jobwise.sim.conservative import plan_conservative
+from jobwise.sim.flows import NONE, flows
 from jobwise.sim.list_pass import CONSERVATIVE, Instant, Rule, blank
 
 
@@ -99,7 +100,8 @@ class ListRun:
         given, seed = self._scores(scheduler, view), np.uint64(view.seed)
         if rule.ahead or rule.estimate:
             given, rule = rescored(view, rule, given, scheduler.order, self._memory)
-        x = Instant(view.now, view.origin, seed, view.table, est, queue, given, view.running, due, free, capacity)
+        f = flows(view.jobs) if orders.RANK <= rule.order < orders.LINEAR else NONE
+        x = Instant(view.now, view.origin, seed, view.table, est, queue, given, view.running, due, free, capacity, f)
         if rule.backfill == CONSERVATIVE:
             plan_conservative(rule, x, bool((view.jobs["due"][view.ended] > view.now).any()), p)
         else:

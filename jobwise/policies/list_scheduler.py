@@ -33,6 +33,7 @@ class ListScheduler(Remembering):
     stays picked until it starts (as RLScheduler does; re-deciding is the default). `lookahead`: futures in which the first
     jobs are tried at the head before deciding (`jobwise.sim.rollout`; pools only); 0: none. `estimate`: what the order takes a
     run time to be: as requested, predicted from history, or actual (nobody knows that: simulations of pools only).
+    `reserve` (share, s): jobs that ask for longer never hold more than the rest of the units, or one runs alone.
     Reservations go by requests all the same, so that no prediction delays the head.
     """
 
@@ -43,6 +44,7 @@ class ListScheduler(Remembering):
     times: float = inf
     commit: bool = False
     lookahead: int = 0
+    reserve: tuple[float, float] = (0.0, inf)
     estimate: str = "requested"
     label: str = ""
 
@@ -71,6 +73,15 @@ class ListScheduler(Remembering):
             raise InputError("look-ahead draws run times from history itself; it goes with requests")
         if self.estimate != "requested" and not (scored_pool.suits(self.rule) and self.rule.order >= 0):
             raise InputError(f"{self.estimate} run times go with built-in orders, with easy, easy-sjbf or without backfilling")
+        share, short = self.reserve
+        if not (0 <= share < 1 and short > 0):
+            raise InputError(
+                f"a reserve of {share:g} of the units for jobs of up to {short:g} s cannot be: 0 to 1, and more than 0 s"
+            )
+        if share and (self.commit or self.backfill == "conservative" or isinstance(self.order, Index) or self.lookahead):
+            raise InputError(
+                "a reserve goes with built-in orders and your own, not with commit, conservative, look-ahead, history"
+            )
         if self.commit and self.backfill == "conservative":
             raise InputError("conservative backfilling reserves for every job; it cannot be combined with commit")
 
@@ -93,6 +104,8 @@ class ListScheduler(Remembering):
             parts.append(f"guard{hours:g}h")
         if self.times < inf:
             parts.append(f"guard{self.times:g}x")
+        if self.reserve[0]:
+            parts.append(f"reserve{self.reserve[0]:g}x{self.reserve[1]:g}s")
         return "+".join(parts + ["commit"] * self.commit)
 
     @property
@@ -102,13 +115,14 @@ class ListScheduler(Remembering):
         if isinstance(self.order, Index):
             code = orders.LINEAR
         backfill, estimate = BACKFILLS.index(self.backfill), ESTIMATES.index(self.estimate)
-        return Rule(code, backfill, PLACEMENTS[self.placement], float(self.guard), self.commit, estimate, self.lookahead)
+        behind = (float(self.guard), self.commit, estimate, self.lookahead)
+        return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, self.reserve))
 
     @property
     def is_static(self) -> bool:
         """The order depends on the job alone."""
         static = isinstance(self.order, str) and orders.ORDERS[self.order] == orders.STATIC
-        return static and self.estimate == "requested"
+        return static and self.estimate == "requested" and not self.reserve[0]
 
     @property
     def about(self) -> dict:

@@ -72,6 +72,8 @@ def resolve(policy: str | Policy) -> Policy:
             choose("guard", float(guard[1]) * _UNIT[guard[2]])
         elif ahead := re.fullmatch(r"lookahead(\d*)", option):
             choose("lookahead", int(ahead[1] or rollout.DEFAULT))
+        elif kept := re.fullmatch(r"reserve(0?\.\d+)x(\d+(?:\.\d+)?)([smhd])", option):
+            choose("reserve", (float(kept[1]), float(kept[2]) * _UNIT[kept[3]]))
         elif option in ESTIMATES:
             choose("estimate", option)
         elif option == "commit":
@@ -80,7 +82,7 @@ def resolve(policy: str | Policy) -> Policy:
             raise unknown(
                 "option",
                 option,
-                [*BACKFILLS, *PLACEMENTS, "guard24h", "guard0.8x", "lookahead", *ESTIMATES, "commit"],
+                [*BACKFILLS, *PLACEMENTS, "guard24h", "guard0.8x", "lookahead", "reserve0.2x100s", *ESTIMATES, "commit"],
                 f"policy {policy!r}: ",
             )
     if order in ORDERS or order in INDICES:

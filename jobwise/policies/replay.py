@@ -8,10 +8,11 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.sim import list_loop, pool, rollout, scored_pool
+from jobwise.sim.flows import NONE, flows
 from jobwise.sim.history import known
 from jobwise.sim.list_pass import blank
 from jobwise.sim.loglinear import F
-from jobwise.sim.orders import LINEAR
+from jobwise.sim.orders import LINEAR, RANK
 from jobwise.sim.state import State
 
 STEPS = 100_000  # instants of choice of the fastest loop between two looks at progress and Ctrl-C
@@ -36,7 +37,8 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
             yield
     else:
         est, p = list_loop.estimates(s, e, rule), blank(count, s.nodes.shape[1], s.jobs["request"].shape[2])
-        while list_loop.run(s, e, rule, est, p, STEPS // 100):
+        f = flows(s.jobs[e, :count]) if RANK <= rule.order < LINEAR else NONE
+        while list_loop.run(s, e, rule, est, f, p, STEPS // 100):
             yield
 
 

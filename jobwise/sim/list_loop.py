@@ -10,6 +10,7 @@ import numpy as np
 
 from jobwise.sim.compiled import allocating, kernel
 from jobwise.sim.conservative import plan_conservative
+from jobwise.sim.flows import note
 from jobwise.sim.kernel import OVER, advance, reserve, start
 from jobwise.sim.list_pass import CONSERVATIVE, EASY_ORACLE, Instant, plan_pass
 from jobwise.sim.state import HEAP, LEFT
@@ -59,7 +60,7 @@ def carry_out(s, e, p, rate):
 
 
 @allocating
-def one_pass(s, e, rule, est, score, p):
+def one_pass(s, e, rule, est, score, f, p):
     """Plan and carry out one pass of simulation e; `score` [Q] are the scores where the rule's order is GIVEN."""
     sim = s.sims[e]
     queue = queued_rows(s, e)
@@ -71,7 +72,7 @@ def one_pass(s, e, rule, est, score, p):
         if rule.backfill == EASY_ORACLE:
             due[i] = s.truth[e, j]["finish"]
     free, capacity = units(s, e)
-    x = Instant(sim["now"], sim["origin"], sim["seed"], s.jobs[e], est, queue, score, running, due, free, capacity)
+    x = Instant(sim["now"], sim["origin"], sim["seed"], s.jobs[e], est, queue, score, running, due, free, capacity, f)
     if rule.backfill == CONSERVATIVE:
         plan_conservative(rule, x, ended_early(s, e), p)
     else:
@@ -85,15 +86,17 @@ def estimates(s, e: int, rule) -> np.ndarray:
 
 
 @allocating
-def run(s, e, rule, est, p, steps):
+def run(s, e, rule, est, f, p, steps):
     """Run simulation e for up to `steps` instants of choice. True while there is more to do."""
     for _ in range(steps):
         if advance(s, e, np.inf) == OVER:
             return False
         sim = s.sims[e]
+        if len(f.table):
+            note(f, s.jobs[e], s.lists[e, LEFT, : sim["left"]])
         if sim["queued"] == 0 or (
             s.slices.shape[1] == 1 and s.nodes[e, 0]["free"][0] == 0 and rule.backfill != CONSERVATIVE and not rule.commit
         ):
             continue
-        one_pass(s, e, rule, est, np.empty(sim["queued"]), p)
+        one_pass(s, e, rule, est, np.empty(sim["queued"]), f, p)
     return True

@@ -17,6 +17,7 @@ import numpy as np
 from jobwise.sim import orders as sc
 from jobwise.sim.compiled import allocating, kernel
 from jobwise.sim.easy import overdue
+from jobwise.sim.flows import Flows, score_flows
 from jobwise.sim.placement import fits, place, placed_by
 from jobwise.sim.rates import expected
 from jobwise.sim.resource_orders import score_drf, score_tetris
@@ -39,6 +40,8 @@ class Rule(NamedTuple):
     commit: bool  # a picked job stays picked until it starts
     estimate: int = 0  # what the order takes a job's run time to be: REQUESTED, PREDICTED, ACTUAL
     ahead: int = 0  # futures to try the first jobs in (`rollout.py`); 0: none
+    reserve: float = 0.0  # share of the units that jobs of more than `short` s may not hold
+    short: float = np.inf
 
 
 class Instant(NamedTuple):
@@ -55,6 +58,7 @@ class Instant(NamedTuple):
     due: np.ndarray  # [K] s, their estimated ends
     free: np.ndarray  # [N, R] units; a pass uses them up
     capacity: np.ndarray  # [N, R] units
+    flows: Flows
 
 
 class Plan(NamedTuple):
@@ -119,6 +123,9 @@ def score_again(rule, x, p):
         score_drf(x.jobs, x.queue, x.running, p.row[: p.count[0]], x.capacity, x.score)
     elif rule.order == sc.TETRIS:
         score_tetris(x.jobs, x.queue, x.free, x.capacity, x.score)
+    elif rule.order >= sc.RANK and rule.order != sc.LINEAR and (p.count[0] == 0 or rule.order == sc.FLOW_SHARE):
+        started, units = p.row[: p.count[0]], x.capacity[:, 0].sum()
+        score_flows(rule.order, x.flows, x.jobs, x.queue, x.running, started, units, x.score)
     if rule.guard < np.inf:
         for i in range(len(x.queue)):
             if overdue(x.now, x.jobs[x.queue[i]]["submit"], rule.guard):
@@ -209,6 +216,25 @@ def _shares(later, request, chunks, p, sign):
 
 
 @kernel
+def _held_long(rule, jobs, rows):
+    """Units that jobs hold which the reserve is not for."""
+    held = 0
+    for j in rows:
+        if jobs[j]["walltime"] > rule.short:
+            held += jobs[j]["request"][0]
+    return held
+
+
+@kernel
+def _keep_back(rule, jobs, queue, held, most, waiting):
+    """Leave waiting only long jobs that take nothing of the reserve; one alone always may. `held` only grows in a pass."""
+    for i in range(len(queue)):
+        job = jobs[queue[i]]
+        if waiting[i] and job["walltime"] > rule.short and held > 0 and held + job["request"][0] > most:
+            waiting[i] = False
+
+
+@kernel
 def _picked(jobs, queue):
     for i in range(len(queue)):
         if not np.isnan(jobs[queue[i]]["reserved"]):
@@ -262,6 +288,9 @@ def plan_pass(rule, x, slices, p):
         sc.score_rows(rule.order, now, x.origin, x.seed, jobs, queue, score)
     score_again(rule, x, p)
     head, promised = -1, np.nan
+    held, most = _held_long(rule, jobs, running), (1.0 - rule.reserve) * capacity[:, 0].sum()
+    if rule.reserve > 0:
+        _keep_back(rule, jobs, queue, held, most, waiting)
     while True:
         head = picked if picked >= 0 else first_of(queue, score, waiting)
         if head < 0:
@@ -273,6 +302,9 @@ def plan_pass(rule, x, slices, p):
         take(p, rule, free, capacity, jobs, j)
         waiting[head] = False
         picked = -1
+        if jobs[j]["walltime"] > rule.short:
+            held += jobs[j]["request"][0]
+            _keep_back(rule, jobs, queue, held, most, waiting)
         score_again(rule, x, p)
     if rule.backfill == NONE:
         if rule.commit and np.isnan(promised):
@@ -313,5 +345,8 @@ def plan_pass(rule, x, slices, p):
                 continue
             for r in range(len(extra)):
                 extra[r] -= jobs[c]["request"][r]
+        if jobs[c]["walltime"] > rule.short:
+            held += jobs[c]["request"][0]
+            _keep_back(rule, jobs, queue, held, most, waiting)
         if rule.backfill == EASY or rule.backfill == EASY_ORACLE:
             score_again(rule, x, p)

@@ -4,7 +4,7 @@ Symbols: s submit (s), w wait so far (s), r requested run time (s, at least 1), 
 a attained service (processor-seconds already paid). Sources: `docs/orders.md`.
 
 An order is STATIC (depends on the job alone: ranked once), WAITING (changes with time: scored at every event) or
-REACTIVE (changes with every start: scored after each).
+REACTIVE (changes with every start: scored after each). Orders of workflows are in `flows.py`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,19 @@ ORDERS = {  # name: kind; the position is the code the kernels use
     "las": WAITING,
     "drf": REACTIVE,
     "tetris": REACTIVE,
+    "rank": REACTIVE,
+    "level": REACTIVE,
+    "flow-fcfs": REACTIVE,
+    "flow-work": REACTIVE,
+    "flow-sjf": REACTIVE,
+    "flow-bound": REACTIVE,
+    "flow-path": REACTIVE,
+    "flow-work-path": REACTIVE,
+    "flow-share": REACTIVE,
 }
 CODES = {name: code for code, name in enumerate(ORDERS)}
-(FCFS, LCFS, SJF, LJF, SAF, LAF, SMALLEST, LARGEST, F1, F2, F3, F4, LXF, WFP3, UNICEF, RANDOM, LAS, DRF, TETRIS) = range(19)
+FCFS, LCFS, SJF, LJF, SAF, LAF, SMALLEST, LARGEST, F1, F2, F3, F4, LXF, WFP3, UNICEF, RANDOM, LAS, DRF, TETRIS = range(19)
+RANK, LEVEL, FLOW_FCFS, FLOW_WORK, FLOW_SJF, FLOW_BOUND, FLOW_PATH, FLOW_WORK_PATH, FLOW_SHARE = range(19, 28)
 LINEAR = 100  # log-linear, with weights of its own (`loglinear.py`)
 GIVEN = -1  # scores come from outside: a user's function, a network
 

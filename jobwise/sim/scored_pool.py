@@ -238,4 +238,6 @@ def run(s, e, b, rule, steps, arrived=MANY):
 
 def suits(rule: Rule) -> bool:
     """Does this loop know the scheduler? (It knows the static orders, too, but `pool.py` is faster at them.)"""
-    return (rule.order == LINEAR or 0 <= rule.order <= RANDOM) and rule.backfill <= EASY_SJBF and not rule.commit
+    return (
+        (rule.order == LINEAR or 0 <= rule.order <= RANDOM) and rule.backfill <= EASY_SJBF and not (rule.commit or rule.reserve)
+    )
