@@ -1,5 +1,6 @@
 """Every Python block of the README and the docs runs, and so does every example."""
 
+import gzip
 import re
 import runpy
 from pathlib import Path
@@ -108,14 +109,24 @@ SLOW = re.compile(
 def place(tmp_path_factory):
     """A folder with a small log under the names that the docs use, and the runs that they train."""
     import jobwise as jw
+    from jobwise.workloads import wfformat
     from jobwise.workloads.catalogue import LOGS
     from jobwise.workloads.swf import write_swf
+    from jobwise.workloads.workflows import workflow
 
     folder = tmp_path_factory.mktemp("place")
     w = jw.lublin(jobs=1600, procs=64, load=1.0, seed=3, estimates="users", users=12)
     for name in ("log.swf.gz", "LOG", Path(LOGS["sdsc-sp2"]).name):
         write_swf(w, folder / f"{name}.swf" if name == "LOG" else folder / name)
     (folder / "LOG.swf").rename(folder / "LOG")
+    tasks = [{"name": str(i), "runtime": 2.0 + i} for i in range(4)]
+    text = wfformat.to_text(workflow("montage", tasks, [[], ["0"], ["0"], ["1", "2"]]))
+    (folder / "montage.json.gz").write_bytes(gzip.compress(text.encode()))
+    (folder / "folder").mkdir()
+    (folder / "folder" / "w.json").write_text(text)
+    steps = "  cut: {run: cut.cwl, in: {x: a}, out: [o]}\n  align: {run: align.cwl, scatter: x, in: {x: cut/o}, out: [o]}\n"
+    head = "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{class: ScatterFeatureRequirement}]\ninputs: {a: File}\noutputs: []\n"
+    (folder / "assembly.cwl").write_text(f"{head}steps:\n{steps}")
     return folder
 
 
@@ -126,7 +137,7 @@ def _do(command, place, monkeypatch, capsys):
 
     monkeypatch.chdir(place)
     monkeypatch.setenv("JOBWISE_CACHE", str(place))
-    words = shlex.split(command)[1:]
+    words = ["simulator" if word == "slurm" else word for word in shlex.split(command)[1:]]
     if words[0] == "train":
         words += ["--preset", "smoke"]
     if any(w in ("--out", "--report", "-o") for w in words) and words[0] not in ("train", "reproduce"):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from jobwise.cli import compare, evaluate, explain, policies, reproduce, simulate, trace, train, warm_up, watch
+from jobwise.cli import compare, evaluate, explain, mars, policies, reproduce, simulate, trace, train, warm_up, watch, workflow
 from jobwise.errors import InputError, plain, unknown
 
 app = typer.Typer(
@@ -19,6 +19,8 @@ app = typer.Typer(
 )
 logs = typer.Typer(no_args_is_help=True, help="Look at, convert and generate job logs.")
 app.add_typer(logs, name="trace")
+flows = typer.Typer(no_args_is_help=True, help="Look at, draw and convert workflows.")
+app.add_typer(flows, name="workflow")
 for command in (simulate.simulate, compare.compare, policies.policies, train.train, evaluate.evaluate, explain.explain):
     app.command()(command)
 app.command()(reproduce.reproduce)
@@ -28,6 +30,12 @@ app.command("export-onnx")(explain.export_onnx)
 for command in (trace.info, trace.convert, trace.generate, trace.forecast):
     logs.command()(command)
 logs.command("sacct-command")(trace.sacct_command)
+layer = typer.Typer(no_args_is_help=True, help="Run workflows on a cluster.")
+layer.callback()(lambda: None)
+layer.command()(mars.run)
+app.add_typer(layer, name="mars")
+for command in (workflow.info, workflow.draw, workflow.convert):
+    flows.command()(command)
 
 
 def main() -> None:

@@ -1,0 +1,96 @@
+"""`jobwise mars`: run workflows on a simulated cluster or on the Slurm of this machine."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobwise.cli.options import Json, Seed, progress
+from jobwise.cli.tables import print_json, print_table
+from jobwise.errors import InputError
+
+
+def run(
+    files: Annotated[
+        list[str], typer.Argument(metavar="WORKFLOW...", help="WfFormat JSON, CWL, WDL, or SWF with preceding jobs.")
+    ],
+    state: Annotated[str, typer.Option("--state", help="Folder of the run: its ledger. A run that was killed goes on there.")],
+    on: Annotated[str, typer.Option("--on", help="'simulator' or 'slurm'.")] = "simulator",
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy", "-p", help="Who decides: argbest (the best rule on the estimates), a rule, or manager (Slurm)."
+        ),
+    ] = "argbest",
+    procs: Annotated[int, typer.Option("--procs", min=1, max=2**20, help="Cores, of the simulator.")] = 64,
+    command: Annotated[
+        str, typer.Option("--command", help="What a task runs, with {task}, {program}, {seconds}; no shell.")
+    ] = "sleep {seconds}",
+    scale: Annotated[float, typer.Option("--scale", min=0, help="{seconds}: recorded run time times this.")] = 1.0,
+    retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Of a task that fails.")] = 1,
+    poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at Slurm.")] = 1.0,
+    price: Annotated[float, typer.Option("--price", min=0, help="Of a core-hour.")] = 0.0,
+    as_json: Json = False,
+    seed: Seed = 0,
+) -> None:
+    """Run workflows to their end: submit tasks, follow them, submit failed ones again, go on after a kill."""
+    from jobwise.policies.names import resolve
+    from jobwise.slurm.client import Slurm
+    from jobwise.slurm.follow import Following
+    from jobwise.slurm.simulated import Simulated
+    from jobwise.systems.mars import argbest
+    from jobwise.workloads.source import open_workflow
+    from jobwise.workloads.streams import stream
+
+    if on not in ("simulator", "slurm"):
+        raise InputError(f"--on {on!r}: simulator or slurm is expected")
+    flows = [open_workflow(f) for f in files]
+    words, seconds = _words(command), [float(s) * scale for f in flows for s in f.tasks["runtime"]]
+    manager = Slurm() if on == "slurm" else Simulated(procs, lambda name: seconds[int(name.split(".")[1])])
+    w = stream(flows, cluster=manager.cores()[0], name=", ".join(f.name for f in flows)[:200])
+    names = [n for f in flows for n in f.names]
+    programs = w.names["app"]
+
+    def told(i: int) -> list[str]:
+        values = {
+            "task": names[i],
+            "program": programs[int(w.jobs["app"][i])],
+            "seconds": f"{seconds[i]:.3f}",
+        }
+        return [part.format(**values) for part in words]
+
+    chosen = argbest(w) if policy == "argbest" else policy
+    decides = None if chosen == "manager" else resolve(chosen)
+    with Following(w, manager, Path(state), told, decides, retries, poll_s=poll) as following:
+        with progress(f"{len(w):,} tasks") as show:
+            following.follow(show)
+        summary = following.summary()
+    found = {"policy": chosen, "on": on} | summary
+    found["cost"] = found["work"] / 3600.0 * price
+    if as_json:
+        print_json(found)
+    else:
+        units = {"makespan": "s", "since_begin": "s", "work": "core-s"}
+        rows = [
+            [k.replace("_", " "), f"{v:,.1f}" if isinstance(v, float) else f"{v}", units.get(k, "")] for k, v in found.items()
+        ]
+        print_table(f"{len(flows)} workflows on {on}", ["what", "value", "unit"], rows)
+    if found["failed"] or found["never_run"]:
+        raise typer.Exit(1)
+
+
+def _words(command: str) -> list[str]:
+    """The command's words. Raises InputError for one that cannot be."""
+    try:
+        words = shlex.split(command)
+        [x.format(task="t", program="p", seconds="1") for x in words]
+    except (ValueError, KeyError, IndexError, AttributeError) as error:
+        raise InputError(
+            f"--command {command!r}: {type(error).__name__}: {error}; {{task}}, {{program}}, {{seconds}} are known"
+        ) from None
+    if not words:
+        raise InputError("--command is empty")
+    return words

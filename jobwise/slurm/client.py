@@ -1,0 +1,153 @@
+"""The one module that talks to Slurm. Its commands are run with lists of arguments and a time limit, never through a shell.
+
+Reads `squeue --json` and `sinfo --json` of 22.05 (flat numbers, states as text) and of 24.11 (numbers as {"set", "infinite",
+"number"}, states as lists).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobwise.errors import InputError, plain
+
+TIMEOUT_S = 60.0
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
+
+
+class SlurmError(InputError):
+    """Slurm refused, or did not answer: what it said."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as `squeue` has it. Times in s since 1970, 0 where there is none yet."""
+
+    id: int
+    name: str
+    state: str  # PENDING, RUNNING, or one of ENDED
+    reason: str
+    submit: float
+    start: float
+    end: float
+    cores: int
+    code: int  # exit code
+
+
+def number(value: Any, default: float = 0.0) -> float:
+    """A number of either dialect; `default` for null, unset and infinite ones."""
+    if isinstance(value, dict):
+        if value.get("infinite") or value.get("set") is False:
+            return default
+        value = value.get("number")
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
+
+
+def state(value: Any) -> str:
+    """A job's state of either dialect, in capitals; of several flags the first."""
+    value = value[0] if isinstance(value, list) and value else value
+    return str(value or "").upper()
+
+
+def jobs_of(text: str) -> list[Job]:
+    """The jobs of what `squeue --json` printed. Raises SlurmError."""
+    found = []
+    for x in _document(text, "jobs"):
+        code = x.get("exit_code")
+        if isinstance(code, dict):
+            code = code.get("return_code")
+        status = int(number(code))
+        told = [number(x.get(k)) for k in ("submit_time", "start_time", "end_time")]
+        cores = int(number(x.get("cpus"), 1))
+        name, why = str(x.get("name") or ""), str(x.get("state_reason") or "")
+        found.append(
+            Job(int(number(x.get("job_id"))), name, state(x.get("job_state")), why, *told, cores, status >> 8 or status)
+        )
+    return found
+
+
+def _document(text: str, key: str) -> list[dict]:
+    try:
+        found = json.loads(text)[key]
+    except (ValueError, KeyError, TypeError):
+        raise SlurmError(f"Slurm printed no JSON with {key!r}: {plain(text[:80])!r}") from None
+    return [x for x in found if isinstance(x, dict)]
+
+
+class Slurm:
+    """The Slurm of this machine (of SLURM_CONF). Raises SlurmError where there is none."""
+
+    stamps = True  # its jobs run their scripts
+    now = staticmethod(time.time)
+    wait = staticmethod(time.sleep)
+
+    def __init__(self, timeout_s: float = TIMEOUT_S):
+        self.timeout_s = timeout_s
+        if missing := [c for c in ("sbatch", "squeue", "sinfo", "scancel") if shutil.which(c) is None]:
+            raise SlurmError(f"there is no Slurm here: the command {missing[0]!r} is not found")
+
+    def run(self, *arguments: str, text: str | None = None) -> str:
+        """What a command of Slurm prints. Raises SlurmError with what it complained of."""
+        try:
+            done = subprocess.run(
+                arguments, input=text, capture_output=True, text=True, timeout=self.timeout_s, check=False,
+                env=os.environ | {"SLURM_TIME_FORMAT": "standard", "TZ": "UTC", "LC_ALL": "C"},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise SlurmError(f"{arguments[0]} does not answer within {self.timeout_s:g} s") from None
+        except OSError as error:
+            raise SlurmError(f"{arguments[0]} cannot be run: {error.strerror}") from None
+        if done.returncode:
+            said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+            raise SlurmError(f"{arguments[0]}: {plain(said[:400])}")
+        return done.stdout
+
+    def jobs(self) -> list[Job]:
+        """Jobs that wait, run, or ended a short while ago (Slurm's MinJobAge)."""
+        return jobs_of(self.run("squeue", "--json"))
+
+    def cores(self) -> tuple[int, int]:
+        """(cores of nodes that are up, cores of the largest)."""
+        lines = (line.split("|") for line in self.run("sinfo", "-N", "-h", "-o", "%c|%T").split())
+        every = [int(c) for c, state in lines if not re.match("down|drain", state)]
+        return sum(every), max(every, default=0)
+
+    def submit(
+        self,
+        script: str,
+        *,
+        name: str,
+        cores: int = 1,
+        minutes: int | None = None,
+        memory_mb: float = 0.0,
+        after: Sequence[int] = (),
+        nice: int = 0,
+        output: str = "/dev/null",
+        folder: str | None = None,
+        more: Sequence[str] = (),
+    ) -> int:
+        """Submit a batch script, to start after the jobs `after` have ended well; its job id. `more`: further options of
+        `sbatch`. Raises SlurmError."""
+        told = ["sbatch", "--parsable", f"--job-name={name}", "--nodes=1", "--ntasks=1", f"--cpus-per-task={cores}"]
+        told += [f"--output={output}"]
+        told += [f"--time={minutes}"] if minutes else []
+        told += [f"--mem={max(int(memory_mb / 1.048576), 1)}M"] if memory_mb > 0 else []
+        told += [f"--dependency=afterok:{':'.join(map(str, after))}", "--kill-on-invalid-dep=yes"] if after else []
+        told += [f"--nice={nice}"] if nice else []
+        told += [f"--chdir={folder}"] if folder else []
+        said = self.run(*told, *more, text=script).strip().split(";")[0]
+        if not said.isdigit():
+            raise SlurmError(f"sbatch printed {plain(said[:80])!r}; a job id was expected")
+        return int(said)
+
+    def cancel(self, ids: Sequence[int]) -> None:
+        """Cancel jobs, those that have ended too."""
+        for at in range(0, len(ids), 500):
+            self.run("scancel", *map(str, ids[at : at + 500]))

@@ -1,0 +1,289 @@
+"""Workflows on a resource manager: who submits which task when, follows it, and submits it again where it failed.
+
+Either a policy of ours decides (`policy`), on a view of the tasks whose parents have ended, and what it starts is submitted;
+or all tasks are submitted at once with their dependencies, and the resource manager decides (None).
+
+A ledger in a folder says what was done: a line before a task is submitted, one with the job's id, one with its end. After
+kill -9 another run in the folder goes on: jobs whose ids were not written down are found by their names, tasks that ended
+meanwhile by the stamps that they leave. A job claims its task and try before it does anything, so that none is done twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jobwise import decision
+from jobwise.cluster import pool
+from jobwise.decision import Start, View
+from jobwise.errors import InputError
+from jobwise.files import write_whole
+from jobwise.jobs import DONE, FAILED, QUEUED, RUNNING, WAITING
+from jobwise.sim.state import slice_dtype
+from jobwise.slurm.client import ENDED, Job
+from jobwise.slurm.simulated import ResourceManager
+from jobwise.workload import Workload
+
+POLL_S = 1.0
+LOST_S = 30.0  # a job that neither runs nor left a stamp is given up after so long
+
+
+def script(folder: Path, name: str, command: list[str]) -> str:
+    """The batch script of a task: it claims its name, runs the command (which has no shell either), and leaves a stamp."""
+    quoted = " ".join("'" + c.replace("'", "'\\''") + "'" for c in command)
+    at = "'" + str(folder).replace("'", "'\\''") + "'"
+    return (
+        f"#!/bin/sh\n# {name}\nmkdir {at}/claims/{name} || exit 0\n"
+        f"begin=$(date +%s.%N)\n{quoted}\ncode=$?\n"
+        f'echo "$begin $(date +%s.%N) $code" > {at}/stamps/{name}.new && mv {at}/stamps/{name}.new {at}/stamps/{name}\n'
+        "exit $code\n"
+    )
+
+
+@dataclass
+class Task:
+    """How far a task has got."""
+
+    tries: int = 0  # submitted so often
+    failures: int = 0
+    id: int = 0  # of its job; 0: not submitted, or not known
+    seen: float = 0.0  # when its job was seen last, s
+    state: str = ""  # "" waits, "submitted", "done", "failed"
+    start: float = 0.0
+    end: float = 0.0
+
+
+@dataclass
+class Following:
+    """A workload of workflows on a resource manager. `command(row)`: what a task runs. `retries` of a task that fails. `ahead`:
+    jobs of so many more cores than there are may be submitted, so that the manager has some at hand. Raises InputError."""
+
+    workload: Workload
+    manager: ResourceManager
+    folder: Path
+    command: Callable[[int], list[str]]
+    policy: Any = None
+    retries: int = 1
+    ahead: float = 0.25
+    poll_s: float = POLL_S
+    tasks: list[Task] = field(default_factory=list)
+
+    def __post_init__(self):
+        w, size = self.workload, self.manager.cores()[1]
+        if (large := np.flatnonzero(w.jobs["request"][:, 0] > size)).size:
+            raise InputError(
+                f"{w.name}: task {large[0]} needs {w.jobs['request'][large[0], 0]} cores; a node has at most {size}"
+            )
+        self.folder = Path(self.folder).resolve()
+        for name in ("claims", "stamps"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        self._lock = open(self.folder / "lock", "w")  # noqa: SIM115
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise InputError(f"{self.folder}: another run is at work in this folder") from None
+        self.tasks = [Task() for _ in range(len(w))]
+        self._parents: list[list[int]] = [[] for _ in self.tasks]
+        self._children: list[list[int]] = [[] for _ in self.tasks]
+        for a, b in w.edges.tolist():
+            self._parents[b].append(a)
+            self._children[a].append(b)
+        try:
+            self._open()
+        except BaseException:
+            self._lock.close()
+            raise
+        self._run, self._units = None, int(round(self.manager.cores()[0] * (1.0 + self.ahead)))
+        self._jobs, self._slice = w.jobs.copy(), slice_dtype(w.jobs["request"].shape[1])
+
+    # ------------------------------------------------------------ the ledger
+
+    def _open(self) -> None:
+        """Begin a ledger, or take up the one that is there. Raises InputError where it is of other workflows."""
+        w, file = self.workload, self.folder / "ledger.jsonl"
+        known = {"tasks": len(w), "edges": len(w.edges), "name": w.name}
+        lines = [json.loads(x) for x in file.read_text().splitlines() if x.endswith("}")] if file.exists() else []
+        if lines and {k: lines[0].get(k) for k in known} != known:
+            raise InputError(f"{self.folder}: holds the run of other workflows ({lines[0].get('name')}); name another folder")
+        self.begun = lines[0]["time"] if lines else self.manager.now()
+        self.run = lines[0]["run"] if lines else f"jw{secrets.token_hex(4)}"
+        for x in lines[1:]:
+            t = self.tasks[x["task"]]
+            if x["event"] == "submit":
+                t.tries, t.state, t.id, t.seen = x["try"], "submitted", 0, self.manager.now()
+            elif x["event"] == "id":
+                t.id = x["id"]
+            else:
+                self._ended(x["task"], x["state"], x["start"], x["end"])
+        if lines:  # half a line of a run that was killed is cut off
+            write_whole(file, "".join(json.dumps(x) + "\n" for x in lines))
+        self._ledger = open(file, "a")  # noqa: SIM115
+        if not lines:
+            self._write({"event": "begin", "run": self.run, "time": self.begun} | known)
+        self._find()
+
+    def _write(self, line: dict) -> None:
+        self._ledger.write(json.dumps(line) + "\n")
+        self._ledger.flush()
+        os.fsync(self._ledger.fileno())
+
+    def _name(self, i: int) -> str:
+        return f"{self.run}.{i}.{self.tasks[i].tries}"
+
+    def _find(self) -> None:
+        """Ids of jobs that were submitted and not written down."""
+        if any(t.state == "submitted" and not t.id for t in self.tasks):
+            known = {j.name: j.id for j in self.manager.jobs()}
+            for i, t in enumerate(self.tasks):
+                if t.state == "submitted" and not t.id and self._name(i) in known:
+                    t.id = known[self._name(i)]
+                    self._write({"event": "id", "task": i, "try": t.tries, "id": t.id})
+
+    # ------------------------------------------------------------ what happens
+
+    def _submit(self, i: int, after: list[int]) -> None:
+        t, job = self.tasks[i], self._jobs[i]
+        t.tries, t.state, t.id, t.seen = t.tries + 1, "submitted", 0, self.manager.now()
+        self._write({"event": "submit", "task": i, "try": t.tries})
+        name = self._name(i)
+        t.id = self.manager.submit(
+            script(self.folder, name, self.command(i)),
+            name=name,
+            cores=int(job["request"][0]),
+            after=after,
+            folder=str(self.folder),
+        )
+        self._write({"event": "id", "task": i, "try": t.tries, "id": t.id})
+
+    def _ended(self, i: int, state: str, start: float, end: float) -> None:
+        """Take note: "done", "failed" (it ran and failed), or "lost" (it never ran: it may be submitted again)."""
+        t = self.tasks[i]
+        t.start, t.end, t.id = start, end, 0
+        t.failures += state == "failed"
+        t.state = "done" if state == "done" else "failed" if state == "failed" and t.failures > self.retries else ""
+
+    def _stamp(self, i: int) -> tuple[float, float, int] | None:
+        try:
+            begin, end, code = (self.folder / "stamps" / self._name(i)).read_text().split()
+            return float(begin), float(end), int(code)
+        except (OSError, ValueError):
+            return None
+
+    def look(self) -> list[int]:
+        """Look at what has become of submitted tasks; the rows that ended."""
+        jobs: dict[int, Job] = {j.id: j for j in self.manager.jobs()}
+        now, ended = self.manager.now(), []
+        for i, t in enumerate(self.tasks):
+            if t.state != "submitted":
+                continue
+            job, stamp = jobs.get(t.id), self._stamp(i)
+            if job and job.state not in ENDED and not stamp:
+                t.seen, t.start = now, job.start if job.state == "RUNNING" else 0.0
+                continue
+            ran = (job.start, job.end) if job and job.start > 0 else (0.0, 0.0)
+            if stamp:
+                state, ran = "failed" if stamp[2] else "done", stamp[:2]
+            elif job and job.state == "COMPLETED" and not self.manager.stamps:
+                state = "done"
+            elif job and job.state in ENDED and job.state != "COMPLETED":
+                state = "failed" if job.start > 0 else "lost"
+            elif now - t.seen > LOST_S:  # forgotten by the manager, or its stamp is not to be seen
+                state = "failed" if (self.folder / "claims" / self._name(i)).exists() else "lost"
+            else:
+                continue
+            start, end = ran
+            self._write({"event": "end", "task": i, "try": t.tries, "state": state, "start": start, "end": end})
+            self._ended(i, state, start, end)
+            ended.append(i)
+        return ended
+
+    def _view(self, ended: list[int]) -> View:
+        """What a policy may know: the tasks, those of running ones that wait for the manager too, as running."""
+        now, jobs, free = self.manager.now() - self.begun, self._jobs, self._units
+        for i, t in enumerate(self.tasks):
+            open_parents = sum(self.tasks[p].state != "done" for p in self._parents[i])
+            jobs[i]["unmet"] = open_parents
+            if t.state == "submitted" and jobs[i]["status"] != RUNNING:
+                jobs[i]["status"], jobs[i]["start"] = RUNNING, now
+                jobs[i]["due"] = now + max(jobs[i]["walltime"], 1.0)
+            elif t.state == "":
+                jobs[i]["status"] = WAITING if open_parents else QUEUED
+            elif t.state in ("done", "failed"):
+                jobs[i]["status"] = DONE if t.state == "done" else FAILED
+                jobs[i]["end"] = max(t.end - self.begun, 0.0)
+        status = jobs["status"]
+        free -= int(jobs["request"][status == RUNNING, 0].sum())
+        room, none = np.array([[max(free, 0)]]), np.zeros(0, self._slice)
+        queue, running = (np.flatnonzero(status == k).astype(np.int32) for k in (QUEUED, RUNNING))
+        return View(
+            now=now, jobs=jobs, queue=queue, running=running, ended=np.array(ended, np.int32), free=room,
+            cluster=pool(self._units), slices=none, table=jobs, held=none,
+        )  # fmt: skip
+
+    def step(self) -> bool:
+        """Look, and submit what may be submitted now. False where nothing is left to do."""
+        ended = self.look()
+        if self.policy is None:
+            self._all()
+        else:
+            view = self._view(ended)
+            if self._run is None:
+                self._run = decision.begin(self.policy, view)
+            elif ended:
+                self._run.ended(view, np.array(ended, np.int32))
+            for d in list(self._run.decide(view)) if len(view.queue) else ():
+                if isinstance(d, Start):
+                    self._submit(int(d.job), [])
+        return any(t.state == "submitted" for t in self.tasks)
+
+    def _all(self) -> None:
+        """Submit every task whose parents are submitted or done, the longest way first."""
+        ready = [i for i in np.lexsort((-self._jobs["rank"], self._jobs["level"])) if not self.tasks[i].state]
+        for i in map(int, ready):
+            parents = [self.tasks[p] for p in self._parents[i]]
+            if all(p.state == "done" or p.id for p in parents):
+                self._submit(i, [p.id for p in parents if p.state == "submitted"])
+
+    def follow(self, report: Callable[[int, int], None] | None = None) -> None:
+        """To the end of every task that can be done."""
+        while self.step():
+            if report:
+                report(sum(t.state == "done" for t in self.tasks), len(self.tasks))
+            self.manager.wait(self.poll_s)
+
+    def summary(self) -> dict:
+        """What came of it: tasks done and failed, makespan (s), the longest way and all work (s), edges not kept."""
+        start, end = (np.array([getattr(t, k) for t in self.tasks]) for k in ("start", "end"))
+        done = np.array([t.state == "done" for t in self.tasks])
+        both = [(a, b) for a, b in self.workload.edges.tolist() if done[a] and done[b]]
+        first, last = (float(start[done].min()), float(end[done].max())) if done.any() else (0.0, 0.0)
+        return {
+            "workflow": self.workload.name,
+            "tasks": len(self.tasks),
+            "done": int(done.sum()),
+            "failed": sum(t.state == "failed" for t in self.tasks),
+            "never_run": sum(t.state == "" for t in self.tasks),
+            "submitted": sum(t.tries for t in self.tasks),
+            "makespan": last - first,
+            "since_begin": last - self.begun,
+            "work": float((end - start)[done] @ self.workload.jobs["request"][done, 0]),
+            "edges": len(self.workload.edges),
+            "edges_not_kept": int(sum(start[b] < end[a] for a, b in both)),
+        }
+
+    def __enter__(self) -> Following:
+        return self
+
+    def __exit__(self, *why) -> None:
+        """Let others use the folder."""
+        self._ledger.close()
+        self._lock.close()

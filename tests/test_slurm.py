@@ -1,0 +1,218 @@
+"""Workflows on resource managers: Slurm's two dialects, the simulated manager, ledgers, kills, the real Slurm where there is one."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_workflows import FOLDER, need, random_flow
+
+import jobwise as jw
+from jobwise.cli import run
+from jobwise.errors import InputError
+from jobwise.slurm.client import Slurm, SlurmError, jobs_of
+from jobwise.slurm.follow import Following, script
+from jobwise.slurm.simulated import Simulated
+from jobwise.workloads.streams import stream
+
+
+@pytest.mark.parametrize("name", ["squeue.json", "squeue_2411.json"])
+def test_both_dialects_of_slurm(samples, name):
+    text = (samples / name).read_text()
+    jobs, told = jobs_of(text), json.loads(text)["jobs"]
+    assert [j.id for j in jobs] == [x["job_id"] for x in told] and all(j.state.isupper() and j.cores >= 1 for j in jobs)
+    assert all(j.submit > 1e9 for j in jobs) and any(j.state == "RUNNING" and j.start > 1e9 for j in jobs)
+    for wrong in ("", "{}", "[1]", "nonsense"):
+        with pytest.raises(SlurmError, match="no JSON"):
+            jobs_of(wrong)
+
+
+def workload(seed=1, count=25):
+    return stream([random_flow(np.random.default_rng(seed), count)], cluster=8, name="random")
+
+
+def manager(w, fails=lambda name: 0):
+    return Simulated(8, lambda name: float(w.truth["runtime"][int(name.split(".")[1])]), fails)
+
+
+def followed(w, manager, folder, policy=None, **more):
+    """The summary, and the tasks, of a run to its end."""
+    with Following(w, manager, folder, lambda i: ["true"], policy and jw.resolve(policy), **more) as f:
+        f.follow()
+        return f.summary(), f.tasks
+
+
+@pytest.mark.parametrize("policy", [None, "rank", "flow-work"])
+def test_every_task_is_done_once_and_no_edge_is_broken(tmp_path, policy):
+    w = workload()
+    told, _ = followed(w, manager(w), tmp_path, policy, ahead=0.0)
+    assert (told["done"], told["submitted"], told["edges_not_kept"], told["failed"]) == (25, 25, 0, 0)
+    assert told["work"] == pytest.approx((w.truth["runtime"] * w.jobs["request"][:, 0]).sum())
+    if policy:  # the policy decides: as in a simulation whose jobs start at once
+        assert told["makespan"] == pytest.approx(jw.simulate(w, policy).jobs["end"].max(), rel=0.15)
+
+
+@pytest.mark.parametrize("policy", [None, "rank"])
+def test_failed_tasks_are_tried_again_and_then_given_up(tmp_path, policy):
+    w = workload(2)
+
+    def fifth(name):
+        return name.endswith(".1") and int(name.split(".")[1]) % 5 == 0
+
+    told, _ = followed(w, manager(w, fifth), tmp_path / "once", policy)
+    assert told["done"] == 25 and told["submitted"] >= 30
+    child = int(w.edges[0, 1])
+    parents = {int(a) for a, b in w.edges if b == child}
+    told, tasks = followed(w, manager(w, lambda n: int(n.split(".")[1]) in parents), tmp_path / "never", policy, retries=2)
+    assert tasks[child].state == "" and told["never_run"] >= 1 and 1 <= told["failed"] <= len(parents)
+    assert (
+        all(t.failures == 3 for t in tasks if t.state == "failed") and told["done"] + told["failed"] + told["never_run"] == 25
+    )
+
+
+def test_a_folder_is_for_one_run_at_a_time_and_for_one_workload(tmp_path):
+    w = workload()
+    with Following(w, manager(w), tmp_path, lambda i: ["true"]), pytest.raises(InputError, match="another run"):
+        Following(w, manager(w), tmp_path, lambda i: ["true"])
+    other = workload(3, 10)
+    with pytest.raises(InputError, match="other workflows"):
+        Following(other, manager(other), tmp_path, lambda i: ["true"])
+    with pytest.raises(InputError, match="cores"):
+        Following(w, Simulated(1, lambda n: 1.0), tmp_path / "small", lambda i: ["true"])
+
+
+def test_a_cut_ledger_goes_on_at_every_byte(tmp_path):
+    """Whatever of the ledger reached the disk: nothing is submitted twice that the manager still knows."""
+    w = workload(4, 12)
+    m = manager(w)
+    with Following(w, m, tmp_path / "whole", lambda i: ["true"], jw.resolve("rank")) as f:
+        f.step()
+        m.wait(2)
+        f.step()
+    data = (tmp_path / "whole" / "ledger.jsonl").read_bytes()
+    first = data.index(b"\n") + 1
+    for cut in range(first, len(data), 7):
+        folder = tmp_path / f"cut{cut}"
+        folder.mkdir()
+        (folder / "ledger.jsonl").write_bytes(data[:cut])
+        again = Simulated(8, m.seconds, m.fails, m.time, dict(m.table), dict(m.after))
+        told, _ = followed(w, again, folder, "rank")
+        assert told["done"] == 12 and told["edges_not_kept"] == 0
+        names = [j.name for j in again.jobs()]
+        known = {json.loads(x)["task"] for x in data[:cut].splitlines()[1:] if x.endswith(b"}")}
+        assert all(sum(n.split(".")[1] == str(i) for n in names) == 1 for i in known)
+
+
+def test_scripts_claim_run_and_stamp(tmp_path):
+    for name in ("claims", "stamps"):
+        (tmp_path / "it's" / name).mkdir(parents=True)
+    file, out = tmp_path / "job.sh", tmp_path / "out $(touch x)"
+    file.write_text(script(tmp_path / "it's", "jw.0.1", ["touch", str(out)]))
+    for _ in range(2):
+        assert subprocess.run(["sh", str(file)], cwd=tmp_path, stderr=subprocess.DEVNULL).returncode == 0
+    begin, end, code = (tmp_path / "it's" / "stamps" / "jw.0.1").read_text().split()
+    assert out.exists() and not (tmp_path / "x").exists() and float(begin) <= float(end) and code == "0"
+    file.write_text(script(tmp_path / "it's", "jw.1.1", ["false"]))
+    assert subprocess.run(["sh", str(file)], cwd=tmp_path).returncode == 1
+    assert (tmp_path / "it's" / "stamps" / "jw.1.1").read_text().split()[2] == "1"
+
+
+def test_the_command(tmp_path, capsys):
+    from jobwise.workloads import wfformat
+    from jobwise.workloads.workflows import workflow
+
+    file = tmp_path / "w.json"
+    rows = [{"name": n, "runtime": s} for n, s in (("a", 2), ("b", 3), ("c", 1))]
+    file.write_text(wfformat.to_text(workflow("w", rows, [[], ["a"], ["a"]])))
+    state = ["--state", str(tmp_path / "state")]
+    assert run(["mars", "run", str(file), *state, "--json", "--price", "3600"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["makespan"] == 5 and told["done"] == 3 and told["cost"] == 6 and told["policy"] in jw.systems.mars.RULES
+    assert run(["mars", "run", str(file), *state, "--json"]) == 0  # it is done already
+    assert json.loads(capsys.readouterr().out)["submitted"] == 3
+    for bad in (["--on", "moon"], ["-p", "nothing"], ["--command", "{x}"], ["--command", ""]):
+        assert run(["mars", "run", str(file), "--state", str(tmp_path / "bad"), *bad]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+# ------------------------------------------------------------------ the real Slurm
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    start = Path(__file__).resolve().parents[2] / "shared" / "slurm" / "start-test-cluster"
+    if not start.exists() or shutil.which("slurmctld", path=os.environ["PATH"] + ":/usr/sbin") is None:
+        pytest.skip("there is no Slurm here")
+    folder = Path(tempfile.mkdtemp(prefix="jobwise-slurm-"))
+    folder.chmod(0o755)  # munge wants to be reached by all
+    told = subprocess.run([str(start), "-d", str(folder), "-p", "27300", "4", "8"], capture_output=True, text=True, timeout=60)
+    if told.returncode:
+        pytest.skip(f"Slurm does not start: {told.stderr[-200:]}")
+    before = os.environ.get("SLURM_CONF")
+    os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
+    yield folder
+    if before is None:
+        del os.environ["SLURM_CONF"]
+    subprocess.run([str(start.with_name("stop-test-cluster")), str(folder)], capture_output=True, timeout=60)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_slurm_takes_and_refuses_jobs(slurm):
+    s = Slurm()
+    assert s.cores() == (32, 8)
+    a = s.submit("#!/bin/sh\nexit 3\n", name="jw-a")
+    b = s.submit("#!/bin/sh\nexit 0\n", name="jw-b", after=[a], minutes=1, nice=5)
+    for _ in range(100):
+        states = {j.id: j for j in s.jobs()}
+        if states[b].state == "CANCELLED":
+            break
+        time.sleep(0.1)
+    assert (states[a].state, states[a].code, states[b].start) == ("FAILED", 3, 0) or states[b].state == "CANCELLED"
+    with pytest.raises(SlurmError, match="sbatch"):
+        s.submit("#!/bin/sh\n", name="x", more=["--partition=nowhere"])
+    s.cancel([a, b])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, scale",
+    [("epigenomics-chameleon-ilmn-4seq", 0.05), ("montage-chameleon-2mass-01d", 0.3), ("blast-chameleon-small", 0.2)],
+)
+def test_real_workflows_on_the_real_slurm_survive_kills(slurm, tmp_path, name, scale):
+    """Three real workflows, one of 559 tasks; twice a kill -9; every dependency kept, every task run once."""
+    file = need(next(iter(FOLDER.glob(f"{name}*")), None))
+    order = [
+        sys.executable,
+        "-m",
+        "jobwise.cli",
+        "mars",
+        "run",
+        str(file),
+        "--on",
+        "slurm",
+        "--state",
+        str(tmp_path),
+        "--scale",
+        str(scale),
+    ]
+    order += ["-p", "flow-work", "--poll", "0.3", "--json"]
+    for _ in range(2):
+        job = subprocess.Popen(order, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        begun = len(list((tmp_path / "claims").glob("*"))) if (tmp_path / "claims").exists() else 0
+        for _ in range(600):
+            if (tmp_path / "claims").exists() and len(list((tmp_path / "claims").glob("*"))) > begun + 5:
+                break
+            time.sleep(0.1)
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+    told = json.loads(subprocess.run(order, capture_output=True, text=True, timeout=500, check=True).stdout)
+    assert told["done"] == told["tasks"] and told["edges_not_kept"] == 0 and told["failed"] == 0
+    claims = [p.name.split(".")[1] for p in (tmp_path / "claims").iterdir()]
+    assert len(claims) == len(set(claims)) == told["tasks"]
