@@ -110,6 +110,34 @@ def test_a_cut_ledger_goes_on_at_every_byte(tmp_path):
         assert all(sum(n.split(".")[1] == str(i) for n in names) == 1 for i in known)
 
 
+def test_a_manager_that_is_silent_for_a_while_is_waited_for(tmp_path):
+    """Also one that took a job and did not say so: it is found by its name."""
+    w = workload(5, 12)
+
+    class Silent(Simulated):
+        calls = 0
+
+        def jobs(self):
+            self.calls += 1
+            if self.calls % 3 == 0 or self.calls > 1000:
+                raise SlurmError("squeue does not answer")
+            return super().jobs()
+
+        def submit(self, script, *, name, **more):
+            found = super().submit(script, name=name, **more)
+            if len(self.table) == 4:
+                raise SlurmError("sbatch does not answer")
+            return found
+
+    m = Silent(8, lambda name: float(w.truth["runtime"][int(name.split(".")[1])]))
+    told, _ = followed(w, m, tmp_path / "a", "rank")
+    assert told["done"] == told["submitted"] == 12 == len(m.table)
+    m = Silent(8, lambda name: 1.0)
+    m.calls = 1000
+    with pytest.raises(SlurmError, match="does not answer"):
+        followed(w, m, tmp_path / "b", "rank")
+
+
 def test_scripts_claim_run_and_stamp(tmp_path):
     for name in ("claims", "stamps"):
         (tmp_path / "it's" / name).mkdir(parents=True)

@@ -28,11 +28,12 @@ from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.jobs import DONE, FAILED, QUEUED, RUNNING, WAITING
 from jobwise.sim.state import slice_dtype
-from jobwise.slurm.client import ENDED, Job
+from jobwise.slurm.client import ENDED, Job, SlurmError
 from jobwise.slurm.simulated import ResourceManager
 from jobwise.workload import Workload
 
 POLL_S = 1.0
+PATIENCE = 10
 LOST_S = 30.0  # a job that neither runs nor left a stamp is given up after so long
 
 
@@ -129,7 +130,6 @@ class Following:
         self._ledger = open(file, "a")  # noqa: SIM115
         if not lines:
             self._write({"event": "begin", "run": self.run, "time": self.begun} | known)
-        self._find()
 
     def _write(self, line: dict) -> None:
         self._ledger.write(json.dumps(line) + "\n")
@@ -139,10 +139,10 @@ class Following:
     def _name(self, i: int) -> str:
         return f"{self.run}.{i}.{self.tasks[i].tries}"
 
-    def _find(self) -> None:
-        """Ids of jobs that were submitted and not written down."""
+    def _find(self, jobs: list[Job]) -> None:
+        """Ids of jobs that were submitted and not written down, by their names."""
         if any(t.state == "submitted" and not t.id for t in self.tasks):
-            known = {j.name: j.id for j in self.manager.jobs()}
+            known = {j.name: j.id for j in jobs}
             for i, t in enumerate(self.tasks):
                 if t.state == "submitted" and not t.id and self._name(i) in known:
                     t.id = known[self._name(i)]
@@ -180,7 +180,9 @@ class Following:
 
     def look(self) -> list[int]:
         """Look at what has become of submitted tasks; the rows that ended."""
-        jobs: dict[int, Job] = {j.id: j for j in self.manager.jobs()}
+        every = self.manager.jobs()
+        self._find(every)
+        jobs = {j.id: j for j in every}
         now, ended = self.manager.now(), []
         for i, t in enumerate(self.tasks):
             if t.state != "submitted":
@@ -254,11 +256,19 @@ class Following:
                 self._submit(i, [p.id for p in parents if p.state == "submitted"])
 
     def follow(self, report: Callable[[int, int], None] | None = None) -> None:
-        """To the end of every task that can be done."""
-        while self.step():
+        """To the end of every task that can be done. Raises SlurmError where the manager has not answered PATIENCE times in a
+        row."""
+        silent, more = 0, True
+        while more:
+            try:
+                more, silent = self.step(), 0
+            except SlurmError:
+                if (silent := silent + 1) >= PATIENCE:
+                    raise
             if report:
                 report(sum(t.state == "done" for t in self.tasks), len(self.tasks))
-            self.manager.wait(self.poll_s)
+            if more:
+                self.manager.wait(self.poll_s)
 
     def summary(self) -> dict:
         """What came of it: tasks done and failed, makespan (s), the longest way and all work (s), edges not kept."""
