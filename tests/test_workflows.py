@@ -332,6 +332,21 @@ def test_a_policy_that_is_asked_does_the_same(order):
     assert (jw.simulate(w, Asked()).jobs["start"] == jw.simulate(w, f"{order}+easy").jobs["start"]).all()
 
 
+def test_scores_are_explained():
+    from jobwise.sim.simulation import Simulation
+
+    rng = np.random.default_rng(3)
+    sim = Simulation(stream([random_flow(rng, 5), random_flow(rng, 30)], cluster=4))
+    sim.advance()
+    told = jw.resolve("flow-work").explain(sim.view())
+    rows = [x["job"] for x in told]
+    assert (
+        sim.view().jobs["flow"][rows[0]] == 0
+        and told[0]["score"] < told[-1]["score"]
+        and len(set(rows)) == len(sim.view().queue)
+    )
+
+
 def test_what_is_left_of_a_workflow_is_kept_up_to_date():
     rng = np.random.default_rng(8)
     w = stream([random_flow(rng, 20) for _ in range(4)], cluster=9)

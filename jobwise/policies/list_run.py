@@ -13,7 +13,7 @@ from jobwise.policies.relative_guard import Steering
 from jobwise.policies.rollout import rescored
 from jobwise.sim import list_pass, orders
 from jobwise.sim.conservative import plan_conservative
-from jobwise.sim.flows import NONE, flows
+from jobwise.sim.flows import NONE, flows, score_flows
 from jobwise.sim.list_pass import CONSERVATIVE, Instant, Rule, blank
 
 
@@ -62,6 +62,9 @@ class ListRun:
         if isinstance(scheduler.order, str):
             code = orders.CODES[scheduler.order]
             orders.score_rows(code, view.now, view.origin, np.uint64(view.seed), view.table, view.queue, out)
+            if orders.RANK <= code < orders.LINEAR:
+                units, none = view.cluster.processors, np.empty(0, np.int32)
+                score_flows(code, flows(view.jobs), view.table, view.queue, view.running, none, units, out)
         every = np.lexsort((view.queue, out))
         return [{"job": int(view.queue[i]), "score": float(out[i]), "features": {}, "moved": {}} for i in every]
 
