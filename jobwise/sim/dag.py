@@ -8,6 +8,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.sim.compiled import allocating, kernel
+from jobwise.sim.random import mixed
 
 
 class Graph(NamedTuple):
@@ -112,3 +113,33 @@ def _root(part, i):
         part[i] = part[part[i]]
         i = part[i]
     return i
+
+
+@kernel
+def bundle(order, level, kind, seconds, cores, capacity, most, spread, out):
+    """out[row]: the number of its bundle, see `workloads/bundles.py`; how many there are."""
+    count, first, used, held = -1, -1, 0, 0
+    for i in order:
+        if (
+            first < 0
+            or level[i] != level[first]
+            or kind[i] != kind[first]
+            or held == most
+            or used + cores[i] > capacity
+            or seconds[i] > spread * max(seconds[first], 1.0)
+        ):
+            count, first, used, held = count + 1, i, 0, 0
+        out[i] = count
+        used, held = used + cores[i], held + 1
+    return count + 1
+
+
+@kernel
+def refined(label, edges, out):
+    """One round of Weisfeiler and Lehman: out[i] is label i mixed with the sums over its parents and its children."""
+    for i in range(len(label)):
+        out[i] = mixed(label[i])
+    for k in range(len(edges)):
+        a, b = edges[k, 0], edges[k, 1]
+        out[b] += mixed(label[a] ^ np.uint64(0x5851F42D4C957F2D))
+        out[a] += mixed(label[b] ^ np.uint64(0x14057B7EF767814F))

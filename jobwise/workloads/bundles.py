@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.sim.compiled import kernel
+from jobwise.sim.dag import bundle
 from jobwise.workloads.workflows import Workflow
 
 CLASSES = ("cpu", "memory", "io")  # what a task needs most of
@@ -29,25 +29,6 @@ def classes(
     return np.argmax(np.stack(shares) * np.array(weights)[:, None], axis=0)
 
 
-@kernel
-def _bundle(order, level, kind, seconds, cores, capacity, most, spread, out):
-    """out[row]: the number of its bundle; how many there are."""
-    count, first, used, held = -1, -1, 0, 0
-    for i in order:
-        if (
-            first < 0
-            or level[i] != level[first]
-            or kind[i] != kind[first]
-            or held == most
-            or used + cores[i] > capacity
-            or seconds[i] > spread * max(seconds[first], 1.0)
-        ):
-            count, first, used, held = count + 1, i, 0, 0
-        out[i] = count
-        used, held = used + cores[i], held + 1
-    return count + 1
-
-
 def bundled(w: Workflow, cores: int, most: int = 4, spread: float = 2.0, kinds: np.ndarray | None = None) -> Workflow:
     """Independent tasks together as one parallel task: those of a level, a program and a class (`kinds`, by default `classes`),
     shortest first, at most `most` of them, on at most `cores` cores, the longest estimate at most `spread` times the shortest.
@@ -57,7 +38,7 @@ def bundled(w: Workflow, cores: int, most: int = 4, spread: float = 2.0, kinds: 
     t, kinds = w.tasks, classes(w, cores) if kinds is None else kinds
     order = np.lexsort((np.arange(len(w)), t["estimate"], t["program"], kinds, w.levels))
     of = np.empty(len(w), np.int64)
-    count = _bundle(order, w.levels, kinds, t["estimate"], t["cores"], cores, most, spread, of)
+    count = bundle(order, w.levels, kinds, t["estimate"], t["cores"], cores, most, spread, of)
     first = np.full(count, len(w))
     np.minimum.at(first, of, np.arange(len(w)))
     made = w.tasks[first].copy()

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import kernel
-from jobwise.sim.random import mixed
+from jobwise.sim.dag import refined
 from jobwise.workloads.bundles import classes
 from jobwise.workloads.workflows import Workflow
 
@@ -27,25 +26,14 @@ def features(w: Workflow, kinds: np.ndarray) -> np.ndarray:
     return (np.concatenate([np.log(told), shares]) - CENTRE) / SCALE
 
 
-@kernel
-def _refined(label, edges, out):
-    """out[i]: label i mixed with the sums over its parents and its children."""
-    for i in range(len(label)):
-        out[i] = mixed(label[i])
-    for k in range(len(edges)):
-        a, b = edges[k, 0], edges[k, 1]
-        out[b] += mixed(label[a] ^ np.uint64(0x5851F42D4C957F2D))
-        out[a] += mixed(label[b] ^ np.uint64(0x14057B7EF767814F))
-
-
 def histogram(edges: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     """[ROUNDS + 1, BINS] how many tasks have a label, round by round."""
     label, found = kinds.astype(np.uint64) + np.uint64(1), np.zeros((ROUNDS + 1, BINS))
     for k in range(ROUNDS + 1):
         found[k] = np.bincount((label % np.uint64(BINS)).astype(np.int64), minlength=BINS)
-        refined = np.empty_like(label)
-        _refined(label, edges, refined)
-        label = refined
+        new = np.empty_like(label)
+        refined(label, edges, new)
+        label = new
     return found
 
 
