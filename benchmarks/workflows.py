@@ -19,7 +19,7 @@ from jobwise.systems.mars import RULES, tuned
 from jobwise.workloads.streams import arrivals
 
 HERE = Path(__file__).parent
-SEEDS, STREAMS, PASTS, COUNT, LOAD = 5, 3, 3, 200, 0.9
+SEEDS, STREAMS, PASTS, COUNT, LOAD = 5, 2, 2, 200, 0.9
 KINDS = {
     "mix": "",
     "epigenomics": "epigenomics-",
@@ -42,7 +42,7 @@ def one(case: tuple[str, int, int, str]) -> dict:
     }
     for k in range(STREAMS):
         w = arrivals(flows, COUNT, cores, LOAD, [2, seed, k])
-        for name in (*SHOWN, found["name"]):
+        for name in dict.fromkeys((*SHOWN, found["name"])):
             r = jw.simulate(w, name)
             key = "tuned" if name == found["name"] and name not in SHOWN else name
             slow = workflows(r)["slowdown"]
