@@ -138,6 +138,41 @@ def test_a_manager_that_is_silent_for_a_while_is_waited_for(tmp_path):
         followed(w, m, tmp_path / "b", "rank")
 
 
+def test_cancelled_jobs_are_not_submitted_for_ever(tmp_path):
+    w = workload(6, 12)
+
+    class Cancels(Simulated):
+        def wait(self, seconds):
+            super().wait(seconds)
+            self.cancel([j.id for j in self.jobs() if j.state == "PENDING" and j.name.split(".")[1] == "0"])
+
+        def _start(self):
+            held, self.table = self.table, {k: j for k, j in self.table.items() if j.name.split(".")[1] != "0"}
+            super()._start()
+            self.table = held | self.table
+
+    m = Cancels(8, lambda name: float(w.truth["runtime"][int(name.split(".")[1])]))
+    told, tasks = followed(w, m, tmp_path, "rank", retries=2)
+    assert tasks[0].state == "failed" and tasks[0].tries == 3 and told["since_begin"] >= 0
+
+
+def test_a_job_that_is_not_to_be_seen_does_nothing_once_it_is_given_up(tmp_path):
+    """Forgotten by the manager: submitted again, and its late script finds its name taken."""
+    w = workload(7, 3)
+
+    class Forgets(Simulated):
+        def jobs(self):
+            return [j for j in super().jobs() if not j.name.endswith(".1")]
+
+    m = Forgets(8, lambda name: 1.0)
+    told, tasks = followed(w, m, tmp_path, "rank")
+    assert told["done"] == 3 and all(t.tries == 2 for t in tasks)
+    run_id = json.loads((tmp_path / "ledger.jsonl").read_text().splitlines()[0])["run"]
+    late = tmp_path / "late.sh"
+    late.write_text(script(tmp_path, f"{run_id}.0.1", ["touch", str(tmp_path / "ran")]))
+    assert subprocess.run(["sh", str(late)], stderr=subprocess.DEVNULL).returncode == 0 and not (tmp_path / "ran").exists()
+
+
 def test_scripts_claim_run_and_stamp(tmp_path):
     for name in ("claims", "stamps"):
         (tmp_path / "it's" / name).mkdir(parents=True)
@@ -242,5 +277,5 @@ def test_real_workflows_on_the_real_slurm_survive_kills(slurm, tmp_path, name, s
         job.wait()
     told = json.loads(subprocess.run(order, capture_output=True, text=True, timeout=500, check=True).stdout)
     assert told["done"] == told["tasks"] and told["edges_not_kept"] == 0 and told["failed"] == 0
-    claims = [p.name.split(".")[1] for p in (tmp_path / "claims").iterdir()]
-    assert len(claims) == len(set(claims)) == told["tasks"]
+    ran = [p.name.split(".")[1] for p in (tmp_path / "stamps").iterdir()]
+    assert len(ran) == len(set(ran)) == told["tasks"]

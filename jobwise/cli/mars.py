@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from jobwise.cli.options import Json, Seed, progress
+from jobwise.cli.options import Json, progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError
 
@@ -34,7 +34,6 @@ def run(
     poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at Slurm.")] = 1.0,
     price: Annotated[float, typer.Option("--price", min=0, help="Of a core-hour.")] = 0.0,
     as_json: Json = False,
-    seed: Seed = 0,
 ) -> None:
     """Run workflows to their end: submit tasks, follow them, submit failed ones again, go on after a kill."""
     from jobwise.policies.names import resolve

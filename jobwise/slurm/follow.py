@@ -5,7 +5,8 @@ or all tasks are submitted at once with their dependencies, and the resource man
 
 A ledger in a folder says what was done: a line before a task is submitted, one with the job's id, one with its end. After
 kill -9 another run in the folder goes on: jobs whose ids were not written down are found by their names, tasks that ended
-meanwhile by the stamps that they leave. A job claims its task and try before it does anything, so that none is done twice.
+meanwhile by the stamps that they leave. A job claims its name (task and try) before it does anything. Before a task whose job
+is not to be seen is submitted again, we claim that name, so that the job, should it ever begin, does nothing.
 """
 
 from __future__ import annotations
@@ -94,10 +95,8 @@ class Following:
             raise InputError(f"{self.folder}: another run is at work in this folder") from None
         self.tasks = [Task() for _ in range(len(w))]
         self._parents: list[list[int]] = [[] for _ in self.tasks]
-        self._children: list[list[int]] = [[] for _ in self.tasks]
         for a, b in w.edges.tolist():
             self._parents[b].append(a)
-            self._children[a].append(b)
         try:
             self._open()
         except BaseException:
@@ -165,11 +164,19 @@ class Following:
         self._write({"event": "id", "task": i, "try": t.tries, "id": t.id})
 
     def _ended(self, i: int, state: str, start: float, end: float) -> None:
-        """Take note: "done", "failed" (it ran and failed), or "lost" (it never ran: it may be submitted again)."""
+        """Take note: "done", "failed" (it failed, or somebody cancelled it), "lost" (it never ran: it is submitted again)."""
         t = self.tasks[i]
         t.start, t.end, t.id = start, end, 0
         t.failures += state == "failed"
         t.state = "done" if state == "done" else "failed" if state == "failed" and t.failures > self.retries else ""
+
+    def _claim(self, i: int) -> bool:
+        """Claim the name of a job that is not to be seen. False: it has begun."""
+        try:
+            (self.folder / "claims" / self._name(i)).mkdir()
+            return True
+        except FileExistsError:
+            return False
 
     def _stamp(self, i: int) -> tuple[float, float, int] | None:
         try:
@@ -197,9 +204,9 @@ class Following:
             elif job and job.state == "COMPLETED" and not self.manager.stamps:
                 state = "done"
             elif job and job.state in ENDED and job.state != "COMPLETED":
-                state = "failed" if job.start > 0 else "lost"
+                state = "lost" if job.start <= 0 and "Dependency" in job.reason else "failed"
             elif now - t.seen > LOST_S:  # forgotten by the manager, or its stamp is not to be seen
-                state = "failed" if (self.folder / "claims" / self._name(i)).exists() else "lost"
+                state = "lost" if self._claim(i) else "failed"
             else:
                 continue
             start, end = ran
@@ -284,7 +291,7 @@ class Following:
             "never_run": sum(t.state == "" for t in self.tasks),
             "submitted": sum(t.tries for t in self.tasks),
             "makespan": last - first,
-            "since_begin": last - self.begun,
+            "since_begin": max(last - self.begun, 0.0),
             "work": float((end - start)[done] @ self.workload.jobs["request"][done, 0]),
             "edges": len(self.workload.edges),
             "edges_not_kept": int(sum(start[b] < end[a] for a, b in both)),

@@ -20,7 +20,6 @@ from jobwise.workloads.workflows import Workflow
 
 LEAST, MEDIAN, MOST = 128, 512, 20_000  # tasks: a window of the model; the least and the most that a model is used for
 TOGETHER = 8  # workflows that are merged at most
-LARGE = 0.75  # of the machine: a task that needs more is left to first come, first served
 MODEL = "model"
 RULES = ("flow-work", "flow-sjf", "flow-bound", "flow-path", "flow-work-path", "flow-share", "rank", "sjf", "fcfs")
 SHARES, PARTS = (0.05, 0.1), (0.5, 0.75, 0.9, 0.95)  # reserves, and task lengths, that are tried
@@ -47,8 +46,8 @@ def decide(
 
     Up to MOST tasks are for the model; more are cut in two until they are that small. Fewer than MEDIAN are merged with the
     next ones, if these are compatible and it takes TOGETHER at most to reach MEDIAN; else a rule schedules them, `sjf` below
-    LEAST, `unicef` above. `large(i)`: it needs most of the machine, and `fcfs+easy` schedules it. Without a `model` rules do
-    all. Raises InputError for negative sizes.
+    LEAST, `unicef` above. `large(i)`: a task of it needs most of the machine, and `fcfs+easy` schedules it. Without a `model`
+    rules do all. Raises InputError for negative sizes.
     """
     if any(n < 0 for n in sizes):
         raise InputError(f"sizes of workflows are >= 0, not {min(sizes)}")
@@ -80,7 +79,7 @@ def halved(size: int, most: int = MOST) -> list[int]:
 def parts(w: Workflow, most: int = MOST) -> np.ndarray:
     """[N] the number of the part that a task is in: a graph is cut between levels (`bundles.in_two`) until no part has more
     than `most` tasks. No part waits for a later one."""
-    found, count = np.zeros(len(w), np.int64), 1
+    found = np.zeros(len(w), np.int64)
     waiting = [np.arange(len(w))]
     while waiting:
         rows = waiting.pop()
@@ -92,7 +91,6 @@ def parts(w: Workflow, most: int = MOST) -> np.ndarray:
         second = rows[in_two(len(rows), edges[(edges >= 0).all(axis=1)], w.levels[rows])]
         found[found > found[rows[0]]] += 1  # those behind make room
         found[second] += 1
-        count += 1
         waiting += [np.setdiff1d(rows, second), second]
     return found
 
