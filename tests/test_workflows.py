@@ -1,7 +1,10 @@
 """Workflows: files, graphs, orders, bundles, signatures, HEFT, commands."""
 
+import copy
+import functools
 import gzip
 import json
+import operator
 
 import numpy as np
 import pytest
@@ -203,7 +206,9 @@ def test_wdl_scatters_conditionals_subworkflows_and_needs(tmp_path):
     pairs |= {(f"{n}[{k}]", "merge") for n in ("clean", "four") for k in range(2)}
     assert edges_of(w) == pairs | {("split", "sub/a"), ("sub/a", "sub/b")}
     task = w.tasks[w.names.index("blast[0]")]
-    assert (task["runtime"], task["cores"]) == (45, 8) and w.tasks["memory"][0] == pytest.approx(4 * 1073.741824)
+    assert (task["runtime"], task["cores"]) == (45, 8) and w.tasks["memory"][w.names.index("split")] == pytest.approx(
+        4 * 1073.741824
+    )
     with pytest.raises(InputError, match="no variable of a scatter"):
         wdl.read(tmp_path / "w.wdl", {"q": 2})
 
@@ -252,6 +257,57 @@ def test_bad_files_are_one_line(name, tmp_path, capsys):
     assert run(["workflow", "info", str(tmp_path / name)]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and name.split(".")[0] in error
+
+
+def test_long_chains_are_read(tmp_path):
+    """Thousands of steps, written last first."""
+    count = 1500
+    calls = "\n".join(
+        f"  call t as t{i} {{ input: x = t{i - 1}.y }}" if i else "  call t as t0 { input: x = 1 }"
+        for i in reversed(range(count))
+    )
+    (tmp_path / "w.wdl").write_text(
+        f"version 1.0\nworkflow a {{\n{calls}\n}}\ntask t {{ input {{ Int x }} command <<< >>> output {{ Int y = 1 }} }}\n"
+    )
+    steps = "".join(
+        f"  s{i}: {{run: t.cwl, in: {{x: {f's{i - 1}/o' if i else 'a'}}}, out: [o]}}\n" for i in reversed(range(count))
+    )
+    (tmp_path / "w.cwl").write_text(f"cwlVersion: v1.2\nclass: Workflow\ninputs: {{a: File}}\noutputs: []\nsteps:\n{steps}")
+    for kind in ("wdl", "cwl"):
+        w = jw.open_workflow(tmp_path / f"w.{kind}")
+        assert len(w) == count == w.levels.max() + 1
+
+
+def leaves(told, at=()):
+    for key in told if isinstance(told, dict) else range(len(told)) if isinstance(told, list) else ():
+        yield (*at, key)
+        yield from leaves(told[key], (*at, key))
+
+
+TASKS = [{"name": "a", "id": "a", "parents": [], "children": ["b"], "inputFiles": ["f"], "outputFiles": []}, {"name": "b", "id": "b", "parents": ["a"], "children": []}]  # fmt: skip
+RAN = [{"id": "a", "runtimeInSeconds": 2, "coreCount": 1, "memoryInBytes": 5, "readBytes": None, "command": {"program": "p"}}]
+OLD = {"name": "a", "runtime": 3, "cores": 2, "memory": 7, "files": [{"link": "input", "size": 5}], "parents": []}
+GOOD = (
+    {"name": "n", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": TASKS, "files": [{"id": "f", "sizeInBytes": 3}]}, "execution": {"tasks": RAN}}},
+    {"name": "n", "schemaVersion": "1.3", "workflow": {"tasks": [OLD]}},
+    {"format": "CWL", "steps": [{"id": "a", "tool": "t", "depends_on": []}, {"id": "b", "depends_on": ["a"]}]},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("good", GOOD, ids=("1.5", "1.3", "structure"))
+def test_a_workflow_file_that_is_damaged_anywhere_is_one_line_or_read(good, tmp_path):
+    file, refused = tmp_path / "w.json", 0
+    for at in leaves(good):
+        for bad in (None, 5, -1, 1e400, 10**400, "x", [], [5], {}, [[]], True, float("nan")):
+            damaged = copy.deepcopy(good)
+            functools.reduce(operator.getitem, at[:-1], damaged)[at[-1]] = bad
+            file.write_text(json.dumps(damaged))
+            try:
+                jw.open_workflow(file)
+            except InputError as error:
+                refused += 1
+                assert "\n" not in str(error) and "w.json" in str(error), (at, bad)
+    assert refused > 20
 
 
 def test_a_workflow_that_is_a_part_of_itself_is_refused(tmp_path):

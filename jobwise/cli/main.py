@@ -53,8 +53,8 @@ def run(arguments: list[str]) -> int:
     except InputError as error:
         print(f"jobwise: {plain(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
-    except (KeyboardInterrupt, typer.Abort):
-        print("jobwise: interrupted; nothing was written", file=sys.stderr)
+    except (KeyboardInterrupt, typer.Abort) as error:
+        print(f"jobwise: interrupted; {str(error) or 'nothing was written'}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()

@@ -64,8 +64,11 @@ def run(
     chosen = argbest(w) if policy == "argbest" else policy
     decides = None if chosen == "manager" else resolve(chosen)
     with Following(w, manager, Path(state), told, decides, retries, poll_s=poll) as following:
-        with progress(f"{len(w):,} tasks") as show:
-            following.follow(show)
+        try:
+            with progress(f"{len(w):,} tasks") as show:
+                following.follow(show)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("what was submitted runs on, and the same command goes on from here") from None
         summary = following.summary()
     found = {"policy": chosen, "on": on} | summary
     found["cost"] = found["work"] / 3600.0 * price

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +20,8 @@ class Graph(NamedTuple):
     order: np.ndarray  # [J]
 
 
-def graph(count: int, edges: np.ndarray) -> Graph:
-    """The graph of `count` rows. Raises InputError where tasks wait for each other in a circle."""
+def graph(count: int, edges: np.ndarray, names: Sequence[str] | None = None) -> Graph:
+    """The graph of `count` rows. Raises InputError, with one of the `names`, where tasks wait for each other in a circle."""
     edges = np.asarray(edges, np.int64).reshape(-1, 2)
     if len(edges) and not (edges.min() >= 0 and edges.max() < count):
         raise InputError(f"edges are (parent, child) rows from 0 to {count - 1}")
@@ -30,7 +31,8 @@ def graph(count: int, edges: np.ndarray) -> Graph:
     order = _sorted(first, child, np.bincount(edges[:, 1], minlength=count))
     if len(order) < count:
         left = np.setdiff1d(np.arange(count), order)
-        raise InputError(f"{len(left)} tasks wait for each other in a circle, or for such tasks; one is row {left[0]}")
+        one = repr(names[left[0]]) if names else f"row {left[0]}"
+        raise InputError(f"{len(left)} tasks wait for each other in a circle, or for such tasks; one is {one}")
     return Graph(first, child, order)
 
 

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
+import numpy as np
+
 from jobwise.errors import InputError, shown
+from jobwise.sim.dag import graph
 from jobwise.workloads.swf import read_text
 from jobwise.workloads.workflows import MOST_EDGES, MOST_TASKS, Workflow, workflow
 
@@ -103,6 +106,7 @@ class _Flow:
         self.file, self.root, self.counts = file, file.parent, counts
         self.rows, self.parents, self.notes, self.scattered, self.edges = [], [], {}, set(), 0
         self.open: list[str] = []  # files of the workflows that are being read
+        self.tools: dict[str, Any] = {}  # files that were read
 
     def expand(self, flow: Any, prefix: str, above: set[str], depth: int) -> set[str]:
         """Add the tasks of a workflow that begins after the tasks `above`; what its outputs wait for. Raises InputError."""
@@ -113,18 +117,17 @@ class _Flow:
         steps = {str(s.id): s for s in flow.steps or []}
         makes = {str(getattr(o, "id", o)): i for i, s in steps.items() for o in s.out or []}
         made: dict[str, tuple[set[str], int]] = {}  # of each step that was added: what it ends with, and how often it runs
-        waiting = list(steps)
-        while waiting:
-            ready = [i for i in waiting if all(makes.get(x) in made or x not in makes for x in _sources(steps[i]))]
-            if not ready:
-                raise InputError(f"{self.file}: steps {shown(_name(i) for i in waiting)} wait for each other in a circle")
-            for i in ready:
-                made[i] = self._step(
-                    steps[i], prefix, above, {x: made[makes[x]] for x in _sources(steps[i]) if x in makes}, depth
-                )
-                waiting.remove(i)
-        sources = {makes[x] for s in steps.values() for x in _sources(s) if x in makes}
-        return set().union(*(done for i, (done, _) in made.items() if i not in sources)) or above
+        ids, place = list(steps), {i: k for k, i in enumerate(steps)}
+        sources = {i: [x for x in _sources(s) if x in makes] for i, s in steps.items()}
+        edges = np.array([(place[makes[x]], place[i]) for i in ids for x in sources[i]], np.int64)
+        try:
+            order = graph(len(ids), edges, [_name(i) for i in ids]).order
+        except InputError as error:
+            raise InputError(f"{self.file}: {error}") from None
+        for i in (ids[k] for k in order):
+            made[i] = self._step(steps[i], prefix, above, {x: made[makes[x]] for x in sources[i]}, depth)
+        waited = {makes[x] for found in sources.values() for x in found}
+        return set().union(*(done for i, (done, _) in made.items() if i not in waited)) or above
 
     def _step(self, step: Any, prefix: str, above: set[str], made: dict[str, tuple], depth: int) -> tuple[set[str], int]:
         """Add the tasks of one step; what it ends with, and how often it runs."""
@@ -179,7 +182,9 @@ class _Flow:
             return None
         if run in self.open or file.resolve() == self.file:
             raise InputError(f"{self.file}: {file.name} is a part of itself")
-        return _load(file)
+        if run not in self.tools:
+            self.tools[run] = _load(file)
+        return self.tools[run]
 
 
 def _sources(step: Any) -> list[str]:

@@ -14,7 +14,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from jobwise.errors import InputError, shown
+from jobwise.sim.dag import graph
 from jobwise.workloads.swf import read_text
 from jobwise.workloads.workflows import MOST_EDGES, MOST_TASKS, Workflow, workflow
 
@@ -149,8 +152,8 @@ class _Flow:
                     made[name, k] = self._call(node, f"{prefix}{node.name}{f'[{k}]' if total > 1 else ''}", parents)
             return made[name, k]
 
-        for name, (_, around) in nodes.items():
-            for k in range(copies(around)):
+        for name in _in_order(nodes):  # so that nothing is asked for deep down
+            for k in range(copies(nodes[name][1])):
                 copy(name, k)
         waited = set().union(*self.parents[first:])  # its end waits for those that nothing in it waits for
         return {row["name"] for row in self.rows[first:]} - waited or above
@@ -180,6 +183,20 @@ class _Flow:
                 raise InputError(f"{self.path}: a scatter runs {known} times; 0 to {MOST_TASKS:,} are expected")
             sizes[at] = known
         return sizes[at]
+
+
+def _in_order(nodes: dict[str, tuple[Any, tuple]]) -> list[str]:
+    """The nodes of a workflow, those that others wait for first; also for what their sections wait for."""
+    place = {name: k for k, name in enumerate(nodes)}
+    edges = []
+    for name, (node, around) in nodes.items():
+        for x in set().union(*(s.workflow_node_dependencies for s in (node, *around))):
+            while x.startswith("gather-"):
+                x = x.removeprefix("gather-")
+            if x in place and x != name:
+                edges.append((place[x], place[name]))
+    names = list(nodes)
+    return [names[k] for k in graph(len(names), np.array(edges, np.int64)).order]
 
 
 def _length(expr: Any) -> int | None:

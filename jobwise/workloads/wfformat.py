@@ -86,18 +86,23 @@ def _task(path: str, own: str, x: dict, ran: dict, sizes: dict) -> dict:
         for key in keys:
             for told in (ran, x):
                 if (value := told.get(key)) is not None:
-                    if isinstance(value, bool) or not isinstance(value, (int, float)):
-                        raise InputError(f"{path}: {key} of task {own!r} is {str(value)[:40]!r}; a number is expected")
+                    if not _number(value):
+                        raise InputError(f"{path}: {key} of task {own!r} is {str(value)[:40]!r}; a number >= 0 is expected")
                     return float(value)
         return None
+
+    def every(key: str) -> list:
+        if not isinstance(found := x.get(key) or [], list):
+            raise InputError(f"{path}: the {key} of task {own!r} are no list")
+        return found
 
     memory, io = first("memoryInBytes"), [first("readBytes", "bytesRead"), first("writtenBytes", "bytesWritten")]
     if memory is None and (kilo := first("memory")) is not None:
         memory = kilo * 1024.0
     if io == [None, None]:
-        files = [sizes.get(str(f), 0) for key in ("inputFiles", "outputFiles") for f in x.get(key) or []]
-        files += [f.get("sizeInBytes", f.get("size", 0)) for f in x.get("files") or [] if isinstance(f, dict)]
-        io = [float(sum(f for f in files if isinstance(f, (int, float))))]
+        files = [sizes.get(str(f), 0) for key in ("inputFiles", "outputFiles") for f in every(key)]
+        files += [f.get("sizeInBytes", f.get("size", 0)) for f in every("files") if isinstance(f, dict)]
+        io = [float(sum(f for f in files if _number(f)))]
     command = ran.get("command") if isinstance(ran.get("command"), dict) else {}
     program = command.get("program") or re.sub(r"_ID\d+$|_\d+$", "", str(x.get("name", own)))
     return {
@@ -108,6 +113,10 @@ def _task(path: str, own: str, x: dict, ran: dict, sizes: dict) -> dict:
         "memory": (memory or 0.0) / MB,
         "io": sum(v or 0.0 for v in io) / MB,
     }
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e18
 
 
 def _structure(told: dict, path: str) -> Workflow:

@@ -53,18 +53,7 @@ class Workflow:
         try:
             self.graph  # noqa: B018
         except InputError as error:
-            raise InputError(f"{self.name}: {error} {self._circle()}") from None
-
-    def _circle(self) -> str:
-        at, seen, parent = None, [], {int(c): int(p) for p, c in self.edges}
-        for at in parent:
-            seen = []
-            while at in parent and at not in seen:
-                seen.append(at)
-                at = parent[at]
-            if at in seen:
-                break
-        return f"(e.g. {self.names[at]!r})" if seen and at in seen else ""
+            raise InputError(f"{self.name}: {error}") from None
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -72,7 +61,7 @@ class Workflow:
     @cached_property
     def graph(self) -> Graph:
         """Its children, and an order."""
-        return graph(len(self.tasks), self.edges)
+        return graph(len(self.tasks), self.edges, self.names)
 
     @cached_property
     def levels(self) -> np.ndarray:
