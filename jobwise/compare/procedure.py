@@ -219,6 +219,10 @@ def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: in
             found.append(
                 f"{name} was trained on {'these jobs' if share > 0.9 else 'some of these jobs'}: its numbers flatter it"
             )
+    if (w.jobs["flow"] >= 0).any():
+        found.append(
+            "jobs are tasks of workflows: their waits count from the arrival of the workflow; `simulate` measures workflows"
+        )
     if size < SHORT:
         found.append(f"windows of {size} jobs are short: a long queue does not build up in them")
     over = overruns(w)

@@ -62,7 +62,7 @@ class ListRun:
         if isinstance(scheduler.order, str):
             code = orders.CODES[scheduler.order]
             orders.score_rows(code, view.now, view.origin, np.uint64(view.seed), view.table, view.queue, out)
-            if orders.RANK <= code < orders.LINEAR:
+            if code in orders.FLOWS:
                 units, none = view.cluster.processors, np.empty(0, np.int32)
                 score_flows(code, flows(view.jobs), view.table, view.queue, view.running, none, units, out)
         every = np.lexsort((view.queue, out))
@@ -103,7 +103,7 @@ class ListRun:
         given, seed = self._scores(scheduler, view), np.uint64(view.seed)
         if rule.ahead or rule.estimate:
             given, rule = rescored(view, rule, given, scheduler.order, self._memory)
-        f = flows(view.jobs) if orders.RANK <= rule.order < orders.LINEAR else NONE
+        f = flows(view.jobs) if rule.order in orders.FLOWS else NONE
         x = Instant(view.now, view.origin, seed, view.table, est, queue, given, view.running, due, free, capacity, f)
         if rule.backfill == CONSERVATIVE:
             plan_conservative(rule, x, bool((view.jobs["due"][view.ended] > view.now).any()), p)

@@ -33,8 +33,8 @@ class ListScheduler(Remembering):
     stays picked until it starts (as RLScheduler does; re-deciding is the default). `lookahead`: futures in which the first
     jobs are tried at the head before deciding (`jobwise.sim.rollout`; pools only); 0: none. `estimate`: what the order takes a
     run time to be: as requested, predicted from history, or actual (nobody knows that: simulations of pools only).
-    `reserve` (share, s): jobs that ask for longer never hold more than the rest of the units, or one runs alone.
-    Reservations go by requests all the same, so that no prediction delays the head.
+    Reservations go by requests all the same, so that no prediction delays the head. `reserve` (share, s): jobs that ask for
+    longer hold no more than the rest of the units, but one alone may always run.
     """
 
     order: str | Order | Index = "fcfs"

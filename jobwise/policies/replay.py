@@ -12,7 +12,7 @@ from jobwise.sim.flows import NONE, flows
 from jobwise.sim.history import known
 from jobwise.sim.list_pass import blank
 from jobwise.sim.loglinear import F
-from jobwise.sim.orders import LINEAR, RANK
+from jobwise.sim.orders import FLOWS, LINEAR
 from jobwise.sim.state import State
 
 STEPS = 100_000  # instants of choice of the fastest loop between two looks at progress and Ctrl-C
@@ -37,7 +37,7 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
             yield
     else:
         est, p = list_loop.estimates(s, e, rule), blank(count, s.nodes.shape[1], s.jobs["request"].shape[2])
-        f = flows(s.jobs[e, :count]) if RANK <= rule.order < LINEAR else NONE
+        f = flows(s.jobs[e, :count]) if rule.order in FLOWS else NONE
         while list_loop.run(s, e, rule, est, f, p, STEPS // 100):
             yield
 

@@ -20,9 +20,9 @@ READING = (
 def stream(
     flows: Sequence[Workflow], submit: Sequence[float] | None = None, cluster: Cluster | int = 64, name: str = "workflows"
 ) -> Workload:
-    """These workflows, one each at `submit` s (0 for all by default), as a workload. Tasks request their cores and run as long
-    as their files say; `estimate` is what schedulers are told. `names["flow"]`: names of the workflows by the number in the
-    column `flow`. Raises InputError for tasks larger than the cluster (a number of cores, or pools of cores)."""
+    """These workflows, one each at `submit` s (0 for all by default), on a pool of cores. Tasks request their cores and run as
+    long as their files say; `estimate` is what schedulers are told. `names["flow"]`: names of the workflows by the number in
+    the column `flow`. Raises InputError for tasks larger than the cluster."""
     cluster = pool(cluster) if isinstance(cluster, int) else cluster
     if not len(flows):
         raise InputError("a stream has one workflow at least")
@@ -32,14 +32,11 @@ def stream(
     tasks = np.concatenate([f.tasks for f in flows])
     edges = np.concatenate([f.edges + at for f, at in zip(flows, first, strict=True)])
     flow = np.repeat(np.arange(len(flows)), sizes)
-    request = tasks["cores"][:, None]
-    if cluster.capacity.shape[1] == 2:
-        request = np.stack([tasks["cores"], tasks["gpus"]], axis=1)
     programs = sorted({p for f in flows for p in f.programs})
     number = {p: i for i, p in enumerate(programs)}
     app = np.concatenate([np.array([number[p] for p in f.programs])[f.tasks["program"]] for f in flows])
     made = workload(
-        np.repeat(begins, sizes), request, tasks["runtime"], tasks["estimate"], cluster=cluster, edges=edges, name=name,
+        np.repeat(begins, sizes), tasks["cores"], tasks["runtime"], tasks["estimate"], cluster=cluster, edges=edges, name=name,
         flow=flow, app=app, memory=np.where(tasks["memory"] > 0, tasks["memory"] * 1e6 / 1024 / tasks["cores"], -1.0),
     )  # fmt: skip
     names = {"flow": {i: f.name for i, f in enumerate(flows)}, "app": dict(enumerate(programs))}
