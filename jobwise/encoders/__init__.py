@@ -15,6 +15,7 @@ from jobwise.cluster import Cluster
 from jobwise.encoders import gpus, perjob, sem
 from jobwise.encoders.encoder import Encoder, maker_of
 from jobwise.encoders.image import GridEncoder, load_grid
+from jobwise.encoders.mars import mars
 from jobwise.errors import InputError
 
 __all__ = ["Encoder", "load", "make"]
@@ -25,7 +26,8 @@ def make(name: str, cluster: Cluster, jobs: np.ndarray | None = None, window: in
 
     Raises InputError for an unknown name or settings that make no sense.
     """
-    made = maker_of(name, {"rls": perjob.rls, "perjob": perjob.rich, "sem": sem.sem, "dras": sem.dras}, settings)
+    makers = {"rls": perjob.rls, "perjob": perjob.rich, "sem": sem.sem, "dras": sem.dras, "mars": mars}
+    made = maker_of(name, makers, settings)
     if window is not None and not 1 <= window <= 100_000:
         raise InputError(f"encoder {name}: a window of {window} jobs; it must be 1 to 100,000")
     return made(cluster, jobs, **({} if window is None else {"window": window}), **settings)
@@ -50,7 +52,7 @@ def load(metadata: dict, cluster: Cluster) -> Encoder | GridEncoder:
         raise InputError(f"{what} was made for {metadata['nodes']:,} processors; this machine has {cluster.processors:,}")
     if list(found.shape) != list(metadata["shape"]):
         raise InputError(f"{what} gives {list(found.shape)} here; the policy was trained with {metadata['shape']}")
-    if found.name != "rls":  # the others' numbers follow from the settings and the machine
+    if found.name not in ("rls", "mars"):  # the others' numbers follow from the settings and the machine
         return found
     scale = np.asarray(metadata["scale"], float)
     if scale.shape != (len(found.scale),) or not np.isfinite(scale).all():

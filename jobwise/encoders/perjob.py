@@ -49,7 +49,7 @@ def rich(cluster: Cluster, jobs: np.ndarray | None = None, window: int = 128) ->
 
 
 @inlined
-def _clear(out, work, e, count):
+def clear(out, work, e, count):
     """Zero the rows that the last observation filled and this one does not."""
     for i in range(count, work[e, 0]):
         for k in range(out.shape[2]):
@@ -87,7 +87,7 @@ def encode_rls(running, moment, queue, slots, scale, work, out, first, last):
         now, free = m["now"], m["free"]
         longest, machine = _share(scale[0]), _share(np.float64(m["total"]))
         users, groups, apps, memory = _share(scale[1]), _share(scale[2]), _share(scale[3]), _share(scale[4])
-        _clear(out, work, e, m["count"])
+        clear(out, work, e, m["count"])
         for i in range(m["count"]):
             job, x = queue[e, slots[e, i]], out[e, i]
             n = job["size"]
@@ -119,7 +119,7 @@ def encode_rich(running, moment, queue, slots, scale, work, out, first, last):
     for e in range(first, last):
         m = moment[e]
         now, free, total, count = m["now"], np.float64(m["free"]), np.float64(m["total"]), m["count"]
-        _clear(out, work, e, count)
+        clear(out, work, e, count)
         behind = m["phase"] == BEHIND
         size, crowd = np.log(max(total, 2.0)), np.log(1.0 + m["queued"]) / 8.0
         mean_r = mean_a = mean_w = 0.0

@@ -27,6 +27,9 @@ class Settings:
     critic_lr: float = 2e-3
     epochs: int = 3  # passes over a rollout (PPO)
     minibatches: int = 4
+    workers: int = 4  # of a3c and a3c_ppo: each has so many simulations, and a copy of the networks
+    critic_first: int = 0  # updates in which the critic alone learns, after a cold start
+    cost: float = 0.0  # what the expected cost of a choice weighs in the loss (MARS's ablation)
     clip: float = 0.2
     target_kl: float = 0.02
     entropy: float = 0.003
@@ -73,6 +76,7 @@ class Agent:
         self.random = torch.Generator(device="cpu")
         self.random.manual_seed(seed)
         self.scale, self.count = 1.0, 0  # of rewards: running mean square of returns
+        self.discount = np.ones(0)  # [E] gamma to the power of the steps so far (one_step_ac)
         self.noise: Callable[[torch.Size], torch.Tensor] = lambda shape: torch.rand(shape, generator=self.random)
         self._room = np.empty((0, encoder.shape[-1]), np.float32)
 
@@ -122,6 +126,27 @@ class Agent:
             torch.nn.utils.clip_grad_norm_(group["params"], self.settings.max_norm)
         self.optimiser.step()
 
+    def load(self, weights: dict[str, np.ndarray], rate: float = 1.0) -> None:
+        """The actor has these weights now, the optimiser forgets, and learns at `rate` times the settings' rates."""
+        self.actor.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in weights.items()})
+        self.optimiser.state.clear()
+        for group, lr in zip(self.optimiser.param_groups, (self.settings.actor_lr, self.settings.critic_lr), strict=False):
+            group["lr"] = lr * rate
+
+    def follow(self, other: Agent) -> None:
+        """Have the networks of another agent, and its unit of rewards."""
+        self.actor.load_state_dict(other.actor.state_dict())
+        self.critic.load_state_dict(other.critic.state_dict())
+        self.scale, self.count = other.scale, other.count
+
+    def take(self, other: Agent) -> None:
+        """Follow the gradients that another agent has gathered, and its unit of rewards."""
+        for group, theirs in zip(self.optimiser.param_groups, other.optimiser.param_groups, strict=True):
+            for p, q in zip(group["params"], theirs["params"], strict=True):
+                p.grad = None if q.grad is None else q.grad.clone()
+        self.scale, self.count = other.scale, other.count
+        self.step()
+
     def rescale(self, g: np.ndarray) -> None:
         """Take note of how large returns g are; rewards are divided by their root mean square so far."""
         square = float(np.square(g).mean())
@@ -145,6 +170,7 @@ class Agent:
             "optimiser": self.optimiser.state_dict(),
             "random": self.random.get_state(),
             "scale": [self.scale, self.count],
+            "discount": self.discount,
         }
         return deepcopy(state)
 
@@ -156,3 +182,4 @@ class Agent:
         self.optimiser.load_state_dict(state["optimiser"])
         self.random.set_state(state["random"])
         self.scale, self.count = state["scale"]
+        self.discount = np.asarray(state["discount"], float)

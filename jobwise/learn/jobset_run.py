@@ -21,7 +21,7 @@ from jobwise.learn import run
 from jobwise.learn.agent import Agent, Settings
 from jobwise.learn.collect import collect
 from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
-from jobwise.learn.learners import LEARNERS
+from jobwise.learn.learners import LEARNERS, PARALLEL
 from jobwise.learn.run_folder import explained
 from jobwise.learn.window import check_hidden, check_learner
 from jobwise.policies.neural import NeuralPolicy
@@ -64,6 +64,8 @@ class JobsetConfig(BaseModel):
         used = ("learner", "optimiser", "actor_lr", "gamma", "max_norm")
         if value.get("learner", "ppo") == "reinforce" and (idle := sorted(set(value) - set(used))):
             raise ValueError(f"reinforce on jobsets has no use for {idle[0]!r}; it takes {', '.join(used)}")
+        if value.get("learner") in (*PARALLEL, "one_step_ac") or {"critic_first", "cost"} & set(value):
+            raise ValueError("workers, one_step_ac, critic_first and cost are for windows of logs")
         return check_learner(value)
 
     @field_validator("hidden")

@@ -1,4 +1,5 @@
-"""Learners: what an agent makes of a rollout. The three rules differ in nothing else: `reinforce`, `actor_critic`, `ppo`."""
+"""Learners: what an agent makes of a rollout: `reinforce`, `actor_critic`, `ppo`, `one_step_ac`, and `a3c` and `a3c_ppo` of
+many workers (`workers.py`)."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import torch
 from jobwise.learn import losses, returns
 from jobwise.learn.agent import Agent
 from jobwise.learn.collect import Rollout
+from jobwise.learn.networks import spread
 
 
 def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray, parts: bool = False):
@@ -19,6 +21,14 @@ def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray, parts: bool = Fal
     every = torch.log_softmax(agent.actor(seen), dim=-1)
     done = torch.from_numpy(rollout.actions[which]).to(agent.device)
     return losses.chosen(every, done, parts), every, seen
+
+
+def _costly(agent: Agent, every: torch.Tensor, seen) -> torch.Tensor | float:
+    """What the expected cost of the choices adds to a loss."""
+    if not agent.settings.cost:
+        return 0.0
+    column = agent.encoder.features.index("cost")
+    return agent.settings.cost * losses.expected(every, spread(seen.x[:, column], seen.counts, 0.0))
 
 
 def _tensor(x: np.ndarray, agent: Agent) -> torch.Tensor:
@@ -37,11 +47,11 @@ def reinforce(agent: Agent, rollout: Rollout) -> dict[str, float]:
         g = g - returns.time_baseline(g, there.sum(axis=0))[:, None]
     advantage = returns.standardised(g, there).reshape(-1)
     which = np.flatnonzero(there.reshape(-1))
-    logp, every, _ = _chosen(agent, rollout, which)
+    logp, every, seen = _chosen(agent, rollout, which)
     loss = losses.policy_gradient(logp, _tensor(advantage[which], agent))
-    spread = losses.entropy(every)
-    agent.descend(loss - k.entropy * spread)
-    return {"loss": loss.item(), "entropy": spread.item()}
+    entropy = losses.entropy(every)
+    agent.descend(loss - k.entropy * entropy + _costly(agent, every, seen))
+    return {"loss": loss.item(), "entropy": entropy.item()}
 
 
 def _advantages(agent: Agent, rollout: Rollout) -> tuple[np.ndarray, np.ndarray]:
@@ -66,10 +76,10 @@ def actor_critic(agent: Agent, rollout: Rollout) -> dict[str, float]:
     advantage, target = _advantages(agent, rollout)
     which = np.arange(len(advantage))
     logp, every, seen = _chosen(agent, rollout, which)
-    loss, spread = losses.policy_gradient(logp, _tensor(advantage, agent)), losses.entropy(every)
+    loss, entropy = losses.policy_gradient(logp, _tensor(advantage, agent)), losses.entropy(every)
     error = losses.squared(agent.critic(seen), _tensor(target, agent))
-    agent.descend(loss - agent.settings.entropy * spread + 0.5 * error)
-    return {"loss": loss.item(), "value_loss": error.item(), "entropy": spread.item()}
+    agent.descend(loss - agent.settings.entropy * entropy + 0.5 * error + _costly(agent, every, seen))
+    return {"loss": loss.item(), "value_loss": error.item(), "entropy": entropy.item()}
 
 
 def ppo(agent: Agent, rollout: Rollout) -> dict[str, float]:
@@ -90,18 +100,70 @@ def ppo(agent: Agent, rollout: Rollout) -> dict[str, float]:
             kl = (before - logp).mean().item()
             stopped = stopped or kl > 1.5 * k.target_kl
             error = losses.squared(agent.critic(seen), _tensor(target[which], agent))
-            loss, spread = (
+            loss, entropy = (
                 losses.clipped(logp, before, _tensor(advantage[which].reshape(-1, *[1] * (old.ndim - 1)), agent), k.clip),
                 losses.entropy(every),
             )
-            agent.descend(0.5 * error + (0.0 if stopped else loss - k.entropy * spread))
-            found.append((loss.item(), error.item(), spread.item(), kl))
+            moves = 0.0 if stopped else loss - k.entropy * entropy + _costly(agent, every, seen)
+            agent.descend(0.5 * error + moves)
+            found.append((loss.item(), error.item(), entropy.item(), kl))
     mean = np.mean(found, axis=0)
     return dict(zip(("loss", "value_loss", "entropy", "kl"), map(float, mean), strict=True))
+
+
+def slope(agent: Agent, rollout: Rollout) -> dict[str, float]:
+    """The gradients of a worker of A3C (Mnih et al., ICML'16, algorithm S3): returns of n steps, entropy, no clipping of
+    ratios. They stay in the networks, for the shared agent to take."""
+    k = agent.settings
+    agent.rescale(_returns(agent, rollout))
+    target = returns.gae(rollout.rewards / agent.unit, rollout.values, rollout.over, rollout.last_values, k.gamma, 1.0)[1]
+    advantage = (target - rollout.values).reshape(-1)
+    logp, every, seen = _chosen(agent, rollout, np.arange(len(advantage)))
+    loss, entropy = losses.policy_gradient(logp, _tensor(advantage, agent)), losses.entropy(every)
+    error = losses.squared(agent.critic(seen), _tensor(target.reshape(-1), agent))
+    whole = loss - k.entropy * entropy + 0.5 * error + _costly(agent, every, seen)
+    if not torch.isfinite(whole):
+        raise FloatingPointError(f"the loss is {whole.item()}")
+    agent.optimiser.zero_grad(set_to_none=True)
+    whole.backward()
+    return {"loss": loss.item(), "value_loss": error.item(), "entropy": entropy.item()}
+
+
+def one_step_ac(agent: Agent, rollout: Rollout) -> dict[str, float]:
+    """One-step episodic actor-critic (Sutton, Barto 2018, section 13.5; MARS's Algorithm 2 without its line on cost):
+    delta = R + gamma v(S') - v(S), w += I delta grad v, theta += I delta grad log pi, I *= gamma. Of one step, in all
+    simulations at once."""
+    k, over = agent.settings, rollout.over[0]
+    if len(agent.discount) != len(over):
+        agent.discount = np.ones(len(over))
+    agent.rescale(rollout.rewards if k.gamma < 1 else _returns(agent, rollout))
+    after = k.gamma * (1.0 - over) * rollout.last_values
+    delta = _tensor(agent.discount * (rollout.rewards[0] / agent.unit + after - rollout.values[0]), agent)
+    logp, every, seen = _chosen(agent, rollout, np.arange(len(over)))
+    loss = -(delta * logp).mean()
+    values = agent.critic(seen)
+    agent.descend(loss - (delta * values).mean() - k.entropy * losses.entropy(every) + _costly(agent, every, seen))
+    agent.discount = np.where(over > 0, 1.0, agent.discount * k.gamma)
+    return {"loss": loss.item(), "value_loss": float(torch.square(delta).mean())}
+
+
+def critic_alone(agent: Agent, rollout: Rollout) -> dict[str, float]:
+    """`epochs` passes in which the critic learns and the actor stays: after a cold start it knows nothing yet."""
+    k = agent.settings
+    _, target = _advantages(agent, rollout)
+    for _ in range(k.epochs):
+        order = torch.randperm(len(target), generator=agent.random).numpy()
+        for which in np.array_split(order, k.minibatches):
+            seen = rollout.seen(which, agent.ragged, agent.device)
+            error = losses.squared(agent.critic(seen), _tensor(target[which], agent))
+            agent.descend(0.5 * error)
+    return {"value_loss": error.item()}
 
 
 LEARNERS: dict[str, Callable[[Agent, Rollout], dict[str, float]]] = {
     "reinforce": reinforce,
     "actor_critic": actor_critic,
     "ppo": ppo,
+    "one_step_ac": one_step_ac,
 }
+PARALLEL = ("a3c", "a3c_ppo")  # by `workers.Workers`

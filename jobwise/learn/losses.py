@@ -23,6 +23,12 @@ def clipped(logp: torch.Tensor, old: torch.Tensor, advantage: torch.Tensor, clip
     return -torch.minimum(q * advantage, q.clamp(1 - clip, 1 + clip) * advantage).mean()
 
 
+def expected(every: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Mean over B of the expectation of x [B, A] under log probabilities `every` [B, A]."""
+    p = every.exp()
+    return (p * x).sum(dim=-1).mean()
+
+
 def squared(v: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """mean((v - target)^2)."""
     return torch.square(v - target).mean()

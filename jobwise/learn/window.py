@@ -18,9 +18,12 @@ from jobwise.errors import InputError
 from jobwise.learn.agent import Agent, Settings
 from jobwise.learn.collect import collect
 from jobwise.learn.env import BatchVectorEnv
-from jobwise.learn.learners import LEARNERS
+from jobwise.learn.generations import Generations
+from jobwise.learn.imitation import imitate
+from jobwise.learn.learners import LEARNERS, PARALLEL, critic_alone
 from jobwise.learn.run import train
 from jobwise.learn.run_folder import explained, parts, score, windows
+from jobwise.learn.workers import Group, Workers
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.simulate import simulate_many
@@ -36,12 +39,12 @@ def check_learner(value: dict) -> dict:
     if wrong := set(value) - set(known):
         raise ValueError(f"unknown learner setting {sorted(wrong)[0]!r}; known: {', '.join(sorted(known))}")
     named = {
-        "learner": LEARNERS,
+        "learner": (*LEARNERS, *PARALLEL),
         "critic": ("pooled", "window"),
         "baseline": ("batch", "time"),
         "optimiser": ("adam", "rmsprop", "sgd"),
     }
-    may_be_0 = ("gamma", "lam", "entropy")
+    may_be_0 = ("gamma", "lam", "entropy", "critic_first", "cost")
     for key, x in value.items():
         if key in named:
             if x not in named[key]:
@@ -50,6 +53,8 @@ def check_learner(value: dict) -> dict:
             raise ValueError(f"{key} is {x!r}; a number is expected")
         elif not (0 < x < 1e12 or (x == 0 and key in may_be_0)) or (key in ("gamma", "lam") and x > 1):
             raise ValueError(f"{key} is {x!r}; it must be {'0 to 1' if key in ('gamma', 'lam') else 'more than 0'}")
+    if value.get("learner") == "one_step_ac" and value.get("steps") != 1:
+        raise ValueError("one_step_ac learns from one step: steps = 1")
     if value.get("baseline") == "time" and value.get("learner", "ppo") != "reinforce":
         raise ValueError("the baseline 'time' goes with the learner 'reinforce'")
     return value
@@ -87,6 +92,9 @@ class Config(BaseModel):
     validations: int = Field(20, ge=1)  # over the budget
     validation_windows: int = Field(32, ge=1)
     validation_jobs: int | None = Field(None, ge=1)  # per window; as many as an episode
+    warm: int = Field(0, ge=0)  # choices of all simulations in which a rule is imitated first
+    warm_rule: str = ""  # the order that is imitated; "": the one that does best in validation
+    rollback: bool = False  # go back to an earlier generation after two validations without gain
     whole_log: bool = False  # learn and validate on all of it, as a published game may; then nothing is unseen
     seed: int = Field(0, ge=0, lt=2**31)
     threads: int = Field(2, ge=1, le=1024)
@@ -157,30 +165,57 @@ class WindowTrainer:
         self.act = Act(config.act, config.backfill, config.fill)
         episodes = Episodes([train], config.jobs, loads=tuple(config.loads), shake_s=config.shake_s)
         self.settings = Settings(**config.learner)
-        same = {"act": self.act, "encoder": self.encoder, "reward": config.reward, "copy": False, "threads": config.threads}
-        self.envs = BatchVectorEnv(config.simulations, episodes, **same)
+        if self.settings.cost and "cost" not in self.encoder.features:
+            raise InputError(f"encoder {config.encoder} does not show what jobs cost; learner.cost goes with mars")
+        self.parallel = self.settings.learner in PARALLEL
+        self.envs = self._environments(episodes)
         self.agent = Agent(config.network_spec(self.encoder), self.encoder, self.settings, config.seed, device)
         count, size = config.validation_windows, config.validation_jobs or config.jobs
         self.validation = windows(validate, size, count, config.shake_s, config.seed)
         self.sketch = sketch([log] if config.whole_log else list(parts(log)[:2]))
+        self.workers = Workers(self.agent, self.envs, config.seed) if self.parallel else None
+        self.generations, self.rule, self._known = Generations(), ("", np.inf), {}
         self.budget = [(k, getattr(config, k)) for k in ("choices", "episodes")]
         self.recent: list[float] = []
 
+    def _environments(self, episodes: Episodes) -> BatchVectorEnv | Group:
+        """One batch of simulations; of workers a group of batches."""
+        c, k = self.config, self.settings.workers
+        same = {"act": self.act, "encoder": self.encoder, "reward": c.reward, "copy": False}
+        if not self.parallel:
+            return BatchVectorEnv(c.simulations, episodes, threads=c.threads, **same)
+        if c.simulations < k:
+            raise InputError(f"{c.simulations} simulations are too few for {k} workers")
+        return Group([BatchVectorEnv(c.simulations // k, episodes, threads=1, **same) for _ in range(k)])
+
     def begin(self) -> None:
-        """Reset the environments."""
+        """Reset the environments; where there is a cold start, imitate a rule."""
         self.envs.reset(seed=self.config.seed * 1_000_003)
+        if self.config.warm:
+            rule = self.config.warm_rule or self.best_rule()[0].split("+")[0]
+            imitate(self.agent, self.envs.parts[0] if self.workers else self.envs, rule, self.config.warm)
+        if self.workers:
+            self.workers.fetch()
+        self.generations.begin(self.agent.weights())
 
     def update(self, updates: int) -> dict:
         """Collect a rollout and learn from it."""
         steps = None if self.settings.baseline == "time" else self.settings.steps
         if steps is None:  # all simulations run the same jobs (DeepRM's baseline needs it)
             self.envs.reset(seed=[self.config.seed * 1_000_003 + updates] * self.envs.num_envs)
-        rollout = collect(self.envs, self.agent, steps)
-        metrics = LEARNERS[self.settings.learner](self.agent, rollout)
-        self.recent = [*self.recent, *rollout.episodes.tolist()][-256:]
+        learner, first = self.settings.learner, updates < self.settings.critic_first
+        if self.workers and not first:
+            metrics, done = self.workers.update(learner, steps)
+        else:
+            envs = self.envs.parts[updates % len(self.envs.parts)] if self.workers else self.envs
+            done = [collect(envs, self.agent, steps)]
+            metrics = (critic_alone if first else LEARNERS[learner])(self.agent, done[0])
+            if self.workers:
+                self.workers.fetch()
+        self.recent = [*self.recent, *(x for r in done for x in r.episodes.tolist())][-256:]
         if self.recent:
             metrics["episode_bounded_slowdown"] = float(np.mean(self.recent))
-        return metrics | {"choices": int(rollout.there.sum()), "episodes": len(rollout.episodes)}
+        return metrics | {"choices": sum(int(r.there.sum()) for r in done), "episodes": sum(len(r.episodes) for r in done)}
 
     def validate(self, policy: NeuralPolicy) -> dict[str, float]:
         """Its score on the validation windows, and its mean reward there."""
@@ -190,10 +225,34 @@ class WindowTrainer:
             total[:] += self.envs.reward(intervals)[which].sum(), which.sum()
 
         value = score(slowdowns(simulate_many(self.validation, policy, after=add)))
-        return {"validation": value, "validation_reward": float(total[0] / max(total[1], 1))}
+        found = {"validation": value, "validation_reward": float(total[0] / max(total[1], 1))}
+        return found | (self._judge(value) if self.config.rollback else {})
+
+    def _judge(self, value: float) -> dict[str, float]:
+        """Is the present network, with this score, a new generation, or does an earlier one learn on?"""
+        g, present = self.generations, self.agent.weights()
+
+        def measured(weights: dict[str, np.ndarray]) -> float:
+            key = b"".join(x.tobytes() for x in weights.values())
+            if key not in self._known:
+                self._known[key] = score(slowdowns(simulate_many(self.validation, self.policy(weights, {}))))
+            return self._known[key]
+
+        self._known[b"".join(x.tobytes() for x in present.values())] = value
+        gain, back = g.judge(present, measured, self.best_rule()[1])
+        if back is not None:
+            self.agent.load(back, g.rate)
+            if self.workers:
+                self.workers.fetch()
+        return {"gain": gain, "generation": g.number, "serves": g.serves, "rollbacks": g.rollbacks}
 
     def best_rule(self) -> tuple[str, float]:
         """The fixed rule that does best in validation, and its score."""
+        if not self.rule[0]:
+            self.rule = self._best_rule()
+        return self.rule
+
+    def _best_rule(self) -> tuple[str, float]:
         return min(((r, score(slowdowns(simulate_many(self.validation, r)))) for r in rules(self.act)), key=lambda x: x[1])
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -213,14 +272,19 @@ class WindowTrainer:
             "whole_log": self.config.whole_log,
             "jobwise": __version__,
         }
-        del about["seconds"]  # the same run leaves the same bytes
+        about.pop("seconds", None)  # the same run leaves the same bytes
         forward = Forward(self.agent.network, weights)
         return NeuralPolicy(forward, self.encoder, self.act, self.config.system, known | about)
 
     def state(self) -> dict:
         """What the agent is to go on from."""
-        return self.agent.state()
+        more = {"generations": self.generations.state()} if self.config.rollback else {}
+        return self.agent.state() | more | ({"workers": self.workers.state()} if self.workers else {})
 
     def restore(self, state: dict) -> None:
         """Go on from it."""
         self.agent.restore(state)
+        if self.config.rollback:
+            self.generations = Generations.of(state["generations"])
+        if self.workers:
+            self.workers.restore(state["workers"])

@@ -61,6 +61,7 @@ GUARDS = {
 MORE = {
     "lookahead": "the first jobs are tried at the head in drawn futures",
     "reserve0.2x100s": "jobs that ask for more than 100 s hold at most 80 % of the processors",
+    "cost0.5": "MARS's models: what jobs cost lowers their probability, more with a larger number",
     "predicted": "the order goes by run times predicted from history",
     "actual": "the order goes by true run times (nobody knows them)",
     "gated:RULE,CANDIDATE,...[,1.2x]": "a candidate takes over only where a replay of past jobs says it is better",

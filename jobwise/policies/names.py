@@ -74,6 +74,8 @@ def resolve(policy: str | Policy) -> Policy:
             choose("lookahead", int(ahead[1] or rollout.DEFAULT))
         elif kept := re.fullmatch(r"reserve(0?\.\d+)x(\d+(?:\.\d+)?)([smhd])", option):
             choose("reserve", (float(kept[1]), float(kept[2]) * _UNIT[kept[3]]))
+        elif dear := re.fullmatch(r"cost(\d+(?:\.\d+)?)", option):
+            choose("cost", float(dear[1]))
         elif option in ESTIMATES:
             choose("estimate", option)
         elif option == "commit":
@@ -82,9 +84,11 @@ def resolve(policy: str | Policy) -> Policy:
             raise unknown(
                 "option",
                 option,
-                [*BACKFILLS, *PLACEMENTS, "guard24h", "guard0.8x", "lookahead", "reserve0.2x100s", *ESTIMATES, "commit"],
+                [*BACKFILLS, *PLACEMENTS, "guard24h", "guard0.8x", "lookahead", "reserve0.2x100s", "cost0.5", *ESTIMATES, "commit"],
                 f"policy {policy!r}: ",
             )
+    if "cost" in chosen and (order in ORDERS or order in INDICES or ".py" in order):
+        raise InputError(f"policy {policy!r}: +cost is for models that were trained with the encoder mars")
     if order in ORDERS or order in INDICES:
         return ListScheduler(order, **chosen)
     if ".py" in order:
@@ -125,6 +129,8 @@ def resolve_trained(run: str) -> tuple[NeuralPolicy, str]:
 def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPolicy | ListScheduler:
     """The policy with other options of the name grammar: backfill, guard. Raises InputError for those that cannot be."""
     if isinstance(policy, ListScheduler):
+        if "cost" in chosen:
+            raise InputError(f"policy {policy.name}: +cost is for models that were trained with the encoder mars")
         return replace(policy, **chosen)
     return policy.with_options(chosen)
 

@@ -135,8 +135,9 @@ class Forward:
 TIE = 1e-5  # of the best score: closer ones are equal, for a product of matrices rounds equal rows differently
 
 
-def choose(forward: Forward, out: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def choose(forward: Forward, out: np.ndarray, counts: np.ndarray, more: np.ndarray | float = 0.0) -> np.ndarray:
     """[E] the slot of the highest score of each observation out [E, rows, F]; 0 where counts is 0. Ties: the first.
+    `more` [E, W] is added to the scores.
 
     Raises FloatingPointError where a score is not a number.
     """
@@ -147,6 +148,7 @@ def choose(forward: Forward, out: np.ndarray, counts: np.ndarray) -> np.ndarray:
             scores[there] = forward(out[there])
     else:
         scores = np.where(there, forward(out), -np.inf)
+    scores = scores + more
     best = scores.max(axis=1)
     if np.isnan(best).any():
         raise FloatingPointError("NaN")

@@ -43,6 +43,7 @@ class NeuralPolicy(Chooser):
     label: str = "neural"
     about: dict = field(default_factory=dict)  # what it was trained on, by which version, and how well it did
     greedy: bool = True
+    cost: float = 0.0  # beta: how much what jobs cost weighs, after the softmax (MARS); 0: not at all
     tick: float = 0.0  # s in a row of slots
     limit: float = LIMIT
 
@@ -60,6 +61,8 @@ class NeuralPolicy(Chooser):
                 parts.append(act.backfill)
             if act.guard < np.inf:
                 parts.append(f"guard{act.guard / 3600:g}h")
+            if self.cost:
+                parts.append(f"cost{self.cost:g}")
         return "+".join(parts)
 
     @property
@@ -98,9 +101,13 @@ class NeuralPolicy(Chooser):
             text = f"decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply"
             raise InputError(f"policy {self.label} {text}")
         for key in chosen:
-            if key not in ("backfill", "guard"):
+            if key not in ("backfill", "guard", "cost"):
                 raise InputError(f"policy {self.label}: a trained policy takes a backfill rule and a guard, not +{chosen[key]}")
-        return replace(self, world=replace(self.world, **chosen))
+        chosen = dict(chosen)
+        cost = chosen.pop("cost", self.cost)
+        if cost and "cost" not in self.metadata["features"]:
+            raise InputError(f"policy {self.label}: its encoder {self.metadata['name']} does not show what jobs cost")
+        return replace(self, cost=cost, world=replace(self.world, **chosen))
 
     # -------------------------------------------------------------- choosing
 
@@ -118,7 +125,7 @@ class NeuralPolicy(Chooser):
             world.encode(encoder, out)
             try:
                 if world.masks is None:
-                    return choose(self.forward, out, world.counts)
+                    return choose(self.forward, out, world.counts, self._dear(out))
                 mask = world.masks.astype(bool)
                 if getattr(self.world, "counts", False):
                     return world.narrow(sound(self.forward(out)), mask)
@@ -129,6 +136,12 @@ class NeuralPolicy(Chooser):
                 ) from None
 
         return chosen
+
+    def _dear(self, out: np.ndarray) -> np.ndarray | float:
+        """[E, W] beta ln q of the jobs that are shown, q = exp(-cost^2 / 2 sigma^2): what their logits are lowered by."""
+        if not self.cost:
+            return 0.0
+        return -self.cost / (2 * SIGMA**2) * np.square(out[:, :, list(self.metadata["features"]).index("cost")])
 
     def _fits(self, world: World, encoder: GridEncoder, out: np.ndarray) -> None:
         """Raises InputError where the network does not answer for every part of an action."""
@@ -221,6 +234,9 @@ class NeuralPolicy(Chooser):
         files.write(path, meta, weights)
 
 
+SIGMA = 0.5  # of the probability that MARS gives to a cost
+
+
 WORLD = {  # what of the world of slots a policy file tells, and the values of old
     "encoder": "deeprm",
     "slots": 10,
@@ -268,7 +284,8 @@ def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> Neural
         raise ValueError(f"the encoder gives {first} numbers and {last} scores, the network has {network['sizes']}")
     if not isinstance(parts["encoder"]["settings"], dict) or not isinstance(parts["encoder"]["name"], str):
         raise ValueError("the encoder's settings are no table")
-    return NeuralPolicy(Forward(parts["network"], weights), parts["encoder"], act, label, about)
+    found = NeuralPolicy(Forward(parts["network"], weights), parts["encoder"], act, label, about)
+    return found.with_options({"cost": float(about["cost"])}) if about.get("cost") else found
 
 
 def _of_rows(parts: dict, weights: dict[str, np.ndarray], label: str) -> NeuralPolicy:

@@ -19,6 +19,8 @@ SYSTEMS = {  # name: (file, function); files are read when they are needed, for 
     "deeprm": ("deeprm", "configure"),
     "cush": ("cush", "configure"),
     "rl-taps": ("rltaps", "configure"),
+    "mars": ("rla3c", "configure"),
+    "rl-a3c": ("rla3c", "configure_plain"),
 }
 
 

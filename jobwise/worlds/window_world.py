@@ -21,6 +21,7 @@ from jobwise.worlds.episodes import Episodes
 from jobwise.worlds.modes import Act
 from jobwise.worlds.render import machine
 from jobwise.worlds.window import BEGIN, ENDED, NOTHING, PASS, REFILL, STARTED, ask, go, resume
+from jobwise.worlds.window_rules import by_order
 
 TRIES = 1000  # windows without a choice before we give up
 
@@ -68,6 +69,10 @@ class Windows:
     def advance(self, actions: np.ndarray) -> int:
         """Do actions [E] and go on to the next decision points; how many stand at one."""
         return go(self.state, self.choices, NO_PLAN, actions, self._over, self._until, False, 0, len(actions))
+
+    def by_rule(self, name: str) -> np.ndarray:
+        """[E] what an order would choose."""
+        return by_order(self.state, self.choices, name)
 
     def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last]; `out` is the same array at every call."""

@@ -1,0 +1,80 @@
+"""Generations of a model, and when to go back to an earlier one (MARS, section 8 of its specification).
+
+    the present net G_m, after each window:  gain = (base - score) / base,  base the better of G_m-1 and the rule
+    gain >= 0                        it is confirmed: a new generation, and the same net learns on
+    two windows below 0 in a row     back to G_m-1; if that is behind the rule now, too, to G_m-2; if that is, the rule
+                                     schedules. The rate of learning is halved
+
+What schedules is the newest confirmed generation that is ahead of the rule, or the rule; never a net that is not confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+Weights = dict[str, np.ndarray]
+PATIENCE, KEPT = 2, 2  # windows below 0 before going back; confirmed generations that are kept
+
+
+@dataclass
+class Generations:
+    """`kept`: (number, weights) of confirmed generations, the newest last, the first of them where learning began. `lost`:
+    windows below 0 in a row. `rate`: what the rate of learning is multiplied by. `serves`: the number of the generation that
+    schedules; -1: the rule does. `rollbacks`: how many there were."""
+
+    kept: list[tuple[int, Weights]] = field(default_factory=list)
+    number: int = 0
+    lost: int = 0
+    rate: float = 1.0
+    serves: int = -1
+    rollbacks: int = 0
+
+    def begin(self, weights: Weights) -> None:
+        """These weights are the first generation."""
+        self.kept, self.number = [(0, weights)], 0
+
+    def judge(self, present: Weights, score: Callable[[Weights], float], rule: float) -> tuple[float, Weights | None]:
+        """(gain of the present net in this window, weights to go back to or None). `score(weights)`, smaller is better, is of
+        the window, as is that of the best rule, `rule`."""
+        now, before = score(present), {n: score(w) for n, w in self.kept}
+        base = min(before[self.kept[-1][0]], rule)
+        gain, back = (base - now) / base, None
+        if gain >= 0:
+            self.number += 1
+            self.kept = [*self.kept, (self.number, present)][-KEPT:]
+            before[self.number] = now
+            self.lost = 0
+        else:
+            self.lost += 1
+            if self.lost >= PATIENCE:
+                back = self._back(before, rule)
+        ahead = [n for n, _ in self.kept if before[n] <= rule]
+        self.serves = ahead[-1] if ahead else -1
+        return float(gain), back
+
+    def _back(self, before: dict[int, float], rule: float) -> Weights:
+        """The newest generation that is ahead of the rule; if none is, the best of them learns on."""
+        self.lost, self.rate, self.rollbacks = 0, self.rate / 2, self.rollbacks + 1
+        ahead = [x for x in self.kept if before[x[0]] <= rule]
+        number, weights = ahead[-1] if ahead else min(self.kept, key=lambda x: before[x[0]])
+        self.kept = [x for x in self.kept if x[0] <= number]
+        return weights
+
+    @property
+    def served(self) -> Weights | None:
+        """The weights that schedule; None: the rule does."""
+        return dict(self.kept).get(self.serves)
+
+    def state(self) -> dict:
+        """Plain values and arrays; `Generations(**state)` again."""
+        return {k: getattr(self, k) for k in ("number", "lost", "rate", "serves", "rollbacks")} | {
+            "kept": [list(x) for x in self.kept]
+        }
+
+    @staticmethod
+    def of(state: dict) -> Generations:
+        """From a state."""
+        return Generations(**(state | {"kept": [(int(n), {k: np.asarray(v) for k, v in w.items()}) for n, w in state["kept"]]}))

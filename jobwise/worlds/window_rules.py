@@ -1,0 +1,39 @@
+"""What a fixed order would choose from the windows that are shown: a teacher for networks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.errors import unknown
+from jobwise.sim.compiled import kernel
+from jobwise.sim.orders import CODES, F1, F4, LAS, ORDERS, RANDOM, score, uniform
+from jobwise.sim.state import State
+from jobwise.worlds.decision_points import Choices
+
+RULES = tuple(name for name in ORDERS if CODES[name] <= LAS)
+
+
+@kernel
+def _first(s, c, code, actions):
+    for e in range(len(actions)):
+        m, sim, best = c.moment[e], s.sims[e], np.inf
+        actions[e] = 0
+        for i in range(m["count"]):
+            x = c.queue[e, c.slots[e, i]]
+            if code == RANDOM:
+                value = uniform(sim["seed"], m["now"], x["row"])
+            else:
+                begin = x["submit"] + (sim["origin"] if code >= F1 and code <= F4 else 0.0)
+                n, ran = np.float64(x["size"]), s.jobs[e, x["row"]]["ran"]
+                value = score(code, begin, m["now"] - x["submit"], x["est"], n, ran * n)
+            if value < best:
+                best, actions[e] = value, i
+
+
+def by_order(s: State, c: Choices, name: str) -> np.ndarray:
+    """[E] the slot of the job that is first by an order; of equal ones the oldest. Raises InputError."""
+    if name not in RULES:
+        raise unknown("order", name, RULES)
+    actions = np.zeros(len(s.sims), np.int64)
+    _first(s, c, CODES[name], actions)
+    return actions
