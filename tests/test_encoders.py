@@ -6,11 +6,13 @@ from conftest import random_workload
 
 from jobwise import encoders
 from jobwise.cluster import pool
+from jobwise.encoders.mars import costs
 from jobwise.errors import InputError
 from jobwise.policies.networks import Forward
 from jobwise.sim.state import allocate
 from jobwise.testing import check_encoder
 from jobwise.workload import workload
+from jobwise.worlds.decision_points import BEHIND
 from jobwise.worlds.modes import Act
 from jobwise.worlds.window import BEGIN, ask
 
@@ -52,6 +54,8 @@ def test_sem_grows_with_the_number_of_jobs_that_fit(N, rows):
     [
         ("rls", {}),
         ("perjob", {}),
+        ("mars", {}),
+        ("mars", {"logs": False, "cost": "drawn"}),
         ("sem", {}),
         ("sem", {"minimum": 1}),
         ("sem", {"largest": 2, "rest": True}),
@@ -152,8 +156,6 @@ def test_dras_by_hand(stopped):
 
 
 def test_the_last_row_says_which_level_is_asked(stopped):
-    from jobwise.worlds.decision_points import BEHIND
-
     s, c = stopped
     for name in ("sem", "dras"):
         plain, x = encoded(stopped, name), encoded(stopped, name, levels=True)
@@ -180,6 +182,52 @@ def test_rls_by_hand(stopped):
         top if job["request"][0] <= c.moment["free"][0] else 1e-5,
     ]
     assert x[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_mars_by_hand():
+    day = 86400.0
+    sizes, asked = [40, 30, 10, 90, 50, 8], [day, 2 * day, 3 * day, 20 * day, day, 0.1 * day]
+    w = workload([0, 0, 0, *[0.5 * day] * 3], sizes, asked, cluster=pool(100), user=np.arange(6))
+    s = allocate([w], w.cluster)
+    c = Act("reserve").allocate(s, 50)
+    ask(s, c, BEGIN)
+    while s.sims["now"][0] < 0.5 * day:
+        ask(s, c, 0)
+    stopped = s, c
+    c.moment["shadow"] = 0.6 * day
+    c.moment["phase"][0], before = BEHIND, c.moment["phase"][0]
+    x, y = encoded(stopped, "mars"), encoded(stopped, "mars", logs=False, cost="drawn")
+    rows = c.queue["row"][0, c.slots[0, : c.moment["count"][0]]]
+    jobs, now, m = s.jobs[0, rows], s.sims["now"][0], c.moment[0]
+    n, r, w = jobs["request"][:, 0].astype(float), np.maximum(jobs["walltime"], 1.0), now - jobs["submit"]
+    k, top = len(rows), 1 - 1e-5
+    assert x[:k, 0].tolist() == pytest.approx((np.log(w + 60) - 4) / 10, abs=1e-6)
+    assert x[:k, 1].tolist() == pytest.approx(np.log(r) / 15, abs=1e-6)
+    assert x[:k, 2].tolist() == pytest.approx(np.log(n) / np.log(100), abs=1e-6)
+    assert y[:k, 0].tolist() == pytest.approx(np.minimum(w / 43200, top), abs=1e-6)
+    assert y[:k, 1].tolist() == pytest.approx(np.minimum(r / (20 * 86400), top), abs=1e-6)
+    assert y[:k, 2].tolist() == pytest.approx(np.minimum(n / 100, top), abs=1e-6)
+    assert np.array_equal(x[:k, 3:8], y[:k, 3:8])
+    area = n * r
+    dear = (area - area.min()) / np.ptp(area)
+    assert x[:k, 8].tolist() == pytest.approx(dear, abs=1e-6) and ((y[:k, 8] >= 0) & (y[:k, 8] <= 1)).all()
+    assert (x[:k, 9:13] == [1, 0, 0, 0]).all()  # no memory, no bytes are known
+    seen = [m["free"] / 100, m["queued"] / 128, m["running"] / 128, 1.0]
+    assert x[0, 13:17].tolist() == pytest.approx(seen, abs=1e-6)
+    assert x[:k, 17].tolist() == (now + r <= m["shadow"]).tolist()
+    c.moment["phase"][0] = before
+
+
+def test_costs_are_what_the_encoder_shows_and_as_the_paper_draws_them():
+    w = random_workload(np.random.default_rng(5), jobs=4000, procs=64)
+    drawn = costs(w.jobs, encoders.make("mars", w.cluster, w.jobs, cost="drawn"))
+    assert abs(drawn.mean() - 0.5) < 0.02 and abs(drawn.std() - 0.15) < 0.02 and drawn.min() >= 0 and drawn.max() <= 1
+    price = costs(w.jobs, encoders.make("mars", w.cluster, w.jobs, core_hour=2.0, gb_hour=0.0))
+    area = w.jobs["request"][:, 0] * np.maximum(w.jobs["walltime"], 1)
+    assert price == pytest.approx((area - area.min()) / np.ptp(area))
+    for wrong in ({"cost": "free"}, {"core_hour": -1.0}, {"core_hour": 1}):
+        with pytest.raises(InputError, match="encoder mars"):
+            encoders.make("mars", w.cluster, **wrong)
 
 
 def test_wrong_settings_are_one_line():

@@ -9,8 +9,9 @@ from jobwise.cluster import pool
 from jobwise.learn import losses, returns
 from jobwise.learn.agent import Agent, Settings
 from jobwise.learn.collect import collect
-from jobwise.learn.learners import LEARNERS
+from jobwise.learn.learners import LEARNERS, PARALLEL
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
+from jobwise.learn.workers import Group, Workers
 from jobwise.policies.networks import Forward
 from jobwise.testing import Identity
 
@@ -91,6 +92,9 @@ def test_padding_is_not_computed():
         {"learner": "reinforce", "baseline": "time", "actor_lr": 0.02, "gamma": 0.0},
         {"learner": "actor_critic", "steps": 16, "actor_lr": 0.02, "critic_lr": 0.01, "gamma": 0.0},
         {"learner": "ppo", "steps": 32, "actor_lr": 0.01, "critic_lr": 0.01, "gamma": 0.0},
+        {"learner": "one_step_ac", "steps": 1, "actor_lr": 0.02, "critic_lr": 0.01, "gamma": 0.0},
+        {"learner": "a3c", "steps": 16, "actor_lr": 0.02, "critic_lr": 0.01, "gamma": 0.0},
+        {"learner": "a3c_ppo", "steps": 16, "actor_lr": 0.01, "critic_lr": 0.01, "gamma": 0.0},
     ],
     ids=lambda s: f"{s['learner']}-{s.get('baseline', '')}",
 )
@@ -106,7 +110,15 @@ def test_every_learner_solves_the_identity_task(network, settings):
     game = Identity(encoder, 32, seed=0)
     steps = None if settings.get("baseline") == "time" else settings["steps"]
     right = 0.0
-    for update in range(800):
+    if settings["learner"] in PARALLEL:
+        workers = Workers(agent, Group([Identity(encoder, 8, seed=k) for k in range(4)]), 0)
+    for update in range(800 if settings.get("steps") != 1 else 4000):
+        if settings["learner"] in PARALLEL:
+            _, done = workers.update(settings["learner"], steps)
+            right = 0.9 * right + 0.1 * np.mean([r.rewards.mean() for r in done])
+            if right > 0.8:
+                break
+            continue
         if steps is None:
             game.reset(seed=[update] * 32)
         rollout = collect(game, agent, steps)
@@ -115,6 +127,54 @@ def test_every_learner_solves_the_identity_task(network, settings):
         if right > 0.8:
             break
     assert right > 0.8
+
+
+def test_one_step_actor_critic_by_hand():
+    """Sutton and Barto's update of one choice, with plain gradient steps."""
+    encoder = encoders.make("rls", pool(8), None, 6)
+    k = Settings(
+        learner="one_step_ac", steps=1, gamma=0.5, optimiser="sgd", actor_lr=0.1, critic_lr=0.2, entropy=0.0, max_norm=1e9
+    )
+    agent, game = Agent({"kind": "perjob", "sizes": [8, 1]}, encoder, k, seed=2), Identity(encoder, 1, seed=3)
+    agent.discount = np.array([0.25])  # two steps have been made
+    rollout = collect(game, agent, 1)
+    before = [p.detach().clone() for p in (*agent.actor.parameters(), *agent.critic.parameters())]
+    seen = rollout.seen(np.arange(1), True, agent.device)
+    logp = torch.log_softmax(agent.actor(seen), dim=-1)[0, int(rollout.actions[0])]
+    grads = [*torch.autograd.grad(logp, list(agent.actor.parameters()))]
+    grads += [*torch.autograd.grad(agent.critic(seen)[0], list(agent.critic.parameters()))]
+    LEARNERS["one_step_ac"](agent, rollout)
+    after = 0.5 * (1 - rollout.over[0, 0]) * rollout.last_values[0]
+    delta = 0.25 * (rollout.rewards[0, 0] / agent.unit + after - rollout.values[0, 0])
+    rates = [0.1] * 2 + [0.2] * (len(grads) - 2)
+    now = (*agent.actor.parameters(), *agent.critic.parameters())
+    for old, new, g, rate in zip(before, now, grads, rates, strict=True):
+        assert torch.allclose(new, old + rate * delta * g, atol=1e-6)
+    assert agent.discount[0] == (1.0 if rollout.over[0, 0] else 0.125)
+
+
+def test_workers_are_late_and_the_same_every_time():
+    """A worker follows gradients of the networks that it fetched, K - 1 updates ago."""
+    encoder = encoders.make("rls", pool(8), None, 6)
+
+    def learnt(turns):
+        agent = Agent({"kind": "perjob", "sizes": [8, 4, 1]}, encoder, Settings(learner="a3c", steps=4), seed=1)
+        workers = Workers(agent, Group([Identity(encoder, 8, seed=k) for k in range(3)]), 0)
+        copies = [c.weights() for c in workers.copies]
+        for _ in range(turns):
+            workers.update("a3c", 4)
+        return agent.weights(), copies, [c.weights() for c in workers.copies]
+
+    (one, _, _), (two, begun, copies) = learnt(3), learnt(3)
+    assert all(np.array_equal(one[k], two[k]) for k in one)
+    assert all(np.array_equal(begun[0][k], begun[2][k]) for k in one)
+    assert not all(np.array_equal(copies[0][k], copies[1][k]) for k in one)  # the first knows less than the last
+    assert all(np.array_equal(copies[2][k], two[k]) for k in one)
+
+
+def test_expected_cost_by_hand():
+    every = torch.log(torch.tensor([[0.25, 0.75], [1.0, 0.0]]))
+    assert losses.expected(every, torch.tensor([[1.0, 0.0], [0.5, 0.0]])).item() == pytest.approx((0.25 + 0.5) / 2)
 
 
 def test_a_loss_that_is_no_number_is_noticed():

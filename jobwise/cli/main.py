@@ -30,9 +30,10 @@ app.command("export-onnx")(explain.export_onnx)
 for command in (trace.info, trace.convert, trace.generate, trace.forecast):
     logs.command()(command)
 logs.command("sacct-command")(trace.sacct_command)
-layer = typer.Typer(no_args_is_help=True, help="Run workflows on a cluster.")
+layer = typer.Typer(no_args_is_help=True, help="Run workflows on a cluster; models that learn from a log.")
 layer.callback()(lambda: None)
-layer.command()(mars.run)
+for command in (mars.run, mars.learn, mars.models):
+    layer.command()(command)
 app.add_typer(layer, name="mars")
 for command in (workflow.info, workflow.draw, workflow.convert):
     flows.command()(command)

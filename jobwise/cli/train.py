@@ -17,7 +17,9 @@ GRIDS = ("deeprm", "cush", "rl-taps")
 
 
 def train(
-    system: Annotated[str, typer.Argument(help="perjob, sem, dras, dras2, rlscheduler, search, deeprm, cush, rl-taps, mars, rl-a3c.")],
+    system: Annotated[
+        str, typer.Argument(help="perjob, sem, dras, dras2, rlscheduler, search, deeprm, cush, rl-taps, mars, rl-a3c.")
+    ],
     log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm, cush, rl-taps: generated.")] = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],

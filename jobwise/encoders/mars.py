@@ -70,6 +70,31 @@ def price(est, size, memory, core_hour, gb_hour):
 
 
 @kernel
+def _costs(est, size, user, app, memory, kind, core_hour, gb_hour, out):
+    for i in range(len(est)):
+        if kind == DRAWN:
+            out[i] = drawn(est[i], size[i], user[i], app[i])
+        else:
+            out[i] = price(est[i], np.float64(size[i]), memory[i], core_hour, gb_hour)
+
+
+def costs(jobs: np.ndarray, encoder: Encoder) -> np.ndarray:
+    """[J] what jobs cost, 0 to 1; prices as parts between the cheapest and the dearest of these jobs."""
+    s, out = encoder.settings, np.empty(len(jobs))
+    columns = [
+        np.maximum(jobs["walltime"], 1.0),
+        jobs["request"][:, 0],
+        jobs["user"],
+        jobs["app"],
+        jobs["memory"].astype(float),
+    ]
+    _costs(*(np.ascontiguousarray(x) for x in columns), COSTS.index(s["cost"]), s["core_hour"], s["gb_hour"], out)
+    if s["cost"] == "price":
+        out = (out - out.min()) / max(np.ptp(out), 1e-12)
+    return out
+
+
+@kernel
 def encode_mars(running, moment, queue, slots, scale, work, out, first, last):
     """18 numbers of a job with size n, estimate r (s), wait w (s), on a machine of N processors, F of them free.
 

@@ -154,14 +154,19 @@ def checked(values: dict, where: str = "configuration") -> Config:
 class WindowTrainer:
     """A network that chooses jobs from a window, and what it learns from."""
 
-    def __init__(self, config: Config, log: Workload, device: str):
+    def __init__(self, config: Config, log: Workload, device: str, like: NeuralPolicy | None = None):
+        """`like`: the encoder is this policy's."""
         self.config, self.log = config, log
         train, validate = (log, log) if config.whole_log else parts(log)[:2]
         if config.jobs > len(train):
             raise InputError(
                 f"{log.name}: episodes of {config.jobs} jobs do not fit the {len(train)} jobs of the training part"
             )
-        self.encoder = encoders.make(config.encoder, train.cluster, train.jobs, config.window, **config.encoding)
+        self.encoder = (
+            like.bound(train.cluster)
+            if like
+            else encoders.make(config.encoder, train.cluster, train.jobs, config.window, **config.encoding)
+        )
         self.act = Act(config.act, config.backfill, config.fill)
         episodes = Episodes([train], config.jobs, loads=tuple(config.loads), shake_s=config.shake_s)
         self.settings = Settings(**config.learner)
@@ -188,10 +193,10 @@ class WindowTrainer:
             raise InputError(f"{c.simulations} simulations are too few for {k} workers")
         return Group([BatchVectorEnv(c.simulations // k, episodes, threads=1, **same) for _ in range(k)])
 
-    def begin(self) -> None:
-        """Reset the environments; where there is a cold start, imitate a rule."""
+    def begin(self, warm: bool = True) -> None:
+        """Reset the environments; where there is a cold start, imitate a rule (`warm`)."""
         self.envs.reset(seed=self.config.seed * 1_000_003)
-        if self.config.warm:
+        if self.config.warm and warm:
             rule = self.config.warm_rule or self.best_rule()[0].split("+")[0]
             imitate(self.agent, self.envs.parts[0] if self.workers else self.envs, rule, self.config.warm)
         if self.workers:
@@ -261,6 +266,7 @@ class WindowTrainer:
 
     def policy(self, weights: dict[str, np.ndarray], about: dict) -> NeuralPolicy:
         """The policy with these weights."""
+        about = {"choices": 0, "validation": None, "best_rule": list(self.rule)} | about
         known = {
             "system": self.config.system,
             "log": self.log.name,

@@ -84,7 +84,17 @@ def resolve(policy: str | Policy) -> Policy:
             raise unknown(
                 "option",
                 option,
-                [*BACKFILLS, *PLACEMENTS, "guard24h", "guard0.8x", "lookahead", "reserve0.2x100s", "cost0.5", *ESTIMATES, "commit"],
+                [
+                    *BACKFILLS,
+                    *PLACEMENTS,
+                    "guard24h",
+                    "guard0.8x",
+                    "lookahead",
+                    "reserve0.2x100s",
+                    "cost0.5",
+                    *ESTIMATES,
+                    "commit",
+                ],
                 f"policy {policy!r}: ",
             )
     if "cost" in chosen and (order in ORDERS or order in INDICES or ".py" in order):
@@ -108,6 +118,8 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
         if parts.get("kind") == "index":
             order, times = loglinear.from_file(parts, weights, label)
             return ListScheduler(order, "easy", times=times)
+        if parts.get("kind") == "rule":  # of a model store, where a rule schedules
+            return resolve(str(parts["rule"]))
         if parts.get("kind") == "knapsack":
             return assignments.from_file(parts, weights, label)
         return neural.from_file(parts, weights, label)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.metrics import makespan, workflows
+from jobwise.metrics import makespan, ran, wait, workflows
+from jobwise.record import Record
 from jobwise.simulate import simulate
 from jobwise.workload import Workload, as_estimated
 from jobwise.workloads.bundles import in_two
@@ -22,6 +23,7 @@ LEAST, MEDIAN, MOST = 128, 512, 20_000  # tasks: a window of the model; the leas
 TOGETHER = 8  # workflows that are merged at most
 MODEL = "model"
 RULES = ("flow-work", "flow-sjf", "flow-bound", "flow-path", "flow-work-path", "flow-share", "rank", "sjf", "fcfs")
+HEURISTICS = tuple(f"{n}+easy" for n in ("fcfs", "sjf", "wfp3", "unicef", "f1", "f2", "f3", "f4"))  # of logs, re-deciding
 SHARES, PARTS = (0.05, 0.1), (0.5, 0.75, 0.9, 0.95)  # reserves, and task lengths, that are tried
 
 
@@ -93,6 +95,21 @@ def parts(w: Workflow, most: int = MOST) -> np.ndarray:
         found[second] += 1
         waiting += [np.setdiff1d(rows, second), second]
     return found
+
+
+def accepted(beta: float, first: float, now: float, cost: float) -> float:
+    """The weight of cost after a window: the same while its mean return `now` (below 0) is at least `first`, that of the first
+    window, times 1 + beta x mean cost; else half of it."""
+    return beta if now >= first * (1.0 + beta * cost) else beta / 2.0
+
+
+def costly(r: Record, cost: np.ndarray) -> dict[str, float]:
+    """What the order of starts cost: `cost_wait`, mean wait (s) weighted by cost; `cost_position`, mean place in the order of
+    starts, 0 (first) to 1, weighted by cost. 0.5 where cost has no say, more where dear jobs start late."""
+    there = ran(r)
+    place = np.argsort(np.argsort(r.jobs["start"][there], kind="stable")) / max(int(there.sum()) - 1, 1)
+    share = cost[there] / max(cost[there].sum(), 1e-12)
+    return {"cost_wait": float(share @ wait(r)), "cost_position": float(share @ place)}
 
 
 def measured(w: Workload, policy: str) -> tuple[float, float]:

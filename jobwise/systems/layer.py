@@ -1,0 +1,119 @@
+"""Algorithm 3 at work: workflows on one machine, each plan's tasks ordered by its own scheduler.
+
+Plans go first come, first served: what the first starts, the second finds taken. A plan of several parts has its parts done
+one after the other. The model of a plan is the most similar one of a model store, else the general one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jobwise import decision
+from jobwise.decision import Decision, Policy, Start, View
+from jobwise.jobs import DONE, FAILED, RUNNING
+from jobwise.policies.names import resolve
+from jobwise.systems.mars import MODEL, Plan, decide, parts
+from jobwise.systems.store import Store
+from jobwise.workload import Workload
+from jobwise.workloads.signatures import ALIKE, signature
+from jobwise.workloads.workflows import Workflow
+
+GENERAL = "general+easy"  # the model where nothing alike has been learnt from
+MOST_OF = 0.75  # of the machine: workflows with a task that needs more are scheduled by fcfs+easy
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """The plans of a stream of workflows, as a policy for that stream.
+
+    `deciders`: a policy per plan. `plan`, `part`: [J] of each job its plan, and its part there.
+    """
+
+    plans: tuple[Plan, ...]
+    deciders: tuple[Policy, ...]
+    plan: np.ndarray
+    part: np.ndarray
+
+    @property
+    def name(self) -> str:
+        """mars, and who schedules."""
+        return "mars: " + ", ".join(dict.fromkeys(p.name for p in self.deciders))
+
+    def begin(self, view: View) -> LayerRun:
+        """Its run in one simulation, or on one cluster."""
+        return LayerRun(self, view)
+
+    def reset(self, view: View) -> None:
+        """Nothing to forget: `begin` makes a run that remembers."""
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """Nothing to learn."""
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """What to do in a view where nothing was seen before."""
+        return self.begin(view).decide(view)
+
+
+class LayerRun:
+    """A layer in one simulation, or on one cluster."""
+
+    def __init__(self, layer: Layer, view: View):
+        self._layer = layer
+        self._runs = [decision.begin(p, view) for p in layer.deciders]
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """Tell each scheduler of its own."""
+        for k, run in enumerate(self._runs):
+            if len(own := rows[self._layer.plan[rows] == k]):
+                run.ended(view, own)
+
+    def decide(self, view: View) -> Iterable[Decision]:
+        """Plan by plan, on what those before have left."""
+        layer, found, table = self._layer, [], view.table.copy()
+        over = (table["status"] == DONE) | (table["status"] == FAILED)
+        free, running, now = view.free.copy(), view.running, max(view.now, 0.0)
+        for k, run in enumerate(self._runs):
+            own = view.queue[layer.plan[view.queue] == k]
+            if not len(own):
+                continue
+            left = (layer.plan[: len(table)] == k) & ~over
+            own = own[layer.part[own] == layer.part[: len(table)][left].min()]
+            if not len(own):
+                continue
+            starts = [d for d in run.decide(replace(view, jobs=table, table=table, queue=own, running=running, free=free))
+                      if isinstance(d, Start)]  # fmt: skip
+            rows = np.array([d.job for d in starts], np.int32)
+            found += starts
+            table["status"][rows], table["start"][rows] = RUNNING, now
+            table["due"][rows] = now + np.maximum(table["walltime"][rows], 1.0)
+            free[0] -= table["request"][rows].sum(axis=0)
+            running = np.sort(np.concatenate([running, rows])).astype(np.int32)
+        return found
+
+
+def layer(w: Workload, flows: list[Workflow], store: Store | None = None, model: bool = True) -> Layer:
+    """MARS for a stream of these workflows (`jobwise.workloads.streams.stream`). `model`: False, and rules do all."""
+    cores = w.cluster.processors
+
+    def large(i: int) -> bool:
+        return bool((flows[i].tasks["cores"] > MOST_OF * cores).any())
+
+    plans = tuple(decide([len(f) for f in flows], large=large, model=model))
+    plan, part, deciders = np.zeros(len(w), np.int64), np.zeros(len(w), np.int64), []
+    for k, p in enumerate(plans):
+        for i in p.flows:
+            rows = np.flatnonzero(w.jobs["flow"] == i)
+            plan[rows], part[rows] = k, parts(flows[i]) if len(p.parts) > 1 else 0
+        deciders.append(_decider(p, flows, cores, store))
+    return Layer(plans, tuple(deciders), plan, part)
+
+
+def _decider(p: Plan, flows: list[Workflow], cores: int, store: Store | None) -> Policy:
+    if p.by != MODEL:
+        return resolve(p.by if "+" in p.by else f"{p.by}+easy")
+    largest = max((flows[i] for i in p.flows), key=len)
+    model, alike = store.nearest(signature(largest, cores), cores) if store else (None, 0.0)
+    return resolve(str(model.folder / "policy.safetensors")) if model and alike >= ALIKE else resolve(GENERAL)

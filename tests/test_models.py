@@ -1,0 +1,333 @@
+"""MARS's models: generations and rollback, the store and kill -9, cost after the softmax, Algorithm 3 with models."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import random_workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_workflows import random_flow
+
+import jobwise as jw
+from jobwise import encoders
+from jobwise.cli.main import run
+from jobwise.cluster import pool
+from jobwise.errors import InputError
+from jobwise.learn.generations import Generations
+from jobwise.policies.names import load, resolve
+from jobwise.policies.networks import Forward, choose
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.systems import configure
+from jobwise.systems.layer import GENERAL, layer
+from jobwise.systems.mars import HEURISTICS, accepted, costly
+from jobwise.systems.store import Store
+from jobwise.workload import workload
+from jobwise.workloads.streams import stream
+from jobwise.workloads.workflows import Workflow, task_dtype
+from jobwise.worlds.window_rules import RULES
+
+pytestmark = pytest.mark.xdist_group("learning")
+
+
+def w_of(x):
+    return {"w": np.float32([x])}
+
+
+def judged(g, x, rule=10.0, score=lambda w: float(w["w"][0])):
+    return g.judge(w_of(x), score, rule)
+
+
+def test_generations_branch_by_branch():
+    g = Generations()
+    g.begin(w_of(9.0))
+    gain, back = judged(g, 8.0)  # ahead of G0 and of the rule
+    assert gain == pytest.approx(1 / 9) and back is None and (g.number, g.serves) == (1, 1)
+    assert judged(g, 7.0)[1] is None and [n for n, _ in g.kept] == [1, 2]  # three with the present one
+    gain, back = judged(g, 7.7)
+    assert gain == pytest.approx(-0.1) and back is None and (g.lost, g.serves) == (1, 2)
+    _, back = judged(g, 7.5)  # the second in a row
+    assert back["w"][0] == 7.0 and (g.rate, g.lost, g.rollbacks) == (0.5, 0, 1)
+    worlds = {8.0: 9.0, 7.0: 12.0, 20.0: 20.0}  # in a new window G2 is behind the rule, G1 is not
+    judged(g, 20.0, score=lambda w: worlds[float(w["w"][0])])
+    _, back = judged(g, 20.0, score=lambda w: worlds[float(w["w"][0])])
+    assert back["w"][0] == 8.0 and [n for n, _ in g.kept] == [1] and g.serves == 1 and g.rate == 0.25
+    judged(g, 30.0, rule=1.0)
+    assert g.serves == -1 and g.served is None  # the rule is ahead of all
+    _, back = judged(g, 30.0, rule=1.0)
+    assert back["w"][0] == 8.0 and g.serves == -1
+    assert Generations.of(g.state()).state() == g.state()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.1, 100), st.floats(0.1, 100)), max_size=30))
+def test_nothing_that_is_not_confirmed_schedules(windows):
+    g, confirmed = Generations(), {}
+    g.begin(w_of(50.0))
+    confirmed[0] = np.float32(50.0)
+    for x, rule in windows:
+        number = g.number
+        gain, back = judged(g, x, rule)
+        assert len(g.kept) <= 2 and (back is None or gain < 0)
+        if g.number > number:
+            confirmed[g.number] = np.float32(x)
+        if g.serves >= 0:
+            assert g.served["w"][0] == confirmed[g.serves] <= rule + 1e-6 * rule
+        else:
+            assert all(w["w"][0] > rule - 1e-6 * rule for _, w in g.kept)
+
+
+def net(w, seed=0, **settings):
+    e = encoders.make("mars", w.cluster, w.jobs, 16, **settings)
+    rng = np.random.default_rng(seed)
+    weights = {"net.0.weight": rng.normal(size=(1, e.shape[1])).astype("f4"), "net.0.bias": np.zeros(1, "f4")}
+    return NeuralPolicy(Forward({"kind": "perjob", "sizes": [e.shape[1], 1]}, weights), e)
+
+
+def test_cost_is_weighed_after_the_softmax(tmp_path):
+    """pi'(j) ~ pi(j) q_j^beta: the choice is the largest of the product, worked out with probabilities."""
+    rng = np.random.default_rng(2)
+    w = random_workload(rng, jobs=60, procs=16)
+    policy = net(w)
+    policy.save(tmp_path / "m.safetensors")
+    dear = resolve(f"{tmp_path / 'm.safetensors'}+cost2")
+    assert dear.cost == 2 and dear.name.endswith("+cost2") and resolve(str(tmp_path / "m.safetensors")).cost == 0
+    out = rng.random((50, 16, policy.bound(w.cluster).shape[1])).astype("f4")
+    counts = np.full(50, 16)
+    pi = np.exp(policy.forward(out.reshape(-1, out.shape[2])).reshape(50, 16))
+    q = np.exp(-(out[:, :, 8] ** 2) / (2 * 0.5**2))
+    assert choose(dear.forward, out, counts, dear._dear(out)).tolist() == (pi * q**2).argmax(axis=1).tolist()
+    assert choose(policy.forward, out, counts, policy._dear(out)).tolist() == pi.argmax(axis=1).tolist()
+    for name in ("sjf+easy+cost1", "general+cost1"):
+        with pytest.raises(InputError, match="cost"):
+            resolve(name)
+    a, b = (jw.simulate(w, p).jobs["start"] for p in (policy, dear))
+    assert not np.array_equal(a, b)
+
+
+def test_the_acceptance_test_and_the_cost_of_an_order_by_hand():
+    assert accepted(0.4, -10.0, -11.9, 0.5) == 0.4 and accepted(0.4, -10.0, -12.1, 0.5) == 0.2
+    w = workload([0, 0, 0], [4, 4, 4], [10, 10, 10], cluster=pool(4))
+    found = costly(jw.simulate(w, "fcfs"), np.array([0.0, 0.25, 0.75]))
+    assert found == {"cost_wait": pytest.approx(0.25 * 10 + 0.75 * 20), "cost_position": pytest.approx(0.25 * 0.5 + 0.75)}
+
+
+def test_a_rule_teaches():
+    """What a teacher does from choice to choice is what its list scheduler does."""
+    pytest.importorskip("torch")
+    from jobwise.learn.env import BatchVectorEnv
+
+    w = random_workload(np.random.default_rng(8), jobs=80, procs=16)
+    for rule in set(RULES) - {"las", "random"}:
+        envs = BatchVectorEnv(1, w, jobs=80, encoder="mars", window=128)
+        envs.reset(seed=0)
+        while not envs.choose(envs.by_rule(rule))[0]:
+            pass
+        r = jw.simulate(w, f"{rule}+easy")
+        mean = r.summary()["bounded_slowdown"]
+        z = envs.intervals[0]
+        assert z["total"] / z["started"] == pytest.approx(mean, rel=1e-9), rule
+
+
+SETTINGS = {"choices": 300, "simulations": 8, "warm": 20, "jobs": 32, "threads": 1}
+
+
+def small(log):
+    config = configure("mars", log, "smoke")
+    return config.changed(**SETTINGS, learner=config.learner | {"steps": 8, "workers": 2})
+
+
+@pytest.fixture(scope="module")
+def log():
+    return random_workload(np.random.default_rng(1), jobs=400, procs=32)
+
+
+def test_a_store_learns_window_by_window(log, tmp_path):
+    store = Store(tmp_path / "store")
+    model = store.for_log(log, small(log), 100, 0.5)
+    shown = model.learn(log.take(slice(0, 250)), 100)
+    assert [x.jobs for x in shown] == [100, 100] and model.about.seen == 200
+    assert shown[0].net is None and shown[0].served == "fcfs+easy" and shown[1].rule == shown[0].best
+    again = Store(tmp_path / "store").for_log(log, small(log), 100)
+    assert again.folder == model.folder and len(again.learn(log, 100)) == 2  # the log has grown
+    assert again.about.beta in (0.5, 0.25, 0.125, 0.0625)
+    policy = load(again.folder)
+    assert policy.name == again.rule if again.about.serves < 0 else policy.cost == again.about.beta
+    jw.simulate(log, policy)
+    other = random_workload(np.random.default_rng(2), jobs=400, procs=32)
+    with pytest.raises(InputError, match="does not begin with them"):
+        again.learn(other, 100)
+    kin = Store(tmp_path / "store").for_log(replace(log, name="a year later"), small(log), 100)
+    assert kin.folder != again.folder and kin.begins_as is not None  # a model of its own, which begins as that of similar work
+    kin.learn(log.take(slice(0, 150)), 100)
+    assert kin.about.windows[0].net is not None and len(Store(tmp_path / "store").models()) == 2
+
+
+def test_a_poisoned_generation_is_rolled_back_within_two_windows(log, tmp_path):
+    model = Store(tmp_path / "store").for_log(log, small(log), 80)
+    model.learn(log.take(slice(0, 160)), 80)
+    before = model.about.rollbacks
+    file = model.folder / f"{model.about.present}.safetensors"
+    poisoned = load(file)
+    poisoned.forward.weights["net.6.weight"] *= -30.0  # it prefers what it liked least
+    NeuralPolicy(poisoned.forward, poisoned.encoder, poisoned.world, "mars", poisoned.about).save(file)
+    config = model.about.config | {"choices": 1}  # it learns too little to mend itself
+    model.about.config = config
+    shown = model.learn(log, 80)[:2]
+    assert shown[0].gain < 0 and not shown[0].served.startswith("present")
+    assert shown[1].rolled_back and model.about.rollbacks > before and model.about.rate < 1
+    good = [x for x in shown if x.served.startswith("G")]
+    assert all(x.score < x.net for x in good)  # the poisoned net never scheduled
+
+
+KILLED = """
+import sys, numpy as np
+sys.path.insert(0, {tests!r})
+from conftest import random_workload
+from test_models import small
+import jobwise.learn.window
+from jobwise.systems.store import Store
+log = random_workload(np.random.default_rng(1), jobs=4000, procs=32)
+model = Store(sys.argv[1]).for_log(log.take(slice(0, 400)), small(log), 40)
+print("begun", flush=True)
+model.learn(log, 40, lambda x: print("window", flush=True))
+"""
+
+
+def killed(store, times, tests, patience=3.0):
+    """Kill a learner again and again at random moments; the store loads each time."""
+    rng, windows = np.random.default_rng(0), 0
+    for _ in range(times):
+        code = KILLED.format(tests=tests)
+        p = subprocess.Popen([sys.executable, "-c", code, str(store)], stdout=subprocess.PIPE, text=True)
+        assert p.stdout.readline() == "begun\n"
+        time.sleep(patience * rng.random())
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        p.stdout.close()
+        models = Store(store).models()
+        assert len(models) <= 1
+        for model in models:
+            assert len(model.about.windows) >= windows and model.about.seen == 40 * len(model.about.windows)
+            windows = len(model.about.windows)
+            for name in (model.about.present, *(f"g{n}" for n in model.about.kept)):
+                model.net(name)
+            load(model.folder)
+    return windows
+
+
+def test_a_store_survives_being_killed(tmp_path, request):
+    assert killed(tmp_path / "store", 4, str(request.path.parent)) > 0
+
+
+@pytest.mark.slow
+def test_a_store_survives_being_killed_a_hundred_times(tmp_path, request):
+    assert killed(tmp_path / "store", 100, str(request.path.parent)) > 20
+
+
+def test_bad_stores_are_one_line(log, tmp_path, capsys):
+    file = tmp_path / "log.swf"
+    jw.write_swf(log, file)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    for arguments, told in (
+        (["mars", "models", tmp_path / "none"], "no such folder"),
+        (["mars", "models", tmp_path / "other"], "is no model store"),
+        (["mars", "learn", file, "--models", tmp_path / "other"], "is no model store"),
+        (["mars", "learn", file, "--models", file], "is a file"),
+        (["mars", "learn", file, "--models", tmp_path / "s", "--window", "2000"], "do not fit a log"),
+    ):
+        assert run([str(a) for a in arguments]) == 2
+        assert told in capsys.readouterr().err
+    assert (tmp_path / "other" / "notes.txt").read_text() == "mine"
+    store = tmp_path / "s"
+    (store / "m000").mkdir(parents=True)
+    for text, told in (("{", "m000/model.json"), ('{"format": "x"}', "model.json"), ("[]", "model.json")):
+        (store / "m000" / "model.json").write_text(text)
+        assert run(["mars", "models", str(store)]) == 2
+        error = capsys.readouterr().err
+        assert told in error and "Traceback" not in error and error.count("\n") == 1
+    shutil.rmtree(store)
+    assert run(["mars", "models", str(tmp_path)]) == 2
+
+
+def test_learn_and_models_on_the_command_line(log, tmp_path, capsys):
+    file = tmp_path / "log.swf"
+    jw.write_swf(log, file)
+    store = ["--models", str(tmp_path / "s"), "--window", "150", "--preset", "smoke", "--choices", "200"]
+    assert run(["mars", "learn", str(file), *store]) == 0
+    out = capsys.readouterr().out
+    assert "2 windows of 150 jobs" in out and "schedules now" in out and "geometric means" in out
+    assert run(["mars", "models", str(tmp_path / "s"), "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert (told["windows"], told["jobs"], told["cores"]) == (2, 300, 32)
+    assert run(["simulate", str(file), "-p", str(tmp_path / "s" / "m000")]) == 0
+
+
+def flow_of(count, cores=1, name="f"):
+    tasks = np.zeros(count, task_dtype)
+    tasks["runtime"] = tasks["estimate"] = 5 + np.arange(count) % 7
+    tasks["cores"] = cores
+    edges = np.array([(i // 3, i) for i in range(1, count)])
+    return Workflow(name, tasks, edges.reshape(-1, 2), tuple(f"t{i}" for i in range(count)), ("p",))
+
+
+def test_algorithm_3_schedules_each_workflow_by_its_own():
+    flows = [flow_of(600, name="large"), flow_of(20, name="small"), flow_of(30, cores=15, name="wide"), flow_of(150)]
+    w = stream(flows, [0, 1, 2, 3], 16)
+    mars = layer(w, flows)
+    assert [p.name for p in mars.deciders] == [resolve(GENERAL).name, "sjf+easy", "fcfs+easy", "unicef+easy"]
+    r = jw.simulate(w, mars)
+    begin, end = r.jobs["start"], r.jobs["end"]
+    assert not np.isnan(end).any() and all(begin[b] >= end[a] for a, b in w.edges)
+    one = stream(flows[1:2], cluster=16)
+    assert np.array_equal(jw.simulate(one, layer(one, flows[1:2])).jobs["start"], jw.simulate(one, "sjf+easy").jobs["start"])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6))
+def test_layers_keep_edges_and_the_machine(seed):
+    rng = np.random.default_rng(seed)
+    flows = [random_flow(rng, int(rng.integers(1, 20))) for _ in range(int(rng.integers(1, 5)))]
+    cores = max(max(int(f.tasks["cores"].max()) for f in flows), 4)
+    w = stream(flows, np.sort(rng.uniform(0, 30, len(flows))), cores)
+    r = jw.simulate(w, layer(w, flows))
+    begin, end = r.jobs["start"], r.jobs["end"]
+    assert not np.isnan(end).any() and all(begin[b] >= end[a] - 1e-9 for a, b in w.edges)
+    for t in begin:
+        assert w.jobs["request"][(begin <= t) & (end > t), 0].sum() <= cores
+
+
+def test_large_workflows_are_done_part_by_part(monkeypatch):
+    monkeypatch.setattr("jobwise.systems.mars.MOST", 300)
+    monkeypatch.setattr("jobwise.systems.mars.halved.__defaults__", (300,))
+    monkeypatch.setattr("jobwise.systems.mars.parts.__defaults__", (300,))
+    f = flow_of(600)
+    w = stream([f], cluster=8)
+    mars = layer(w, [f])
+    count = int(mars.part.max()) + 1
+    assert count >= 2 and np.bincount(mars.part).max() <= 300
+    r = jw.simulate(w, mars)
+    for k in range(1, count):
+        assert r.jobs["start"][mars.part == k].min() >= r.jobs["end"][mars.part < k].max()
+
+
+def test_mars_run_takes_plans_and_models(tmp_path, capsys):
+    file = tmp_path / "log.swf"
+    jw.write_swf(random_workload(np.random.default_rng(4), jobs=30, procs=8), file)
+    state = ["--state", str(tmp_path / "run"), "--json", "--scale", "0.01", "--procs", "32"]
+    assert run(["mars", "run", str(file), *state, "-p", "mars"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["policy"] == "mars: sjf+easy" and told["done"] == 30
+    assert run(["mars", "run", str(file), *state, "-p", "sjf", "--models", "x"]) == 2
+    assert "-p mars" in capsys.readouterr().err
+
+
+def test_heuristics_are_the_papers():
+    assert {n.split("+")[0] for n in HEURISTICS} == {"fcfs", "sjf", "wfp3", "unicef", "f1", "f2", "f3", "f4"}
