@@ -304,13 +304,10 @@ def test_layers_keep_edges_and_the_machine(seed):
         assert w.jobs["request"][(begin <= t) & (end > t), 0].sum() <= cores
 
 
-def test_large_workflows_are_done_part_by_part(monkeypatch):
-    monkeypatch.setattr("jobwise.systems.mars.MOST", 300)
-    monkeypatch.setattr("jobwise.systems.mars.halved.__defaults__", (300,))
-    monkeypatch.setattr("jobwise.systems.mars.parts.__defaults__", (300,))
-    f = flow_of(600)
-    w = stream([f], cluster=8)
-    mars = layer(w, [f])
+def test_large_workflows_are_done_part_by_part():
+    w = stream([flow_of(600)], cluster=8)
+    mars = layer(w, most=300)
+    assert mars.plans[0].parts == (300, 300)
     count = int(mars.part.max()) + 1
     assert count >= 2 and np.bincount(mars.part).max() <= 300
     r = jw.simulate(w, mars)

@@ -14,7 +14,7 @@ from jobwise.cli.tables import print_table
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="quality, sem, rlscheduler, learners, deeprm, cush or rl-taps.")],
+    study: Annotated[str, typer.Argument(help="quality, sem, rlscheduler, learners, deeprm, cush, rl-taps, mars.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Folder for finished pieces, runs and report.html.")],
     logs: Annotated[Optional[str], typer.Option("--logs", help="Folder with the SWF logs; cush: with GPU logs.")] = None,
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",

@@ -62,7 +62,7 @@ def reproduce(
     name: str, folder: str | Path | None, out: str | Path, *, preset: str = "small", seeds: int = 3, threads: int = 2, say=print
 ) -> list[Section]:
     """Run a study on the logs of `folder`; the sections of its report. Raises InputError."""
-    from jobwise.studies import cush, deeprm, learners, quality, rlscheduler, rltaps, sem
+    from jobwise.studies import cush, deeprm, learners, mars, quality, rlscheduler, rltaps, sem
 
     studies = {
         "sem": sem.study,
@@ -72,6 +72,7 @@ def reproduce(
         "deeprm": deeprm.study,
         "cush": cush.study,
         "rl-taps": rltaps.study,
+        "mars": mars.study,
     }
     if name not in studies:
         raise unknown("study", name, studies)

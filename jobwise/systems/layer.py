@@ -15,10 +15,11 @@ from jobwise import decision
 from jobwise.decision import Decision, Policy, Start, View
 from jobwise.jobs import DONE, FAILED, RUNNING
 from jobwise.policies.names import resolve
-from jobwise.systems.mars import MODEL, Plan, decide, parts
+from jobwise.systems.mars import MODEL, MOST, TOGETHER, Plan, decide, parts
 from jobwise.systems.store import Store
 from jobwise.workload import Workload
 from jobwise.workloads.signatures import ALIKE, signature
+from jobwise.workloads.streams import flows_of
 from jobwise.workloads.workflows import Workflow
 
 GENERAL = "general+easy"  # the model where nothing alike has been learnt from
@@ -94,19 +95,29 @@ class LayerRun:
         return found
 
 
-def layer(w: Workload, flows: list[Workflow], store: Store | None = None, model: bool = True) -> Layer:
-    """MARS for a stream of these workflows (`jobwise.workloads.streams.stream`). `model`: False, and rules do all."""
+def layer(
+    w: Workload,
+    flows: list[Workflow] | None = None,
+    store: Store | None = None,
+    *,
+    model: bool = True,
+    together: int = TOGETHER,
+    most: int = MOST,
+) -> Layer:
+    """MARS for a stream of these workflows (by default as `flows_of` tells them). Without a `model` rules do all; `together`,
+    `most`: see `jobwise.systems.mars.decide`."""
+    flows = flows or flows_of(w)
     cores = w.cluster.processors
 
     def large(i: int) -> bool:
         return bool((flows[i].tasks["cores"] > MOST_OF * cores).any())
 
-    plans = tuple(decide([len(f) for f in flows], large=large, model=model))
+    plans = tuple(decide([len(f) for f in flows], large=large, model=model, together=together, most=most))
     plan, part, deciders = np.zeros(len(w), np.int64), np.zeros(len(w), np.int64), []
     for k, p in enumerate(plans):
         for i in p.flows:
             rows = np.flatnonzero(w.jobs["flow"] == i)
-            plan[rows], part[rows] = k, parts(flows[i]) if len(p.parts) > 1 else 0
+            plan[rows], part[rows] = k, parts(flows[i], most) if len(p.parts) > 1 else 0
         deciders.append(_decider(p, flows, cores, store))
     return Layer(plans, tuple(deciders), plan, part)
 

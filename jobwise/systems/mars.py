@@ -43,11 +43,13 @@ def decide(
     compatible: Callable[[int, int], bool] = lambda a, b: True,
     large: Callable[[int], bool] = lambda i: False,
     model: bool = True,
+    together: int = TOGETHER,
+    most: int = MOST,
 ) -> list[Plan]:
     """Algorithm 3: who schedules workflows of `sizes` tasks.
 
-    Up to MOST tasks are for the model; more are cut in two until they are that small. Fewer than MEDIAN are merged with the
-    next ones, if these are compatible and it takes TOGETHER at most to reach MEDIAN; else a rule schedules them, `sjf` below
+    Up to `most` tasks are for the model; more are cut in two until they are that small. Fewer than MEDIAN are merged with the
+    next ones, if these are compatible and it takes `together` at most to reach MEDIAN; else a rule schedules them, `sjf` below
     LEAST, `unicef` above. `large(i)`: a task of it needs most of the machine, and `fcfs+easy` schedules it. Without a `model`
     rules do all. Raises InputError for negative sizes.
     """
@@ -60,7 +62,7 @@ def decide(
         if large(i) or not model:
             by = "fcfs+easy" if large(i) else "sjf" if size < LEAST else "unicef"
         else:
-            for after in there[at + 1 : at + TOGETHER] if size < MEDIAN else ():
+            for after in there[at + 1 : at + together] if size < MEDIAN else ():
                 if not compatible(i, after) or large(after) or sum(sizes[f] for f in flows) >= MEDIAN:
                     break
                 flows.append(after)
@@ -68,7 +70,7 @@ def decide(
                 flows = [i]
             size = sum(sizes[f] for f in flows)
             by = MODEL if size >= MEDIAN else "sjf" if size < LEAST else "unicef"
-        plans.append(Plan(tuple(flows), tuple(halved(size)) if by == MODEL else (size,), by))
+        plans.append(Plan(tuple(flows), tuple(halved(size, most)) if by == MODEL else (size,), by))
         at += len(flows)
     return plans
 

@@ -10,7 +10,7 @@ import numpy as np
 from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError
 from jobwise.workload import Workload, workload
-from jobwise.workloads.workflows import Workflow
+from jobwise.workloads.workflows import Workflow, task_dtype
 
 READING = (
     "Jobs are tasks of workflows; a task may start when its parents have ended. All tasks of a workflow arrive with it.",
@@ -72,3 +72,18 @@ def arrivals(
     made = [jittered(flows[i], rng, size, task, estimate) for i in rng.integers(0, len(flows), count)]
     gap = float(np.mean([f.work for f in flows])) / (load * cores)
     return stream(made, np.cumsum(rng.exponential(gap, count)), cores, name)
+
+
+def flows_of(w: Workload) -> list[Workflow]:
+    """The workflows of a stream, by number; jobs of none are no part of any."""
+    flow, found, new = w.jobs["flow"], [], np.full(len(w), -1)
+    for i in range(int(flow.max(initial=-1)) + 1):
+        rows = np.flatnonzero(flow == i)
+        new[rows] = np.arange(len(rows))
+        tasks = np.zeros(len(rows), task_dtype)
+        tasks["runtime"], tasks["estimate"] = w.truth["runtime"][rows], w.jobs["walltime"][rows]
+        tasks["cores"] = w.jobs["request"][rows, 0]
+        tasks["memory"] = np.maximum(w.jobs["memory"][rows], 0.0) * tasks["cores"] * 1024 / 1e6
+        own = w.edges[np.isin(w.edges[:, 0], rows)]
+        found.append(Workflow(w.names.get("flow", {}).get(i, f"{i}"), tasks, new[own], tuple(map(str, rows)), ("",)))
+    return found
