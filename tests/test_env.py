@@ -328,3 +328,34 @@ def test_worlds_keep_their_promises(w):
 
     with pytest.raises(AssertionError, match="observations"):
         check_world(Blind(2, Episodes([w], 20), Act(), 16), found)
+
+
+def test_workflows_are_episodes():
+    """Whole streams of workflows: a rule's choices are its replay, and every edge is kept."""
+    from jobwise.workloads.streams import stream
+    from test_workflows import random_flow
+
+    rng = np.random.default_rng(3)
+    ws = []
+    for _ in range(2):
+        flows = [random_flow(rng, int(rng.integers(3, 25))) for _ in range(4)]
+        ws.append(stream(flows, np.sort(rng.uniform(0, 20, 4)), 16))
+    envs = BatchVectorEnv(2, ws, jobs=None, encoder="perjob", window=128)
+    for seed in (0, 1):
+        envs.reset(seed=seed)
+        told = {}
+        for _ in range(400):
+            over = envs.choose(envs.by_rule("sjf"), again=True)
+            for e in np.flatnonzero(over):
+                z = envs.intervals[e]
+                told.setdefault(int(z["jobs"]), set()).add(round(float(z["total"] / z["started"]), 9))
+                assert z["started"] == z["jobs"]
+        expected = {len(w): {round(jw.simulate(w, "sjf+easy").summary()["bounded_slowdown"], 9)} for w in ws}
+        assert told == expected
+    kept = envs.snapshot()
+    a = [envs.choose(envs.by_rule("fcfs"), again=True).tolist() for _ in range(50)]
+    envs.restore(kept)
+    assert a == [envs.choose(envs.by_rule("fcfs"), again=True).tolist() for _ in range(50)]
+    for wrong in ({"jobs": 5}, {"jobs": None, "shake_s": 3.0}):
+        with pytest.raises(InputError, match="wait for others"):
+            BatchVectorEnv(1, ws, **wrong)

@@ -36,6 +36,7 @@ def prepare(windows: Sequence[Tables]) -> Trials:
     plan = Plan(
         np.concatenate([w.jobs for w in windows]),
         np.concatenate([w.truth for w in windows]),
+        np.zeros(1, np.int32),
         np.zeros((1, 1), np.int32),
         np.zeros((1, 1)),
         np.zeros(W, plan_dtype),
@@ -46,7 +47,7 @@ def prepare(windows: Sequence[Tables]) -> Trials:
         h = known(w.jobs, w.past)
         histories.append(h.entry)
         of_class[k, : len(w)], of_user[k, : len(w)] = h.of_class, h.of_user
-        plan.next[k] = (len(w), w.cluster.processors, w.offset, first, 1.0)
+        plan.next[k] = (len(w), w.cluster.processors, w.offset, first, 1.0, 0)
         first += len(w)
     begin = np.concatenate([[0], np.cumsum([len(h) for h in histories])])
     longest = np.empty(W)

@@ -77,6 +77,7 @@ plan_dtype = np.dtype(
         ("offset", "f8"),  # s, trace time of time 0
         ("first", "i8"),  # row of `jobs` to begin with; -1: rows and submits are given one by one
         ("factor", "f8"),  # submits are divided by it
+        ("graph", "i1"),  # it is a whole log, whose jobs wait for others
     ],
     align=True,
 )
@@ -87,13 +88,19 @@ class Plan(NamedTuple):
 
     jobs: np.ndarray  # [L] of job_dtype: all logs, one after the other
     truth: np.ndarray  # [L] of truth_dtype
+    child: np.ndarray  # [M] children of all jobs, as rows of their log; `truth` says where a job's begin and how many
     row: np.ndarray  # [E, J] rows of `jobs`, where they are given
     submit: np.ndarray  # [E, J] s, ascending from 0, where they are given
     next: np.ndarray  # [E] of plan_dtype
 
 
 NO_PLAN = Plan(
-    np.zeros(1, job_dtype(1)), np.zeros(1, truth_dtype), np.zeros((1, 1), np.int32), np.zeros((1, 1)), np.zeros(1, plan_dtype)
+    np.zeros(1, job_dtype(1)),
+    np.zeros(1, truth_dtype),
+    np.zeros(1, np.int32),
+    np.zeros((1, 1), np.int32),
+    np.zeros((1, 1)),
+    np.zeros(1, plan_dtype),
 )
 
 
@@ -107,7 +114,7 @@ def refill(s, e, p, k):
     sim["jobs"], sim["origin"] = plan["jobs"], plan["offset"]
     node["capacity"][0] = node["free"][0] = plan["processors"]
     node["up"] = 1
-    first, factor = plan["first"], plan["factor"]
+    first, factor, at = plan["first"], plan["factor"], 0
     for i in range(plan["jobs"]):
         row = first + i if first >= 0 else np.int64(p.row[k, i])
         job, new, truth, known = s.jobs[e, i], p.jobs[row], s.truth[e, i], p.truth[row]
@@ -118,6 +125,12 @@ def refill(s, e, p, k):
         job["queue"], job["partition"], job["memory"], job["chunks"] = new["queue"], new["partition"], new["memory"], 0
         job["ran"], job["held"], job["unmet"], job["restarts"], job["status"] = 0.0, -1, 0, 0, 0
         truth["runtime"], truth["fails"], truth["children"], truth["heap"] = known["runtime"], known["fails"], 0, -1
+        if plan["graph"]:
+            job["unmet"], job["flow"], job["rank"], job["level"] = new["unmet"], new["flow"], new["rank"], new["level"]
+            truth["child"], truth["children"] = at, known["children"]
+            for k in range(known["children"]):
+                s.child[e, at] = p.child[known["child"] + k]
+                at += 1
 
 
 set_dtype = np.dtype([("first", "i8"), ("jobs", "i8"), ("offset", "f8")], align=True)

@@ -104,9 +104,9 @@ def trained(s: Study, log: Workload, config: Config, name: str, k: int) -> dict:
         policy = s.train(config, log, f"{name}-{k}", k)
         rule, score = policy.about["best_rule"]
         by = "model" if policy.about["validation"] <= score else rule
-        found = measured(parts(log)[2], [policy, by if by != "model" else policy])
+        found = measured(parts(log)[2], [policy, *([by] if by != "model" else [])])
         alone = {"slowdown": found["slowdown"][0], "longest": found["longest"][0], "by": by}
-        return alone | {"served": [found["slowdown"][1], found["longest"][1]]}
+        return alone | {"served": [found["slowdown"][-1], found["longest"][-1]]}
 
     return s.piece(f"{name}-{k}", learnt)
 

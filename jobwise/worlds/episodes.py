@@ -32,8 +32,10 @@ class Episodes:
         if not self.logs or any(len(w) == 0 for w in self.logs):
             raise InputError("episodes need at least one log with at least one job")
         for w in self.logs:
-            if not w.cluster.is_pool or len(w.edges):
-                raise InputError(f"{w.name}: this environment takes pools of processors and jobs without dependencies")
+            if not w.cluster.is_pool:
+                raise InputError(f"{w.name}: this environment takes pools of processors")
+            if len(w.edges) and (self.jobs is not None or self.shake_s > 0 or self.stream):
+                raise InputError(f"{w.name}: jobs wait for others: an episode is all of it, as it is (jobs None, shake_s 0)")
             if len(w.cluster.outages):
                 raise InputError(f"{w.name}: this environment has no node failures")
             if self.jobs is not None and not 1 <= self.jobs <= len(w):

@@ -286,7 +286,7 @@ def _proceed(s, e, c, i, until):
         elif m["phase"] == BEHIND:
             i = _behind(s, e, c)
         else:
-            started = m["queued"] == 0 and sim["next"] == sim["jobs"]
+            started = m["queued"] == 0 and sim["ended"] + sim["running"] == sim["jobs"]
             if until == PASS or (until == STARTED and started) or not _pass_time(s, e, c):
                 m["count"], m["now"], m["running"], z["over"] = 0, sim["now"], sim["running"], 1.0
                 return False

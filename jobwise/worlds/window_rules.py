@@ -16,7 +16,7 @@ RULES = tuple(name for name in ORDERS if CODES[name] <= LAS)
 @kernel
 def _first(s, c, code, actions):
     for e in range(len(actions)):
-        m, sim, best = c.moment[e], s.sims[e], np.inf
+        m, sim, best, first = c.moment[e], s.sims[e], np.inf, -1
         actions[e] = 0
         for i in range(m["count"]):
             x = c.queue[e, c.slots[e, i]]
@@ -26,12 +26,12 @@ def _first(s, c, code, actions):
                 begin = x["submit"] + (sim["origin"] if code >= F1 and code <= F4 else 0.0)
                 n, ran = np.float64(x["size"]), s.jobs[e, x["row"]]["ran"]
                 value = score(code, begin, m["now"] - x["submit"], x["est"], n, ran * n)
-            if value < best:
-                best, actions[e] = value, i
+            if value < best or (value == best and x["row"] < first):
+                best, first, actions[e] = value, x["row"], i
 
 
 def by_order(s: State, c: Choices, name: str) -> np.ndarray:
-    """[E] the slot of the job that is first by an order; of equal ones the oldest. Raises InputError."""
+    """[E] the slot of the job that is first by an order; of equal ones the first row. Raises InputError."""
     if name not in RULES:
         raise unknown("order", name, RULES)
     actions = np.zeros(len(s.sims), np.int64)

@@ -6,6 +6,7 @@ end       every job of the episode has started (`stream`: cut after so many choi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -123,13 +124,13 @@ class WindowWorld(Windows):
     def __init__(self, count: int, episodes: Episodes, act: Act, window: int, bound_s: float = 86400.0):
         self.episodes, logs, longest = episodes, episodes.logs, episodes.longest
         machine = pool(episodes.processors)
-        state = allocate([_rows(logs[0], longest)] * count, machine, single_events=act.single_events)
+        state = allocate([_rows(logs, longest)] * count, machine, single_events=act.single_events)
         super().__init__(act, state, window, bound_s, STARTED)
         self.done, self._asked, self._begun = np.zeros(count, np.int8), np.full(count, REFILL), np.zeros(count, np.int8)
         self.steps_in_stream = episodes.jobs if episodes.stream else None
-        jobs, truth = np.concatenate([w.jobs for w in logs]), np.concatenate([w.truth for w in logs])
+        jobs, truth, child = np.concatenate([w.jobs for w in logs]), *_graphs(logs)
         given = np.zeros((count, longest), np.int32), np.zeros((count, longest))
-        self._plan = Plan(jobs, truth, *given, np.zeros(count, plan_dtype))
+        self._plan = Plan(jobs, truth, child, *given, np.zeros(count, plan_dtype))
         self._base = [0, *np.cumsum([len(w) for w in logs]).tolist()]
         self._processors = [w.cluster.processors for w in logs]
         self._offset = np.concatenate([w.offset + w.jobs["submit"] for w in logs])
@@ -159,7 +160,7 @@ class WindowWorld(Windows):
             rows, p.submit[e, :count] = self.episodes.shaken(w, first, count, factor, rng)
             p.row[e, :count] = rows + begin
         given = -1 if self.episodes.shake_s else begin + first
-        p.next[e] = (count, self._processors[log], self._offset[begin + first], given, factor)
+        p.next[e] = (count, self._processors[log], self._offset[begin + first], given, factor, len(w.edges) > 0)
 
     def _begin(self, e: int, rng: np.random.Generator) -> None:
         """Begin the planned episode of simulation e, or the first after it that has a choice to make; plan another."""
@@ -207,10 +208,24 @@ class WindowWorld(Windows):
         found = {f"state_{k}": getattr(s, k) for k in ("sims", "jobs", "truth", "lists", "nodes")}
         found |= {f"choices_{k}": getattr(c, k) for k in ("moment", "queue", "interval", "report", "mask", "slots")}
         found |= {f"running_{k}": v for k, v in c.running._asdict().items()}
-        found |= {f"plan_{k}": getattr(p, k) for k in ("row", "submit", "next")}
+        found |= {f"plan_{k}": getattr(p, k) for k in ("row", "submit", "next")} | {"child": s.child}
         return found | {"work": self._work, "over": self.done}
 
 
-def _rows(w: Workload, count: int) -> Workload:
-    """`count` times the first job: makes `allocate` leave room for so many."""
-    return replace(w, jobs=np.repeat(w.jobs[:1], count), truth=np.repeat(w.truth[:1], count), columns={})
+def _rows(logs: Sequence[Workload], count: int) -> Workload:
+    """`count` times the first job, and the most edges: makes `allocate` leave room for so many."""
+    w, edges = logs[0], np.zeros((max(len(x.edges) for x in logs), 2), np.int64)
+    return replace(w, jobs=np.repeat(w.jobs[:1], count), truth=np.repeat(w.truth[:1], count), columns={}, edges=edges)
+
+
+def _graphs(logs: Sequence[Workload]) -> tuple[np.ndarray, np.ndarray]:
+    """(truth tables of all logs, with each job's first child and how many; the children, as rows of their logs)."""
+    found, children, base = [], [np.zeros(1, np.int32)], 1
+    for w in logs:
+        truth, order = w.truth.copy(), np.argsort(w.edges[:, 0], kind="stable")
+        truth["child"] = base + np.searchsorted(w.edges[order, 0], np.arange(len(w)))
+        truth["children"] = np.bincount(w.edges[:, 0], minlength=len(w))
+        found.append(truth)
+        children.append(w.edges[order, 1].astype(np.int32))
+        base += len(order)
+    return np.concatenate(found), np.concatenate(children)
