@@ -17,9 +17,10 @@ import torch
 
 import jobwise as jw
 from jobwise import __version__
-from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.agent import Agent
 from jobwise.learn.env import AssignVectorEnv
 from jobwise.learn.jobsets import epoch
+from jobwise.learn.settings import Settings
 from jobwise.policies.networks import Forward
 from jobwise.systems.rltaps import LEARNER
 

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 
 from jobwise import __version__
-from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.agent import Agent
 from jobwise.learn.env import GridVectorEnv
 from jobwise.learn.jobsets import epoch
+from jobwise.learn.settings import Settings
 from jobwise.systems.deeprm import LEARNER
 from jobwise.workloads.jobsets import cush, deeprm
 

@@ -332,8 +332,9 @@ def test_worlds_keep_their_promises(w):
 
 def test_workflows_are_episodes():
     """Whole streams of workflows: a rule's choices are its replay, and every edge is kept."""
-    from jobwise.workloads.streams import stream
     from test_workflows import random_flow
+
+    from jobwise.workloads.streams import stream
 
     rng = np.random.default_rng(3)
     ws = []

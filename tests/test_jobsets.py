@@ -13,12 +13,13 @@ import jobwise
 from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.forecast.job_types import learning_curve, told
-from jobwise.learn.agent import Agent, RMSProp, Settings
+from jobwise.learn.agent import Agent, RMSProp
 from jobwise.learn.env import GridVectorEnv
 from jobwise.learn.jobsets import Dice, average, baseline, epoch, imitate
 from jobwise.learn.jobsets import play as play_runs
 from jobwise.learn.networks import Seen, actor
 from jobwise.learn.networks import weights as weights_of
+from jobwise.learn.settings import Settings
 from jobwise.learn.slots import TEST, GridConfig
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.names import load, resolve

@@ -7,15 +7,20 @@ import torch
 from jobwise import encoders
 from jobwise.cluster import pool
 from jobwise.learn import losses, returns
-from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.agent import Agent
 from jobwise.learn.collect import collect
-from jobwise.learn.learners import LEARNERS, PARALLEL
+from jobwise.learn.learners import LEARNERS
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
+from jobwise.learn.settings import ALONE, PARALLEL, Settings
 from jobwise.learn.workers import Group, Workers
 from jobwise.policies.networks import Forward
 from jobwise.testing import Identity
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
+
+
+def test_the_names_of_learners_are_those_of_the_settings():
+    assert tuple(LEARNERS) == ALONE
 
 
 def test_returns_by_hand():

@@ -15,10 +15,11 @@ import jobwise as jw
 from jobwise.cli import run
 from jobwise.encoders.gpus import make_gpus
 from jobwise.errors import InputError
-from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.agent import Agent
 from jobwise.learn.env import AssignVectorEnv
 from jobwise.learn.jobsets import Dice, epoch, imitate, play
 from jobwise.learn.losses import chosen, entropy
+from jobwise.learn.settings import Settings
 from jobwise.policies import files
 from jobwise.policies.assignments import NO_THETA, AssignmentRule, named
 from jobwise.policies.networks import Forward

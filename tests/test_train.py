@@ -16,9 +16,9 @@ from jobwise.cli import run
 from jobwise.compare import fingerprint
 from jobwise.compare.windows import slowdowns
 from jobwise.errors import InputError
+from jobwise.learn.config import Config, checked
 from jobwise.learn.run import train
 from jobwise.learn.run_folder import parts, score, windows
-from jobwise.learn.window import Config, checked
 from jobwise.policies import names
 from jobwise.policies.names import resolve
 from jobwise.systems import configure

@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from jobwise.cli import compare, evaluate, explain, mars, policies, reproduce, simulate, trace, train, warm_up, watch, workflow
+from jobwise.cli import (
+    compare,
+    evaluate,
+    explain,
+    mars,
+    models,
+    policies,
+    reproduce,
+    simulate,
+    trace,
+    train,
+    warm_up,
+    watch,
+    workflow,
+)
 from jobwise.errors import InputError, plain, unknown
 
 app = typer.Typer(
@@ -32,7 +46,7 @@ for command in (trace.info, trace.convert, trace.generate, trace.forecast):
 logs.command("sacct-command")(trace.sacct_command)
 layer = typer.Typer(no_args_is_help=True, help="Run workflows on a cluster; models that learn from a log.")
 layer.callback()(lambda: None)
-for command in (mars.run, mars.learn, mars.models):
+for command in (mars.run, models.learn, models.models):
     layer.command()(command)
 app.add_typer(layer, name="mars")
 for command in (workflow.info, workflow.draw, workflow.convert):

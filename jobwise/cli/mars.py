@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import LOG_HELP, Json, needs, open_log, progress
+from jobwise.cli.options import Json, progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError
 
@@ -93,73 +93,6 @@ def run(
         print_table(f"{len(flows)} workflows on {on}", ["what", "value", "unit"], rows)
     if found["failed"] or found["never_run"]:
         raise typer.Exit(1)
-
-
-def learn(
-    log: Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)],
-    models: Annotated[str, typer.Option("--models", help="Model store: a folder, made where it is missing.")],
-    window: Annotated[int, typer.Option("--window", min=4, help="Jobs after which who schedules is decided again.")] = 2000,
-    preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
-    choices: Annotated[int, typer.Option("--choices", min=1, help="Choices that the model learns from in a window.")] = 200_000,
-    cost: Annotated[float, typer.Option("--cost", min=0, help="Beta, the weight of what jobs cost; 0: none.")] = 0.0,
-    drawn: Annotated[bool, typer.Option("--drawn", help="Costs are drawn, as in the paper, not prices.")] = False,
-    jobs: Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**30)] = 0,
-    as_json: Json = False,
-) -> None:
-    """Go through a log window by window: who schedules the next one, a generation of the model or a rule? Then learn from it.
-
-    A run that was killed goes on after the last whole window; so does one whose log has grown."""
-    needs("learn", "pydantic", "torch", "gymnasium")
-    import numpy as np
-
-    from jobwise.systems import configure
-    from jobwise.systems.store import Store, told
-
-    w = open_log(log, None, jobs, None)
-    config = configure("mars", w, preset)
-    encoding = config.encoding | ({"cost": "drawn"} if drawn else {})
-    model = Store(models).for_log(w, config.changed(choices=choices, encoding=encoding), window, cost)
-    count, before = len(w) // window, len(model.about.windows)
-    with progress(f"learning from {w.name}") as show:
-
-        def report(x) -> None:
-            if show:
-                show(len(model.about.windows), count, "window")
-
-        done = model.learn(w, window, report, seed)
-    if as_json:
-        print_json(told(model) | {"new": [x.model_dump() for x in done]})
-        return
-    rows = [_window(before + i + 1, x) for i, x in enumerate(done)]
-    columns = ["window", "scheduled by", "score", "best rule so far", "score", "best in hindsight", "score", "net", "gain"]
-    print_table(f"{w.name}: {len(done)} windows of {window:,} jobs; smaller scores are better", columns, rows)
-    if done:
-        mean = [float(np.exp(np.log([getattr(x, k) for x in done]).mean())) for k in ("score", "rule_score", "best_score")]
-        text = "geometric means: as scheduled {:.2f}, the best rule so far {:.2f}, the best in hindsight {:.2f}"
-        print(text.format(*mean))
-    print(f"{model.folder}: {model.serves} schedules now")
-
-
-def _window(number: int, x) -> list[str]:
-    net, gain = ("", "") if x.net is None else (f"{x.net:.2f}", f"{x.gain:+.1%}{', rolled back' if x.rolled_back else ''}")
-    pairs = [v for name, s in ((x.served, x.score), (x.rule, x.rule_score), (x.best, x.best_score)) for v in (name, f"{s:.2f}")]
-    return [f"{number}", *pairs, net, gain]
-
-
-def models(folder: Annotated[str, typer.Argument(metavar="STORE", help="Model store.")], as_json: Json = False) -> None:
-    """What a model store holds: whom its models learnt from, and who schedules."""
-    from jobwise.systems.store import Store, told
-
-    if not Path(folder).is_dir():
-        raise InputError(f"{folder}: there is no such folder")
-    rows = [told(m) for m in Store(folder).models()]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_table(folder, list(rows[0]), [[f"{v:,}" if isinstance(v, int) else f"{v}" for v in r.values()] for r in rows])
-    else:
-        print(f"{folder}: no model has learnt from a whole window yet")
 
 
 def _words(command: str) -> list[str]:

@@ -13,13 +13,12 @@ from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_l
 from jobwise.cli.tables import print_json
 from jobwise.errors import InputError, unknown
 
+KNOWN = "perjob, sem, dras, dras2, rlscheduler, search, deeprm, cush, rl-taps, mars, rl-a3c"
 GRIDS = ("deeprm", "cush", "rl-taps")
 
 
 def train(
-    system: Annotated[
-        str, typer.Argument(help="perjob, sem, dras, dras2, rlscheduler, search, deeprm, cush, rl-taps, mars, rl-a3c.")
-    ],
+    system: Annotated[str, typer.Argument(help=f"{KNOWN}.")],
     log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm, cush, rl-taps: generated.")] = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],

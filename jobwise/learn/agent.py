@@ -1,10 +1,9 @@
-"""Agents: a network, its critic, its optimiser, its random numbers; and what a learner can be told."""
+"""Agents: a network, its critic, its optimiser, its random numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,30 +12,7 @@ from jobwise.encoders import Encoder
 from jobwise.encoders.perjob import gather
 from jobwise.learn.losses import chosen
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a learner can be told. Defaults are those of our own per-job system; sources of others in `systems/`."""
-
-    learner: str = "ppo"
-    steps: int = 64  # choices per simulation between updates
-    gamma: float = 1.0
-    lam: float = 0.97
-    actor_lr: float = 1e-3
-    critic_lr: float = 2e-3
-    epochs: int = 3  # passes over a rollout (PPO)
-    minibatches: int = 4
-    workers: int = 4  # of a3c and a3c_ppo: each has so many simulations, and a copy of the networks
-    critic_first: int = 0  # updates in which the critic alone learns, after a cold start
-    cost: float = 0.0  # what the expected cost of a choice weighs in the loss (MARS's ablation)
-    clip: float = 0.2
-    target_kl: float = 0.02
-    entropy: float = 0.003
-    max_norm: float = 1.0
-    critic: str = "pooled"
-    baseline: str = "batch"  # REINFORCE: "batch" standardises returns, "time" subtracts the mean of runs of the same jobs
-    optimiser: str = "adam"  # or "rmsprop" (DeepRM's), "sgd"
+from jobwise.learn.settings import Settings
 
 
 class RMSProp(torch.optim.Optimizer):

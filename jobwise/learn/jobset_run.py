@@ -18,12 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from jobwise import __version__
 from jobwise.errors import InputError
 from jobwise.learn import run
-from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.agent import Agent
 from jobwise.learn.collect import collect
 from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
-from jobwise.learn.learners import LEARNERS, PARALLEL
+from jobwise.learn.learners import LEARNERS
 from jobwise.learn.run_folder import explained
-from jobwise.learn.window import check_hidden, check_learner
+from jobwise.learn.settings import PARALLEL, Settings, check_hidden, check_learner
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TRAIN, VALIDATION

@@ -161,9 +161,5 @@ def critic_alone(agent: Agent, rollout: Rollout) -> dict[str, float]:
 
 
 LEARNERS: dict[str, Callable[[Agent, Rollout], dict[str, float]]] = {
-    "reinforce": reinforce,
-    "actor_critic": actor_critic,
-    "ppo": ppo,
-    "one_step_ac": one_step_ac,
+    f.__name__: f for f in (reinforce, actor_critic, ppo, one_step_ac)
 }
-PARALLEL = ("a3c", "a3c_ppo")  # by `workers.Workers`

@@ -1,28 +1,23 @@
-"""Learning in the world of windows: the configuration of a run, and its trainer."""
+"""Learning in the world of windows: what a run asks of a network that chooses jobs."""
 
 from __future__ import annotations
 
-from dataclasses import fields
-from pathlib import Path
-from typing import Any, Literal
-
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from jobwise import __version__, encoders
 from jobwise.compare.baselines import rules
 from jobwise.compare.fingerprint import public_hash, sketch
 from jobwise.compare.windows import slowdowns
-from jobwise.encoders import Encoder
 from jobwise.errors import InputError
-from jobwise.learn.agent import Agent, Settings
+from jobwise.learn.agent import Agent
 from jobwise.learn.collect import collect
+from jobwise.learn.config import Config
 from jobwise.learn.env import BatchVectorEnv
 from jobwise.learn.generations import Generations
 from jobwise.learn.imitation import imitate
-from jobwise.learn.learners import LEARNERS, PARALLEL, critic_alone
-from jobwise.learn.run import train
-from jobwise.learn.run_folder import explained, parts, score, windows
+from jobwise.learn.learners import LEARNERS, critic_alone
+from jobwise.learn.run_folder import parts, score, windows
+from jobwise.learn.settings import PARALLEL, Settings
 from jobwise.learn.workers import Group, Workers
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
@@ -30,125 +25,6 @@ from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
 from jobwise.worlds.episodes import Episodes
 from jobwise.worlds.modes import Act
-from jobwise.worlds.rewards import REWARDS
-
-
-def check_learner(value: dict) -> dict:
-    """Settings of a learner as they are, if they can be. Raises ValueError."""
-    known = {f.name: type(f.default) for f in fields(Settings)}
-    if wrong := set(value) - set(known):
-        raise ValueError(f"unknown learner setting {sorted(wrong)[0]!r}; known: {', '.join(sorted(known))}")
-    named = {
-        "learner": (*LEARNERS, *PARALLEL),
-        "critic": ("pooled", "window"),
-        "baseline": ("batch", "time"),
-        "optimiser": ("adam", "rmsprop", "sgd"),
-    }
-    may_be_0 = ("gamma", "lam", "entropy", "critic_first", "cost")
-    for key, x in value.items():
-        if key in named:
-            if x not in named[key]:
-                raise ValueError(f"unknown {key} {x!r}; known: {', '.join(named[key])}")
-        elif isinstance(x, bool) or not isinstance(x, int if known[key] is int else (int, float)):
-            raise ValueError(f"{key} is {x!r}; a number is expected")
-        elif not (0 < x < 1e12 or (x == 0 and key in may_be_0)) or (key in ("gamma", "lam") and x > 1):
-            raise ValueError(f"{key} is {x!r}; it must be {'0 to 1' if key in ('gamma', 'lam') else 'more than 0'}")
-    if value.get("learner") == "one_step_ac" and value.get("steps") != 1:
-        raise ValueError("one_step_ac learns from one step: steps = 1")
-    if value.get("baseline") == "time" and value.get("learner", "ppo") != "reinforce":
-        raise ValueError("the baseline 'time' goes with the learner 'reinforce'")
-    return value
-
-
-def check_hidden(value: list[int], least: int = 0) -> list[int]:
-    """Sizes of hidden layers as they are, if they can be. Raises ValueError."""
-    if not least <= len(value) <= 20 or any(not 1 <= n <= 100_000 for n in value):
-        raise ValueError(f"hidden layers are {least} to 20, of 1 to 100,000")
-    return value
-
-
-class Config(BaseModel):
-    """Everything that decides what a run becomes. TOML files have the same keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    system: str = "perjob"
-    encoder: str = "perjob"
-    window: int | None = Field(None, ge=1, le=100_000)
-    encoding: dict[str, Any] = {}  # settings of the encoder
-    act: str = "pick"
-    backfill: str = ""
-    fill: str = ""
-    network: Literal["perjob", "rows", "levels", "mlp"] = "perjob"
-    hidden: list[int] = [32, 16, 8]
-    reward: str = "bounded_slowdown"
-    learner: dict[str, Any] = {}  # settings of the learner, see `agents.learner.Settings`
-    simulations: int = Field(256, ge=1, le=100_000)  # side by side
-    jobs: int = Field(256, ge=1)  # per episode
-    shake_s: float = Field(300.0, ge=0, le=1e8)
-    loads: list[float] = [1.0]
-    choices: int | None = Field(1_000_000, ge=1)  # budget: choices made
-    episodes: int | None = Field(None, ge=1)  # or: episodes ended
-    validations: int = Field(20, ge=1)  # over the budget
-    validation_windows: int = Field(32, ge=1)
-    validation_jobs: int | None = Field(None, ge=1)  # per window; as many as an episode
-    warm: int = Field(0, ge=0)  # choices of all simulations in which a rule is imitated first
-    warm_rule: str = ""  # the order that is imitated; "": the one that does best in validation
-    rollback: bool = False  # go back to an earlier generation after two validations without gain
-    whole_log: bool = False  # learn and validate on all of it, as a published game may; then nothing is unseen
-    seed: int = Field(0, ge=0, lt=2**31)
-    threads: int = Field(2, ge=1, le=1024)
-
-    @field_validator("reward")
-    @classmethod
-    def _reward(cls, value: str) -> str:
-        if value not in REWARDS:
-            raise ValueError(f"unknown reward {value!r}; known: {', '.join(sorted(REWARDS))}")
-        return value
-
-    @field_validator("learner")
-    @classmethod
-    def _learner(cls, value: dict) -> dict:
-        return check_learner(value)
-
-    @field_validator("hidden")
-    @classmethod
-    def _hidden(cls, value: list[int]) -> list[int]:
-        return check_hidden(value)
-
-    def changed(self, **changes: Any) -> Config:
-        """The same with changes, checked. Raises InputError."""
-        return checked(self.model_dump() | changes)
-
-    def network_spec(self, encoder: Encoder) -> dict:
-        """{"kind", "sizes"} of the actor."""
-        rows, features = encoder.shape
-        if (self.network == "perjob") != encoder.per_job and self.network != "mlp":
-            raise InputError(f"a {self.network} network does not go with encoder {encoder.name}")
-        if (self.network == "levels") != bool(encoder.settings.get("levels")) and self.network in ("rows", "levels"):
-            raise InputError("a network of two levels goes with encoding.levels = true, a network of rows with false")
-        first = {"perjob": features, "rows": rows, "levels": rows - 1, "mlp": rows * features}[self.network]
-        return {"kind": self.network, "sizes": [first, *self.hidden, 1 if self.network == "perjob" else encoder.window]}
-
-    def learns_from(self, log: Workload) -> Workload:
-        """What `run.json` names: the log."""
-        return log
-
-    def trainer(self, log: Workload, device: str) -> WindowTrainer:
-        """What a run asks: see `Trainer`."""
-        return WindowTrainer(self, log, device)
-
-    def train(self, log: Workload, folder: str | Path, **options: Any) -> list[NeuralPolicy]:
-        """Train on a log; options as `jobwise.learn.run.train`."""
-        return train(self, log, folder, **options)
-
-
-def checked(values: dict, where: str = "configuration") -> Config:
-    """A Config of plain values. Raises InputError, one line, naming the key."""
-    try:
-        return Config(**values)
-    except ValidationError as error:
-        raise explained(error, Config, where) from None
 
 
 class WindowTrainer:

@@ -43,9 +43,9 @@ class NeuralPolicy(Chooser):
     label: str = "neural"
     about: dict = field(default_factory=dict)  # what it was trained on, by which version, and how well it did
     greedy: bool = True
-    cost: float = 0.0  # beta: how much what jobs cost weighs, after the softmax (MARS); 0: not at all
     tick: float = 0.0  # s in a row of slots
     limit: float = LIMIT
+    cost: float = 0.0  # beta: how much what jobs cost weighs, after the softmax (MARS); 0: not at all
 
     def __post_init__(self):
         if isinstance(self.networks, Forward):

@@ -11,8 +11,8 @@ import numpy as np
 
 from jobwise.compare.intervals import Effect, crossed, in_blocks, log_ratio
 from jobwise.compare.procedure import compare
+from jobwise.learn.config import Config
 from jobwise.learn.run_folder import parts, windows
-from jobwise.learn.window import Config
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study, read_log, text_interval
 from jobwise.studies.mars_layers import layers

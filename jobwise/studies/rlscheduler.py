@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.learn.window import Config
+from jobwise.learn.config import Config
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.report.sections import Section, Table
 from jobwise.simulate import simulate_many

@@ -14,11 +14,11 @@ import numpy as np
 from jobwise import encoders, metrics
 from jobwise.compare.intervals import over_seeds
 from jobwise.learn.collect import collect
+from jobwise.learn.config import Config
 from jobwise.learn.learners import LEARNERS
 from jobwise.learn.networks import actor, weights
 from jobwise.learn.run import Run
 from jobwise.learn.run_folder import parts
-from jobwise.learn.window import Config
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.report.sections import Section, Table

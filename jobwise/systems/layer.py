@@ -13,7 +13,7 @@ import numpy as np
 
 from jobwise import decision
 from jobwise.decision import Decision, Policy, Start, View
-from jobwise.jobs import DONE, FAILED, RUNNING
+from jobwise.jobs import DONE, RUNNING
 from jobwise.policies.names import resolve
 from jobwise.systems.mars import MODEL, MOST, TOGETHER, Plan, decide, parts
 from jobwise.systems.store import Store
@@ -48,7 +48,7 @@ class Layer:
         return LayerRun(self, view)
 
     def reset(self, view: View) -> None:
-        """Nothing to forget: `begin` makes a run that remembers."""
+        """Nothing to forget."""
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """Nothing to learn."""
@@ -72,27 +72,30 @@ class LayerRun:
                 run.ended(view, own)
 
     def decide(self, view: View) -> Iterable[Decision]:
-        """Plan by plan, on what those before have left."""
-        layer, found, table = self._layer, [], view.table.copy()
-        over = (table["status"] == DONE) | (table["status"] == FAILED)
-        free, running, now = view.free.copy(), view.running, max(view.now, 0.0)
-        for k, run in enumerate(self._runs):
-            own = view.queue[layer.plan[view.queue] == k]
+        """Plan by plan, on what those before have left: their starts stand in the table while the others are asked."""
+        layer, starts, table = self._layer, np.empty(0, np.int32), view.table
+        free, of = view.free, layer.plan[view.queue]
+        before = table[["status", "start", "due"]][view.queue].copy()
+        for k in np.unique(of):
+            own = view.queue[of == k]
+            if len(layer.plans[k].parts) > 1:
+                own = own[layer.part[own] == self._part(k, table)]
             if not len(own):
                 continue
-            left = (layer.plan[: len(table)] == k) & ~over
-            own = own[layer.part[own] == layer.part[: len(table)][left].min()]
-            if not len(own):
-                continue
-            starts = [d for d in run.decide(replace(view, jobs=table, table=table, queue=own, running=running, free=free))
-                      if isinstance(d, Start)]  # fmt: skip
-            rows = np.array([d.job for d in starts], np.int32)
-            found += starts
-            table["status"][rows], table["start"][rows] = RUNNING, now
-            table["due"][rows] = now + np.maximum(table["walltime"][rows], 1.0)
-            free[0] -= table["request"][rows].sum(axis=0)
-            running = np.sort(np.concatenate([running, rows])).astype(np.int32)
-        return found
+            running = np.sort(np.concatenate([view.running, starts])).astype(np.int32)
+            mine = replace(view, queue=own, running=running, free=free)
+            rows = np.array([d.job for d in self._runs[k].decide(mine) if isinstance(d, Start)], np.int32)
+            table["status"][rows], table["start"][rows] = RUNNING, view.now
+            table["due"][rows] = view.now + np.maximum(table["walltime"][rows], 1.0)
+            free, starts = free - table["request"][rows].sum(axis=0), np.concatenate([starts, rows])
+        for name in before.dtype.names:
+            table[name][view.queue] = before[name]
+        return [Start(int(j)) for j in starts]
+
+    def _part(self, k: int, table: np.ndarray) -> int:
+        """The first part of a plan that is not done."""
+        own = self._layer.plan[: len(table)] == k
+        return int(self._layer.part[: len(table)][own & (table["status"] < DONE)].min())
 
 
 def layer(

@@ -6,7 +6,7 @@ the reservation too). Reward: `bounded_slowdown`, as it accrues. See `docs/syste
 
 from __future__ import annotations
 
-from jobwise.learn.window import Config
+from jobwise.learn.config import Config
 from jobwise.workload import Workload
 
 LEARNER = {"learner": "ppo", "steps": 64, "gamma": 0.99, "lam": 0.97, "actor_lr": 5e-3, "critic_lr": 3e-3, "entropy": 0.0}

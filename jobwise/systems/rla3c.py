@@ -8,7 +8,7 @@ end, A3C with RMSProp from random weights. What MARS does around them is in `mar
 
 from __future__ import annotations
 
-from jobwise.learn.window import Config
+from jobwise.learn.config import Config
 from jobwise.workload import Workload
 
 BUDGET = {"smoke": 20_000, "small": 1_000_000, "paper": 10_000_000}

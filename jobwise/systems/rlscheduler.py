@@ -9,7 +9,7 @@ quirk of counting the final reward twice is not copied. See `docs/systems/rlsche
 
 from __future__ import annotations
 
-from jobwise.learn.window import Config
+from jobwise.learn.config import Config
 from jobwise.workload import Workload
 
 LEARNER = {

@@ -6,7 +6,7 @@ Reward: DRAS's, or DataStar's. Episodes of 600 jobs, 100 of them. See `docs/syst
 
 from __future__ import annotations
 
-from jobwise.learn.window import Config
+from jobwise.learn.config import Config
 from jobwise.workload import Workload
 
 LEARNER = {

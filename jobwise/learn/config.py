@@ -1,0 +1,107 @@
+"""The configuration of a run in the world of windows. No torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from jobwise.encoders import Encoder
+from jobwise.errors import InputError
+from jobwise.learn.run_folder import explained
+from jobwise.learn.settings import check_hidden, check_learner
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.workload import Workload
+from jobwise.worlds.rewards import REWARDS
+
+if TYPE_CHECKING:
+    from jobwise.learn.window import WindowTrainer
+
+
+class Config(BaseModel):
+    """Everything that decides what a run becomes. TOML files have the same keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    system: str = "perjob"
+    encoder: str = "perjob"
+    window: int | None = Field(None, ge=1, le=100_000)
+    encoding: dict[str, Any] = {}  # settings of the encoder
+    act: str = "pick"
+    backfill: str = ""
+    fill: str = ""
+    network: Literal["perjob", "rows", "levels", "mlp"] = "perjob"
+    hidden: list[int] = [32, 16, 8]
+    reward: str = "bounded_slowdown"
+    learner: dict[str, Any] = {}  # settings of the learner, see `jobwise.learn.settings.Settings`
+    simulations: int = Field(256, ge=1, le=100_000)  # side by side
+    jobs: int = Field(256, ge=1)  # per episode
+    shake_s: float = Field(300.0, ge=0, le=1e8)
+    loads: list[float] = [1.0]
+    choices: int | None = Field(1_000_000, ge=1)  # budget: choices made
+    episodes: int | None = Field(None, ge=1)  # or: episodes ended
+    validations: int = Field(20, ge=1)  # over the budget
+    validation_windows: int = Field(32, ge=1)
+    validation_jobs: int | None = Field(None, ge=1)  # per window; as many as an episode
+    warm: int = Field(0, ge=0)  # choices of all simulations in which a rule is imitated first
+    warm_rule: str = ""  # the order that is imitated; "": the one that does best in validation
+    rollback: bool = False  # go back to an earlier generation after two validations without gain
+    whole_log: bool = False  # learn and validate on all of it, as a published game may; then nothing is unseen
+    seed: int = Field(0, ge=0, lt=2**31)
+    threads: int = Field(2, ge=1, le=1024)
+
+    @field_validator("reward")
+    @classmethod
+    def _reward(cls, value: str) -> str:
+        if value not in REWARDS:
+            raise ValueError(f"unknown reward {value!r}; known: {', '.join(sorted(REWARDS))}")
+        return value
+
+    @field_validator("learner")
+    @classmethod
+    def _learner(cls, value: dict) -> dict:
+        return check_learner(value)
+
+    @field_validator("hidden")
+    @classmethod
+    def _hidden(cls, value: list[int]) -> list[int]:
+        return check_hidden(value)
+
+    def changed(self, **changes: Any) -> Config:
+        """The same with changes, checked. Raises InputError."""
+        return checked(self.model_dump() | changes)
+
+    def network_spec(self, encoder: Encoder) -> dict:
+        """{"kind", "sizes"} of the actor."""
+        rows, features = encoder.shape
+        if (self.network == "perjob") != encoder.per_job and self.network != "mlp":
+            raise InputError(f"a {self.network} network does not go with encoder {encoder.name}")
+        if (self.network == "levels") != bool(encoder.settings.get("levels")) and self.network in ("rows", "levels"):
+            raise InputError("a network of two levels goes with encoding.levels = true, a network of rows with false")
+        first = {"perjob": features, "rows": rows, "levels": rows - 1, "mlp": rows * features}[self.network]
+        return {"kind": self.network, "sizes": [first, *self.hidden, 1 if self.network == "perjob" else encoder.window]}
+
+    def learns_from(self, log: Workload) -> Workload:
+        """What `run.json` names: the log."""
+        return log
+
+    def trainer(self, log: Workload, device: str) -> WindowTrainer:
+        """What a run asks: see `Trainer`."""
+        from jobwise.learn.window import WindowTrainer
+
+        return WindowTrainer(self, log, device)
+
+    def train(self, log: Workload, folder: str | Path, **options: Any) -> list[NeuralPolicy]:
+        """Train on a log; options as `jobwise.learn.run.train`."""
+        from jobwise.learn.run import train
+
+        return train(self, log, folder, **options)
+
+
+def checked(values: dict, where: str = "configuration") -> Config:
+    """A Config of plain values. Raises InputError, one line, naming the key."""
+    try:
+        return Config(**values)
+    except ValidationError as error:
+        raise explained(error, Config, where) from None

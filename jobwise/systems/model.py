@@ -1,0 +1,192 @@
+"""A model of MARS that learns window by window, and the files it is kept in; see `store.py`."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import ValidationError
+
+from jobwise.compare.fingerprint import public_hash
+from jobwise.compare.windows import slowdowns
+from jobwise.encoders.mars import costs
+from jobwise.errors import InputError
+from jobwise.files import write_whole
+from jobwise.learn.config import Config, checked
+from jobwise.learn.generations import Generations
+from jobwise.learn.run_folder import explained, score, windows
+from jobwise.policies import files
+from jobwise.policies.names import load
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.simulate import simulate_many
+from jobwise.systems.mars import HEURISTICS, accepted
+from jobwise.systems.model_about import FORMAT, About, Window
+from jobwise.workload import Workload
+
+if TYPE_CHECKING:
+    from jobwise.learn.window import WindowTrainer
+
+PIECES, PIECE = 32, 256  # a window is measured in so many pieces, of so many jobs
+MEMORY = 4  # windows that a net learns from: the last ones
+
+
+class Model:
+    """One model of a store; a new one has `about`, and may begin as another net. Raises InputError for a folder without."""
+
+    def __init__(self, folder: Path, about: About | None = None, begins_as: NeuralPolicy | None = None):
+        self.folder, self.begins_as, file = folder, begins_as, folder / "model.json"
+        try:
+            self.about = about or About.model_validate_json(file.read_text())
+        except OSError as error:
+            raise InputError(f"{file}: {error.strerror or error}") from None
+        except ValidationError as error:
+            raise explained(error, About, str(file)) from None
+        if self.about.format != FORMAT:
+            raise InputError(f"{file}: its format is {self.about.format!r}; this version reads {FORMAT!r}")
+
+    @property
+    def rule(self) -> str:
+        """The best rule so far."""
+        known = self.about.rules
+        return min(known, key=lambda n: (known[n], n)) if known else HEURISTICS[0]
+
+    @property
+    def serves(self) -> str:
+        """Who schedules now: "G3", or a rule."""
+        return self.rule if self.about.serves < 0 else f"G{self.about.serves}"
+
+    def net(self, name: str) -> NeuralPolicy:
+        """A net of the folder. Raises InputError."""
+        return load(self.folder / f"{name}.safetensors")
+
+    # ---------------------------------------------------------------- learning
+
+    def learn(self, log: Workload, size: int, report: Callable[[Window], None] | None = None, seed: int = 0) -> list[Window]:
+        """Go through the windows of `size` jobs of a log that have not been seen yet; what they showed. Raises InputError for
+        another log than before."""
+        a, found = self.about, []
+        if a.seen > len(log) or (a.seen and public_hash(log.take(slice(0, a.seen))) != a.sha256):
+            raise InputError(f"{self.folder}: has learnt from {a.seen:,} jobs of {a.log}; {log.name} does not begin with them")
+        with locked(self.folder):
+            while a.seen + size <= len(log):
+                found.append(self._window(log, a.seen, a.seen + size, seed + len(a.windows)))
+                if report:
+                    report(found[-1])
+        return found
+
+    def _window(self, log: Workload, first: int, last: int, seed: int) -> Window:
+        from jobwise.learn.window import WindowTrainer  # needs torch
+
+        a, size, part = self.about, last - first, log.take(slice(first, last))
+        pieces = windows(part, PIECE, PIECES)
+        config = checked(a.config).changed(seed=seed, whole_log=True)
+
+        def measured(policy) -> float:
+            return score(slowdowns(simulate_many(pieces, policy)))
+
+        rules, rule, served = {n: measured(n) for n in HEURISTICS}, self.rule, self.serves
+        g, net = self._generations(), self.net(a.present) if a.present else self.begins_as
+        trainer = WindowTrainer(config, log.take(slice(max(last - MEMORY * size, 0), last)), "cpu", net)
+        shown = {"jobs": size, "served": served, "rule": rule, "rule_score": rules[rule]}
+        if net is None:
+            trainer.begin()
+            g.begin(trainer.weights())
+            told, back, net_score, gain = rules[rule], None, None, None
+        else:
+            if not g.kept:
+                g.begin(net.forward.weights)
+            memo: dict[int, float] = {}
+
+            def by_weights(weights: dict) -> float:
+                if id(weights) not in memo:
+                    memo[id(weights)] = measured(trainer.policy(weights, {}))
+                return memo[id(weights)]
+
+            present = net.forward.weights
+            told = by_weights(g.served) if g.served else rules[rule]
+            gain, back = g.judge(present, by_weights, rules[rule])
+            net_score = by_weights(present)
+            trainer.agent.load(back or present, g.rate)
+            trainer.begin(warm=False)
+        self._learnt(trainer, config)
+        best = min(rules, key=rules.get)
+        shown |= {"score": told, "net": net_score, "gain": gain, "rolled_back": back is not None}
+        window = Window(**shown, best=best, best_score=rules[best])
+        self._weigh(trainer, pieces)
+        a.rules = {n: 0.5 * a.rules.get(n, 0.0) + float(np.log(s)) for n, s in rules.items()}
+        a.windows.append(window)
+        a.seen, a.sha256 = last, public_hash(log.take(slice(0, last)))
+        self._save(trainer, g)
+        return window
+
+    @staticmethod
+    def _learnt(trainer: WindowTrainer, config: Config) -> None:
+        """Let the net learn for the budget of a window."""
+        done = updates = 0
+        try:
+            while done < (config.choices or 0):
+                done += trainer.update(updates)["choices"]
+                updates += 1
+        finally:
+            trainer.envs.close()
+
+    def _weigh(self, trainer: WindowTrainer, pieces: list[Workload]) -> None:
+        """Keep or halve beta, the weight of cost, by the acceptance test."""
+        a = self.about
+        plain = trainer.policy(trainer.weights(), {})
+        if a.first is None:
+            a.first = -float(np.mean(slowdowns(simulate_many(pieces, plain))))
+        elif a.beta > 0:
+            now = -float(np.mean(slowdowns(simulate_many(pieces, plain.with_options({"cost": a.beta})))))
+            kappa = float(np.mean([costs(p.jobs, trainer.encoder).mean() for p in pieces]))
+            a.beta = accepted(a.beta, a.first, now, kappa)
+
+    # ---------------------------------------------------------------- files
+
+    def _generations(self) -> Generations:
+        a = self.about
+        kept = [(n, self.net(f"g{n}").forward.weights) for n in a.kept]
+        return Generations(kept, a.number, a.lost, a.rate, a.serves, a.rollbacks)
+
+    def _save(self, trainer: WindowTrainer, g: Generations) -> None:
+        a = self.about
+        a.number, a.lost, a.rate, a.serves, a.rollbacks = g.number, g.lost, g.rate, g.serves, g.rollbacks
+        for number, weights in g.kept:
+            if number not in a.kept:
+                self._policy(trainer, weights).save(self.folder / f"g{number}.safetensors")
+        a.kept, a.present = [n for n, _ in g.kept], f"present.{len(a.windows)}"
+        self._policy(trainer, trainer.weights()).save(self.folder / f"{a.present}.safetensors")
+        if g.served:
+            self._policy(trainer, g.served).save(self.folder / "policy.safetensors")
+        else:
+            files.write(self.folder / "policy.safetensors", {"kind": "rule", "rule": self.rule}, {})
+        write_whole(self.folder / "model.json", a.model_dump_json(indent=1))
+        for file in self.folder.glob("*.safetensors"):
+            if file.stem not in {"policy", a.present, *(f"g{n}" for n in a.kept)}:
+                file.unlink(missing_ok=True)
+
+    def _policy(self, trainer: WindowTrainer, weights: dict) -> NeuralPolicy:
+        return trainer.policy(weights, {"cost": self.about.beta})
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One learner at a time. Raises InputError where another is at work."""
+    with open(folder / "lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{folder}: another run learns there") from None
+        yield
+
+
+def told(model: Model) -> dict:
+    """A model in one row."""
+    a = model.about
+    found = {"model": model.folder.name, "log": a.log, "cores": a.cores, "windows": len(a.windows), "jobs": a.seen}
+    found |= {"generations": a.number, "rollbacks": a.rollbacks, "rule": model.rule, "serves": model.serves}
+    return found | {"beta": a.beta}

@@ -1,0 +1,49 @@
+"""What `model.json` of a model store says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT = "jobwise model 1"
+
+
+class Window(BaseModel):
+    """What a window showed; scores as `jobwise.learn.run_folder.score`, smaller is better."""
+
+    jobs: int
+    served: str  # who scheduled it
+    score: float  # of that one
+    rule: str  # the best rule of the windows before
+    rule_score: float
+    net: float | None  # the present net's score, of the window before it learnt from it; None: there was none
+    gain: float | None
+    rolled_back: bool = False
+    best: str  # the best rule in hindsight
+    best_score: float
+
+
+class About(BaseModel):
+    """`model.json`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: str = FORMAT
+    log: str
+    cores: int = Field(ge=1)
+    signature: list[float]
+    config: dict[str, Any]
+    seen: int = Field(0, ge=0)  # jobs of the log
+    sha256: str = ""  # of those
+    number: int = 0
+    lost: int = 0
+    rate: float = Field(1.0, gt=0)
+    serves: int = -1
+    rollbacks: int = 0
+    kept: list[int] = []
+    present: str = ""
+    rules: dict[str, float] = {}  # log scores, the last windows weigh most
+    beta: float = Field(0.0, ge=0)
+    first: float | None = None  # mean return of the first window's net, for the acceptance test of beta
+    windows: list[Window] = []
