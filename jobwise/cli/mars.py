@@ -69,11 +69,10 @@ def run(
     if models is not None and policy != "mars":
         raise InputError("--models goes with -p mars")
     chosen = argbest(w) if policy == "argbest" else policy
-    if policy == "mars":
-        decides = layer(w, flows, Store(models) if models else None)
-        chosen = decides.name
-    else:
-        decides = None if chosen == "manager" else resolve(chosen)
+    decides = layer(w, flows, Store(models) if models else None) if policy == "mars" else None
+    if policy not in ("mars", "manager"):
+        decides = resolve(chosen)
+    chosen = chosen if policy != "mars" else decides.name
     with Following(w, manager, Path(state), told, decides, retries, poll_s=poll) as following:
         try:
             with progress(f"{len(w):,} tasks") as show:

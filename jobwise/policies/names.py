@@ -53,6 +53,23 @@ def resolve(policy: str | Policy) -> Policy:
     order, *options = policy.split("+")
     if order.lower() in {*ORDERS, *INDICES, *pretrained()}:
         order, options = order.lower(), [o.lower() for o in options]
+    chosen = _options(policy, options)
+    if "cost" in chosen and (order in ORDERS or order in INDICES or ".py" in order):
+        raise InputError(f"policy {policy!r}: +cost is for models that were trained with the encoder mars")
+    if order in ORDERS or order in INDICES:
+        return ListScheduler(order, **chosen)
+    if ".py" in order:
+        return _own(order, chosen)
+    if "/" in order or order.endswith(".safetensors") or Path(order, "policy.safetensors").is_file():
+        found = load(order)
+        return with_options(found, chosen) if chosen else found
+    if (trained := PRETRAINED / f"{order}.safetensors").is_file():
+        return with_options(load(trained), {"backfill": "none"} | chosen)
+    raise unknown("order", order, [*ORDERS, *INDICES, *pretrained()], f"policy {policy!r}: " if options else "")
+
+
+def _options(policy: str, options: list[str]) -> dict:
+    """What is behind the order of a name: keys of `ListScheduler` and values. Raises InputError."""
     chosen: dict = {}
 
     def choose(key: str, value) -> None:
@@ -97,18 +114,7 @@ def resolve(policy: str | Policy) -> Policy:
                 ],
                 f"policy {policy!r}: ",
             )
-    if "cost" in chosen and (order in ORDERS or order in INDICES or ".py" in order):
-        raise InputError(f"policy {policy!r}: +cost is for models that were trained with the encoder mars")
-    if order in ORDERS or order in INDICES:
-        return ListScheduler(order, **chosen)
-    if ".py" in order:
-        return _own(order, chosen)
-    if "/" in order or order.endswith(".safetensors") or Path(order, "policy.safetensors").is_file():
-        found = load(order)
-        return with_options(found, chosen) if chosen else found
-    if (trained := PRETRAINED / f"{order}.safetensors").is_file():
-        return with_options(load(trained), {"backfill": "none"} | chosen)
-    raise unknown("order", order, [*ORDERS, *INDICES, *pretrained()], f"policy {policy!r}: " if options else "")
+    return chosen
 
 
 def load(path: str | Path) -> NeuralPolicy | ListScheduler:

@@ -85,7 +85,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
 
 def measured(test: Workload, policies: list) -> dict:
     """[P] of windows' bounded slowdowns [W, K], and of longest waits (s), the largest of the windows."""
-    size = max(min(256, len(test) // 8), 16)
+    size = max(min(256, len(test) // 16), 16)
     c = compare(test, policies, window_jobs=size, shakes=SHAKES, shake_s=300.0)
     longest = c.windows["max_wait"].max(axis=1).mean(axis=1)
     return {"slowdown": c.windows["bounded_slowdown"].tolist(), "longest": longest.tolist()}
