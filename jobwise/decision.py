@@ -63,7 +63,8 @@ class View:
     `cluster`: as it is known now, without outages to come. `slices`: who holds what where (`jobs["held"]` is a job's first
     slice). `table`, `held`: the memory of `jobs` and `slices` for compiled code, which cannot take read-only arrays; writing
     to them is a bug. `origin`: trace time of time 0 (s). `past`: [K] of `past_dtype`, jobs that had ended before time 0, in
-    order of end.
+    order of end. `edges`: [M, 2] rows (parent, child): a child is queued once its parents have ended; rows beyond the table are
+    of jobs to come.
     """
 
     now: float
@@ -79,6 +80,7 @@ class View:
     origin: float = 0.0
     seed: int = 0
     past: np.ndarray = field(default_factory=lambda: np.zeros(0, past_dtype))
+    edges: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     def nodes_of(self, job: int) -> list[tuple[int, tuple[int, ...]]]:
         """The (node, units [R]) pairs that running job `job` holds."""

@@ -41,7 +41,7 @@ def w_of(x):
 
 
 def judged(g, x, rule=10.0, score=lambda w: float(w["w"][0])):
-    return g.judge(w_of(x), score, rule)
+    return g.judge(w_of(x), lambda w: np.full(3, score(w)), np.full(3, rule))
 
 
 def test_generations_branch_by_branch():

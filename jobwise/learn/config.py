@@ -43,6 +43,7 @@ class Config(BaseModel):
     episodes: int | None = Field(None, ge=1)  # or: episodes ended
     validations: int = Field(20, ge=1)  # over the budget
     validation_windows: int = Field(32, ge=1)
+    validate_seen: bool = False  # on windows of the training part, too: a rule or a net must do well in all that is known
     validation_jobs: int | None = Field(None, ge=1)  # per window; as many as an episode
     warm: int = Field(0, ge=0)  # choices of all simulations in which a rule is imitated first
     warm_rule: str = ""  # the order that is imitated; "": the one that does best in validation

@@ -5,7 +5,8 @@
     two windows below 0 in a row     back to G_m-1; if that is behind the rule now, too, to G_m-2; if that is, the rule
                                      schedules. The rate of learning is halved
 
-What schedules is the newest confirmed generation that is ahead of the rule, or the rule; never a net that is not confirmed.
+What schedules is the newest confirmed generation that is ahead of the rule by more than chance (ours: one standard error of
+the windows' log ratios), or the rule; never a net that is not confirmed.
 """
 
 from __future__ import annotations
@@ -15,8 +16,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from jobwise.learn.run_folder import score
+
 Weights = dict[str, np.ndarray]
 PATIENCE, KEPT = 2, 2  # windows below 0 before going back; confirmed generations that are kept
+
+
+def ahead(ours: np.ndarray, rule: np.ndarray) -> bool:
+    """Is `ours` [W] below `rule` [W], slowdowns of the same jobs, by more than one standard error of the mean log ratio?"""
+    d = np.log(ours / rule)
+    error = float(d.std(ddof=1)) / np.sqrt(len(d)) if len(d) > 1 else 0.0
+    return bool(score(ours) < score(rule) and d.mean() + error < 0)
 
 
 @dataclass
@@ -36,30 +46,33 @@ class Generations:
         """These weights are the first generation."""
         self.kept, self.number = [(0, weights)], 0
 
-    def judge(self, present: Weights, score: Callable[[Weights], float], rule: float) -> tuple[float, Weights | None]:
-        """(gain of the present net in this window, weights to go back to or None). `score(weights)`, smaller is better, is of
-        the window, as is that of the best rule, `rule`."""
-        now, before = score(present), {n: score(w) for n, w in self.kept}
-        base = min(before[self.kept[-1][0]], rule)
+    def judge(
+        self, present: Weights, measure: Callable[[Weights], np.ndarray], rule: np.ndarray
+    ) -> tuple[float, Weights | None]:
+        """(gain of the present net in this window, weights to go back to or None). `measure(weights)` [W]: mean bounded
+        slowdowns of pieces of the window; `rule` [W]: those of the best rule."""
+        every = {n: measure(w) for n, w in self.kept}
+        now, before, by_rule = score(measure(present)), {n: score(x) for n, x in every.items()}, score(rule)
+        base = min(before[self.kept[-1][0]], by_rule)
         gain, back = (base - now) / base, None
         if gain >= 0:
             self.number += 1
             self.kept = [*self.kept, (self.number, present)][-KEPT:]
-            before[self.number] = now
+            before[self.number], every[self.number] = now, measure(present)
             self.lost = 0
         else:
             self.lost += 1
             if self.lost >= PATIENCE:
-                back = self._back(before, rule)
-        ahead = [n for n, _ in self.kept if before[n] <= rule]
-        self.serves = ahead[-1] if ahead else -1
+                back = self._back(before, by_rule)
+        proven = [n for n, _ in self.kept if ahead(every[n], rule)]
+        self.serves = proven[-1] if proven else -1
         return float(gain), back
 
     def _back(self, before: dict[int, float], rule: float) -> Weights:
         """The newest generation that is ahead of the rule; if none is, the best of them learns on."""
         self.lost, self.rate, self.rollbacks = 0, self.rate / 2, self.rollbacks + 1
-        ahead = [x for x in self.kept if before[x[0]] <= rule]
-        number, weights = ahead[-1] if ahead else min(self.kept, key=lambda x: before[x[0]])
+        good = [x for x in self.kept if before[x[0]] <= rule]
+        number, weights = good[-1] if good else min(self.kept, key=lambda x: before[x[0]])
         self.kept = [x for x in self.kept if x[0] <= number]
         return weights
 

@@ -13,7 +13,7 @@ from jobwise.learn.agent import Agent
 from jobwise.learn.collect import collect
 from jobwise.learn.config import Config
 from jobwise.learn.env import BatchVectorEnv
-from jobwise.learn.generations import Generations
+from jobwise.learn.generations import Generations, ahead
 from jobwise.learn.imitation import imitate
 from jobwise.learn.learners import LEARNERS, critic_alone
 from jobwise.learn.run_folder import parts, score, windows
@@ -52,7 +52,9 @@ class WindowTrainer:
         self.envs = self._environments(episodes)
         self.agent = Agent(config.network_spec(self.encoder), self.encoder, self.settings, config.seed, device)
         count, size = config.validation_windows, config.validation_jobs or config.jobs
-        self.validation = windows(validate, size, count, config.shake_s, config.seed)
+        known = parts(log)
+        seen = log if config.whole_log else log.take(slice(0, len(known[0]) + len(known[1])))
+        self.validation = windows(seen if config.validate_seen else validate, size, count, config.shake_s, config.seed)
         self.sketch = sketch([log] if config.whole_log else list(parts(log)[:2]))
         self.workers = Workers(self.agent, self.envs, config.seed) if self.parallel else None
         self.generations, self.rule, self._known = Generations(), ("", np.inf), {}
@@ -105,36 +107,39 @@ class WindowTrainer:
         def add(intervals: np.ndarray, which: np.ndarray) -> None:
             total[:] += self.envs.reward(intervals)[which].sum(), which.sum()
 
-        value = score(slowdowns(simulate_many(self.validation, policy, after=add)))
-        found = {"validation": value, "validation_reward": float(total[0] / max(total[1], 1))}
-        return found | (self._judge(value) if self.config.rollback else {})
+        slow = slowdowns(simulate_many(self.validation, policy, after=add))
+        found = {"validation": score(slow), "validation_reward": float(total[0] / max(total[1], 1))}
+        return found | (self._judge(slow) if self.config.rollback else {})
 
-    def _judge(self, value: float) -> dict[str, float]:
-        """Is the present network, with this score, a new generation, or does an earlier one learn on?"""
+    def _judge(self, slow: np.ndarray) -> dict[str, float]:
+        """Is the present network, with these slowdowns, a new generation, or does an earlier one learn on?"""
         g, present = self.generations, self.agent.weights()
+        self._known[_bytes(present)] = slow
+        gain, back = g.judge(present, self.measured, self._by_rule(self.best_rule()[0]))
 
-        def measured(weights: dict[str, np.ndarray]) -> float:
-            key = b"".join(x.tobytes() for x in weights.values())
-            if key not in self._known:
-                self._known[key] = score(slowdowns(simulate_many(self.validation, self.policy(weights, {}))))
-            return self._known[key]
-
-        self._known[b"".join(x.tobytes() for x in present.values())] = value
-        gain, back = g.judge(present, measured, self.best_rule()[1])
         if back is not None:
             self.agent.load(back, g.rate)
             if self.workers:
                 self.workers.fetch()
         return {"gain": gain, "generation": g.number, "serves": g.serves, "rollbacks": g.rollbacks}
 
+    def measured(self, weights: dict[str, np.ndarray]) -> np.ndarray:
+        """[W] mean bounded slowdowns of the validation windows under a network."""
+        key = _bytes(weights)
+        if key not in self._known:
+            self._known[key] = slowdowns(simulate_many(self.validation, self.policy(weights, {})))
+        return self._known[key]
+
+    def _by_rule(self, rule: str) -> np.ndarray:
+        if rule not in self._known:
+            self._known[rule] = slowdowns(simulate_many(self.validation, rule))
+        return self._known[rule]
+
     def best_rule(self) -> tuple[str, float]:
         """The fixed rule that does best in validation, and its score."""
         if not self.rule[0]:
-            self.rule = self._best_rule()
+            self.rule = min(((r, score(self._by_rule(r))) for r in rules(self.act)), key=lambda x: x[1])
         return self.rule
-
-    def _best_rule(self) -> tuple[str, float]:
-        return min(((r, score(slowdowns(simulate_many(self.validation, r)))) for r in rules(self.act)), key=lambda x: x[1])
 
     def weights(self) -> dict[str, np.ndarray]:
         """Of the present network."""
@@ -143,6 +148,8 @@ class WindowTrainer:
     def policy(self, weights: dict[str, np.ndarray], about: dict) -> NeuralPolicy:
         """The policy with these weights."""
         about = {"choices": 0, "validation": None, "best_rule": list(self.rule)} | about
+        if self.config.rollback and about["validation"] is not None:
+            about["serves"] = "model" if ahead(self.measured(weights), self._by_rule(self.rule[0])) else self.rule[0]
         known = {
             "system": self.config.system,
             "log": self.log.name,
@@ -170,3 +177,7 @@ class WindowTrainer:
             self.generations = Generations.of(state["generations"])
         if self.workers:
             self.workers.restore(state["workers"])
+
+
+def _bytes(weights: dict[str, np.ndarray]) -> bytes:
+    return b"".join(x.tobytes() for x in weights.values())

@@ -8,6 +8,7 @@ import numpy as np
 
 from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError
+from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.loglinear import Index, Memory
 from jobwise.policies.relative_guard import Steering
 from jobwise.policies.rollout import rescored
@@ -59,6 +60,9 @@ class ListRun:
         if isinstance(scheduler.order, Index):
             return self._memory.explain(scheduler.order, view)
         out = self._scores(scheduler, view)
+        if isinstance(scheduler.order, FlowNet):
+            f, none = scheduler.order.attach(view.jobs, view.edges, view.cluster.processors), np.empty(0, np.int32)
+            score_flows(orders.FLOW_NET, f, view.table, view.queue, view.running, none, view.cluster.processors, out)
         if isinstance(scheduler.order, str):
             code = orders.CODES[scheduler.order]
             orders.score_rows(code, view.now, view.origin, np.uint64(view.seed), view.table, view.queue, out)
@@ -71,7 +75,7 @@ class ListRun:
     def _scores(self, scheduler, view: View) -> np.ndarray:
         """The given scores of the queue [Q]; empty where the order is built in. Raises InputError for nonsense."""
         order, name = scheduler.order, scheduler.name
-        if isinstance(order, str):
+        if isinstance(order, str | FlowNet):
             return np.empty(len(view.queue))
         if isinstance(order, Index):
             return self._memory.scores(order, view)
@@ -104,6 +108,8 @@ class ListRun:
         if rule.ahead or rule.estimate:
             given, rule = rescored(view, rule, given, scheduler.order, self._memory)
         f = flows(view.jobs) if rule.order in orders.FLOWS else NONE
+        if rule.order == orders.FLOW_NET:
+            f = scheduler.order.attach(view.jobs, view.edges, view.cluster.processors)
         x = Instant(view.now, view.origin, seed, view.table, est, queue, given, view.running, due, free, capacity, f)
         if rule.backfill == CONSERVATIVE:
             plan_conservative(rule, x, bool((view.jobs["due"][view.ended] > view.now).any()), p)

@@ -11,6 +11,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError, unknown
+from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.relative_guard import steered
@@ -37,7 +38,7 @@ class ListScheduler(Remembering):
     longer hold no more than the rest of the units, but one alone may always run.
     """
 
-    order: str | Order | Index = "fcfs"
+    order: str | Order | Index | FlowNet = "fcfs"
     backfill: str = "none"
     placement: str = "first"
     guard: float = inf
@@ -51,7 +52,7 @@ class ListScheduler(Remembering):
     def __post_init__(self):
         if isinstance(self.order, str) and self.order in INDICES:
             object.__setattr__(self, "order", INDICES[self.order])
-        if not callable(self.order) and not isinstance(self.order, Index) and self.order not in orders.CODES:
+        if not callable(self.order) and not isinstance(self.order, Index | FlowNet) and self.order not in orders.CODES:
             raise unknown("order", str(self.order), [*orders.CODES, *INDICES])
         if self.backfill not in BACKFILLS:
             raise unknown("backfill rule", self.backfill, BACKFILLS)
@@ -82,6 +83,8 @@ class ListScheduler(Remembering):
             raise InputError(
                 "a reserve goes with built-in orders and your own, not with commit, conservative, look-ahead, history"
             )
+        if isinstance(self.order, FlowNet) and (self.backfill != "none" or self.commit or self.lookahead):
+            raise InputError(f"order {self.name} keeps tasks waiting itself; it goes without backfilling, commit, look-ahead")
         if self.commit and self.backfill == "conservative":
             raise InputError("conservative backfilling reserves for every job; it cannot be combined with commit")
 
@@ -89,7 +92,11 @@ class ListScheduler(Remembering):
     def name(self) -> str:
         """Canonical name, ORDER[+BACKFILL][+PLACEMENT][+GUARD][+commit]."""
         order = self.order
-        own = order if isinstance(order, str) else getattr(order, "label" if isinstance(order, Index) else "__name__", "order")
+        own = (
+            order
+            if isinstance(order, str)
+            else getattr(order, "label" if isinstance(order, Index | FlowNet) else "__name__", "order")
+        )
         parts = [self.label or own]
         if self.backfill != "none":
             parts.append(self.backfill)
@@ -114,6 +121,8 @@ class ListScheduler(Remembering):
         code = orders.CODES[self.order] if isinstance(self.order, str) else orders.GIVEN
         if isinstance(self.order, Index):
             code = orders.LINEAR
+        if isinstance(self.order, FlowNet):
+            code = orders.FLOW_NET
         backfill, estimate = BACKFILLS.index(self.backfill), ESTIMATES.index(self.estimate)
         behind = (float(self.guard), self.commit, estimate, self.lookahead)
         return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, self.reserve))
@@ -127,7 +136,7 @@ class ListScheduler(Remembering):
     @property
     def about(self) -> dict:
         """What a trained order was trained on; empty for others."""
-        return self.order.about if isinstance(self.order, Index) else {}
+        return self.order.about if isinstance(self.order, Index | FlowNet) else {}
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""
@@ -142,7 +151,7 @@ class ListScheduler(Remembering):
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
         if isinstance(self.order, Index) or self.times < inf or self.lookahead or self.estimate != "requested":
             return cluster.is_pool and scored_pool.suits(self.rule)
-        return isinstance(self.order, str)
+        return isinstance(self.order, str | FlowNet)
 
     def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, list]:
         """Whole simulations, one after the other, by compiled loops."""

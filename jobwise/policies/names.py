@@ -11,7 +11,7 @@ import numpy as np
 
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
-from jobwise.policies import assignments, files, loglinear, neural
+from jobwise.policies import assignments, files, flow_net, loglinear, neural
 from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES
@@ -126,6 +126,9 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
             return ListScheduler(order, "easy", times=times)
         if parts.get("kind") == "rule":  # of a model store, where a rule schedules
             return resolve(str(parts["rule"]))
+        if parts.get("kind") == "flow-net":
+            order, reserve = flow_net.from_file(parts, weights, label)
+            return ListScheduler(order, reserve=reserve)
         if parts.get("kind") == "knapsack":
             return assignments.from_file(parts, weights, label)
         return neural.from_file(parts, weights, label)

@@ -12,8 +12,8 @@ from jobwise.sim.flows import NONE, flows
 from jobwise.sim.history import known
 from jobwise.sim.list_pass import blank
 from jobwise.sim.loglinear import F
-from jobwise.sim.orders import FLOWS, LINEAR
-from jobwise.sim.state import State
+from jobwise.sim.orders import FLOW_NET, FLOWS, LINEAR
+from jobwise.sim.state import State, edges
 
 STEPS = 100_000  # instants of choice of the fastest loop between two looks at progress and Ctrl-C
 
@@ -38,6 +38,8 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
     else:
         est, p = list_loop.estimates(s, e, rule), blank(count, s.nodes.shape[1], s.jobs["request"].shape[2])
         f = flows(s.jobs[e, :count]) if rule.order in FLOWS else NONE
+        if rule.order == FLOW_NET:
+            f = policy.order.attach(s.jobs[e, :count], edges(s, e), int(s.nodes[e]["capacity"][:, 0].sum()))
         while list_loop.run(s, e, rule, est, f, p, STEPS // 100):
             yield
 

@@ -47,8 +47,8 @@ ORDERS = {  # name: kind; the position is the code the kernels use
 }
 CODES = {name: code for code, name in enumerate(ORDERS)}
 FCFS, LCFS, SJF, LJF, SAF, LAF, SMALLEST, LARGEST, F1, F2, F3, F4, LXF, WFP3, UNICEF, RANDOM, LAS, DRF, TETRIS = range(19)
-FLOWS = range(19, 28)  # orders of workflows
-RANK, LEVEL, FLOW_FCFS, FLOW_WORK, FLOW_SJF, FLOW_BOUND, FLOW_PATH, FLOW_WORK_PATH, FLOW_SHARE = FLOWS
+FLOWS = range(19, 29)  # orders of workflows; the last is a network (`flow_net.py`), which has no name
+RANK, LEVEL, FLOW_FCFS, FLOW_WORK, FLOW_SJF, FLOW_BOUND, FLOW_PATH, FLOW_WORK_PATH, FLOW_SHARE, FLOW_NET = FLOWS
 LINEAR = 100  # log-linear, with weights of its own (`loglinear.py`)
 GIVEN = -1  # scores come from outside: a user's function, a network
 

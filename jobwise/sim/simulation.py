@@ -73,6 +73,7 @@ class Simulation:
             origin=float(sim["origin"]),
             seed=int(sim["seed"]),
             past=self.workload.past,
+            edges=self.workload.edges,
         )
 
     def apply(self, decisions: Iterable[Decision], by: str = "policy") -> float:

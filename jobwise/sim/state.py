@@ -194,3 +194,11 @@ def fill(s: State, e: int, jobs: np.ndarray, truth: np.ndarray, offset: float) -
     s.jobs[e, :J].view(raw)[:] = np.ascontiguousarray(jobs, s.jobs.dtype).view(raw)  # as bytes: by field it is slow
     s.truth[e, :J]["runtime"] = truth["runtime"]
     s.truth[e, :J]["fails"], s.truth[e, :J]["kind"] = truth["fails"], truth["kind"]
+
+
+def edges(s: State, e: int) -> np.ndarray:
+    """[M, 2] rows (parent, child) of simulation e."""
+    own = s.truth[e, : s.sims[e]["jobs"]]
+    parents = np.repeat(np.arange(len(own)), own["children"])
+    first = np.repeat(own["child"] - np.append(0, np.cumsum(own["children"])[:-1]), own["children"])
+    return np.stack([parents, s.child[e, np.arange(len(parents)) + first]], axis=1).astype(np.int64)

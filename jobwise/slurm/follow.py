@@ -236,6 +236,7 @@ class Following:
         return View(
             now=now, jobs=jobs, queue=queue, running=running, ended=np.array(ended, np.int32), free=room,
             cluster=pool(self._units), slices=none, table=jobs, held=none,
+            edges=self.workload.edges,
         )  # fmt: skip
 
     def step(self) -> bool:

@@ -85,10 +85,11 @@ class Model:
         pieces = windows(part, PIECE, PIECES)
         config = checked(a.config).changed(seed=seed, whole_log=True)
 
-        def measured(policy) -> float:
-            return score(slowdowns(simulate_many(pieces, policy)))
+        def measured(policy) -> np.ndarray:
+            return slowdowns(simulate_many(pieces, policy))
 
-        rules, rule, served = {n: measured(n) for n in HEURISTICS}, self.rule, self.serves
+        slow, rule, served = {n: measured(n) for n in HEURISTICS}, self.rule, self.serves
+        rules = {n: score(x) for n, x in slow.items()}
         g, net = self._generations(), self.net(a.present) if a.present else self.begins_as
         trainer = WindowTrainer(config, log.take(slice(max(last - MEMORY * size, 0), last)), "cpu", net)
         shown = {"jobs": size, "served": served, "rule": rule, "rule_score": rules[rule]}
@@ -99,17 +100,17 @@ class Model:
         else:
             if not g.kept:
                 g.begin(net.forward.weights)
-            memo: dict[int, float] = {}
+            memo: dict[int, np.ndarray] = {}
 
-            def by_weights(weights: dict) -> float:
+            def by_weights(weights: dict) -> np.ndarray:
                 if id(weights) not in memo:
                     memo[id(weights)] = measured(trainer.policy(weights, {}))
                 return memo[id(weights)]
 
             present = net.forward.weights
-            told = by_weights(g.served) if g.served else rules[rule]
-            gain, back = g.judge(present, by_weights, rules[rule])
-            net_score = by_weights(present)
+            told = score(by_weights(g.served)) if g.served else rules[rule]
+            gain, back = g.judge(present, by_weights, slow[rule])
+            net_score = score(by_weights(present))
             trainer.agent.load(back or present, g.rate)
             trainer.begin(warm=False)
         self._learnt(trainer, config)

@@ -31,7 +31,8 @@ def _sizes(log: Workload, preset: str) -> dict:
 def configure(log: Workload, preset: str) -> Config:
     """MARS's model for a log."""
     warm, learner = (40, MARS | {"steps": 32, "critic_first": 2}) if preset == "smoke" else (400, MARS)
-    return Config(system="mars", warm=warm, rollback=True, learner=learner, **_sizes(log, preset))
+    judged = {"validate_seen": True, "validation_windows": 64}
+    return Config(system="mars", warm=warm, rollback=True, learner=learner, **judged, **_sizes(log, preset))
 
 
 def configure_plain(log: Workload, preset: str) -> Config:
@@ -43,4 +44,4 @@ def configure_plain(log: Workload, preset: str) -> Config:
 
 def without(config: Config) -> Config:
     """Plain actor-critic in the same environment as `configure`: no cold start, no generations, A3C."""
-    return config.changed(system="actor-critic", warm=0, rollback=False, learner=PLAIN)
+    return config.changed(system="actor-critic", warm=0, rollback=False, validate_seen=False, learner=PLAIN)
