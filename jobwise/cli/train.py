@@ -13,7 +13,7 @@ from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_l
 from jobwise.cli.tables import print_json
 from jobwise.errors import InputError, unknown
 
-KNOWN = "perjob, sem, dras, dras2, rlscheduler, search, deeprm, cush, rl-taps, mars, rl-a3c"
+KNOWN = "perjob, sem, dras, dras2, rlscheduler, search, deeprm, cush, rl-taps, mars, rl-a3c, flow-net"
 GRIDS = ("deeprm", "cush", "rl-taps")
 
 
@@ -39,7 +39,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush, rl-taps); `evaluate` has the rest."""
-    needs("learn", "pydantic", *([] if system == "search" else ["torch", "gymnasium", "tensorboard"]))
+    needs("learn", "pydantic", *([] if system in ("search", "flow-net") else ["torch", "gymnasium", "tensorboard"]))
     from jobwise.systems import SYSTEMS, configure
 
     if system not in SYSTEMS:

@@ -20,6 +20,7 @@ SYSTEMS = {  # name: (file, function); files are read when they are needed, for 
     "cush": ("cush", "configure"),
     "rl-taps": ("rltaps", "configure"),
     "mars": ("rla3c", "configure"),
+    "flow-net": ("flow_net", "configure"),
     "rl-a3c": ("rla3c", "configure_plain"),
 }
 
