@@ -87,16 +87,24 @@ def train(
     if as_json:
         print_json({"system": system, "config": settings.model_dump(), "runs": rows})
         return
+    _say(rows)
+    given = {"--procs": procs, "--jobs": jobs, "--load": load}
+    told = [f"{k} {v}" for k, v in given.items() if v is not None]
+    told = ["evaluate", out, *([log] if log else []), *told] if system != "flow-net" else ["simulate", log, *told, "-p", out]
+    print(" ".join(["now: jobwise", *told]))
+
+
+def _say(rows: list[dict]) -> None:
+    """What became of each seed."""
     for r in rows:
         rule, value = r["best_rule"]
         text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
         behind = "; smaller is better: the rule is ahead" if r["validation"] > value else ""
+        if "serves" in r:
+            text += f"; {'the model schedules' if r['serves'] == 'model' else 'that rule schedules'}"
         if "chosen" in r:
             text += f"; chosen on jobs kept back: {'what was searched' if r['chosen'] == 'searched' else 'its start'}"
         print(f"{r['policy']}: {text} ({r['choices']:,} choices{behind})")
-    given = {"--procs": procs, "--jobs": jobs, "--load": load}
-    told = [f"{k} {v}" for k, v in given.items() if v is not None]
-    print(" ".join(["now: jobwise evaluate", out, *([log] if log else []), *told]))
 
 
 def _times(text: str | None) -> float | None:

@@ -69,7 +69,7 @@ class Config(BaseModel):
             raise InputError(f"flow-net replays on processors; it has no use for the device {device!r}")
         if not (log.jobs["flow"] >= 0).any():
             raise InputError(f"{log.name}: flow-net learns from workflows: a folder or a file of them")
-        return per_seed(self, log, folder, seeds, resume, report, lambda c, place, told: _run(c, log, place, told))
+        return per_seed(self, log, folder, seeds, resume, report, lambda c, place, told: _run(c, log, place, resume, told))
 
 
 def configure(log: Workload, preset: str) -> Config:
@@ -105,9 +105,11 @@ class Streams:
         return np.array(list(self._workers.map(one, pairs))).reshape(len(nets), len(which), RESULTS)
 
 
-def _run(config: Config, log: Workload, folder: Path, report: Callable[[dict], None] | None) -> ListScheduler:
+def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Callable[[dict], None] | None) -> ListScheduler:
     about, began = about_run(config, log), time.perf_counter()
     if (folder / "run.json").exists():
+        if not resume:
+            raise InputError(f"{folder}: holds a run already; --resume goes on with it, or name another folder")
         check_same(folder, about)
     else:
         folder.mkdir(parents=True, exist_ok=True)
