@@ -235,9 +235,9 @@ def _keep_back(rule, jobs, queue, held, most, waiting):
 
 
 @kernel
-def _leave_free(x, started, free, waiting):
+def _leave_free(rule, x, started, free, waiting):
     """Leave waiting what would not leave as many units free as the network asks; where nothing runs, one may always start."""
-    if len(x.running) + started > 0:
+    if rule.order == sc.FLOW_NET and len(x.running) + started > 0:
         units = x.capacity[:, 0].sum()
         for i in range(len(x.queue)):
             j = x.queue[i]
@@ -303,8 +303,7 @@ def plan_pass(rule, x, slices, p):
     held, most = _held_long(rule, jobs, running), (1.0 - rule.reserve) * capacity[:, 0].sum()
     if rule.reserve > 0:
         _keep_back(rule, jobs, queue, held, most, waiting)
-    if rule.order == sc.FLOW_NET:
-        _leave_free(x, 0, free, waiting)
+    _leave_free(rule, x, 0, free, waiting)
     while True:
         head = picked if picked >= 0 else first_of(queue, score, waiting)
         if head < 0:
@@ -320,8 +319,7 @@ def plan_pass(rule, x, slices, p):
             held += jobs[j]["request"][0]
             _keep_back(rule, jobs, queue, held, most, waiting)
         score_again(rule, x, p)
-        if rule.order == sc.FLOW_NET:
-            _leave_free(x, p.count[0], free, waiting)
+        _leave_free(rule, x, p.count[0], free, waiting)
     if rule.backfill == NONE:
         if rule.commit and np.isnan(promised):
             promise(p, queue[head], now)
