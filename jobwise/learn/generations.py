@@ -5,8 +5,8 @@
     two windows below 0 in a row     back to G_m-1; if that is behind the rule now, too, to G_m-2; if that is, the rule
                                      schedules. The rate of learning is halved
 
-What schedules is the newest confirmed generation that is ahead of the rule by more than chance (ours: one standard error of
-the windows' log ratios), or the rule; never a net that is not confirmed.
+What schedules is the newest confirmed generation that is ahead of the rule by more than chance (ours: two standard errors
+of the windows' log ratios), or the rule; never a net that is not confirmed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from jobwise.learn.run_folder import score
 
 Weights = dict[str, np.ndarray]
 PATIENCE, KEPT = 2, 2  # windows below 0 before going back; confirmed generations that are kept
+Z = 2.0  # standard errors by which a net must be ahead of the rule to schedule
 
 
 def ahead(ours: np.ndarray, rule: np.ndarray) -> bool:
-    """Is `ours` [W] below `rule` [W], slowdowns of the same jobs, by more than one standard error of the mean log ratio?"""
+    """Is `ours` [W] below `rule` [W], slowdowns of the same jobs, by more than Z standard errors of the mean log ratio?"""
     d = np.log(ours / rule)
     error = float(d.std(ddof=1)) / np.sqrt(len(d)) if len(d) > 1 else 0.0
-    return bool(score(ours) < score(rule) and d.mean() + error < 0)
+    return bool(score(ours) < score(rule) and d.mean() + Z * error < 0)
 
 
 @dataclass

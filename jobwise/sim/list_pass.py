@@ -228,7 +228,7 @@ def _held_long(rule, jobs, rows):
 @kernel
 def _keep_back(rule, jobs, queue, held, most, waiting):
     """Leave waiting only long jobs that take nothing of the reserve; one alone always may. `held` only grows in a pass."""
-    for i in range(len(queue)):
+    for i in range(len(queue) if rule.reserve > 0 else 0):
         job = jobs[queue[i]]
         if waiting[i] and job["walltime"] > rule.short and held > 0 and held + job["request"][0] > most:
             waiting[i] = False
@@ -301,8 +301,7 @@ def plan_pass(rule, x, slices, p):
     score_again(rule, x, p)
     head, promised = -1, np.nan
     held, most = _held_long(rule, jobs, running), (1.0 - rule.reserve) * capacity[:, 0].sum()
-    if rule.reserve > 0:
-        _keep_back(rule, jobs, queue, held, most, waiting)
+    _keep_back(rule, jobs, queue, held, most, waiting)
     _leave_free(rule, x, 0, free, waiting)
     while True:
         head = picked if picked >= 0 else first_of(queue, score, waiting)
