@@ -210,7 +210,7 @@ def curve(config: Config, part: Workload, unseen: list[Workload]) -> list[list[f
 
 def _ablations(s: Study, logs: Path, preset: str, seeds: int) -> Section:
     rows, some = [], range(min(seeds, 3))
-    for name, size in (("SDSC-SP2", "medium"), ("Lublin 256", "medium")) if preset != "smoke" else (("SDSC-SP2", "small"),):
+    for name, size in (("SDSC-SP2", "medium" if preset != "smoke" else "small"),):
         log, config = cell(log_of(logs, name), size, preset)
         tag = key(name, size)
         base = [trained(s, log, config, f"mars-{tag}", k)["slowdown"] for k in some]
