@@ -160,6 +160,9 @@ def test_a_store_learns_window_by_window(log, tmp_path):
     policy = load(again.folder)
     assert policy.name == again.rule if again.about.serves < 0 else policy.cost == again.about.beta
     jw.simulate(log, policy)
+    with pytest.raises(InputError, match="another store"):
+        Store(tmp_path / "store").for_log(log, small(log).changed(encoding={"cost": "drawn"}), 100)
+    assert Store(tmp_path / "store").for_log(log, small(log), 100, 3.0).about.beta == 3.0
     other = random_workload(np.random.default_rng(2), jobs=400, procs=32)
     with pytest.raises(InputError, match="does not begin with them"):
         again.learn(other, 100)
@@ -236,6 +239,7 @@ def test_a_store_survives_being_killed_a_hundred_times(tmp_path, request):
 def test_bad_stores_are_one_line(log, tmp_path, capsys):
     file = tmp_path / "log.swf"
     jw.write_swf(log, file)
+    (flows := tmp_path / "flows.json").write_text(json.dumps({"steps": [{"id": f"{i}", "depends_on": []} for i in range(9)]}))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
     for arguments, told in (
@@ -244,6 +248,7 @@ def test_bad_stores_are_one_line(log, tmp_path, capsys):
         (["mars", "learn", file, "--models", tmp_path / "other"], "is no model store"),
         (["mars", "learn", file, "--models", file], "is a file"),
         (["mars", "learn", file, "--models", tmp_path / "s", "--window", "2000"], "do not fit a log"),
+        (["mars", "learn", flows, "--models", tmp_path / "s", "--window", "4"], "flow-net learns from workflows"),
     ):
         assert run([str(a) for a in arguments]) == 2
         assert told in capsys.readouterr().err

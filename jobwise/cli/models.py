@@ -18,7 +18,7 @@ def learn(
     window: Annotated[int, typer.Option("--window", min=4, help="Jobs after which who schedules is decided again.")] = 2000,
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
     choices: Annotated[int, typer.Option("--choices", min=1, help="Choices that the model learns from in a window.")] = 200_000,
-    cost: Annotated[float, typer.Option("--cost", min=0, help="Beta, the weight of what jobs cost; 0: none.")] = 0.0,
+    cost: Annotated[Optional[float], typer.Option("--cost", min=0, help="Beta, the weight of what jobs cost; 0: none.")] = None,
     drawn: Annotated[bool, typer.Option("--drawn", help="Costs are drawn, as in the paper, not prices.")] = False,
     jobs: Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**30)] = 0,

@@ -108,7 +108,7 @@ class Model:
                 return memo[id(weights)]
 
             present = net.forward.weights
-            told = score(by_weights(g.served)) if g.served else rules[rule]
+            told = score(measured(self._policy(trainer, g.served))) if g.served else rules[rule]
             gain, back = g.judge(present, by_weights, slow[rule])
             net_score = score(by_weights(present))
             trainer.agent.load(back or present, g.rate)
@@ -171,7 +171,7 @@ class Model:
                 file.unlink(missing_ok=True)
 
     def _policy(self, trainer: WindowTrainer, weights: dict) -> NeuralPolicy:
-        return trainer.policy(weights, {"cost": self.about.beta})
+        return trainer.policy(weights, {"cost": self.about.beta}).with_options({"cost": self.about.beta})
 
 
 @contextmanager

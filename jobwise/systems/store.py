@@ -47,16 +47,26 @@ class Store:
         found = [(similarity(np.array(m.about.signature), given), m) for m in self.models() if m.about.cores == cores]
         return max(found, key=lambda x: x[0])[::-1] if found else (None, 0.0)
 
-    def for_log(self, log: Workload, config: Config, size: int, beta: float = 0.0) -> Model:
-        """The model for work like this: one that is alike (ALIKE), else a new one, in a folder of its own."""
+    def for_log(self, log: Workload, config: Config, size: int, beta: float | None = None) -> Model:
+        """The model of this log, which goes on with `config`, and `beta` where it is given; else a new one, in a folder of its
+        own, that begins as the model of work that is alike (ALIKE). Raises InputError."""
         if not 4 <= size <= len(log):
             raise InputError(f"{log.name}: windows of {size:,} jobs do not fit a log of {len(log):,}")
+        if (log.jobs["flow"] >= 0).any():
+            raise InputError(f"{log.name}: models learn from logs of independent jobs; flow-net learns from workflows")
         cores = log.cluster.processors
-        given = signature(from_jobs(log.take(slice(0, size))), cores)
         for model in self.models():
             if model.about.log == log.name and model.about.cores == cores:
+                if model.about.config["encoding"] != config.encoding:
+                    known = model.about.config["encoding"] or "the default"
+                    raise InputError(
+                        f"{model.folder}: has learnt with the encoding {known}; take another store for another one"
+                    )
+                model.about.config = config.model_dump()
+                model.about.beta = model.about.beta if beta is None else beta
                 return model
-        about = About(log=log.name, cores=cores, signature=given.tolist(), config=config.model_dump(), beta=beta)
+        given = signature(from_jobs(log.take(slice(0, size))), cores)
+        about = About(log=log.name, cores=cores, signature=given.tolist(), config=config.model_dump(), beta=beta or 0.0)
         near, alike = self.nearest(given, cores)
         self.folder.mkdir(parents=True, exist_ok=True)
         taken = [int(p.name[1:]) for p in self.folder.iterdir()]
