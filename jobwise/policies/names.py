@@ -125,7 +125,9 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
             order, times = loglinear.from_file(parts, weights, label)
             return ListScheduler(order, "easy", times=times)
         if parts.get("kind") == "rule":  # of a model store, where a rule schedules
-            return resolve(str(parts["rule"]))
+            if str(parts["rule"]).split("+")[0] not in ORDERS:  # nothing that a file names is read or run
+                raise ValueError(f"{parts['rule']!r} is no built-in rule")
+            return resolve(parts["rule"])
         if parts.get("kind") == "flow-net":
             order, reserve = flow_net.from_file(parts, weights, label)
             return ListScheduler(order, reserve=reserve)
