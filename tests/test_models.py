@@ -335,3 +335,23 @@ def test_mars_run_takes_plans_and_models(tmp_path, capsys):
 
 def test_heuristics_are_the_papers():
     assert {n.split("+")[0] for n in HEURISTICS} == {"fcfs", "sjf", "wfp3", "unicef", "f1", "f2", "f3", "f4"}
+
+
+def test_what_is_saved_is_what_was_judged(log, tmp_path):
+    """A net that is the best so far is kept as it was judged, also where the trainer goes back to an earlier one at once."""
+    from jobwise.learn.generations import ahead
+    from jobwise.learn.run_folder import score
+    from jobwise.learn.window import WindowTrainer
+
+    for seed in range(3):
+        config = small(log).changed(seed=seed, choices=2000, validations=8)
+        (policy,) = config.train(log, tmp_path / f"{seed}")
+        trainer = WindowTrainer(config, log, "cpu", policy)
+        slow = trainer.measured(policy.forward.weights)
+        lines = [json.loads(x) for x in (tmp_path / f"{seed}" / "metrics.jsonl").read_text().splitlines()]
+        best = min(x["validation"] for x in lines if "validation" in x)
+        assert score(slow) == pytest.approx(policy.about["validation"]) and policy.about["validation"] <= best
+        rule, value = policy.about["best_rule"]
+        by_rule = trainer.slowdowns_of(rule)
+        assert score(by_rule) == pytest.approx(value)
+        assert policy.about["serves"] == ("model" if ahead(slow, by_rule) else rule)

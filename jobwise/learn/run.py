@@ -110,9 +110,10 @@ class Run:
 
     def validate(self) -> dict[str, float]:
         """The present network in validation; the best so far is kept."""
-        found = self.trainer.validate(self.policy())
+        weights = self.trainer.weights()  # those that are judged: a trainer may go back to earlier ones
+        found = self.trainer.validate(self.policy(weights))
         if found["validation"] < self.best:
-            self.best, self.best_weights = found["validation"], self.trainer.weights()
+            self.best, self.best_weights = found["validation"], weights
         return found
 
     def run(self, report: Callable[[dict], None] | None = None):

@@ -115,7 +115,7 @@ class WindowTrainer:
         """Is the present network, with these slowdowns, a new generation, or does an earlier one learn on?"""
         g, present = self.generations, self.agent.weights()
         self._known[_bytes(present)] = slow
-        gain, back = g.judge(present, self.measured, self._by_rule(self.best_rule()[0]))
+        gain, back = g.judge(present, self.measured, self.slowdowns_of(self.best_rule()[0]))
 
         if back is not None:
             self.agent.load(back, g.rate)
@@ -130,7 +130,8 @@ class WindowTrainer:
             self._known[key] = slowdowns(simulate_many(self.validation, self.policy(weights, {})))
         return self._known[key]
 
-    def _by_rule(self, rule: str) -> np.ndarray:
+    def slowdowns_of(self, rule: str) -> np.ndarray:
+        """[W] the same under a rule."""
         if rule not in self._known:
             self._known[rule] = slowdowns(simulate_many(self.validation, rule))
         return self._known[rule]
@@ -138,7 +139,7 @@ class WindowTrainer:
     def best_rule(self) -> tuple[str, float]:
         """The fixed rule that does best in validation, and its score."""
         if not self.rule[0]:
-            self.rule = min(((r, score(self._by_rule(r))) for r in rules(self.act)), key=lambda x: x[1])
+            self.rule = min(((r, score(self.slowdowns_of(r))) for r in rules(self.act)), key=lambda x: x[1])
         return self.rule
 
     def weights(self) -> dict[str, np.ndarray]:
@@ -149,7 +150,7 @@ class WindowTrainer:
         """The policy with these weights."""
         about = {"choices": 0, "validation": None, "best_rule": list(self.rule)} | about
         if self.config.rollback and about["validation"] is not None:
-            about["serves"] = "model" if ahead(self.measured(weights), self._by_rule(self.rule[0])) else self.rule[0]
+            about["serves"] = "model" if ahead(self.measured(weights), self.slowdowns_of(self.rule[0])) else self.rule[0]
         known = {
             "system": self.config.system,
             "log": self.log.name,
