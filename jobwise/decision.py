@@ -63,7 +63,7 @@ class View:
     `cluster`: as it is known now, without outages to come. `slices`: who holds what where (`jobs["held"]` is a job's first
     slice). `table`, `held`: the memory of `jobs` and `slices` for compiled code, which cannot take read-only arrays; writing
     to them is a bug. `origin`: trace time of time 0 (s). `past`: [K] of `past_dtype`, jobs that had ended before time 0, in
-    order of end. `edges`: [M, 2] rows (parent, child), also of jobs to come: a child is queued once its parents have ended.
+    order of end. `edges`: [M, 2] rows (parent, child) of these jobs: a child is queued once its parents have ended.
     """
 
     now: float

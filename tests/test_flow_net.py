@@ -18,6 +18,7 @@ from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.names import load, resolve
 from jobwise.sim.dag import graph
 from jobwise.sim.flow_net import ALL, FLOW, HEADS, OWN, ROUNDS, D, N, asked, blank, embedded
+from jobwise.workloads.gpu import on_nodes
 from jobwise.workloads.streams import flows_of, stream
 
 
@@ -151,11 +152,13 @@ def test_files_and_names(tmp_path):
     for net, base in ((np.zeros(3), "flow-work"), (np.full(N, np.nan), "flow-work"), (blank(), "sjf")):
         with pytest.raises(InputError, match="order x"):
             FlowNet("x", net, base)
+    with pytest.raises(InputError, match="pools of processors"):
+        jw.simulate(on_nodes(w, 2), one)
     with pytest.raises(InputError, match="without backfilling"):
         ListScheduler(order, "easy")
 
 
-def test_training_goes_on_where_it_was_stopped(tmp_path, capsys):
+def test_training_goes_on_where_it_was_stopped(tmp_path, capsys, monkeypatch):
     folder = tmp_path / "flows"
     folder.mkdir()
     for k in range(3):
@@ -167,6 +170,19 @@ def test_training_goes_on_where_it_was_stopped(tmp_path, capsys):
     kept = json.loads((tmp_path / "a" / "checkpoint.json").read_text())
     assert kept["state"]["generation"] == 2
     (tmp_path / "b").mkdir()
+    from jobwise.systems import flow_net as system
+
+    states = []
+    real = system.write_whole
+
+    def keep(path, data):
+        states.append(data) if str(path).endswith("checkpoint.json") else None
+        real(path, data)
+
+    monkeypatch.setattr(system, "write_whole", keep)
+    assert run(["train", "flow-net", str(folder), "--procs", "4", "--out", str(tmp_path / "c"), "--preset", "smoke"]) == 0
+    assert [json.loads(x)["state"]["generation"] for x in states] == [1, 2]
+    (tmp_path / "b" / "checkpoint.json").write_text(states[0])
     (tmp_path / "b" / "run.json").write_text((tmp_path / "a" / "run.json").read_text())
     again = ["train", "flow-net", str(folder), "--procs", "4", "--out", str(tmp_path / "b"), "--preset", "smoke", "--resume"]
     assert run(again) == 0

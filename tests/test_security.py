@@ -109,17 +109,3 @@ def test_a_file_that_is_no_python_is_no_policy(tmp_path):
     (tmp_path / "x.pyx").write_text("f = 1")
     with pytest.raises(InputError, match="no Python file"):
         resolve(f"{tmp_path / 'x.pyx'}:f")
-
-
-@pytest.mark.parametrize("rule", ["{}:order", "{}:order+easy", "runs/x", "gated:fcfs,{}:order", 5, ["sjf"], "sjf+nonsense"])
-def test_a_policy_file_that_names_a_rule_runs_nothing(rule, tmp_path):
-    """What a model store writes where a rule schedules: built-in rules alone, no files, no code."""
-    (tmp_path / "evil.py").write_text(
-        f"open({str(tmp_path / 'done')!r}, 'w')\ndef order(jobs, now):\n    return jobs['submit']\n"
-    )
-    name = rule.format(tmp_path / "evil.py") if isinstance(rule, str) else rule
-    meta = json.dumps({"format": "jobwise policy 1", "kind": "rule", "rule": name})
-    (tmp_path / "policy.safetensors").write_bytes(save({}, {"jobwise": meta}))
-    with pytest.raises(InputError, match=r"policy\.safetensors"):
-        load(tmp_path)
-    assert not (tmp_path / "done").exists()

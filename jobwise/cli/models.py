@@ -17,7 +17,9 @@ def learn(
     models: Annotated[str, typer.Option("--models", help="Model store: a folder, made where it is missing.")],
     window: Annotated[int, typer.Option("--window", min=4, help="Jobs after which who schedules is decided again.")] = 2000,
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
-    choices: Annotated[int, typer.Option("--choices", min=1, help="Choices that the model learns from in a window.")] = 200_000,
+    choices: Annotated[
+        Optional[int], typer.Option("--choices", min=1, help="Choices that the model learns from in a window.")
+    ] = None,
     cost: Annotated[Optional[float], typer.Option("--cost", min=0, help="Beta, the weight of what jobs cost; 0: none.")] = None,
     drawn: Annotated[bool, typer.Option("--drawn", help="Costs are drawn, as in the paper, not prices.")] = False,
     jobs: Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")] = None,
@@ -37,7 +39,7 @@ def learn(
     w = open_log(log, None, jobs, None)
     config = configure("mars", w, preset)
     encoding = config.encoding | ({"cost": "drawn"} if drawn else {})
-    model = Store(models).for_log(w, config.changed(choices=choices, encoding=encoding), window, cost)
+    model = Store(models).for_log(w, config.changed(choices=choices or config.choices // 5, encoding=encoding), window, cost)
     count, before = len(w) // window, len(model.about.windows)
     with progress(f"learning from {w.name}") as show:
 

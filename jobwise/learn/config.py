@@ -45,7 +45,7 @@ class Config(BaseModel):
     validation_windows: int = Field(32, ge=1)
     validate_seen: bool = False  # on windows of the training part, too: a rule or a net must do well in all that is known
     validation_jobs: int | None = Field(None, ge=1)  # per window; as many as an episode
-    warm: int = Field(0, ge=0)  # choices of all simulations in which a rule is imitated first
+    warm: int = Field(0, ge=0)  # updates, a choice of each simulation (of a worker's), in which a rule is imitated first
     warm_rule: str = ""  # the order that is imitated; "": the one that does best in validation
     rollback: bool = False  # go back to an earlier generation after two validations without gain
     whole_log: bool = False  # learn and validate on all of it, as a published game may; then nothing is unseen

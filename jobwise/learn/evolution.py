@@ -39,6 +39,7 @@ class Search:
     tail: float = 0.6  # share of the generations whose weights are averaged
     max_wait: float = np.inf
     times: float = np.inf
+    floor: float = HOUR  # s: longest waits below count as this long
     price: float = 2.0  # of each e-fold of longest wait beyond max_wait, in e-folds of slowdown
 
 
@@ -79,7 +80,7 @@ def fitness(found: np.ndarray, base: np.ndarray, longest: np.ndarray, search: Se
     slow = found[..., replay_batch.BOUNDED]
     value = 0.5 * np.log(slow / base).mean(axis=-1) + 0.5 * (np.log(slow.mean(axis=-1)) - np.log(base.mean()))
     if search.max_wait < np.inf:
-        over = found[..., replay_batch.LONGEST] / (search.max_wait * np.maximum(longest, HOUR))
+        over = found[..., replay_batch.LONGEST] / (search.max_wait * np.maximum(longest, search.floor))
         value = value + search.price * np.log(np.maximum(over, 1.0)).mean(axis=-1)
     return value
 

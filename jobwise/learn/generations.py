@@ -23,10 +23,13 @@ PATIENCE, KEPT = 2, 2  # windows below 0 before going back; confirmed generation
 Z = 2.0  # standard errors by which a net must be ahead of the rule to schedule
 
 
-def ahead(ours: np.ndarray, rule: np.ndarray) -> bool:
-    """Is `ours` [W] below `rule` [W], slowdowns of the same jobs, by more than Z standard errors of the mean log ratio?"""
+def ahead(ours: np.ndarray, rule: np.ndarray, overlap: float = 1.0) -> bool:
+    """Is `ours` [W] below `rule` [W], slowdowns of the same pieces of a log, by more than Z standard errors of the mean log
+    ratio? `overlap`: in how many pieces a job is, on average. One piece proves nothing."""
+    if len(ours) < 2:
+        return False
     d = np.log(ours / rule)
-    error = float(d.std(ddof=1)) / np.sqrt(len(d)) if len(d) > 1 else 0.0
+    error = float(d.std(ddof=1)) / np.sqrt(len(d) / overlap)
     return bool(score(ours) < score(rule) and d.mean() + Z * error < 0)
 
 
@@ -48,10 +51,10 @@ class Generations:
         self.kept, self.number = [(0, weights)], 0
 
     def judge(
-        self, present: Weights, measure: Callable[[Weights], np.ndarray], rule: np.ndarray
+        self, present: Weights, measure: Callable[[Weights], np.ndarray], rule: np.ndarray, overlap: float = 1.0
     ) -> tuple[float, Weights | None]:
         """(gain of the present net in this window, weights to go back to or None). `measure(weights)` [W]: mean bounded
-        slowdowns of pieces of the window; `rule` [W]: those of the best rule."""
+        slowdowns of pieces of the window; `rule` [W]: those of the best rule. `overlap`: as in `ahead`."""
         every = {n: measure(w) for n, w in self.kept}
         now, before, by_rule = score(measure(present)), {n: score(x) for n, x in every.items()}, score(rule)
         base = min(before[self.kept[-1][0]], by_rule)
@@ -65,7 +68,7 @@ class Generations:
             self.lost += 1
             if self.lost >= PATIENCE:
                 back = self._back(before, by_rule)
-        proven = [n for n, _ in self.kept if ahead(every[n], rule)]
+        proven = [n for n, _ in self.kept if ahead(every[n], rule, overlap)]
         self.serves = proven[-1] if proven else -1
         return float(gain), back
 

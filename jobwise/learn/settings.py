@@ -54,6 +54,8 @@ def check_learner(value: dict) -> dict:
             raise ValueError(f"{key} is {x!r}; it must be {'0 to 1' if key in ('gamma', 'lam') else 'more than 0'}")
     if value.get("learner") == "one_step_ac" and value.get("steps") != 1:
         raise ValueError("one_step_ac learns from one step: steps = 1")
+    if value.get("critic_first") and value.get("learner") == "reinforce":
+        raise ValueError("reinforce has no critic: critic_first is for the others")
     if value.get("baseline") == "time" and value.get("learner", "ppo") != "reinforce":
         raise ValueError("the baseline 'time' goes with the learner 'reinforce'")
     return value

@@ -48,6 +48,8 @@ class WindowTrainer:
         self.settings = Settings(**config.learner)
         if self.settings.cost and "cost" not in self.encoder.features:
             raise InputError(f"encoder {config.encoder} does not show what jobs cost; learner.cost goes with mars")
+        if self.settings.cost and config.network != "perjob":
+            raise InputError(f"learner.cost goes with a perjob network, not with {config.network}")
         self.parallel = self.settings.learner in PARALLEL
         self.envs = self._environments(episodes)
         self.agent = Agent(config.network_spec(self.encoder), self.encoder, self.settings, config.seed, device)
@@ -55,6 +57,8 @@ class WindowTrainer:
         known = parts(log)
         seen = log if config.whole_log else log.take(slice(0, len(known[0]) + len(known[1])))
         self.validation = windows(seen if config.validate_seen else validate, size, count, config.shake_s, config.seed)
+        judged = seen if config.validate_seen else validate
+        self.overlap = max(sum(map(len, self.validation)) / len(judged), 1.0)  # how often a job is in a validation window
         self.sketch = sketch([log] if config.whole_log else list(parts(log)[:2]))
         self.workers = Workers(self.agent, self.envs, config.seed) if self.parallel else None
         self.generations, self.rule, self._known = Generations(), ("", np.inf), {}
@@ -67,8 +71,8 @@ class WindowTrainer:
         same = {"act": self.act, "encoder": self.encoder, "reward": c.reward, "copy": False}
         if not self.parallel:
             return BatchVectorEnv(c.simulations, episodes, threads=c.threads, **same)
-        if c.simulations < k:
-            raise InputError(f"{c.simulations} simulations are too few for {k} workers")
+        if c.simulations < k or c.simulations % k:
+            raise InputError(f"{c.simulations} simulations cannot be shared by {k} workers")
         return Group([BatchVectorEnv(c.simulations // k, episodes, threads=1, **same) for _ in range(k)])
 
     def begin(self, warm: bool = True) -> None:
@@ -115,8 +119,7 @@ class WindowTrainer:
         """Is the present network, with these slowdowns, a new generation, or does an earlier one learn on?"""
         g, present = self.generations, self.agent.weights()
         self._known[_bytes(present)] = slow
-        gain, back = g.judge(present, self.measured, self.slowdowns_of(self.best_rule()[0]))
-
+        gain, back = g.judge(present, self.measured, self.slowdowns_of(self.best_rule()[0]), self.overlap)
         if back is not None:
             self.agent.load(back, g.rate)
             if self.workers:
@@ -150,7 +153,9 @@ class WindowTrainer:
         """The policy with these weights."""
         about = {"choices": 0, "validation": None, "best_rule": list(self.rule)} | about
         if self.config.rollback and about["validation"] is not None:
-            about["serves"] = "model" if ahead(self.measured(weights), self.slowdowns_of(self.rule[0])) else self.rule[0]
+            rule = self.best_rule()[0]
+            is_ahead = ahead(self.measured(weights), self.slowdowns_of(rule), self.overlap)
+            about["serves"] = "model" if is_ahead else rule
         known = {
             "system": self.config.system,
             "log": self.log.name,

@@ -144,6 +144,8 @@ class ListScheduler(Remembering):
             raise InputError(
                 f"policy {self.name}: a pool of processors has no places; +{self.placement} is for clusters of nodes"
             )
+        if isinstance(self.order, FlowNet) and not cluster.is_pool:
+            raise InputError(f"{self.name}: the graph network takes pools of processors")
         if (self.times < inf or self.lookahead) and not cluster.is_pool:
             raise InputError(f"{self.name}: look-ahead and guards relative to FCFS take pools of processors")
 

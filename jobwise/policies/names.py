@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -119,15 +120,13 @@ def _options(policy: str, options: list[str]) -> dict:
 
 def load(path: str | Path) -> NeuralPolicy | ListScheduler:
     """The policy of a file, or of a run folder. Raises InputError for anything that is no policy of ours."""
+    if (model := Path(path, "model.json")).is_file():
+        return _of_store(model)
     parts, weights, label, file = files.read(path)
     try:
         if parts.get("kind") == "index":
             order, times = loglinear.from_file(parts, weights, label)
             return ListScheduler(order, "easy", times=times)
-        if parts.get("kind") == "rule":  # of a model store, where a rule schedules
-            if str(parts["rule"]).split("+")[0] not in ORDERS:  # nothing that a file names is read or run
-                raise ValueError(f"{parts['rule']!r} is no built-in rule")
-            return resolve(parts["rule"])
         if parts.get("kind") == "flow-net":
             order, reserve = flow_net.from_file(parts, weights, label)
             return ListScheduler(order, reserve=reserve)
@@ -138,6 +137,20 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
         raise InputError(f"{file}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise InputError(f"{file}: its metadata are damaged: {type(error).__name__}: {error}") from None
+
+
+def _of_store(file: Path) -> NeuralPolicy | ListScheduler:
+    """What schedules now in a folder of a model store: one of its generations, or a built-in rule. Raises InputError."""
+    try:
+        told = json.loads(file.read_text())
+        name, beta = str(told["schedules"]), float(told["beta"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file}: is damaged: {type(error).__name__}: {error}") from None
+    if re.fullmatch(r"g\d+\.safetensors", name):
+        return with_options(load(file.parent / name), {"cost": beta})
+    if name.split("+")[0] not in ORDERS:  # no path, no code
+        raise InputError(f"{file}: {name!r} is neither a generation nor a built-in rule")
+    return resolve(name)
 
 
 def resolve_trained(run: str) -> tuple[NeuralPolicy, str]:

@@ -41,6 +41,7 @@ class Simulation:
         self._slices = self.state.slices[0].view()
         self._slices.flags.writeable = False
         self._known = replace(self.cluster, outages=self.cluster.outages[:0])  # nobody knows what will fail
+        self._submitted = -1, self.workload.edges[:0]
 
     @property
     def now(self) -> float:
@@ -73,8 +74,15 @@ class Simulation:
             origin=float(sim["origin"]),
             seed=int(sim["seed"]),
             past=self.workload.past,
-            edges=self.workload.edges,
+            edges=self._edges(),
         )
+
+    def _edges(self) -> np.ndarray:
+        """Those between jobs that have been submitted."""
+        if self._submitted[0] != int(self._sim["next"]):
+            every = self.workload.edges
+            self._submitted = int(self._sim["next"]), every[(every < int(self._sim["next"])).all(axis=1)]
+        return self._submitted[1]
 
     def apply(self, decisions: Iterable[Decision], by: str = "policy") -> float:
         """Carry the decisions out, in order; the time (s) at which the policy wants to be asked again at the latest.

@@ -127,7 +127,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     start = blank(config.seed)
     first = ground.measure(start[None], np.arange(ground.count))[0, :, BOUNDED]
     search = Search(config.generations, config.pairs, min(config.sample, ground.count), sigma=(0.1, 0.05), rate=(0.2, 0.1),
-                    max_wait=config.makespan, price=20.0)  # fmt: skip
+                    max_wait=config.makespan, floor=0.0, price=20.0)  # fmt: skip
     lines: list[dict] = []
 
     def told(now: dict) -> None:

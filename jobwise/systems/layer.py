@@ -14,7 +14,7 @@ import numpy as np
 from jobwise import decision
 from jobwise.decision import Decision, Policy, Start, View
 from jobwise.jobs import DONE, RUNNING
-from jobwise.policies.names import resolve
+from jobwise.policies.names import load, resolve
 from jobwise.systems.mars import MODEL, MOST, TOGETHER, Plan, decide, parts
 from jobwise.systems.store import Store
 from jobwise.workload import Workload
@@ -130,4 +130,4 @@ def _decider(p: Plan, flows: list[Workflow], cores: int, store: Store | None) ->
         return resolve(p.by if "+" in p.by else f"{p.by}+easy")
     largest = max((flows[i] for i in p.flows), key=len)
     model, alike = store.nearest(signature(largest, cores), cores) if store else (None, 0.0)
-    return resolve(str(model.folder / "policy.safetensors")) if model and alike >= ALIKE else resolve(GENERAL)
+    return load(model.folder) if model and alike >= ALIKE else resolve(GENERAL)

@@ -12,14 +12,13 @@ import numpy as np
 from pydantic import ValidationError
 
 from jobwise.compare.fingerprint import public_hash
-from jobwise.compare.windows import slowdowns
+from jobwise.compare.windows import begins, slowdowns
 from jobwise.encoders.mars import costs
 from jobwise.errors import InputError
 from jobwise.files import write_whole
-from jobwise.learn.config import Config, checked
+from jobwise.learn.config import Config
 from jobwise.learn.generations import Generations
-from jobwise.learn.run_folder import explained, score, windows
-from jobwise.policies import files
+from jobwise.learn.run_folder import explained, score
 from jobwise.policies.names import load
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.simulate import simulate_many
@@ -30,7 +29,7 @@ from jobwise.workload import Workload
 if TYPE_CHECKING:
     from jobwise.learn.window import WindowTrainer
 
-PIECES, PIECE = 32, 256  # a window is measured in so many pieces, of so many jobs
+PIECE = 256  # jobs: a window is measured in pieces of at most so many, eight at least
 MEMORY = 4  # windows that a net learns from: the last ones
 
 
@@ -61,29 +60,39 @@ class Model:
 
     def net(self, name: str) -> NeuralPolicy:
         """A net of the folder. Raises InputError."""
-        return load(self.folder / f"{name}.safetensors")
+        found = load(file := self.folder / f"{name}.safetensors")
+        if not isinstance(found, NeuralPolicy):
+            raise InputError(f"{file}: is no net")
+        return found
 
     # ---------------------------------------------------------------- learning
 
     def learn(self, log: Workload, size: int, report: Callable[[Window], None] | None = None, seed: int = 0) -> list[Window]:
         """Go through the windows of `size` jobs of a log that have not been seen yet; what they showed. Raises InputError for
         another log than before."""
-        a, found = self.about, []
-        if a.seen > len(log) or (a.seen and public_hash(log.take(slice(0, a.seen))) != a.sha256):
-            raise InputError(f"{self.folder}: has learnt from {a.seen:,} jobs of {a.log}; {log.name} does not begin with them")
         with locked(self.folder):
+            file, a, found = self.folder / "model.json", self.about, []
+            if (Model(self.folder).about.seen if file.exists() else 0) != a.seen:
+                raise InputError(f"{self.folder}: another run has learnt there meanwhile; begin again")
+            if a.seen > len(log) or (a.seen and public_hash(log.take(slice(0, a.seen))) != a.sha256):
+                raise InputError(
+                    f"{self.folder}: has learnt from {a.seen:,} jobs of {a.log}; {log.name} does not begin with them"
+                )
             while a.seen + size <= len(log):
                 found.append(self._window(log, a.seen, a.seen + size, seed + len(a.windows)))
                 if report:
                     report(found[-1])
+            if file.exists() and not found:
+                write_whole(file, a.model_dump_json(indent=1))
         return found
 
     def _window(self, log: Workload, first: int, last: int, seed: int) -> Window:
         from jobwise.learn.window import WindowTrainer  # needs torch
 
         a, size, part = self.about, last - first, log.take(slice(first, last))
-        pieces = windows(part, PIECE, PIECES)
-        config = checked(a.config).changed(seed=seed, whole_log=True)
+        piece = max(min(PIECE, size // 8), 1)
+        pieces = [part.take(slice(i, i + piece)) for i in begins(0, size, piece)]  # no job is in two of them
+        config = a.config.changed(seed=seed, whole_log=True, jobs=min(a.config.jobs, size))
 
         def measured(policy) -> np.ndarray:
             return slowdowns(simulate_many(pieces, policy))
@@ -104,11 +113,11 @@ class Model:
 
             def by_weights(weights: dict) -> np.ndarray:
                 if id(weights) not in memo:
-                    memo[id(weights)] = measured(trainer.policy(weights, {}))
+                    memo[id(weights)] = measured(self._policy(trainer, weights))
                 return memo[id(weights)]
 
             present = net.forward.weights
-            told = score(measured(self._policy(trainer, g.served))) if g.served else rules[rule]
+            told = score(by_weights(g.served)) if g.served else rules[rule]
             gain, back = g.judge(present, by_weights, slow[rule])
             net_score = score(by_weights(present))
             trainer.agent.load(back or present, g.rate)
@@ -161,13 +170,10 @@ class Model:
                 self._policy(trainer, weights).save(self.folder / f"g{number}.safetensors")
         a.kept, a.present = [n for n, _ in g.kept], f"present.{len(a.windows)}"
         self._policy(trainer, trainer.weights()).save(self.folder / f"{a.present}.safetensors")
-        if g.served:
-            self._policy(trainer, g.served).save(self.folder / "policy.safetensors")
-        else:
-            files.write(self.folder / "policy.safetensors", {"kind": "rule", "rule": self.rule}, {})
+        a.schedules = f"g{g.serves}.safetensors" if g.served else self.rule
         write_whole(self.folder / "model.json", a.model_dump_json(indent=1))
         for file in self.folder.glob("*.safetensors"):
-            if file.stem not in {"policy", a.present, *(f"g{n}" for n in a.kept)}:
+            if file.stem not in {a.present, *(f"g{n}" for n in a.kept)}:
                 file.unlink(missing_ok=True)
 
     def _policy(self, trainer: WindowTrainer, weights: dict) -> NeuralPolicy:

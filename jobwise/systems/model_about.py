@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from pydantic import BaseModel, ConfigDict, Field
+from jobwise.learn.config import Config
+from jobwise.workloads.signatures import BINS, FEATURES, ROUNDS
 
 FORMAT = "jobwise model 1"
 
@@ -33,7 +35,7 @@ class About(BaseModel):
     log: str
     cores: int = Field(ge=1)
     signature: list[float]
-    config: dict[str, Any]
+    config: Config
     seen: int = Field(0, ge=0)  # jobs of the log
     sha256: str = ""  # of those
     number: int = 0
@@ -42,8 +44,17 @@ class About(BaseModel):
     serves: int = -1
     rollbacks: int = 0
     kept: list[int] = []
+    schedules: str = ""  # a file of the folder, or a rule
     present: str = ""
     rules: dict[str, float] = {}  # log scores, the last windows weigh most
     beta: float = Field(0.0, ge=0)
+    asked: float = Field(0.0, ge=0)  # beta as it was asked for
     first: float | None = None  # mean return of the first window's net, for the acceptance test of beta
     windows: list[Window] = []
+
+    @field_validator("signature")
+    @classmethod
+    def _signature(cls, value: list[float]) -> list[float]:
+        if len(value) != (count := len(FEATURES) + (ROUNDS + 1) * BINS) or not np.isfinite(value).all():
+            raise ValueError(f"{count} finite numbers are expected")
+        return value

@@ -3,7 +3,8 @@
     STORE/m000/model.json             what is known: signature, generations, who schedules, what every window showed
     STORE/m000/present.7.safetensors  the net that learns, as the last window left it
     STORE/m000/g5.safetensors         confirmed generations, G_m-1 and G_m-2
-    STORE/m000/policy.safetensors     what schedules now: a generation, or a rule; `-p STORE/m000` is a policy
+
+`-p STORE/m000` is what schedules now: a generation, or a rule; `model.json` says which.
 
 A window is a run of jobs in time. At its end the present net, the generations and the rule are measured on it, which none
 has learnt from; the rule of `jobwise.learn.generations` says who schedules the next one; then the net learns from it. Files
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jobwise.compare.fingerprint import CHANCE, seen
 from jobwise.errors import InputError
 from jobwise.learn.config import Config
 from jobwise.systems.model import Model
@@ -56,20 +58,28 @@ class Store:
             raise InputError(f"{log.name}: models learn from logs of independent jobs; flow-net learns from workflows")
         cores = log.cluster.processors
         for model in self.models():
-            if model.about.log == log.name and model.about.cores == cores:
-                if model.about.config["encoding"] != config.encoding:
-                    known = model.about.config["encoding"] or "the default"
-                    raise InputError(
-                        f"{model.folder}: has learnt with the encoding {known}; take another store for another one"
-                    )
-                model.about.config = config.model_dump()
-                model.about.beta = model.about.beta if beta is None else beta
+            a = model.about
+            if (a.log, a.cores) == (log.name, cores):
+                if a.config.encoding != config.encoding:
+                    known = a.config.encoding or "the default"
+                    raise InputError(f"{model.folder}: has learnt with the encoding {known}; name another store")
+                a.config = config
+                if beta is not None and beta != a.asked:
+                    a.beta = a.asked = beta
                 return model
         given = signature(from_jobs(log.take(slice(0, size))), cores)
-        about = About(log=log.name, cores=cores, signature=given.tolist(), config=config.model_dump(), beta=beta or 0.0)
+        about = About(log=log.name, cores=cores, signature=given.tolist(), config=config, beta=beta or 0.0, asked=beta or 0.0)
         near, alike = self.nearest(given, cores)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        taken = [int(p.name[1:]) for p in self.folder.iterdir()]
-        folder = self.folder / f"m{max(taken, default=-1) + 1:03d}"
-        folder.mkdir()
-        return Model(folder, about, near.net(near.about.present) if near is not None and alike >= ALIKE else None)
+        kin = near.net(near.about.present) if near is not None and alike >= ALIKE else None
+        if kin and (near.about.config.encoding != config.encoding or seen(log, kin.about) > CHANCE):
+            kin = None  # it sees other costs, or it has learnt from these very jobs
+        return Model(self._folder(), about, kin)
+
+    def _folder(self) -> Path:
+        """The first that holds no model."""
+        k = 0
+        while (self.folder / f"m{k:03d}" / "model.json").exists():
+            k += 1
+        found = self.folder / f"m{k:03d}"
+        found.mkdir(parents=True, exist_ok=True)
+        return found
