@@ -101,7 +101,7 @@ def _say(rows: list[dict]) -> None:
         text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
         behind = "; smaller is better: the rule is ahead" if r["validation"] > value else ""
         if "serves" in r:
-            text += f"; {'the model schedules' if r['serves'] == 'model' else 'that rule schedules'}"
+            text += f"; {'the model' if r['serves'] == 'model' else 'that rule'} would schedule"
         if "chosen" in r:
             text += f"; chosen on jobs kept back: {'what was searched' if r['chosen'] == 'searched' else 'its start'}"
         print(f"{r['policy']}: {text} ({r['choices']:,} choices{behind})")
