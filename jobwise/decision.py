@@ -61,9 +61,8 @@ class View:
     `jobs`: the table of the jobs submitted so far; rows are job numbers. `queue`, `running`: rows, in order of entry and
     ascending. `ended`: rows that stopped running since the last view. `free`: [N, R] units (0 on a node that is down).
     `cluster`: as it is known now, without outages to come. `slices`: who holds what where (`jobs["held"]` is a job's first
-    slice). `table`, `held`: the memory of `jobs` and `slices` for compiled code, which cannot take read-only arrays; writing
-    to them is a bug. `origin`: trace time of time 0 (s). `past`: [K] of `past_dtype`, jobs that had ended before time 0, in
-    order of end. `edges`: [M, 2] rows (parent, child) of these jobs: a child is queued once its parents have ended.
+    slice). `table`, `held`: the memory of `jobs` and `slices` for compiled code; writing to them is a bug. `origin`: trace
+    time of time 0 (s). `past`: [K] of `past_dtype`, ended before time 0, by end. `edges`: [M, 2] rows (parent, child).
     """
 
     now: float
