@@ -24,6 +24,11 @@ class InputError(ValueError):
     """Wrong input by the user: says what is wrong, where, and what would be right. The command line exits 2."""
 
 
+class Interrupted(Exception):
+    """The user stopped the work; the text says what is kept, and how it goes on. (A KeyboardInterrupt with a text would lose it
+    on its way through the command line's parser.)"""
+
+
 class Unfinished(InputError):
     """A simulation whose policy left jobs waiting for ever."""
 

@@ -23,7 +23,7 @@ from jobwise.cli import (
     watch,
     workflow,
 )
-from jobwise.errors import InputError, plain, unknown
+from jobwise.errors import InputError, Interrupted, plain, unknown
 
 app = typer.Typer(
     add_completion=False,
@@ -68,8 +68,11 @@ def run(arguments: list[str]) -> int:
     except InputError as error:
         print(f"jobwise: {plain(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
-    except (KeyboardInterrupt, typer.Abort) as error:
-        print(f"jobwise: interrupted; {str(error) or 'nothing was written'}", file=sys.stderr)
+    except (KeyboardInterrupt, typer.Abort):
+        print("jobwise: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    except Interrupted as error:
+        print(f"jobwise: interrupted; {error}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()

@@ -10,7 +10,7 @@ import typer
 
 from jobwise.cli.options import Json, progress
 from jobwise.cli.tables import print_json, print_table
-from jobwise.errors import InputError
+from jobwise.errors import InputError, Interrupted
 
 
 def run(
@@ -78,7 +78,7 @@ def run(
             with progress(f"{len(w):,} tasks") as show:
                 following.follow(show)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("what was submitted runs on, and the same command goes on from here") from None
+            raise Interrupted("what was submitted runs on, and the same command goes on from here") from None
         summary = following.summary()
     found = {"policy": chosen, "on": on} | summary
     found["cost"] = found["work"] / 3600.0 * price

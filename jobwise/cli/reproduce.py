@@ -11,6 +11,7 @@ import typer
 
 from jobwise.cli.options import needs
 from jobwise.cli.tables import print_table
+from jobwise.errors import Interrupted
 
 
 def reproduce(
@@ -31,7 +32,10 @@ def reproduce(
         print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
     seeds = seeds or (1 if study == "quality" else 5)
-    sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, say=say)
+    try:
+        sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, say=say)
+    except KeyboardInterrupt:
+        raise Interrupted("finished pieces are kept, and the same command goes on from there") from None
     for section in sections:
         print(f"\n{section.title}\n{section.text}")
         for table in section.tables:

@@ -11,7 +11,7 @@ import typer
 
 from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_log, progress
 from jobwise.cli.tables import print_json
-from jobwise.errors import InputError, unknown
+from jobwise.errors import InputError, Interrupted, unknown
 
 KNOWN = "perjob, sem, dras, dras2, rlscheduler, search, deeprm, cush, rl-taps, mars, rl-a3c, flow-net"
 GRIDS = ("deeprm", "cush", "rl-taps")
@@ -78,11 +78,14 @@ def train(
                 if show:
                     show.said()
             if show:
-                best, rule = last.get("best", float("nan")), last.get("best_rule", float("nan"))
-                what = f"seed {k}: score {best:.2f} (best rule {rule:.2f})"
+                known = f": score {last['best']:.2f} (best rule {last['best_rule']:.2f})" if "best" in last else ""
+                what = f"seed {k}{known}"
                 show(int(1000 * (k + line["part"])), 1000 * seeds, what)
 
-        policies = settings.train(w, out, seeds=seeds, device=device, resume=resume, report=report)
+        try:
+            policies = settings.train(w, out, seeds=seeds, device=device, resume=resume, report=report)
+        except KeyboardInterrupt:
+            raise Interrupted(f"{out} goes on from its last checkpoint with --resume") from None
     rows = [p.about | {"policy": str(Path(out) / f"seed{k}" if seeds > 1 else Path(out))} for k, p in enumerate(policies)]
     if as_json:
         print_json({"system": system, "config": settings.model_dump(), "runs": rows})
