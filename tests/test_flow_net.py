@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_listing import Asked
 from test_workflows import random_flow
 
 import jobwise as jw
@@ -18,6 +19,7 @@ from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.names import load, resolve
 from jobwise.sim.dag import graph
 from jobwise.sim.flow_net import ALL, FLOW, HEADS, OWN, ROUNDS, D, N, asked, blank, embedded
+from jobwise.sim.flows import flows as sim_flows
 from jobwise.workloads.gpu import on_nodes
 from jobwise.workloads.streams import flows_of, stream
 
@@ -33,30 +35,11 @@ def random_net(seed, size=0.5):
     return blank(seed) + np.random.default_rng([seed, 1]).normal(0, size, N)
 
 
-class Asked:
-    """The same policy, asked view by view."""
-
-    def __init__(self, policy):
-        self.policy, self.name = policy, "asked"
-
-    def begin(self, view):
-        return self.policy.begin(view)
-
-    def reset(self, view):
-        pass
-
-    def ended(self, view, rows):
-        pass
-
-    def decide(self, view):
-        return self.policy.decide(view)
-
-
 def test_messages_by_hand():
     """Plain Python, edge by edge."""
     w = random_stream(5)
     net, J, units = random_net(3), len(w), w.cluster.processors
-    g = graph(J, w.edges)
+    g, f = graph(J, w.edges), sim_flows(w.jobs)
     jobs, span = w.jobs, np.maximum(w.jobs["walltime"], 1.0)
     rank = np.maximum(jobs["rank"], span)
     children, parents = ([[] for _ in range(J)] for _ in range(2))
@@ -80,7 +63,7 @@ def test_messages_by_hand():
             new[j] = np.maximum(h[j] @ A + below @ B + above @ C + b, 0)
         h, at = new, at + 3 * D * D + D
     assert at == HEADS
-    assert embedded(jobs, g.first, g.child, net, units) == pytest.approx(h)
+    assert embedded(jobs, f.of, f.table, g.first, g.child, net, units) == pytest.approx(h)
     flow, cluster = np.array([0.3, 0.2, -0.1, 0.5]), np.array([0.9, 0.4, 0.2])
     U, V = net[HEADS : HEADS + FLOW * D].reshape(FLOW, D), net[HEADS + FLOW * D : HEADS + (FLOW + ALL) * D].reshape(ALL, D)
     o1, o2 = net[N - 2 * D - 2 : N - D - 1], net[N - D - 1 :]
@@ -133,7 +116,7 @@ def test_rows_may_come_in_any_order():
     back = np.argsort(p)
     other = type(f)("shuffled", f.tasks[p], back[f.edges], tuple(f.names[i] for i in p), f.programs)
     a, b = (stream([x], cluster=8) for x in (f, other))
-    x, y = (embedded(w.jobs, *graph(len(w), w.edges)[:2], random_net(1), 8) for w in (a, b))
+    x, y = (FlowNet("net", random_net(1), "flow-work").attach(w.jobs, w.edges, 8).seen for w in (a, b))
     assert x[p] == pytest.approx(y)
 
 
@@ -189,5 +172,11 @@ def test_training_goes_on_where_it_was_stopped(tmp_path, capsys, monkeypatch):
     a, b = (load(tmp_path / x).order.net for x in "ab")
     assert np.array_equal(a, b)
     capsys.readouterr()
+    (tmp_path / "b" / "policy.safetensors").unlink()
+    for wrong in ("{", '{"rule": "flow-work"}', '{"rule": "flow-work", "state": {"weights": [], "sum": []}}'):
+        (tmp_path / "b" / "checkpoint.json").write_text(wrong)
+        assert run(again) == 2
+        error = capsys.readouterr().err
+        assert "checkpoint.json" in error and error.count("\n") == 1
     assert run(["train", "flow-net", str(folder), "--procs", "4", "--out", str(tmp_path / "a"), "--preset", "smoke"]) == 2
     assert "--resume" in capsys.readouterr().err

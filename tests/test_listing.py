@@ -28,7 +28,7 @@ class Asked:
 
     def __init__(self, name):
         self.inner = resolve(name)
-        self.name = name
+        self.name = self.inner.name
 
     def reset(self, view):
         pass

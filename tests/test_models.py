@@ -24,9 +24,11 @@ from jobwise.learn.generations import Generations
 from jobwise.policies.names import load, resolve
 from jobwise.policies.networks import Forward, choose
 from jobwise.policies.neural import NeuralPolicy
+from jobwise.sim.simulation import Simulation
 from jobwise.systems import configure
 from jobwise.systems.layer import GENERAL, layer
 from jobwise.systems.mars import HEURISTICS, accepted, costly
+from jobwise.systems.model import Model
 from jobwise.systems.store import Store
 from jobwise.workload import workload
 from jobwise.workloads.signatures import signature
@@ -98,6 +100,11 @@ def test_cost_is_weighed_after_the_softmax(tmp_path):
     policy = net(w)
     policy.save(tmp_path / "m.safetensors")
     dear = resolve(f"{tmp_path / 'm.safetensors'}+cost2")
+    sim = Simulation(w)
+    while len(sim.view().queue) < 2:
+        sim.advance()
+    plain, weighed = ({x["job"]: x for x in p.explain(sim.view())} for p in (policy, dear))
+    assert all(x["score"] == pytest.approx(plain[j]["score"] - 4 * x["features"]["cost"] ** 2) for j, x in weighed.items())
     assert dear.cost == 2 and dear.name.endswith("+cost2") and resolve(str(tmp_path / "m.safetensors")).cost == 0
     out = rng.random((50, 16, policy.bound(w.cluster).shape[1])).astype("f4")
     counts = np.full(50, 16)
@@ -134,6 +141,48 @@ def test_a_rule_teaches():
         mean = r.summary()["bounded_slowdown"]
         z = envs.intervals[0]
         assert z["total"] / z["started"] == pytest.approx(mean, rel=1e-9), rule
+
+
+def test_a_cold_start_learns_what_a_rule_would_choose():
+    from jobwise.learn.agent import Agent
+    from jobwise.learn.env import BatchVectorEnv
+    from jobwise.learn.imitation import imitate
+    from jobwise.learn.settings import Settings
+
+    w, found = jw.lublin(1000, 64, 3, load=1.1), []
+    for updates in (10, 400):
+        envs = BatchVectorEnv(16, w, jobs=100, encoder="mars", window=32)
+        envs.reset(seed=0)
+        agent = Agent({"kind": "perjob", "sizes": [18, 16, 1]}, envs.encoder, Settings(), 0)
+        found.append(imitate(agent, envs, "sjf", updates)["agreement"])
+    assert found[0] < 0.6 and found[1] > 0.75
+
+
+def test_what_is_interrupted_says_how_to_go_on(log, tmp_path, capsys, monkeypatch):
+    """One line that is true: what is kept, and how it goes on."""
+    file, store = tmp_path / "log.swf", tmp_path / "s"
+    jw.write_swf(log, file)
+    learn = ["mars", "learn", str(file), "--models", str(store), "--window", "100", "--preset", "smoke", "--choices", "200"]
+    whole, windows = Model._window, []
+
+    def cut(self, *a):
+        if len(windows) == 2:
+            raise KeyboardInterrupt
+        windows.append(whole(self, *a))
+        return windows[-1]
+
+    monkeypatch.setattr(Model, "_window", cut)
+    assert run(learn) == 130
+    assert "2 whole windows are kept, and the same command goes on" in capsys.readouterr().err
+    monkeypatch.setattr(Model, "_window", whole)
+    assert run(learn) == 0 and "2 windows of 100 jobs" in capsys.readouterr().out
+    monkeypatch.setattr("jobwise.learn.run.Run.update", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert run(["train", "mars", str(file), "--out", str(tmp_path / "r"), "--preset", "smoke"]) == 130
+    assert "goes on from its last checkpoint with --resume" in capsys.readouterr().err
+    monkeypatch.setattr("jobwise.slurm.follow.Following.follow", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert run(["mars", "run", str(file), "--state", str(tmp_path / "run")]) == 130
+    error = capsys.readouterr().err
+    assert "what was submitted runs on, and the same command goes on from here" in error and error.count("\n") == 1
 
 
 SETTINGS = {"choices": 300, "simulations": 8, "warm": 20, "jobs": 32, "threads": 1}

@@ -9,7 +9,7 @@ import typer
 
 from jobwise.cli.options import LOG_HELP, Json, needs, open_log, progress
 from jobwise.cli.tables import print_json, print_table
-from jobwise.errors import InputError
+from jobwise.errors import InputError, Interrupted
 
 
 def learn(
@@ -47,13 +47,17 @@ def learn(
             if show:
                 show(len(model.about.windows), count, "window")
 
-        done = model.learn(w, window, report, seed)
+        try:
+            done = model.learn(w, window, report, seed)
+        except KeyboardInterrupt:
+            text = f"{len(model.about.windows):,} whole windows are kept, and the same command goes on from there"
+            raise Interrupted(text) from None
     if as_json:
         print_json(told(model) | {"new": [x.model_dump() for x in done]})
         return
     rows = [_window(before + i + 1, x) for i, x in enumerate(done)]
-    columns = ["window", "scheduled by", "score", "best rule so far", "score", "best in hindsight", "score", "net", "gain"]
-    print_table(f"{w.name}: {len(done)} windows of {window:,} jobs; smaller scores are better", columns, rows)
+    columns = ["window", "scheduled by", "best rule so far", "best in hindsight", "net", "gain"]
+    print_table(f"{w.name}: {len(done)} windows of {window:,} jobs, and scores: smaller is better", columns, rows)
     if done:
         mean = [float(np.exp(np.log([getattr(x, k) for x in done]).mean())) for k in ("score", "rule_score", "best_score")]
         text = "geometric means: as scheduled {:.2f}, the best rule so far {:.2f}, the best in hindsight {:.2f}"
@@ -63,7 +67,7 @@ def learn(
 
 def _window(number: int, x) -> list[str]:
     net, gain = ("", "") if x.net is None else (f"{x.net:.2f}", f"{x.gain:+.1%}{', rolled back' if x.rolled_back else ''}")
-    pairs = [v for name, s in ((x.served, x.score), (x.rule, x.rule_score), (x.best, x.best_score)) for v in (name, f"{s:.2f}")]
+    pairs = [f"{name} {s:.2f}" for name, s in ((x.served, x.score), (x.rule, x.rule_score), (x.best, x.best_score))]
     return [f"{number}", *pairs, net, gain]
 
 
@@ -78,6 +82,7 @@ def models(folder: Annotated[str, typer.Argument(metavar="STORE", help="Model st
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(folder, list(rows[0]), [[f"{v:,}" if isinstance(v, int) else f"{v}" for v in r.values()] for r in rows])
+        columns = ["model", "log", "cores", "windows", "rollbacks", "schedules", "beta"]
+        print_table(folder, columns, [[f"{r[k]:,}" if isinstance(r[k], int) else f"{r[k]}" for k in columns] for r in rows])
     else:
         print(f"{folder}: no model has learnt from a whole window yet")

@@ -33,7 +33,10 @@ class WindowTrainer:
     def __init__(self, config: Config, log: Workload, device: str, like: NeuralPolicy | None = None):
         """`like`: the encoder is this policy's."""
         self.config, self.log = config, log
-        train, validate = (log, log) if config.whole_log else parts(log)[:2]
+        train, judged = (log, log) if config.whole_log else parts(log)[:2]
+        known = [log] if config.whole_log else [train, judged]
+        if config.validate_seen:
+            judged = log.take(slice(0, sum(map(len, known))))
         if config.jobs > len(train):
             raise InputError(
                 f"{log.name}: episodes of {config.jobs} jobs do not fit the {len(train)} jobs of the training part"
@@ -54,12 +57,9 @@ class WindowTrainer:
         self.envs = self._environments(episodes)
         self.agent = Agent(config.network_spec(self.encoder), self.encoder, self.settings, config.seed, device)
         count, size = config.validation_windows, config.validation_jobs or config.jobs
-        known = parts(log)
-        seen = log if config.whole_log else log.take(slice(0, len(known[0]) + len(known[1])))
-        self.validation = windows(seen if config.validate_seen else validate, size, count, config.shake_s, config.seed)
-        judged = seen if config.validate_seen else validate
+        self.validation = windows(judged, size, count, config.shake_s, config.seed)
         self.overlap = max(sum(map(len, self.validation)) / len(judged), 1.0)  # how often a job is in a validation window
-        self.sketch = sketch([log] if config.whole_log else list(parts(log)[:2]))
+        self.sketch = sketch(known)
         self.workers = Workers(self.agent, self.envs, config.seed) if self.parallel else None
         self.generations, self.rule, self._known = Generations(), ("", np.inf), {}
         self.budget = [(k, getattr(config, k)) for k in ("choices", "episodes")]

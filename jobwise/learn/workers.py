@@ -53,7 +53,6 @@ class Workers:
         self.agent, self.envs = agent, envs
         make = [agent.network, agent.encoder, agent.settings]
         self.copies = [Agent(*make, seed + 1 + k, str(agent.device)) for k in range(len(envs.parts))]
-        self._threads = ThreadPoolExecutor(len(self.copies))
         self.fetch()
 
     def fetch(self) -> None:
@@ -68,7 +67,8 @@ class Workers:
             rollout = collect(self.envs.parts[k], self.copies[k], steps)
             return rollout, slope(self.copies[k], rollout) if learner == "a3c" else {}
 
-        done, found = list(self._threads.map(work, range(len(self.copies)))), []
+        with ThreadPoolExecutor(len(self.copies)) as threads:
+            done, found = list(threads.map(work, range(len(self.copies)))), []
         for copy, (rollout, metrics) in zip(self.copies, done, strict=True):
             if learner == "a3c":
                 self.agent.take(copy)

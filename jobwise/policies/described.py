@@ -67,6 +67,7 @@ MORE = {
     "gated:RULE,CANDIDATE,...[,1.2x]": "a candidate takes over only where a replay of past jobs says it is better",
     "slots:RULE[+PLACEMENT][@600s]": "a rule of DeepRM's world, in rows of 600 s (without: 1 s)",
     "file.py:NAME": "an order function, or a policy class, of your own",
+    "models/m000": "what a model store lets schedule now (`jobwise mars learn`)",
     "runs/NAME": "a run folder of `jobwise train`, or a policy file",
 }
 GPUS = {

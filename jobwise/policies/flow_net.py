@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from jobwise.errors import InputError
 from jobwise.policies import files
 from jobwise.sim.flow_net import ALL, FLOW, OWN, D, N
 from jobwise.sim.flows import Flows, flows, with_net
-from jobwise.sim.orders import CODES
+from jobwise.sim.orders import CODES, FLOW_NET
 
 BASES = ("flow-work", "flow-sjf", "flow-bound", "flow-path", "flow-work-path")  # what it may begin from
 SHAPE = [OWN, FLOW, ALL, D, N]
@@ -25,6 +26,7 @@ class FlowNet:
     net: np.ndarray
     base: str
     about: dict = field(default_factory=dict)
+    code: ClassVar[int] = FLOW_NET  # of the kernels
 
     def __post_init__(self):
         if self.base not in BASES:

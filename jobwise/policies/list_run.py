@@ -14,7 +14,7 @@ from jobwise.policies.relative_guard import Steering
 from jobwise.policies.rollout import rescored
 from jobwise.sim import list_pass, orders
 from jobwise.sim.conservative import plan_conservative
-from jobwise.sim.flows import NONE, flows, score_flows
+from jobwise.sim.flows import NONE, Flows, flows, score_flows
 from jobwise.sim.list_pass import CONSERVATIVE, Instant, Rule, blank
 
 
@@ -60,15 +60,12 @@ class ListRun:
         if isinstance(scheduler.order, Index):
             return self._memory.explain(scheduler.order, view)
         out = self._scores(scheduler, view)
-        if isinstance(scheduler.order, FlowNet):
-            f, none = scheduler.order.attach(view.jobs, view.edges, view.cluster.processors), np.empty(0, np.int32)
-            score_flows(orders.FLOW_NET, f, view.table, view.queue, view.running, none, view.cluster.processors, out)
-        if isinstance(scheduler.order, str):
-            code = orders.CODES[scheduler.order]
+        code = scheduler.rule.order
+        if code in orders.FLOWS:
+            units, none = view.cluster.processors, np.empty(0, np.int32)
+            score_flows(code, _flows(scheduler, view), view.table, view.queue, view.running, none, units, out)
+        elif isinstance(scheduler.order, str):
             orders.score_rows(code, view.now, view.origin, np.uint64(view.seed), view.table, view.queue, out)
-            if code in orders.FLOWS:
-                units, none = view.cluster.processors, np.empty(0, np.int32)
-                score_flows(code, flows(view.jobs), view.table, view.queue, view.running, none, units, out)
         every = np.lexsort((view.queue, out))
         return [{"job": int(view.queue[i]), "score": float(out[i]), "features": {}, "moved": {}} for i in every]
 
@@ -107,15 +104,20 @@ class ListRun:
         given, seed = self._scores(scheduler, view), np.uint64(view.seed)
         if rule.ahead or rule.estimate:
             given, rule = rescored(view, rule, given, scheduler.order, self._memory)
-        f = flows(view.jobs) if rule.order in orders.FLOWS else NONE
-        if rule.order == orders.FLOW_NET:
-            f = scheduler.order.attach(view.jobs, view.edges, view.cluster.processors)
+        f = _flows(scheduler, view)
         x = Instant(view.now, view.origin, seed, view.table, est, queue, given, view.running, due, free, capacity, f)
         if rule.backfill == CONSERVATIVE:
             plan_conservative(rule, x, bool((view.jobs["due"][view.ended] > view.now).any()), p)
         else:
             list_pass.plan_pass(rule, x, view.held, p)
         return _decisions(p, view.cluster.is_pool)
+
+
+def _flows(scheduler, view: View) -> Flows:
+    """The workflows of a view, where the order is one of workflows."""
+    if isinstance(scheduler.order, FlowNet):
+        return scheduler.order.attach(view.jobs, view.edges, view.cluster.processors)
+    return flows(view.jobs) if scheduler.rule.order in orders.FLOWS else NONE
 
 
 def _decisions(p: list_pass.Plan, is_pool: bool) -> list[Decision]:

@@ -92,11 +92,7 @@ class ListScheduler(Remembering):
     def name(self) -> str:
         """Canonical name, ORDER[+BACKFILL][+PLACEMENT][+GUARD][+commit]."""
         order = self.order
-        own = (
-            order
-            if isinstance(order, str)
-            else getattr(order, "label" if isinstance(order, Index | FlowNet) else "__name__", "order")
-        )
+        own = order if isinstance(order, str) else getattr(order, "label", getattr(order, "__name__", "order"))
         parts = [self.label or own]
         if self.backfill != "none":
             parts.append(self.backfill)
@@ -118,11 +114,7 @@ class ListScheduler(Remembering):
     @property
     def rule(self) -> Rule:
         """The same as numbers, for the kernels."""
-        code = orders.CODES[self.order] if isinstance(self.order, str) else orders.GIVEN
-        if isinstance(self.order, Index):
-            code = orders.LINEAR
-        if isinstance(self.order, FlowNet):
-            code = orders.FLOW_NET
+        code = orders.CODES[self.order] if isinstance(self.order, str) else getattr(self.order, "code", orders.GIVEN)
         backfill, estimate = BACKFILLS.index(self.backfill), ESTIMATES.index(self.estimate)
         behind = (float(self.guard), self.commit, estimate, self.lookahead)
         return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, self.reserve))
@@ -136,7 +128,7 @@ class ListScheduler(Remembering):
     @property
     def about(self) -> dict:
         """What a trained order was trained on; empty for others."""
-        return self.order.about if isinstance(self.order, Index | FlowNet) else {}
+        return getattr(self.order, "about", {})
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""

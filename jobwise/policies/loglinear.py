@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from jobwise.errors import InputError
 from jobwise.policies import files
 from jobwise.sim import history
 from jobwise.sim.loglinear import FEATURES, F, score_linear, weights
+from jobwise.sim.orders import LINEAR
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +26,7 @@ class Index:
     label: str
     weights: np.ndarray
     about: dict = field(default_factory=dict)  # what it was trained on, if it was
+    code: ClassVar[int] = LINEAR  # of the kernels
 
     def __post_init__(self):
         given = np.asarray(self.weights, float)

@@ -194,6 +194,8 @@ class NeuralPolicy(Chooser):
             valid = np.array([a for a in valid if a % len(world.placements) == 0 or a == world.void])
         x = out[0, : len(valid)]
         every = f(x) if f.kind == "perjob" else f(out)[0]
+        if self.cost:
+            every = every + self._dear(out)[0, : len(every)]
         scores = every[valid] if len(self.networks) == 1 else every[valid // len(world.placements)]
         moved = np.zeros((len(valid), len(encoder.features)))
         for k in range(x.shape[1]) if f.kind == "perjob" else ():

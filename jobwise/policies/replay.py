@@ -37,9 +37,11 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
             yield
     else:
         est, p = list_loop.estimates(s, e, rule), blank(count, s.nodes.shape[1], s.jobs["request"].shape[2])
-        f = flows(s.jobs[e, :count]) if rule.order in FLOWS else NONE
+        f = NONE
         if rule.order == FLOW_NET:
-            f = policy.order.attach(s.jobs[e, :count], edges(s, e), int(s.nodes[e]["capacity"][:, 0].sum()))
+            f = policy.order.attach(s.jobs[e, :count], edges(s, e), cluster.processors)
+        elif rule.order in FLOWS:
+            f = flows(s.jobs[e, :count])
         while list_loop.run(s, e, rule, est, f, p, STEPS // 100):
             yield
 

@@ -308,8 +308,8 @@ def running_jobs(curves: dict[str, list[float]]) -> str:
     return _svg(draw, label="running jobs over time")
 
 
-def convergence(runs: dict[str, list[list[float]]], label: str) -> str:
-    """Something after each episode: every seed thin, their mean thick."""
+def convergence(runs: dict[str, list[list[float]]], label: str, each: str = "episode") -> str:
+    """Something after each episode (or `each`): every seed thin, their mean thick."""
 
     def draw(figure: plt.Figure) -> None:
         axes = figure.add_subplot()
@@ -318,7 +318,7 @@ def convergence(runs: dict[str, list[list[float]]], label: str) -> str:
                 axes.plot(range(1, len(one) + 1), one, color=colour(i), alpha=0.25, linewidth=0.8)
             mean = np.mean(seeds, axis=0)
             axes.plot(range(1, len(mean) + 1), mean, color=colour(i), linewidth=2, label=f"{name} ({len(seeds)} seeds)")
-        axes.set(xlabel="episode", ylabel=label)
+        axes.set(xlabel=each, ylabel=label)
         axes.legend()
 
     return _svg(draw, label="convergence")
@@ -352,6 +352,8 @@ def bars(groups: dict[str, dict[str, float]], label: str) -> str:
             axes.bar(at, [g[name] for g in groups.values() if name in g], width, color=colour(i), label=name)
         axes.set_xticks(range(len(groups)), list(groups))
         axes.set(ylabel=label, yscale="log")
-        axes.legend(ncols=4, loc="upper right")
+        axes.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
+        axes.yaxis.set_minor_formatter(matplotlib.ticker.LogFormatter())
+        figure.legend(ncols=5, loc="outside upper center")
 
     return _svg(draw, label=label)

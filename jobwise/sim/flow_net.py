@@ -17,7 +17,7 @@ OWN, FLOW, ALL, D, ROUNDS = 7, 4, 3, 6, 2  # features of a task, a workflow, the
 _SIZES = (OWN * D, D, *[3 * D * D, D] * ROUNDS, FLOW * D, ALL * D, D, 1, D, 1)
 _AT = np.cumsum((0, *_SIZES))
 N = int(_AT[-1])  # numbers of a network
-FIRST, ROUND, HEADS = 0, int(_AT[2]), int(_AT[2 + 2 * ROUNDS])
+ROUND, HEADS = int(_AT[2]), int(_AT[2 + 2 * ROUNDS])
 MOST_FREE = 0.9
 
 
@@ -62,24 +62,24 @@ def _messages(first, child, parents, net, at, h, below, above, out):
             out[j, d] = max(v, 0.0)
 
 
-def embedded(jobs: np.ndarray, first: np.ndarray, child: np.ndarray, net: np.ndarray, units: int) -> np.ndarray:
-    """[J, D] what the network makes of every task. The children of row j are child[first[j] : first[j + 1]]."""
+def embedded(
+    jobs: np.ndarray, of: np.ndarray, most: np.ndarray, first: np.ndarray, child: np.ndarray, net: np.ndarray, units: int
+) -> np.ndarray:
+    """[J, D] what the network makes of every task. `of` [J]: its workflow, whose `longest` task and `rank` (s) `most` [F] has.
+    The children of row j are child[first[j] : first[j + 1]]."""
     J, span = len(jobs), np.maximum(jobs["walltime"], 1.0)
-    rank, own = np.maximum(jobs["rank"], span), np.where(jobs["flow"] >= 0, jobs["flow"], -1)
-    _, of = np.unique(np.where(own >= 0, own, -1 - np.arange(J)), return_inverse=True)
-    most = [np.zeros(int(of.max(initial=0)) + 1) for _ in range(3)]
-    for room, values in zip(most, (rank, span, jobs["level"]), strict=True):
-        np.maximum.at(room, of, values)
+    rank, levels = np.maximum(jobs["rank"], span), np.ones(len(most))
+    np.maximum.at(levels, of, jobs["level"])
     parents = np.bincount(child, minlength=J) if len(child) else np.zeros(J, np.int64)
     x = np.stack(
         [
             np.log(span) / 10.0,
             np.log(jobs["request"][:, 0] + 1.0) / np.log(units + 1.0),
-            rank / most[0][of],
-            span / most[1][of],
+            rank / most["rank"][of],
+            span / most["longest"][of],
             np.log(np.diff(first) + 1.0) / 5.0,
             np.log(parents + 1.0) / 5.0,
-            jobs["level"] / np.maximum(most[2][of], 1.0),
+            jobs["level"] / levels[of],
         ],
         axis=1,
     )

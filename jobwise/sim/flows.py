@@ -53,7 +53,8 @@ NONE = Flows(np.zeros(0, flow_dtype), np.zeros(0, np.int64), np.zeros(0, np.int6
 def with_net(f: Flows, net: np.ndarray, base: int, jobs: np.ndarray, edges: np.ndarray, units: int) -> Flows:
     """The same workflows, ordered by a network that begins from the order `base`; edges [M, 2] of these jobs."""
     g = graph(len(jobs), edges)
-    return f._replace(net=net, base=base, seen=embedded(jobs, g.first, g.child, net, units), free=np.zeros(len(jobs)))
+    seen = embedded(jobs, f.of, f.table, g.first, g.child, net, units)
+    return f._replace(net=net, base=base, seen=seen, free=np.zeros(len(jobs)))
 
 
 def flows(jobs: np.ndarray) -> Flows:

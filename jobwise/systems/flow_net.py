@@ -29,7 +29,7 @@ from jobwise.policies import flow_net
 from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.names import resolve
-from jobwise.sim.flow_net import blank
+from jobwise.sim.flow_net import N, blank
 from jobwise.sim.replay_batch import BOUNDED, LONGEST, RESULTS, WAIT
 from jobwise.simulate import simulate
 from jobwise.systems.mars import tuned
@@ -83,8 +83,7 @@ class Streams:
     """Streams to search on: what `jobwise.learn.evolution` asks. `longest` [W]: makespans (s) under upward rank."""
 
     def __init__(self, streams: Sequence[Workload], base: str, reserve: tuple[float, float], threads: int):
-        self.streams, self.count, self._base, self._reserve = streams, len(streams), base, reserve
-        self._workers = ThreadPoolExecutor(threads)
+        self.streams, self.count, self._base, self._reserve, self._threads = streams, len(streams), base, reserve, threads
         self.longest = np.array([makespan(simulate(w, "rank")) for w in streams])
 
     def policy(self, net: np.ndarray, label: str = "flow-net", about: dict | None = None) -> ListScheduler:
@@ -102,7 +101,8 @@ class Streams:
             return out
 
         pairs = [(k, int(i)) for k in range(len(nets)) for i in which]
-        return np.array(list(self._workers.map(one, pairs))).reshape(len(nets), len(which), RESULTS)
+        with ThreadPoolExecutor(self._threads) as threads:
+            return np.array(list(threads.map(one, pairs))).reshape(len(nets), len(which), RESULTS)
 
 
 def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Callable[[dict], None] | None) -> ListScheduler:
@@ -120,7 +120,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
         for k in range(config.streams + config.kept)
     ]
     seen, kept, file = made[: config.streams], made[config.streams :], folder / "checkpoint.json"
-    state = json.loads(file.read_text()) if file.exists() else {}
+    state = _state(file) if file.exists() else {}
     rule = state.get("rule") or tuned(seen[: config.sample], config.makespan)
     base, reserve = parsed(rule)
     ground, judged = (Streams(x, base, reserve, config.threads) for x in (seen, kept))
@@ -128,15 +128,14 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     first = ground.measure(start[None], np.arange(ground.count))[0, :, BOUNDED]
     search = Search(config.generations, config.pairs, min(config.sample, ground.count), sigma=(0.1, 0.05), rate=(0.2, 0.1),
                     max_wait=config.makespan, floor=0.0, price=20.0)  # fmt: skip
-    lines: list[dict] = []
 
     def told(now: dict) -> None:
         write_whole(file, json.dumps({"rule": rule, "state": now}))
-        line = {"updates": now["generation"], "choices": now["generation"] * 2 * config.pairs * search.windows}
-        lines.append(line | {"fitness": now["fitness"], "part": now["generation"] / config.generations})
+        done = now["generation"]
         if report:
-            report(lines[-1])
+            report({"updates": done, "choices": done * replays, "fitness": now["fitness"], "part": done / config.generations})
 
+    replays = 2 * config.pairs * search.windows  # a generation
     found = evolve(ground, start, first, search, config.seed, state.get("state"), told)
     every = np.arange(judged.count)
     both = {k: judged.measure(x[None], every)[0] for k, x in (("start", start), ("searched", found))}
@@ -145,13 +144,25 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     chosen = "searched" if means["searched"] < means["start"] and span <= config.makespan else "start"
     known = {"system": "flow-net", "log": log.name, "processors": cores, "seed": config.seed, "start": rule, "chosen": chosen,
              "judged": means, "makespan": span, "validation": means[chosen], "best_rule": [rule, means["start"]],
-             "choices": config.generations * 2 * config.pairs * search.windows, "jobwise": __version__}  # fmt: skip
+             "choices": config.generations * replays, "jobwise": __version__}  # fmt: skip
     policy = judged.policy({"start": start, "searched": found}[chosen], folder.name, known)
     flow_net.save(policy.order, policy.reserve, folder / "policy.safetensors")
     if report:
         report({"updates": config.generations, "part": 1.0, "validation": means[chosen], "best": means[chosen],
                 "best_rule": means["start"], "choices": known["choices"], "seconds": time.perf_counter() - began})  # fmt: skip
     return policy
+
+
+def _state(file: Path) -> dict:
+    """What a checkpoint says: `rule`, and the `state` of the search. Raises InputError."""
+    try:
+        kept = json.loads(file.read_text())
+        good = len(kept["state"]["weights"]) == len(kept["state"]["sum"]) == N and isinstance(kept["rule"], str)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file}: is damaged: {error}; begin again in another folder") from None
+    if not good:
+        raise InputError(f"{file}: was written by another version of jobwise; begin again in another folder")
+    return kept
 
 
 def parsed(rule: str) -> tuple[str, tuple[float, float]]:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jobwise import decision
+from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Policy, Start, View
+from jobwise.errors import InputError
 from jobwise.jobs import DONE, RUNNING
 from jobwise.policies.names import load, resolve
 from jobwise.systems.mars import MODEL, MOST, TOGETHER, Plan, decide, parts
@@ -47,6 +49,11 @@ class Layer:
         """Its run in one simulation, or on one cluster."""
         return LayerRun(self, view)
 
+    def check(self, cluster: Cluster) -> None:
+        """Raises InputError where it cannot schedule this cluster."""
+        if not cluster.is_pool:
+            raise InputError("MARS takes pools of processors")
+
     def reset(self, view: View) -> None:
         """Nothing to forget."""
 
@@ -73,9 +80,16 @@ class LayerRun:
 
     def decide(self, view: View) -> Iterable[Decision]:
         """Plan by plan, on what those before have left: their starts stand in the table while the others are asked."""
-        layer, starts, table = self._layer, np.empty(0, np.int32), view.table
-        free, of = view.free, layer.plan[view.queue]
+        table = view.table
         before = table[["status", "start", "due"]][view.queue].copy()
+        try:
+            return [Start(int(j)) for j in self._starts(view, table)]
+        finally:
+            for name in before.dtype.names:
+                table[name][view.queue] = before[name]
+
+    def _starts(self, view: View, table: np.ndarray) -> np.ndarray:
+        layer, starts, free, of = self._layer, np.empty(0, np.int32), view.free, self._layer.plan[view.queue]
         for k in np.unique(of):
             own = view.queue[of == k]
             if len(layer.plans[k].parts) > 1:
@@ -88,9 +102,7 @@ class LayerRun:
             table["status"][rows], table["start"][rows] = RUNNING, view.now
             table["due"][rows] = view.now + np.maximum(table["walltime"][rows], 1.0)
             free, starts = free - table["request"][rows].sum(axis=0), np.concatenate([starts, rows])
-        for name in before.dtype.names:
-            table[name][view.queue] = before[name]
-        return [Start(int(j)) for j in starts]
+        return starts
 
     def _part(self, k: int, table: np.ndarray) -> int:
         """The first part of a plan that is not done."""

@@ -195,5 +195,5 @@ def told(model: Model) -> dict:
     """A model in one row."""
     a = model.about
     found = {"model": model.folder.name, "log": a.log, "cores": a.cores, "windows": len(a.windows), "jobs": a.seen}
-    found |= {"generations": a.number, "rollbacks": a.rollbacks, "rule": model.rule, "serves": model.serves}
+    found |= {"generations": a.number, "rollbacks": a.rollbacks, "rule": model.rule, "schedules": model.serves}
     return found | {"beta": a.beta}
