@@ -19,7 +19,7 @@ from jobwise.systems.mars import RULES, tuned
 from jobwise.workloads.streams import arrivals
 
 HERE = Path(__file__).parent
-SEEDS, STREAMS, PASTS, COUNT, LOAD = 5, 2, 2, 200, 0.9
+SEEDS, STREAMS, PASTS, COUNT, LOAD = 5, 2, 3, 200, 0.9
 KINDS = {
     "mix": "",
     "epigenomics": "epigenomics-",

@@ -60,7 +60,7 @@ def learn(
     print_table(f"{w.name}: {len(done)} windows of {window:,} jobs, and scores: smaller is better", columns, rows)
     if done:
         mean = [float(np.exp(np.log([getattr(x, k) for x in done]).mean())) for k in ("score", "rule_score", "best_score")]
-        text = "geometric means: as scheduled {:.2f}, the best rule so far {:.2f}, the best in hindsight {:.2f}"
+        text = "geometric means: {:.2f}, best rule so far {:.2f}, in hindsight {:.2f}"
         print(text.format(*mean))
     print(f"{model.folder}: {model.serves} schedules now")
 

@@ -24,7 +24,7 @@ TOGETHER = 8  # workflows that are merged at most
 MODEL = "model"
 RULES = ("flow-work", "flow-sjf", "flow-bound", "flow-path", "flow-work-path", "flow-share", "rank", "sjf", "fcfs")
 HEURISTICS = tuple(f"{n}+easy" for n in ("fcfs", "sjf", "wfp3", "unicef", "f1", "f2", "f3", "f4"))  # of logs, re-deciding
-SHARES, PARTS = (0.05, 0.1), (0.5, 0.75, 0.9, 0.95)  # reserves, and task lengths, that are tried
+SHARES, PARTS = (0.05, 0.1, 0.2, 0.3), (0.5, 0.75, 0.9, 0.95)  # reserves, and task lengths, that are tried
 
 
 @dataclass(frozen=True)
