@@ -31,6 +31,8 @@ _WHERE = {
     "deeprm": "workloads.jobsets",
     "cush": "workloads.jobsets",
     "rltaps": "workloads.dnn",
+    "distances": "workloads.affinity",
+    "affinities": "workloads.affinity",
     "Slowdown": "cluster",
     "gpu_racks": "sim.topology",
     "open_log": "workloads.source",

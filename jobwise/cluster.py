@@ -35,13 +35,29 @@ class Slowdown:
 
 
 @dataclass(frozen=True, eq=False)
+class Affinity:
+    """How many times as long a job runs for which node it is on: `factors` [K, N] of jobs of kind k (an application, a
+    preferred place) on node n; on several nodes the slowest counts, jobs of other kinds run at full speed anywhere. `pair`:
+    what each running job of another kind on a neighbouring node (in a ring) adds to the factor, as a share of it. Where there
+    are ticks a job runs for whole ones. No scheduler is told the factors. Raises InputError."""
+
+    factors: np.ndarray
+    pair: float = 0.0
+
+    def __post_init__(self):
+        object.__setattr__(self, "factors", np.ascontiguousarray(self.factors, float))
+        if self.factors.ndim != 2 or not ((self.factors > 0) & (self.factors < 1e6)).all() or not 0 <= self.pair < 1e6:
+            raise InputError("factors of affinity are a table of kinds by nodes, finite and above 0; pair is at least 0")
+
+
+@dataclass(frozen=True, eq=False)
 class Cluster:
     """Nodes and what they hold.
 
     `capacity`: [N, R] units per node. `resources`: R names.
     `outages`: [F] of `outage_dtype`, sorted by time: a node goes down (`up` 0) or comes back (`up` 1).
     `slowdown`: how placements slow jobs down; None: they do not. `topology`: the links between its nodes
-    (`jobwise.sim.topology.Topology`), on which jobs that share them slow each other down.
+    (`jobwise.sim.topology.Topology`), on which jobs that share them slow each other down. `affinity`: which nodes suit whom.
     """
 
     capacity: np.ndarray
@@ -49,12 +65,15 @@ class Cluster:
     outages: np.ndarray = field(default_factory=lambda: np.zeros(0, outage_dtype))
     slowdown: Slowdown | None = None
     topology: Any = None
+    affinity: Affinity | None = None
 
     def __post_init__(self):
         if self.capacity.ndim != 2 or self.capacity.size == 0 or (self.capacity < 0).any():
             raise InputError("a cluster needs at least one node with at least one resource, no capacity below 0")
         if len(self.resources) != self.capacity.shape[1]:
             raise InputError(f"{len(self.resources)} resource names for {self.capacity.shape[1]} resources")
+        if self.affinity and self.affinity.factors.shape[1] != len(self.capacity):
+            raise InputError(f"affinities of {self.affinity.factors.shape[1]} nodes for {len(self.capacity)} nodes")
 
     @property
     def total(self) -> np.ndarray:
@@ -70,6 +89,11 @@ class Cluster:
     def is_pool(self) -> bool:
         """One node, one resource: where a job runs does not matter."""
         return self.capacity.shape == (1, 1) and self.topology is None
+
+    @property
+    def public(self) -> Cluster:
+        """What a scheduler may know of it: nobody knows what will fail, affinities have to be learnt."""
+        return replace(self, outages=self.outages[:0], affinity=None)
 
     def graph(self):
         """The nodes and their links as a networkx Graph. Raises InputError where nothing is known of links."""

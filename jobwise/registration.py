@@ -14,7 +14,7 @@ def register_environments() -> None:
     """Register the environments with the Gymnasium that is loaded."""
     from gymnasium.envs.registration import register, registry
 
-    for name in ("Batch", "Grid", "Assign"):
+    for name in ("Batch", "Grid", "Assign", "Place"):
         if f"jobwise/{name}-v0" not in registry:
             one = f"jobwise.learn.env:{name}"
             register(id=f"jobwise/{name}-v0", entry_point=f"{one}Env", vector_entry_point=f"{one}VectorEnv")

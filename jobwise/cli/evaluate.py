@@ -181,7 +181,7 @@ def _on_slots(
     from jobwise.systems import config_of
 
     if report:
-        raise InputError("a report of such a policy is written by `jobwise reproduce deeprm`, `cush` or `rl-taps`")
+        raise InputError("a report of such a policy is written by `jobwise reproduce`: deeprm, cush, rl-taps, telemetry")
     config = config_of(policy)
     config.checked_log(log, policy.label)
     sets = config.sets(TEST, 100, None if log is None else open_log(log, None, on_nodes=True))
@@ -221,6 +221,5 @@ def _on_slots(
                 f"{sum(x['lost'])}",
             ]
         )
-    stretch = "restarts" if policy.about.get("system") == "rl-taps" else "ran longer by"
-    title = f"{len(sets)} unseen jobsets: mean slowdown (end - submit) / length"
-    print_table(title, ["policy", "slowdown", f"against {best}", "longest wait, rows", stretch, "jobs not done"], rows)
+    columns = ["policy", config.measure.split(" (")[0], f"against {best}", "longest wait, rows", config.aside, "jobs not done"]
+    print_table(f"{len(sets)} unseen jobsets: {config.measure}", columns, rows)

@@ -141,10 +141,11 @@ def in_slots(policies) -> bool:
 
 
 def by_rows(policy) -> bool:
-    """Does it play jobsets, in slots or on GPUs?"""
+    """Does it play jobsets, in slots, on GPUs or on nodes?"""
     from jobwise.worlds.assignment_world import Assignment
+    from jobwise.worlds.buffer_world import Places
 
-    return in_slots([policy]) or isinstance(getattr(policy, "world", None), Assignment)
+    return in_slots([policy]) or isinstance(getattr(policy, "world", None), (Assignment, Places))
 
 
 def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str = "") -> None:

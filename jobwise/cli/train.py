@@ -13,13 +13,13 @@ from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_l
 from jobwise.cli.tables import print_json
 from jobwise.errors import InputError, Interrupted, unknown
 
-KNOWN = "perjob, sem, dras, dras2, rlscheduler, search, deeprm, cush, rl-taps, mars, rl-a3c, flow-net"
-GRIDS = ("deeprm", "cush", "rl-taps")
+GRIDS = ("deeprm", "cush", "rl-taps", "distances", "affinities")
+KNOWN = f"perjob, sem, dras, dras2, rlscheduler, search, {', '.join(GRIDS)}, mars, rl-a3c, flow-net"
 
 
 def train(
     system: Annotated[str, typer.Argument(help=f"{KNOWN}.")],
-    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm, cush, rl-taps: generated.")] = None,
+    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} {', '.join(GRIDS)}: generated.")] = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
     preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small",
@@ -38,7 +38,8 @@ def train(
     load: Load = None,
     as_json: Json = False,
 ) -> None:
-    """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush, rl-taps); `evaluate` has the rest."""
+    """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush and others); `evaluate` has the
+    rest."""
     needs("learn", "pydantic", *([] if system in ("search", "flow-net") else ["torch", "gymnasium", "tensorboard"]))
     from jobwise.systems import SYSTEMS, configure
 

@@ -113,6 +113,16 @@ def _gpus() -> None:
     jw.simulate(jw.rltaps(20), "gpus:slot")
 
 
+def _buffer() -> None:
+    import jobwise as jw
+
+    sets = [jw.affinities(seed=k) for k in range(4)]
+    for encoder in ("nodes", "affinity"):
+        _environments("jobwise/Place-v0", workload=sets, encoder=encoder)
+    _environments("jobwise/Place-v0", workload=jw.distances(), encoder="distance", places=2, masked=True)
+    jw.simulate(sets[0], "nodes:patient")
+
+
 def _environments(name: str, **settings) -> None:
     import gymnasium
     import numpy as np
@@ -137,6 +147,7 @@ FAMILIES = {  # those that take longest first
     "flows": _flows,
     "slots": _slots,
     "gpus": _gpus,
+    "buffer": _buffer,
     "adaptive": _adaptive,
     "window": _window,
     "search": _search,

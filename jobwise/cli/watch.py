@@ -19,7 +19,8 @@ def watch(
     log: Annotated[Optional[str], typer.Option("--log", help="The log that the policy was trained on.")] = None,
     force: Force = False,
 ) -> None:
-    """Watch a policy (or a rule: sjf, cush:sjf+pack, gpus:slot) fill the machine: the picture of the cluster over time."""
+    """Watch a policy (or a rule: sjf, cush:sjf+pack, gpus:slot, affinities:lb) fill the machine: the picture of the cluster
+    over time."""
     from jobwise.learn.slots import TEST
     from jobwise.policies.names import load, resolve
     from jobwise.policies.slots import SlotRule
@@ -30,7 +31,12 @@ def watch(
 
     check_outputs("-", out, force=force, ending=".gif")
     system, _, rule = run.rpartition(":")
-    if run.startswith("gpus:"):
+    if system in ("distances", "affinities"):
+        config = configure(system, None, "small")
+        policy = config.rule(rule)
+    elif run.startswith("nodes:"):
+        config, policy = configure("affinities", None, "small"), resolve(run)
+    elif run.startswith("gpus:"):
         config, policy = configure("rl-taps", None, "small"), resolve(run)
     elif rule.partition("+")[0] in RULES and not Path(run).exists():
         config = configure(system or "deeprm", None, "small")

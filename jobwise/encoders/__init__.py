@@ -12,13 +12,15 @@ from dataclasses import replace
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.encoders import gpus, perjob, sem
+from jobwise.encoders import buffer, gpus, perjob, sem
 from jobwise.encoders.encoder import Encoder, maker_of
 from jobwise.encoders.image import GridEncoder, load_grid
 from jobwise.encoders.mars import mars
+from jobwise.encoders.tables import TableEncoder
 from jobwise.errors import InputError
 
 __all__ = ["Encoder", "load", "make"]
+TABLES = gpus.MAKERS | buffer.MAKERS  # of encoders of the worlds of assignments and of buffers
 
 
 def make(name: str, cluster: Cluster, jobs: np.ndarray | None = None, window: int | None = None, **settings) -> Encoder:
@@ -37,8 +39,8 @@ def load(metadata: dict, cluster: Cluster) -> Encoder | GridEncoder:
     """The encoder of a policy file again, for the machine it now meets. Raises InputError where it cannot be."""
     if "units" in metadata:
         return load_grid(metadata, cluster)
-    if metadata.get("name") in gpus.MAKERS:
-        return gpus.load_gpus(metadata, cluster)
+    if metadata.get("name") in TABLES:
+        return _load_table(metadata, cluster)
     try:
         found = make(metadata["name"], cluster, None, metadata["window"], **metadata["settings"])
     except (TypeError, AttributeError, OverflowError, ValueError) as error:
@@ -58,3 +60,17 @@ def load(metadata: dict, cluster: Cluster) -> Encoder | GridEncoder:
     if scale.shape != (len(found.scale),) or not np.isfinite(scale).all():
         raise InputError(f"{what} needs {len(found.scale)} finite numbers as scale, not {metadata['scale']!r}")
     return replace(found, scale=tuple(scale.tolist()))
+
+
+def make_table(name: str, cluster: Cluster, slots: int, **settings) -> TableEncoder:
+    """The encoder `name` of a world of assignments or buffers, for a cluster and so many slots. Raises InputError."""
+    return maker_of(name, TABLES, settings)(cluster, slots, **settings)
+
+
+def _load_table(metadata: dict, cluster: Cluster) -> TableEncoder:
+    found = make_table(metadata["name"], cluster, metadata["slots"], **metadata["settings"])
+    if found.version != metadata["version"]:
+        raise InputError(f"was trained with version {metadata['version']} of {found.name}; this is version {found.version}")
+    if not found.per_slot and list(found.shape) != list(metadata["shape"]):
+        raise InputError(f"sees {list(metadata['shape'])} numbers; this cluster shows {list(found.shape)}")
+    return found

@@ -3,34 +3,13 @@ many jobs wait behind: neither jobs to come nor true run times."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.encoders.encoder import maker_of
-from jobwise.encoders.image import GridEncoder
+from jobwise.encoders.tables import TableEncoder
 from jobwise.errors import InputError
 from jobwise.sim.compiled import kernel
 from jobwise.sim.rates import alone
-from jobwise.sim.state import State
-from jobwise.worlds.gpu_tables import Gpus
-
-
-@dataclass(frozen=True)
-class GpuEncoder(GridEncoder):
-    """How an assignment is shown; `kernel(s, g, scale, out, first, last)` fills out[first:last]. It reads of the state what is
-    known: jobs, how long restarts take, how fast jobs run on how many GPUs."""
-
-    slots: int = 10
-
-    def metadata(self) -> dict:
-        """What a policy file keeps of it."""
-        return {k: getattr(self, k) for k in ("name", "version", "slots", "settings")} | {"shape": list(self.shape)}
-
-    def encode(self, s: State, g: Gpus, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last]."""
-        self.kernel(s, g, np.array(self.scale), out, first, len(out) if last is None else last)
 
 
 @kernel
@@ -68,7 +47,7 @@ def image(cluster: Cluster, slots: int, backlog: int = 60, *, rows: int = 10, wi
     M = len(cluster.capacity)
     shape = (rows, M + slots * widest + -(-backlog // rows))
     settings = {"rows": rows, "widest": widest, "backlog": backlog}
-    return GpuEncoder("rl-taps", 1, shape, rows, _image, (widest, backlog), settings, bounds=(0.0, 1.0), slots=slots)
+    return TableEncoder("rl-taps", 1, shape, rows, _image, (widest, backlog), settings, bounds=(0.0, 1.0), slots=slots)
 
 
 NUMBERS = (1, 2, 4, 8, 16, 32)  # of GPUs at which the speed of a job is told
@@ -112,25 +91,7 @@ def jobs(cluster: Cluster, slots: int, *, leave: bool = False):
     """Ours: [slots + 1, F], a row of features per job and one for the cluster, the same for clusters of any size: length, what
     is left, how the speed grows with the number of GPUs, what it holds, how much slower than alone it runs there."""
     shape = (slots + leave * len(cluster.capacity) + 1, OWN + ABOUT)
-    return GpuEncoder("gpu-jobs", 1, shape, 10, _jobs, (), {"leave": leave}, per_slot=True, bounds=(-8.0, 8.0), slots=slots)
+    return TableEncoder("gpu-jobs", 1, shape, 10, _jobs, (), {"leave": leave}, per_slot=True, bounds=(-8.0, 8.0), slots=slots)
 
 
 MAKERS = {"rl-taps": image, "gpu-jobs": jobs}
-
-
-def make_gpus(name: str, cluster: Cluster, slots: int, **settings) -> GpuEncoder:
-    """The encoder `name` for a cluster and so many slots. Raises InputError."""
-    return maker_of(name, MAKERS, settings)(cluster, slots, **settings)
-
-
-KEPT = {"name": str, "version": int, "slots": int, "settings": dict, "shape": list}
-
-
-def load_gpus(metadata: dict, cluster: Cluster) -> GpuEncoder:
-    """The encoder of a policy file again, whose KEPT it is. Raises InputError."""
-    found = make_gpus(metadata["name"], cluster, metadata["slots"], **metadata["settings"])
-    if found.version != metadata["version"]:
-        raise InputError(f"was trained with version {metadata['version']} of {found.name}; this is version {found.version}")
-    if not found.per_slot and list(found.shape) != list(metadata["shape"]):
-        raise InputError(f"sees {list(metadata['shape'])} numbers; this cluster shows {list(found.shape)}")
-    return found

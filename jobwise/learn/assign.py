@@ -31,6 +31,7 @@ class AssignConfig(JobsetConfig):
     """Everything that decides what a run that assigns GPUs becomes. TOML files have the same keys."""
 
     least_hidden: ClassVar[int] = 0  # none: 1.5 times the outputs, the paper's
+    aside: ClassVar[str] = "restarts"
 
     system: str = "rl-taps"
     racks: list[int] = [2, 2, 2, 2]  # machines in each

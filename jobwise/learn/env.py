@@ -1,5 +1,5 @@
-"""The environments by name: `jobwise/Batch-v0`, windows of logs, `jobwise/Grid-v0`, jobsets in rows of time, and
-`jobwise/Assign-v0`, GPUs given to jobs row by row.
+"""The environments by name: `jobwise/Batch-v0`, windows of logs, `jobwise/Grid-v0`, jobsets in rows of time,
+`jobwise/Assign-v0`, GPUs given to jobs row by row, and `jobwise/Place-v0`, a buffer of jobs for nodes that suit them or not.
 
     state     what the encoder shows of the jobs waiting, the jobs running, what is free (`encoder`)
     action    the world's: see `jobwise.worlds.window_world`, `jobwise.worlds.slot_episodes`
@@ -20,9 +20,9 @@ from dataclasses import fields
 
 import numpy as np
 
-from jobwise.encoders import Encoder, make
-from jobwise.encoders.gpus import GpuEncoder, make_gpus
+from jobwise.encoders import Encoder, make, make_table
 from jobwise.encoders.image import GridEncoder, make_grid, placing
+from jobwise.encoders.tables import TableEncoder
 from jobwise.errors import InputError, unknown
 from jobwise.learn.vector_env import SingleEnv, VectorEnv
 from jobwise.workload import Workload
@@ -30,6 +30,7 @@ from jobwise.workloads.dnn import ROW_S
 from jobwise.worlds import rewards
 from jobwise.worlds.assignment_episodes import AssignmentEpisodes
 from jobwise.worlds.assignment_world import Assignment
+from jobwise.worlds.buffer_world import BufferEpisodes, Places
 from jobwise.worlds.episodes import Episodes
 from jobwise.worlds.modes import Act
 from jobwise.worlds.slot_episodes import SlotEpisodes
@@ -179,7 +180,7 @@ class AssignVectorEnv(VectorEnv):
 
     Observations float32 [E, *encoder.shape]; actions [E, M]: for each GPU a place, or their number for none; rewards float64
     [E]; `info["action_mask"]` [E, M, P + 1]. Settings: `workload` (one sequence or several, for one cluster of `gpu_racks`),
-    `encoder` (rl-taps, or a GpuEncoder), `reward` (rl-taps, throughput, served, slowdown); those of `VectorEnv`; `row_s`:
+    `encoder` (rl-taps, or a TableEncoder), `reward` (rl-taps, throughput, served, slowdown); those of `VectorEnv`; `row_s`:
     seconds in a row; `restart_cost_s`; `limit`: rows after which an episode is cut; `each`: simulation e plays the sequence e;
     and those of `jobwise.worlds.assignment_world.Assignment`.
     """
@@ -191,7 +192,7 @@ class AssignVectorEnv(VectorEnv):
         num_envs: int = 1,
         workload: Workload | Sequence[Workload] | None = None,
         *,
-        encoder: str | GpuEncoder = "rl-taps",
+        encoder: str | TableEncoder = "rl-taps",
         reward: str | rewards.Reward = "rl-taps",
         **settings,
     ):
@@ -202,9 +203,9 @@ class AssignVectorEnv(VectorEnv):
         world = {"row_s": ROW_S, "restart_cost_s": 0.0, "limit": 1000, "each": False} | world
         row_s, cost_s, limit, each = (world.pop(k) for k in ("row_s", "restart_cost_s", "limit", "each"))
         made = AssignmentEpisodes(_some(num_envs), sets, Assignment(**world), row_s, cost_s, limit, each)
-        if not isinstance(encoder, GpuEncoder):
+        if not isinstance(encoder, TableEncoder):
             leave = {"leave": made.settings.leave} if encoder == "gpu-jobs" else {}
-            encoder = make_gpus(encoder, made.cluster, made.settings.slots, **leave)
+            encoder = make_table(encoder, made.cluster, made.settings.slots, **leave)
         made.takes(encoder)
         super().__init__(made, encoder, rewards.resolve(reward, rewards.ASSIGNED), **shared)
         self.workloads = sets
@@ -214,6 +215,49 @@ class AssignEnv(SingleEnv):
     """One simulation of job sequences on GPUs. Settings as `AssignVectorEnv`."""
 
     batch = AssignVectorEnv
+
+
+class PlaceVectorEnv(VectorEnv):
+    """Jobsets in rows of time, a buffer of jobs: which node each of them goes to.
+
+    Observations float32 [E, *encoder.shape]; actions [E]: one of (nodes + 1) ** places combinations (`buffer.parts_of`), or
+    with `joint` = False a node for one place after the other, their number for none; rewards float64 [E]. Settings: `workload`
+    (one jobset or several, submits in whole rows, for clusters alike but for their affinities), `encoder` (distance, affinity,
+    nodes, or a TableEncoder), `encoder_settings` (what the encoder takes), `reward` (completion, slowdown); those of
+    `VectorEnv`; `limit`: rows after which an episode is cut; `each`: simulation e plays the jobset e; `prior`: see
+    `BufferEpisodes`; and those of `jobwise.worlds.buffer_world.Places`.
+    """
+
+    WORLD = ("limit", "each", "prior", "encoder_settings", *(f.name for f in fields(Places)))
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        workload: Workload | Sequence[Workload] | None = None,
+        *,
+        encoder: str | TableEncoder = "nodes",
+        reward: str | rewards.Reward = "completion",
+        **settings,
+    ):
+        shared, world = _split(settings, self.WORLD)
+        sets = [workload] if isinstance(workload, Workload) else list(workload or [])
+        if not sets:
+            raise InputError("an environment needs a workload: jobwise.affinities(), or several")
+        world = {"limit": 200, "each": False, "prior": None, "encoder_settings": {}} | world
+        limit, each, prior, more = (world.pop(k) for k in ("limit", "each", "prior", "encoder_settings"))
+        world = {"joint": encoder != "nodes"} | world
+        made = BufferEpisodes(_some(num_envs), sets, Places(**world), limit, each, prior)
+        if not isinstance(encoder, TableEncoder):
+            encoder = make_table(encoder, made.cluster, made.settings.places, **more)
+        made.takes(encoder)
+        super().__init__(made, encoder, rewards.resolve(reward, rewards.PLACED), **shared)
+        self.workloads = sets
+
+
+class PlaceEnv(SingleEnv):
+    """One simulation of jobsets for a buffer. Settings as `PlaceVectorEnv`."""
+
+    batch = PlaceVectorEnv
 
 
 class GridEnv(SingleEnv):

@@ -35,6 +35,8 @@ class JobsetConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     least_hidden: ClassVar[int] = 1  # layers
+    measure: ClassVar[str] = "mean slowdown (end - submit) / length"  # of a jobset, what is to be small
+    aside: ClassVar[str] = "ran longer by"  # what else is told of a policy
 
     system: str
     jobsets: int = Field(50, ge=1)

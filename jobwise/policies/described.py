@@ -82,6 +82,14 @@ GPUS = {
 }
 
 
+NODES = {
+    "nodes:lb fewest random robin first": "every job on one node: the emptiest, the one with the fewest jobs so far, ...",
+    "nodes:learned patient": "by what jobs of a kind took on each node so far; patient ones wait for a better node",
+    "nodes:greedy oracle": "the same, knowing all factors (nobody does)",
+    "nodes:RULE+places2+kinds5+explore0.5+burst[@60s]": "jobs in the buffer, kinds told apart, how much to explore",
+}
+
+
 def described() -> dict[str, dict[str, str]]:
     """Part of the grammar -> name -> one line."""
     orders = dict(ORDERS)
@@ -91,4 +99,4 @@ def described() -> dict[str, dict[str, str]]:
     }
     orders |= dict.fromkeys(pretrained(), "weights learnt on other logs, which come with the package")
     found = {"orders": orders, "backfilling": BACKFILLS, "placement (on nodes)": PLACEMENTS, "guards": GUARDS, "more": MORE}
-    return found | {"jobs on GPU racks": GPUS}
+    return found | {"jobs on GPU racks": GPUS, "jobs on nodes that suit them or not": NODES}

@@ -12,7 +12,7 @@ import numpy as np
 
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
-from jobwise.policies import assignments, files, flow_net, loglinear, neural
+from jobwise.policies import assignments, files, flow_net, loglinear, neural, nodes
 from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES
@@ -51,6 +51,8 @@ def resolve(policy: str | Policy) -> Policy:
         return SlotRule(rule, Slots(reserve=False), float(row[:-1]) if row else 1.0)
     if policy.startswith("gpus:"):
         return assignments.named(policy)
+    if policy.startswith("nodes:"):
+        return nodes.named(policy)
     order, *options = policy.split("+")
     if order.lower() in {*ORDERS, *INDICES, *pretrained()}:
         order, options = order.lower(), [o.lower() for o in options]
@@ -132,6 +134,8 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
             return ListScheduler(order, reserve=reserve)
         if parts.get("kind") == "knapsack":
             return assignments.from_file(parts, weights, label)
+        if parts.get("kind") == "costs":
+            return nodes.from_file(parts, weights, label)
         return neural.from_file(parts, weights, label)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None

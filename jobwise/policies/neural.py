@@ -1,8 +1,8 @@
 """Trained networks as a policy like any other: an encoder, one network or two, a world to choose in. No torch.
 
 A policy file (`files.py`) holds the weights, and as metadata the encoder (name, version, settings, scaling), the networks, the
-world's settings, what it was trained on. Files of `kind` "grid" are for the world of slots, "gpus" for assignments, others for
-windows.
+world's settings, what it was trained on. Files of `kind` "grid" are for the world of slots, "gpus" for assignments, "nodes" for
+buffers, others for windows.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from jobwise import encoders
 from jobwise.cluster import Cluster
 from jobwise.encoders import Encoder
-from jobwise.encoders.gpus import KEPT, MAKERS
 from jobwise.encoders.image import GridEncoder, placing
+from jobwise.encoders.tables import KEPT
 from jobwise.errors import InputError
 from jobwise.policies import files
 from jobwise.policies.chooser import LIMIT, Choose, Chooser
@@ -24,6 +24,7 @@ from jobwise.policies.networks import WINDOW, Forward, choose
 from jobwise.sim.random import GOLDEN, mix
 from jobwise.worlds import World
 from jobwise.worlds.assignment_world import Assignment
+from jobwise.worlds.buffer_world import Places
 from jobwise.worlds.modes import Act
 from jobwise.worlds.slots_world import Slots
 
@@ -33,13 +34,13 @@ class NeuralPolicy(Chooser):
     """Networks that choose in a world: one, or in slots two, of which the second chooses the placement.
 
     `encoder`: an encoder, or the metadata of one (made when the machine is known). `world`: the settings of windows (`Act`),
-    of slots (`Slots`) or of assignments (`Assignment`). `greedy`: the most probable action; else actions are
-    drawn, as DeepRM is tested, for each simulation from its own seed.
+    of slots (`Slots`), of assignments (`Assignment`) or of buffers (`Places`). `greedy`: the most probable action; else
+    actions are drawn, as DeepRM is tested, for each simulation from its own seed.
     """
 
     networks: Forward | tuple[Forward, ...]
     encoder: Encoder | GridEncoder | dict
-    world: Act | Slots | Assignment = field(default_factory=Act)
+    world: Act | Slots | Assignment | Places = field(default_factory=Act)
     label: str = "neural"
     about: dict = field(default_factory=dict)  # what it was trained on, by which version, and how well it did
     greedy: bool = True
@@ -118,7 +119,7 @@ class NeuralPolicy(Chooser):
         if not self.greedy:
             dice = (world.state.sims["seed"].astype(np.uint64) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
         second = self._second(encoder, cluster, E, dice) if len(self.networks) == 2 else None
-        if isinstance(self.world, Assignment):
+        if isinstance(self.world, (Assignment, Places)):
             self._fits(world, encoder, out)
 
         def chosen(world: World) -> np.ndarray:
@@ -220,10 +221,10 @@ class NeuralPolicy(Chooser):
             for i, n in enumerate(self.networks)
             for k, v in n.weights.items()
         }
-        if isinstance(self.world, Assignment):
+        if isinstance(self.world, (Assignment, Places)):
             kept = {k: self.metadata[k] for k in KEPT}
-            networks = [n.spec for n in self.networks]
-            meta = {"kind": "gpus", "world": asdict(self.world), "encoder": kept, "networks": networks, "about": about}
+            networks, kind = [n.spec for n in self.networks], next(k for k, w in TABLES.items() if isinstance(self.world, w))
+            meta = {"kind": kind, "world": asdict(self.world), "encoder": kept, "networks": networks, "about": about}
         elif several:
             known = asdict(self.world) | {"encoder": self.metadata["name"]}
             world = {k: known[k] for k in WORLD}
@@ -236,6 +237,7 @@ class NeuralPolicy(Chooser):
         files.write(path, meta, weights)
 
 
+TABLES = {"gpus": Assignment, "nodes": Places}  # kinds of files of worlds with encoders of tables
 SIGMA = 0.5  # of the probability that MARS gives to a cost
 
 
@@ -270,7 +272,7 @@ def _gumbel(dice: np.ndarray, count: int) -> np.ndarray:
 
 def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> NeuralPolicy:
     """The policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
-    if parts.get("kind") in ("grid", "gpus"):
+    if parts.get("kind") == "grid" or parts.get("kind") in TABLES:
         return _of_rows(parts, weights, label)
     act, about = Act(**parts["act"]), dict(parts["about"])
     for k in ("name", "version", "window", "settings", "scale", "nodes", "shape"):
@@ -298,15 +300,16 @@ def _of_rows(parts: dict, weights: dict[str, np.ndarray], label: str) -> NeuralP
         Forward(spec, {k.split(".", 1)[1]: v for k, v in weights.items() if k.startswith(f"{i}.")})
         for i, spec in enumerate(parts["networks"])
     )
-    if parts["kind"] == "gpus":
-        row, encoder = float(about["config"]["row_s"]), {k: parts["encoder"][k] for k in KEPT}
-        if encoder["name"] not in MAKERS or any(type(encoder[k]) is not kind for k, kind in KEPT.items()):
+    if parts["kind"] in TABLES:
+        row, encoder = float(about["config"].get("row_s", 1.0)), {k: parts["encoder"][k] for k in KEPT}
+        if encoder["name"] not in encoders.TABLES or any(type(encoder[k]) is not kind for k, kind in KEPT.items()):
             raise ValueError(f"no such encoder: {encoder}")
-        if encoder["slots"] != world["slots"]:
-            raise ValueError(f"an encoder of {encoder['slots']} slots in a world of {world['slots']}")
+        settings = TABLES[parts["kind"]](**world)
+        if encoder["slots"] != settings.slots:
+            raise ValueError(f"an encoder of {encoder['slots']} slots in a world of {settings.slots}")
         if not 0 < row < np.inf or len(networks) != 1 or networks[0].kind not in ("slots", "mlp"):
             raise ValueError("one network of the kind slots or mlp and a row of more than 0 s are expected")
-        return NeuralPolicy(networks, encoder, Assignment(**world), label, about, True, row)
+        return NeuralPolicy(networks, encoder, settings, label, about, True, row)
     if set(world) != set(WORLD):
         raise ValueError(f"a world of slots is told by {', '.join(WORLD)}")
     encoder = {"name": world.pop("encoder"), "slots": world["slots"], "backlog": world["backlog"], "rows": world["rows"]}

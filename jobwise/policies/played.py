@@ -1,4 +1,4 @@
-"""Whole job sequences on GPUs, played by any policy of the world of assignments."""
+"""Whole jobsets, played by any policy of the world of assignments or of buffers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from jobwise.policies.chooser import Chooser
 from jobwise.workload import Workload
 from jobwise.worlds.assignment_episodes import AssignmentEpisodes
 from jobwise.worlds.assignment_world import Assignment
+from jobwise.worlds.buffer_world import BufferEpisodes, Places
 
 
 def played(
     sets: Sequence[Workload], policy: Chooser, cost_s: float | np.ndarray = 0.0, limit: int = 1000, seed: int = 0
 ) -> np.ndarray:
-    """[K] of `report_dtype`: what becomes of whole job sequences, each cut after `limit` rows (T_max), where jobs that have not
-    ended count as if they ended then. `cost_s`: s that a restart takes, of each sequence or of all. `total` / `started`
-    is a sequence's mean slowdown."""
-    if not isinstance(getattr(policy, "world", None), Assignment):
-        raise InputError(f"{getattr(policy, 'name', policy)} does not assign GPUs; rules that do are named gpus:…")
-    world = AssignmentEpisodes(len(sets), sets, policy.world, policy.tick, 0.0, limit, True)
+    """[K] of the world's `report_dtype`: what becomes of whole jobsets, each cut after `limit` rows (T_max), where jobs that
+    have not ended count as if they ended then. `cost_s`: s that a restart takes, of each or of all. `total` / `started` is a
+    jobset's mean slowdown (GPUs), or the mean time in the system in rows (buffers)."""
+    if isinstance(settings := getattr(policy, "world", None), Places):
+        world = BufferEpisodes(len(sets), sets, settings, limit, True, getattr(policy, "prior", None))
+    elif isinstance(settings, Assignment):
+        world = AssignmentEpisodes(len(sets), sets, settings, policy.tick, 0.0, limit, True)
+    else:
+        raise InputError(f"{getattr(policy, 'name', policy)} does not assign GPUs or nodes; rules are named gpus:… and nodes:…")
     world.state.sims["restart_cost"] = cost_s
     world.seed_rules(seed)
     world.state.sims["seed"] = seed + np.arange(len(sets))

@@ -29,7 +29,7 @@ def film(w: Workload, policy: Chooser, out: str | Path, rows: int = 120, restart
         if now != last:
             last, image, z = now, Image.fromarray(world.picture(0)), world.transition[0]
             mean = z["total"] / z["started"] if z["started"] else float("nan")
-            text = f"{policy.name}   row {now}   waiting {queued}   done {int(z['started'])}   mean slowdown {mean:.2f}"
+            text = f"{policy.name}   row {now}   waiting {queued}   done {int(z['started'])}   {world.measure} {mean:.2f}"
             ImageDraw.Draw(image).text((CELL, 2), text, fill=TEXT)
             frames.append(image.quantize(64))
         left = world.advance(choose(world))

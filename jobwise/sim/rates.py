@@ -7,6 +7,7 @@
     RIGID        rate 1 everywhere
     SLOWDOWN     `cluster.Slowdown` (CuSH, DRL4KDD'19): rate_setting = (network, compute, share)
     LINKS        `topology.Topology` (RL-TAPS, CASCON'20), below: rate_setting = (work model, efficiency, per rack)
+    AFFINITY     `cluster.Affinity`: s.factor, rate_setting = (pair, 0, 0)
 
 A new model is a code in `state.py`, a branch in each of the functions, and what it reads in `rate_setting`.
 
@@ -21,7 +22,7 @@ import numpy as np
 from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.sim.allocations import all_up, on_node
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.state import HEAP, LINKS, SLOWDOWN, STALL
+from jobwise.sim.state import AFFINITY, HEAP, LINKS, SLOWDOWN, STALL
 
 OF_NETWORK, OF_COMPUTE, OF_SHARE = range(3)  # places in rate_setting
 
@@ -34,6 +35,9 @@ def at_start(s, e, j, k, rate):
         truth["sigma"] = sigma(sim, truth["kind"], truth, truth["runtime"], k)
         longer = sigma(sim, job["kind"], truth, job["walltime"], k)
         job["due"] = sim["now"] + max((max(job["walltime"], 1.0) - job["ran"]) * longer, 1.0)
+        rate /= truth["sigma"]
+    elif sim["rate_model"] == AFFINITY:
+        truth["sigma"] = whole(sim, truth["runtime"], _slowest(s, e, j))
         rate /= truth["sigma"]
     elif sim["rate_model"] == LINKS:
         truth["sigma"] = 1.0
@@ -207,9 +211,45 @@ def sigma(sim, kind, truth, length, k):
         x += sim["rate_setting"][OF_NETWORK] * min(max((k - truth["least"]) / room, 0.0), 1.0)
     elif k > 0 and kind == COMPUTE:
         x += sim["rate_setting"][OF_COMPUTE] * min(max((truth["most"] - k) / room, 0.0), 1.0)
-    if sim["tick"] > 0.0 and x > 1.0 and length > 0.0:
-        x = np.ceil(length * x / sim["tick"] - 1e-9) * sim["tick"] / length
+    return whole(sim, length, x) if x > 1.0 else x
+
+
+@inlined
+def whole(sim, length, x):
+    """The factor x of a run of `length` s, so that it takes whole ticks where there are any."""
+    if sim["tick"] > 0.0 and length > 0.0:
+        return np.ceil(length * x / sim["tick"] - 1e-9) * sim["tick"] / length
     return x
+
+
+@kernel
+def factor(s, e, kind, node):
+    """How many times as long a job of this kind would run on this node, as things stand there."""
+    K, N = s.factor.shape[1], s.nodes.shape[1]
+    if kind < 0 or kind >= K:
+        return 1.0
+    x, pair = s.factor[e, kind, node], s.sims[e]["rate_setting"][0]
+    if pair > 0.0:
+        others = 0
+        for i in range(s.sims[e]["running"]):
+            other = s.lists[e, HEAP, i]
+            if s.truth[e, other]["kind"] != kind:
+                near = on_node(s, e, other, (node + 1) % N) or on_node(s, e, other, (node - 1 + N) % N)
+                others += near
+        x *= 1.0 + pair * others
+    return x
+
+
+@kernel
+def _slowest(s, e, j):
+    """The factor of job j on the nodes that it holds: the slowest counts."""
+    if s.slices.shape[1] == 1:  # a pool
+        return factor(s, e, s.truth[e, j]["kind"], 0)
+    x, at = 0.0, s.jobs[e, j]["held"]
+    while at >= 0:
+        x = max(x, factor(s, e, s.truth[e, j]["kind"], s.slices[e, at]["node"]))
+        at = s.slices[e, at]["next"]
+    return x if x > 0.0 else 1.0
 
 
 @kernel

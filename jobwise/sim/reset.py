@@ -35,6 +35,7 @@ def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State
         np.zeros((1, 1), slice_dtype(R)) if cluster.is_pool else _slices(view)[None],
         np.zeros((1, 1), np.int32),
         links["links"],
+        np.ones((1, 1, 1)),
         np.zeros(0, outage_dtype),
         links["curve"],
     )
@@ -142,6 +143,13 @@ class Jobsets(NamedTuple):
     jobs: np.ndarray  # [L] of job_dtype
     truth: np.ndarray  # [L] of truth_dtype
     sets: np.ndarray  # [K] of set_dtype
+    factor: np.ndarray  # [K, kinds, N] of affinity, of each; empty: as they are
+
+
+def no_jobsets(like: State) -> Jobsets:
+    """For simulations that begin with none of them."""
+    jobs, truth = np.zeros(0, like.jobs.dtype), np.zeros(0, like.truth.dtype)
+    return Jobsets(jobs, truth, np.zeros(0, set_dtype), np.zeros((0, 1, 1)))
 
 
 @inlined
@@ -160,6 +168,9 @@ def renew(s, e, p, k):
     for i in range(last):
         s.slices[e, i]["next"] = i + 1
     s.slices[e, last]["next"] = -1
+    for kind in range(p.factor.shape[1] if len(p.factor) > 0 else 0):
+        for i in range(p.factor.shape[2]):
+            s.factor[e, kind, i] = p.factor[k, kind, i]
     for i in range(one["jobs"]):
         s.jobs[e, i] = p.jobs[one["first"] + i]
         s.truth[e, i] = p.truth[one["first"] + i]

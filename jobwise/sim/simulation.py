@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class Simulation:
         self._public.flags.writeable = False
         self._slices = self.state.slices[0].view()
         self._slices.flags.writeable = False
-        self._known = replace(self.cluster, outages=self.cluster.outages[:0])  # nobody knows what will fail
+        self._known = self.cluster.public
         self._submitted = -1, self.workload.edges[:0]
 
     @property

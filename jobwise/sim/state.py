@@ -31,7 +31,7 @@ class Tables(Protocol):
     def __len__(self) -> int: ...
 
 
-RIGID, SLOWDOWN, LINKS = range(3)  # rate models: how fast a job runs where it is (`rates.py`)
+RIGID, SLOWDOWN, LINKS, AFFINITY = range(4)  # rate models: how fast a job runs where it is (`rates.py`)
 REQUEUE, FAIL, STALL = range(3)  # what a node failure does to the jobs on it
 ON_FAILURE = {"requeue": REQUEUE, "fail": FAIL, "stall": STALL}
 
@@ -42,7 +42,7 @@ sim_dtype = np.dtype(
         ("tick", "f8"),  # s; 0: event-driven
         ("restart_cost", "f8"),  # s that a paused or requeued job takes to start again
         ("origin", "f8"),  # s, trace time of submit 0 (F1-F4 read it)
-        ("rate_model", "i1"),  # what says how fast a job runs where it is: RIGID, SLOWDOWN, LINKS (`rates.py`)
+        ("rate_model", "i1"),  # what says how fast a job runs where it is: RIGID, SLOWDOWN, LINKS, AFFINITY (`rates.py`)
         ("shared", "i1"),  # that changes with the allocations of others
         ("changed", "i1"),  # and they have changed since rates were looked at
         ("rate_setting", "f8", (3,)),  # of the rate model
@@ -104,6 +104,7 @@ class State(NamedTuple):
     slices: np.ndarray  # [E, S] of slice_dtype(R)
     child: np.ndarray  # [E, M] children, grouped by parent: truth says where they begin and how many
     links: np.ndarray  # [E, L] of link_dtype
+    factor: np.ndarray  # [E, K, N] how many times as long jobs of a kind run on a node
     outages: np.ndarray  # [F] of outage_dtype, the same for all
     curve: np.ndarray  # [K, 3] s of a reduction over so many nodes, the same for all (`topology.reduction`)
 
@@ -141,6 +142,7 @@ def allocate(
         slices=np.zeros((count, held), slice_dtype(resources)),
         child=np.zeros((count, max(edges, 1)), np.int32),
         outages=cluster.outages,
+        factor=factors(cluster, count),
         **links(cluster, count, max((int(w.jobs["request"].max(initial=1)) for w in workloads), default=1)),
     )
     rate_model(s, cluster)
@@ -178,9 +180,18 @@ def links(cluster: Cluster, count: int, most: int) -> dict[str, np.ndarray]:
     return {"links": np.tile(t.table(), (count, 1)), "curve": t.reduction(max(most, cluster.processors))}
 
 
+def factors(cluster: Cluster, count: int) -> np.ndarray:
+    """[E, K, N] the factors of affinity of `count` simulations."""
+    return np.tile(cluster.affinity.factors, (count, 1, 1)) if cluster.affinity else np.ones((count, 1, 1))
+
+
 def rate_model(s: State, cluster: Cluster) -> None:
     """Say how fast jobs run on this cluster."""
-    if cluster.topology:
+    if cluster.affinity:
+        if cluster.topology or cluster.slowdown:
+            raise InputError("a cluster has affinities, slowdowns or links: just one of them says how fast jobs run")
+        s.sims["rate_model"], s.sims["rate_setting"] = AFFINITY, (cluster.affinity.pair, 0.0, 0.0)
+    elif cluster.topology:
         s.sims["rate_model"], s.sims["shared"], s.sims["rate_setting"] = LINKS, 1, cluster.topology.setting
         s.nodes["rack"] = np.searchsorted(cluster.topology.bounds[2], np.arange(s.nodes.shape[1]), side="right") - 1
     elif cluster.slowdown and any(setting := astuple(cluster.slowdown)):

@@ -18,6 +18,7 @@ from jobwise.simulate import simulate_many
 from jobwise.studies import Study
 from jobwise.workload import Workload
 from jobwise.worlds.assignment_world import Assignment
+from jobwise.worlds.buffer_world import Places
 from jobwise.worlds.slots_world import Slots
 
 
@@ -63,8 +64,23 @@ def assigned(
     }
 
 
+def placed(sets: Sequence[Workload], policy: Chooser, limit: int, seed: int = 0) -> dict[str, list]:
+    """The same of policies that say which node a job goes to; `slowdown` is the mean time in the system in rows, `stretch` how
+    unevenly the nodes are used (as a share of a node), `reward` the sum of minus the jobs in the system."""
+    z = played(sets, policy, 0.0, limit, seed)
+    return {
+        "slowdown": (z["total"] / z["started"]).tolist(),
+        "longest": z["longest"].tolist(),
+        "stretch": (z["uneven"] / z["all_rows"] / sets[0].cluster.capacity[0, 0]).tolist(),
+        "lost": (z["started"] - z["done"]).astype(int).tolist(),
+        "reward": (-z["total"]).tolist(),
+    }
+
+
 def unseen(sets: Sequence[Workload], policy: str | Chooser, config, seed: int, row_s: float) -> dict[str, list]:
     """What a policy, or a rule in the world of `config`, makes of jobsets it has not seen; rows of `row_s` s in slots."""
+    if isinstance(config.world, Places):
+        return placed(sets, config.rule(policy) if isinstance(policy, str) else policy, config.limit, seed)
     if isinstance(config.world, Assignment):
         return assigned(sets, policy, config.cost(np.arange(len(sets))), config.limit, seed)
     rules = {k: v for k, v in config.world.items() if k not in ("placements", "encoder", "order")}

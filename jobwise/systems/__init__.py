@@ -19,17 +19,25 @@ SYSTEMS = {  # name: (file, function); files are read when they are needed, for 
     "deeprm": ("deeprm", "configure"),
     "cush": ("cush", "configure"),
     "rl-taps": ("rltaps", "configure"),
+    "distances": ("telemetry", "distances"),
+    "affinities": ("telemetry", "affinities"),
     "mars": ("rla3c", "configure"),
     "flow-net": ("flow_net", "configure"),
     "rl-a3c": ("rla3c", "configure_plain"),
 }
 
 
+CONFIGS = {  # of systems that learn on jobsets, in slots all others: (file, class)
+    "rl-taps": ("assign", "AssignConfig"),
+    "distances": ("place", "PlaceConfig"),
+    "affinities": ("place", "PlaceConfig"),
+}
+
+
 def config_of(policy) -> Any:
     """What a policy of a world of rows was trained with. Raises InputError."""
-    if policy.about.get("system") == "rl-taps":
-        return import_module("jobwise.learn.assign").AssignConfig.of(policy)
-    return import_module("jobwise.learn.slots").GridConfig.of(policy)
+    file, name = CONFIGS.get(str(policy.about.get("system")), ("slots", "GridConfig"))
+    return getattr(import_module(f"jobwise.learn.{file}"), name).of(policy)
 
 
 def configure(system: str, log: Workload | None, preset: str = "small") -> Any:

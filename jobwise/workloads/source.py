@@ -10,8 +10,10 @@ from pathlib import Path
 from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
-from jobwise.workloads import catalogue, cwl, dnn, gpu, jobsets, sacct, streams, swf, wdl, wfformat
+from jobwise.workloads import affinity, catalogue, cwl, dnn, gpu, jobsets, sacct, streams, swf, wdl, wfformat
 from jobwise.workloads.workflows import Workflow, from_jobs
+
+GENERATED = ("deeprm", "cush", "rl-taps", "distances", "affinities")
 
 
 def open_workflow(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
@@ -45,25 +47,25 @@ def _flows(source: str, procs: int) -> Workload:
 def open_log(
     source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None, machine: Cluster | None = None
 ) -> Workload:
-    """Read a log: an SWF or sacct file (by content; .gz and .xz too), a table of GPU jobs (Philly, Alibaba, Gavel,
-    Tiresias), a workflow (`open_workflow`) or a folder of them (a stream of 200 drawn from them at a load of 0.9), on `procs`
-    processors (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated jobs: `deeprm`, `cush`, `rl-taps`, with
-    the number of the unseen jobset, as in `cush:7`.
+    """Read a log: an SWF or sacct file (by content; .gz and .xz too), a table of GPU jobs (Philly, Alibaba, Gavel, Tiresias),
+    a workflow (`open_workflow`) or a folder of them (a stream of 200 drawn from them at a load of 0.9), on `procs` processors
+    (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated jobs: one of GENERATED, with the number of the
+    unseen jobset, as in `cush:7`.
 
     `procs` overrides the size of the machine; `machine`: GPU racks that the jobs are for. Raises InputError.
     """
-    if made := re.fullmatch(r"(deeprm|cush|rl-taps)(?::(\d+))?", source):
+    if made := re.fullmatch(rf"({'|'.join(GENERATED)})(?::(\d+))?", source):
         if procs is not None:
             raise InputError(f"{source}: generated jobs come with their cluster; --procs is for logs of processors")
-        number = int(made[2] or 0)
-        return (
-            dnn.rltaps(seed=[jobsets.TEST, number], machine=machine)
-            if made[1] == "rl-taps"
-            else jobsets.unseen(made[1], number)
-        )
+        seed = [jobsets.TEST, int(made[2] or 0)]
+        if made[1] == "rl-taps":
+            return dnn.rltaps(seed=seed, machine=machine)
+        if hasattr(affinity, made[1]):
+            return getattr(affinity, made[1])(seed=seed)
+        return jobsets.unseen(made[1], seed[1])
     if source != "-" and not Path(source).exists() and "/" not in source and "." not in source:
         if source not in catalogue.LOGS:
-            raise unknown("file or log", source, [*catalogue.LOGS, "deeprm", "cush", "rl-taps"])
+            raise unknown("file or log", source, [*catalogue.LOGS, *GENERATED])
         source = str(catalogue.fetch(source, progress))
     if source != "-" and (Path(source).is_dir() or _is_workflow(Path(source))):
         return _flows(source, procs or 64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
-from jobwise.sim.reset import Jobsets, set_dtype
+from jobwise.sim.reset import no_jobsets
 from jobwise.sim.state import State
 from jobwise.worlds.assignment import ACT, BEGIN, go
 from jobwise.worlds.gpu_bounds import in_turn, may_have
@@ -86,7 +86,7 @@ class AssignmentWorld(Rows):
             self.actions, self.action_shape = len(COUNTS), (table.place.shape[1],)
         self.counts, self._over, self._which = np.full(E, self.actions), np.zeros(E, np.int8), np.zeros(E, np.int64)
         self.mask = self.masks = np.ones((E, *self.action_shape, self.actions), np.int8)
-        self._no_sets = Jobsets(np.zeros(0, state.jobs.dtype), np.zeros(0, state.truth.dtype), np.zeros(0, set_dtype))
+        self._no_sets = no_jobsets(state)
         self._none = np.full((E, M), table.place.shape[1])
 
     @property

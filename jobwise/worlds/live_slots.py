@@ -21,7 +21,9 @@ class LiveSlots:
 
     def __init__(self, settings: Slots, cluster: Cluster, row_s: float):
         if not isinstance(settings, Slots):
-            raise InputError("policies that assign GPUs play whole simulations; they cannot be asked about one instant yet")
+            raise InputError(
+                "policies that assign GPUs or nodes play whole simulations; they cannot be asked about one instant yet"
+            )
         self._settings, self._cluster, self._row_s = settings, cluster, row_s
         self._world: SlotsWorld | None = None
         self._now = -np.inf

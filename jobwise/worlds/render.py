@@ -7,8 +7,9 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.jobs import COMPUTE, NETWORK, PAUSED, QUEUED, RUNNING
-from jobwise.sim.state import State
+from jobwise.sim.state import HEAP, State
 from jobwise.sim.topology import Topology
+from jobwise.worlds.buffer import Buffer
 from jobwise.worlds.gpu_tables import Gpus
 from jobwise.worlds.slot_tables import Grid
 
@@ -94,6 +95,37 @@ def cluster_picture(s: State, g: Gpus, cluster: Cluster, e: int = 0) -> np.ndarr
         colour = PALETTE[int(g.place["job"][e, p]) % len(PALETTE)] if p >= 0 else FREE if level == 4 else (75, 85, 99)
         half = CELL - 1 if level == 4 else 3
         out[y[level] - half : y[level] + half, int(x) - half : int(x) + half] = colour
+    return out
+
+
+def nodes_picture(s: State, g: Buffer, e: int = 0) -> np.ndarray:
+    """[height, width, 3] uint8: simulation e as it stands: a column per node, as high as its capacity, filled by its jobs in
+    the colours of their kinds; at the right the places of the buffer, and the queue behind it."""
+    nodes, jobs = s.nodes[e], s.jobs[e]
+    most = 24  # cells
+    unit, (N, b) = nodes["capacity"][:, 0].max() / most, (len(nodes), g.place.shape[1])
+    out = np.full(((most + 6) * CELL, max(4 * N + 5 * b + 10, 66) * CELL, 3), PAPER, np.uint8)
+
+    def block(bottom: float, left: int, height: float, colour) -> None:
+        top = out.shape[0] - int((2 + bottom + height) * CELL)
+        out[max(top, 0) : out.shape[0] - int((2 + bottom) * CELL) - 1, left * CELL : (left + 3) * CELL] = colour
+
+    for n in range(N):
+        block(0, 1 + 4 * n, nodes["capacity"][n, 0] / unit, FREE if nodes["up"][n] else (55, 65, 81))
+        at = 0.0
+        for j in np.sort(s.lists[e, HEAP, : s.sims["running"][e]]):
+            if g.at[e, j] == n:
+                block(at, 1 + 4 * n, jobs["request"][j, 0] / unit, PALETTE[int(jobs["kind"][j]) % len(PALETTE)])
+                at += jobs["request"][j, 0] / unit
+    for p in range(b):
+        left, j = 4 * N + 3 + 5 * p, int(g.place[e, p])
+        block(0, left, most, (247, 248, 250))
+        if j >= 0:
+            block(0, left, jobs["request"][j, 0] / unit, PALETTE[int(jobs["kind"][j]) % len(PALETTE)])
+    m = g.moment[e]
+    for i in range(min(int(m["behind"]), most)):
+        j = int(g.line[e, (m["head"] + i) % g.line.shape[1]])
+        block(i, 4 * N + 5 * b + 4, 1, PALETTE[int(jobs["kind"][j]) % len(PALETTE)])
     return out
 
 

@@ -107,6 +107,9 @@ def rltaps(z: np.ndarray) -> np.ndarray:
 ASSIGNED: dict[str, Reward] = {"rl-taps": rltaps, "throughput": throughput, "served": served, "slowdown": slowdown}
 
 
+PLACED: dict[str, Reward] = {"completion": completion, "slowdown": slowdown}
+
+
 def resolve(reward: str | Reward, known: dict[str, Reward] = REWARDS) -> Reward:
     """A reward by its name, or a function as it is. Raises InputError."""
     if callable(reward):

@@ -99,7 +99,10 @@ def jobsets(workloads: list[Workload]) -> Jobsets:
     truth = np.concatenate([w.truth for w in workloads])
     jobs = np.concatenate([w.jobs for w in workloads])
     truth["least"], truth["most"] = one.spread(jobs["request"])
-    return Jobsets(jobs, truth, sets)
+    if any((w.cluster.affinity is None) != (one.affinity is None) for w in workloads):
+        raise InputError("jobsets are all for clusters with affinities, or none is")
+    factor = np.stack([w.cluster.affinity.factors for w in workloads]) if one.affinity else np.zeros((0, 1, 1))
+    return Jobsets(jobs, truth, sets, factor)
 
 
 def room(sets: Jobsets, workload: Workload, count: int, **settings) -> State:

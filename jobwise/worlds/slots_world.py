@@ -11,7 +11,7 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE
 from jobwise.sim.placement import PLACEMENTS
-from jobwise.sim.reset import Jobsets, set_dtype
+from jobwise.sim.reset import no_jobsets
 from jobwise.sim.state import State
 from jobwise.worlds.render import picture
 from jobwise.worlds.rows import Rows
@@ -98,7 +98,7 @@ class SlotsWorld(Rows):
         self.counts, self._over = np.full(len(state.sims), self.actions), np.zeros(len(state.sims), np.int8)
         self.mask = self.masks = table.mask if settings.masked and not settings.order else np.ones_like(table.mask)
         self._picked = np.zeros(len(state.sims), np.int64)
-        self._no_sets = Jobsets(np.zeros(0, state.jobs.dtype), np.zeros(0, state.truth.dtype), np.zeros(0, set_dtype))
+        self._no_sets = no_jobsets(state)
 
     @property
     def transition(self) -> np.ndarray:

@@ -1,0 +1,127 @@
+"""The rules of the world of buffers as policies, `nodes:RULE[+OPTION…][@60s]`, and those that have learnt what jobs cost where.
+
+Options: `places2` (jobs in the buffer, 1 by default), `kinds5` (applications whose run times are told apart, 3 by default),
+`explore0.5` (standard errors that `learned` takes off what it has seen), `burst` (time stands still as long as jobs are
+placed). `@60s`: seconds in a row, 1 by default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError, unknown
+from jobwise.policies import files
+from jobwise.policies.chooser import LIMIT, Choose, Chooser
+from jobwise.workload import Workload
+from jobwise.worlds import World
+from jobwise.worlds.buffer import seen_dtype
+from jobwise.worlds.buffer_rules import RULES
+from jobwise.worlds.buffer_world import BufferEpisodes, BufferWorld, Places
+
+
+@dataclass(frozen=True, eq=False)
+class NodeRule(Chooser):
+    """A rule of `jobwise.worlds.buffer_rules` in the world of buffers. `prior` [kinds, N] of `seen_dtype`: how long jobs took
+    so far; None: nothing is known. `tick`: s in a row."""
+
+    rule: str
+    world: Places = field(default_factory=Places)
+    explore: float = 0.0
+    tick: float = 1.0
+    limit: float = LIMIT
+    prior: np.ndarray | None = field(default=None, repr=False)
+    label: str = ""
+    about: dict = field(default_factory=dict)  # what it was trained on
+
+    def __post_init__(self):
+        if self.rule not in RULES:
+            raise unknown("rule", self.rule, RULES)
+        if not (0 < self.tick < np.inf and 0 <= self.explore < 1e6):
+            raise InputError(f"policy {self.rule}: a row takes more than 0 s, explore is >= 0; not {self.tick}, {self.explore}")
+
+    @property
+    def name(self) -> str:
+        """As in `nodes:learned+places2+explore0.5@60s`."""
+        w, parts = self.world, [self.rule]
+        parts += [f"places{w.places}"] * (w.places != 1) + [f"kinds{w.kinds}"] * (w.kinds != 3)
+        parts += [f"explore{self.explore:g}"] * (self.explore > 0) + ["burst"] * w.burst
+        return self.label or f"nodes:{'+'.join(parts)}" + (f"@{self.tick:g}s" if self.tick != 1 else "")
+
+    def attach(self, s, cluster: Cluster) -> BufferWorld:
+        """Its world over the simulations of `s`, what is known put in."""
+        world = super().attach(s, cluster)
+        if self.prior is not None:
+            if self.prior.shape != world.buffer.prior.shape:
+                text = f"knows {self.prior.shape[0]} kinds of jobs on {self.prior.shape[1]} nodes"
+                raise InputError(f"policy {self.name}: {text}; here are {list(world.buffer.prior.shape)}")
+            world.buffer.prior[:] = self.prior
+        return world
+
+    def chooser(self, world: World, cluster: Cluster) -> Choose:
+        """The rule."""
+        return lambda world: world.by_rule(self.rule, self.explore)
+
+    def with_options(self, chosen: dict) -> NodeRule:
+        """Raises InputError: there are none for a policy that is trained."""
+        raise InputError(f"policy {self.name} decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply")
+
+    def learnt(self, sets: Sequence[Workload], limit: int = 10_000) -> NodeRule:
+        """The same rule after it has scheduled these jobsets one after the other, and seen how long jobs took."""
+        prior = self.prior
+        for i, w in enumerate(sets):
+            world = BufferEpisodes(1, [w], self.world, limit, True, prior)
+            world.seed_rules(i)
+            world.begin_with(np.zeros(1, np.int64))
+            while not world.done.all():
+                world.step(world.by_rule(self.rule, self.explore), False, 0, 1)
+            prior = world.buffer.seen[0].copy()
+        return replace(self, prior=prior)
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy file, whole or not at all."""
+        meta = {"kind": "costs", "rule": self.rule, "world": asdict(self.world), "explore": self.explore, "tick": self.tick}
+        known = {k: self.prior[k].astype(np.float32) for k in ("count", "mean")} if self.prior is not None else {}
+        files.write(path, meta | {"about": {"label": self.label, **self.about}}, known)
+
+
+def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> NodeRule:
+    """The policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
+    prior, world = None, Places(**parts["world"])
+    if weights:
+        count, mean = weights["count"], weights["mean"]
+        if count.shape != mean.shape or count.ndim != 2 or len(count) != world.kinds:
+            raise ValueError(f"counts and means of {world.kinds} kinds of jobs are two tables alike")
+        if not (np.isfinite([count, mean]).all() and (count >= 0).all() and (mean >= 0).all()):
+            raise ValueError("counts and means are finite and >= 0")
+        prior = np.zeros(count.shape, seen_dtype)
+        prior["count"], prior["mean"] = count, mean
+    return NodeRule(
+        parts["rule"], world, float(parts["explore"]), float(parts["tick"]), LIMIT, prior, label, dict(parts["about"])
+    )
+
+
+def named(policy: str) -> NodeRule:
+    """The policy of a name `nodes:…`. Raises InputError."""
+    found = re.fullmatch(r"nodes:([^@]+)(?:@(\d+(?:\.\d+)?)s)?", policy)
+    if not found:
+        raise InputError(f"policy {policy!r}: a rule and its options are expected, e.g. nodes:learned+explore0.5@60s")
+    rule, *options = found[1].split("+")
+    if rule not in RULES:
+        raise unknown("rule", rule, RULES, f"policy {policy!r}: ")
+    world, explore = {}, 0.0
+    for option in options:
+        if count := re.fullmatch(r"(places|kinds)(\d+)", option):
+            world[count[1]] = int(count[2])
+        elif count := re.fullmatch(r"explore(\d+(?:\.\d+)?)", option):
+            explore = float(count[1])
+        elif option == "burst":
+            world["burst"] = True
+        else:
+            raise unknown("option", option, ["places2", "kinds5", "explore0.5", "burst"], f"policy {policy!r}: ")
+    return NodeRule(rule, Places(**world), explore, float(found[2] or 1.0))

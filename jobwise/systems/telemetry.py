@@ -1,0 +1,63 @@
+"""Telemetry-driven placement, parts A and B: a buffer of jobs and nodes that suit them or not, which has to be found out.
+
+State: `distance` (26 numbers) or `affinity` (40). Action: which node each job of the buffer goes to, or none. Reward: minus the
+jobs in the system, row by row: its sum is minus the time that jobs spend there. See `docs/systems/telemetry.md`.
+"""
+
+from __future__ import annotations
+
+from jobwise.errors import InputError
+from jobwise.learn.place import PlaceConfig
+from jobwise.workload import Workload
+
+LEARNER = {"learner": "reinforce", "optimiser": "adam", "actor_lr": 1e-3, "gamma": 1.0, "max_norm": 1e9}
+PPO = {
+    "learner": "ppo", "steps": 32, "gamma": 1.0, "lam": 0.97, "actor_lr": 1e-3, "critic_lr": 2e-3, "epochs": 4,
+    "minibatches": 8, "entropy": 0.002, "target_kl": 0.03,
+}  # fmt: skip
+A = {"system": "distances", "generator": "distances", "rate": 0.25, "slots": 2, "kinds": 3}
+B = {"system": "affinities", "generator": "affinities", "rate": 0.5, "slots": 1, "kinds": 3}
+PARTS = {"distances": A, "affinities": B}
+ENCODERS = {"distances": "distance", "affinities": "affinity"}
+
+
+def _published(part: str, preset: str) -> PlaceConfig:
+    """The slides': one dense layer of 64, REINFORCE on 20 jobsets with 20 runs each, whose mean is the baseline."""
+    return PlaceConfig(
+        **PARTS[part], joint=True, masked=False, ask_always=True, encoder=ENCODERS[part], network="mlp", hidden=[64],
+        learner=LEARNER, jobsets={"smoke": 4, "small": 20, "paper": 20}[preset], group=20,
+        runs={"smoke": 4, "small": 20, "paper": 20}[preset], choices=None,
+        iterations={"smoke": 2, "small": 300, "paper": 1000}[preset],
+        validations={"smoke": 2, "small": 20, "paper": 50}[preset],
+        validation_jobsets={"smoke": 4, "small": 20, "paper": 50}[preset],
+    )  # fmt: skip
+
+
+def _ours(part: str, preset: str, hidden: bool = False) -> PlaceConfig:
+    """One network for every node, which sees how long jobs took there; PPO on many jobsets. `hidden`: in every jobset the
+    factors are others, and it has to find them out as it goes."""
+    return _published(part, preset).changed(
+        joint=False, masked=True, ask_always=False, encoder="nodes", network="slots", hidden=[64, 64], learner=PPO,
+        jobsets={"smoke": 8, "small": 1000, "paper": 4000}[preset], iterations=None,
+        simulations={"smoke": 8, "small": 256, "paper": 256}[preset],
+        choices={"smoke": 2_000, "small": 1_000_000, "paper": 10_000_000}[preset],
+        validation_jobsets={"smoke": 4, "small": 64, "paper": 200}[preset],
+        **({"steps": 200, "limit": 800, "settings": {"hidden": True}} if hidden else {}),
+    )  # fmt: skip
+
+
+def _checked(log: Workload | None) -> None:
+    if log is not None:
+        raise InputError("distances and affinities learn from generated jobs: name no log")
+
+
+def distances(log: Workload | None, preset: str, published: bool = False, hidden: bool = False) -> PlaceConfig:
+    """Part A: two nodes, jobs that prefer one of them."""
+    _checked(log)
+    return _published("distances", preset) if published else _ours("distances", preset, hidden)
+
+
+def affinities(log: Workload | None, preset: str, published: bool = False, hidden: bool = False) -> PlaceConfig:
+    """Part B: six nodes, applications that run faster on some of them."""
+    _checked(log)
+    return _published("affinities", preset) if published else _ours("affinities", preset, hidden)
