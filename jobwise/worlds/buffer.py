@@ -68,7 +68,7 @@ class Buffer(NamedTuple):
 
     moment: np.ndarray  # [E] of moment_dtype
     place: np.ndarray  # [E, b] rows of the job table; -1 empty
-    to: np.ndarray  # [E, b] node that each place's job is to go to; -1 none
+    to: np.ndarray  # [E, b] room for rules: the node that a place's job is to go to; -1 none, as between two rounds
     line: np.ndarray  # [E, J] the queue behind the buffer: rows of the job table, in a ring
     at: np.ndarray  # [E, J] the node that each job started on last
     parts: np.ndarray  # [A, b] the same for every action (in turn: [N + 1, 1])

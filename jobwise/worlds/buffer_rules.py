@@ -20,7 +20,6 @@ from jobwise.sim.compiled import kernel
 from jobwise.sim.random import draw
 from jobwise.sim.rates import factor, whole
 from jobwise.sim.state import HEAP
-from jobwise.worlds.buffer import has_room
 
 RULES = ("lb", "fewest", "random", "robin", "first", "greedy", "oracle", "learned", "patient")
 LB, FEWEST, RANDOM, ROBIN, FIRST, GREEDY, ORACLE, LEARNED, PATIENT = range(9)
@@ -64,10 +63,29 @@ def _end(rule, s, g, e, j, n):
 
 
 @kernel
+def _left(s, g, e, n, r):
+    """What is free of node n after the jobs that this round has given it."""
+    free = s.nodes[e, n]["free"][r]
+    for p in range(g.place.shape[1]):
+        if g.to[e, p] == n and g.place[e, p] >= 0:
+            free -= s.jobs[e, g.place[e, p]]["request"][r]
+    return free
+
+
+@kernel
+def _fits(s, g, e, j, n):
+    """Does job j fit there?"""
+    for r in range(g.amount.shape[2]):
+        if s.jobs[e, j]["request"][r] > _left(s, g, e, n, r):
+            return False
+    return True
+
+
+@kernel
 def room_at(rule, s, g, e, j, n):
     """When job j will have room on node n, as the rule knows it; not before what this round gives the node is done."""
     now, R = s.sims[e]["now"], g.amount.shape[2]
-    if has_room(s, e, j, n):
+    if _fits(s, g, e, j, n):
         return now
     at = now
     while True:  # the next end on this node
@@ -82,7 +100,7 @@ def room_at(rule, s, g, e, j, n):
             return np.inf
         at, ok = after, True
         for r in range(R):
-            free = s.nodes[e, n]["free"][r]
+            free = _left(s, g, e, n, r)
             for i in range(s.sims[e]["running"]):
                 other = s.lists[e, HEAP, i]
                 if g.at[e, other] == n and _end(rule, s, g, e, other, n) <= at:
@@ -100,11 +118,11 @@ def _node(rule, s, g, e, j, explore):
     count = 0
     for k in range(N):
         n = (g.moment[e]["robin"] + k) % N if rule == ROBIN else k
-        at = room_at(rule, s, g, e, j, n) if waits else (0.0 if has_room(s, e, j, n) else np.inf)
+        at = room_at(rule, s, g, e, j, n) if waits else (0.0 if _fits(s, g, e, j, n) else np.inf)
         if at == np.inf:
             continue
         if rule == LB:
-            score = -np.float64(s.nodes[e, n]["free"][0])
+            score = -np.float64(_left(s, g, e, n, 0))
         elif rule == FEWEST:
             score = np.float64(g.begun[e, n])
         elif rule == RANDOM:
@@ -117,7 +135,7 @@ def _node(rule, s, g, e, j, explore):
             score = at + _takes(rule, s, g, e, j, n, explore)
         if score < least:
             best, least = n, score
-    if waits and best >= 0 and not has_room(s, e, j, best):
+    if waits and best >= 0 and not _fits(s, g, e, j, best):
         return -1
     if rule == ROBIN and best >= 0:
         g.moment[e]["robin"] = (best + 1) % N
@@ -138,10 +156,9 @@ def _oldest(g, e, after):
 @kernel
 def choose(rule, explore, s, g, actions, first, last):
     """The actions of a rule in simulations first .. last - 1: fills actions [E]."""
-    R, b = g.amount.shape[2], g.place.shape[1]
     for e in range(first, last):
         m = g.moment[e]
-        for p in range(b):
+        for p in range(g.place.shape[1]):
             g.to[e, p] = -1
         after = -1
         while True:
@@ -151,14 +168,8 @@ def choose(rule, explore, s, g, actions, first, last):
             j = np.int64(g.place[e, p])
             n = _node(rule, s, g, e, j, explore)
             g.to[e, p], after = n, j
-            if n >= 0 and m["joint"]:
-                for r in range(R):  # the next ones have what this one leaves
-                    s.nodes[e, n]["free"][r] -= s.jobs[e, j]["request"][r]
             if not m["joint"]:
                 break
-        for p in range(b if m["joint"] else 0):
-            for r in range(R if g.to[e, p] >= 0 else 0):
-                s.nodes[e, g.to[e, p]]["free"][r] += s.jobs[e, g.place[e, p]]["request"][r]
         for a in range(g.parts.shape[0]):
             same = True
             for p in range(g.parts.shape[1]):
@@ -166,3 +177,5 @@ def choose(rule, explore, s, g, actions, first, last):
             if same:
                 actions[e] = a
                 break
+        for p in range(g.place.shape[1]):
+            g.to[e, p] = -1
