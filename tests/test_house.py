@@ -29,7 +29,7 @@ LAYERS = [
     ["compare", "testing"],
     ["learn", "forecast", "registration"],
     ["systems"],
-    ["report", "studies", "slurm"],
+    ["report", "studies", "slurm", "telemetry"],
     ["cli"],
 ]
 LAZILY = [("comparison.py", "report")]  # at call time: the report of a Comparison

@@ -17,6 +17,7 @@ from jobwise.cli import (
     policies,
     reproduce,
     simulate,
+    telemetry,
     trace,
     train,
     warm_up,
@@ -49,6 +50,10 @@ layer.callback()(lambda: None)
 for command in (mars.run, models.learn, models.models):
     layer.command()(command)
 app.add_typer(layer, name="mars")
+nodes = typer.Typer(no_args_is_help=True, help="What nodes tell of themselves: read it, forecast it.")
+for command in (telemetry.read, telemetry.info, telemetry.forecast):
+    nodes.command()(command)
+app.add_typer(nodes, name="telemetry")
 for command in (workflow.info, workflow.draw, workflow.convert):
     flows.command()(command)
 

@@ -1,0 +1,149 @@
+"""`jobwise telemetry`: what nodes tell of themselves, read from files and from Prometheus, and forecast."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.cli.options import Force, Json, check_outputs, needs, progress
+from jobwise.cli.tables import print_json, print_table, say
+from jobwise.errors import InputError
+
+Source = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="CSV or Parquet file, a folder of them, or the address of a Prometheus.")
+]
+Metric = Annotated[Optional[list[str]], typer.Option("--metric", help="Metric (of a Prometheus: any PromQL). Repeat it.")]
+Node = Annotated[Optional[str], typer.Option("--node", help="One node alone.")]
+Last = Annotated[str, typer.Option("--last", help="How much of the past, of a Prometheus: 30m, 6h, 7d.")]
+Step = Annotated[float, typer.Option("--step", min=0, help="s between samples; 0: as they are (a Prometheus: 60).")]
+Column = Annotated[Optional[str], typer.Option("--nodes", help="Column of a file that names the nodes.")]
+TOKEN = "JOBWISE_PROMETHEUS_TOKEN"
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def _open(source: str, metrics: list[str] | None, node: str | None, last: str, step: float, column: str | None = None):
+    needs("forecast", "pandas")
+    if source.startswith(("http://", "https://")):
+        from jobwise.telemetry.prometheus import Prometheus
+
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", last)
+        if not found:
+            raise InputError(f"--last {last!r}: a number and a unit are expected, e.g. 6h")
+        if not metrics:
+            raise InputError("which metrics? --metric node_load1, e.g.; `jobwise telemetry info ADDRESS` lists them")
+        server = Prometheus(source, token=os.environ.get(TOKEN, ""))
+        end = server.now()
+        with progress("reading") as show:
+            read = server.read(metrics, end - float(found[1]) * UNITS[found[2]], end, step or 60.0, show)
+        return read.only(node=node)
+    from jobwise.telemetry.read import read, together
+
+    found = read(source, column)
+    parts = [found.only(m, node) for m in metrics or [None]]
+    return parts[0] if len(parts) == 1 else together(found.name, parts)
+
+
+def read(
+    source: Source,
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="Table to write: .csv, .csv.gz or .parquet.")],
+    metric: Metric = None,
+    node: Node = None,
+    last: Last = "1d",
+    step: Step = 0.0,
+    column: Column = None,
+    force: Force = False,
+) -> None:
+    """Read telemetry, put it in order, and write one table: time, node, metric, value."""
+    check_outputs(source, out, force=force, ending=".csv .csv.gz .parquet")
+    t = _open(source, metric, node, last, step, column)
+    from jobwise.telemetry.write import write
+
+    write(t, out)
+    _notes(t)
+    print(f"{out}: {len(t):,} samples of {t.count:,} series")
+
+
+def info(
+    source: Source, metric: Metric = None, node: Node = None, last: Last = "1d", step: Step = 0.0, column: Column = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """What there is: nodes, metrics, how far apart samples are, gaps, and what was wrong with them."""
+    if source.startswith(("http://", "https://")) and not metric:
+        from jobwise.telemetry.prometheus import Prometheus
+
+        found = Prometheus(source, token=os.environ.get(TOKEN, "")).metrics()
+        print_json({"metrics": found}) if as_json else print("\n".join(found))
+        return
+    t = _open(source, metric, node, last, step, column)
+    from jobwise.telemetry.write import described
+
+    told = described(t)
+    if as_json:
+        print_json(told)
+        return
+    rows = [
+        [m["metric"], f"{m['series']:,}", f"{m['samples']:,}", f"{m['step_s']:g}", f"{m['gaps']:.1%}", f"{m['mean']:.4g}",
+         f"{m['largest']:.4g}"]
+        for m in told["metrics"]
+    ]  # fmt: skip
+    columns = ["metric", "series", "samples", "step, s", "missing", "mean", "largest"]
+    print_table(f"{t.name}: {len(t.nodes):,} nodes, {told['days']:.1f} days from {told['begin']}", columns, rows)
+    _notes(t)
+
+
+def _notes(t) -> None:
+    for what, n in t.notes.items():
+        say(f"{n:,} samples {what}" if what != "counters set back" else f"{n:,} times counters were set back")
+
+
+def forecast(
+    source: Source,
+    metric: Metric = None,
+    node: Node = None,
+    horizons: Annotated[str, typer.Option("--horizons", help="Steps ahead.")] = "1,6,12,36",
+    models: Annotated[
+        str, typer.Option("--models", help="Which to choose from; also gru (torch), five-sigma (peaks).")
+    ] = "persistence,seasonal,ewma,holt-winters,ridge,boosted",
+    peak: Annotated[bool, typer.Option("--peak", help="Forecast the largest value until then, not the value then.")] = False,
+    out: Annotated[
+        Optional[str], typer.Option("--out", "-o", help="Picture of one series and its forecast: .svg, .png, .pdf.")
+    ] = None,
+    last: Last = "1d",
+    step: Step = 0.0,
+    column: Column = None,
+    threads: Annotated[int, typer.Option("--threads", min=1, max=1024, help="Processes.")] = 2,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Forecast every series with several models, choose one for each, and measure it on the last fifth of the series."""
+    from jobwise.telemetry.forecasts import forecast_all, summary
+
+    if out:
+        check_outputs(source, out, force=force, ending=".svg .png .pdf")
+    if not re.fullmatch(r"\d+(,\d+)*", horizons) or not (steps := sorted({int(h) for h in horizons.split(",")}))[0]:
+        raise InputError(f"--horizons {horizons!r}: steps from 1 are expected, e.g. 1,6,12,36")
+    t = _open(source, metric, node, last, step, column)
+    with progress("forecasting") as show:
+        found = forecast_all(t, models.split(","), steps, peak, step, threads, show)
+    told = summary(found)
+    if as_json:
+        print_json(told)
+        return
+    rows = [
+        [r["model"], f"{r['chosen']:,}", f"{r['mase']:.3f}", f"{r['better']:.0%}", f"{r['coverage']:.1%}", f"{r['width']:.2f}"]
+        for r in told["models"]
+    ]
+    columns = ["model", "chosen for", "median MASE", "below 1", "90 % intervals cover", "width"]
+    print_table(f"{t.name}: {told['series']:,} series, {horizons} steps ahead; on their last fifths", columns, rows)
+    say(f"MASE: mean absolute error by that of persistence; width by the same. Left out: {told['left_out'] or 'none'}")
+    for h, gains in told["explained"].items():
+        say(f"boosted, {h} steps ahead, gains most from {', '.join(f'{k} ({v:.0%})' for k, v in gains[:4])}")
+    _notes(t)
+    if out:
+        from jobwise.telemetry.forecasts import draw
+
+        print(f"{out}: {draw(found, out)}")

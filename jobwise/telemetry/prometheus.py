@@ -1,0 +1,135 @@
+"""Telemetry from Prometheus: range queries over HTTP, in parts, into one table.
+
+Parts are as long as a server allows (11,000 samples a series), and are read one after the other; each answer is bounded in time
+and in size. Counters (`_total`) are read as they are: the table makes rates of them.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import ssl
+import time
+from collections.abc import Callable
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.telemetry.table import MOST_SAMPLES, Telemetry, table
+
+MOST_POINTS = 10_000  # of a series in an answer; Prometheus refuses more than 11,000
+MOST_BYTES = 1 << 30  # of an answer
+TIMEOUT_S, SLOW = 30.0, 10  # of one word of a server, and how many of them an answer may take
+PART = 1 << 20  # bytes read at once
+
+
+class Prometheus:
+    """A server, e.g. `Prometheus("http://monitor:9090")`; `token`: for servers that ask for one. Raises InputError."""
+
+    def __init__(self, url: str, timeout_s: float = TIMEOUT_S, token: str = ""):
+        at = urlsplit(url if "://" in url else f"http://{url}")
+        if at.scheme not in ("http", "https") or not at.hostname:
+            raise InputError(f"{url}: is no address of a Prometheus, e.g. http://monitor:9090")
+        try:
+            self._port = at.port
+        except ValueError:
+            raise InputError(f"{url}: its port is no number") from None
+        self.url, self._at, self._timeout, self._token = url, at, timeout_s, token
+
+    def _get(self, path: str, **query: str) -> list | dict:
+        secure = {"context": ssl.create_default_context()} if self._at.scheme == "https" else {}
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        link = kind(self._at.hostname, self._port, timeout=self._timeout, **secure)
+        headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
+        try:
+            link.request("GET", f"{self._at.path.rstrip('/')}/api/v1/{path}?{urlencode(query)}", headers=headers)
+            answer = link.getresponse()
+            body, until = bytearray(), time.monotonic() + SLOW * self._timeout
+            while chunk := answer.read1(PART):
+                body += chunk
+                if time.monotonic() > until:
+                    raise TimeoutError
+                if len(body) > MOST_BYTES:
+                    raise InputError(
+                        f"{self.url}: an answer of more than {MOST_BYTES >> 20} MiB; ask for a longer --step or less"
+                    )
+        except TimeoutError:
+            raise InputError(f"{self.url}: no answer in time ({self._timeout:g} s)") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise InputError(f"{self.url}: {type(error).__name__}: {error or 'the connection broke off'}") from None
+        finally:
+            link.close()
+        try:
+            told = json.loads(body)
+            status, data = told["status"], told.get("data")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise InputError(f"{self.url}: answers {answer.status}, and no JSON of Prometheus: {bytes(body[:60])!r}") from None
+        if status != "success":
+            raise InputError(f"{self.url}: {told.get('errorType', 'error')}: {str(told.get('error', answer.reason))[:200]}")
+        return data
+
+    def metrics(self) -> list[str]:
+        """The names of all metrics. Raises InputError."""
+        found = self._get("label/__name__/values")
+        if not isinstance(found, list) or not all(isinstance(x, str) for x in found):
+            raise InputError(f"{self.url}: its list of metrics is none")
+        return found
+
+    def now(self) -> float:
+        """Its clock, Unix time in s. Raises InputError."""
+        told = self._get("query", query="time()")
+        try:
+            return float(told["result"][1])
+        except (KeyError, TypeError, IndexError, ValueError):
+            raise InputError(f"{self.url}: does not say what time it is") from None
+
+    def read(
+        self,
+        queries: list[str],
+        begin: float,
+        end: float,
+        step_s: float = 60.0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Telemetry:
+        """What these queries (names of metrics, or any PromQL) were from `begin` to `end` (Unix time, s), every `step_s`; nodes
+        are the label `instance`, other labels but `job` tell series apart. Raises InputError."""
+        if not (math.isfinite(begin) and math.isfinite(end) and begin < end and 0 < step_s < 1e7):
+            raise InputError(f"from {begin:g} to {end:g} every {step_s:g} s: a time before another, and a step above 0 s")
+        length = MOST_POINTS * step_s
+        parts = [(q, begin + i * length) for q in queries for i in range(max(math.ceil((end - begin) / length), 1))]
+        keys: dict[tuple[str, str], int] = {}
+        which, times, values, count = [], [], [], 0
+        for i, (query, first) in enumerate(parts):
+            last = min(first + length - step_s, end)
+            data = self._get("query_range", query=query, start=f"{first:.3f}", end=f"{last:.3f}", step=f"{step_s:g}")
+            for labels, t, x in self._series(data, query):
+                which.append(np.full(len(t), keys.setdefault(labels, len(keys)), np.int64))
+                times.append(t)
+                values.append(x)
+                count += len(t)
+            if count > MOST_SAMPLES:
+                raise InputError(f"{self.url}: more than {MOST_SAMPLES:,} samples; ask for a longer --step or fewer metrics")
+            if progress:
+                progress(i + 1, len(parts))
+        if not count:
+            raise InputError(f"{self.url}: has no samples of {', '.join(queries[:5])} in that time")
+        nodes, metrics = (list(dict.fromkeys(k[i] for k in keys)) for i in (0, 1))
+        place = {x: {v: n for n, v in enumerate(names)} for x, names in ((0, nodes), (1, metrics))}
+        series = np.concatenate(which)
+        node, metric = (np.array([place[i][k[i]] for k in keys])[series] for i in (0, 1))
+        return table(self._at.hostname, np.concatenate(times), node, metric, np.concatenate(values), nodes, metrics)
+
+    def _series(self, data, query: str):
+        """(node, metric), times and values of every series of an answer."""
+        try:
+            for one in data["result"]:
+                labels = dict(one["metric"])
+                node, name = str(labels.pop("instance", "")), str(labels.pop("__name__", query))
+                labels.pop("job", None)
+                more = ",".join(f"{k}={v}" for k, v in sorted(labels.items()))
+                t, x = zip(*one["values"], strict=True) if one["values"] else ((), ())
+                yield (node, f"{name}{{{more}}}" if more else name), np.array(t, float), np.array(list(map(float, x)))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{self.url}: its answer to {query!r} is no range of samples: {error}") from None

@@ -1,0 +1,160 @@
+"""Readers of telemetry: CSV and Parquet files of known kinds (Bitbrains, NAB, Helios, Alibaba, SURF Lisa), any CSV with a
+time, a value and perhaps a node, and any CSV with a time and a column per metric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.telemetry.table import Telemetry, seconds, table
+
+TIMES = ("time", "timestamp", "timestamp [ms]", "timestamp_anon", "date", "datetime", "ts")
+NODES = ("node", "host", "hostname", "instance", "id", "container_ip", "machine", "vm")
+VALUES = ("value", "v")
+METRICS = ("metric", "__name__")
+STEP_S = 600.0  # of a log of jobs that is read as a load
+
+
+def read(path: str | Path, nodes: str | None = None) -> Telemetry:
+    """The telemetry of a CSV file (.gz too), a Parquet file, or of all such files of a folder. `nodes`: the column that names
+    them. Raises InputError."""
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(f for f in path.iterdir() if ".csv" in f.suffixes or f.suffix == ".parquet")
+        if not files:
+            raise InputError(f"{path}: is a folder without .csv or .parquet files")
+        return together(path.name, [read(f, nodes) for f in files])
+    frame = _frame(path)
+    name = path.name.split(".")[0]
+    columns = {str(c).strip().lower(): c for c in frame.columns}
+    if {"submission_time", "duration", "cpu_count"} <= set(columns):
+        return _of_jobs(name, frame, columns)
+    if {"failure_interval", "failure_duration"} <= set(columns):
+        return _of_outages(name, frame)
+    at = next((columns[c] for c in TIMES if c in columns), None)
+    if at is None:
+        raise InputError(f"{path}: no column of times; one of {', '.join(TIMES)} is expected, there are {', '.join(columns)}")
+    time = _times(frame[at], path)
+    node = nodes or next((columns[c] for c in NODES if c in columns and columns[c] != at), None)
+    if node is not None and node not in frame.columns:
+        raise InputError(f"{path}: no column {node!r}; there are {', '.join(map(str, frame.columns))}")
+    labels, which = (np.unique(frame[node].astype(str), return_inverse=True)) if node is not None else ([name], 0)
+    which = np.broadcast_to(which, len(frame))
+    metric = next((columns[c] for c in METRICS if c in columns), None)
+    value = next((columns[c] for c in VALUES if c in columns), None)
+    if metric is not None and value is not None:
+        metrics, kind = np.unique(frame[metric].astype(str), return_inverse=True)
+        return table(name, time, which, kind, _numbers(frame[value]), list(labels), list(metrics))
+    used = [at, node] + [c for c in frame.columns if str(c).lower() in ("duration",)]
+    left = [c for c in frame.columns if c not in used and (c == value or frame[c].dtype.kind in "fiub")]
+    if not left:
+        raise InputError(f"{path}: has times but no column of numbers beside them")
+    alone = "value" if node is None else name
+    names = [alone if c == value else str(c).strip() for c in left]
+    K = len(frame)
+    return table(
+        name,
+        np.tile(time, len(left)),
+        np.tile(which, len(left)),
+        np.repeat(np.arange(len(left)), K),
+        np.concatenate([_numbers(frame[c]) for c in left]),
+        list(labels),
+        names,
+    )
+
+
+def together(name: str, parts: list[Telemetry]) -> Telemetry:
+    """One table of several."""
+    nodes = list(dict.fromkeys(n for p in parts for n in p.nodes))
+    metrics = list(dict.fromkeys(m for p in parts for m in p.metrics))
+    place = [np.repeat(np.arange(p.count), np.diff(p.first)) for p in parts]
+    node = [np.array([nodes.index(n) for n in p.nodes])[p.node][k] for p, k in zip(parts, place, strict=True)]
+    metric = [np.array([metrics.index(m) for m in p.metrics])[p.metric][k] for p, k in zip(parts, place, strict=True)]
+    found = table(
+        name,
+        np.concatenate([p.time for p in parts]),
+        np.concatenate(node),
+        np.concatenate(metric),
+        np.concatenate([p.value for p in parts]),
+        nodes,
+        metrics,
+    )
+    for p in parts:
+        for k, n in p.notes.items():
+            found.notes[k] = found.notes.get(k, 0) + n
+    return found
+
+
+def _frame(path: Path):
+    """The file as a pandas table. Raises InputError."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError("telemetry takes pandas: pip install 'jobwise[forecast]'") from None
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    try:
+        if path.suffix == ".parquet":
+            return pd.read_parquet(path)
+        with pd.io.common.get_handle(str(path), "r", compression="infer") as f:
+            head = f.handle.readline()
+        return pd.read_csv(path, sep=";" if head.count(";") > head.count(",") else ",", skipinitialspace=True)
+    except (OSError, ValueError, EOFError, ImportError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as a table: {str(error).splitlines()[0][:120]}") from None
+
+
+def _times(column, path: Path) -> np.ndarray:
+    """Times in s of numbers, or of dates (UTC where they do not say). Raises InputError."""
+    import pandas as pd
+
+    if column.dtype.kind in "fiu":
+        return seconds(column.to_numpy(float), str(path))
+    told = column
+    if column.dtype.kind in "OTU":
+        column = column.where(column.astype(str).str.contains(r"\d"))  # "now" is a time to pandas
+    found = pd.to_datetime(column, utc=True, errors="coerce", format="mixed" if column.dtype.kind in "OTU" else None)
+    if (wrong := found.isna()).any():
+        row = int(np.flatnonzero(wrong.to_numpy())[0])
+        if wrong.mean() > 0.5:
+            raise InputError(f"{path}:{row + 2}: {str(told.iloc[row])[:40]!r} is no time; e.g. 2026-01-31 12:00:00, or s")
+    values = found.dt.tz_convert(None).to_numpy().astype("datetime64[ns]")
+    return np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e9)
+
+
+def _numbers(column) -> np.ndarray:
+    import pandas as pd
+
+    return pd.to_numeric(column, errors="coerce").to_numpy(float)
+
+
+def _of_jobs(name: str, frame, columns: dict) -> Telemetry:
+    """A log of jobs as the load of its cluster: cores and jobs running, and jobs submitted, by steps of ten minutes."""
+    begin = seconds(frame[columns["submission_time"]].to_numpy(float), name)
+    length, cores = frame[columns["duration"]].to_numpy(float) / 1000.0, frame[columns["cpu_count"]].to_numpy(float)
+    edges = np.arange(np.floor(begin.min() / STEP_S), np.ceil(begin.max() / STEP_S)) * STEP_S
+    running = np.zeros((2, len(edges)))
+    for k, weight in enumerate((cores, np.ones(len(cores)))):
+        change = np.zeros(len(edges) + 1)
+        np.add.at(change, np.searchsorted(edges, begin), weight)
+        np.add.at(change, np.searchsorted(edges, begin + length), -weight)
+        running[k] = np.cumsum(change)[:-1]
+    submitted = np.histogram(begin, np.append(edges, edges[-1] + STEP_S))[0]
+    T = len(edges)
+    metrics = ["cores_running", "jobs_running", "jobs_submitted"]
+    values = np.concatenate([*running, submitted])
+    return table(name, np.tile(edges, 3), np.zeros(3 * T, int), np.repeat(np.arange(3), T), values, [name], metrics)
+
+
+def _of_outages(name: str, frame) -> Telemetry:
+    """A list of outages (ms between them, how long, which share of the hosts) as the share of hosts that are out, by ten
+    minutes."""
+    begin = np.cumsum(frame["failure_interval"].to_numpy(float)) / 1000.0
+    length, share = frame["failure_duration"].to_numpy(float) / 1000.0, frame["failure_intensity"].to_numpy(float)
+    edges = np.arange(0, np.ceil(begin.max() / STEP_S) + 1) * STEP_S
+    change = np.zeros(len(edges) + 1)
+    np.add.at(change, np.searchsorted(edges, begin), share)
+    np.add.at(change, np.minimum(np.searchsorted(edges, begin + length), len(edges)), -share)
+    out = np.clip(np.cumsum(change)[:-1], 0.0, None)
+    return table(name, edges, np.zeros(len(edges), int), np.zeros(len(edges), int), out, [name], ["share_out"])
