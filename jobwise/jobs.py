@@ -59,6 +59,7 @@ truth_dtype = np.dtype(
         ("left", "f8"),  # s of work left, as of `updated`
         ("rate", "f8"),  # work per second while running
         ("updated", "f8"),  # s
+        ("saved", "f8"),  # what was left of the work when it started last: a failure brings it back there
         ("pause", "f8"),  # s for which it holds its units before it works on (a restart)
         ("finish", "f8"),  # s, projected end at the current rate
         ("heap", "i4"),  # place in the heap of completions; -1 not running

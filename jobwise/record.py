@@ -28,7 +28,8 @@ class Look:
 class Record:
     """A finished simulation: the job table as it ended, in the workload's order.
 
-    `jobs`: [J] of `job_dtype(R)`, times in s from the first submit. `runtime`: [J] s of work. `policy`: its name.
+    `jobs`: [J] of `job_dtype(R)`, times in s from the first submit. `runtime`: [J] s of work. `policy`: its name. `lost`:
+    unit-seconds of work that node failures have undone.
     """
 
     jobs: np.ndarray
@@ -38,6 +39,7 @@ class Record:
     workload: Workload
     preemptions: int = 0
     events: int = 0
+    lost: float = 0.0
     looks: tuple[Look, ...] = ()  # of a gate: who decided from when on, and why
 
     def summary(self) -> dict[str, float]:

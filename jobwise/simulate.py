@@ -138,4 +138,5 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Polic
             raise Unfinished(f"{text}; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
         raise Unfinished(f"{name} left {what}; nothing is running and nothing more will arrive")
     runtime = s.truth[e]["runtime"][: len(jobs)].copy()
-    return Record(jobs, runtime, cluster, name, workload, int(one["preemptions"]), int(one["events"]), tuple(looks))
+    told = int(one["preemptions"]), int(one["events"]), float(one["lost"]), tuple(looks)
+    return Record(jobs, runtime, cluster, name, workload, *told)

@@ -50,8 +50,8 @@ layer.callback()(lambda: None)
 for command in (mars.run, models.learn, models.models):
     layer.command()(command)
 app.add_typer(layer, name="mars")
-nodes = typer.Typer(no_args_is_help=True, help="What nodes tell of themselves: read it, forecast it.")
-for command in (telemetry.read, telemetry.info, telemetry.forecast):
+nodes = typer.Typer(no_args_is_help=True, help="What nodes tell: read it, forecast it, see who will fail.")
+for command in (telemetry.read, telemetry.info, telemetry.forecast, telemetry.risk):
     nodes.command()(command)
 app.add_typer(nodes, name="telemetry")
 for command in (workflow.info, workflow.draw, workflow.convert):

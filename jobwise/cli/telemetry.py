@@ -11,9 +11,10 @@ import typer
 from jobwise.cli.options import Force, Json, check_outputs, needs, progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
+from jobwise.files import write_whole
 
 Source = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="CSV or Parquet file, a folder of them, or the address of a Prometheus.")
+    str, typer.Argument(metavar="SOURCE", help="CSV or Parquet file, a folder, the address of a Prometheus, or simulated:SEED.")
 ]
 Metric = Annotated[Optional[list[str]], typer.Option("--metric", help="Metric (of a Prometheus: any PromQL). Repeat it.")]
 Node = Annotated[Optional[str], typer.Option("--node", help="One node alone.")]
@@ -26,6 +27,11 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 def _open(source: str, metrics: list[str] | None, node: str | None, last: str, step: float, column: str | None = None):
     needs("forecast", "pandas")
+    if found := re.fullmatch(r"simulated(?::(\d+))?", source):
+        from jobwise.telemetry.simulated import Faults, lives
+
+        t = lives(Faults(), int(found[1] or 0))[0]
+        return t.only(metrics[0], node) if metrics else t.only(node=node)
     if source.startswith(("http://", "https://")):
         from jobwise.telemetry.prometheus import Prometheus
 
@@ -147,3 +153,77 @@ def forecast(
         from jobwise.telemetry.forecasts import draw
 
         print(f"{out}: {draw(found, out)}")
+
+
+def risk(
+    source: Source,
+    failures: Annotated[Optional[str], typer.Option("--failures", help="CSV file with the columns time and node.")] = None,
+    models: Annotated[
+        str, typer.Option("--models", help="threshold, logistic, boosted, gru (torch).")
+    ] = "threshold,logistic,boosted",
+    horizon: Annotated[int, typer.Option("--horizon", min=1, max=10_000, help="Steps ahead.")] = 20,
+    out: Annotated[Optional[str], typer.Option("--out", "-o", help="Risks of the last fifth by the best model: .csv.")] = None,
+    metric: Metric = None,
+    last: Last = "7d",
+    step: Step = 0.0,
+    column: Column = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """How likely is each node to fail soon: models learnt from telemetry and failures, measured on the last fifth of the
+    time."""
+    if out:
+        check_outputs(source, out, force=force, ending=".csv")
+    t = _open(source, metric, None, last, step, column)
+    from jobwise.forecast.failures import fitted
+    from jobwise.telemetry.risk import nodes_of, read_failures
+
+    if found := re.fullmatch(r"simulated(?::(\d+))?", source):
+        from jobwise.telemetry.simulated import Faults, lives
+
+        events = lives(Faults(), int(found[1] or 0))[1]
+    elif failures is None:
+        raise InputError("when did nodes fail? --failures FILE, with the columns time and node")
+    else:
+        events = read_failures(failures, t)
+    x, begin, step_s = nodes_of(t, events, step)
+    names, more = models.split(","), {}
+    if "gru" in names:
+        needs("learn", "torch")
+        from jobwise.learn.gru import risks
+
+        more["gru"] = risks
+    done = {}
+    with progress("learning") as show:
+        for i, name in enumerate(names):
+            done[name] = fitted(x, name, horizon, step_s, more)
+            if show:
+                show(i + 1, len(names))
+    if as_json:
+        print_json({"step_s": step_s, "horizon": horizon, "models": [r.to_dict() for r in done.values()]})
+    else:
+        _worth(t.name, done, horizon)
+        _notes(t)
+    best = max(done, key=lambda n: done[n].worth.auprc)
+    if out:
+        b = x.cuts[1]
+        rows = ["time," + ",".join(t.nodes)]
+        for k, risk in enumerate(done[best].risk[b:]):
+            rows.append(f"{begin + (b + k) * step_s:.3f}," + ",".join(f"{v:.4f}" for v in risk))
+        write_whole(out, ("\n".join(rows) + "\n").encode())
+        print(f"{out}: risks of {len(t.nodes)} nodes by {best}, every {step_s:g} s")
+
+
+def _worth(name: str, done: dict, horizon: int) -> None:
+    first = next(iter(done.values())).worth
+    rows = [
+        [k, f"{w.auprc:.3f}", f"{w.auroc:.3f}", f"{w.brier:.4f}", f"{w.precision:.0%}", f"{w.caught:.0%}", f"{w.lead:g}",
+         f"{w.false_alarms:.2f}", f"{w.theta:.2f}"]
+        for k, w in ((k, r.worth) for k, r in done.items())
+    ]  # fmt: skip
+    columns = ["model", "AUPRC", "AUROC", "Brier", "precision", "caught", "lead", "false alarms", "above"]
+    title = (
+        f"{name}: fails within {horizon} steps? {first.failures} failures in the last fifth, {first.base:.2%} of the samples"
+    )
+    print_table(title, columns, rows)
+    say("caught: failures with an alarm before; lead: steps before; false alarms: a node and day; above: this risk is an alarm")

@@ -1,4 +1,5 @@
-"""A recurrent network that forecasts series of telemetry: one for all series, quantiles of all horizons at once."""
+"""Recurrent networks: one that forecasts series of telemetry, quantiles of all horizons at once; one that sees failures
+come."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from jobwise.forecast.load_models import QUANTILES
 from jobwise.forecast.loads import LAGS, Forecast, Series
 
 EPOCHS, BATCH, ROWS = 6, 256, 40_000
+ROUNDS, WIDE = 600, 7  # steps of learning of failures; features that are told of a metric
 
 
 class Net(nn.Module):
@@ -68,5 +70,47 @@ def fit(
             parts = [net(torch.from_numpy(p)).numpy() for p in np.array_split(_seen(s), max(len(s.y) // 8192, 1))]
         out = np.sort(np.concatenate(parts), axis=2) * s.scale + s.known[:, None, None]
         return Forecast(out[..., 1], out[..., 0], out[..., 2])
+
+    return model
+
+
+class Watch(nn.Module):
+    """[B, STEPS, F] features of the last steps -> [B] the logit of a failure."""
+
+    def __init__(self, features: int, hidden: int = 24):
+        super().__init__()
+        self.gru = nn.GRU(features, hidden, batch_first=True)
+        self.out = nn.Linear(hidden, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        return self.out(self.gru(x)[1][0])[:, 0]
+
+
+def risks(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Callable[[np.ndarray], np.ndarray]:
+    """A model of failures as `jobwise.forecast.failures` has them: the features of a sample, read one metric after the other by
+    a recurrent network, since they hold what the last steps were like; failures weigh as much as all others."""
+    mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-6
+    torch.manual_seed(seed)
+    rng, net = np.random.default_rng(seed), Watch(WIDE)
+
+    def seen(z: np.ndarray) -> torch.Tensor:
+        z = np.clip((z - mean) / spread, -10, 10).astype(np.float32)
+        pad = -z.shape[1] % WIDE
+        return torch.from_numpy(np.pad(z, ((0, 0), (0, pad)))).unflatten(1, (-1, WIDE))
+
+    some, none = np.flatnonzero(y), np.flatnonzero(~y)
+    optimiser = torch.optim.Adam(net.parameters(), lr=3e-3)
+    for _ in range(ROUNDS):
+        rows = np.concatenate([rng.choice(some, BATCH // 2), rng.choice(none, BATCH // 2)])
+        wanted = torch.from_numpy(y[rows].astype(np.float32))
+        loss = nn.functional.binary_cross_entropy_with_logits(net(seen(x[rows])), wanted)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+    def model(q: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return np.concatenate([net(seen(p)).numpy() for p in np.array_split(q, max(len(q) // 65_536, 1))])
 
     return model

@@ -167,9 +167,8 @@ def start(s, e, j, rate, node, amount, k):
     truth["pause"] = 0.0 if np.isnan(job["start"]) else sim["restart_cost"]
     if np.isnan(job["start"]):
         job["start"], truth["left"] = now, truth["runtime"]
-    job["status"] = RUNNING
+    job["status"], job["reserved"], truth["saved"] = RUNNING, np.nan, truth["left"]
     job["due"] = now + expected(job)
-    job["reserved"] = np.nan
     truth["updated"], truth["rate"] = now, at_start(s, e, j, k, rate) if sim["rate_model"] != RIGID else rate
     truth["finish"] = finish(sim, truth)
     s.lists[e, HEAP, sim["running"]] = j
@@ -335,8 +334,9 @@ def fail(s, e, node):
         if sim["on_failure"] == FAIL:
             _end(s, e, j, FAILED)
         else:
-            s.truth[e, j]["left"] = s.truth[e, j]["runtime"]
-            s.jobs[e, j]["ran"] = 0.0
+            sim["lost"] += (s.truth[e, j]["saved"] - s.truth[e, j]["left"]) * s.jobs[e, j]["request"][0]
+            s.truth[e, j]["left"] = s.truth[e, j]["saved"]  # a pause has saved what was done before
+            s.jobs[e, j]["ran"] = s.truth[e, j]["runtime"] - s.truth[e, j]["saved"]
             s.jobs[e, j]["restarts"] += 1
             _enter(s, e, j, QUEUED)
 

@@ -111,7 +111,7 @@ def refill(s, e, p, k):
     sim, node, plan = s.sims[e], s.nodes[e, 0], p.next[k]
     sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
-    sim["outage"], sim["preemptions"], sim["events"] = 0, 0, 0
+    sim["outage"], sim["preemptions"], sim["events"], sim["lost"] = 0, 0, 0, 0.0
     sim["jobs"], sim["origin"] = plan["jobs"], plan["offset"]
     node["capacity"][0] = node["free"][0] = plan["processors"]
     node["up"] = 1
@@ -158,7 +158,7 @@ def renew(s, e, p, k):
     sim, one, R = s.sims[e], p.sets[k], len(s.nodes[e, 0]["free"])
     sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
-    sim["outage"], sim["preemptions"], sim["events"], sim["slice"] = 0, 0, 0, 0
+    sim["outage"], sim["preemptions"], sim["events"], sim["slice"], sim["lost"] = 0, 0, 0, 0, 0.0
     sim["jobs"], sim["origin"] = one["jobs"], one["offset"]
     for i in range(s.nodes.shape[1]):
         s.nodes[e, i]["up"] = 1

@@ -61,6 +61,7 @@ sim_dtype = np.dtype(
         ("on_failure", "i1"),
         ("single", "i1"),  # one event at a time (RLScheduler), not all of an instant
         ("preemptions", "i8"),
+        ("lost", "f8"),  # unit-seconds of work that failures have undone
         ("events", "i8"),
     ],
     align=True,

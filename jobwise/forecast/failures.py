@@ -1,0 +1,243 @@
+"""Will a node fail within the next H steps? Features of its telemetry, models that say how likely it is, and what they are
+worth.
+
+Time is cut as for loads: 60 % to learn from, 20 % to calibrate, 20 % to report. A sample of a node that is down says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from scipy.optimize import isotonic_regression, minimize
+
+from jobwise.errors import InputError, unknown
+from jobwise.forecast.loads import PARTS
+
+HORIZON = 20  # steps
+SHORT, LONG = 10, 60  # windows of features, steps
+ROWS = 300_000  # to learn from, at most; all failures, and of the others as many as have room
+OF_METRIC = ("last", "slope", "mean", "spread", "largest", "growth", "ahead")
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """What N nodes told: `values` [T, N, M] NaN where a sample is missing, `up` [T, N], `failure` [F, 2] (step, node)."""
+
+    metrics: tuple[str, ...]
+    values: np.ndarray
+    up: np.ndarray
+    failure: np.ndarray
+
+    @property
+    def cuts(self) -> tuple[int, int]:
+        """Where learning ends, and calibrating."""
+        return tuple(int(p * len(self.values)) for p in PARTS)
+
+    def label(self, horizon: int = HORIZON) -> np.ndarray:
+        """[T, N] bool: does the node fail within the next `horizon` steps?"""
+        out = np.zeros(self.up.shape, bool)
+        for t, n in self.failure:
+            out[max(t - horizon, 0) : t, n] = True
+        return out & self.up
+
+
+def features(x: Nodes, horizon: int = HORIZON) -> np.ndarray:
+    """[T, N, F] of each metric, on the scale of its node in the part to learn from: last value, slope, mean, spread and
+    largest of the last SHORT steps, growth of the mean since LONG steps ago, and how far it will be in `horizon` steps at this
+    slope; and for how long the node has been up. Nothing after a step is used."""
+    T, N, M = x.values.shape
+    known = _held(x.values)
+    part = known[: x.cuts[0]]
+    z = (known - np.nanmedian(part, axis=0)) / (np.nanstd(part, axis=0) + 1e-9)
+    z = np.clip(np.nan_to_num(z), -50, 50)
+    total, square = (np.concatenate([np.zeros((1, N, M)), np.cumsum(v, axis=0)]) for v in (z, z * z))
+
+    def mean(sums: np.ndarray, n: int) -> np.ndarray:
+        first = np.maximum(np.arange(T) + 1 - n, 0)
+        return (sums[1:] - sums[first]) / (np.arange(T) + 1 - first)[:, None, None]
+
+    short, long = mean(total, SHORT), mean(total, LONG)
+    spread = np.sqrt(np.maximum(mean(square, SHORT) - short**2, 0))
+    pad = np.concatenate([np.repeat(z[:1], SHORT - 1, axis=0), z])
+    window = np.lib.stride_tricks.sliding_window_view(pad, SHORT, axis=0)  # [T, N, M, SHORT]
+    centre = np.arange(SHORT) - (SHORT - 1) / 2
+    slope = window @ (centre / (centre**2).sum())
+    parts = [z, slope, short, spread, window.max(axis=-1), short - long, short + slope * horizon]
+    since = np.zeros((T, N))
+    for t in range(1, T):
+        since[t] = np.where(x.up[t], since[t - 1] + 1, 0)
+    found = np.stack(parts, axis=3).reshape(T, N, M * len(parts))
+    return np.concatenate([found, np.log1p(since)[:, :, None]], axis=2).astype(np.float32)
+
+
+def names(metrics: Sequence[str]) -> list[str]:
+    """Of the features."""
+    return [f"{m}: {k}" for m in metrics for k in OF_METRIC] + ["steps up"]
+
+
+def _held(values: np.ndarray) -> np.ndarray:
+    """Gaps filled with the last value known."""
+    at = np.where(np.isnan(values), 0, np.arange(len(values))[:, None, None])
+    return np.take_along_axis(values, np.maximum.accumulate(at, axis=0), axis=0)
+
+
+# ------------------------------------------------------------------ models
+
+Model = Callable[[np.ndarray], np.ndarray]  # features [K, F] -> scores [K], larger for those that fail
+
+
+def threshold(x: np.ndarray, y: np.ndarray) -> Model:
+    """The one feature, upwards or downwards, that tells failures best alone (area under precision and recall)."""
+    best, found = -1.0, (0, 1.0)
+    for k in range(x.shape[1]):
+        for sign in (1.0, -1.0):
+            area = auprc(y, sign * x[:, k])
+            if area > best:
+                best, found = area, (k, sign)
+    return lambda z: found[1] * z[:, found[0]].astype(float)
+
+
+def logistic(x: np.ndarray, y: np.ndarray, shrink: float = 1.0) -> Model:
+    """Logistic regression, failures and others of the same weight."""
+    mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-6
+    z = np.clip((x - mean) / spread, -10, 10).astype(float)
+    weight = np.where(y, 0.5 / max(y.mean(), 1e-9), 0.5 / max(1 - y.mean(), 1e-9))
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        s = z @ w[:-1] + w[-1]
+        p = 1 / (1 + np.exp(-np.clip(s, -30, 30)))
+        g = weight * (p - y)
+        value = float((weight * (np.logaddexp(0, s) - y * s)).mean()) + shrink / len(y) * float(w[:-1] @ w[:-1])
+        return value, np.append(z.T @ g / len(y) + 2 * shrink / len(y) * w[:-1], g.mean())
+
+    w = minimize(loss, np.zeros(x.shape[1] + 1), jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
+    return lambda q: np.clip((q - mean) / spread, -10, 10) @ w[:-1] + w[-1]
+
+
+def boosted(x: np.ndarray, y: np.ndarray) -> Model:
+    """LightGBM's trees."""
+    try:
+        import lightgbm
+    except ImportError:
+        raise InputError("boosted trees take lightgbm: pip install 'jobwise[forecast]'") from None
+    how = {"objective": "binary", "num_leaves": 15, "learning_rate": 0.05, "min_data_in_leaf": 100, "verbose": -1, "seed": 0}
+    how |= {"bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction": 0.8, "num_threads": 2}
+    found = lightgbm.train(how, lightgbm.Dataset(x, y.astype(float)), 150)
+    return lambda q: found.predict(q, raw_score=True)
+
+
+MODELS = {"threshold": threshold, "logistic": logistic, "boosted": boosted}
+
+
+# ------------------------------------------------------------------ what they are worth
+
+
+def auprc(y: np.ndarray, score: np.ndarray) -> float:
+    """Area under precision and recall (average precision)."""
+    order = np.argsort(-score, kind="stable")
+    hits = np.cumsum(y[order])
+    last = np.append(np.diff(score[order]) != 0, True)
+    precision, recall = hits[last] / (np.flatnonzero(last) + 1), hits[last] / max(y.sum(), 1)
+    return float((np.diff(recall, prepend=0.0) * precision).sum())
+
+
+def auroc(y: np.ndarray, score: np.ndarray) -> float:
+    """Area under true and false alarms: the chance that a failure scores higher than another sample."""
+    _, place, count = np.unique(score, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(count) - (count - 1) / 2)[place]
+    n = int(y.sum())
+    return float((rank[y].sum() - n * (n + 1) / 2) / max(n * (len(y) - n), 1))
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Of a model on the last part. `base`: share of samples before a failure. `theta`: the risk from which it is an alarm, of
+    the best F1 where it was calibrated; from there on `precision` and `recall` of samples, `caught`: share of failures with an
+    alarm before, `lead` median steps from the first of them, `false_alarms` a node and day (alarms in a row count once)."""
+
+    model: str
+    base: float
+    auprc: float
+    auroc: float
+    brier: float
+    theta: float
+    precision: float
+    recall: float
+    f1: float
+    caught: float
+    lead: float
+    false_alarms: float
+    failures: int
+
+
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """A model that has been calibrated: `of` features gives the risk; what it is `worth`, and the risk [T, N] of every
+    sample."""
+
+    worth: Worth
+    risk: np.ndarray
+
+    def to_dict(self) -> dict:
+        """What it is worth."""
+        return asdict(self.worth)
+
+
+def fitted(x: Nodes, model: str, horizon: int = HORIZON, step_s: float = 60.0, more: dict[str, Callable] | None = None) -> Risk:
+    """Fit a model to the first part, calibrate it on the second, measure it on the last. Raises InputError."""
+    known = MODELS | (more or {})
+    if model not in known:
+        raise unknown("model", model, known)
+    f, y, (a, b) = features(x, horizon), x.label(horizon), x.cuts
+    rows = np.flatnonzero(x.up[: a - horizon])
+    seen, failed = f[: a - horizon].reshape(-1, f.shape[2])[rows], y[: a - horizon].reshape(-1)[rows]
+    if failed.sum() < 20 or y[a:b].sum() < 20 or y[b:].sum() < 20:
+        raise InputError("too few failures: each part of the time (60, 20, 20 %) takes some")
+    keep = np.flatnonzero(failed | (np.random.default_rng(0).random(len(failed)) < ROWS / len(failed)))
+    score = known[model](seen[keep], failed[keep])(f.reshape(-1, f.shape[2])).reshape(y.shape)
+    risk = calibrated(score[a : b - horizon][x.up[a : b - horizon]], y[a : b - horizon][x.up[a : b - horizon]])(score)
+    risk = np.where(x.up, risk, 0.0)
+    theta = best_theta(y[a : b - horizon][x.up[a : b - horizon]], risk[a : b - horizon][x.up[a : b - horizon]])
+    return Risk(worth(x, model, risk, theta, horizon, step_s), risk)
+
+
+def calibrated(score: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Scores as risks: isotonic regression, as smooth as a mean of one failure and one other sample at the ends."""
+    order = np.argsort(score, kind="stable")
+    s, p = score[order], isotonic_regression(y[order].astype(float)).x
+    p = np.clip(p, 0.5 / len(y), 1 - 0.5 / len(y))
+    first = np.append(True, np.diff(s) > 0)
+    return lambda q: np.interp(q, s[first], p[first])
+
+
+def best_theta(y: np.ndarray, risk: np.ndarray) -> float:
+    """The risk from which calling it an alarm has the best F1."""
+    levels = np.unique(np.quantile(risk, np.linspace(0.5, 1, 200)))
+    f1 = [2 * (y & (risk >= t)).sum() / max(y.sum() + (risk >= t).sum(), 1) for t in levels]
+    return float(levels[int(np.argmax(f1))])
+
+
+def worth(x: Nodes, model: str, risk: np.ndarray, theta: float, horizon: int, step_s: float) -> Worth:
+    """What the risks are worth on the last part."""
+    b = x.cuts[1]
+    end = len(risk) - horizon
+    up, y = x.up[b:end], x.label(horizon)[b:end]
+    r = risk[b:end]
+    alarm = (r >= theta) & up
+    leads = []
+    events = [(t - b, n) for t, n in x.failure if b + horizon <= t < end]
+    for t, n in events:
+        before = np.flatnonzero(alarm[t - horizon : t, n])
+        leads.append(horizon - before[0] if len(before) else 0)
+    begins = alarm & ~np.concatenate([np.zeros((1, alarm.shape[1]), bool), alarm[:-1]])
+    wrong = (begins & ~y).sum()
+    hit, days = (alarm & y).sum(), up.sum() * step_s / 86_400
+    precision, recall = hit / max(alarm.sum(), 1), hit / max(y.sum(), 1)
+    caught = np.array(leads) > 0 if leads else np.zeros(1, bool)
+    return Worth(
+        model, float(y[up].mean()), auprc(y[up], r[up]), auroc(y[up], r[up]), float(((r - y)[up] ** 2).mean()), theta,
+        float(precision), float(recall), float(2 * precision * recall / max(precision + recall, 1e-12)), float(caught.mean()),
+        float(np.median(np.array(leads)[caught])) if caught.any() else 0.0, float(wrong / max(days, 1e-9)), len(events),
+    )  # fmt: skip

@@ -1,0 +1,113 @@
+"""A policy that keeps away from nodes that are likely to fail: any other policy, which does not see them as free.
+
+drain    no new jobs on a node at risk
+move     and the jobs that run there are stopped, what they have done is kept, and they start again elsewhere
+save     and the jobs that run there are stopped and started again at once: what they have done is kept (a checkpoint)
+
+What stopping costs is the simulation's `restart_cost_s`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from jobwise.decision import Policy, Preempt, View, Wait, begin
+from jobwise.errors import InputError
+
+HOW = ("drain", "move", "save")
+
+
+@dataclass(frozen=True, eq=False)
+class Risks:
+    """`value` [T, N] of each node from `begin` s on, every `step` s: what was known then."""
+
+    value: np.ndarray
+    begin: float = 0.0
+    step: float = 60.0
+
+    def at(self, now: float) -> np.ndarray:
+        """[N] the last that was known."""
+        return self.value[int(np.clip((now - self.begin) // self.step, 0, len(self.value) - 1))]
+
+    def after(self, now: float) -> float:
+        """When the next are known."""
+        return self.begin + ((now - self.begin) // self.step + 1) * self.step
+
+
+@dataclass(frozen=True, eq=False)
+class Avoid:
+    """`inner` decides on the nodes whose risk is at most `theta`; `how`: one of HOW. With `save` a job is saved once for each
+    time that its node is at risk. Raises InputError."""
+
+    inner: Policy
+    risks: Risks
+    theta: float
+    how: str = "drain"
+    label: str = field(default="")
+
+    def __post_init__(self):
+        if self.how not in HOW or not self.theta >= 0:
+            raise InputError(f"jobs at risk: {', '.join(HOW)}, above a risk >= 0; not {self.how!r}, {self.theta}")
+
+    @property
+    def name(self) -> str:
+        """As in `fcfs+easy, move above 0.2`."""
+        return self.label or f"{getattr(self.inner, 'name', 'policy')}, {self.how} above {self.theta:g}"
+
+    def check(self, cluster) -> None:
+        """Raises InputError where there are other nodes."""
+        if self.risks.value.shape[1] != len(cluster.capacity):
+            raise InputError(f"risks of {self.risks.value.shape[1]} nodes for a cluster of {len(cluster.capacity)}")
+        if hasattr(self.inner, "check"):
+            self.inner.check(cluster)
+
+    def begin(self, view: View) -> _Run:
+        """Its run in one simulation."""
+        return _Run(self, view)
+
+    def reset(self, view: View) -> None:
+        """Nothing to forget: see `begin`."""
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """Nothing to learn here: see `begin`."""
+
+    def decide(self, view: View) -> list:
+        """What to do in a view where nothing was seen before."""
+        return self.begin(view).decide(view)
+
+
+class _Run:
+    def __init__(self, policy: Avoid, view: View):
+        policy.check(view.cluster)
+        self.policy, self._inner = policy, begin(policy.inner, view)
+        self._saved: dict[int, float] = {}  # job: until when what it did is thought to be safe
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """The inner one learns."""
+        self._inner.ended(view, rows)
+
+    def decide(self, view: View) -> list:
+        """Stops, then what the inner policy starts elsewhere; asked again when risks are known anew."""
+        p = self.policy
+        risky = p.risks.at(view.now) > p.theta
+        free, out = view.free.copy(), []
+        free[risky] = 0
+        if p.how != "drain" and risky.any():
+            for j in view.running:
+                held = view.nodes_of(int(j))
+                if any(risky[n] for n, _ in held) and view.now >= self._saved.get(int(j), 0.0):
+                    out.append(Preempt(int(j)))
+                    if p.how == "save":
+                        out.append(_again(int(j), held))
+                        self._saved[int(j)] = view.now + 5 * p.risks.step
+        seen = replace(view, free=free) if risky.any() else view
+        done = [d for d in self._inner.decide(seen) if not isinstance(d, Wait)]
+        return [*out, *done, Wait(p.risks.after(view.now))]
+
+
+def _again(job: int, held: list):
+    from jobwise.decision import Start
+
+    return Start(job, tuple(held))

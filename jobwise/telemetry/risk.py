@@ -1,0 +1,54 @@
+"""From a table of telemetry and a list of failures to the risks of every node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.forecast.failures import Nodes
+from jobwise.telemetry.table import Telemetry, seconds
+
+OUT = 3  # steps without any sample: the node is down
+
+
+def nodes_of(t: Telemetry, failures: np.ndarray, step_s: float = 0.0) -> tuple[Nodes, float, float]:
+    """(what the nodes told, time of the first step s, step s). `failures` [F, 3+]: time s, node number, 0 (others are left
+    out). Raises InputError."""
+    step = step_s or float(np.median([t.step(k) for k in range(t.count)]))
+    begin = np.floor(t.time.min() / step) * step
+    T = int(np.floor((t.time.max() - begin) / step)) + 1
+    if T * len(t.nodes) * len(t.metrics) > 200_000_000:
+        raise InputError(f"{t.name}: {T:,} steps of {len(t.nodes)} nodes are too many; take a longer --step")
+    values = np.full((T, len(t.nodes), len(t.metrics)), np.nan)
+    for k in range(t.count):
+        first, _, y = t.regular(k, step)
+        at = int(round((first - begin) / step))
+        values[at : at + len(y), t.node[k], t.metric[k]] = y[: T - at]
+    silent = np.isnan(values).all(axis=2)
+    run = silent.copy()
+    for i in range(1, OUT):
+        run[i:] &= silent[:-i]
+    down = [f for f in failures if f[2] == 0]
+    events = np.array([(int((f[0] - begin) / step), int(f[1])) for f in down], np.int64).reshape(-1, 2)
+    events = events[(events[:, 0] > 0) & (events[:, 0] < T)]
+    up = ~run
+    for time, n in events:
+        up[time : time + 1, n] = False
+    return Nodes(t.metrics, values, up, events), float(begin), step
+
+
+def read_failures(path: str | Path, t: Telemetry) -> np.ndarray:
+    """[F, 3] time s, node, 0 of a CSV file with the columns time and node. Raises InputError."""
+    from jobwise.telemetry.read import _frame, _times
+
+    frame = _frame(Path(path))
+    columns = {str(c).strip().lower(): c for c in frame.columns}
+    if not {"time", "node"} <= set(columns):
+        raise InputError(f"{path}: failures are told by the columns time and node; there are {', '.join(columns)}")
+    time = seconds(_times(frame[columns["time"]], Path(path)), str(path))
+    node = frame[columns["node"]].astype(str)
+    if wrong := [n for n in node if n not in t.nodes]:
+        raise InputError(f"{path}: node {wrong[0]!r} is not among those of {t.name}: {', '.join(t.nodes[:8])}")
+    return np.array([(a, t.nodes.index(n), 0) for a, n in zip(time, node, strict=True)], float).reshape(-1, 3)
