@@ -58,6 +58,7 @@ class Cluster:
     `outages`: [F] of `outage_dtype`, sorted by time: a node goes down (`up` 0) or comes back (`up` 1).
     `slowdown`: how placements slow jobs down; None: they do not. `topology`: the links between its nodes
     (`jobwise.sim.topology.Topology`), on which jobs that share them slow each other down. `affinity`: which nodes suit whom.
+    `classes` [N]: numbers of their kinds of hardware, where they differ.
     """
 
     capacity: np.ndarray
@@ -66,6 +67,7 @@ class Cluster:
     slowdown: Slowdown | None = None
     topology: Any = None
     affinity: Affinity | None = None
+    classes: np.ndarray | None = None
 
     def __post_init__(self):
         if self.capacity.ndim != 2 or self.capacity.size == 0 or (self.capacity < 0).any():
@@ -74,6 +76,8 @@ class Cluster:
             raise InputError(f"{len(self.resources)} resource names for {self.capacity.shape[1]} resources")
         if self.affinity and self.affinity.factors.shape[1] != len(self.capacity):
             raise InputError(f"affinities of {self.affinity.factors.shape[1]} nodes for {len(self.capacity)} nodes")
+        if self.classes is not None and (np.shape(self.classes) != (len(self.capacity),) or np.min(self.classes) < 0):
+            raise InputError(f"classes are a number >= 0 for each of the {len(self.capacity)} nodes")
 
     @property
     def total(self) -> np.ndarray:

@@ -53,6 +53,7 @@ PLACEMENTS = {
     "best": "nodes that are left with least",
     "balance": "nodes with most left",
     "typed": "spread compute-intensive jobs, pack the others",
+    "learned": "where jobs of its kind, application or user have run shortest so far",
 }
 GUARDS = {
     "guard24h": "a job that has waited 24 h (or s, m, d) goes first, oldest first",

@@ -14,6 +14,7 @@ from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
 from jobwise.policies import assignments, files, flow_net, loglinear, neural, nodes
 from jobwise.policies.gate import Gate
+from jobwise.policies.learned import Learned
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES
 from jobwise.policies.neural import NeuralPolicy
@@ -60,15 +61,22 @@ def resolve(policy: str | Policy) -> Policy:
     if "cost" in chosen and (order in ORDERS or order in INDICES or ".py" in order):
         raise InputError(f"policy {policy!r}: +cost is for models that were trained with the encoder mars")
     if order in ORDERS or order in INDICES:
-        return ListScheduler(order, **chosen)
+        return _placed(lambda **c: ListScheduler(order, **c), chosen)
     if ".py" in order:
-        return _own(order, chosen)
+        return _placed(lambda **c: _own(order, c), chosen)
     if "/" in order or order.endswith(".safetensors") or Path(order, "policy.safetensors").is_file():
         found = load(order)
         return with_options(found, chosen) if chosen else found
     if (trained := PRETRAINED / f"{order}.safetensors").is_file():
         return with_options(load(trained), {"backfill": "none"} | chosen)
     raise unknown("order", order, [*ORDERS, *INDICES, *pretrained()], f"policy {policy!r}: " if options else "")
+
+
+def _placed(make, chosen: dict) -> Policy:
+    """A list scheduler, with the placement that learns where that was chosen."""
+    if chosen.get("placement") != "learned":
+        return make(**chosen)
+    return Learned(make(**{k: v for k, v in chosen.items() if k != "placement"}))
 
 
 def _options(policy: str, options: list[str]) -> dict:
@@ -84,7 +92,7 @@ def _options(policy: str, options: list[str]) -> dict:
         guard = _GUARD.fullmatch(option)
         if option in BACKFILLS:
             choose("backfill", option)
-        elif option in PLACEMENTS:
+        elif option in PLACEMENTS or option == "learned":
             choose("placement", option)
         elif guard and guard[2] == "x":
             choose("times", float(guard[1]))
@@ -107,6 +115,7 @@ def _options(policy: str, options: list[str]) -> dict:
                 [
                     *BACKFILLS,
                     *PLACEMENTS,
+                    "learned",
                     "guard24h",
                     "guard0.8x",
                     "lookahead",

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
-from jobwise.cluster import Slowdown, nodes
+from jobwise.cluster import Affinity, Cluster, Slowdown, nodes
 from jobwise.errors import InputError, shown
 from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.workload import Workload, workload
@@ -154,6 +155,62 @@ def read_alibaba(
         raise InputError(f"{path}: none of {len(rows_of)} pods ran for up to {longest_s:g} s")
     start = min(r[0] for r in rows)
     return _build("alibaba-2023", [(r[0] - start, *r[1:]) for r in rows], count, cpus, gpus, slowdown, dropped)
+
+
+GAVEL = ("gavel_philly_typed_jobs.csv.gz", "gavel_throughputs.json.gz")
+
+
+def read_gavel(
+    source: str | Path, counts: dict[str, int] | None = None, gpus: int = 4, rate: float = 1.0, longest_s: float = 864_000.0
+) -> Workload | None:
+    """Gavel's jobs (OSDI 2020): arrivals of Philly with types of training jobs, on nodes of unlike GPUs, whose measured speeds
+    say how many times as long a type runs on each (`Cluster.affinity`; a scheduler is told the classes alone).
+
+    `source`: a folder with both files (None where it has none). `counts`: nodes of each kind of GPU, of `gpus` GPUs; jobs that
+    ask for more run on none and are left out, as are those longer than `longest_s` at best. A run time is that on the fastest
+    kind, and is what is asked for. `rate`: arrivals come so many times as fast. Raises InputError.
+    """
+    folder, counts = Path(source), counts or {"v100": 8, "p100": 8, "k80": 8}
+    files = [next((f for f in (folder / n, folder / "gpu" / n) if f.is_file()), None) for n in GAVEL]
+    if None in files:
+        return None
+    try:
+        speeds = json.loads(read_bytes(files[1]))
+        told = {kind: {k: float(v["null"]) for k, v in speeds[kind].items()} for kind in counts}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{files[1]}: is no table of speeds of {', '.join(counts)}: {error}") from None
+    rows, types, dropped = [], {}, {"no measured speed": 0, "larger than a node": 0, "too long": 0}
+    for line, row in enumerate(table(files[0], "job_type", "total_steps", "arrival_time_s", "num_gpus"), 2):
+        n = int(number(files[0], line, row, "num_gpus"))
+        key = f"('{row['job_type']}', {n})"
+        fast = [told[kind].get(key, 0.0) for kind in counts]
+        run = number(files[0], line, row, "total_steps") / max(max(fast), 1e-9)
+        why = (
+            "larger than a node"
+            if n > gpus
+            else "no measured speed"
+            if min(fast) <= 0
+            else "too long"
+            if run > longest_s
+            else ""
+        )
+        if why:
+            dropped[why] += 1
+            continue
+        at = types.setdefault(key, (len(types), max(fast) / np.array(fast)))[0]
+        rows.append((number(files[0], line, row, "arrival_time_s") / rate, n, max(round(run), 1), at))
+    if not rows:
+        raise InputError(f"{files[0]}: has no jobs for nodes of {gpus} GPUs")
+    x = np.array(sorted(rows), float)
+    classes = np.repeat(np.arange(len(counts)), list(counts.values()))
+    factors = np.stack([f for _, f in types.values()])[:, classes]
+    machine = Cluster(np.full((len(classes), 1), gpus), ("gpus",), affinity=Affinity(factors), classes=classes)
+    chunks = np.ones(len(x), int)
+    w = workload(
+        x[:, 0] - x[0, 0], x[:, 1].astype(int), x[:, 2], cluster=machine, name="gavel", kind=x[:, 3].astype(int), chunks=chunks
+    )
+    w.dropped.update({k: v for k, v in dropped.items() if v})
+    return replace(w, reading=("Run times on the fastest GPUs are known to the scheduler: the log has no requested times.",))
 
 
 def on_nodes(w: Workload, count: int, slowdown: Slowdown | None = None) -> Workload:
