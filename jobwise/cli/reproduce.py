@@ -15,7 +15,7 @@ from jobwise.errors import Interrupted
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="quality, sem, rlscheduler, learners, deeprm, cush, rl-taps, mars.")],
+    study: Annotated[str, typer.Argument(help="quality, sem, rlscheduler, learners, deeprm, cush, rl-taps, mars, telemetry.")],
     out: Annotated[str, typer.Option("--out", "-o", help="Folder for finished pieces, runs and report.html.")],
     logs: Annotated[Optional[str], typer.Option("--logs", help="Folder with the SWF logs; cush: with GPU logs.")] = None,
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",

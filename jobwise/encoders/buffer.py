@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.encoders.tables import TableEncoder
+from jobwise.encoders.tables import TableEncoder, hidden
 from jobwise.errors import InputError
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.state import HEAP
@@ -51,17 +51,33 @@ def _distance(s, g, scale, out, first, last):
             x = _one(row, x, N + 1, kind, right)
 
 
-def distance(cluster: Cluster, slots: int, *, bit_order: str = "left", continuous: bool = False, widest: int = 3):
+def distance(
+    cluster: Cluster,
+    slots: int,
+    *,
+    bit_order: str = "left",
+    continuous: bool = False,
+    widest: int = 3,
+    without: str = "",
+):
     """Part A: for each node its free memory, for each place of the buffer the request and the preferred node: one-hot groups,
     26 numbers for two nodes of 5 units and two places. `widest`: the largest request; `continuous`: shares instead of
-    levels."""
+    levels; `without`: inputs that are not shown (memory, request, preference)."""
     N, levels = len(cluster.capacity), int((cluster.capacity[:, 0] + 1).sum())
     if bit_order not in ORDERS or not 1 <= widest <= 1000:
         raise InputError(f"encoder distance: bit_order is {' or '.join(ORDERS)}, widest 1 to 1000; not {bit_order}, {widest}")
     wide = N + slots * (1 + N + 1) if continuous else levels + slots * (widest + 1 + N + 1)
-    settings = {"bit_order": bit_order, "continuous": continuous, "widest": widest}
+    settings = {"bit_order": bit_order, "continuous": continuous, "widest": widest, "without": without}
     scale = (bit_order == "right", continuous, widest)
-    return TableEncoder("distance", 1, (wide,), 1, _distance, scale, settings, bounds=(0.0, 1.0), slots=slots)
+    memory, request = (N, 1) if continuous else (levels, widest + 1)
+    each = request + N + 1
+    groups = {
+        "memory": list(range(memory)),
+        "request": [memory + p * each + i for p in range(slots) for i in range(request)],
+        "preference": [memory + p * each + request + i for p in range(slots) for i in range(N + 1)],
+    }
+    how = {"bounds": (0.0, 1.0), "slots": slots, "blind": hidden("distance", without, groups)}
+    return TableEncoder("distance", 1, (wide,), 1, _distance, scale, settings, **how)
 
 
 @kernel
@@ -87,15 +103,22 @@ def _affinity(s, g, scale, out, first, last):
             x = _one(row, x, width, app, right)
 
 
-def affinity(cluster: Cluster, slots: int, *, bit_order: str = "left", apps: int = 3, ahead: int = 3):
+def affinity(cluster: Cluster, slots: int, *, bit_order: str = "left", apps: int = 3, ahead: int = 3, without: str = ""):
     """Part B: the application on each node, in the buffer, and of the next `ahead` jobs in the queue, one-hot (0: nobody): 40
     numbers for six nodes and three applications."""
     if bit_order not in ORDERS or not (1 <= apps <= 1000 and 0 <= ahead <= 1000):
         raise InputError(f"encoder affinity: bit_order {bit_order}, {apps} applications, {ahead} jobs ahead cannot be")
     shape = ((len(cluster.capacity) + slots + ahead) * (apps + 1),)
-    settings = {"bit_order": bit_order, "apps": apps, "ahead": ahead}
-    scale = (bit_order == "right", apps, ahead)
-    return TableEncoder("affinity", 1, shape, 1, _affinity, scale, settings, bounds=(0.0, 1.0), slots=slots)
+    settings = {"bit_order": bit_order, "apps": apps, "ahead": ahead, "without": without}
+    scale, wide = (bit_order == "right", apps, ahead), apps + 1
+    N = len(cluster.capacity)
+    groups = {
+        "nodes": list(range(N * wide)),
+        "buffer": list(range(N * wide, (N + slots) * wide)),
+        "next": list(range((N + slots) * wide, shape[0])),
+    }
+    how = {"bounds": (0.0, 1.0), "slots": slots, "blind": hidden("affinity", without, groups)}
+    return TableEncoder("affinity", 1, shape, 1, _affinity, scale, settings, **how)
 
 
 OWN, ABOUT = 11, 4  # features of a node for the job that is asked about, and of all
@@ -169,12 +192,14 @@ def _nodes(s, g, scale, out, first, last):
             f[OWN + 2], f[OWN + 3] = m["turn"] / max(g.place.shape[1], 1), np.log(max(mean, 1e-9)) / 3.0
 
 
-def nodes(cluster: Cluster, slots: int):
+def nodes(cluster: Cluster, slots: int, *, without: str = ""):
     """Ours: [nodes + 1, F], a row for each node as the job that is asked about meets it, the last for waiting; the same for any
     number of nodes: has it room, when will it, how long do jobs of this kind take there compared with elsewhere, as far as that
     has been seen, and how often; how many of the next jobs want it."""
     shape = (len(cluster.capacity) + 1, OWN + ABOUT)
-    return TableEncoder("nodes", 1, shape, 1, _nodes, (), {}, per_slot=True, bounds=(-3.0, 8.0), slots=slots)
+    groups = {"room": [1, 2, 3, 4], "run times": [5, 6, 7, 8, 9], "next": [10, OWN, OWN + 1], "counts": [5, 6]}
+    how = {"per_slot": True, "bounds": (-3.0, 8.0), "slots": slots, "blind": hidden("nodes", without, groups)}
+    return TableEncoder("nodes", 1, shape, 1, _nodes, (), {"without": without}, **how)
 
 
 MAKERS = {"distance": distance, "affinity": affinity, "nodes": nodes}

@@ -62,7 +62,7 @@ def reproduce(
     name: str, folder: str | Path | None, out: str | Path, *, preset: str = "small", seeds: int = 3, threads: int = 2, say=print
 ) -> list[Section]:
     """Run a study on the logs of `folder`; the sections of its report. Raises InputError."""
-    from jobwise.studies import cush, deeprm, learners, mars, quality, rlscheduler, rltaps, sem
+    from jobwise.studies import cush, deeprm, learners, mars, quality, rlscheduler, rltaps, sem, telemetry
 
     studies = {
         "sem": sem.study,
@@ -73,10 +73,11 @@ def reproduce(
         "cush": cush.study,
         "rl-taps": rltaps.study,
         "mars": mars.study,
+        "telemetry": telemetry.study,
     }
     if name not in studies:
         raise unknown("study", name, studies)
-    if folder is None and name not in ("deeprm", "cush", "rl-taps"):
+    if folder is None and name not in ("deeprm", "cush", "rl-taps", "telemetry"):
         raise InputError(f"the study {name} replays logs: --logs names the folder with the SWF files")
     about = {"study": name, "preset": preset}  # seeds may be added later
     if preset not in ("smoke", "small", "paper"):
