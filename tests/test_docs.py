@@ -5,6 +5,7 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,7 +102,7 @@ COMMANDS = list(
 )
 FIRST = [c for c in COMMANDS if c.startswith("jobwise train search")]
 SLOW = re.compile(
-    r"train (perjob|cush|deeprm|sem)|runs/(network|cush)|reproduce|torchrun|--origins|report out.html|forecast|gated"
+    r"train (perjob|cush|deeprm|sem)|runs/(network|cush)|reproduce|torchrun|--origins|report out.html|forecast|gated|telemetry risk"
 )
 
 
@@ -124,6 +125,8 @@ def place(tmp_path_factory):
     (folder / "montage.json.gz").write_bytes(gzip.compress(text.encode()))
     (folder / "folder").mkdir()
     (folder / "folder" / "w.json").write_text(text)
+    rows = [f"{300 * t},node{n},load,{10 + np.sin(t / 20) + (7 * t + n) % 5}" for n in range(2) for t in range(400)]
+    (folder / "nodes.csv").write_text("\n".join(["time,node,metric,value", *rows]) + "\n")
     steps = "  cut: {run: cut.cwl, in: {x: a}, out: [o]}\n  align: {run: align.cwl, scatter: x, in: {x: cut/o}, out: [o]}\n"
     head = "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{class: ScatterFeatureRequirement}]\ninputs: {a: File}\noutputs: []\n"
     (folder / "assembly.cwl").write_text(f"{head}steps:\n{steps}")
@@ -167,7 +170,7 @@ def test_every_command_of_the_docs_runs(command, place, monkeypatch, capsys):
         (place / re.search(r"--out (\S+)", command)[1]).mkdir(parents=True, exist_ok=True)
     if re.search(r"models( |/|$)", command) and "mars learn" not in command and not (place / "models").exists():
         _do(next(c for c in COMMANDS if "mars learn" in c), place, monkeypatch, capsys)
-    for name in ("mine", "kept", "network", "cush", "mars", "flows"):
+    for name in ("mine", "kept", "network", "cush", "mars", "flows", "affinities"):
         if f"runs/{name}" in command and not command.startswith("jobwise train"):
             _trained(place, monkeypatch, capsys, name)
     found = re.search(r"train .* --out (runs/\w+)", command)
