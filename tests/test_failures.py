@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import jobwise as jw
 from jobwise.cli.main import run
 from jobwise.errors import InputError
-from jobwise.forecast.failures import MODELS, Nodes, auprc, auroc, best_theta, calibrated, features, fitted, names
+from jobwise.forecast.failures import MODELS, Nodes, features, fitted, names
+from jobwise.forecast.worth import auprc, auroc, best_theta, calibrated
 from jobwise.policies.avoid import Avoid, Risks
 from jobwise.policies.names import resolve
 from jobwise.sim.simulation import Simulation

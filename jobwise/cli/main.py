@@ -32,30 +32,28 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Replay a job log under other schedulers, compare them honestly, learn better ones.",
 )
-logs = typer.Typer(no_args_is_help=True, help="Look at, convert and generate job logs.")
-app.add_typer(logs, name="trace")
-flows = typer.Typer(no_args_is_help=True, help="Look at, draw and convert workflows.")
-app.add_typer(flows, name="workflow")
 for command in (simulate.simulate, compare.compare, policies.policies, train.train, evaluate.evaluate, explain.explain):
     app.command()(command)
 app.command()(reproduce.reproduce)
 app.command()(watch.watch)
 app.command("warm-up")(warm_up.warm_up)
 app.command("export-onnx")(explain.export_onnx)
-for command in (trace.info, trace.convert, trace.generate, trace.forecast):
-    logs.command()(command)
+
+
+def _group(name: str, told: str, *commands) -> typer.Typer:
+    group = typer.Typer(no_args_is_help=True, help=told)
+    for command in commands:
+        group.command()(command)
+    app.add_typer(group, name=name)
+    return group
+
+
+logs = _group("trace", "Look at, convert and generate job logs.", trace.info, trace.convert, trace.generate, trace.forecast)
 logs.command("sacct-command")(trace.sacct_command)
-layer = typer.Typer(no_args_is_help=True, help="Run workflows on a cluster; models that learn from a log.")
-layer.callback()(lambda: None)
-for command in (mars.run, models.learn, models.models):
-    layer.command()(command)
-app.add_typer(layer, name="mars")
-nodes = typer.Typer(no_args_is_help=True, help="What nodes tell: read it, forecast it, see who will fail.")
-for command in (telemetry.read, telemetry.info, telemetry.forecast, telemetry.risk):
-    nodes.command()(command)
-app.add_typer(nodes, name="telemetry")
-for command in (workflow.info, workflow.draw, workflow.convert):
-    flows.command()(command)
+_group("workflow", "Look at, draw and convert workflows.", workflow.info, workflow.draw, workflow.convert)
+_group("mars", "Run workflows on a cluster; models that learn from a log.", mars.run, models.learn, models.models)
+about = "What nodes tell: read it, forecast it, see who will fail."
+_group("telemetry", about, telemetry.read, telemetry.info, telemetry.forecast, telemetry.risk)
 
 
 def main() -> None:

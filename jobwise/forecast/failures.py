@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.optimize import isotonic_regression, minimize
+from scipy.optimize import minimize
 
 from jobwise.errors import InputError, unknown
 from jobwise.forecast.loads import PARTS
+from jobwise.forecast.worth import Worth, auprc, best_theta, calibrated, worth
 
 HORIZON = 20  # steps
 SHORT, LONG = 10, 60  # windows of features, steps
@@ -131,47 +132,6 @@ def boosted(x: np.ndarray, y: np.ndarray) -> Model:
 MODELS = {"threshold": threshold, "logistic": logistic, "boosted": boosted}
 
 
-# ------------------------------------------------------------------ what they are worth
-
-
-def auprc(y: np.ndarray, score: np.ndarray) -> float:
-    """Area under precision and recall (average precision)."""
-    order = np.argsort(-score, kind="stable")
-    hits = np.cumsum(y[order])
-    last = np.append(np.diff(score[order]) != 0, True)
-    precision, recall = hits[last] / (np.flatnonzero(last) + 1), hits[last] / max(y.sum(), 1)
-    return float((np.diff(recall, prepend=0.0) * precision).sum())
-
-
-def auroc(y: np.ndarray, score: np.ndarray) -> float:
-    """Area under true and false alarms: the chance that a failure scores higher than another sample."""
-    _, place, count = np.unique(score, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(count) - (count - 1) / 2)[place]
-    n = int(y.sum())
-    return float((rank[y].sum() - n * (n + 1) / 2) / max(n * (len(y) - n), 1))
-
-
-@dataclass(frozen=True)
-class Worth:
-    """Of a model on the last part. `base`: share of samples before a failure. `theta`: the risk from which it is an alarm, of
-    the best F1 where it was calibrated; from there on `precision` and `recall` of samples, `caught`: share of failures with an
-    alarm before, `lead` median steps from the first of them, `false_alarms` a node and day (alarms in a row count once)."""
-
-    model: str
-    base: float
-    auprc: float
-    auroc: float
-    brier: float
-    theta: float
-    precision: float
-    recall: float
-    f1: float
-    caught: float
-    lead: float
-    false_alarms: float
-    failures: int
-
-
 @dataclass(frozen=True, eq=False)
 class Risk:
     """A model that has been calibrated: `of` features gives the risk; what it is `worth`, and the risk [T, N] of every
@@ -201,43 +161,3 @@ def fitted(x: Nodes, model: str, horizon: int = HORIZON, step_s: float = 60.0, m
     risk = np.where(x.up, risk, 0.0)
     theta = best_theta(y[a : b - horizon][x.up[a : b - horizon]], risk[a : b - horizon][x.up[a : b - horizon]])
     return Risk(worth(x, model, risk, theta, horizon, step_s), risk)
-
-
-def calibrated(score: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Scores as risks: isotonic regression, as smooth as a mean of one failure and one other sample at the ends."""
-    order = np.argsort(score, kind="stable")
-    s, p = score[order], isotonic_regression(y[order].astype(float)).x
-    p = np.clip(p, 0.5 / len(y), 1 - 0.5 / len(y))
-    first = np.append(True, np.diff(s) > 0)
-    return lambda q: np.interp(q, s[first], p[first])
-
-
-def best_theta(y: np.ndarray, risk: np.ndarray) -> float:
-    """The risk from which calling it an alarm has the best F1."""
-    levels = np.unique(np.quantile(risk, np.linspace(0.5, 1, 200)))
-    f1 = [2 * (y & (risk >= t)).sum() / max(y.sum() + (risk >= t).sum(), 1) for t in levels]
-    return float(levels[int(np.argmax(f1))])
-
-
-def worth(x: Nodes, model: str, risk: np.ndarray, theta: float, horizon: int, step_s: float) -> Worth:
-    """What the risks are worth on the last part."""
-    b = x.cuts[1]
-    end = len(risk) - horizon
-    up, y = x.up[b:end], x.label(horizon)[b:end]
-    r = risk[b:end]
-    alarm = (r >= theta) & up
-    leads = []
-    events = [(t - b, n) for t, n in x.failure if b + horizon <= t < end]
-    for t, n in events:
-        before = np.flatnonzero(alarm[t - horizon : t, n])
-        leads.append(horizon - before[0] if len(before) else 0)
-    begins = alarm & ~np.concatenate([np.zeros((1, alarm.shape[1]), bool), alarm[:-1]])
-    wrong = (begins & ~y).sum()
-    hit, days = (alarm & y).sum(), up.sum() * step_s / 86_400
-    precision, recall = hit / max(alarm.sum(), 1), hit / max(y.sum(), 1)
-    caught = np.array(leads) > 0 if leads else np.zeros(1, bool)
-    return Worth(
-        model, float(y[up].mean()), auprc(y[up], r[up]), auroc(y[up], r[up]), float(((r - y)[up] ** 2).mean()), theta,
-        float(precision), float(recall), float(2 * precision * recall / max(precision + recall, 1e-12)), float(caught.mean()),
-        float(np.median(np.array(leads)[caught])) if caught.any() else 0.0, float(wrong / max(days, 1e-9)), len(events),
-    )  # fmt: skip

@@ -99,8 +99,7 @@ def adaptive(y, low, high, scale, h, coverage, gamma, size, out):
     steps ago and before) give the margin, at a level that goes up after a miss and down after a hit, `gamma` at a time. out
     [T, 2] is the interval made at t. gamma = 0: split-conformal on a moving window.
     """
-    T, window, ring = len(y), np.empty(size), np.empty(size)
-    count, at, level = 0, 0, coverage
+    T, window, ring, count, at, level = len(y), np.empty(size), np.empty(size), 0, 0, coverage
     for t in range(T):
         s = t - h  # the forecast of s is known to be right or wrong now
         if s >= 0 and not np.isnan(y[t]) and not np.isnan(low[s]):

@@ -87,6 +87,7 @@ def locality(z: np.ndarray) -> np.ndarray:
 
 
 GRID: dict[str, Reward] = {"slowdown": slowdown, "completion": completion, "locality": locality}
+PLACED: dict[str, Reward] = {"completion": completion, "slowdown": slowdown}
 
 
 def throughput(z: np.ndarray) -> np.ndarray:
@@ -105,9 +106,6 @@ def rltaps(z: np.ndarray) -> np.ndarray:
 
 
 ASSIGNED: dict[str, Reward] = {"rl-taps": rltaps, "throughput": throughput, "served": served, "slowdown": slowdown}
-
-
-PLACED: dict[str, Reward] = {"completion": completion, "slowdown": slowdown}
 
 
 def resolve(reward: str | Reward, known: dict[str, Reward] = REWARDS) -> Reward:
