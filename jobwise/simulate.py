@@ -137,6 +137,5 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Polic
             text = f"{name}: {len(row)} jobs had not ended {policy.limit:,.0f} rows after the last arrival, where it was cut"
             raise Unfinished(f"{text}; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
         raise Unfinished(f"{name} left {what}; nothing is running and nothing more will arrive")
-    runtime = s.truth[e]["runtime"][: len(jobs)].copy()
-    told = int(one["preemptions"]), int(one["events"]), float(one["lost"]), tuple(looks)
-    return Record(jobs, runtime, cluster, name, workload, *told)
+    told = [one[k].item() for k in ("preemptions", "events", "lost")]
+    return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, *told, tuple(looks))

@@ -281,9 +281,10 @@ def test_every_name_is_listed(capsys):
     assert run(["policies", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["orders"]) == {*ORDERS, *INDICES, *pretrained()}
-    assert set(found["backfilling"]) == {*BACKFILLS, "commit"} - {"none"} and set(found["placement (on nodes)"]) == set(
-        PLACEMENTS
-    )
+    assert set(found["backfilling"]) == {*BACKFILLS, "commit"} - {"none"} and set(found["placement (on nodes)"]) == {
+        *PLACEMENTS,
+        "learned",
+    }
     for name in found["guards"]:
         resolve(f"fcfs+easy+{name}")
     assert run(["policies"]) == 0 and "shortest requested time first" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,23 @@ def _one(seed: int, preset: str) -> dict:
 def avoided(s: Study, preset: str, seeds: int) -> tuple[Section, list[str]]:
     """Models, and what schedulers make of them, on simulated nodes; and a sentence on it."""
     every = [s.piece(f"failures-{k}", lambda k=k: _one(k, preset)) for k in range(seeds)]
+    note = (
+        "16 nodes; Weibull faults with a mean of 2,000 steps between them, precursors (errors, temperature) before 70 %, leaks "
+        f"of memory; a failure within {HORIZON} steps is asked for; models learn on the first 60 % of the time, are calibrated "
+        f"on the next 20 % and measured on the last, {seeds} seeds. There jobs of an hour in the mean run under FCFS with EASY "
+        f"at a load of 0.7; a stop costs {RESTART_S:.0f} s. drain: no new jobs on a node at risk; move: and its jobs are "
+        "stopped, keep what they did, and go elsewhere; save: they go on where they are. An alarm is a risk above the best F1 "
+        "where the model was calibrated; the figure has other thresholds. Caught: failures with an alarm before; lead: steps; "
+        "false alarms: a node and day. The oracle that is compared with moves jobs and knows every failure."
+    )
+    title = "Question 2: failures avoided, simulated nodes"
+    section = Section(title, note, [_models(every), _schedules(every)], [figure(s, "theta", partial(_draw, every), 7.4, 3.0)])
+    moved, longer = _interval(_saved(every, "move, boosted")), _interval(_longer(every, "move, boosted"))
+    told = f"Failures: moving jobs away by the boosted model saves {moved} of the lost work that a perfect oracle saves"
+    return section, [f"{told}; the mean duration changes by {longer}."]
+
+
+def _models(every: list[dict]) -> Table:
     rows = []
     for m in MODELS:
         x = [e["models"][m] for e in every]
@@ -82,83 +100,44 @@ def avoided(s: Study, preset: str, seeds: int) -> tuple[Section, list[str]]:
              f"{mean['precision']:.0%}", f"{mean['recall']:.0%}", f"{mean['f1']:.2f}", f"{mean['caught']:.0%}",
              f"{mean['lead']:.0f}", f"{mean['false_alarms']:.2f}"]
         )  # fmt: skip
-    columns = [
-        "model",
-        "AUPRC",
-        "by base rate",
-        "AUROC",
-        "Brier",
-        "precision",
-        "recall",
-        "F1",
-        "caught",
-        "lead",
-        "false alarms",
-    ]
-    tables = [Table(columns, rows)]
-    base = np.array([e["found"]["none"]["lost"] for e in every])
-    long = np.array([e["found"]["none"]["duration"] for e in every])
-    rows, shares = [], {}
+    columns = "model, AUPRC, by base rate, AUROC, Brier, precision, recall, F1, caught, lead, false alarms"
+    return Table(columns.split(", "), rows)
+
+
+def _of(every: list[dict], name: str, key: str) -> np.ndarray:
+    return np.array([e["found"][name][key] for e in every])
+
+
+def _saved(every: list[dict], name: str) -> np.ndarray:
+    """[S] of the lost work that the oracle saves, the share that is saved."""
+    base, best = (_of(every, n, "lost") for n in ("none", "move, oracle"))
+    return (base - _of(every, name, "lost")) / np.maximum(base - best, 1e-9)
+
+
+def _longer(every: list[dict], name: str) -> np.ndarray:
+    return _of(every, name, "duration") / _of(every, "none", "duration") - 1
+
+
+def _schedules(every: list[dict]) -> Table:
+    rows = []
     for name in every[0]["found"]:
-        x = [e["found"][name] for e in every]
-        lost, best = (
-            np.array([y["lost"] for y in x]),
-            np.array([e["found"][f"{name.split(',')[0]}, oracle"]["lost"] if "," in name else 0 for e in every]),
-        )
-        share = (base - lost) / np.maximum(base - best, 1e-9)
-        shares[name] = share
-        saved = "" if name == "none" or "oracle" in name else _interval(share)
-        longer = "" if name == "none" else _interval(np.array([y["duration"] for y in x]) / long - 1)
-        cells = [f"{lost.mean():,.0f}", f"{np.mean([y['hit'] for y in x]):.0f}", f"{np.mean([y['stops'] for y in x]):.0f}"]
-        rows.append(
-            [
-                name,
-                *cells,
-                saved,
-                longer,
-                f"{np.mean([y['longest'] for y in x]) / 3600:.1f}",
-                f"{np.mean([y['used'] for y in x]):.1%}",
-            ]
-        )
-    columns = [
-        "scheduling",
-        "work lost, node steps",
-        "jobs hit",
-        "stops",
-        "of what the oracle saves",
-        "mean duration",
-        "longest wait, h",
-        "used",
-    ]
-    tables.append(Table(columns, rows))
+        lost, hit, stops, longest, used = (_of(every, name, k).mean() for k in ("lost", "hit", "stops", "longest", "used"))
+        told = ["", ""] if name == "none" else [_interval(_saved(every, name)), _interval(_longer(every, name))]
+        rows.append([name, f"{lost:,.0f}", f"{hit:.0f}", f"{stops:.0f}", *told, f"{longest / 3600:.1f}", f"{used:.1%}"])
+    columns = ["scheduling", "work lost, node steps", "jobs hit", "stops", "of what the oracle saves", "mean duration"]
+    return Table([*columns, "longest wait, h", "used"], rows)
 
-    def draw(fig) -> None:
-        axes = fig.subplots(1, 2)
-        for ax, key, name in ((axes[0], "lost", "work lost, node steps"), (axes[1], "duration", "mean duration, s")):
-            y = np.array([[e["sweep"][f"{t:g}"][key] for t in THETAS] for e in every])
-            ax.plot(THETAS, y.T, color="#1b6ca8", lw=0.6, alpha=0.5)
-            ax.plot(THETAS, y.mean(axis=0), color="#1b6ca8", lw=2, label="boosted, jobs moved")
-            for what, colour in (("none", "#6b7280"), ("move, oracle", "#2e8b57")):
-                ax.axhline(np.mean([e["found"][what][key] for e in every]), color=colour, ls="--", lw=1, label=what)
-            ax.set(xlabel="moved above this risk", ylabel=name, xscale="log")
-        axes[0].legend(fontsize=7, frameon=False)
 
-    moved = _interval(shares["move, boosted"])
-    note = (
-        "16 nodes; Weibull faults with a mean of 2,000 steps between them, precursors (errors, temperature) before 70 "
-        "%, leaks of memory; "
-        f"a failure within {HORIZON} steps is asked for; models learn on the first 60 % of the time, are calibrated on "
-        "the next 20 % and "
-        f"measured on the last, {seeds} seeds. There jobs of an hour in the mean run under FCFS with EASY at a load of "
-        "0.7; a stop costs "
-        f"{RESTART_S:.0f} s. drain: no new jobs on a node at risk; move: and its jobs are stopped, keep what they did, "
-        "and go elsewhere; save: "
-        "they go on where they are. An alarm is a risk above the best F1 where the model was calibrated; the figure "
-        "has other thresholds. "
-        "Caught: failures with an alarm before; lead: steps; false alarms: a node and day."
-    )
-    told = [f"Failures: moving jobs away by the boosted model saves {moved} of the lost work that a perfect oracle saves."]
-    return Section("Question 2: failures avoided, simulated nodes", note, tables, [figure(s, "theta", draw, 7.4, 3.0)]), told
+def _draw(every: list[dict], fig) -> None:
+    axes = fig.subplots(1, 2)
+    for ax, key, name in ((axes[0], "lost", "work lost, node steps"), (axes[1], "duration", "mean duration, s")):
+        y = np.array([[e["sweep"][f"{t:g}"][key] for t in THETAS] for e in every])
+        ax.plot(THETAS, y.T, color="#1b6ca8", lw=0.6, alpha=0.5)
+        ax.plot(THETAS, y.mean(axis=0), color="#1b6ca8", lw=2, label="boosted, jobs moved")
+        for what, colour in (("none", "#6b7280"), ("move, oracle", "#2e8b57")):
+            ax.axhline(_of(every, what, key).mean(), color=colour, ls="--", lw=1, label=what)
+        ax.set(xlabel="moved above this risk", ylabel=name, xscale="log")
+    axes[0].legend(fontsize=7, frameon=False)
 
 
 def _interval(x: np.ndarray) -> str:
