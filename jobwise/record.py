@@ -28,7 +28,7 @@ class Look:
 class Record:
     """A finished simulation: the job table as it ended, in the workload's order.
 
-    `jobs`: [J] of `job_dtype(R)`, times in s from the first submit. `runtime`: [J] s of work. `lost`: unit-s undone by failures.
+    `jobs`: [J] of `job_dtype(R)`, times from the first submit, s. `runtime`: [J] s of work. `lost`: unit-s undone in failures.
     """
 
     jobs: np.ndarray

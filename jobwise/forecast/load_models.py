@@ -17,6 +17,7 @@ QUANTILES = (0.05, 0.5, 0.95)
 ROWS = 100_000  # to learn from, at most
 TREES = {"num_leaves": 31, "learning_rate": 0.08, "bagging_fraction": 0.7, "bagging_freq": 1, "verbose": -1}
 ROUNDS = 120
+WARM = 1000  # samples before the part to choose from, for which forecasts are made so that intervals know their errors
 STILL = 0.8  # scales: a smaller change is none, for `steady`
 
 
@@ -175,7 +176,7 @@ class Boosted:
             import lightgbm
         except ImportError:
             raise InputError("boosted trees take lightgbm: pip install 'jobwise[forecast]'") from None
-        self.horizons, self.models = horizons, []
+        self.horizons, self.models, self._last = horizons, [], (None, None)
         for k, h in enumerate(horizons):
             x, y = rows_of(series, h, peak)
             data = lightgbm.Dataset(x, y, free_raw_data=False)
@@ -185,14 +186,19 @@ class Boosted:
                 progress(k + 1, len(horizons))
 
     def __call__(self, s: Series) -> Forecast:
-        """Its forecast of a series."""
-        out = np.empty((len(QUANTILES), len(s.y), len(self.horizons)))
+        """Its forecast of a series, from WARM samples before the part to choose from on; before it nothing changes."""
+        if self._last[0] is s:
+            return self._last[1]
+        first = max(s.cuts[0] - WARM, 0)
+        out = np.repeat(s.known[None, :, None], len(QUANTILES), axis=0).repeat(len(self.horizons), axis=2)
         for k, h in enumerate(self.horizons):
-            x = features(s, h)
+            x = features(s, h)[first:]
             for q, m in enumerate(self.models[k]):
-                out[q, :, k] = s.known + s.scale * m.predict(x)
+                out[q, first:, k] += s.scale * m.predict(x, num_threads=1)
         low, point, high = np.sort(out, axis=0)
-        return Forecast(point, low, high)
+        low[:first] = high[:first] = np.nan
+        self._last = s, Forecast(point, low, high)
+        return self._last[1]
 
     def steady(self, s: Series) -> Forecast:
         """The same, where small changes are none: for series that mostly stand still."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing as mp
+import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -75,6 +76,7 @@ def forecast_all(
 
         made["gru"] = fit(series, horizons, peak)
     given = made, tuple(horizons), peak
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each process
     several = threads > 1 and len(series) > 8 and "gru" not in made
     with mp.get_context("spawn").Pool(threads, _begin, given) if several else nullcontext() as pool:
         found = []
