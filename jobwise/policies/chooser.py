@@ -26,8 +26,7 @@ Choose = Callable[[World], np.ndarray]
 
 
 class Chooser:
-    """A policy with a `world` (its settings: `Act`, `Slots`, `Assignment` or `Places`), a `tick` (s, 0: every event), and
-    `chooser`."""
+    """A policy with a `world` (`Act`, `Slots`, `Assignment` or `Places`), a `tick` (s, 0: every event), and `chooser`."""
 
     world: Act | Slots  # or, in replays alone, Assignment or Places
     tick: float
