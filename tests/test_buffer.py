@@ -352,6 +352,10 @@ def test_training_and_files(system, tmp_path):
     wide = jw.distances(20, 1.0, 1, nodes=9) if system == "distances" else jw.affinities(20, 1.0, 1, nodes=12)
     kinds = {"world": replace(again.world, kinds=10)} if system == "distances" else {}
     assert not np.isnan(jw.simulate(wide, replace(again, **kinds)).jobs["end"]).any()  # on other numbers of nodes
+    assert (played([wide], replace(again, **kinds), 0.0, 10_000)["done"] == len(wide)).all()
+    assert again.prior["count"].sum() > 20 and np.allclose(again.prior["mean"], found.prior["mean"])
+    with pytest.raises(InputError, match="nodes are known"):
+        played([wide], c.rule("learned"), 0.0, 200)
 
 
 def test_the_published_agents_learn(tmp_path):

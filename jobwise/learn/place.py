@@ -87,13 +87,17 @@ class PlaceConfig(JobsetConfig):
 
 
 class PlaceTrainer(JobsetTrainer):
-    """A network that places jobs, and the jobsets it learns from."""
+    """A network that places jobs, and the jobsets it learns from. Where the factors are the same in all of them, one that looks
+    at run times begins with those of the first training jobsets (`prior`), as the rules that learn do."""
+
+    prior: np.ndarray | None = None
 
     def environments(self, size: int, train: list[Workload]) -> PlaceVectorEnv:
         """`size` simulations of these jobsets."""
         c = self.config
+        self.prior = c.rule("learned").prior if c.network == "slots" and not c.varies else None
         same = {k: getattr(c, k) for k in ("limit", "encoder", "encoder_settings", "reward", "threads")}
-        return PlaceVectorEnv(size, train, copy=False, **same, **asdict(c.world))
+        return PlaceVectorEnv(size, train, copy=False, prior=self.prior, **same, **asdict(c.world))
 
     def network(self) -> dict:
         """The spec: a softmax over the joint actions, or over the nodes and waiting."""
@@ -120,4 +124,6 @@ class PlaceTrainer(JobsetTrainer):
     def policy(self, weights: list[dict[str, np.ndarray]], about: dict) -> NeuralPolicy:
         """The policy with these weights; it takes the most probable action."""
         c, networks = self.config, tuple(Forward(a.network, w) for a, w in zip(self.agents, weights, strict=True))
+        if self.prior is not None:
+            about = about | {"prior": {k: self.prior[k].round(3).tolist() for k in ("count", "mean")}}
         return NeuralPolicy(networks, self.encoder.metadata(), c.world, c.system, self.about() | about, True, 1.0)

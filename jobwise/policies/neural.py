@@ -24,6 +24,7 @@ from jobwise.policies.networks import WINDOW, Forward, choose
 from jobwise.sim.random import GOLDEN, mix
 from jobwise.worlds import World
 from jobwise.worlds.assignment_world import Assignment
+from jobwise.worlds.buffer import seen_dtype
 from jobwise.worlds.buffer_world import Places
 from jobwise.worlds.modes import Act
 from jobwise.worlds.slots_world import Slots
@@ -109,6 +110,23 @@ class NeuralPolicy(Chooser):
         if cost and "cost" not in self.metadata["features"]:
             raise InputError(f"policy {self.label}: its encoder {self.metadata['name']} does not show what jobs cost")
         return replace(self, cost=cost, world=replace(self.world, **chosen))
+
+    @property
+    def prior(self) -> np.ndarray | None:
+        """In a world of buffers, how long jobs of each kind took on each node in training; None: nothing is known."""
+        told = self.about.get("prior")
+        if not told:
+            return None
+        found = np.zeros(np.shape(told["count"]), seen_dtype)
+        found["count"], found["mean"] = told["count"], told["mean"]
+        return found
+
+    def attach(self, s, cluster: Cluster) -> World:
+        """Its world over the simulations of `s`; what was learnt of other nodes is not put in."""
+        world, prior = super().attach(s, cluster), self.prior
+        if prior is not None and prior.shape == world.buffer.prior.shape:
+            world.buffer.prior[:] = prior
+        return world
 
     # -------------------------------------------------------------- choosing
 
@@ -305,6 +323,10 @@ def _of_rows(parts: dict, weights: dict[str, np.ndarray], label: str) -> NeuralP
         if encoder["name"] not in encoders.TABLES or any(type(encoder[k]) is not kind for k, kind in KEPT.items()):
             raise ValueError(f"no such encoder: {encoder}")
         settings = TABLES[parts["kind"]](**world)
+        if told := about.get("prior"):
+            count, mean = (np.asarray(told[k], float) for k in ("count", "mean"))
+            if count.shape != mean.shape or count.ndim != 2 or not np.isfinite([count, mean]).all():
+                raise ValueError("what was learnt of run times is two tables alike")
         if encoder["slots"] != settings.slots:
             raise ValueError(f"an encoder of {encoder['slots']} slots in a world of {settings.slots}")
         if not 0 < row < np.inf or len(networks) != 1 or networks[0].kind not in ("slots", "mlp"):

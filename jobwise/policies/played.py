@@ -8,6 +8,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.policies.chooser import Chooser
+from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.worlds.assignment_episodes import AssignmentEpisodes
 from jobwise.worlds.assignment_world import Assignment
@@ -21,7 +22,7 @@ def played(
     have not ended count as if they ended then. `cost_s`: s that a restart takes, of each or of all. `total` / `started` is a
     jobset's mean slowdown (GPUs), or the mean time in the system in rows (buffers)."""
     if isinstance(settings := getattr(policy, "world", None), Places):
-        world = BufferEpisodes(len(sets), sets, settings, limit, True, getattr(policy, "prior", None))
+        world = BufferEpisodes(len(sets), sets, settings, limit, True, _known(policy, sets[0]))
     elif isinstance(settings, Assignment):
         world = AssignmentEpisodes(len(sets), sets, settings, policy.tick, 0.0, limit, True)
     else:
@@ -34,3 +35,10 @@ def played(
     while not world.done.all():
         world.step(choose(world), False, 0, len(sets))
     return world.transition.copy()
+
+
+def _known(policy: Chooser, w: Workload) -> np.ndarray | None:
+    """How long jobs took in training; None for a network that was trained on other nodes."""
+    prior = getattr(policy, "prior", None)
+    other = prior is not None and prior.shape != (policy.world.kinds, len(w.cluster.capacity))
+    return None if other and isinstance(policy, NeuralPolicy) else prior

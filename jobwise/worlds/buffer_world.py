@@ -86,7 +86,10 @@ class BufferWorld(Rows):
     def __init__(self, settings: Places, state: State, cluster: Cluster, limit: float, prior: np.ndarray | None = None):
         self.settings, self.state, self.cluster = settings, state, cluster
         blank = np.zeros((settings.kinds, len(cluster.capacity)), seen_dtype)
-        self.buffer: Buffer = buffer(state, settings, limit, blank if prior is None else prior)
+        if prior is not None and prior.shape != blank.shape:
+            text = f"run times of {prior.shape[0]} kinds of jobs on {prior.shape[1]} nodes are known"
+            raise InputError(f"{text}; here are {blank.shape[0]} kinds and {blank.shape[1]} nodes")
+        self.buffer: Buffer = buffer(state, settings, limit, blank if prior is None else prior.copy())
         E, self.actions = len(state.sims), len(self.buffer.parts)
         self.counts, self._over, self._which = np.full(E, self.actions), np.zeros(E, np.int8), np.zeros(E, np.int64)
         self.mask = self.masks = self.buffer.mask
