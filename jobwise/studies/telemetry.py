@@ -130,10 +130,9 @@ def _part(s: Study, part: str, preset: str, seeds: int, count: int) -> Section:
     figures = [_figure(s, part, rules, agents, seeds)]
     note = (
         f"{count} unseen jobsets, {seeds} seeds, paired; 95 % intervals over seeds and jobsets. `{fair}` is the fair "
-        "competitor: it "
-        "has scheduled the same 20 training jobsets and knows how long jobs of each kind took on each node. `greedy` "
-        "and `oracle` "
-        "know the factors, the oracle when jobs will end, too. Unevenness: how unlike the nodes' use is, as a share of a node."
+        "competitor: it has scheduled 20 training jobsets and knows how long jobs of each kind took on each node; ours begins "
+        "with the same. `greedy` and `oracle` know the factors, the oracle when jobs will end, too. Unevenness: how unlike the "
+        "nodes' use is, as a share of a node."
     )
     columns = [
         "policy",

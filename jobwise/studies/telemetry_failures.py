@@ -198,8 +198,8 @@ def _anomalies(folder: Path) -> tuple[Nodes, float, int]:
             at = datetime.fromisoformat(a + "+00:00").timestamp()
             events.append((int((at - begin) / step), n))
         parts.append(y)
-    T = max(len(y) for y in parts)
-    values = np.stack([np.append(y, np.full(T - len(y), np.nan)) for y in parts], axis=1)
+    T = int(np.median([len(y) for y in parts]))  # two weeks; a few are shorter, or longer by gaps
+    values = np.stack([np.append(y, np.full(max(T - len(y), 0), np.nan))[:T] for y in parts], axis=1)
     there = np.arange(T)[:, None] < [len(y) for y in parts]
     found = np.array([e for e in events if 0 < e[0] < T]).reshape(-1, 2)
     return Nodes(("value",), values[:, :, None], there, found), step, 12
