@@ -21,6 +21,8 @@ MADE = {
     "cush": lambda: jw.cush(seed=1),
     "edges": lambda: random_workload(np.random.default_rng(0), 60, 16, edges=[(0, 7), (7, 9), (3, 9)]),
     "rl-taps": lambda: jw.rltaps(60, 1),
+    "distances": lambda: jw.distances(30, 0.5, 1),
+    "affinities": lambda: jw.affinities(30, 0.5, 1, hidden=True),
     "GPUs of a log": lambda: with_networks(on_nodes(jw.lublin(200, procs=64, seed=1), 8), jw.gpu_racks([4, 4], work="lab")),
     "scaled": lambda: scale_load(jw.lublin(200, procs=64, seed=1), 0.9),
     "a part with a past": lambda: unseen(jw.lublin(200, procs=64, seed=1)),
