@@ -39,9 +39,9 @@ def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]
     anchors = _anchors(s, count)
     parts = {p: _part(s, p, preset, seeds, count) for p in WHAT}
     hidden = _hidden(s, preset, seeds, count)
-    inputs = _inputs(s, preset, min(seeds, 3), count)
+    inputs, told = _inputs(s, preset, min(seeds, 3), count)
     rest, answers = telemetry_nodes.sections(logs, s, preset, seeds)
-    return [anchors, *parts.values(), hidden, inputs, *rest, _answers(s, answers)]
+    return [anchors, *parts.values(), hidden, inputs, *rest, _answers(told, answers)]
 
 
 def _sets(c: PlaceConfig, count: int) -> list:
@@ -208,41 +208,33 @@ def _hidden(s: Study, preset: str, seeds: int, count: int) -> Section:
 # ------------------------------------------------------------------ which inputs help
 
 
-def _inputs(s: Study, preset: str, seeds: int, count: int) -> Section:
-    rows = []
+def _inputs(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, list[str]]:
+    found = []  # (world, input, rows in the system, effect)
+
+    def compare(world: str, part: str, kind: str, c: PlaceConfig, inputs: tuple[str, ...]) -> None:
+        whole = np.array([x["slowdown"] for x in _agents(s, part, kind, c, seeds, count)]).mean(axis=0)
+        for without in inputs:
+            name = f"{'' if kind == 'published' else kind + '-'}without-{without.replace(' ', '-')}"
+            blind = _agents(s, part, name, c.changed(encoder_settings={"without": without}), seeds, count)
+            slow = np.array([x["slowdown"] for x in blind])
+            found.append((world, without, slow.mean(), change(slow, whole)))
+
     for part, names in INPUTS.items():
-        c = getattr(system, part)(None, preset, published=True)
-        whole = np.array([x["slowdown"] for x in _agents(s, part, "published", c, seeds, count)])
-        for without in names:
-            blind = c.changed(encoder_settings={"without": without})
-            found = _agents(s, part, f"without-{without}", blind, seeds, count)
-            slow = np.array([x["slowdown"] for x in found])
-            rows.append([WHAT[part], without, f"{slow.mean():.2f}", text(change(slow, whole.mean(axis=0)))])
-    c = system.affinities(None, preset, hidden=True)
-    whole = np.array([x["slowdown"] for x in _agents(s, "affinities", "hidden", c, seeds, count)])
-    for without in ("run times", "room", "next"):
-        blind = c.changed(encoder_settings={"without": without})
-        slow = np.array(
-            [
-                x["slowdown"]
-                for x in _agents(s, "affinities", f"hidden-without-{without.replace(' ', '-')}", blind, seeds, count)
-            ]
-        )
-        rows.append(["B, factors drawn anew, ours", without, f"{slow.mean():.2f}", text(change(slow, whole.mean(axis=0)))])
+        compare(WHAT[part], part, "published", getattr(system, part)(None, preset, published=True), names)
+    hidden = system.affinities(None, preset, hidden=True)
+    compare("B, factors drawn anew, ours", "affinities", "hidden", hidden, ("run times", "room", "next"))
+    rows = [[world, without, f"{slow:.2f}", text(e)] for world, without, slow, e in found]
+    helps = sorted((x for x in found if x[3].low > 0), key=lambda x: -x[3].change)
+    none = [f"{x[1]} ({x[0].split(':')[0].split(',')[0]})" for x in found if not x[3].low > 0]
+    said = [f"without {x[1]} ({x[0]}) jobs are {text(x[3])} longer in the system" for x in helps]
     note = f"The same agents, trained and tested without one group of inputs, {seeds} seeds: what that costs."
-    return Section(
-        "Question 1: which telemetry helps", note, [Table(["world", "without", "rows in the system", "change"], rows)]
-    )
+    columns = ["world", "without", "rows in the system", "change"]
+    told = [f"Yes: {'; '.join(said)}." if said else "Nothing can be told from these runs."]
+    if none:
+        told.append(f"Nothing, or a gain, by leaving out: {', '.join(none)}.")
+    return Section("Question 1: which telemetry helps", note, [Table(columns, rows)]), told
 
 
-def _answers(s: Study, told: list[str]) -> Section:
-    note = " ".join(
-        [
-            "(1) Does telemetry help a learned scheduler? The tables above say which input costs how much when it is "
-            "taken away; "
-            "what jobs took on each node so far is worth most, occupancy next.",
-            "(2) Can it predict load and avoid failures?",
-            *told,
-        ]
-    )
-    return Section("The two questions", note, [])
+def _answers(first: list[str], second: list[str]) -> Section:
+    questions = ("(1) Does telemetry help a learned scheduler?", "(2) Can it predict load and avoid failures?")
+    return Section("The two questions", " ".join([questions[0], *first, questions[1], *second]), [])
