@@ -19,6 +19,7 @@ from jobwise.learn.place import PlaceConfig
 from jobwise.policies.names import load, resolve
 from jobwise.policies.nodes import NodeRule
 from jobwise.policies.played import played
+from jobwise.sim.state import allocate
 from jobwise.systems import configure
 from jobwise.systems.telemetry import distances
 from jobwise.testing import check_world
@@ -283,6 +284,17 @@ def test_the_bandit_learns_what_jobs_cost_and_keeps_it(tmp_path):
         jw.simulate(jw.affinities(seed=1, nodes=8), again)
 
 
+def test_what_failures_do_is_not_learnt():
+    machine = replace(jobs([(0, 1, 1, 0)], nodes=2, capacity=1).cluster.with_outages([(3, 1, 0), (20, 1, 1)]))
+    w = workload(np.arange(5.0), np.ones((5, 1), int), np.full(5, 10.0), cluster=machine, kind=np.zeros(5, int))
+    world = NodeRule("lb").attach(s := allocate([w], machine, tick=1.0), machine)
+    left = world.begin()
+    while left:
+        left = world.advance(world.by_rule("lb"))
+    seen = world.buffer.seen[0, 0]
+    assert s.jobs["restarts"].sum() == 1 and seen["count"].sum() == 5 and (seen["mean"][seen["count"] > 0] == 10.0).all()
+
+
 def test_names():
     for name in ("nodes:lb", "nodes:learned+places2+explore0.5", "nodes:patient+kinds5+burst@60s"):
         assert resolve(name).name == name
@@ -378,6 +390,8 @@ def test_generators_say_what_cannot_be():
         (lambda: make_table("distances", jw.nodes(2), 1), "distance"),
         (lambda: configure("distances", jw.lublin(50, procs=8), "smoke"), "name no log"),
         (lambda: configure("distances", None, "smoke").changed(settings={"colour": 1}).sets(1, 1), "colour"),
+        (lambda: configure("affinities", None, "smoke").changed(settings={"levels": ["a"]}).sets(1, 1), "settings of"),
+        (lambda: jw.simulate(jw.affinities(seed=0), "nodes:lb+places1000"), "too many"),
     ):
         with pytest.raises(InputError, match=text):
             call()

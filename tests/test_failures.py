@@ -82,6 +82,7 @@ def test_measures_by_hand():
     p = calibrated(score, y)(score)
     assert (np.diff(p[np.argsort(score)]) >= 0).all() and ((p - y) ** 2).mean() < 0.16
     assert abs(p[score > 1].mean() - y[score > 1].mean()) < 0.02
+    assert calibrated(np.zeros(100), np.arange(100) >= 50)(np.zeros(1))[0] == 0.5
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -100,10 +101,20 @@ def test_a_recurrent_network_sees_them_too(told):
     assert w.auprc > 3 * w.base
 
 
+def test_what_is_measured_within_a_step_is_known_after_it():
+    t, events = lives(Faults(nodes=3, steps=60, step_s=60.0), 1)
+    exact, begin, step = nodes_of(t, events)
+    late = nodes_of(t, events, 300.0)[0]  # five samples a step
+    assert step == 60.0 and np.isnan(late.values[0]).all() and len(late.values) == 13
+    assert late.values[1, 0, 2] == pytest.approx(exact.values[:5, 0, 2].mean())
+
+
 def test_nothing_is_seen_where_there_is_nothing():
     t, events = lives(Faults(nodes=12, steps=4000, mtbf=300, warned=0.0, leaks=0), 1)
     w = fitted(nodes_of(t, events)[0], "boosted").worth
     assert w.auprc < 2.5 * w.base
+    with pytest.raises(InputError, match="too few to look"):
+        fitted(nodes_of(t, events)[0], "threshold", horizon=500)
     with pytest.raises(InputError, match="too few failures"):
         fitted(nodes_of(*lives(Faults(nodes=2, steps=1000), 0))[0], "logistic")
 

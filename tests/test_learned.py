@@ -74,6 +74,16 @@ def test_jobs_go_where_they_run_well():
     assert (again.jobs["end"] == found["fcfs+easy+learned"].jobs["end"]).all()
 
 
+def test_jobs_that_end_before_anybody_else_comes_are_learnt_from(monkeypatch):
+    seen = []
+    monkeypatch.setattr(Factors, "add", lambda self, *told: seen.append(told))
+    w = workload(
+        np.arange(40) * 1000.0, np.ones((40, 1), int), np.full(40, 100.0), cluster=jw.nodes(4, cpus=2), kind=np.zeros(40, int)
+    )
+    jw.simulate(w, "fcfs+easy+learned")
+    assert len(seen) >= 39
+
+
 def test_nothing_is_lost_where_nodes_are_alike():
     w = jobs(cluster([[1.0, 1.0]] * 2), gap=40.0)
     a, b = (jw.simulate(w, p).jobs for p in ("sjf+easy", "sjf+easy+learned"))

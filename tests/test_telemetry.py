@@ -117,6 +117,21 @@ def test_any_table_of_samples_is_read_and_written_again(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["series"] == 2
 
 
+def test_cells_that_are_empty_or_text(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "time,node,load,mem\n0,,abc,1\n60,a,2,3\n120,a,4,5\n2300-01-01,a,1,1\n".replace("2300-01-01", "180")
+    )
+    found = read(tmp_path / "t.csv")
+    assert found.nodes == ("", "a") and found.metrics == ("load", "mem") and found.notes == {"no number": 1}
+    half = found.every(120.0)
+    assert half.only("mem", "a").value.tolist() == [3.0, 3.0] and half.only("mem", "a").time.tolist() == [0.0, 120.0]
+    with pytest.raises(InputError, match="tells times"):
+        read(tmp_path / "t.csv", "time")
+    (tmp_path / "gap.csv").write_text("time,value\n0,1\n60,2\n120,1\n10000000000,2\n")
+    with pytest.raises(InputError, match="choose longer"):
+        read(tmp_path / "gap.csv").regular(0)
+
+
 @pytest.mark.parametrize(
     "text, says",
     [
@@ -126,6 +141,9 @@ def test_any_table_of_samples_is_read_and_written_again(tmp_path, capsys):
         ("time,name\n1,x\n2,y\n", "no column of numbers"),
         ("time,value\n1,\n2,x\n", "no samples that are numbers"),
         ("time,value\n1600000000,1\n1600000000000,2\n", "different units"),
+        ("time,value\n0,1,2,3\n60,1,2,3\n", "more fields than the first line"),
+        ("submission_time,duration,cpu_count\n0,abc,1\n", "no such rows"),
+        ("failure_interval,failure_duration,failure_intensity\n", "no such rows"),
     ],
 )
 def test_bad_files_are_one_line(text, says, tmp_path, capsys):
@@ -146,7 +164,7 @@ def test_bad_files_are_one_line(text, says, tmp_path, capsys):
         ("nab_aws", 17, 67_718, 300),
         ("bitbrains_vm_sample.csv.gz", 10, 86_190, 300),
         ("helios_philly_nodes_in_use.csv.gz", 2, 211_288, 60),
-        ("surf_lisa_halfyear_tasks.parquet", 3, 53_514, 600),
+        ("surf_lisa_halfyear_tasks.parquet", 3, 53_517, 600),
         ("alibaba_2026_pod_gpu_duty_cycle_anon.csv.gz", 143, 157_417, 60),
     ],
 )
@@ -248,10 +266,14 @@ def test_prometheus_from_the_command_line(fake, tmp_path, capsys):
     ):
         assert run(["telemetry", "read", fake, *arguments, "-o", str(tmp_path / "u.csv")]) == 2
         assert says in capsys.readouterr().err and not (tmp_path / "u.csv").exists()
-    for url in ("ftp://x", "http://", "http://x:port"):
+    for url in ("ftp://x", "http://", "http://x:port", "http://[bad", "http://a..b/", "http://x/é", "http://me:secret@x"):
         with pytest.raises(InputError):
             Prometheus(url)
     assert run(["telemetry", "info", "http://127.0.0.1:1"]) == 2
+    with pytest.raises(InputError, match="no header takes"):
+        Prometheus("http://x", token="a\nb")
+    with pytest.raises(InputError, match="answers would be needed"):
+        Prometheus(fake).read(["load"], 0.0, 1e9, 0.001)
 
 
 @pytest.mark.slow
@@ -337,6 +359,13 @@ def test_models_find_what_there_is_to_find():
     assert abs(ar.test["ridge"][1].mase / best - 1) < 0.08
     walk = judged(made(0, 3000, "walk"), models_for([made(0, 3000, "walk")], ["persistence", "ewma", "ridge"]))
     assert walk.mase(walk.chosen) < 1.02
+
+
+def test_a_perfect_model_is_chosen():
+    t = np.arange(1200)
+    s = Series("square", 0.0, 3600.0, (t % 24 < 12).astype(float))
+    r = judged(s, models_for([s], ["persistence", "seasonal", "ewma"], (1, 6)), (1, 6))
+    assert r.chosen == "seasonal" and r.mase("seasonal") < 1e-6
 
 
 def test_boosted_trees_serve_many_series_and_say_why():

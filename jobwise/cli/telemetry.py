@@ -10,7 +10,7 @@ import typer
 
 from jobwise.cli.options import Force, Json, check_outputs, needs, progress
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.errors import InputError
+from jobwise.errors import InputError, plain
 from jobwise.files import write_whole
 
 Source = Annotated[
@@ -27,11 +27,12 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 def _open(source: str, metrics: list[str] | None, node: str | None, last: str, step: float, column: str | None = None):
     needs("forecast", "pandas")
+    if not step <= 1e9:
+        raise InputError(f"--step {step:g}: so many seconds are no step")
     if found := re.fullmatch(r"simulated(?::(\d+))?", source):
         from jobwise.telemetry.simulated import Faults, lives
 
-        t = lives(Faults(), int(found[1] or 0))[0]
-        return t.only(metrics[0], node) if metrics else t.only(node=node)
+        return _some(lives(Faults(), int(found[1] or 0))[0], metrics, node, step)
     if source.startswith(("http://", "https://")):
         from jobwise.telemetry.prometheus import Prometheus
 
@@ -45,11 +46,18 @@ def _open(source: str, metrics: list[str] | None, node: str | None, last: str, s
         with progress("reading") as show:
             read = server.read(metrics, end - float(found[1]) * UNITS[found[2]], end, step or 60.0, show)
         return read.only(node=node)
-    from jobwise.telemetry.read import read, together
+    from jobwise.telemetry.read import read
 
-    found = read(source, column)
-    parts = [found.only(m, node) for m in metrics or [None]]
-    return parts[0] if len(parts) == 1 else together(found.name, parts)
+    return _some(read(source, column), metrics, node, step)
+
+
+def _some(t, metrics: list[str] | None, node: str | None, step: float):
+    """The metrics and the node that are wanted, as often as wanted."""
+    from jobwise.telemetry.read import together
+
+    parts = [t.only(m, node) for m in metrics or [None]]
+    found = parts[0] if len(parts) == 1 else together(t.name, parts)
+    return found.every(step) if step else found
 
 
 def read(
@@ -82,7 +90,7 @@ def info(
         from jobwise.telemetry.prometheus import Prometheus
 
         found = Prometheus(source, token=os.environ.get(TOKEN, "")).metrics()
-        print_json({"metrics": found}) if as_json else print("\n".join(found))
+        print_json({"metrics": found}) if as_json else print("\n".join(map(plain, found)))
         return
     t = _open(source, metric, node, last, step, column)
     from jobwise.telemetry.write import described

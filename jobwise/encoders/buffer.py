@@ -20,9 +20,9 @@ ORDERS = ("left", "right")  # where index 0 of a one-hot group is; the slides ha
 
 @inlined
 def _one(row, x, width, index, right):
-    """A one-hot group of this width from column x on; the column behind it."""
-    at = min(max(index, 0), width - 1)
-    row[x + (width - 1 - at if right else at)] = 1.0
+    """A one-hot group of this width from column x on, no bit for what it has none for; the column behind it."""
+    if index >= 0 and index < width:
+        row[x + (width - 1 - index if right else index)] = 1.0
     return x + width
 
 
@@ -80,6 +80,12 @@ def distance(
     return TableEncoder("distance", 1, (wide,), 1, _distance, scale, settings, **how)
 
 
+@inlined
+def _app(kind):
+    """The place of an application in its group; -1: unknown (0 is nobody)."""
+    return kind + 1 if kind >= 0 else -1
+
+
 @kernel
 def _affinity(s, g, scale, out, first, last):
     right, width, ahead = scale[0] > 0.0, np.int64(scale[1]) + 1, np.int64(scale[2])
@@ -92,14 +98,14 @@ def _affinity(s, g, scale, out, first, last):
             for i in range(s.sims[e]["running"]):
                 j = s.lists[e, HEAP, i]
                 if g.at[e, j] == n:
-                    app = s.jobs[e, j]["kind"] + 1
+                    app = _app(s.jobs[e, j]["kind"])
             x = _one(row, x, width, app, right)
         for p in range(g.place.shape[1]):
-            x = _one(row, x, width, s.jobs[e, g.place[e, p]]["kind"] + 1 if g.place[e, p] >= 0 else 0, right)
+            x = _one(row, x, width, _app(s.jobs[e, g.place[e, p]]["kind"]) if g.place[e, p] >= 0 else 0, right)
         for i in range(ahead):
             app = 0
             if i < m["behind"]:
-                app = s.jobs[e, g.line[e, (m["head"] + i) % J]]["kind"] + 1
+                app = _app(s.jobs[e, g.line[e, (m["head"] + i) % J]]["kind"])
             x = _one(row, x, width, app, right)
 
 

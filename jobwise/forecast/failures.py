@@ -150,7 +150,10 @@ def fitted(x: Nodes, model: str, horizon: int = HORIZON, step_s: float = 60.0, m
     known = MODELS | (more or {})
     if model not in known:
         raise unknown("model", model, known)
-    f, y, (a, b) = features(x, horizon), x.label(horizon), x.cuts
+    T, (a, b) = len(x.values), x.cuts
+    if 2 * horizon > min(b - a, T - b):
+        raise InputError(f"{T:,} steps are too few to look {horizon:,} ahead: ten times as many are needed in all")
+    f, y = features(x, horizon), x.label(horizon)
     rows = np.flatnonzero(x.up[: a - horizon])
     seen, failed = f[: a - horizon].reshape(-1, f.shape[2])[rows], y[: a - horizon].reshape(-1)[rows]
     if failed.sum() < 20 or y[a:b].sum() < 20 or y[b:].sum() < 20:

@@ -66,7 +66,12 @@ def holt_winters(s: Series, horizons: Sequence[int], peak: bool) -> Forecast:
         warnings.simplefilter("ignore")
         try:
             made = ExponentialSmoothing(
-                x, trend="add", damped_trend=True, seasonal="add" if m else None, seasonal_periods=m or None
+                x,
+                trend="add",
+                damped_trend=True,
+                seasonal="add" if m else None,
+                seasonal_periods=m or None,
+                initialization_method="heuristic",
             )
             p = made.fit(minimize_kwargs={"options": {"maxiter": 50}}).params
         except (ValueError, FloatingPointError, np.linalg.LinAlgError):
@@ -150,6 +155,9 @@ class Ridge:
         for k, h in enumerate(self.horizons):
             x, y, a = features(s, h).astype(float), (s.target(h, self.peak) - s.known) / s.scale, s.cuts[0]
             rows = np.flatnonzero(~np.isnan(y[: a - h]))
+            out[:, k] = s.known
+            if len(rows) < LAGS:
+                continue
             mean, spread = x[rows].mean(axis=0), x[rows].std(axis=0) + 1e-9
             z = np.column_stack([(x - mean) / spread, np.ones(len(x))])
             out[:, k] = s.known + s.scale * (z @ _shrunk(z[rows], np.clip(y[rows], -50, 50)))

@@ -167,8 +167,8 @@ class Result:
 
     def mase(self, model: str, test: bool = True) -> float:
         """The geometric mean over the horizons."""
-        found = [x.mase for x in (self.test if test else self.choice)[model].values() if x.mase > 0]
-        return float(np.exp(np.log(found).mean())) if found else float("nan")
+        found = [max(x.mase, 1e-9) for x in (self.test if test else self.choice)[model].values()]
+        return float(np.exp(np.log(found).mean())) if found else float("inf")
 
 
 def judged(s: Series, models: dict[str, Model], horizons: Sequence[int] = HORIZONS, peak: bool = False) -> Result | None:

@@ -25,10 +25,10 @@ def seasonal(y, alpha, beta, gamma, phi, level, trend, season, horizons, peak, o
     for t in range(len(y)):
         s = season[t % m]
         x = level + phi * trend + s if np.isnan(y[t]) else y[t]
-        before = level
+        before, sloped = level, phi * trend
         level = alpha * (x - s) + (1.0 - alpha) * (level + phi * trend)
         trend = beta * (level - before) + (1.0 - beta) * phi * trend
-        season[t % m] = gamma * (x - before - phi * trend) + (1.0 - gamma) * s
+        season[t % m] = gamma * (x - before - sloped) + (1.0 - gamma) * s
         damped, k, best = 0.0, 0, -np.inf
         for h in range(1, horizons[-1] + 1):
             damped += phi**h

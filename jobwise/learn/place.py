@@ -62,7 +62,9 @@ class PlaceConfig(JobsetConfig):
         make = getattr(generators, self.generator)
         try:
             return [make(self.steps, self.rate, [*np.atleast_1d(part).tolist(), i], **self.settings) for i in range(count)]
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
             raise InputError(f"settings of {self.generator}: {error}") from None
 
     @property

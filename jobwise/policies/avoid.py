@@ -86,6 +86,8 @@ class _Run:
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """The inner one learns."""
+        for j in rows.tolist():
+            self._saved.pop(j, None)
         self._inner.ended(view, rows)
 
     def decide(self, view: View) -> list:
@@ -103,8 +105,7 @@ class _Run:
                         out.append(_again(int(j), held))
                         self._saved[int(j)] = view.now + 5 * p.risks.step
         seen = replace(view, free=free) if risky.any() else view
-        done = [d for d in self._inner.decide(seen) if not isinstance(d, Wait)]
-        return [*out, *done, Wait(p.risks.after(view.now))]
+        return [*out, *self._inner.decide(seen), Wait(p.risks.after(view.now))]  # the earliest of several waits counts
 
 
 def _again(job: int, held: list):

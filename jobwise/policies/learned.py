@@ -102,9 +102,15 @@ class LearnedRun:
         for i, d in enumerate(made):
             if isinstance(d, Start):
                 held = self._placed(view, d.job, free)
-                if held is None:
-                    return made  # what is left does not take all of them this way
+                if held is None:  # what is left does not take all of them this way
+                    self._where |= {
+                        int(x.job): {int(self._class[n]) for n, _ in x.placement} for x in made if isinstance(x, Start)
+                    }
+                    return made
                 moved[i] = replace(d, placement=held)
+        for i, d in enumerate(made):
+            if isinstance(d, Start):
+                self._where[int(d.job)] = {int(self._class[n]) for n, _ in moved[i].placement}
         return [moved.get(i, d) for i, d in enumerate(made)]
 
     def _placed(self, view: View, j: int, free: np.ndarray) -> tuple | None:

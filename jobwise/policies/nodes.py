@@ -92,7 +92,7 @@ class NodeRule(Chooser):
 
 def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> NodeRule:
     """The policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
-    prior, world = None, Places(**parts["world"])
+    prior, world, label = None, Places(**parts["world"]), str(label)
     if weights:
         count, mean = weights["count"], weights["mean"]
         if count.shape != mean.shape or count.ndim != 2 or len(count) != world.kinds:

@@ -20,6 +20,7 @@ from jobwise.errors import InputError
 from jobwise.telemetry.table import MOST_SAMPLES, Telemetry, table
 
 MOST_POINTS = 10_000  # of a series in an answer; Prometheus refuses more than 11,000
+MOST_PARTS = 10_000  # answers
 MOST_BYTES = 1 << 30  # of an answer
 TIMEOUT_S, SLOW = 30.0, 10  # of one word of a server, and how many of them an answer may take
 PART = 1 << 20  # bytes read at once
@@ -29,13 +30,18 @@ class Prometheus:
     """A server, e.g. `Prometheus("http://monitor:9090")`; `token`: for servers that ask for one. Raises InputError."""
 
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S, token: str = ""):
-        at = urlsplit(url if "://" in url else f"http://{url}")
-        if at.scheme not in ("http", "https") or not at.hostname:
-            raise InputError(f"{url}: is no address of a Prometheus, e.g. http://monitor:9090")
         try:
-            self._port = at.port
-        except ValueError:
-            raise InputError(f"{url}: its port is no number") from None
+            at = urlsplit(url if "://" in url else f"http://{url}")
+            self._port, host = at.port, (at.hostname or "").encode("idna")
+            at.path.encode("ascii")
+        except ValueError as error:  # UnicodeError is one
+            raise InputError(f"{url[:80]!r}: is no address of a Prometheus: {error}") from None
+        if at.scheme not in ("http", "https") or not host:
+            raise InputError(f"{url}: is no address of a Prometheus, e.g. http://monitor:9090")
+        if at.username or at.password:
+            raise InputError(f"{at.hostname}: an address takes no password; a token comes from the environment")
+        if not (token.isascii() and token.isprintable()):
+            raise InputError(f"{url}: the token has characters that no header takes")
         self.url, self._at, self._timeout, self._token = url, at, timeout_s, token
 
     def _get(self, path: str, **query: str) -> list | dict:
@@ -66,6 +72,8 @@ class Prometheus:
             status, data = told["status"], told.get("data")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InputError(f"{self.url}: answers {answer.status}, and no JSON of Prometheus: {bytes(body[:60])!r}") from None
+        if answer.status in range(300, 400):
+            raise InputError(f"{self.url}: sends us on to {answer.headers.get('Location', 'elsewhere')}; name that address")
         if status != "success":
             raise InputError(f"{self.url}: {told.get('errorType', 'error')}: {str(told.get('error', answer.reason))[:200]}")
         return data
@@ -98,7 +106,9 @@ class Prometheus:
         if not (math.isfinite(begin) and math.isfinite(end) and begin < end and 0 < step_s < 1e7):
             raise InputError(f"from {begin:g} to {end:g} every {step_s:g} s: a time before another, and a step above 0 s")
         length = MOST_POINTS * step_s
-        parts = [(q, begin + i * length) for q in queries for i in range(max(math.ceil((end - begin) / length), 1))]
+        if (count := max(math.ceil((end - begin) / length), 1)) > MOST_PARTS:
+            raise InputError(f"{self.url}: {count:,} answers would be needed; ask for a longer --step")
+        parts = [(q, begin + i * length) for q in queries for i in range(count)]
         keys: dict[tuple[str, str], int] = {}
         which, times, values, count = [], [], [], 0
         for i, (query, first) in enumerate(parts):
@@ -125,11 +135,19 @@ class Prometheus:
         """(node, metric), times and values of every series of an answer."""
         try:
             for one in data["result"]:
+                if "values" not in one and "histograms" in one:
+                    raise InputError(f"{self.url}: {query} has histograms; ask for a quantile of them")
                 labels = dict(one["metric"])
                 node, name = str(labels.pop("instance", "")), str(labels.pop("__name__", query))
                 labels.pop("job", None)
                 more = ",".join(f"{k}={v}" for k, v in sorted(labels.items()))
                 t, x = zip(*one["values"], strict=True) if one["values"] else ((), ())
-                yield (node, f"{name}{{{more}}}" if more else name), np.array(t, float), np.array(list(map(float, x)))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+                yield (
+                    (node, f"{name}{{{more}}}" if more else name),
+                    np.array(list(map(float, t))),
+                    np.array(list(map(float, x))),
+                )
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"{self.url}: its answer to {query!r} is no range of samples: {error}") from None

@@ -3,6 +3,7 @@ time, a value and perhaps a node, and any CSV with a time and a column per metri
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -38,17 +39,19 @@ def read(path: str | Path, nodes: str | None = None) -> Telemetry:
         raise InputError(f"{path}: no column of times; one of {', '.join(TIMES)} is expected, there are {', '.join(columns)}")
     time = _times(frame[at], path)
     node = nodes or next((columns[c] for c in NODES if c in columns and columns[c] != at), None)
+    if node is not None and node == at:
+        raise InputError(f"{path}: the column {node!r} tells times, not nodes")
     if node is not None and node not in frame.columns:
         raise InputError(f"{path}: no column {node!r}; there are {', '.join(map(str, frame.columns))}")
-    labels, which = (np.unique(frame[node].astype(str), return_inverse=True)) if node is not None else ([name], 0)
+    labels, which = _names(frame[node]) if node is not None else ([name], 0)
     which = np.broadcast_to(which, len(frame))
     metric = next((columns[c] for c in METRICS if c in columns), None)
     value = next((columns[c] for c in VALUES if c in columns), None)
     if metric is not None and value is not None:
-        metrics, kind = np.unique(frame[metric].astype(str), return_inverse=True)
+        metrics, kind = _names(frame[metric])
         return table(name, time, which, kind, _numbers(frame[value]), list(labels), list(metrics))
     used = [at, node] + [c for c in frame.columns if str(c).lower() in ("duration",)]
-    left = [c for c in frame.columns if c not in used and (c == value or frame[c].dtype.kind in "fiub")]
+    left = [c for c in frame.columns if c not in used and (c == value or np.isfinite(_numbers(frame[c])).mean() > 0.5)]
     if not left:
         raise InputError(f"{path}: has times but no column of numbers beside them")
     alone = "value" if node is None else name
@@ -100,7 +103,12 @@ def _frame(path: Path):
             return pd.read_parquet(path)
         with pd.io.common.get_handle(str(path), "r", compression="infer") as f:
             head = f.handle.readline()
-        return pd.read_csv(path, sep=";" if head.count(";") > head.count(",") else ",", skipinitialspace=True)
+        sep = ";" if head.count(";") > head.count(",") else ","
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(path, sep=sep, skipinitialspace=True, index_col=False)
+    except pd.errors.ParserWarning:
+        raise InputError(f"{path}: has rows with more fields than the first line names") from None
     except (OSError, ValueError, EOFError, ImportError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as a table: {str(error).splitlines()[0][:120]}") from None
 
@@ -119,8 +127,13 @@ def _times(column, path: Path) -> np.ndarray:
         row = int(np.flatnonzero(wrong.to_numpy())[0])
         if wrong.mean() > 0.5:
             raise InputError(f"{path}:{row + 2}: {str(told.iloc[row])[:40]!r} is no time; e.g. 2026-01-31 12:00:00, or s")
-    values = found.dt.tz_convert(None).to_numpy().astype("datetime64[ns]")
-    return np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e9)
+    values = found.dt.tz_convert(None).to_numpy().astype("datetime64[us]")
+    return np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e6)
+
+
+def _names(column) -> tuple[np.ndarray, np.ndarray]:
+    """(the names in a column, the number of each row's); an empty cell is a name, too."""
+    return np.unique(np.array([str(x) if x == x else "" for x in column], dtype=str), return_inverse=True)
 
 
 def _numbers(column) -> np.ndarray:
@@ -129,11 +142,20 @@ def _numbers(column) -> np.ndarray:
     return pd.to_numeric(column, errors="coerce").to_numpy(float)
 
 
+def _rows(name: str, frame, columns: list) -> np.ndarray:
+    """[columns, rows] of numbers, without rows in which one is missing. Raises InputError where none is left, or one is < 0."""
+    x = np.stack([_numbers(frame[c]) for c in columns])
+    x = x[:, np.isfinite(x).all(axis=0)]
+    if x.shape[1] == 0 or (x < 0).any():
+        raise InputError(f"{name}: {', '.join(map(str, columns))} are numbers >= 0; there are no such rows, or one is below")
+    return x
+
+
 def _of_jobs(name: str, frame, columns: dict) -> Telemetry:
     """A log of jobs as the load of its cluster: cores and jobs running, and jobs submitted, by steps of ten minutes."""
-    begin = seconds(frame[columns["submission_time"]].to_numpy(float), name)
-    length, cores = frame[columns["duration"]].to_numpy(float) / 1000.0, frame[columns["cpu_count"]].to_numpy(float)
-    edges = np.arange(np.floor(begin.min() / STEP_S), np.ceil(begin.max() / STEP_S)) * STEP_S
+    begin, length, cores = _rows(name, frame, [columns[k] for k in ("submission_time", "duration", "cpu_count")])
+    begin, length = seconds(begin, name), length / 1000.0
+    edges = np.arange(np.floor(begin.min() / STEP_S), np.ceil(begin.max() / STEP_S) + 1) * STEP_S
     running = np.zeros((2, len(edges)))
     for k, weight in enumerate((cores, np.ones(len(cores)))):
         change = np.zeros(len(edges) + 1)
@@ -150,8 +172,8 @@ def _of_jobs(name: str, frame, columns: dict) -> Telemetry:
 def _of_outages(name: str, frame) -> Telemetry:
     """A list of outages (ms between them, how long, which share of the hosts) as the share of hosts that are out, by ten
     minutes."""
-    begin = np.cumsum(frame["failure_interval"].to_numpy(float)) / 1000.0
-    length, share = frame["failure_duration"].to_numpy(float) / 1000.0, frame["failure_intensity"].to_numpy(float)
+    told = _rows(name, frame, ["failure_interval", "failure_duration", "failure_intensity"])
+    begin, length, share = np.cumsum(told[0]) / 1000.0, told[1] / 1000.0, told[2]
     edges = np.arange(0, np.ceil(begin.max() / STEP_S) + 1) * STEP_S
     change = np.zeros(len(edges) + 1)
     np.add.at(change, np.searchsorted(edges, begin), share)

@@ -18,13 +18,14 @@ def nodes_of(t: Telemetry, failures: np.ndarray, step_s: float = 0.0) -> tuple[N
     out). Raises InputError."""
     step = step_s or float(np.median([t.step(k) for k in range(t.count)]))
     begin = np.floor(t.time.min() / step) * step
-    T = int(np.floor((t.time.max() - begin) / step)) + 1
+    late = int((np.abs((t.time - begin) / step - np.round((t.time - begin) / step)) > 1e-6).any())  # known when a step is over
+    T = int(np.floor((t.time.max() - begin) / step)) + 1 + late
     if T * len(t.nodes) * len(t.metrics) > 200_000_000:
         raise InputError(f"{t.name}: {T:,} steps of {len(t.nodes)} nodes are too many; take a longer --step")
     values = np.full((T, len(t.nodes), len(t.metrics)), np.nan)
     for k in range(t.count):
         first, _, y = t.regular(k, step)
-        at = int(round((first - begin) / step))
+        at = int(round((first - begin) / step)) + late
         values[at : at + len(y), t.node[k], t.metric[k]] = y[: T - at]
     silent = np.isnan(values).all(axis=2)
     run = silent.copy()
@@ -49,6 +50,9 @@ def read_failures(path: str | Path, t: Telemetry) -> np.ndarray:
         raise InputError(f"{path}: failures are told by the columns time and node; there are {', '.join(columns)}")
     time = seconds(_times(frame[columns["time"]], Path(path)), str(path))
     node = frame[columns["node"]].astype(str)
+    if not np.isfinite(time).all():
+        row = int(np.flatnonzero(~np.isfinite(time))[0])
+        raise InputError(f"{path}:{row + 2}: {str(frame[columns['time']].iloc[row])[:40]!r} is no time")
     if wrong := [n for n in node if n not in t.nodes]:
         raise InputError(f"{path}: node {wrong[0]!r} is not among those of {t.name}: {', '.join(t.nodes[:8])}")
     return np.array([(a, t.nodes.index(n), 0) for a, n in zip(time, node, strict=True)], float).reshape(-1, 3)

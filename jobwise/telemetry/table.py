@@ -14,6 +14,8 @@ import numpy as np
 from jobwise.errors import InputError
 
 MOST_SAMPLES = 200_000_000
+MOST_STEPS, MOST_GAPS = 100_000, 50  # of a series on a grid; more of them where there are that many samples, times MOST_GAPS
+LARGEST = 1e100  # of a value; times are at most a million times a million s
 OUT_OF_SCALE = 1e4  # times the 99th percentile of a series: a wrong unit
 COUNTERS = ("_total",)  # ends of names of counters in Prometheus
 STEPS = (1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400)  # s
@@ -77,6 +79,16 @@ class Telemetry:
         near = min(STEPS, key=lambda s: abs(np.log(s / usual)))
         return float(near) if abs(near / usual - 1) < 0.15 else usual
 
+    def every(self, step_s: float) -> Telemetry:
+        """The same with one sample a step at most: the mean of its samples; counters stay counters, by their last one."""
+        at, place = np.floor(self.time / step_s), np.repeat(np.arange(self.count), np.diff(self.first))
+        new = np.append(True, (at[1:] != at[:-1]) | (place[1:] != place[:-1]))
+        first, number = np.flatnonzero(new), np.diff(np.append(np.flatnonzero(new), len(at)))
+        mean, last = np.add.reduceat(self.value, first) / number, self.value[first + number - 1]
+        counts = np.array([is_counter(m) for m in self.metrics])[self.metric][place[first]]
+        ends = np.append(0, np.cumsum(np.bincount(place[first], minlength=self.count)))
+        return replace(self, first=ends, time=at[first] * step_s, value=np.where(counts, last, mean))
+
     def regular(self, k: int, step_s: float = 0.0) -> tuple[float, float, np.ndarray]:
         """(time of the first, step s, values [T]) of the k-th series on a grid: the mean of each step, NaN where there is no
         sample. Counters become rates per second; where one was set back it counts from 0."""
@@ -88,8 +100,8 @@ class Telemetry:
             return 0.0, step, np.zeros(0)
         begin = np.floor(t[0] / step) * step
         at = np.floor((t - begin) / step + 1e-9).astype(np.int64)
-        if at[-1] >= MOST_SAMPLES:
-            raise InputError(f"{self.name}: {self.label(k)} spans {at[-1]:,} steps of {step:g} s: choose longer ones")
+        if at[-1] >= max(MOST_GAPS * len(t), MOST_STEPS):
+            raise InputError(f"{self.name}: {self.label(k)} spans {at[-1]:,} steps of {step:g} s: choose longer ones (--step)")
         total, number = np.bincount(at, x, at[-1] + 1), np.bincount(at, minlength=at[-1] + 1)
         return begin, step, np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
@@ -132,7 +144,7 @@ def table(
     if len(time) > MOST_SAMPLES:
         raise InputError(f"{name}: has {len(time):,} samples; {MOST_SAMPLES:,} at most are read at once")
     notes, key = {}, np.asarray(node, np.int64) * max(len(metrics), 1) + np.asarray(metric, np.int64)
-    good = np.isfinite(time) & np.isfinite(value)
+    good = (np.abs(time) <= 1e12) & (np.abs(value) <= LARGEST)
     notes["no number"] = int((~good).sum())
     key, time, value = key[good], time[good], value[good]
     same = key[1:] == key[:-1]

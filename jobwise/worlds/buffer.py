@@ -205,10 +205,10 @@ def _ended(s, z, e, j, end):
 def _learn(s, g, e, j, n):
     """Job j, which ran on node n, is done: how long it took is known now."""
     kind = s.jobs[e, j]["kind"]
-    if kind >= 0 and kind < g.seen.shape[1] and n >= 0:
+    if kind >= 0 and kind < g.seen.shape[1] and n >= 0 and s.jobs[e, j]["status"] == DONE:
         x = g.seen[e, kind, n]
         x["count"] += 1.0
-        x["mean"] += (s.jobs[e, j]["end"] - s.jobs[e, j]["start"] - x["mean"]) / x["count"]
+        x["mean"] += (s.jobs[e, j]["ran"] - x["mean"]) / x["count"]  # since it started there
 
 
 @kernel

@@ -18,7 +18,7 @@ import numpy as np
 
 from jobwise.sim.compiled import kernel
 from jobwise.sim.random import draw
-from jobwise.sim.rates import factor, whole
+from jobwise.sim.rates import expected, factor, whole
 from jobwise.sim.state import HEAP
 
 RULES = ("lb", "fewest", "random", "robin", "first", "greedy", "oracle", "learned", "patient")
@@ -58,7 +58,8 @@ def _end(rule, s, g, e, j, n):
     """When running job j will end, as the rule knows it."""
     if rule == ORACLE:
         return s.truth[e, j]["finish"]
-    end = s.jobs[e, j]["start"] + guessed(g, e, s.jobs[e, j]["kind"], n, 0.0)
+    began = s.jobs[e, j]["due"] - expected(s.jobs[e, j])  # it may have started before, elsewhere
+    end = began + guessed(g, e, s.jobs[e, j]["kind"], n, 0.0)
     return max(end, s.sims[e]["now"] + s.sims[e]["tick"])
 
 

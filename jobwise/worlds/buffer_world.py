@@ -65,8 +65,8 @@ class Places:
         if not fits.all():
             row = int(np.flatnonzero(~fits)[0])
             raise InputError(f"job {row} requests {requests[row].tolist()}, which no node has: here every job runs on one node")
-        if self.joint and (count := float(len(cluster.capacity) + 1) ** self.places) > MOST_ACTIONS:
-            text = f"{self.places} places for {len(cluster.capacity)} nodes are {count:.3g} actions"
+        if self.joint and self.places * np.log(len(cluster.capacity) + 1) > np.log(MOST_ACTIONS):
+            text = f"{self.places} places for {len(cluster.capacity)} nodes are more than {MOST_ACTIONS:,} actions"
             raise InputError(f"{text}: too many; with joint = false the places are asked about one after the other")
 
     def attach(self, s: State, cluster: Cluster, limit: float = inf) -> BufferWorld:
