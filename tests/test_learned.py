@@ -17,7 +17,7 @@ from jobwise.testing import check_policy
 from jobwise.workload import workload
 from jobwise.workloads.gpu import read_gavel
 
-pytestmark = pytest.mark.xdist_group("learned")
+pytestmark = pytest.mark.xdist_group("telemetry")  # one worker compiles what is asked view by view
 
 
 def cluster(factors, per_class=3, cpus=2):
