@@ -7,6 +7,7 @@ import socket
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,7 +24,7 @@ from jobwise.forecast.load_models import Boosted, Ridge, models_for
 from jobwise.forecast.loads import Series, intervals, judged, leader
 from jobwise.forecast.online import adaptive, lead, smooth
 from jobwise.telemetry import prometheus
-from jobwise.telemetry.forecasts import forecast_all, series_of, summary
+from jobwise.telemetry.forecasts import draw, forecast_all, series_of, summary
 from jobwise.telemetry.prometheus import Prometheus
 from jobwise.telemetry.read import read
 from jobwise.telemetry.table import rates, seconds, table
@@ -444,3 +445,15 @@ def test_whole_tables(tmp_path, capsys):
     with pytest.raises(InputError, match="too few"):
         judged(made(0, 100), {})
     assert loads.COVERAGE == 0.9
+
+
+def test_whatever_was_chosen_is_drawn(tmp_path):
+    T, t = 700, np.tile(np.arange(700) * 300.0, 3)
+    values = np.concatenate([made(k, T, "ar").y for k in range(3)])
+    whole = table("few", t, np.repeat(np.arange(3), T), np.zeros(3 * T, int), values, ["a", "b", "c"], ["load"])
+    steps = []
+    found = forecast_all(whole, ["persistence", "ewma"], (1, 6), progress=lambda *x: steps.append(x))
+    assert steps[0] == (0, 3) and steps[-1] == (3, 3)
+    for chosen in found.results[0].test:  # the leader, too
+        one = replace(found, results=[replace(found.results[0], chosen=chosen)])
+        assert chosen in draw(one, str(tmp_path / f"{chosen}.svg")) and (tmp_path / f"{chosen}.svg").stat().st_size > 5000

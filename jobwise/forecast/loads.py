@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from jobwise.forecast.online import adaptive, lead, smooth
 
 HORIZONS = (1, 6, 12, 36)  # steps
 LAGS = 48  # samples that a model sees
+EPOCHS = 6  # passes in which a recurrent network learns
 COVERAGE = 0.9
 PARTS = (0.6, 0.8)  # where learning and choosing end
 LEAST = 200  # samples of a series
@@ -31,7 +33,7 @@ class Series:
     step: float
     y: np.ndarray
 
-    @property
+    @cached_property
     def known(self) -> np.ndarray:
         """[T] the last known value at each sample, what a scheduler has at hand."""
         at = np.where(np.isnan(self.y), 0, np.arange(len(self.y)))
@@ -50,7 +52,7 @@ class Series:
         day = round(86_400 / self.step)
         return day if day >= 2 and 2 * day <= self.cuts[0] else 0
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """The usual size of a change, in the part to learn from."""
         x = self.known[: self.cuts[0]]
@@ -171,6 +173,12 @@ class Result:
         return float(np.exp(np.log(found).mean())) if found else float("inf")
 
 
+def told(s: Series, models: dict[str, Model], horizons: Sequence[int], peak: bool = False) -> dict[str, Forecast]:
+    """What every model says of a series, and where there are several their leader."""
+    said = {name: model(s) for name, model in models.items()}
+    return said | ({"leader": leader(s, said, horizons, peak)} if len(said) > 1 else {})
+
+
 def judged(s: Series, models: dict[str, Model], horizons: Sequence[int] = HORIZONS, peak: bool = False) -> Result | None:
     """Forecast a series with every model and their `leader`, and choose one of them; None where the series does not change.
     Raises InputError for series that are too short."""
@@ -180,9 +188,7 @@ def judged(s: Series, models: dict[str, Model], horizons: Sequence[int] = HORIZO
         )
     a, b = s.cuts
     choice, test = {}, {}
-    said = {name: model(s) for name, model in models.items()}
-    if len(said) > 1:
-        said["leader"] = leader(s, said, horizons, peak)
+    said = told(s, models, horizons, peak)
     for name, f in said.items():
         bounds = intervals(s, f, horizons, peak)
         for found, part in ((choice, slice(a, b)), (test, slice(b, None))):

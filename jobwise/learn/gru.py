@@ -10,11 +10,12 @@ import torch
 from torch import nn
 
 from jobwise.errors import InputError
+from jobwise.forecast.failures import OF_METRIC
 from jobwise.forecast.load_models import QUANTILES
-from jobwise.forecast.loads import LAGS, Forecast, Series
+from jobwise.forecast.loads import EPOCHS, LAGS, Forecast, Series
 
-EPOCHS, BATCH, ROWS = 6, 256, 40_000
-ROUNDS, WIDE = 600, 7  # steps of learning of failures; features that are told of a metric
+BATCH, ROWS = 256, 40_000
+ROUNDS, WIDE = 600, len(OF_METRIC)  # steps of learning of failures; features that are told of a metric
 
 
 class Net(nn.Module):

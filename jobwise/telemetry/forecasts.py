@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import signal
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.forecast.load_models import Boosted, models_for
-from jobwise.forecast.loads import LEAST, Model, Result, Series, intervals, judged
+from jobwise.forecast.loads import EPOCHS, LEAST, Model, Result, Series, intervals, judged, told
 from jobwise.telemetry.table import Telemetry
 
 COSTLY = 500  # series: with more of them holt-winters, which is fitted to each, is left out
@@ -50,10 +51,23 @@ _GIVEN: tuple = ()  # to every process at its beginning: models, horizons, peak
 def _begin(*given) -> None:
     global _GIVEN
     _GIVEN = given
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who began them is interrupted, and ends them
 
 
 def _one(s: Series) -> Result | None:
     return judged(s, *_GIVEN)
+
+
+@contextmanager
+def _processes(count: int, given: tuple):
+    """So many processes, of one thread each, that have been given this."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        with mp.get_context("spawn").Pool(count, _begin, given) as pool:
+            yield pool
+    finally:
+        os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
 
 
 def forecast_all(
@@ -70,20 +84,30 @@ def forecast_all(
     if not series:
         raise InputError(f"{t.name}: no series can be forecast ({out['too short']} too short, {out['constant']} constant)")
     names = [m for m in models if m != "gru" and not (m == "holt-winters" and len(series) > COSTLY)]
-    made = models_for(series, names, horizons, peak)
+    fits, total = 0, len(series) + len(horizons) * ("boosted" in models) + EPOCHS * ("gru" in models)
+
+    def tell(done: int) -> None:
+        if progress:
+            progress(done, total)
+
+    def fitting(k: int, count: int) -> None:
+        nonlocal fits
+        fits += 1
+        tell(fits)
+
+    tell(0)
+    made = models_for(series, names, horizons, peak, fitting)
     if "gru" in models:
         from jobwise.learn.gru import fit
 
-        made["gru"] = fit(series, horizons, peak)
+        made["gru"] = fit(series, horizons, peak, progress=fitting)
     given = made, tuple(horizons), peak
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each process
     several = threads > 1 and len(series) > 8 and "gru" not in made
-    with mp.get_context("spawn").Pool(threads, _begin, given) if several else nullcontext() as pool:
+    with _processes(threads, given) if several else nullcontext() as pool:
         found = []
         for one in pool.imap(_one, series) if several else (judged(s, *given) for s in series):
             found.append(one)
-            if progress:
-                progress(len(found), len(series))
+            tell(fits + len(found))
     out["do not change in the end"] = sum(r is None for r in found)
     if not any(found):
         raise InputError(f"{t.name}: none of the {len(series)} series changes in its last fifths")
@@ -94,7 +118,7 @@ def summary(f: Forecasts) -> dict:
     """By model: for how many series it was chosen, its median MASE, the share of series where it is below 1, the share of
     values in its 90 % intervals and their width; the same of the chosen models."""
 
-    def told(name: str, of: Callable[[Result], str]) -> dict:
+    def row(name: str, of: Callable[[Result], str]) -> dict:
         scores = [x for r in f.results for x in r.test[of(r)].values()]
         mase = np.array([r.mase(of(r)) for r in f.results])
         weights = [x.samples for x in scores]
@@ -110,7 +134,7 @@ def summary(f: Forecasts) -> dict:
         }
 
     names = dict.fromkeys([*f.models, *f.results[0].test])
-    rows = [told(m, lambda r, m=m: m) for m in names] + [told("chosen", lambda r: r.chosen)]
+    rows = [row(m, lambda r, m=m: m) for m in names] + [row("chosen", lambda r: r.chosen)]
     boosted = next((m for m in f.models.values() if isinstance(m, Boosted)), None)
     why = {h: boosted.explained(k) for k, h in enumerate(f.horizons)} if boosted else {}
     out = ", ".join(f"{n} {k}" for k, n in f.left_out.items())
@@ -120,16 +144,13 @@ def summary(f: Forecasts) -> dict:
 def draw(f: Forecasts, out: str) -> str:
     """A picture of the series whose chosen model is nearest to the median: its last samples, the forecasts of the longest
     horizon and their intervals. Its name."""
-    import matplotlib
-
-    matplotlib.use("Agg", force=False)
     from matplotlib.figure import Figure
 
     mase = np.array([r.mase(r.chosen) for r in f.results])
     r = f.results[int(np.argsort(mase)[len(mase) // 2])]
     s = next(x for x in f.series if x.name == r.series)
     k, h = len(f.horizons) - 1, f.horizons[-1]
-    made = f.models[r.chosen](s)
+    made = told(s, f.models, f.horizons, f.peak)[r.chosen]
     bounds = intervals(s, made, f.horizons, f.peak)
     rows = np.arange(max(len(s.y) - max(6 * h, 300), s.cuts[1]), len(s.y) - h)
     hours = (np.arange(len(s.y)) - rows[0]) * s.step / 3600
