@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from typing import Annotated, Optional
 
 import typer
@@ -25,14 +26,21 @@ TOKEN = "JOBWISE_PROMETHEUS_TOKEN"
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
+@cache
+def _simulated(source: str):
+    """The telemetry and the failures of `simulated[:SEED]`; None for another source."""
+    from jobwise.telemetry.simulated import Faults, lives
+
+    found = re.fullmatch(r"simulated(?::(\d+))?", source)
+    return lives(Faults(), int(found[1] or 0)) if found else None
+
+
 def _open(source: str, metrics: list[str] | None, node: str | None, last: str, step: float, column: str | None = None):
     needs("forecast", "pandas")
     if not step <= 1e9:
         raise InputError(f"--step {step:g}: so many seconds are no step")
-    if found := re.fullmatch(r"simulated(?::(\d+))?", source):
-        from jobwise.telemetry.simulated import Faults, lives
-
-        return _some(lives(Faults(), int(found[1] or 0))[0], metrics, node, step)
+    if simulated := _simulated(source):
+        return _some(simulated[0], metrics, node, step)
     if source.startswith(("http://", "https://")):
         from jobwise.telemetry.prometheus import Prometheus
 
@@ -186,10 +194,8 @@ def risk(
     from jobwise.forecast.failures import fitted
     from jobwise.telemetry.risk import nodes_of, read_failures
 
-    if found := re.fullmatch(r"simulated(?::(\d+))?", source):
-        from jobwise.telemetry.simulated import Faults, lives
-
-        events = lives(Faults(), int(found[1] or 0))[1]
+    if simulated := _simulated(source):
+        events = simulated[1]
     elif failures is None:
         raise InputError("when did nodes fail? --failures FILE, with the columns time and node")
     else:
@@ -225,13 +231,13 @@ def risk(
 def _worth(name: str, done: dict, horizon: int) -> None:
     first = next(iter(done.values())).worth
     rows = [
-        [k, f"{w.auprc:.3f}", f"{w.auroc:.3f}", f"{w.brier:.4f}", f"{w.precision:.0%}", f"{w.caught:.0%}", f"{w.lead:g}",
-         f"{w.false_alarms:.2f}", f"{w.theta:.2f}"]
+        [k, f"{w.auprc:.3f}", f"{w.brier:.4f}", f"{w.precision:.0%}", f"{w.caught:.0%}", f"{w.lead:g}", f"{w.false_alarms:.2f}",
+         f"{w.theta:.2f}"]
         for k, w in ((k, r.worth) for k, r in done.items())
     ]  # fmt: skip
-    columns = ["model", "AUPRC", "AUROC", "Brier", "precision", "caught", "lead", "false alarms", "above"]
-    title = (
-        f"{name}: fails within {horizon} steps? {first.failures} failures in the last fifth, {first.base:.2%} of the samples"
+    columns = ["model", "AUPRC", "Brier", "precision", "caught", "lead", "false alarms", "above"]
+    print_table(f"{name}: {first.failures} failures in the last fifth, foreseen {horizon} steps ahead", columns, rows)
+    say(
+        f"{first.base:.2%} of the samples are before a failure; caught: failures with an alarm before; lead: steps; false "
+        "alarms: a node and day; above: this risk is an alarm; more with --json"
     )
-    print_table(title, columns, rows)
-    say("caught: failures with an alarm before; lead: steps before; false alarms: a node and day; above: this risk is an alarm")

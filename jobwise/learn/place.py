@@ -57,11 +57,11 @@ class PlaceConfig(JobsetConfig):
         """The settings of the world."""
         return Places.of(self.model_dump() | {"places": self.slots})
 
-    def sets(self, part: int | list[int], count: int, log: Workload | None = None) -> list[Workload]:
+    def sets(self, part: int, count: int, log: Workload | None = None) -> list[Workload]:
         """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST). Raises InputError."""
         make = getattr(generators, self.generator)
         try:
-            return [make(self.steps, self.rate, [*np.atleast_1d(part).tolist(), i], **self.settings) for i in range(count)]
+            return [make(self.steps, self.rate, [part, i], **self.settings) for i in range(count)]
         except (TypeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise

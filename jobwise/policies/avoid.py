@@ -9,11 +9,11 @@ What stopping costs is the simulation's `restart_cost_s`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jobwise.decision import Policy, Preempt, View, Wait, begin
+from jobwise.decision import Policy, Preempt, Start, View, Wait, begin
 from jobwise.errors import InputError
 
 HOW = ("drain", "move", "save")
@@ -45,7 +45,6 @@ class Avoid:
     risks: Risks
     theta: float
     how: str = "drain"
-    label: str = field(default="")
 
     def __post_init__(self):
         if self.how not in HOW or not self.theta >= 0:
@@ -54,7 +53,7 @@ class Avoid:
     @property
     def name(self) -> str:
         """As in `fcfs+easy, move above 0.2`."""
-        return self.label or f"{getattr(self.inner, 'name', 'policy')}, {self.how} above {self.theta:g}"
+        return f"{getattr(self.inner, 'name', 'policy')}, {self.how} above {self.theta:g}"
 
     def check(self, cluster) -> None:
         """Raises InputError where there are other nodes."""
@@ -102,13 +101,7 @@ class _Run:
                 if any(risky[n] for n, _ in held) and view.now >= self._saved.get(int(j), 0.0):
                     out.append(Preempt(int(j)))
                     if p.how == "save":
-                        out.append(_again(int(j), held))
+                        out.append(Start(int(j), tuple(held)))
                         self._saved[int(j)] = view.now + 5 * p.risks.step
         seen = replace(view, free=free) if risky.any() else view
         return [*out, *self._inner.decide(seen), Wait(p.risks.after(view.now))]  # the earliest of several waits counts
-
-
-def _again(job: int, held: list):
-    from jobwise.decision import Start
-
-    return Start(job, tuple(held))

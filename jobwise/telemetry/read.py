@@ -27,7 +27,7 @@ def read(path: str | Path, nodes: str | None = None) -> Telemetry:
         if not files:
             raise InputError(f"{path}: is a folder without .csv or .parquet files")
         return together(path.name, [read(f, nodes) for f in files])
-    frame = _frame(path)
+    frame = frame_of(path)
     name = path.name.split(".")[0]
     columns = {str(c).strip().lower(): c for c in frame.columns}
     if {"submission_time", "duration", "cpu_count"} <= set(columns):
@@ -37,7 +37,7 @@ def read(path: str | Path, nodes: str | None = None) -> Telemetry:
     at = next((columns[c] for c in TIMES if c in columns), None)
     if at is None:
         raise InputError(f"{path}: no column of times; one of {', '.join(TIMES)} is expected, there are {', '.join(columns)}")
-    time = _times(frame[at], path)
+    time = times_of(frame[at], path)
     node = nodes or next((columns[c] for c in NODES if c in columns and columns[c] != at), None)
     if node is not None and node == at:
         raise InputError(f"{path}: the column {node!r} tells times, not nodes")
@@ -90,7 +90,7 @@ def together(name: str, parts: list[Telemetry]) -> Telemetry:
     return found
 
 
-def _frame(path: Path):
+def frame_of(path: Path):
     """The file as a pandas table. Raises InputError."""
     try:
         import pandas as pd
@@ -113,7 +113,7 @@ def _frame(path: Path):
         raise InputError(f"{path}: cannot be read as a table: {str(error).splitlines()[0][:120]}") from None
 
 
-def _times(column, path: Path) -> np.ndarray:
+def times_of(column, path: Path) -> np.ndarray:
     """Times in s of numbers, or of dates (UTC where they do not say). Raises InputError."""
     import pandas as pd
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.forecast.failures import Nodes
-from jobwise.telemetry.table import Telemetry, seconds
+from jobwise.telemetry.read import frame_of, times_of
+from jobwise.telemetry.table import Telemetry
 
 OUT = 3  # steps without any sample: the node is down
 
@@ -42,13 +43,11 @@ def nodes_of(t: Telemetry, failures: np.ndarray, step_s: float = 0.0) -> tuple[N
 
 def read_failures(path: str | Path, t: Telemetry) -> np.ndarray:
     """[F, 3] time s, node, 0 of a CSV file with the columns time and node. Raises InputError."""
-    from jobwise.telemetry.read import _frame, _times
-
-    frame = _frame(Path(path))
+    frame = frame_of(Path(path))
     columns = {str(c).strip().lower(): c for c in frame.columns}
     if not {"time", "node"} <= set(columns):
         raise InputError(f"{path}: failures are told by the columns time and node; there are {', '.join(columns)}")
-    time = seconds(_times(frame[columns["time"]], Path(path)), str(path))
+    time = times_of(frame[columns["time"]], Path(path))
     node = frame[columns["node"]].astype(str)
     if not np.isfinite(time).all():
         row = int(np.flatnonzero(~np.isfinite(time))[0])
