@@ -208,6 +208,11 @@ def test_burst_and_turns():
     for now, turn in ((0, 1), (1, 0), (1, 1)):
         world.step(np.array([0]), False, 0, 1)
         assert (world.state.sims["now"][0], world.buffer.moment["turn"][0]) == (now, turn)
+    world = BufferEpisodes(1, [w], Places(2, joint=False, burst=True), 100, True)
+    world.begin_with(np.zeros(1, int))
+    for action, now, turn in ((0, 0, 1), (2, 0, 0), (2, 0, 1), (2, 1, 0)):  # the first place's job only; then none
+        world.step(np.array([action]), False, 0, 1)
+        assert (world.state.sims["now"][0], world.buffer.moment["turn"][0]) == (now, turn)
 
 
 def test_neighbours_of_another_application_slow_a_job_down():

@@ -17,7 +17,7 @@ from test_workflows import FOLDER, need, random_flow
 import jobwise as jw
 from jobwise.cli import run
 from jobwise.errors import InputError
-from jobwise.slurm.client import Slurm, SlurmError, jobs_of
+from jobwise.slurm.client import Slurm, SlurmError, jobs_of, nodes_of
 from jobwise.slurm.follow import Following, script
 from jobwise.slurm.simulated import Simulated
 from jobwise.workloads.streams import stream
@@ -102,7 +102,7 @@ def test_a_cut_ledger_goes_on_at_every_byte(tmp_path):
         folder = tmp_path / f"cut{cut}"
         folder.mkdir()
         (folder / "ledger.jsonl").write_bytes(data[:cut])
-        again = Simulated(8, m.seconds, m.fails, m.time, dict(m.table), dict(m.after))
+        again = Simulated(8, m.seconds, m.fails, time=m.time, table=dict(m.table), after=dict(m.after))
         told, _ = followed(w, again, folder, "rank")
         assert told["done"] == 12 and told["edges_not_kept"] == 0
         names = [j.name for j in again.jobs()]
@@ -205,6 +205,80 @@ def test_the_command(tmp_path, capsys):
         assert capsys.readouterr().err.count("\n") == 1
 
 
+def wide(seed=0, count=120, at_once=0):
+    """Tasks of two programs, at most `at_once` at a time (0: all); the first is slow on machines of kind `old`."""
+    from jobwise.workloads.workflows import workflow
+
+    rng = np.random.default_rng(seed)
+    rows = [{"name": f"t{i}", "runtime": 10.0, "program": f"p{rng.integers(2)}"} for i in range(count)]
+    parents = [[f"t{i - at_once}"] if 0 < at_once <= i else [] for i in range(count)]
+    return stream([workflow("wide", rows, parents)], cluster=8, name="wide")
+
+
+def machines(w, **more):
+    def slower(name, kind):
+        program = w.names["app"][int(w.jobs["app"][int(name.split(".")[1])])]
+        return 5.0 if (program, kind) == ("p0", "old") else 1.0
+
+    kinds = {f"n{i}": ("new", "old")[i % 2] for i in range(4)}
+    return Simulated(2, lambda name: 10.0, machines=kinds, slower=slower, **more)
+
+
+def test_learned_placement_on_a_resource_manager(tmp_path):
+    w = wide()
+    m = machines(w)
+    told, tasks = followed(w, m, tmp_path / "learned", "fcfs+learned")
+    assert told["done"] == told["submitted"] == len(w)
+    first = np.array([w.names["app"][int(a)] == "p0" for a in w.jobs["app"]])
+    old = np.array([m.machines[m.table[i + 1].node] == "old" for i in range(len(w))])
+    order = np.array([int(m.table[i + 1].name.split(".")[1]) for i in range(len(w))])
+    first, late = first[order], np.arange(len(w)) >= 60
+    assert old[late & first].mean() < 0.5 * old[late & ~first].mean()  # it has learnt who does not belong there
+    free, _ = followed(w, machines(w), tmp_path / "free", "fcfs", ahead=0.0)
+    assert told["work"] < free["work"]
+
+
+def test_what_was_learnt_is_learnt_again_after_a_kill(tmp_path):
+    w = wide()
+    m = machines(w)
+    with Following(w, m, tmp_path, lambda i: ["true"], jw.resolve("fcfs+learned")) as f:
+        while sum(t.state == "done" for t in f.tasks) < 60:
+            f.step()
+            m.wait(1)
+        f.step()
+        known = [f._run.factors.of(g) for g in (1, 4)]
+    with Following(w, m, tmp_path, lambda i: ["true"], jw.resolve("fcfs+learned")) as f:
+        f.step()
+        for a, b in zip(known, [f._run.factors.of(g) for g in (1, 4)], strict=True):
+            assert all(np.allclose(x, y, atol=0.1) for x, y in zip(a, b, strict=True))
+        f.follow()
+        assert f.summary()["submitted"] == len(w)
+
+
+def test_a_node_that_is_not_to_be_had_is_given_up(tmp_path):
+    """Somebody else takes it before our job begins there."""
+    w = wide(count=12)
+
+    class Taken(Simulated):
+        def submit(self, script, *, name, node="", **more):
+            if node == "n1" and not any(j.name == "other" for j in self.table.values()):
+                super().submit("#!/bin/sh", name="other", cores=2, node="n1")
+            return super().submit(script, name=name, node=node, **more)
+
+    m = Taken(2, lambda name: 1e4 if name == "other" else 10.0, machines={"n0": "", "n1": ""})
+    told, tasks = followed(w, m, tmp_path, "fcfs+learned")
+    assert told["done"] == 12 and any(t.moved for t in tasks) and told["makespan"] < 200
+
+
+def test_nodes_of_sinfo():
+    text = "n2|0/8/0/8|idle|(null)\nn1|2/6/0/8|mixed|a100,big\nn1|2/6/0/8|mixed|a100,big\nn3|0/8/0/8|drained*|(null)\n"
+    assert [(n.name, n.cores, n.free, n.kind) for n in nodes_of(text)] == [
+        ("n1", 8, 6, "a100,big"), ("n2", 8, 8, ""), ("n3", 8, 0, "")
+    ]  # fmt: skip
+    with pytest.raises(SlurmError, match="sinfo printed"):
+        nodes_of("n1|eight")
+
+
 # ------------------------------------------------------------------ the real Slurm
 
 
@@ -279,3 +353,22 @@ def test_real_workflows_on_the_real_slurm_survive_kills(slurm, tmp_path, name, s
     assert told["done"] == told["tasks"] and told["edges_not_kept"] == 0 and told["failed"] == 0
     ran = [p.name.split(".")[1] for p in (tmp_path / "stamps").iterdir()]
     assert len(ran) == len(set(ran)) == told["tasks"]
+
+
+@pytest.mark.slow
+def test_learned_placement_on_the_real_slurm(slurm, tmp_path):
+    """Tasks that are ten times as slow on two of the four nodes: those after the first go elsewhere."""
+    task = tmp_path / "task.sh"
+    task.write_text("#!/bin/sh\ncase $SLURMD_NODENAME in node01|node02) sleep 5;; *) sleep 0.5;; esac\n")
+    task.chmod(0o755)
+    w = wide(count=96, at_once=6)
+    w.jobs["app"][:] = 0
+    w.jobs["request"][:] = 2
+    with Following(w, Slurm(), tmp_path / "state", lambda i: [str(task)], jw.resolve("fcfs+learned"), poll_s=0.2) as f:
+        f.follow()
+        told, tasks = f.summary(), f.tasks
+    assert told["done"] == told["submitted"] == 96
+    slow = np.array([t.node < 2 for t in tasks])[np.argsort([t.start for t in tasks])]
+    took = np.array([t.end - t.start for t in tasks])
+    assert all((took[i] > 3) == (t.node < 2) for i, t in enumerate(tasks))  # it ran where it was told to
+    assert slow[:12].any() and slow[48:].mean() < 0.1

@@ -12,14 +12,14 @@ import typer
 from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_log, progress
 from jobwise.cli.tables import print_json
 from jobwise.errors import InputError, Interrupted, unknown
+from jobwise.workloads import GENERATED
 
-GRIDS = ("deeprm", "cush", "rl-taps", "distances", "affinities")
-KNOWN = f"perjob, sem, dras, dras2, rlscheduler, search, {', '.join(GRIDS)}, mars, rl-a3c, flow-net"
+KNOWN = f"perjob, sem, dras, dras2, rlscheduler, search, {', '.join(GENERATED)}, mars, rl-a3c, flow-net"
 
 
 def train(
     system: Annotated[str, typer.Argument(help=f"{KNOWN}.")],
-    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} {', '.join(GRIDS)}: generated.")] = None,
+    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} {', '.join(GENERATED)}: generated.")] = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
     preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small",
@@ -49,11 +49,11 @@ def train(
         raise unknown("system", system, SYSTEMS)
     if max_wait is not None and system != "search":
         raise InputError(f"--max-wait is for search; {system} learns from rewards (its configuration has bounded_wait)")
-    if log is None and system not in GRIDS:
+    if log is None and system not in GENERATED:
         raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
-    if system in GRIDS and not (procs is None and jobs is None and load is None):
+    if system in GENERATED and not (procs is None and jobs is None and load is None):
         raise InputError(f"{system} takes a log as it is: --procs, --jobs and --load are for the others")
-    w = None if log is None else open_log(log, procs, jobs, load, system in GRIDS)
+    w = None if log is None else open_log(log, procs, jobs, load, system in GENERATED)
     settings = configure(system, w, preset)
     own = _toml(config)
     for key in ("learner", "encoding"):  # tables add to the system's

@@ -54,6 +54,13 @@ def _some(num_envs: int) -> int:
     return num_envs
 
 
+def _sets(workload: Workload | Sequence[Workload] | None, generator: str) -> list[Workload]:
+    sets = [workload] if isinstance(workload, Workload) else list(workload or [])
+    if not sets:
+        raise InputError(f"an environment needs a workload: jobwise.{generator}(), or several")
+    return sets
+
+
 class BatchVectorEnv(VectorEnv):
     """Windows of logs: which job of the window is next.
 
@@ -129,9 +136,7 @@ class GridVectorEnv(VectorEnv):
         **settings,
     ):
         shared, world = _split(settings, self.WORLD)
-        sets = [workload] if isinstance(workload, Workload) else list(workload or [])
-        if not sets:
-            raise InputError("an environment needs a workload: jobwise.deeprm(), or several")
+        sets = _sets(workload, "deeprm")
         slots, cluster = Slots(**world), sets[0].cluster
         if not isinstance(encoder, GridEncoder):
             encoder = make_grid(encoder, cluster, slots.slots, slots.backlog, rows=slots.rows)
@@ -197,9 +202,7 @@ class AssignVectorEnv(VectorEnv):
         **settings,
     ):
         shared, world = _split(settings, self.WORLD)
-        sets = [workload] if isinstance(workload, Workload) else list(workload or [])
-        if not sets:
-            raise InputError("an environment needs a workload: jobwise.rltaps(), or several")
+        sets = _sets(workload, "rltaps")
         world = {"row_s": ROW_S, "restart_cost_s": 0.0, "limit": 1000, "each": False} | world
         row_s, cost_s, limit, each = (world.pop(k) for k in ("row_s", "restart_cost_s", "limit", "each"))
         made = AssignmentEpisodes(_some(num_envs), sets, Assignment(**world), row_s, cost_s, limit, each)
@@ -240,9 +243,7 @@ class PlaceVectorEnv(VectorEnv):
         **settings,
     ):
         shared, world = _split(settings, self.WORLD)
-        sets = [workload] if isinstance(workload, Workload) else list(workload or [])
-        if not sets:
-            raise InputError("an environment needs a workload: jobwise.affinities(), or several")
+        sets = _sets(workload, "affinities")
         world = {"limit": 200, "each": False, "prior": None, "encoder_settings": {}} | world
         limit, each, prior, more = (world.pop(k) for k in ("limit", "each", "prior", "encoder_settings"))
         world = {"joint": encoder != "nodes"} | world

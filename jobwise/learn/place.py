@@ -72,15 +72,15 @@ class PlaceConfig(JobsetConfig):
         """Are the factors others in every jobset?"""
         return bool(self.settings.get("hidden"))
 
-    def rule(self, name: str, explore: float | None = None, seed: int = 0) -> NodeRule:
+    def rule(self, name: str, explore: float | None = None) -> NodeRule:
         """A rule in this world, where all places are asked about at once. `learned` and `patient` know what jobs took in the
         training jobsets, scheduled one after the other (where the factors are the same in all); from a blank page they begin
         with `explore`, half a standard error by default."""
-        every = (self.world.places < 8) and replace(self.world, joint=True, masked=False, ask_always=True)
+        few = self.world.places < 8  # joint actions are not too many
+        world = replace(self.world, joint=True, masked=False, ask_always=True) if few else self.world
         if name not in LEARNT or self.varies:
-            return NodeRule(name, every or self.world, (0.5 if name in LEARNT else 0.0) if explore is None else explore)
-        drawn = [TRAIN, 1000 + seed] if seed else TRAIN
-        found = NodeRule("learned", every or self.world, 1.0).learnt(self.sets(drawn, min(self.jobsets, 20)))
+            return NodeRule(name, world, (0.5 if name in LEARNT else 0.0) if explore is None else explore)
+        found = NodeRule("learned", world, 1.0).learnt(self.sets(TRAIN, min(self.jobsets, 20)))
         return replace(found, rule=name, explore=explore or 0.0)
 
     def rules(self) -> list[str]:

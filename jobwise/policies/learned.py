@@ -84,6 +84,12 @@ class LearnedRun:
         classes = view.cluster.classes
         self._class = np.arange(len(view.free)) if classes is None else np.asarray(classes)
         self.factors, self._where = Factors(int(self._class.max()) + 1), {}
+        self._look(view)
+
+    def _look(self, view: View) -> None:
+        for j in view.running.tolist():
+            if j not in self._where:
+                self._where[j] = {int(self._class[n]) for n, _ in view.nodes_of(j)}
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """Jobs that are done tell how long their kind takes where they ran."""
@@ -95,9 +101,7 @@ class LearnedRun:
 
     def decide(self, view: View) -> list:
         """What the list scheduler starts, elsewhere."""
-        for j in view.running.tolist():
-            if j not in self._where:
-                self._where[j] = {int(self._class[n]) for n, _ in view.nodes_of(j)}
+        self._look(view)
         made, free, moved = list(self._inner.decide(view)), view.free.copy(), {}
         for i, d in enumerate(made):
             if isinstance(d, Start):

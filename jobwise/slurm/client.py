@@ -39,6 +39,17 @@ class Job:
     end: float
     cores: int
     code: int  # exit code
+    node: str = ""  # those it runs on, as Slurm writes them
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as `sinfo` has it. `kind`: its features, by which nodes are alike or not; "" where it has none."""
+
+    name: str
+    cores: int
+    free: int  # of its cores; 0 where it is down or drained
+    kind: str
 
 
 def number(value: Any, default: float = 0.0) -> float:
@@ -65,11 +76,9 @@ def jobs_of(text: str) -> list[Job]:
             code = code.get("return_code")
         status = int(number(code))
         told = [number(x.get(k)) for k in ("submit_time", "start_time", "end_time")]
-        cores = int(number(x.get("cpus"), 1))
-        name, why = str(x.get("name") or ""), str(x.get("state_reason") or "")
-        found.append(
-            Job(int(number(x.get("job_id"))), name, state(x.get("job_state")), why, *told, cores, status >> 8 or status)
-        )
+        cores, code = int(number(x.get("cpus"), 1)), status >> 8 or status
+        name, why, node = (str(x.get(k) or "") for k in ("name", "state_reason", "nodes"))
+        found.append(Job(int(number(x.get("job_id"))), name, state(x.get("job_state")), why, *told, cores, code, node))
     return found
 
 
@@ -81,6 +90,22 @@ def _document(text: str, key: str) -> list[dict]:
     return [x for x in found if isinstance(x, dict)]
 
 
+def nodes_of(text: str) -> list[Node]:
+    """The nodes of what `sinfo -N -h -o "%N|%C|%T|%f"` printed; a node of several partitions once. Raises SlurmError."""
+    found = {}
+    for line in text.splitlines():
+        try:
+            name, counts, state, kind = (x.strip() for x in line.split("|"))
+            _, idle, _, cores = map(int, counts.split("/"))
+        except ValueError:
+            raise SlurmError(
+                f"sinfo printed {plain(line[:80])!r}; name|used/idle/other/all cores|state|features expected"
+            ) from None
+        down = re.match("down|drain|fail|maint|power", state)
+        found[name] = Node(name, cores, 0 if down else idle, "" if kind == "(null)" else kind)
+    return sorted(found.values(), key=lambda n: n.name)
+
+
 class Slurm:
     """The Slurm of this machine (of SLURM_CONF). Raises SlurmError where there is none."""
 
@@ -90,7 +115,7 @@ class Slurm:
 
     def __init__(self, timeout_s: float = TIMEOUT_S):
         self.timeout_s = timeout_s
-        if missing := [c for c in ("sbatch", "squeue", "sinfo", "scancel") if shutil.which(c) is None]:
+        if missing := [c for c in ("sbatch", "squeue", "sinfo", "scancel", "scontrol") if shutil.which(c) is None]:
             raise SlurmError(f"there is no Slurm here: the command {missing[0]!r} is not found")
 
     def run(self, *arguments: str, text: str | None = None) -> str:
@@ -119,6 +144,14 @@ class Slurm:
         every = [int(c) for c, state in lines if not re.match("down|drain", state)]
         return sum(every), max(every, default=0)
 
+    def nodes(self) -> list[Node]:
+        """The nodes there are, by name. Raises SlurmError."""
+        return nodes_of(self.run("sinfo", "-N", "-h", "-o", "%N|%C|%T|%f"))
+
+    def anywhere(self, id: int) -> None:
+        """A job that waits for a node may run on any."""
+        self.run("scontrol", "update", f"JobId={id}", "ReqNodeList=")
+
     def submit(
         self,
         script: str,
@@ -129,12 +162,13 @@ class Slurm:
         memory_mb: float = 0.0,
         after: Sequence[int] = (),
         nice: int = 0,
+        node: str = "",
         output: str = "/dev/null",
         folder: str | None = None,
         more: Sequence[str] = (),
     ) -> int:
-        """Submit a batch script, to start after the jobs `after` have ended well; its job id. `more`: further options of
-        `sbatch`. Raises SlurmError."""
+        """Submit a batch script, to start after the jobs `after` have ended well; its job id. `node`: it runs there.
+        `more`: further options of `sbatch`. Raises SlurmError."""
         told = ["sbatch", "--parsable", f"--job-name={name}", "--nodes=1", "--ntasks=1", f"--cpus-per-task={cores}"]
         told += [f"--output={output}"]
         told += [f"--time={minutes}"] if minutes else []
@@ -142,6 +176,7 @@ class Slurm:
         told += [f"--dependency=afterok:{':'.join(map(str, after))}", "--kill-on-invalid-dep=yes"] if after else []
         told += [f"--nice={nice}"] if nice else []
         told += [f"--chdir={folder}"] if folder else []
+        told += [f"--nodelist={node}"] if node else []
         said = self.run(*told, *more, text=script).strip().split(";")[0]
         if not said.isdigit():
             raise SlurmError(f"sbatch printed {plain(said[:80])!r}; a job id was expected")

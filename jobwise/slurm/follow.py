@@ -16,20 +16,19 @@ import json
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from jobwise import decision
-from jobwise.cluster import pool
 from jobwise.decision import Start, View
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.jobs import DONE, FAILED, QUEUED, RUNNING, WAITING
-from jobwise.sim.state import slice_dtype
 from jobwise.slurm.client import ENDED, Job, SlurmError
+from jobwise.slurm.machine import Machine
 from jobwise.slurm.simulated import ResourceManager
 from jobwise.workload import Workload
 
@@ -61,6 +60,9 @@ class Task:
     state: str = ""  # "" waits, "submitted", "done", "failed"
     start: float = 0.0
     end: float = 0.0
+    node: int = -1  # that it was submitted for; -1: any
+    since: float = 0.0  # when it was submitted, s
+    moved: bool = False  # that node was not to be had
 
 
 @dataclass
@@ -98,12 +100,12 @@ class Following:
         for a, b in w.edges.tolist():
             self._parents[b].append(a)
         try:
+            self._machine = Machine(self.manager, self.policy, self.ahead)
             self._open()
         except BaseException:
             self._lock.close()
             raise
-        self._run, self._units = None, int(round(self.manager.cores()[0] * (1.0 + self.ahead)))
-        self._jobs, self._slice = w.jobs.copy(), slice_dtype(w.jobs["request"].shape[1])
+        self._run, self._jobs = None, w.jobs.copy()
 
     # ------------------------------------------------------------ the ledger
 
@@ -120,6 +122,7 @@ class Following:
             t = self.tasks[x["task"]]
             if x["event"] == "submit":
                 t.tries, t.state, t.id, t.seen = x["try"], "submitted", 0, self.manager.now()
+                t.node, t.since, t.moved = self._machine.row(x.get("node", "")), t.seen, False
             elif x["event"] == "id":
                 t.id = x["id"]
             else:
@@ -149,10 +152,12 @@ class Following:
 
     # ------------------------------------------------------------ what happens
 
-    def _submit(self, i: int, after: list[int]) -> None:
-        t, job = self.tasks[i], self._jobs[i]
+    def _submit(self, i: int, after: list[int], node: int = -1) -> None:
+        t, job, names = self.tasks[i], self._jobs[i], self._machine.names
         t.tries, t.state, t.id, t.seen = t.tries + 1, "submitted", 0, self.manager.now()
-        self._write({"event": "submit", "task": i, "try": t.tries})
+        t.node, t.since, t.moved = node, t.seen, False
+        there = {"node": names[node]} if names and node >= 0 else {}
+        self._write({"event": "submit", "task": i, "try": t.tries} | there)
         name = self._name(i)
         t.id = self.manager.submit(
             script(self.folder, name, self.command(i)),
@@ -160,6 +165,7 @@ class Following:
             cores=int(job["request"][0]),
             after=after,
             folder=str(self.folder),
+            **there,
         )
         self._write({"event": "id", "task": i, "try": t.tries, "id": t.id})
 
@@ -197,6 +203,11 @@ class Following:
             job, stamp = jobs.get(t.id), self._stamp(i)
             if job and job.state not in ENDED and not stamp:
                 t.seen, t.start = now, job.start if job.state == "RUNNING" else 0.0
+                if t.node >= 0 and job.state == "PENDING" and now - t.since > LOST_S:  # others are there, or it is down
+                    self.manager.anywhere(t.id)
+                    t.node, t.moved = -1, True
+                elif t.moved and t.node < 0:
+                    t.node = self._machine.row(job.node)
                 continue
             ran = (job.start, job.end) if job and job.start > 0 else (0.0, 0.0)
             if stamp:
@@ -217,7 +228,7 @@ class Following:
 
     def _view(self, ended: list[int]) -> View:
         """What a policy may know: the tasks, those of running ones that wait for the manager too, as running."""
-        now, jobs, free = self.manager.now() - self.begun, self._jobs, self._units
+        now, jobs, machine = self.manager.now() - self.begun, self._jobs, self._machine
         for i, t in enumerate(self.tasks):
             open_parents = sum(self.tasks[p].state != "done" for p in self._parents[i])
             jobs[i]["unmet"] = open_parents
@@ -228,16 +239,32 @@ class Following:
                 jobs[i]["status"] = WAITING if open_parents else QUEUED
             elif t.state in ("done", "failed"):
                 jobs[i]["status"] = DONE if t.state == "done" else FAILED
-                jobs[i]["end"] = max(t.end - self.begun, 0.0)
-        status = jobs["status"]
-        free -= int(jobs["request"][status == RUNNING, 0].sum())
-        room, none = np.array([[max(free, 0)]]), np.zeros(0, self._slice)
+                jobs[i]["start"] = max(t.start - self.begun, 0.0)
+                jobs[i]["end"], jobs[i]["ran"] = max(t.end - self.begun, 0.0), max(t.end - t.start, 0.0)
+                jobs[i]["restarts"] = t.tries - 1 + t.moved
+        status, cores = jobs["status"], jobs["request"][:, 0]
+        jobs["held"] = np.arange(len(jobs)) if machine.names else -1
+        node, begun = (np.array([getattr(t, k) for t in self.tasks]) for k in ("node", "start"))
+        ours = (status == RUNNING) & ((node >= 0) | (not machine.names))  # the others' cores are not free anyhow
+        held, run = (
+            np.bincount(np.maximum(node[some], 0), cores[some], len(machine.cluster.capacity)).astype(int)
+            for some in (ours, ours & (begun > 0))
+        )
+        slices = machine.slices(node, cores)
         queue, running = (np.flatnonzero(status == k).astype(np.int32) for k in (QUEUED, RUNNING))
         return View(
-            now=now, jobs=jobs, queue=queue, running=running, ended=np.array(ended, np.int32), free=room,
-            cluster=pool(self._units), slices=none, table=jobs, held=none,
+            now=now, jobs=jobs, queue=queue, running=running, ended=np.array(ended, np.int32), free=machine.free(held, run),
+            cluster=machine.cluster, slices=slices, table=jobs, held=slices,
             edges=self.workload.edges,
         )  # fmt: skip
+
+    def _begin(self, view: View) -> np.ndarray:
+        """Begin the run of the policy as if all that has ended still ran; rows that it is to be told of, by their ends."""
+        done, jobs = np.flatnonzero(np.isin(view.jobs["status"], (DONE, FAILED))), view.jobs.copy()
+        jobs["status"][done], jobs["end"][done] = RUNNING, np.nan
+        running = np.flatnonzero(jobs["status"] == RUNNING).astype(np.int32)
+        self._run = decision.begin(self.policy, replace(view, jobs=jobs, table=jobs, running=running))
+        return done[np.argsort(view.jobs["end"][done], kind="stable")]
 
     def step(self) -> bool:
         """Look, and submit what may be submitted now. False where nothing is left to do."""
@@ -247,12 +274,12 @@ class Following:
         else:
             view = self._view(ended)
             if self._run is None:
-                self._run = decision.begin(self.policy, view)
-            elif ended:
+                ended = self._begin(view)
+            if len(ended):
                 self._run.ended(view, np.array(ended, np.int32))
             for d in list(self._run.decide(view)) if len(view.queue) else ():
                 if isinstance(d, Start):
-                    self._submit(int(d.job), [])
+                    self._submit(int(d.job), [], d.placement[0][0] if d.placement else -1)
         return any(t.state == "submitted" for t in self.tasks)
 
     def _all(self) -> None:

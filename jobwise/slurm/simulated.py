@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from jobwise.slurm.client import Job, SlurmError
+from jobwise.slurm.client import Job, Node, SlurmError
 
 
 class ResourceManager(Protocol):
@@ -26,8 +26,14 @@ class ResourceManager(Protocol):
     def jobs(self) -> list[Job]:
         """Jobs that wait, run, or have ended."""
 
-    def submit(self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), **more) -> int:
-        """Submit a job to start after the jobs `after` have ended well; its id."""
+    def nodes(self) -> list[Node]:
+        """The nodes, by name."""
+
+    def anywhere(self, id: int) -> None:
+        """A job that waits for a node may run on any."""
+
+    def submit(self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), node: str = "", **more) -> int:
+        """Submit a job to start after the jobs `after` have ended well, on `node` if it is named; its id."""
 
     def cancel(self, ids: Sequence[int]) -> None:
         """Cancel jobs."""
@@ -35,13 +41,17 @@ class ResourceManager(Protocol):
 
 @dataclass
 class Simulated:
-    """First come, first served on `size` cores of one machine, who fits starts. `seconds(name)`: how long a job of this name
-    runs; `fails(name)`: its exit code."""
+    """First come, first served on `size` cores of each of `machines` (names and kinds), who fits starts. `seconds(name)`: how
+    long a job of this name runs; `slower(name, kind)`: how many times as long on a machine of this kind; `fails(name)`: its
+    exit code."""
 
     size: int
     seconds: Callable[[str], float]
     fails: Callable[[str], int] = lambda name: 0
+    machines: dict[str, str] = field(default_factory=lambda: {"node0": ""})
+    slower: Callable[[str, str], float] = lambda name, kind: 1.0
     time: float = 1.0  # a job that has not started has the start 0
+    asked: dict[int, str] = field(default_factory=dict)  # the machines that jobs wait for
     table: dict[int, Job] = field(default_factory=dict)
     after: dict[int, list[int]] = field(default_factory=dict)
     stamps: bool = False
@@ -51,19 +61,32 @@ class Simulated:
         return self.time
 
     def cores(self) -> tuple[int, int]:
-        """One machine."""
-        return self.size, self.size
+        """All, and of one machine."""
+        return self.size * len(self.machines), self.size
+
+    def nodes(self) -> list[Node]:
+        """The machines."""
+        return [Node(name, self.size, self._free(name), kind) for name, kind in sorted(self.machines.items())]
+
+    def _free(self, machine: str) -> int:
+        return self.size - sum(j.cores for j in self.table.values() if j.state == "RUNNING" and j.node == machine)
+
+    def anywhere(self, id: int) -> None:
+        """See `ResourceManager`."""
+        self.asked.pop(id, None)
+        self._start()
 
     def jobs(self) -> list[Job]:
         """All jobs there ever were."""
         return list(self.table.values())
 
-    def submit(self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), **more) -> int:
+    def submit(self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), node: str = "", **more) -> int:
         """See `ResourceManager`. Raises SlurmError for jobs that can never run."""
-        if not script.startswith("#!") or cores > self.size:
+        if not script.startswith("#!") or cores > self.size or (node and node not in self.machines):
             raise SlurmError(f"job {name} of {cores} cores cannot run on {self.size}")
         job = Job(len(self.table) + 1, name, "PENDING", "Priority", self.time, 0.0, 0.0, cores, 0)
         self.table[job.id], self.after[job.id] = job, list(after)
+        self.asked |= {job.id: node} if node else {}
         self._start()
         return job.id
 
@@ -84,12 +107,14 @@ class Simulated:
         self._start()
 
     def _start(self) -> None:
-        free = self.size - sum(j.cores for j in self.table.values() if j.state == "RUNNING")
+        free = {name: self._free(name) for name in self.machines}
         for j in [j for j in self.table.values() if j.state == "PENDING"]:
             parents = [self.table[i].state for i in self.after[j.id]]
             if any(p not in ("PENDING", "RUNNING", "COMPLETED") for p in parents):
                 self.table[j.id] = replace(j, state="CANCELLED", reason="DependencyNeverSatisfied", end=self.time)
-            elif j.cores <= free and all(p == "COMPLETED" for p in parents):
-                end = self.time + self.seconds(j.name)
-                self.table[j.id] = replace(j, state="RUNNING", reason="None", start=self.time, end=end)
-                free -= j.cores
+            elif all(p == "COMPLETED" for p in parents):
+                names = [self.asked[j.id]] if j.id in self.asked else sorted(free)
+                if at := next((n for n in names if j.cores <= free[n]), None):
+                    end = self.time + self.seconds(j.name) * self.slower(j.name, self.machines[at])
+                    self.table[j.id] = replace(j, state="RUNNING", reason="None", start=self.time, end=end, node=at)
+                    free[at] -= j.cores

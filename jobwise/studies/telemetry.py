@@ -7,6 +7,7 @@ The slides give no numbers; where a number stands beside ours it is the specific
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,6 @@ def _anchors(s: Study, count: int) -> Section:
 
 def _agents(s: Study, part: str, kind: str, c: PlaceConfig, seeds: int, count: int) -> list[dict]:
     """What agents of `seeds` seeds make of the unseen jobsets, arg-max and drawn."""
-    from dataclasses import replace
 
     def one(k: int) -> dict:
         policy = s.train(c, None, f"{part}-{kind}{k}", k)

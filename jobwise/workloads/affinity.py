@@ -13,7 +13,7 @@ import numpy as np
 from jobwise.cluster import Affinity, Cluster
 from jobwise.errors import InputError
 from jobwise.workload import Workload, workload
-from jobwise.workloads.jobsets import _arrivals, _rng
+from jobwise.workloads.jobsets import arrivals, seeded
 
 LEVELS = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0)  # of an application on the nodes: good, neutral, bad
 
@@ -35,7 +35,7 @@ def distances(
     of 1, 2 or 3 (40, 40, 20 %). Run times at the preferred node are U{5..15}. `distance`: of all pairs, or D [nodes, nodes];
     `hidden`: D is drawn anew, symmetric, U(0, 2) times `distance`. Raises InputError.
     """
-    rng = _rng(seed)
+    rng = seeded(seed)
     D = np.asarray(distance, float)
     if D.ndim == 0:
         D = D * (1 - np.eye(nodes))
@@ -46,7 +46,7 @@ def distances(
         raise InputError(f"distances of {nodes} nodes are a symmetric table of {nodes} x {nodes}, >= 0, with 0 on its diagonal")
     if not (0 <= none <= 1 and kappa >= 0 and capacity >= 3):
         raise InputError(f"shares are 0 to 1, kappa is >= 0, a node has 3 units at least; got {none}, {kappa} and {capacity}")
-    submit = _arrivals(steps, rate, rng)
+    submit = arrivals(steps, rate, rng)
     J = len(submit)
     kind = np.where(rng.random(J) < none, 0, rng.integers(1, nodes + 1, J))
     request = rng.choice([1, 2, 3], size=(J, 1), p=[0.4, 0.4, 0.2])
@@ -73,7 +73,7 @@ def affinities(
     applications, all the same by default. `pair`: what each job of another application on a neighbouring node adds, as a
     share. Raises InputError.
     """
-    rng = _rng(seed)
+    rng = seeded(seed)
     if nodes < 1 or apps < 1 or len(levels) < 1:
         raise InputError(f"{nodes} nodes, {apps} applications and {len(levels)} levels: one each at least")
     row = np.resize(np.sort(np.asarray(levels, float)), nodes)
@@ -83,7 +83,7 @@ def affinities(
     share = np.full(apps, 1 / apps) if mix is None else np.asarray(mix, float)
     if share.shape != (apps,) or (share < 0).any() or abs(share.sum() - 1) > 1e-6:
         raise InputError(f"shares of {apps} applications are as many numbers >= 0 that sum to 1, not {mix}")
-    submit = _arrivals(steps, rate, rng)
+    submit = arrivals(steps, rate, rng)
     J = len(submit)
     kind, length = rng.choice(apps, J, p=share), rng.integers(6, 13, J).astype(float)
     machine = Cluster(np.ones((nodes, 1), np.int64), ("slots",), affinity=Affinity(factors, pair))

@@ -18,11 +18,12 @@ TRAIN, VALIDATION, TEST = 42, 27, 314159  # seeds of jobsets: training and unsee
 UNSEEN_RATE = {"deeprm": 0.7, "cush": 0.9}  # arrivals a row
 
 
-def _rng(seed: int | np.random.Generator) -> np.random.Generator:
+def seeded(seed: int | np.random.Generator) -> np.random.Generator:
+    """The generator of random numbers that a seed stands for."""
     return seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
 
 
-def _arrivals(steps: int, rate: float, rng: np.random.Generator) -> np.ndarray:
+def arrivals(steps: int, rate: float, rng: np.random.Generator) -> np.ndarray:
     """Rows [J] in which jobs arrive; at least one job."""
     if not (steps >= 1 and 0 < rate <= 100):
         raise InputError(f"{steps} rows with {rate} arrivals a row: at least 1 row, and a rate above 0 (up to 100)")
@@ -58,8 +59,8 @@ def deeprm(
     """
     if not (1 <= demand <= capacity and longest >= 5 and resources >= 1):
         raise InputError(f"demands up to {demand} of {capacity} units and lengths up to {longest} rows (at least 5) cannot be")
-    rng = _rng(seed)
-    submit = _arrivals(steps, rate, rng)
+    rng = seeded(seed)
+    submit = arrivals(steps, rate, rng)
     J = len(submit)
     if uniform:
         length, request = rng.integers(1, longest + 1, J), rng.integers(1, demand + 1, (J, resources))
@@ -93,9 +94,9 @@ def cush(
     """
     if not (0 <= compute <= 1 and 0 <= gpu_jobs <= 1 and longest >= 5):
         raise InputError(f"shares are 0 to 1 and lengths at least 5, not {compute}, {gpu_jobs} and {longest}")
-    machine, rng = machine or cush_cluster(), _rng(seed)
+    machine, rng = machine or cush_cluster(), seeded(seed)
     cpus, gpus = machine.total
-    submit = _arrivals(steps, rate, rng)
+    submit = arrivals(steps, rate, rng)
     J = len(submit)
     length = _lengths(J, longest, rng)
     with_gpus = rng.random(J) < gpu_jobs

@@ -10,10 +10,8 @@ from pathlib import Path
 from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
-from jobwise.workloads import affinity, catalogue, cwl, dnn, gpu, jobsets, sacct, streams, swf, wdl, wfformat
+from jobwise.workloads import GENERATED, affinity, catalogue, cwl, dnn, gpu, jobsets, sacct, streams, swf, wdl, wfformat
 from jobwise.workloads.workflows import Workflow, from_jobs
-
-GENERATED = ("deeprm", "cush", "rl-taps", "distances", "affinities")
 
 
 def open_workflow(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:

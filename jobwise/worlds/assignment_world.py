@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -18,14 +18,14 @@ from jobwise.worlds.gpu_layouts import LAYOUTS, lay_counts
 from jobwise.worlds.gpu_rules import RULES, choose
 from jobwise.worlds.gpu_tables import MODES, Gpus, gpus
 from jobwise.worlds.render import cluster_picture
-from jobwise.worlds.rows import Rows
+from jobwise.worlds.rows import Rows, Settings
 
 NO_THETA = np.zeros((1, THETA))
 COUNTS = np.array([*range(13), 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128])
 
 
 @dataclass(frozen=True)
-class Assignment:
+class Assignment(Settings):
     """Settings of the world.
 
     `slots` show waiting jobs, the others wait behind them. `mode`: see `assignment.py`. `leave`: started jobs leave their
@@ -42,20 +42,11 @@ class Assignment:
     counts: bool = False
 
     def __post_init__(self):
-        for f in fields(self):
-            if type(value := getattr(self, f.name)) is not type(f.default):
-                raise InputError(f"{f.name} is {value!r}; a {type(f.default).__name__} is expected")
+        super().__post_init__()
         if not 1 <= self.slots <= 10_000:
             raise InputError(f"slots are 1 to 10,000, not {self.slots}")
         if self.mode not in MODES:
             raise unknown("mode of preemption", self.mode, MODES)
-
-    @classmethod
-    def of(cls, settings: dict) -> Assignment:
-        """From a dictionary that may hold more. Raises InputError."""
-        return cls(**{f.name: settings[f.name] for f in fields(cls) if f.name in settings})
-
-    single_events = False
 
     def places(self, cluster: Cluster) -> int:
         """Where jobs stand: the slots, and those of started jobs that left them."""

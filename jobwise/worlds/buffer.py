@@ -30,6 +30,7 @@ moment_dtype = np.dtype(
         ("head", "i8"),  # of the queue behind the buffer, in `line`
         ("behind", "i8"),  # jobs in it
         ("turn", "i8"),  # the place that is asked about; 0 where all are at once
+        ("some", "i1"),  # placed since the row began, or since time stood still last
         ("robin", "i8"),  # the node after the one that the rule `robin` chose last
         ("joint", "i1"),
         ("burst", "i1"),
@@ -226,7 +227,7 @@ def _pass(s, g, e):
             _learn(s, g, e, j, g.at[e, j])
     z["rows"] += 1.0
     z["all_rows"] += 1.0
-    m["turn"] = 0
+    m["turn"], m["some"] = 0, 0
     _queue(s, g, e)
     _fill(s, g, e)
     _count(s, g, e)
@@ -248,7 +249,7 @@ def _begin(s, g, e):
         g.begun[e, n] = 0
         for k in range(g.seen.shape[1]):
             g.seen[e, k, n] = g.prior[k, n]
-    m["now"], m["head"], m["behind"], m["turn"], m["robin"], m["over"] = 0.0, 0, 0, 0, 0, 0
+    m["now"], m["head"], m["behind"], m["turn"], m["robin"], m["over"], m["some"] = 0.0, 0, 0, 0, 0, 0, 0
     z["rows"] = z["present"] = z["slow"] = z["placed"] = z["total"] = z["started"] = z["done"] = z["longest"] = 0.0
     z["all_waited"] = z["all_slow"] = z["all_rows"] = z["uneven"] = z["used"] = z["over"] = 0.0
     m["first"] = 1
@@ -301,17 +302,25 @@ def _choice(s, g, e):
 @kernel
 def _act(s, g, e, a):
     """Do action a: its parts, and, as the world is, a row of time."""
-    m, some = g.moment[e], False
+    m = g.moment[e]
     if not m["joint"]:
-        some = _place(s, g, e, m["turn"], g.parts[a, 0])
+        m["some"] = _place(s, g, e, m["turn"], g.parts[a, 0]) or m["some"]
         m["turn"] += 1
         if m["turn"] < g.place.shape[1]:
             return
-        m["turn"] = 0
     else:
         for p in range(g.place.shape[1]):
-            some = _place(s, g, e, p, g.parts[a, p]) or some
-    if some and m["burst"]:
+            m["some"] = _place(s, g, e, p, g.parts[a, p]) or m["some"]
+    _round(s, g, e)
+
+
+@kernel
+def _round(s, g, e):
+    """All places have been asked about: time stands still once more, or a row of it passes."""
+    m = g.moment[e]
+    m["turn"] = 0
+    if m["some"] and m["burst"]:
+        m["some"] = 0
         _fill(s, g, e)
     else:
         _pass(s, g, e)
@@ -338,8 +347,7 @@ def go(s, g, sets, asked, actions, which, over, first, last):
         while not m["over"] and not m["ask_always"] and not _choice(s, g, e):
             m["turn"] += 1
             if m["joint"] or m["turn"] >= g.place.shape[1]:
-                m["turn"] = 0
-                _pass(s, g, e)
+                _round(s, g, e)
         over[e] = m["over"]
         more += 1 - over[e]
     return more

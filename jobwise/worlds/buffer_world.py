@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -17,14 +17,14 @@ from jobwise.worlds.buffer import ACT, BEGIN, RENEW, Buffer, buffer, go, look, s
 from jobwise.worlds.buffer_rules import RULES, choose
 from jobwise.worlds.jobset_episodes import JobsetEpisodes
 from jobwise.worlds.render import nodes_picture
-from jobwise.worlds.rows import Rows
+from jobwise.worlds.rows import Rows, Settings
 from jobwise.worlds.slot_tables import jobsets, room
 
 MOST_ACTIONS = 100_000
 
 
 @dataclass(frozen=True)
-class Places:
+class Places(Settings):
     """Settings of the world.
 
     `places`: jobs in the buffer. `kinds`: of jobs whose run times are told apart. `joint`: an action says where all of them
@@ -41,18 +41,9 @@ class Places:
     ask_always: bool = True
 
     def __post_init__(self):
-        for f in fields(self):
-            if type(value := getattr(self, f.name)) is not type(f.default):
-                raise InputError(f"{f.name} is {value!r}; a {type(f.default).__name__} is expected")
+        super().__post_init__()
         if not (1 <= self.places <= 1000 and 1 <= self.kinds <= 10_000):
             raise InputError(f"{self.places} places for {self.kinds} kinds of jobs: too few or too many")
-
-    @classmethod
-    def of(cls, settings: dict) -> Places:
-        """From a dictionary that may hold more. Raises InputError."""
-        return cls(**{f.name: settings[f.name] for f in fields(cls) if f.name in settings})
-
-    single_events = False
 
     @property
     def slots(self) -> int:

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields
+from typing import Any, Self
 
 import numpy as np
+
+from jobwise.errors import InputError
+
+
+class Settings:
+    """What the settings of these worlds share, which are frozen dataclasses with defaults."""
+
+    single_events = False
+
+    def __post_init__(self):
+        """Raises InputError for values of other types than the defaults."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.default is not None and type(value) is not type(f.default):
+                raise InputError(f"{f.name} is {value!r}; a {type(f.default).__name__} is expected")
+
+    @classmethod
+    def of(cls, settings: dict) -> Self:
+        """From a dictionary that may hold more. Raises InputError."""
+        return cls(**{f.name: settings[f.name] for f in fields(cls) if f.name in settings})
 
 
 class Rows:

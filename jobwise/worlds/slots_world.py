@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -14,7 +14,7 @@ from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.reset import no_jobsets
 from jobwise.sim.state import State
 from jobwise.worlds.render import picture
-from jobwise.worlds.rows import Rows
+from jobwise.worlds.rows import Rows, Settings
 from jobwise.worlds.slot_rules import RULES, choose
 from jobwise.worlds.slot_tables import Grid, check, grid
 from jobwise.worlds.slots import BEGIN, go
@@ -23,7 +23,7 @@ MOST_ROWS = 1_000_000  # of a simulation
 
 
 @dataclass(frozen=True)
-class Slots:
+class Slots(Settings):
     """Settings of the world.
 
     `slots` show waiting jobs, `backlog` jobs stand behind them, `rows` of time to come are drawn. `placements`: names to
@@ -47,6 +47,7 @@ class Slots:
 
     def __post_init__(self):
         object.__setattr__(self, "placements", tuple(self.placements))
+        super().__post_init__()
         if not (1 <= self.slots <= 1000 and 0 <= self.backlog <= 100_000 and 2 <= self.rows <= 10_000):
             raise InputError(f"{self.slots} slots, a backlog of {self.backlog}, {self.rows} rows: too few or too many")
         for p in self.placements:
@@ -55,13 +56,6 @@ class Slots:
         if self.order and (self.order not in RULES or not self.masked or self.ask_always):
             text = f"a rule of {', '.join(RULES)}, with masks, asked where there is a choice alone"
             raise InputError(f"order {self.order!r}: {text}")
-
-    @classmethod
-    def of(cls, settings: dict) -> Slots:
-        """From a dictionary that may hold more. Raises InputError."""
-        return cls(**{f.name: settings[f.name] for f in fields(cls) if f.name in settings})
-
-    single_events = False
 
     @property
     def actions(self) -> int:
