@@ -15,13 +15,17 @@ import typer
 
 from jobwise.errors import unknown
 
+FAMILY_NAMES = "rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts"
 EVERY_S = 5.0  # a line of progress
 
 
 def warm_up(
     families: Annotated[
         Optional[list[str]],
-        typer.Argument(help="rules, nodes, slots, gpus, adaptive, window, search. [default: all]", show_default=False),
+        typer.Argument(
+            help=f"{FAMILY_NAMES}. [default: all]",
+            show_default=False,
+        ),
     ] = None,
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes. 0: one a core.", show_default="cores")] = 0,
 ) -> None:
@@ -79,7 +83,7 @@ def _nodes() -> None:
     import jobwise as jw
     from jobwise.workloads.gpu import on_nodes
 
-    for policy in ("fcfs+easy", "sjf+conservative"):
+    for policy in ("fcfs+easy", "sjf+conservative", "fcfs+easy+learned"):
         jw.simulate(on_nodes(_log(), 16), policy)
 
 
@@ -123,6 +127,16 @@ def _buffer() -> None:
     jw.simulate(sets[0], "nodes:patient")
 
 
+def _forecasts() -> None:
+    import numpy as np
+
+    from jobwise.forecast.load_models import models_for
+    from jobwise.forecast.loads import Series, judged
+
+    s = Series("warm-up", 0.0, 300.0, np.sin(np.arange(1200) / 40.0) + 2.0)
+    judged(s, models_for([s], ["persistence", "seasonal", "ewma", "ridge"], (1,)), (1,))
+
+
 def _environments(name: str, **settings) -> None:
     import gymnasium
     import numpy as np
@@ -151,4 +165,5 @@ FAMILIES = {  # those that take longest first
     "adaptive": _adaptive,
     "window": _window,
     "search": _search,
+    "forecasts": _forecasts,
 }
