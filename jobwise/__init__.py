@@ -33,6 +33,7 @@ _WHERE = {
     "rltaps": "workloads.dnn",
     "distances": "workloads.affinity",
     "affinities": "workloads.affinity",
+    "failing": "workloads.failing",
     "Slowdown": "cluster",
     "gpu_racks": "sim.topology",
     "open_log": "workloads.source",

@@ -58,7 +58,8 @@ class Cluster:
     `outages`: [F] of `outage_dtype`, sorted by time: a node goes down (`up` 0) or comes back (`up` 1).
     `slowdown`: how placements slow jobs down; None: they do not. `topology`: the links between its nodes
     (`jobwise.sim.topology.Topology`), on which jobs that share them slow each other down. `affinity`: which nodes suit whom.
-    `classes` [N]: numbers of their kinds of hardware, where they differ.
+    `classes` [N]: numbers of their kinds of hardware, where they differ. `risk` [T, N]: how likely each node is to fail, as it
+    was forecast in each tick; a scheduler knows those of the present.
     """
 
     capacity: np.ndarray
@@ -68,6 +69,7 @@ class Cluster:
     topology: Any = None
     affinity: Affinity | None = None
     classes: np.ndarray | None = None
+    risk: np.ndarray | None = None
 
     def __post_init__(self):
         if self.capacity.ndim != 2 or self.capacity.size == 0 or (self.capacity < 0).any():
@@ -78,6 +80,8 @@ class Cluster:
             raise InputError(f"affinities of {self.affinity.factors.shape[1]} nodes for {len(self.capacity)} nodes")
         if self.classes is not None and (np.shape(self.classes) != (len(self.capacity),) or np.min(self.classes) < 0):
             raise InputError(f"classes are a number >= 0 for each of the {len(self.capacity)} nodes")
+        if self.risk is not None and (np.shape(self.risk)[1:] != (len(self.capacity),) or not len(self.risk)):
+            raise InputError(f"risks are a table of ticks by {len(self.capacity)} nodes")
 
     @property
     def total(self) -> np.ndarray:
@@ -97,7 +101,7 @@ class Cluster:
     @property
     def public(self) -> Cluster:
         """What a scheduler may know of it: nobody knows what will fail, affinities have to be learnt."""
-        return replace(self, outages=self.outages[:0], affinity=None)
+        return replace(self, outages=self.outages[:0], affinity=None, risk=None)
 
     def graph(self):
         """The nodes and their links as a networkx Graph. Raises InputError where nothing is known of links."""

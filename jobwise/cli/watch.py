@@ -31,7 +31,7 @@ def watch(
 
     check_outputs("-", out, force=force, ending=".gif")
     system, _, rule = run.rpartition(":")
-    if system in ("distances", "affinities"):
+    if system in ("distances", "affinities", "failing"):
         config = configure(system, None, "small")
         policy = config.rule(rule)
     elif run.startswith("nodes:"):

@@ -12,7 +12,7 @@ from jobwise.encoders.tables import TableEncoder, hidden
 from jobwise.errors import InputError
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.state import HEAP
-from jobwise.worlds.buffer import has_room
+from jobwise.worlds.buffer import has_room, risk_of
 from jobwise.worlds.buffer_rules import PATIENT, guessed, room_at
 
 ORDERS = ("left", "right")  # where index 0 of a one-hot group is; the slides have part A from the left, part B from the right
@@ -152,7 +152,7 @@ def _node(s, g, e, j, n, f):
     """Fill the features of node n for job j."""
     kind, now = s.jobs[e, j]["kind"], s.sims[e]["now"]
     known = g.seen[e, kind, n]["count"] if kind >= 0 and kind < g.seen.shape[1] else 0.0
-    f[0], f[1] = 1.0, has_room(s, e, j, n)
+    f[0], f[1] = 1.0, has_room(s, g, e, j, n)
     f[2] = s.nodes[e, n]["free"][0] / max(s.nodes[e, n]["capacity"][0], 1)
     f[3] = s.jobs[e, j]["request"][0] / max(s.nodes[e, n]["capacity"][0], 1)
     f[4] = min((room_at(PATIENT, s, g, e, j, n) - now) / (10.0 * s.sims[e]["tick"]), 3.0)
@@ -172,7 +172,7 @@ def _node(s, g, e, j, n, f):
 
 @kernel
 def _nodes(s, g, scale, out, first, last):
-    N, J = s.nodes.shape[1], g.line.shape[1]
+    N, J, risk = s.nodes.shape[1], g.line.shape[1], scale[0] > 0.0
     for e in range(first, last):
         out[e] = 0.0
         m = g.moment[e]
@@ -196,16 +196,20 @@ def _nodes(s, g, scale, out, first, last):
             f = out[e, n]
             f[OWN], f[OWN + 1] = np.log1p(np.float64(m["behind"])) / 3.0, alike / AHEAD
             f[OWN + 2], f[OWN + 3] = m["turn"] / max(g.place.shape[1], 1), np.log(max(mean, 1e-9)) / 3.0
+            if risk and n < N:
+                f[OWN + ABOUT] = risk_of(s, e, n)
 
 
-def nodes(cluster: Cluster, slots: int, *, without: str = ""):
+def nodes(cluster: Cluster, slots: int, *, without: str = "", risk: bool = False):
     """Ours: [nodes + 1, F], a row for each node as the job that is asked about meets it, the last for waiting; the same for any
     number of nodes: has it room, when will it, how long do jobs of this kind take there compared with elsewhere, as far as that
-    has been seen, and how often; how many of the next jobs want it."""
-    shape = (len(cluster.capacity) + 1, OWN + ABOUT)
+    has been seen, and how often; how many of the next jobs want it. `risk`: and how likely it is to
+    fail, as it is forecast now."""
+    shape = (len(cluster.capacity) + 1, OWN + ABOUT + bool(risk))
     groups = {"room": [1, 2, 3, 4], "run times": [5, 6, 7, 8, 9], "next": [10, OWN, OWN + 1], "counts": [5, 6]}
+    settings = {"without": without} | ({"risk": True} if risk else {})
     how = {"per_slot": True, "bounds": (-3.0, 8.0), "slots": slots, "blind": hidden("nodes", without, groups)}
-    return TableEncoder("nodes", 1, shape, 1, _nodes, (), {"without": without}, **how)
+    return TableEncoder("nodes", 1, shape, 1, _nodes, (1.0,) if risk else (), settings, **how)
 
 
 MAKERS = {"distance": distance, "affinity": affinity, "nodes": nodes}

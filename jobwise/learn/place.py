@@ -17,6 +17,7 @@ from jobwise.policies.nodes import NodeRule
 from jobwise.policies.played import played
 from jobwise.workload import Workload
 from jobwise.workloads import affinity as generators
+from jobwise.workloads.failing import failing
 from jobwise.workloads.jobsets import TRAIN
 from jobwise.worlds.buffer_rules import RULES
 from jobwise.worlds.buffer_world import Places
@@ -32,7 +33,7 @@ class PlaceConfig(JobsetConfig):
     aside: ClassVar[str] = "unevenness"
 
     system: str = "affinities"
-    generator: Literal["distances", "affinities"] = "affinities"
+    generator: Literal["distances", "affinities", "failing"] = "affinities"
     steps: int = Field(50, ge=1)  # rows with arrivals
     rate: float = Field(0.5, gt=0, le=100)
     settings: dict[str, Any] = {}  # of the generator
@@ -41,6 +42,7 @@ class PlaceConfig(JobsetConfig):
     joint: bool = False
     burst: bool = False
     ask_always: bool = False
+    avoid: float = Field(1.0, ge=0, le=1)
     limit: int = Field(200, ge=1)  # rows of a jobset
     encoder: str = "nodes"
     encoder_settings: dict[str, Any] = {}
@@ -59,7 +61,7 @@ class PlaceConfig(JobsetConfig):
 
     def sets(self, part: int, count: int, log: Workload | None = None) -> list[Workload]:
         """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST). Raises InputError."""
-        make = getattr(generators, self.generator)
+        make = failing if self.generator == "failing" else getattr(generators, self.generator)
         try:
             return [make(self.steps, self.rate, [part, i], **self.settings) for i in range(count)]
         except (TypeError, ValueError) as error:

@@ -51,6 +51,7 @@ class NodeRule(Chooser):
         w, parts = self.world, [self.rule]
         parts += [f"places{w.places}"] * (w.places != 1) + [f"kinds{w.kinds}"] * (w.kinds != 3)
         parts += [f"explore{self.explore:g}"] * (self.explore > 0) + ["burst"] * w.burst
+        parts += [f"avoid{w.avoid:g}"] * (w.avoid < 1)
         return self.label or f"nodes:{'+'.join(parts)}" + (f"@{self.tick:g}s" if self.tick != 1 else "")
 
     def attach(self, s, cluster: Cluster) -> BufferWorld:
@@ -120,8 +121,10 @@ def named(policy: str) -> NodeRule:
             world[count[1]] = int(count[2])
         elif count := re.fullmatch(r"explore(\d+(?:\.\d+)?)", option):
             explore = float(count[1])
+        elif count := re.fullmatch(r"avoid(0?\.\d+|0)", option):
+            world["avoid"] = float(count[1])
         elif option == "burst":
             world["burst"] = True
         else:
-            raise unknown("option", option, ["places2", "kinds5", "explore0.5", "burst"], f"policy {policy!r}: ")
+            raise unknown("option", option, ["places2", "kinds5", "explore0.5", "burst", "avoid0.5"], f"policy {policy!r}: ")
     return NodeRule(rule, Places(**world), explore, float(found[2] or 1.0))

@@ -381,8 +381,8 @@ def _next_event(s, e):
         t = min(t, s.jobs[e, sim["next"]]["submit"])
     if sim["running"] > 0:
         t = min(t, s.truth[e, s.lists[e, HEAP, 0]]["finish"])
-    if sim["outage"] < len(s.outages):
-        t = min(t, s.outages[sim["outage"]]["time"])
+    if sim["outage"] < s.outages.shape[1]:
+        t = min(t, s.outages[e, sim["outage"]]["time"])
     return t
 
 
@@ -393,8 +393,8 @@ def _instant(s, e):
     now = sim["now"]
     if not (sim["single"] and sim["next"] < sim["jobs"] and s.jobs[e, sim["next"]]["submit"] <= now):
         _complete(s, e)
-    while sim["outage"] < len(s.outages) and s.outages[sim["outage"]]["time"] <= now:
-        o = s.outages[sim["outage"]]
+    while sim["outage"] < s.outages.shape[1] and s.outages[e, sim["outage"]]["time"] <= now:
+        o = s.outages[e, sim["outage"]]
         sim["outage"] += 1
         if o["up"]:
             repair(s, e, o["node"])

@@ -190,7 +190,7 @@ def run(s, e, p, steps):
         for i in range(sim["left"]):
             j = s.lists[e, LEFT, i]
             ranked.remove(p.running, s.jobs[e, j]["due"], j)
-        same = sim["left"] == 0 and len(s.outages) == 0 and m["head"] >= 0
+        same = sim["left"] == 0 and s.outages.shape[1] == 0 and m["head"] >= 0
         if m["guard"] < np.inf:
             _guard(s, e, p)
             same = same and p.queue.entry[p.queue.order[0], 0]["row"] == m["head"]

@@ -36,7 +36,8 @@ def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State
         np.zeros((1, 1), np.int32),
         links["links"],
         np.ones((1, 1, 1)),
-        np.zeros(0, outage_dtype),
+        np.zeros((1, 0), outage_dtype),
+        np.zeros((1, 0, N)),
         links["curve"],
     )
     sim, truth, node = s.sims[0], s.truth[0], s.nodes[0]
@@ -144,12 +145,14 @@ class Jobsets(NamedTuple):
     truth: np.ndarray  # [L] of truth_dtype
     sets: np.ndarray  # [K] of set_dtype
     factor: np.ndarray  # [K, kinds, N] of affinity, of each; empty: as they are
+    outages: np.ndarray  # [K, F] of outage_dtype
+    risk: np.ndarray  # [K, T, N]
 
 
 def no_jobsets(like: State) -> Jobsets:
     """For simulations that begin with none of them."""
     jobs, truth = np.zeros(0, like.jobs.dtype), np.zeros(0, like.truth.dtype)
-    return Jobsets(jobs, truth, np.zeros(0, set_dtype), np.zeros((0, 1, 1)))
+    return Jobsets(jobs, truth, np.zeros(0, set_dtype), np.zeros((0, 1, 1)), like.outages[:0], like.risk[:0])
 
 
 @inlined
@@ -171,6 +174,11 @@ def renew(s, e, p, k):
     for kind in range(p.factor.shape[1] if len(p.factor) > 0 else 0):
         for i in range(p.factor.shape[2]):
             s.factor[e, kind, i] = p.factor[k, kind, i]
+    for i in range(min(s.outages.shape[1], p.outages.shape[1])):
+        s.outages[e, i] = p.outages[k, i]
+    for i in range(min(s.risk.shape[1], p.risk.shape[1])):
+        for n in range(s.risk.shape[2]):
+            s.risk[e, i, n] = p.risk[k, i, n]
     for i in range(one["jobs"]):
         s.jobs[e, i] = p.jobs[one["first"] + i]
         s.truth[e, i] = p.truth[one["first"] + i]

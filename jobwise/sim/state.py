@@ -106,12 +106,13 @@ class State(NamedTuple):
     child: np.ndarray  # [E, M] children, grouped by parent: truth says where they begin and how many
     links: np.ndarray  # [E, L] of link_dtype
     factor: np.ndarray  # [E, K, N] how many times as long jobs of a kind run on a node
-    outages: np.ndarray  # [F] of outage_dtype, the same for all
+    outages: np.ndarray  # [E, F] of outage_dtype; those at inf never come
+    risk: np.ndarray  # [E, T, N] how likely nodes are to fail, tick by tick; T = 0: nothing is forecast
     curve: np.ndarray  # [K, 3] s of a reduction over so many nodes, the same for all (`topology.reduction`)
 
     def one(self, e: int) -> State:
         """Simulation e alone, in the same memory."""
-        return State(*(a[e : e + 1] for a in self[:-2]), *self[-2:])
+        return State(*(a[e : e + 1] for a in self[:-1]), self[-1])
 
 
 def allocate(
@@ -142,7 +143,8 @@ def allocate(
         nodes=np.zeros((count, size), node_dtype(resources)),
         slices=np.zeros((count, held), slice_dtype(resources)),
         child=np.zeros((count, max(edges, 1)), np.int32),
-        outages=cluster.outages,
+        outages=np.tile(cluster.outages, (count, 1)),
+        risk=np.tile(cluster.risk, (count, 1, 1)) if cluster.risk is not None else np.zeros((count, 0, size)),
         factor=factors(cluster, count),
         **links(cluster, count, max((int(w.jobs["request"].max(initial=1)) for w in workloads), default=1)),
     )

@@ -66,7 +66,8 @@ def assigned(
 
 def placed(sets: Sequence[Workload], policy: Chooser, limit: int, seed: int = 0) -> dict[str, list]:
     """The same of policies that say which node a job goes to; `slowdown` is the mean time in the system in rows, `stretch` how
-    unevenly the nodes are used (as a share of a node), `reward` the sum of minus the jobs in the system."""
+    unevenly the nodes are used (as a share of a node), `reward` the sum of minus the jobs in the system; `undone` rows of work and `hit` jobs, by
+    failures."""
     z = played(sets, policy, 0.0, limit, seed)
     return {
         "slowdown": (z["total"] / z["started"]).tolist(),
@@ -74,6 +75,8 @@ def placed(sets: Sequence[Workload], policy: Chooser, limit: int, seed: int = 0)
         "stretch": (z["uneven"] / z["all_rows"] / sets[0].cluster.capacity[0, 0]).tolist(),
         "lost": (z["started"] - z["done"]).astype(int).tolist(),
         "reward": (-z["total"]).tolist(),
+        "undone": z["all_lost"].tolist(),
+        "hit": z["hit"].tolist(),
     }
 
 

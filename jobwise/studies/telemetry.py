@@ -17,6 +17,7 @@ from jobwise.policies.nodes import NodeRule
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study, telemetry_nodes
 from jobwise.studies.jobsets import change, figure, placed, text
+from jobwise.studies.telemetry_risk import foreseen
 from jobwise.systems import telemetry as system
 from jobwise.workloads import affinity as made
 from jobwise.workloads.jobsets import TEST
@@ -42,7 +43,8 @@ def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]
     hidden = _hidden(s, preset, seeds, count)
     inputs, told = _inputs(s, preset, min(seeds, 3), count)
     rest, answers = telemetry_nodes.sections(logs, s, preset, seeds)
-    return [anchors, *parts.values(), hidden, inputs, *rest, _answers(told, answers)]
+    risks, more = foreseen(s, preset, seeds, count)
+    return [anchors, *parts.values(), hidden, inputs, *rest, risks, _answers(told, [*answers, *more])]
 
 
 def _sets(c: PlaceConfig, count: int) -> list:

@@ -21,6 +21,7 @@ SYSTEMS = {  # name: (file, function); files are read when they are needed, for 
     "rl-taps": ("rltaps", "configure"),
     "distances": ("telemetry", "distances"),
     "affinities": ("telemetry", "affinities"),
+    "failing": ("telemetry", "failing"),
     "mars": ("rla3c", "configure"),
     "flow-net": ("flow_net", "configure"),
     "rl-a3c": ("rla3c", "configure_plain"),
@@ -31,6 +32,7 @@ CONFIGS = {  # of systems that learn on jobsets, in slots all others: (file, cla
     "rl-taps": ("assign", "AssignConfig"),
     "distances": ("place", "PlaceConfig"),
     "affinities": ("place", "PlaceConfig"),
+    "failing": ("place", "PlaceConfig"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Telemetry-driven placement, parts A and B: a buffer of jobs and nodes that suit them or not, which has to be found out.
+"""Telemetry-driven placement, parts A to C: a buffer of jobs and nodes that suit them or not, which has to be found out.
 
 State: `distance` (26 numbers) or `affinity` (40). Action: which node each job of the buffer goes to, or none. Reward: minus the
 jobs in the system, row by row: its sum is minus the time that jobs spend there. See `docs/systems/telemetry.md`.
@@ -17,8 +17,9 @@ PPO = {
 }  # fmt: skip
 A = {"system": "distances", "generator": "distances", "rate": 0.25, "slots": 2, "kinds": 3}
 B = {"system": "affinities", "generator": "affinities", "rate": 0.5, "slots": 1, "kinds": 3}
-PARTS = {"distances": A, "affinities": B}
-ENCODERS = {"distances": "distance", "affinities": "affinity"}
+C = {"system": "failing", "generator": "failing", "rate": 0.35, "steps": 100, "limit": 500, "slots": 1, "kinds": 1}
+PARTS = {"distances": A, "affinities": B, "failing": C}
+ENCODERS = {"distances": "distance", "affinities": "affinity", "failing": "affinity"}
 
 
 def _published(part: str, preset: str) -> PlaceConfig:
@@ -48,7 +49,7 @@ def _ours(part: str, preset: str, hidden: bool = False) -> PlaceConfig:
 
 def _checked(log: Workload | None) -> None:
     if log is not None:
-        raise InputError("distances and affinities learn from generated jobs: name no log")
+        raise InputError("distances, affinities and failing learn from generated jobs: name no log")
 
 
 def distances(log: Workload | None, preset: str, published: bool = False, hidden: bool = False) -> PlaceConfig:
@@ -61,3 +62,10 @@ def affinities(log: Workload | None, preset: str, published: bool = False, hidde
     """Part B: six nodes, applications that run faster on some of them."""
     _checked(log)
     return _published("affinities", preset) if published else _ours("affinities", preset, hidden)
+
+
+def failing(log: Workload | None, preset: str, risk: bool = True) -> PlaceConfig:
+    """Part C: nodes that fail; one network for every node, which sees how likely that is forecast to be (`risk`)."""
+    _checked(log)
+    own = {"encoder_settings": {"risk": True}} if risk else {}
+    return _ours("failing", preset).changed(ask_always=True, reward="safe", warm_rule="first", **own)

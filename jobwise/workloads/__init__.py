@@ -1,3 +1,3 @@
 """Where jobs come from: a file per source, and transformations."""
 
-GENERATED = ("deeprm", "cush", "rl-taps", "distances", "affinities")  # names of generated jobs
+GENERATED = ("deeprm", "cush", "rl-taps", "distances", "affinities", "failing")  # names of generated jobs

@@ -11,6 +11,7 @@ from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
 from jobwise.workloads import GENERATED, affinity, catalogue, cwl, dnn, gpu, jobsets, sacct, streams, swf, wdl, wfformat
+from jobwise.workloads.failing import failing
 from jobwise.workloads.workflows import Workflow, from_jobs
 
 
@@ -58,6 +59,8 @@ def open_log(
         seed = [jobsets.TEST, int(made[2] or 0)]
         if made[1] == "rl-taps":
             return dnn.rltaps(seed=seed, machine=machine)
+        if made[1] == "failing":
+            return failing(seed=seed)
         if hasattr(affinity, made[1]):
             return getattr(affinity, made[1])(seed=seed)
         return jobsets.unseen(made[1], seed[1])

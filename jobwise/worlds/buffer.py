@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.jobs import DONE
+from jobwise.jobs import DONE, QUEUED
 from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.kernel import advance, start
 from jobwise.sim.reset import renew
@@ -34,6 +34,7 @@ moment_dtype = np.dtype(
         ("robin", "i8"),  # the node after the one that the rule `robin` chose last
         ("joint", "i1"),
         ("burst", "i1"),
+        ("avoid", "f8"),  # nodes of a larger risk take no jobs
         ("ask_always", "i1"),  # asked also where no job could be placed
         ("first", "i1"),
         ("over", "i1"),
@@ -58,6 +59,9 @@ report_dtype = np.dtype(  # what happened since the last choice: rewards are fun
         ("all_rows", "f8"),
         ("uneven", "f8"),  # sum over the rows of how unevenly the nodes are used: |a - b| of two, else the standard deviation
         ("used", "f8"),  # sum over the rows of the units used
+        ("lost", "f8"),  # rows of work that failures undid
+        ("all_lost", "f8"),
+        ("hit", "f8"),  # jobs whose node failed, so far
         ("over", "f8"),
     ],
     align=True,
@@ -95,7 +99,7 @@ def buffer(s: State, settings, limit: float, prior: np.ndarray) -> Buffer:
     """What the world remembers of the simulations of `s`; `settings`: a `buffer_world.Places`."""
     E, N, R = s.nodes["free"].shape
     moment = np.zeros(E, moment_dtype)
-    for key in ("joint", "burst", "ask_always"):
+    for key in ("joint", "burst", "ask_always", "avoid"):
         moment[key] = getattr(settings, key)
     moment["limit"], moment["seed"] = limit, s.sims["seed"]
     alone = np.append(np.arange(N), -1)[:, None]  # none is the last, as for slots
@@ -117,9 +121,20 @@ def buffer(s: State, settings, limit: float, prior: np.ndarray) -> Buffer:
     )
 
 
+@inlined
+def risk_of(s, e, n):
+    """How likely node n is to fail, as it is forecast now."""
+    T = s.risk.shape[1]
+    if T == 0:
+        return 0.0
+    return s.risk[e, min(np.int64(s.sims[e]["now"] / s.sims[e]["tick"]), T - 1), n]
+
+
 @kernel
-def has_room(s, e, j, n):
-    """Does job j fit on what is free of node n?"""
+def has_room(s, g, e, j, n):
+    """Does job j fit on what is free of node n, and is that to be used?"""
+    if risk_of(s, e, n) > g.moment[e]["avoid"]:
+        return False
     for r in range(s.nodes[e, n]["free"].shape[0]):
         if s.jobs[e, j]["request"][r] > s.nodes[e, n]["free"][r]:
             return False
@@ -130,7 +145,7 @@ def has_room(s, e, j, n):
 def _place(s, g, e, p, n):
     """Place the job of place p on node n; False where that cannot be."""
     j = np.int64(g.place[e, p])
-    if j < 0 or n < 0 or not has_room(s, e, j, n):
+    if j < 0 or n < 0 or not has_room(s, g, e, j, n):
         return False
     g.node[e, 0] = n
     for r in range(g.amount.shape[2]):
@@ -216,17 +231,21 @@ def _learn(s, g, e, j, n):
 def _pass(s, g, e):
     """A row of time passes."""
     m, z, sim = g.moment[e], g.report[e], s.sims[e]
+    lost = sim["lost"]
     _balance(s, g, e)
     advance(s, e, sim["now"] + sim["tick"])
     m["now"] = np.round(sim["now"] / sim["tick"])
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
+        z["hit"] += s.jobs[e, j]["status"] == QUEUED
         if not np.isnan(s.jobs[e, j]["end"]):
             _ended(s, z, e, j, s.jobs[e, j]["end"])
             z["done"] += s.jobs[e, j]["status"] == DONE
             _learn(s, g, e, j, g.at[e, j])
     z["rows"] += 1.0
     z["all_rows"] += 1.0
+    z["lost"] += (sim["lost"] - lost) / sim["tick"]
+    z["all_lost"] += (sim["lost"] - lost) / sim["tick"]
     m["turn"], m["some"] = 0, 0
     _queue(s, g, e)
     _fill(s, g, e)
@@ -251,6 +270,7 @@ def _begin(s, g, e):
             g.seen[e, k, n] = g.prior[k, n]
     m["now"], m["head"], m["behind"], m["turn"], m["robin"], m["over"], m["some"] = 0.0, 0, 0, 0, 0, 0, 0
     z["rows"] = z["present"] = z["slow"] = z["placed"] = z["total"] = z["started"] = z["done"] = z["longest"] = 0.0
+    z["lost"] = z["all_lost"] = z["hit"] = 0.0
     z["all_waited"] = z["all_slow"] = z["all_rows"] = z["uneven"] = z["used"] = z["over"] = 0.0
     m["first"] = 1
     advance(s, e, 0.0)
@@ -268,6 +288,8 @@ def _may(s, g, e, a):
             continue
         j = np.int64(g.place[e, q])
         if j < 0:
+            return False
+        if risk_of(s, e, n) > g.moment[e]["avoid"]:
             return False
         for r in range(g.amount.shape[2]):
             need = s.jobs[e, j]["request"][r]
@@ -294,7 +316,7 @@ def _choice(s, g, e):
     for p in range(g.place.shape[1]):
         if g.place[e, p] >= 0 and (m["joint"] or p == m["turn"]):
             for n in range(s.nodes.shape[1]):
-                if has_room(s, e, np.int64(g.place[e, p]), n):
+                if has_room(s, g, e, np.int64(g.place[e, p]), n):
                     return True
     return False
 
@@ -341,7 +363,7 @@ def go(s, g, sets, asked, actions, which, over, first, last):
             if m["first"]:
                 m["first"] = 0  # what came before the first choice counts to the first interval
             else:
-                z["rows"] = z["present"] = z["slow"] = 0.0
+                z["rows"] = z["present"] = z["slow"] = z["lost"] = 0.0
             z["placed"] = 0.0
             _act(s, g, e, min(max(actions[e], 0), g.parts.shape[0] - 1))
         while not m["over"] and not m["ask_always"] and not _choice(s, g, e):

@@ -5,6 +5,7 @@ fewest   the node that has room with the fewest jobs so far
 random   one of the nodes that have room
 robin    the next one round that has room
 first    the first one that has room
+safest   the one that has room and is least likely to fail, as it is forecast
 greedy   the one with room on which the job will run shortest: it knows the affinities
 oracle   the same, and waits for a better node if the job would end sooner there: it knows when jobs end, too
 learned  as `greedy`, by what jobs of this kind have taken on each node so far, less `explore` standard errors: those never
@@ -20,9 +21,10 @@ from jobwise.sim.compiled import kernel
 from jobwise.sim.random import draw
 from jobwise.sim.rates import expected, factor, whole
 from jobwise.sim.state import HEAP
+from jobwise.worlds.buffer import risk_of
 
-RULES = ("lb", "fewest", "random", "robin", "first", "greedy", "oracle", "learned", "patient")
-LB, FEWEST, RANDOM, ROBIN, FIRST, GREEDY, ORACLE, LEARNED, PATIENT = range(9)
+RULES = ("lb", "fewest", "random", "robin", "first", "greedy", "oracle", "learned", "patient", "safest")
+LB, FEWEST, RANDOM, ROBIN, FIRST, GREEDY, ORACLE, LEARNED, PATIENT, SAFEST = range(10)
 SPREAD = 0.35  # of the run times of a kind on a node, as a share of their mean: what a standard error is made of
 
 
@@ -76,6 +78,8 @@ def _left(s, g, e, n, r):
 @kernel
 def _fits(s, g, e, j, n):
     """Does job j fit there?"""
+    if risk_of(s, e, n) > g.moment[e]["avoid"]:
+        return False
     for r in range(g.amount.shape[2]):
         if s.jobs[e, j]["request"][r] > _left(s, g, e, n, r):
             return False
@@ -126,6 +130,8 @@ def _node(rule, s, g, e, j, explore):
             score = -np.float64(_left(s, g, e, n, 0))
         elif rule == FEWEST:
             score = np.float64(g.begun[e, n])
+        elif rule == SAFEST:
+            score = risk_of(s, e, n)
         elif rule == RANDOM:
             count += 1
             score = -1.0 if draw(g.moment[e]) * count < 1.0 else np.inf

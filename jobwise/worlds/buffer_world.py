@@ -30,7 +30,8 @@ class Places(Settings):
     `places`: jobs in the buffer. `kinds`: of jobs whose run times are told apart. `joint`: an action says where all of them
     go; else they are asked about one after the other. `burst`: time stands still as long as jobs are placed. `masked`: the
     mask shows what could be carried out; else all actions are valid, and what cannot be done is ignored. `ask_always`: asked
-    also where no job could be placed. Raises InputError.
+    also where no job could be placed. `avoid`: nodes that are forecast to fail with a larger probability
+    (`Cluster.risk`) take no jobs. Raises InputError.
     """
 
     places: int = 1
@@ -39,6 +40,7 @@ class Places(Settings):
     burst: bool = False
     masked: bool = False
     ask_always: bool = True
+    avoid: float = 1.0
 
     def __post_init__(self):
         super().__post_init__()
@@ -147,6 +149,7 @@ class BufferEpisodes(JobsetEpisodes, BufferWorld):
     `limit` rows. `prior` [kinds, N] of `seen_dtype`: run times known at the beginning. Raises InputError."""
 
     ends = {"duration": "total", "slowdown": "all_slow", "wait": "all_waited", "max_wait": "longest", "jobs": "started"}
+    ends |= {"lost": "all_lost", "hit": "hit"}
 
     def __init__(
         self,
@@ -157,7 +160,7 @@ class BufferEpisodes(JobsetEpisodes, BufferWorld):
         each: bool,
         prior: np.ndarray | None = None,
     ):
-        cluster, tables = sets[0].cluster, jobsets(list(sets))
+        cluster, tables = sets[0].cluster, jobsets(list(sets), failures=True)
         settings.check(cluster, tables.jobs["request"])
         if not (
             np.array_equal(tables.jobs["submit"], np.round(tables.jobs["submit"])) and (tables.truth["runtime"] >= 1).all()

@@ -87,7 +87,14 @@ def locality(z: np.ndarray) -> np.ndarray:
 
 
 GRID: dict[str, Reward] = {"slowdown": slowdown, "completion": completion, "locality": locality}
-PLACED: dict[str, Reward] = {"completion": completion, "slowdown": slowdown}
+
+
+def safe(z: np.ndarray) -> np.ndarray:
+    """The same, less the rows of work that failures undid."""
+    return -z["present"] - z["lost"]
+
+
+PLACED: dict[str, Reward] = {"completion": completion, "slowdown": slowdown, "safe": safe}
 
 
 def throughput(z: np.ndarray) -> np.ndarray:

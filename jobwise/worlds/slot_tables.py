@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.cluster import Cluster
+from jobwise.cluster import Cluster, outage_dtype
 from jobwise.errors import InputError
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.reset import Jobsets, set_dtype
@@ -85,13 +85,14 @@ class Grid(NamedTuple):
     sigma: np.ndarray  # [E, P] of the placements tried last
 
 
-def jobsets(workloads: list[Workload]) -> Jobsets:
-    """The tables of workloads on one cluster, for simulations to begin with. Raises InputError."""
+def jobsets(workloads: list[Workload], failures: bool = False) -> Jobsets:
+    """The tables of workloads on one cluster, for simulations to begin with; `failures`: its nodes may fail, in each jobset
+    others. Raises InputError."""
     one = workloads[0].cluster
     for w in workloads:
         if w.cluster.capacity.shape != one.capacity.shape or (w.cluster.capacity != one.capacity).any():
             raise InputError(f"{w.name}: jobsets must be for one cluster; these are for different ones")
-        if len(w) == 0 or len(w.edges) or len(w.cluster.outages) or w.jobs["chunks"].any():
+        if len(w) == 0 or len(w.edges) or (len(w.cluster.outages) and not failures) or w.jobs["chunks"].any():
             raise InputError(f"{w.name}: a jobset has a job at least, no dependencies, equal chunks or node failures")
     sets = np.zeros(len(workloads), set_dtype)
     sets["jobs"] = [len(w) for w in workloads]
@@ -102,7 +103,14 @@ def jobsets(workloads: list[Workload]) -> Jobsets:
     if any((w.cluster.affinity is None) != (one.affinity is None) for w in workloads):
         raise InputError("jobsets are all for clusters with affinities, or none is")
     factor = np.stack([w.cluster.affinity.factors for w in workloads]) if one.affinity else np.zeros((0, 1, 1))
-    return Jobsets(jobs, truth, sets, factor)
+    outages = np.zeros((len(workloads), max(len(w.cluster.outages) for w in workloads)), outage_dtype)
+    outages["time"] = np.inf
+    for k, w in enumerate(workloads):
+        outages[k, : len(w.cluster.outages)] = w.cluster.outages
+    risks = [np.zeros((0, len(one.capacity))) if w.cluster.risk is None else w.cluster.risk for w in workloads]
+    if len({r.shape for r in risks}) > 1:
+        raise InputError("the risks of nodes are told for as many ticks in all jobsets, or in none")
+    return Jobsets(jobs, truth, sets, factor, outages, np.stack(risks))
 
 
 def room(sets: Jobsets, workload: Workload, count: int, **settings) -> State:
@@ -111,7 +119,8 @@ def room(sets: Jobsets, workload: Workload, count: int, **settings) -> State:
     blank = workload.jobs[:1].copy()
     blank["request"] = sets.jobs["request"].max(axis=0)  # curves are told up to the largest
     big = {"jobs": np.repeat(blank, J), "truth": np.repeat(workload.truth[:1], J), "columns": {}}
-    return allocate([replace(workload, **big)] * count, workload.cluster, **settings)
+    s = allocate([replace(workload, **big)] * count, workload.cluster, **settings)
+    return s._replace(outages=np.tile(sets.outages[:1], (count, 1)))
 
 
 def build(sets: Jobsets, workload: Workload, count: int, world, limit: float = 2000) -> tuple[State, Grid]:
