@@ -401,3 +401,103 @@ def test_generators_say_what_cannot_be():
         with pytest.raises(InputError, match=text):
             call()
     assert set(TABLES) >= {"distance", "affinity", "nodes"} and seen_dtype.names == ("count", "mean")
+
+
+# ------------------------------------------------------------------ nodes that fail
+
+
+def test_forecasts_are_as_good_as_they_say():
+    for perfect in (False, True):
+        alarms = right = failures = foreseen = 0
+        for k in range(40):
+            w = jw.failing(seed=[1, k], perfect=perfect)
+            level, risk = (1.0 if perfect else 0.9), w.cluster.risk
+            alarm = risk == level
+            down = w.cluster.outages[w.cluster.outages["up"] == 0]
+            failures += len(down)
+            foreseen += sum(alarm[max(int(o["time"]) - 1, 0), o["node"]] for o in down)
+            begins = alarm & ~np.vstack([np.zeros((1, 8), bool), alarm[:-1]])
+            for t, n in np.argwhere(begins):
+                alarms += 1
+                right += any(t < o["time"] <= t + 20 and o["node"] == n for o in down)
+        assert foreseen == failures if perfect else 0.75 < foreseen / failures < 0.87
+        assert right == alarms if perfect else 0.85 < right / alarms < 0.95
+    a, b = jw.failing(seed=3), jw.failing(seed=3, perfect=True)
+    assert a.jobs.tobytes() == b.jobs.tobytes() and a.cluster.outages.tobytes() == b.cluster.outages.tobytes()
+    with pytest.raises(InputError, match="cannot be"):
+        jw.failing(precision=0)
+
+
+def test_every_jobset_has_its_own_failures():
+    """Begun again and again in any order, as alone, and as a plain replay."""
+    sets = [jw.failing(seed=k) for k in range(4)]
+    rule = NodeRule("first", Places(1, kinds=1))
+    told = played(sets, rule, 0.0, 500)
+    for k, w in enumerate(sets):
+        alone = played([w], rule, 0.0, 500)
+        assert all(told[c][k] == alone[c][0] for c in ("total", "all_lost", "hit"))
+        r = jw.simulate(w, "nodes:first+kinds1")
+        assert (r.lost, r.jobs["restarts"].sum()) == (told["all_lost"][k], told["hit"][k])
+    world = BufferEpisodes(2, sets, Places(1, kinds=1), 500, False)
+    for which in ([0, 1], [3, 2], [1, 3]):
+        world.begin_with(np.array(which))
+        world.done[:] = 0
+        while not world.done.all():
+            world.step(world.by_rule("first"), False, 0, 2)
+        assert world.transition["all_lost"].tolist() == [told["all_lost"][k] for k in which]
+    assert told["hit"].sum() > 0
+
+
+def test_nodes_at_risk_take_no_jobs():
+    w = jw.failing(seed=5, perfect=True)
+    world = BufferEpisodes(1, [w], Places(1, kinds=1, masked=True, joint=False, avoid=0.5), 500, True)
+    world.begin_with(np.zeros(1, int))
+    seen = 0
+    while not world.done.all():
+        now = min(int(world.moment[0]), len(w.cluster.risk) - 1)
+        risky = w.cluster.risk[now] > 0.5
+        assert not world.mask[0, :8][risky].any()
+        seen += risky.any()
+        actions = world.by_rule("first")
+        assert actions[0] == 8 or not risky[actions[0]]
+        world.step(actions, False, 0, 1)
+    assert seen > 10
+    safe = played([w], NodeRule("safest", Places(1, kinds=1)), 0.0, 500)
+    careless = played([w], NodeRule("first", Places(1, kinds=1)), 0.0, 500)
+    assert world.transition["all_lost"][0] < careless["all_lost"][0] and safe["all_lost"][0] <= careless["all_lost"][0]
+    assert resolve("nodes:safest+avoid0.5").name == "nodes:safest+avoid0.5"
+
+
+def test_encoders_see_the_risk_of_now_alone():
+    w = jw.failing(seed=5)
+
+    def rows(w):
+        world = BufferEpisodes(1, [w], Places(1, kinds=1, joint=False), 500, True)
+        world.begin_with(np.zeros(1, int))
+        encoder, found = make_table("nodes", w.cluster, 1, risk=True), []
+        while not world.done.all() and world.moment[0] < 60:
+            out = np.zeros((1, *encoder.shape), np.float32)
+            world.encode(encoder, out)
+            shown = world.buffer.place[0, 0] >= 0
+            assert not shown or np.allclose(out[0, :8, -1], w.cluster.risk[world.moment[0]]) and out[0, 8, -1] == 0
+            found.append(out[0])
+            world.step(world.by_rule("first"), False, 0, 1)
+        return np.array(found)
+
+    later = w.cluster.risk.copy()
+    later[60:] = 0.7
+    before, after = rows(w), rows(replace(w, cluster=replace(w.cluster, risk=later)))
+    assert (before == after).all() and before[:, :8, -1].max() > 0.5
+    assert w.cluster.public.risk is None
+    with pytest.raises(InputError, match="risks"):
+        replace(w.cluster, risk=np.zeros((5, 3)))
+    with pytest.raises(InputError, match="node failures"):
+        gymnasium.make_vec("jobwise/Grid-v0", num_envs=1, workload=[w])
+
+
+def test_an_agent_that_sees_risks_trains_and_comes_back(tmp_path):
+    policy = configure("failing", None, "smoke").train(None, tmp_path / "run")[0]
+    again = load(tmp_path / "run")
+    sets = [jw.failing(seed=[9, k]) for k in range(3)]
+    a, b = played(sets, policy, 0.0, 500), played(sets, again, 0.0, 500)
+    assert a["total"].tolist() == b["total"].tolist() and again.encoder.shape[1] == 16

@@ -66,8 +66,8 @@ def assigned(
 
 def placed(sets: Sequence[Workload], policy: Chooser, limit: int, seed: int = 0) -> dict[str, list]:
     """The same of policies that say which node a job goes to; `slowdown` is the mean time in the system in rows, `stretch` how
-    unevenly the nodes are used (as a share of a node), `reward` the sum of minus the jobs in the system; `undone` rows of work and `hit` jobs, by
-    failures."""
+    unevenly the nodes are used (as a share of a node), `reward` the sum of minus the jobs in the system; `undone` rows of work
+    and `hit` jobs, by failures."""
     z = played(sets, policy, 0.0, limit, seed)
     return {
         "slowdown": (z["total"] / z["started"]).tolist(),
