@@ -87,7 +87,7 @@ NODES = {
     "nodes:lb fewest random robin first": "every job on one node: the emptiest, the one with the fewest jobs so far, ...",
     "nodes:learned patient": "by what jobs of a kind took on each node so far; patient ones wait for a better node",
     "nodes:greedy oracle": "the same, knowing all factors (nobody does)",
-    "nodes:RULE+places2+kinds5+explore0.5+avoid0.5+burst[@60s]": "jobs in the buffer, kinds, how much to explore, at which risk nodes are avoided",
+    "nodes:RULE+places2+kinds5+explore0.5+avoid0.5+burst[@60s]": "places, kinds, exploring, which risks are avoided",
 }
 
 
