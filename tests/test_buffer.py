@@ -423,7 +423,8 @@ def test_forecasts_are_as_good_as_they_say():
         assert foreseen == failures if perfect else 0.75 < foreseen / failures < 0.87
         assert right == alarms if perfect else 0.85 < right / alarms < 0.95
     a, b = jw.failing(seed=3), jw.failing(seed=3, perfect=True)
-    assert a.jobs.tobytes() == b.jobs.tobytes() and a.cluster.outages.tobytes() == b.cluster.outages.tobytes()
+    assert (a.jobs["submit"] == b.jobs["submit"]).all()
+    assert (a.truth["runtime"] == b.truth["runtime"]).all() and (a.cluster.outages == b.cluster.outages).all()
     with pytest.raises(InputError, match="cannot be"):
         jw.failing(precision=0)
 
@@ -446,6 +447,24 @@ def test_every_jobset_has_its_own_failures():
             world.step(world.by_rule("first"), False, 0, 2)
         assert world.transition["all_lost"].tolist() == [told["all_lost"][k] for k in which]
     assert told["hit"].sum() > 0
+
+
+def test_failures_and_risks_are_kept_with_an_episode():
+    sets = [jw.failing(seed=k) for k in range(4)]
+    envs = [PlaceVectorEnv(2, sets, encoder="nodes", encoder_settings={"risk": True}, kinds=1, limit=500) for _ in range(2)]
+    for k, env in enumerate(envs):
+        env.reset(seed=k)
+    for _ in range(30):
+        envs[0].step(np.zeros(2, np.int64))
+    envs[1].restore(envs[0].snapshot())
+    for k in range(60):
+        a, b = (env.step(np.full(2, k % 9)) for env in envs)
+        assert np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1])
+    with pytest.raises(InputError, match="rows of 1 s"):
+        jw.simulate(sets[0], "nodes:safest@2s")
+    assert Places(np.int64(2), avoid=1).avoid == 1.0
+    with pytest.raises(InputError, match="an int"):
+        Places(2.5)
 
 
 def test_nodes_at_risk_take_no_jobs():
@@ -500,4 +519,4 @@ def test_an_agent_that_sees_risks_trains_and_comes_back(tmp_path):
     again = load(tmp_path / "run")
     sets = [jw.failing(seed=[9, k]) for k in range(3)]
     a, b = played(sets, policy, 0.0, 500), played(sets, again, 0.0, 500)
-    assert a["total"].tolist() == b["total"].tolist() and again.encoder.shape[1] == 16
+    assert a["total"].tolist() == b["total"].tolist() and again.encoder["shape"] == [9, 16]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from test_workflows import FOLDER, need, random_flow
 import jobwise as jw
 from jobwise.cli import run
 from jobwise.errors import InputError
-from jobwise.slurm.client import Slurm, SlurmError, jobs_of, nodes_of
+from jobwise.slurm.client import Node, Slurm, SlurmError, jobs_of, nodes_of
 from jobwise.slurm.follow import Following, script
 from jobwise.slurm.simulated import Simulated
 from jobwise.workloads.streams import stream
@@ -270,11 +271,83 @@ def test_a_node_that_is_not_to_be_had_is_given_up(tmp_path):
     assert told["done"] == 12 and any(t.moved for t in tasks) and told["makespan"] < 200
 
 
+def test_tasks_run_on_one_node_each(tmp_path):
+    """Nodes of several sizes, requests that do not divide them: nobody is split, or sent where there is no room."""
+    w = wide(3, 30)
+    w.jobs["request"][:, 0] = np.random.default_rng(0).integers(1, 4, 30)
+
+    class Sizes(Simulated):
+        def nodes(self):
+            return [Node("big", 4, self._free("big"), ""), Node("small", 2, max(self._free("small") - 2, 0), "")]
+
+        def submit(self, script, *, node="", cores=1, **more):
+            assert node and (node == "big" or cores <= 2)
+            assert cores <= next(n.free for n in self.nodes() if n.name == node)
+            return super().submit(script, node=node, cores=cores, **more)
+
+    told, tasks = followed(w, Sizes(4, lambda n: 10.0, machines={"big": "", "small": ""}), tmp_path, "fcfs+learned")
+    assert told["done"] == told["submitted"] == 30 and not any(t.moved for t in tasks)
+
+
+def test_a_node_that_is_refused_and_a_manager_that_fails(tmp_path):
+    """A node of another partition; ends are told to the policy also where the next command failed."""
+    w = wide(4, 30)
+
+    class Refuses(Simulated):
+        calls = 0
+
+        def submit(self, script, *, node="", **more):
+            if node == "n1":
+                raise SlurmError("sbatch: Requested node configuration is not available")
+            return super().submit(script, node=node, **more)
+
+        def nodes(self):
+            self.calls += 1
+            if self.calls % 3 == 0:
+                raise SlurmError("sinfo does not answer")
+            return super().nodes()
+
+    m = Refuses(2, lambda n: 10.0, machines={"n0": "", "n1": "", "n2": ""})
+    with Following(w, m, tmp_path, lambda i: ["true"], jw.resolve("fcfs+learned")) as f:
+        f.follow()
+        told, counts = f.summary(), f._run.factors._count
+    assert told["done"] == 30 == told["submitted"] and counts.sum() == sum(not t.moved for t in f.tasks)
+    one = Simulated(8, lambda n: 10.0)
+    with pytest.raises(InputError, match="one node"):
+        Following(w, one, tmp_path / "one", lambda i: ["true"], jw.resolve("fcfs+learned"))
+
+
+def test_tasks_that_fail_tell_nothing_and_moved_ones_are_known_by_where_they_ran(tmp_path):
+    w = wide(5, 20)
+
+    class Broken(Simulated):
+        def wait(self, seconds):
+            super().wait(seconds)
+            for i, j in list(self.table.items()):
+                if j.node == "n1" and j.state == "COMPLETED":
+                    self.table[i] = replace(j, state="FAILED", code=1)
+
+    m = Broken(2, lambda n: 10.0, machines={"n0": "", "n1": ""}, slower=lambda n, kind: 1.0)
+    with Following(w, m, tmp_path / "a", lambda i: ["true"], jw.resolve("fcfs+learned"), retries=0) as f:
+        f.follow()
+        assert f._run.factors._count[:, 1].sum() == 0 and f.summary()["failed"] > 0
+    m = Simulated(2, lambda n: 10.0, machines={"n0": "", "n1": ""})
+    with Following(w, m, tmp_path / "b", lambda i: ["true"], jw.resolve("fcfs"), ahead=0.0) as f:
+        f.follow()  # without nodes: nothing is known of where tasks ran
+    with Following(w, m, tmp_path / "b", lambda i: ["true"], jw.resolve("fcfs+learned")) as f:
+        f.step()
+        assert f._run.factors._count.sum() == 0
+
+
 def test_nodes_of_sinfo():
-    text = "n2|0/8/0/8|idle|(null)\nn1|2/6/0/8|mixed|a100,big\nn1|2/6/0/8|mixed|a100,big\nn3|0/8/0/8|drained*|(null)\n"
+    text = (
+        "n2|0/8/0/8|idle|(null)|b*\nn1|2/6/0/8|mixed|a100,big|b*\nn1|2/6/0/8|mixed|a100,big|c\nn3|0/8/0/8|drained*|(null)|b*\n"
+    )
+    text += "n4|0/8/0/8|idle|(null)|c\n"
     assert [(n.name, n.cores, n.free, n.kind) for n in nodes_of(text)] == [
         ("n1", 8, 6, "a100,big"), ("n2", 8, 8, ""), ("n3", 8, 0, "")
     ]  # fmt: skip
+    assert [n.name for n in nodes_of(text.replace("b*", "b"))] == ["n1", "n2", "n3", "n4"]
     with pytest.raises(SlurmError, match="sinfo printed"):
         nodes_of("n1|eight")
 

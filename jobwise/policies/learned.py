@@ -14,6 +14,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import Start, View
 from jobwise.errors import InputError
+from jobwise.jobs import DONE
 from jobwise.policies.factors import Factors
 from jobwise.policies.list_run import ListRun
 from jobwise.policies.list_scheduler import ListScheduler
@@ -95,7 +96,7 @@ class LearnedRun:
         """Jobs that are done tell how long their kind takes where they ran."""
         for j in rows.tolist():
             kinds, job = self._where.pop(j, set()), view.jobs[j]
-            if len(kinds) == 1 and not np.isnan(job["end"]) and job["restarts"] == 0 and job["ran"] > 0:
+            if len(kinds) == 1 and job["status"] == DONE and job["restarts"] == 0 and job["ran"] > 0:
                 self.factors.add(group_of(job), next(iter(kinds)), float(job["ran"]), float(job["walltime"]))
         self._inner.ended(view, rows)
 

@@ -51,7 +51,7 @@ class NodeRule(Chooser):
         w, parts = self.world, [self.rule]
         parts += [f"places{w.places}"] * (w.places != 1) + [f"kinds{w.kinds}"] * (w.kinds != 3)
         parts += [f"explore{self.explore:g}"] * (self.explore > 0) + ["burst"] * w.burst
-        parts += [f"avoid{w.avoid:g}"] * (w.avoid < 1)
+        parts += [f"avoid{w.avoid:.10f}".rstrip("0").rstrip(".")] * (w.avoid < 1)
         return self.label or f"nodes:{'+'.join(parts)}" + (f"@{self.tick:g}s" if self.tick != 1 else "")
 
     def attach(self, s, cluster: Cluster) -> BufferWorld:

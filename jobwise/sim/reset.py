@@ -174,8 +174,11 @@ def renew(s, e, p, k):
     for kind in range(p.factor.shape[1] if len(p.factor) > 0 else 0):
         for i in range(p.factor.shape[2]):
             s.factor[e, kind, i] = p.factor[k, kind, i]
-    for i in range(min(s.outages.shape[1], p.outages.shape[1])):
-        s.outages[e, i] = p.outages[k, i]
+    for i in range(s.outages.shape[1]):
+        if i < p.outages.shape[1]:
+            s.outages[e, i] = p.outages[k, i]
+        else:
+            s.outages[e, i]["time"] = np.inf
     for i in range(min(s.risk.shape[1], p.risk.shape[1])):
         for n in range(s.risk.shape[2]):
             s.risk[e, i, n] = p.risk[k, i, n]

@@ -90,20 +90,25 @@ def _document(text: str, key: str) -> list[dict]:
     return [x for x in found if isinstance(x, dict)]
 
 
+UP = ("idle", "mixed", "allocated", "completing")
+
+
 def nodes_of(text: str) -> list[Node]:
-    """The nodes of what `sinfo -N -h -o "%N|%C|%T|%f"` printed; a node of several partitions once. Raises SlurmError."""
-    found = {}
+    """The nodes of the default partition (of all, where none is) in what `sinfo -N -h -o "%N|%C|%T|%f|%P"` printed. Raises
+    SlurmError."""
+    found, default = {}, {}
     for line in text.splitlines():
         try:
-            name, counts, state, kind = (x.strip() for x in line.split("|"))
+            name, counts, state, kind, partition = (x.strip() for x in line.split("|"))
             _, idle, _, cores = map(int, counts.split("/"))
         except ValueError:
-            raise SlurmError(
-                f"sinfo printed {plain(line[:80])!r}; name|used/idle/other/all cores|state|features expected"
-            ) from None
-        down = re.match("down|drain|fail|maint|power", state)
-        found[name] = Node(name, cores, 0 if down else idle, "" if kind == "(null)" else kind)
-    return sorted(found.values(), key=lambda n: n.name)
+            told = "name|used/idle/other/all cores|state|features|partition was expected"
+            raise SlurmError(f"sinfo printed {plain(line[:80])!r}; {told}") from None
+        node = Node(name, cores, idle if state in UP else 0, "" if kind == "(null)" else kind)
+        found[name] = node
+        if partition.endswith("*"):
+            default[name] = node
+    return sorted((default or found).values(), key=lambda n: n.name)
 
 
 class Slurm:
@@ -140,13 +145,13 @@ class Slurm:
 
     def cores(self) -> tuple[int, int]:
         """(cores of nodes that are up, cores of the largest)."""
-        lines = (line.split("|") for line in self.run("sinfo", "-N", "-h", "-o", "%c|%T").split())
-        every = [int(c) for c, state in lines if not re.match("down|drain", state)]
+        lines = {tuple(line.split("|")) for line in self.run("sinfo", "-N", "-h", "-o", "%N|%c|%T").split()}
+        every = [int(c) for _, c, state in lines if not re.match("down|drain", state)]
         return sum(every), max(every, default=0)
 
     def nodes(self) -> list[Node]:
         """The nodes there are, by name. Raises SlurmError."""
-        return nodes_of(self.run("sinfo", "-N", "-h", "-o", "%N|%C|%T|%f"))
+        return nodes_of(self.run("sinfo", "-N", "-h", "-o", "%N|%C|%T|%f|%P"))
 
     def anywhere(self, id: int) -> None:
         """A job that waits for a node may run on any."""

@@ -101,11 +101,13 @@ class Following:
             self._parents[b].append(a)
         try:
             self._machine = Machine(self.manager, self.policy, self.ahead)
+            self._jobs, self._run, self._untold = w.jobs.copy(), None, []
+            if self._machine.names:
+                self._jobs["chunks"] = 1  # a task runs on one node
             self._open()
         except BaseException:
             self._lock.close()
             raise
-        self._run, self._jobs = None, w.jobs.copy()
 
     # ------------------------------------------------------------ the ledger
 
@@ -127,6 +129,7 @@ class Following:
                 t.id = x["id"]
             else:
                 self._ended(x["task"], x["state"], x["start"], x["end"])
+                t.node = self._machine.row(x.get("node", ""))
         if lines:  # half a line of a run that was killed is cut off
             write_whole(file, "".join(json.dumps(x) + "\n" for x in lines))
         self._ledger = open(file, "a")  # noqa: SIM115
@@ -155,18 +158,18 @@ class Following:
     def _submit(self, i: int, after: list[int], node: int = -1) -> None:
         t, job, names = self.tasks[i], self._jobs[i], self._machine.names
         t.tries, t.state, t.id, t.seen = t.tries + 1, "submitted", 0, self.manager.now()
-        t.node, t.since, t.moved = node, t.seen, False
-        there = {"node": names[node]} if names and node >= 0 else {}
+        t.node, t.since, t.moved, t.start = node if names else -1, t.seen, False, 0.0
+        there = {"node": names[node]} if t.node >= 0 else {}
         self._write({"event": "submit", "task": i, "try": t.tries} | there)
-        name = self._name(i)
-        t.id = self.manager.submit(
-            script(self.folder, name, self.command(i)),
-            name=name,
-            cores=int(job["request"][0]),
-            after=after,
-            folder=str(self.folder),
-            **there,
-        )
+        name, how = self._name(i), {"cores": int(job["request"][0]), "after": after, "folder": str(self.folder)}
+        text = script(self.folder, name, self.command(i))
+        try:
+            t.id = self.manager.submit(text, name=name, **how, **there)
+        except SlurmError:
+            if not there:
+                raise
+            t.node, t.moved = -1, True  # not there, then
+            t.id = self.manager.submit(text, name=name, **how)
         self._write({"event": "id", "task": i, "try": t.tries, "id": t.id})
 
     def _ended(self, i: int, state: str, start: float, end: float) -> None:
@@ -204,10 +207,10 @@ class Following:
             if job and job.state not in ENDED and not stamp:
                 t.seen, t.start = now, job.start if job.state == "RUNNING" else 0.0
                 if t.node >= 0 and job.state == "PENDING" and now - t.since > LOST_S:  # others are there, or it is down
-                    self.manager.anywhere(t.id)
-                    t.node, t.moved = -1, True
-                elif t.moved and t.node < 0:
-                    t.node = self._machine.row(job.node)
+                    self._give_up(t)
+                elif job.state == "RUNNING" and self._machine.names:
+                    at = self._machine.row(job.node)
+                    t.node, t.moved = at, t.moved or at != t.node
                 continue
             ran = (job.start, job.end) if job and job.start > 0 else (0.0, 0.0)
             if stamp:
@@ -221,10 +224,20 @@ class Following:
             else:
                 continue
             start, end = ran
-            self._write({"event": "end", "task": i, "try": t.tries, "state": state, "start": start, "end": end})
+            told = {"node": self._machine.names[t.node]} if t.node >= 0 else {}
+            self._write({"event": "end", "task": i, "try": t.tries, "state": state, "start": start, "end": end} | told)
             self._ended(i, state, start, end)
             ended.append(i)
         return ended
+
+    def _give_up(self, t: Task) -> None:
+        """A task may run on any node: the one it was submitted for is not to be had."""
+        t.since = self.manager.now()
+        try:
+            self.manager.anywhere(t.id)
+        except SlurmError:  # it may just have started
+            return
+        t.node, t.moved = -1, True
 
     def _view(self, ended: list[int]) -> View:
         """What a policy may know: the tasks, those of running ones that wait for the manager too, as running."""
@@ -243,8 +256,8 @@ class Following:
                 jobs[i]["end"], jobs[i]["ran"] = max(t.end - self.begun, 0.0), max(t.end - t.start, 0.0)
                 jobs[i]["restarts"] = t.tries - 1 + t.moved
         status, cores = jobs["status"], jobs["request"][:, 0]
-        jobs["held"] = np.arange(len(jobs)) if machine.names else -1
         node, begun = (np.array([getattr(t, k) for t in self.tasks]) for k in ("node", "start"))
+        jobs["held"] = np.where(node >= 0, np.arange(len(jobs)), -1)
         ours = (status == RUNNING) & ((node >= 0) | (not machine.names))  # the others' cores are not free anyhow
         held, run = (
             np.bincount(np.maximum(node[some], 0), cores[some], len(machine.cluster.capacity)).astype(int)
@@ -268,7 +281,8 @@ class Following:
 
     def step(self) -> bool:
         """Look, and submit what may be submitted now. False where nothing is left to do."""
-        ended = self.look()
+        self._untold += self.look()
+        ended = self._untold
         if self.policy is None:
             self._all()
         else:
@@ -277,6 +291,7 @@ class Following:
                 ended = self._begin(view)
             if len(ended):
                 self._run.ended(view, np.array(ended, np.int32))
+            self._untold = []
             for d in list(self._run.decide(view)) if len(view.queue) else ():
                 if isinstance(d, Start):
                     self._submit(int(d.job), [], d.placement[0][0] if d.placement else -1)

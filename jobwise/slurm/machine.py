@@ -34,6 +34,8 @@ class Machine:
             kinds = sorted({n.kind for n in every})
             classes = np.array([kinds.index(n.kind) for n in every]) if kinds != [""] else None
             self.cluster = Cluster(np.array([[n.cores] for n in every], np.int64), ("cores",), classes=classes)
+            if self.cluster.is_pool:
+                raise InputError(f"policy {policy.name}: there is one node, {every[0].name}: nothing to choose from") from None
             policy.check(self.cluster)
 
     def row(self, name: str) -> int:

@@ -34,8 +34,8 @@ def foreseen(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, li
                 ]
     rows = [[f, *row] for f, x in found.items() for row in _rows(x)]
     note = (
-        "A job at a time is placed on one of 8 nodes, which fail every 200 rows in the mean; a job whose node fails begins "
-        "again. The forecast is as good as the boosted trees above (80 % of the failures foreseen for 20 rows, 90 % of the "
+        "A job at a time is placed on one of 8 nodes, which fail 200 rows after a repair in the mean; a job whose node fails "
+        "begins again. The forecast is as good as the boosted trees above (80 % of failures foreseen for 20 rows, 90 % of the "
         f"alarms right), or perfect. {count} unseen jobsets, {seeds} seeds, paired, 95 % intervals. first: the first free "
         "node; masked: nodes at risk take no jobs; safest: of the free nodes the one that is least likely to fail (penalised, "
         "not masked). The agent is one network for every node, PPO; its reward is minus the jobs in the system and the rows of "

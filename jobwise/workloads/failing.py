@@ -27,8 +27,8 @@ def failing(
     precision: float = 0.9,
     perfect: bool = False,
 ) -> Workload:
-    """A node runs one job at a time, of a length U{5..30}; faults come at random, `mtbf` rows after the last one in the mean,
-    and a node is back after 30 rows. A job whose node fails begins again.
+    """A node runs one job at a time, of a length U{5..30}; faults come at random, `mtbf` rows after the last repair in the
+    mean, and a node is back after 30 rows. A job whose node fails begins again.
 
     The forecast (`Cluster.risk`): `warned` of the failures are foreseen for the `horizon` rows before them, as a risk of
     `precision`; false alarms, each as long, are so many that this share of all alarms is right; without an alarm the risk is
@@ -52,7 +52,9 @@ def failing(
                 foreseen += 1
             t += REPAIR
     if not perfect:
-        for _ in range(told.binomial(max(2 * foreseen, 1), min((1 - precision) / precision / 2, 1.0))):
+        false = (1 - precision) / precision  # for each right one
+        tries = max(2, int(np.ceil(false)))
+        for _ in range(told.binomial(max(tries * foreseen, 1), false / tries)):
             t, n = int(told.integers(T)), int(told.integers(nodes))
             alarm[t : t + horizon, n] = True
     rest = horizon * (1 - warned) / mtbf

@@ -65,6 +65,8 @@ class Places(Settings):
     def attach(self, s: State, cluster: Cluster, limit: float = inf) -> BufferWorld:
         """The world of the simulations of `s`, which have been filled and not begun. `limit`: rows after the last arrival after
         which a simulation is cut. Raises InputError."""
+        if s.risk.shape[1] and s.sims["tick"][0] != 1.0:
+            raise InputError("risks of nodes are forecast second by second: rows of 1 s go with them")
         for e in range(len(s.sims)):
             self.check(cluster, s.jobs[e, : int(s.sims["jobs"][e])]["request"])
         last = float(np.nanmax(s.jobs["submit"], initial=0.0)) / float(s.sims["tick"][0])
@@ -187,7 +189,9 @@ class BufferEpisodes(JobsetEpisodes, BufferWorld):
 
     def _tables(self) -> dict[str, np.ndarray]:
         kept = ("moment", "place", "line", "at", "begun", "seen", "report")
-        return {f"buffer_{k}": getattr(self.buffer, k) for k in kept} | {"state_factor": self.state.factor}
+        return {f"buffer_{k}": getattr(self.buffer, k) for k in kept} | {
+            f"state_{k}": getattr(self.state, k) for k in ("factor", "outages", "risk")
+        }
 
     def seed_rules(self, seed: int) -> None:
         """Seed what the rule `random` draws."""

@@ -18,9 +18,12 @@ class Settings:
     def __post_init__(self):
         """Raises InputError for values of other types than the defaults."""
         for f in fields(self):
-            value = getattr(self, f.name)
-            if f.default is not None and type(value) is not type(f.default):
-                raise InputError(f"{f.name} is {value!r}; a {type(f.default).__name__} is expected")
+            value, kind = getattr(self, f.name), type(f.default)
+            wide = {int: np.integer, float: int | float | np.integer | np.floating, bool: np.bool_}.get(kind, ())
+            if wide and isinstance(value, wide) and (kind is bool or not isinstance(value, bool)):
+                object.__setattr__(self, f.name, kind(value))
+            elif f.default is not None and type(value) is not kind:
+                raise InputError(f"{f.name} is {value!r}; {'an' if kind is int else 'a'} {kind.__name__} is expected")
 
     @classmethod
     def of(cls, settings: dict) -> Self:
