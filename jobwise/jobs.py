@@ -85,6 +85,8 @@ past_dtype = np.dtype(
         ("user", "i4"),
         ("submit", "f8"),  # s, from time 0 of the workload: below 0
         ("end", "f8"),  # s
+        ("app", "i4"),
+        ("queue", "i4"),
     ],
     align=True,
 )

@@ -62,7 +62,7 @@ class Workload:
         past = np.empty(len(self), past_dtype)
         past["runtime"], past["walltime"] = self.truth["runtime"], self.jobs["walltime"]
         past["size"], past["user"] = self.jobs["request"][:, 0], self.jobs["user"]
-        past["submit"] = self.jobs["submit"]
+        past["submit"], past["app"], past["queue"] = (self.jobs[k] for k in ("submit", "app", "queue"))
         past["end"] = past["submit"] + np.maximum(wait, 0.0) + past["runtime"]
         return past
 

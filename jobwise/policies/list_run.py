@@ -28,12 +28,15 @@ class ListRun:
         policy.check(view.cluster)
         self.policy, every = policy, policy.everyone
         learns = any(isinstance(p.order, Index) or p.estimate == "predicted" for p in every)
-        self._memory = Memory(view.past) if learns else None
+        trees = next((p.order.forest for p in every if isinstance(p.order, Index) and p.order.forest is not None), None)
+        self._memory = Memory(view, trees) if learns else None
         self._steering = None
         if len(every) > 1 or policy.times < np.inf:
             self._steering = Steering(policy, view.past, view.cluster)
         done = np.flatnonzero(~np.isnan(view.jobs["end"]))
-        self.ended(view, done[np.lexsort((done, view.jobs["start"][done], view.jobs["end"][done]))])  # as the kernel ends them
+        done = done[np.lexsort((done, view.jobs["start"][done], view.jobs["end"][done]))]  # as the kernel ends them
+        if self._memory and len(done):
+            self._memory.add(view, done, False)
 
     @property
     def looks(self) -> list:
@@ -96,6 +99,8 @@ class ListRun:
             raise InputError(f"{scheduler.name}: exists in simulations of pools only")
         if len(view.queue) == 0:
             return []
+        if isinstance(scheduler.order, Index) and view.jobs["request"][view.queue, 0].min() > view.free[:, 0].sum():
+            return []  # nothing is forecast where nothing can start
         capacity, queue = view.cluster.capacity, view.queue
         if isinstance(scheduler.order, Index):
             rule = rule._replace(order=orders.GIVEN)

@@ -70,6 +70,8 @@ class ListScheduler(Remembering):
             raise unknown("estimate", self.estimate, ESTIMATES)
         if self.estimate == "predicted" and isinstance(self.order, Index):
             raise InputError(f"order {self.name} predicts run times from history already")
+        if self.lookahead and isinstance(self.order, Index) and self.order.forest is not None:
+            raise InputError("look-ahead draws run times from history itself; it does not go with a forest")
         if self.estimate != "requested" and self.lookahead:
             raise InputError("look-ahead draws run times from history itself; it goes with requests")
         if self.estimate != "requested" and not (scored_pool.suits(self.rule) and self.rule.order >= 0):

@@ -11,7 +11,9 @@ import numpy as np
 from jobwise.decision import View
 from jobwise.errors import InputError
 from jobwise.policies import files
-from jobwise.sim import history
+from jobwise.policies.foreseen import Foreseen
+from jobwise.sim import campaign, forest, history
+from jobwise.sim.forest import Forest
 from jobwise.sim.loglinear import FEATURES, F, score_linear, weights
 from jobwise.sim.orders import LINEAR
 
@@ -20,18 +22,30 @@ from jobwise.sim.orders import LINEAR
 class Index:
     """A log-linear order: `weights` [F] of the features of `jobwise.sim.loglinear`; the smaller score starts first.
 
+    `forest`: run times are forecast by it, not by history alone (`jobwise.sim.campaign`). `ageing`: the index is divided by
+    ((w + p) / p) to this power, p = 10 s / E[10 / max(run, 10)], by the forest's forecast.
+
     In whole simulations of a pool it runs compiled; elsewhere its list scheduler keeps a `Memory`.
     """
 
     label: str
     weights: np.ndarray
     about: dict = field(default_factory=dict)  # what it was trained on, if it was
+    forest: Forest | None = None
+    ageing: float = 0.0
     code: ClassVar[int] = LINEAR  # of the kernels
 
     def __post_init__(self):
         given = np.asarray(self.weights, float)
         if given.shape != (F,) or not np.isfinite(given).all():
             raise InputError(f"order {self.label}: {F} finite weights are needed, one for each of {', '.join(FEATURES)}")
+        if not 0 <= self.ageing <= 100:
+            raise InputError(f"order {self.label}: ageing is 0 to 100, not {self.ageing}")
+
+    @property
+    def given(self) -> np.ndarray:
+        """[F + 1] the weights and the ageing, as kernels take them."""
+        return np.append(np.asarray(self.weights, float), self.ageing)
 
     def terms(self) -> dict[str, float]:
         """Feature by feature, the weights."""
@@ -42,42 +56,61 @@ def save(order: Index, path: str | Path, times: float = np.inf) -> None:
     """Write its policy file, whole or not at all. `times`: the relative guard it was learnt with."""
     meta = {"kind": "index", "features": list(FEATURES), "label": order.label, "about": order.about}
     meta["times"] = times if times < np.inf else None
-    files.write(path, meta, {"weights": np.asarray(order.weights, float)})
+    tensors = {"weights": np.asarray(order.weights, float)}
+    if order.forest is not None:
+        meta["forest"], meta["ageing"] = list(campaign.FEATURES), order.ageing
+        tensors |= forest.to_tensors(order.forest)
+    files.write(path, meta, tensors)
 
 
 def from_file(parts: dict, tensors: dict[str, np.ndarray], label: str) -> tuple[Index, float]:
     """(the order of a policy file that has been read, its relative guard). Raises ValueError for one of another version."""
     if parts["features"] != list(FEATURES):
         raise ValueError(f"its features are {', '.join(parts['features'])}; this version has {', '.join(FEATURES)}")
-    return Index(label, tensors["weights"], dict(parts["about"])), float(parts.get("times") or np.inf)
+    trees = None
+    if "forest" in parts:
+        if parts["forest"] != list(campaign.FEATURES):
+            raise ValueError("its forest sees other features than this version has")
+        trees = forest.from_tensors(tensors, campaign.F)
+    found = Index(label, tensors["weights"], dict(parts["about"]), trees, float(parts.get("ageing") or 0.0))
+    return found, float(parts.get("times") or np.inf)
 
 
 class Memory:
     """The history of a policy that is asked, in a simulation or on a live cluster: it grows as jobs end."""
 
-    def __init__(self, past: np.ndarray):
-        self._history = history.blank(len(past) + 1024)
-        history.warm(self._history, past)
+    def __init__(self, view: View, trees: Forest | None = None):
+        self._history = history.blank(len(view.past) + 1024)
+        history.warm(self._history, view.past)
+        self._foreseen = Foreseen(trees, view) if trees is not None else None
 
-    def add(self, view: View, rows: np.ndarray) -> None:
-        """These jobs have stopped."""
+    def add(self, view: View, rows: np.ndarray, new: bool = True) -> None:
+        """These jobs have stopped; not `new`: before the first view."""
         self._history = history.with_room(self._history, len(rows))
         history.observe_rows(self._history, view.table, rows)
+        if self._foreseen is not None and new:
+            self._foreseen.ended(view, rows)
 
     def scores(self, index: Index, view: View) -> np.ndarray:
         """[Q] the scores of the queue."""
-        out, known = np.empty(len(view.queue)), np.empty((len(view.queue), 4))
-        self._history = history.with_room(self._history, len(view.queue))
+        out, known = np.empty(len(view.queue)), self.known(index, view)
         free, total = float(view.free[:, 0].sum()), float(view.cluster.processors)
-        given = np.asarray(index.weights, float)
-        score_linear(given, self._history, view.now, view.table, view.queue, free, total, known, out)
+        score_linear(index.given, view.now, view.table, view.queue, free, total, known, out)
         return out
+
+    def known(self, index: Index, view: View) -> np.ndarray:
+        """[Q, 4] what is expected of the queue: ratio, short, log ratio, completions; the first two by its forest, if any."""
+        known = np.empty((len(view.queue), 4))
+        self._history = history.with_room(self._history, len(view.queue))
+        history.expect_all(self._history, view.table, view.queue, known)
+        if index.forest is not None:
+            self._foreseen.forecast(view, known)
+        return known
 
     def explain(self, index: Index, view: View) -> list[dict]:
         """Per queued job its row, score (smallest first), features, and `moved`: what each adds to the score beyond what the
         mean of the queue adds."""
-        scores, known = self.scores(index, view), np.empty((len(view.queue), 4))
-        history.expect_all(self._history, view.table, view.queue, known)
+        scores, known = self.scores(index, view), self.known(index, view)
         x = features(view, known)
         moved = np.asarray(index.weights, float) * (x - x.mean(axis=0))
         found = []

@@ -27,6 +27,7 @@ from jobwise.worlds.slots_world import Slots
 
 _GUARD = re.compile(r"guard(\d+(?:\.\d+)?)(s|m|h|d|x)")
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
+AGED = 1.0  # an order with a forest is divided by ((w + p) / p) to this power
 _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -67,8 +68,11 @@ def resolve(policy: str | Policy) -> Policy:
     if "/" in order or order.endswith(".safetensors") or Path(order, "policy.safetensors").is_file():
         found = load(order)
         return with_options(found, chosen) if chosen else found
-    if (trained := PRETRAINED / f"{order}.safetensors").is_file():
-        return with_options(load(trained), {"backfill": "none"} | chosen)
+    if (trained := PRETRAINED / f"{order.removesuffix('-aged')}.safetensors").is_file() and order in pretrained():
+        found = load(trained)
+        if order.endswith("-aged"):
+            found = replace(found, order=replace(found.order, label=order, ageing=AGED))
+        return with_options(found, {"backfill": "none"} | chosen)
     raise unknown("order", order, [*ORDERS, *INDICES, *pretrained()], f"policy {policy!r}: " if options else "")
 
 
@@ -186,7 +190,7 @@ def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPo
 
 def pretrained() -> list[str]:
     """Names of the orders that come trained, for logs that nobody has learnt from."""
-    return sorted(p.stem for p in PRETRAINED.glob("*.safetensors"))
+    return sorted([*(p.stem for p in PRETRAINED.glob("*.safetensors")), "smith-forecast-aged"])
 
 
 def _gated(name: str) -> Gate:

@@ -18,7 +18,6 @@ from jobwise.policies.loglinear import Index
 from jobwise.policies.replay import STEPS, remembering
 from jobwise.sim import easy, pool, scored_pool
 from jobwise.sim.list_pass import Rule
-from jobwise.sim.loglinear import F
 from jobwise.sim.state import State, allocate
 from jobwise.workload import workload
 
@@ -95,13 +94,14 @@ def steered(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gen
     """Simulation e to its end under a `ListScheduler` or a `Gate` that looks now and then who decides, and under which guard;
     yields now and then. The looks of a gate."""
     steering = Steering(policy, past, cluster)
-    b, more = remembering(s, e, np.zeros(F), past, any(p.lookahead for p in policy.everyone)), True
+    every = [p.order for p in policy.everyone]
+    b, more = remembering(s, e, every, past, any(p.lookahead for p in policy.everyone)), True
     while more:
         one = s.sims[e]
         if one["next"] >= steering.next:
             steering.look(s.jobs[e, : one["next"]], float(one["now"]))
             if isinstance(steering.scheduler.order, Index):
-                b.weights[:] = steering.scheduler.order.weights
+                b.weights[:] = steering.scheduler.order.given
         more = scored_pool.run(s, e, b, steering.rule, STEPS // 100, int(min(steering.next, scored_pool.MANY)))
         yield
     return steering.looks
@@ -112,5 +112,6 @@ def ended(jobs: np.ndarray, past: np.ndarray) -> np.ndarray:
     done = jobs[~np.isnan(jobs["end"])]
     new = np.empty(len(done), past_dtype)
     new["runtime"], new["walltime"], new["size"] = done["ran"], done["walltime"], done["request"][:, 0]
-    new["user"], new["submit"], new["end"] = done["user"], done["submit"], done["end"]
+    for key in ("user", "submit", "end", "app", "queue"):
+        new[key] = done[key]
     return np.concatenate([past, new[np.argsort(new["end"], kind="stable")]])

@@ -7,6 +7,8 @@ from collections.abc import Generator
 import numpy as np
 
 from jobwise.cluster import Cluster
+from jobwise.policies.foreseen import begin
+from jobwise.policies.loglinear import Index
 from jobwise.sim import list_loop, pool, rollout, scored_pool
 from jobwise.sim.flows import NONE, flows
 from jobwise.sim.history import known
@@ -32,7 +34,7 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
     elif cluster.is_pool and scored_pool.suits(rule):
         b = scored_pool.scheduler(s, e)
         if rule.order == LINEAR or rule.ahead or rule.estimate:
-            b = remembering(s, e, policy.order.weights if rule.order == LINEAR else np.zeros(F), past, rule.ahead > 0)
+            b = remembering(s, e, [policy.order], past, rule.ahead > 0)
         while scored_pool.run(s, e, b, rule, STEPS // 100):
             yield
     else:
@@ -49,9 +51,12 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
 FAST = ("none", "easy", "easy-sjbf")
 
 
-def remembering(s: State, e: int, weights: np.ndarray, past: np.ndarray, ahead: bool) -> scored_pool.ScoredPool:
-    """The queue of a scheduler that remembers what has ended; `ahead`: it looks ahead, too."""
-    jobs = s.jobs[e, : s.sims[e]["jobs"]]
+def remembering(s: State, e: int, orders: list, past: np.ndarray, ahead: bool) -> scored_pool.ScoredPool:
+    """The queue of a scheduler that remembers what has ended, for the first of `orders`; `ahead`: it looks ahead, too."""
+    jobs, total = s.jobs[e, : s.sims[e]["jobs"]], int(s.nodes[e, 0]["capacity"][0])
     what = known(jobs, past)
-    futures = rollout.build(jobs, past, what, int(s.nodes[e, 0]["capacity"][0])) if ahead else None
-    return scored_pool.scheduler(s, e, weights, what, futures)
+    futures = rollout.build(jobs, past, what, total) if ahead else None
+    forest = next((o.forest for o in orders if isinstance(o, Index) and o.forest is not None), None)
+    seen = begin(forest, past, jobs, total) if forest is not None else None
+    weights = orders[0].given if isinstance(orders[0], Index) else np.zeros(F + 1)
+    return scored_pool.scheduler(s, e, weights.copy(), what, futures, seen)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.jobs import TAU
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.history import expect_all
 
 FEATURES = (
     "log_walltime",  # log r
@@ -61,11 +61,12 @@ def linear(v, ratio, short, log, count, log_r, log_n, r, n, w, queued, free, tot
 
 
 @kernel
-def score_linear(v, h, now, jobs, rows, free, total, known, out):
-    """out[i] = score of job rows[i]; known [Q, 4] is room for what history says of them."""
-    expect_all(h, jobs, rows, known)
+def score_linear(v, now, jobs, rows, free, total, known, out):
+    """out[i] = score of job rows[i]; v [F + 1]: weights, ageing; known [Q, 4]: what is expected of them."""
     for i in range(len(rows)):
         job = jobs[rows[i]]
         r, n, w = max(job["walltime"], 1.0), np.float64(job["request"][0]), now - job["submit"]
         k = known[i]
         out[i] = linear(v, k[0], k[1], k[2], k[3], np.log(r), np.log(max(n, 1.0)), r, n, w, np.float64(len(rows)), free, total)
+        if v[F] != 0.0:
+            out[i] -= v[F] * np.log1p(w * k[1] / TAU)

@@ -16,11 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.jobs import past_dtype
-from jobwise.sim import easy, ranked, rollout
+from jobwise.sim import campaign, easy, ranked, rollout
+from jobwise.sim.campaign import NO_CAMPAIGN, Campaign
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.history import SHORT, Known, expect, known, observe_at
 from jobwise.sim.kernel import OVER, advance, start
 from jobwise.sim.list_pass import ACTUAL, EASY_SJBF, NONE, PREDICTED, Rule
+from jobwise.sim.loglinear import F as LOGLINEAR
 from jobwise.sim.loglinear import linear
 from jobwise.sim.orders import F1, F4, LINEAR, RANDOM, score, uniform
 from jobwise.sim.rates import expected
@@ -46,9 +48,10 @@ class ScoredPool(NamedTuple):
     item: np.ndarray  # [J] of item_dtype; the first count[0] are the queue, in no order
     count: np.ndarray  # [2] jobs in the queue; 1: an instant has begun and its pass is still to come
     running: ranked.Blocks  # by estimated end
-    weights: np.ndarray  # [F] of a log-linear order, else empty
+    weights: np.ndarray  # [F] of a log-linear order, with a forest [F + 1] (how it ages); else empty
     known: Known  # what history says of the jobs
     ahead: rollout.Ahead  # what futures are drawn from
+    campaign: Campaign  # what a forest sees of them
     node: np.ndarray  # an empty placement
     amount: np.ndarray
 
@@ -59,17 +62,17 @@ def scheduler(
     weights: np.ndarray | None = None,
     history: Known | None = None,
     ahead: rollout.Ahead | None = None,
+    seen: Campaign | None = None,
 ) -> ScoredPool:
     """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, and what is known of the jobs then;
-    `ahead` of one that looks ahead."""
+    `ahead` of one that looks ahead, `seen` by one with a forest."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = ranked.build(min(J, total))
     if weights is None:
         weights, history = np.empty(0), known(s.jobs[e, :0], np.zeros(0, past_dtype))
     item, count = np.empty(J, item_dtype), np.zeros(2, np.int64)
-    return ScoredPool(
-        item, count, running, weights, history, ahead or rollout.nothing(), np.empty(0, np.int32), np.empty((0, 1), np.int64)
-    )
+    room = np.empty(0, np.int32), np.empty((0, 1), np.int64)
+    return ScoredPool(item, count, running, weights, history, ahead or rollout.nothing(), seen or NO_CAMPAIGN, *room)
 
 
 @inlined
@@ -83,6 +86,7 @@ def _score(s, e, b, rule):
     sim, v = s.sims[e], b.weights
     now, seed, queued = sim["now"], sim["seed"], np.float64(b.count[0])
     free, total = np.float64(s.nodes[e, 0]["free"][0]), np.float64(s.nodes[e, 0]["capacity"][0])
+    forests = len(b.campaign.forest.tree) > 0
     for i in range(b.count[0]):
         x = b.item[i]
         w = now - x["submit"]
@@ -100,10 +104,15 @@ def _score(s, e, b, rule):
             r, n = x["est"], np.float64(x["size"])
             k, j = b.known, x["row"]
             ratio, short, log, count = expect(k.entry, k.of_class[j], k.of_user[j], r)
+            if forests:
+                campaign.forecast(b.campaign, b.campaign.of[j], now)
+                ratio, short = campaign.told(b.campaign, b.campaign.of[j])
             if rule.estimate == ACTUAL:
                 run_ = x["seen"]
                 ratio, short, log = min(run_ / r, 1.0), SHORT / max(run_, SHORT), np.log(max(run_, SHORT) / max(r, SHORT))
             x["score"] = linear(v, ratio, short, log, count, x["log_est"], x["log_size"], r, n, w, queued, free, total)
+            if forests:
+                x["score"] -= v[LOGLINEAR] * np.log1p(w * short / SHORT)
         else:
             s_ = x["submit"] + (sim["origin"] if rule.order >= F1 and rule.order <= F4 else 0.0)
             x["score"] = score(rule.order, s_, w, x["seen"], np.float64(x["size"]), 0.0)
@@ -159,6 +168,8 @@ def _run(s, e, b, i):
     b.count[0] -= 1
     b.item[i] = b.item[b.count[0]]
     start(s, e, j, 1.0, b.node, b.amount, 0)
+    if len(b.campaign.of) > 0:
+        campaign.started(b.campaign, j, s.sims[e]["now"])
     ranked.insert(b.running, s.jobs[e, j]["due"], j, n, 0.0)
 
 
@@ -198,6 +209,9 @@ def _news(s, e, b):
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
         ranked.remove(b.running, s.jobs[e, j]["due"], j)
+        if len(b.campaign.of) > 0:
+            ended, job = not np.isnan(s.jobs[e, j]["end"]), s.jobs[e, j]
+            campaign.stopped(b.campaign, j, sim["now"], job["ran"] if ended else np.nan)
         if len(b.weights) and not np.isnan(s.jobs[e, j]["end"]):
             job = s.jobs[e, j]
             run_ = job["ran"]
@@ -212,6 +226,8 @@ def _news(s, e, b):
         if len(b.weights):
             x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
         b.count[0] += 1
+        if len(b.campaign.of) > 0:
+            campaign.submitted(b.campaign, j, sim["now"])
 
 
 @kernel
