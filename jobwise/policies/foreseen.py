@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 import numpy as np
 
 from jobwise.decision import View
 from jobwise.jobs import RUNNING
+from jobwise.policies import files
 from jobwise.sim import campaign
 from jobwise.sim.campaign import Campaign
-from jobwise.sim.forest import Forest
+from jobwise.sim.forest import Forest, from_tensors
 
+PRETRAINED = Path(__file__).parent.parent / "pretrained"
 JUDGED = 1000  # jobs of the past that are forecast, to see whether requests are better
 MANY = 1 << 62
 GROUPS = ("key", "line", "user")
+
+
+@cache
+def shipped() -> Forest:
+    """The forest that comes with the package."""
+    _, tensors, _, _ = files.read(PRETRAINED / "smith-forecast.safetensors")
+    return from_tensors(tensors, campaign.F)
 
 
 def begin(forest: Forest, past: np.ndarray, jobs: np.ndarray, total: int) -> Campaign:

@@ -97,6 +97,8 @@ class ListRun:
             raise InputError("easy-oracle knows the true run times; it exists for built-in orders in compiled simulations only")
         if scheduler.estimate == "actual" or (scheduler.estimate == "predicted" and scheduler.backfill == "easy-sjbf"):
             raise InputError(f"{scheduler.name}: exists in simulations of pools only")
+        if scheduler.promises:
+            raise InputError(f"{scheduler.name}: promises and express lanes exist in whole simulations of pools yet")
         if len(view.queue) == 0:
             return []
         if isinstance(scheduler.order, Index) and view.jobs["request"][view.queue, 0].min() > view.free[:, 0].sum():

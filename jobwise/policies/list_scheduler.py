@@ -35,7 +35,9 @@ class ListScheduler(Remembering):
     jobs are tried at the head before deciding (`jobwise.sim.rollout`; pools only); 0: none. `estimate`: what the order takes a
     run time to be: as requested, predicted from history, or actual (nobody knows that: simulations of pools only).
     Reservations go by requests all the same, so that no prediction delays the head. `reserve` (share, s): jobs that ask for
-    longer hold no more than the rest of the units, but one alone may always run.
+    longer hold no more than the rest of the units, but one alone may always run. `promise`: no job waits much longer than
+    this many times the longest wait of FCFS with EASY, measured, not guaranteed; `express`: jobs that together are this share
+    of the work go before those of the promise (`jobwise.sim.promise`; whole simulations of pools only).
     """
 
     order: str | Order | Index | FlowNet = "fcfs"
@@ -48,6 +50,8 @@ class ListScheduler(Remembering):
     reserve: tuple[float, float] = (0.0, inf)
     estimate: str = "requested"
     label: str = ""
+    promise: float = inf
+    express: float = 0.0
 
     def __post_init__(self):
         if isinstance(self.order, str) and self.order in INDICES:
@@ -76,6 +80,13 @@ class ListScheduler(Remembering):
             raise InputError("look-ahead draws run times from history itself; it goes with requests")
         if self.estimate != "requested" and not (scored_pool.suits(self.rule) and self.rule.order >= 0):
             raise InputError(f"{self.estimate} run times go with built-in orders, with easy, easy-sjbf or without backfilling")
+        if not (self.promise >= 1 and 0 <= self.express < 1):
+            raise InputError(
+                f"a promise is 1 or more times, an express lane 0 to 99 % of the work; not {self.promise:g}, {self.express:g}"
+            )
+        if self.promises and not (scored_pool.suits(self.rule) and self.times == inf and not self.lookahead):
+            text = "go with built-in orders and trained indices, with easy or none, without look-ahead and …x guards"
+            raise InputError(f"promises and express lanes {text}")
         share, short = self.reserve
         if not (0 <= share < 1 and short > 0):
             raise InputError(
@@ -111,7 +122,16 @@ class ListScheduler(Remembering):
             parts.append(f"guard{self.times:g}x")
         if self.reserve[0]:
             parts.append(f"reserve{self.reserve[0]:g}x{self.reserve[1]:g}s")
+        if self.express:
+            parts.append(f"express{100 * self.express:g}%")
+        if self.promise < inf:
+            parts.append(f"promise{self.promise:g}x")
         return "+".join(parts + ["commit"] * self.commit)
+
+    @property
+    def promises(self) -> bool:
+        """Has it a promise or an express lane?"""
+        return self.promise < inf or self.express > 0
 
     @property
     def rule(self) -> Rule:
@@ -119,13 +139,14 @@ class ListScheduler(Remembering):
         code = orders.CODES[self.order] if isinstance(self.order, str) else getattr(self.order, "code", orders.GIVEN)
         backfill, estimate = BACKFILLS.index(self.backfill), ESTIMATES.index(self.estimate)
         behind = (float(self.guard), self.commit, estimate, self.lookahead)
-        return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, self.reserve))
+        lane = self.express, self.promise - 1.0
+        return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, self.reserve), *map(float, lane))
 
     @property
     def is_static(self) -> bool:
         """The order depends on the job alone."""
         static = isinstance(self.order, str) and orders.ORDERS[self.order] == orders.STATIC
-        return static and self.estimate == "requested" and not self.reserve[0]
+        return static and self.estimate == "requested" and not (self.reserve[0] or self.promises)
 
     @property
     def about(self) -> dict:
@@ -140,12 +161,12 @@ class ListScheduler(Remembering):
             )
         if isinstance(self.order, FlowNet) and not cluster.is_pool:
             raise InputError(f"{self.name}: the graph network takes pools of processors")
-        if (self.times < inf or self.lookahead) and not cluster.is_pool:
-            raise InputError(f"{self.name}: look-ahead and guards relative to FCFS take pools of processors")
+        if (self.times < inf or self.lookahead or self.promises) and not cluster.is_pool:
+            raise InputError(f"{self.name}: look-ahead, promises and guards relative to FCFS take pools of processors")
 
     def is_compiled(self, cluster: Cluster) -> bool:
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
-        if isinstance(self.order, Index) or self.times < inf or self.lookahead or self.estimate != "requested":
+        if isinstance(self.order, Index) or self.times < inf or self.lookahead or self.estimate != "requested" or self.promises:
             return cluster.is_pool and scored_pool.suits(self.rule)
         return isinstance(self.order, str | FlowNet)
 

@@ -13,6 +13,7 @@ import numpy as np
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
 from jobwise.policies import assignments, files, flow_net, loglinear, neural, nodes
+from jobwise.policies.foreseen import PRETRAINED
 from jobwise.policies.gate import Gate
 from jobwise.policies.learned import Learned
 from jobwise.policies.list_scheduler import ListScheduler
@@ -26,7 +27,6 @@ from jobwise.sim.placement import PLACEMENTS
 from jobwise.worlds.slots_world import Slots
 
 _GUARD = re.compile(r"guard(\d+(?:\.\d+)?)(s|m|h|d|x)")
-PRETRAINED = Path(__file__).parent.parent / "pretrained"
 AGED = 1.0  # an order with a forest is divided by ((w + p) / p) to this power
 _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -104,6 +104,10 @@ def _options(policy: str, options: list[str]) -> dict:
             choose("guard", float(guard[1]) * _UNIT[guard[2]])
         elif ahead := re.fullmatch(r"lookahead(\d*)", option):
             choose("lookahead", int(ahead[1] or rollout.DEFAULT))
+        elif lane := re.fullmatch(r"express(\d+(?:\.\d+)?)%", option):
+            choose("express", float(lane[1]) / 100)
+        elif said := re.fullmatch(r"promise(\d+(?:\.\d+)?)x", option):
+            choose("promise", float(said[1]))
         elif kept := re.fullmatch(r"reserve(0?\.\d+)x(\d+(?:\.\d+)?)([smhd])", option):
             choose("reserve", (float(kept[1]), float(kept[2]) * _UNIT[kept[3]]))
         elif dear := re.fullmatch(r"cost(\d+(?:\.\d+)?)", option):
@@ -125,6 +129,8 @@ def _options(policy: str, options: list[str]) -> dict:
                     "lookahead",
                     "reserve0.2x100s",
                     "cost0.5",
+                    "express1%",
+                    "promise1.1x",
                     *ESTIMATES,
                     "commit",
                 ],

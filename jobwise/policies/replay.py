@@ -7,15 +7,17 @@ from collections.abc import Generator
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.policies.foreseen import begin
+from jobwise.cluster import pool as cluster_of
+from jobwise.policies.foreseen import begin, shipped
 from jobwise.policies.loglinear import Index
-from jobwise.sim import list_loop, pool, rollout, scored_pool
+from jobwise.sim import list_loop, pool, promise, rollout, scored_pool
 from jobwise.sim.flows import NONE, flows
 from jobwise.sim.history import known
 from jobwise.sim.list_pass import blank
 from jobwise.sim.loglinear import F
 from jobwise.sim.orders import FLOW_NET, FLOWS, LINEAR
 from jobwise.sim.state import State, edges
+from jobwise.workload import workload
 
 STEPS = 100_000  # instants of choice of the fastest loop between two looks at progress and Ctrl-C
 
@@ -29,12 +31,12 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
             shortest = np.argsort(np.maximum(s.jobs[e]["walltime"][:count], 1.0), kind="stable")
         order = pool.static_order(rule.order, s, e)
         p = pool.scheduler(s, e, order, shortest, policy.backfill != "none", rule.guard)
-        while pool.run(s, e, p, STEPS):
+        while pool.run(s, e, p, STEPS, np.inf):
             yield
     elif cluster.is_pool and scored_pool.suits(rule):
         b = scored_pool.scheduler(s, e)
-        if rule.order == LINEAR or rule.ahead or rule.estimate:
-            b = remembering(s, e, [policy.order], past, rule.ahead > 0)
+        if rule.order == LINEAR or rule.ahead or rule.estimate or rule.express or rule.slack < np.inf:
+            b = remembering(s, e, policy, past, rule.ahead > 0)
         while scored_pool.run(s, e, b, rule, STEPS // 100):
             yield
     else:
@@ -51,12 +53,26 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
 FAST = ("none", "easy", "easy-sjbf")
 
 
-def remembering(s: State, e: int, orders: list, past: np.ndarray, ahead: bool) -> scored_pool.ScoredPool:
-    """The queue of a scheduler that remembers what has ended, for the first of `orders`; `ahead`: it looks ahead, too."""
+def remembering(s: State, e: int, policy, past: np.ndarray, ahead: bool) -> scored_pool.ScoredPool:
+    """The queue of a `ListScheduler` or a `Gate`, which remembers what has ended; `ahead`: it looks ahead, too."""
+    orders, promising = [p.order for p in policy.everyone], policy.everyone[0]
     jobs, total = s.jobs[e, : s.sims[e]["jobs"]], int(s.nodes[e, 0]["capacity"][0])
     what = known(jobs, past)
     futures = rollout.build(jobs, past, what, total) if ahead else None
     forest = next((o.forest for o in orders if isinstance(o, Index) and o.forest is not None), None)
+    promised = None
+    if promising.express or promising.promise < np.inf:
+        forest = forest or shipped()
+        promised = promise.begin(s, e, _waits(past, total), promising.express, promising.promise - 1.0)
     seen = begin(forest, past, jobs, total) if forest is not None else None
     weights = orders[0].given if isinstance(orders[0], Index) else np.zeros(F + 1)
-    return scored_pool.scheduler(s, e, weights.copy(), what, futures, seen)
+    return scored_pool.scheduler(s, e, weights.copy(), what, futures, seen, promised)
+
+
+def _waits(past: np.ndarray, total: int) -> np.ndarray:
+    """[K] s that jobs that ended would have waited under first-come, first-served with EASY, in order of submit."""
+    if not len(past):
+        return np.zeros(0)
+    x = np.sort(past, order="submit")
+    w = workload(x["submit"] - x["submit"][0], x["size"], x["runtime"], x["walltime"], cluster=cluster_of(total))
+    return pool.waits(w)

@@ -54,6 +54,7 @@ FEATURES = (
     *NAMES, *(f"{g}: {x}" for g in GROUPS for x in ENDED), *(f"{g}: {x}" for g in ("key", "user") for x in NOW)
 )  # fmt: skip
 F = len(FEATURES)
+RECENT = 2000  # jobs that ended last
 
 group_dtype = np.dtype(
     [
@@ -105,6 +106,8 @@ class Campaign(NamedTuple):
     x: np.ndarray  # [F] room for features
     forest: Forest
     total: np.ndarray  # [1] processors
+    recent: np.ndarray  # [RECENT, 2] of jobs that ended last, in a ring: log index by their forecast, work
+    ended: np.ndarray  # [1] how many there were
     error: np.ndarray  # [3] of jobs that ended lately: squared errors of log 10 / run, of forecasts, of requests; how many
 
 
@@ -131,6 +134,8 @@ def build(table: dict[str, np.ndarray], forest: Forest, total: int) -> Campaign:
         np.zeros(F),
         forest,
         np.array([max(total, 1)], np.int64),
+        np.zeros((RECENT, 2)),
+        np.zeros(1),
         np.zeros(3),
     )
 
@@ -190,6 +195,21 @@ def started(c, j, now):
     c.group[x["key"]]["news"] += 1
 
 
+@inlined
+def trusts(c):
+    """Are requests believed?"""
+    return c.error[2] > ENOUGH and c.error[0] > 2.0 * c.error[1]
+
+
+@inlined
+def told(c, k):
+    """(E[run / request], E[10 / max(run, 10)]) of the jobs of cell k, as last forecast."""
+    x = c.cell[k]
+    if trusts(c):
+        return 1.0, TAU / max(x["request"], TAU)
+    return x["ratio"], x["short"]
+
+
 @kernel
 def stopped(c, j, now, run):
     """Job j runs no more; it has ended after `run` s, or (NaN) waits again."""
@@ -227,21 +247,11 @@ def stopped(c, j, now, run):
         c.error[0] = FORGET * c.error[0] + (np.log(x["short"]) - true) ** 2
         c.error[1] = FORGET * c.error[1] + (np.log(TAU / max(request, TAU)) - true) ** 2
         c.error[2] = FORGET * c.error[2] + 1.0
-
-
-@inlined
-def trusts(c):
-    """Are requests believed?"""
-    return c.error[2] > ENOUGH and c.error[0] > 2.0 * c.error[1]
-
-
-@inlined
-def told(c, k):
-    """(E[run / request], E[10 / max(run, 10)]) of the jobs of cell k, as last forecast."""
-    x = c.cell[k]
-    if trusts(c):
-        return 1.0, TAU / max(x["request"], TAU)
-    return x["ratio"], x["short"]
+        at = np.int64(c.ended[0]) % RECENT
+        ratio, expected = told(c, c.of[j])
+        c.recent[at, 0] = np.log(x["size"] * ratio * request / expected)
+        c.recent[at, 1] = x["size"] * max(run, 1.0)
+        c.ended[0] += 1.0
 
 
 @inlined

@@ -42,6 +42,8 @@ class Rule(NamedTuple):
     ahead: int = 0  # futures to try the first jobs in (`rollout.py`); 0: none
     reserve: float = 0.0  # share of the units that jobs of more than `short` s may not hold
     short: float = np.inf
+    express: float = 0.0  # share of the work that the express lane takes (`promise.py`)
+    slack: float = np.inf  # of the promise
 
 
 class Instant(NamedTuple):

@@ -18,7 +18,7 @@ import numpy as np
 from jobwise.jobs import PAUSED, QUEUED
 from jobwise.sim import easy, ranked
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.kernel import OVER, advance, start
+from jobwise.sim.kernel import CHOICE, advance, start
 from jobwise.sim.orders import FCFS, score_rows
 from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, LEFT, State, Tables, allocate
@@ -181,11 +181,11 @@ def _pass(s, e, p):
 
 
 @kernel
-def run(s, e, p, steps):
-    """Run simulation e for up to `steps` instants of choice. True while there is more to do."""
+def run(s, e, p, steps, until):
+    """Run simulation e for up to `steps` instants of choice, at most to time `until`. True while there is more by then."""
     m, sim = p.memory[0], s.sims[e]
     for _ in range(steps):
-        if advance(s, e, np.inf) == OVER:
+        if advance(s, e, until) != CHOICE:
             return False
         for i in range(sim["left"]):
             j = s.lists[e, LEFT, i]
@@ -212,7 +212,7 @@ def run(s, e, p, steps):
 def replay(s: State, e: int) -> None:
     """Simulation e to its end under first-come, first-served with EASY: the yardstick for waits."""
     p = scheduler(s, e, None, None, True, np.inf)
-    while run(s, e, p, 1 << 40):
+    while run(s, e, p, 1 << 40, np.inf):
         pass
 
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from jobwise.cluster import outage_dtype
 from jobwise.decision import View
-from jobwise.jobs import job_dtype, truth_dtype
+from jobwise.jobs import RUNNING, job_dtype, truth_dtype
 from jobwise.sim import state
-from jobwise.sim.compiled import inlined
+from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.kernel import set_rate
 from jobwise.sim.state import HEAP, LEFT, State, node_dtype, sim_dtype, slice_dtype
 
 
@@ -133,6 +134,18 @@ def refill(s, e, p, k):
             for k in range(known["children"]):
                 s.child[e, at] = p.child[known["child"] + k]
                 at += 1
+
+
+@kernel
+def believe(s, e, j, run):
+    """Job j of simulation e, which may have started, takes `run` s; less than it has run already: it ends now."""
+    job, truth = s.jobs[e, j], s.truth[e, j]
+    if np.isnan(job["start"]):
+        truth["runtime"] = run
+    elif job["status"] == RUNNING:
+        set_rate(s, e, j, 1.0)
+        truth["left"] = max(run - (s.sims[e]["now"] - job["start"]), 0.0)
+        set_rate(s, e, j, 1.0)
 
 
 set_dtype = np.dtype([("first", "i8"), ("jobs", "i8"), ("offset", "f8")], align=True)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.jobs import past_dtype
-from jobwise.sim import campaign, easy, ranked, rollout
+from jobwise.sim import campaign, easy, promise, ranked, rollout
 from jobwise.sim.campaign import NO_CAMPAIGN, Campaign
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.history import SHORT, Known, expect, known, observe_at
@@ -35,6 +35,7 @@ item_dtype = np.dtype(
         ("est", "f8"),  # s, as requested
         ("seen", "f8"),  # s, as the order takes it
         ("score", "f8"),
+        ("plain", "f8"),  # were it no express job
         ("size", "i8"),
         ("row", "i4"),
         ("log_est", "f8"),
@@ -52,6 +53,7 @@ class ScoredPool(NamedTuple):
     known: Known  # what history says of the jobs
     ahead: rollout.Ahead  # what futures are drawn from
     campaign: Campaign  # what a forest sees of them
+    promise: promise.Promise  # the shadow of a promise, and the express lane
     node: np.ndarray  # an empty placement
     amount: np.ndarray
 
@@ -63,6 +65,7 @@ def scheduler(
     history: Known | None = None,
     ahead: rollout.Ahead | None = None,
     seen: Campaign | None = None,
+    promised: promise.Promise | None = None,
 ) -> ScoredPool:
     """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, and what is known of the jobs then;
     `ahead` of one that looks ahead, `seen` by one with a forest."""
@@ -72,7 +75,17 @@ def scheduler(
         weights, history = np.empty(0), known(s.jobs[e, :0], np.zeros(0, past_dtype))
     item, count = np.empty(J, item_dtype), np.zeros(2, np.int64)
     room = np.empty(0, np.int32), np.empty((0, 1), np.int64)
-    return ScoredPool(item, count, running, weights, history, ahead or rollout.nothing(), seen or NO_CAMPAIGN, *room)
+    return ScoredPool(
+        item,
+        count,
+        running,
+        weights,
+        history,
+        ahead or rollout.nothing(),
+        seen or NO_CAMPAIGN,
+        promised or promise.NOTHING,
+        *room,
+    )
 
 
 @inlined
@@ -86,7 +99,9 @@ def _score(s, e, b, rule):
     sim, v = s.sims[e], b.weights
     now, seed, queued = sim["now"], sim["seed"], np.float64(b.count[0])
     free, total = np.float64(s.nodes[e, 0]["free"][0]), np.float64(s.nodes[e, 0]["capacity"][0])
-    forests = len(b.campaign.forest.tree) > 0
+    forests, promises = len(b.campaign.forest.tree) > 0, b.promise.memory[0]["on"]
+    if promises:
+        promise.look(b.promise, b.campaign)
     for i in range(b.count[0]):
         x = b.item[i]
         w = now - x["submit"]
@@ -116,6 +131,10 @@ def _score(s, e, b, rule):
         else:
             s_ = x["submit"] + (sim["origin"] if rule.order >= F1 and rule.order <= F4 else 0.0)
             x["score"] = score(rule.order, s_, w, x["seen"], np.float64(x["size"]), 0.0)
+        if promises and x["score"] > -np.inf:
+            campaign.forecast(b.campaign, b.campaign.of[x["row"]], now)
+            x["plain"] = promise.urgent(b.promise, x["row"], now, x["submit"], x["score"])
+            x["score"] = promise.express(b.promise, b.campaign, x["row"], x["size"], x["plain"])
 
 
 @kernel
@@ -164,12 +183,22 @@ def _next(item, count, sjbf, now, free, shadow, extra):
 @inlined
 def _run(s, e, b, i):
     """Start the i-th item."""
-    j, n = b.item[i]["row"], b.item[i]["size"]
+    j, n, score_ = b.item[i]["row"], b.item[i]["size"], b.item[i]["score"]
     b.count[0] -= 1
     b.item[i] = b.item[b.count[0]]
     start(s, e, j, 1.0, b.node, b.amount, 0)
     if len(b.campaign.of) > 0:
         campaign.started(b.campaign, j, s.sims[e]["now"])
+    if b.promise.memory[0]["on"]:
+        promise.started(b.promise, j, n, score_)
+        for k in range(b.count[0] if score_ <= promise.EXPRESS else 0):  # the lane is narrower now
+            x = b.item[k]
+            if (
+                x["score"] <= promise.EXPRESS
+                and x["score"] > -np.inf
+                and not promise.fits_lane(b.promise, b.campaign, x["size"])
+            ):
+                x["score"] = x["plain"]
     ranked.insert(b.running, s.jobs[e, j]["due"], j, n, 0.0)
 
 
@@ -228,6 +257,14 @@ def _news(s, e, b):
         b.count[0] += 1
         if len(b.campaign.of) > 0:
             campaign.submitted(b.campaign, j, sim["now"])
+    if b.promise.memory[0]["on"]:
+        for i in range(sim["entered"]):
+            promise.come(b.promise, b.campaign, s.lists[e, ENTERED, i], sim["now"])
+        promise.catch_up(b.promise, sim["now"])
+        for i in range(sim["left"]):
+            job = s.jobs[e, s.lists[e, LEFT, i]]
+            if not np.isnan(job["end"]):
+                promise.ended(b.promise, s.lists[e, LEFT, i], job["ran"], job["request"][0])
 
 
 @kernel

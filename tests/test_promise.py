@@ -1,0 +1,132 @@
+"""Promises about waits and the express lane: the shadow, who is urgent, who is express; nothing that is known too early."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import random_workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jobwise as jw
+from jobwise.errors import InputError
+from jobwise.metrics import wait
+from jobwise.policies.loglinear import INDICES, Index
+from jobwise.policies.names import resolve
+from jobwise.policies.replay import remembering
+from jobwise.sim import promise, scored_pool
+from jobwise.sim.forest import Forest, node_dtype
+from jobwise.sim.simulation import Simulation
+from jobwise.simulate import simulate
+from jobwise.testing import check_policy
+from jobwise.workloads.gpu import on_nodes
+
+pytestmark = pytest.mark.xdist_group("forecast")
+
+
+def sure(ratio: float = 800.0, short: float = -30.0) -> Index:
+    """The Smith index of somebody who believes that jobs run as long as they ask for."""
+    node = np.array([(-1, 0, 0, ratio), (-1, 0, 0, short)], node_dtype)
+    return Index("sure", INDICES["smith"].weights, {}, Forest(node, np.array([0, 1]), np.array([0, 1, 2])))
+
+
+def promised(express=0.0, promise=1.1, order=None):
+    return replace(resolve("smith+easy"), order=order or sure(), label="mine", express=express, promise=promise)
+
+
+def ran(w, policy, at_every=lambda s, b: None):
+    """A replay, instant by instant; its memory."""
+    sim = Simulation(w)
+    b = remembering(sim.state, 0, policy, w.past, False)
+    while scored_pool.run(sim.state, 0, b, policy.rule, 1):
+        at_every(sim.state, b)
+    return b, sim.state
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_shadow_of_who_knows_run_times_is_fcfs_with_easy(seed):
+    w = random_workload(np.random.default_rng(seed), jobs=60, procs=8)
+    w.jobs["walltime"] = np.maximum(w.truth["runtime"], 1.0)
+    b, s = ran(w, promised())
+    promise.catch_up(b.promise, 1e9)
+    fcfs = simulate(w, "fcfs+easy")
+    assert np.allclose(b.promise.s.jobs[0]["start"], fcfs.jobs["start"], atol=1e-6)
+    assert b.promise.memory["longest"][0] == pytest.approx(wait(fcfs).max())
+
+
+def test_the_shadow_learns_how_long_jobs_ran():
+    """It believed in 100 s; when the first job ends after 10 s here, it ends there."""
+    w = jw.workload([0, 0, 0], [4, 4, 4], [10, 20, 30], [100, 100, 100], cluster=jw.pool(4))
+    b, s = ran(w, promised())
+    promise.catch_up(b.promise, 1e9)
+    assert b.promise.s.jobs[0]["start"].tolist() == [0, 10, 30]
+
+
+def test_urgent_jobs_go_first_and_express_ones_before_them():
+    """A wide job and a stream of narrow ones that smith prefers: without a promise the wide one is last."""
+    rows = [(0.0, 4, 1000.0), (1.0, 4, 1000.0)] + [(2.0 + 50 * i, 1, 200.0) for i in range(200)]
+    submit, size, run = (np.array(x) for x in zip(*rows, strict=True))
+    w = jw.workload(submit, size, run, cluster=jw.pool(4))
+    waits = {p: float(wait(simulate(w, q))[1]) for p, q in (("none", promised(promise=np.inf)), ("promise", promised()))}
+    fcfs = float(wait(simulate(w, "fcfs+easy"))[1])
+    assert waits["promise"] <= fcfs * 1.3 and waits["none"] > 3 * waits["promise"]
+    order = resolve("ljf+easy")
+    kept, free = (wait(simulate(w, p)).max() for p in (replace(order, promise=1.0), order))
+    assert kept <= free
+
+
+def test_express_jobs_hold_half_of_the_machine_at_most():
+    w = jw.lublin(1500, procs=64, seed=3, load=0.95)
+    w = w.take(slice(500, None))
+    held = []
+
+    def look(s, b):
+        lane = np.flatnonzero(b.promise.lane)
+        assert b.promise.memory["held"][0] == s.jobs[0]["request"][lane, 0].sum() <= 32
+        held.append(len(lane))
+
+    b, s = ran(w, promised(express=0.1), look)
+    assert max(held) > 2 and b.promise.memory["held"][0] == 0
+    seen = b.campaign.recent[: int(b.campaign.ended[0]), 0]
+    assert seen.min() <= b.promise.memory["limit"][0] < seen.max()
+
+
+def test_the_lane_is_the_share_of_the_work():
+    w = jw.lublin(2500, procs=64, seed=4, load=0.8)
+    b, _ = ran(w, promised(express=0.2))
+    recent = b.campaign.recent[: min(int(b.campaign.ended[0]), 2000)]
+    promise.look(b.promise, b.campaign._replace(ended=b.campaign.ended + 100))
+    inside = recent[:, 0] <= b.promise.memory["limit"][0]
+    assert 0.15 < recent[inside, 1].sum() / recent[:, 1].sum() <= 0.2 and inside.mean() > 0.4
+
+
+def test_names_and_refusals():
+    p = resolve("smith-forecast-aged+easy+express1%+promise1.1x")
+    assert (p.express, p.promise, p.name) == (0.01, 1.1, "smith-forecast-aged+easy+express1%+promise1.1x")
+    assert not resolve("fcfs+easy+promise1.2x").is_static
+    for bad in ("fcfs+easy+promise0.5x", "saf+conservative+promise1x", "saf+easy+guard1x+promise1x", "saf+easy+express200%"):
+        with pytest.raises(InputError):
+            resolve(bad)
+    w = jw.lublin(30, procs=16, seed=1)
+    with pytest.raises(InputError, match="pools of processors"):
+        simulate(on_nodes(w, 4), "saf+easy+promise1.1x")
+    with pytest.raises(InputError, match="whole simulations"):
+        sim = Simulation(w)
+        sim.advance()
+        resolve("saf+easy+express1%").decide(sim.view())
+
+
+def test_promises_do_not_peek():
+    w = jw.lublin(500, procs=64, seed=2, load=0.95, estimates="users")
+    w.jobs["user"] = np.random.default_rng(0).integers(0, 5, len(w))
+    for name in ("saf+easy+promise1x", "smith-forecast-aged+easy+express5%+promise1.1x"):
+        check_policy(name, w.take(slice(200, None)), passes=0)
+
+
+def test_a_promise_shortens_the_longest_wait(log):
+    w = log("SDSC-SP2").take(slice(40_000, 50_000))
+    free = simulate(w, "smith-forecast-aged+easy")
+    kept = simulate(w, "smith-forecast-aged+easy+express1%+promise1.1x")
+    base = wait(simulate(w, "fcfs+easy")).max()
+    assert wait(kept).max() < 2 * base < 0.7 * wait(free).max()
