@@ -181,7 +181,7 @@ def _pass(s, e, p):
 
 
 @kernel
-def run(s, e, p, steps, until):
+def run(s, e, p, steps, until=np.inf):
     """Run simulation e for up to `steps` instants of choice, at most to time `until`. True while there is more by then."""
     m, sim = p.memory[0], s.sims[e]
     for _ in range(steps):

@@ -2,9 +2,10 @@
 
 shadow   a second simulation of the same arrivals under first-come, first-served with EASY, kept up to date event by event. It
          knows how long jobs ran that have ended; of the others it takes the forecast that was made when they came.
-promise  a job is urgent once it has waited for half of M, and `slack` M longer than it waits in the shadow; M: the longest
-         wait in the shadow so far, at least half of the longest in the calmest quarter of the past. Urgent jobs go first, in
-         order of submit.
+promise  a job is urgent once it has waited for half of M, and `slack` M longer than it waits in the shadow, less the time
+         that is needed to make room for it; M: the longest wait in the shadow so far, at least half of the longest in the
+         calmest quarter of the past. Urgent jobs go first, in order of submit. Where there are some, room is reserved for the
+         first of them, for the next that needs half of the machine, and for the first express job that does not fit.
 express  jobs whose index (processors E[run] / E[1 / run]) is among the smallest that together made `share` of the work of the
          jobs that ended lately go before urgent ones, in order of index, on half of the machine at most.
 """
@@ -17,14 +18,15 @@ import numpy as np
 
 from jobwise.cluster import outage_dtype
 from jobwise.jobs import job_dtype, truth_dtype
-from jobwise.sim import campaign, pool
+from jobwise.sim import campaign, easy, pool, ranked
 from jobwise.sim.campaign import RECENT
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.reset import believe
-from jobwise.sim.state import State, link_dtype, node_dtype, sim_dtype, slice_dtype
+from jobwise.sim.state import HEAP, State, link_dtype, node_dtype, sim_dtype, slice_dtype
 
 EVERY = 50  # jobs that end between two looks at who is express
 HALF = 0.5  # of M that a job must have waited; of the machine that express jobs may hold
+LEAD_WORK, LEAD_WIDE, LEAD_ROOM = 0.25, 0.05, 0.25  # of the work whose turn is sooner, of M, of the time until there is room
 URGENT, EXPRESS = -1e100, -1e200
 
 memory_dtype = np.dtype(
@@ -37,10 +39,14 @@ memory_dtype = np.dtype(
         ("limit", "f8"),  # log of the largest index in the lane
         ("looked", "f8"),  # jobs that had ended when that was found
         ("held", "i8"),  # processors that express jobs hold
+        ("slots", "i8"),  # reservations of this pass
         ("open", "i8"),  # jobs that have not started in the shadow
     ],
     align=True,
 )
+
+
+slot_dtype = np.dtype([("at", "f8"), ("end", "f8"), ("size", "i8"), ("extra", "i8")], align=True)  # a reservation
 
 
 class Promise(NamedTuple):
@@ -51,6 +57,7 @@ class Promise(NamedTuple):
     p: pool.PoolScheduler
     open: np.ndarray  # [J] rows of those that have not started in the shadow
     lane: np.ndarray  # [J] i1: it started as an express job
+    slot: np.ndarray  # [3] of slot_dtype: reservations of this pass
 
 
 def _nothing() -> Promise:
@@ -68,7 +75,7 @@ def _nothing() -> Promise:
         np.zeros((1, 3)),
     )
     p = pool.scheduler(s, 0, None, None, True, np.inf)
-    return Promise(np.zeros(1, memory_dtype), s, p, np.zeros(0, np.int32), np.zeros(0, np.int8))
+    return Promise(np.zeros(1, memory_dtype), s, p, np.zeros(0, np.int32), np.zeros(0, np.int8), np.zeros(3, slot_dtype))
 
 
 NOTHING = _nothing()
@@ -87,7 +94,7 @@ def begin(s: State, e: int, waits: np.ndarray, share: float, slack: float) -> Pr
     quarters = [q.max() for q in np.array_split(waits, 4) if len(q)]
     memory["least"] = 0.5 * min(quarters, default=0.0)
     p = pool.scheduler(shadow, 0, None, None, True, np.inf)
-    return Promise(memory, shadow, p, np.zeros(len(jobs), np.int32), np.zeros(len(jobs), np.int8))
+    return Promise(memory, shadow, p, np.zeros(len(jobs), np.int32), np.zeros(len(jobs), np.int8), np.zeros(3, slot_dtype))
 
 
 @kernel
@@ -157,14 +164,66 @@ def index(c, k):
     return np.log(c.cell[k]["size"] * ratio * c.cell[k]["request"] / short)
 
 
-@inlined
-def urgent(q, j, now, submit, score):
-    """The score of job j of the queue: as an urgent one, or as it is."""
-    m, start = q.memory[0], q.s.jobs[0, j]["start"]
+@kernel
+def _free_at(s, e, c, need, now):
+    """s until so many processors more are free, by predicted ends: the forecast, once that is over 1.5 times what a job has
+    run, at most its request."""
+    low, high = 0.0, 0.0
+    for i in range(s.sims[e]["running"]):
+        high = max(high, s.jobs[e, s.lists[e, HEAP, i]]["due"] - now)
+    for _ in range(16):
+        middle, got = 0.5 * (low + high), 0
+        for i in range(s.sims[e]["running"]):
+            j = s.lists[e, HEAP, i]
+            ran, cell = now - c.began[j], c.cell[c.of[j]]
+            expected = campaign.told(c, c.of[j])[0] * cell["request"]
+            if min(max(expected, 1.5 * ran + 60.0), max(cell["request"], ran)) - ran <= middle:
+                got += s.jobs[e, j]["request"][0]
+        if got >= need:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@kernel
+def urgency(q, c, s, e, item, count):
+    """Find who is urgent among the queue: with the time that is needed to make room for it and for those whose turn is sooner.
+    How many are."""
+    m, now, total = q.memory[0], s.sims[e]["now"], np.float64(c.total[0])
+    free, found, work = s.nodes[e, 0]["free"][0], 0, 0.0
     longest = max(m["longest"], m["least"])
-    if not np.isnan(start) and now > start + m["slack"] * longest and now - submit > HALF * longest:
-        return URGENT * (1e12 - submit)
-    return score
+    for i in range(count):
+        x = item[i]
+        begun = q.s.jobs[0, x["row"]]["start"]
+        x["deadline"] = np.inf if np.isnan(begun) else max(begun + m["slack"] * longest, x["submit"] + HALF * longest)
+    last = len(item) - 1  # room for one
+    for i in range(1, count):  # nearly in order already
+        k = i
+        if item[i]["deadline"] < item[i - 1]["deadline"]:
+            item[last] = item[i]
+            while k > 0 and item[last]["deadline"] < item[k - 1]["deadline"]:
+                item[k] = item[k - 1]
+                k -= 1
+            item[k] = item[last]
+    for i in range(count):
+        x = item[i]
+        if x["deadline"] == np.inf or m["slack"] == np.inf:
+            break
+        n, w = np.float64(x["size"]), now - x["submit"]
+        due, least = q.s.jobs[0, x["row"]]["start"] + m["slack"] * longest, HALF * longest * (1.0 - 0.5 * n / total)
+        lead = LEAD_WORK * work / total + LEAD_WIDE * longest * n / total
+        soon = now + lead + longest > due and w + lead + longest > least
+        if n > free and soon and not (now + lead > due and w + lead > least):
+            lead += min(LEAD_ROOM * _free_at(s, e, c, x["size"] - free, now), longest)
+        if now + lead > due and w + lead > least and x["score"] > -np.inf:
+            x["plain"] = URGENT * (1e12 - x["submit"])
+            if not is_express(x["score"]):
+                x["score"] = x["plain"]
+            found += 1
+        if not is_express(x["score"]):
+            work += n * campaign.told(c, c.of[x["row"]])[0] * c.cell[c.of[x["row"]]]["request"]
+    return found
 
 
 @inlined
@@ -188,6 +247,40 @@ def fits_lane(q, c, size):
 def is_express(score):
     """Is this the score of an express job?"""
     return -np.inf < score <= EXPRESS
+
+
+@kernel
+def reserve(q, running, size, estimate, free, now):
+    """Another reservation: when so many processors are free beside those that are reserved, by requests."""
+    m, need = q.memory[0], size
+    t, got = ranked.shadow(running, need, free, now)
+    for _ in range(3):  # what else is reserved then
+        need = size
+        for k in range(m["slots"]):
+            if q.slot[k]["end"] > t:
+                need += q.slot[k]["size"]
+        t, got = ranked.shadow(running, need, free, now)
+    x = q.slot[m["slots"]]
+    x["at"], x["end"], x["size"], x["extra"] = t, t + estimate, size, easy.beside(t, got, need)
+    m["slots"] += 1
+
+
+@inlined
+def may_start(q, size, end, free):
+    """May a job start now that would end at `end`? It fits, and delays no reservation."""
+    if size > free:
+        return False
+    for k in range(q.memory[0]["slots"]):
+        if not easy.may_start(size, end, free, q.slot[k]["at"], q.slot[k]["extra"]):
+            return False
+    return True
+
+
+@inlined
+def charge(q, size, end):
+    """Such a job starts."""
+    for k in range(q.memory[0]["slots"]):
+        q.slot[k]["extra"] = easy.charge(size, end, q.slot[k]["at"], q.slot[k]["extra"])
 
 
 @inlined

@@ -36,6 +36,8 @@ item_dtype = np.dtype(
         ("seen", "f8"),  # s, as the order takes it
         ("score", "f8"),
         ("plain", "f8"),  # were it no express job
+        ("deadline", "f8"),  # s, of a promise
+        ("kept", "i1"),  # room is reserved for it in this pass
         ("size", "i8"),
         ("row", "i4"),
         ("log_est", "f8"),
@@ -46,8 +48,8 @@ item_dtype = np.dtype(
 
 
 class ScoredPool(NamedTuple):
-    item: np.ndarray  # [J] of item_dtype; the first count[0] are the queue, in no order
-    count: np.ndarray  # [2] jobs in the queue; 1: an instant has begun and its pass is still to come
+    item: np.ndarray  # [J + 1] of item_dtype; the first count[0] are the queue, in no order
+    count: np.ndarray  # [3] jobs in the queue; 1: an instant has begun and its pass is still to come; urgent jobs
     running: ranked.Blocks  # by estimated end
     weights: np.ndarray  # [F] of a log-linear order, with a forest [F + 1] (how it ages); else empty
     known: Known  # what history says of the jobs
@@ -73,7 +75,7 @@ def scheduler(
     running = ranked.build(min(J, total))
     if weights is None:
         weights, history = np.empty(0), known(s.jobs[e, :0], np.zeros(0, past_dtype))
-    item, count = np.empty(J, item_dtype), np.zeros(2, np.int64)
+    item, count = np.empty(J + 1, item_dtype), np.zeros(3, np.int64)
     room = np.empty(0, np.int32), np.empty((0, 1), np.int64)
     return ScoredPool(
         item,
@@ -133,8 +135,10 @@ def _score(s, e, b, rule):
             x["score"] = score(rule.order, s_, w, x["seen"], np.float64(x["size"]), 0.0)
         if promises and x["score"] > -np.inf:
             campaign.forecast(b.campaign, b.campaign.of[x["row"]], now)
-            x["plain"] = promise.urgent(b.promise, x["row"], now, x["submit"], x["score"])
+            x["plain"], x["kept"] = x["score"], 0
             x["score"] = promise.express(b.promise, b.campaign, x["row"], x["size"], x["plain"])
+    if promises:
+        b.count[2] = promise.urgency(b.promise, b.campaign, s, e, b.item, b.count[0])
 
 
 @kernel
@@ -191,15 +195,67 @@ def _run(s, e, b, i):
         campaign.started(b.campaign, j, s.sims[e]["now"])
     if b.promise.memory[0]["on"]:
         promise.started(b.promise, j, n, score_)
-        for k in range(b.count[0] if score_ <= promise.EXPRESS else 0):  # the lane is narrower now
+        for k in range(b.count[0] if promise.is_express(score_) else 0):  # the lane is narrower now
             x = b.item[k]
-            if (
-                x["score"] <= promise.EXPRESS
-                and x["score"] > -np.inf
-                and not promise.fits_lane(b.promise, b.campaign, x["size"])
-            ):
+            if promise.is_express(x["score"]) and not promise.fits_lane(b.promise, b.campaign, x["size"]):
                 x["score"] = x["plain"]
     ranked.insert(b.running, s.jobs[e, j]["due"], j, n, 0.0)
+
+
+@kernel
+def _pick(q, item, count, now, free, wide, fits):
+    """Index of the first in order that no room is reserved for; -1: none. `wide`: of the urgent ones that need more processors;
+    `fits`: of all that may start."""
+    best = -1
+    for i in range(count):
+        x = item[i]
+        if x["kept"] or (not fits and not (x["plain"] <= promise.URGENT and x["size"] > wide)):
+            continue
+        if fits and not promise.may_start(q, x["size"], now + x["est"], free):
+            continue
+        key = x["score"] if fits else x["plain"]
+        if best < 0 or _before(x, key, item[best], item[best]["score"] if fits else item[best]["plain"]):
+            best = i
+    return best
+
+
+@kernel
+def _pass_promised(s, e, b):
+    """A pass where jobs are urgent: up to three reservations."""
+    q, now, m = b.promise, s.sims[e]["now"], b.promise.memory[0]
+    m["slots"], begin = 0, 0
+    while b.count[0] > 0:  # in order, as far as they fit
+        i = _first(b.item, b.count[0])
+        if b.item[i]["size"] > s.nodes[e, 0]["free"][0]:
+            x = b.item[i]
+            x["kept"], estimate = 1, x["est"]
+            if promise.is_express(x["score"]):
+                k = b.campaign.of[x["row"]]
+                estimate = min(estimate, 3.0 * campaign.told(b.campaign, k)[0] * b.campaign.cell[k]["request"])
+            elif x["plain"] <= promise.URGENT:
+                begin = 1  # it is the first urgent one
+            promise.reserve(q, b.running, x["size"], estimate, s.nodes[e, 0]["free"][0], now)
+            break
+        _run(s, e, b, i)
+    for step in range(begin, 2):  # the first urgent one, and the next that needs half of the machine
+        wide = b.campaign.total[0] // 2 if step else np.int64(0)
+        while True:
+            i = _pick(q, b.item, b.count[0], now, s.nodes[e, 0]["free"][0], wide, False)
+            if i < 0:
+                break
+            x = b.item[i]
+            if not promise.may_start(q, x["size"], now + x["est"], s.nodes[e, 0]["free"][0]):
+                x["kept"] = 1
+                promise.reserve(q, b.running, x["size"], x["est"], s.nodes[e, 0]["free"][0], now)
+                break
+            promise.charge(q, x["size"], now + x["est"])
+            _run(s, e, b, i)
+    while True:  # the others fit around
+        i = _pick(q, b.item, b.count[0], now, s.nodes[e, 0]["free"][0], np.int64(0), True)
+        if i < 0:
+            return
+        promise.charge(q, b.item[i]["size"], now + b.item[i]["est"])
+        _run(s, e, b, i)
 
 
 @inlined
@@ -212,6 +268,9 @@ def _pass(s, e, b, rule):
     _score(s, e, b, rule)
     if rule.ahead > 0 and b.count[0] > 1:
         _look_ahead(s, e, b, rule)
+    if b.promise.memory[0]["on"] and b.count[2] > 0 and rule.backfill != NONE:
+        _pass_promised(s, e, b)
+        return
     shadow, extra, blocked = np.inf, np.int64(0), False
     while b.count[0] > 0:
         if not blocked:

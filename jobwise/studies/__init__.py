@@ -62,7 +62,7 @@ def reproduce(
     name: str, folder: str | Path | None, out: str | Path, *, preset: str = "small", seeds: int = 3, threads: int = 2, say=print
 ) -> list[Section]:
     """Run a study on the logs of `folder`; the sections of its report. Raises InputError."""
-    from jobwise.studies import cush, deeprm, forest, learners, mars, quality, rlscheduler, rltaps, sem, telemetry
+    from jobwise.studies import cush, deeprm, forecast, forest, learners, mars, quality, rlscheduler, rltaps, sem, telemetry
 
     studies = {
         "sem": sem.study,
@@ -75,6 +75,7 @@ def reproduce(
         "mars": mars.study,
         "telemetry": telemetry.study,
         "forest": forest.study,
+        "forecast": forecast.study,
     }
     if name not in studies:
         raise unknown("study", name, studies)
