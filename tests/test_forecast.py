@@ -280,3 +280,21 @@ def test_requests_are_believed_where_they_are_exact():
     for one, believed in ((late, True), (vague, False)):
         c = begin(forest, one.past, one.jobs, 64)
         assert (c.error[2] > 100) and (c.error[0] > 2 * c.error[1]) == believed
+
+
+def test_trees_of_a_site(tmp_path, capsys):
+    pytest.importorskip("lightgbm")
+    from jobwise.cli import run
+    from jobwise.workloads.swf import write_swf
+
+    w = with_users(jw.lublin(3000, procs=64, seed=6, load=0.9, estimates="users"), 6)
+    write_swf(w, tmp_path / "log.swf")
+    order = ["train", "smith-forecast", str(tmp_path / "log.swf"), "--out", str(tmp_path / "run"), "--preset", "smoke"]
+    assert run(order) == 0 and run(order) == 2 and run([*order, "--resume"]) == 0
+    capsys.readouterr()
+    policy = load(tmp_path / "run")
+    shipped = resolve("smith-forecast").order
+    assert len(policy.order.forest.tree) == len(shipped.forest.tree) + 20 and policy.order.about["shipped"] > 0
+    assert run(["simulate", str(tmp_path / "log.swf"), "-p", f"{tmp_path / 'run'}+express1%+promise1.2x"]) == 0
+    assert run(["trace", "forecast", str(tmp_path / "log.swf"), "--json"]) == 0
+    assert '"forest"' in capsys.readouterr().out

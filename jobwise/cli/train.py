@@ -14,7 +14,8 @@ from jobwise.cli.tables import print_json
 from jobwise.errors import InputError, Interrupted, unknown
 from jobwise.workloads import GENERATED
 
-KNOWN = f"perjob, sem, dras, dras2, rlscheduler, search, {', '.join(GENERATED)}, mars, rl-a3c, flow-net"
+PLAIN = ("search", "flow-net", "smith-forecast")  # without torch
+KNOWN = f"perjob, sem, dras, dras2, rlscheduler, search, {', '.join(GENERATED)}, mars, rl-a3c, flow-net, smith-forecast"
 
 
 def train(
@@ -40,7 +41,7 @@ def train(
 ) -> None:
     """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush and others); `evaluate` has the
     rest."""
-    needs("learn", "pydantic", *([] if system in ("search", "flow-net") else ["torch", "gymnasium", "tensorboard"]))
+    _needed(system)
     from jobwise.systems import SYSTEMS, configure
 
     if system not in SYSTEMS:
@@ -94,8 +95,15 @@ def train(
     _say(rows)
     given = {"--procs": procs, "--jobs": jobs, "--load": load}
     told = [f"{k} {v}" for k, v in given.items() if v is not None]
-    told = ["evaluate", out, *([log] if log else []), *told] if system != "flow-net" else ["simulate", log, *told, "-p", out]
+    told = ["evaluate", out, *([log] if log else []), *told] if system not in PLAIN[1:] else ["simulate", log, *told, "-p", out]
     print(" ".join(["now: jobwise", *told]))
+
+
+def _needed(system: str) -> None:
+    """Raises InputError where packages that a system learns with are missing."""
+    if system == "smith-forecast":
+        needs("forecast", "lightgbm")
+    needs("learn", "pydantic", *([] if system in PLAIN else ["torch", "gymnasium", "tensorboard"]))
 
 
 def _say(rows: list[dict]) -> None:

@@ -47,7 +47,9 @@ def rows_of(past: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray, np.nd
     return out[keep], y[keep], np.where(late[job], 0.5, 1.0)[keep]
 
 
-def learnt(x: np.ndarray, y: np.ndarray, weight: np.ndarray, base: Forest = NOTHING, trees: int = TREES) -> Forest:
+def learnt(
+    x: np.ndarray, y: np.ndarray, weight: np.ndarray, base: Forest = NOTHING, trees: int = TREES, seed: int = 0
+) -> Forest:
     """A forest of `trees` trees for each output, behind those of `base`. Raises InputError without LightGBM."""
     try:
         import lightgbm
@@ -60,7 +62,7 @@ def learnt(x: np.ndarray, y: np.ndarray, weight: np.ndarray, base: Forest = NOTH
             begin = np.empty(len(x))
             raw_all(base, x, k, begin)
         data = lightgbm.Dataset(x, y[:, k], weight=weight, init_score=begin, free_raw_data=True)
-        found.append(lightgbm.train(HOW, data, trees))
+        found.append(lightgbm.train(HOW | {"seed": seed}, data, trees))
     return joined(base, from_boosters(found))
 
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.errors import InputError
+from jobwise.policies.foreseen import shipped
 from jobwise.sim import history
+from jobwise.sim.campaign import F, build, events, walk
 from jobwise.sim.compiled import kernel
+from jobwise.sim.forest import raw_all
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN
 
@@ -49,6 +52,20 @@ def features(w: Workload) -> np.ndarray:
     return out
 
 
+def foreseen(w: Workload) -> np.ndarray:
+    """[J] E[run / request] by the forest that comes with the package, when each job is submitted."""
+    last = w.ends
+    c = build({k: last[k] for k in ("user", "app", "queue", "walltime", "size")}, shipped(), w.cluster.processors)
+    J, none = len(w), np.zeros(len(w), bool)
+    rows, which, raw = np.empty((J, F)), np.empty((J, 2), np.int32), np.empty(J)
+    start = last["end"] - last["runtime"]
+    walk(c, *events(last["submit"], start, last["end"]), last["runtime"], none, which, rows, np.zeros(1, np.int64), 1 << 62)
+    raw_all(c.forest, rows, 0, raw)
+    out = np.empty(J)
+    out[which[:, 0]] = 1 / (1 + np.exp(-raw))
+    return out
+
+
 def quantiles(x: np.ndarray, runtime: np.ndarray, request: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """[J, 3] QUANTILES of the run time (s) of every job, learnt on `rows`. Raises InputError without LightGBM."""
     try:
@@ -80,7 +97,8 @@ def judge(w: Workload) -> list[dict]:
             f"{w.name}: only {len(rows)} of the first {cut} jobs had ended when the others came; {LEAST} are needed"
         )
     boosted = quantiles(x, run, request, rows)
-    said = {"requested": request, "history": x[:, 2] * request, "boosted median": boosted[:, 1]}
+    said = {"requested": request, "history": x[:, 2] * request, "forest": foreseen(w) * request}
+    said["boosted median"] = boosted[:, 1]
     found = []
     for name, p in said.items():
         accuracy = np.minimum(p / run, run / p)[cut:]

@@ -107,10 +107,10 @@ def _continuous(every: dict[str, dict]) -> Section:
                      f"{(r > 1.5).sum()}"])  # fmt: skip
     columns = ["log", "policy", "slowdown", "against the fair rule", "longest wait", f"at most {BOUND:g} x", "above 1.5 x"]
     note = (
-        "The tenth of the log after each of six origins in one piece, four shaken replicas. Longest wait: as a multiple of that "
-        "of fcfs+easy, median (largest) over origins and replicas; the fair best rule was within "
-        f"{BOUND:g} x on the jobs before the origin. Changes: geometric mean over blocks of time, 95 %. Without a lane, and with "
-        "express lanes of 1 and 3 % of the work; the forest learnt without this log. The shadow of the promise is no oracle: it "
-        "knows how long jobs ran that have ended, and forecasts. Its settings were chosen on 30 to 70 % of five of these logs."
+        "The tenth of the log after each of six origins in one piece, four shaken replicas. Longest wait: as a multiple of "
+        "that of fcfs+easy, median (largest) over origins and replicas; the fair best rule was within "
+        f"{BOUND:g} x on the jobs before the origin. Changes: geometric mean over blocks of time, 95 %. No lane, and "
+        "express lanes of 1 and 3 % of the work; the forest learnt without this log. The shadow of the promise is no oracle: "
+        "it knows how long jobs ran that have ended, and forecasts. Settings were chosen on 30 to 70 % of five of these logs."
     )
     return Section("Continuous, with a promise about waits", note, [Table(columns, rows)])

@@ -24,6 +24,7 @@ SYSTEMS = {  # name: (file, function); files are read when they are needed, for 
     "failing": ("telemetry", "failing"),
     "mars": ("rla3c", "configure"),
     "flow-net": ("flow_net", "configure"),
+    "smith-forecast": ("forecast", "configure"),
     "rl-a3c": ("rla3c", "configure_plain"),
 }
 

@@ -1,0 +1,101 @@
+"""A site's own trees for the order `smith-forecast`: behind those of the forest that comes with the package, or alone.
+
+Learnt on the jobs of the first 60 % of a log as it was recorded; judged on windows of the next 10 % beside the same order with
+the shipped forest alone and the best classic rule. See `docs/history.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from jobwise import __version__
+from jobwise.compare.windows import shake_for, slowdowns
+from jobwise.errors import InputError
+from jobwise.files import write_whole
+from jobwise.forecast import forests
+from jobwise.learn.run_folder import about_run, check_same, explained, parts, per_seed, score, windows
+from jobwise.policies import loglinear
+from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.loglinear import INDICES, Index
+from jobwise.policies.names import load, resolve
+from jobwise.sim.forest import NOTHING
+from jobwise.simulate import simulate_many
+from jobwise.workload import Workload
+
+RULES = ("sjf+easy", "saf+easy", "f2+easy", "f4+easy", "lxf+easy", "wfp3+easy", "unicef+easy")
+
+
+class Config(BaseModel):
+    """Everything that decides what the trees become. TOML files have the same keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    system: str = "smith-forecast"
+    trees: int = Field(forests.TREES, ge=1, le=2000)  # of each output
+    shipped: bool = True  # behind the forest that comes with the package
+    jobs: int = Field(60_000, ge=forests.LEAST)  # that ended last, whose history is followed
+    ageing: float = Field(0.0, ge=0, le=10)
+    window_jobs: int = Field(1024, ge=2)
+    windows: int = Field(24, ge=1)
+    seed: int = Field(0, ge=0, lt=2**31)
+    threads: int = Field(2, ge=1, le=1024)
+
+    def changed(self, **changes: Any) -> Config:
+        """The same with changes, checked. Raises InputError."""
+        try:
+            return Config(**(self.model_dump() | changes))
+        except ValidationError as error:
+            raise explained(error, Config) from None
+
+    def train(self, log: Workload, folder: str | Path, *, seeds: int = 1, device: str = "cpu", resume: bool = False,
+              report: Callable[[int, dict], None] | None = None) -> list[ListScheduler]:  # fmt: skip
+        """Learn trees once per seed; as `jobwise.learn.run.train`. Raises InputError."""
+        if device not in ("cpu", "auto"):
+            raise InputError(f"trees are learnt on processors; they have no use for the device {device!r}")
+        return per_seed(self, log, folder, seeds, resume, report, lambda c, place, told: _run(c, log, place, resume, told))
+
+
+def configure(log: Workload, preset: str) -> Config:
+    """The configuration: fewer trees for `smoke`."""
+    return Config(trees=10, windows=4, window_jobs=200) if preset == "smoke" else Config()
+
+
+def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Callable[[dict], None] | None) -> ListScheduler:
+    about, began = about_run(config, log), time.perf_counter()
+    if (folder / "run.json").exists():
+        if not resume:
+            raise InputError(f"{folder}: holds a run already; --resume goes on with it, or name another folder")
+        check_same(folder, about)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "run.json", json.dumps(about, indent=1))
+    train, kept, _ = parts(log)
+    past, total = log.by_end[log.by_end["end"] < kept.offset - log.offset][-config.jobs :], log.cluster.processors
+    if len(past) < forests.LEAST:
+        raise InputError(f"{log.name}: {len(past)} jobs had ended by then; trees are learnt from {forests.LEAST} at least")
+    shipped = resolve("smith-forecast+easy").order
+    x, y, weight = forests.rows_of(past, total)
+    forest = forests.learnt(x, y, weight, shipped.forest if config.shipped else NOTHING, config.trees, config.seed)
+    order = Index(folder.name, INDICES["smith"].weights, {}, forest, config.ageing)
+    places = windows(kept, config.window_jobs, config.windows, shake_for(train), config.seed)
+
+    def measured(p: ListScheduler | str) -> float:
+        return score(slowdowns(simulate_many(places, p)))
+
+    found, rules = measured(ListScheduler(order, "easy")), {r: measured(r) for r in (*RULES, "smith+easy")}
+    before = measured(ListScheduler(replace(shipped, ageing=config.ageing), "easy"))
+    best = min(rules, key=rules.get)
+    known = {"system": config.system, "log": log.name, "processors": total, "seed": config.seed, "trees": len(forest.tree),
+             "validation": found, "best_rule": [best, rules[best]], "shipped": before, "choices": len(x),
+             "seconds": time.perf_counter() - began, "jobwise": __version__}  # fmt: skip
+    loglinear.save(replace(order, about=known), folder / "policy.safetensors")
+    if report:
+        report({"part": 1.0, "validation": found, "best": found, "best_rule": rules[best], "choices": len(x), "updates": 1})
+    return load(folder)
