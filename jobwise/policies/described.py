@@ -59,6 +59,10 @@ GUARDS = {
     "guard24h": "a job that has waited 24 h (or s, m, d) goes first, oldest first",
     "guard0.8x": "the same as a multiple of the longest wait that fcfs+easy would have caused lately",
 }
+PROMISES = {
+    "promise1.1x": "who waits much longer than under fcfs+easy goes first: the longest wait is near 1.1 times that, measured",
+    "express1%": "the smallest jobs, 1 % of the work, go before those of a promise",
+}
 MORE = {
     "lookahead": "the first jobs are tried at the head in drawn futures",
     "reserve0.2x100s": "jobs that ask for more than 100 s hold at most 80 % of the processors",
@@ -98,6 +102,12 @@ def described() -> dict[str, dict[str, str]]:
         f"{n}-aged": f"{n}, divided by ((wait + time) / time)^2"
         for n in ("smith", "smith-requested", "smith-geo", "area-history")
     }
-    orders |= dict.fromkeys(pretrained(), "weights learnt on other logs, which come with the package")
-    found = {"orders": orders, "backfilling": BACKFILLS, "placement (on nodes)": PLACEMENTS, "guards": GUARDS, "more": MORE}
+    orders |= dict.fromkeys(pretrained(), "weights or trees learnt on other logs, which come with the package")
+    found = {
+        "orders": orders,
+        "backfilling": BACKFILLS,
+        "placement (on nodes)": PLACEMENTS,
+        "guards": GUARDS | PROMISES,
+        "more": MORE,
+    }
     return found | {"jobs on GPU racks": GPUS, "jobs on nodes that suit them or not": NODES}
