@@ -108,6 +108,9 @@ def test_names_and_refusals():
     for bad in ("fcfs+easy+promise0.5x", "saf+conservative+promise1x", "saf+easy+guard1x+promise1x", "saf+easy+express200%"):
         with pytest.raises(InputError):
             resolve(bad)
+    for bad in ("gated:fcfs+easy,smith-forecast+easy", "gated:fcfs+easy,saf+easy+promise1.1x"):
+        with pytest.raises(InputError, match="candidate"):
+            resolve(bad)
     w = jw.lublin(30, procs=16, seed=1)
     with pytest.raises(InputError, match="pools of processors"):
         simulate(on_nodes(w, 4), "saf+easy+promise1.1x")

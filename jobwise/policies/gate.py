@@ -59,6 +59,8 @@ class Gate(Remembering):
                 )
         if not max_wait >= 1:
             raise InputError(f"gate: the longest wait may be {max_wait:g} times that of fcfs+easy; it must be 1 or more")
+        if wrong := [p.name for p in candidates if p.promises or getattr(p.order, "forest", None) is not None]:
+            raise InputError(f"gate: its replays know no forests, promises and express lanes; {wrong[0]} cannot be a candidate")
         self.candidates, self.max_wait, self.label = tuple(candidates), float(max_wait), label
         slow = any(p.lookahead for p in candidates)
         self.every, self.trail, self.shakes, self.z = every, trail or (2000 if slow else 8000), shakes, z
