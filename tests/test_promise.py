@@ -133,3 +133,30 @@ def test_a_promise_shortens_the_longest_wait(log):
     kept = simulate(w, "smith-forecast-aged+easy+express1%+promise1.1x")
     base = wait(simulate(w, "fcfs+easy")).max()
     assert wait(kept).max() < 2 * base < 0.7 * wait(free).max()
+
+
+@pytest.mark.parametrize("name", ["smith+easy", "general+easy", "saf+easy+guard2h", "smith-forecast+easy"])
+def test_a_promise_that_nobody_needs_changes_nothing(name):
+    w = jw.lublin(600, procs=32, seed=5, load=0.9, estimates="users").take(slice(200, None))
+    policy = resolve(name)
+    a, b = simulate(w, policy), simulate(w, replace(policy, promise=1e9))
+    assert np.array_equal(a.jobs["start"], b.jobs["start"])
+
+
+def test_the_lane_is_empty_at_the_end_also_where_jobs_began_again():
+    w = jw.lublin(800, procs=32, seed=6, load=0.9)
+    end = w.jobs["submit"][-1]
+    down = [(end * k / 10, 0, 0) for k in range(1, 9)] + [(end * k / 10 + 600, 0, 1) for k in range(1, 9)]
+    w = replace(w, cluster=w.cluster.with_outages(down))
+    b, s = ran(w, promised(express=0.1))
+    assert s.jobs[0]["restarts"].sum() > 3 and b.promise.memory["held"][0] == 0 and not b.promise.lane.any()
+    assert b.campaign.group["waiting"][0] == 0 == b.campaign.group["running"][0]
+
+
+def test_what_promises_are_not_for():
+    w = jw.workload([0, 1], [1, 1], [5, 5], cluster=jw.pool(2), edges=np.array([[0, 1]]))
+    with pytest.raises(InputError, match="wait for no others"):
+        simulate(w, "saf+easy+promise1.1x")
+    wide = jw.lublin(300, procs=128, seed=1)
+    small = replace(jw.lublin(100, procs=32, seed=1), past=wide.take(slice(200, None)).past)
+    assert len(simulate(small, "saf+easy+promise1.1x").jobs) == 100 == len(simulate(small, "saf+easy+guard1x").jobs)

@@ -106,7 +106,8 @@ def generate(
 
 
 def forecast(log: Log, procs: Procs = None, jobs: Jobs = None, as_json: Json = False) -> None:
-    """How well can run times be foretold on this log? Requests, history, boosted quantiles, judged on the last 30 %."""
+    """How well can run times be foretold on this log? Requests, history, the shipped forest, boosted quantiles, judged on the
+    last 30 %."""
     from jobwise.forecast.runtimes import judge
 
     needs("forecast", "lightgbm")

@@ -125,4 +125,4 @@ class Foreseen:
 
 def _started(jobs: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """When the current run of these began, s."""
-    return jobs["due"][rows] - np.maximum(jobs["walltime"][rows], 1.0)
+    return jobs["due"][rows] - np.maximum(np.maximum(jobs["walltime"][rows], 1.0) - jobs["ran"][rows], 1.0)

@@ -139,8 +139,8 @@ class ListScheduler(Remembering):
         code = orders.CODES[self.order] if isinstance(self.order, str) else getattr(self.order, "code", orders.GIVEN)
         backfill, estimate = BACKFILLS.index(self.backfill), ESTIMATES.index(self.estimate)
         behind = (float(self.guard), self.commit, estimate, self.lookahead)
-        lane = self.express, self.promise - 1.0
-        return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, self.reserve), *map(float, lane))
+        lane, foreseen = (self.express, self.promise - 1.0), getattr(self.order, "forest", None) is not None
+        return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, (*self.reserve, *lane)), foreseen)
 
     @property
     def is_static(self) -> bool:

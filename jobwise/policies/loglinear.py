@@ -39,8 +39,8 @@ class Index:
         given = np.asarray(self.weights, float)
         if given.shape != (F,) or not np.isfinite(given).all():
             raise InputError(f"order {self.label}: {F} finite weights are needed, one for each of {', '.join(FEATURES)}")
-        if not 0 <= self.ageing <= 100:
-            raise InputError(f"order {self.label}: ageing is 0 to 100, not {self.ageing}")
+        if not 0 <= self.ageing <= 100 or (self.ageing and self.forest is None):
+            raise InputError(f"order {self.label}: ageing is 0 to 100, with a forest alone; not {self.ageing}")
 
     @property
     def given(self) -> np.ndarray:

@@ -29,7 +29,7 @@ class Lately:
     """The longest wait (s) that FCFS with EASY would have caused among the last LATELY jobs on a pool."""
 
     def __init__(self, past: np.ndarray, cluster: Cluster):
-        recent = np.sort(past, order="submit")[-LATELY:]
+        recent = np.sort(past[past["size"] <= cluster.processors], order="submit")[-LATELY:]
         self._past, self._cluster = recent, cluster
         used = np.minimum(recent["runtime"] / np.maximum(recent["walltime"], 1.0), 1.0)
         self._used = float(used.mean()) if len(used) else 0.5

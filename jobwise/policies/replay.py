@@ -8,6 +8,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.cluster import pool as cluster_of
+from jobwise.errors import InputError
 from jobwise.policies.foreseen import begin, shipped
 from jobwise.policies.loglinear import Index
 from jobwise.sim import list_loop, pool, promise, rollout, scored_pool
@@ -62,6 +63,8 @@ def remembering(s: State, e: int, policy, past: np.ndarray, ahead: bool) -> scor
     forest = next((o.forest for o in orders if isinstance(o, Index) and o.forest is not None), None)
     promised = None
     if promising.express or promising.promise < np.inf:
+        if (jobs["unmet"] > 0).any():
+            raise InputError(f"{promising.name}: promises and express lanes are for jobs that wait for no others")
         forest = forest or shipped()
         promised = promise.begin(s, e, _waits(past, total), promising.express, promising.promise - 1.0)
     seen = begin(forest, past, jobs, total) if forest is not None else None
@@ -71,8 +74,8 @@ def remembering(s: State, e: int, policy, past: np.ndarray, ahead: bool) -> scor
 
 def _waits(past: np.ndarray, total: int) -> np.ndarray:
     """[K] s that jobs that ended would have waited under first-come, first-served with EASY, in order of submit."""
-    if not len(past):
+    x = np.sort(past[past["size"] <= total], order="submit")
+    if not len(x):
         return np.zeros(0)
-    x = np.sort(past, order="submit")
     w = workload(x["submit"] - x["submit"][0], x["size"], x["runtime"], x["walltime"], cluster=cluster_of(total))
     return pool.waits(w)

@@ -120,7 +120,7 @@ def build(table: dict[str, np.ndarray], forest: Forest, total: int) -> Campaign:
     of_line, lines = _numbers(user, app, queue)
     of, cells = _numbers(of_key, of_line)
     group = np.zeros(1 + users + keys + lines, group_dtype)
-    for name in ("ended", "submitted", "started", "burst"):
+    for name in ("seen", "ended", "submitted", "started", "burst"):
         group[name] = -np.inf
     cell, first = np.zeros(cells, cell_dtype), np.zeros(cells, np.int64)
     first[of[::-1]] = np.arange(len(of))[::-1]

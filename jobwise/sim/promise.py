@@ -2,10 +2,11 @@
 
 shadow   a second simulation of the same arrivals under first-come, first-served with EASY, kept up to date event by event. It
          knows how long jobs ran that have ended; of the others it takes the forecast that was made when they came.
-promise  a job is urgent once it has waited for half of M, and `slack` M longer than it waits in the shadow, less the time
-         that is needed to make room for it; M: the longest wait in the shadow so far, at least half of the longest in the
-         calmest quarter of the past. Urgent jobs go first, in order of submit. Where there are some, room is reserved for the
-         first of them, for the next that needs half of the machine, and for the first express job that does not fit.
+promise  a job is urgent once it has waited for half of M (a wide one for less, a quarter at least), and `slack` M longer
+         than it waits in the shadow, less the time that is needed to make room for it; M: the longest wait in the shadow so
+         far, at least half of the longest in the calmest quarter of the past. Urgent jobs go first, in order of submit. Where
+         there are some, room is reserved for the first of them, for the next that needs half of the machine, and for the
+         first express job that does not fit.
 express  jobs whose index (processors E[run] / E[1 / run]) is among the smallest that together made `share` of the work of the
          jobs that ended lately go before urgent ones, in order of index, on half of the machine at most.
 """
@@ -97,14 +98,18 @@ def begin(s: State, e: int, waits: np.ndarray, share: float, slack: float) -> Pr
     return Promise(memory, shadow, p, np.zeros(len(jobs), np.int32), np.zeros(len(jobs), np.int8), np.zeros(3, slot_dtype))
 
 
-@kernel
-def ended(q, j, run, size):
-    """Job j has ended after `run` s: the shadow knows it now."""
-    m, s = q.memory[0], q.s
+@inlined
+def leave(q, j, size):
+    """Job j runs no more: the lane has room again."""
     if q.lane[j]:
-        m["held"] -= size
+        q.memory[0]["held"] -= size
         q.lane[j] = 0
-    believe(s, 0, j, run)
+
+
+@inlined
+def ended(q, j, run):
+    """Job j has ended after `run` s: the shadow knows it now."""
+    believe(q.s, 0, j, run)
 
 
 @kernel

@@ -101,7 +101,7 @@ def _score(s, e, b, rule):
     sim, v = s.sims[e], b.weights
     now, seed, queued = sim["now"], sim["seed"], np.float64(b.count[0])
     free, total = np.float64(s.nodes[e, 0]["free"][0]), np.float64(s.nodes[e, 0]["capacity"][0])
-    forests, promises = len(b.campaign.forest.tree) > 0, b.promise.memory[0]["on"]
+    forests, promises = rule.foreseen, b.promise.memory[0]["on"]
     if promises:
         promise.look(b.promise, b.campaign)
     for i in range(b.count[0]):
@@ -133,9 +133,9 @@ def _score(s, e, b, rule):
         else:
             s_ = x["submit"] + (sim["origin"] if rule.order >= F1 and rule.order <= F4 else 0.0)
             x["score"] = score(rule.order, s_, w, x["seen"], np.float64(x["size"]), 0.0)
+        x["plain"], x["kept"] = x["score"], 0
         if promises and x["score"] > -np.inf:
             campaign.forecast(b.campaign, b.campaign.of[x["row"]], now)
-            x["plain"], x["kept"] = x["score"], 0
             x["score"] = promise.express(b.promise, b.campaign, x["row"], x["size"], x["plain"])
     if promises:
         b.count[2] = promise.urgency(b.promise, b.campaign, s, e, b.item, b.count[0])
@@ -314,16 +314,20 @@ def _news(s, e, b):
         if len(b.weights):
             x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
         b.count[0] += 1
-        if len(b.campaign.of) > 0:
+        if len(b.campaign.of) > 0 and np.isnan(s.jobs[e, j]["start"]):  # it has not come before
             campaign.submitted(b.campaign, j, sim["now"])
     if b.promise.memory[0]["on"]:
+        for i in range(sim["left"]):
+            j = s.lists[e, LEFT, i]
+            promise.leave(b.promise, j, s.jobs[e, j]["request"][0])
         for i in range(sim["entered"]):
-            promise.come(b.promise, b.campaign, s.lists[e, ENTERED, i], sim["now"])
+            if np.isnan(s.jobs[e, s.lists[e, ENTERED, i]]["start"]):
+                promise.come(b.promise, b.campaign, s.lists[e, ENTERED, i], sim["now"])
         promise.catch_up(b.promise, sim["now"])
         for i in range(sim["left"]):
             job = s.jobs[e, s.lists[e, LEFT, i]]
             if not np.isnan(job["end"]):
-                promise.ended(b.promise, s.lists[e, LEFT, i], job["ran"], job["request"][0])
+                promise.ended(b.promise, s.lists[e, LEFT, i], job["ran"])
 
 
 @kernel

@@ -20,7 +20,7 @@ from jobwise.studies import Study, forest, read_log
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first
 
-LOGS = ("SDSC-SP2", "LANL-CM5", "ALCF-Theta", "HPC2N", "lublin_256", "SDSC-BLUE")
+LOGS = ("HPC2N", "lublin_256", "SDSC-SP2", "ALCF-Theta", "LANL-CM5", "SDSC-BLUE")
 RULES = ("fcfs+easy", "smith+easy", "general+easy")
 BOUND = 1.2
 SHAKES = 4

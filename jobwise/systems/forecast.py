@@ -68,6 +68,10 @@ def configure(log: Workload, preset: str) -> Config:
 
 
 def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Callable[[dict], None] | None) -> ListScheduler:
+    train, kept, _ = parts(log)
+    past, total = log.by_end[log.by_end["end"] < kept.offset - log.offset][-config.jobs :], log.cluster.processors
+    if len(past) < forests.LEAST:
+        raise InputError(f"{log.name}: {len(past)} jobs had ended by then; trees are learnt from {forests.LEAST} at least")
     about, began = about_run(config, log), time.perf_counter()
     if (folder / "run.json").exists():
         if not resume:
@@ -76,10 +80,6 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     else:
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / "run.json", json.dumps(about, indent=1))
-    train, kept, _ = parts(log)
-    past, total = log.by_end[log.by_end["end"] < kept.offset - log.offset][-config.jobs :], log.cluster.processors
-    if len(past) < forests.LEAST:
-        raise InputError(f"{log.name}: {len(past)} jobs had ended by then; trees are learnt from {forests.LEAST} at least")
     shipped = resolve("smith-forecast+easy").order
     x, y, weight = forests.rows_of(past, total)
     forest = forests.learnt(x, y, weight, shipped.forest if config.shipped else NOTHING, config.trees, config.seed)
