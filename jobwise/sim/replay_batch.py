@@ -85,9 +85,9 @@ def run(s, b, rule, times, weights, t, which, out):
         w = which[i]
         refill(s, 0, t.plan, w)
         guard = rule.guard if times == np.inf else easy.relative(rule.guard, times, t.longest[w])
-        guarded = Rule(
-            rule.order, rule.backfill, rule.placement, guard, rule.commit, rule.estimate, rule.ahead, rule.reserve, rule.short
-        )
+        r = rule
+        kept = r.commit, r.estimate, r.ahead, r.reserve, r.short, r.express, r.slack, r.foreseen
+        guarded = Rule(r.order, r.backfill, r.placement, guard, *kept)
         b.count[0] = b.count[1] = b.running.count[0] = b.running.count[1] = 0
         for k in range(t.begin[w], t.begin[w + 1]):
             b.known.entry[k - t.begin[w]] = t.entry[k]
