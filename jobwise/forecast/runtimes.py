@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.policies.foreseen import shipped
 from jobwise.sim import history
 from jobwise.sim.campaign import F, build, events, walk
 from jobwise.sim.compiled import kernel
@@ -54,6 +53,8 @@ def features(w: Workload) -> np.ndarray:
 
 def foreseen(w: Workload) -> np.ndarray:
     """[J] E[run / request] by the forest that comes with the package, when each job is submitted."""
+    from jobwise.policies.foreseen import shipped  # not at the top: no kernel is made of it
+
     last = w.ends
     c = build({k: last[k] for k in ("user", "app", "queue", "walltime", "size")}, shipped(), w.cluster.processors)
     J, none = len(w), np.zeros(len(w), bool)
