@@ -16,7 +16,7 @@ from jobwise.cli import run
 from jobwise.compare import fingerprint
 from jobwise.compare.windows import slowdowns
 from jobwise.errors import InputError
-from jobwise.learn.config import Config, checked
+from jobwise.learn.config import Config
 from jobwise.learn.run import train
 from jobwise.learn.run_folder import parts, score, windows
 from jobwise.policies import names
@@ -330,7 +330,7 @@ def test_configurations_are_checked():
         ({"threads": 100000}, "threads"),
     ):
         with pytest.raises(InputError, match=text):
-            checked(values)
+            Config.checked(values)
     assert Config().changed(jobs=5).jobs == 5
     with pytest.raises(InputError, match="did you mean sem"):
         configure("sme", jw.lublin(jobs=100, procs=8, seed=0))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from jobwise.encoders import Encoder
 from jobwise.errors import InputError
-from jobwise.learn.run_folder import explained
+from jobwise.learn.run_settings import RunSettings
 from jobwise.learn.settings import check_hidden, check_learner
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from jobwise.learn.window import WindowTrainer
 
 
-class Config(BaseModel):
+class Config(RunSettings):
     """Everything that decides what a run becomes. TOML files have the same keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     system: str = "perjob"
     encoder: str = "perjob"
@@ -49,8 +47,6 @@ class Config(BaseModel):
     warm_rule: str = ""  # the order that is imitated; "": the one that does best in validation
     rollback: bool = False  # go back to an earlier generation after two validations without gain
     whole_log: bool = False  # learn and validate on all of it, as a published game may; then nothing is unseen
-    seed: int = Field(0, ge=0, lt=2**31)
-    threads: int = Field(2, ge=1, le=1024)
 
     @field_validator("reward")
     @classmethod
@@ -68,10 +64,6 @@ class Config(BaseModel):
     @classmethod
     def _hidden(cls, value: list[int]) -> list[int]:
         return check_hidden(value)
-
-    def changed(self, **changes: Any) -> Config:
-        """The same with changes, checked. Raises InputError."""
-        return checked(self.model_dump() | changes)
 
     def network_spec(self, encoder: Encoder) -> dict:
         """{"kind", "sizes"} of the actor."""
@@ -98,11 +90,3 @@ class Config(BaseModel):
         from jobwise.learn.run import train
 
         return train(self, log, folder, **options)
-
-
-def checked(values: dict, where: str = "configuration") -> Config:
-    """A Config of plain values. Raises InputError, one line, naming the key."""
-    try:
-        return Config(**values)
-    except ValidationError as error:
-        raise explained(error, Config, where) from None

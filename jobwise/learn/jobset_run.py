@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch.distributed as dist
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from jobwise import __version__
 from jobwise.errors import InputError
@@ -22,23 +22,20 @@ from jobwise.learn.agent import Agent
 from jobwise.learn.collect import collect
 from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
 from jobwise.learn.learners import LEARNERS
-from jobwise.learn.run_folder import explained
+from jobwise.learn.run_settings import RunSettings
 from jobwise.learn.settings import PARALLEL, Settings, check_hidden, check_learner
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TRAIN, VALIDATION
 
 
-class JobsetConfig(BaseModel):
+class JobsetConfig(RunSettings):
     """Everything that decides what a run on jobsets becomes. TOML files have the same keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     least_hidden: ClassVar[int] = 1  # layers
     measure: ClassVar[str] = "mean slowdown (end - submit) / length"  # of a jobset, what is to be small
     aside: ClassVar[str] = "ran longer by"  # what else is told of a policy
 
-    system: str
     jobsets: int = Field(50, ge=1)
     validation_jobsets: int = Field(32, ge=1)
     slots: int = Field(10, ge=1, le=1000)
@@ -57,8 +54,6 @@ class JobsetConfig(BaseModel):
     choices: int | None = Field(1_000_000, ge=1)
     iterations: int | None = Field(None, ge=1)
     validations: int = Field(20, ge=1)
-    seed: int = Field(0, ge=0, lt=2**31)
-    threads: int = Field(2, ge=1, le=1024)
 
     @field_validator("learner")
     @classmethod
@@ -74,13 +69,6 @@ class JobsetConfig(BaseModel):
     @classmethod
     def _hidden(cls, value: list[int]) -> list[int]:
         return check_hidden(value, cls.least_hidden)
-
-    def changed(self, **changes: Any):
-        """The same with changes, checked. Raises InputError."""
-        try:
-            return type(self)(**(self.model_dump() | changes))
-        except ValidationError as error:
-            raise explained(error, type(self)) from None
 
     @classmethod
     def of(cls, policy: NeuralPolicy):

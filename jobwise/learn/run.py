@@ -23,7 +23,7 @@ import torch
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.learn import checkpoint
-from jobwise.learn.run_folder import about_run, check_same, per_seed
+from jobwise.learn.run_folder import opened, per_seed
 from jobwise.workload import Workload
 
 
@@ -77,15 +77,8 @@ class Run:
         self._open(resume)
 
     def _open(self, resume: bool) -> None:
-        about, file = about_run(self.config, self.trainer.log), self.folder / "run.json"
+        opened(self.folder, self.config, self.trainer.log, resume)
         kept = self.folder / "checkpoint.safetensors"
-        if file.exists():
-            if not resume:
-                raise InputError(f"{self.folder}: holds a run already; --resume goes on with it, or name another folder")
-            check_same(self.folder, about)
-        else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(file, json.dumps(about, indent=1))
         lines = self.folder / "metrics.jsonl"
         if resume and kept.exists():
             self._restore(kept)

@@ -71,6 +71,19 @@ def check_same(folder: Path, about: dict) -> None:
         raise InputError(f"{folder}: its run.json is missing or damaged: {error}") from None
 
 
+def opened(folder: Path, config: BaseModel, log: Workload, resume: bool) -> bool:
+    """Begin a run in this folder, or go on with the one that is there; is there one? Raises InputError."""
+    about = about_run(config, log)
+    if (folder / "run.json").exists():
+        if not resume:
+            raise InputError(f"{folder}: holds a run already; --resume goes on with it, or name another folder")
+        check_same(folder, about)
+        return True
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / "run.json", json.dumps(about, indent=1))
+    return False
+
+
 def parts(w: Workload) -> tuple[Workload, Workload, Workload]:
     """(training, validation, test), in time: 60 %, 10 %, 30 % of the jobs. Raises InputError for too short a log."""
     a, b = int(TRAIN * len(w)), int(SEEN * len(w))

@@ -14,16 +14,16 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from jobwise import __version__
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.learn.evolution import Search, evolve
-from jobwise.learn.run_folder import about_run, check_same, explained, per_seed
+from jobwise.learn.run_folder import opened, per_seed
+from jobwise.learn.run_settings import RunSettings
 from jobwise.metrics import makespan, workflows
 from jobwise.policies import flow_net
 from jobwise.policies.flow_net import FlowNet
@@ -37,10 +37,8 @@ from jobwise.workload import Workload
 from jobwise.workloads.streams import arrivals, flows_of
 
 
-class Config(BaseModel):
+class Config(RunSettings):
     """Everything that decides what a search finds. TOML files have the same keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     system: str = "flow-net"
     streams: int = Field(12, ge=2)  # to search on
@@ -52,15 +50,6 @@ class Config(BaseModel):
     generations: int = Field(40, ge=1)
     pairs: int = Field(8, ge=1)
     sample: int = Field(4, ge=1)  # streams a generation
-    seed: int = Field(0, ge=0, lt=2**31)
-    threads: int = Field(2, ge=1, le=1024)
-
-    def changed(self, **changes: Any) -> Config:
-        """The same with changes, checked. Raises InputError."""
-        try:
-            return Config(**(self.model_dump() | changes))
-        except ValidationError as error:
-            raise explained(error, Config) from None
 
     def train(self, log: Workload, folder: str | Path, *, seeds: int = 1, device: str = "cpu", resume: bool = False,
               report: Callable[[int, dict], None] | None = None) -> list[ListScheduler]:  # fmt: skip
@@ -106,14 +95,8 @@ class Streams:
 
 
 def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Callable[[dict], None] | None) -> ListScheduler:
-    about, began = about_run(config, log), time.perf_counter()
-    if (folder / "run.json").exists():
-        if not resume:
-            raise InputError(f"{folder}: holds a run already; --resume goes on with it, or name another folder")
-        check_same(folder, about)
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "run.json", json.dumps(about, indent=1))
+    opened(folder, config, log, resume)
+    began = time.perf_counter()
     cores, flows = log.cluster.processors, flows_of(log)
     made = [
         arrivals(flows, config.workflows, cores, config.load, [9, config.seed, k], estimate=config.estimates)

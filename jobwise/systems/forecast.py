@@ -6,21 +6,19 @@ the shipped forest alone and the best classic rule. See `docs/history.md`.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from jobwise import __version__
 from jobwise.compare.windows import shake_for, slowdowns
 from jobwise.errors import InputError
-from jobwise.files import write_whole
 from jobwise.forecast import forests
-from jobwise.learn.run_folder import about_run, check_same, explained, parts, per_seed, score, windows
+from jobwise.learn.run_folder import opened, parts, per_seed, score, windows
+from jobwise.learn.run_settings import RunSettings
 from jobwise.policies import loglinear
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES, Index
@@ -32,10 +30,8 @@ from jobwise.workload import Workload
 RULES = ("sjf+easy", "saf+easy", "f2+easy", "f4+easy", "lxf+easy", "wfp3+easy", "unicef+easy")
 
 
-class Config(BaseModel):
+class Config(RunSettings):
     """Everything that decides what the trees become. TOML files have the same keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     system: str = "smith-forecast"
     trees: int = Field(forests.TREES, ge=1, le=2000)  # of each output
@@ -44,15 +40,6 @@ class Config(BaseModel):
     ageing: float = Field(0.0, ge=0, le=10)
     window_jobs: int = Field(1024, ge=2)
     windows: int = Field(24, ge=1)
-    seed: int = Field(0, ge=0, lt=2**31)
-    threads: int = Field(2, ge=1, le=1024)
-
-    def changed(self, **changes: Any) -> Config:
-        """The same with changes, checked. Raises InputError."""
-        try:
-            return Config(**(self.model_dump() | changes))
-        except ValidationError as error:
-            raise explained(error, Config) from None
 
     def train(self, log: Workload, folder: str | Path, *, seeds: int = 1, device: str = "cpu", resume: bool = False,
               report: Callable[[int, dict], None] | None = None) -> list[ListScheduler]:  # fmt: skip
@@ -72,14 +59,8 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     past, total = log.by_end[log.by_end["end"] < kept.offset - log.offset][-config.jobs :], log.cluster.processors
     if len(past) < forests.LEAST:
         raise InputError(f"{log.name}: {len(past)} jobs had ended by then; trees are learnt from {forests.LEAST} at least")
-    about, began = about_run(config, log), time.perf_counter()
-    if (folder / "run.json").exists():
-        if not resume:
-            raise InputError(f"{folder}: holds a run already; --resume goes on with it, or name another folder")
-        check_same(folder, about)
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "run.json", json.dumps(about, indent=1))
+    opened(folder, config, log, resume)
+    began = time.perf_counter()
     shipped = resolve("smith-forecast+easy").order
     x, y, weight = forests.rows_of(past, total)
     forest = forests.learnt(x, y, weight, shipped.forest if config.shipped else NOTHING, config.trees, config.seed)

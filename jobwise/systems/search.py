@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from jobwise import __version__
 from jobwise.compare import windows
@@ -25,7 +25,8 @@ from jobwise.compare.fingerprint import public_hash, sketch
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.learn.evolution import ORDERS, Ground, Search, evolve, fitness
-from jobwise.learn.run_folder import about_run, check_same, explained, per_seed, score
+from jobwise.learn.run_folder import opened, per_seed, score
+from jobwise.learn.run_settings import RunSettings
 from jobwise.policies import loglinear
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES, Index
@@ -44,10 +45,8 @@ KEPT = 0.2  # share of the training part that is not searched on
 JUDGED = 24  # windows of it on which progress is shown
 
 
-class Config(BaseModel):
+class Config(RunSettings):
     """Everything that decides what a search finds. TOML files have the same keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     system: str = "search"
     window_jobs: int = Field(1024, ge=2)
@@ -60,18 +59,13 @@ class Config(BaseModel):
     sample: int = Field(24, ge=1)  # windows a generation
     max_wait: float | None = Field(None, ge=1)  # times the longest wait of FCFS with EASY; None: any
     validations: int = Field(20, ge=1)
-    seed: int = Field(0, ge=0, lt=2**31)
-    threads: int = Field(2, ge=1, le=1024)
 
     def changed(self, **changes: Any) -> Config:
         """The same with changes, checked. A bound on waits takes long windows. Raises InputError."""
         if changes.get("max_wait") is not None and self.max_wait is None:
             long = {"window_jobs": 4 * self.window_jobs, "windows": 24, "sample": 6, "loads": [1.0, 1.1]}
             changes = long | {"generations": max(self.generations // 2, 1)} | changes
-        try:
-            return Config(**(self.model_dump() | changes))
-        except ValidationError as error:
-            raise explained(error, Config) from None
+        return super().changed(**changes)
 
     def train(self, log: Workload, folder: str | Path, **options: Any) -> list[ListScheduler]:
         """Search on a log; options as `train`."""
@@ -117,15 +111,8 @@ class Run:
         self.judged = Ground(self._windows(begin, jobs, 1, [1.0]), config.threads)
         self.file = folder / "checkpoint.json"
         self.state, self.lines, self.replays = None, [], 0
-        about = about_run(config, log)
-        if (folder / "run.json").exists():
-            if not resume:
-                raise InputError(f"{folder}: holds a run already; --resume goes on with it, or name another folder")
-            check_same(folder, about)
+        if opened(folder, config, log, resume):
             self._restore()
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / "run.json", json.dumps(about, indent=1))
 
     def _windows(self, begin: np.ndarray, jobs: int, shakes: int, loads: list[float]) -> list[Workload]:
         return [
