@@ -15,8 +15,9 @@ from jobwise.jobs import past_dtype
 from jobwise.policies import loglinear
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import load, resolve
-from jobwise.sim import campaign
-from jobwise.sim.campaign import DAY, END, FEATURES, HOUR, START, SUBMIT, F, build, events, walk
+from jobwise.sim import foresight
+from jobwise.sim.campaign import DAY, END, HOUR, START, SUBMIT, F, build, events
+from jobwise.sim.foresight import FEATURES, walk
 from jobwise.sim.forest import NOTHING, Forest, check, joined, node_dtype, raw_all
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
@@ -84,7 +85,7 @@ class Twin:
             h, d = self.decayed(own, now, HOUR), self.decayed(own, now, DAY)
             told = [*m, np.log1p(count), h[0], (h[1] + 0.2 * m[1]) / (h[0] + 0.2), h[2] / (h[0] + 0.2)]
             told += [d[0], (d[1] + 0.2 * m[1]) / (d[0] + 0.2), d[2] / (d[0] + 0.2), (d[3] + 0.2 * m[2]) / (d[0] + 0.2)]
-            out |= {f"{level}: {k}": v for k, v in zip(campaign.ENDED, told, strict=True)}
+            out |= {f"{level}: {k}": v for k, v in zip(foresight.ENDED, told, strict=True)}
         for level in ("key", "user"):
             own = self.group(j, level)
             ends, subs = self.ended(own), [t for kind, _, t in own if kind == SUBMIT]
@@ -108,7 +109,7 @@ class Twin:
                 told[5:7] = np.log1p(max(mean, 0)) - np.log(max(job["request"], 1)), since(starts[-1])
             told += [np.log1p(len(waiting)), np.log1p(size), since(begin)]
             told += [min(len(self.ended(own[first:])), 50)]
-            out |= {f"{level}: {k}": v for k, v in zip(campaign.NOW, told, strict=True)}
+            out |= {f"{level}: {k}": v for k, v in zip(foresight.NOW, told, strict=True)}
         return np.array([out[k] for k in FEATURES])
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.jobs import TAU
 from jobwise.sim import campaign
-from jobwise.sim.campaign import build, events, walk
+from jobwise.sim.campaign import build, events
+from jobwise.sim.foresight import walk
 from jobwise.sim.forest import NOTHING, Forest, joined, node_dtype, raw_all
 
 LATE_S = 60.0  # a job that waited longer is looked at again when it starts

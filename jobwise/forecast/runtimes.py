@@ -10,8 +10,9 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.sim import history
-from jobwise.sim.campaign import F, build, events, walk
+from jobwise.sim.campaign import F, build, events
 from jobwise.sim.compiled import kernel
+from jobwise.sim.foresight import walk
 from jobwise.sim.forest import raw_all
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN

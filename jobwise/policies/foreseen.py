@@ -10,14 +10,13 @@ import numpy as np
 from jobwise.decision import View
 from jobwise.jobs import RUNNING
 from jobwise.policies import files
-from jobwise.sim import campaign
+from jobwise.sim import campaign, foresight
 from jobwise.sim.campaign import Campaign
 from jobwise.sim.forest import Forest, from_tensors
 
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
 JUDGED = 1000  # jobs of the past that are forecast, to see whether requests are better
 MANY = 1 << 62
-GROUPS = ("key", "line", "user")
 
 
 @cache
@@ -53,7 +52,7 @@ def _build(forest: Forest, past: np.ndarray, jobs: np.ndarray, total: int) -> Ca
 
 def _walk(c: Campaign, happened: tuple, run: np.ndarray, judge: int) -> None:
     none, which, count = np.empty((0, campaign.F)), np.empty((0, 2), np.int32), np.zeros(1, np.int64)
-    campaign.walk(c, *happened, run, np.zeros(len(run), bool), which, none, count, judge)
+    foresight.walk(c, *happened, run, np.zeros(len(run), bool), which, none, count, judge)
 
 
 class Foreseen:
@@ -83,7 +82,7 @@ class Foreseen:
     def forecast(self, view: View, out: np.ndarray) -> None:
         """out[:, :2] = E[run / request] and E[10 / max(run, 10)] of the queue [Q]."""
         self._catch_up(view, view.running, True)
-        campaign.forecast_all(self._c, view.queue, view.now, out)
+        foresight.forecast_all(self._c, view.queue, view.now, out)
 
     def _catch_up(self, view: View, rows: np.ndarray, now: bool) -> None:
         """Take note of what has come and of what has started since the last time, in order; `now`: also of what came now."""
@@ -114,7 +113,7 @@ class Foreseen:
         old, of = self._c, np.concatenate([self._of_past, self._c.of])
         new = c.of[: past + len(self._c.of)]
         here, there = c.cell[new], old.cell[of]
-        for g in GROUPS:
+        for g in campaign.GROUPS:
             c.group[here[g]] = old.group[there[g]]
         c.group[0] = old.group[0]
         for key in ("made", "news", "own", "ratio", "short"):

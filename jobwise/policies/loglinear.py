@@ -12,7 +12,7 @@ from jobwise.decision import View
 from jobwise.errors import InputError
 from jobwise.policies import files
 from jobwise.policies.foreseen import Foreseen
-from jobwise.sim import campaign, forest, history
+from jobwise.sim import campaign, foresight, forest, history
 from jobwise.sim.forest import Forest
 from jobwise.sim.loglinear import FEATURES, F, score_linear, weights
 from jobwise.sim.orders import LINEAR
@@ -22,7 +22,7 @@ from jobwise.sim.orders import LINEAR
 class Index:
     """A log-linear order: `weights` [F] of the features of `jobwise.sim.loglinear`; the smaller score starts first.
 
-    `forest`: run times are forecast by it, not by history alone (`jobwise.sim.campaign`). `ageing`: the index is divided by
+    `forest`: run times are forecast by it, not by history alone (`jobwise.sim.foresight`). `ageing`: the index is divided by
     ((w + p) / p) to this power, p = 10 s / E[10 / max(run, 10)], by the forest's forecast.
 
     In whole simulations of a pool it runs compiled; elsewhere its list scheduler keeps a `Memory`.
@@ -58,7 +58,7 @@ def save(order: Index, path: str | Path, times: float = np.inf) -> None:
     meta["times"] = times if times < np.inf else None
     tensors = {"weights": np.asarray(order.weights, float)}
     if order.forest is not None:
-        meta["forest"], meta["ageing"] = list(campaign.FEATURES), order.ageing
+        meta["forest"], meta["ageing"] = list(foresight.FEATURES), order.ageing
         tensors |= forest.to_tensors(order.forest)
     files.write(path, meta, tensors)
 
@@ -69,7 +69,7 @@ def from_file(parts: dict, tensors: dict[str, np.ndarray], label: str) -> tuple[
         raise ValueError(f"its features are {', '.join(parts['features'])}; this version has {', '.join(FEATURES)}")
     trees = None
     if "forest" in parts:
-        if parts["forest"] != list(campaign.FEATURES):
+        if parts["forest"] != list(foresight.FEATURES):
             raise ValueError("its forest sees other features than this version has")
         trees = forest.from_tensors(tensors, campaign.F)
     found = Index(label, tensors["weights"], dict(parts["about"]), trees, float(parts.get("ageing") or 0.0))

@@ -32,7 +32,7 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
             shortest = np.argsort(np.maximum(s.jobs[e]["walltime"][:count], 1.0), kind="stable")
         order = pool.static_order(rule.order, s, e)
         p = pool.scheduler(s, e, order, shortest, policy.backfill != "none", rule.guard)
-        while pool.run(s, e, p, STEPS, np.inf):
+        while pool.run(s, e, p, STEPS):
             yield
     elif cluster.is_pool and scored_pool.suits(rule):
         b = scored_pool.scheduler(s, e)

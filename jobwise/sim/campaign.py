@@ -1,9 +1,8 @@
-"""What is known of a job before it runs, event by event: features for forecasts of run times.
+"""What is known of a job before it runs, event by event.
 
 Four groups are kept for each job: its key (user, request, processors), its line of work (user, application, queue), its user,
 everyone. Each remembers how its jobs ended (all, those of the last hour, of the last day), what runs and waits of it, and its
-campaign: jobs submitted with less than ten minutes between two. A forecast is made for all jobs of a key and line of work
-together, and made again when something has happened to the user. O(1) for an event.
+campaign: jobs submitted with less than ten minutes between two. O(1) for an event. What a forest makes of it: `foresight.py`.
 
 Where requests have lately told twice as much of 10 / run as the forecasts did, requests are believed (`trusts`).
 """
@@ -16,44 +15,14 @@ import numpy as np
 
 from jobwise.jobs import TAU
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.forest import NOTHING, Forest, raw
+from jobwise.sim.forest import NOTHING, Forest
 
-FADE, LEAN = 0.95, 1.0
-HOUR, DAY, GAP, STALE = 3600.0, 86_400.0, 600.0, 900.0  # s
+FADE = 0.95
+HOUR, DAY, GAP = 3600.0, 86_400.0, 600.0  # s
 QUICK = 60.0  # s: jobs that ran for less are counted
 FORGET, ENOUGH = 0.999, 100.0  # of errors
-PRIOR_RATIO, PRIOR_SHORT, PRIOR_LOG = 0.5, 0.1, -1.0
 GROUPS = ("key", "line", "user")
-ENDED = ("ratio", "short", "log", "count", "hour: count", "hour: short", "hour: quick", "day: count", "day: short",
-         "day: quick", "day: log")  # fmt: skip
-NOW = (
-    "streak",
-    "last",
-    "since end",
-    "since submit",
-    "running",
-    "elapsed",
-    "newest",
-    "waiting",
-    "burst",
-    "burst age",
-    "burst ends",
-)
-NAMES = (
-    "request",
-    "processors",
-    "share",
-    "waiting",
-    "all: ratio",
-    "all: short",
-    "all: log",
-    "all: hour short",
-    "all: hour log",
-)
-FEATURES = (
-    *NAMES, *(f"{g}: {x}" for g in GROUPS for x in ENDED), *(f"{g}: {x}" for g in ("key", "user") for x in NOW)
-)  # fmt: skip
-F = len(FEATURES)
+F = 64  # features that `foresight.py` makes of it
 RECENT = 2000  # jobs that ended last
 
 group_dtype = np.dtype(
@@ -153,7 +122,7 @@ NO_CAMPAIGN = build({k: np.zeros(0) for k in ("user", "app", "queue", "walltime"
 
 
 @inlined
-def _to(g, now):
+def to(g, now):
     """Let the sums of the last hour and day decay up to now."""
     if now > g["seen"]:
         a, b = np.exp((g["seen"] - now) / HOUR), np.exp((g["seen"] - now) / DAY)
@@ -168,12 +137,18 @@ def _to(g, now):
         g["seen"] = now
 
 
+@inlined
+def _group(x, level):
+    """Which group of a cell: everyone, its user, its key, its line of work."""
+    return 0 if level == 0 else x["user"] if level == 1 else x["key"] if level == 2 else x["line"]
+
+
 @kernel
 def submitted(c, j, now):
     """Job j has come."""
     x = c.cell[c.of[j]]
     for level in range(4):
-        g = c.group[0 if level == 0 else x["user"] if level == 1 else x["key"] if level == 2 else x["line"]]
+        g = c.group[_group(x, level)]
         if now - g["submitted"] > GAP:
             g["burst"], g["size"], g["ends"] = now, 0, 0
         g["submitted"] = now
@@ -187,7 +162,7 @@ def started(c, j, now):
     x = c.cell[c.of[j]]
     c.began[j] = now
     for level in range(4):
-        g = c.group[0 if level == 0 else x["user"] if level == 1 else x["key"] if level == 2 else x["line"]]
+        g = c.group[_group(x, level)]
         g["waiting"] -= 1
         g["running"] += 1
         g["started"] = now
@@ -210,6 +185,19 @@ def told(c, k):
     return x["ratio"], x["short"]
 
 
+@inlined
+def run_of(c, j):
+    """The forecast of the run time of job j, s."""
+    return told(c, c.of[j])[0] * c.cell[c.of[j]]["request"]
+
+
+@inlined
+def index(c, k):
+    """The log of processors E[run] / E[1 / max(run, 10)] of the jobs of cell k."""
+    ratio, short = told(c, k)
+    return np.log(c.cell[k]["size"] * ratio * c.cell[k]["request"] / short)
+
+
 @kernel
 def stopped(c, j, now, run):
     """Job j runs no more; it has ended after `run` s, or (NaN) waits again."""
@@ -218,14 +206,14 @@ def stopped(c, j, now, run):
     ratio, short = min(run / request, 1.0), TAU / max(run, TAU)
     log = np.log(max(run, TAU) / max(request, TAU))
     for level in range(4):
-        g = c.group[0 if level == 0 else x["user"] if level == 1 else x["key"] if level == 2 else x["line"]]
+        g = c.group[_group(x, level)]
         g["running"] -= 1
         g["starts"] -= c.began[j]
         g["news"] += 1
         if np.isnan(run):
             g["waiting"] += 1
             continue
-        _to(g, now)
+        to(g, now)
         quick = 1.0 if run < QUICK else 0.0
         g["count"] = FADE * g["count"] + 1.0
         g["ratio"] = FADE * g["ratio"] + ratio
@@ -248,117 +236,12 @@ def stopped(c, j, now, run):
         c.error[1] = FORGET * c.error[1] + (np.log(TAU / max(request, TAU)) - true) ** 2
         c.error[2] = FORGET * c.error[2] + 1.0
         at = np.int64(c.ended[0]) % RECENT
-        ratio, expected = told(c, c.of[j])
-        c.recent[at, 0] = np.log(x["size"] * ratio * request / expected)
+        c.recent[at, 0] = index(c, c.of[j])
         c.recent[at, 1] = x["size"] * max(run, 1.0)
         c.ended[0] += 1.0
 
 
-@inlined
-def _since(now, then):
-    return np.log1p(min(max(now - then, 0.0), 1e7))
-
-
-@kernel
-def fill(c, k, now):
-    """The features of the jobs of cell k at time `now` (s) into c.x."""
-    x, me = c.x, c.cell[k]
-    every, request = c.group[0], me["request"]
-    _to(every, now)
-    n = every["count"] + 20.0
-    ratio, short, log = (
-        (every["ratio"] + 20.0 * PRIOR_RATIO) / n,
-        (every["short"] + 20.0 * PRIOR_SHORT) / n,
-        (every["log"] + 20.0 * PRIOR_LOG) / n,
-    )
-    x[0], x[1], x[2] = np.log(request), np.log(me["size"]), me["size"] / c.total[0]
-    x[3] = np.log1p(np.float64(max(every["waiting"], 0)))
-    x[4], x[5], x[6] = ratio, short, log
-    few = every["hour_count"] + 1.0
-    x[7], x[8] = (every["hour_short"] + short) / few, (every["hour_log"] + log) / few
-    at = 9 + 22  # of the user, the widest; then what is narrower leans on it
-    for level in range(3):
-        g = c.group[me["user"] if level == 0 else me["line"] if level == 1 else me["key"]]
-        _to(g, now)
-        n = 1.0 / (g["count"] + LEAN)
-        ratio, short, log = (
-            (g["ratio"] + LEAN * ratio) * n,
-            (g["short"] + LEAN * short) * n,
-            (g["log"] + LEAN * log) * n,
-        )
-        x[at], x[at + 1], x[at + 2], x[at + 3] = ratio, short, log, np.log1p(g["count"])
-        n, m = 1.0 / (g["hour_count"] + 0.2), 1.0 / (g["day_count"] + 0.2)
-        x[at + 4], x[at + 5], x[at + 6] = g["hour_count"], (g["hour_short"] + 0.2 * short) * n, g["hour_quick"] * n
-        x[at + 7], x[at + 8], x[at + 9] = g["day_count"], (g["day_short"] + 0.2 * short) * m, g["day_quick"] * m
-        x[at + 10] = (g["day_log"] + 0.2 * log) * m
-        at -= 11
-    at = 9 + 33
-    for level in range(2):
-        g = c.group[me["key"] if level == 0 else me["user"]]
-        x[at], x[at + 1] = min(g["streak"], 20), g["last"]
-        x[at + 2], x[at + 3] = _since(now, g["ended"]), _since(now, g["submitted"])
-        x[at + 4], x[at + 5], x[at + 6] = g["running"], -1.0, -1.0
-        if g["running"] > 0:
-            x[at + 5] = np.log1p(max(now - g["starts"] / g["running"], 0.0)) - np.log(request)
-            x[at + 6] = _since(now, g["started"])
-        x[at + 7], x[at + 8] = np.log1p(np.float64(max(g["waiting"], 0))), np.log1p(np.float64(g["size"]))
-        x[at + 9], x[at + 10] = _since(now, g["burst"]), min(g["ends"], 50)
-        at += 11
-
-
-@inlined
-def _chance(raw_):
-    return 1.0 / (1.0 + np.exp(-raw_))
-
-
-@kernel
-def forecast(c, k, now):
-    """Bring the forecast of cell k up to date, where something has happened to its user or its key since, or it is old."""
-    me = c.cell[k]
-    user, key = c.group[me["user"]], c.group[me["key"]]
-    same = me["news"] == user["news"] and me["own"] == key["news"]
-    if same and me["made"] > -np.inf and (now - me["made"] < STALE or user["running"] == 0):
-        return
-    fill(c, k, now)
-    me["ratio"] = max(_chance(raw(c.forest, c.x, 0)), 1e-4)
-    me["short"] = max(_chance(raw(c.forest, c.x, 1)), TAU / max(me["request"], TAU))
-    me["made"], me["news"], me["own"] = now, user["news"], key["news"]
-
-
-@kernel
-def forecast_all(c, rows, now, out):
-    """out[i, 0], out[i, 1] = E[run / request] and E[10 / max(run, 10)] of job rows[i]."""
-    for i in range(len(rows)):
-        k = c.of[rows[i]]
-        forecast(c, k, now)
-        out[i, 0], out[i, 1] = told(c, k)
-
-
 END, SUBMIT, START = range(3)
-
-
-@kernel
-def walk(c, time, kind, job, run, late, which, out, count, judge):
-    """Let the events happen, (time s, kind, job), in order; into `out` the features of every job when it is submitted and,
-    where late[j], when it starts; which[i]: (job, START or SUBMIT) of the rows. `count`: rows so far. From event `judge` on
-    jobs are forecast when they are submitted, so that errors are known."""
-    for i in range(len(time)):
-        j, now = job[i], time[i]
-        if kind[i] == END:
-            stopped(c, j, now, run[j])
-            continue
-        if kind[i] == SUBMIT:
-            submitted(c, j, now)
-            if i >= judge:
-                forecast(c, c.of[j], now)
-        if len(out) > 0 and (kind[i] == SUBMIT or late[j]):
-            fill(c, c.of[j], now)
-            for f in range(F):
-                out[count[0], f] = c.x[f]
-            which[count[0], 0], which[count[0], 1] = j, kind[i]
-            count[0] += 1
-        if kind[i] == START:
-            started(c, j, now)
 
 
 def events(submit: np.ndarray, start: np.ndarray, end: np.ndarray, until: float = np.inf) -> tuple[np.ndarray, ...]:

@@ -212,7 +212,7 @@ def run(s, e, p, steps, until=np.inf):
 def replay(s: State, e: int) -> None:
     """Simulation e to its end under first-come, first-served with EASY: the yardstick for waits."""
     p = scheduler(s, e, None, None, True, np.inf)
-    while run(s, e, p, 1 << 40, np.inf):
+    while run(s, e, p, 1 << 40):
         pass
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from jobwise.cluster import outage_dtype
 from jobwise.jobs import job_dtype, truth_dtype
-from jobwise.sim import campaign, easy, pool, ranked
+from jobwise.sim import campaign, easy, foresight, pool, ranked
 from jobwise.sim.campaign import RECENT
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.reset import believe
@@ -88,7 +88,7 @@ def begin(s: State, e: int, waits: np.ndarray, share: float, slack: float) -> Pr
     shadow = State(*(np.copy(a[e : e + 1]) for a in s[:-1]), s[-1])
     jobs = shadow.jobs[0]
     jobs["unmet"] = 0
-    shadow.truth["children"], shadow.sims["on_failure"] = 0, s.sims["on_failure"][e]
+    shadow.truth["children"] = 0
     shadow.truth["runtime"][0] = np.maximum(jobs["walltime"], 1.0)
     memory = np.zeros(1, memory_dtype)
     memory["on"], memory["slack"], memory["share"], memory["limit"] = 1, slack, share, -np.inf
@@ -115,9 +115,9 @@ def ended(q, j, run):
 @kernel
 def come(q, c, j, now):
     """Job j has come: the shadow takes the forecast for its run time."""
-    m, k = q.memory[0], c.of[j]
-    campaign.forecast(c, k, now)
-    believe(q.s, 0, j, max(campaign.told(c, k)[0] * c.cell[k]["request"], 1.0))
+    m = q.memory[0]
+    foresight.forecast(c, c.of[j], now)
+    believe(q.s, 0, j, max(campaign.run_of(c, j), 1.0))
     q.open[m["open"]] = j
     m["open"] += 1
 
@@ -162,13 +162,6 @@ def look(q, c):
     m["limit"] = low
 
 
-@inlined
-def index(c, k):
-    """The log of processors E[run] / E[1 / max(run, 10)] of the jobs of cell k."""
-    ratio, short = campaign.told(c, k)
-    return np.log(c.cell[k]["size"] * ratio * c.cell[k]["request"] / short)
-
-
 @kernel
 def _free_at(s, e, c, need, now):
     """s until so many processors more are free, by predicted ends: the forecast, once that is over 1.5 times what a job has
@@ -181,8 +174,7 @@ def _free_at(s, e, c, need, now):
         for i in range(s.sims[e]["running"]):
             j = s.lists[e, HEAP, i]
             ran, cell = now - c.began[j], c.cell[c.of[j]]
-            expected = campaign.told(c, c.of[j])[0] * cell["request"]
-            if min(max(expected, 1.5 * ran + 60.0), max(cell["request"], ran)) - ran <= middle:
+            if min(max(campaign.run_of(c, j), 1.5 * ran + 60.0), max(cell["request"], ran)) - ran <= middle:
                 got += s.jobs[e, j]["request"][0]
         if got >= need:
             high = middle
@@ -227,7 +219,7 @@ def urgency(q, c, s, e, item, count):
                 x["score"] = x["plain"]
             found += 1
         if not is_express(x["score"]):
-            work += n * campaign.told(c, c.of[x["row"]])[0] * c.cell[c.of[x["row"]]]["request"]
+            work += n * campaign.run_of(c, x["row"])
     return found
 
 
@@ -236,7 +228,7 @@ def express(q, c, j, size, score):
     """The score of job j of the queue: as an express one, or as it is."""
     m = q.memory[0]
     if m["share"] > 0.0:
-        x = index(c, c.of[j])
+        x = campaign.index(c, c.of[j])
         if x <= m["limit"] and fits_lane(q, c, size):
             return EXPRESS * (1000.0 - x)
     return score

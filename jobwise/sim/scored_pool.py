@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.jobs import past_dtype
-from jobwise.sim import campaign, easy, promise, ranked, rollout
+from jobwise.sim import campaign, easy, foresight, promise, ranked, rollout
 from jobwise.sim.campaign import NO_CAMPAIGN, Campaign
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.history import SHORT, Known, expect, known, observe_at
@@ -122,7 +122,7 @@ def _score(s, e, b, rule):
             k, j = b.known, x["row"]
             ratio, short, log, count = expect(k.entry, k.of_class[j], k.of_user[j], r)
             if forests:
-                campaign.forecast(b.campaign, b.campaign.of[j], now)
+                foresight.forecast(b.campaign, b.campaign.of[j], now)
                 ratio, short = campaign.told(b.campaign, b.campaign.of[j])
             if rule.estimate == ACTUAL:
                 run_ = x["seen"]
@@ -133,9 +133,10 @@ def _score(s, e, b, rule):
         else:
             s_ = x["submit"] + (sim["origin"] if rule.order >= F1 and rule.order <= F4 else 0.0)
             x["score"] = score(rule.order, s_, w, x["seen"], np.float64(x["size"]), 0.0)
-        x["plain"], x["kept"] = x["score"], 0
+        if promises:
+            x["plain"], x["kept"] = x["score"], 0
         if promises and x["score"] > -np.inf:
-            campaign.forecast(b.campaign, b.campaign.of[x["row"]], now)
+            foresight.forecast(b.campaign, b.campaign.of[x["row"]], now)
             x["score"] = promise.express(b.promise, b.campaign, x["row"], x["size"], x["plain"])
     if promises:
         b.count[2] = promise.urgency(b.promise, b.campaign, s, e, b.item, b.count[0])
@@ -230,8 +231,7 @@ def _pass_promised(s, e, b):
             x = b.item[i]
             x["kept"], estimate = 1, x["est"]
             if promise.is_express(x["score"]):
-                k = b.campaign.of[x["row"]]
-                estimate = min(estimate, 3.0 * campaign.told(b.campaign, k)[0] * b.campaign.cell[k]["request"])
+                estimate = min(estimate, 3.0 * campaign.run_of(b.campaign, x["row"]))
             elif x["plain"] <= promise.URGENT:
                 begin = 1  # it is the first urgent one
             promise.reserve(q, b.running, x["size"], estimate, s.nodes[e, 0]["free"][0], now)
