@@ -138,7 +138,7 @@ def test_features_are_those_of_the_definition(seed, count, begin):
             twin.seen.append((kind, j, t))
     c, out = build(table, NOTHING, 8), np.empty((2 * count, F))
     which, n = np.empty((2 * count, 2), np.int32), np.zeros(1, np.int64)
-    walk(c, *events(submit, start, start + run), run, np.ones(count, bool), which, out, n, 1 << 62)
+    walk(c, *events(submit, start, start + run), run, np.ones(count, bool), which, out, n, 1 << 62, np.empty((0, 2)))
     for a, b in zip(out, rows, strict=True):
         wrong = [(FEATURES[i], a[i], b[i]) for i in np.flatnonzero(~np.isclose(a, b, atol=1e-9))]
         assert not wrong, wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -23,10 +24,12 @@ def explain(
 ) -> None:
     """Why does the policy choose this job? Scores, and the features that moved them."""
     from jobwise.decision import begin
-    from jobwise.policies.names import resolve_trained
+    from jobwise.policies.names import resolve
     from jobwise.sim.simulation import Simulation
 
-    policy, _ = resolve_trained(run)
+    policy = resolve(f"{Path(run, 'policy.safetensors')}" if Path(run, "policy.safetensors").is_file() else run)
+    if not hasattr(policy, "begin") and not hasattr(policy, "explain"):
+        raise InputError(f"{run}: says nothing about its choices")
     w = open_log(log, procs, jobs, on_nodes=in_slots([policy]))
     one = getattr(policy, "single_events", False)
     sim, seen, until = Simulation(w, single_events=one, tick=getattr(policy, "tick", 0.0)), -1, np.inf
@@ -58,13 +61,25 @@ def explain(
                 " + ".join(f"{int(n):,}" for n in job["request"]),
                 f"{job['walltime'] / 3600:,.2f}",
                 f"{(view.now - job['submit']) / 3600:,.2f}",
-                ", ".join(f"{k} {v:+.2f}" for k, v in moved),
+                f.get("why") or ", ".join(f"{k} {v:+.2f}" for k, v in moved),
             ]
         )
     free = " + ".join(f"{int(n):,}" for n in view.free.sum(axis=0))
     best = "none" if found[0]["job"] is None else f"job {found[0]['job']}"
-    title = f"{w.name} at {view.now / 3600:,.2f} h: {free} free, {len(view.queue)} queued; highest score: {best}"
-    print_table(title, ["job", "score", " + ".join(w.cluster.resources), "walltime h", "waited h", "moved by"], rows)
+    title = f"{w.name} at {view.now / 3600:,.2f} h: {free} free, {len(view.queue)} queued; first: {best}"
+    why = "why" if any("why" in f for f in found) else "moved by"
+    print_table(title, ["job", "score", " + ".join(w.cluster.resources), "walltime h", "waited h", why], rows)
+        title,
+        [
+            "job",
+            "score",
+            " + ".join(w.cluster.resources),
+            "walltime h",
+            "waited h",
+            "why" if any("why" in f for f in found) else "moved by",
+        ],
+        rows,
+    )
 
 
 def export_onnx(

@@ -40,7 +40,7 @@ def rows_of(past: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray, np.nd
     start = past["end"] - past["runtime"]
     late = start - past["submit"] > LATE_S
     out, which, count = np.empty((J + int(late.sum()), campaign.F)), np.empty((2 * J, 2), np.int32), np.zeros(1, np.int64)
-    walk(c, *events(past["submit"], start, past["end"]), past["runtime"], late, which, out, count, 1 << 62)
+    walk(c, *events(past["submit"], start, past["end"]), past["runtime"], late, which, out, count, 1 << 62, np.empty((0, 2)))
     job = which[: count[0], 0]
     run, request = past["runtime"][job], np.maximum(past["walltime"][job], 1.0)
     y = np.stack([np.clip(run / request, 0, 1), TAU / np.maximum(run, TAU)], axis=1)

@@ -61,7 +61,17 @@ def foreseen(w: Workload) -> np.ndarray:
     J, none = len(w), np.zeros(len(w), bool)
     rows, which, raw = np.empty((J, F)), np.empty((J, 2), np.int32), np.empty(J)
     start = last["end"] - last["runtime"]
-    walk(c, *events(last["submit"], start, last["end"]), last["runtime"], none, which, rows, np.zeros(1, np.int64), 1 << 62)
+    walk(
+        c,
+        *events(last["submit"], start, last["end"]),
+        last["runtime"],
+        none,
+        which,
+        rows,
+        np.zeros(1, np.int64),
+        1 << 62,
+        np.empty((0, 2)),
+    )
     raw_all(c.forest, rows, 0, raw)
     out = np.empty(J)
     out[which[:, 0]] = 1 / (1 + np.exp(-raw))

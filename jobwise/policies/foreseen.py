@@ -17,6 +17,7 @@ from jobwise.sim.forest import Forest, from_tensors
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
 JUDGED = 1000  # jobs of the past that are forecast, to see whether requests are better
 MANY = 1 << 62
+KNOWN = ("user", "app", "queue", "walltime", "size")  # of a job before it runs
 
 
 @cache
@@ -40,19 +41,27 @@ def _begun(forest: Forest, past: np.ndarray, jobs: np.ndarray, total: int) -> tu
     return _without(c, len(past)), c.of[: len(past)]
 
 
+def at_submit(forest: Forest, past: np.ndarray, total: int) -> np.ndarray:
+    """[K, 2] what was forecast of jobs that have ended, when they were submitted; `past` [K] in order of end."""
+    c, said = campaign.build({k: past[k] for k in KNOWN}, forest, total), np.empty((len(past), 2))
+    start = past["end"] - past["runtime"]
+    _walk(c, campaign.events(past["submit"], start, past["end"]), past["runtime"], 0, said)
+    return said
+
+
 def _without(c: Campaign, past: int) -> Campaign:
     """The same, of the jobs behind those of the past."""
     return c._replace(of=c.of[past:].copy(), began=c.began[past:].copy())
 
 
 def _build(forest: Forest, past: np.ndarray, jobs: np.ndarray, total: int) -> Campaign:
-    both = {k: np.concatenate([past[k], jobs[k]]) for k in ("user", "app", "queue", "walltime")}
+    both = {k: np.concatenate([past[k], jobs[k]]) for k in KNOWN[:-1]}
     return campaign.build(both | {"size": np.concatenate([past["size"], jobs["request"][:, 0]])}, forest, total)
 
 
-def _walk(c: Campaign, happened: tuple, run: np.ndarray, judge: int) -> None:
+def _walk(c: Campaign, happened: tuple, run: np.ndarray, judge: int, said: np.ndarray = np.empty((0, 2))) -> None:
     none, which, count = np.empty((0, campaign.F)), np.empty((0, 2), np.int32), np.zeros(1, np.int64)
-    foresight.walk(c, *happened, run, np.zeros(len(run), bool), which, none, count, judge)
+    foresight.walk(c, *happened, run, np.zeros(len(run), bool), which, none, count, judge, said)
 
 
 class Foreseen:
@@ -79,10 +88,14 @@ class Foreseen:
             campaign.stopped(self._c, j, view.now, run)
             self._begun[j] = not np.isnan(run)
 
+    def now(self, view: View) -> Campaign:
+        """What the forest sees now, with what came now."""
+        self._catch_up(view, view.running, True)
+        return self._c
+
     def forecast(self, view: View, out: np.ndarray) -> None:
         """out[:, :2] = E[run / request] and E[10 / max(run, 10)] of the queue [Q]."""
-        self._catch_up(view, view.running, True)
-        foresight.forecast_all(self._c, view.queue, view.now, out)
+        foresight.forecast_all(self.now(view), view.queue, view.now, out)
 
     def _catch_up(self, view: View, rows: np.ndarray, now: bool) -> None:
         """Take note of what has come and of what has started since the last time, in order; `now`: also of what came now."""
@@ -90,7 +103,7 @@ class Foreseen:
         if old < J:
             c, K = _build(self._forest, self._past, view.jobs, self._total), len(self._past)
             self._carry(c, K)
-            self._c = _without(c, K)._replace(error=self._c.error)
+            self._c = _without(c, K)._replace(**{k: getattr(self._c, k) for k in ("error", "recent", "ended")})
             more = np.zeros(J - old, bool)
             self._come, self._begun = np.append(self._come, more), np.append(self._begun, more)
         active = np.unique(np.concatenate([rows, view.running]))

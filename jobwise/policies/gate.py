@@ -16,15 +16,17 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
+from jobwise.policies.foreseen import at_submit, shipped
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
 from jobwise.policies.relative_guard import steered
+from jobwise.policies.replay import remembering
 from jobwise.record import Look
 from jobwise.sim import easy, replay_batch, scored_pool
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F
-from jobwise.sim.state import State
+from jobwise.sim.state import State, allocate
 from jobwise.workload import Workload, shake, workload
 
 BLOCKS = 8  # of consecutive jobs: what tells chance from a difference
@@ -36,7 +38,9 @@ class Gate(Remembering):
     """`candidates`: the first is the fallback; a bound on waits is `max_wait` times the longest of FCFS with EASY.
 
     `every`: jobs that arrive between two looks. `trail`: jobs replayed `shakes` times (8,000; 2,000 where one looks ahead).
-    `z`: standard errors by which a candidate must be better than the fallback. Raises InputError.
+    `z`: standard errors by which a candidate must be better than the fallback. `last`: who decides where not even the fallback
+    keeps the bound (default: FCFS with EASY). In replays forecasts are those that were made when the jobs came. Raises
+    InputError.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Gate(Remembering):
         trail: int | None = None,
         shakes: int = 2,
         z: float = 1.0,
+        last: ListScheduler | None = None,
         label: str = "",
     ):
         if len(candidates) < 2:
@@ -59,8 +64,15 @@ class Gate(Remembering):
                 )
         if not max_wait >= 1:
             raise InputError(f"gate: the longest wait may be {max_wait:g} times that of fcfs+easy; it must be 1 or more")
-        if wrong := [p.name for p in candidates if p.promises or getattr(p.order, "forest", None) is not None]:
-            raise InputError(f"gate: its replays know no forests, promises and express lanes; {wrong[0]} cannot be a candidate")
+        if any(p.promises and p.times < np.inf for p in candidates):  # pragma: no cover - a list scheduler refuses it itself
+            raise InputError("gate: a promise and a guard relative to fcfs+easy do not go together")
+        forests = [p.order.forest for p in candidates if foresees(p)]
+        if not all(np.array_equal(a, b) for f in forests for a, b in zip(f, forests[0], strict=True)):
+            raise InputError("gate: its candidates forecast with different forests; give all of them the same")
+        self._forest = forests[0] if forests else None
+        if self._forest is None and any(p.promises for p in candidates):
+            self._forest = shipped()
+        self.last = last or FALLBACK
         self.candidates, self.max_wait, self.label = tuple(candidates), float(max_wait), label
         slow = any(p.lookahead for p in candidates)
         self.every, self.trail, self.shakes, self.z = every, trail or (2000 if slow else 8000), shakes, z
@@ -108,33 +120,34 @@ class Gate(Remembering):
 
     def choose(self, past: np.ndarray, cluster: Cluster, arrived: int) -> tuple[ListScheduler, Look]:
         """Who decides from now on, by jobs that have ended [K] of past_dtype in order of end; and what it has seen."""
-        recent = np.sort(past, order="submit")[-self.trail :]
+        last = np.argsort(past, order="submit")[-self.trail :]
+        recent = past[last]
         if len(recent) < ENOUGH:
             name = self.candidates[0].name
             return self.candidates[0], Look(arrived, name, 1.0, 0.0, np.nan, np.nan, f"only {len(recent)} jobs have ended")
         key = recent.tobytes()  # the next shaken replica of a window asks the same
         seen = self._seen.get(key)
         if seen is None:
-            seen = self._judge(replays(recent, past[past["end"] < recent["submit"][0]], cluster, self))
+            told = None if self._forest is None else at_submit(self._forest, past, cluster.processors)[last]
+            seen = self._judge(replays(recent, past[past["end"] < recent["submit"][0]], cluster, self, told))
             with self._lock:  # a comparison replays windows in two threads
                 while len(self._seen) >= 8:
                     self._seen.pop(next(iter(self._seen)))
                 self._seen[key] = seen
         found = replace(seen, at=arrived)
-        return next((p for p in self.candidates if p.name == found.chosen), FALLBACK), found
+        return next((p for p in self.candidates if p.name == found.chosen), self.last), found
 
     def _judge(self, replicas: list[Workload]) -> Look:
         trials, bench, which = replay_batch.prepare(replicas), replay_batch.bench(replicas), np.arange(len(replicas))
 
         def measure(p: ListScheduler) -> tuple[np.ndarray, float]:
-            weights = p.order.weights if isinstance(p.order, Index) else np.zeros(F)
             pieces = 1 if self.max_wait == np.inf else BLOCKS
-            if p.lookahead:
-                longest = np.maximum(trials.longest, 1.0)
-                guards = [easy.relative(np.inf, p.times, x) for x in longest]
+            if p.lookahead or p.promises or foresees(p):
+                guards = [easy.relative(p.guard, p.times, x) for x in np.maximum(trials.longest, 1.0)]
                 pairs = zip(replicas, guards, strict=True)
-                found = np.array([replay_batch.far_sighted(w, p.rule, weights, g, pieces) for w, g in pairs])
+                found = np.array([alone(w, p, guard, pieces) for w, guard in pairs])
             else:
+                weights = p.order.weights if isinstance(p.order, Index) else np.zeros(F)
                 found = replay_batch.trial(bench, p.rule, weights, trials, which, p.times, pieces)
             blocks = found[:, replay_batch.RESULTS :].reshape(self.shakes, BLOCKS).mean(axis=0)
             return blocks, float(found[:, replay_batch.LONGEST].reshape(self.shakes, -1).max(axis=1).mean())
@@ -144,7 +157,7 @@ class Gate(Remembering):
         fallback = self.candidates[0]
         base, longest = measure(fallback)
         if longest > bound:
-            fallback = FALLBACK
+            fallback = self.last
             base, longest = measure(fallback)
         best = Look(0, fallback.name, 1.0, 0.0, longest, bound, "nothing within the bound is better by more than chance")
         for p in self.candidates[1:]:
@@ -157,12 +170,28 @@ class Gate(Remembering):
         return best
 
 
-FALLBACK = ListScheduler("fcfs", "easy")  # where not even the fallback keeps the bound
+FALLBACK = ListScheduler("fcfs", "easy")
 
 
-def replays(recent: np.ndarray, before: np.ndarray, cluster: Cluster, gate: Gate) -> list[Workload]:
+def foresees(p: ListScheduler) -> bool:
+    """Has its order a forest?"""
+    return getattr(p.order, "forest", None) is not None
+
+
+def alone(w: Workload, p: ListScheduler, guard: float, pieces: int) -> np.ndarray:
+    """What `replay_batch.trial` finds of one replica under this list scheduler; forecasts are the replica's columns."""
+    s = allocate([w], w.cluster)
+    told = np.stack([w.columns["ratio"], w.columns["short"]], axis=1) if "ratio" in w.columns else None
+    b = remembering(s, 0, p, w.past, p.lookahead > 0, told)
+    return replay_batch.to_the_end(s, b, p.rule._replace(guard=guard), pieces)
+
+
+def replays(
+    recent: np.ndarray, before: np.ndarray, cluster: Cluster, gate: Gate, told: np.ndarray | None = None
+) -> list[Workload]:
     """What a gate replays: shaken replicas of jobs that ended (of past_dtype, in order of submit), `before` having ended
-    before them. With a bound on waits in one piece; without, in BLOCKS windows, each from an empty machine."""
+    before them. With a bound on waits in one piece; without, in BLOCKS windows, each from an empty machine. `told` [K, 2]: what
+    was forecast of these jobs."""
     first = recent["submit"][0]
     w = workload(
         recent["submit"] - first,
@@ -176,7 +205,7 @@ def replays(recent: np.ndarray, before: np.ndarray, cluster: Cluster, gate: Gate
     before = before.copy()
     before["submit"] -= first
     before["end"] -= first
-    w = replace(w, past=before)
+    w = replace(w, past=before, columns={} if told is None else {"ratio": told[:, 0], "short": told[:, 1]})
     edges = np.linspace(0, len(w), 2 if gate.max_wait < np.inf else BLOCKS + 1).astype(int)
     parts = [w.take(slice(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
     return [shake(x, SHAKE_S, [k, i]) for k in range(gate.shakes) for i, x in enumerate(parts)]

@@ -9,7 +9,9 @@ import numpy as np
 from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError
 from jobwise.policies.flow_net import FlowNet
+from jobwise.policies.foreseen import shipped
 from jobwise.policies.loglinear import Index, Memory
+from jobwise.policies.promised import Promised
 from jobwise.policies.relative_guard import Steering
 from jobwise.policies.rollout import rescored
 from jobwise.sim import list_pass, orders
@@ -29,7 +31,9 @@ class ListRun:
         self.policy, every = policy, policy.everyone
         learns = any(isinstance(p.order, Index) or p.estimate == "predicted" for p in every)
         trees = next((p.order.forest for p in every if isinstance(p.order, Index) and p.order.forest is not None), None)
-        self._memory = Memory(view, trees) if learns else None
+        promises = any(p.promises for p in every)
+        self._memory = Memory(view, trees or (shipped() if promises else None)) if learns or promises else None
+        self._promised = Promised(view, self._memory.foreseen) if promises else None
         self._steering = None
         if len(every) > 1 or policy.times < np.inf:
             self._steering = Steering(policy, view.past, view.cluster)
@@ -47,19 +51,36 @@ class ListRun:
         """An order with history learns how long these ran."""
         if self._memory and len(rows):
             self._memory.add(view, rows)
+        if self._promised and len(rows):
+            self._promised.ended(view, rows)
 
     def decide(self, view: View) -> Iterable[Decision]:
         """One pass over the queue, by whoever decides now."""
-        scheduler, rule = self.policy, None
+        scheduler, rule = self.policy.everyone[0], None
+        if self._promised:
+            self._promised.look(view)
         if self._steering:
             if len(view.jobs) >= self._steering.next:
                 self._steering.look(view.jobs, view.now)
-            scheduler, rule = self._steering.scheduler or self.policy.everyone[0], self._steering.rule
+            scheduler, rule = self._steering.scheduler or scheduler, self._steering.rule
         return self._plan(scheduler, rule or scheduler.rule, view)
 
     def explain(self, view: View) -> list[dict]:
-        """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved."""
-        scheduler = self.policy.everyone[0]
+        """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved; under
+        a promise `why` it goes first."""
+        scheduler = (self._steering and self._steering.scheduler) or self.policy.everyone[0]
+        found = self._explained(scheduler, view)
+        if scheduler.promises:
+            self._promised.look(view)
+            place = {int(j): i for i, j in enumerate(view.queue)}
+            scores = np.array([x["score"] for x in sorted(found, key=lambda x: place[x["job"]])])
+            why = self._promised.why(view, scheduler, scores)
+            found = [x | {"why": why[place[x["job"]]][1]} for x in found]
+            found.sort(key=lambda x: (why[place[x["job"]]][0], x["job"]))
+        return found
+
+    def _explained(self, scheduler, view: View) -> list[dict]:
+        """The same without promise."""
         if isinstance(scheduler.order, Index):
             return self._memory.explain(scheduler.order, view)
         out = self._scores(scheduler, view)
@@ -97,11 +118,10 @@ class ListRun:
             raise InputError("easy-oracle knows the true run times; it exists for built-in orders in compiled simulations only")
         if scheduler.estimate == "actual" or (scheduler.estimate == "predicted" and scheduler.backfill == "easy-sjbf"):
             raise InputError(f"{scheduler.name}: exists in simulations of pools only")
-        if scheduler.promises:
-            raise InputError(f"{scheduler.name}: promises and express lanes exist in whole simulations of pools yet")
         if len(view.queue) == 0:
             return []
-        if isinstance(scheduler.order, Index) and view.jobs["request"][view.queue, 0].min() > view.free[:, 0].sum():
+        known = isinstance(scheduler.order, Index) or self._promised
+        if known and view.jobs["request"][view.queue, 0].min() > view.free[:, 0].sum():
             return []  # nothing is forecast where nothing can start
         capacity, queue = view.cluster.capacity, view.queue
         if isinstance(scheduler.order, Index):
@@ -111,6 +131,10 @@ class ListRun:
         given, seed = self._scores(scheduler, view), np.uint64(view.seed)
         if rule.ahead or rule.estimate:
             given, rule = rescored(view, rule, given, scheduler.order, self._memory)
+        elif self._promised and rule.order >= 0:
+            orders.score_rows(rule.order, view.now, view.origin, seed, view.table, queue, given)
+        if self._promised:
+            return [Start(j) for j in self._promised.plan(view, scheduler, rule, given)]
         f = _flows(scheduler, view)
         x = Instant(view.now, view.origin, seed, view.table, est, queue, given, view.running, due, free, capacity, f)
         if rule.backfill == CONSERVATIVE:

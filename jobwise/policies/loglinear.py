@@ -82,14 +82,14 @@ class Memory:
     def __init__(self, view: View, trees: Forest | None = None):
         self._history = history.blank(len(view.past) + 1024)
         history.warm(self._history, view.past)
-        self._foreseen = Foreseen(trees, view) if trees is not None else None
+        self.foreseen = Foreseen(trees, view) if trees is not None else None
 
     def add(self, view: View, rows: np.ndarray, new: bool = True) -> None:
         """These jobs have stopped; not `new`: before the first view."""
         self._history = history.with_room(self._history, len(rows))
         history.observe_rows(self._history, view.table, rows)
-        if self._foreseen is not None and new:
-            self._foreseen.ended(view, rows)
+        if self.foreseen is not None and new:
+            self.foreseen.ended(view, rows)
 
     def scores(self, index: Index, view: View) -> np.ndarray:
         """[Q] the scores of the queue."""
@@ -104,7 +104,7 @@ class Memory:
         self._history = history.with_room(self._history, len(view.queue))
         history.expect_all(self._history, view.table, view.queue, known)
         if index.forest is not None:
-            self._foreseen.forecast(view, known)
+            self.foreseen.forecast(view, known)
         return known
 
     def explain(self, index: Index, view: View) -> list[dict]:

@@ -14,8 +14,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.jobs import past_dtype
-from jobwise.policies.loglinear import Index
-from jobwise.policies.replay import STEPS, remembering
+from jobwise.policies.replay import STEPS, adopt, remembering
 from jobwise.sim import easy, pool, scored_pool
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.state import State, allocate
@@ -99,8 +98,7 @@ def steered(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gen
         one = s.sims[e]
         if one["next"] >= steering.next:
             steering.look(s.jobs[e, : one["next"]], float(one["now"]))
-            if isinstance(steering.scheduler.order, Index):
-                b.weights[:] = steering.scheduler.order.given
+            adopt(b, steering.scheduler)
         more = scored_pool.run(s, e, b, steering.rule, STEPS // 100, int(min(steering.next, scored_pool.MANY)))
         yield
     return steering.looks

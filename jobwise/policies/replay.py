@@ -12,11 +12,13 @@ from jobwise.errors import InputError
 from jobwise.policies.foreseen import begin, shipped
 from jobwise.policies.loglinear import Index
 from jobwise.sim import list_loop, pool, promise, rollout, scored_pool
+from jobwise.sim.campaign import given
 from jobwise.sim.flows import NONE, flows
 from jobwise.sim.history import known
 from jobwise.sim.list_pass import blank
 from jobwise.sim.loglinear import F
 from jobwise.sim.orders import FLOW_NET, FLOWS, LINEAR
+from jobwise.sim.scored_pool import ScoredPool
 from jobwise.sim.state import State, edges
 from jobwise.workload import workload
 
@@ -54,25 +56,36 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
 FAST = ("none", "easy", "easy-sjbf")
 
 
-def remembering(s: State, e: int, policy, past: np.ndarray, ahead: bool) -> scored_pool.ScoredPool:
-    """The queue of a `ListScheduler` or a `Gate`, which remembers what has ended; `ahead`: it looks ahead, too."""
-    orders, promising = [p.order for p in policy.everyone], policy.everyone[0]
+def remembering(s: State, e: int, policy, past: np.ndarray, ahead: bool, told: np.ndarray | None = None) -> ScoredPool:
+    """The queue of a `ListScheduler` or a `Gate`, which remembers what has ended; `ahead`: it looks ahead, too. `told` [J, 2]:
+    forecasts of the jobs where they are given, else a forest makes them."""
+    orders, promising = [p.order for p in policy.everyone], next((p for p in policy.everyone if p.promises), None)
     jobs, total = s.jobs[e, : s.sims[e]["jobs"]], int(s.nodes[e, 0]["capacity"][0])
     what = known(jobs, past)
     futures = rollout.build(jobs, past, what, total) if ahead else None
     forest = next((o.forest for o in orders if isinstance(o, Index) and o.forest is not None), None)
     promised = None
-    if promising.express or promising.promise < np.inf:
+    if promising:
         if (jobs["unmet"] > 0).any():
             raise InputError(f"{promising.name}: promises and express lanes are for jobs that wait for no others")
         forest = forest or shipped()
-        promised = promise.begin(s, e, _waits(past, total), promising.express, promising.promise - 1.0)
-    seen = begin(forest, past, jobs, total) if forest is not None else None
-    weights = orders[0].given if isinstance(orders[0], Index) else np.zeros(F + 1)
-    return scored_pool.scheduler(s, e, weights.copy(), what, futures, seen, promised)
+        promised = promise.begin(s, e, past_waits(past, total))
+    seen = None
+    if forest is not None:
+        seen = begin(forest, past, jobs, total) if told is None else given(jobs["walltime"], jobs["request"][:, 0], told, total)
+    b = scored_pool.scheduler(s, e, np.zeros(F + 1), what, futures, seen, promised)
+    adopt(b, policy.everyone[0])
+    return b
 
 
-def _waits(past: np.ndarray, total: int) -> np.ndarray:
+def adopt(b: ScoredPool, p) -> None:
+    """From now on this `ListScheduler` decides: its weights, its promise."""
+    if isinstance(p.order, Index):
+        b.weights[:] = p.order.given
+    promise.adopt(b.promise, p.express, p.promise - 1.0)
+
+
+def past_waits(past: np.ndarray, total: int) -> np.ndarray:
     """[K] s that jobs that ended would have waited under first-come, first-served with EASY, in order of submit."""
     x = np.sort(past[past["size"] <= total], order="submit")
     if not len(x):

@@ -108,6 +108,8 @@ def _chance(raw_):
 def forecast(c, k, now):
     """Bring the forecast of cell k up to date, where something has happened to its user or its key since, or it is old."""
     me = c.cell[k]
+    if me["made"] == np.inf:  # given
+        return
     user, key = c.group[me["user"]], c.group[me["key"]]
     same = me["news"] == user["news"] and me["own"] == key["news"]
     if same and me["made"] > -np.inf and (now - me["made"] < STALE or user["running"] == 0):
@@ -128,10 +130,10 @@ def forecast_all(c, rows, now, out):
 
 
 @kernel
-def walk(c, time, kind, job, run, late, which, out, count, judge):
+def walk(c, time, kind, job, run, late, which, out, count, judge, said):
     """Let the events happen, (time s, kind, job), in order; into `out` the features of every job when it is submitted and,
     where late[j], when it starts; which[i]: (job, START or SUBMIT) of the rows. `count`: rows so far. From event `judge` on
-    jobs are forecast when they are submitted, so that errors are known."""
+    jobs are forecast when they are submitted, so that errors are known; said[j] becomes the forecast, where it has rows."""
     for i in range(len(time)):
         j, now = job[i], time[i]
         if kind[i] == END:
@@ -141,6 +143,8 @@ def walk(c, time, kind, job, run, late, which, out, count, judge):
             submitted(c, j, now)
             if i >= judge:
                 forecast(c, c.of[j], now)
+                if len(said) > 0:
+                    said[j, 0], said[j, 1] = told(c, c.of[j])
         if len(out) > 0 and (kind[i] == SUBMIT or late[j]):
             fill(c, c.of[j], now)
             for f in range(F):

@@ -21,7 +21,7 @@ from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.kernel import CHOICE, advance, start
 from jobwise.sim.orders import FCFS, score_rows
 from jobwise.sim.rates import expected
-from jobwise.sim.state import ENTERED, LEFT, State, Tables, allocate
+from jobwise.sim.state import ENTERED, HEAP, LEFT, State, Tables, allocate
 
 memory_dtype = np.dtype(
     [
@@ -207,6 +207,17 @@ def run(s, e, p, steps, until=np.inf):
             continue
         _pass(s, e, p)
     return True
+
+
+@kernel
+def resume(s, e, p):
+    """Put what waits and runs into a fresh scheduler, in the order of rows."""
+    for j in range(s.sims[e]["next"]):
+        if s.jobs[e, j]["status"] == QUEUED or s.jobs[e, j]["status"] == PAUSED:
+            _enqueue(s, e, p, j)
+    for i in range(s.sims[e]["running"]):
+        j = s.lists[e, HEAP, i]
+        ranked.insert(p.running, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
 
 
 def replay(s: State, e: int) -> None:

@@ -82,20 +82,39 @@ def _nothing() -> Promise:
 NOTHING = _nothing()
 
 
-def begin(s: State, e: int, waits: np.ndarray, share: float, slack: float) -> Promise:
-    """For simulation e, which has not begun. `waits` [K] s of jobs of the past under first-come, first-served with EASY, in
-    order of submit; `share` of the lane (0: none); `slack` (inf: none)."""
+def begin(s: State, e: int, waits: np.ndarray) -> Promise:
+    """For simulation e, which has not begun; nothing is promised yet (`adopt`). `waits` [K] s of jobs of the past under
+    first-come, first-served with EASY, in order of submit."""
     shadow = State(*(np.copy(a[e : e + 1]) for a in s[:-1]), s[-1])
     jobs = shadow.jobs[0]
     jobs["unmet"] = 0
     shadow.truth["children"] = 0
     shadow.truth["runtime"][0] = np.maximum(jobs["walltime"], 1.0)
     memory = np.zeros(1, memory_dtype)
-    memory["on"], memory["slack"], memory["share"], memory["limit"] = 1, slack, share, -np.inf
+    memory["on"], memory["slack"], memory["limit"] = 1, np.inf, -np.inf
     quarters = [q.max() for q in np.array_split(waits, 4) if len(q)]
     memory["least"] = 0.5 * min(quarters, default=0.0)
     p = pool.scheduler(shadow, 0, None, None, True, np.inf)
     return Promise(memory, shadow, p, np.zeros(len(jobs), np.int32), np.zeros(len(jobs), np.int8), np.zeros(3, slot_dtype))
+
+
+def take_over(new: Promise, old: Promise) -> None:
+    """The fresh `new`, with room for more jobs, knows and promises what `old` does."""
+    J = len(old.open)
+    for a, b in zip(new.s, old.s, strict=True):
+        if a.shape == b.shape:
+            a[:] = b
+    new.s.jobs[:, :J], new.s.truth[:, :J], new.s.lists[:, :, :J] = old.s.jobs, old.s.truth, old.s.lists
+    new.memory[:], new.open[:J], new.lane[:J] = old.memory, old.open, old.lane
+    pool.resume(new.s, 0, new.p)
+    new.p.memory[:] = old.p.memory
+
+
+def adopt(q: Promise, share: float, slack: float) -> None:
+    """From now on: `share` of the work for the lane (0: none), `slack` of M (inf: nothing is promised)."""
+    m = q.memory[0]
+    if m["on"] and (m["share"] != share or m["slack"] != slack):
+        m["share"], m["slack"], m["limit"], m["looked"] = share, slack, -np.inf, 0.0
 
 
 @inlined
@@ -183,6 +202,11 @@ def _free_at(s, e, c, need, now):
     return high
 
 
+@inlined
+def _sooner(a, b):
+    return a["deadline"] < b["deadline"] or (a["deadline"] == b["deadline"] and a["row"] < b["row"])
+
+
 @kernel
 def urgency(q, c, s, e, item, count):
     """Find who is urgent among the queue: with the time that is needed to make room for it and for those whose turn is sooner.
@@ -197,9 +221,9 @@ def urgency(q, c, s, e, item, count):
     last = len(item) - 1  # room for one
     for i in range(1, count):  # nearly in order already
         k = i
-        if item[i]["deadline"] < item[i - 1]["deadline"]:
+        if _sooner(item[i], item[i - 1]):
             item[last] = item[i]
-            while k > 0 and item[last]["deadline"] < item[k - 1]["deadline"]:
+            while k > 0 and _sooner(item[last], item[k - 1]):
                 item[k] = item[k - 1]
                 k -= 1
             item[k] = item[last]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.jobs import TAU
-from jobwise.sim import easy, pool, rollout, scored_pool
+from jobwise.sim import easy, pool, scored_pool
 from jobwise.sim.compiled import kernel
 from jobwise.sim.history import Known, known
 from jobwise.sim.list_pass import Rule
@@ -110,18 +110,14 @@ def run(s, b, rule, times, weights, t, which, out):
         out[i, BOUNDED], out[i, LONGEST], out[i, WAIT] = total / J, longest, waited / J
 
 
-def far_sighted(w: Tables, rule: Rule, weights: np.ndarray, guard: float, blocks: int) -> np.ndarray:
-    """[RESULTS + blocks] the same of one window under an order that looks ahead; `guard` s."""
-    s = allocate([w], w.cluster)
-    what = known(w.jobs, w.past)
-    ahead = rollout.build(w.jobs, w.past, what, w.cluster.processors)
-    b = scored_pool.scheduler(s, 0, np.ascontiguousarray(weights, float), what, ahead)
-    while scored_pool.run(s, 0, b, rule._replace(guard=min(rule.guard, guard)), 1000):
+def to_the_end(s: State, b: scored_pool.ScoredPool, rule: Rule, blocks: int) -> np.ndarray:
+    """[RESULTS + blocks] the same of one simulation with any memory (forecasts, a promise, look-ahead)."""
+    while scored_pool.run(s, 0, b, rule, 1000):
         pass
-    run, job = w.truth["runtime"], s.jobs[0]
+    run, job = s.truth[0]["runtime"], s.jobs[0]
     wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
     slow = np.maximum((wait + run) / np.maximum(run, TAU), 1.0)
-    edges = np.linspace(0, len(w), blocks + 1).astype(int)
+    edges = np.linspace(0, len(job), blocks + 1).astype(int)
     parts = np.add.reduceat(slow, edges[:-1]) / np.diff(edges)
     return np.concatenate([[slow.mean(), wait.max(), wait.mean()], parts])
 

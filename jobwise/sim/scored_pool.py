@@ -101,9 +101,7 @@ def _score(s, e, b, rule):
     sim, v = s.sims[e], b.weights
     now, seed, queued = sim["now"], sim["seed"], np.float64(b.count[0])
     free, total = np.float64(s.nodes[e, 0]["free"][0]), np.float64(s.nodes[e, 0]["capacity"][0])
-    forests, promises = rule.foreseen, b.promise.memory[0]["on"]
-    if promises:
-        promise.look(b.promise, b.campaign)
+    forests = rule.foreseen
     for i in range(b.count[0]):
         x = b.item[i]
         w = now - x["submit"]
@@ -133,13 +131,21 @@ def _score(s, e, b, rule):
         else:
             s_ = x["submit"] + (sim["origin"] if rule.order >= F1 and rule.order <= F4 else 0.0)
             x["score"] = score(rule.order, s_, w, x["seen"], np.float64(x["size"]), 0.0)
-        if promises:
-            x["plain"], x["kept"] = x["score"], 0
-        if promises and x["score"] > -np.inf:
-            foresight.forecast(b.campaign, b.campaign.of[x["row"]], now)
+    if b.promise.memory[0]["on"]:
+        _promised(s, e, b)
+
+
+@kernel
+def _promised(s, e, b):
+    """Find who of the scored queue is express, and who is urgent."""
+    promise.look(b.promise, b.campaign)
+    for i in range(b.count[0]):
+        x = b.item[i]
+        x["plain"], x["kept"] = x["score"], 0
+        if x["score"] > -np.inf:
+            foresight.forecast(b.campaign, b.campaign.of[x["row"]], s.sims[e]["now"])
             x["score"] = promise.express(b.promise, b.campaign, x["row"], x["size"], x["plain"])
-    if promises:
-        b.count[2] = promise.urgency(b.promise, b.campaign, s, e, b.item, b.count[0])
+    b.count[2] = promise.urgency(b.promise, b.campaign, s, e, b.item, b.count[0])
 
 
 @kernel
@@ -260,7 +266,7 @@ def _pass_promised(s, e, b):
 
 @inlined
 def _pass(s, e, b, rule):
-    now, smallest = s.sims[e]["now"], ranked.ALL
+    smallest = ranked.ALL
     for i in range(b.count[0]):
         smallest = min(smallest, b.item[i]["size"])
     if smallest > s.nodes[e, 0]["free"][0]:
@@ -268,6 +274,13 @@ def _pass(s, e, b, rule):
     _score(s, e, b, rule)
     if rule.ahead > 0 and b.count[0] > 1:
         _look_ahead(s, e, b, rule)
+    _start(s, e, b, rule)
+
+
+@inlined
+def _start(s, e, b, rule):
+    """Start what the scores, the backfilling and the promise let start."""
+    now = s.sims[e]["now"]
     if b.promise.memory[0]["on"] and b.count[2] > 0 and rule.backfill != NONE:
         _pass_promised(s, e, b)
         return
@@ -350,6 +363,24 @@ def run(s, e, b, rule, steps, arrived=MANY):
         if b.count[0] > 0 and s.nodes[e, 0]["free"][0] > 0:
             _pass(s, e, b, rule)
     return True
+
+
+@kernel
+def plan(s, e, b, rule, row, score, starts):
+    """One pass over jobs row[Q] with these scores, where simulation e stands at an instant and `b` is fresh; not `starts`: only
+    who is express and who is urgent. Who starts is found in `s`."""
+    for i in range(s.sims[e]["running"]):
+        j = s.lists[e, HEAP, i]
+        ranked.insert(b.running, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
+    for i in range(len(row)):
+        x, job = b.item[i], s.jobs[e, row[i]]
+        x["row"], x["size"], x["submit"] = row[i], job["request"][0], job["submit"]
+        x["est"] = x["seen"] = expected(job)
+        x["score"] = -np.inf if easy.overdue(s.sims[e]["now"], x["submit"], rule.guard) else score[i]
+    b.count[0] = len(row)
+    _promised(s, e, b)
+    if starts:
+        _start(s, e, b, rule)
 
 
 def suits(rule: Rule) -> bool:

@@ -1,0 +1,115 @@
+"""A promise and an express lane for a policy that is asked view by view, in a simulation or on a live cluster.
+
+It does what the compiled loop does (`sim/promise.py`, `sim/scored_pool.py`), with the same kernels, on tables that grow. It may
+begin in the middle: then what has happened so far is told to the shadow at once. Failures of nodes are not in the shadow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.cluster import pool as cluster_of
+from jobwise.decision import View
+from jobwise.jobs import RUNNING
+from jobwise.policies.foreseen import Foreseen
+from jobwise.policies.replay import past_waits
+from jobwise.sim import foresight, promise, scored_pool
+from jobwise.sim.list_pass import Rule
+from jobwise.sim.promise import URGENT, Promise
+from jobwise.sim.state import HEAP, State, allocate
+from jobwise.workload import workload
+
+ROOM = 1024  # jobs, at first
+
+
+class Promised:
+    """The shadow of one simulation or cluster, and who is express."""
+
+    def __init__(self, view: View, foreseen: Foreseen):
+        self._foreseen, self._total, self._known = foreseen, view.cluster.processors, 0
+        self._waits = past_waits(view.past, self._total)
+        self._s, self._q = self._tables(max(ROOM, 2 * len(view.jobs)))
+        self._late: list[tuple[float, int, float]] = []  # (when, row, ran): ends that the shadow is still to be told of
+
+    def _tables(self, room: int) -> tuple[State, Promise]:
+        """Tables for so many jobs, of which none is known."""
+        cluster = cluster_of(self._total)
+        s = allocate([workload(np.zeros(room), np.ones(room, int), np.ones(room), cluster=cluster)], cluster)
+        q = promise.begin(s, 0, self._waits)
+        for one in (s, q.s):
+            one.sims["jobs"] = 0
+        return s, q
+
+    def ended(self, view: View, rows: np.ndarray) -> None:
+        """These have stopped running; told to the shadow when it has come to now."""
+        for j in rows.tolist():
+            if not np.isnan(view.jobs["end"][j]):
+                self._late.append((view.now, j, float(view.jobs["ran"][j])))
+
+    def look(self, view: View) -> None:
+        """Let the shadow come to now. To be called at every view."""
+        self._tell(before=view.now)
+        J = len(view.jobs)
+        if len(self._q.open) < J:
+            self._s, new = self._tables(2 * J)
+            promise.take_over(new, self._q)
+            self._q = new
+        q, c = self._q, self._foreseen.now(view)
+        for j in range(self._known, J):
+            job, shadow = view.table[j], q.s.jobs[0, j]
+            for key in ("walltime", "request", "user"):
+                shadow[key] = job[key]
+            shadow["submit"] = max(job["submit"], q.s.sims[0]["now"])
+            q.s.sims["jobs"] = j + 1
+            promise.come(q, c, j, view.now)
+            if not np.isnan(job["end"]):
+                promise.ended(q, j, float(job["ran"]))
+        self._known = J
+        promise.catch_up(q, view.now)
+        self._tell(before=np.inf)
+        held = np.isin(np.arange(len(q.lane)), view.running) & (q.lane > 0)
+        q.lane[:] = held
+        q.memory["held"] = int(view.jobs["request"][np.flatnonzero(held), 0].sum())
+
+    def _tell(self, before: float) -> None:
+        """Tell the shadow of ends that were seen before this time."""
+        while self._late and self._late[0][0] < before:
+            when, j, ran = self._late.pop(0)
+            promise.catch_up(self._q, when)
+            promise.ended(self._q, j, ran)
+
+    def plan(self, view: View, scheduler, rule: Rule, score: np.ndarray) -> list[int]:
+        """Rows of the queue that start now under a `ListScheduler`. `score` [Q] by its order."""
+        self._pass(view, scheduler, rule, score, True)
+        return [int(j) for j in view.queue if self._s.jobs["status"][0, j] == RUNNING]
+
+    def why(self, view: View, scheduler, score: np.ndarray) -> list[tuple[float, str]]:
+        """[Q] of the queue: its score with the promise, and why it stands there ("": by its order)."""
+        found, shadow = {}, self._q.s.jobs[0]
+        for x in self._pass(view, scheduler, scheduler.rule, score, False):
+            text, begun = "", shadow["start"][x["row"]]
+            if promise.is_express(x["score"]):
+                text = f"express: among the smallest jobs that make {100 * scheduler.express:.3g}% of the work"
+            elif x["score"] == -np.inf:
+                text = "guarded"
+            elif x["plain"] <= URGENT:
+                text = f"urgent: fcfs+easy would have started it {(view.now - begun) / 3600:.1f} h ago"
+            found[int(x["row"])] = (float(x["score"]), text)
+        return [found[int(j)] for j in view.queue]
+
+    def _pass(self, view: View, scheduler, rule: Rule, score: np.ndarray, starts: bool) -> np.ndarray:
+        """A pass on a copy of the view; its items [Q]."""
+        s, c, queue, running = self._s, self._foreseen.now(view), view.queue, view.running
+        promise.adopt(self._q, scheduler.express, scheduler.promise - 1.0)
+        rows = np.concatenate([queue, running])
+        s.jobs[0, rows] = view.table[rows]
+        sim = s.sims[0]
+        sim["now"], sim["next"], sim["jobs"], sim["queued"] = view.now, len(view.jobs), len(view.jobs), len(queue)
+        sim["running"], s.nodes["free"][0, 0, 0] = len(running), view.free[:, 0].sum()
+        s.lists[0, HEAP, : len(running)], s.truth["heap"][0, running] = running, np.arange(len(running))
+        rows = queue[view.now - view.jobs["submit"][queue] <= rule.guard]
+        foresight.forecast_all(c, rows, view.now, np.empty((len(rows), 2)))
+        trial = c._replace(group=c.group.copy(), began=c.began.copy())  # views tell what has started
+        b = scored_pool.scheduler(s, 0, seen=trial, promised=self._q)
+        scored_pool.plan(s, 0, b, rule, queue.astype(np.int64), np.ascontiguousarray(score, float), starts)
+        return b.item[: len(queue)]
