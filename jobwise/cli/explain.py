@@ -69,17 +69,6 @@ def explain(
     title = f"{w.name} at {view.now / 3600:,.2f} h: {free} free, {len(view.queue)} queued; first: {best}"
     why = "why" if any("why" in f for f in found) else "moved by"
     print_table(title, ["job", "score", " + ".join(w.cluster.resources), "walltime h", "waited h", why], rows)
-        title,
-        [
-            "job",
-            "score",
-            " + ".join(w.cluster.resources),
-            "walltime h",
-            "waited h",
-            "why" if any("why" in f for f in found) else "moved by",
-        ],
-        rows,
-    )
 
 
 def export_onnx(
