@@ -32,7 +32,8 @@ DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+
 def compare(
     log: Log,
     policy: Annotated[
-        Optional[list[str]], typer.Option("--policy", "-p", help="Repeat it; the first is the reference.")
+        Optional[list[str]],
+        typer.Option("--policy", "-p", help="Repeat it; the first is the reference. [default: rules, and `jobwise`]"),
     ] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
     procs: Procs = None,
@@ -81,17 +82,19 @@ def compare(
     w = open_log(log, procs, jobs, load, in_slots(resolved), racks or "")
     told = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
     told |= {"restart_cost_s": restart_cost}
+    if policy is None and w.cluster.is_pool and not (w.jobs["unmet"] > 0).any():
+        resolved.append(resolve("jobwise"))
     if not as_json:
         noticed(w)
     if origins is not None:
-        with progress(f"{origins} origins, {len(policies)} schedulers") as show:
+        with progress(f"{origins} origins, {len(resolved)} schedulers") as show:
             o = roll(w, resolved, origins, progress=show, **told)
         if as_json:
             print_json(o.to_dict())
         else:
             print_origins(o)
         return
-    with progress(f"comparing {len(policies)} schedulers") as show:
+    with progress(f"comparing {len(resolved)} schedulers") as show:
         c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **told)
     if report:
         from jobwise.report.comparison import write_report

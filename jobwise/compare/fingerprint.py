@@ -39,14 +39,24 @@ def sketch(logs: list[Workload]) -> list[str]:
     return [f"{x:016x}" for x in every[:SKETCH]]
 
 
+def sketches(logs: list[Workload]) -> list[list[str]]:
+    """A sketch of each of many logs: in a common one small logs would be lost."""
+    return [sketch([w])[: SKETCH // 4] for w in logs]
+
+
 def seen(w: Workload, about: dict) -> float:
-    """About which share of `w` (of its distinct shingles) a policy was trained on, by what its file says `about` it; 0: none
-    (less than CHANCE), or unknown."""
-    try:
-        known = np.array([int(str(x), 16) for x in about.get("trained_on", [])], np.uint64)
-    except (TypeError, ValueError, OverflowError):
-        return 0.0
+    """About which share of `w` (of its distinct shingles) a policy was trained on, by what its file says `about` it
+    (`trained_on`: a sketch, or several); 0: none (less than CHANCE), or unknown."""
+    told = about.get("trained_on", [])
     here = shingles(w)
+    try:
+        every = told if told and isinstance(told[0], list) else [told]
+        return max((_share(here, np.array([int(str(x), 16) for x in one], np.uint64)) for one in every), default=0.0)
+    except (TypeError, ValueError, OverflowError, KeyError):
+        return 0.0
+
+
+def _share(here: np.ndarray, known: np.ndarray) -> float:
     if not len(known) or not len(here):
         return 0.0
     least = here[here <= known.max()]  # a sketch holds all hashes of its log up to its largest

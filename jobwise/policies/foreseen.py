@@ -41,11 +41,14 @@ def _begun(forest: Forest, past: np.ndarray, jobs: np.ndarray, total: int) -> tu
     return _without(c, len(past)), c.of[: len(past)]
 
 
-def at_submit(forest: Forest, past: np.ndarray, total: int) -> np.ndarray:
-    """[K, 2] what was forecast of jobs that have ended, when they were submitted; `past` [K] in order of end."""
+def at_submit(forest: Forest, past: np.ndarray, total: int, since: float) -> np.ndarray:
+    """[K, 2] what was forecast of jobs that have ended, when they were submitted: of those that came at `since` (s) or later.
+    `past` [K] in order of end."""
     c, said = campaign.build({k: past[k] for k in KNOWN}, forest, total), np.empty((len(past), 2))
     start = past["end"] - past["runtime"]
-    _walk(c, campaign.events(past["submit"], start, past["end"]), past["runtime"], 0, said)
+    happened = campaign.events(past["submit"], start, past["end"])
+    first = int(np.searchsorted(happened[0], since))
+    _walk(c, happened, past["runtime"], max(first - 3 * JUDGED, 0), said)
     return said
 
 

@@ -98,6 +98,13 @@ class Gate(Remembering):
         return self.candidates
 
     @property
+    def about(self) -> dict:
+        """What its candidates were trained on."""
+        told = [p.about.get("trained_on", []) for p in self.candidates]
+        every = {tuple(x) for one in told for x in (one if one and isinstance(one[0], list) else [one]) if x}
+        return {"trained_on": [list(x) for x in sorted(every)]} if every else {}
+
+    @property
     def times(self) -> float:
         """A gate has no guard of its own."""
         return np.inf
@@ -128,7 +135,9 @@ class Gate(Remembering):
         key = recent.tobytes()  # the next shaken replica of a window asks the same
         seen = self._seen.get(key)
         if seen is None:
-            told = None if self._forest is None else at_submit(self._forest, past, cluster.processors)[last]
+            told = None
+            if self._forest is not None:
+                told = at_submit(self._forest, past, cluster.processors, recent["submit"][0])[last]
             seen = self._judge(replays(recent, past[past["end"] < recent["submit"][0]], cluster, self, told))
             with self._lock:  # a comparison replays windows in two threads
                 while len(self._seen) >= 8:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
-from jobwise.policies import assignments, files, flow_net, loglinear, neural, nodes
+from jobwise.policies import assignments, files, flow_net, loglinear, neural, nodes, recommended
 from jobwise.policies.foreseen import PRETRAINED
 from jobwise.policies.gate import Gate
 from jobwise.policies.learned import Learned
@@ -27,7 +27,6 @@ from jobwise.sim.placement import PLACEMENTS
 from jobwise.worlds.slots_world import Slots
 
 _GUARD = re.compile(r"guard(\d+(?:\.\d+)?)(s|m|h|d|x)")
-AGED = 1.0  # an order with a forest is divided by ((w + p) / p) to this power
 _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -46,6 +45,8 @@ def resolve(policy: str | Policy) -> Policy:
     policy = policy.strip()
     if policy.startswith("gated:"):
         return _gated(policy)
+    if policy.partition(":")[0] in recommended.NAMES:
+        return _recommended(policy)
     if policy.startswith("slots:"):
         rule, _, row = policy.removeprefix("slots:").partition("@")
         if row and not re.fullmatch(r"\d+(\.\d+)?s", row):
@@ -71,9 +72,10 @@ def resolve(policy: str | Policy) -> Policy:
     if (trained := PRETRAINED / f"{order.removesuffix('-aged')}.safetensors").is_file() and order in pretrained():
         found = load(trained)
         if order.endswith("-aged"):
-            found = replace(found, order=replace(found.order, label=order, ageing=AGED))
+            found = replace(found, order=recommended.aged(found.order))
         return with_options(found, {"backfill": "none"} | chosen)
-    raise unknown("order", order, [*ORDERS, *INDICES, *pretrained()], f"policy {policy!r}: " if options else "")
+    known = [*ORDERS, *INDICES, *pretrained(), *recommended.NAMES]
+    raise unknown("order", order, known, f"policy {policy!r}: " if options else "")
 
 
 def _placed(make, chosen: dict) -> Policy:
@@ -197,6 +199,15 @@ def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPo
 def pretrained() -> list[str]:
     """Names of the orders that come trained, for logs that nobody has learnt from."""
     return sorted([*(p.stem for p in PRETRAINED.glob("*.safetensors")), "smith-forecast-aged"])
+
+
+def _recommended(name: str) -> Gate:
+    """`jobwise` and `jobwise-unbounded`, with the forest that comes with the package, or, `jobwise:RUN`, of a run folder."""
+    which, _, run = name.partition(":")
+    orders = [getattr(load(run or PRETRAINED / "smith-forecast.safetensors"), "order", None), resolve("general").order]
+    if not isinstance(orders[0], loglinear.Index):
+        raise InputError(f"policy {name!r}: {run} is no order with a forest; train one with jobwise train smith-forecast")
+    return recommended.recommended(which, *orders, label=name)
 
 
 def _gated(name: str) -> Gate:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jobwise.compare.fingerprint import sketches
 from jobwise.forecast import forests
 from jobwise.policies import loglinear
 from jobwise.policies.loglinear import INDICES, Index
@@ -34,7 +35,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     trees = 5 if preset == "smoke" else TREES
     for name in rows:
         found.append([name, *s.piece(f"without-{name}", lambda name=name: _judged(s, rows, name, trees))])
-    _save(s.out / "smith-forecast.safetensors", "smith-forecast", pooled(rows, trees=trees), list(rows))
+    _save(s.out / "smith-forecast.safetensors", "smith-forecast", pooled(rows, trees=trees), rows)
     note = (
         "Cross-entropy of E[run / request] and of E[10 / max(run, 10)], smaller is better, and R² of the second, on the last "
         "30 % of each log's rows (jobs when submitted, and when they started). Elsewhere: a forest learnt on the other logs; "
@@ -56,7 +57,7 @@ def _judged(s: Study, rows: dict[str, tuple], name: str, trees: int) -> list[str
     x, y, weight, log = rows[name]
     s.say(f"without {name}")
     base = pooled(rows, name, trees)
-    _save(s.out / f"without-{name}.safetensors", f"without-{name}", base, [n for n in rows if n != name])
+    _save(s.out / f"without-{name}.safetensors", f"without-{name}", base, {n: r for n, r in rows.items() if n != name})
     cut = int(SEEN * len(x))
     local = forests.learnt(x[:cut], y[:cut], weight[:cut], trees=trees)
     both = forests.learnt(x[:cut], y[:cut], weight[:cut], base, trees=trees)
@@ -64,8 +65,9 @@ def _judged(s: Study, rows: dict[str, tuple], name: str, trees: int) -> list[str
     return [f"{len(x):,}", *(f"{j[0]:.3f} {j[1]:.3f}" for j in judged), *(f"{j[3]:.2f}" for j in judged)]
 
 
-def _save(file: Path, label: str, forest: Forest, logs: list[str]) -> None:
-    about = {"system": "forest", "logs": logs, "trees": len(forest.tree)}
+def _save(file: Path, label: str, forest: Forest, rows: dict[str, tuple]) -> None:
+    about = {"system": "forest", "logs": list(rows), "trees": len(forest.tree)}
+    about["trained_on"] = sketches([r[3] for r in rows.values()])
     loglinear.save(Index(label, INDICES["smith"].weights, about, forest), file)
 
 
