@@ -21,7 +21,7 @@ from jobwise.policies.list_run import Remembering
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
 from jobwise.policies.relative_guard import steered
-from jobwise.policies.replay import remembering
+from jobwise.policies.replay import past_waits, remembering
 from jobwise.record import Look
 from jobwise.sim import easy, replay_batch, scored_pool
 from jobwise.sim.list_pass import Rule
@@ -149,12 +149,16 @@ class Gate(Remembering):
     def _judge(self, replicas: list[Workload]) -> Look:
         trials, bench, which = replay_batch.prepare(replicas), replay_batch.bench(replicas), np.arange(len(replicas))
 
+        waits = None
+        if any(p.promises for p in self.candidates) and self.max_wait < np.inf:  # one piece: the same past for all
+            waits = past_waits(replicas[0].past, replicas[0].cluster.processors)
+
         def measure(p: ListScheduler) -> tuple[np.ndarray, float]:
             pieces = 1 if self.max_wait == np.inf else BLOCKS
             if p.lookahead or p.promises or foresees(p):
                 guards = [easy.relative(p.guard, p.times, x) for x in np.maximum(trials.longest, 1.0)]
                 pairs = zip(replicas, guards, strict=True)
-                found = np.array([alone(w, p, guard, pieces) for w, guard in pairs])
+                found = np.array([alone(w, p, guard, pieces, waits) for w, guard in pairs])
             else:
                 weights = p.order.weights if isinstance(p.order, Index) else np.zeros(F)
                 found = replay_batch.trial(bench, p.rule, weights, trials, which, p.times, pieces)
@@ -187,11 +191,12 @@ def foresees(p: ListScheduler) -> bool:
     return getattr(p.order, "forest", None) is not None
 
 
-def alone(w: Workload, p: ListScheduler, guard: float, pieces: int) -> np.ndarray:
-    """What `replay_batch.trial` finds of one replica under this list scheduler; forecasts are the replica's columns."""
+def alone(w: Workload, p: ListScheduler, guard: float, pieces: int, waits: np.ndarray | None = None) -> np.ndarray:
+    """What `replay_batch.trial` finds of one replica under this list scheduler; forecasts are the replica's columns. `waits`:
+    `past_waits` of its past."""
     s = allocate([w], w.cluster)
     told = np.stack([w.columns["ratio"], w.columns["short"]], axis=1) if "ratio" in w.columns else None
-    b = remembering(s, 0, p, w.past, p.lookahead > 0, told)
+    b = remembering(s, 0, p, w.past, p.lookahead > 0, told, waits)
     return replay_batch.to_the_end(s, b, p.rule._replace(guard=guard), pieces)
 
 

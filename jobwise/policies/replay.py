@@ -56,9 +56,17 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
 FAST = ("none", "easy", "easy-sjbf")
 
 
-def remembering(s: State, e: int, policy, past: np.ndarray, ahead: bool, told: np.ndarray | None = None) -> ScoredPool:
+def remembering(
+    s: State,
+    e: int,
+    policy,
+    past: np.ndarray,
+    ahead: bool,
+    told: np.ndarray | None = None,
+    waits: np.ndarray | None = None,
+) -> ScoredPool:
     """The queue of a `ListScheduler` or a `Gate`, which remembers what has ended; `ahead`: it looks ahead, too. `told` [J, 2]:
-    forecasts of the jobs where they are given, else a forest makes them."""
+    forecasts of the jobs where they are given, else a forest makes them. `waits`: `past_waits`, where they are known."""
     orders, promising = [p.order for p in policy.everyone], next((p for p in policy.everyone if p.promises), None)
     jobs, total = s.jobs[e, : s.sims[e]["jobs"]], int(s.nodes[e, 0]["capacity"][0])
     what = known(jobs, past)
@@ -69,7 +77,7 @@ def remembering(s: State, e: int, policy, past: np.ndarray, ahead: bool, told: n
         if (jobs["unmet"] > 0).any():
             raise InputError(f"{promising.name}: promises and express lanes are for jobs that wait for no others")
         forest = forest or shipped()
-        promised = promise.begin(s, e, past_waits(past, total))
+        promised = promise.begin(s, e, past_waits(past, total) if waits is None else waits)
     seen = None
     if forest is not None:
         seen = begin(forest, past, jobs, total) if told is None else given(jobs["walltime"], jobs["request"][:, 0], told, total)
