@@ -15,23 +15,29 @@ from jobwise.errors import Interrupted
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="quality, sem, rlscheduler, learners, deeprm, cush, rl-taps, mars, telemetry.")],
+    study: Annotated[
+        str,
+        typer.Argument(help="quality, forecast, forest, sem, rlscheduler, learners, deeprm, cush, rl-taps, mars, telemetry."),
+    ],
     out: Annotated[str, typer.Option("--out", "-o", help="Folder for finished pieces, runs and report.html.")],
     logs: Annotated[Optional[str], typer.Option("--logs", help="Folder with the SWF logs; cush: with GPU logs.")] = None,
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
-    seeds: Annotated[Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality makes 1.")] = None,
+    seeds: Annotated[
+        Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, forest and forecast: 1.")
+    ] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
 ) -> None:
     """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
     needs("learn", "pydantic", *([] if study == "quality" else ["torch", "gymnasium", "tensorboard"]))
     needs("report", "matplotlib", "jinja2")
     from jobwise.report.study import write_study
+    from jobwise.studies import ONE_SEED
     from jobwise.studies import reproduce as run_study
 
     def say(text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
-    seeds = seeds or (1 if study == "quality" else 5)
+    seeds = seeds or (1 if study in ONE_SEED else 5)
     try:
         sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, say=say)
     except KeyboardInterrupt:

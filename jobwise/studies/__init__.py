@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from jobwise.workload import Workload
 
 
+ONE_SEED = ("quality", "forest", "forecast")  # studies in which a second seed would be a choice to make
+
+
 class Study:
     """A folder with the finished pieces of a study. `say(text)` tells what is being done; `threads` train."""
 
@@ -81,6 +84,8 @@ def reproduce(
         raise unknown("study", name, studies)
     if folder is None and name not in ("deeprm", "cush", "rl-taps", "telemetry"):
         raise InputError(f"the study {name} replays logs: --logs names the folder with the SWF files")
+    if name in ONE_SEED and seeds != 1:
+        raise InputError(f"the study {name} learns once; there is no use for {seeds} seeds")
     about = {"study": name, "preset": preset}  # seeds may be added later
     if preset not in ("smoke", "small", "paper"):
         raise unknown("preset", preset, ("smoke", "small", "paper"))
