@@ -175,6 +175,6 @@ def _continuous(every: dict[str, dict]) -> Section:
         f"that of fcfs+easy, median (largest) over origins and replicas; the fair best rule was within {BOUND:g} x on the jobs "
         "before the origin. Changes: geometric mean over blocks of time, 95 %. Without promise, without lane, with a lane of "
         "1 % of the work, and `jobwise`, which chooses; forests learnt without the log. The shadow of a promise is no oracle: "
-        "it knows how long jobs ran that have ended, and forecasts. What the parameters were chosen on overlaps this: see above."
+        "it knows how long jobs ran that have ended, and forecasts. What parameters were chosen on overlaps this: see above."
     )
     return Section("Continuous, with a promise about waits", note, [Table(columns, rows)])
