@@ -11,13 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.compare.intervals import Effect, effect, pooled
-from jobwise.compare.origins import FAIR, Origins, origins
+from jobwise.compare.intervals import Effect, effect, in_blocks, log_ratio, pooled
+from jobwise.compare.origins import FAIR, FROM, MOST, STEP, Origins, origins
+from jobwise.compare.procedure import compare
+from jobwise.forecast import forests
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
 from jobwise.policies.names import load, resolve
 from jobwise.policies.recommended import aged, recommended
 from jobwise.report.sections import Section, Table
+from jobwise.sim.forest import NOTHING
 from jobwise.studies import Study, forest, read_log
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first, overruns
@@ -28,6 +31,7 @@ RULES = ("fcfs+easy", "smith+easy", "general+easy")
 KEPT = ("fcfs+easy", "no promise", "promise 1.1x", "promise 1.1x, lane 1 %", "jobwise", FAIR)  # continuous
 OURS = ("smith-forecast", "jobwise-unbounded", "jobwise", "true run times")
 AGAINST = (None, 1, 2)  # policies on windows that ours are measured against: the fair best rule, smith, general
+AT = [round(FROM + STEP * k, 1) for k in range(MOST)]  # origins
 BOUND = 1.2
 SHAKES = 4
 BUSY = 1.5  # mean slowdown of FCFS with EASY on windows; logs with less, where hardly anybody waits, are not pooled
@@ -41,7 +45,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
         log = read_log(logs, name)
         log = first(log, min(len(log), 3000)) if preset == "smoke" else log
         every[log.name] = _one(s, log, preset)
-    return [*found, _windows(every), _truth(every), _kill(every), _continuous(every)]
+    return [*found, _windows(every), _truth(every), _local(every), _kill(every), _continuous(every)]
 
 
 def _order(s: Study, log: Workload) -> Index:
@@ -69,7 +73,23 @@ def _one(s: Study, log: Workload, preset: str) -> dict:
         found = [_whole(o, p) for p in range(len(o.policies))]
         return {"found": found, "chosen": o.chosen}
 
+    def local() -> dict:
+        found: dict = {"local": [], "both": []}
+        for t in AT:
+            cut = int(t * len(log))
+            past = log.by_end[log.by_end["end"] < log.jobs["submit"][cut]]
+            trees = {
+                k: forests.of_past(past, log.cluster.processors, b) for k, b in (("local", NOTHING), ("both", order.forest))
+            }
+            learnt = [ListScheduler(replace(order, label=k, forest=x), "easy") for k, x in trees.items()]
+            c = compare(log, [plain, *learnt], since=t, until=round(t + STEP, 1), earlier=False, shakes=shakes)
+            x = c.windows["bounded_slowdown"]
+            for k, name in enumerate(found):
+                found[name] += list(in_blocks(log_ratio(x[0], x[1 + k])))
+        return {name: vars(effect(np.array(d))) for name, d in found.items()}
+
     return {
+        "local": s.piece(f"local-{log.name}", local),
         "windows": s.piece(f"windows-{log.name}", lambda: on_windows(False)),
         "continuous": s.piece(f"continuous-{log.name}", continuous),
         "kill": s.piece(f"kill-{log.name}", lambda: on_windows(True)) if overruns(log) > 0.05 else None,
@@ -140,6 +160,21 @@ def _truth(every: dict[str, dict]) -> Section:
         "windows; and the share of the truth's gain (of logarithms) where that is 5 % or more."
     )
     return Section("What forecasts take of the truth", note, [Table(columns, rows)])
+
+
+def _local(every: dict[str, dict]) -> Section:
+    rows, per = [], {}
+    for name, x in every.items():
+        found = [Effect(**x["local"][k]) for k in ("local", "both")]
+        rows.append([name, *(e.text() for e in found)])
+        for k, e in enumerate(found if busy(x) else []):
+            per.setdefault(k, []).append(e)
+    rows.append(["all busy logs", *(pooled(e).text() for e in per.values())])
+    note = (
+        "Windows again: trees learnt at each origin on the jobs of this log that had ended, alone or behind those of the other "
+        "logs, against the forest of the other logs alone."
+    )
+    return Section("Trees of the log itself", note, [Table(["log", "local trees", "behind those of other logs"], rows)])
 
 
 def _kill(every: dict[str, dict]) -> Section:
