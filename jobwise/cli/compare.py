@@ -22,6 +22,7 @@ from jobwise.cli.options import (
     noticed,
     open_log,
     progress,
+    times,
 )
 from jobwise.cli.tables import print_comparison, print_json, print_origins, say
 from jobwise.errors import InputError
@@ -43,6 +44,10 @@ def compare(
     window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
     split: Annotated[
         Optional[float], typer.Option("--split", help="Compare on what comes after this share of the jobs, e.g. 0.7.")
+    ] = None,
+    max_wait: Annotated[
+        Optional[str],
+        typer.Option("--max-wait", help="With --split or --origins: rules whose longest wait is 1.2x that of FCFS with EASY."),
     ] = None,
     shakes: Annotated[
         int, typer.Option("--shakes", min=0, max=1000, help="Shaken replicas of windows, and of the log (at most 4).")
@@ -68,6 +73,7 @@ def compare(
     With --split the best rule and guard of the earlier jobs, and of the later ones in hindsight, join in; with --origins
     the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
     """
+    from jobwise.compare.against import against
     from jobwise.compare.origins import origins as roll
     from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve
@@ -77,11 +83,14 @@ def compare(
         raise InputError("--origins prints one table over all origins; --split and --report are for one comparison")
     if split is not None and not 0 < split < 1:
         raise InputError(f"--split {split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
+    if max_wait is not None and split is None and origins is None:
+        raise InputError("--max-wait is about the rules that join with --split or --origins")
     resolved = [resolve(p) for p in policies]
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs, load, in_slots(resolved), racks or "")
     told = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
-    told |= {"restart_cost_s": restart_cost}
+    bound = times(max_wait) or float("inf")
+    told |= {"restart_cost_s": restart_cost, "max_wait": bound}
     if policy is None and w.cluster.is_pool and not (w.jobs["unmet"] > 0).any():
         resolved.append(resolve("jobwise"))
     if not as_json:
@@ -108,5 +117,8 @@ def compare(
     if other:
         say(f"\nThe same with jobs {'that run on' if kill else 'ended at their request (--kill)'}:")
         print_comparison(other)
+    for p, x in enumerate(resolved if split else []):
+        if getattr(x, "about", None):
+            say(against(c, p, bound)[1]["verdict"])
     if report:
         print(f"report: {report}")

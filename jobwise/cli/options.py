@@ -186,3 +186,13 @@ def noticed(w) -> None:
     """What the reader noticed of a log, on standard error: sizes that were guessed, requests that are missing."""
     for reason, n in w.notes.items():
         print(plain(f"note: {w.name}: " + (reason if "guessed" in reason else f"{n:,} jobs {reason}")), file=sys.stderr)
+
+
+def times(text: str | None) -> float | None:
+    """1.2 of "1.2x" or "1.2"."""
+    if text is None:
+        return None
+    try:
+        return float(text.removesuffix("x"))
+    except ValueError:
+        raise InputError(f"--max-wait {text!r}: a factor is expected, e.g. 1.2x") from None

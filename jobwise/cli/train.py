@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_log, progress
+from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_log, progress, times
 from jobwise.cli.tables import print_json
 from jobwise.errors import InputError, Interrupted, unknown
 from jobwise.workloads import GENERATED
@@ -31,6 +31,9 @@ def train(
     max_wait: Annotated[
         Optional[str], typer.Option("--max-wait", help="search: longest wait allowed, e.g. 1.2x that of FCFS with EASY.")
     ] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="smith-forecast: without the trees of other logs that come with the package.")
+    ] = False,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto",
     threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
@@ -50,6 +53,8 @@ def train(
         raise unknown("system", system, SYSTEMS)
     if max_wait is not None and system != "search":
         raise InputError(f"--max-wait is for search; {system} learns from rewards (its configuration has bounded_wait)")
+    if alone and system != "smith-forecast":
+        raise InputError(f"--alone is for smith-forecast; {system} learns from nothing but what it is given")
     if log is None and system not in GENERATED:
         raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
     if system in GENERATED and not (procs is None and jobs is None and load is None):
@@ -60,8 +65,8 @@ def train(
     for key in ("learner", "encoding"):  # tables add to the system's
         if isinstance(own.get(key), dict) and hasattr(settings, key):
             own[key] = getattr(settings, key) | own[key]
-    told = {"seed": seed, "threads": threads, "choices": choices, "max_wait": _times(max_wait)}
-    told = {k: v for k, v in told.items() if v is not None}
+    told = {"seed": seed, "threads": threads, "choices": choices, "max_wait": times(max_wait)}
+    told = {k: v for k, v in told.items() if v is not None} | ({"shipped": False} if alone else {})
     if choices is not None and hasattr(settings, "episodes"):
         told["episodes"] = None
     settings = settings.changed(**(own | told))
@@ -117,16 +122,6 @@ def _say(rows: list[dict]) -> None:
         if "chosen" in r:
             text += f"; chosen on jobs kept back: {'what was searched' if r['chosen'] == 'searched' else 'its start'}"
         print(f"{r['policy']}: {text} ({r['choices']:,} choices{behind})")
-
-
-def _times(text: str | None) -> float | None:
-    """1.2 of "1.2x" or "1.2"."""
-    if text is None:
-        return None
-    try:
-        return float(text.removesuffix("x"))
-    except ValueError:
-        raise InputError(f"--max-wait {text!r}: a factor is expected, e.g. 1.2x") from None
 
 
 def _toml(path: str | None) -> dict:

@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import Field
 
 from jobwise import __version__
+from jobwise.compare.fingerprint import sketches
 from jobwise.compare.windows import shake_for, slowdowns
 from jobwise.errors import InputError
 from jobwise.forecast import forests
@@ -75,7 +76,8 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     best = min(rules, key=rules.get)
     known = {"system": config.system, "log": log.name, "processors": total, "seed": config.seed, "trees": len(forest.tree),
              "validation": found, "best_rule": [best, rules[best]], "shipped": before, "choices": len(x),
-             "seconds": time.perf_counter() - began, "jobwise": __version__}  # fmt: skip
+             "seconds": time.perf_counter() - began, "jobwise": __version__,
+             "trained_on": sketches([train]) + (shipped.about["trained_on"] if config.shipped else [])}  # fmt: skip
     loglinear.save(replace(order, about=known), folder / "policy.safetensors")
     if report:
         report({"part": 1.0, "validation": found, "best": found, "best_rule": rules[best], "choices": len(x), "updates": 1})
