@@ -15,7 +15,7 @@ import typer
 
 from jobwise.errors import unknown
 
-FAMILY_NAMES = "rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts"
+FAMILY_NAMES = "rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises"
 EVERY_S = 5.0  # a line of progress
 
 
@@ -77,6 +77,18 @@ def _adaptive() -> None:
 
     for policy in ("saf+easy+guard1x", "gated:fcfs+easy,saf+easy", "saf+easy+lookahead"):
         jw.simulate(_log(), policy)
+
+
+def _promises() -> None:
+    import jobwise as jw
+    from jobwise.sim.simulation import Simulation
+
+    part = jw.lublin(1300, procs=64, load=0.8, seed=1).take(slice(700, None))
+    for policy in ("jobwise", "jobwise-unbounded"):
+        jw.simulate(part, policy)
+    sim, run = Simulation(part), jw.resolve("smith-forecast-aged+easy+express1%+promise1.1x")
+    sim.advance()
+    run.decide(sim.view())
 
 
 def _nodes() -> None:
@@ -157,6 +169,7 @@ def _search() -> None:
 
 FAMILIES = {  # those that take longest first
     "rules": _rules,
+    "promises": _promises,
     "nodes": _nodes,
     "flows": _flows,
     "slots": _slots,

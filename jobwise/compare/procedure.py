@@ -74,7 +74,7 @@ def compare(
 
     marks: dict[str, list[str]] = {}
     if first > 0 and earlier is not False:
-        total += 100
+        total += 200 if hindsight else 100
         told = {"shakes": shakes, "shake_s": shake_s, "progress": lambda count: report(), **settings}
         marks = _joining(workload, first, last, size, max_wait, replays, earlier, hindsight, told)
         for name in marks:
