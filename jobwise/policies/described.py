@@ -70,6 +70,7 @@ MORE = {
     "lookahead": "the first jobs are tried at the head in drawn futures",
     "reserve0.2x100s": "jobs that ask for more than 100 s hold at most 80 % of the processors",
     "cost0.5": "MARS's models: what jobs cost lowers their probability, more with a larger number",
+    "refit": "trees of smith-forecast are learnt anew, every 5,000 arrivals, from the jobs that have ended (needs LightGBM)",
     "predicted": "the order goes by run times predicted from history",
     "actual": "the order goes by true run times (nobody knows them)",
     "gated:RULE,CANDIDATE,...[,1.2x]": "a candidate takes over only where a replay of past jobs says it is better",

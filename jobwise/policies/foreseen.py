@@ -91,6 +91,11 @@ class Foreseen:
             campaign.stopped(self._c, j, view.now, run)
             self._begun[j] = not np.isnan(run)
 
+    def renew(self, forest: Forest) -> None:
+        """From now on these trees forecast."""
+        self._c.cell["news"] = -1
+        self._forest, self._c = forest, self._c._replace(forest=forest)
+
     def now(self, view: View) -> Campaign:
         """What the forest sees now, with what came now."""
         self._catch_up(view, view.running, True)

@@ -98,6 +98,11 @@ class Gate(Remembering):
         return self.candidates
 
     @property
+    def refit(self) -> int:
+        """Jobs that arrive between two fits of new trees; 0: none. Replays of the past go by the first trees."""
+        return max(p.refit for p in self.candidates)
+
+    @property
     def about(self) -> dict:
         """What its candidates were trained on."""
         told = [p.about.get("trained_on", []) for p in self.candidates]

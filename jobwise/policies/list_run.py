@@ -35,7 +35,7 @@ class ListRun:
         self._memory = Memory(view, trees or (shipped() if promises else None)) if learns or promises else None
         self._promised = Promised(view, self._memory.foreseen) if promises else None
         self._steering = None
-        if len(every) > 1 or policy.times < np.inf:
+        if len(every) > 1 or policy.times < np.inf or policy.refit:
             self._steering = Steering(policy, view.past, view.cluster)
         done = np.flatnonzero(~np.isnan(view.jobs["end"]))
         done = done[np.lexsort((done, view.jobs["start"][done], view.jobs["end"][done]))]  # as the kernel ends them
@@ -46,6 +46,11 @@ class ListRun:
     def looks(self) -> list:
         """What a gate has seen when it looked."""
         return self._steering.looks if self._steering else []
+
+    def aside(self) -> None:
+        """Learn in a thread from now on: a live cluster does not wait."""
+        if self._steering:
+            self._steering.aside()
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """An order with history learns how long these ran."""
@@ -62,6 +67,8 @@ class ListRun:
         if self._steering:
             if len(view.jobs) >= self._steering.next:
                 self._steering.look(view.jobs, view.now)
+                if self._steering.forest is not None:
+                    self._memory.foreseen.renew(self._steering.forest)
             scheduler, rule = self._steering.scheduler or scheduler, self._steering.rule
         return self._plan(scheduler, rule or scheduler.rule, view)
 

@@ -11,6 +11,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError, unknown
+from jobwise.policies import refit
 from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
@@ -37,7 +38,8 @@ class ListScheduler(Remembering):
     Reservations go by requests all the same, so that no prediction delays the head. `reserve` (share, s): jobs that ask for
     longer hold no more than the rest of the units, but one alone may always run. `promise`: no job waits much longer than
     this many times the longest wait of FCFS with EASY, measured, not guaranteed; `express`: jobs that together are this share
-    of the work go before those of the promise (`jobwise.sim.promise`; whole simulations of pools only).
+    of the work go before those of the promise (`jobwise.sim.promise`; pools only). `refit`: jobs that arrive between two fits
+    of new trees to the jobs that have ended (`refit.py`; 0: those of the order serve).
     """
 
     order: str | Order | Index | FlowNet = "fcfs"
@@ -52,6 +54,7 @@ class ListScheduler(Remembering):
     label: str = ""
     promise: float = inf
     express: float = 0.0
+    refit: int = 0
 
     def __post_init__(self):
         if isinstance(self.order, str) and self.order in INDICES:
@@ -87,6 +90,8 @@ class ListScheduler(Remembering):
         if self.promises and not (scored_pool.suits(self.rule) and self.times == inf and not self.lookahead):
             text = "go with built-in orders and trained indices, with easy or none, without look-ahead and …x guards"
             raise InputError(f"promises and express lanes {text}")
+        if self.refit and getattr(self.order, "forest", None) is None or self.refit < 0:
+            raise InputError(f"order {self.name} has no trees to fit anew; smith-forecast has, and runs of jobwise train")
         share, short = self.reserve
         if not (0 <= share < 1 and short > 0):
             raise InputError(
@@ -126,6 +131,8 @@ class ListScheduler(Remembering):
             parts.append(f"express{100 * self.express:g}%")
         if self.promise < inf:
             parts.append(f"promise{self.promise:g}x")
+        if self.refit:
+            parts.append("refit" + (str(self.refit) if self.refit != refit.DEFAULT else ""))
         return "+".join(parts + ["commit"] * self.commit)
 
     @property
@@ -173,7 +180,8 @@ class ListScheduler(Remembering):
     def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, list]:
         """Whole simulations, one after the other, by compiled loops."""
         for e, past in enumerate(pasts):
-            yield from replay(s, e, self, cluster, past) if self.times == inf else steered(s, e, self, cluster, past)
+            plain = self.times == inf and not self.refit
+            yield from replay(s, e, self, cluster, past) if plain else steered(s, e, self, cluster, past)
 
     @property
     def everyone(self) -> tuple[ListScheduler, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
-from jobwise.policies import assignments, files, flow_net, loglinear, neural, nodes, recommended
+from jobwise.policies import assignments, files, flow_net, loglinear, neural, nodes, recommended, refit
 from jobwise.policies.foreseen import PRETRAINED
 from jobwise.policies.gate import Gate
 from jobwise.policies.learned import Learned
@@ -108,6 +108,8 @@ def _options(policy: str, options: list[str]) -> dict:
             choose("lookahead", int(ahead[1] or rollout.DEFAULT))
         elif lane := re.fullmatch(r"express(\d+(?:\.\d+)?)%", option):
             choose("express", float(lane[1]) / 100)
+        elif again := re.fullmatch(r"refit(\d*)", option):
+            choose("refit", int(again[1] or refit.DEFAULT))
         elif said := re.fullmatch(r"promise(\d+(?:\.\d+)?)x", option):
             choose("promise", float(said[1]))
         elif kept := re.fullmatch(r"reserve(0?\.\d+)x(\d+(?:\.\d+)?)([smhd])", option):
@@ -133,6 +135,7 @@ def _options(policy: str, options: list[str]) -> dict:
                     "cost0.5",
                     "express1%",
                     "promise1.1x",
+                    "refit",
                     *ESTIMATES,
                     "commit",
                 ],

@@ -14,8 +14,10 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.jobs import past_dtype
-from jobwise.policies.replay import STEPS, adopt, remembering
+from jobwise.policies.refit import Refit
+from jobwise.policies.replay import STEPS, adopt, remembering, renewed
 from jobwise.sim import easy, pool, scored_pool
+from jobwise.sim.forest import Forest
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.state import State, allocate
 from jobwise.workload import workload
@@ -61,6 +63,8 @@ class Steering:
         self._policy, self._past, self._cluster = policy, past, cluster
         self._lately, self._longest = Lately(past, cluster), 0.0
         self._due = [0, 0]  # of the two kinds of look: at candidates, at waits
+        self._refit = Refit(policy.refit, cluster.processors) if policy.refit else None
+        self.forest: Forest | None = None  # new trees, to be taken
         self.scheduler = None
         self.looks: list = []  # of a gate
         self.next = 1
@@ -76,7 +80,14 @@ class Steering:
             relative = self.scheduler.times < np.inf
             self._longest = self._lately.look(jobs, now) if relative else 0.0
             self._due[1] = arrived + EVERY if relative else np.inf
-        self.next = min(self._due)
+        if self._refit:
+            self.forest = self._refit.look(ended(jobs, self._past), arrived)
+        self.next = min(*self._due, self._refit.next if self._refit else np.inf)
+
+    def aside(self) -> None:
+        """Learn in a thread from now on: a live cluster does not wait."""
+        if self._refit:
+            self._refit.aside = True
 
     @property
     def rule(self) -> Rule:
@@ -90,7 +101,7 @@ class Steering:
 
 
 def steered(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, list]:
-    """Simulation e to its end under a `ListScheduler` or a `Gate` that looks now and then who decides, and under which guard;
+    """Simulation e to its end under a `ListScheduler` or a `Gate` that looks now and then who decides, how, by which trees;
     yields now and then. The looks of a gate."""
     steering = Steering(policy, past, cluster)
     b, more = remembering(s, e, policy, past, any(p.lookahead for p in policy.everyone)), True
@@ -99,6 +110,8 @@ def steered(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gen
         if one["next"] >= steering.next:
             steering.look(s.jobs[e, : one["next"]], float(one["now"]))
             adopt(b, steering.scheduler)
+            if steering.forest is not None:
+                b = renewed(b, steering.forest)
         more = scored_pool.run(s, e, b, steering.rule, STEPS // 100, int(min(steering.next, scored_pool.MANY)))
         yield
     return steering.looks

@@ -14,6 +14,7 @@ from jobwise.policies.loglinear import Index
 from jobwise.sim import list_loop, pool, promise, rollout, scored_pool
 from jobwise.sim.campaign import given
 from jobwise.sim.flows import NONE, flows
+from jobwise.sim.forest import Forest
 from jobwise.sim.history import known
 from jobwise.sim.list_pass import blank
 from jobwise.sim.loglinear import F
@@ -91,6 +92,12 @@ def adopt(b: ScoredPool, p) -> None:
     if isinstance(p.order, Index):
         b.weights[:] = p.order.given
     promise.adopt(b.promise, p.express, p.promise - 1.0)
+
+
+def renewed(b: ScoredPool, forest: Forest) -> ScoredPool:
+    """From now on these trees forecast."""
+    b.campaign.cell["news"] = -1  # what was forecast is forecast anew
+    return b._replace(campaign=b.campaign._replace(forest=forest))
 
 
 def past_waits(past: np.ndarray, total: int) -> np.ndarray:

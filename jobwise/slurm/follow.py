@@ -277,6 +277,8 @@ class Following:
         jobs["status"][done], jobs["end"][done] = RUNNING, np.nan
         running = np.flatnonzero(jobs["status"] == RUNNING).astype(np.int32)
         self._run = decision.begin(self.policy, replace(view, jobs=jobs, table=jobs, running=running))
+        if hasattr(self._run, "aside"):
+            self._run.aside()
         return done[np.argsort(view.jobs["end"][done], kind="stable")]
 
     def step(self) -> bool:
