@@ -1,6 +1,6 @@
 """Trees learnt anew on the way (`+refit`): every so many arrivals, from the jobs of the log or cluster that have ended.
 
-In a simulation it is done at once. On a live cluster it is done aside (`aside`): the old trees serve until the new ones are there.
+In a simulation it is done at once. On a live cluster it is done aside: the old trees serve until the new ones are there.
 """
 
 from __future__ import annotations
