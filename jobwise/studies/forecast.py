@@ -15,6 +15,7 @@ from jobwise.compare.intervals import Effect, effect, in_blocks, log_ratio, pool
 from jobwise.compare.origins import FAIR, FROM, MOST, STEP, Origins, origins
 from jobwise.compare.procedure import compare
 from jobwise.forecast import forests
+from jobwise.policies import refit
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
 from jobwise.policies.names import load, resolve
@@ -74,14 +75,13 @@ def _one(s: Study, log: Workload, preset: str) -> dict:
         return {"found": found, "chosen": o.chosen}
 
     def local() -> dict:
-        found: dict = {"local": [], "both": []}
+        found: dict = {"local": [], "both": [], "refit": []}
         for t in AT:
             cut = int(t * len(log))
             past = log.by_end[log.by_end["end"] < log.jobs["submit"][cut]]
-            trees = {
-                k: forests.of_past(past, log.cluster.processors, b) for k, b in (("local", NOTHING), ("both", order.forest))
-            }
-            learnt = [ListScheduler(replace(order, label=k, forest=x), "easy") for k, x in trees.items()]
+            trees = [forests.of_past(past, log.cluster.processors, base) for base in (NOTHING, order.forest)]
+            learnt = [replace(plain, label=k, order=replace(order, forest=x)) for k, x in zip(found, trees, strict=False)]
+            learnt.append(replace(plain, refit=refit.DEFAULT))
             c = compare(log, [plain, *learnt], since=t, until=round(t + STEP, 1), earlier=False, shakes=shakes)
             x = c.windows["bounded_slowdown"]
             for k, name in enumerate(found):
@@ -165,16 +165,18 @@ def _truth(every: dict[str, dict]) -> Section:
 def _local(every: dict[str, dict]) -> Section:
     rows, per = [], {}
     for name, x in every.items():
-        found = [Effect(**x["local"][k]) for k in ("local", "both")]
+        found = [Effect(**x["local"][k]) for k in ("local", "both", "refit")]
         rows.append([name, *(e.text() for e in found)])
         for k, e in enumerate(found if busy(x) else []):
             per.setdefault(k, []).append(e)
     rows.append(["all busy logs", *(pooled(e).text() for e in per.values())])
     note = (
         "Windows again: trees learnt at each origin on the jobs of this log that had ended, alone or behind those of the other "
-        "logs, against the forest of the other logs alone."
+        "logs, against the forest of the other logs alone. Refitted: local trees learnt at the beginning of each window."
     )
-    return Section("Trees of the log itself", note, [Table(["log", "local trees", "behind those of other logs"], rows)])
+    return Section(
+        "Trees of the log itself", note, [Table(["log", "local trees", "behind those of other logs", "refitted"], rows)]
+    )
 
 
 def _kill(every: dict[str, dict]) -> Section:
