@@ -34,7 +34,7 @@ told = ["fcfs+easy", "saf+easy", "smith+easy", f"jobwise:{learnt}"]
 steps = {
     "How well can run times be foretold?": ["trace", "forecast", str(log)],
     "Trees that foretell them, learnt on the first 60 % of this log alone:": [
-        *("train", "smith-forecast", str(log), "--out", str(learnt), "--alone", "--preset", options.preset),
+        *("train", "smith-forecast", str(log), "--out", str(learnt), "--preset", options.preset),
     ],
     "What we recommend, against the rule that was best before and the record, on jobs that neither has seen:": [
         *("compare", str(log), "--split", "0.7", "--max-wait", "1.2x", "--shakes", "2"),

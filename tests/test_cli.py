@@ -47,6 +47,14 @@ def test_compare_and_report(good, tmp_path, capsys):
     assert "sjf+easy" in capsys.readouterr().out and "</html>" in report.read_text()
     assert run(["compare", good, "-p", "fcfs+easy", "-p", "sjf+easy", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["policies"]) == 2
+    assert run(["compare", good, "--json", "--shakes", "1"]) == 0  # what we recommend is there unasked
+    assert [x["policy"] for x in json.loads(capsys.readouterr().out)["policies"]][-1] == "jobwise"
+    told = ["-p", "fcfs+easy", "-p", "smith-forecast+easy", "--split", "0.5", "--max-wait", "1.5x", "--shakes", "1"]
+    assert run(["compare", good, *told]) == 0
+    out = capsys.readouterr().out.replace("\n", " ")
+    assert "smith-forecast+easy against the fair best rule" in " ".join(out.split()) and "at most 1.5 was asked for" in out
+    wrong(capsys, ["compare", good, "--max-wait", "1.2x"], "--split or --origins")
+    wrong(capsys, ["compare", good, "--split", "0.5", "--max-wait", "much"], "a factor is expected")
 
 
 def test_trace_commands(good, tmp_path, capsys):

@@ -32,7 +32,7 @@ LAYERS = [
     ["report", "studies", "slurm", "telemetry"],
     ["cli"],
 ]
-LAZILY = [("comparison.py", "report")]  # at call time: the report of a Comparison
+LAZILY = [("comparison.py", "report"), ("refit.py", "forecast")]  # at call time: the report of a Comparison, new trees
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -1,5 +1,6 @@
 """Promises about waits and the express lane: the shadow, who is urgent, who is express; nothing that is known too early."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jobwise as jw
+from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.metrics import wait
+from jobwise.policies.foreseen import PRETRAINED, at_submit
+from jobwise.policies.gate import Gate
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import resolve
+from jobwise.policies.refit import Refit
+from jobwise.policies.relative_guard import ended
 from jobwise.policies.replay import remembering
-from jobwise.sim import promise, scored_pool
+from jobwise.sim import campaign, foresight, promise, scored_pool
 from jobwise.sim.forest import Forest, node_dtype
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
@@ -139,11 +145,15 @@ ASKED = [
     "smith-forecast-aged+easy+express1%+promise1.1x",
     "gated:smith-forecast+easy,saf+easy,general+easy",
     "gated:saf+easy,smith-forecast-aged+easy+express10%+promise1.3x,lxf+easy+guard1x,2x",
+    "smith-forecast+easy+refit200",
+    "smith-forecast-aged+easy+express1%+promise1.1x+refit",
 ]
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_asked_view_by_view_it_decides_the_same(name):
+    if "refit" in name:
+        pytest.importorskip("lightgbm")
     w = jw.lublin(2200, procs=64, seed=1, load=0.95, estimates="users", users=12).take(slice(1200, 1700))
     fast, policy, sim = simulate(w, name), resolve(name), Simulation(w)
     assert policy.name == name and policy.is_compiled(w.cluster)
@@ -177,6 +187,111 @@ def test_it_may_begin_in_the_middle():
     late = fcfs.jobs["start"] > now
     assert late.sum() > 50
     assert np.allclose(q.s.jobs["start"][0, : len(w)][late], fcfs.jobs["start"][late], rtol=0, atol=1e-6)
+
+
+def test_new_trees_do_not_peek():
+    pytest.importorskip("lightgbm")
+    w = jw.lublin(1400, procs=64, seed=2, load=0.95, estimates="users", users=5)
+    check_policy("smith-forecast+easy+refit100", w.take(slice(1000, None)))
+
+
+def test_new_trees_are_learnt_aside_on_a_live_cluster():
+    pytest.importorskip("lightgbm")
+    w = jw.lublin(1500, procs=64, seed=2, load=0.9, estimates="users", users=5)
+    new = Refit(every=100, total=64)
+    assert Refit(every=100, total=64).look(w.by_end[:100], 1) is None  # too few have ended
+    at_once = new.look(w.by_end, 1)
+    assert len(at_once.tree) == 240 and new.next == 101 and new.look(w.by_end, 100) is None
+    new.aside = True
+    assert new.look(w.by_end[:-1], 101) is None and new.next == 0  # it is looked at again at every view
+    new._waiting.result()
+    later = new.look(w.by_end, 102)
+    assert len(later.tree) == 240 and new.next == 201
+    run = resolve("smith-forecast+easy+refit").begin(first_view(w))
+    run.aside()
+    assert run._steering._refit.aside
+
+
+def test_what_we_recommend():
+    p, free = resolve("jobwise"), resolve("jobwise-unbounded")
+    assert (p.name, free.name) == ("jobwise", "jobwise-unbounded")
+    assert p.max_wait < 1.2 and all(x.promises for x in p.candidates) and not any(x.promises for x in free.candidates)
+    w = jw.lublin(3000, procs=64, seed=5, load=0.95, estimates="users", users=9).take(slice(1500, None))
+    base, kept = simulate(w, "fcfs+easy"), simulate(w, p)
+    assert kept.summary()["bounded_slowdown"] < 0.7 * base.summary()["bounded_slowdown"]
+    assert wait(kept).max() < 1.5 * wait(base).max()
+    assert {x.chosen for x in kept.looks} <= {x.name for x in p.candidates}
+    for bad, text in (
+        ("jobwise+easy", "chooses backfilling"),
+        ("jobwise:nowhere", "no policy file"),
+        ("jobwise:general", "policy file"),
+    ):
+        with pytest.raises(InputError, match=text):
+            resolve(bad)
+    again = resolve("jobwise+refit")
+    assert again.name == "jobwise+refit" and all(x.refit for x in again.candidates) and again.refit == 5000
+    general = PRETRAINED / "general.safetensors"
+    with pytest.raises(InputError, match="has no forest"):
+        resolve(f"jobwise:{general}")
+    tasks = jw.workload([0, 1], [1, 1], [5, 5], cluster=jw.pool(2), edges=np.array([[0, 1]]))
+    with pytest.raises(InputError, match="wait for no others"):
+        simulate(tasks, "jobwise")
+
+
+def test_where_nobody_keeps_the_bound_the_last_resort_decides():
+    w = jw.lublin(3000, procs=64, seed=5, load=1.0, estimates="users").take(slice(2000, None))
+    rules = [resolve(x) for x in ("sjf+easy", "saf+easy")]
+    assert simulate(w, Gate(rules, 1.0)).looks[0].chosen == "fcfs+easy"
+    assert simulate(w, Gate(rules, 1.0, last=rules[0])).looks[0].chosen == "sjf+easy"
+
+
+def test_forecasts_of_the_past_are_those_that_were_made():
+    """What a gate's replays go by is what was forecast when the jobs came, all but those that shared one a little older."""
+    w = jw.lublin(1500, procs=64, seed=3, load=0.9, estimates="users", users=9)
+    told = np.full((len(w), 2), np.nan)
+
+    def look(s, b):
+        for j in range(int(s.sims[0]["next"])):
+            if np.isnan(told[j, 0]):
+                told[j] = campaign.told(b.campaign, b.campaign.of[j])
+
+    policy = resolve("smith-forecast+easy+promise9x")
+    _, s = ran(w, policy, look)
+    past = ended(s.jobs[0], w.past)
+    again = at_submit(policy.order.forest, past, 64, -np.inf)[np.argsort(past["submit"], kind="stable")]
+    assert np.isclose(again, told, rtol=0.02).all(axis=1).mean() > 0.9
+    half = past["submit"] > np.median(past["submit"])
+    part = at_submit(policy.order.forest, past, 64, past["submit"][half].min())
+    every = at_submit(policy.order.forest, past, 64, -np.inf)
+    assert np.isclose(part[half], every[half], rtol=0.02).all(axis=1).mean() > 0.95
+
+
+def test_given_forecasts_stay():
+    told = np.array([[0.5, 0.1], [0.2, 0.9]])
+    c = campaign.given(np.array([100.0, 50.0]), np.array([1, 2]), told, 4)
+    for j in range(2):
+        campaign.submitted(c, j, 0.0)
+        foresight.forecast(c, j, 5000.0)
+    assert campaign.told(c, 0) == (0.5, 0.1) and campaign.told(c, 1) == (0.2, 0.9) and campaign.run_of(c, 1) == 10.0
+
+
+def test_a_promise_is_explained(capsys, tmp_path):
+    from jobwise.workloads.swf import write_swf
+
+    w = jw.lublin(600, procs=64, seed=4, load=1.1, estimates="users")
+    write_swf(w, tmp_path / "log.swf")
+    name = "smith+easy+express2%+promise1x"
+    assert run(["explain", name, str(tmp_path / "log.swf"), "--choice", "500", "--top", "99", "--json"]) == 0
+    found = [x["why"] for x in json.loads(capsys.readouterr().out)["jobs"]]
+    words = [x.split(":")[0] for x in found]
+    assert {"express", "urgent"} <= set(words)
+    assert words == sorted(words, key=["express", "urgent", ""].index)  # in the order in which they may start
+    assert run(["explain", name, str(tmp_path / "log.swf"), "--choice", "500"]) == 0
+    assert "would have started it" in capsys.readouterr().out
+
+
+def first_view(w):
+    return Simulation(w).view()
 
 
 def test_a_promise_shortens_the_longest_wait(log):

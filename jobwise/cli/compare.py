@@ -74,18 +74,11 @@ def compare(
     the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
     """
     from jobwise.compare.against import against
-    from jobwise.compare.origins import origins as roll
     from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve
 
-    policies = policy or DEFAULT
-    if origins is not None and (split is not None or report):
-        raise InputError("--origins prints one table over all origins; --split and --report are for one comparison")
-    if split is not None and not 0 < split < 1:
-        raise InputError(f"--split {split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
-    if max_wait is not None and split is None and origins is None:
-        raise InputError("--max-wait is about the rules that join with --split or --origins")
-    resolved = [resolve(p) for p in policies]
+    _check(origins, split, report, max_wait)
+    resolved = [resolve(p) for p in policy or DEFAULT]
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs, load, in_slots(resolved), racks or "")
     told = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
@@ -96,12 +89,7 @@ def compare(
     if not as_json:
         noticed(w)
     if origins is not None:
-        with progress(f"{origins} origins, {len(resolved)} schedulers") as show:
-            o = roll(w, resolved, origins, progress=show, **told)
-        if as_json:
-            print_json(o.to_dict())
-        else:
-            print_origins(o)
+        _rolled(w, resolved, origins, told, as_json)
         return
     with progress(f"comparing {len(resolved)} schedulers") as show:
         c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **told)
@@ -113,12 +101,39 @@ def compare(
     if as_json:
         print_json(c.to_dict() | ({"other_way": other.to_dict()} if other else {}))
         return
-    print_comparison(c)
-    if other:
-        say(f"\nThe same with jobs {'that run on' if kill else 'ended at their request (--kill)'}:")
-        print_comparison(other)
+    _say(c, other, kill)
     for p, x in enumerate(resolved if split else []):
         if getattr(x, "about", None):
             say(against(c, p, bound)[1]["verdict"])
     if report:
         print(f"report: {report}")
+
+
+def _check(origins: int | None, split: float | None, report: str | None, max_wait: str | None) -> None:
+    """Raises InputError for options that do not go together."""
+    if origins is not None and (split is not None or report):
+        raise InputError("--origins prints one table over all origins; --split and --report are for one comparison")
+    if split is not None and not 0 < split < 1:
+        raise InputError(f"--split {split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
+    if max_wait is not None and split is None and origins is None:
+        raise InputError("--max-wait is about the rules that join with --split or --origins")
+
+
+def _rolled(w, policies: list, count: int, told: dict, as_json: bool) -> None:
+    """One table over all origins."""
+    from jobwise.compare.origins import origins
+
+    with progress(f"{count} origins, {len(policies)} schedulers") as show:
+        o = origins(w, policies, count, progress=show, **told)
+    if as_json:
+        print_json(o.to_dict())
+    else:
+        print_origins(o)
+
+
+def _say(c, other, kill: bool) -> None:
+    """The comparison, and the other way, where jobs outlive their request."""
+    print_comparison(c)
+    if other:
+        say(f"\nThe same with jobs {'that run on' if kill else 'ended at their request (--kill)'}:")
+        print_comparison(other)

@@ -31,9 +31,6 @@ def train(
     max_wait: Annotated[
         Optional[str], typer.Option("--max-wait", help="search: longest wait allowed, e.g. 1.2x that of FCFS with EASY.")
     ] = None,
-    alone: Annotated[
-        bool, typer.Option("--alone", help="smith-forecast: without the trees of other logs that come with the package.")
-    ] = False,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto",
     threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
@@ -53,8 +50,6 @@ def train(
         raise unknown("system", system, SYSTEMS)
     if max_wait is not None and system != "search":
         raise InputError(f"--max-wait is for search; {system} learns from rewards (its configuration has bounded_wait)")
-    if alone and system != "smith-forecast":
-        raise InputError(f"--alone is for smith-forecast; {system} learns from nothing but what it is given")
     if log is None and system not in GENERATED:
         raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
     if system in GENERATED and not (procs is None and jobs is None and load is None):
@@ -66,7 +61,7 @@ def train(
         if isinstance(own.get(key), dict) and hasattr(settings, key):
             own[key] = getattr(settings, key) | own[key]
     told = {"seed": seed, "threads": threads, "choices": choices, "max_wait": times(max_wait)}
-    told = {k: v for k, v in told.items() if v is not None} | ({"shipped": False} if alone else {})
+    told = {k: v for k, v in told.items() if v is not None}
     if choices is not None and hasattr(settings, "episodes"):
         told["episodes"] = None
     settings = settings.changed(**(own | told))

@@ -45,7 +45,7 @@ def resolve(policy: str | Policy) -> Policy:
     policy = policy.strip()
     if policy.startswith("gated:"):
         return _gated(policy)
-    if policy.partition(":")[0] in recommended.NAMES:
+    if re.split("[:+]", policy)[0] in recommended.NAMES:
         return _recommended(policy)
     if policy.startswith("slots:"):
         rule, _, row = policy.removeprefix("slots:").partition("@")
@@ -205,12 +205,16 @@ def pretrained() -> list[str]:
 
 
 def _recommended(name: str) -> Gate:
-    """`jobwise` and `jobwise-unbounded`, with the forest that comes with the package, or, `jobwise:RUN`, of a run folder."""
-    which, _, run = name.partition(":")
+    """`jobwise` and `jobwise-unbounded`, with the forest that comes with the package, or, `jobwise:RUN`, of a run folder; or
+    with trees that are fitted anew (`+refit`)."""
+    which, _, run = (own := name.removesuffix("+refit")).partition(":")
+    if "+" in which:
+        raise InputError(f"policy {name!r} chooses backfilling, lane and promise itself; only +refit goes with it")
     orders = [getattr(load(run or PRETRAINED / "smith-forecast.safetensors"), "order", None), resolve("general").order]
     if not isinstance(orders[0], loglinear.Index):
         raise InputError(f"policy {name!r}: {run} is no order with a forest; train one with jobwise train smith-forecast")
-    return recommended.recommended(which, *orders, label=name)
+    label = (f"{which}:{Path(run).name}" if run else which) + name[len(own) :]
+    return recommended.recommended(which, *orders, label, refit.DEFAULT if name != own else 0)
 
 
 def _gated(name: str) -> Gate:

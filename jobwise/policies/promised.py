@@ -16,7 +16,8 @@ from jobwise.policies.replay import past_waits
 from jobwise.sim import foresight, promise, scored_pool
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.promise import URGENT, Promise
-from jobwise.sim.state import HEAP, State, allocate
+from jobwise.sim.reset import empty, enter, stand
+from jobwise.sim.state import State, allocate
 from jobwise.workload import workload
 
 ROOM = 1024  # jobs, at first
@@ -36,8 +37,8 @@ class Promised:
         cluster = cluster_of(self._total)
         s = allocate([workload(np.zeros(room), np.ones(room, int), np.ones(room), cluster=cluster)], cluster)
         q = promise.begin(s, 0, self._waits)
-        for one in (s, q.s):
-            one.sims["jobs"] = 0
+        empty(s)
+        empty(q.s)
         return s, q
 
     def ended(self, view: View, rows: np.ndarray) -> None:
@@ -56,11 +57,8 @@ class Promised:
             self._q = new
         q, c = self._q, self._foreseen.now(view)
         for j in range(self._known, J):
-            job, shadow = view.table[j], q.s.jobs[0, j]
-            for key in ("walltime", "request", "user"):
-                shadow[key] = job[key]
-            shadow["submit"] = max(job["submit"], q.s.sims[0]["now"])
-            q.s.sims["jobs"] = j + 1
+            job = view.table[j]
+            enter(q.s, 0, j, job)
             promise.come(q, c, j, view.now)
             if not np.isnan(job["end"]):
                 promise.ended(q, j, float(job["ran"]))
@@ -101,12 +99,7 @@ class Promised:
         """A pass on a copy of the view; its items [Q]."""
         s, c, queue, running = self._s, self._foreseen.now(view), view.queue, view.running
         promise.adopt(self._q, scheduler.express, scheduler.promise - 1.0)
-        rows = np.concatenate([queue, running])
-        s.jobs[0, rows] = view.table[rows]
-        sim = s.sims[0]
-        sim["now"], sim["next"], sim["jobs"], sim["queued"] = view.now, len(view.jobs), len(view.jobs), len(queue)
-        sim["running"], s.nodes["free"][0, 0, 0] = len(running), view.free[:, 0].sum()
-        s.lists[0, HEAP, : len(running)], s.truth["heap"][0, running] = running, np.arange(len(running))
+        stand(s, view.now, view.table, queue, running, int(view.free[:, 0].sum()))
         rows = queue[view.now - view.jobs["submit"][queue] <= rule.guard]
         foresight.forecast_all(c, rows, view.now, np.empty((len(rows), 2)))
         trial = c._replace(group=c.group.copy(), began=c.began.copy())  # views tell what has started

@@ -25,12 +25,14 @@ def aged(order: Index) -> Index:
     return replace(order, label=f"{order.label}-aged", ageing=AGED)
 
 
-def recommended(name: str, order: Index, general: Index, label: str = "") -> Gate:
-    """`name` of NAMES, with an order that has a forest, and the general one. Raises InputError."""
+def recommended(name: str, order: Index, general: Index, label: str = "", refit: int = 0) -> Gate:
+    """`name` of NAMES, with an order that has a forest, and the general one. `refit`: jobs between two fits of new trees (0:
+    none). Raises InputError."""
     if order.forest is None:
         raise InputError(f"{label or name}: order {order.label} has no forest; train one with jobwise train smith-forecast")
     if name == "jobwise-unbounded":
-        rules = [ListScheduler(x, "easy") for x in (order, general, "smith-geo", "area-history", "saf", "f2")]
+        rules = [ListScheduler(x, "easy") for x in (general, "smith-geo", "area-history", "saf", "f2")]
+        rules.insert(0, ListScheduler(order, "easy", refit=refit))
         return Gate(rules, every=EVERY, z=SURE, label=label or name)
-    kept = [ListScheduler(aged(order), "easy", express=x, promise=p) for x, p in PROMISES]
+    kept = [ListScheduler(aged(order), "easy", express=x, promise=p, refit=refit) for x, p in PROMISES]
     return Gate(kept, BOUND, every=EVERY, last=kept[0], label=label or name)

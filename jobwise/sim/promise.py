@@ -22,7 +22,7 @@ from jobwise.jobs import job_dtype, truth_dtype
 from jobwise.sim import campaign, easy, foresight, pool, ranked
 from jobwise.sim.campaign import RECENT
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.reset import believe
+from jobwise.sim.reset import believe, go_on
 from jobwise.sim.state import HEAP, State, link_dtype, node_dtype, sim_dtype, slice_dtype
 
 EVERY = 50  # jobs that end between two looks at who is express
@@ -101,10 +101,7 @@ def begin(s: State, e: int, waits: np.ndarray) -> Promise:
 def take_over(new: Promise, old: Promise) -> None:
     """The fresh `new`, with room for more jobs, knows and promises what `old` does."""
     J = len(old.open)
-    for a, b in zip(new.s, old.s, strict=True):
-        if a.shape == b.shape:
-            a[:] = b
-    new.s.jobs[:, :J], new.s.truth[:, :J], new.s.lists[:, :, :J] = old.s.jobs, old.s.truth, old.s.lists
+    go_on(new.s, old.s)
     new.memory[:], new.open[:J], new.lane[:J] = old.memory, old.open, old.lane
     pool.resume(new.s, 0, new.p)
     new.p.memory[:] = old.p.memory

@@ -148,6 +148,39 @@ def believe(s, e, j, run):
         set_rate(s, e, j, 1.0)
 
 
+def go_on(s: State, old: State) -> None:
+    """Simulations that have room for more jobs are where the old ones are."""
+    J = old.jobs.shape[1]
+    for a, b in zip(s, old, strict=True):
+        if a.shape == b.shape:
+            a[:] = b
+    s.jobs[:, :J], s.truth[:, :J], s.lists[:, :, :J] = old.jobs, old.truth, old.lists
+
+
+def empty(s: State) -> None:
+    """No job is known yet."""
+    s.sims["jobs"] = 0
+
+
+def enter(s: State, e: int, j: int, job: np.ndarray) -> None:
+    """Job j is known to simulation e from now on: a row of a job table. It arrives when it was submitted, at once if that is
+    past."""
+    own = s.jobs[e, j]
+    for key in ("walltime", "request", "user"):
+        own[key] = job[key]
+    own["submit"] = max(job["submit"], s.sims[e]["now"])
+    s.sims[e]["jobs"] = j + 1
+
+
+def stand(s: State, now: float, table: np.ndarray, queue: np.ndarray, running: np.ndarray, free: int) -> None:
+    """Simulation 0 stands at an instant of a view of a pool: time, jobs [J], rows that wait and that run, free processors."""
+    rows, sim = np.concatenate([queue, running]), s.sims[0]
+    s.jobs[0, rows] = table[rows]
+    sim["now"], sim["next"], sim["jobs"] = now, len(table), len(table)
+    sim["queued"], sim["running"], s.nodes["free"][0, 0, 0] = len(queue), len(running), free
+    s.lists[0, HEAP, : len(running)], s.truth["heap"][0, running] = running, np.arange(len(running))
+
+
 set_dtype = np.dtype([("first", "i8"), ("jobs", "i8"), ("offset", "f8")], align=True)
 
 

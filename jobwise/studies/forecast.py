@@ -46,7 +46,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
         log = read_log(logs, name)
         log = first(log, min(len(log), 3000)) if preset == "smoke" else log
         every[log.name] = _one(s, log, preset)
-    return [*found, _windows(every), _truth(every), _local(every), _kill(every), _continuous(every)]
+    return [*found, _windows(every), _exact(every), _local(every), _kill(every), _continuous(every)]
 
 
 def _order(s: Study, log: Workload) -> Index:
@@ -60,10 +60,10 @@ def _one(s: Study, log: Workload, preset: str) -> dict:
     shakes, count = (1, 2) if preset == "smoke" else (SHAKES, 6)
     order, general = _order(s, log), resolve("general").order
     free, bounded = (recommended(name, order, general) for name in ("jobwise-unbounded", "jobwise"))
-    plain, truth = ListScheduler(order, "easy"), replace(resolve("smith+easy+actual"), label="true run times")
+    plain, exact = ListScheduler(order, "easy"), replace(resolve("smith+easy+actual"), label="true run times")
 
     def on_windows(kill: bool) -> dict:
-        o = origins(log, [*RULES, plain, free, bounded, truth], count, shakes=shakes, kill_at_walltime=kill)
+        o = origins(log, [*RULES, plain, free, bounded, exact], count, shakes=shakes, kill_at_walltime=kill)
         told = [[vars(x) for x in o.effects(base)] for base in AGAINST]
         return {"effects": told, "means": [o.mean(p) for p in range(len(o.policies))], "chosen": o.chosen}
 
@@ -146,20 +146,20 @@ def _windows(every: dict[str, dict]) -> Section:
     return Section("Windows", note, tables)
 
 
-def _truth(every: dict[str, dict]) -> Section:
+def _exact(every: dict[str, dict]) -> Section:
     """How much of what true run times would give is taken."""
-    rows, smith, truth = [], RULES.index("smith+easy"), len(RULES) + OURS.index("true run times")
+    rows, smith, exact = [], RULES.index("smith+easy"), len(RULES) + OURS.index("true run times")
     for name, x in every.items():
-        e = [Effect(**x["windows"]["effects"][0][p]) for p in (smith, len(RULES), truth)]
+        e = [Effect(**x["windows"]["effects"][0][p]) for p in (smith, len(RULES), exact)]
         log = [x.log for x in e]
         share = [f"{100 * a / log[2]:.0f}%" if log[2] < np.log(0.95) else "" for a in log[:2]]
         rows.append([name, *(x.text() for x in e), *share])
     columns = ["log", "history (smith)", "forecasts", "true run times", "history takes", "forecasts take"]
     note = (
-        "The same index with what history, forecasts and the truth say of run times, against the fair best rule on the same "
-        "windows; and the share of the truth's gain (of logarithms) where that is 5 % or more."
+        "The same index with history, forecasts and true run times, against the fair best rule on the same "
+        "windows; and the share of what the true ones gain (of logarithms) where that is 5 % or more."
     )
-    return Section("What forecasts take of the truth", note, [Table(columns, rows)])
+    return Section("What forecasts take of what true run times give", note, [Table(columns, rows)])
 
 
 def _local(every: dict[str, dict]) -> Section:
@@ -174,9 +174,8 @@ def _local(every: dict[str, dict]) -> Section:
         "Windows again: trees learnt at each origin on the jobs of this log that had ended, alone or behind those of the other "
         "logs, against the forest of the other logs alone. Refitted: local trees learnt at the beginning of each window."
     )
-    return Section(
-        "Trees of the log itself", note, [Table(["log", "local trees", "behind those of other logs", "refitted"], rows)]
-    )
+    columns = ["log", "local trees", "behind those of other logs", "refitted"]
+    return Section("Trees of the log itself", note, [Table(columns, rows)])
 
 
 def _kill(every: dict[str, dict]) -> Section:

@@ -1,0 +1,87 @@
+"""Speed of forecasts, promises, gates and refits on a log.
+
+python -m benchmarks.forecast FOLDER_WITH_LOGS      writes benchmarks/FORECAST.md; nothing in it is typed by hand
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+from jobwise import __version__
+from jobwise.forecast import forests
+from jobwise.policies.foreseen import at_submit, shipped
+from jobwise.policies.names import resolve
+from jobwise.policies.replay import past_waits, remembering
+from jobwise.sim.replay_batch import to_the_end
+from jobwise.sim.state import allocate
+from jobwise.simulate import simulate
+from jobwise.studies import read_log
+
+HERE = Path(__file__).parent
+LOG = "SDSC-SP2"
+PROMISED = "smith-forecast-aged+easy+express1%+promise1.1x"
+REPLAYS = ("fcfs+easy", "smith+easy", "smith-forecast+easy", PROMISED, "jobwise", "smith-forecast+easy+refit", "jobwise+refit")
+
+
+def best(work, runs: int = 3) -> float:
+    """The shortest wall seconds of `work()` after a warm-up."""
+    work()
+    found = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begin)
+    return min(found)
+
+
+def main() -> None:
+    """Measure, and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("logs", type=Path)
+    log = read_log(parser.parse_args().logs, LOG)
+    total, past = log.cluster.processors, log.by_end
+    rows = []
+
+    def told(what: str, work, runs: int = 3) -> None:
+        rows.append(f"| {what} | {best(work, runs):.2f} |")
+        print(rows[-1], flush=True)
+
+    for name in REPLAYS:
+        told(f"whole replay, `{name}`", lambda name=name: simulate(log, name), 1 if "refit" in name else 3)
+    known, waits, policy = at_submit(shipped(), past, total, -np.inf), past_waits(past, total), resolve(PROMISED)
+    known = known[np.argsort(past["submit"], kind="stable")]
+
+    def given() -> None:
+        s = allocate([log], log.cluster)
+        to_the_end(s, remembering(s, 0, policy, log.past, False, known, waits), policy.rule, 1)
+
+    told(f"whole replay, `{PROMISED}`, forecasts given", given)
+    told("forecasts of all jobs when they came", lambda: at_submit(shipped(), past, total, -np.inf))
+    gate = resolve("jobwise")
+
+    def look() -> None:
+        gate._seen.clear()
+        gate.choose(past[-9000:], log.cluster, 1)
+
+    told("a look of `jobwise` at 8,000 past jobs: 5 candidates, 2 replicas", look)
+    told("new trees from the last 30,000 rows", lambda: forests.of_past(past[-60_000:], total), 1)
+    text = [
+        "# Forecasts, promises, gates",
+        "",
+        f"`python -m benchmarks.forecast FOLDER`, jobwise {__version__}, {log.name}: {len(log):,} jobs. Seconds of wall time, the "
+        "best of three (with refits: once), one core; LightGBM uses two.",
+        "",
+        "| what | s |",
+        "|---|---|",
+        *rows,
+        "",
+    ]
+    (HERE / "FORECAST.md").write_text("\n".join(text))
+
+
+if __name__ == "__main__":
+    main()
