@@ -13,6 +13,7 @@ import numpy as np
 
 from jobwise import __version__
 from jobwise.forecast import forests
+from jobwise.policies import refit
 from jobwise.policies.foreseen import at_submit, shipped
 from jobwise.policies.names import resolve
 from jobwise.policies.replay import past_waits, remembering
@@ -51,7 +52,12 @@ def main() -> None:
         print(rows[-1], flush=True)
 
     for name in REPLAYS:
-        told(f"whole replay, `{name}`", lambda name=name: simulate(log, name), 1 if "refit" in name else 3)
+
+        def whole(name=name) -> None:
+            refit._known.clear()
+            simulate(log, name)
+
+        told(f"whole replay, `{name}`", whole, 1 if "refit" in name else 3)
     known, waits, policy = at_submit(shipped(), past, total, -np.inf), past_waits(past, total), resolve(PROMISED)
     known = known[np.argsort(past["submit"], kind="stable")]
 

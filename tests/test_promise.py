@@ -17,7 +17,7 @@ from jobwise.policies.foreseen import PRETRAINED, at_submit
 from jobwise.policies.gate import Gate
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import resolve
-from jobwise.policies.refit import Refit
+from jobwise.policies.refit import Refit, learnt
 from jobwise.policies.relative_guard import ended
 from jobwise.policies.replay import remembering
 from jobwise.sim import campaign, foresight, promise, scored_pool
@@ -210,6 +210,10 @@ def test_new_trees_are_learnt_aside_on_a_live_cluster():
     run = resolve("smith-forecast+easy+refit").begin(first_view(w))
     run.aside()
     assert run._steering._refit.aside
+    again = np.empty(len(w.by_end), w.by_end.dtype)
+    for name in again.dtype.names:
+        again[name] = w.by_end[name]
+    assert learnt(again, 64) is learnt(w.by_end, 64)  # shaken replicas of a window share them
 
 
 def test_what_we_recommend():

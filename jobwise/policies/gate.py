@@ -16,6 +16,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
+from jobwise.jobs import digest
 from jobwise.policies.foreseen import at_submit, shipped
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.list_scheduler import ListScheduler
@@ -137,7 +138,7 @@ class Gate(Remembering):
         if len(recent) < ENOUGH:
             name = self.candidates[0].name
             return self.candidates[0], Look(arrived, name, 1.0, 0.0, np.nan, np.nan, f"only {len(recent)} jobs have ended")
-        key = recent.tobytes()  # the next shaken replica of a window asks the same
+        key = digest(recent)  # the next shaken replica of a window asks the same
         seen = self._seen.get(key)
         if seen is None:
             told = None

@@ -6,18 +6,18 @@ In a simulation it is done at once. On a live cluster it is done aside: the old 
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from hashlib import sha1
 from threading import Lock
 
 import numpy as np
 
+from jobwise.jobs import digest
 from jobwise.sim.forest import Forest
 
 DEFAULT = 5000  # jobs that arrive between two fits
 FOLLOWED = 60_000  # jobs that ended last
 KEPT = 32  # forests: shaken replicas of a window ask for the same
 
-_known: dict[bytes, Forest] = {}
+_known: dict[tuple[bytes, int], Forest] = {}
 _lock = Lock()
 
 
@@ -56,7 +56,7 @@ def learnt(past: np.ndarray, total: int) -> Forest | None:
 
     if len(past) < forests.LEAST:
         return None
-    key = sha1(np.ascontiguousarray(past[-FOLLOWED:]).tobytes() + str(total).encode()).digest()
+    key = digest(past[-FOLLOWED:]), total
     with _lock:  # a comparison replays windows in two threads; LightGBM has threads of its own
         if key not in _known:
             while len(_known) >= KEPT:
