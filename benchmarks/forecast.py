@@ -78,8 +78,8 @@ def main() -> None:
     text = [
         "# Forecasts, promises, gates",
         "",
-        f"`python -m benchmarks.forecast FOLDER`, jobwise {__version__}, {log.name}: {len(log):,} jobs. Seconds of wall time, the "
-        "best of three (with refits: once), one core; LightGBM uses two.",
+        f"`python -m benchmarks.forecast FOLDER`, jobwise {__version__}, {log.name}: {len(log):,} jobs. Seconds of wall time, "
+        "the best of three (with refits: once), one core; LightGBM uses two.",
         "",
         "| what | s |",
         "|---|---|",

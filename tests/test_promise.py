@@ -240,6 +240,11 @@ def test_what_we_recommend():
     tasks = jw.workload([0, 1], [1, 1], [5, 5], cluster=jw.pool(2), edges=np.array([[0, 1]]))
     with pytest.raises(InputError, match="wait for no others"):
         simulate(tasks, "jobwise")
+    sim = Simulation(tasks)
+    sim.advance()
+    sim.advance()
+    with pytest.raises(InputError, match="wait for no others"):
+        resolve("jobwise").decide(sim.view())
 
 
 def test_where_nobody_keeps_the_bound_the_last_resort_decides():

@@ -10,6 +10,7 @@ import numpy as np
 
 from jobwise.cluster import pool as cluster_of
 from jobwise.decision import View
+from jobwise.errors import InputError
 from jobwise.jobs import RUNNING
 from jobwise.policies.foreseen import Foreseen
 from jobwise.policies.replay import past_waits
@@ -49,6 +50,8 @@ class Promised:
 
     def look(self, view: View) -> None:
         """Let the shadow come to now. To be called at every view."""
+        if len(view.edges):
+            raise InputError("promises and express lanes are for jobs that wait for no others")
         self._tell(before=view.now)
         J = len(view.jobs)
         if len(self._q.open) < J:
