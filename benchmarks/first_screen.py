@@ -3,7 +3,7 @@
     python -m benchmarks.first_screen FOLDER_WITH_LOGS
 
 Replays SDSC-SP2 under the default schedulers for the picture, runs the README's commands on it, takes the table from
-docs/studies/quality.md, writes benchmarks/FIRST_SCREEN.md, and puts the same between the markers of README.md.
+docs/studies/forecast.md, writes benchmarks/FIRST_SCREEN.md, and puts the same between the markers of README.md.
 """
 
 from __future__ import annotations
@@ -23,21 +23,34 @@ from jobwise.report.figures import trade_off
 
 ROOT = Path(__file__).parent.parent
 LOG = "SDSC-SP2-1998-4.2-cln.swf.gz"
-COLUMNS = {"best in hindsight": "best rule, in hindsight", "smith-geo+easy": "`smith-geo`", "general+easy": "`general`"}
-COLUMNS |= {"search": "`train search`", "gated": "`gated:…`"}
+STUDY = "docs/studies/forecast.md"
+HEAD = ["log", "windows: fair best rule", "`jobwise-unbounded`", "in one piece: FCFS + EASY", "fair best rule within 1.2 x"]
+HEAD += ["`jobwise`", "against it"]
 
 
-def quality() -> list[list[str]]:
-    """The README's table: of the study's first table some columns, all rows."""
-    text = (ROOT / "docs" / "studies" / "quality.md").read_text().split("## ")[1]
-    rows = [[c.strip() for c in line.strip("|").split("|")] for line in text.split("\n") if line.startswith("| ")]
-    head, rows = rows[0], rows[1:]
-    kept = [head.index(n) for n in ("log", "fair best rule, mean", *COLUMNS)]
-    out = [["log", "fair best rule, its mean", *COLUMNS.values()]]
-    for row in rows:
-        cells = [row[i] for i in kept]
-        cells[0] = f"`{cells[0]}`" if cells[1] else f"**{cells[0]}**"
-        out.append(cells)
+def tables(title: str) -> list[list[list[str]]]:
+    """The tables of a section of the study, as cells, heads included."""
+    text = next(x for x in (ROOT / STUDY).read_text().split("\n## ") if x.startswith(title))
+    found: list[list[list[str]]] = [[]]
+    for line in text.split("\n"):
+        if line.startswith("| "):
+            found[-1].append([c.strip() for c in line.strip("|").split("|")])
+        elif not line.startswith("|") and found[-1]:
+            found.append([])
+    return [x for x in found if x]
+
+
+def worth() -> list[list[str]]:
+    """The README's table: on windows without, and on whole tenths with a bound on waits."""
+    head, *rows = tables("Windows")[0]
+    rule, free, change = (head.index(n) for n in ("fair best rule", "jobwise-unbounded", "jobwise-unbounded against it"))
+    kept = {(r[0], r[1]): r for r in tables("Continuous")[0]}
+    out = [HEAD]
+    for x in rows:
+        told = [kept[x[0], policy] for policy in ("fcfs+easy", "fair best rule", "jobwise")]
+        bounded = [told[0][2], *(f"{r[2]}; {r[4]}".removeprefix("; ") for r in told[1:])]
+        name = f"`{x[0]}`" if x[rule] else f"**{x[0]}**"
+        out.append([name, x[rule], f"{x[free]} {x[change]}".strip(), *bounded, told[2][3]])
     return out
 
 
@@ -112,10 +125,11 @@ def outputs(folder: Path) -> list[tuple[str, str]]:
     with tempfile.TemporaryDirectory() as place:
         shutil.copy(folder / LOG, Path(place) / "log.swf.gz")
         found = []
+        last = "jobwise compare log.swf.gz --split 0.7 --max-wait 1.2x -p fcfs+easy -p jobwise:runs/trees"
         for command in (
             "jobwise compare log.swf.gz -p fcfs+easy -p saf+easy -p saf+easy+guard24h",
-            "jobwise train search log.swf.gz --out runs/mine --max-wait 1.2x",
-            "jobwise evaluate runs/mine log.swf.gz --report out.html",
+            "jobwise train smith-forecast log.swf.gz --out runs/trees",
+            f"{last} --report out.html",
         ):
             script = "import sys; sys.stdout.isatty = lambda: True; from jobwise.cli import run; "
             script += f"sys.exit(run({command.split()[1:]!r}))"
@@ -138,7 +152,7 @@ def put(text: str, name: str, new: str) -> str:
 
 def write(figures: list[list[str]], found: list[tuple[str, str]]) -> None:
     """Write FIRST_SCREEN.md, and the README between its markers."""
-    table, said = markdown(quality()), caption(figures)
+    table, said = markdown(worth()), caption(figures)
     text = [
         "# First screen",
         "",
@@ -151,7 +165,7 @@ def write(figures: list[list[str]], found: list[tuple[str, str]]) -> None:
         said,
         "",
     ]
-    text += ["## The table", "", "From docs/studies/quality.md.", "", table, "", "## The numbers", "", numbers(), ""]
+    text += ["## The table", "", f"From {STUDY}.", "", table, "", "## The numbers", "", numbers(), ""]
     text += ["## The commands", ""]
     for command, out in found:
         text += ["```console", f"$ {command}", out, "```", ""]
