@@ -12,6 +12,7 @@ import jobwise as jw
 from jobwise.compare.fingerprint import seen
 from jobwise.errors import InputError
 from jobwise.forecast import forests
+from jobwise.forecast.runtimes import calibration, foreseen
 from jobwise.jobs import past_dtype
 from jobwise.policies import loglinear
 from jobwise.policies.loglinear import INDICES, Index
@@ -316,3 +317,19 @@ def test_trees_of_a_site(tmp_path, capsys):
     capsys.readouterr()
     assert run(["trace", "forecast", str(tmp_path / "log.swf"), "--json"]) == 0
     assert '"forest"' in capsys.readouterr().out
+    page = tmp_path / "forecasts.html"
+    assert run(["trace", "forecast", str(tmp_path / "log.swf"), "--report", str(page)]) == 0
+    assert page.read_text().count("<svg") == 4 and "flatter" not in capsys.readouterr().out
+    assert run(["trace", "forecast", str(tmp_path / "log.swf"), "--report", str(page)]) == 2  # nothing is overwritten
+
+
+def test_calibration_finds_who_may_be_believed():
+    """Groups by forecast, of all judged jobs; its loss is that of the forecasts themselves."""
+    w = with_users(jw.lublin(3000, procs=64, seed=6, load=0.9, estimates="users"), 6)
+    known, cut = calibration(w), int(0.7 * 3000)
+    p, y = foreseen(w)[cut:, 1], 10 / np.maximum(w.truth["runtime"], 10)[cut:]
+    found = known["short"]["forest"]
+    assert np.mean(found["told"]) == pytest.approx(p.mean()) and np.mean(found["was"]) == pytest.approx(y.mean())
+    assert found["told"] == sorted(found["told"]) and len(found["loss"]) == 10
+    loss = -(y * np.log(p) + (1 - y) * np.log(1 - p)).mean()
+    assert np.mean(found["loss"]) == pytest.approx(loss, rel=0.01)

@@ -7,7 +7,21 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli import tables
-from jobwise.cli.options import Force, Jobs, Json, Load, Log, Procs, Seed, check_outputs, left_out, needs, noticed, open_log
+from jobwise.cli.options import (
+    Force,
+    Jobs,
+    Json,
+    Load,
+    Log,
+    Procs,
+    Seed,
+    check_outputs,
+    left_out,
+    needs,
+    noticed,
+    open_log,
+    progress,
+)
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError
 
@@ -105,14 +119,29 @@ def generate(
         print(f"{out}: {jobs:,} jobs for {procs:,} processors, seed {seed}")
 
 
-def forecast(log: Log, procs: Procs = None, jobs: Jobs = None, as_json: Json = False) -> None:
+def forecast(
+    log: Log,
+    report: Annotated[
+        Optional[str], typer.Option("--report", help="Write one HTML file: accuracy, calibration, drift.")
+    ] = None,
+    procs: Procs = None,
+    jobs: Jobs = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
     """How well can run times be foretold on this log? Requests, history, the shipped forest, boosted quantiles, judged on the
     last 30 %."""
-    from jobwise.forecast.runtimes import judge
+    from jobwise.compare.fingerprint import seen
+    from jobwise.forecast.runtimes import calibration, judge
+    from jobwise.policies.names import resolve
 
     needs("forecast", "lightgbm")
+    if report:
+        needs("report", "matplotlib", "jinja2")
+    check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs)
-    found = judge(w)
+    with progress("learning quantiles") as show:
+        found = judge(w, show)
     if as_json:
         print_json({"workload": w.name, "forecasts": found})
         return
@@ -128,8 +157,16 @@ def forecast(log: Log, procs: Procs = None, jobs: Jobs = None, as_json: Json = F
         for f in found
     ]
     columns = ["forecast", "accuracy", "median factor", "exceeded", "in 80 % interval", "accuracy by quarter"]
+    if report:
+        from jobwise.report.forecast import write_forecast
+
+        write_forecast(w.name, (columns, rows), calibration(w), report)
     print_table(f"{w.name}: run times of the last 30 %, foretold at submit", columns, rows)
     print("accuracy: mean of min(forecast / run, run / forecast); exceeded: jobs that ran longer than foretold")
+    if seen(w, resolve("smith-forecast").about):
+        print("the forest was learnt on these jobs: its figures flatter it")
+    if report:
+        print(f"report: {report}")
 
 
 def sacct_command(

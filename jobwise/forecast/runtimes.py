@@ -6,14 +6,14 @@ learnt on the first part of a log; all are judged on the rest: accuracy, calibra
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from jobwise.errors import InputError
+from jobwise.jobs import TAU
 from jobwise.sim import history
-from jobwise.sim.campaign import F, build, events
 from jobwise.sim.compiled import kernel
-from jobwise.sim.foresight import walk
-from jobwise.sim.forest import raw_all
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN
 
@@ -53,32 +53,42 @@ def features(w: Workload) -> np.ndarray:
 
 
 def foreseen(w: Workload) -> np.ndarray:
-    """[J] E[run / request] by the forest that comes with the package, when each job is submitted."""
-    from jobwise.policies.foreseen import shipped  # not at the top: no kernel is made of it
+    """[J, 2] E[min(run / request, 1)] and E[10 / max(run, 10)] by the forest that comes with the package, when each job is
+    submitted; as requests say where they are believed."""
+    from jobwise.policies.foreseen import at_submit, shipped  # not at the top: no kernel is made of it
 
-    last = w.ends
-    c = build({k: last[k] for k in ("user", "app", "queue", "walltime", "size")}, shipped(), w.cluster.processors)
-    J, none = len(w), np.zeros(len(w), bool)
-    rows, which, raw = np.empty((J, F)), np.empty((J, 2), np.int32), np.empty(J)
-    start = last["end"] - last["runtime"]
-    walk(
-        c,
-        *events(last["submit"], start, last["end"]),
-        last["runtime"],
-        none,
-        which,
-        rows,
-        np.zeros(1, np.int64),
-        1 << 62,
-        np.empty((0, 2)),
-    )
-    raw_all(c.forest, rows, 0, raw)
-    out = np.empty(J)
-    out[which[:, 0]] = 1 / (1 + np.exp(-raw))
-    return out
+    return at_submit(shipped(), w.ends, w.cluster.processors, -np.inf)
 
 
-def quantiles(x: np.ndarray, runtime: np.ndarray, request: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def calibration(w: Workload, bins: int = 10) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """Of what an index is made of, "ratio" (min(run / request, 1)) and "short" (10 / max(run, 10)), and of each forecast, on
+    the jobs after the first 70 %: `told` and `was`, means of `bins` groups of jobs by forecast; `loss`, the cross-entropy of
+    as many parts of time."""
+    cut, last = int(SEEN * len(w)), w.ends
+    run, request = last["runtime"], np.maximum(w.jobs["walltime"], 1.0)
+    was = {"ratio": np.clip(run / request, 0, 1), "short": TAU / np.maximum(run, TAU)}
+    said = {"history": features(w)[:, 2:4], "forest": foreseen(w)}
+    found: dict = {}
+    for k, (what, y) in enumerate(was.items()):
+        for name, p in said.items():
+            p, y_ = np.clip(p[cut:, k], 1e-4, 1 - 1e-4), y[cut:]
+            groups = np.array_split(np.argsort(p, kind="stable"), bins)
+            loss = -(y_ * np.log(p) + (1 - y_) * np.log(1 - p))
+            found.setdefault(what, {})[name] = {
+                "told": [float(p[g].mean()) for g in groups],
+                "was": [float(y_[g].mean()) for g in groups],
+                "loss": [float(x.mean()) for x in np.array_split(loss, bins)],
+            }
+    return found
+
+
+def quantiles(
+    x: np.ndarray,
+    runtime: np.ndarray,
+    request: np.ndarray,
+    rows: np.ndarray,
+    progress: Callable[[int, int], None] | None = None,
+) -> np.ndarray:
     """[J, 3] QUANTILES of the run time (s) of every job, learnt on `rows`. Raises InputError without LightGBM."""
     try:
         import lightgbm
@@ -91,10 +101,12 @@ def quantiles(x: np.ndarray, runtime: np.ndarray, request: np.ndarray, rows: np.
         settings |= {"verbosity": -1, "deterministic": True, "force_row_wise": True, "num_threads": 2}
         data = lightgbm.Dataset(x[rows], target[rows], categorical_feature=[FEATURES.index("user")])
         found.append(lightgbm.train(settings, data, num_boost_round=200).predict(x))
+        if progress:
+            progress(len(found), len(QUANTILES))
     return np.exp(np.sort(np.stack(found, axis=1), axis=1)) * np.maximum(request, 1.0)[:, None]
 
 
-def judge(w: Workload) -> list[dict]:
+def judge(w: Workload, progress: Callable[[int, int], None] | None = None) -> list[dict]:
     """Of each forecast, on the jobs after the first 70 %: its accuracy (mean of min(p/a, a/p)), median error as a factor, share
     of jobs it lets run longer than forecast, coverage of its 80 % interval (NaN without), and accuracy by quarter."""
     cut = int(SEEN * len(w))
@@ -108,8 +120,8 @@ def judge(w: Workload) -> list[dict]:
         raise InputError(
             f"{w.name}: only {len(rows)} of the first {cut} jobs had ended when the others came; {LEAST} are needed"
         )
-    boosted = quantiles(x, run, request, rows)
-    said = {"requested": request, "history": x[:, 2] * request, "forest": foreseen(w) * request}
+    boosted = quantiles(x, run, request, rows, progress)
+    said = {"requested": request, "history": x[:, 2] * request, "forest": foreseen(w)[:, 0] * request}
     said["boosted median"] = boosted[:, 1]
     found = []
     for name, p in said.items():

@@ -324,6 +324,22 @@ def convergence(runs: dict[str, list[list[float]]], label: str, each: str = "epi
     return _svg(draw, label="convergence")
 
 
+def lines(curves: dict[str, tuple[list[float], list[float]]], x: str, y: str, diagonal: bool = False) -> str:
+    """One line with points per name; `diagonal`: where both axes are equal."""
+
+    def draw(figure: plt.Figure) -> None:
+        axes = figure.add_subplot()
+        if diagonal:
+            most = max(max(max(a), max(b)) for a, b in curves.values())
+            axes.plot([0, most], [0, most], color="0.7", linewidth=1, linestyle="--")
+        for i, (name, (a, b)) in enumerate(curves.items()):
+            axes.plot(a, b, color=colour(i), marker="o", markersize=3, label=name)
+        axes.set(xlabel=x, ylabel=y, ylim=(0, None))
+        axes.legend()
+
+    return _svg(draw, label=f"{y} by {x}")
+
+
 def kiviat(values: dict[str, np.ndarray], names: tuple[str, ...]) -> str:
     """A polygon per scheduler, an axis per metric, 1 (outside) is the best of all."""
 
