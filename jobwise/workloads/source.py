@@ -43,6 +43,20 @@ def _flows(source: str, procs: int) -> Workload:
     return streams.arrivals(flows, 200, procs, name=path.resolve().name)
 
 
+def _seed(number: int) -> list[int]:
+    return [jobsets.TEST, number]
+
+
+MADE = {  # of GENERATED: the unseen jobset of this number, on GPU racks where they are its
+    "deeprm": lambda number, machine: jobsets.unseen("deeprm", number),
+    "cush": lambda number, machine: jobsets.unseen("cush", number),
+    "rl-taps": lambda number, machine: dnn.rltaps(seed=_seed(number), machine=machine),
+    "distances": lambda number, machine: affinity.distances(seed=_seed(number)),
+    "affinities": lambda number, machine: affinity.affinities(seed=_seed(number)),
+    "failing": lambda number, machine: failing(seed=_seed(number)),
+}
+
+
 def open_log(
     source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None, machine: Cluster | None = None
 ) -> Workload:
@@ -56,14 +70,7 @@ def open_log(
     if made := re.fullmatch(rf"({'|'.join(GENERATED)})(?::(\d+))?", source):
         if procs is not None:
             raise InputError(f"{source}: generated jobs come with their cluster; --procs is for logs of processors")
-        seed = [jobsets.TEST, int(made[2] or 0)]
-        if made[1] == "rl-taps":
-            return dnn.rltaps(seed=seed, machine=machine)
-        if made[1] == "failing":
-            return failing(seed=seed)
-        if hasattr(affinity, made[1]):
-            return getattr(affinity, made[1])(seed=seed)
-        return jobsets.unseen(made[1], seed[1])
+        return MADE[made[1]](int(made[2] or 0), machine)
     if source != "-" and not Path(source).exists() and "/" not in source and "." not in source:
         if source not in catalogue.LOGS:
             raise unknown("file or log", source, [*catalogue.LOGS, *GENERATED])
