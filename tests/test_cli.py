@@ -53,6 +53,11 @@ def test_compare_and_report(good, tmp_path, capsys):
     assert run(["compare", good, *told]) == 0
     out = capsys.readouterr().out.replace("\n", " ")
     assert "smith-forecast+easy against the fair best rule" in " ".join(out.split()) and "at most 1.5 was asked for" in out
+    assert run(["compare", good, *told[2:], "--json"]) == 0  # the bound is one of FCFS with EASY, named or not
+    found = json.loads(capsys.readouterr().out)
+    assert (
+        found["policies"][0]["policy"] == "fcfs+easy" and "times that of fcfs+easy" in found["against_fair_best"][0]["verdict"]
+    )
     wrong(capsys, ["compare", good, "--max-wait", "1.2x"], "--split or --origins")
     wrong(capsys, ["compare", good, "--split", "0.5", "--max-wait", "much"], "a factor is expected")
 

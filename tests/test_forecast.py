@@ -311,7 +311,7 @@ def test_trees_of_a_site(tmp_path, capsys):
     alone = [*order[:4], str(tmp_path / "alone"), *order[5:]]
     assert run(alone[:-2]) == 0
     mine = resolve(f"jobwise:{tmp_path / 'alone'}")
-    assert len(mine.candidates[0].order.forest.tree) == 20 and mine.name == "jobwise:alone"
+    assert len(mine.candidates[0].order.forest.tree) == 20 and mine.name == f"jobwise:{tmp_path / 'alone'}"
     assert seen(w, mine.about) > 0.4 and seen(w.take(slice(2000, None)), mine.about) == 0
     assert seen(w, resolve("jobwise").about) == 0 < seen(w, resolve(f"jobwise:{tmp_path / 'run'}").about)
     capsys.readouterr()

@@ -162,6 +162,34 @@ def test_asked_view_by_view_it_decides_the_same(name):
     assert np.array_equal(fast.jobs["start"], slow.jobs["start"]) and fast.looks == tuple(looks)
 
 
+@pytest.mark.parametrize("name", ["jobwise", "smith-forecast+easy", "saf+easy+express3%+promise1.1x"])
+@pytest.mark.parametrize("how", ["ticks", "outages"])
+def test_also_with_ticks_and_outages(name, how):
+    w = jw.lublin(2200, procs=64, seed=1, load=0.95, estimates="users", users=12).take(slice(1200, 1700))
+    told = {"tick": 60.0} if how == "ticks" else {}
+    if how == "outages":
+        end = w.jobs["submit"][-1]
+        down = [(end * k / 10, 0, 0) for k in range(1, 9)] + [(end * k / 10 + 600, 0, 1) for k in range(1, 9)]
+        w = replace(w, cluster=w.cluster.with_outages(down))
+    fast, sim = simulate(w, name, **told), Simulation(w, **told)
+    drained(asked(sim, resolve(name)))
+    assert np.array_equal(fast.jobs["start"], sim.state.jobs["start"][0])
+    assert how == "ticks" or fast.jobs["restarts"].sum() > 3
+
+
+def test_a_gate_judges_each_machine_for_itself():
+    w = jw.lublin(3000, procs=64, seed=5, load=1.0, estimates="users").take(slice(2000, None))
+    name, large = "gated:fcfs+easy,saf+easy,smith-forecast+easy", replace(w, cluster=jw.pool(256))
+    gate = resolve(name)
+    first, again, fresh = (simulate(x, g).looks[0] for x, g in ((w, gate), (large, gate), (large, resolve(name))))
+    assert again == fresh and first.ratio < again.ratio
+    wide = replace(w, past=w.past.copy())
+    wide.past["size"][::50] = 100  # the machine was larger before
+    assert len(simulate(wide, "jobwise").looks) > 0
+    with pytest.raises(InputError, match="all of its candidates"):
+        resolve("gated:smith-forecast+easy,smith-forecast-aged+easy+refit")
+
+
 def test_the_shadow_grows_with_the_jobs():
     """Beyond the room it began with."""
     w, name = jw.lublin(2600, procs=64, seed=7, load=0.9, estimates="users", users=9), "saf+easy+express3%+promise1.1x"
@@ -199,7 +227,8 @@ def test_new_trees_are_learnt_aside_on_a_live_cluster():
     pytest.importorskip("lightgbm")
     w = jw.lublin(1500, procs=64, seed=2, load=0.9, estimates="users", users=5)
     new = Refit(every=100, total=64)
-    assert Refit(every=100, total=64).look(w.by_end[:100], 1) is None  # too few have ended
+    few = Refit(every=5000, total=64)
+    assert few.look(w.by_end[:100], 1) is None and few.next == 501  # too few have ended
     at_once = new.look(w.by_end, 1)
     assert len(at_once.tree) == 240 and new.next == 101 and new.look(w.by_end, 100) is None
     new.aside = True
@@ -229,9 +258,14 @@ def test_what_we_recommend():
         ("jobwise+easy", "chooses backfilling"),
         ("jobwise:nowhere", "no policy file"),
         ("jobwise:general", "policy file"),
+        ("jobwise:", "which run"),
+        ("jobwise:runs/x+promise1x", "chooses"),
+        ("smith-forecast+refit3", "100 to"),
+        ("saf+easy+refit", "no trees"),
     ):
         with pytest.raises(InputError, match=text):
             resolve(bad)
+    assert resolve("JOBWISE").name == "jobwise"
     again = resolve("jobwise+refit")
     assert again.name == "jobwise+refit" and all(x.refit for x in again.candidates) and again.refit == 5000
     general = PRETRAINED / "general.safetensors"
@@ -290,12 +324,12 @@ def test_a_promise_is_explained(capsys, tmp_path):
     w = jw.lublin(600, procs=64, seed=4, load=1.1, estimates="users")
     write_swf(w, tmp_path / "log.swf")
     name = "smith+easy+express2%+promise1x"
-    assert run(["explain", name, str(tmp_path / "log.swf"), "--choice", "500", "--top", "99", "--json"]) == 0
+    assert run(["explain", name, str(tmp_path / "log.swf"), "--choice", "800", "--top", "99", "--json"]) == 0
     found = [x["why"] for x in json.loads(capsys.readouterr().out)["jobs"]]
     words = [x.split(":")[0] for x in found]
     assert {"express", "urgent"} <= set(words)
     assert words == sorted(words, key=["express", "urgent", ""].index)  # in the order in which they may start
-    assert run(["explain", name, str(tmp_path / "log.swf"), "--choice", "500"]) == 0
+    assert run(["explain", name, str(tmp_path / "log.swf"), "--choice", "800"]) == 0
     assert "would have started it" in capsys.readouterr().out
 
 

@@ -78,6 +78,7 @@ def compare(
     from jobwise.policies.names import resolve
 
     _check(origins, split, report, max_wait)
+    policy = ["fcfs+easy", *policy] if policy and max_wait and "fcfs+easy" not in policy else policy  # what the bound is of
     resolved = [resolve(p) for p in policy or DEFAULT]
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs, load, in_slots(resolved), racks or "")
@@ -93,18 +94,20 @@ def compare(
         return
     with progress(f"comparing {len(resolved)} schedulers") as show:
         c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **told)
+    learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None)]
+    verdicts = [{"policy": c.policies[p]} | against(c, p, bound)[1] for p in learnt]
     if report:
         from jobwise.report.comparison import write_report
 
         with progress("drawing the report") as show:
             write_report(c, report, day=day, other=other, force=True, progress=show)
     if as_json:
-        print_json(c.to_dict() | ({"other_way": other.to_dict()} if other else {}))
+        more = {"other_way": other.to_dict()} if other else {}
+        print_json(c.to_dict() | more | ({"against_fair_best": verdicts} if split else {}))
         return
     _say(c, other, kill)
-    for p, x in enumerate(resolved if split else []):
-        if getattr(x, "about", None):
-            say(against(c, p, bound)[1]["verdict"])
+    for x in verdicts:
+        say(x["verdict"])
     if report:
         print(f"report: {report}")
 

@@ -24,6 +24,7 @@ def explain(
 ) -> None:
     """Why does the policy choose this job? Scores, and the features that moved them."""
     from jobwise.decision import begin
+    from jobwise.policies.list_run import ListRun
     from jobwise.policies.names import resolve
     from jobwise.sim.simulation import Simulation
 
@@ -40,8 +41,10 @@ def explain(
         view = sim.view()
         if len(view.ended):
             playing.ended(view, view.ended)
-        found = playing.explain(view) if len(view.queue) > 1 else []
-        seen += len(found) > 1
+        many, found = len(view.queue) > 1, []
+        if many and (seen + 1 == choice or not isinstance(playing, ListRun)):  # a list scheduler forecasts when it explains
+            found = playing.explain(view)
+        seen += many if isinstance(playing, ListRun) else len(found) > 1
         if seen < choice:
             until = sim.apply(playing.decide(view), policy.name)
     if as_json:

@@ -142,9 +142,6 @@ def forecast(
     w = open_log(log, procs, jobs)
     with progress("learning quantiles") as show:
         found = judge(w, show)
-    if as_json:
-        print_json({"workload": w.name, "forecasts": found})
-        return
     rows = [
         [
             f["forecast"],
@@ -161,9 +158,13 @@ def forecast(
         from jobwise.report.forecast import write_forecast
 
         write_forecast(w.name, (columns, rows), calibration(w), report)
+    known = seen(w, resolve("smith-forecast").about)
+    if as_json:
+        print_json({"workload": w.name, "forecasts": found, "forest_has_seen": known})
+        return
     print_table(f"{w.name}: run times of the last 30 %, foretold at submit", columns, rows)
     print("accuracy: mean of min(forecast / run, run / forecast); exceeded: jobs that ran longer than foretold")
-    if seen(w, resolve("smith-forecast").about):
+    if known:
         print("the forest was learnt on these jobs: its figures flatter it")
     if report:
         print(f"report: {report}")

@@ -49,7 +49,8 @@ def train(
             raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
         raise unknown("system", system, SYSTEMS)
     if max_wait is not None and system != "search":
-        raise InputError(f"--max-wait is for search; {system} learns from rewards (its configuration has bounded_wait)")
+        why = "has no bound to learn under" if system in PLAIN else "learns from rewards (its configuration has bounded_wait)"
+        raise InputError(f"--max-wait is for search; {system} {why}")
     if log is None and system not in GENERATED:
         raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
     if system in GENERATED and not (procs is None and jobs is None and load is None):

@@ -48,14 +48,21 @@ def rows_of(past: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray, np.nd
     return out[keep], y[keep], np.where(late[job], 0.5, 1.0)[keep]
 
 
+def check_lightgbm() -> None:
+    """Raises InputError where LightGBM is not there."""
+    try:
+        import lightgbm  # noqa: F401
+    except (ImportError, OSError) as error:  # OSError: a library that it needs is missing
+        raise InputError(f"trees of your own need lightgbm: pip install 'jobwise[forecast]' ({error})") from None
+
+
 def learnt(
     x: np.ndarray, y: np.ndarray, weight: np.ndarray, base: Forest = NOTHING, trees: int = TREES, seed: int = 0
 ) -> Forest:
     """A forest of `trees` trees for each output, behind those of `base`. Raises InputError without LightGBM."""
-    try:
-        import lightgbm
-    except ImportError:
-        raise InputError("trees of your own need lightgbm: pip install 'jobwise[forecast]'") from None
+    check_lightgbm()
+    import lightgbm
+
     found = []
     for k in range(y.shape[1]):
         begin = None

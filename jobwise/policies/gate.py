@@ -70,6 +70,8 @@ class Gate(Remembering):
         forests = [p.order.forest for p in candidates if foresees(p)]
         if not all(np.array_equal(a, b) for f in forests for a, b in zip(f, forests[0], strict=True)):
             raise InputError("gate: its candidates forecast with different forests; give all of them the same")
+        if len({p.refit for p in candidates if foresees(p)}) > 1:
+            raise InputError("gate: +refit is for all of its candidates with forests, or for none")
         self._forest = forests[0] if forests else None
         if self._forest is None and any(p.promises for p in candidates):
             self._forest = shipped()
@@ -77,7 +79,7 @@ class Gate(Remembering):
         self.candidates, self.max_wait, self.label = tuple(candidates), float(max_wait), label
         slow = any(p.lookahead for p in candidates)
         self.every, self.trail, self.shakes, self.z = every, trail or (2000 if slow else 8000), shakes, z
-        self._seen: dict[bytes, Look] = {}
+        self._seen: dict[tuple[bytes, int], Look] = {}
         self._lock = Lock()
 
     @property
@@ -133,12 +135,13 @@ class Gate(Remembering):
 
     def choose(self, past: np.ndarray, cluster: Cluster, arrived: int) -> tuple[ListScheduler, Look]:
         """Who decides from now on, by jobs that have ended [K] of past_dtype in order of end; and what it has seen."""
+        past = past[past["size"] <= cluster.processors]
         last = np.argsort(past, order="submit")[-self.trail :]
         recent = past[last]
         if len(recent) < ENOUGH:
             name = self.candidates[0].name
             return self.candidates[0], Look(arrived, name, 1.0, 0.0, np.nan, np.nan, f"only {len(recent)} jobs have ended")
-        key = digest(recent)  # the next shaken replica of a window asks the same
+        key = digest(past), cluster.processors  # the next shaken replica of a window asks the same
         seen = self._seen.get(key)
         if seen is None:
             told = None

@@ -61,6 +61,11 @@ class ListRun:
 
     def decide(self, view: View) -> Iterable[Decision]:
         """One pass over the queue, by whoever decides now."""
+        scheduler, rule = self._deciding(view)
+        return self._plan(scheduler, rule, view)
+
+    def _deciding(self, view: View) -> tuple:
+        """Who decides now, and by which rule: the shadow comes to now, and looks that are due are done."""
         scheduler, rule = self.policy.everyone[0], None
         if self._promised:
             self._promised.look(view)
@@ -70,15 +75,14 @@ class ListRun:
                 if self._steering.forest is not None:
                     self._memory.foreseen.renew(self._steering.forest)
             scheduler, rule = self._steering.scheduler or scheduler, self._steering.rule
-        return self._plan(scheduler, rule or scheduler.rule, view)
+        return scheduler, rule or scheduler.rule
 
     def explain(self, view: View) -> list[dict]:
         """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved; under
         a promise `why` it goes first."""
-        scheduler = (self._steering and self._steering.scheduler) or self.policy.everyone[0]
+        scheduler, _ = self._deciding(view)
         found = self._explained(scheduler, view)
         if scheduler.promises:
-            self._promised.look(view)
             place = {int(j): i for i, j in enumerate(view.queue)}
             scores = np.array([x["score"] for x in sorted(found, key=lambda x: place[x["job"]])])
             why = self._promised.why(view, scheduler, scores)

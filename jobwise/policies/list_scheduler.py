@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import inf
 
 import numpy as np
@@ -90,8 +91,12 @@ class ListScheduler(Remembering):
         if self.promises and not (scored_pool.suits(self.rule) and self.times == inf and not self.lookahead):
             text = "go with built-in orders and trained indices, with easy or none, without look-ahead and …x guards"
             raise InputError(f"promises and express lanes {text}")
-        if self.refit and getattr(self.order, "forest", None) is None or self.refit < 0:
+        if self.refit and getattr(self.order, "forest", None) is None:
             raise InputError(f"order {self.name} has no trees to fit anew; smith-forecast has, and runs of jobwise train")
+        if self.refit and not refit.LEAST <= self.refit <= 10**9:
+            raise InputError(f"trees are fitted anew every {refit.LEAST} to 1e9 arrivals, not {self.refit}")
+        if self.refit and find_spec("lightgbm") is None:
+            raise InputError("+refit needs lightgbm: pip install 'jobwise[forecast]'")
         share, short = self.reserve
         if not (0 <= share < 1 and short > 0):
             raise InputError(

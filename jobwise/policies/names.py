@@ -45,8 +45,8 @@ def resolve(policy: str | Policy) -> Policy:
     policy = policy.strip()
     if policy.startswith("gated:"):
         return _gated(policy)
-    if re.split("[:+]", policy)[0] in recommended.NAMES:
-        return _recommended(policy)
+    if (first := re.split("[:+]", policy)[0]).lower() in recommended.NAMES:
+        return _recommended(first.lower() + policy[len(first) :])
     if policy.startswith("slots:"):
         rule, _, row = policy.removeprefix("slots:").partition("@")
         if row and not re.fullmatch(r"\d+(\.\d+)?s", row):
@@ -109,7 +109,7 @@ def _options(policy: str, options: list[str]) -> dict:
         elif lane := re.fullmatch(r"express(\d+(?:\.\d+)?)%", option):
             choose("express", float(lane[1]) / 100)
         elif again := re.fullmatch(r"refit(\d*)", option):
-            choose("refit", int(again[1] or refit.DEFAULT))
+            choose("refit", max(int(again[1] or refit.DEFAULT), 1))
         elif said := re.fullmatch(r"promise(\d+(?:\.\d+)?)x", option):
             choose("promise", float(said[1]))
         elif kept := re.fullmatch(r"reserve(0?\.\d+)x(\d+(?:\.\d+)?)([smhd])", option):
@@ -208,13 +208,14 @@ def _recommended(name: str) -> Gate:
     """`jobwise` and `jobwise-unbounded`, with the forest that comes with the package, or, `jobwise:RUN`, of a run folder; or
     with trees that are fitted anew (`+refit`)."""
     which, _, run = (own := name.removesuffix("+refit")).partition(":")
-    if "+" in which:
+    if "+" in which + run.split("/")[-1]:
         raise InputError(f"policy {name!r} chooses backfilling, lane and promise itself; only +refit goes with it")
+    if own.endswith(":"):
+        raise InputError(f"policy {name!r}: which run? jobwise:runs/NAME, or jobwise alone")
     orders = [getattr(load(run or PRETRAINED / "smith-forecast.safetensors"), "order", None), resolve("general").order]
     if not isinstance(orders[0], loglinear.Index):
         raise InputError(f"policy {name!r}: {run} is no order with a forest; train one with jobwise train smith-forecast")
-    label = (f"{which}:{Path(run).name}" if run else which) + name[len(own) :]
-    return recommended.recommended(which, *orders, label, refit.DEFAULT if name != own else 0)
+    return recommended.recommended(which, *orders, name, refit.DEFAULT if name != own else 0)
 
 
 def _gated(name: str) -> Gate:

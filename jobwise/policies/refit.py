@@ -5,6 +5,7 @@ In a simulation it is done at once. On a live cluster it is done aside: the old 
 
 from __future__ import annotations
 
+import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 
@@ -15,6 +16,8 @@ from jobwise.sim.forest import Forest
 
 DEFAULT = 5000  # jobs that arrive between two fits
 FOLLOWED = 60_000  # jobs that ended last
+FEWEST = 500  # jobs that have ended; with fewer it waits for as many
+LEAST = 100  # jobs between two fits
 KEPT = 32  # forests: shaken replicas of a window ask for the same
 
 _known: dict[tuple[bytes, int], Forest] = {}
@@ -39,9 +42,16 @@ class Refit:
         if self._waiting is not None:
             if not self._waiting.done():
                 return None
-            found, self._waiting = self._waiting.result(), None
-            return found
+            waited, self._waiting = self._waiting, None
+            try:
+                return waited.result()
+            except Exception as error:  # a cluster goes on with the trees it has
+                warnings.warn(f"no new trees: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
+                return None
         if arrived < self._next:
+            return None
+        if len(past) < FEWEST:
+            self._next = arrived + FEWEST
             return None
         self._next = arrived + self.every
         if self.aside:
@@ -50,12 +60,10 @@ class Refit:
         return learnt(past, self.total)
 
 
-def learnt(past: np.ndarray, total: int) -> Forest | None:
-    """Trees of these jobs, learnt now or kept from before; None where they are too few."""
+def learnt(past: np.ndarray, total: int) -> Forest:
+    """Trees of these jobs, learnt now or kept from before."""
     from jobwise.forecast import forests  # here, so that forests may be used without what they are learnt with
 
-    if len(past) < forests.LEAST:
-        return None
     key = digest(past[-FOLLOWED:]), total
     with _lock:  # a comparison replays windows in two threads; LightGBM has threads of its own
         if key not in _known:

@@ -13,6 +13,7 @@ from collections.abc import Generator
 import numpy as np
 
 from jobwise.cluster import Cluster
+from jobwise.cluster import pool as pool_of
 from jobwise.jobs import past_dtype
 from jobwise.policies.refit import Refit
 from jobwise.policies.replay import STEPS, adopt, remembering, renewed
@@ -60,6 +61,7 @@ class Steering:
     """Of one simulation of a pool under a `ListScheduler` or a `Gate`. `look` is due when `next` jobs have arrived."""
 
     def __init__(self, policy, past: np.ndarray, cluster: Cluster):
+        cluster = pool_of(cluster.processors)  # what is replayed knows of no outages, least of all of those to come
         self._policy, self._past, self._cluster = policy, past, cluster
         self._lately, self._longest = Lately(past, cluster), 0.0
         self._due = [0, 0]  # of the two kinds of look: at candidates, at waits

@@ -85,10 +85,10 @@ NOTHING = _nothing()
 def begin(s: State, e: int, waits: np.ndarray) -> Promise:
     """For simulation e, which has not begun; nothing is promised yet (`adopt`). `waits` [K] s of jobs of the past under
     first-come, first-served with EASY, in order of submit."""
-    shadow = State(*(np.copy(a[e : e + 1]) for a in s[:-1]), s[-1])
+    shadow = State(*(np.copy(a[e : e + 1]) for a in s[:-1]), s[-1])._replace(outages=np.zeros((1, 0), outage_dtype))
     jobs = shadow.jobs[0]
     jobs["unmet"] = 0
-    shadow.truth["children"] = 0
+    shadow.truth["children"], shadow.sims["tick"] = 0, 0.0
     shadow.truth["runtime"][0] = np.maximum(jobs["walltime"], 1.0)
     memory = np.zeros(1, memory_dtype)
     memory["on"], memory["slack"], memory["limit"] = 1, np.inf, -np.inf

@@ -328,7 +328,7 @@ def _news(s, e, b):
             x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
         b.count[0] += 1
         if len(b.campaign.of) > 0 and np.isnan(s.jobs[e, j]["start"]):  # it has not come before
-            campaign.submitted(b.campaign, j, sim["now"])
+            campaign.submitted(b.campaign, j, s.jobs[e, j]["queued"])
     if b.promise.memory[0]["on"]:
         for i in range(sim["left"]):
             j = s.lists[e, LEFT, i]

@@ -60,6 +60,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     past, total = log.by_end[log.by_end["end"] < kept.offset - log.offset][-config.jobs :], log.cluster.processors
     if len(past) < forests.LEAST:
         raise InputError(f"{log.name}: {len(past)} jobs had ended by then; trees are learnt from {forests.LEAST} at least")
+    forests.check_lightgbm()
     opened(folder, config, log, resume)
     began = time.perf_counter()
     shipped = resolve("smith-forecast+easy").order
