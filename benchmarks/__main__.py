@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import time
@@ -21,21 +20,11 @@ import numpy as np
 import jobwise as jw
 from benchmarks.compare import main as compare
 from benchmarks.learning import learning
+from benchmarks.timing import seconds
 from jobwise.workloads.transform import first, stretch
 
 HERE = Path(__file__).parent
 SCHEDULERS = ["fcfs", "fcfs+easy", "sjf+easy", "saf+easy+guard24h", "wfp3+easy", "unicef+easy"]
-
-
-def seconds(work, runs: int = 5) -> float:
-    """Median wall seconds of `work()` after one warm-up."""
-    work()
-    found = []
-    for _ in range(runs):
-        begin = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - begin)
-    return statistics.median(found)
 
 
 def table(title: str, note: str, columns: list[str], rows: list[list[str]]) -> str:

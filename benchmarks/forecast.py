@@ -6,11 +6,11 @@ python -m benchmarks.forecast FOLDER_WITH_LOGS      writes benchmarks/FORECAST.m
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.timing import seconds
 from jobwise import __version__
 from jobwise.forecast import forests
 from jobwise.policies import refit
@@ -28,17 +28,6 @@ PROMISED = "smith-forecast-aged+easy+express1%+promise1.1x"
 REPLAYS = ("fcfs+easy", "smith+easy", "smith-forecast+easy", PROMISED, "jobwise", "smith-forecast+easy+refit", "jobwise+refit")
 
 
-def best(work, runs: int = 3) -> float:
-    """The shortest wall seconds of `work()` after a warm-up."""
-    work()
-    found = []
-    for _ in range(runs):
-        begin = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - begin)
-    return min(found)
-
-
 def main() -> None:
     """Measure, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -48,7 +37,7 @@ def main() -> None:
     rows = []
 
     def told(what: str, work, runs: int = 3) -> None:
-        rows.append(f"| {what} | {best(work, runs):.2f} |")
+        rows.append(f"| {what} | {seconds(work, runs):.2f} |")
         print(rows[-1], flush=True)
 
     for name in REPLAYS:
@@ -79,7 +68,7 @@ def main() -> None:
         "# Forecasts, promises, gates",
         "",
         f"`python -m benchmarks.forecast FOLDER`, jobwise {__version__}, {log.name}: {len(log):,} jobs. Seconds of wall time, "
-        "the best of three (with refits: once), one core; LightGBM uses two.",
+        "medians of three (with refits: one), one core; LightGBM uses two.",
         "",
         "| what | s |",
         "|---|---|",

@@ -64,3 +64,12 @@ def play(sets, policy, world=None, seed=0):
     if isinstance(policy, str):
         policy = SlotRule(policy, Slots.of(world or {}))
     return simulate_many(sets, policy, tick=1.0, seed=seed)
+
+
+def drained(steps):
+    """What a generator returns when it is at its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import drained
 
 import jobwise as jw
 from jobwise.compare.windows import slowdowns
@@ -37,21 +38,13 @@ NAMES = [
 ]
 
 
-def _drained(steps):
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_compiled_and_asked_decide_the_same(log, name):
     part = log.take(slice(1200, 1700))
     assert resolve(name).name == name
     fast, policy, sim = simulate(part, name), resolve(name), Simulation(part)
     assert policy.is_compiled(part.cluster)
-    looks = _drained(asked(sim, policy))
+    looks = drained(asked(sim, policy))
     slow = record(sim.state, 0, part, part.cluster, policy)
     assert np.array_equal(fast.jobs["start"], slow.jobs["start"])
     if name.startswith("gated"):

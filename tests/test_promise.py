@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import random_workload
+from conftest import drained, random_workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -124,15 +124,6 @@ def test_promises_do_not_peek():
     w.jobs["user"] = np.random.default_rng(0).integers(0, 5, len(w))
     for name in ("saf+easy+promise1x", "smith-forecast-aged+easy+express5%+promise1.1x"):
         check_policy(name, w.take(slice(200, None)))
-
-
-def drained(steps):
-    """What a generator returns."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 ASKED = [

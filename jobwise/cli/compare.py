@@ -77,13 +77,13 @@ def compare(
     from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve
 
-    _check(origins, split, report, max_wait)
-    policy = ["fcfs+easy", *policy] if policy and max_wait and "fcfs+easy" not in policy else policy  # what the bound is of
+    bound = _check(origins, split, report, max_wait)
     resolved = [resolve(p) for p in policy or DEFAULT]
+    if bound < float("inf") and "fcfs+easy" not in [p.name for p in resolved if hasattr(p, "name")]:
+        resolved.insert(0, resolve("fcfs+easy"))  # what the bound is a multiple of
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs, load, in_slots(resolved), racks or "")
     told = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
-    bound = times(max_wait) or float("inf")
     told |= {"restart_cost_s": restart_cost, "max_wait": bound}
     if policy is None and w.cluster.is_pool and not (w.jobs["unmet"] > 0).any():
         resolved.append(resolve("jobwise"))
@@ -112,14 +112,15 @@ def compare(
         print(f"report: {report}")
 
 
-def _check(origins: int | None, split: float | None, report: str | None, max_wait: str | None) -> None:
-    """Raises InputError for options that do not go together."""
+def _check(origins: int | None, split: float | None, report: str | None, max_wait: str | None) -> float:
+    """The bound on waits (inf: none). Raises InputError for options that do not go together."""
     if origins is not None and (split is not None or report):
         raise InputError("--origins prints one table over all origins; --split and --report are for one comparison")
     if split is not None and not 0 < split < 1:
         raise InputError(f"--split {split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
     if max_wait is not None and split is None and origins is None:
         raise InputError("--max-wait is about the rules that join with --split or --origins")
+    return times(max_wait) or float("inf")
 
 
 def _rolled(w, policies: list, count: int, told: dict, as_json: bool) -> None:

@@ -143,7 +143,6 @@ def _on_slots(
     policy: NeuralPolicy, log: str | None, rules: list[str] | None, report: str | None, seed: int, as_json: bool
 ) -> None:
     """Play jobsets that the policy has not seen, and print it beside the rules."""
-
     from jobwise.learn.slots import TEST
     from jobwise.studies.jobsets import change, unseen
     from jobwise.systems import config_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -14,7 +13,7 @@ from jobwise.errors import InputError
 
 
 def explain(
-    run: Run,
+    run: Annotated[str, typer.Argument(metavar="POLICY", help="A scheduler's name, a run folder, or a policy file.")],
     log: Log,
     choice: Annotated[int, typer.Option("--choice", min=0, help="Which instant with at least two jobs queued, from 0.")] = 0,
     top: Annotated[int, typer.Option("--top", min=1)] = 8,
@@ -28,7 +27,7 @@ def explain(
     from jobwise.policies.names import resolve
     from jobwise.sim.simulation import Simulation
 
-    policy = resolve(f"{Path(run, 'policy.safetensors')}" if Path(run, "policy.safetensors").is_file() else run)
+    policy = resolve(run)
     if not hasattr(policy, "begin") and not hasattr(policy, "explain"):
         raise InputError(f"{run}: says nothing about its choices")
     w = open_log(log, procs, jobs, on_nodes=in_slots([policy]))

@@ -10,6 +10,7 @@ import hashlib
 
 import numpy as np
 
+from jobwise.policies import files
 from jobwise.sim.random import mix
 from jobwise.workload import Workload
 
@@ -47,13 +48,12 @@ def sketches(logs: list[Workload]) -> list[list[str]]:
 def seen(w: Workload, about: dict) -> float:
     """About which share of `w` (of its distinct shingles) a policy was trained on, by what its file says `about` it
     (`trained_on`: a sketch, or several); 0: none (less than CHANCE), or unknown."""
-    told = about.get("trained_on", [])
     here = shingles(w)
     try:
-        every = told if told and isinstance(told[0], list) else [told]
-        return max((_share(here, np.array([int(str(x), 16) for x in one], np.uint64)) for one in every), default=0.0)
+        every = [np.array([int(str(x), 16) for x in one], np.uint64) for one in files.sketches(about)]
     except (TypeError, ValueError, OverflowError, KeyError):
         return 0.0
+    return max((_share(here, known) for known in every), default=0.0)
 
 
 def _share(here: np.ndarray, known: np.ndarray) -> float:

@@ -47,3 +47,9 @@ def read(path: str | Path) -> tuple[dict, dict[str, np.ndarray], str, Path]:
         raise InputError(f"{file}: its metadata are damaged: {type(error).__name__}: {error}") from None
     label = path.name if path.is_dir() else (path.parent.name if path.name == "policy.safetensors" else path.stem)
     return meta, weights, label or "policy", file
+
+
+def sketches(about: dict) -> list[list[str]]:
+    """The sketches of what a policy was trained on, by what its file says `about` it (`trained_on`: one, or several)."""
+    told = about.get("trained_on") or []
+    return told if told and isinstance(told[0], list) else [told] if told else []

@@ -93,8 +93,7 @@ class Foreseen:
 
     def renew(self, forest: Forest) -> None:
         """From now on these trees forecast."""
-        self._c.cell["news"] = -1
-        self._forest, self._c = forest, self._c._replace(forest=forest)
+        self._forest, self._c = forest, campaign.renewed(self._c, forest)
 
     def now(self, view: View) -> Campaign:
         """What the forest sees now, with what came now."""

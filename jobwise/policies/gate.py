@@ -17,6 +17,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.jobs import digest
+from jobwise.policies import files
 from jobwise.policies.foreseen import at_submit, shipped
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.list_scheduler import ListScheduler
@@ -65,12 +66,10 @@ class Gate(Remembering):
                 )
         if not max_wait >= 1:
             raise InputError(f"gate: the longest wait may be {max_wait:g} times that of fcfs+easy; it must be 1 or more")
-        if any(p.promises and p.times < np.inf for p in candidates):  # pragma: no cover - a list scheduler refuses it itself
-            raise InputError("gate: a promise and a guard relative to fcfs+easy do not go together")
-        forests = [p.order.forest for p in candidates if foresees(p)]
+        forests = [p.forest for p in candidates if p.forest is not None]
         if not all(np.array_equal(a, b) for f in forests for a, b in zip(f, forests[0], strict=True)):
             raise InputError("gate: its candidates forecast with different forests; give all of them the same")
-        if len({p.refit for p in candidates if foresees(p)}) > 1:
+        if len({p.refit for p in candidates if p.forest is not None}) > 1:
             raise InputError("gate: +refit is for all of its candidates with forests, or for none")
         self._forest = forests[0] if forests else None
         if self._forest is None and any(p.promises for p in candidates):
@@ -108,8 +107,7 @@ class Gate(Remembering):
     @property
     def about(self) -> dict:
         """What its candidates were trained on."""
-        told = [p.about.get("trained_on", []) for p in self.candidates]
-        every = {tuple(x) for one in told for x in (one if one and isinstance(one[0], list) else [one]) if x}
+        every = {tuple(x) for p in self.candidates for x in files.sketches(p.about)}
         return {"trained_on": [list(x) for x in sorted(every)]} if every else {}
 
     @property
@@ -164,7 +162,7 @@ class Gate(Remembering):
 
         def measure(p: ListScheduler) -> tuple[np.ndarray, float]:
             pieces = 1 if self.max_wait == np.inf else BLOCKS
-            if p.lookahead or p.promises or foresees(p):
+            if p.lookahead or p.promises or p.forest is not None:
                 guards = [easy.relative(p.guard, p.times, x) for x in np.maximum(trials.longest, 1.0)]
                 pairs = zip(replicas, guards, strict=True)
                 found = np.array([alone(w, p, guard, pieces, waits) for w, guard in pairs])
@@ -193,11 +191,6 @@ class Gate(Remembering):
 
 
 FALLBACK = ListScheduler("fcfs", "easy")
-
-
-def foresees(p: ListScheduler) -> bool:
-    """Has its order a forest?"""
-    return getattr(p.order, "forest", None) is not None
 
 
 def alone(w: Workload, p: ListScheduler, guard: float, pieces: int, waits: np.ndarray | None = None) -> np.ndarray:

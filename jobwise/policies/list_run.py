@@ -30,7 +30,7 @@ class ListRun:
         policy.check(view.cluster)
         self.policy, every = policy, policy.everyone
         learns = any(isinstance(p.order, Index) or p.estimate == "predicted" for p in every)
-        trees = next((p.order.forest for p in every if isinstance(p.order, Index) and p.order.forest is not None), None)
+        trees = next((p.forest for p in every if p.forest is not None), None)
         promises = any(p.promises for p in every)
         self._memory = Memory(view, trees or (shipped() if promises else None)) if learns or promises else None
         self._promised = Promised(view, self._memory.foreseen) if promises else None
@@ -80,12 +80,12 @@ class ListRun:
     def explain(self, view: View) -> list[dict]:
         """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved; under
         a promise `why` it goes first."""
-        scheduler, _ = self._deciding(view)
+        scheduler, rule = self._deciding(view)
         found = self._explained(scheduler, view)
         if scheduler.promises:
             place = {int(j): i for i, j in enumerate(view.queue)}
             scores = np.array([x["score"] for x in sorted(found, key=lambda x: place[x["job"]])])
-            why = self._promised.why(view, scheduler, scores)
+            why = self._promised.why(view, scheduler, rule, scores)
             found = [x | {"why": why[place[x["job"]]][1]} for x in found]
             found.sort(key=lambda x: (why[place[x["job"]]][0], x["job"]))
         return found

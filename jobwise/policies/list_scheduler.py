@@ -19,6 +19,7 @@ from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.relative_guard import steered
 from jobwise.policies.replay import replay
 from jobwise.sim import orders, rollout, scored_pool
+from jobwise.sim.forest import Forest
 from jobwise.sim.list_pass import BACKFILLS, ESTIMATES, Rule
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.state import State
@@ -78,7 +79,7 @@ class ListScheduler(Remembering):
             raise unknown("estimate", self.estimate, ESTIMATES)
         if self.estimate == "predicted" and isinstance(self.order, Index):
             raise InputError(f"order {self.name} predicts run times from history already")
-        if self.lookahead and isinstance(self.order, Index) and self.order.forest is not None:
+        if self.lookahead and self.forest is not None:
             raise InputError("look-ahead draws run times from history itself; it does not go with a forest")
         if self.estimate != "requested" and self.lookahead:
             raise InputError("look-ahead draws run times from history itself; it goes with requests")
@@ -91,7 +92,7 @@ class ListScheduler(Remembering):
         if self.promises and not (scored_pool.suits(self.rule) and self.times == inf and not self.lookahead):
             text = "go with built-in orders and trained indices, with easy or none, without look-ahead and …x guards"
             raise InputError(f"promises and express lanes {text}")
-        if self.refit and getattr(self.order, "forest", None) is None:
+        if self.refit and self.forest is None:
             raise InputError(f"order {self.name} has no trees to fit anew; smith-forecast has, and runs of jobwise train")
         if self.refit and not refit.LEAST <= self.refit <= 10**9:
             raise InputError(f"trees are fitted anew every {refit.LEAST} to 1e9 arrivals, not {self.refit}")
@@ -146,13 +147,18 @@ class ListScheduler(Remembering):
         return self.promise < inf or self.express > 0
 
     @property
+    def forest(self) -> Forest | None:
+        """The trees of its order, if it forecasts with some."""
+        return getattr(self.order, "forest", None)
+
+    @property
     def rule(self) -> Rule:
         """The same as numbers, for the kernels."""
         code = orders.CODES[self.order] if isinstance(self.order, str) else getattr(self.order, "code", orders.GIVEN)
         backfill, estimate = BACKFILLS.index(self.backfill), ESTIMATES.index(self.estimate)
         behind = (float(self.guard), self.commit, estimate, self.lookahead)
-        lane, foreseen = (self.express, self.promise - 1.0), getattr(self.order, "forest", None) is not None
-        return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, (*self.reserve, *lane)), foreseen)
+        lane = (*self.reserve, self.express, self.promise - 1.0)
+        return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, lane), self.forest is not None)
 
     @property
     def is_static(self) -> bool:

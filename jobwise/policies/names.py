@@ -109,7 +109,7 @@ def _options(policy: str, options: list[str]) -> dict:
         elif lane := re.fullmatch(r"express(\d+(?:\.\d+)?)%", option):
             choose("express", float(lane[1]) / 100)
         elif again := re.fullmatch(r"refit(\d*)", option):
-            choose("refit", max(int(again[1] or refit.DEFAULT), 1))
+            choose("refit", int(again[1] or refit.DEFAULT) or 1)  # so that refit0 is refused, not taken for none
         elif said := re.fullmatch(r"promise(\d+(?:\.\d+)?)x", option):
             choose("promise", float(said[1]))
         elif kept := re.fullmatch(r"reserve(0?\.\d+)x(\d+(?:\.\d+)?)([smhd])", option):

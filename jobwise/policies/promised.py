@@ -1,7 +1,7 @@
 """A promise and an express lane for a policy that is asked view by view, in a simulation or on a live cluster.
 
 It does what the compiled loop does (`sim/promise.py`, `sim/scored_pool.py`), with the same kernels, on tables that grow. It may
-begin in the middle: then what has happened so far is told to the shadow at once. Failures of nodes are not in the shadow.
+begin in the middle: then what has happened so far is told to the shadow at once.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ class Promised:
         self._known = J
         promise.catch_up(q, view.now)
         self._tell(before=np.inf)
-        held = np.isin(np.arange(len(q.lane)), view.running) & (q.lane > 0)
-        q.lane[:] = held
-        q.memory["held"] = int(view.jobs["request"][np.flatnonzero(held), 0].sum())
+        held = view.running[q.lane[view.running] > 0]  # a start may have been refused
+        q.lane[:] = 0
+        q.lane[held] = 1
+        q.memory["held"] = int(view.jobs["request"][held, 0].sum())
 
     def _tell(self, before: float) -> None:
         """Tell the shadow of ends that were seen before this time."""
@@ -84,10 +85,10 @@ class Promised:
         self._pass(view, scheduler, rule, score, True)
         return [int(j) for j in view.queue if self._s.jobs["status"][0, j] == RUNNING]
 
-    def why(self, view: View, scheduler, score: np.ndarray) -> list[tuple[float, str]]:
+    def why(self, view: View, scheduler, rule: Rule, score: np.ndarray) -> list[tuple[float, str]]:
         """[Q] of the queue: its score with the promise, and why it stands there ("": by its order)."""
         found, shadow = {}, self._q.s.jobs[0]
-        for x in self._pass(view, scheduler, scheduler.rule, score, False):
+        for x in self._pass(view, scheduler, rule, score, False):
             text, begun = "", shadow["start"][x["row"]]
             if promise.is_express(x["score"]):
                 text = f"express: among the smallest jobs that make {100 * scheduler.express:.3g}% of the work"

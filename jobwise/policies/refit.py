@@ -30,7 +30,6 @@ class Refit:
     def __init__(self, every: int, total: int):
         self.every, self.total, self.aside, self._next = every, total, False, 0
         self._waiting: Future | None = None
-        self._thread = ThreadPoolExecutor(1)
 
     @property
     def next(self) -> int:
@@ -55,7 +54,7 @@ class Refit:
             return None
         self._next = arrived + self.every
         if self.aside:
-            self._waiting = self._thread.submit(learnt, past.copy(), self.total)
+            self._waiting = ThreadPoolExecutor(1).submit(learnt, past.copy(), self.total)
             return None
         return learnt(past, self.total)
 

@@ -11,8 +11,7 @@ from jobwise.cluster import pool as cluster_of
 from jobwise.errors import InputError
 from jobwise.policies.foreseen import begin, shipped
 from jobwise.policies.loglinear import Index
-from jobwise.sim import list_loop, pool, promise, rollout, scored_pool
-from jobwise.sim.campaign import given
+from jobwise.sim import campaign, list_loop, pool, promise, rollout, scored_pool
 from jobwise.sim.flows import NONE, flows
 from jobwise.sim.forest import Forest
 from jobwise.sim.history import known
@@ -68,11 +67,11 @@ def remembering(
 ) -> ScoredPool:
     """The queue of a `ListScheduler` or a `Gate`, which remembers what has ended; `ahead`: it looks ahead, too. `told` [J, 2]:
     forecasts of the jobs where they are given, else a forest makes them. `waits`: `past_waits`, where they are known."""
-    orders, promising = [p.order for p in policy.everyone], next((p for p in policy.everyone if p.promises), None)
+    promising = next((p for p in policy.everyone if p.promises), None)
     jobs, total = s.jobs[e, : s.sims[e]["jobs"]], int(s.nodes[e, 0]["capacity"][0])
     what = known(jobs, past)
     futures = rollout.build(jobs, past, what, total) if ahead else None
-    forest = next((o.forest for o in orders if isinstance(o, Index) and o.forest is not None), None)
+    forest = next((p.forest for p in policy.everyone if p.forest is not None), None)
     promised = None
     if promising:
         if (jobs["unmet"] > 0).any():
@@ -80,8 +79,10 @@ def remembering(
         forest = forest or shipped()
         promised = promise.begin(s, e, past_waits(past, total) if waits is None else waits)
     seen = None
-    if forest is not None:
-        seen = begin(forest, past, jobs, total) if told is None else given(jobs["walltime"], jobs["request"][:, 0], told, total)
+    if told is not None:
+        seen = campaign.given(jobs["walltime"], jobs["request"][:, 0], told, total)
+    elif forest is not None:
+        seen = begin(forest, past, jobs, total)
     b = scored_pool.scheduler(s, e, np.zeros(F + 1), what, futures, seen, promised)
     adopt(b, policy.everyone[0])
     return b
@@ -96,8 +97,7 @@ def adopt(b: ScoredPool, p) -> None:
 
 def renewed(b: ScoredPool, forest: Forest) -> ScoredPool:
     """From now on these trees forecast."""
-    b.campaign.cell["news"] = -1  # what was forecast is forecast anew
-    return b._replace(campaign=b.campaign._replace(forest=forest))
+    return b._replace(campaign=campaign.renewed(b.campaign, forest))
 
 
 def past_waits(past: np.ndarray, total: int) -> np.ndarray:

@@ -118,6 +118,12 @@ def given(request: np.ndarray, size: np.ndarray, told: np.ndarray, total: int) -
     return c
 
 
+def renewed(c: Campaign, forest: Forest) -> Campaign:
+    """From now on these trees forecast, and what was forecast is forecast anew."""
+    c.cell["news"] = -1
+    return c._replace(forest=forest)
+
+
 def _numbers(*columns: np.ndarray) -> tuple[np.ndarray, int]:
     """(which of the different rows of these columns each row is [J], how many there are)."""
     found = np.zeros(len(columns[0]), np.int64)

@@ -2,6 +2,7 @@
 
 shadow   a second simulation of the same arrivals under first-come, first-served with EASY, kept up to date event by event. It
          knows how long jobs ran that have ended; of the others it takes the forecast that was made when they came.
+         Nothing fails in it.
 promise  a job is urgent once it has waited for half of M (a wide one for less, a quarter at least), and `slack` M longer
          than it waits in the shadow, less the time that is needed to make room for it; M: the longest wait in the shadow so
          far, at least half of the longest in the calmest quarter of the past. Urgent jobs go first, in order of submit. Where
