@@ -89,6 +89,7 @@ past_dtype = np.dtype(
         ("end", "f8"),  # s
         ("app", "i4"),
         ("queue", "i4"),
+        ("memory", "f4"),  # kB a processor, requested; -1 unknown
     ],
     align=True,
 )

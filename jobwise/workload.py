@@ -62,7 +62,8 @@ class Workload:
         past = np.empty(len(self), past_dtype)
         past["runtime"], past["walltime"] = self.truth["runtime"], self.jobs["walltime"]
         past["size"], past["user"] = self.jobs["request"][:, 0], self.jobs["user"]
-        past["submit"], past["app"], past["queue"] = (self.jobs[k] for k in ("submit", "app", "queue"))
+        for key in ("submit", "app", "queue", "memory"):
+            past[key] = self.jobs[key]
         past["end"] = past["submit"] + np.maximum(wait, 0.0) + past["runtime"]
         return past
 

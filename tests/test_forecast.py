@@ -38,6 +38,9 @@ def with_users(w, seed):
 # ------------------------------------------------------------------ what a forest sees
 
 
+LINE = ("user", "app", "queue", "memory")
+
+
 class Twin:
     """The definition, in plain Python: everything is looked up in a list of what has happened."""
 
@@ -46,7 +49,7 @@ class Twin:
 
     def group(self, j, level):
         a = self.jobs[j]
-        keys = {"all": (), "user": ("user",), "key": ("user", "request", "size"), "line": ("user", "app", "queue")}[level]
+        keys = {"all": (), "user": ("user",), "key": ("user", "request", "size"), "line": LINE}[level]
         return [x for x in self.seen if all(self.jobs[x[1]][k] == a[k] for k in keys)]
 
     def ended(self, events):
@@ -124,10 +127,8 @@ def test_features_are_those_of_the_definition(seed, count, begin):
     run = rng.choice([0.0, 5.0, 59.0, 300.0, 20_000.0], count)
     table = {"user": rng.integers(0, 2, count), "app": rng.integers(0, 2, count), "queue": np.zeros(count, int)}
     table |= {"walltime": rng.choice([60.0, 600.0], count), "size": rng.integers(1, 3, count)}
-    jobs = [
-        {k: table[k][j] for k in ("user", "app", "queue", "size")} | {"request": table["walltime"][j], "run": run[j]}
-        for j in range(count)
-    ]
+    table["memory"] = rng.choice([-1.0, 512.0, 513.0], count)
+    jobs = [{k: table[k][j] for k in (*LINE, "size")} | {"request": table["walltime"][j], "run": run[j]} for j in range(count)]
     twin, rows = Twin(jobs, 8), []
     for t, kind, j in zip(*events(submit, start, start + run), strict=True):
         if kind == SUBMIT:

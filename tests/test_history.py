@@ -51,7 +51,7 @@ def test_expectations_are_those_of_the_definition(seed, count):
         (int(rng.integers(-1, 3)), float(rng.choice([5, 60, 3600])), int(rng.integers(1, 4)), float(rng.integers(0, 5000)))
         for _ in range(count)
     ]
-    past = np.array([(run, r, n, u, 0, 0, -1, -1) for u, r, n, run in seen], past_dtype)
+    past = np.array([(run, r, n, u, 0, 0, -1, -1, -1) for u, r, n, run in seen], past_dtype)
     h = history.blank(1)
     for begin in range(0, count, 16):  # the table grows on the way
         h = history.with_room(h, 16)

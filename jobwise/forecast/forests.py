@@ -30,7 +30,7 @@ TREES = 120
 
 def columns(past: np.ndarray) -> dict[str, np.ndarray]:
     """What `campaign.build` wants of jobs of past_dtype."""
-    return {k: past[k] for k in ("user", "app", "queue", "walltime", "size")}
+    return {k: past[k] for k in campaign.KNOWN}
 
 
 def rows_of(past: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

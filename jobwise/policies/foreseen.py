@@ -17,7 +17,6 @@ from jobwise.sim.forest import Forest, from_tensors
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
 JUDGED = 1000  # jobs of the past that are forecast, to see whether requests are better
 MANY = 1 << 62
-KNOWN = ("user", "app", "queue", "walltime", "size")  # of a job before it runs
 
 
 @cache
@@ -44,7 +43,7 @@ def _begun(forest: Forest, past: np.ndarray, jobs: np.ndarray, total: int) -> tu
 def at_submit(forest: Forest, past: np.ndarray, total: int, since: float) -> np.ndarray:
     """[K, 2] what was forecast of jobs that have ended, when they were submitted: of those that came at `since` (s) or later.
     `past` [K] in order of end."""
-    c, said = campaign.build({k: past[k] for k in KNOWN}, forest, total), np.empty((len(past), 2))
+    c, said = campaign.build({k: past[k] for k in campaign.KNOWN}, forest, total), np.empty((len(past), 2))
     start = past["end"] - past["runtime"]
     happened = campaign.events(past["submit"], start, past["end"])
     first = int(np.searchsorted(happened[0], since))
@@ -58,7 +57,7 @@ def _without(c: Campaign, past: int) -> Campaign:
 
 
 def _build(forest: Forest, past: np.ndarray, jobs: np.ndarray, total: int) -> Campaign:
-    both = {k: np.concatenate([past[k], jobs[k]]) for k in KNOWN[:-1]}
+    both = {k: np.concatenate([past[k], jobs[k]]) for k in campaign.KNOWN[:-1]}
     return campaign.build(both | {"size": np.concatenate([past["size"], jobs["request"][:, 0]])}, forest, total)
 
 

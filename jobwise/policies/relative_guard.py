@@ -124,6 +124,6 @@ def ended(jobs: np.ndarray, past: np.ndarray) -> np.ndarray:
     done = jobs[~np.isnan(jobs["end"])]
     new = np.empty(len(done), past_dtype)
     new["runtime"], new["walltime"], new["size"] = done["ran"], done["walltime"], done["request"][:, 0]
-    for key in ("user", "submit", "end", "app", "queue"):
+    for key in ("user", "submit", "end", "app", "queue", "memory"):
         new[key] = done[key]
     return np.concatenate([past, new[np.argsort(new["end"], kind="stable")]])

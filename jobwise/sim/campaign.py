@@ -1,7 +1,7 @@
 """What is known of a job before it runs, event by event.
 
-Four groups are kept for each job: its key (user, request, processors), its line of work (user, application, queue), its user,
-everyone. Each remembers how its jobs ended (all, those of the last hour, of the last day), what runs and waits of it, and its
+Four groups are kept for each job: its key (user, request, processors), its line of work (user, application, queue, requested
+memory), its user, everyone. Each remembers how its jobs ended (all, those of the last hour, of the last day), what runs and waits of it, and its
 campaign: jobs submitted with less than ten minutes between two. O(1) for an event. What a forest makes of it: `foresight.py`.
 
 Where requests have lately told twice as much of 10 / run as the forecasts did, requests are believed (`trusts`).
@@ -24,6 +24,7 @@ FORGET, ENOUGH = 0.999, 100.0  # of errors
 GROUPS = ("key", "line", "user")
 F = 64  # features that `foresight.py` makes of it
 RECENT = 2000  # jobs that ended last
+KNOWN = ("user", "app", "queue", "memory", "walltime", "size")  # of a job before it runs
 
 group_dtype = np.dtype(
     [
@@ -81,12 +82,12 @@ class Campaign(NamedTuple):
 
 
 def build(table: dict[str, np.ndarray], forest: Forest, total: int) -> Campaign:
-    """Nothing has happened yet to these jobs; `table`: their user, app, queue, walltime, size [J]."""
-    user, app, queue, request, size = (np.asarray(table[k]) for k in ("user", "app", "queue", "walltime", "size"))
+    """Nothing has happened yet to these jobs; `table`: columns KNOWN [J]."""
+    user, app, queue, memory, request, size = (np.asarray(table[k]) for k in KNOWN)
     whole = request.astype(np.int64)
     of_user, users = _numbers(user)
     of_key, keys = _numbers(user, whole, size)
-    of_line, lines = _numbers(user, app, queue)
+    of_line, lines = _numbers(user, app, queue, memory)
     of, cells = _numbers(of_key, of_line)
     group = np.zeros(1 + users + keys + lines, group_dtype)
     for name in ("seen", "ended", "submitted", "started", "burst"):
@@ -112,7 +113,7 @@ def build(table: dict[str, np.ndarray], forest: Forest, total: int) -> Campaign:
 def given(request: np.ndarray, size: np.ndarray, told: np.ndarray, total: int) -> Campaign:
     """Jobs whose forecasts are given, and stay: `told` [J, 2] E[min(run / request, 1)] and E[10 / max(run, 10)]."""
     every = np.arange(len(request))
-    c = build({"user": every * 0, "app": every * 0, "queue": every, "walltime": every * 0, "size": every * 0}, NOTHING, total)
+    c = build(dict.fromkeys(KNOWN, every * 0) | {"queue": every}, NOTHING, total)
     c.cell["request"], c.cell["size"], c.cell["made"] = np.maximum(request, 1.0), size, np.inf
     c.cell["ratio"], c.cell["short"] = told[:, 0], told[:, 1]
     return c
@@ -133,7 +134,7 @@ def _numbers(*columns: np.ndarray) -> tuple[np.ndarray, int]:
     return found, int(found.max(initial=-1)) + 1
 
 
-NO_CAMPAIGN = build({k: np.zeros(0) for k in ("user", "app", "queue", "walltime", "size")}, NOTHING, 1)
+NO_CAMPAIGN = build({k: np.zeros(0) for k in KNOWN}, NOTHING, 1)
 
 
 @inlined
