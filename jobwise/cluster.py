@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jobwise.errors import InputError
+from jobwise.site import Site
 
 outage_dtype = np.dtype([("time", "f8"), ("node", "i4"), ("up", "i1")], align=True)
 
@@ -59,7 +60,7 @@ class Cluster:
     `slowdown`: how placements slow jobs down; None: they do not. `topology`: the links between its nodes
     (`jobwise.sim.topology.Topology`), on which jobs that share them slow each other down. `affinity`: which nodes suit whom.
     `classes` [N]: numbers of their kinds of hardware, where they differ. `risk` [T, N]: how likely each node is to fail, as it
-    was forecast in each tick; a scheduler knows those of the present.
+    was forecast in each tick; a scheduler knows those of the present. `site`: its queues, node sets, limits and scheduler.
     """
 
     capacity: np.ndarray
@@ -70,6 +71,7 @@ class Cluster:
     affinity: Affinity | None = None
     classes: np.ndarray | None = None
     risk: np.ndarray | None = None
+    site: Site | None = None
 
     def __post_init__(self):
         if self.capacity.ndim != 2 or self.capacity.size == 0 or (self.capacity < 0).any():

@@ -39,6 +39,7 @@ def job_dtype(resources: int = 1) -> np.dtype:
             ("chunks", "i4"),  # 0: units anywhere; k: k equal chunks, each whole on one node
             ("held", "i4"),  # first slice of its allocation; -1 none (or a pool)
             ("unmet", "i4"),  # parents not done yet
+        ("ask", "i4"),  # what it asks of nodes, a row of the asks of its cluster's site; -1: its request is all
             ("restarts", "i4"),
             ("least", "i4"),  # units that it can run with, where it may hold other numbers than its request; 0: it may not
             ("most", "i4"),
@@ -100,7 +101,7 @@ def blank_jobs(count: int, resources: int = 1) -> np.ndarray:
     jobs = np.zeros(count, job_dtype(resources))
     for key in ("start", "end", "queued", "due", "reserved"):
         jobs[key] = np.nan
-    for key in ("user", "group", "app", "queue", "partition", "kind", "held", "flow"):
+    for key in ("user", "group", "app", "queue", "partition", "kind", "held", "flow", "ask"):
         jobs[key] = -1
     jobs["memory"] = -1.0
     return jobs

@@ -13,7 +13,7 @@ from jobwise.jobs import blank_jobs, past_dtype, truth_dtype
 from jobwise.sim.dag import graph, levels, ranks
 from jobwise.sim.pool import waits
 
-COLUMNS = ("user", "group", "app", "queue", "partition", "kind", "memory", "least", "most", "step", "gradient", "flow")
+COLUMNS = ("user", "group", "app", "queue", "partition", "kind", "memory", "least", "most", "step", "gradient", "flow", "ask")
 PAST = 20_000  # so many of the jobs that ended last before a part of a log are remembered by it
 
 

@@ -1,0 +1,142 @@
+"""Which nodes a job gets on a site, as Slurm chooses them (select/cons_tres, one or several resources, no topology).
+
+Usable nodes that lie beside each other are a run. The run with the fewest CPUs that suffice gives the nodes, else the largest
+run and then the others; inside a run a single node that suffices with the fewest CPUs to spare, else the lowest numbers first.
+Nodes of a smaller weight are tried before heavier ones join. Tasks are dealt to the chosen nodes one at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jobwise.sim.compiled import inlined, kernel
+
+CPUS, MEMORY, GPUS = range(3)
+MANY = 1 << 40
+
+
+@inlined
+def room(ask, free, capacity, i):
+    """CPUs of node i that tasks of the job could have; 0: it is of no use."""
+    if ask["whole"]:
+        for r in range(free.shape[1]):
+            if free[i, r] != capacity[i, r]:
+                return np.int64(0)
+    if ask["memory"] > free[i, MEMORY] or ask["gpus_node"] > free[i, GPUS] or (ask["gpus"] > 0 and free[i, GPUS] == 0):
+        return np.int64(0)
+    tasks = free[i, CPUS] // ask["cpus"]
+    if ask["memory_cpu"] > 0:
+        tasks = min(tasks, free[i, MEMORY] // (ask["memory_cpu"] * ask["cpus"]))
+    return np.int64(tasks * ask["cpus"])
+
+
+class Room(NamedTuple):
+    """What `choose` writes to."""
+
+    have: np.ndarray  # [N] i8
+    best: np.ndarray  # [2] i8
+    light: np.ndarray  # [N] u1
+
+
+def rooms(nodes: int) -> Room:
+    """Of so many nodes."""
+    return Room(np.zeros(nodes, np.int64), np.zeros(2, np.int64), np.zeros(nodes, np.uint8))
+
+
+@kernel
+def _runs(have, best, need, least, gpus, free):
+    """The run [first, behind the last) to take from, and whether it suffices. `have` [N]: CPUs to be had; 0: no more."""
+    N, at, found = len(have), 0, False
+    size = np.int64(-1)
+    best[0], best[1] = -1, -1
+    while at < N:
+        if have[at] == 0:
+            at += 1
+            continue
+        first, cpus, cards = at, np.int64(0), np.int64(0)
+        while at < N and have[at] > 0:
+            cpus += have[at]
+            cards += free[at, GPUS]
+            at += 1
+        enough = cpus >= need and at - first >= least and cards >= gpus
+        if (enough and (not found or cpus < size)) or (not enough and not found and cpus > size):
+            best[0], best[1], size = first, at, cpus
+        found = found or enough
+    return found
+
+
+@kernel
+def _pick(ask, mask, free, capacity, have, best, node):
+    """Nodes for the job out of mask [N]; how many, 0 where they do not suffice. `have`, `best`: room."""
+    for i in range(len(mask)):
+        have[i] = room(ask, free, capacity, i) if mask[i] else 0
+    cpus, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
+    most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else MANY), np.int64(ask["gpus"]), 0
+    while (cpus > 0 or least > 0 or gpus > 0) and k < most:
+        enough = _runs(have, best, cpus, least, gpus, free)
+        if best[0] < 0:
+            return 0
+        single = -1
+        if enough and least <= 1:
+            for i in range(best[0], best[1]):
+                if have[i] >= cpus and free[i, GPUS] >= gpus and (single < 0 or have[i] < have[single]):
+                    single = i
+        for i in range(best[0] if single < 0 else single, best[1] if single < 0 else single + 1):
+            if (cpus <= 0 and least <= 0 and gpus <= 0) or k >= most:
+                break
+            node[k] = i
+            k += 1
+            least -= 1
+            cpus -= min(have[i], max(cpus - max(least, 0) * ask["cpus"], np.int64(ask["cpus"])))
+            gpus -= free[i, GPUS]
+            have[i] = 0
+    return k if cpus <= 0 and least <= 0 and gpus <= 0 else 0
+
+
+@kernel
+def choose(ask, mask, free, capacity, weight, levels, w, node):
+    """Nodes for a job out of mask [N], lighter ones first: node[:k], k = 0 where it does not fit. `levels`: the different
+    weights, ascending; `w`: room."""
+    for level in levels:
+        if len(levels) == 1:
+            return _pick(ask, mask, free, capacity, w.have, w.best, node)
+        for i in range(len(mask)):
+            w.light[i] = mask[i] and weight[i] <= level
+        k = _pick(ask, w.light, free, capacity, w.have, w.best, node)
+        if k > 0:
+            return k
+    return 0
+
+
+@kernel
+def deal(ask, free, capacity, node, k, amount):
+    """amount[i] = what the job takes of node[i]: its tasks one at a time in turn, its GPUs likewise, memory by node or CPU."""
+    tasks, cards = np.int64(ask["tasks"]), np.int64(ask["gpus"])
+    for i in range(k):
+        for r in range(3):
+            amount[i, r] = capacity[node[i], r] if ask["whole"] else 0
+    if ask["whole"]:
+        return
+    while tasks > 0:
+        before = tasks
+        for i in range(k):
+            fits = amount[i, CPUS] + ask["cpus"] <= free[node[i], CPUS]
+            fits = fits and ask["memory_cpu"] * (amount[i, CPUS] + ask["cpus"]) <= free[node[i], MEMORY]
+            if tasks > 0 and fits:
+                amount[i, CPUS] += ask["cpus"]
+                tasks -= 1
+        if tasks == before:
+            break
+    while cards > 0:
+        before = cards
+        for i in range(k):
+            if cards > 0 and amount[i, GPUS] < free[node[i], GPUS]:
+                amount[i, GPUS] += 1
+                cards -= 1
+        if cards == before:
+            break
+    for i in range(k):
+        amount[i, MEMORY] = ask["memory"] if ask["memory"] > 0 else ask["memory_cpu"] * amount[i, CPUS]
+        amount[i, GPUS] += ask["gpus_node"]

@@ -1,0 +1,123 @@
+"""A site: what its jobs ask for, which nodes they may use, its queues, limits and shares, and how its scheduler is set.
+
+Plain tables, which a cluster carries (`Cluster.site`): the policy `slurm` takes all its parameters from them, list schedulers
+keep to the node sets. Units: CPUs, memory in MiB, GPUs, in this order, are the resources of such a cluster; seconds; -1 or inf
+where there is no limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf
+
+import numpy as np
+
+RESOURCES = ("cpus", "memory", "gpus")
+EVERY = 0  # the node set of all nodes
+
+# What a job asks of nodes; jobs that ask for the same share a row (`jobs["ask"]`).
+ask_dtype = np.dtype(
+    [
+        ("nodes", "i4"),  # at least; 0: any number
+        ("most", "i4"),  # at most; 0: any number
+        ("tasks", "i4"),
+        ("cpus", "i4"),  # of each task, which is whole on one node
+        ("memory_cpu", "i8"),  # of each CPU
+        ("memory", "i8"),  # of each node
+        ("gpus", "i4"),  # in all
+        ("gpus_node", "i4"),  # of each node
+        ("whole", "i1"),  # nodes are not shared with other jobs
+        ("set", "i4"),  # node set that it may use, of those of its partition
+        ("nice", "i4"),  # taken from its priority
+    ],
+    align=True,
+)
+partition_dtype = np.dtype(
+    [
+        ("set", "i4"),  # its nodes
+        ("factor", "f8"),  # of priority: PriorityJobFactor
+        ("tier", "i4"),
+        ("max_time", "f8"),
+        ("max_nodes", "f8"),
+        ("up", "i1"),
+    ],
+    align=True,
+)
+# Limits of a QOS, of all its jobs together and of those of a user: jobs that run, CPUs, memory, GPUs, nodes.
+LIMITS = ("jobs", "cpus", "memory", "gpus", "nodes")
+qos_dtype = np.dtype(
+    [("priority", "f8"), ("max_wall", "f8"), ("all", "f8", (len(LIMITS),)), ("user", "f8", (len(LIMITS),))], align=True
+)
+association_dtype = np.dtype([("parent", "i4"), ("shares", "f8"), ("leaf", "i1")], align=True)  # row 0: the root account
+settings_dtype = np.dtype(
+    [
+        ("basic", "i1"),  # first come, first served (priority/basic)
+        ("backfill", "i1"),  # 0: sched/builtin
+        ("age", "f8"),  # weights of priority
+        ("fair_share", "f8"),
+        ("size", "f8"),
+        ("partition", "f8"),
+        ("qos", "f8"),
+        ("max_age", "f8"),
+        ("half_life", "f8"),  # of usage; inf: it is never forgotten
+        ("calc_period", "f8"),
+        ("fair_tree", "i1"),  # else 2^(-usage / shares)
+        ("favor_small", "i1"),
+        ("small_relative", "i1"),  # job size relative to its time limit
+        ("loop", "f8"),  # the main pass looks whether there is something to do
+        ("batch_delay", "f8"),  # between two main passes
+        ("sched_interval", "f8"),  # between two main passes over the whole queue
+        ("depth", "f8"),  # jobs that a main pass tries otherwise
+        ("bf_interval", "f8"),
+        ("bf_window", "f8"),
+        ("bf_resolution", "f8"),
+        ("bf_max_test", "f8"),
+        ("bf_max_user", "f8"),  # of a user
+        ("bf_continue", "i1"),
+        ("memory", "i1"),  # is memory handed out?
+    ],
+    align=True,
+)
+STOCK = {  # Slurm's own
+    "backfill": 1, "max_age": 7 * 86_400.0, "half_life": 7 * 86_400.0, "calc_period": 300.0, "fair_tree": 1, "loop": 1.0,
+    "batch_delay": 3.0, "sched_interval": 60.0, "depth": 100.0, "bf_interval": 30.0, "bf_window": 86_400.0,
+    "bf_resolution": 60.0, "bf_max_test": 500.0, "bf_max_user": inf,
+}  # fmt: skip
+
+
+def settings(**known: float) -> np.ndarray:
+    """[1] of settings_dtype: Slurm's own, but for those that are named."""
+    found = np.zeros(1, settings_dtype)
+    for key, value in (STOCK | known).items():
+        found[key] = value
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """`weight` [N]: nodes of a smaller one are taken first. `sets` [M, N] of 0 and 1: node sets, the first one all nodes.
+    `asks` [A]; `partitions` [P]; `queues` [K, W]: which partitions (-1: none) a job may run in whose number of a partition is
+    k; `qos` [Q] of jobs whose queue is q; `associations` [S], a tree, and `leaf` [U, A]: which of them a job of user u and
+    account a (its group) is charged to. `settings` [1]."""
+
+    weight: np.ndarray
+    sets: np.ndarray
+    asks: np.ndarray
+    partitions: np.ndarray
+    queues: np.ndarray
+    qos: np.ndarray
+    associations: np.ndarray
+    leaf: np.ndarray
+    settings: np.ndarray = field(default_factory=settings)
+    names: tuple[str, ...] = ()  # of nodes
+    partition_names: tuple[str, ...] = ()
+    qos_names: tuple[str, ...] = ()
+    guesses: tuple[str, ...] = ()  # what was not known, and what was taken instead
+    phases: dict[str, float] = field(default_factory=dict)  # s, when the clocks of the scheduler tick, where that is known
+
+    def changed(self, **known: float) -> Site:
+        """The same with other settings."""
+        found = self.settings.copy()
+        for key, value in known.items():
+            found[key] = value
+        return replace(self, settings=found)
