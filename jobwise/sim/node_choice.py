@@ -2,7 +2,7 @@
 
 Usable nodes that lie beside each other are a run. The run with the fewest CPUs that suffice gives the nodes, else the largest
 run and then the others; inside a run a single node that suffices with the fewest CPUs to spare, else the lowest numbers first.
-Nodes of a smaller weight are tried before heavier ones join. Tasks are dealt to the chosen nodes one at a time.
+Nodes of a smaller weight are tried before heavier ones join. Tasks fill the chosen nodes one after the other, each has at least one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _runs(have, best, need, least, gpus, free):
     size = np.int64(-1)
     best[0], best[1] = -1, -1
     while at < N:
-        if have[at] == 0:
+        if have[at] <= 0:
             at += 1
             continue
         first, cpus, cards = at, np.int64(0), np.int64(0)
@@ -112,23 +112,18 @@ def choose(ask, mask, free, capacity, weight, levels, w, node):
 
 @kernel
 def deal(ask, free, capacity, node, k, amount):
-    """amount[i] = what the job takes of node[i]: its tasks one at a time in turn, its GPUs likewise, memory by node or CPU."""
+    """amount[i] = what the job takes of node[i]: its tasks from the first node on, its GPUs one at a time in turn, memory by node or CPU."""
     tasks, cards = np.int64(ask["tasks"]), np.int64(ask["gpus"])
     for i in range(k):
         for r in range(3):
             amount[i, r] = capacity[node[i], r] if ask["whole"] else 0
     if ask["whole"]:
         return
-    while tasks > 0:
-        before = tasks
-        for i in range(k):
-            fits = amount[i, CPUS] + ask["cpus"] <= free[node[i], CPUS]
-            fits = fits and ask["memory_cpu"] * (amount[i, CPUS] + ask["cpus"]) <= free[node[i], MEMORY]
-            if tasks > 0 and fits:
-                amount[i, CPUS] += ask["cpus"]
-                tasks -= 1
-        if tasks == before:
-            break
+    for i in range(k):  # one task for each node, the first node is filled first
+        most = room(ask, free, capacity, node[i]) // ask["cpus"]
+        here = max(min(most, tasks - (k - 1 - i)), min(tasks, 1))
+        amount[i, CPUS] = here * ask["cpus"]
+        tasks -= here
     while cards > 0:
         before = cards
         for i in range(k):

@@ -24,14 +24,19 @@ clock_dtype = np.dtype(
         ("look", "f8"),  # s, when the loop looks next
         ("passed", "f8"),  # the last main pass
         ("whole", "f8"),  # the last main pass over the whole queue
-        ("backfill", "f8"),  # the next cycle
+        ("backfill", "f8"),  # when the backfill thread looks next whether a cycle is due
+        ("cycled", "f8"),  # the last cycle
+        ("updated", "f8"),  # when a job came, started, ended, or got another planned start last
         ("price", "f8"),  # the next pass over priorities
         ("priced", "f8"),  # the last
+        ("zero", "f8"),  # s since 1970 of time 0
         ("news", "i1"),  # has something happened since the last main pass?
-        ("stirred", "i1"),  # since the last cycle?
     ],
     align=True,
 )
+
+
+SHORT_SLEEP = 1.0  # s: the backfill thread looks again so soon where no cycle was due
 
 
 class Slurm(NamedTuple):
@@ -52,6 +57,7 @@ class Slurm(NamedTuple):
     clock: np.ndarray  # [1]
     leaf_of: np.ndarray  # [J] the association of each job; -1
     priority: np.ndarray  # [J] without the partition's part
+    start_at: np.ndarray  # [J] planned starts
     planned: np.ndarray  # [J] CPUs of the nodes that an exclusive job was planned on; 0: not yet
     counted: np.ndarray  # [J, LIMITS] what it holds, as limits count
     usage: np.ndarray  # [S]
@@ -90,6 +96,8 @@ def scheduler(s, e: int, site: Site, phases: dict[str, float] | None = None) -> 
     phases = phases or site.phases
     clock["look"], clock["backfill"] = phases.get("look", 0.0), phases.get("backfill", 0.0)
     clock["price"], clock["passed"], clock["whole"] = phases.get("price", x["calc_period"]), -np.inf, -np.inf
+    clock["zero"] = phases.get("zero", 0.0)
+    clock["cycled"], clock["updated"] = -1e18, -np.inf
     clock["priced"] = clock["price"] - x["calc_period"]
     room = int(min(x["bf_max_test"], J, 2000)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
@@ -97,7 +105,7 @@ def scheduler(s, e: int, site: Site, phases: dict[str, float] | None = None) -> 
     return Slurm(
         site.settings, site.asks, site.partitions, site.queues, site.qos, site.associations, site.sets, site.weight,
         np.unique(site.weight), capacity, np.array([capacity[:, 0].sum()], float), highest, clock, leaf,
-        np.zeros(J), np.zeros(J), np.zeros((J, len(LIMITS))), np.zeros(S), np.zeros((S, 2)), np.zeros(S), fair,
+        np.zeros(J), np.zeros(J), np.zeros(J), np.zeros((J, len(LIMITS))), np.zeros(S), np.zeros((S, 2)), np.zeros(S), fair,
         np.zeros((Q, len(LIMITS))), np.zeros((Q, users, len(LIMITS))),
         capacity.copy(), capacity.copy(), np.zeros(N, np.uint8), np.zeros(N, np.uint8), np.zeros(N, np.int32),
         np.zeros((N, 3), np.int64), np.zeros(J, np.int32), np.zeros(J), np.zeros(room), np.zeros(room),
@@ -197,6 +205,7 @@ def _begin(s, e, m, j, k, out):
     _count(m, job, out, 1.0)
     for x in range(len(out)):
         m.counted[j, x] = out[x]
+    m.clock[0]["updated"] = whole(s.sims[e]["now"])
     for i in range(k):
         for r in range(3):
             m.free[m.node[i], r] -= m.amount[i, r]
@@ -248,6 +257,8 @@ def backfill(s, e, m):
             if _begin(s, e, m, j, k, out):
                 n = expected_ends(s, e, m, now)
             continue
+        if t != m.start_at[j]:
+            m.start_at[j], m.clock[0]["updated"] = t, now
         count = keep(m, m.ask[job["ask"]], count, t, max(job["walltime"], 1.0), k, j)
 
 
@@ -260,7 +271,7 @@ def _news(s, e, m):
     for i in range(sim["left"]):
         _left(s, e, m, s.lists[e, LEFT, i])
     if sim["entered"] or sim["left"]:
-        m.clock[0]["news"] = m.clock[0]["stirred"] = 1
+        m.clock[0]["news"], m.clock[0]["updated"] = 1, whole(sim["now"])
 
 
 @kernel
@@ -282,7 +293,7 @@ def _wind(m, now):
     if c["look"] < now:
         c["look"] = _next(c["look"], now, x["loop"])
     if c["backfill"] < now:
-        c["backfill"] = _next(c["backfill"], now, x["bf_interval"])
+        c["backfill"] = _next(c["backfill"], now, SHORT_SLEEP)
     if c["price"] < now:
         c["price"] = _next(c["price"], now, x["calc_period"])
         c["priced"] = c["price"] - x["calc_period"]
@@ -301,14 +312,13 @@ def run(s, e, m, steps):
             until = c["price"]
         if sim["queued"] > 0:
             until = min(until, c["look"])
-            if x["backfill"]:
-                until = min(until, c["backfill"])
+        if x["backfill"] and (sim["queued"] > 0 or c["updated"] >= c["cycled"]):
+            until = min(until, c["backfill"])
         code = advance(s, e, until)
         if code == OVER:
             return False
         if code == CHOICE:
-            if sim["queued"] == sim["entered"]:  # the clocks stood still
-                _wind(m, sim["now"])
+            _wind(m, sim["now"])
             _news(s, e, m)
             continue
         now = sim["now"]
@@ -325,6 +335,9 @@ def run(s, e, m, steps):
                 main_pass(s, e, m, x["depth"])
             c["look"] = _next(c["look"], now, x["loop"])
         if x["backfill"] and now >= c["backfill"]:
-            backfill(s, e, m)
-            c["backfill"] = _next(c["backfill"], now, x["bf_interval"])
+            due = whole(now) - c["cycled"] >= x["bf_interval"] and c["updated"] >= c["cycled"]
+            if due:
+                backfill(s, e, m)
+                c["cycled"] = whole(now)
+            c["backfill"] += x["bf_interval"] if due else SHORT_SLEEP
     return True

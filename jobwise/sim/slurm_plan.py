@@ -13,7 +13,7 @@ from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.node_choice import choose, deal
 from jobwise.sim.state import HEAP
 
-GROUP = 30.0  # s: running jobs whose ends lie so close are taken away together
+GROUP = 30.0  # s: running jobs whose ends lie so close to the first of a group are taken away together
 
 
 @inlined
@@ -77,6 +77,13 @@ def _give_back(s, e, j, free):
         at = s.slices[e, at]["next"]
 
 
+@inlined
+def _floor(m, t, step):
+    """The last whole multiple of the step, as clocks show it."""
+    zero = m.clock[0]["zero"]
+    return np.floor((t + zero) / step) * step - zero
+
+
 @kernel
 def will_run(s, e, m, ask, mask, n, now):
     """(nodes chosen into m.node, when the job could start on nodes of the mask); none: (0, inf)."""
@@ -86,17 +93,18 @@ def will_run(s, e, m, ask, mask, n, now):
     for i in range(len(m.free)):
         for r in range(m.free.shape[1]):
             m.later[i, r] = m.free[i, r]
-    at = 0
+    at, bound = 0, -np.inf
     while at < n:
         first, last = np.inf, -1.0
         while at < n:
             if _touches(s, e, m.ends[at], mask):
                 if first == np.inf:
                     first = m.end[at]
+                    bound = first + GROUP if bound > -np.inf else _floor(m, first, GROUP) + 2.0 * GROUP
                 last = m.end[at]
                 _give_back(s, e, m.ends[at], m.later)
             at += 1
-            if at < n and first < np.inf and m.end[at] > first + GROUP:
+            if at < n and m.end[at] > bound and first < np.inf:
                 break
         if last < 0:
             break
@@ -180,15 +188,16 @@ def plan(s, e, m, j, partition, count, n, now):
             continue
         if t > now + x["bf_window"]:
             return np.inf, 0
-        if overlaps(m, count, t, _end(x, t, limit), k):
+        if overlaps(m, count, t, _end(m, t, limit), k):
             later = t
             continue
         return t, k
 
 
 @inlined
-def _end(x, start, limit):
-    return np.floor((start + limit) / x["bf_resolution"]) * x["bf_resolution"]
+def _end(m, start, limit):
+    """Plans end at whole multiples of the resolution."""
+    return _floor(m, start + limit, m.settings[0]["bf_resolution"])
 
 
 @kernel
@@ -207,7 +216,7 @@ def keep(m, ask, count, t, limit, k, j):
         m.planned[j] = 0.0
         for i in range(k):
             m.planned[j] += m.capacity[m.node[i], 0]
-    return hold_back(m, count, t, _end(m.settings[0], t, limit), k)
+    return hold_back(m, count, t, _end(m, t, limit), k)
 
 
 @kernel
