@@ -97,14 +97,16 @@ def will_run(s, e, m, ask, mask, n, now):
     while at < n:
         first, last = np.inf, -1.0
         while at < n:
-            if _touches(s, e, m.ends[at], mask):
-                if first == np.inf:
-                    first = m.end[at]
-                    bound = first + GROUP if bound > -np.inf else _floor(m, first, GROUP) + 2.0 * GROUP
-                last = m.end[at]
-                _give_back(s, e, m.ends[at], m.later)
+            j, t = m.ends[at], m.end[at]
             at += 1
-            if at < n and m.end[at] > bound and first < np.inf:
+            if not _touches(s, e, j, mask):
+                continue
+            if first == np.inf:
+                first = t
+                bound = first + GROUP if bound > -np.inf else _floor(m, first, GROUP) + 2.0 * GROUP
+            last = t
+            _give_back(s, e, j, m.later)
+            if at < n and m.end[at] > bound:  # asked only behind a job that counts
                 break
         if last < 0:
             break
@@ -216,7 +218,8 @@ def keep(m, ask, count, t, limit, k, j):
         m.planned[j] = 0.0
         for i in range(k):
             m.planned[j] += m.capacity[m.node[i], 0]
-    return hold_back(m, count, t, _end(m, t, limit), k)
+    begin = max(_floor(m, t, m.settings[0]["bf_resolution"]), m.begin[0])
+    return hold_back(m, count, begin, _end(m, t, limit), k)
 
 
 @kernel

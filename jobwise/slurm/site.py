@@ -90,7 +90,7 @@ def resources(text: str) -> dict[str, float]:
 
 def config(text: str) -> dict[str, str]:
     """`scontrol show config` (or a slurm.conf): settings by their names in small letters."""
-    found = re.findall(r"^([A-Za-z]\w*)\s*=\s*(.*?)\s*$", text, re.M)
+    found = re.findall(r"^([A-Za-z]\w*)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.M)
     return {k.lower(): v for k, v in found}
 
 
