@@ -37,6 +37,7 @@ clock_dtype = np.dtype(
 
 
 SHORT_SLEEP = 1.0  # s: the backfill thread looks again so soon where no cycle was due
+LATE = 0.001  # s: how late a thread wakes
 
 
 class Slurm(NamedTuple):
@@ -333,11 +334,11 @@ def run(s, e, m, steps):
             elif c["news"] and now - c["passed"] >= x["batch_delay"] - 1e-6:
                 c["passed"], c["news"] = now, 0
                 main_pass(s, e, m, x["depth"])
-            c["look"] = _next(c["look"], now, x["loop"])
+            c["look"] += x["loop"] + LATE
         if x["backfill"] and now >= c["backfill"]:
             due = whole(now) - c["cycled"] >= x["bf_interval"] and c["updated"] >= c["cycled"]
             if due:
                 backfill(s, e, m)
                 c["cycled"] = whole(now)
-            c["backfill"] += x["bf_interval"] if due else SHORT_SLEEP
+            c["backfill"] += LATE + (x["bf_interval"] if due else SHORT_SLEEP)
     return True

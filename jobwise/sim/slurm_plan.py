@@ -93,7 +93,7 @@ def will_run(s, e, m, ask, mask, n, now):
     for i in range(len(m.free)):
         for r in range(m.free.shape[1]):
             m.later[i, r] = m.free[i, r]
-    at, bound = 0, -np.inf
+    at, bound = 0, 0.0
     while at < n:
         first, last = np.inf, -1.0
         while at < n:
@@ -103,7 +103,7 @@ def will_run(s, e, m, ask, mask, n, now):
                 continue
             if first == np.inf:
                 first = t
-                bound = first + GROUP if bound > -np.inf else _floor(m, first, GROUP) + 2.0 * GROUP
+                bound = _floor(m, first, GROUP) + 2.0 * GROUP
             last = t
             _give_back(s, e, j, m.later)
             if at < n and m.end[at] > bound:  # asked only behind a job that counts
@@ -174,7 +174,7 @@ def plan(s, e, m, j, partition, count, n, now):
             if m.until[i] > begin and i + 1 < count and later == 0.0:
                 later = m.until[i]
             if m.until[i] > begin:
-                if m.begin[i] > begin + limit:
+                if m.begin[i] >= begin + limit:
                     break
                 for y in range(len(m.mask)):
                     m.open_mask[y] &= m.open[i, y]
