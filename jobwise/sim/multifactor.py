@@ -175,5 +175,5 @@ def price_all(s, e, m):
     c["priced"] = sim["now"]
     j = sim["head"]
     while j >= 0:
-        price(s, e, m, j, sim["now"] - s.jobs[e, j]["queued"])
+        price(s, e, m, j, np.floor(sim["now"]) - np.floor(s.jobs[e, j]["queued"]))
         j = s.truth[e, j]["next"]

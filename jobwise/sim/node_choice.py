@@ -1,8 +1,8 @@
 """Which nodes a job gets on a site, as Slurm chooses them (select/cons_tres, one or several resources, no topology).
 
-Usable nodes that lie beside each other are a run. The run with the fewest CPUs that suffice gives the nodes, else the largest
-run and then the others; inside a run a single node that suffices with the fewest CPUs to spare, else the lowest numbers first.
-Nodes of a smaller weight are tried before heavier ones join. Tasks fill the chosen nodes one after the other, each has at least one.
+Usable nodes of one weight that lie beside each other are a run. Of the lightest runs that with the fewest CPUs that suffice
+gives the nodes, else that with the most, and then the next; inside a run a single node that suffices with the fewest CPUs to spare,
+else the lowest numbers first. Tasks fill the chosen nodes one after the other, each has at least one.
 """
 
 from __future__ import annotations
@@ -37,45 +37,45 @@ class Room(NamedTuple):
 
     have: np.ndarray  # [N] i8
     best: np.ndarray  # [2] i8
-    light: np.ndarray  # [N] u1
 
 
 def rooms(nodes: int) -> Room:
     """Of so many nodes."""
-    return Room(np.zeros(nodes, np.int64), np.zeros(2, np.int64), np.zeros(nodes, np.uint8))
+    return Room(np.zeros(nodes, np.int64), np.zeros(2, np.int64))
 
 
 @kernel
-def _runs(have, best, need, least, gpus, free):
+def _runs(have, best, need, least, gpus, free, weight):
     """The run [first, behind the last) to take from, and whether it suffices. `have` [N]: CPUs to be had; 0: no more."""
     N, at, found = len(have), 0, False
-    size = np.int64(-1)
+    size, lightest = np.int64(-1), np.int64(0)
     best[0], best[1] = -1, -1
     while at < N:
         if have[at] <= 0:
             at += 1
             continue
         first, cpus, cards = at, np.int64(0), np.int64(0)
-        while at < N and have[at] > 0:
+        while at < N and have[at] > 0 and weight[at] == weight[first]:
             cpus += have[at]
             cards += free[at, GPUS]
             at += 1
         enough = cpus >= need and at - first >= least and cards >= gpus
-        if (enough and (not found or cpus < size)) or (not enough and not found and cpus > size):
-            best[0], best[1], size = first, at, cpus
-        found = found or enough
+        better = (enough and (not found or cpus < size)) or (not enough and not found and cpus > size)
+        if best[0] < 0 or weight[first] < lightest or (weight[first] == lightest and better):
+            best[0], best[1], size, lightest, found = first, at, cpus, weight[first], enough
     return found
 
 
 @kernel
-def _pick(ask, mask, free, capacity, have, best, node):
-    """Nodes for the job out of mask [N]; how many, 0 where they do not suffice. `have`, `best`: room."""
+def choose(ask, mask, free, capacity, weight, w, node):
+    """Nodes for a job out of mask [N]: node[:k], k = 0 where it does not fit. `w`: room."""
+    have, best = w.have, w.best
     for i in range(len(mask)):
         have[i] = room(ask, free, capacity, i) if mask[i] else 0
     cpus, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
     most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else MANY), np.int64(ask["gpus"]), 0
     while (cpus > 0 or least > 0 or gpus > 0) and k < most:
-        enough = _runs(have, best, cpus, least, gpus, free)
+        enough = _runs(have, best, cpus, least, gpus, free, weight)
         if best[0] < 0:
             return 0
         single = -1
@@ -93,21 +93,6 @@ def _pick(ask, mask, free, capacity, have, best, node):
             gpus -= free[i, GPUS]
             have[i] = 0
     return k if cpus <= 0 and least <= 0 and gpus <= 0 else 0
-
-
-@kernel
-def choose(ask, mask, free, capacity, weight, levels, w, node):
-    """Nodes for a job out of mask [N], lighter ones first: node[:k], k = 0 where it does not fit. `levels`: the different
-    weights, ascending; `w`: room."""
-    for level in levels:
-        if len(levels) == 1:
-            return _pick(ask, mask, free, capacity, w.have, w.best, node)
-        for i in range(len(mask)):
-            w.light[i] = mask[i] and weight[i] <= level
-        k = _pick(ask, w.light, free, capacity, w.have, w.best, node)
-        if k > 0:
-            return k
-    return 0
 
 
 @kernel

@@ -51,7 +51,6 @@ class Slurm(NamedTuple):
     association: np.ndarray  # [S]
     sets: np.ndarray  # [M, N]
     weight: np.ndarray  # [N]
-    levels: np.ndarray  # the different weights
     capacity: np.ndarray  # [N, R]
     cpus: np.ndarray  # [1] of all nodes
     highest: np.ndarray  # [2] priority of a QOS, factor of a partition
@@ -105,7 +104,7 @@ def scheduler(s, e: int, site: Site, phases: dict[str, float] | None = None) -> 
     fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
     return Slurm(
         site.settings, site.asks, site.partitions, site.queues, site.qos, site.associations, site.sets, site.weight,
-        np.unique(site.weight), capacity, np.array([capacity[:, 0].sum()], float), highest, clock, leaf,
+        capacity, np.array([capacity[:, 0].sum()], float), highest, clock, leaf,
         np.zeros(J), np.zeros(J), np.zeros(J), np.zeros((J, len(LIMITS))), np.zeros(S), np.zeros((S, 2)), np.zeros(S), fair,
         np.zeros((Q, len(LIMITS))), np.zeros((Q, users, len(LIMITS))),
         capacity.copy(), capacity.copy(), np.zeros(N, np.uint8), np.zeros(N, np.uint8), np.zeros(N, np.int32),
@@ -230,7 +229,7 @@ def main_pass(s, e, m, depth):
         mask_of(s, e, m, j, p, m.mask)
         for y in range(len(closed)):
             m.mask[y] = m.mask[y] and not closed[y]
-        k = choose(m.ask[s.jobs[e, j]["ask"]], m.mask, m.free, m.capacity, m.weight, m.levels, m.room, m.node)
+        k = choose(m.ask[s.jobs[e, j]["ask"]], m.mask, m.free, m.capacity, m.weight, m.room, m.node)
         if k > 0:
             _begin(s, e, m, j, k, out)
             continue
@@ -263,8 +262,17 @@ def backfill(s, e, m):
         count = keep(m, m.ask[job["ask"]], count, t, max(job["walltime"], 1.0), k, j)
 
 
+def place(s, e: int, m: Slurm, j: int, node: np.ndarray) -> bool:
+    """Start job j on these nodes, as somebody else has chosen them."""
+    take_free(s, e, m.free)
+    m.mask[:] = 0
+    m.mask[node] = 1
+    k = choose(m.ask[s.jobs[e, j]["ask"]], m.mask, m.free, m.capacity, m.weight, m.room, m.node)
+    return k > 0 and bool(_begin(s, e, m, j, k, np.zeros(len(LIMITS))))
+
+
 @kernel
-def _news(s, e, m):
+def note(s, e, m):
     """What has come is priced, what has ended is charged."""
     sim = s.sims[e]
     for i in range(sim["entered"]):
@@ -320,7 +328,7 @@ def run(s, e, m, steps):
             return False
         if code == CHOICE:
             _wind(m, sim["now"])
-            _news(s, e, m)
+            note(s, e, m)
             continue
         now = sim["now"]
         if now >= c["price"]:

@@ -87,7 +87,7 @@ def _floor(m, t, step):
 @kernel
 def will_run(s, e, m, ask, mask, n, now):
     """(nodes chosen into m.node, when the job could start on nodes of the mask); none: (0, inf)."""
-    k = choose(ask, mask, m.free, m.capacity, m.weight, m.levels, m.room, m.node)
+    k = choose(ask, mask, m.free, m.capacity, m.weight, m.room, m.node)
     if k > 0:
         return k, now
     for i in range(len(m.free)):
@@ -110,7 +110,7 @@ def will_run(s, e, m, ask, mask, n, now):
                 break
         if last < 0:
             break
-        k = choose(ask, mask, m.later, m.capacity, m.weight, m.levels, m.room, m.node)
+        k = choose(ask, mask, m.later, m.capacity, m.weight, m.room, m.node)
         if k > 0:
             return k, last
     return 0, np.inf
