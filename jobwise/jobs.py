@@ -39,7 +39,7 @@ def job_dtype(resources: int = 1) -> np.dtype:
             ("chunks", "i4"),  # 0: units anywhere; k: k equal chunks, each whole on one node
             ("held", "i4"),  # first slice of its allocation; -1 none (or a pool)
             ("unmet", "i4"),  # parents not done yet
-        ("ask", "i4"),  # what it asks of nodes, a row of the asks of its cluster's site; -1: its request is all
+            ("ask", "i4"),  # what it asks of nodes, a row of the asks of its cluster's site; -1: its request is all
             ("restarts", "i4"),
             ("least", "i4"),  # units that it can run with, where it may hold other numbers than its request; 0: it may not
             ("most", "i4"),

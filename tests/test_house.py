@@ -19,7 +19,7 @@ from jobwise.testing import poison, restore
 ROOT = Path(jobwise.__file__).parent
 # each may import from its own layer and those before it
 LAYERS = [
-    ["errors", "files", "cluster", "jobs", "decision"],
+    ["errors", "files", "site", "cluster", "jobs", "decision"],
     ["sim"],
     ["metrics", "workload"],
     ["record", "workloads", "worlds"],

@@ -20,6 +20,7 @@ from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.slots import SlotRule
+from jobwise.policies.slurm import SlurmScheduler
 from jobwise.sim import rollout
 from jobwise.sim.list_pass import BACKFILLS, ESTIMATES
 from jobwise.sim.orders import ORDERS
@@ -45,6 +46,8 @@ def resolve(policy: str | Policy) -> Policy:
     policy = policy.strip()
     if policy.startswith("gated:"):
         return _gated(policy)
+    if policy == "slurm":
+        return SlurmScheduler()
     if (first := re.split("[:+]", policy)[0]).lower() in recommended.NAMES:
         return _recommended(first.lower() + policy[len(first) :])
     if policy.startswith("slots:"):

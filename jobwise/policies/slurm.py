@@ -39,7 +39,9 @@ class SlurmScheduler:
         """Always."""
         return True
 
-    def replay(self, s: State, cluster: Cluster, pasts: list[np.ndarray], after=None) -> Generator[None, None, list[list[Look]]]:
+    def replay(
+        self, s: State, cluster: Cluster, pasts: list[np.ndarray], after=None
+    ) -> Generator[None, None, list[list[Look]]]:
         """Carry out the simulations of `s`; yields now and then."""
         self.check(cluster)
         for e in range(len(s.sims)):

@@ -1,8 +1,9 @@
 """What is known of a job before it runs, event by event.
 
-Four groups are kept for each job: its key (user, request, processors), its line of work (user, application, queue, memory), its
-user, everyone. Each remembers how its jobs ended (all, those of the last hour, of the last day), what runs and waits of it, and its
-campaign: jobs submitted with less than ten minutes between two. O(1) for an event. What a forest makes of it: `foresight.py`.
+Four groups are kept for each job: its key (user, request, processors), its line of work (user, application, queue, memory),
+its user, everyone. Each remembers how its jobs ended (all, those of the last hour, of the last day), what runs and waits of it,
+and its campaign: jobs submitted with less than ten minutes between two. O(1) for an event. What a forest makes of it:
+`foresight.py`.
 
 Where requests have lately told twice as much of 10 / run as the forecasts did, requests are believed (`trusts`).
 """

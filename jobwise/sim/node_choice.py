@@ -1,8 +1,8 @@
 """Which nodes a job gets on a site, as Slurm chooses them (select/cons_tres, one or several resources, no topology).
 
 Usable nodes of one weight that lie beside each other are a run. Of the lightest runs that with the fewest CPUs that suffice
-gives the nodes, else that with the most, and then the next; inside a run a single node that suffices with the fewest CPUs to spare,
-else the lowest numbers first. Tasks fill the chosen nodes one after the other, each has at least one.
+gives the nodes, else that with the most, and then the next; inside a run a single node that suffices with the fewest CPUs to
+spare, else the lowest numbers first. Tasks fill the chosen nodes one after the other, each has at least one.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def choose(ask, mask, free, capacity, weight, w, node):
 
 @kernel
 def deal(ask, free, capacity, node, k, amount):
-    """amount[i] = what the job takes of node[i]: its tasks from the first node on, its GPUs one at a time in turn, memory by node or CPU."""
+    """amount[i] = what the job takes of node[i]: tasks from the first node on, GPUs in turn, memory by node or CPU."""
     tasks, cards = np.int64(ask["tasks"]), np.int64(ask["gpus"])
     for i in range(k):
         for r in range(3):

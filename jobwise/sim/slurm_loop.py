@@ -16,7 +16,7 @@ from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all, priority, used
 from jobwise.sim.node_choice import Room, choose, rooms
 from jobwise.sim.slurm_plan import amounts, calendar, expected_ends, keep, mask_of, plan, take_free, whole
-from jobwise.sim.state import ENTERED, HEAP, LEFT
+from jobwise.sim.state import ENTERED, LEFT
 from jobwise.site import LIMITS, Site
 
 clock_dtype = np.dtype(
@@ -95,7 +95,11 @@ def scheduler(s, e: int, site: Site, phases: dict[str, float] | None = None) -> 
     x = site.settings[0]
     phases = phases or site.phases
     clock["look"], clock["backfill"] = phases.get("look", 0.0), phases.get("backfill", 0.0)
-    clock["price"], clock["passed"], clock["whole"] = phases.get("price", x["calc_period"]), -np.inf, phases.get("whole", -np.inf)
+    clock["price"], clock["passed"], clock["whole"] = (
+        phases.get("price", x["calc_period"]),
+        -np.inf,
+        phases.get("whole", -np.inf),
+    )
     clock["zero"] = phases.get("zero", 0.0)
     clock["cycled"], clock["updated"] = -1e18, -np.inf
     clock["priced"] = clock["price"] - x["calc_period"]
@@ -330,7 +334,7 @@ def run(s, e, m, steps):
             _wind(m, sim["now"])
             note(s, e, m)
             continue
-        now = sim["now"]
+        now, stuck = sim["now"], False
         if now >= c["price"]:
             price_all(s, e, m)
             c["price"] = _next(c["price"], now, x["calc_period"])
@@ -339,6 +343,7 @@ def run(s, e, m, steps):
                 c["whole"] = c["passed"] = now
                 c["news"] = 0
                 main_pass(s, e, m, np.inf)
+                stuck = not x["backfill"]
             elif c["news"] and now - c["passed"] >= x["batch_delay"] - 1e-6:
                 c["passed"], c["news"] = now, 0
                 main_pass(s, e, m, x["depth"])
@@ -347,6 +352,8 @@ def run(s, e, m, steps):
             due = whole(now) - c["cycled"] >= x["bf_interval"] and c["updated"] >= c["cycled"]
             if due:
                 backfill(s, e, m)
-                c["cycled"] = whole(now)
+                c["cycled"], stuck = whole(now), True
             c["backfill"] += LATE + (x["bf_interval"] if due else SHORT_SLEEP)
+        if stuck and sim["running"] == 0 and sim["next"] == sim["jobs"] and sim["queued"] > 0:
+            return False  # on an empty machine nothing could start, and nothing will come
     return True

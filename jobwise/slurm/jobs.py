@@ -3,101 +3,214 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
-from jobwise.site import Site, ask_dtype, association_dtype
-from jobwise.slurm.requests import asked, options
-from jobwise.slurm.site import resources, table
+from jobwise.sim.node_choice import choose, rooms
+from jobwise.site import ask_dtype, association_dtype
+from jobwise.slurm.requests import by_accounting, by_line, options
+from jobwise.slurm.text import nodes, resources, said
 from jobwise.workload import Workload, workload
+from jobwise.workloads.sacct import stamp
+
+NEEDED = ("JobIDRaw", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NNodes", "NCPUS", "ReqCPUS", "Partition")
+NOT_ENDED = ("RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING")
+UNLIMITED = 365 * 86_400.0
 
 
-def read_jobs(folder: Path, cluster: Cluster, site: Site, sets, features: list[set], assoc: list[dict], default: tuple) -> Workload:
-    """Raises InputError."""
-    file = next((f for f in sorted(folder.glob("sacct.*"))), None)
-    if file is None:
-        raise InputError(f"{folder}: sacct is missing")
-    rows = [r for r in table(file.read_text()) if r["Start"].isdigit() and r["End"].isdigit()]
-    users, accounts = _numbers([r["User"] for r in rows]), _numbers([r["Account"] for r in rows])
-    asks: dict[tuple, int] = {}
-    queues: dict[str, int] = {}
-    ask, node_names = np.zeros(len(rows), int), {n: i for i, n in enumerate(site.names)}
-    for i, r in enumerate(rows):
-        tres, o = resources(r.get("ReqTRES", "")), options(r.get("SubmitLine", ""))
-        mem = r.get("ReqMem", "")
-        by_node = 0
-        what = list(asked(r.get("SubmitLine", ""), tres, int(r["NNodes"]), int(r["ReqCPUS"]), int(r["NCPUS"]), by_node, default))
-        if not site.settings["memory"][0]:
-            what[4] = what[5] = 0
-        what[9] = _node_set(o, r, features, node_names, sets)
-        ask[i] = asks.setdefault(tuple(what), len(asks))
-    names = {p: i for i, p in enumerate(site.partition_names)}
-    queue = np.array([queues.setdefault(r["Partition"], len(queues)) for r in rows])
-    lists = [[names[p] for p in q.split(",") if p in names] for q in queues]
-    wide = np.full((len(lists), max(map(len, lists))), -1, np.int32)
-    for k, x in enumerate(lists):
-        wide[k, : len(x)] = x
-    a = np.array(list(asks), ask_dtype)
-    request = np.zeros((len(rows), 3), np.int64)
-    one = a[ask]
-    nodes = np.maximum(one["nodes"], 1)
-    request[:, 0] = one["tasks"] * one["cpus"]
-    request[:, 1] = np.maximum(one["memory"] * nodes, one["memory_cpu"] * request[:, 0])
-    request[:, 2] = np.maximum(one["gpus"], one["gpus_node"] * nodes)
+def read(
+    rows: list[dict], where: str, name: str, cluster: Cluster, sets: Any, features: list[set], assoc: list[dict], default: tuple
+) -> Workload:
+    """The workload; `default`: MiB of a CPU, of a node that asks for none. Raises InputError with file:line."""
+    site = cluster.site
+    if rows and (missing := [x for x in NEEDED if x not in rows[0]]):
+        raise InputError(f"{where}:1: the header has no column {missing[0]}; `jobwise slurm site` prints the command")
+    kept, left = _ran(rows, where)
+    asks, queues, ask = {}, {}, np.zeros(len(kept), int)
+    for i, (line, r) in enumerate(kept):
+        try:
+            ask[i] = asks.setdefault(_ask(r, features, sets, site.settings[0]["memory"], default), len(asks))
+        except ValueError as error:
+            raise InputError(f"{where}:{line}: {error}") from None
+    table = np.array(list(asks), ask_dtype)
+    fits = _fits(table, [r["Partition"] for _, r in kept], ask, cluster, sets)
+    if not fits.all():
+        left["that no nodes of their partition can hold"] = int((~fits).sum())
+        kept, ask = [x for x, ok in zip(kept, fits, strict=True) if ok], ask[fits]
+    if not kept:
+        raise InputError(f"{where}: no job fits the nodes of its partition")
+    rows = [r for _, r in kept]
+    own = [queues.setdefault(r["Partition"], len(queues)) for r in rows]
+    work = _numbers(map(_work, rows))
+    users, accounts = _numbers(r.get("User", "") for r in rows), _numbers(r.get("Account", "") for r in rows)
     tree, leaf = _associations(assoc, users, accounts)
-    site = replace(site, asks=a, queues=wide, sets=sets.table(), associations=tree, leaf=leaf)
-    submit, start = (np.array([float(r[k]) for r in rows]) for k in ("Submit", "Start"))
-    eligible = np.array([float(r["Eligible"]) if r["Eligible"].isdigit() else s for r, s in zip(rows, submit, strict=True)])
-    run = np.array([float(r["ElapsedRaw"]) for r in rows])
-    limit = np.array([float(r["TimelimitRaw"]) * 60 for r in rows])
+    site = replace(
+        site, asks=table, queues=_lists(queues, site.partition_names, where), sets=sets.table(), associations=tree, leaf=leaf
+    )
+    time = {k: np.array([stamp(r.get(k, ""), where, n, k) for n, r in kept]) for k in ("Submit", "Eligible", "Start")}
+    eligible = np.where(np.isnan(time["Eligible"]) | (time["Eligible"] < time["Submit"]), time["Submit"], time["Eligible"])
+    eligible = np.minimum(eligible, time["Start"])
+    limit = [float(r["TimelimitRaw"]) * 60 if r["TimelimitRaw"].isdigit() else UNLIMITED for r in rows]
     qos = {q: i for i, q in enumerate(site.qos_names)}
     w = workload(
-        eligible, request, np.maximum(run, 1.0), limit, cluster=replace(cluster, site=site), name=folder.name,
-        user=np.array([users[r["User"]] for r in rows]), group=np.array([accounts[r["Account"]] for r in rows]),
-        queue=np.array([qos.get(r["QOS"], -1) for r in rows]), partition=queue, ask=ask,
+        eligible, _request(table[ask], cluster.capacity), np.maximum([float(r["ElapsedRaw"]) for r in rows], 1.0), limit,
+        cluster=replace(cluster, site=site), name=name, ask=ask, partition=own,
+        user=[users[r.get("User", "")] for r in rows], group=[accounts[r.get("Account", "")] for r in rows],
+        queue=[qos.get(r.get("QOS", ""), -1) for r in rows], app=[work[_work(r)] for r in rows],
     )  # fmt: skip
     order = np.argsort(eligible, kind="stable")
-    w.columns["wait"] = (start - eligible)[order]
-    w.columns["job"] = np.array([int(re.match(r"\d+", r["JobIDRaw"])[0]) for r in rows])[order]
-    w.columns["nodes"] = np.array([r["NodeList"] for r in rows], object)[order]
-    return replace(w, origin=float(eligible.min()))
+    columns = {"wait": (time["Start"] - eligible)[order]}
+    columns["job"] = np.array([int(re.match(r"\d+", r["JobIDRaw"])[0]) for r in rows])[order]
+    known = {"user": users, "group": accounts, "partition": queues, "queue": qos}
+    names = {k: {n: text for text, n in v.items()} for k, v in known.items()}
+    return replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names)
 
 
-def _numbers(names: list[str]) -> dict[str, int]:
+def _ran(rows: list[dict], where: str) -> tuple[list[tuple[int, dict]], dict[str, int]]:
+    """(line, row) of the jobs that ran and have ended, by raw id; and what was left out."""
+    kept, left = [], defaultdict(int)
+    for line, r in enumerate(rows, 2):
+        if "." in r.get("JobIDRaw", ""):
+            left["job steps"] += 1
+        elif not re.match(r"\d+", r.get("JobIDRaw", "")) or r.get("SubmitLine") is None and len(r) < len(NEEDED):
+            raise InputError(f"{where}:{line}: no row of sacct; is the file whole?")
+        elif not said(r["Start"]) or r["Start"] == "Unknown":
+            left["never started"] += 1
+        elif r.get("State", "").startswith(NOT_ENDED) or r["End"] == "Unknown":
+            left["not ended"] += 1
+        else:
+            kept.append((line, r))
+    if not kept:
+        raise InputError(f"{where}: no job that ran ({', '.join(f'{n} {k}' for k, n in left.items()) or 'no rows'})")
+    return sorted(kept, key=lambda x: int(re.match(r"\d+", x[1]["JobIDRaw"])[0])), dict(left)
+
+
+def _ask(r: dict, features: list[set], sets: Any, memory: bool, default: tuple) -> tuple:
+    """A row of ask_dtype. Raises ValueError."""
+    from jobwise.slurm.site import features_of
+
+    o = options(r.get("SubmitLine", ""))
+    asked, got = resources(r.get("ReqTRES", "")), resources(r.get("AllocTRES", ""))
+    found = list(by_line(o, default) if o else by_accounting(asked, got, int(r["ReqCPUS"]), r.get("ReqMem", "")))
+    if not memory:
+        found[4] = found[5] = 0
+    if text := o.get("constraint", said(r.get("Constraints", ""))):
+        either = features_of(text)
+        found[9] = sets.add(i for i, has in enumerate(features) if any(x <= has for x in either))
+    return tuple(found)
+
+
+def _request(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
+    """[J, 3] units in all, as far as they do not depend on the nodes; whole nodes count as the mean node."""
+    count = np.maximum(asks["nodes"], 1)
+    cpus = asks["tasks"] * asks["cpus"]
+    memory = np.maximum(asks["memory"] * count, asks["memory_cpu"] * cpus)
+    found = np.stack([cpus, memory, np.maximum(asks["gpus"], asks["gpus_node"] * count)], axis=1).astype(np.int64)
+    whole = asks["whole"] > 0
+    found[whole] = np.maximum(found, (count[:, None] * capacity.mean(axis=0)).astype(np.int64))[whole]
+    return found
+
+
+def _fits(table: np.ndarray, partitions: list[str], ask: np.ndarray, cluster: Cluster, sets: Any) -> np.ndarray:
+    """[J] could each job start on the empty nodes of one of its partitions?"""
+    site, known, capacity = cluster.site, {}, cluster.capacity
+    at, masks, w = {p: i for i, p in enumerate(site.partition_names)}, sets.table(), rooms(len(site.weight))
+    node = np.zeros(len(site.weight), np.int32)
+
+    def one(p: str, a: int) -> bool:
+        own = [masks[site.partitions[at[x]]["set"]] & masks[table[a]["set"]] for x in p.split(",") if x in at]
+        return not own or any(choose(table[a], mask, capacity, capacity, site.weight, w, node) > 0 for mask in own)
+
+    for p, a in zip(partitions, ask.tolist(), strict=True):
+        if (p, a) not in known:
+            known[p, a] = one(p, a)
+    return np.array([known[p, a] for p, a in zip(partitions, ask.tolist(), strict=True)])
+
+
+def _work(r: dict) -> str:
+    """The name of a job without its numbers: what it does."""
+    return re.sub(r"\d+", "#", r.get("JobName", ""))
+
+
+def _numbers(names) -> dict[str, int]:
     return {n: i for i, n in enumerate(dict.fromkeys(names))}
 
 
-def _node_set(o: dict, r: dict, features: list[set], place: dict, sets) -> int:
-    """Which nodes suit the constraint."""
-    members = set(range(len(features)))
-    text = o.get("constraint", r.get("Constraints", "")) or ""
-    if text:
-        either = [set(x.split("&")) for x in text.split("|")]
-        members = {i for i in members if any(x <= features[i] for x in either)}
-    return sets.add(members)
+def _lists(queues: dict[str, int], partitions: tuple[str, ...], where: str) -> np.ndarray:
+    """[K, W] the partitions of each different list of partitions."""
+    at = {p: i for i, p in enumerate(partitions)}
+    if wrong := [p for q in queues for p in q.split(",") if p not in at]:
+        raise InputError(f"{where}: jobs of partition {wrong[0]!r}, which the site does not have ({', '.join(at)})")
+    lists = [[at[p] for p in q.split(",")] for q in queues]
+    table = np.full((len(lists), max(map(len, lists))), -1, np.int32)
+    for k, x in enumerate(lists):
+        table[k, : len(x)] = x
+    return table
 
 
-def _associations(rows: list[dict], users: dict, accounts: dict):
-    """(tree, leaf [U, A]); parents before children, the root first."""
+def _associations(rows: list[dict], users: dict[str, int], accounts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """(the tree, parents before children, and `leaf` [U, A]). Raises InputError."""
     tree, names = [(-1, 1.0, 0)], {"root": 0}
     leaf = np.full((len(users), len(accounts)), -1, np.int32)
     waiting = [r for r in rows if not r["User"] and r["Account"] != "root"]
-    parents = {r["Account"]: r.get("ParentName", r.get("Par Name", "")) or "root" for r in waiting}
+    parent = {r["Account"]: r.get("ParentName", r.get("Par Name", "")) or "root" for r in waiting}
     while waiting:
-        ready = [r for r in waiting if parents[r["Account"]] in names]
+        ready = [r for r in waiting if parent[r["Account"]] in names]
         if not ready:
-            raise InputError("sacctmgr_assoc: accounts " + ", ".join(r["Account"] for r in waiting[:3]) + " hang on no root")
+            raise InputError(f"sacctmgr_assoc.txt: account {waiting[0]['Account']}: no parent {parent[waiting[0]['Account']]}")
         for r in ready:
             names[r["Account"]] = len(tree)
-            tree.append((names[parents[r["Account"]]], float(r["Share"]), 0))
+            tree.append((names[parent[r["Account"]]], _share(r), 0))
         waiting = [r for r in waiting if r not in ready]
     for r in rows:
         if r["User"]:
             if r["User"] in users and r["Account"] in accounts:
                 leaf[users[r["User"]], accounts[r["Account"]]] = len(tree)
-            tree.append((names[r["Account"]], float(r["Share"]), 1))
+            tree.append((names[r["Account"]], _share(r), 1))
     return np.array(tree, association_dtype), leaf
+
+
+def _share(r: dict) -> float:
+    text = r.get("Share", "")
+    if not text.isdigit() and text != "parent":
+        raise InputError(f"sacctmgr_assoc.txt: {r['User'] or 'account'} {r['Account']} has no share ({text!r})")
+    return float(text) if text.isdigit() else 1.0
+
+
+def machines(rows: list[dict], where: str) -> list[dict[str, str]]:
+    """Records of nodes: as large as the most that jobs held of each at once, if what a job got is shared by its nodes alike."""
+    happened, now, most = [], defaultdict(lambda: np.zeros(3)), defaultdict(lambda: np.array([1.0, 1.0, 0.0]))
+    for _, r in _ran(rows, where)[0]:
+        got = resources(r.get("AllocTRES", ""))
+        try:
+            held = nodes(r.get("NodeList", "")) if "assigned" not in r.get("NodeList", "") else []
+        except ValueError as error:
+            raise InputError(f"{where}: {error}") from None
+        share = np.ceil([got.get(key, 0) / max(len(held), 1) for key in ("cpu", "mem", "gpu")])
+        begin = stamp(r["Start"], where, 0, "Start")
+        happened += [(begin, 1, held, share), (begin + float(r["ElapsedRaw"]), 0, held, share)]
+    for _, begins, held, share in sorted(happened, key=lambda x: x[:2]):
+        for n in held:
+            now[n] += share if begins else -share
+            most[n] = np.maximum(most[n], now[n])
+    if not most:
+        raise InputError(f"{where}: no job names its nodes, and scontrol_node.txt is missing; the machine is unknown")
+    return [
+        {"NodeName": n, "CPUTot": f"{c:.0f}", "RealMemory": f"{m:.0f}", "Gres": f"gpu:{g:.0f}" if g else ""}
+        for n, (c, m, g) in sorted(most.items())
+    ]
+
+
+def partitions(rows: list[dict], where: str) -> list[dict[str, str]]:
+    """Records of partitions: the nodes that their jobs ran on."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for r in rows:
+        for p in r.get("Partition", "").split(","):
+            if "assigned" not in r.get("NodeList", ""):
+                found[p].update(nodes(r.get("NodeList", "")))
+    return [{"PartitionName": p, "Nodes": ",".join(sorted(x))} for p, x in found.items() if p]

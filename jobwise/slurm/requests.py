@@ -1,83 +1,77 @@
-"""What a job asked for: from the line it was submitted with, else from what accounting says that it asked for and got."""
+"""What a job asked for: by the line that it was submitted with, else by what accounting says that it asked for and got."""
 
 from __future__ import annotations
 
 import shlex
 
-import numpy as np
+from jobwise.slurm.text import gpus, memory
 
-from jobwise.errors import InputError
-from jobwise.site import ask_dtype
-
-SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "C": "constraint", "p": "partition", "d": "dependency",
-         "w": "nodelist", "x": "exclude", "a": "array", "b": "begin", "G": "gpus", "t": "time", "q": "qos", "A": "account"}  # fmt: skip
-FLAGS = ("parsable", "exclusive", "wait", "hold", "requeue", "no-requeue", "overcommit", "contiguous", "spread-job")
-FLAGS += ("quiet", "verbose", "test-only", "ignore-pbs", "use-min-nodes", "reboot")
+LONG = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "C": "constraint", "p": "partition", "d": "dependency"}
+LONG |= {"w": "nodelist", "x": "exclude", "a": "array", "b": "begin", "G": "gpus", "t": "time", "q": "qos", "A": "account"}
+FLAGS = ("parsable", "exclusive", "wait", "hold", "requeue", "no-requeue", "overcommit", "contiguous", "spread-job", "quiet")
+FLAGS += ("verbose", "test-only", "use-min-nodes", "reboot", "nice")
+LETTERS = "HkIQsvO"  # flags
 
 
 def options(line: str) -> dict[str, str]:
-    """The options of a line `sbatch …` (or salloc, srun) up to the script; {} where it cannot be read."""
+    """The options of a line `sbatch …` (or salloc, srun) before the script, by their long names; {} where it has none."""
     try:
         words = shlex.split(line)
     except ValueError:
         return {}
     found, i = {}, 1
-    while i < len(words):
-        word = words[i]
-        i += 1
+    while i < len(words) and words[i].startswith("-") and len(words[i]) > 1:
+        word, i = words[i], i + 1
         if word.startswith("--"):
             key, has, value = word[2:].partition("=")
-            if not has and key not in FLAGS and i < len(words):
-                value, i = words[i], i + 1
-            found[key] = value or "yes"
-        elif word.startswith("-") and len(word) > 1:
-            key, value = SHORT.get(word[1], word[1]), word[2:].removeprefix("=")
-            if not value and word[1] not in "HkIQsv" and i < len(words):
-                value, i = words[i], i + 1
-            found[key] = value or "yes"
+            flag = bool(has) or key in FLAGS
         else:
-            break
+            key, value = LONG.get(word[1], word[1]), word[2:].removeprefix("=")
+            flag = bool(value) or word[1] in LETTERS
+        if not flag and i < len(words):
+            value, i = words[i], i + 1
+        found[key] = value or "yes"
     return found
 
 
-def gpus(text: str) -> int:
-    """gpu:2, gpu:a100:2, gres:gpu:2, a100:2, 2: how many."""
-    count = 0
-    for part in text.removeprefix("gres:").split(","):
-        words = part.split(":")
-        if words[0] not in ("gpu", "gres/gpu") and len(words) > 1 and "gpu" in text:
-            continue
-        count += int(words[-1]) if words[-1].isdigit() else 1
-    return count
-
-
-def asked(line: str, tres: dict[str, float], nodes: int, cpus: int, got: int, by_node: int, default: tuple[int, int]) -> tuple:
-    """A row of ask_dtype, its node set left 0. `tres`: what was asked for; `nodes`: of the allocation; `cpus` asked for, `got`;
-    `by_node` MiB of a node where accounting says so; `default` MiB (of a CPU, of a node). Raises ValueError."""
-    from jobwise.slurm.site import memory
-
-    o = options(line)
-    if not o:  # accounting alone
-        least = int(tres.get("node", nodes) or 1)
-        total = int(tres.get("mem", 0))
-        cards = int(tres.get("gres/gpu", 0))
-        whole = got > cpus
-        tasks = max(cpus, 1)
-        return (least, 0, tasks, 1, 0 if by_node else total // max(tasks, 1), by_node, cards, 0, whole, 0, 0)
+def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:
+    """A row of `site.ask_dtype` (node set 0) from options; `default` MiB of a CPU, of a node, where it names no memory. Raises
+    ValueError."""
     low, _, high = o.get("nodes", "").partition("-")
-    least = int(low or 0)
-    most = int(high or low or 0)
-    each = int(o.get("cpus-per-task", 1))
-    per_node = int(o.get("ntasks-per-node", 0))
-    tasks = int(o.get("ntasks", 0)) or per_node * max(least, 1) or max(least, 1)
-    mem_cpu = memory(o["mem-per-cpu"]) if "mem-per-cpu" in o else 0
-    mem_node = memory(o["mem"]) if "mem" in o else 0
-    if not (mem_cpu or mem_node):
-        mem_cpu, mem_node = default
+    least, most = int(low or 0), int(high or low or 0)
+    tasks = int(o.get("ntasks", 0)) or int(o.get("ntasks-per-node", 1)) * max(least, 1)
+    cpu = memory(o["mem-per-cpu"]) if "mem-per-cpu" in o else 0
+    node = memory(o["mem"]) if "mem" in o else 0
+    if not (cpu or node):
+        cpu, node = default
     cards = gpus(o["gpus"]) if "gpus" in o else gpus(o["gpus-per-task"]) * tasks if "gpus-per-task" in o else 0
-    cards_node = gpus(o["gres"]) if "gpu" in o.get("gres", "") else gpus(o["gpus-per-node"]) if "gpus-per-node" in o else 0
-    if cards and (tasks == 1 or most == 1):
-        cards, cards_node = 0, cards
+    of_node = gpus(o["gres"]) if "gpu" in o.get("gres", "") else gpus(o["gpus-per-node"]) if "gpus-per-node" in o else 0
+    if cards and (tasks == 1 or most == 1):  # all on one node
+        cards, of_node = 0, cards
     nice = o.get("nice", "0")
-    whole = "exclusive" in o and o["exclusive"] != "user"
-    return (least, most, tasks, each, mem_cpu, mem_node, cards, cards_node, whole, 0, 100 if nice == "yes" else int(nice))
+    whole = o.get("exclusive", "") in ("yes", "mcs")
+    return (
+        least,
+        most,
+        tasks,
+        int(o.get("cpus-per-task", 1)),
+        cpu,
+        node,
+        cards,
+        of_node,
+        whole,
+        0,
+        100 if nice == "yes" else int(nice),
+    )
+
+
+def by_accounting(asked: dict[str, float], got: dict[str, float], cpus: int, text: str) -> tuple:
+    """The same of a job whose line is not known. `asked`, `got`: its trackable resources; `cpus` asked for; `text`: ReqMem, of
+    a node where it ends in n, else memory counts by CPU. It shares its nodes, unless it got more CPUs than it asked for."""
+    least, cpus = int(asked.get("node") or got.get("node") or 1), max(cpus, 1)
+    node = memory(text) if text.endswith("n") else 0
+    cpu = 0 if node else memory(text) if text.endswith("c") else int(asked.get("mem", 0)) // cpus
+    cards, whole = int(asked.get("gpu", 0)), got.get("cpu", 0) > cpus
+    if cards and got.get("node", 1) == 1:
+        return 1, 1, cpus, 1, cpu, node, 0, cards, whole, 0, 0
+    return least, 0, cpus, 1, cpu, node, cards, 0, whole, 0, 0

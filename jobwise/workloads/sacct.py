@@ -108,9 +108,9 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
             drop("job steps")
             continue
         state = field(row, "State").split(" ")[0].rstrip("+").upper()
-        start = _time(field(row, "Start"), where, number, "Start")
-        submit = _time(field(row, "Submit") or field(row, "Eligible"), where, number, "Submit")
-        eligible = _time(field(row, "Eligible"), where, number, "Eligible")
+        start = stamp(field(row, "Start"), where, number, "Start")
+        submit = stamp(field(row, "Submit") or field(row, "Eligible"), where, number, "Submit")
+        eligible = stamp(field(row, "Eligible"), where, number, "Eligible")
         if np.isnan(start):
             drop("never started")
             continue
@@ -153,7 +153,7 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
     return replace(w, reading=READING, names={k: {n: name for name, n in v.items()} for k, v in known.items()})
 
 
-def _time(text: str, where: str, number: int, name: str) -> float:
+def stamp(text: str, where: str, number: int, name: str) -> float:
     """s since 1970 of a time stamp as sacct prints it (local time, or seconds); NaN for Unknown and None."""
     if text in ("", "Unknown", "None", "N/A"):
         return float("nan")
@@ -195,7 +195,7 @@ def _elapsed(row: list[str], field, where: str, number: int, start: float) -> fl
         if seconds is None:
             raise InputError(f"{where}:{number}: Elapsed is {text[:30]!r}; expected [days-]hours:minutes:seconds")
         return seconds
-    return _time(field(row, "End"), where, number, "End") - start
+    return stamp(field(row, "End"), where, number, "End") - start
 
 
 def _limit(field, row: list[str], where: str, number: int, run: float) -> float:

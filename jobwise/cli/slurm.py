@@ -1,0 +1,104 @@
+"""`jobwise slurm`: a site's own Slurm in the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.cli.options import Force, Json, check_outputs, needs, open_log, progress
+from jobwise.cli.tables import print_json, print_table
+from jobwise.errors import InputError
+
+Policies = Annotated[
+    Optional[list[str]], typer.Option("-p", "--policy", help="Candidates; by default slurm and classic rules.")
+]
+POOL = ("fcfs+easy", "fcfs", "sjf+easy", "saf+easy")  # candidates
+
+
+def site(
+    folder: Annotated[Optional[str], typer.Argument(metavar="[FOLDER]", help="Outputs of Slurm's commands.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What a folder of Slurm's outputs tells; without one, the commands that fill it (they only read)."""
+    from jobwise.slurm.site import commands, read
+
+    if folder is None:
+        typer.echo(commands())
+        return
+    w = read(folder)
+    s = w.cluster.site
+    x = s.settings[0]
+    total = dict(zip(("cpus", "memory_mib", "gpus"), w.cluster.total.tolist(), strict=True))
+    if as_json:
+        told = {"site": w.name, "jobs": len(w), "nodes": len(s.weight), "dropped": w.dropped, "guesses": list(s.guesses)}
+        known = {"settings": {k: x[k].item() for k in x.dtype.names}}
+        print_json(told | total | known | {"partitions": list(s.partition_names), "qos": list(s.qos_names)})
+        return
+    weights = ", ".join(f"{k.replace('_', ' ')} {x[k]:g}" for k in ("age", "fair_share", "size", "partition", "qos") if x[k])
+    ahead = f"every {x['bf_interval']:g} s, {x['bf_max_test']:g} jobs, {x['bf_window'] / 3600:g} h ahead"
+    held = f"{total['cpus']:,} CPUs, {total['memory_mib'] / 1024:,.0f} GiB, {total['gpus']:,} GPUs"
+    rows = [
+        ["jobs that ran", f"{len(w):,}"],
+        ["left out", ", ".join(f"{n:,} {k}" for k, n in w.dropped.items()) or "none"],
+        ["nodes", f"{len(s.weight):,}: {held}"],
+        ["kinds of requests, node sets", f"{len(s.asks):,}, {len(s.sets):,}"],
+        ["QOS", ", ".join(f"{n} {q['priority']:g}" for n, q in zip(s.qos_names, s.qos, strict=True))],
+        ["accounts and users with shares", f"{len(s.associations) - 1:,}"],
+        ["priority", "first come, first served" if x["basic"] else weights or "equal"],
+        ["backfill", ahead if x["backfill"] else "none"],
+    ]
+    print_table(w.name, ["what", "value"], rows)
+    queues = [
+        [
+            n,
+            f"{int(s.sets[p['set']].sum()):,}",
+            f"{p['factor']:g}",
+            f"{p['max_time'] / 3600:g} h" if p["max_time"] < 1e12 else "any",
+        ]
+        for n, p in zip(s.partition_names, s.partitions, strict=True)
+    ]
+    print_table("partitions", ["partition", "nodes", "factor", "longest job"], queues)
+    for g in s.guesses:
+        typer.echo(f"guessed: {g}")
+
+
+def fidelity(
+    source: Annotated[str, typer.Argument(metavar="FOLDER|LOG", help="A folder as `jobwise slurm site` reads it, or a log.")],
+    policy: Policies = None,
+    report: Annotated[Optional[str], typer.Option("--report", help="Write an HTML report to this file.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Recorded waits beside simulated ones: which policy explains the record, and how far to trust a what-if."""
+    from jobwise.slurm import fidelity as told
+    from jobwise.slurm.site import read
+
+    if report:
+        needs("report", "matplotlib", "jinja2")
+        check_outputs(source, report, force=force, ending=".html .htm")
+    w = read(source) if Path(source).is_dir() else open_log(source, None)
+    names = policy or (["slurm"] if w.cluster.site else []) + list(POOL)
+    if len(set(names)) < len(names):
+        raise InputError("a policy is named twice")
+    with progress("replay") as step:
+        found = told.fidelity(w, names, step)
+    said, groups = told.sentence(found), told.by_group(w, found[0])
+    if as_json:
+        about = {"source": w.name, "jobs": len(w), "recorded_mean_wait": float(found[0].recorded.mean())}
+        print_json(about | {"policies": [f.to_dict() for f in found], "told": said})
+        return
+    first = ["recorded", f"{found[0].recorded.mean():,.0f}", "", "", "", "", ""]
+    tables = [
+        (f"{w.name}: {len(w):,} jobs", told.COLUMNS, [first, *(f.row() for f in found)]),
+        (f"by group, {found[0].policy}", ("what", "group", "jobs", "recorded wait (s)", "simulated (s)", "change"), groups),
+    ]
+    for title, columns, rows in tables:
+        print_table(title, columns, rows)
+    typer.echo(said)
+    if report:
+        from jobwise.report.fidelity import write_fidelity
+
+        write_fidelity(w.name, said, tables, report)
+        typer.echo(f"wrote {report}")

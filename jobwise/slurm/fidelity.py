@@ -1,0 +1,138 @@
+"""Does a simulation do what the real scheduler did? Recorded waits beside simulated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.policies.names import resolve
+from jobwise.record import Record
+from jobwise.simulate import simulate
+from jobwise.workload import Workload
+
+NEAR_S, NEAR = 3.0, 0.05  # a start is right within so many s and this share of the recorded start
+WELL, POOR = 0.05, 0.25  # error of the mean wait: trusted, not trusted
+
+
+@dataclass(frozen=True, eq=False)
+class Fidelity:
+    """What one policy makes of recorded jobs. `wait`, `recorded` [J] s; `start`: recorded starts [J] s."""
+
+    policy: str
+    wait: np.ndarray
+    recorded: np.ndarray
+    start: np.ndarray
+    makespan: tuple[float, float]  # simulated, recorded, s
+
+    @property
+    def error(self) -> float:
+        """Of the mean wait, as a share of the recorded one."""
+        return float(self.wait.mean() / max(self.recorded.mean(), 1e-9) - 1)
+
+    @property
+    def order(self) -> float:
+        """Rank correlation (Spearman) of the starts."""
+        a, b = (
+            np.argsort(np.argsort(x, kind="stable"), kind="stable")
+            for x in (self.start, self.start + self.wait - self.recorded)
+        )
+        return float(np.corrcoef(a, b)[0, 1]) if len(a) > 1 else 1.0
+
+    @property
+    def near(self) -> float:
+        """Share of the jobs that start within NEAR_S + NEAR of their recorded start."""
+        return float((np.abs(self.wait - self.recorded) <= NEAR_S + NEAR * (self.start - self.start.min())).mean())
+
+    @property
+    def typical(self) -> float:
+        """Median difference of the waits, s."""
+        return float(np.median(np.abs(self.wait - self.recorded)))
+
+    def to_dict(self) -> dict[str, float | str]:
+        """For JSON."""
+        told = {"policy": self.policy, "mean_wait": float(self.wait.mean()), "error": self.error, "order": self.order}
+        return told | {
+            "near": self.near,
+            "median_difference": self.typical,
+            "makespan_error": self.makespan[0] / self.makespan[1] - 1,
+        }
+
+    def row(self) -> list[str]:
+        """As in COLUMNS."""
+        a, b = self.makespan
+        return [
+            self.policy, f"{self.wait.mean():,.0f}", f"{self.error:+.1%}", f"{self.typical:,.0f}", f"{self.order:.3f}",
+            f"{self.near:.0%}", f"{a / max(b, 1e-9) - 1:+.1%}",
+        ]  # fmt: skip
+
+
+COLUMNS = (
+    "policy",
+    "mean wait (s)",
+    "against the record",
+    "median difference (s)",
+    "order of starts",
+    "starts near",
+    "makespan",
+)
+
+
+def recorded(w: Workload) -> np.ndarray:
+    """[J] s, the recorded waits. Raises InputError where the log has none."""
+    wait = w.columns.get("wait")
+    if wait is None or not (np.asarray(wait) > 0).any():
+        raise InputError(f"{w.name}: no wait is recorded; nothing can be compared")
+    return np.maximum(np.asarray(wait, float), 0.0)
+
+
+def fidelity(w: Workload, policies: Sequence[str], progress: Callable[[int, int], None] | None = None) -> list[Fidelity]:
+    """Each policy on the recorded jobs, the one that explains the record best first. Raises InputError."""
+    wait = recorded(w)
+    start = w.jobs["submit"] + wait
+    span = float((start + w.truth["runtime"]).max())
+    found = []
+    for k, name in enumerate(policies):
+        told = None if progress is None else lambda a, b, k=k: progress(k * b + a, len(policies) * b)
+        r: Record = simulate(w, resolve(name), progress=told)
+        end = float(np.nanmax(r.jobs["end"]))
+        found.append(Fidelity(name, r.jobs["start"] - r.jobs["submit"], wait, start, (end, span)))
+    return sorted(found, key=lambda f: float(np.abs(f.wait - f.recorded).mean()))
+
+
+def by_group(w: Workload, f: Fidelity, most: int = 8) -> list[list[str]]:
+    """Rows (what, group, jobs, recorded wait, simulated wait): by partition, size, user, part of the time."""
+    rows = []
+
+    def add(what: str, group: str, keep: np.ndarray) -> None:
+        if keep.any():
+            a, b = f.recorded[keep].mean(), f.wait[keep].mean()
+            rows.append([what, group, f"{keep.sum():,}", f"{a:,.0f}", f"{b:,.0f}", f"{b / a - 1:+.0%}" if a > 0 else ""])
+
+    for key in ("partition", "queue", "group", "user"):
+        ids, count = np.unique(w.jobs[key], return_counts=True)
+        if len(ids) > 1:
+            for i in ids[np.argsort(-count, kind="stable")][:most]:
+                add(key, str(w.names.get(key, {}).get(int(i), i)), w.jobs[key] == i)
+    size = w.jobs["request"][:, 0]
+    for low in 4 ** np.arange(10):
+        add("processors", f"{low:,} to {4 * low - 1:,}", (size >= low) & (size < 4 * low))
+    edges = np.linspace(0, len(w), 6).astype(int)
+    for k in range(5):
+        add("fifth of the jobs", str(k + 1), (np.arange(len(w)) >= edges[k]) & (np.arange(len(w)) < edges[k + 1]))
+    return rows
+
+
+def sentence(found: Sequence[Fidelity]) -> str:
+    """How far to trust a what-if."""
+    best = found[0]
+    if abs(best.error) <= WELL and best.order > 0.95:
+        trust = "a what-if on these jobs can be trusted for mean waits, and for differences of more than a few per cent"
+    elif abs(best.error) <= POOR:
+        trust = "a what-if tells directions and large differences; small ones may be errors of the simulation"
+    else:
+        trust = "a what-if is not to be trusted here: the record has causes that the simulation does not know"
+    how = f"its mean wait is {best.error:+.0%} off, the order of starts {best.order:.2f}"
+    return f"{best.policy} explains the record best: {how}; {trust}."

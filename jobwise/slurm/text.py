@@ -1,0 +1,102 @@
+"""Values as Slurm prints them: durations, memory, lists of nodes, trackable resources, tables. All raise ValueError."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+NEVER = ("", "UNLIMITED", "INFINITE", "NONE", "N/A", "(NULL)", "-1")  # no limit, nothing
+
+
+def said(text: str) -> str:
+    """The text, "" where it says that there is nothing."""
+    return "" if text.strip().upper() in NEVER else text.strip()
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Key=Value words of a record of scontrol; a value may hold blanks."""
+    found = re.findall(r"(\w[\w:]*)=(.*?)(?=\s+\w[\w:]*=|\s*$)", text, re.S)
+    return {k: v.strip() for k, v in found}
+
+
+def records(text: str, first: str) -> list[dict[str, str]]:
+    """The records of `scontrol show`, each beginning with the key `first`; a line or several for each."""
+    return [pairs(x) for x in re.split(rf"(?m)^(?={first}=)", text) if x.startswith(f"{first}=")]
+
+
+def config(text: str) -> dict[str, str]:
+    """`scontrol show config`, or a slurm.conf: settings by their names in small letters."""
+    found = re.findall(r"^([A-Za-z]\w*)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.M)
+    return {k.lower(): said(v) for k, v in found}
+
+
+def table(text: str) -> list[dict[str, str]]:
+    """Rows of a table with | between its columns and a line of names; the last column may hold |."""
+    lines = [x for x in text.splitlines() if x.strip()]
+    names = lines[0].rstrip("|").split("|") if lines else []
+    return [dict(zip(names, x.split("|", len(names) - 1), strict=False)) for x in lines[1:]]
+
+
+def seconds(text: str) -> float:
+    """[days-]hours:minutes:seconds, or minutes; inf where there is no limit."""
+    if not said(text):
+        return np.inf
+    days, _, rest = text.rpartition("-")
+    parts = [float(x) for x in rest.split(":")]
+    if len(parts) == 1:
+        return float(days) * 86_400 + parts[0] * 3600 if days else parts[0] * 60
+    if len(parts) == 2:
+        parts = [*parts, 0.0] if days else [0.0, *parts]
+    return float(days or 0) * 86_400 + parts[0] * 3600 + parts[1] * 60 + parts[2]
+
+
+def memory(text: str) -> int:
+    """MiB of 4000M, 62.50G, 1T; a number alone is MiB, a letter n or c behind it (of a node, of a CPU) is left out."""
+    found = re.fullmatch(r"([\d.]+)([KMGTP]?)[nc]?", text.strip())
+    if not found:
+        raise ValueError(f"{text[:30]!r} is no amount of memory")
+    return int(float(found[1]) * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}[found[2]])
+
+
+def nodes(text: str) -> list[str]:
+    """node[01-03,7],other -> node01 node02 node03 node7 other."""
+    found = []
+    for word in re.findall(r"(?:[^,\[\]]+|\[[^\]]*\])+", text):
+        inside = re.search(r"\[([^\]]*)\]", word)
+        if not inside:
+            found.append(word)
+            continue
+        before, after = word[: inside.start()], word[inside.end() :]
+        for part in inside[1].split(","):
+            low, _, high = part.partition("-")
+            if not (low.isdigit() and (high or low).isdigit() and int(high or low) - int(low) < 1_000_000):
+                raise ValueError(f"{text[:40]!r} is no list of nodes")
+            for n in range(int(low), int(high or low) + 1):
+                found += [f"{before}{n:0{len(low)}d}{x}" for x in (nodes(after) if after else [""])]
+    return found
+
+
+def resources(text: str) -> dict[str, float]:
+    """cpu=4,mem=8000M,node=1,gres/gpu=2 -> {"cpu": 4, …, "gpu": 2}; typed GPUs are summed where no sum is given."""
+    found: dict[str, float] = {}
+    typed = 0.0
+    for part in filter(None, text.split(",")):
+        key, _, value = part.partition("=")
+        if key == "mem":
+            found["mem"] = memory(value)
+        elif key in ("cpu", "node", "gres/gpu"):
+            found[key.removeprefix("gres/")] = float(value)
+        elif key.startswith("gres/gpu:"):
+            typed += float(value)
+    return {"gpu": typed} | found
+
+
+def gpus(text: str) -> int:
+    """gpu:2, gpu:a100:2, gres:gpu:2(S:0-1), a100:2, 2: how many."""
+    count = 0
+    for part in re.sub(r"\([^)]*\)", "", text).removeprefix("gres:").split(","):
+        words = part.split(":")
+        if part and (words[0] in ("gpu", "gres/gpu") or "gpu" not in text):
+            count += int(words[-1]) if words[-1].isdigit() else 1
+    return count
