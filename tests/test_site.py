@@ -12,7 +12,7 @@ from jobwise import simulate
 from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
-from jobwise.sim import kernel, slurm_loop
+from jobwise.sim import kernel, slurm_loop, slurm_tables
 from jobwise.sim.multifactor import price_all, priority
 from jobwise.sim.state import allocate
 from jobwise.slurm import text
@@ -68,7 +68,7 @@ def replayed(folder):
         happened.append((t, 2, int(r["job"]), text.nodes(r["what"])))
         s.truth[0, row[int(r["job"])]]["runtime"] = ended[int(r["job"])] - t
     happened += [(t, 4, 0, rows) for t, rows in printed(folder, o)]
-    m, planned = slurm_loop.scheduler(s, 0, site), list(plans(folder, w))
+    m, planned = slurm_tables.scheduler(s, 0, site), list(plans(folder, w))
     m.clock[0]["priced"] = min(t for t, kind, *_ in happened if kind == 3) - site.settings["calc_period"][0]
     for t, kind, job, more in sorted(happened, key=lambda x: x[:2]):
         while kernel.advance(s, 0, t) == kernel.CHOICE:

@@ -11,7 +11,7 @@ from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError
 from jobwise.record import Look
-from jobwise.sim import slurm_loop
+from jobwise.sim import slurm_loop, slurm_tables
 from jobwise.sim.state import State
 from jobwise.site import Site
 
@@ -45,7 +45,7 @@ class SlurmScheduler:
         """Carry out the simulations of `s`; yields now and then."""
         self.check(cluster)
         for e in range(len(s.sims)):
-            m = slurm_loop.scheduler(s, e, self.site or cluster.site)
+            m = slurm_tables.scheduler(s, e, self.site or cluster.site)
             while slurm_loop.run(s, e, m, STEPS):
                 yield
         return [[] for _ in range(len(s.sims))]

@@ -1,4 +1,4 @@
-"""Slurm's scheduler, compiled whole: the clocks of its passes, its main pass, its limits. What it plans: `slurm_plan.py`.
+"""Slurm's scheduler, compiled whole: the clocks of its passes, its main pass. What it plans: `slurm_plan.py`.
 
 A job that comes starts nothing. A loop looks once a second whether something has happened since the last main pass; the main
 pass goes strictly by priority and stops, in each partition, at the first job that does not fit. Backfill cycles come on their
@@ -7,171 +7,21 @@ own clock, and so do the passes over all priorities (`multifactor.py`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from jobwise.sim.compiled import allocating, inlined, kernel
+from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
-from jobwise.sim.multifactor import price, price_all, priority, used
-from jobwise.sim.node_choice import Room, choose, rooms
+from jobwise.sim.multifactor import price, price_all, priority
+from jobwise.sim.node_choice import choose
+from jobwise.sim.slurm_limits import allowed, asked, count, within
 from jobwise.sim.slurm_plan import amounts, calendar, expected_ends, keep, mask_of, plan, take_free, whole
+from jobwise.sim.slurm_tables import Slurm
 from jobwise.sim.state import ENTERED, LEFT
-from jobwise.site import LIMITS, Site
-
-clock_dtype = np.dtype(
-    [
-        ("look", "f8"),  # s, when the loop looks next
-        ("passed", "f8"),  # the last main pass
-        ("whole", "f8"),  # the last main pass over the whole queue
-        ("backfill", "f8"),  # when the backfill thread looks next whether a cycle is due
-        ("cycled", "f8"),  # the last cycle
-        ("updated", "f8"),  # when a job came, started, ended, or got another planned start last
-        ("price", "f8"),  # the next pass over priorities
-        ("priced", "f8"),  # the last
-        ("zero", "f8"),  # s since 1970 of time 0
-        ("news", "i1"),  # has something happened since the last main pass?
-    ],
-    align=True,
-)
-
+from jobwise.site import LIMITS
 
 SHORT_SLEEP = 1.0  # s: the backfill thread looks again so soon where no cycle was due
 LATE = 0.001  # s: how late a thread wakes
-
-
-class Slurm(NamedTuple):
-    """The scheduler of one simulation: its site, what it remembers, and room."""
-
-    settings: np.ndarray  # [1]
-    ask: np.ndarray  # [A]
-    partition: np.ndarray  # [P]
-    queues: np.ndarray  # [K, W]
-    qos: np.ndarray  # [Q]
-    association: np.ndarray  # [S]
-    sets: np.ndarray  # [M, N]
-    weight: np.ndarray  # [N]
-    capacity: np.ndarray  # [N, R]
-    cpus: np.ndarray  # [1] of all nodes
-    highest: np.ndarray  # [2] priority of a QOS, factor of a partition
-    clock: np.ndarray  # [1]
-    leaf_of: np.ndarray  # [J] the association of each job; -1
-    priority: np.ndarray  # [J] without the partition's part
-    start_at: np.ndarray  # [J] planned starts
-    planned: np.ndarray  # [J] CPUs of the nodes that an exclusive job was planned on; 0: not yet
-    counted: np.ndarray  # [J, LIMITS] what it holds, as limits count
-    usage: np.ndarray  # [S]
-    sums: np.ndarray  # [S, 2]
-    level: np.ndarray  # [S]
-    fair: np.ndarray  # [S]
-    by_qos: np.ndarray  # [Q, LIMITS] what runs
-    by_user: np.ndarray  # [Q, U, LIMITS]
-    # room
-    free: np.ndarray  # [N, R]
-    later: np.ndarray  # [N, R]
-    mask: np.ndarray  # [N]
-    open_mask: np.ndarray  # [N]
-    node: np.ndarray  # [N]
-    amount: np.ndarray  # [N, R]
-    ends: np.ndarray  # [J] running jobs by expected end
-    end: np.ndarray  # [J]
-    begin: np.ndarray  # [C] the calendar of planned nodes
-    until: np.ndarray  # [C]
-    open: np.ndarray  # [C, N]
-    room: Room
-
-
-def scheduler(s, e: int, site: Site, phases: dict[str, float] | None = None) -> Slurm:
-    """For simulation e; `phases` (s): when the clocks tick first."""
-    jobs, capacity = s.jobs[e], s.nodes[e]["capacity"].copy()
-    J, N = len(jobs), len(capacity)
-    users = int(jobs["user"].max(initial=-1)) + 1
-    leaf = np.full(J, -1)
-    inside = (jobs["user"] >= 0) & (jobs["user"] < site.leaf.shape[0]) & (jobs["group"] >= 0)
-    inside &= jobs["group"] < site.leaf.shape[1]
-    leaf[inside] = site.leaf[jobs["user"][inside], jobs["group"][inside]]
-    S, Q = len(site.associations), len(site.qos)
-    clock = np.zeros(1, clock_dtype)
-    x = site.settings[0]
-    phases = phases or site.phases
-    clock["look"], clock["backfill"] = phases.get("look", 0.0), phases.get("backfill", 0.0)
-    clock["price"], clock["passed"], clock["whole"] = (
-        phases.get("price", x["calc_period"]),
-        -np.inf,
-        phases.get("whole", -np.inf),
-    )
-    clock["zero"] = phases.get("zero", 0.0)
-    clock["cycled"], clock["updated"] = -1e18, -np.inf
-    clock["priced"] = clock["price"] - x["calc_period"]
-    room = int(min(x["bf_max_test"], J, 2000)) * 2 + 4
-    highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
-    fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
-    return Slurm(
-        site.settings, site.asks, site.partitions, site.queues, site.qos, site.associations, site.sets, site.weight,
-        capacity, np.array([capacity[:, 0].sum()], float), highest, clock, leaf,
-        np.zeros(J), np.zeros(J), np.zeros(J), np.zeros((J, len(LIMITS))), np.zeros(S), np.zeros((S, 2)), np.zeros(S), fair,
-        np.zeros((Q, len(LIMITS))), np.zeros((Q, users, len(LIMITS))),
-        capacity.copy(), capacity.copy(), np.zeros(N, np.uint8), np.zeros(N, np.uint8), np.zeros(N, np.int32),
-        np.zeros((N, 3), np.int64), np.zeros(J, np.int32), np.zeros(J), np.zeros(room), np.zeros(room),
-        np.zeros((room, N), np.uint8), rooms(N),
-    )  # fmt: skip
-
-
-# ------------------------------------------------------------------ limits
-
-
-@kernel
-def _asked(m, ask, k, out):
-    """What a job on k nodes (m.amount) counts for limits: as `site.LIMITS`."""
-    out[0], out[4] = 1.0, k
-    for r in range(3):
-        out[1 + r] = 0.0
-        for i in range(k):
-            out[1 + r] += m.amount[i, r]
-
-
-@kernel
-def _within(m, job, out):
-    """Do the limits of the job's QOS let it run beside what runs?"""
-    q = job["queue"]
-    if not 0 <= q < len(m.qos):
-        return True
-    for x in range(len(out)):
-        if m.by_qos[q, x] + out[x] > m.qos[q]["all"][x]:
-            return False
-        if job["user"] >= 0 and m.by_user[q, job["user"], x] + out[x] > m.qos[q]["user"][x]:
-            return False
-    return True
-
-
-@kernel
-def _count(m, job, out, sign):
-    q = job["queue"]
-    if 0 <= q < len(m.qos):
-        for x in range(len(out)):
-            m.by_qos[q, x] += sign * out[x]
-            if job["user"] >= 0:
-                m.by_user[q, job["user"], x] += sign * out[x]
-
-
-@kernel
-def _least(m, ask, out):
-    """The least that a job could count for limits."""
-    out[0], out[1], out[2] = 1.0, np.float64(ask["tasks"]) * ask["cpus"], 0.0
-    out[3], out[4] = max(ask["gpus"], ask["gpus_node"] * max(ask["nodes"], 1)), max(ask["nodes"], 1)
-
-
-@kernel
-def allowed(m, job, partition, out):
-    """May the job run in this partition now, as far as limits go?"""
-    p, ask = m.partition[partition], m.ask[job["ask"]]
-    if not p["up"] or job["walltime"] > p["max_time"] or ask["nodes"] > p["max_nodes"]:
-        return False
-    _least(m, ask, out)
-    return _within(m, job, out)
-
-
-# ------------------------------------------------------------------ passes
 
 
 @allocating
@@ -203,10 +53,10 @@ def _begin(s, e, m, j, k, out):
     """Start job j on m.node[:k]; False where its limits forbid it after all."""
     job, ask = s.jobs[e, j], m.ask[s.jobs[e, j]["ask"]]
     amounts(m, ask, m.free, k)
-    _asked(m, ask, k, out)
-    if not _within(m, job, out) or not start(s, e, j, 1.0, m.node[:k], m.amount[:k], k):
+    asked(m, ask, k, out)
+    if not within(m, job, out) or not start(s, e, j, 1.0, m.node[:k], m.amount[:k], k):
         return False
-    _count(m, job, out, 1.0)
+    count(m, job, out, 1.0)
     for x in range(len(out)):
         m.counted[j, x] = out[x]
     m.clock[0]["updated"] = whole(s.sims[e]["now"])
@@ -247,14 +97,14 @@ def backfill(s, e, m):
     """One cycle."""
     x, now = m.settings[0], whole(s.sims[e]["now"])
     rows, where = waiting(s, e, m)
-    out, count, n = np.zeros(len(LIMITS)), calendar(m, now), expected_ends(s, e, m, now)
+    out, held, n = np.zeros(len(LIMITS)), calendar(m, now), expected_ends(s, e, m, now)
     take_free(s, e, m.free)
     for i in range(min(len(rows), np.int64(min(x["bf_max_test"], 1e9)))):
         j, p = rows[i], where[i]
         job = s.jobs[e, j]
         if job["status"] != 2 or not allowed(m, job, p, out):
             continue
-        t, k = plan(s, e, m, j, p, count, n, now)
+        t, k = plan(s, e, m, j, p, held, n, now)
         if t == np.inf:
             continue
         if t <= now:
@@ -263,7 +113,7 @@ def backfill(s, e, m):
             continue
         if t != m.start_at[j]:
             m.start_at[j], m.clock[0]["updated"] = t, now
-        count = keep(m, m.ask[job["ask"]], count, t, max(job["walltime"], 1.0), k, j)
+        held = keep(m, m.ask[job["ask"]], held, t, max(job["walltime"], 1.0), k, j)
 
 
 def place(s, e: int, m: Slurm, j: int, node: np.ndarray) -> bool:
@@ -290,7 +140,7 @@ def note(s, e, m):
 @kernel
 def _left(s, e, m, j):
     used(s, e, m, j, s.sims[e]["now"], m.counted[j, 1])
-    _count(m, s.jobs[e, j], m.counted[j], -1.0)
+    count(m, s.jobs[e, j], m.counted[j], -1.0)
 
 
 @inlined

@@ -72,9 +72,10 @@ def _touches(s, e, j, mask):
 def _give_back(s, e, j, free):
     at = s.jobs[e, j]["held"]
     while at >= 0:
+        piece = s.slices[e, at]
         for r in range(free.shape[1]):
-            free[s.slices[e, at]["node"], r] += s.slices[e, at]["amount"][r]
-        at = s.slices[e, at]["next"]
+            free[piece["node"], r] += piece["amount"][r]
+        at = piece["next"]
 
 
 @inlined

@@ -92,7 +92,7 @@ def fidelity(w: Workload, policies: Sequence[str], progress: Callable[[int, int]
     """Each policy on the recorded jobs, the one that explains the record best first. Raises InputError."""
     wait = recorded(w)
     start = w.jobs["submit"] + wait
-    span = float((start + w.truth["runtime"]).max())
+    span = float(w.ends["end"].max())
     found = []
     for k, name in enumerate(policies):
         told = None if progress is None else lambda a, b, k=k: progress(k * b + a, len(policies) * b)

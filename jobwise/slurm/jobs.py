@@ -14,7 +14,7 @@ from jobwise.errors import InputError
 from jobwise.sim.node_choice import choose, rooms
 from jobwise.site import ask_dtype, association_dtype
 from jobwise.slurm.requests import by_accounting, by_line, options
-from jobwise.slurm.text import nodes, resources, said
+from jobwise.slurm.text import resources, said
 from jobwise.workload import Workload, workload
 from jobwise.workloads.sacct import stamp
 
@@ -30,7 +30,7 @@ def read(
     site = cluster.site
     if rows and (missing := [x for x in NEEDED if x not in rows[0]]):
         raise InputError(f"{where}:1: the header has no column {missing[0]}; `jobwise slurm site` prints the command")
-    kept, left = _ran(rows, where)
+    kept, left = ran(rows, where)
     asks, queues, ask = {}, {}, np.zeros(len(kept), int)
     for i, (line, r) in enumerate(kept):
         try:
@@ -71,7 +71,7 @@ def read(
     return replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names)
 
 
-def _ran(rows: list[dict], where: str) -> tuple[list[tuple[int, dict]], dict[str, int]]:
+def ran(rows: list[dict], where: str) -> tuple[list[tuple[int, dict]], dict[str, int]]:
     """(line, row) of the jobs that ran and have ended, by raw id; and what was left out."""
     kept, left = [], defaultdict(int)
     for line, r in enumerate(rows, 2):
@@ -180,37 +180,3 @@ def _share(r: dict) -> float:
     if not text.isdigit() and text != "parent":
         raise InputError(f"sacctmgr_assoc.txt: {r['User'] or 'account'} {r['Account']} has no share ({text!r})")
     return float(text) if text.isdigit() else 1.0
-
-
-def machines(rows: list[dict], where: str) -> list[dict[str, str]]:
-    """Records of nodes: as large as the most that jobs held of each at once, if what a job got is shared by its nodes alike."""
-    happened, now, most = [], defaultdict(lambda: np.zeros(3)), defaultdict(lambda: np.array([1.0, 1.0, 0.0]))
-    for _, r in _ran(rows, where)[0]:
-        got = resources(r.get("AllocTRES", ""))
-        try:
-            held = nodes(r.get("NodeList", "")) if "assigned" not in r.get("NodeList", "") else []
-        except ValueError as error:
-            raise InputError(f"{where}: {error}") from None
-        share = np.ceil([got.get(key, 0) / max(len(held), 1) for key in ("cpu", "mem", "gpu")])
-        begin = stamp(r["Start"], where, 0, "Start")
-        happened += [(begin, 1, held, share), (begin + float(r["ElapsedRaw"]), 0, held, share)]
-    for _, begins, held, share in sorted(happened, key=lambda x: x[:2]):
-        for n in held:
-            now[n] += share if begins else -share
-            most[n] = np.maximum(most[n], now[n])
-    if not most:
-        raise InputError(f"{where}: no job names its nodes, and scontrol_node.txt is missing; the machine is unknown")
-    return [
-        {"NodeName": n, "CPUTot": f"{c:.0f}", "RealMemory": f"{m:.0f}", "Gres": f"gpu:{g:.0f}" if g else ""}
-        for n, (c, m, g) in sorted(most.items())
-    ]
-
-
-def partitions(rows: list[dict], where: str) -> list[dict[str, str]]:
-    """Records of partitions: the nodes that their jobs ran on."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for r in rows:
-        for p in r.get("Partition", "").split(","):
-            if "assigned" not in r.get("NodeList", ""):
-                found[p].update(nodes(r.get("NodeList", "")))
-    return [{"PartitionName": p, "Nodes": ",".join(sorted(x))} for p, x in found.items() if p]

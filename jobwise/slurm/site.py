@@ -16,7 +16,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype, settings
-from jobwise.slurm import jobs
+from jobwise.slurm import guesses, jobs
 from jobwise.slurm.text import config, gpus, nodes, records, resources, said, seconds, table
 from jobwise.workload import Workload
 
@@ -62,32 +62,32 @@ def read(folder: str | Path) -> Workload:
     texts = {name: _text(folder, name) for name in COMMANDS}
     if not texts["sacct"]:
         raise InputError(f"{folder}: sacct.txt is missing; {COMMANDS['sacct']} writes it")
-    accounting, guesses = table(texts["sacct"]), []
+    accounting, guessed = table(texts["sacct"]), []
     known = config(texts["scontrol_config"])
     if not known:
-        guesses.append("no scontrol_config: Slurm's own settings, first come, first served")
+        guessed.append("no scontrol_config: Slurm's own settings, first come, first served")
     machines = records(texts["scontrol_node"], "NodeName")
     if not machines:
-        guesses.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")
-        machines = jobs.machines(accounting, str(folder / "sacct.txt"))
+        guessed.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")
+        machines = guesses.machines(accounting, str(folder / "sacct.txt"))
     set_ = _told(folder, "scontrol_config", lambda: scheduler(known))
     site, cluster, sets, features = _told(folder, "scontrol_node", lambda: _nodes(machines, set_))
     queues = records(texts["scontrol_partition"], "PartitionName")
     if not queues:
-        guesses.append("no scontrol_partition: each partition has the nodes that its jobs ran on")
-        queues = jobs.partitions(accounting, str(folder / "sacct.txt"))
+        guessed.append("no scontrol_partition: each partition has the nodes that its jobs ran on")
+        queues = guesses.partitions(accounting, str(folder / "sacct.txt"))
     site = _told(folder, "scontrol_partition", lambda: _partitions(site, queues, sets))
     qos = table(texts["sacctmgr_qos"])
     if not qos:
-        guesses.append("no sacctmgr_qos: no limits, equal priorities")
+        guessed.append("no sacctmgr_qos: no limits, equal priorities")
         qos = [{"Name": q, "Priority": "0"} for q in dict.fromkeys(r.get("QOS", "") for r in accounting)]
     limits = _told(folder, "sacctmgr_qos", lambda: np.array([_qos(q) for q in qos], qos_dtype))
     site = replace(site, qos=limits, qos_names=tuple(q["Name"] for q in qos))
     assoc = table(texts["sacctmgr_assoc"])
     if not assoc and set_["fair_share"] > 0:
-        guesses.append("no sacctmgr_assoc: nobody has a share, fair share does not count")
+        guessed.append("no sacctmgr_assoc: nobody has a share, fair share does not count")
     memory = (number(known, "DefMemPerCPU"), number(known, "DefMemPerNode")) if set_["memory"] else (0, 0)
-    site = replace(site, guesses=tuple(guesses))
+    site = replace(site, guesses=tuple(guessed))
     return jobs.read(
         accounting, str(folder / "sacct.txt"), folder.name, replace(cluster, site=site), sets, features, assoc, memory
     )

@@ -1,0 +1,103 @@
+"""What Slurm's scheduler remembers of one simulation: its site, its clocks, priorities, usage, limits, and room."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jobwise.sim.node_choice import Room, rooms
+from jobwise.site import LIMITS, Site
+
+clock_dtype = np.dtype(
+    [
+        ("look", "f8"),  # s, when the loop looks next
+        ("passed", "f8"),  # the last main pass
+        ("whole", "f8"),  # the last main pass over the whole queue
+        ("backfill", "f8"),  # when the backfill thread looks next whether a cycle is due
+        ("cycled", "f8"),  # the last cycle
+        ("updated", "f8"),  # when a job came, started, ended, or got another planned start last
+        ("price", "f8"),  # the next pass over priorities
+        ("priced", "f8"),  # the last
+        ("zero", "f8"),  # s since 1970 of time 0
+        ("news", "i1"),  # has something happened since the last main pass?
+    ],
+    align=True,
+)
+
+
+class Slurm(NamedTuple):
+    """The scheduler of one simulation: its site, what it remembers, and room."""
+
+    settings: np.ndarray  # [1]
+    ask: np.ndarray  # [A]
+    partition: np.ndarray  # [P]
+    queues: np.ndarray  # [K, W]
+    qos: np.ndarray  # [Q]
+    association: np.ndarray  # [S]
+    sets: np.ndarray  # [M, N]
+    weight: np.ndarray  # [N]
+    capacity: np.ndarray  # [N, R]
+    cpus: np.ndarray  # [1] of all nodes
+    highest: np.ndarray  # [2] priority of a QOS, factor of a partition
+    clock: np.ndarray  # [1]
+    leaf_of: np.ndarray  # [J] the association of each job; -1
+    priority: np.ndarray  # [J] without the partition's part
+    start_at: np.ndarray  # [J] planned starts
+    planned: np.ndarray  # [J] CPUs of the nodes that an exclusive job was planned on; 0: not yet
+    counted: np.ndarray  # [J, LIMITS] what it holds, as limits count
+    usage: np.ndarray  # [S]
+    sums: np.ndarray  # [S, 2]
+    level: np.ndarray  # [S]
+    fair: np.ndarray  # [S]
+    by_qos: np.ndarray  # [Q, LIMITS] what runs
+    by_user: np.ndarray  # [Q, U, LIMITS]
+    # room
+    free: np.ndarray  # [N, R]
+    later: np.ndarray  # [N, R]
+    mask: np.ndarray  # [N]
+    open_mask: np.ndarray  # [N]
+    node: np.ndarray  # [N]
+    amount: np.ndarray  # [N, R]
+    ends: np.ndarray  # [J] running jobs by expected end
+    end: np.ndarray  # [J]
+    begin: np.ndarray  # [C] the calendar of planned nodes
+    until: np.ndarray  # [C]
+    open: np.ndarray  # [C, N]
+    room: Room
+
+
+def scheduler(s, e: int, site: Site, phases: dict[str, float] | None = None) -> Slurm:
+    """For simulation e; `phases` (s): when the clocks tick first."""
+    jobs, capacity = s.jobs[e], s.nodes[e]["capacity"].copy()
+    J, N = len(jobs), len(capacity)
+    users = int(jobs["user"].max(initial=-1)) + 1
+    leaf = np.full(J, -1)
+    inside = (jobs["user"] >= 0) & (jobs["user"] < site.leaf.shape[0]) & (jobs["group"] >= 0)
+    inside &= jobs["group"] < site.leaf.shape[1]
+    leaf[inside] = site.leaf[jobs["user"][inside], jobs["group"][inside]]
+    S, Q = len(site.associations), len(site.qos)
+    clock = np.zeros(1, clock_dtype)
+    x = site.settings[0]
+    phases = phases or site.phases
+    clock["look"], clock["backfill"] = phases.get("look", 0.0), phases.get("backfill", 0.0)
+    clock["price"], clock["passed"], clock["whole"] = (
+        phases.get("price", x["calc_period"]),
+        -np.inf,
+        phases.get("whole", -np.inf),
+    )
+    clock["zero"] = phases.get("zero", 0.0)
+    clock["cycled"], clock["updated"] = -1e18, -np.inf
+    clock["priced"] = clock["price"] - x["calc_period"]
+    room = int(min(x["bf_max_test"], J, 2000)) * 2 + 4
+    highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
+    fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
+    return Slurm(
+        site.settings, site.asks, site.partitions, site.queues, site.qos, site.associations, site.sets, site.weight,
+        capacity, np.array([capacity[:, 0].sum()], float), highest, clock, leaf,
+        np.zeros(J), np.zeros(J), np.zeros(J), np.zeros((J, len(LIMITS))), np.zeros(S), np.zeros((S, 2)), np.zeros(S), fair,
+        np.zeros((Q, len(LIMITS))), np.zeros((Q, users, len(LIMITS))),
+        capacity.copy(), capacity.copy(), np.zeros(N, np.uint8), np.zeros(N, np.uint8), np.zeros(N, np.int32),
+        np.zeros((N, 3), np.int64), np.zeros(J, np.int32), np.zeros(J), np.zeros(room), np.zeros(room),
+        np.zeros((room, N), np.uint8), rooms(N),
+    )  # fmt: skip
