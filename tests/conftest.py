@@ -73,3 +73,29 @@ def drained(steps):
             next(steps)
         except StopIteration as end:
             return end.value
+
+
+def write_site(folder, jobs=60):
+    """A small site's folder: four nodes, one of them with GPUs, and jobs that ran there first come, first served."""
+    import jobwise as jw
+
+    w = jw.lublin(jobs=jobs, procs=16, load=0.9, seed=2, users=4)
+    r, t0 = jw.simulate(w, "fcfs"), 1_800_000_000
+    folder.mkdir(parents=True, exist_ok=True)
+    gres = ("(null)", "(null)", "(null)", "gpu:a100:2(S:0)")
+    nodes = [f"NodeName=n{i + 1} CPUTot=4 RealMemory=8000 Gres={g} Weight=1 State=IDLE" for i, g in enumerate(gres)]
+    (folder / "scontrol_node.txt").write_text("\n".join(nodes) + "\n")
+    (folder / "scontrol_partition.txt").write_text("PartitionName=batch\n   MaxTime=UNLIMITED State=UP\n   Nodes=n[1-4]\n")
+    told = "PriorityType = priority/multifactor\nPriorityWeightAge = 1000\nPriorityFlags = \nPriorityMaxAge = 1-00:00:00\n"
+    (folder / "scontrol_config.txt").write_text(told)
+    (folder / "sacctmgr_qos.txt").write_text("Name|Priority|MaxWall|GrpTRES|MaxTRESPU|MaxJobsPU|GrpJobs\nnormal|0|||||\n")
+    names = "JobIDRaw|JobName|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS"
+    rows = [f"{names}|ReqCPUS|ReqMem|ReqTRES|AllocTRES|NodeList|SubmitLine"]
+    for i in range(len(w)):
+        n, run = int(w.jobs["request"][i, 0]), int(r.jobs["end"][i] - r.jobs["start"][i])
+        submit, start = (t0 + int(r.jobs[k][i]) for k in ("submit", "start"))
+        limit, tres = int(w.jobs["walltime"][i] // 60) + 1, f"cpu={n},mem=100M,node=1"
+        who = f"{i + 1}|step{i}|u{w.jobs['user'][i]}|all|batch|normal|COMPLETED|{submit}|{submit}|{start}|{start + run}|{run}|{limit}"
+        rows.append(f"{who}|1|{n}|{n}|100M|{tres}|{tres}|n1|sbatch -n {n} job.sh")
+    (folder / "sacct.txt").write_text("\n".join(rows) + "\n")
+    return folder

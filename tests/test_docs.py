@@ -111,6 +111,8 @@ SLOW = re.compile(
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder with a small log under the names that the docs use, and the runs that they train."""
+    from conftest import write_site
+
     import jobwise as jw
     from jobwise.workloads import wfformat
     from jobwise.workloads.catalogue import LOGS
@@ -129,6 +131,7 @@ def place(tmp_path_factory):
     (folder / "folder" / "w.json").write_text(text)
     rows = [f"{300 * t},node{n},load,{10 + np.sin(t / 20) + (7 * t + n) % 5}" for n in range(2) for t in range(400)]
     (folder / "nodes.csv").write_text("\n".join(["time,node,metric,value", *rows]) + "\n")
+    write_site(folder / "site")
     steps = "  cut: {run: cut.cwl, in: {x: a}, out: [o]}\n  align: {run: align.cwl, scatter: x, in: {x: cut/o}, out: [o]}\n"
     head = "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{class: ScatterFeatureRequirement}]\ninputs: {a: File}\noutputs: []\n"
     (folder / "assembly.cwl").write_text(f"{head}steps:\n{steps}")
@@ -142,7 +145,7 @@ def _do(command, place, monkeypatch, capsys):
 
     monkeypatch.chdir(place)
     monkeypatch.setenv("JOBWISE_CACHE", str(place))
-    words = ["simulator" if word == "slurm" else word for word in shlex.split(command)[1:]]
+    words = shlex.split(command.replace("--on slurm", "--on simulator"))[1:]
     if words[0] == "train":
         words += ["--preset", "smoke"]
     if words[:2] == ["mars", "learn"]:

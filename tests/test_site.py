@@ -175,6 +175,45 @@ def test_the_commands(tmp_path, capsys):
     assert "slurm explains the record best" in capsys.readouterr().out and "recorded" in out.read_text()
 
 
+def test_a_small_site_and_generated_ones(tmp_path):
+    from conftest import write_site
+
+    import jobwise as jw
+    from jobwise.workloads.sites import on_site
+
+    w = read(write_site(tmp_path / "site"))
+    assert len(w) == 60 and w.cluster.total.tolist() == [16, 32_000, 2] and not w.cluster.site.guesses
+    assert fidelity(w, ["slurm"])[0].order > 0.9
+    log = jw.lublin(jobs=200, procs=64, load=0.9, seed=1, users=5)
+    r = jw.simulate(on_site(log, 16, 4, age=1000, fair_share=1000), "slurm")
+    assert (r.jobs["start"] >= r.jobs["submit"]).all() and len(r.jobs) == 200
+    with pytest.raises(InputError, match="does not fit"):
+        on_site(log, 2, 4)
+    with pytest.raises(InputError, match="no setting"):
+        on_site(log, 16, 4, weight=3)
+
+
+def test_limits_hold_jobs_back_without_blocking_others():
+    from dataclasses import replace
+
+    import jobwise as jw
+    from jobwise.site import LIMITS, qos_dtype
+    from jobwise.workloads.sites import on_site
+
+    w = on_site(jw.lublin(jobs=120, procs=64, load=1.2, seed=3, users=3), 16, 4, age=1000)
+    qos = np.array([(0.0, np.inf, [np.inf] * len(LIMITS), [2] + [np.inf] * (len(LIMITS) - 1))], qos_dtype)
+    jobs = w.jobs.copy()
+    jobs["queue"] = 0
+    limited = replace(w, jobs=jobs, cluster=replace(w.cluster, site=replace(w.cluster.site, qos=qos)))
+    r = jw.simulate(limited, "slurm")
+    for user in np.unique(jobs["user"]):
+        mine = r.jobs[r.jobs["user"] == user]
+        beside = [((mine["start"] <= t) & (mine["end"] > t)).sum() for t in mine["start"]]
+        assert max(beside) == 2
+    free = jw.simulate(w, "slurm")
+    assert (r.jobs["start"] - r.jobs["submit"]).mean() > (free.jobs["start"] - free.jobs["submit"]).mean()
+
+
 def test_a_log_without_a_site_has_no_slurm():
     import jobwise as jw
 

@@ -15,7 +15,7 @@ import typer
 
 from jobwise.errors import unknown
 
-FAMILY_NAMES = "rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises"
+FAMILY_NAMES = "rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises, slurm"
 EVERY_S = 5.0  # a line of progress
 
 
@@ -99,6 +99,13 @@ def _nodes() -> None:
         jw.simulate(on_nodes(_log(), 16), policy)
 
 
+def _slurm() -> None:
+    import jobwise as jw
+    from jobwise.workloads.sites import on_site
+
+    jw.simulate(on_site(_log(), 16, 4, age=1000, fair_share=1000), "slurm")
+
+
 def _flows() -> None:
     import jobwise as jw
     from jobwise.workloads.workflows import workflow
@@ -179,4 +186,5 @@ FAMILIES = {  # those that take longest first
     "window": _window,
     "search": _search,
     "forecasts": _forecasts,
+    "slurm": _slurm,
 }

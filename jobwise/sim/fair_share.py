@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.compiled import allocating, inlined, kernel
 
 
 @inlined
@@ -42,53 +42,39 @@ def _level(m, i, total):
     return shares / (used_ / total)
 
 
-@kernel
+@allocating
 def fair_tree(m):
-    """factor[i] of every leaf: walk the tree by falling LevelFS; rank from the best, over how many leaves there are. Equal
+    """fair[i] of every leaf: walk the tree by falling LevelFS; the rank from the best, over how many leaves there are. Equal
     siblings share a rank (their users merge)."""
     S = len(m.association)
-    leaves = 0
-    for i in range(S):
-        leaves += m.association[i]["leaf"]
+    parent, inside, before = np.empty(S, np.int64), np.zeros(S, np.int64), np.zeros(S, np.int64)
     for i in range(S):  # of each parent the sums over its children
         m.sums[i, 0] = m.sums[i, 1] = 0.0
+        parent[i] = m.association[i]["parent"]
     for i in range(1, S):
-        p = m.association[i]["parent"]
-        m.sums[p, 0] += m.usage[i]
-        m.sums[p, 1] += m.association[i]["shares"]
+        m.sums[parent[i], 0] += m.usage[i]
+        m.sums[parent[i], 1] += m.association[i]["shares"]
+    for i in range(S - 1, -1, -1):  # leaves inside each branch
+        inside[i] += m.association[i]["leaf"]
+        m.level[i] = -np.inf
+        if i > 0:
+            inside[parent[i]] += inside[i]
+            m.level[i] = _level(m, i, m.sums[parent[i], 0]) / max(m.sums[parent[i], 1], 1e-30)
+    order = np.argsort(-m.level, kind="mergesort")
+    order = order[np.argsort(parent[order], kind="mergesort")]
+    ahead, level = 0, np.int64(0)
+    for x in range(S):  # children of one parent stand beside each other, the best first
+        i = order[x]
+        if x > 0 and parent[i] != parent[order[x - 1]]:
+            ahead = level = 0
+        elif x > 0 and m.level[i] < m.level[order[x - 1]]:
+            ahead, level = ahead + level, 0
+        before[i] = ahead
+        level += inside[i]
     for i in range(1, S):
-        p = m.association[i]["parent"]
-        m.level[i] = _level(m, i, m.sums[p, 0]) / max(m.sums[p, 1], 1e-30)
-    for i in range(S):
-        if not m.association[i]["leaf"]:
-            continue
-        before = 0
-        for k in range(S):
-            if m.association[k]["leaf"] and k != i and _ahead(m, k, i):
-                before += 1
-        m.fair[i] = (leaves - before) / leaves
-
-
-@kernel
-def _depth(m, i):
-    d = 0
-    while m.association[i]["parent"] >= 0:
-        i = m.association[i]["parent"]
-        d += 1
-    return d
-
-
-@kernel
-def _ahead(m, a, b):
-    """Is leaf a before leaf b in the walk?"""
-    i, k, u, v = np.int64(a), np.int64(b), _depth(m, a), _depth(m, b)
-    while u > v:
-        i, u = np.int64(m.association[i]["parent"]), u - 1
-    while v > u:
-        k, v = np.int64(m.association[k]["parent"]), v - 1
-    while m.association[i]["parent"] != m.association[k]["parent"]:
-        i, k = np.int64(m.association[i]["parent"]), np.int64(m.association[k]["parent"])
-    return m.level[i] > m.level[k]
+        before[i] += before[parent[i]]
+        if m.association[i]["leaf"]:
+            m.fair[i] = (inside[0] - before[i]) / inside[0]
 
 
 @kernel

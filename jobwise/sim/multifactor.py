@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.jobs import RUNNING
-from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.fair_share import charge, classic, fade, fair_tree
 from jobwise.sim.state import HEAP
 
@@ -54,7 +54,7 @@ def priority(m, j, partition):
     return max(np.floor(m.priority[j] + x["partition"] * m.partition[partition]["factor"] / m.highest[1]), 1.0)
 
 
-@kernel
+@allocating
 def price_all(s, e, m):
     """The pass over all priorities: usage fades, running jobs are charged, and what waits is priced anew."""
     sim, x, c = s.sims[e], m.settings[0], m.clock[0]

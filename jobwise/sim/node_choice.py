@@ -37,11 +37,12 @@ class Room(NamedTuple):
 
     have: np.ndarray  # [N] i8
     best: np.ndarray  # [2] i8
+    sums: np.ndarray  # [2] i8: CPUs to be had, nodes that have some
 
 
 def rooms(nodes: int) -> Room:
     """Of so many nodes."""
-    return Room(np.zeros(nodes, np.int64), np.zeros(2, np.int64))
+    return Room(np.zeros(nodes, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64))
 
 
 @kernel
@@ -59,27 +60,51 @@ def _runs(have, best, need, least, gpus, free, weight):
             cpus += have[at]
             cards += free[at, GPUS]
             at += 1
-        enough = cpus >= need and at - first >= least and cards >= gpus
-        better = (enough and (not found or cpus < size)) or (not enough and not found and cpus > size)
+        suffices = cpus >= need and at - first >= least and cards >= gpus
+        better = (suffices and (not found or cpus < size)) or (not suffices and not found and cpus > size)
         if best[0] < 0 or weight[first] < lightest or (weight[first] == lightest and better):
-            best[0], best[1], size, lightest, found = first, at, cpus, weight[first], enough
+            best[0], best[1], size, lightest, found = first, at, cpus, weight[first], suffices
     return found
 
 
 @kernel
-def choose(ask, mask, free, capacity, weight, w, node):
-    """Nodes for a job out of mask [N]: node[:k], k = 0 where it does not fit. `w`: room."""
-    have, best = w.have, w.best
+def measure(ask, mask, free, capacity, w):
+    """w.have [N] = the CPUs that the job could have of the nodes of mask [N], and w.sums of them. Do they suffice?"""
+    w.sums[0] = w.sums[1] = 0
     for i in range(len(mask)):
-        have[i] = room(ask, free, capacity, i) if mask[i] else 0
+        w.have[i] = room(ask, free, capacity, i) if mask[i] else 0
+        w.sums[0] += w.have[i]
+        w.sums[1] += w.have[i] > 0
+    return enough(ask, w)
+
+
+@inlined
+def again(ask, free, capacity, w, i):
+    """More has become free on node i."""
+    now = room(ask, free, capacity, i)
+    w.sums[0] += now - w.have[i]
+    w.sums[1] += np.int64(now > 0) - np.int64(w.have[i] > 0)
+    w.have[i] = now
+
+
+@inlined
+def enough(ask, w):
+    """Could there be enough CPUs and nodes?"""
+    return w.sums[0] >= np.int64(ask["tasks"]) * ask["cpus"] and w.sums[1] >= max(ask["nodes"], 1)
+
+
+@kernel
+def pick(ask, free, weight, w, node):
+    """Nodes for a job by what was measured, which is used up: node[:k]; k = 0 where it does not fit."""
+    have, best = w.have, w.best
     cpus, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
     most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else MANY), np.int64(ask["gpus"]), 0
     while (cpus > 0 or least > 0 or gpus > 0) and k < most:
-        enough = _runs(have, best, cpus, least, gpus, free, weight)
+        suffices = _runs(have, best, cpus, least, gpus, free, weight)
         if best[0] < 0:
             return 0
         single = -1
-        if enough and least <= 1:
+        if suffices and least <= 1:
             for i in range(best[0], best[1]):
                 if have[i] >= cpus and free[i, GPUS] >= gpus and (single < 0 or have[i] < have[single]):
                     single = i
@@ -93,6 +118,12 @@ def choose(ask, mask, free, capacity, weight, w, node):
             gpus -= free[i, GPUS]
             have[i] = 0
     return k if cpus <= 0 and least <= 0 and gpus <= 0 else 0
+
+
+@kernel
+def choose(ask, mask, free, capacity, weight, w, node):
+    """Nodes for a job out of mask [N]: node[:k], k = 0 where it does not fit. `w`: room."""
+    return pick(ask, free, weight, w, node) if measure(ask, mask, free, capacity, w) else 0
 
 
 @kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.sim.compiled import inlined, kernel
-from jobwise.sim.node_choice import choose, deal
+from jobwise.sim.node_choice import again, deal, enough, measure, pick
 from jobwise.sim.state import HEAP
 
 GROUP = 30.0  # s: running jobs whose ends lie so close to the first of a group are taken away together
@@ -69,12 +69,16 @@ def _touches(s, e, j, mask):
 
 
 @kernel
-def _give_back(s, e, j, free):
+def _give_back(s, e, m, ask, j, mask):
+    """Job j is taken away from m.later."""
     at = s.jobs[e, j]["held"]
     while at >= 0:
         piece = s.slices[e, at]
-        for r in range(free.shape[1]):
-            free[piece["node"], r] += piece["amount"][r]
+        node = piece["node"]
+        for r in range(m.later.shape[1]):
+            m.later[node, r] += piece["amount"][r]
+        if mask[node]:
+            again(ask, m.later, m.capacity, m.room, node)
         at = piece["next"]
 
 
@@ -88,9 +92,11 @@ def _floor(m, t, step):
 @kernel
 def will_run(s, e, m, ask, mask, n, now):
     """(nodes chosen into m.node, when the job could start on nodes of the mask); none: (0, inf)."""
-    k = choose(ask, mask, m.free, m.capacity, m.weight, m.room, m.node)
-    if k > 0:
-        return k, now
+    if measure(ask, mask, m.free, m.capacity, m.room):
+        k = pick(ask, m.free, m.weight, m.room, m.node)
+        if k > 0:
+            return k, now
+        measure(ask, mask, m.free, m.capacity, m.room)
     for i in range(len(m.free)):
         for r in range(m.free.shape[1]):
             m.later[i, r] = m.free[i, r]
@@ -106,14 +112,16 @@ def will_run(s, e, m, ask, mask, n, now):
                 first = t
                 bound = _floor(m, first, GROUP) + 2.0 * GROUP
             last = t
-            _give_back(s, e, j, m.later)
+            _give_back(s, e, m, ask, j, mask)
             if at < n and m.end[at] > bound:  # asked only behind a job that counts
                 break
         if last < 0:
             break
-        k = choose(ask, mask, m.later, m.capacity, m.weight, m.room, m.node)
-        if k > 0:
-            return k, last
+        if enough(ask, m.room):
+            k = pick(ask, m.later, m.weight, m.room, m.node)
+            if k > 0:
+                return k, last
+            measure(ask, mask, m.later, m.capacity, m.room)
     return 0, np.inf
 
 
