@@ -73,7 +73,6 @@ settings_dtype = np.dtype(
         ("bf_resolution", "f8"),
         ("bf_max_test", "f8"),
         ("bf_max_user", "f8"),  # of a user
-        ("bf_continue", "i1"),
         ("memory", "i1"),  # is memory handed out?
     ],
     align=True,

@@ -55,5 +55,7 @@ def allowed(m, job, partition, out):
     p, ask = m.partition[partition], m.ask[job["ask"]]
     if not p["up"] or job["walltime"] > p["max_time"] or ask["nodes"] > p["max_nodes"]:
         return False
+    if 0 <= job["queue"] < len(m.qos) and job["walltime"] > m.qos[job["queue"]]["max_wall"]:
+        return False
     _least(m, ask, out)
     return within(m, job, out)

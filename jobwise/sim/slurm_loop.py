@@ -15,7 +15,7 @@ from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all, priority
 from jobwise.sim.node_choice import choose
 from jobwise.sim.slurm_limits import allowed, asked, count, within
-from jobwise.sim.slurm_plan import amounts, calendar, expected_ends, keep, mask_of, plan, take_free, whole
+from jobwise.sim.slurm_plan import amounts, calendar, expected_ends, insert, keep, mask_of, plan, take_free, whole
 from jobwise.sim.slurm_tables import Slurm
 from jobwise.sim.state import ENTERED, LEFT
 from jobwise.site import LIMITS
@@ -98,18 +98,22 @@ def backfill(s, e, m):
     x, now = m.settings[0], whole(s.sims[e]["now"])
     rows, where = waiting(s, e, m)
     out, held, n = np.zeros(len(LIMITS)), calendar(m, now), expected_ends(s, e, m, now)
+    tested = np.zeros(m.by_user.shape[1] + 1, np.int64)  # of each user; jobs of nobody are the last
     take_free(s, e, m.free)
     for i in range(min(len(rows), np.int64(min(x["bf_max_test"], 1e9)))):
         j, p = rows[i], where[i]
         job = s.jobs[e, j]
         if job["status"] != 2 or not allowed(m, job, p, out):
             continue
+        tested[job["user"]] += 1
+        if job["user"] >= 0 and tested[job["user"]] > x["bf_max_user"]:
+            continue
         t, k = plan(s, e, m, j, p, held, n, now)
         if t == np.inf:
             continue
         if t <= now:
             if _begin(s, e, m, j, k, out):
-                n = expected_ends(s, e, m, now)
+                n = insert(s, e, m, n, j, now)
             continue
         if t != m.start_at[j]:
             m.start_at[j], m.clock[0]["updated"] = t, now

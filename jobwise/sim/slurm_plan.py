@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.node_choice import again, deal, enough, measure, pick
 from jobwise.sim.state import HEAP
 
@@ -38,24 +38,36 @@ def take_free(s, e, free):
             free[i, r] = s.nodes[e, i]["free"][r]
 
 
-@kernel
+@inlined
+def _expected(s, e, j, now):
+    """When job j ends by its limit; soon, where it is over that."""
+    t = whole(s.jobs[e, j]["due"])
+    return t if t > now else now + 1.0
+
+
+@allocating
 def expected_ends(s, e, m, now):
     """m.ends[:n] = the running jobs by expected end, m.end their ends (s); n."""
     n = s.sims[e]["running"]
+    rows = np.sort(s.lists[e, HEAP, :n])
+    t = np.empty(n)
     for i in range(n):
-        j = s.lists[e, HEAP, i]
-        t = whole(s.jobs[e, j]["due"])
-        _insert(m, i, j, t if t > now else now + 1.0)
+        t[i] = _expected(s, e, rows[i], now)
+    order = np.argsort(t, kind="mergesort")
+    for i in range(n):
+        m.ends[i], m.end[i] = rows[order[i]], t[order[i]]
     return n
 
 
 @kernel
-def _insert(m, n, j, t):
-    k = n
+def insert(s, e, m, n, j, now):
+    """Job j has started, too; how many run."""
+    k, t = n, _expected(s, e, j, now)
     while k > 0 and (m.end[k - 1] > t or (m.end[k - 1] == t and m.ends[k - 1] > j)):
         m.end[k], m.ends[k] = m.end[k - 1], m.ends[k - 1]
         k -= 1
     m.end[k], m.ends[k] = t, j
+    return n + 1
 
 
 @kernel

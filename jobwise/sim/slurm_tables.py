@@ -67,6 +67,9 @@ class Slurm(NamedTuple):
     room: Room
 
 
+LOOK, CYCLE = 0.5, 0.75  # s after whole ones, in which accounting counts: when clocks tick, where that is not known
+
+
 def scheduler(s, e: int, site: Site, phases: dict[str, float] | None = None) -> Slurm:
     """For simulation e; `phases` (s): when the clocks tick first."""
     jobs, capacity = s.jobs[e], s.nodes[e]["capacity"].copy()
@@ -80,13 +83,13 @@ def scheduler(s, e: int, site: Site, phases: dict[str, float] | None = None) -> 
     clock = np.zeros(1, clock_dtype)
     x = site.settings[0]
     phases = phases or site.phases
-    clock["look"], clock["backfill"] = phases.get("look", 0.0), phases.get("backfill", 0.0)
+    clock["look"], clock["backfill"] = phases.get("look", LOOK), phases.get("backfill", CYCLE)
     clock["price"], clock["passed"], clock["whole"] = (
         phases.get("price", x["calc_period"]),
         -np.inf,
         phases.get("whole", -np.inf),
     )
-    clock["zero"] = phases.get("zero", 0.0)
+    clock["zero"] = s.sims[e]["origin"]
     clock["cycled"], clock["updated"] = -1e18, -np.inf
     clock["priced"] = clock["price"] - x["calc_period"]
     room = int(min(x["bf_max_test"], J, 2000)) * 2 + 4

@@ -29,8 +29,8 @@ def on_site(w: Workload, nodes: int, cpus: int, **known: float) -> Workload:
     batch = np.array([(0, 1.0, 1, np.inf, np.inf, 1)], partition_dtype)
     leaf = 2 + np.arange(int(users.max()) + 1, dtype=np.int32)[:, None]
     site = Site(
-        np.ones(nodes, np.int64), np.ones((1, nodes), np.uint8), asks, batch, np.zeros((1, 1), np.int32), np.zeros(0, qos_dtype),
-        tree, leaf, settings(**known), tuple(f"node{i + 1}" for i in range(nodes)), ("batch",),
+        np.ones(nodes, np.int64), np.ones((1, nodes), np.uint8), asks, batch, np.zeros((1, 1), np.int32),
+        np.zeros(0, qos_dtype), tree, leaf, settings(**known), tuple(f"node{i + 1}" for i in range(nodes)), ("batch",),
     )  # fmt: skip
     jobs = np.zeros(len(w), job_dtype(len(RESOURCES)))
     for key in w.jobs.dtype.names:
