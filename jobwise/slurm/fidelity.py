@@ -13,7 +13,7 @@ from jobwise.record import Record
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 
-NEAR_S, NEAR = 3.0, 0.05  # a start is right within so many s and this share of the recorded start
+NEAR_S, NEAR = 3.0, 0.05  # a start is near within so many s and this share of the recorded wait
 WELL, POOR = 0.05, 0.25  # error of the mean wait: trusted, not trusted
 
 
@@ -43,8 +43,8 @@ class Fidelity:
 
     @property
     def near(self) -> float:
-        """Share of the jobs that start within NEAR_S + NEAR of their recorded start."""
-        return float((np.abs(self.wait - self.recorded) <= NEAR_S + NEAR * (self.start - self.start.min())).mean())
+        """Share of the jobs that start within NEAR_S and a share NEAR of their wait of the recorded start."""
+        return float((np.abs(self.wait - self.recorded) <= NEAR_S + NEAR * self.recorded).mean())
 
     @property
     def typical(self) -> float:
