@@ -14,14 +14,13 @@ import jobwise as jw
 from benchmarks.timing import seconds
 from jobwise import __version__
 from jobwise.simulate import simulate
-from jobwise.slurm.fidelity import COLUMNS, fidelity
+from jobwise.slurm.fidelity import COLUMNS, EXPLAINED, POOL, fidelity
 from jobwise.slurm.site import read
 from jobwise.studies import read_log
 from jobwise.workloads.sites import on_site
 
 HERE = Path(__file__).parent
 LOGS = ("HPC2N", "SDSC-SP2", "LANL-CM5", "ALCF-Theta", "MetaCentrum")  # whose waits are recorded
-POOL = ("fcfs+easy", "fcfs", "sjf+easy", "saf+easy")
 SITES = ((2_000, 64, 4), (10_000, 500, 16), (10_000, 1000, 8))  # jobs, nodes, CPUs of a node
 
 
@@ -52,12 +51,12 @@ def main() -> None:
         print(speed[-1], flush=True)
     text = [
         f"`python -m benchmarks.slurm RECORDINGS LOGS`, jobwise {__version__}",
-        "Recorded on a real Slurm 22.05, replayed from what sacct and scontrol printed; when its clocks ticked is not known. "
-        "Near: within 3 s and 5 % of the recorded wait.",
-        _table(("recording", "jobs", "recorded mean wait (s)", *COLUMNS), rows),
+        "Recorded on a real Slurm 22.05, replayed from what sacct and scontrol printed; when its clocks ticked is not known.",
+        f"{EXPLAINED}.",
+        _table(("recording", "jobs", "recorded s", *COLUMNS), rows),
         f"Logs whose waits are recorded, replayed on a pool: of {', '.join(POOL)} the two that come nearest. These sites had "
         "queues, limits and priorities that their logs do not tell, and some machines were smaller at times.",
-        _table(("log", "jobs", "recorded mean wait (s)", *COLUMNS), real),
+        _table(("log", "jobs", "recorded s", *COLUMNS), real),
         "Generated jobs under `slurm`, stock settings, age and fair share with 100 users; one core.",
         _table(("jobs", "nodes", "CPUs", "days simulated", "seconds", "times real time"), speed),
     ]

@@ -1,8 +1,7 @@
 """A site: what its jobs ask for, which nodes they may use, its queues, limits and shares, and how its scheduler is set.
 
-Plain tables, which a cluster carries (`Cluster.site`): the policy `slurm` takes all its parameters from them, list schedulers
-keep to the node sets. Units: CPUs, memory in MiB, GPUs, in this order, are the resources of such a cluster; seconds; -1 or inf
-where there is no limit.
+Plain tables, which a cluster carries (`Cluster.site`): the policy `slurm` takes all its parameters from them. CPUs, memory in
+MiB and GPUs, in this order, are the resources of such a cluster; times are seconds; -1 or inf where there is no limit.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from math import inf
 import numpy as np
 
 RESOURCES = ("cpus", "memory", "gpus")
-EVERY = 0  # the node set of all nodes
 
 # What a job asks of nodes; jobs that ask for the same share a row (`jobs["ask"]`).
 ask_dtype = np.dtype(
@@ -112,7 +110,6 @@ class Site:
     partition_names: tuple[str, ...] = ()
     qos_names: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()  # what was not known, and what was taken instead
-    phases: dict[str, float] = field(default_factory=dict)  # s, when the clocks of the scheduler tick, where that is known
 
     def changed(self, **known: float) -> Site:
         """The same with other settings."""

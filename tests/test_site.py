@@ -14,7 +14,10 @@ from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
 from jobwise.sim import kernel, slurm_loop, slurm_tables
 from jobwise.sim.multifactor import price_all, priority
+from jobwise.sim.node_choice import choose
+from jobwise.sim.slurm_plan import take_free
 from jobwise.sim.state import allocate
+from jobwise.site import LIMITS
 from jobwise.slurm import text
 from jobwise.slurm.fidelity import fidelity
 from jobwise.slurm.requests import by_line, options
@@ -74,7 +77,11 @@ def replayed(folder):
         while kernel.advance(s, 0, t) == kernel.CHOICE:
             slurm_loop.note(s, 0, m)
         if kind == 2:
-            slurm_loop.place(s, 0, m, row[job], np.array([place[n] for n in more], np.int32))
+            take_free(s, 0, m.free)
+            m.mask[:] = 0
+            m.mask[[place[n] for n in more]] = 1
+            k = choose(site.asks[s.jobs[0, row[job]]["ask"]], m.mask, m.free, m.capacity, m.weight, m.room, m.node)
+            assert k == len(more) and slurm_loop.begin(s, 0, m, row[job], k, np.zeros(len(LIMITS)))
             assert s.jobs[0, row[job]]["status"] == RUNNING, job
         elif kind == 3:
             for then, who, cpus in planned:
@@ -153,6 +160,13 @@ def test_what_is_missing_is_guessed_and_named(tmp_path):
         ("scontrol_partition.txt", lambda t: t.replace("node[01-16]", "other[01-16]"), "other01"),
         ("scontrol_config.txt", lambda t: t.replace("= 00:10:00", "= soon"), "scontrol_config.txt"),
         ("sacctmgr_assoc.txt", lambda t: t.replace("test|bio|||10", "test|bio|||", 1), "no share"),
+        ("scontrol_config.txt", lambda t: t + "DefMemPerCPU = much\n", "scontrol_config.txt"),
+        ("sacct.txt", lambda t: t[: t.index("\n3|") + 60], "sacct.txt:4: no row"),
+        (
+            "sacct.txt",
+            lambda t: t.replace("|COMPLETED|", "|COMPLETED|", 1).replace("|00:00:00|", "|00:00:00|x", 1),
+            "ElapsedRaw",
+        ),
     ],
 )
 def test_a_wrong_folder_gets_one_line(tmp_path, capsys, name, wrong, said):
@@ -197,7 +211,7 @@ def test_limits_hold_jobs_back_without_blocking_others():
     from dataclasses import replace
 
     import jobwise as jw
-    from jobwise.site import LIMITS, qos_dtype
+    from jobwise.site import qos_dtype
     from jobwise.workloads.sites import on_site
 
     w = on_site(jw.lublin(jobs=120, procs=64, load=1.2, seed=3, users=3), 16, 4, age=1000)
@@ -226,11 +240,37 @@ def test_backfill_tries_so_many_jobs_of_a_user():
     assert (one.jobs["start"] - one.jobs["submit"]).mean() > (many.jobs["start"] - many.jobs["submit"]).mean()
 
 
-def test_a_log_without_a_site_has_no_slurm():
+def test_a_log_with_recorded_waits_and_one_without(tmp_path, capsys):
     import jobwise as jw
+    from jobwise.workloads.swf import write_swf
+
+    w = jw.lublin(jobs=200, procs=64, load=1.0, seed=1)
+    write_swf(w, tmp_path / "no.swf")
+    assert cli(["slurm", "fidelity", str(tmp_path / "no.swf")]) == 2 and "no wait is recorded" in capsys.readouterr().err
+    r = jw.simulate(w, "sjf+easy")
+    lines = (tmp_path / "no.swf").read_text().splitlines()
+    jobs = [x.split() for x in lines if not x.startswith(";")]
+    for x, wait in zip(jobs, r.jobs["start"] - r.jobs["submit"], strict=True):
+        x[2] = f"{wait:.0f}"
+    (tmp_path / "log.swf").write_text("\n".join([x for x in lines if x.startswith(";")] + [" ".join(x) for x in jobs]) + "\n")
+    assert cli(["slurm", "fidelity", str(tmp_path / "log.swf")]) == 0
+    assert "sjf+easy explains the record best" in " ".join(capsys.readouterr().out.split())
+    assert cli(["slurm", "fidelity", str(tmp_path / "log.swf"), "-p", "fcfs", "-p", "nosuch"]) == 2
+
+
+def test_a_log_without_a_site_has_no_slurm():
+    import dataclasses
+
+    import jobwise as jw
+    from jobwise.workloads.sites import on_site
 
     with pytest.raises(InputError, match="slurm site"):
         simulate(jw.lublin(jobs=20, procs=8, seed=1), "slurm")
+    w = on_site(jw.lublin(jobs=20, procs=8, seed=1), 2, 4)
+    jobs = w.jobs.copy()
+    jobs["ask"][3] = -1
+    with pytest.raises(InputError, match="ask of nodes"):
+        simulate(dataclasses.replace(w, jobs=jobs), "slurm")
 
 
 def test_values_as_slurm_prints_them():

@@ -8,13 +8,12 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.options import Force, Json, check_outputs, needs, open_log, progress
-from jobwise.cli.tables import print_json, print_table
+from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
 
 Policies = Annotated[
     Optional[list[str]], typer.Option("-p", "--policy", help="Candidates; by default slurm and classic rules.")
 ]
-POOL = ("fcfs+easy", "fcfs", "sjf+easy", "saf+easy")  # candidates
 
 
 def site(
@@ -61,7 +60,7 @@ def site(
     ]
     print_table("partitions", ["partition", "nodes", "factor", "longest job"], queues)
     for g in s.guesses:
-        typer.echo(f"guessed: {g}")
+        say(f"guessed: {g}")
 
 
 def fidelity(
@@ -79,7 +78,7 @@ def fidelity(
         needs("report", "matplotlib", "jinja2")
         check_outputs(source, report, force=force, ending=".html .htm")
     w = read(source) if Path(source).is_dir() else open_log(source, None)
-    names = policy or (["slurm"] if w.cluster.site else []) + list(POOL)
+    names = policy or (["slurm"] if w.cluster.site else []) + list(told.POOL)
     if len(set(names)) < len(names):
         raise InputError("a policy is named twice")
     with progress("replay") as step:
@@ -92,11 +91,12 @@ def fidelity(
     first = ["recorded", f"{found[0].recorded.mean():,.0f}", "", "", "", "", ""]
     tables = [
         (f"{w.name}: {len(w):,} jobs", told.COLUMNS, [first, *(f.row() for f in found)]),
-        (f"by group, {found[0].policy}", ("what", "group", "jobs", "recorded wait (s)", "simulated (s)", "change"), groups),
+        (f"by group, {found[0].policy}", ("what", "group", "jobs", "recorded s", "simulated s", "change"), groups),
     ]
     for title, columns, rows in tables:
         print_table(title, columns, rows)
-    typer.echo(said)
+    say(said)
+    say(told.EXPLAINED)
     if report:
         from jobwise.report.fidelity import write_fidelity
 

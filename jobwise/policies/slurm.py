@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,26 +12,18 @@ from jobwise.errors import InputError
 from jobwise.record import Look
 from jobwise.sim import slurm_loop, slurm_tables
 from jobwise.sim.state import State
-from jobwise.site import Site
 
 STEPS = 20_000  # events and passes between two looks at progress and Ctrl-C
 
 
-@dataclass(frozen=True, eq=False)
 class SlurmScheduler:
-    """Multifactor priority, main pass and backfill of the site that the cluster carries; `site` instead where it is given."""
+    """Multifactor priority, main pass and backfill, with the settings of the site that the cluster carries."""
 
-    site: Site | None = None
-    label: str = "slurm"
-
-    @property
-    def name(self) -> str:
-        """As in tables."""
-        return self.label
+    name = "slurm"
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError for a cluster of which too little is known."""
-        if (self.site or cluster.site) is None:
+        if cluster.site is None:
             raise InputError(f"policy {self.name} needs the settings of a site; read them with `jobwise slurm site FOLDER`")
 
     def is_compiled(self, cluster: Cluster) -> bool:
@@ -43,9 +34,8 @@ class SlurmScheduler:
         self, s: State, cluster: Cluster, pasts: list[np.ndarray], after=None
     ) -> Generator[None, None, list[list[Look]]]:
         """Carry out the simulations of `s`; yields now and then."""
-        self.check(cluster)
         for e in range(len(s.sims)):
-            m = slurm_tables.scheduler(s, e, self.site or cluster.site)
+            m = slurm_tables.scheduler(s, e, cluster.site)
             while slurm_loop.run(s, e, m, STEPS):
                 yield
         return [[] for _ in range(len(s.sims))]

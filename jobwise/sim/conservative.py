@@ -70,9 +70,10 @@ def earliest(time, avail, size, request, length):
 
 
 @kernel
-def _copy(avail, a, b):
-    for r in range(avail.shape[1]):
-        avail[b, r] = avail[a, r]
+def copy_row(table, a, b):
+    """table[b] = table[a]"""
+    for i in range(table.shape[1]):
+        table[b, i] = table[a, i]
 
 
 @kernel
@@ -89,9 +90,9 @@ def _cut(time, avail, size, t):
         return low, size
     for i in range(size, low, -1):
         time[i] = time[i - 1]
-        _copy(avail, i - 1, i)
+        copy_row(avail, i - 1, i)
     time[low] = t
-    _copy(avail, low - 1, low)
+    copy_row(avail, low - 1, low)
     return low, size + 1
 
 
@@ -105,7 +106,7 @@ def _join(time, avail, size, i):
             return size
     for k in range(i, size - 1):
         time[k] = time[k + 1]
-        _copy(avail, k + 1, k)
+        copy_row(avail, k + 1, k)
     return size - 1
 
 

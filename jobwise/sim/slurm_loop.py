@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.jobs import QUEUED
 from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
@@ -16,7 +17,6 @@ from jobwise.sim.multifactor import price, price_all, priority
 from jobwise.sim.node_choice import choose
 from jobwise.sim.slurm_limits import allowed, asked, count, within
 from jobwise.sim.slurm_plan import amounts, calendar, expected_ends, insert, keep, mask_of, plan, take_free, whole
-from jobwise.sim.slurm_tables import Slurm
 from jobwise.sim.state import ENTERED, LEFT
 from jobwise.site import LIMITS
 
@@ -49,7 +49,7 @@ def waiting(s, e, m):
 
 
 @kernel
-def _begin(s, e, m, j, k, out):
+def begin(s, e, m, j, k, out):
     """Start job j on m.node[:k]; False where its limits forbid it after all."""
     job, ask = s.jobs[e, j], m.ask[s.jobs[e, j]["ask"]]
     amounts(m, ask, m.free, k)
@@ -75,7 +75,7 @@ def main_pass(s, e, m, depth):
     take_free(s, e, m.free)
     for i in range(len(rows)):
         j, p = rows[i], where[i]
-        if blocked[p] or s.jobs[e, j]["status"] != 2 or not allowed(m, s.jobs[e, j], p, out):
+        if blocked[p] or s.jobs[e, j]["status"] != QUEUED or not allowed(m, s.jobs[e, j], p, out):
             continue
         tried += 1
         if tried > depth:
@@ -85,7 +85,7 @@ def main_pass(s, e, m, depth):
             m.mask[y] = m.mask[y] and not closed[y]
         k = choose(m.ask[s.jobs[e, j]["ask"]], m.mask, m.free, m.capacity, m.weight, m.room, m.node)
         if k > 0:
-            _begin(s, e, m, j, k, out)
+            begin(s, e, m, j, k, out)
             continue
         blocked[p] = True
         for y in range(len(closed)):
@@ -103,30 +103,23 @@ def backfill(s, e, m):
     for i in range(min(len(rows), np.int64(min(x["bf_max_test"], 1e9)))):
         j, p = rows[i], where[i]
         job = s.jobs[e, j]
-        if job["status"] != 2 or not allowed(m, job, p, out):
+        if job["status"] != QUEUED or not allowed(m, job, p, out):
             continue
         tested[job["user"]] += 1
         if job["user"] >= 0 and tested[job["user"]] > x["bf_max_user"]:
             continue
+        if held + 2 > len(m.begin):  # the calendar is full
+            break
         t, k = plan(s, e, m, j, p, held, n, now)
         if t == np.inf:
             continue
         if t <= now:
-            if _begin(s, e, m, j, k, out):
+            if begin(s, e, m, j, k, out):
                 n = insert(s, e, m, n, j, now)
             continue
         if t != m.start_at[j]:
             m.start_at[j], m.clock[0]["updated"] = t, now
         held = keep(m, m.ask[job["ask"]], held, t, max(job["walltime"], 1.0), k, j)
-
-
-def place(s, e: int, m: Slurm, j: int, node: np.ndarray) -> bool:
-    """Start job j on these nodes, as somebody else has chosen them."""
-    take_free(s, e, m.free)
-    m.mask[:] = 0
-    m.mask[node] = 1
-    k = choose(m.ask[s.jobs[e, j]["ask"]], m.mask, m.free, m.capacity, m.weight, m.room, m.node)
-    return k > 0 and bool(_begin(s, e, m, j, k, np.zeros(len(LIMITS))))
 
 
 @kernel
@@ -136,15 +129,11 @@ def note(s, e, m):
     for i in range(sim["entered"]):
         price(s, e, m, s.lists[e, ENTERED, i], 0.0)
     for i in range(sim["left"]):
-        _left(s, e, m, s.lists[e, LEFT, i])
+        j = s.lists[e, LEFT, i]
+        used(s, e, m, j, sim["now"], m.counted[j, 1])
+        count(m, s.jobs[e, j], m.counted[j], -1.0)
     if sim["entered"] or sim["left"]:
         m.clock[0]["news"], m.clock[0]["updated"] = 1, whole(sim["now"])
-
-
-@kernel
-def _left(s, e, m, j):
-    used(s, e, m, j, s.sims[e]["now"], m.counted[j, 1])
-    count(m, s.jobs[e, j], m.counted[j], -1.0)
 
 
 @inlined

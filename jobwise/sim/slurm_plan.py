@@ -2,7 +2,7 @@
 
 A plan holds whole nodes from its start until start + time limit; a job of lower priority may use the nodes of a plan only
 before or after it. When a job could start is found out by taking the running jobs away, as their limits say, in groups of half
-a minute. After Slurm 22.05, sched/backfill, as measured on a real one (docs/systems/slurm.md).
+a minute and more (`will_run`). After Slurm 22.05, sched/backfill, as measured on a real one (docs/systems/slurm.md).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.sim.compiled import allocating, inlined, kernel
+from jobwise.sim.conservative import copy_row
 from jobwise.sim.node_choice import again, deal, enough, measure, pick
 from jobwise.sim.state import HEAP
 
@@ -137,21 +138,15 @@ def will_run(s, e, m, ask, mask, n, now):
     return 0, np.inf
 
 
-@inlined
-def _copy(table, a, b):
-    for y in range(table.shape[1]):
-        table[b, y] = table[a, y]
-
-
 @kernel
 def _split(m, count, at, t):
     """Cut record `at` at time t in two; how many records there are then."""
     for i in range(count, at + 1, -1):
         m.begin[i], m.until[i] = m.begin[i - 1], m.until[i - 1]
-        _copy(m.open, i - 1, i)
+        copy_row(m.open, i - 1, i)
     m.begin[at + 1], m.until[at + 1] = t, m.until[at]
     m.until[at] = t
-    _copy(m.open, at, at + 1)
+    copy_row(m.open, at, at + 1)
     return count + 1
 
 
@@ -160,7 +155,7 @@ def hold_back(m, count, start, end, k):
     """Keep nodes m.node[:k] for a plan from start to end; how many records of the calendar there are then."""
     for cut in (start, end):
         for i in range(count):
-            if m.begin[i] < cut < m.until[i] and count < len(m.begin):
+            if m.begin[i] < cut < m.until[i]:
                 count = _split(m, count, i, cut)
                 break
     for i in range(count):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.errors import InputError
 from jobwise.sim.node_choice import Room, rooms
 from jobwise.site import LIMITS, Site
 
@@ -67,12 +68,16 @@ class Slurm(NamedTuple):
     room: Room
 
 
-LOOK, CYCLE = 0.5, 0.75  # s after whole ones, in which accounting counts: when clocks tick, where that is not known
+PLANS = 2000  # of one cycle
+LOOK, CYCLE = 0.5, 0.75  # s after whole ones, in which accounting counts: when clocks tick, which it does not tell
 
 
-def scheduler(s, e: int, site: Site, phases: dict[str, float] | None = None) -> Slurm:
-    """For simulation e; `phases` (s): when the clocks tick first."""
+def scheduler(s, e: int, site: Site) -> Slurm:
+    """For simulation e. Raises InputError for jobs of which it is not known what they ask of nodes."""
     jobs, capacity = s.jobs[e], s.nodes[e]["capacity"].copy()
+    known = jobs["ask"][: s.sims[e]["jobs"]]
+    if ((known < 0) | (known >= len(site.asks))).any():
+        raise InputError("a site's scheduler needs what its jobs ask of nodes; `jobwise slurm site` and `on_site` know it")
     J, N = len(jobs), len(capacity)
     users = int(jobs["user"].max(initial=-1)) + 1
     leaf = np.full(J, -1)
@@ -82,17 +87,11 @@ def scheduler(s, e: int, site: Site, phases: dict[str, float] | None = None) -> 
     S, Q = len(site.associations), len(site.qos)
     clock = np.zeros(1, clock_dtype)
     x = site.settings[0]
-    phases = phases or site.phases
-    clock["look"], clock["backfill"] = phases.get("look", LOOK), phases.get("backfill", CYCLE)
-    clock["price"], clock["passed"], clock["whole"] = (
-        phases.get("price", x["calc_period"]),
-        -np.inf,
-        phases.get("whole", -np.inf),
-    )
+    clock["look"], clock["backfill"], clock["price"] = LOOK, CYCLE, x["calc_period"]
     clock["zero"] = s.sims[e]["origin"]
-    clock["cycled"], clock["updated"] = -1e18, -np.inf
-    clock["priced"] = clock["price"] - x["calc_period"]
-    room = int(min(x["bf_max_test"], J, 2000)) * 2 + 4
+    clock["passed"] = clock["whole"] = clock["updated"] = -np.inf
+    clock["cycled"] = -1e18  # long ago, but after what has never been
+    room = int(min(x["bf_max_test"], J, PLANS)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
     fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
     return Slurm(

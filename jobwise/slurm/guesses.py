@@ -12,15 +12,21 @@ from jobwise.slurm.text import nodes, resources
 from jobwise.workloads.sacct import stamp
 
 
+def _held(r: dict[str, str], where: str) -> list[str]:
+    """The nodes that a job ran on. Raises InputError."""
+    text = r.get("NodeList", "")
+    try:
+        return [] if "assigned" in text else nodes(text)  # None assigned
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
 def machines(rows: list[dict], where: str) -> list[dict[str, str]]:
     """Records of nodes: as large as the most that jobs held of each at once, if what a job got is shared by its nodes alike."""
     happened, now, most = [], defaultdict(lambda: np.zeros(3)), defaultdict(lambda: np.array([1.0, 1.0, 0.0]))
     for _, r in ran(rows, where)[0]:
         got = resources(r.get("AllocTRES", ""))
-        try:
-            held = nodes(r.get("NodeList", "")) if "assigned" not in r.get("NodeList", "") else []
-        except ValueError as error:
-            raise InputError(f"{where}: {error}") from None
+        held = _held(r, where)
         share = np.ceil([got.get(key, 0) / max(len(held), 1) for key in ("cpu", "mem", "gpu")])
         begin = stamp(r["Start"], where, 0, "Start")
         happened += [(begin, 1, held, share), (begin + float(r["ElapsedRaw"]), 0, held, share)]
@@ -39,8 +45,7 @@ def machines(rows: list[dict], where: str) -> list[dict[str, str]]:
 def partitions(rows: list[dict], where: str) -> list[dict[str, str]]:
     """Records of partitions: the nodes that their jobs ran on."""
     found: dict[str, set[str]] = defaultdict(set)
-    for r in rows:
-        for p in r.get("Partition", "").split(","):
-            if "assigned" not in r.get("NodeList", ""):
-                found[p].update(nodes(r.get("NodeList", "")))
+    for _, r in ran(rows, where)[0]:
+        for p in r["Partition"].split(","):
+            found[p].update(_held(r, where))
     return [{"PartitionName": p, "Nodes": ",".join(sorted(x))} for p, x in found.items() if p]

@@ -14,13 +14,11 @@ from jobwise.errors import InputError
 from jobwise.sim.node_choice import choose, rooms
 from jobwise.site import ask_dtype, association_dtype
 from jobwise.slurm.requests import by_accounting, by_line, options
-from jobwise.slurm.text import resources, said
+from jobwise.slurm.text import features_of, resources, said
 from jobwise.workload import Workload, workload
-from jobwise.workloads.sacct import stamp
+from jobwise.workloads.sacct import NOT_ENDED, UNLIMITED, stamp
 
 NEEDED = ("JobIDRaw", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NNodes", "NCPUS", "ReqCPUS", "Partition")
-NOT_ENDED = ("RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING")
-UNLIMITED = 365 * 86_400.0
 
 
 def read(
@@ -77,12 +75,14 @@ def ran(rows: list[dict], where: str) -> tuple[list[tuple[int, dict]], dict[str,
     for line, r in enumerate(rows, 2):
         if "." in r.get("JobIDRaw", ""):
             left["job steps"] += 1
-        elif not re.match(r"\d+", r.get("JobIDRaw", "")) or r.get("SubmitLine") is None and len(r) < len(NEEDED):
+        elif not re.match(r"\d+", r.get("JobIDRaw", "")) or not all(x in r for x in NEEDED):
             raise InputError(f"{where}:{line}: no row of sacct; is the file whole?")
         elif not said(r["Start"]) or r["Start"] == "Unknown":
             left["never started"] += 1
-        elif r.get("State", "").startswith(NOT_ENDED) or r["End"] == "Unknown":
+        elif r.get("State", "").startswith(tuple(NOT_ENDED)) or r["End"] == "Unknown":
             left["not ended"] += 1
+        elif not r["ElapsedRaw"].isdigit():
+            raise InputError(f"{where}:{line}: ElapsedRaw is {r['ElapsedRaw'][:30]!r}; whole seconds are expected")
         else:
             kept.append((line, r))
     if not kept:
@@ -92,8 +92,6 @@ def ran(rows: list[dict], where: str) -> tuple[list[tuple[int, dict]], dict[str,
 
 def _ask(r: dict, features: list[set], sets: Any, memory: bool, default: tuple) -> tuple:
     """A row of ask_dtype. Raises ValueError."""
-    from jobwise.slurm.site import features_of
-
     o = options(r.get("SubmitLine", ""))
     asked, got = resources(r.get("ReqTRES", "")), resources(r.get("AllocTRES", ""))
     found = list(by_line(o, default) if o else by_accounting(asked, got, int(r["ReqCPUS"]), r.get("ReqMem", "")))

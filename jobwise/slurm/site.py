@@ -6,7 +6,6 @@ is named.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +85,7 @@ def read(folder: str | Path) -> Workload:
     assoc = table(texts["sacctmgr_assoc"])
     if not assoc and set_["fair_share"] > 0:
         guessed.append("no sacctmgr_assoc: nobody has a share, fair share does not count")
-    memory = (number(known, "DefMemPerCPU"), number(known, "DefMemPerNode")) if set_["memory"] else (0, 0)
+    memory = _told(folder, "scontrol_config", lambda: tuple(int(number(known, f"DefMemPer{x}")) for x in ("CPU", "Node")))
     site = replace(site, guesses=tuple(guessed))
     return jobs.read(
         accounting, str(folder / "sacct.txt"), folder.name, replace(cluster, site=site), sets, features, assoc, memory
@@ -194,8 +193,3 @@ def _qos(q: dict[str, str]) -> tuple:
     every = limits(q.get("GrpJobs", ""), q.get("GrpTRES", ""))
     own = limits(q.get("MaxJobsPU", ""), q.get("MaxTRESPU", ""))
     return float(q.get("Priority") or 0), seconds(q.get("MaxWall", "")), every, own
-
-
-def features_of(text: str) -> list[set[str]]:
-    """a&b|c -> [{a, b}, {c}]: any of these; counts and brackets are left out."""
-    return [set(re.sub(r"[\[\]()]|\*\d+", "", x).split("&")) for x in text.split("|")]

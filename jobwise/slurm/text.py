@@ -6,6 +6,8 @@ import re
 
 import numpy as np
 
+from jobwise.workloads.sacct import gpus_in
+
 NEVER = ("", "UNLIMITED", "INFINITE", "NONE", "N/A", "(NULL)", "-1")  # no limit, nothing
 
 
@@ -79,17 +81,14 @@ def nodes(text: str) -> list[str]:
 
 def resources(text: str) -> dict[str, float]:
     """cpu=4,mem=8000M,node=1,gres/gpu=2 -> {"cpu": 4, …, "gpu": 2}; typed GPUs are summed where no sum is given."""
-    found: dict[str, float] = {}
-    typed = 0.0
+    found: dict[str, float] = {"gpu": float(gpus_in(text))}
     for part in filter(None, text.split(",")):
         key, _, value = part.partition("=")
         if key == "mem":
             found["mem"] = memory(value)
-        elif key in ("cpu", "node", "gres/gpu"):
-            found[key.removeprefix("gres/")] = float(value)
-        elif key.startswith("gres/gpu:"):
-            typed += float(value)
-    return {"gpu": typed} | found
+        elif key in ("cpu", "node"):
+            found[key] = float(value)
+    return found
 
 
 def gpus(text: str) -> int:
@@ -100,3 +99,8 @@ def gpus(text: str) -> int:
         if part and (words[0] in ("gpu", "gres/gpu") or "gpu" not in text):
             count += int(words[-1]) if words[-1].isdigit() else 1
     return count
+
+
+def features_of(text: str) -> list[set[str]]:
+    """a&b|c -> [{a, b}, {c}]: any of these; counts and brackets are left out."""
+    return [set(re.sub(r"[\[\]()]|\*\d+", "", x).split("&")) for x in text.split("|")]

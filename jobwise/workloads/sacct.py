@@ -17,8 +17,8 @@ from jobwise.workloads.swf import COLUMNS, from_table, read_text
 FIELDS = "JobIDRaw,JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,AllocTRES"
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "OUT_OF_MEMORY": 0, "PREEMPTED": 0}
-_NOT_ENDED = {"RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"}
-_UNLIMITED = 365 * 86400.0
+NOT_ENDED = {"RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"}
+UNLIMITED = 365 * 86400.0
 READING = (
     "Processors = allocated CPUs, else requested; walltime = time limit (unlimited: 365 days); run time = elapsed, pauses not "
     "counted; a job is submitted when it becomes eligible; times as printed, without time zone.",
@@ -114,7 +114,7 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
         if np.isnan(start):
             drop("never started")
             continue
-        if state in _NOT_ENDED:
+        if state in NOT_ENDED:
             drop("not ended")
             continue
         run = _elapsed(row, field, where, number, start)
@@ -124,7 +124,7 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
         queued = submit if np.isnan(eligible) or eligible < submit else eligible
         if np.isnan(queued) or queued > start:
             queued = start
-        gpus = _gpus(field(row, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES"))
+        gpus = gpus_in(field(row, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES"))
         digits = re.match(r"\d+", name)
         known = [_number(ids[key], field(row, key, *(["Group"] if key == "Account" else []))) for key in ids]
         size = max(cpus, asked) if cpus <= 0 else cpus
@@ -203,11 +203,11 @@ def _limit(field, row: list[str], where: str, number: int, run: float) -> float:
     if text.isdigit():
         return float(text) * 60
     if text == "UNLIMITED":
-        return max(_UNLIMITED, run)
+        return max(UNLIMITED, run)
     return _duration(text) or -1.0  # Partition_Limit, INVALID, nothing: unknown
 
 
-def _gpus(text: str) -> int:
+def gpus_in(text: str) -> int:
     """How many GPUs a list of trackable resources has: gres/gpu=4, or the sum of its types, gres/gpu:a100=4."""
     found = re.findall(r"(?:gres/)?gpu(:[^=:,]+)?[=:](\d+)", text)
     return sum(int(n) for kind, n in found if not kind) or sum(int(n) for kind, n in found if kind)
