@@ -15,6 +15,7 @@ from jobwise.jobs import QUEUED, RUNNING
 from jobwise.sim import kernel, slurm_loop, slurm_tables
 from jobwise.sim.multifactor import price_all, priority
 from jobwise.sim.node_choice import choose
+from jobwise.sim.node_sets import packed
 from jobwise.sim.slurm_plan import take_free
 from jobwise.sim.state import allocate
 from jobwise.site import LIMITS
@@ -77,10 +78,9 @@ def replayed(folder):
         while kernel.advance(s, 0, t) == kernel.CHOICE:
             slurm_loop.note(s, 0, m)
         if kind == 2:
-            take_free(s, 0, m.free)
-            m.mask[:] = 0
-            m.mask[[place[n] for n in more]] = 1
-            k = choose(site.asks[s.jobs[0, row[job]]["ask"]], m.mask, m.free, m.capacity, m.weight, m.room, m.node)
+            take_free(s, 0, m)
+            m.mask[:] = packed(np.isin(np.arange(len(place)), [place[n] for n in more]))
+            k = choose(site.asks[s.jobs[0, row[job]]["ask"]], m.mask, m.some, m.free, m.capacity, m.weight, m.room, m.node)
             assert k == len(more) and slurm_loop.begin(s, 0, m, row[job], k, np.zeros(len(LIMITS)))
             assert s.jobs[0, row[job]]["status"] == RUNNING, job
         elif kind == 3:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest
 
 CPUS, MEMORY, GPUS = range(3)
 MANY = 1 << 40
@@ -26,55 +27,48 @@ def room(ask, free, capacity, i):
                 return np.int64(0)
     if ask["memory"] > free[i, MEMORY] or ask["gpus_node"] > free[i, GPUS] or (ask["gpus"] > 0 and free[i, GPUS] == 0):
         return np.int64(0)
-    tasks = free[i, CPUS] // ask["cpus"]
-    if ask["memory_cpu"] > 0:
-        tasks = min(tasks, free[i, MEMORY] // (ask["memory_cpu"] * ask["cpus"]))
+    tasks = free[i, CPUS] if ask["cpus"] == 1 else free[i, CPUS] // ask["cpus"]
+    each = ask["memory_cpu"] * ask["cpus"]
+    if tasks * each > free[i, MEMORY]:  # divided only where memory is short
+        tasks = free[i, MEMORY] // each
     return np.int64(tasks * ask["cpus"])
 
 
 class Room(NamedTuple):
     """What `choose` writes to."""
 
-    have: np.ndarray  # [N] i8
-    best: np.ndarray  # [2] i8
-    sums: np.ndarray  # [2] i8: CPUs to be had, nodes that have some
+    have: np.ndarray  # [N] CPUs to be had of usable nodes
+    usable: np.ndarray  # [W] nodes of which some are to be had
+    sums: np.ndarray  # [2] CPUs to be had, usable nodes
+    first: np.ndarray  # [N] runs of usable nodes: the first node,
+    until: np.ndarray  # [N] the node behind the last,
+    cpus: np.ndarray  # [N] CPUs to be had; 0: taken
+    cards: np.ndarray  # [N] GPUs
 
 
 def rooms(nodes: int) -> Room:
     """Of so many nodes."""
-    return Room(np.zeros(nodes, np.int64), np.zeros(2, np.int64), np.zeros(2, np.int64))
+    runs = (np.zeros(nodes, np.int64) for _ in range(4))
+    return Room(np.zeros(nodes, np.int64), np.zeros(-(-nodes // BITS), np.uint64), np.zeros(2, np.int64), *runs)
 
 
 @kernel
-def _runs(have, best, need, least, gpus, free, weight):
-    """The run [first, behind the last) to take from, and whether it suffices. `have` [N]: CPUs to be had; 0: no more."""
-    N, at, found = len(have), 0, False
-    size, lightest = np.int64(-1), np.int64(0)
-    best[0], best[1] = -1, -1
-    while at < N:
-        if have[at] <= 0:
-            at += 1
-            continue
-        first, cpus, cards = at, np.int64(0), np.int64(0)
-        while at < N and have[at] > 0 and weight[at] == weight[first]:
-            cpus += have[at]
-            cards += free[at, GPUS]
-            at += 1
-        suffices = cpus >= need and at - first >= least and cards >= gpus
-        better = (suffices and (not found or cpus < size)) or (not suffices and not found and cpus > size)
-        if best[0] < 0 or weight[first] < lightest or (weight[first] == lightest and better):
-            best[0], best[1], size, lightest, found = first, at, cpus, weight[first], suffices
-    return found
-
-
-@kernel
-def measure(ask, mask, free, capacity, w):
-    """w.have [N] = the CPUs that the job could have of the nodes of mask [N], and w.sums of them. Do they suffice?"""
+def measure(ask, mask, some, free, capacity, w):
+    """Which nodes of the set `mask` the job could use, and how many CPUs it could have of each, into `w`. Do they suffice?
+    `some`: the nodes that have free CPUs."""
     w.sums[0] = w.sums[1] = 0
-    for i in range(len(mask)):
-        w.have[i] = room(ask, free, capacity, i) if mask[i] else 0
-        w.sums[0] += w.have[i]
-        w.sums[1] += w.have[i] > 0
+    for x in range(len(mask)):
+        word = mask[x] & some[x]
+        w.usable[x] = NOTHING
+        while word != NOTHING:
+            i = np.int64(x * BITS) + lowest(word)
+            word &= word - ONE
+            have = room(ask, free, capacity, i)
+            if have > 0:
+                w.have[i] = have
+                add(w.usable, i)
+                w.sums[0] += have
+                w.sums[1] += 1
     return enough(ask, w)
 
 
@@ -82,8 +76,12 @@ def measure(ask, mask, free, capacity, w):
 def again(ask, free, capacity, w, i):
     """More has become free on node i."""
     now = room(ask, free, capacity, i)
-    w.sums[0] += now - w.have[i]
-    w.sums[1] += np.int64(now > 0) - np.int64(w.have[i] > 0)
+    if has(w.usable, i):
+        w.sums[0] += now - w.have[i]
+    elif now > 0:
+        add(w.usable, i)
+        w.sums[0] += now
+        w.sums[1] += 1
     w.have[i] = now
 
 
@@ -94,21 +92,57 @@ def enough(ask, w):
 
 
 @kernel
+def _runs(w, free, weight):
+    """The runs of usable nodes of one weight that lie beside each other; how many."""
+    count, last = 0, np.int64(-2)
+    for x in range(len(w.usable)):
+        word = w.usable[x]
+        while word != NOTHING:
+            i = np.int64(x * BITS) + lowest(word)
+            word &= word - ONE
+            if i != last + 1 or weight[i] != weight[last]:
+                w.first[count], w.cpus[count], w.cards[count] = i, 0, 0
+                count += 1
+            w.until[count - 1] = last = i
+            w.until[count - 1] += 1
+            w.cpus[count - 1] += w.have[i]
+            w.cards[count - 1] += free[i, GPUS]
+    return count
+
+
+@kernel
+def _best(w, count, need, least, gpus, weight):
+    """(the run to take from, whether it suffices); -1: there is none left."""
+    best, found, size, lightest = -1, False, np.int64(0), np.int64(0)
+    for x in range(count):
+        cpus, heavy = w.cpus[x], weight[w.first[x]]
+        if cpus == 0 or (best >= 0 and heavy > lightest):
+            continue
+        suffices = cpus >= need and w.until[x] - w.first[x] >= least and w.cards[x] >= gpus
+        better = (suffices and (not found or cpus < size)) or (not suffices and not found and cpus > size)
+        if best < 0 or heavy < lightest or better:
+            best, size, lightest, found = x, cpus, heavy, suffices
+    return best, found
+
+
+@kernel
 def pick(ask, free, weight, w, node):
-    """Nodes for a job by what was measured, which is used up: node[:k]; k = 0 where it does not fit."""
-    have, best = w.have, w.best
+    """Nodes for a job by what was measured: node[:k]; k = 0 where it does not fit."""
+    have, count = w.have, _runs(w, free, weight)
     cpus, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
     most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else MANY), np.int64(ask["gpus"]), 0
     while (cpus > 0 or least > 0 or gpus > 0) and k < most:
-        suffices = _runs(have, best, cpus, least, gpus, free, weight)
-        if best[0] < 0:
+        x, suffices = _best(w, count, cpus, least, gpus, weight)
+        if x < 0:
             return 0
-        single = -1
+        begin, until, single = w.first[x], w.until[x], np.int64(-1)
         if suffices and least <= 1:
-            for i in range(best[0], best[1]):
+            for i in range(begin, until):
                 if have[i] >= cpus and free[i, GPUS] >= gpus and (single < 0 or have[i] < have[single]):
                     single = i
-        for i in range(best[0] if single < 0 else single, best[1] if single < 0 else single + 1):
+        if single >= 0:
+            begin, until = single, single + 1
+        for i in range(begin, until):
             if (cpus <= 0 and least <= 0 and gpus <= 0) or k >= most:
                 break
             node[k] = i
@@ -116,14 +150,14 @@ def pick(ask, free, weight, w, node):
             least -= 1
             cpus -= min(have[i], max(cpus - max(least, 0) * ask["cpus"], np.int64(ask["cpus"])))
             gpus -= free[i, GPUS]
-            have[i] = 0
+        w.cpus[x] = 0  # all of it is taken, or the job has what it needs
     return k if cpus <= 0 and least <= 0 and gpus <= 0 else 0
 
 
 @kernel
-def choose(ask, mask, free, capacity, weight, w, node):
-    """Nodes for a job out of mask [N]: node[:k], k = 0 where it does not fit. `w`: room."""
-    return pick(ask, free, weight, w, node) if measure(ask, mask, free, capacity, w) else 0
+def choose(ask, mask, some, free, capacity, weight, w, node):
+    """Nodes for a job out of the set `mask`: node[:k], k = 0 where it does not fit. `w`: room."""
+    return pick(ask, free, weight, w, node) if measure(ask, mask, some, free, capacity, w) else 0
 
 
 @kernel

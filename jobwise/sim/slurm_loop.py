@@ -14,9 +14,10 @@ from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all, priority
-from jobwise.sim.node_choice import choose
+from jobwise.sim.node_choice import CPUS, choose
+from jobwise.sim.node_sets import drop
 from jobwise.sim.slurm_limits import allowed, asked, count, within
-from jobwise.sim.slurm_plan import amounts, calendar, expected_ends, insert, keep, mask_of, plan, take_free, whole
+from jobwise.sim.slurm_plan import NOTES, amounts, calendar, expected_ends, insert, keep, known_from, mask_of, plan, remember, take_free, whole
 from jobwise.sim.state import ENTERED, LEFT
 from jobwise.site import LIMITS
 
@@ -59,10 +60,12 @@ def begin(s, e, m, j, k, out):
     count(m, job, out, 1.0)
     for x in range(len(out)):
         m.counted[j, x] = out[x]
-    m.clock[0]["updated"] = whole(s.sims[e]["now"])
+    m.clock[0]["updated"] = whole(m, s.sims[e]["now"])
     for i in range(k):
         for r in range(3):
             m.free[m.node[i], r] -= m.amount[i, r]
+        if m.free[m.node[i], CPUS] <= 0:
+            drop(m.some, m.node[i])
     return True
 
 
@@ -71,8 +74,8 @@ def main_pass(s, e, m, depth):
     """Start by priority; a partition whose first waiting job does not fit starts nothing more, nor do its nodes."""
     rows, where = waiting(s, e, m)
     blocked, out = np.zeros(len(m.partition), np.bool_), np.zeros(len(LIMITS))
-    closed, tried = np.zeros(len(m.mask), np.bool_), 0
-    take_free(s, e, m.free)
+    closed, tried = np.zeros(len(m.mask), np.uint64), 0
+    take_free(s, e, m)
     for i in range(len(rows)):
         j, p = rows[i], where[i]
         if blocked[p] or s.jobs[e, j]["status"] != QUEUED or not allowed(m, s.jobs[e, j], p, out):
@@ -80,26 +83,26 @@ def main_pass(s, e, m, depth):
         tried += 1
         if tried > depth:
             break
-        mask_of(s, e, m, j, p, m.mask)
+        mask_of(m, s.jobs[e, j], p, m.mask)
         for y in range(len(closed)):
-            m.mask[y] = m.mask[y] and not closed[y]
-        k = choose(m.ask[s.jobs[e, j]["ask"]], m.mask, m.free, m.capacity, m.weight, m.room, m.node)
+            m.mask[y] &= ~closed[y]
+        k = choose(m.ask[s.jobs[e, j]["ask"]], m.mask, m.some, m.free, m.capacity, m.weight, m.room, m.node)
         if k > 0:
             begin(s, e, m, j, k, out)
             continue
         blocked[p] = True
         for y in range(len(closed)):
-            closed[y] = closed[y] or m.sets[m.partition[p]["set"], y]
+            closed[y] |= m.sets[m.partition[p]["set"], y]
 
 
 @allocating
 def backfill(s, e, m):
     """One cycle."""
-    x, now = m.settings[0], whole(s.sims[e]["now"])
+    x, now = m.settings[0], whole(m, s.sims[e]["now"])
     rows, where = waiting(s, e, m)
     out, held, n = np.zeros(len(LIMITS)), calendar(m, now), expected_ends(s, e, m, now)
-    tested = np.zeros(m.by_user.shape[1] + 1, np.int64)  # of each user; jobs of nobody are the last
-    take_free(s, e, m.free)
+    notes, tested = 0, np.zeros(m.by_user.shape[1] + 1, np.int64)  # of each user; jobs of nobody are the last
+    take_free(s, e, m)
     for i in range(min(len(rows), np.int64(min(x["bf_max_test"], 1e9)))):
         j, p = rows[i], where[i]
         job = s.jobs[e, j]
@@ -110,7 +113,10 @@ def backfill(s, e, m):
             continue
         if held + 2 > len(m.begin):  # the calendar is full
             break
-        t, k = plan(s, e, m, j, p, held, n, now)
+        since = known_from(m, min(notes, NOTES), job["ask"], p, job["walltime"], now)
+        t, k, since = plan(s, e, m, j, p, held, n, now, since)
+        if since > now:
+            notes = remember(m, notes, job["ask"], p, job["walltime"], since)
         if t == np.inf:
             continue
         if t <= now:
@@ -133,7 +139,7 @@ def note(s, e, m):
         used(s, e, m, j, sim["now"], m.counted[j, 1])
         count(m, s.jobs[e, j], m.counted[j], -1.0)
     if sim["entered"] or sim["left"]:
-        m.clock[0]["news"], m.clock[0]["updated"] = 1, whole(sim["now"])
+        m.clock[0]["news"], m.clock[0]["updated"] = 1, whole(m, sim["now"])
 
 
 @inlined
@@ -192,10 +198,10 @@ def run(s, e, m, steps):
                 main_pass(s, e, m, x["depth"])
             c["look"] += x["loop"] + LATE
         if x["backfill"] and now >= c["backfill"]:
-            due = whole(now) - c["cycled"] >= x["bf_interval"] and c["updated"] >= c["cycled"]
+            due = whole(m, now) - c["cycled"] >= x["bf_interval"] and c["updated"] >= c["cycled"]
             if due:
                 backfill(s, e, m)
-                c["cycled"], stuck = whole(now), True
+                c["cycled"], stuck = whole(m, now), True
             c["backfill"] += LATE + (x["bf_interval"] if due else SHORT_SLEEP)
         if stuck and sim["running"] == 0 and sim["next"] == sim["jobs"] and sim["queued"] > 0:
             return False  # on an empty machine nothing could start, and nothing will come

@@ -11,74 +11,118 @@ import numpy as np
 
 from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.conservative import copy_row
-from jobwise.sim.node_choice import again, deal, enough, measure, pick
+from jobwise.sim.node_choice import CPUS, again, deal, enough, measure, pick
+from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest, size
 from jobwise.sim.state import HEAP
 
 GROUP = 30.0  # s: running jobs whose ends lie so close to the first of a group are taken away together
 
 
 @inlined
-def whole(t):
-    """The scheduler counts in whole seconds."""
-    return np.floor(t)
-
-
-@kernel
-def mask_of(s, e, m, j, partition, mask):
-    """The nodes [N] that job j may use in a partition."""
-    own, ask = m.partition[partition]["set"], m.ask[s.jobs[e, j]["ask"]]["set"]
-    for i in range(len(mask)):
-        mask[i] = m.sets[own, i] and m.sets[ask, i] and s.nodes[e, i]["up"]
-
-
-@kernel
-def take_free(s, e, free):
-    """free [N, R] = what is free now."""
-    for i in range(len(free)):
-        for r in range(free.shape[1]):
-            free[i, r] = s.nodes[e, i]["free"][r]
+def is_exact(m):
+    """Does it count in parts of a second? A list scheduler does, Slurm in whole ones."""
+    return m.settings[0]["bf_resolution"] == 0
 
 
 @inlined
-def _expected(s, e, j, now):
+def whole(m, t):
+    """The scheduler counts in whole seconds."""
+    return t if is_exact(m) else np.floor(t)
+
+
+@kernel
+def mask_of(m, job, partition, mask):
+    """The nodes that a job may use in a partition."""
+    own, ask = m.partition[partition]["set"], m.ask[job["ask"]]["set"]
+    for x in range(len(mask)):
+        mask[x] = m.sets[own, x] & m.sets[ask, x] & m.up[x]
+
+
+@kernel
+def take_free(s, e, m):
+    """m.free = what is free now, m.some = the nodes with free CPUs, m.up = those that work."""
+    for x in range(len(m.some)):
+        m.some[x] = m.up[x] = NOTHING
+    for i in range(len(m.free)):
+        node = s.nodes[e, i]
+        for r in range(m.free.shape[1]):
+            m.free[i, r] = node["free"][r]
+        if node["up"]:
+            add(m.up, i)
+            if node["free"][CPUS] > 0:
+                add(m.some, i)
+
+
+@inlined
+def _expected(s, e, m, j, now):
     """When job j ends by its limit; soon, where it is over that."""
-    t = whole(s.jobs[e, j]["due"])
+    t = whole(m, s.jobs[e, j]["due"])
     return t if t > now else now + 1.0
 
 
 @allocating
 def expected_ends(s, e, m, now):
-    """m.ends[:n] = the running jobs by expected end, m.end their ends (s); n."""
+    """m.ends[:n] = the running jobs by expected end, m.end their ends (s), m.on the nodes that they are on; n."""
     n = s.sims[e]["running"]
     rows = np.sort(s.lists[e, HEAP, :n])
     t = np.empty(n)
     for i in range(n):
-        t[i] = _expected(s, e, rows[i], now)
+        t[i] = _expected(s, e, m, rows[i], now)
     order = np.argsort(t, kind="mergesort")
     for i in range(n):
         m.ends[i], m.end[i] = rows[order[i]], t[order[i]]
+        _mark(s, e, m, i)
     return n
+
+
+@kernel
+def _mark(s, e, m, i):
+    """m.on[i] = the nodes of running job m.ends[i]."""
+    for x in range(m.on.shape[1]):
+        m.on[i, x] = NOTHING
+    at = s.jobs[e, m.ends[i]]["held"]
+    while at >= 0:
+        add(m.on[i], s.slices[e, at]["node"])
+        at = s.slices[e, at]["next"]
 
 
 @kernel
 def insert(s, e, m, n, j, now):
     """Job j has started, too; how many run."""
-    k, t = n, _expected(s, e, j, now)
+    k, t = n, _expected(s, e, m, j, now)
     while k > 0 and (m.end[k - 1] > t or (m.end[k - 1] == t and m.ends[k - 1] > j)):
         m.end[k], m.ends[k] = m.end[k - 1], m.ends[k - 1]
+        copy_row(m.on, k - 1, k)
         k -= 1
     m.end[k], m.ends[k] = t, j
+    _mark(s, e, m, k)
     return n + 1
 
 
-@kernel
-def _touches(s, e, j, mask):
-    at = s.jobs[e, j]["held"]
-    while at >= 0:
-        if mask[s.slices[e, at]["node"]]:
+@inlined
+def _touches(m, i, mask, words):
+    """Is running job m.ends[i] on a node of the mask, whose words m.words[:words] are not empty?"""
+    for x in range(words):
+        if m.on[i, m.words[x]] & mask[m.words[x]] != NOTHING:
             return True
-        at = s.slices[e, at]["next"]
     return False
+
+
+@kernel
+def _free_later(m, mask):
+    """m.later = what is free now on nodes of the mask; in how many words it has some."""
+    words = 0
+    for x in range(len(mask)):
+        word = mask[x]
+        if word != NOTHING:
+            m.words[words] = x
+            words += 1
+        while word != NOTHING:
+            i = np.int64(x * BITS) + lowest(word)
+            word &= word - ONE
+            for r in range(m.free.shape[1]):
+                m.later[i, r] = m.free[i, r]
+    return words
 
 
 @kernel
@@ -88,9 +132,9 @@ def _give_back(s, e, m, ask, j, mask):
     while at >= 0:
         piece = s.slices[e, at]
         node = piece["node"]
-        for r in range(m.later.shape[1]):
-            m.later[node, r] += piece["amount"][r]
-        if mask[node]:
+        if has(mask, node):
+            for r in range(m.later.shape[1]):
+                m.later[node, r] += piece["amount"][r]
             again(ask, m.later, m.capacity, m.room, node)
         at = piece["next"]
 
@@ -105,25 +149,21 @@ def _floor(m, t, step):
 @kernel
 def will_run(s, e, m, ask, mask, n, now):
     """(nodes chosen into m.node, when the job could start on nodes of the mask); none: (0, inf)."""
-    if measure(ask, mask, m.free, m.capacity, m.room):
+    if measure(ask, mask, m.some, m.free, m.capacity, m.room):
         k = pick(ask, m.free, m.weight, m.room, m.node)
         if k > 0:
             return k, now
-        measure(ask, mask, m.free, m.capacity, m.room)
-    for i in range(len(m.free)):
-        for r in range(m.free.shape[1]):
-            m.later[i, r] = m.free[i, r]
-    at, bound = 0, 0.0
+    words, at, bound = _free_later(m, mask), 0, 0.0
     while at < n:
         first, last = np.inf, -1.0
         while at < n:
             j, t = m.ends[at], m.end[at]
             at += 1
-            if not _touches(s, e, j, mask):
+            if not _touches(m, at - 1, mask, words):
                 continue
             if first == np.inf:
                 first = t
-                bound = _floor(m, first, GROUP) + 2.0 * GROUP
+                bound = first if is_exact(m) else _floor(m, first, GROUP) + 2.0 * GROUP
             last = t
             _give_back(s, e, m, ask, j, mask)
             if at < n and m.end[at] > bound:  # asked only behind a job that counts
@@ -134,7 +174,6 @@ def will_run(s, e, m, ask, mask, n, now):
             k = pick(ask, m.later, m.weight, m.room, m.node)
             if k > 0:
                 return k, last
-            measure(ask, mask, m.later, m.capacity, m.room)
     return 0, np.inf
 
 
@@ -151,6 +190,15 @@ def _split(m, count, at, t):
 
 
 @kernel
+def _chosen(m, k):
+    """m.chosen = the set of nodes m.node[:k]."""
+    for x in range(len(m.chosen)):
+        m.chosen[x] = NOTHING
+    for i in range(k):
+        add(m.chosen, m.node[i])
+
+
+@kernel
 def hold_back(m, count, start, end, k):
     """Keep nodes m.node[:k] for a plan from start to end; how many records of the calendar there are then."""
     for cut in (start, end):
@@ -158,72 +206,91 @@ def hold_back(m, count, start, end, k):
             if m.begin[i] < cut < m.until[i]:
                 count = _split(m, count, i, cut)
                 break
+    _chosen(m, k)
     for i in range(count):
         if m.begin[i] >= start and m.until[i] <= end:
-            for x in range(k):
-                m.open[i, m.node[x]] = 0
+            for x in range(len(m.chosen)):
+                m.open[i, x] &= ~m.chosen[x]
     return count
 
 
 @kernel
 def overlaps(m, count, start, end, k):
     """Is one of the nodes m.node[:k] kept for somebody between start and end?"""
+    _chosen(m, k)
     for i in range(count):
         if m.until[i] > start and m.begin[i] < end:
-            for x in range(k):
-                if not m.open[i, m.node[x]]:
+            for x in range(len(m.chosen)):
+                if m.chosen[x] & ~m.open[i, x] != NOTHING:
                     return True
     return False
 
 
 @kernel
-def plan(s, e, m, j, partition, count, n, now):
-    """(when job j may start, nodes chosen into m.node); (inf, 0) where it gets no plan in the window."""
+def left_open(m, count, at, begin, limit):
+    """m.open_mask = the nodes of m.mask that are kept for nobody from begin to begin + limit; record `at` holds begin."""
+    for x in range(len(m.mask)):
+        m.open_mask[x] = m.mask[x]
+    for i in range(at, count):
+        if m.begin[i] >= begin + limit:
+            break
+        for x in range(len(m.mask)):
+            m.open_mask[x] &= m.open[i, x]
+
+
+@inlined
+def _hopeless(m, ask):
+    """Are there too few nodes in m.open_mask, were they all free?"""
+    count = size(m.open_mask)
+    return count < max(ask["nodes"], 1) or count * m.largest[0] < np.int64(ask["tasks"]) * ask["cpus"]
+
+
+@kernel
+def plan(s, e, m, j, partition, count, n, now, since):
+    """(when job j may start, nodes chosen into m.node, where in time the search ended), which begins at `since`; (inf, 0, .)
+    where it gets no plan in the window."""
     x, ask, limit = m.settings[0], m.ask[s.jobs[e, j]["ask"]], max(s.jobs[e, j]["walltime"], 1.0)
-    mask_of(s, e, m, j, partition, m.mask)
-    later = now
+    mask_of(m, s.jobs[e, j], partition, m.mask)
+    later, at = since, 0
     while True:
         begin, later = later, 0.0
-        for y in range(len(m.mask)):
-            m.open_mask[y] = m.mask[y]
-        for i in range(count):
-            if m.until[i] > begin and i + 1 < count and later == 0.0:
-                later = m.until[i]
-            if m.until[i] > begin:
-                if m.begin[i] >= begin + limit:
-                    break
-                for y in range(len(m.mask)):
-                    m.open_mask[y] &= m.open[i, y]
-        k, t = will_run(s, e, m, ask, m.open_mask, n, now)
+        while at + 1 < count and m.until[at] <= begin:
+            at += 1
+        if at + 1 < count:
+            later = m.until[at]
+        left_open(m, count, at, begin, limit)
+        k, t = 0, np.inf
+        if not _hopeless(m, ask):
+            k, t = will_run(s, e, m, ask, m.open_mask, n, now)
         if k == 0:
             if later > 0.0:
                 continue
-            return np.inf, 0
+            return np.inf, 0, begin
         t = max(t, begin)
         if t <= now:
-            return t, k
+            return t, k, begin
         if later > 0.0 and t > later:
             continue
         if t > now + x["bf_window"]:
-            return np.inf, 0
+            return np.inf, 0, begin
         if overlaps(m, count, t, _end(m, t, limit), k):
             later = t
             continue
-        return t, k
+        return t, k, begin
 
 
 @inlined
 def _end(m, start, limit):
     """Plans end at whole multiples of the resolution."""
-    return _floor(m, start + limit, m.settings[0]["bf_resolution"])
+    return start + limit if is_exact(m) else _floor(m, start + limit, m.settings[0]["bf_resolution"])
 
 
 @kernel
 def calendar(m, now):
     """Nothing is planned yet."""
     m.begin[0], m.until[0] = now, now + m.settings[0]["bf_window"]
-    for y in range(m.open.shape[1]):
-        m.open[0, y] = 1
+    for x in range(m.open.shape[1]):
+        m.open[0, x] = ~NOTHING
     return 1
 
 
@@ -234,8 +301,45 @@ def keep(m, ask, count, t, limit, k, j):
         m.planned[j] = 0.0
         for i in range(k):
             m.planned[j] += m.capacity[m.node[i], 0]
-    begin = max(_floor(m, t, m.settings[0]["bf_resolution"]), m.begin[0])
+    begin = t if is_exact(m) else max(_floor(m, t, m.settings[0]["bf_resolution"]), m.begin[0])
     return hold_back(m, count, begin, _end(m, t, limit), k)
+
+
+# ------------------------------------------------------------------ what earlier plans of a cycle tell
+
+NOTES = 64  # plans that are looked up
+
+
+@inlined
+def _asks_more(m, a, b):
+    """Does b ask for at least what a asks for, of no more nodes?"""
+    return (
+        (a["set"] == b["set"] or a["set"] == 0) and a["nodes"] <= b["nodes"]
+        and a["tasks"] * a["cpus"] <= b["tasks"] * b["cpus"] and a["cpus"] <= b["cpus"]
+        and a["memory_cpu"] <= b["memory_cpu"] and a["memory"] <= b["memory"] and a["gpus"] <= b["gpus"]
+        and a["gpus_node"] <= b["gpus_node"] and a["whole"] <= b["whole"]
+        and (a["most"] == 0 or (b["most"] > 0 and a["most"] >= b["most"]))
+    )  # fmt: skip
+
+
+@kernel
+def known_from(m, count, ask, partition, limit, now):
+    """From when on a search for this job has to look: one that asked for less, of higher priority, found nothing before."""
+    since = now
+    for i in range(count):
+        x = m.notes[i]
+        if x["begin"] > since and x["partition"] == partition and x["limit"] <= limit:
+            if x["ask"] == ask or _asks_more(m, m.ask[x["ask"]], m.ask[ask]):
+                since = x["begin"]
+    return since
+
+
+@kernel
+def remember(m, count, ask, partition, limit, begin):
+    """Note how far a search had to go; how many notes there are."""
+    x = m.notes[count % NOTES]
+    x["ask"], x["partition"], x["limit"], x["begin"] = ask, partition, limit, begin
+    return count + 1
 
 
 @kernel

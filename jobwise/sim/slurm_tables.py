@@ -8,6 +8,8 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.sim.node_choice import Room, rooms
+from jobwise.sim.node_sets import packed
+from jobwise.sim.slurm_plan import NOTES
 from jobwise.site import LIMITS, Site
 
 clock_dtype = np.dtype(
@@ -27,6 +29,9 @@ clock_dtype = np.dtype(
 )
 
 
+note_dtype = np.dtype([("ask", "i4"), ("partition", "i4"), ("limit", "f8"), ("begin", "f8")], align=True)
+
+
 class Slurm(NamedTuple):
     """The scheduler of one simulation: its site, what it remembers, and room."""
 
@@ -36,10 +41,11 @@ class Slurm(NamedTuple):
     queues: np.ndarray  # [K, W]
     qos: np.ndarray  # [Q]
     association: np.ndarray  # [S]
-    sets: np.ndarray  # [M, N]
+    sets: np.ndarray  # [M, W] node sets (`node_sets.py`)
     weight: np.ndarray  # [N]
     capacity: np.ndarray  # [N, R]
     cpus: np.ndarray  # [1] of all nodes
+    largest: np.ndarray  # [1] CPUs of the largest node
     highest: np.ndarray  # [2] priority of a QOS, factor of a partition
     clock: np.ndarray  # [1]
     leaf_of: np.ndarray  # [J] the association of each job; -1
@@ -56,15 +62,21 @@ class Slurm(NamedTuple):
     # room
     free: np.ndarray  # [N, R]
     later: np.ndarray  # [N, R]
-    mask: np.ndarray  # [N]
-    open_mask: np.ndarray  # [N]
+    some: np.ndarray  # [W] nodes with free CPUs
+    up: np.ndarray  # [W] nodes that work
+    mask: np.ndarray  # [W]
+    open_mask: np.ndarray  # [W]
+    chosen: np.ndarray  # [W]
     node: np.ndarray  # [N]
     amount: np.ndarray  # [N, R]
     ends: np.ndarray  # [J] running jobs by expected end
     end: np.ndarray  # [J]
+    on: np.ndarray  # [running, W] their nodes
+    words: np.ndarray  # [W] i8
     begin: np.ndarray  # [C] the calendar of planned nodes
     until: np.ndarray  # [C]
-    open: np.ndarray  # [C, N]
+    open: np.ndarray  # [C, W]
+    notes: np.ndarray  # [NOTES] of note_dtype
     room: Room
 
 
@@ -84,6 +96,8 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     inside = (jobs["user"] >= 0) & (jobs["user"] < site.leaf.shape[0]) & (jobs["group"] >= 0)
     inside &= jobs["group"] < site.leaf.shape[1]
     leaf[inside] = site.leaf[jobs["user"][inside], jobs["group"][inside]]
+    sets = packed(site.sets)
+    W, running = sets.shape[1], int(min(J, capacity[:, 0].sum()))
     S, Q = len(site.associations), len(site.qos)
     clock = np.zeros(1, clock_dtype)
     x = site.settings[0]
@@ -95,11 +109,12 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
     fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
     return Slurm(
-        site.settings, site.asks, site.partitions, site.queues, site.qos, site.associations, site.sets, site.weight,
-        capacity, np.array([capacity[:, 0].sum()], float), highest, clock, leaf,
+        site.settings, site.asks, site.partitions, site.queues, site.qos, site.associations, sets, site.weight,
+        capacity, np.array([capacity[:, 0].sum()], float), capacity[:, 0].max(keepdims=True), highest, clock, leaf,
         np.zeros(J), np.zeros(J), np.zeros(J), np.zeros((J, len(LIMITS))), np.zeros(S), np.zeros((S, 2)), np.zeros(S), fair,
         np.zeros((Q, len(LIMITS))), np.zeros((Q, users, len(LIMITS))),
-        capacity.copy(), capacity.copy(), np.zeros(N, np.uint8), np.zeros(N, np.uint8), np.zeros(N, np.int32),
-        np.zeros((N, 3), np.int64), np.zeros(J, np.int32), np.zeros(J), np.zeros(room), np.zeros(room),
-        np.zeros((room, N), np.uint8), rooms(N),
+        capacity.copy(), capacity.copy(), *np.zeros((5, W), np.uint64), np.zeros(N, np.int32),
+        np.zeros((N, 3), np.int64), np.zeros(J, np.int32), np.zeros(J), np.zeros((running, W), np.uint64), np.zeros(W, np.int64),
+        np.zeros(room), np.zeros(room),
+        np.zeros((room, W), np.uint64), np.zeros(NOTES, note_dtype), rooms(N),
     )  # fmt: skip

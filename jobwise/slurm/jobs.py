@@ -12,6 +12,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.sim.node_choice import choose, rooms
+from jobwise.sim.node_sets import packed
 from jobwise.site import ask_dtype, association_dtype
 from jobwise.slurm.requests import by_accounting, by_line, options
 from jobwise.slurm.text import features_of, resources, said
@@ -117,12 +118,12 @@ def _request(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
 def _fits(table: np.ndarray, partitions: list[str], ask: np.ndarray, cluster: Cluster, sets: Any) -> np.ndarray:
     """[J] could each job start on the empty nodes of one of its partitions?"""
     site, known, capacity = cluster.site, {}, cluster.capacity
-    at, masks, w = {p: i for i, p in enumerate(site.partition_names)}, sets.table(), rooms(len(site.weight))
+    at, masks, w = {p: i for i, p in enumerate(site.partition_names)}, packed(sets.table()), rooms(len(site.weight))
     node = np.zeros(len(site.weight), np.int32)
 
     def one(p: str, a: int) -> bool:
         own = [masks[site.partitions[at[x]]["set"]] & masks[table[a]["set"]] for x in p.split(",") if x in at]
-        return not own or any(choose(table[a], mask, capacity, capacity, site.weight, w, node) > 0 for mask in own)
+        return not own or any(choose(table[a], mask, mask, capacity, capacity, site.weight, w, node) > 0 for mask in own)
 
     for p, a in zip(partitions, ask.tolist(), strict=True):
         if (p, a) not in known:

@@ -1,4 +1,4 @@
-"""A log of a pool as jobs of a site with equal nodes and Slurm's own settings: for trials and for measuring speed."""
+"""Jobs of a pool on the nodes of a site: for trials, and for measuring speed and what settings do."""
 
 from __future__ import annotations
 
@@ -11,32 +11,79 @@ from jobwise.errors import InputError
 from jobwise.jobs import job_dtype
 from jobwise.site import RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype, settings
 from jobwise.workload import Workload
+from jobwise.workloads.lublin import lublin
+
+MEMORY = (1024, 2048, 4096, 7168)  # MiB of a CPU that generated jobs ask for
+NODE_MEMORY = 6144  # MiB of a node for each of its CPUs
 
 
 def on_site(w: Workload, nodes: int, cpus: int, **known: float) -> Workload:
-    """The jobs of `w`, a task for each processor, on `nodes` nodes of `cpus` CPUs; all users have equal shares of one account.
-    `known`: settings of the scheduler that are not Slurm's own (`jobwise.site.settings_dtype`), e.g. age=1000. Raises
-    InputError for jobs that do not fit."""
+    """The jobs of `w`, a task for each processor, on `nodes` nodes of `cpus` CPUs in one partition; all users have equal shares
+    of one account. `known`: settings of the scheduler that are not Slurm's own (`jobwise.site.settings_dtype`), e.g. age=1000.
+    Raises InputError for jobs that do not fit."""
     sizes, kind = np.unique(w.jobs["request"][:, 0], return_inverse=True)
     if nodes < 1 or cpus < 1 or sizes[-1] > nodes * cpus:
         raise InputError(f"{w.name}: a job of {sizes[-1]} processors does not fit {nodes} nodes of {cpus} CPUs")
-    if wrong := sorted(set(known) - set(settings().dtype.names)):
-        raise InputError(f"there is no setting {wrong[0]!r}; there are {', '.join(settings().dtype.names)}")
     asks = np.zeros(len(sizes), ask_dtype)
     asks["tasks"], asks["cpus"] = sizes, 1
+    batch = np.array([(0, 1.0, 1, np.inf, np.inf, 1)], partition_dtype)
+    capacity = np.tile(np.array([cpus, 1, 0], np.int64), (nodes, 1))
+    site = _site(nodes, np.ones((1, nodes), np.uint8), asks, batch, ("batch",), known)
+    return _with(w, site, capacity, asks, kind, np.zeros(len(w), np.int32))
+
+
+def generated(
+    jobs: int = 10_000, nodes: int = 1000, cpus: int = 32, load: float = 0.8, seed: int = 0, users: int = 200, **known: float
+) -> Workload:
+    """Jobs after Lublin and Feitelson on a site of three partitions: `batch` on all nodes, `large` on all but the first quarter,
+    for jobs of more than four nodes, `gpu` on the last tenth, whose nodes have 4 GPUs. Jobs ask for 1 to 7 GiB of each CPU and,
+    in `gpu`, for a GPU for each 8 CPUs. Settings as `on_site`."""
+    if nodes < 10 or cpus < 8:
+        raise InputError(f"{nodes} nodes of {cpus} CPUs: at least 10 of 8 are needed")
+    w = lublin(jobs, max(nodes // 16, 2) * cpus, seed, load=load * nodes / max(nodes // 16, 2), estimates="users", users=users)
+    rng, size = np.random.default_rng([seed, 1]), w.jobs["request"][:, 0]
+    memory = rng.choice(len(MEMORY), len(w), p=(0.4, 0.35, 0.2, 0.05))
+    queue = np.where(size > 4 * cpus, 1, np.where((size <= cpus // 2) & (rng.random(len(w)) < 0.15), 2, 0)).astype(np.int32)
+    shapes, kind = np.unique(np.stack([size, memory, queue == 2], axis=1), axis=0, return_inverse=True)
+    asks = np.zeros(len(shapes), ask_dtype)
+    asks["tasks"], asks["cpus"] = shapes[:, 0], 1
+    asks["memory_cpu"] = np.array(MEMORY)[shapes[:, 1]]
+    asks["gpus_node"] = np.where(shapes[:, 2], np.minimum((shapes[:, 0] + 7) // 8, 4), 0)
+    asks["most"] = np.where(shapes[:, 2], 1, 0)
+    sets = np.ones((3, nodes), np.uint8)
+    sets[1, : nodes // 4] = 0
+    sets[2, : nodes - nodes // 10] = 0
+    queues = np.array([(0, 1, 1, np.inf, np.inf, 1), (1, 4, 1, np.inf, np.inf, 1), (2, 2, 1, np.inf, np.inf, 1)], partition_dtype)
+    capacity = np.tile(np.array([cpus, cpus * NODE_MEMORY, 0], np.int64), (nodes, 1))
+    capacity[sets[2] > 0, 2] = 4
+    site = _site(nodes, sets, asks, queues, ("batch", "large", "gpu"), {"memory": 1} | known)
+    return _with(w, site, capacity, asks, kind.reshape(-1), queue)
+
+
+def _site(
+    nodes: int, sets: np.ndarray, asks: np.ndarray, queues: np.ndarray, names: tuple[str, ...], known: dict[str, float]
+) -> Site:
+    if wrong := sorted(set(known) - set(settings().dtype.names)):
+        raise InputError(f"there is no setting {wrong[0]!r}; there are {', '.join(settings().dtype.names)}")
+    return Site(
+        np.ones(nodes, np.int64), sets, asks, queues, np.arange(len(queues), dtype=np.int32)[:, None],
+        np.zeros(0, qos_dtype), np.zeros(0, association_dtype), np.zeros((0, 0), np.int32), settings(**known),
+        tuple(f"node{i + 1}" for i in range(nodes)), names,
+    )  # fmt: skip
+
+
+def _with(w: Workload, site: Site, capacity: np.ndarray, asks: np.ndarray, kind: np.ndarray, queue: np.ndarray) -> Workload:
+    """The jobs on the nodes; all users have equal shares of one account."""
     users = np.unique(w.jobs["user"], return_inverse=True)[1]
     tree = np.array([(-1, 1.0, 0), (0, 1.0, 0), *[(1, 1.0, 1)] * (int(users.max()) + 1)], association_dtype)
-    batch = np.array([(0, 1.0, 1, np.inf, np.inf, 1)], partition_dtype)
     leaf = 2 + np.arange(int(users.max()) + 1, dtype=np.int32)[:, None]
-    site = Site(
-        np.ones(nodes, np.int64), np.ones((1, nodes), np.uint8), asks, batch, np.zeros((1, 1), np.int32),
-        np.zeros(0, qos_dtype), tree, leaf, settings(**known), tuple(f"node{i + 1}" for i in range(nodes)), ("batch",),
-    )  # fmt: skip
     jobs = np.zeros(len(w), job_dtype(len(RESOURCES)))
     for key in w.jobs.dtype.names:
         if key != "request":
             jobs[key] = w.jobs[key]
-    jobs["request"][:, 0], jobs["ask"], jobs["user"], jobs["group"] = sizes[kind], kind, users, 0
-    jobs["partition"], jobs["queue"] = 0, -1
-    capacity = np.tile(np.array([cpus, 1, 0], np.int64), (nodes, 1))
-    return replace(w, jobs=jobs, cluster=Cluster(capacity, RESOURCES, site=site), name=f"{w.name} on {nodes} nodes")
+    cpus = asks["tasks"].astype(np.int64) * asks["cpus"]
+    jobs["request"] = np.stack([cpus, cpus * asks["memory_cpu"], np.maximum(asks["gpus"], asks["gpus_node"])], axis=1)[kind]
+    jobs["ask"], jobs["user"], jobs["group"], jobs["partition"], jobs["queue"] = kind, users, 0, queue, -1
+    names = {"partition": dict(enumerate(site.partition_names))}
+    cluster = Cluster(capacity, RESOURCES, site=replace(site, associations=tree, leaf=leaf))
+    return replace(w, jobs=jobs, cluster=cluster, names=names, name=f"{w.name} on {len(capacity)} nodes")

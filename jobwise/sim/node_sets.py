@@ -1,0 +1,60 @@
+"""Sets of nodes as bits, 64 to a word: what a job may use, what is free, what is kept for a plan."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.sim.compiled import inlined, kernel
+
+BITS = 64
+ONE, NOTHING = np.uint64(1), np.uint64(0)
+_SPREAD = np.uint64(0x03F79D71B4CB0A89)  # a de Bruijn sequence: its six highest bits tell which single bit it was multiplied by
+_PLACE = np.zeros(BITS, np.int64)
+for _k in range(BITS):
+    _PLACE[(int(_SPREAD) << _k & (1 << 64) - 1) >> 58] = _k
+
+
+def packed(rows: np.ndarray) -> np.ndarray:
+    """[..., W] words of rows [..., N] of 0 and 1; node i is bit i % 64 of word i // 64."""
+    rows = np.asarray(rows, bool)
+    words = -(-rows.shape[-1] // BITS)
+    room = np.zeros((*rows.shape[:-1], words * BITS), bool)
+    room[..., : rows.shape[-1]] = rows
+    return np.packbits(room, axis=-1, bitorder="little").view("<u8").astype(np.uint64)
+
+
+@inlined
+def lowest(word):
+    """The place of the lowest bit of a word that has some."""
+    return _PLACE[np.int64(((word & (~word + ONE)) * _SPREAD) >> np.uint64(58))]
+
+
+@inlined
+def has(words, i):
+    """Is node i in the set?"""
+    return (words[i >> 6] >> np.uint64(i & 63)) & ONE != NOTHING
+
+
+@inlined
+def add(words, i):
+    """Put node i into the set."""
+    words[i >> 6] |= ONE << np.uint64(i & 63)
+
+
+@inlined
+def drop(words, i):
+    """Take node i out of the set."""
+    words[i >> 6] &= ~(ONE << np.uint64(i & 63))
+
+
+@kernel
+def size(words):
+    """How many nodes are in the set."""
+    n = 0
+    for x in range(len(words)):
+        v = words[x]
+        v -= (v >> ONE) & np.uint64(0x5555555555555555)
+        v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
+        v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+        n += np.int64((v * np.uint64(0x0101010101010101)) >> np.uint64(56))
+    return n
