@@ -245,13 +245,22 @@ def _hopeless(m, ask):
     return count < max(ask["nodes"], 1) or count * m.largest[0] < np.int64(ask["tasks"]) * ask["cpus"]
 
 
+@inlined
+def _inside(a, b):
+    """Is set a a part of set b?"""
+    for x in range(len(a)):
+        if a[x] & ~b[x] != NOTHING:
+            return False
+    return True
+
+
 @kernel
 def plan(s, e, m, j, partition, count, n, now, since):
     """(when job j may start, nodes chosen into m.node, where in time the search ended), which begins at `since`; (inf, 0, .)
     where it gets no plan in the window."""
     x, ask, limit = m.settings[0], m.ask[s.jobs[e, j]["ask"]], max(s.jobs[e, j]["walltime"], 1.0)
     mask_of(m, s.jobs[e, j], partition, m.mask)
-    later, at = since, 0
+    later, at, known = since, 0, -1.0
     while True:
         begin, later = later, 0.0
         while at + 1 < count and m.until[at] <= begin:
@@ -259,9 +268,14 @@ def plan(s, e, m, j, partition, count, n, now, since):
         if at + 1 < count:
             later = m.until[at]
         left_open(m, count, at, begin, limit)
+        if later > 0.0 and known > later and _inside(m.open_mask, m.tried):
+            continue  # of fewer nodes it could not start before, and that was too late already
         k, t = 0, np.inf
         if not _hopeless(m, ask):
             k, t = will_run(s, e, m, ask, m.open_mask, n, now)
+        known = t
+        for y in range(len(m.tried)):
+            m.tried[y] = m.open_mask[y]
         if k == 0:
             if later > 0.0:
                 continue

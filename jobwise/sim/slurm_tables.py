@@ -66,6 +66,7 @@ class Slurm(NamedTuple):
     up: np.ndarray  # [W] nodes that work
     mask: np.ndarray  # [W]
     open_mask: np.ndarray  # [W]
+    tried: np.ndarray  # [W]
     chosen: np.ndarray  # [W]
     node: np.ndarray  # [N]
     amount: np.ndarray  # [N, R]
@@ -113,7 +114,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
         capacity, np.array([capacity[:, 0].sum()], float), capacity[:, 0].max(keepdims=True), highest, clock, leaf,
         np.zeros(J), np.zeros(J), np.zeros(J), np.zeros((J, len(LIMITS))), np.zeros(S), np.zeros((S, 2)), np.zeros(S), fair,
         np.zeros((Q, len(LIMITS))), np.zeros((Q, users, len(LIMITS))),
-        capacity.copy(), capacity.copy(), *np.zeros((5, W), np.uint64), np.zeros(N, np.int32),
+        capacity.copy(), capacity.copy(), *np.zeros((6, W), np.uint64), np.zeros(N, np.int32),
         np.zeros((N, 3), np.int64), np.zeros(J, np.int32), np.zeros(J), np.zeros((running, W), np.uint64), np.zeros(W, np.int64),
         np.zeros(room), np.zeros(room),
         np.zeros((room, W), np.uint64), np.zeros(NOTES, note_dtype), rooms(N),
