@@ -44,6 +44,7 @@ BACKFILLS = {
     "conservative": "every job has a reservation",
     "greedy": "RLScheduler's: only jobs that end before the reservation",
     "easy-oracle": "EASY with true run times (CQSim's; nobody knows them)",
+    "slurm": "on a site: Slurm's main pass and backfill cycles, in this order (what steering its priorities would do)",
     "commit": "a picked job stays picked until it starts (RLScheduler's)",
 }
 PLACEMENTS = {

@@ -18,6 +18,7 @@ from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.relative_guard import steered
 from jobwise.policies.replay import replay
+from jobwise.policies.slurm import check_on_site, replay_on_site
 from jobwise.sim import orders, rollout, scored_pool
 from jobwise.sim.forest import Forest
 from jobwise.sim.list_pass import BACKFILLS, ESTIMATES, Rule
@@ -173,6 +174,11 @@ class ListScheduler(Remembering):
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""
+        if cluster.site is not None:
+            check_on_site(self)
+            return
+        if self.backfill == "slurm":
+            raise InputError(f"policy {self.name}: +slurm takes its passes from a site; see `jobwise slurm site`")
         if self.placement != "first" and cluster.is_pool:
             raise InputError(
                 f"policy {self.name}: a pool of processors has no places; +{self.placement} is for clusters of nodes"
@@ -184,6 +190,8 @@ class ListScheduler(Remembering):
 
     def is_compiled(self, cluster: Cluster) -> bool:
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
+        if cluster.site is not None:
+            return True
         if isinstance(self.order, Index) or self.times < inf or self.lookahead or self.estimate != "requested" or self.promises:
             return cluster.is_pool and scored_pool.suits(self.rule)
         return isinstance(self.order, str | FlowNet)
@@ -191,6 +199,9 @@ class ListScheduler(Remembering):
     def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, list]:
         """Whole simulations, one after the other, by compiled loops."""
         for e, past in enumerate(pasts):
+            if cluster.site is not None:
+                yield from replay_on_site(s, e, self, cluster, past)
+                continue
             plain = self.times == inf and not self.refit
             yield from replay(s, e, self, cluster, past) if plain else steered(s, e, self, cluster, past)
 

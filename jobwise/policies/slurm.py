@@ -1,19 +1,26 @@
-"""`slurm`: Slurm's own scheduler with the settings of a site, replayed as a whole. See docs/systems/slurm.md."""
+"""Schedulers of a site, replayed as a whole: `slurm`, Slurm's own with the site's settings, and list schedulers on its nodes,
+partitions and limits. See docs/systems/slurm.md."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError
+from jobwise.policies.foreseen import begin
+from jobwise.policies.loglinear import Index
 from jobwise.record import Look
-from jobwise.sim import slurm_loop, slurm_tables
+from jobwise.sim import orders, site_list, site_order, slurm_loop, slurm_tables
+from jobwise.sim.campaign import NO_CAMPAIGN
+from jobwise.sim.history import known
+from jobwise.sim.list_pass import CONSERVATIVE, EASY, NONE, SLURM, Rule
 from jobwise.sim.state import State
 
 STEPS = 20_000  # events and passes between two looks at progress and Ctrl-C
+EXACT = {"bf_resolution": 0.0, "bf_window": np.inf, "bf_max_test": np.inf}  # how a list scheduler plans
 
 
 class SlurmScheduler:
@@ -35,8 +42,8 @@ class SlurmScheduler:
     ) -> Generator[None, None, list[list[Look]]]:
         """Carry out the simulations of `s`; yields now and then."""
         for e in range(len(s.sims)):
-            m = slurm_tables.scheduler(s, e, cluster.site)
-            while slurm_loop.run(s, e, m, STEPS):
+            m, o = slurm_tables.scheduler(s, e, cluster.site), site_order.slurms()
+            while slurm_loop.run(s, e, m, o, STEPS):
                 yield
         return [[] for _ in range(len(s.sims))]
 
@@ -45,3 +52,38 @@ class SlurmScheduler:
         raise InputError(f"policy {self.name} replays whole simulations; it is not asked at every instant")
 
     decide = ended = reset
+
+
+def check_on_site(policy) -> None:
+    """Raises InputError for a `ListScheduler` that cannot schedule a site."""
+    rule: Rule = policy.rule
+    if not (isinstance(policy.order, Index) or 0 <= rule.order <= orders.RANDOM) or rule.backfill not in (
+        NONE,
+        EASY,
+        CONSERVATIVE,
+        SLURM,
+    ):
+        text = "trained ones, with easy, conservative, slurm or without backfilling"
+        raise InputError(f"policy {policy.name}: on a site orders are those that no start changes, and {text}")
+    plain = Rule(rule.order, rule.backfill, rule.placement, rule.guard, False, foreseen=rule.foreseen)
+    if rule != plain or policy.times < np.inf or policy.refit or policy.placement != "first":
+        raise InputError(f"policy {policy.name}: on a site only guards in hours go with an order; Slurm chooses the nodes")
+
+
+def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
+    """Simulation e to its end under a `ListScheduler`, on the nodes, partitions and limits of a site; yields now and then."""
+    rule, jobs, weights = policy.rule, s.jobs[e, : s.sims[e]["jobs"]], np.empty(0)
+    what, seen = known(jobs[:0], past[:0]), NO_CAMPAIGN
+    if isinstance(policy.order, Index):
+        weights, what = policy.order.given, known(jobs, past)
+        if policy.forest is not None:
+            seen = begin(policy.forest, past, jobs, cluster.processors)
+    o = site_order.Order(rule, weights, what, seen)
+    if rule.backfill == SLURM:
+        m = slurm_tables.scheduler(s, e, cluster.site)
+        while slurm_loop.run(s, e, m, o, STEPS):
+            yield
+    else:
+        m = slurm_tables.scheduler(s, e, cluster.site.changed(**EXACT))
+        while site_list.run(s, e, m, o, STEPS):
+            yield

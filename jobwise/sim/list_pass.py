@@ -22,8 +22,8 @@ from jobwise.sim.placement import fits, place, placed_by
 from jobwise.sim.rates import expected
 from jobwise.sim.resource_orders import score_drf, score_tetris
 
-BACKFILLS = ("none", "easy", "easy-sjbf", "easy-oracle", "greedy", "conservative")
-NONE, EASY, EASY_SJBF, EASY_ORACLE, GREEDY, CONSERVATIVE = range(6)
+BACKFILLS = ("none", "easy", "easy-sjbf", "easy-oracle", "greedy", "conservative", "slurm")
+NONE, EASY, EASY_SJBF, EASY_ORACLE, GREEDY, CONSERVATIVE, SLURM = range(7)
 
 
 ESTIMATES = ("requested", "predicted", "actual")

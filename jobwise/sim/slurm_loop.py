@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.jobs import QUEUED
+from jobwise.sim import site_order
 from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
-from jobwise.sim.multifactor import price, price_all, priority
+from jobwise.sim.multifactor import price, price_all
 from jobwise.sim.node_choice import CPUS, choose
 from jobwise.sim.node_sets import drop
 from jobwise.sim.slurm_limits import allowed, asked, count, within
@@ -25,32 +26,8 @@ SHORT_SLEEP = 1.0  # s: the backfill thread looks again so soon where no cycle w
 LATE = 0.001  # s: how late a thread wakes
 
 
-@allocating
-def waiting(s, e, m):
-    """(rows, partitions) of what waits, by tier, priority and row; a job that may run in several partitions comes several
-    times."""
-    n, j = 0, s.sims[e]["head"]
-    W = m.queues.shape[1]
-    room = s.sims[e]["queued"] * W
-    row, where, key = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    while j >= 0:
-        q = max(s.jobs[e, j]["partition"], 0)
-        for w in range(W):
-            p = m.queues[q, w]
-            if p >= 0:
-                row[n], where[n] = j, p
-                n += 1
-        j = s.truth[e, j]["next"]
-    for i in range(n):
-        high = m.partition[where[i]]["tier"] * 1e12 + priority(m, row[i], where[i])
-        key[i] = -np.int64(high)
-    by_row = np.argsort(row[:n], kind="mergesort")
-    order = by_row[np.argsort(key[:n][by_row], kind="mergesort")]
-    return row[:n][order], where[:n][order]
-
-
 @kernel
-def begin(s, e, m, j, k, out):
+def begin(s, e, m, o, j, k, out):
     """Start job j on m.node[:k]; False where its limits forbid it after all."""
     job, ask = s.jobs[e, j], m.ask[s.jobs[e, j]["ask"]]
     amounts(m, ask, m.free, k)
@@ -61,6 +38,7 @@ def begin(s, e, m, j, k, out):
     for x in range(len(out)):
         m.counted[j, x] = out[x]
     m.clock[0]["updated"] = whole(m, s.sims[e]["now"])
+    site_order.started(s, e, o, j)
     for i in range(k):
         for r in range(3):
             m.free[m.node[i], r] -= m.amount[i, r]
@@ -70,10 +48,10 @@ def begin(s, e, m, j, k, out):
 
 
 @allocating
-def main_pass(s, e, m, depth):
+def main_pass(s, e, m, o, depth):
     """Start by priority; a partition whose first waiting job does not fit starts nothing more, nor do its nodes."""
-    rows, where = waiting(s, e, m)
-    blocked, out = np.zeros(len(m.partition), np.bool_), np.zeros(len(LIMITS))
+    rows, where = site_order.waiting(s, e, m, o)
+    blocked, out, left = np.zeros(len(m.partition), np.bool_), np.zeros(len(LIMITS)), len(m.partition)
     closed, tried = np.zeros(len(m.mask), np.uint64), 0
     take_free(s, e, m)
     for i in range(len(rows)):
@@ -88,18 +66,20 @@ def main_pass(s, e, m, depth):
             m.mask[y] &= ~closed[y]
         k = choose(m.ask[s.jobs[e, j]["ask"]], m.mask, m.some, m.free, m.capacity, m.weight, m.room, m.node)
         if k > 0:
-            begin(s, e, m, j, k, out)
+            begin(s, e, m, o, j, k, out)
             continue
-        blocked[p] = True
+        blocked[p], left = True, left - 1
+        if left == 0:
+            return
         for y in range(len(closed)):
             closed[y] |= m.sets[m.partition[p]["set"], y]
 
 
 @allocating
-def backfill(s, e, m):
+def backfill(s, e, m, o):
     """One cycle."""
     x, now = m.settings[0], whole(m, s.sims[e]["now"])
-    rows, where = waiting(s, e, m)
+    rows, where = site_order.waiting(s, e, m, o)
     out, held, n = np.zeros(len(LIMITS)), calendar(m, now), expected_ends(s, e, m, now)
     notes, tested = 0, np.zeros(m.by_user.shape[1] + 1, np.int64)  # of each user; jobs of nobody are the last
     take_free(s, e, m)
@@ -120,7 +100,7 @@ def backfill(s, e, m):
         if t == np.inf:
             continue
         if t <= now:
-            if begin(s, e, m, j, k, out):
+            if begin(s, e, m, o, j, k, out):
                 n = insert(s, e, m, n, j, now)
             continue
         if t != m.start_at[j]:
@@ -129,7 +109,7 @@ def backfill(s, e, m):
 
 
 @kernel
-def note(s, e, m):
+def note(s, e, m, o):
     """What has come is priced, what has ended is charged."""
     sim = s.sims[e]
     for i in range(sim["entered"]):
@@ -140,6 +120,7 @@ def note(s, e, m):
         count(m, s.jobs[e, j], m.counted[j], -1.0)
     if sim["entered"] or sim["left"]:
         m.clock[0]["news"], m.clock[0]["updated"] = 1, whole(m, sim["now"])
+    site_order.note(s, e, o)
 
 
 @inlined
@@ -162,7 +143,7 @@ def _wind(m, now):
 
 
 @allocating
-def run(s, e, m, steps):
+def run(s, e, m, o, steps):
     """Run simulation e for up to `steps` events or passes. True while there is more to do."""
     c, x = m.clock[0], m.settings[0]
     for _ in range(steps):
@@ -181,7 +162,7 @@ def run(s, e, m, steps):
             return False
         if code == CHOICE:
             _wind(m, sim["now"])
-            note(s, e, m)
+            note(s, e, m, o)
             continue
         now, stuck = sim["now"], False
         if now >= c["price"]:
@@ -191,16 +172,16 @@ def run(s, e, m, steps):
             if now - c["whole"] >= x["sched_interval"] - 1e-6:
                 c["whole"] = c["passed"] = now
                 c["news"] = 0
-                main_pass(s, e, m, np.inf)
+                main_pass(s, e, m, o, np.inf)
                 stuck = not x["backfill"]
             elif c["news"] and now - c["passed"] >= x["batch_delay"] - 1e-6:
                 c["passed"], c["news"] = now, 0
-                main_pass(s, e, m, x["depth"])
+                main_pass(s, e, m, o, x["depth"])
             c["look"] += x["loop"] + LATE
         if x["backfill"] and now >= c["backfill"]:
             due = whole(m, now) - c["cycled"] >= x["bf_interval"] and c["updated"] >= c["cycled"]
             if due:
-                backfill(s, e, m)
+                backfill(s, e, m, o)
                 c["cycled"], stuck = whole(m, now), True
             c["backfill"] += LATE + (x["bf_interval"] if due else SHORT_SLEEP)
         if stuck and sim["running"] == 0 and sim["next"] == sim["jobs"] and sim["queued"] > 0:

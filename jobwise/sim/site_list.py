@@ -1,0 +1,83 @@
+"""List scheduling on a site: nodes with CPUs, memory and GPUs, partitions as node sets, limits; decided at every event.
+
+Without backfilling the first job of a partition that does not fit closes its nodes. With EASY it gets a plan (the nodes that it
+will have, and when), and others may use them until then; the head of each partition has one. Conservative: every job has.
+Limits hold jobs back without blocking others. The plans are those of `slurm_plan.py`, counted in parts of a second.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.jobs import QUEUED
+from jobwise.sim import site_order
+from jobwise.sim.compiled import allocating, kernel
+from jobwise.sim.kernel import OVER, advance
+from jobwise.sim.list_pass import CONSERVATIVE, NONE
+from jobwise.sim.node_choice import choose
+from jobwise.sim.node_sets import size
+from jobwise.sim.slurm_limits import allowed
+from jobwise.sim.slurm_loop import begin, note
+from jobwise.sim.slurm_plan import NOTES, calendar, expected_ends, insert, keep, known_from, left_open, mask_of, plan, remember
+from jobwise.sim.slurm_plan import take_free
+from jobwise.site import LIMITS
+
+
+@kernel
+def _fits_now(s, e, m, j, p, held, now):
+    """How many nodes (m.node) job j could start on now without touching the plans of others; 0: none."""
+    ask = m.ask[s.jobs[e, j]["ask"]]
+    mask_of(m, s.jobs[e, j], p, m.mask)
+    left_open(m, held, 0, now, max(s.jobs[e, j]["walltime"], 1.0))
+    return choose(ask, m.open_mask, m.some, m.free, m.capacity, m.weight, m.room, m.node)
+
+
+@allocating
+def site_pass(s, e, m, o):
+    """Start what the order, the backfilling and the limits let start now."""
+    now, rule, notes = s.sims[e]["now"], o.rule, 0
+    rows, where = site_order.waiting(s, e, m, o)
+    out, headed, heads = np.zeros(len(LIMITS)), np.zeros(len(m.partition), np.bool_), 0
+    take_free(s, e, m)
+    held, n = calendar(m, now), -1
+    for i in range(len(rows)):
+        if heads == len(headed) and rule.backfill != CONSERVATIVE and (rule.backfill == NONE or size(m.some) == 0):
+            return
+        j, p = rows[i], where[i]
+        job = s.jobs[e, j]
+        if job["status"] != QUEUED or (rule.backfill == NONE and headed[p]) or not allowed(m, job, p, out):
+            continue
+        limit = max(job["walltime"], 1.0)
+        since = known_from(m, min(notes, NOTES), job["ask"], p, limit, now)
+        k = _fits_now(s, e, m, j, p, held, now) if since <= now else 0
+        if k > 0:
+            if begin(s, e, m, o, j, k, out) and n >= 0:
+                n = insert(s, e, m, n, j, now)
+            continue
+        if rule.backfill == CONSERVATIVE or not headed[p]:
+            heads += not headed[p]
+            headed[p] = True
+            if rule.backfill == NONE:
+                for x in range(m.open.shape[1]):
+                    m.open[0, x] &= ~m.sets[m.partition[p]["set"], x]
+                continue
+            if held + 2 > len(m.begin):  # the calendar is full
+                return
+            if n < 0:
+                n = expected_ends(s, e, m, now)
+            t, k, since = plan(s, e, m, j, p, held, n, now, since)
+            if t < np.inf:
+                held = keep(m, m.ask[job["ask"]], held, t, limit, k, j)
+        notes = remember(m, notes, job["ask"], p, limit, max(since, now + 1e-6))
+
+
+@allocating
+def run(s, e, m, o, steps):
+    """Run simulation e for up to `steps` instants of choice. True while there is more to do."""
+    for _ in range(steps):
+        if advance(s, e, np.inf) == OVER:
+            return False
+        note(s, e, m, o)
+        if s.sims[e]["queued"] > 0:
+            site_pass(s, e, m, o)
+    return True
