@@ -18,6 +18,7 @@ from jobwise.cli import (
     reproduce,
     simulate,
     slurm,
+    slurm_changes,
     telemetry,
     trace,
     train,
@@ -53,7 +54,14 @@ logs = _group("trace", "Look at, convert and generate job logs.", trace.info, tr
 logs.command("sacct-command")(trace.sacct_command)
 _group("workflow", "Look at, draw and convert workflows.", workflow.info, workflow.draw, workflow.convert)
 _group("mars", "Run workflows on a cluster; models that learn from a log.", mars.run, models.learn, models.models)
-_group("slurm", "A site's own Slurm in the simulator.", slurm.site, slurm.fidelity)
+_group(
+    "slurm",
+    "A site's own Slurm in the simulator.",
+    slurm.site,
+    slurm.fidelity,
+    slurm_changes.what_if,
+    slurm_changes.tune,
+)
 about = "What nodes tell: read it, forecast it, see who will fail."
 _group("telemetry", about, telemetry.read, telemetry.info, telemetry.forecast, telemetry.risk)
 

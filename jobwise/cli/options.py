@@ -188,11 +188,11 @@ def noticed(w) -> None:
         print(plain(f"note: {w.name}: " + (reason if "guessed" in reason else f"{n:,} jobs {reason}")), file=sys.stderr)
 
 
-def times(text: str | None) -> float | None:
+def times(text: str | None, option: str = "--max-wait") -> float | None:
     """1.2 of "1.2x" or "1.2"."""
     if text is None:
         return None
     try:
         return float(text.removesuffix("x"))
     except ValueError:
-        raise InputError(f"--max-wait {text!r}: a factor is expected, e.g. 1.2x") from None
+        raise InputError(f"{option} {text!r}: a factor is expected, e.g. 1.2x") from None

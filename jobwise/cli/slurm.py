@@ -98,7 +98,7 @@ def fidelity(
     say(said)
     say(told.EXPLAINED)
     if report:
-        from jobwise.report.fidelity import write_fidelity
+        from jobwise.report.fidelity import write_site_report
 
-        write_fidelity(w.name, said, tables, report)
+        write_site_report(f"{w.name}: recorded and simulated waits", [said], tables, report)
         typer.echo(f"wrote {report}")

@@ -103,7 +103,8 @@ def _slurm() -> None:
     import jobwise as jw
     from jobwise.workloads.sites import on_site
 
-    jw.simulate(on_site(_log(), 16, 4, age=1000, fair_share=1000), "slurm")
+    for policy in ("slurm", "saf+easy", "saf+slurm"):
+        jw.simulate(on_site(_log(), 16, 4, age=1000, fair_share=1000), policy)
 
 
 def _flows() -> None:

@@ -3,7 +3,7 @@ partitions and limits. See docs/systems/slurm.md."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 
 import numpy as np
 

@@ -18,8 +18,19 @@ from jobwise.sim.node_choice import choose
 from jobwise.sim.node_sets import size
 from jobwise.sim.slurm_limits import allowed
 from jobwise.sim.slurm_loop import begin, note
-from jobwise.sim.slurm_plan import NOTES, calendar, expected_ends, insert, keep, known_from, left_open, mask_of, plan, remember
-from jobwise.sim.slurm_plan import take_free
+from jobwise.sim.slurm_plan import (
+    NOTES,
+    calendar,
+    expected_ends,
+    insert,
+    keep,
+    known_from,
+    left_open,
+    mask_of,
+    plan,
+    remember,
+    take_free,
+)
 from jobwise.site import LIMITS
 
 

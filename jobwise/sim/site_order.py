@@ -32,7 +32,8 @@ class Order(NamedTuple):
 
 def slurms() -> Order:
     """Slurm's own."""
-    return Order(Rule(OWN, 0, 0, np.inf, False), np.empty(0), known(np.zeros(0, job_dtype(1)), np.zeros(0, past_dtype)), NO_CAMPAIGN)
+    nothing = known(np.zeros(0, job_dtype(1)), np.zeros(0, past_dtype))
+    return Order(Rule(OWN, 0, 0, np.inf, False), np.empty(0), nothing, NO_CAMPAIGN)
 
 
 @kernel

@@ -18,7 +18,20 @@ from jobwise.sim.multifactor import price, price_all
 from jobwise.sim.node_choice import CPUS, choose
 from jobwise.sim.node_sets import drop
 from jobwise.sim.slurm_limits import allowed, asked, count, within
-from jobwise.sim.slurm_plan import NOTES, amounts, calendar, expected_ends, insert, keep, known_from, mask_of, plan, remember, take_free, whole
+from jobwise.sim.slurm_plan import (
+    NOTES,
+    amounts,
+    calendar,
+    expected_ends,
+    insert,
+    keep,
+    known_from,
+    mask_of,
+    plan,
+    remember,
+    take_free,
+    whole,
+)
 from jobwise.sim.state import ENTERED, LEFT
 from jobwise.site import LIMITS
 

@@ -342,9 +342,9 @@ def known_from(m, count, ask, partition, limit, now):
     since = now
     for i in range(count):
         x = m.notes[i]
-        if x["begin"] > since and x["partition"] == partition and x["limit"] <= limit:
-            if x["ask"] == ask or _asks_more(m, m.ask[x["ask"]], m.ask[ask]):
-                since = x["begin"]
+        counts = x["begin"] > since and x["partition"] == partition and x["limit"] <= limit
+        if counts and (x["ask"] == ask or _asks_more(m, m.ask[x["ask"]], m.ask[ask])):
+            since = x["begin"]
     return since
 
 

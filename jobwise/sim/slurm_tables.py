@@ -115,7 +115,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
         np.zeros(J), np.zeros(J), np.zeros(J), np.zeros((J, len(LIMITS))), np.zeros(S), np.zeros((S, 2)), np.zeros(S), fair,
         np.zeros((Q, len(LIMITS))), np.zeros((Q, users, len(LIMITS))),
         capacity.copy(), capacity.copy(), *np.zeros((6, W), np.uint64), np.zeros(N, np.int32),
-        np.zeros((N, 3), np.int64), np.zeros(J, np.int32), np.zeros(J), np.zeros((running, W), np.uint64), np.zeros(W, np.int64),
-        np.zeros(room), np.zeros(room),
+        np.zeros((N, 3), np.int64), np.zeros(J, np.int32), np.zeros(J), np.zeros((running, W), np.uint64),
+        np.zeros(W, np.int64), np.zeros(room), np.zeros(room),
         np.zeros((room, W), np.uint64), np.zeros(NOTES, note_dtype), rooms(N),
     )  # fmt: skip

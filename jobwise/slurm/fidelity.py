@@ -87,16 +87,18 @@ def recorded(w: Workload) -> np.ndarray:
 
 def fidelity(w: Workload, policies: Sequence[str], progress: Callable[[int, int], None] | None = None) -> list[Fidelity]:
     """Each policy on the recorded jobs, the one that explains the record best first. Raises InputError."""
-    wait = recorded(w)
-    start = w.jobs["submit"] + wait
-    span = float(w.ends["end"].max())
+    recorded(w)
     found, known = [], [resolve(name) for name in policies]
     for k, policy in enumerate(known):
         told = None if progress is None else lambda a, b, k=k: progress(k * b + a, len(policies) * b)
-        r: Record = simulate(w, policy, progress=told)
-        end = float(np.nanmax(r.jobs["end"]))
-        found.append(Fidelity(policies[k], r.jobs["start"] - r.jobs["submit"], wait, start, (end, span)))
+        found.append(beside(w, policies[k], simulate(w, policy, progress=told)))
     return sorted(found, key=lambda f: float(np.abs(f.wait - f.recorded).mean()))
+
+
+def beside(w: Workload, name: str, r: Record) -> Fidelity:
+    """A replay of the recorded jobs beside the record. Raises InputError where no waits are recorded."""
+    wait, makespan = recorded(w), (float(np.nanmax(r.jobs["end"])), float(w.ends["end"].max()))
+    return Fidelity(name, r.jobs["start"] - r.jobs["submit"], wait, w.jobs["submit"] + wait, makespan)
 
 
 def by_group(w: Workload, f: Fidelity, most: int = 8) -> list[list[str]]:
@@ -132,4 +134,5 @@ def sentence(found: Sequence[Fidelity]) -> str:
     else:
         trust = "a what-if is not to be trusted here: the record has causes that the simulation does not know"
     how = f"its mean wait is {best.error:+.0%} off, the order of starts {best.order:.2f}"
-    return f"{best.policy} explains the record best: {how}; {trust}."
+    told = "explains the record best: " if len(found) > 1 else "and the record: "
+    return f"{best.policy} {told}{how}; {trust}."

@@ -14,8 +14,9 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
-from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype, settings
+from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype
 from jobwise.slurm import guesses, jobs
+from jobwise.slurm.conf import scheduler
 from jobwise.slurm.text import config, gpus, nodes, records, resources, said, seconds, table
 from jobwise.workload import Workload
 
@@ -113,43 +114,6 @@ def _told(folder: Path, name: str, work):
 def number(known: dict[str, str], name: str, other: float = 0.0) -> float:
     """A setting by its name. Raises ValueError."""
     return float(known.get(name.lower()) or other)
-
-
-def scheduler(known: dict[str, str]) -> np.ndarray:
-    """One row of `site.settings_dtype` from `text.config`. Raises ValueError."""
-    told = dict(x.partition("=")[::2] for x in known.get("schedulerparameters", "").split(",") if x)
-
-    def parameter(name: str, other: float) -> float:
-        return float(told.get(name) or other)
-
-    def time(name: str, other: str) -> float:
-        return seconds(known.get(name.lower()) or other)
-
-    flags = known.get("priorityflags", "")
-    return settings(
-        basic=known.get("prioritytype", "priority/basic").endswith("basic"),
-        backfill=not known.get("schedulertype", "").endswith("builtin"),
-        age=number(known, "PriorityWeightAge"),
-        fair_share=number(known, "PriorityWeightFairShare"),
-        size=number(known, "PriorityWeightJobSize"),
-        partition=number(known, "PriorityWeightPartition"),
-        qos=number(known, "PriorityWeightQOS"),
-        max_age=time("PriorityMaxAge", "7-0"),
-        calc_period=time("PriorityCalcPeriod", "00:05:00"),
-        half_life=time("PriorityDecayHalfLife", "7-0") or np.inf,
-        fair_tree="NO_FAIR_TREE" not in flags,
-        small_relative="SMALL_RELATIVE_TO_TIME" in flags,
-        favor_small=known.get("priorityfavorsmall", "").lower() == "yes",
-        batch_delay=parameter("batch_sched_delay", 3),
-        sched_interval=parameter("sched_interval", 60),
-        depth=parameter("default_queue_depth", 100),
-        bf_interval=parameter("bf_interval", 30),
-        bf_window=60 * parameter("bf_window", 1440),
-        bf_resolution=parameter("bf_resolution", 60),
-        bf_max_test=parameter("bf_max_job_test", 500),
-        bf_max_user=parameter("bf_max_job_user", np.inf) or np.inf,
-        memory="MEMORY" in known.get("selecttypeparameters", "").upper(),
-    )[0]
 
 
 def _nodes(machines: list[dict], set_: np.void) -> tuple[Site, Cluster, Sets, list[set[str]]]:

@@ -35,9 +35,9 @@ def on_site(w: Workload, nodes: int, cpus: int, **known: float) -> Workload:
 def generated(
     jobs: int = 10_000, nodes: int = 1000, cpus: int = 32, load: float = 0.8, seed: int = 0, users: int = 200, **known: float
 ) -> Workload:
-    """Jobs after Lublin and Feitelson on a site of three partitions: `batch` on all nodes, `large` on all but the first quarter,
-    for jobs of more than four nodes, `gpu` on the last tenth, whose nodes have 4 GPUs. Jobs ask for 1 to 7 GiB of each CPU and,
-    in `gpu`, for a GPU for each 8 CPUs. Settings as `on_site`."""
+    """Jobs after Lublin and Feitelson on a site of three partitions: `batch` on all nodes, `large` (jobs of more than four
+    nodes) on all but the first quarter, `gpu` on the last tenth, whose nodes have 4 GPUs. Jobs ask for 1 to 7 GiB of each CPU
+    and, in `gpu`, for a GPU for each 8 CPUs. Settings as `on_site`."""
     if nodes < 10 or cpus < 8:
         raise InputError(f"{nodes} nodes of {cpus} CPUs: at least 10 of 8 are needed")
     w = lublin(jobs, max(nodes // 16, 2) * cpus, seed, load=load * nodes / max(nodes // 16, 2), estimates="users", users=users)
@@ -53,7 +53,7 @@ def generated(
     sets = np.ones((3, nodes), np.uint8)
     sets[1, : nodes // 4] = 0
     sets[2, : nodes - nodes // 10] = 0
-    queues = np.array([(0, 1, 1, np.inf, np.inf, 1), (1, 4, 1, np.inf, np.inf, 1), (2, 2, 1, np.inf, np.inf, 1)], partition_dtype)
+    queues = np.array([(k, factor, 1, np.inf, np.inf, 1) for k, factor in enumerate((1, 4, 2))], partition_dtype)
     capacity = np.tile(np.array([cpus, cpus * NODE_MEMORY, 0], np.int64), (nodes, 1))
     capacity[sets[2] > 0, 2] = 4
     site = _site(nodes, sets, asks, queues, ("batch", "large", "gpu"), {"memory": 1} | known)

@@ -1,0 +1,161 @@
+"""Lines of slurm.conf, both ways: what they set in the simulator, and which lines a setting needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobwise.errors import InputError, unknown
+from jobwise.site import settings
+from jobwise.slurm.text import said, seconds
+
+
+@dataclass(frozen=True)
+class Line:
+    """A name of slurm.conf: the setting (`site.settings_dtype`) that it gives, how it is read, how it is written."""
+
+    field: str
+    read: Callable[[str, float], float]  # (text, the setting so far); raises ValueError
+    write: Callable[[float], str]
+
+
+def _number(text: str, before: float) -> float:
+    found = float(text)
+    if not 0 <= found < np.inf:
+        raise ValueError(f"{text!r} is no number from 0 on")
+    return found
+
+
+def _whole(text: str, before: float) -> float:
+    if _number(text, before) < 1:
+        raise ValueError(f"{text!r} is less than 1")
+    return float(text)
+
+
+def _time(text: str, before: float) -> float:
+    if not 0 < (found := seconds(text)) < np.inf:
+        raise ValueError(f"{text!r} is no time above 0")
+    return found
+
+
+def _half_life(text: str, before: float) -> float:
+    return seconds(text) or np.inf
+
+
+def clock(s: float) -> str:
+    """[days-]hours:minutes:seconds of so many s."""
+    if s == np.inf:
+        return "0"
+    s = int(s)
+    days = f"{s // 86_400}-" if s >= 86_400 else ""
+    return f"{days}{s // 3600 % 24:02d}:{s // 60 % 60:02d}:{s % 60:02d}"
+
+
+def _flag(*words: str, on: str, off: str) -> tuple[Callable, Callable]:
+    return (lambda text, before: any(w in text.lower() for w in words)), (lambda x: on if x else off)
+
+
+def _minutes(text: str, before: float) -> float:
+    return 60.0 * _number(text, before)
+
+
+def _most(text: str, before: float) -> float:
+    return _number(text, before) or np.inf  # 0: any number
+
+
+def _plain(x: float) -> str:
+    return "0" if x == np.inf else f"{x:g}" if x % 1 else f"{int(x)}"
+
+
+_yes = _flag("yes", "1", on="YES", off="NO")
+LINES = {
+    "PriorityType": Line("basic", *_flag("basic", on="priority/basic", off="priority/multifactor")),
+    "SchedulerType": Line("backfill", *_flag("backfill", on="sched/backfill", off="sched/builtin")),
+    "PriorityWeightAge": Line("age", _number, _plain),
+    "PriorityWeightFairShare": Line("fair_share", _number, _plain),
+    "PriorityWeightJobSize": Line("size", _number, _plain),
+    "PriorityWeightPartition": Line("partition", _number, _plain),
+    "PriorityWeightQOS": Line("qos", _number, _plain),
+    "PriorityMaxAge": Line("max_age", _time, clock),
+    "PriorityCalcPeriod": Line("calc_period", _time, clock),
+    "PriorityDecayHalfLife": Line("half_life", _half_life, clock),
+    "PriorityFavorSmall": Line("favor_small", *_yes),
+    "SelectTypeParameters": Line("memory", *_flag("memory", on="CR_Core_Memory", off="CR_Core")),
+}
+FLAGS = {"NO_FAIR_TREE": ("fair_tree", 0), "SMALL_RELATIVE_TO_TIME": ("small_relative", 1)}  # words of PriorityFlags
+PARAMETERS = {  # words of SchedulerParameters
+    "batch_sched_delay": Line("batch_delay", _number, _plain),
+    "sched_interval": Line("sched_interval", _whole, _plain),
+    "default_queue_depth": Line("depth", _number, _plain),
+    "bf_interval": Line("bf_interval", _whole, _plain),
+    "bf_window": Line("bf_window", _minutes, lambda x: _plain(x / 60)),
+    "bf_resolution": Line("bf_resolution", _whole, _plain),
+    "bf_max_job_test": Line("bf_max_test", _number, _plain),
+    "bf_max_job_user": Line("bf_max_user", _most, _plain),
+}
+
+
+def scheduler(known: dict[str, str]) -> np.ndarray:
+    """One row of `site.settings_dtype` from `text.config`. Raises ValueError."""
+    found = settings(basic=1)
+    small = {k.lower(): v for k, v in LINES.items()}
+    for name, text in known.items():
+        if name in small and said(text):
+            _put(found, small[name], name, text)
+    _flags(found, known.get("priorityflags", ""))
+    for word in filter(None, known.get("schedulerparameters", "").split(",")):
+        name, _, text = word.partition("=")
+        if name in PARAMETERS and text:
+            _put(found, PARAMETERS[name], name, text)
+    return found[0]
+
+
+def _put(found: np.ndarray, line: Line, name: str, text: str) -> None:
+    try:
+        found[line.field] = line.read(text, float(found[line.field][0]))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _flags(found: np.ndarray, text: str) -> None:
+    for word, (name, value) in FLAGS.items():
+        found[name] = value if word in text.upper() else 1 - value
+
+
+def change(before: np.ndarray, text: str) -> np.ndarray:
+    """Settings [1] after one line `NAME=VALUE`, or one word of SchedulerParameters. Raises InputError."""
+    name, has, value = (x.strip() for x in text.partition("="))
+    found, small = before.copy(), {k.lower(): v for k, v in (LINES | PARAMETERS).items()}
+    if not has:
+        raise InputError(f"{text!r}: NAME=VALUE is expected, e.g. PriorityWeightAge=1000")
+    try:
+        if name.lower() == "priorityflags":
+            _flags(found, value)
+        elif name.lower() == "schedulerparameters":
+            for word in filter(None, value.split(",")):
+                if word.partition("=")[0] not in (*PARAMETERS, *WITHOUT_EFFECT):
+                    raise unknown("word of SchedulerParameters", word, list(PARAMETERS))
+                if word.partition("=")[0] in PARAMETERS:
+                    found = change(found, word)
+        elif name.lower() in small:
+            _put(found, small[name.lower()], name, value)
+        else:
+            raise unknown("line of slurm.conf that is simulated", name, [*LINES, "PriorityFlags", *PARAMETERS])
+    except ValueError as error:
+        raise InputError(f"{text!r}: {error}") from None
+    return found
+
+
+WITHOUT_EFFECT = ("bf_continue", "bf_yield_interval", "bf_yield_sleep", "bf_max_time", "bf_busy_nodes", "defer_batch")  # here
+
+
+def lines(before: np.ndarray, after: np.ndarray) -> list[str]:
+    """The lines of slurm.conf that lead from settings [1] to others."""
+    found = [f"{n}={x.write(float(after[x.field][0]))}" for n, x in LINES.items() if before[x.field] != after[x.field]]
+    if any(before[f] != after[f] for f, _ in FLAGS.values()):
+        words = [word for word, (f, value) in FLAGS.items() if after[f][0] == value]
+        found.append(f"PriorityFlags={','.join(words)}" if words else "# PriorityFlags: remove " + " and ".join(FLAGS))
+    changed = [f"{n}={x.write(float(after[x.field][0]))}" for n, x in PARAMETERS.items() if before[x.field] != after[x.field]]
+    return found + ([f"SchedulerParameters={','.join(changed)}"] if changed else [])

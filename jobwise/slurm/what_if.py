@@ -1,0 +1,191 @@
+"""What would a change have done? Jobs replayed on a site as it is and as it would be, beside each other.
+
+Both are simulations: a change is told against the *simulated* present, so that what the simulation does not know is missing on
+both sides. Replicas with shaken submits, the same for both; intervals over blocks of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobwise import metrics
+from jobwise.compare.intervals import Effect, compared, totals
+from jobwise.compare.windows import shake_for
+from jobwise.policies.names import resolve
+from jobwise.record import Record
+from jobwise.simulate import simulate
+from jobwise.workload import Workload
+from jobwise.workloads.transform import shake
+
+SHAKES, BLOCKS = 5, 16
+FEW = 20  # jobs below which a group is not told
+GROUPS = {"partition": "partition", "queue": "QOS", "group": "account", "user": "user"}
+WITHIN = 1.1  # a longest wait up to so many times the present one is called kept
+
+
+@dataclass(frozen=True, eq=False)
+class Replays:
+    """Replays of one scheduler, replica by replica; the first as logged, which counts for the longest wait alone."""
+
+    records: list[Record]
+
+    @property
+    def longest(self) -> np.ndarray:
+        """[K] s."""
+        return np.array([_wait(r).max() for r in self.records])
+
+    @property
+    def wait(self) -> float:
+        """Mean of the replicas' mean waits, s."""
+        return float(np.mean([_wait(r).mean() for r in self.shaken]))
+
+    @property
+    def slowdown(self) -> float:
+        """Mean bounded slowdown."""
+        return float(np.mean([metrics.bounded_slowdown(r).mean() for r in self.shaken]))
+
+    @property
+    def shaken(self) -> list[Record]:
+        """The shaken ones, if any."""
+        return self.records[1:] or self.records
+
+    def blocks(self, of: Callable[[Record], np.ndarray], keep: Callable[[Record], np.ndarray] | None = None) -> np.ndarray:
+        """[B, K] means (with `keep` [J] bool: sums over those jobs) of blocks of consecutive jobs."""
+        found = []
+        for r in self.shaken:
+            x = of(r) if keep is None else np.where(keep(r), of(r), 0.0)
+            edges = np.linspace(0, len(x), min(BLOCKS, len(x)) + 1).astype(int)
+            found.append(np.add.reduceat(x, edges[:-1]) / (np.diff(edges) if keep is None else 1.0))
+        return np.stack(found, axis=1)
+
+
+def _between(x: np.ndarray, low: int, high: int) -> np.ndarray:
+    return (x > low) & (x <= high)
+
+
+def _wait(r: Record) -> np.ndarray:
+    return r.jobs["start"] - r.jobs["submit"]
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """What a change does to bounded slowdowns and to mean waits (`Effect`, blocks of time; a second is added to waits), and to
+    the longest wait: a multiple of the present one, replica by replica [K]."""
+
+    name: str
+    present: Replays
+    after: Replays
+    slowdown: Effect
+    wait: Effect
+    longest: np.ndarray
+
+    def row(self) -> list[str]:
+        """Name, mean wait (s), its change, that of bounded slowdown, the longest wait in times the present one."""
+        _, middle, high = self._longest()
+        wait = f"{self.after.wait:,.0f}"
+        return [self.name, wait, self.wait.text(), self.slowdown.text(), f"{middle:.2f} (up to {high:.2f})"]
+
+    def _longest(self) -> tuple[float, float, float]:
+        return float(self.longest.min()), float(np.median(self.longest)), float(self.longest.max())
+
+    def to_dict(self) -> dict:
+        """For JSON."""
+        found = self.groups()
+        return {
+            "name": self.name,
+            "wait": self.wait.to_dict() | {"present_s": self.present.wait, "mean_s": self.after.wait},
+            "bounded_slowdown": self.slowdown.to_dict() | {"mean": self.after.slowdown},
+            "longest_wait_ratio": dict(zip(("least", "median", "most"), self._longest(), strict=True)),
+            "groups": [dict(zip(("what", "group", "jobs", "present_s", "after_s", "change"), g, strict=True)) for g in found],
+        }
+
+    def groups(self, most: int = 6) -> list[list[str]]:
+        """Rows (what, group, jobs, mean wait at present, after, change with interval): who wins, who loses."""
+        first, rows = self.present.records[0], []
+        names = first.workload.names
+        for key, what in GROUPS.items():
+            ids, count = np.unique(first.jobs[key], return_counts=True)
+            for i in ids[np.argsort(-count, kind="stable")][:most] if len(ids) > 1 else ():
+                told = str(names.get(key, {}).get(int(i), i))
+                rows += self._group(what, told, lambda r, key=key, i=i: r.jobs[key] == i)
+        edges = [0, 1, 4, 16, 64, 256, 1024, 1 << 40]
+        for low, high in zip(edges[:-1], edges[1:], strict=True):
+            told = f"{low + 1:,} to {high:,}" if high < 1 << 40 else f"over {low:,}"
+            told = "1" if high == 1 else told
+            rows += self._group("CPUs", told, lambda r, low=low, high=high: _between(r.jobs["request"][:, 0], low, high))
+        return rows
+
+    def _group(self, what: str, group: str, keep: Callable[[Record], np.ndarray]) -> list[list[str]]:
+        count = int(keep(self.present.records[0]).sum())
+        if count < FEW:
+            return []
+        base, ours = (x.blocks(_wait, keep) for x in (self.present, self.after))
+        a, b = (x.sum(axis=0).mean() / count for x in (base, ours))
+        if max(a, b) < 1.0:
+            return [[what, group, f"{count:,}", f"{a:,.0f}", f"{b:,.0f}", ""]]
+        return [[what, group, f"{count:,}", f"{a:,.0f}", f"{b:,.0f}", totals(base, ours).text()]]
+
+    def sentence(self) -> str:
+        """What may be said of it."""
+        e, most = self.slowdown, float(self.longest.max())
+        told = "lower" if e.high < 0 else "higher" if e.low > 0 else "not to be told from the present one"
+        waits = "kept" if most <= WITHIN else f"up to {most:.2f} times as long"
+        return (
+            f"{self.name}: mean wait {self.wait.text()}; bounded slowdown {e.text()}, {told}; the longest wait is {waits} "
+            f"(median {np.median(self.longest):.2f})."
+        )
+
+
+def replays(
+    w: Workload, policy: str, by: float, shakes: int = SHAKES, seed: int = 0, threads: int = 2, step: Callable | None = None
+) -> Replays:
+    """The jobs as logged, and `shakes` times with submits moved by up to `by` s."""
+    parts = [w, *(shake(w, by, [seed, k]) for k in range(shakes))]
+
+    def one(x: Workload) -> Record:
+        found = simulate(x, resolve(policy))
+        if step:
+            step()
+        return found
+
+    with ThreadPoolExecutor(threads) as workers:
+        return Replays(list(workers.map(one, parts)))
+
+
+def against(name: str, present: Replays, after: Replays) -> Change:
+    """What has changed."""
+    slow = compared(present.blocks(_slow), after.blocks(_slow), size=1)
+    wait = compared(present.blocks(_wait) + 1.0, after.blocks(_wait) + 1.0, size=1)
+    return Change(name, present, after, slow, wait, np.maximum(after.longest, 1.0) / np.maximum(present.longest, 1.0))
+
+
+def _slow(r: Record) -> np.ndarray:
+    found = np.ones(len(r.jobs))
+    found[metrics.ran(r)] = metrics.bounded_slowdown(r)
+    return found
+
+
+def what_if(
+    w: Workload,
+    after: Sequence[tuple[str, Workload, str]],
+    *,
+    policy: str = "slurm",
+    shakes: int = SHAKES,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Change]:
+    """Each (name, the jobs on the site as it would be, policy) against the jobs on the site as it is. Raises InputError."""
+    by, done = shake_for(w), 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, (1 + len(after)) * (1 + shakes))
+
+    present = replays(w, policy, by, shakes, seed, step=step)
+    return [against(name, present, replays(x, p, by, shakes, seed, step=step)) for name, x, p in after]
