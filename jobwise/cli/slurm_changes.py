@@ -13,7 +13,7 @@ from jobwise.errors import InputError
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder as `jobwise slurm site` reads it.")]
 Report = Annotated[Optional[str], typer.Option("--report", help="Write an HTML report to this file.")]
 Shakes = Annotated[int, typer.Option("--shakes", min=0, max=100, help="Replicas with submits moved a little.")]
-HEAD = ("change", "wait s", "mean wait", "slowdown", "longest wait")
+HEAD = ("change", "wait s", "mean wait", "slowdown", "longest x")
 
 
 def what_if(
@@ -62,6 +62,7 @@ def what_if(
     _told(w.name, [c.sentence() for c in found] + [trust], tables, report)
 
 
+SHORT = 21  # letters of a name in a table
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 
 
@@ -123,7 +124,11 @@ def _rows(changes: list) -> list[list[str]]:
     if not changes:
         return []
     now = changes[0].present
-    return [["present", f"{now.wait:,.0f}", "", "", ""], *(c.row() for c in changes)]
+    rows = [["now", f"{now.wait:,.0f}", "", "", ""]]
+    for n, c in enumerate(changes, 1):
+        short = c.name if len(c.name) <= SHORT else f"{n}: {c.name[: SHORT - 4]}…"
+        rows.append([short, *c.row()[1:]])
+    return rows
 
 
 def _trust(w, r) -> str:

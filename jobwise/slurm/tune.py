@@ -175,8 +175,8 @@ def tune(
     progress: Callable[[int, int], None] | None = None,
 ) -> Tuned:
     """Search the settings of the site of `w`. `max_wait`: bound on the longest wait, times the present one; `keep`: weights of
-    priority that stay (`fairshare`, `age`, `size`); `metric`: the mean `wait`, or `slowdown`; `scale`: times the usual number of
-    candidates. Raises InputError."""
+    priority that stay (`fairshare`, `age`, `size`); `metric`: the mean `wait`, or `slowdown`; `scale`: times the usual number
+    of candidates. Raises InputError."""
     if w.cluster.site is None:
         raise InputError(f"{w.name}: is no site; `jobwise slurm site` prints the commands that fill a folder")
     if wrong := [k for k in keep if k not in KEEPS]:

@@ -87,7 +87,7 @@ class Change:
         """Name, mean wait (s), its change, that of bounded slowdown, the longest wait in times the present one."""
         _, middle, high = self._longest()
         wait = f"{self.after.wait:,.0f}"
-        return [self.name, wait, self.wait.text(), self.slowdown.text(), f"{middle:.2f} (up to {high:.2f})"]
+        return [self.name, wait, self.wait.text(), self.slowdown.text(), f"{middle:.2f} ({high:.2f})"]
 
     def _longest(self) -> tuple[float, float, float]:
         return float(self.longest.min()), float(np.median(self.longest)), float(self.longest.max())
