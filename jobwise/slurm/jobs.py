@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
@@ -17,88 +17,101 @@ from jobwise.site import ask_dtype, association_dtype
 from jobwise.slurm.requests import by_accounting, by_line, options
 from jobwise.slurm.text import features_of, resources, said
 from jobwise.workload import Workload, workload
-from jobwise.workloads.sacct import NOT_ENDED, UNLIMITED, stamp
+from jobwise.workloads.accounting import Accounting
+from jobwise.workloads.sacct import UNLIMITED, elapsed, numbers_of, queued, ran, times
 
 NEEDED = ("JobIDRaw", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NNodes", "NCPUS", "ReqCPUS", "Partition")
 
 
+ASKED = ("SubmitLine", "ReqTRES", "AllocTRES", "ReqCPUS", "ReqMem", "Constraints")  # what says what a job asked for
+# A line of sbatch as far as its options go: with a value behind =, written together, with a word behind them, flags.
+OPTIONS = r"^\S+(?:\s+(?:--[\w-]+=\S*|-[A-Za-z][^\s-]\S*|--?[\w-]+\s+[^-\s]\S*|--?[\w-]+))*"
+
+# Options that say nothing of what a job asks of nodes; without them many lines are the same.
+OTHERS = (
+    r"\s(?:--(?:output|error|input|job-name|chdir|comment|mail-user|mail-type|export|begin|deadline|time|account|wckey|signal|"
+    r"open-mode|dependency|array|partition|qos)[=\s]\s*\S+|-[oeiJDtAbdapq]\s*\S+)"
+)
+
+
 def read(
-    rows: list[dict], where: str, name: str, cluster: Cluster, sets: Any, features: list[set], assoc: list[dict], default: tuple
+    a: Accounting, name: str, cluster: Cluster, sets: Any, features: list[set], assoc: list[dict], default: tuple
 ) -> Workload:
     """The workload; `default`: MiB of a CPU, of a node that asks for none. Raises InputError with file:line."""
     site = cluster.site
-    if rows and (missing := [x for x in NEEDED if x not in rows[0]]):
-        raise InputError(f"{where}:1: the header has no column {missing[0]}; `jobwise slurm site` prints the command")
-    kept, left = ran(rows, where)
-    asks, queues, ask = {}, {}, np.zeros(len(kept), int)
-    for i, (line, r) in enumerate(kept):
-        try:
-            ask[i] = asks.setdefault(_ask(r, features, sets, site.settings[0]["memory"], default), len(asks))
-        except ValueError as error:
-            raise InputError(f"{where}:{line}: {error}") from None
-    table = np.array(list(asks), ask_dtype)
-    fits = _fits(table, [r["Partition"] for _, r in kept], ask, cluster, sets)
+    if missing := [x for x in NEEDED if not a.has(x)]:
+        raise InputError(f"{a.where}:1: the header has no column {missing[0]}; `jobwise slurm site` prints the command")
+    a, _, left = ran(a)
+    a = a.take(np.argsort(numbers_of(a), kind="stable"))
+    table, ask = _asks(a, features, sets, site.settings[0]["memory"], default)
+    which, lists = a.distinct("Partition")
+    fits = _fits(table, lists, which, ask, cluster, sets)
     if not fits.all():
         left["that no nodes of their partition can hold"] = int((~fits).sum())
-        kept, ask = [x for x, ok in zip(kept, fits, strict=True) if ok], ask[fits]
-    if not kept:
-        raise InputError(f"{where}: no job fits the nodes of its partition")
-    rows = [r for _, r in kept]
-    own = [queues.setdefault(r["Partition"], len(queues)) for r in rows]
-    work = _numbers(map(_work, rows))
-    users, accounts = _numbers(r.get("User", "") for r in rows), _numbers(r.get("Account", "") for r in rows)
-    tree, leaf = _associations(assoc, users, accounts)
-    site = replace(
-        site, asks=table, queues=_lists(queues, site.partition_names, where), sets=sets.table(), associations=tree, leaf=leaf
-    )
-    time = {k: np.array([stamp(r.get(k, ""), where, n, k) for n, r in kept]) for k in ("Submit", "Eligible", "Start")}
-    eligible = np.where(np.isnan(time["Eligible"]) | (time["Eligible"] < time["Submit"]), time["Submit"], time["Eligible"])
-    eligible = np.minimum(eligible, time["Start"])
-    limit = [float(r["TimelimitRaw"]) * 60 if r["TimelimitRaw"].isdigit() else UNLIMITED for r in rows]
+        a, ask = a.take(fits), ask[fits]
+        which, lists = a.distinct("Partition")
+    if not len(a):
+        raise InputError(f"{a.where}: no job fits the nodes of its partition")
+    (user, users), (account, accounts) = a.distinct("User"), a.distinct("Account")
+    tree, leaf = _associations(assoc, _numbers(users), _numbers(accounts))
+    queues = _lists(lists, site.partition_names, a.where)
+    site = replace(site, asks=table, queues=queues, sets=sets.table(), associations=tree, leaf=leaf)
+    start = times(a, "Start")
+    eligible, run = queued(a, start), np.maximum(elapsed(a, start), 1.0)
+    limit = a.map(_limit, "TimelimitRaw")
     qos = {q: i for i, q in enumerate(site.qos_names)}
+    app, works = a.distinct("JobName")
+    work = _numbers([_work(x) for x in works])
     w = workload(
-        eligible, _request(table[ask], cluster.capacity), np.maximum([float(r["ElapsedRaw"]) for r in rows], 1.0), limit,
-        cluster=replace(cluster, site=site), name=name, ask=ask, partition=own,
-        user=[users[r.get("User", "")] for r in rows], group=[accounts[r.get("Account", "")] for r in rows],
-        queue=[qos.get(r.get("QOS", ""), -1) for r in rows], app=[work[_work(r)] for r in rows],
+        eligible, _request(table, cluster.capacity)[ask], run, limit,
+        cluster=replace(cluster, site=site), name=name, ask=ask, partition=which, user=user, group=account,
+        queue=a.map(lambda x: qos.get(x, -1), "QOS", kind=int),
+        app=np.array([work[_work(x)] for x in works])[app] if len(works) else app,
     )  # fmt: skip
     order = np.argsort(eligible, kind="stable")
-    columns = {"wait": (time["Start"] - eligible)[order]}
-    columns["job"] = np.array([int(re.match(r"\d+", r["JobIDRaw"])[0]) for r in rows])[order]
-    known = {"user": users, "group": accounts, "partition": queues, "queue": qos}
-    names = {k: {n: text for text, n in v.items()} for k, v in known.items()}
+    columns = {"wait": (start - eligible)[order], "job": numbers_of(a).astype(np.int64)[order]}
+    names = {k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))}
+    names["queue"] = dict(enumerate(site.qos_names))
     return replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names)
 
 
-def ran(rows: list[dict], where: str) -> tuple[list[tuple[int, dict]], dict[str, int]]:
-    """(line, row) of the jobs that ran and have ended, by raw id; and what was left out."""
-    kept, left = [], defaultdict(int)
-    for line, r in enumerate(rows, 2):
-        if "." in r.get("JobIDRaw", ""):
-            left["job steps"] += 1
-        elif not re.match(r"\d+", r.get("JobIDRaw", "")) or not all(x in r for x in NEEDED):
-            raise InputError(f"{where}:{line}: no row of sacct; is the file whole?")
-        elif not said(r["Start"]) or r["Start"] == "Unknown":
-            left["never started"] += 1
-        elif r.get("State", "").startswith(tuple(NOT_ENDED)) or r["End"] == "Unknown":
-            left["not ended"] += 1
-        elif not r["ElapsedRaw"].isdigit():
-            raise InputError(f"{where}:{line}: ElapsedRaw is {r['ElapsedRaw'][:30]!r}; whole seconds are expected")
-        else:
-            kept.append((line, r))
-    if not kept:
-        raise InputError(f"{where}: no job that ran ({', '.join(f'{n} {k}' for k, n in left.items()) or 'no rows'})")
-    return sorted(kept, key=lambda x: int(re.match(r"\d+", x[1]["JobIDRaw"])[0])), dict(left)
+def _limit(text: str) -> float:
+    return float(text) * 60 if text.isascii() and text.isdigit() else UNLIMITED
+
+
+def _asks(a: Accounting, features: list[set], sets: Any, memory: bool, default: tuple) -> tuple[np.ndarray, np.ndarray]:
+    """(rows of ask_dtype, which one each job has [J]); each different request is read once. Raises InputError."""
+    if a.has("SubmitLine"):
+        line = a.columns["SubmitLine"]
+        plain = pc.match_substring_regex(line, r"[\"'\\]")
+        cut = pc.struct_field(pc.extract_regex(line, f"(?P<o>{OPTIONS})"), "o")
+        cut = pc.replace_substring_regex(pc.fill_null(cut, ""), OTHERS, "")
+        a = replace(a, columns=a.columns | {"SubmitLine": pc.if_else(plain, line, cut)})
+    which, parts = np.zeros(len(a), np.int64), []
+    for name in ASKED:
+        code, texts = a.distinct(name)
+        parts.append((code, texts))
+        which = np.unique(which * (len(texts) + 1) + code, return_inverse=True)[1]
+    first = np.unique(which, return_index=True)[1]
+    known: dict[tuple, int] = {}
+    ask = np.empty(len(first), np.int64)
+    for i in np.argsort(first, kind="stable"):  # in order of appearance
+        row = {name: texts[code[first[i]]] for name, (code, texts) in zip(ASKED, parts, strict=True)}
+        try:
+            ask[i] = known.setdefault(_ask(row, features, sets, memory, default), len(known))
+        except ValueError as error:
+            raise a.wrong(int(first[i]), str(error)) from None
+    return np.array(list(known), ask_dtype), ask[which]
 
 
 def _ask(r: dict, features: list[set], sets: Any, memory: bool, default: tuple) -> tuple:
     """A row of ask_dtype. Raises ValueError."""
-    o = options(r.get("SubmitLine", ""))
-    asked, got = resources(r.get("ReqTRES", "")), resources(r.get("AllocTRES", ""))
-    found = list(by_line(o, default) if o else by_accounting(asked, got, int(r["ReqCPUS"]), r.get("ReqMem", "")))
+    o = options(r["SubmitLine"])
+    asked, got = resources(r["ReqTRES"]), resources(r["AllocTRES"])
+    found = list(by_line(o, default) if o else by_accounting(asked, got, int(r["ReqCPUS"] or 0), r["ReqMem"]))
     if not memory:
         found[4] = found[5] = 0
-    if text := o.get("constraint", said(r.get("Constraints", ""))):
+    if text := o.get("constraint", said(r["Constraints"])):
         either = features_of(text)
         found[9] = sets.add(i for i, has in enumerate(features) if any(x <= has for x in either))
     return tuple(found)
@@ -115,9 +128,9 @@ def _request(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
     return found
 
 
-def _fits(table: np.ndarray, partitions: list[str], ask: np.ndarray, cluster: Cluster, sets: Any) -> np.ndarray:
+def _fits(table: np.ndarray, lists: list[str], which: np.ndarray, ask: np.ndarray, cluster: Cluster, sets: Any) -> np.ndarray:
     """[J] could each job start on the empty nodes of one of its partitions?"""
-    site, known, capacity = cluster.site, {}, cluster.capacity
+    site, capacity = cluster.site, cluster.capacity
     at, masks, w = {p: i for i, p in enumerate(site.partition_names)}, packed(sets.table()), rooms(len(site.weight))
     node = np.zeros(len(site.weight), np.int32)
 
@@ -125,22 +138,20 @@ def _fits(table: np.ndarray, partitions: list[str], ask: np.ndarray, cluster: Cl
         own = [masks[site.partitions[at[x]]["set"]] & masks[table[a]["set"]] for x in p.split(",") if x in at]
         return not own or any(choose(table[a], mask, mask, capacity, capacity, site.weight, w, node) > 0 for mask in own)
 
-    for p, a in zip(partitions, ask.tolist(), strict=True):
-        if (p, a) not in known:
-            known[p, a] = one(p, a)
-    return np.array([known[p, a] for p, a in zip(partitions, ask.tolist(), strict=True)])
+    kinds, kind = np.unique(which * len(table) + ask, return_inverse=True)
+    return np.array([one(lists[k // len(table)], k % len(table)) for k in kinds.tolist()])[kind]
 
 
-def _work(r: dict) -> str:
+def _work(name: str) -> str:
     """The name of a job without its numbers: what it does."""
-    return re.sub(r"\d+", "#", r.get("JobName", ""))
+    return re.sub(r"\d+", "#", name)
 
 
 def _numbers(names) -> dict[str, int]:
     return {n: i for i, n in enumerate(dict.fromkeys(names))}
 
 
-def _lists(queues: dict[str, int], partitions: tuple[str, ...], where: str) -> np.ndarray:
+def _lists(queues: list[str], partitions: tuple[str, ...], where: str) -> np.ndarray:
     """[K, W] the partitions of each different list of partitions."""
     at = {p: i for i, p in enumerate(partitions)}
     if wrong := [p for q in queues for p in q.split(",") if p not in at]:

@@ -19,6 +19,8 @@ from jobwise.slurm import guesses, jobs
 from jobwise.slurm.conf import scheduler
 from jobwise.slurm.text import config, gpus, nodes, records, resources, said, seconds, table
 from jobwise.workload import Workload
+from jobwise.workloads.accounting import read as accounts
+from jobwise.workloads.sacct import is_sacct
 
 FIELDS = "JobID,JobIDRaw,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,ReqMem,ReqTRES,AllocTRES,NodeList,Priority,Constraints,SubmitLine"
@@ -62,25 +64,28 @@ def read(folder: str | Path) -> Workload:
     texts = {name: _text(folder, name) for name in COMMANDS}
     if not texts["sacct"]:
         raise InputError(f"{folder}: sacct.txt is missing; {COMMANDS['sacct']} writes it")
-    accounting, guessed = table(texts["sacct"]), []
+    where = str(folder / "sacct.txt")
+    if not is_sacct(texts["sacct"]):
+        raise InputError(f"{where}:1: no sacct header; {COMMANDS['sacct']} writes it")
+    accounting, guessed = accounts(texts["sacct"], where), []
     known = config(texts["scontrol_config"])
     if not known:
         guessed.append("no scontrol_config: Slurm's own settings, first come, first served")
     machines = records(texts["scontrol_node"], "NodeName")
     if not machines:
         guessed.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")
-        machines = guesses.machines(accounting, str(folder / "sacct.txt"))
+        machines = guesses.machines(accounting)
     set_ = _told(folder, "scontrol_config", lambda: scheduler(known))
     site, cluster, sets, features = _told(folder, "scontrol_node", lambda: _nodes(machines, set_))
     queues = records(texts["scontrol_partition"], "PartitionName")
     if not queues:
         guessed.append("no scontrol_partition: each partition has the nodes that its jobs ran on")
-        queues = guesses.partitions(accounting, str(folder / "sacct.txt"))
+        queues = guesses.partitions(accounting)
     site = _told(folder, "scontrol_partition", lambda: _partitions(site, queues, sets))
     qos = table(texts["sacctmgr_qos"])
     if not qos:
         guessed.append("no sacctmgr_qos: no limits, equal priorities")
-        qos = [{"Name": q, "Priority": "0"} for q in dict.fromkeys(r.get("QOS", "") for r in accounting)]
+        qos = [{"Name": q, "Priority": "0"} for q in accounting.distinct("QOS")[1]]
     limits = _told(folder, "sacctmgr_qos", lambda: np.array([_qos(q) for q in qos], qos_dtype))
     site = replace(site, qos=limits, qos_names=tuple(q["Name"] for q in qos))
     assoc = table(texts["sacctmgr_assoc"])
@@ -88,9 +93,7 @@ def read(folder: str | Path) -> Workload:
         guessed.append("no sacctmgr_assoc: nobody has a share, fair share does not count")
     memory = _told(folder, "scontrol_config", lambda: tuple(int(number(known, f"DefMemPer{x}")) for x in ("CPU", "Node")))
     site = replace(site, guesses=tuple(guessed))
-    return jobs.read(
-        accounting, str(folder / "sacct.txt"), folder.name, replace(cluster, site=site), sets, features, assoc, memory
-    )
+    return jobs.read(accounting, folder.name, replace(cluster, site=site), sets, features, assoc, memory)
 
 
 def _text(folder: Path, name: str) -> str:

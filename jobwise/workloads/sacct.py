@@ -8,14 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobwise.cluster import pool
 from jobwise.errors import InputError
 from jobwise.workload import Workload
+from jobwise.workloads.accounting import Accounting, names_of, read
 from jobwise.workloads.swf import COLUMNS, from_table, read_text
 
 FIELDS = "JobIDRaw,JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,AllocTRES"
+USED = {*FIELDS.split(","), "Group", "Elapsed", "Timelimit", "AllocCPUS", "ReqTRES", "AllocGRES", "ReqGRES"}
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5, "FAILED": 0, "TIMEOUT": 0, "NODE_FAIL": 0, "OUT_OF_MEMORY": 0, "PREEMPTED": 0}
 NOT_ENDED = {"RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING", "CONFIGURING"}
 UNLIMITED = 365 * 86400.0
@@ -75,11 +79,9 @@ def read_sacct(path: str | Path, procs: int | None = None) -> Workload:
 
 def from_text(text: str, where: str, procs: int | None = None) -> Workload:
     """As `read_sacct`, from text; `where` is the name used in messages."""
-    lines = text.splitlines()
-    if not lines or not is_sacct(text):
+    if not text or not is_sacct(text):
         raise InputError(f"{where}:1: no sacct header; expected names separated by |, as {command()!r} writes them")
-    names = [n.strip() for n in lines[0].rstrip("|").split("|")]
-    at = {n: i for i, n in enumerate(names)}
+    names = names_of(text)
     for need in (
         ("JobIDRaw", "JobID"),
         ("Submit", "Eligible"),
@@ -87,93 +89,130 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
         ("End", "ElapsedRaw", "Elapsed"),
         ("NCPUS", "AllocCPUS", "ReqCPUS"),
     ):
-        if not any(n in at for n in need):
+        if not any(n in names for n in need):
             raise InputError(f"{where}:1: the header has no column {' or '.join(need)}; run {command()!r}")
-    table, reasons, ids = [], {}, {"User": {}, "Account": {}, "Partition": {}, "QOS": {}}
-
-    def drop(reason: str) -> None:
-        reasons[reason] = reasons.get(reason, 0) + 1
-
-    def field(row: list[str], *which: str) -> str:
-        return next((row[at[n]].strip() for n in which if n in at and row[at[n]].strip()), "")
-
-    for number, line in enumerate(lines[1:], 2):
-        if not line.strip():
-            continue
-        row = line.split("|")
-        if len(row) < len(names):
-            raise InputError(f"{where}:{number}: {len(row)} fields; the header names {len(names)}")
-        name = field(row, "JobIDRaw", "JobID")
-        if "." in name or "." in field(row, "JobID"):
-            drop("job steps")
-            continue
-        state = field(row, "State").split(" ")[0].rstrip("+").upper()
-        start = stamp(field(row, "Start"), where, number, "Start")
-        submit = stamp(field(row, "Submit") or field(row, "Eligible"), where, number, "Submit")
-        eligible = stamp(field(row, "Eligible"), where, number, "Eligible")
-        if np.isnan(start):
-            drop("never started")
-            continue
-        if state in NOT_ENDED:
-            drop("not ended")
-            continue
-        run = _elapsed(row, field, where, number, start)
-        limit = _limit(field, row, where, number, run)
-        cpus = _integer(field(row, "NCPUS", "AllocCPUS", "ReqCPUS"), where, number, "NCPUS")
-        asked = _integer(field(row, "ReqCPUS", "NCPUS", "AllocCPUS"), where, number, "ReqCPUS")
-        queued = submit if np.isnan(eligible) or eligible < submit else eligible
-        if np.isnan(queued) or queued > start:
-            queued = start
-        gpus = gpus_in(field(row, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES"))
-        digits = re.match(r"\d+", name)
-        known = [_number(ids[key], field(row, key, *(["Group"] if key == "Account" else []))) for key in ids]
-        size = max(cpus, asked) if cpus <= 0 else cpus
-        job = float(digits[0]) if digits else -1
-        row = [job, queued, start - queued, run, cpus, -1, -1, size, limit, -1, _STATUS.get(state, 0)]
-        table.append([*row, known[0], known[1], -1, known[3], known[2], -1, -1, gpus])
-    if not table:
-        raise InputError(f"{where}: no job that ran ({', '.join(f'{n} {r}' for r, n in reasons.items()) or 'no rows'})")
-    data = np.array(table)
-    peak = _peak(data)
-    if procs and procs < data[:, COLUMNS.index("allocated")].max():
-        largest = int(data[:, COLUMNS.index("allocated")].max())
+    a, start, dropped = ran(read(text, where, USED))
+    table, ids = _table(a, start)
+    peak = _peak(table)
+    if procs and procs < table[:, COLUMNS.index("allocated")].max():
+        largest = int(table[:, COLUMNS.index("allocated")].max())
         raise InputError(f"{where}: a machine of {procs} processors cannot run its largest job ({largest})")
     w = from_table(
-        data,
+        table,
         [f"; Computer: Slurm accounting {Path(where).name}"],
         name=Path(where).stem,
         where=where,
         cluster=pool(procs or peak),
         more=("gpus",),
     )
-    w.dropped.update({**reasons, **w.dropped})
+    w.dropped.update({**dropped, **w.dropped})
     if not procs:
         w.notes[f"processors guessed from the most in use at once, {peak:,} (--procs sets them)"] = 1
-    known = {"user": ids["User"], "group": ids["Account"], "queue": ids["QOS"], "partition": ids["Partition"]}
-    return replace(w, reading=READING, names={k: {n: name for name, n in v.items()} for k, v in known.items()})
+    return replace(w, reading=READING, names={k: dict(enumerate(v, 1)) for k, v in ids.items()})
 
 
-def stamp(text: str, where: str, number: int, name: str) -> float:
-    """s since 1970 of a time stamp as sacct prints it (local time, or seconds); NaN for Unknown and None."""
+def ran(a: Accounting) -> tuple[Accounting, np.ndarray, dict[str, int]]:
+    """(rows of jobs that ran and have ended, their starts (s), what was left out). Raises InputError where there is none."""
+    dropped: dict[str, int] = {}
+
+    def without(a: Accounting, bad: np.ndarray, reason: str) -> Accounting:
+        if bad.any():
+            dropped[reason] = int(bad.sum())
+        return a.take(~bad) if bad.any() else a
+
+    a = without(a, a.matches(r"\.", "JobIDRaw", "JobID") | a.matches(r"\.", "JobID"), "job steps")
+    never = np.isnan(times(a, "Start"))
+    a = without(a, never, "never started")
+    which, states = a.distinct("State")
+    states = [x.split(" ")[0].rstrip("+").upper() for x in states]
+    open_ = np.array([x in NOT_ENDED for x in states], bool)[which]
+    again = np.array([x == "REQUEUED" for x in states], bool)[which]
+    if again.any():  # a run that was put back into the queue has ended, too
+        open_ &= ~(again & ~np.isnan(times(a, "End")))
+    a = without(a, open_, "not ended")
+    if not len(a):
+        raise InputError(f"{a.where}: no job that ran ({', '.join(f'{n} {r}' for r, n in dropped.items()) or 'no rows'})")
+    return a, times(a, "Start"), dropped
+
+
+def times(a: Accounting, *names: str) -> np.ndarray:
+    """[J] s since 1970; NaN for none. Raises InputError."""
+    return a.seconds(lambda text: _stamp(text, names[0]), *names)
+
+
+def queued(a: Accounting, start: np.ndarray) -> np.ndarray:
+    """[J] when each job could have started first (s since 1970): eligible, at least submitted, at most its start."""
+    submit, eligible = times(a, "Submit", "Eligible"), times(a, "Eligible")
+    found = np.where(np.isnan(eligible) | (eligible < submit), submit, eligible)
+    return np.where(np.isnan(found) | (found > start), start, found)
+
+
+def _table(a: Accounting, start: np.ndarray) -> tuple[np.ndarray, dict[str, list[str]]]:
+    """(rows of COLUMNS and GPUs, the names of users, accounts, QOS, partitions)."""
+    submit, run = queued(a, start), elapsed(a, start)
+    cpus, asked = a.integers("NCPUS", "AllocCPUS", "ReqCPUS"), a.integers("ReqCPUS", "NCPUS", "AllocCPUS")
+    table = np.full((len(a), len(COLUMNS) + 1), -1.0)
+    put = {name: i for i, name in enumerate(COLUMNS)}
+    table[:, put["job"]] = numbers_of(a)
+    table[:, put["submit"]], table[:, put["wait"]], table[:, put["run"]] = submit, start - submit, run
+    table[:, put["allocated"]] = cpus
+    table[:, put["requested"]] = np.where(cpus <= 0, np.maximum(cpus, asked), cpus)
+    table[:, put["walltime"]] = limits(a, run)
+    table[:, put["status"]] = a.map(lambda x: _STATUS.get(x.split(" ")[0].rstrip("+").upper(), 0), "State")
+    ids = {}
+    for key, columns in (
+        ("user", ("User",)),
+        ("group", ("Account", "Group")),
+        ("queue", ("QOS",)),
+        ("partition", ("Partition",)),
+    ):
+        which, texts = a.distinct(*columns)
+        ids[key] = [x for x in texts if x]
+        table[:, put[key]] = _numbered(texts)[which]
+    table[:, -1] = a.map(gpus_in, "AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
+    return table, ids
+
+
+def _numbered(texts: list[str]) -> np.ndarray:
+    """A number for each name, from 1 in order of appearance; -1 for none."""
+    known = np.array([bool(x) for x in texts])
+    return np.where(known, np.cumsum(known), -1)
+
+
+def numbers_of(a: Accounting) -> np.ndarray:
+    """[J] the numbers of the jobs; -1 where they have none."""
+    text = a.text("JobIDRaw", "JobID")
+    digits = pc.struct_field(pc.extract_regex(text, r"^(?P<n>\d{1,15})"), "n")
+    return pc.cast(pc.fill_null(digits, "-1"), pa.float64()).to_numpy()
+
+
+def elapsed(a: Accounting, start: np.ndarray) -> np.ndarray:
+    """[J] s that each job ran: ElapsedRaw, else Elapsed, else end - start. Raises InputError."""
+    raw = a.has("ElapsedRaw") and ~a.matches("^$", "ElapsedRaw")
+    if np.all(raw) and a.has("ElapsedRaw"):
+        return a.integers("ElapsedRaw").astype(float)
+    found = a.map(_elapsed, "Elapsed")
+    end = times(a, "End")
+    found = np.where(np.isnan(found), end - start, found)
+    return np.where(raw, a.integers("ElapsedRaw") if a.has("ElapsedRaw") else 0.0, found)
+
+
+def limits(a: Accounting, run: np.ndarray) -> np.ndarray:
+    """[J] s, the time limits; at least the run time where there is none, -1 where it is not known."""
+    found = a.map(_limit, "TimelimitRaw", "Timelimit")
+    return np.where(np.isinf(found), np.maximum(UNLIMITED, run), found)
+
+
+def _stamp(text: str, name: str) -> float:
+    """s since 1970 of a time stamp as sacct prints it (local time, or seconds); NaN for none. Raises ValueError."""
     if text in ("", "Unknown", "None", "N/A"):
         return float("nan")
     if text.isascii() and text.isdigit() and 9 <= len(text) <= 11:
         return float(text)
-    try:
-        if len(text) < 10 or not text[:4].isdigit():
-            raise ValueError(text)
-        seconds = _day(text)
-        if not 0 <= seconds < 4e9:  # 1970 to 2096
-            raise ValueError(text)
-        return seconds
-    except ValueError:
-        raise InputError(f"{where}:{number}: {name} is {text[:30]!r}; expected 2026-01-31T23:59:59 or Unknown") from None
-
-
-def _integer(text: str, where: str, number: int, name: str) -> int:
-    if not re.fullmatch(r"\d{1,9}", text or "0"):
-        raise InputError(f"{where}:{number}: {name} is {text[:30]!r}; a whole number is expected")
-    return int(text or 0)
+    seconds = _day(text) if len(text) >= 10 and text[:4].isdigit() else float("nan")
+    if not 0 <= seconds < 4e9:  # 1970 to 2096
+        raise ValueError(f"{name} is {text[:30]!r}; expected 2026-01-31T23:59:59 or Unknown")
+    return seconds
 
 
 def _duration(text: str) -> float | None:
@@ -185,37 +224,27 @@ def _duration(text: str) -> float | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def _elapsed(row: list[str], field, where: str, number: int, start: float) -> float:
-    text = field(row, "ElapsedRaw")
-    if text:
-        return float(_integer(text, where, number, "ElapsedRaw"))
-    text = field(row, "Elapsed")
-    if text:
-        seconds = _duration(text)
-        if seconds is None:
-            raise InputError(f"{where}:{number}: Elapsed is {text[:30]!r}; expected [days-]hours:minutes:seconds")
-        return seconds
-    return stamp(field(row, "End"), where, number, "End") - start
+def _elapsed(text: str) -> float:
+    """s of Elapsed; NaN for none. Raises ValueError."""
+    if not text:
+        return float("nan")
+    seconds = _duration(text)
+    if seconds is None:
+        raise ValueError(f"Elapsed is {text[:30]!r}; expected [days-]hours:minutes:seconds")
+    return seconds
 
 
-def _limit(field, row: list[str], where: str, number: int, run: float) -> float:
-    text = field(row, "TimelimitRaw", "Timelimit")
-    if text.isdigit():
+def _limit(text: str) -> float:
+    """s; inf without limit; -1 for what is not known (Partition_Limit, INVALID, nothing)."""
+    if text.isascii() and text.isdigit():
         return float(text) * 60
-    if text == "UNLIMITED":
-        return max(UNLIMITED, run)
-    return _duration(text) or -1.0  # Partition_Limit, INVALID, nothing: unknown
+    return float("inf") if text == "UNLIMITED" else _duration(text) or -1.0
 
 
 def gpus_in(text: str) -> int:
     """How many GPUs a list of trackable resources has: gres/gpu=4, or the sum of its types, gres/gpu:a100=4."""
     found = re.findall(r"(?:gres/)?gpu(:[^=:,]+)?[=:](\d+)", text)
     return sum(int(n) for kind, n in found if not kind) or sum(int(n) for kind, n in found if kind)
-
-
-def _number(known: dict[str, int], name: str) -> int:
-    """A number for each name, in order of appearance; -1 for none."""
-    return known.setdefault(name, len(known) + 1) if name else -1
 
 
 def _peak(data: np.ndarray) -> int:

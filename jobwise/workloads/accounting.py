@@ -1,0 +1,175 @@
+"""sacct's table as columns of text: read by Arrow, worked on by distinct value, errors with the line they are in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from jobwise.errors import InputError
+
+NOBODY = ("Unknown", "None", "N/A")  # no time
+BLOCK = 16 << 20  # bytes that are parsed at once
+
+
+@dataclass(frozen=True, eq=False)
+class Accounting:
+    """Rows of sacct. `line` [J]: where each is in the file; `columns`: name -> text [J]."""
+
+    where: str
+    line: np.ndarray
+    columns: dict[str, pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    def has(self, name: str) -> bool:
+        """Is there a column of this name?"""
+        return name in self.columns
+
+    def take(self, rows: np.ndarray) -> Accounting:
+        """Some of the rows: their numbers [K], or [J] bool."""
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        kept = {k: v.take(pa.array(rows)) for k, v in self.columns.items()}
+        return replace(self, line=self.line[rows], columns=kept)
+
+    def text(self, *names: str) -> pa.Array:
+        """[J] the first of these columns that is not empty in a row; "" where none is."""
+        found = None
+        for name in names:
+            if name in self.columns:
+                column = self.columns[name]
+                found = column if found is None else pc.if_else(pc.equal(found, ""), column, found)
+        return pa.array([""]).take(pa.array(np.zeros(len(self), np.int64))) if found is None else found
+
+    def distinct(self, *names: str) -> tuple[np.ndarray, list[str]]:
+        """([J] which text each row has, the texts in order of appearance)."""
+        return _distinct(self.text(*names))
+
+    def wrong(self, row: int, message: str) -> InputError:
+        """What is wrong with a row."""
+        return InputError(f"{self.where}:{self.line[row]}: {message}")
+
+    def map(self, read: Callable[[str], float], *names: str, kind: type = float) -> np.ndarray:
+        """[J] a number by `read` of each text, called once for each different one. ValueError becomes InputError."""
+        which, texts = self.distinct(*names)
+        found = np.empty(len(texts), kind)
+        for i, text in enumerate(texts):
+            try:
+                found[i] = read(text)
+            except ValueError as error:
+                raise self.wrong(int(np.flatnonzero(which == i)[0]), str(error)) from None
+        return found[which]
+
+    def integers(self, *names: str) -> np.ndarray:
+        """[J] whole numbers; empty is 0. Raises InputError."""
+        column = self.text(*names)
+        good = pc.match_substring_regex(column, r"^\d{0,9}$").to_numpy(zero_copy_only=False)
+        if not good.all():
+            row = int(np.argmin(good))
+            raise self.wrong(row, f"{names[0]} is {column[row].as_py()[:30]!r}; a whole number is expected")
+        return pc.cast(pc.if_else(pc.equal(column, ""), "0", column), pa.int64()).to_numpy()
+
+    def seconds(self, read: Callable[[str], float], *names: str) -> np.ndarray:
+        """[J] s since 1970 of times as sacct prints them; NaN for none. `read`: for those that are in no usual form."""
+        column = self.text(*names)
+        none = pc.is_in(column, pa.array(["", *NOBODY]))
+        digits = pc.match_substring_regex(column, r"^\d{9,11}$")
+        found = pc.cast(pc.if_else(digits, column, pa.scalar(None, pa.string())), pa.float64())
+        usual = pc.match_substring_regex(column, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
+        told = pc.strptime(
+            pc.if_else(usual, column, pa.scalar(None, pa.string())), format="%Y-%m-%dT%H:%M:%S", unit="s", error_is_null=True
+        )
+        stamps = pc.if_else(pc.less(pc.cast(told, pa.int64()), 0), pa.scalar(None, pa.int64()), pc.cast(told, pa.int64()))
+        found = pc.coalesce(found, pc.cast(stamps, pa.float64()))
+        out = found.to_numpy(zero_copy_only=False).astype(float)
+        left = np.flatnonzero(np.isnan(out) & ~none.to_numpy(zero_copy_only=False))
+        if len(left):
+            out[left] = self.take(left).map(read, *names)
+        return out
+
+    def matches(self, pattern: str, *names: str) -> np.ndarray:
+        """[J] bool: does the text match?"""
+        return pc.match_substring_regex(self.text(*names), pattern).to_numpy(zero_copy_only=False)
+
+
+def _distinct(column: pa.Array) -> tuple[np.ndarray, list[str]]:
+    coded = pc.dictionary_encode(column)
+    return coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist()
+
+
+def names_of(text: str) -> list[str]:
+    """The names in the first line."""
+    return [n.strip() for n in text[:65536].split("\n", 1)[0].rstrip("\r").rstrip("|").split("|")]
+
+
+def read(text: str, where: str, only: Collection[str] | None = None) -> Accounting:
+    """The table of `sacct -P`: names, then rows, with | between columns; the last column (SubmitLine) may hold |. `only`:
+    the columns that are kept (all). Raises InputError for a row that is cut."""
+    first = text[:65536].split("\n", 1)[0]
+    names = names_of(text)
+    open_ended, odd, body = first.rstrip("\r").endswith("|"), [], text[len(first) + 1 :]
+    wanted = len(names) + open_ended
+
+    def handle(row: csv.InvalidRow) -> str:
+        odd.append((row.number + 1, row.text.strip()))
+        return "skip"
+
+    if not body or body.isspace():
+        return Accounting(where, np.zeros(0, np.int64), {n: pa.array([], pa.string()) for n in names})
+    columns = [*names, ""][:wanted] if open_ended else names
+    unique = [f"{i}:{n}" for i, n in enumerate(columns)]
+    given = csv.ReadOptions(column_names=unique, use_threads=False, block_size=BLOCK)
+    form = csv.ParseOptions(delimiter="|", quote_char=False, invalid_row_handler=handle, ignore_empty_lines=False)
+    kept = {i: n for i, n in reversed(list(enumerate(names))) if only is None or n in only}  # of two of a name the first
+    kinds = csv.ConvertOptions(
+        column_types=dict.fromkeys(unique, pa.string()), strings_can_be_null=False, include_columns=[unique[i] for i in kept]
+    )
+    try:
+        told = csv.read_csv(pa.BufferReader(body.encode()), given, form, kinds)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{where}: cannot be read: {str(error).splitlines()[0][:200]}") from None
+    found = {n: pc.utf8_trim_whitespace(told.column(unique[i]).combine_chunks()) for i, n in kept.items()}
+    line = _lines(len(told), [n for n, _ in odd])
+    a, empty = Accounting(where, line, found), np.ones(len(told), bool)
+    for column in found.values():
+        if not empty.any():
+            break
+        empty &= pc.equal(column, "").to_numpy(zero_copy_only=False)
+    return _with_odd(a.take(~empty) if empty.any() else a, names, odd, wanted)
+
+
+def _lines(count: int, skipped: list[int]) -> np.ndarray:
+    """[count] the lines of the rows that were read, where those of `skipped` were not; the names are line 1."""
+    every = np.arange(2, 2 + count + len(skipped))
+    keep = np.ones(len(every), bool)
+    keep[[n - 2 for n in skipped if 0 <= n - 2 < len(every)]] = False
+    return every[keep][:count]
+
+
+def _with_odd(a: Accounting, names: list[str], odd: list[tuple[int, str]], wanted: int) -> Accounting:
+    """The table with rows whose last column holds |, in order. Raises InputError for rows that are cut."""
+    more = []
+    for line, text in odd:
+        if not text:
+            continue
+        parts = re.split(r"\|", text.rstrip("\r\n"))
+        if len(parts) < len(names):
+            raise InputError(f"{a.where}:{line}: {len(parts)} fields; the header names {len(names)}; is the file whole?")
+        last = "|".join(parts[len(names) - 1 :])
+        more.append((line, [*parts[: len(names) - 1], last.rstrip("|") if wanted > len(names) else last]))
+    if not more:
+        return a
+    both = np.concatenate([a.line, [line for line, _ in more]])
+    order = np.argsort(both, kind="stable")
+    columns = {
+        n: pa.concat_arrays([a.columns[n], pa.array([row[i].strip() for _, row in more])]).take(pa.array(order))
+        for i, n in enumerate(names)
+        if n in a.columns
+    }
+    return Accounting(a.where, both[order], columns)
