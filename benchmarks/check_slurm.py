@@ -1,0 +1,187 @@
+"""The simulator beside a real Slurm on this machine: `make check-slurm`, or `python -m benchmarks.check_slurm [--install]`.
+
+Five workloads of sleeping jobs run side by side on private clusters of emulated nodes; what Slurm's own commands tell afterwards is
+read by `jobwise.slurm.site`, replayed under `slurm`, and compared: some eight minutes. Without Slurm it says so and does nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.slurm_cluster import Cluster, install, missing
+from jobwise.slurm.fidelity import COLUMNS, fidelity
+from jobwise.slurm.site import COMMANDS, read
+
+NODES, CPUS, JOBS, SPAN = 16, 4, 210, 260.0
+FAST = "SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,default_queue_depth=1000,bf_max_job_test=1000"
+AGE = ["PriorityWeightAge=1000", "PriorityMaxAge=00:10:00", "PriorityCalcPeriod=1"]
+
+
+def _nodes(memory: int = 8000, gpus: int = 0, weight: int = 1, first: int = 1, last: int = NODES) -> list[str]:
+    more = f" Gres=gpu:{gpus}" if gpus else ""
+    base = "NodeName={} NodeAddr=127.0.0.1 Port={} CPUs={} RealMemory={}{} Weight={} State=UNKNOWN"
+    return [base.format(f"node{k:02d}", f"@{k}@", CPUS, memory, more, weight) for k in range(first, last + 1)]
+
+
+BATCH = ["PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP"]
+PLAIN = [*_nodes(), *BATCH, "SelectTypeParameters=CR_Core"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A workload: its configuration, its accounts, and the options of job k."""
+
+    name: str
+    conf: list[str]
+    accounts: list[list[str]]
+    options: str
+    gpus: int = 0
+
+
+ACCOUNT = [["add", "account", "all"], ["add", "user", "root", "account=all"]]
+QOS = [["add", "qos", n, f"priority={p}"] for n, p in (("low", 10), ("high", 100))]
+SHARES = [x for n, s in (("bio", 50), ("chem", 30), ("physics", 20)) for x in (
+    ["add", "account", n, f"fairshare={s}"], ["add", "user", "root", f"account={n}"])]  # fmt: skip
+TRIALS = [
+    Trial("age", [*PLAIN, *AGE, FAST], ACCOUNT, "plain"),
+    Trial(
+        "size and QOS",
+        [*PLAIN, *AGE, "PriorityWeightJobSize=1000", "PriorityWeightQOS=2000", FAST],
+        [*QOS, *ACCOUNT, ["modify", "user", "root", "set", "qos=low,normal,high"]],
+        "qos",
+    ),
+    Trial(
+        "fair share",
+        [
+            *PLAIN,
+            "PriorityWeightAge=500",
+            "PriorityMaxAge=00:10:00",
+            "PriorityCalcPeriod=1",
+            FAST,
+            "PriorityWeightFairShare=10000",
+            "PriorityDecayHalfLife=00:03:00",
+        ],
+        SHARES,
+        "account",
+    ),  # fmt: skip
+    Trial(
+        "memory and GPUs",
+        [
+            *_nodes(last=12),
+            *_nodes(16000, 2, 10, 13),
+            "SelectTypeParameters=CR_Core_Memory",
+            "DefMemPerCPU=1000",
+            "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+            "PartitionName=gpu Nodes=node[13-16] MaxTime=INFINITE PriorityJobFactor=10 State=UP",
+            "PriorityWeightPartition=500",
+            *AGE,
+            FAST,
+        ],
+        ACCOUNT,
+        "gpu",
+        2,
+    ),  # fmt: skip
+    Trial("stock passes, wrong limits", [*PLAIN, *AGE], ACCOUNT, "wrong"),
+]
+
+
+def jobs(t: Trial, seed: int) -> Iterator[tuple[float, list[str]]]:
+    """(s, options of sbatch) of each job."""
+    rng = np.random.default_rng([seed, len(t.name)])
+    when = np.sort(rng.uniform(0, SPAN, JOBS))
+    for k in range(JOBS):
+        tasks, run = int(rng.choice([1, 2, 4, 8, 16], p=[0.35, 0.25, 0.2, 0.14, 0.06])), int(rng.integers(5, 56))
+        limit = int(rng.choice([1, 2, 3, 5])) if t.options != "wrong" else int(rng.choice([1, 5, 20, 60]))
+        own = ["-n", str(tasks), "-t", str(limit)]
+        if t.options == "qos":
+            own += ["--qos", str(rng.choice(["low", "normal", "high"], p=[0.4, 0.4, 0.2]))]
+        if t.options == "account":
+            own += ["-A", str(rng.choice(["bio", "chem", "physics"]))]
+        if t.options == "gpu" and rng.random() < 0.3:
+            own = ["-n", "1", "-t", str(limit), "-p", "gpu", "--gres", f"gpu:{rng.integers(1, 3)}"]
+        elif t.options == "gpu":
+            own += ["--mem-per-cpu", f"{rng.choice([500, 1000, 2000])}M"]
+        yield float(when[k]), [*own, "-o", "/dev/null", "--wrap", f"sleep {run}"]
+
+
+def record(t: Trial, folder: Path, port: int, seed: int, say) -> Path:
+    """Run a workload on a real Slurm; the folder that `jobwise slurm site` reads."""
+    conf = [line if "@" not in line else _port(line, port) for line in t.conf]
+    cluster, out = Cluster(folder, port, conf, t.gpus), folder / "told"
+    out.mkdir()
+    try:
+        cluster.start(t.accounts)
+        began = time.monotonic()
+        for k, (when, words) in enumerate(jobs(t, seed)):
+            time.sleep(max(began + when - time.monotonic(), 0.0))
+            cluster.run("sbatch", "--parsable", *words)
+            if k % 50 == 0:
+                say(f"{t.name}: {k} of {JOBS} jobs submitted")
+        while cluster.run("squeue", "-h", "-o", "%i").split():
+            time.sleep(2.0)
+        time.sleep(3.0)  # accounting lags
+        for name, told in COMMANDS.items():
+            words = told.split()
+            more = dict(w.split("=", 1) for w in words if w.startswith("SLURM_TIME_FORMAT"))
+            words = [w for w in words if not w.startswith("SLURM_TIME_FORMAT")]
+            (out / f"{name}.txt").write_text(cluster.run(*words, **more))
+    finally:
+        cluster.stop()
+    return out
+
+
+def _port(line: str, port: int) -> str:
+    before, k, after = line.split("@")
+    return f"{before}{port + 9 + int(k)}{after}"
+
+
+def main() -> int:
+    """Run all; 0 also where Slurm is absent."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--install", action="store_true", help="install Slurm's packages first (Debian, as root)")
+    parser.add_argument("--keep", help="keep what was recorded in this folder")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    if missing() and args.install:
+        try:
+            install()
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"check-slurm: the packages could not be installed: {error}", file=sys.stderr)
+            return 1
+    if absent := missing():
+        how = "`make check-slurm INSTALL=1` as root installs it on Debian"
+        print(f"check-slurm: skipped, Slurm is not installed here (no {', '.join(absent)}); {how}")
+        return 0
+    if os.geteuid():
+        print("check-slurm: skipped, it starts a database and emulated nodes as root")
+        return 0
+    base = Path(args.keep) if args.keep else Path(tempfile.mkdtemp(prefix="check-slurm."))
+    base.mkdir(parents=True, exist_ok=True)
+
+    def one(k: int) -> Path:
+        folder = base.resolve() / f"c{k}"
+        return record(TRIALS[k], folder, 26_800 + 100 * k, args.seed, lambda text: print(text, file=sys.stderr, flush=True))
+
+    with ThreadPoolExecutor(len(TRIALS)) as workers:
+        folders = list(workers.map(one, range(len(TRIALS))))
+    print(f"| workload | jobs | recorded s | {' | '.join(COLUMNS[1:])} |\n|{'---|' * (len(COLUMNS) + 2)}")
+    for t, folder in zip(TRIALS, folders, strict=True):
+        f = fidelity(read(folder), ["slurm"])[0]
+        print(f"| {t.name} | {len(f.wait)} | {f.recorded.mean():.1f} | {' | '.join(f.row()[1:])} |")
+    print(f"recorded in {base}" if args.keep else "")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""A private, real Slurm of several emulated nodes on this machine, with accounting: started, used and stopped by a benchmark.
+
+Every file, socket, log and key lies in one folder; everything listens on the loopback interface alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+PROGRAMS = {
+    "munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "slurmdbd": "slurmdbd",
+    "mariadbd": "mariadb-server",
+}  # fmt: skip
+PACKAGES = (*dict.fromkeys(PROGRAMS.values()), "slurm-wlm-mysql-plugin", "slurm-wlm-basic-plugins")
+PATHS = "/usr/sbin:/sbin:" + os.environ.get("PATH", "")
+
+
+def missing() -> list[str]:
+    """Programs that are not installed."""
+    return [p for p in PROGRAMS if not shutil.which(p, path=PATHS)]
+
+
+def install() -> None:
+    """Install the packages (Debian, as root). Raises CalledProcessError."""
+    for words in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *PACKAGES]):
+        subprocess.run(["apt-get", *words], check=True, env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"})
+
+
+class Cluster:
+    """A cluster in a folder. `conf`: lines of slurm.conf, with its NodeName and PartitionName lines; `gpus`: of a node."""
+
+    def __init__(self, folder: Path, port: int, conf: Sequence[str], gpus: int = 0):
+        self.folder, self.port, self.gpus = folder, port, gpus
+        self.env = os.environ | {"PATH": PATHS, "SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
+        self.daemons: list[subprocess.Popen] = []
+        for name in ("run", "log", "state", "spool", "dev", "munge"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755), (folder / "munge").chmod(0o755)
+        self._write(conf)
+
+    def _write(self, conf: Sequence[str]) -> None:
+        f, user, munge = self.folder, "root" if os.geteuid() == 0 else os.environ.get("USER", "root"), self._munge
+        plain = [
+            "ClusterName=check", f"SlurmctldHost={socket.gethostname().split('.')[0]}(127.0.0.1)",
+            "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny", f"SlurmctldPort={self.port}", f"SlurmUser={user}",
+            f"SlurmdUser={user}", "AuthType=auth/munge", f"AuthInfo=socket={munge}", f"SlurmctldPidFile={f}/run/slurmctld.pid",
+            f"SlurmdPidFile={f}/run/slurmd.%n.pid", f"StateSaveLocation={f}/state", f"SlurmdSpoolDir={f}/spool/%n",
+            f"SlurmctldLogFile={f}/log/slurmctld.log", f"SlurmdLogFile={f}/log/slurmd.%n.log", "MailProg=/bin/true",
+            "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "JobAcctGatherType=jobacct_gather/none",
+            "MpiDefault=none", "SlurmdParameters=config_overrides", "ReturnToService=2", "SelectType=select/cons_tres",
+            "MinJobAge=30", "KillWait=2", "AccountingStorageType=accounting_storage/slurmdbd", "JobCompType=jobcomp/none",
+            "AccountingStorageHost=127.0.0.1", f"AccountingStoragePort={self.port + 1}", f"AccountingStoragePass={munge}",
+            "AccountingStorageTRES=gres/gpu", "SchedulerType=sched/backfill", "PriorityType=priority/multifactor",
+        ]  # fmt: skip
+        (f / "slurm.conf").write_text("\n".join([*plain, *(["GresTypes=gpu"] if self.gpus else []), *conf]) + "\n")
+        (f / "cgroup.conf").write_text("CgroupPlugin=disabled\n" if self._version() >= 23 else "")
+        if self.gpus:
+            for k in range(self.gpus):
+                (f / "dev" / f"gpu{k}").touch()
+            (f / "gres.conf").write_text(f"Name=gpu File={f}/dev/gpu[0-{self.gpus - 1}]\n")
+        db = [
+            "DbdHost=localhost", "DbdAddr=127.0.0.1", f"DbdPort={self.port + 1}", f"SlurmUser={user}", "AuthType=auth/munge",
+            f"AuthInfo=socket={munge}", "CommunicationParameters=NoInAddrAny", f"PidFile={f}/run/slurmdbd.pid",
+            f"LogFile={f}/log/slurmdbd.log", "StorageType=accounting_storage/mysql", "StorageHost=localhost",
+            "StorageUser=root", "StorageLoc=slurm_acct",
+        ]  # fmt: skip
+        (f / "slurmdbd.conf").write_text("\n".join(db) + "\n")
+        (f / "slurmdbd.conf").chmod(0o600)
+
+    @property
+    def _munge(self) -> Path:
+        return self.folder / "munge" / "munge.socket"
+
+    def _version(self) -> int:
+        told = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, env=self.env).stdout
+        return int("".join(c if c.isdigit() else " " for c in told).split()[0])
+
+    def run(self, *words: str, check: bool = True, **more: str) -> str:
+        """What a command prints. Raises RuntimeError where it fails."""
+        done = subprocess.run(words, capture_output=True, text=True, env=self.env | more, timeout=60)
+        if check and done.returncode:
+            raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def _until(self, seconds: float, what: str, *words: str, said: str | None = None) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            done = subprocess.run(words, capture_output=True, text=True, env=self.env)
+            if done.returncode == 0 and (said is None or set(done.stdout.split()) == {said}):
+                return
+            time.sleep(0.2)
+        raise RuntimeError(f"{what} did not come up; see {self.folder}/log")
+
+    def _background(self, *words: str, **more: str) -> None:
+        out = (self.folder / "log" / f"{words[0]}.out").open("wb")
+        done = subprocess.Popen(words, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=self.env | more)
+        self.daemons.append(done)
+
+    def start(self, accounts: Sequence[Sequence[str]]) -> None:
+        """Start everything; `accounts`: words of `sacctmgr -i` that make accounts, users and QOS."""
+        f, database = self.folder, self.folder / "db.sock"
+        (f / "munge" / "munge.key").write_bytes(os.urandom(1024))
+        (f / "munge" / "munge.key").chmod(0o600)
+        given = {"key-file": "munge/munge.key", "socket": "munge/munge.socket", "pid-file": "run/munged.pid"}
+        given |= {"log-file": "munge/munged.log", "seed-file": "munge/munged.seed"}
+        self.run("munged", *(f"--{k}={f}/{v}" for k, v in given.items()))
+        self.run("mariadb-install-db", "--no-defaults", f"--datadir={f}/db", "--user=root", "--skip-test-db",
+                 "--auth-root-authentication-method=normal")  # fmt: skip
+        self._background("mariadbd", "--no-defaults", f"--datadir={f}/db", "--user=root", "--skip-networking",
+                         f"--socket={database}", "--innodb-buffer-pool-size=64M")  # fmt: skip
+        self._until(40, "mariadbd", "mariadb-admin", "--no-defaults", "-u", "root", f"--socket={database}", "ping")
+        self._background("slurmdbd", "-D", MYSQL_UNIX_PORT=str(database))
+        self._until(40, "slurmdbd", "sacctmgr", "-n", "show", "cluster")
+        for words in (["add", "cluster", "check"], *accounts):
+            self.run("sacctmgr", "-iQ", *words)
+        self._background("slurmctld", "-D", "-i")
+        names = [
+            line.split()[0].split("=")[1]
+            for line in (f / "slurm.conf").read_text().splitlines()
+            if line.startswith("NodeName=")
+        ]
+        for name in names:
+            (f / "spool" / name).mkdir(exist_ok=True)
+            self._background("slurmd", "-D", "-N", name)
+        self._until(60, "the nodes", "sinfo", "-h", "-o", "%T", said="idle")
+
+    def stop(self) -> None:
+        """Stop everything."""
+        for done in reversed(self.daemons):
+            done.terminate()
+        for done in self.daemons:
+            try:
+                done.wait(10)
+            except subprocess.TimeoutExpired:
+                done.kill()
+        pid = self.folder / "run" / "munged.pid"
+        if pid.exists():
+            subprocess.run(["kill", pid.read_text().strip()], check=False)
