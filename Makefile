@@ -6,7 +6,7 @@ TRACES ?= ../shared/traces/swf
 DEMO_OUT ?= out
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test test-all check bench clean
+.PHONY: demo test test-all check check-slurm bench clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,10 @@ test-all: $(VENV)/ready
 check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# A real Slurm on this machine beside the simulator; INSTALL=1 installs it first (Debian, as root).
+check-slurm: $(VENV)/ready
+	@$(BIN)/python -m benchmarks.check_slurm $(if $(INSTALL),--install)
 
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks --traces $(TRACES)

@@ -1,7 +1,7 @@
 """The simulator beside a real Slurm on this machine: `make check-slurm`, or `python -m benchmarks.check_slurm [--install]`.
 
-Five workloads of sleeping jobs run side by side on private clusters of emulated nodes; what Slurm's own commands tell afterwards is
-read by `jobwise.slurm.site`, replayed under `slurm`, and compared: some eight minutes. Without Slurm it says so and does nothing.
+Five workloads of sleeping jobs run side by side on private clusters of emulated nodes; what Slurm's own commands tell
+afterwards is read by `jobwise.slurm.site`, replayed under `slurm`, and compared: some eight minutes. Without Slurm it says so.
 """
 
 from __future__ import annotations

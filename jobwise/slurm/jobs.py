@@ -42,6 +42,11 @@ def read(
     if missing := [x for x in NEEDED if not a.has(x)]:
         raise InputError(f"{a.where}:1: the header has no column {missing[0]}; `jobwise slurm site` prints the command")
     a, _, left = ran(a)
+    if (never := a.matches("assigned", "NodeList")).any():  # None assigned: cancelled while it waited
+        left["never started"] = left.get("never started", 0) + int(never.sum())
+        a = a.take(~never)
+        if not len(a):
+            raise InputError(f"{a.where}: no job that ran ({', '.join(f'{n} {k}' for k, n in left.items())})")
     a = a.take(np.argsort(numbers_of(a), kind="stable"))
     table, ask = _asks(a, features, sets, site.settings[0]["memory"], default)
     which, lists = a.distinct("Partition")

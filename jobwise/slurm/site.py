@@ -15,10 +15,11 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype
-from jobwise.slurm import guesses, jobs
+from jobwise.slurm import documents, guesses, jobs
 from jobwise.slurm.conf import scheduler
 from jobwise.slurm.text import config, gpus, nodes, records, resources, said, seconds, table
 from jobwise.workload import Workload
+from jobwise.workloads.accounting import Accounting
 from jobwise.workloads.accounting import read as accounts
 from jobwise.workloads.sacct import is_sacct
 
@@ -61,23 +62,19 @@ def read(folder: str | Path) -> Workload:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: there is no such folder; `jobwise slurm site` prints the commands that fill one")
-    texts = {name: _text(folder, name) for name in COMMANDS}
-    if not texts["sacct"]:
-        raise InputError(f"{folder}: sacct.txt is missing; {COMMANDS['sacct']} writes it")
-    where = str(folder / "sacct.txt")
-    if not is_sacct(texts["sacct"]):
-        raise InputError(f"{where}:1: no sacct header; {COMMANDS['sacct']} writes it")
-    accounting, guessed = accounts(texts["sacct"], where), []
+    texts = {name: _text(folder, f"{name}.txt") for name in COMMANDS}
+    accounting, guessed = _accounting(folder, texts["sacct"]), []
     known = config(texts["scontrol_config"])
     if not known:
         guessed.append("no scontrol_config: Slurm's own settings, first come, first served")
-    machines = records(texts["scontrol_node"], "NodeName")
+    machines = records(texts["scontrol_node"], "NodeName") or _document(folder, "scontrol_node", documents.nodes)
     if not machines:
         guessed.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")
         machines = guesses.machines(accounting)
     set_ = _told(folder, "scontrol_config", lambda: scheduler(known))
     site, cluster, sets, features = _told(folder, "scontrol_node", lambda: _nodes(machines, set_))
     queues = records(texts["scontrol_partition"], "PartitionName")
+    queues = queues or _document(folder, "scontrol_partition", documents.partitions)
     if not queues:
         guessed.append("no scontrol_partition: each partition has the nodes that its jobs ran on")
         queues = guesses.partitions(accounting)
@@ -92,12 +89,62 @@ def read(folder: str | Path) -> Workload:
     if not assoc and set_["fair_share"] > 0:
         guessed.append("no sacctmgr_assoc: nobody has a share, fair share does not count")
     memory = _told(folder, "scontrol_config", lambda: tuple(int(number(known, f"DefMemPer{x}")) for x in ("CPU", "Node")))
+    guessed += _agree(folder, known, assoc, accounting, site, machines)
     site = replace(site, guesses=tuple(guessed))
     return jobs.read(accounting, folder.name, replace(cluster, site=site), sets, features, assoc, memory)
 
 
+def _accounting(folder: Path, text: str) -> Accounting:
+    """What sacct told, as text or as JSON. Raises InputError."""
+    where = str(folder / "sacct.txt")
+    if not text:
+        if document := _text(folder, "sacct.json"):
+            return documents.accounting(document, str(folder / "sacct.json"))
+        raise InputError(f"{folder}: sacct.txt is missing; {COMMANDS['sacct']} writes it")
+    if not is_sacct(text):
+        raise InputError(f"{where}:1: no sacct header; {COMMANDS['sacct']} writes it")
+    return accounts(text, where)
+
+
+def _agree(
+    folder: Path, known: dict[str, str], assoc: list[dict], a: Accounting, site: Site, machines: list[dict]
+) -> list[str]:
+    """What does not fit together but can be lived with. Raises InputError for files of different clusters."""
+    own, found = known.get("clustername", ""), []
+    if own and assoc and own not in {r.get("Cluster", own) for r in assoc}:
+        raise InputError(
+            f"{folder}/sacctmgr_assoc.txt: is of {assoc[0]['Cluster']}, scontrol_config.txt of {own}: two clusters"
+        )
+    which, lists = a.distinct("NodeList")
+    try:
+        gone = np.array([bool(set() if "assigned" in x else set(nodes(x)) - set(site.names)) for x in lists], bool)
+    except ValueError as error:
+        raise InputError(f"{a.where}: {error}") from None
+    if count := int(gone[which].sum()):
+        text = f"{count:,} of {len(a):,} rows name nodes that scontrol_node does not have"
+        if 2 * count > len(a):
+            raise InputError(f"{a.where}: {text} (e.g. {lists[int(np.argmax(gone))][:30]}): are the files of one cluster?")
+        found.append(f"{text}: their jobs are replayed on those that it has")
+    down = [r["NodeName"] for r in machines if any(x in r.get("State", "").upper() for x in ("DOWN", "DRAIN", "FAIL"))]
+    if down:
+        found.append(f"{len(down)} nodes are out of service now (e.g. {down[0]}): when is not known, they are taken to work")
+    if assoc and site.settings["fair_share"][0] > 0:
+        (user, users), (account, accounts_) = a.distinct("User"), a.distinct("Account")
+        have = {(r["User"], r["Account"]) for r in assoc}
+        lost = [(users[u], accounts_[k]) for u, k in set(zip(user.tolist(), account.tolist(), strict=True))]
+        lost = sorted(x for x in lost if x not in have)
+        if lost:
+            found.append(f"{len(lost)} users of accounts have no association (e.g. {' of '.join(lost[0])}): no fair share")
+    return found
+
+
+def _document(folder: Path, name: str, read) -> list[dict[str, str]]:
+    text = _text(folder, f"{name}.json")
+    return read(text, str(folder / f"{name}.json")) if text else []
+
+
 def _text(folder: Path, name: str) -> str:
-    file = folder / f"{name}.txt"
+    file = folder / name
     try:
         return file.read_text() if file.is_file() else ""
     except (OSError, UnicodeDecodeError) as error:

@@ -1,0 +1,131 @@
+"""Slurm's JSON, of 22.05 and of 24.11, as the tables that its text gives: `sacct --json`, nodes, partitions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jobwise.errors import InputError
+from jobwise.workloads.accounting import Accounting
+
+
+def known(text: str, where: str, key: str) -> list[dict]:
+    """The list `key` of a document. Raises InputError for one that is cut or of another kind."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{where}: is no whole JSON document: {error}") from None
+    if not isinstance(found, dict) or not isinstance(found.get(key), list):
+        raise InputError(f"{where}: a document with a list {key!r} is expected")
+    rows = [x for x in found[key] if isinstance(x, dict)]
+    if not rows:
+        raise InputError(f"{where}: the list {key!r} is empty")
+    return rows
+
+
+def at(x: Any, *path: str) -> str:
+    """The text of what is at a path: lists by their first, {set, infinite, number} by its number; "" for nothing."""
+    for key in path:
+        x = x.get(key) if isinstance(x, dict) else None
+    if isinstance(x, list):
+        x = x[0] if x else None
+    if isinstance(x, dict) and "number" in x:
+        x = "UNLIMITED" if x.get("infinite") else x["number"] if x.get("set", True) else None
+    return "" if x is None or isinstance(x, dict) else str(x)
+
+
+def _first(x: dict, *paths: tuple[str, ...]) -> str:
+    return next((found for p in paths if (found := at(x, *p))), "")
+
+
+def _tres(x: dict, which: str) -> str:
+    """cpu=4,mem=4000M,gres/gpu=2 of the list of trackable resources."""
+    parts = []
+    for r in x.get("tres", {}).get(which) or []:
+        name = f"{r.get('type')}/{r['name']}" if r.get("name") else str(r.get("type"))
+        if r.get("count") is not None:
+            parts.append(f"{name}={r['count']}{'M' if r.get('type') == 'mem' else ''}")
+    return ",".join(parts)
+
+
+def _time(x: dict, key: str) -> str:
+    found = at(x, "time", key)
+    return "" if found in ("0", "UNLIMITED") else found
+
+
+def accounting(text: str, where: str) -> Accounting:
+    """The rows of `sacct --json`. Raises InputError."""
+    rows = [
+        {
+            "JobIDRaw": at(x, "job_id"),
+            "JobName": at(x, "name"),
+            "User": _first(x, ("association", "user"), ("user",)),
+            "Account": at(x, "account"),
+            "Partition": at(x, "partition"),
+            "QOS": at(x, "qos"),
+            "State": at(x, "state", "current"),
+            "Submit": _time(x, "submission"),
+            "Eligible": _time(x, "eligible"),
+            "Start": _time(x, "start"),
+            "End": _time(x, "end") or "Unknown",
+            "ElapsedRaw": at(x, "time", "elapsed"),
+            "TimelimitRaw": at(x, "time", "limit"),
+            "NNodes": at(x, "allocation_nodes"),
+            "NCPUS": _count(x, "allocated"),
+            "ReqCPUS": at(x, "required", "CPUs") or _count(x, "requested"),
+            "ReqMem": "",
+            "ReqTRES": _tres(x, "requested"),
+            "AllocTRES": _tres(x, "allocated"),
+            "NodeList": at(x, "nodes"),
+            "Constraints": at(x, "constraints"),
+            "SubmitLine": at(x, "submit_line"),
+        }
+        for x in known(text, where, "jobs")
+    ]
+    columns = {k: pa.array([r[k] for r in rows], pa.string()) for k in rows[0]}
+    return Accounting(where, np.arange(1, len(rows) + 1), columns)
+
+
+def _count(x: dict, which: str) -> str:
+    for r in x.get("tres", {}).get(which) or []:
+        if r.get("type") == "cpu":
+            return str(r.get("count") or 0)
+    return "0"
+
+
+def nodes(text: str, where: str) -> list[dict[str, str]]:
+    """As the records of `scontrol show node`, from `scontrol show node --json` or `sinfo --json` of 22.05."""
+    return [
+        {
+            "NodeName": at(x, "name"),
+            "CPUTot": at(x, "cpus"),
+            "RealMemory": at(x, "real_memory"),
+            "Gres": at(x, "gres"),
+            "Weight": at(x, "weight") or "1",
+            "AvailableFeatures": ",".join(x["features"]) if isinstance(x.get("features"), list) else at(x, "features"),
+        }
+        for x in known(text, where, "nodes")
+    ]
+
+
+def partitions(text: str, where: str) -> list[dict[str, str]]:
+    """As the records of `scontrol show partition`, from its JSON (24.11) or the REST interface's (22.05)."""
+    return [
+        {
+            "PartitionName": at(x, "name"),
+            "Nodes": _first(x, ("nodes", "configured"), ("nodes",)),
+            "PriorityJobFactor": _first(x, ("priority", "job_factor"), ("priority_job_factor",)) or "1",
+            "PriorityTier": _first(x, ("priority", "tier"), ("priority_tier",)) or "1",
+            "MaxTime": _minutes(_first(x, ("maximums", "time"), ("max_time_limit",))),
+            "MaxNodes": _first(x, ("maximums", "nodes"), ("maximum_nodes_per_job",)),
+            "State": _first(x, ("partition", "state"), ("state",)) or "UP",
+        }
+        for x in known(text, where, "partitions")
+    ]
+
+
+def _minutes(text: str) -> str:
+    return text if text not in ("-1", "") else "UNLIMITED"

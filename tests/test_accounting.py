@@ -1,0 +1,139 @@
+"""sacct by columns: rows with | in their last column, lines in errors, times, distinct texts; Slurm's JSON of two versions."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from jobwise.cli.main import run as cli
+from jobwise.errors import InputError
+from jobwise.slurm import documents
+from jobwise.slurm.jobs import OPTIONS, OTHERS
+from jobwise.slurm.requests import by_line, options
+from jobwise.slurm.site import read as read_site
+from jobwise.workloads.accounting import read
+from jobwise.workloads.sacct import elapsed, queued, ran, times
+
+HEAD = "JobID|JobIDRaw|State|Submit|Eligible|Start|End|ElapsedRaw|SubmitLine"
+
+
+def row(job="1", state="COMPLETED", start="100", end="160", run="60", line="sbatch a.sh"):
+    stamps = [str(1_800_000_000 + int(x)) if x.isdigit() else x for x in ("0", "5", start, end)]
+    return "|".join([job, job, state, *stamps, run, line])
+
+
+def test_rows_stay_in_order_and_lines_are_those_of_the_file():
+    a = read("\n".join([HEAD, row("1"), "", row("2", line="sbatch --wrap=a|b"), row("3"), "  ", row("4")]), "x")
+    assert a.line.tolist() == [2, 4, 5, 7] and a.columns["SubmitLine"][1].as_py() == "sbatch --wrap=a|b"
+    assert read(f"{HEAD}|\r\n{row('1')}|\r\n{row('2')}|\r\n", "x").columns["JobID"].to_pylist() == ["1", "2"]
+    with pytest.raises(InputError, match="x:4: 3 fields; the header names 9"):
+        read("\n".join([HEAD, row(), row(), "1|2|3", row()]), "x")
+    assert len(read(HEAD, "x")) == 0 and len(read(HEAD + "\n\n\n", "x")) == 0
+
+
+def test_columns_that_are_wanted():
+    a = read("\n".join([HEAD, row("1"), row("2", line="x|y")]), "x", {"JobID", "Start"})
+    assert set(a.columns) == {"JobID", "Start"} and a.columns["JobID"].to_pylist() == ["1", "2"]
+
+
+def test_times_in_both_forms_and_none():
+    iso = HEAD + "\n1|1|COMPLETED|2026-01-01T00:00:00|Unknown|2026-01-01T00:00:10|None|9|x"
+    a = read(iso + "\n2|2|COMPLETED|1767225600|1767225600|2026-01-01|1767225700|9|x", "x")
+    assert times(a, "Start").tolist() == [1767225610.0, 1767225600.0] and np.isnan(times(a, "Eligible")[0])
+    assert queued(a, times(a, "Start")).tolist() == [1767225600.0, 1767225600.0]
+    with pytest.raises(InputError, match=r"x:3: Start is 'soon'"):
+        times(read("\n".join([HEAD, row(), row(start="soon")]), "x"), "Start")
+
+
+def test_runs_that_were_put_back_have_ended():
+    rows = [
+        row("1", "REQUEUED"),
+        row("1"),
+        row("2", "REQUEUED", end="Unknown"),
+        row("3", "RUNNING", end="Unknown"),
+        row("4.batch"),
+    ]
+    a, _, left = ran(read("\n".join([HEAD, *rows]), "x"))
+    assert a.columns["JobID"].to_pylist() == ["1", "1"] and left == {"job steps": 1, "not ended": 2}
+    assert elapsed(a, times(a, "Start")).tolist() == [60, 60]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sbatch -n 4 --mem-per-cpu=2G -t 60 --output=/x/1.txt run.sh -n 99",
+        "sbatch --exclusive -N2 -c 2 -J name -o out.txt run.sh --nodes=7",
+        "sbatch --parsable -p batch --gres=gpu:a100:2 --nice=5 -C fast job 3",
+        "sbatch -N 2-4 --ntasks 8 --constraint=a&b --wrap=sleep 10",
+        "sbatch",
+        "srun --pty bash",
+    ],
+)
+def test_a_line_asks_for_the_same_without_what_says_nothing(line):
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    cut = pc.struct_field(pc.extract_regex(pa.array([line]), f"(?P<o>{OPTIONS})"), "o")
+    short = pc.replace_substring_regex(cut, OTHERS, "")[0].as_py()
+    full, less = options(line), options(short)
+    assert by_line(full, (1, 2)) == by_line(less, (1, 2)) and full.get("constraint") == less.get("constraint")
+
+
+def test_json_of_two_versions(samples, tmp_path, capsys):
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder in (old, new):
+        folder.mkdir()
+        shutil.copy(samples / "scontrol_config.txt", folder)
+    shutil.copy(samples / "sacct.json", old)
+    shutil.copy(samples / "sinfo.json", old / "scontrol_node.json")
+    shutil.copy(samples / "rest_partitions.json", old / "scontrol_partition.json")
+    shutil.copy(samples / "sacct_sample.txt", new / "sacct.txt")
+    shutil.copy(samples / "scontrol_node_2411.json", new / "scontrol_node.json")
+    shutil.copy(samples / "scontrol_partition_2411.json", new / "scontrol_partition.json")
+    a, b = read_site(old), read_site(new)
+    assert a.cluster.total.tolist() == b.cluster.total.tolist() == [64, 128_000, 16] and len(a) == 1 and len(b) == 189
+    assert a.jobs["request"][0].tolist() == [4, 4000, 0] and a.truth["runtime"][0] == 3 and a.jobs["walltime"][0] == 1800
+    assert b.cluster.site.partition_names == ("batch",) and np.isinf(b.cluster.site.partitions["max_time"][0])
+    for name, text, said in (
+        ("scontrol_node.json", (samples / "scontrol_node_2411.json").read_text()[:500], "no whole JSON"),
+        ("scontrol_partition.json", "[]", "a list 'partitions'"),
+        ("scontrol_node.json", '{"nodes": []}', "is empty"),
+    ):
+        kept = (new / name).read_text()
+        (new / name).write_text(text)
+        assert cli(["slurm", "site", str(new)]) == 2
+        assert said in (error := capsys.readouterr().err) and len(error.strip().splitlines()) == 1
+        (new / name).write_text(kept)
+
+
+def test_numbers_as_24_11_writes_them():
+    row = {
+        "a": {"set": True, "infinite": False, "number": 5},
+        "b": {"set": False, "infinite": True, "number": 0},
+        "c": ["X", "Y"],
+    }
+    row |= {"d": {"set": False, "infinite": False, "number": 0}}
+    assert [documents.at(row, k) for k in "abcde"] == ["5", "UNLIMITED", "X", "", ""]
+    assert documents.known(json.dumps({"jobs": [row]}), "x", "jobs") == [row]
+
+
+def test_a_folder_of_two_clusters_gets_one_line(tmp_path):
+    from conftest import write_site
+
+    folder = write_site(tmp_path / "site")
+    text = (folder / "sacct.txt").read_text()
+    (folder / "sacct.txt").write_text(text.replace("|n1|", "|other7|"))
+    with pytest.raises(InputError, match="are the files of one cluster"):
+        read_site(folder)
+    (folder / "sacct.txt").write_text(text)
+    config = (folder / "scontrol_config.txt").read_text()
+    (folder / "scontrol_config.txt").write_text("ClusterName = here\nPriorityWeightFairShare = 5\n" + config)
+    (folder / "sacctmgr_assoc.txt").write_text("Cluster|Account|User|Share|ParentName\nthere|all||1|root\n")
+    with pytest.raises(InputError, match="two clusters"):
+        read_site(folder)
+    (folder / "sacctmgr_assoc.txt").write_text("Cluster|Account|User|Share|ParentName\nhere|all||1|root\nhere|all|u1|1|\n")
+    nodes = (folder / "scontrol_node.txt").read_text()
+    (folder / "scontrol_node.txt").write_text(nodes.replace("State=IDLE", "State=IDLE+DRAIN", 1))
+    told = " ".join(read_site(folder).cluster.site.guesses)
+    assert "have no association" in told and "out of service" in told

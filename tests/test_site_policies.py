@@ -1,0 +1,165 @@
+"""List schedulers on a site: beside a slow twin, beside pools, on partitions and limits; node sets; generated sites."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import jobwise as jw
+from jobwise.errors import InputError
+from jobwise.sim import node_sets
+from jobwise.sim.node_choice import choose, deal, rooms
+from jobwise.workloads.sites import generated, on_site
+
+
+def slow(w, order, backfill):
+    """Starts [J] under an order (a function of jobs and row) on a site with one partition, job by job."""
+    site, cap = w.cluster.site, w.cluster.capacity
+    jobs, run = w.jobs, w.truth["runtime"]
+    free, w_, node = cap.copy(), rooms(len(cap)), np.zeros(len(cap), np.int32)
+    amount, start, held, waiting, running = np.zeros((len(cap), 3), np.int64), np.full(len(w), np.nan), {}, [], {}
+
+    def nodes(j, usable, left):
+        ask = site.asks[jobs["ask"][j]]
+        words = node_sets.packed(usable)
+        k = choose(ask, words, node_sets.packed(left[:, 0] > 0), left, cap, site.weight, w_, node)
+        deal(ask, left, cap, node, k, amount)
+        return [(int(node[i]), amount[i].copy()) for i in range(k)]
+
+    def limit(j):
+        return max(jobs["walltime"][j], 1.0)
+
+    when = sorted({*jobs["submit"].tolist()})
+    while when:
+        t = when.pop(0)
+        for j in [j for j, end in running.items() if end <= t]:
+            for i, x in held.pop(j):
+                free[i] += x
+            del running[j]
+        waiting += [j for j in range(len(w)) if jobs["submit"][j] == t]
+        plan = None
+        for j in sorted(waiting, key=lambda j: (order(jobs, j), j)):
+            usable = np.ones(len(cap), bool)
+            if plan and t + limit(j) > plan[0]:
+                usable[plan[1]] = False
+            got = nodes(j, usable, free)
+            if got:
+                for i, x in got:
+                    free[i] -= x
+                held[j], running[j], start[j] = got, t + run[j], t
+                waiting.remove(j)
+                when = sorted({*when, t + run[j]})
+            elif plan is None:
+                if backfill == "none":
+                    break
+                later = free.copy()
+                for end in sorted({max(start[k] + limit(k), t + 1.0 if start[k] + limit(k) <= t else 0) for k in running}):
+                    for k in running:
+                        if max(start[k] + limit(k), t + 1.0 if start[k] + limit(k) <= t else 0) == end:
+                            for i, x in held[k]:
+                                later[i] += x
+                    if got := nodes(j, np.ones(len(cap), bool), later):
+                        plan = (end, [i for i, _ in got])
+                        break
+    return start
+
+
+def log(seed, jobs=150, procs=48):
+    return on_site(jw.lublin(jobs=jobs, procs=procs, load=1.1, seed=seed, users=4, estimates="users"), procs // 4, 4)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("backfill", ["none", "easy"])
+def test_a_slow_twin_starts_the_same_jobs(seed, backfill):
+    w = log(seed)
+    orders = {
+        "fcfs": lambda jobs, j: jobs["submit"][j],
+        "saf": lambda jobs, j: jobs["request"][j, 0] * max(jobs["walltime"][j], 1),
+    }
+    for name, order in orders.items():
+        r = jw.simulate(w, name if backfill == "none" else f"{name}+{backfill}")
+        assert (r.jobs["start"] == slow(w, order, backfill)).all(), name
+
+
+def test_on_one_node_first_come_first_served_is_that_of_a_pool():
+    w = jw.lublin(jobs=300, procs=64, load=1.0, seed=5, users=3)
+    assert (jw.simulate(on_site(w, 1, 64), "fcfs").jobs["start"] == jw.simulate(w, "fcfs").jobs["start"]).all()
+    assert (jw.simulate(on_site(w, 64, 1), "fcfs").jobs["start"] == jw.simulate(w, "fcfs").jobs["start"]).all()
+
+
+@pytest.mark.parametrize("policy", ["slurm", "saf+easy", "fcfs+conservative", "smith+slurm", "smith-forecast+easy", "wfp3"])
+def test_nobody_gets_more_than_there_is_and_all_partitions_are_kept(policy):
+    w = generated(400, 20, 32, 0.9, seed=2, age=1000, fair_share=1000)
+    r, again = jw.simulate(w, policy), jw.simulate(w, policy)
+    assert r.jobs.tobytes() == again.jobs.tobytes() and (r.jobs["start"] >= r.jobs["submit"]).all()
+    site, when = w.cluster.site, np.unique(r.jobs["start"])
+    for p, queue in enumerate(site.partitions):
+        mine = r.jobs[r.jobs["partition"] == p]
+        total = w.cluster.capacity[site.sets[queue["set"]] > 0].sum(axis=0)
+        for t in when:
+            beside = (mine["start"] <= t) & (mine["end"] > t)
+            assert (mine["request"][beside].sum(axis=0) <= total).all()
+
+
+def test_short_narrow_jobs_first_wait_less_also_behind_slurms_passes():
+    w = generated(2000, 40, 32, 0.9, seed=4, age=1000)
+    wait = {p: (jw.simulate(w, p).jobs["start"] - w.jobs["submit"]).mean() for p in ("slurm", "saf+slurm", "saf+easy", "fcfs")}
+    assert wait["saf+slurm"] < wait["slurm"] < wait["fcfs"] and wait["saf+easy"] < wait["fcfs"]
+
+
+def test_limits_and_guards_hold_on_list_schedulers():
+    from jobwise.site import LIMITS, qos_dtype
+
+    w = log(3)
+    qos = np.array([(0.0, np.inf, [np.inf] * len(LIMITS), [2] + [np.inf] * (len(LIMITS) - 1))], qos_dtype)
+    jobs = w.jobs.copy()
+    jobs["queue"] = 0
+    limited = replace(w, jobs=jobs, cluster=replace(w.cluster, site=replace(w.cluster.site, qos=qos)))
+    r = jw.simulate(limited, "saf+easy")
+    for user in np.unique(jobs["user"]):
+        mine = r.jobs[r.jobs["user"] == user]
+        assert max(((mine["start"] <= t) & (mine["end"] > t)).sum() for t in mine["start"]) == 2
+    free, guarded = jw.simulate(w, "saf+easy").summary(), jw.simulate(w, "saf+easy+guard1h").summary()
+    assert guarded["max_wait"] < free["max_wait"]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "tetris",
+        "saf+easy+commit",
+        "saf+easy+guard1x",
+        "saf+easy+spread",
+        "saf+easy-sjbf",
+        "saf+easy+lookahead",
+        "sjf+predicted",
+    ],
+)
+def test_what_a_site_does_not_take_is_refused(policy):
+    with pytest.raises(InputError, match="on a site"):
+        jw.simulate(log(1), policy)
+
+
+def test_slurms_passes_need_a_site():
+    with pytest.raises(InputError, match="slurm site"):
+        jw.simulate(jw.lublin(jobs=20, procs=8, seed=1), "saf+slurm")
+
+
+def test_sets_of_nodes():
+    rng = np.random.default_rng(0)
+    for n in (1, 63, 64, 65, 200):
+        row = rng.random(n) < 0.3
+        words = node_sets.packed(row)
+        assert node_sets.size(words) == row.sum() and [node_sets.has(words, i) for i in range(n)] == row.tolist()
+        node_sets.add(words, n - 1)
+        assert node_sets.has(words, n - 1)
+        node_sets.drop(words, n - 1)
+        assert node_sets.size(words) == row[:-1].sum()
+    assert [node_sets.lowest(np.uint64(1) << np.uint64(k)) for k in range(64)] == list(range(64))
+
+
+def test_generated_sites_refuse_what_cannot_be():
+    with pytest.raises(InputError, match="at least 10"):
+        generated(10, 5)
+    with pytest.raises(InputError, match="no setting"):
+        generated(10, 20, weight=3)

@@ -1,0 +1,223 @@
+"""What a changed site would have done, and settings that are searched: lines of slurm.conf, changes, tuning, commands."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import write_site
+
+import jobwise as jw
+from jobwise.cli.main import run as cli
+from jobwise.errors import InputError
+from jobwise.site import settings
+from jobwise.slurm import conf
+from jobwise.slurm.changes import changed, fitting
+from jobwise.slurm.site import read
+from jobwise.slurm.tune import CHOICES, draw, tune
+from jobwise.slurm.what_if import what_if
+from jobwise.workloads.sites import generated
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_site(tmp_path_factory.mktemp("what") / "site", jobs=300)
+
+
+@pytest.fixture(scope="module")
+def site(folder):
+    return read(folder)
+
+
+# ------------------------------------------------------------------ slurm.conf
+
+
+def test_lines_lead_from_settings_to_others():
+    rng, before = np.random.default_rng(0), settings()
+    for _ in range(200):
+        after, again = draw(before, rng, []), before
+        for line in conf.lines(before, after):
+            again = conf.change(again, line) if not line.startswith("#") else again
+        for name in before.dtype.names:
+            if name not in ("fair_tree", "small_relative", *CHOICES) or after[name] == again[name]:
+                assert after[name][0] == pytest.approx(again[name][0]), name
+
+
+@pytest.mark.parametrize(
+    "line, field, value",
+    [
+        ("PriorityWeightAge=1000", "age", 1000),
+        ("PriorityMaxAge=1-12:00:00", "max_age", 129_600),
+        ("PriorityDecayHalfLife=0", "half_life", np.inf),
+        ("PriorityFavorSmall=YES", "favor_small", 1),
+        ("PriorityFlags=NO_FAIR_TREE", "fair_tree", 0),
+        ("PriorityType=priority/basic", "basic", 1),
+        ("SchedulerType=sched/builtin", "backfill", 0),
+        ("bf_window=2880", "bf_window", 172_800),
+        ("SchedulerParameters=bf_continue,bf_max_job_user=20", "bf_max_user", 20),
+        ("bf_max_job_user=0", "bf_max_user", np.inf),
+    ],
+)
+def test_a_line_changes_a_setting(line, field, value):
+    assert conf.change(settings(half_life=9.0, bf_max_user=3), line)[field][0] == value
+
+
+@pytest.mark.parametrize(
+    "line, said",
+    [
+        ("PriorityWeightAge", "NAME=VALUE"),
+        ("PriorityWeihgtAge=1", "did you mean PriorityWeightAge"),
+        ("bf_window=soon", "bf_window"),
+        ("PriorityWeightAge=-1", "no number from 0"),
+        ("bf_interval=0", "less than 1"),
+        ("PriorityMaxAge=0", "no time above 0"),
+        ("SchedulerParameters=bf_nothing=1", "bf_nothing"),
+    ],
+)
+def test_a_wrong_line_is_told(line, said):
+    with pytest.raises(InputError, match=said):
+        conf.change(settings(), line)
+
+
+# ------------------------------------------------------------------ changes
+
+
+def test_changes_of_a_site(site):
+    after = changed(
+        site, ["bf_window=60", "PartitionName=batch MaxTime=2:00:00 MaxNodes=2", "QOS=normal MaxTRESPU=cpu=4,mem=1G"]
+    )
+    s = after.cluster.site
+    assert s.settings["bf_window"][0] == 3600 and s.partitions[0]["max_time"] == 7200 and s.partitions[0]["max_nodes"] == 2
+    assert s.qos[0]["user"].tolist()[1:3] == [4, 1024] and np.isinf(site.cluster.site.qos[0]["user"]).all()
+    more = changed(site, nodes=3)
+    assert len(more.cluster.capacity) == 7 and more.cluster.site.sets.shape[1] == 7 and more.cluster.total[2] == 8
+    limited = changed(site, limits=1.5)
+    assert (limited.jobs["walltime"] <= np.maximum(site.jobs["walltime"], 60)).all() and fitting(site).all()
+    assert (limited.jobs["walltime"] >= np.minimum(site.truth["runtime"], site.jobs["walltime"])).all()
+
+
+@pytest.mark.parametrize(
+    "told, said",
+    [
+        ({"lines": ["PartitionName=night MaxTime=1"]}, "night"),
+        ({"lines": ["PartitionName=batch"]}, "what of it changes"),
+        ({"lines": ["PartitionName=batch Colour=red"]}, "Colour"),
+        ({"lines": ["QOS=normal Priority=high"]}, "'high' is no value of Priority"),
+        ({"nodes": -4}, "cannot lose"),
+        ({"nodes": -3}, "could never start"),
+        ({"limits": 0.5}, "end jobs early"),
+    ],
+)
+def test_changes_that_cannot_be(site, told, said):
+    with pytest.raises(InputError, match=said):
+        changed(site, **told)
+    with pytest.raises(InputError, match="is no site"):
+        changed(jw.lublin(jobs=20, procs=8, seed=1), **told)
+
+
+def test_more_nodes_help_and_nothing_changes_nothing(site):
+    same, more, order = what_if(
+        site, [("same", site, "slurm"), ("more", changed(site, nodes=4), "slurm"), ("saf", site, "saf+slurm")]
+    )
+    assert same.wait.change == 0 and same.slowdown.change == 0 and (same.longest == 1).all()
+    assert more.wait.high < 0 and more.slowdown.high < 0 and "lower" in more.sentence()
+    assert order.after.wait < order.present.wait
+    groups = more.groups()
+    assert {g[0] for g in groups} >= {"user", "CPUs"} and all(len(g) == 6 for g in groups)
+    told = more.to_dict()
+    assert json.loads(json.dumps(told))["longest_wait_ratio"]["most"] <= 1.01 and told["groups"]
+
+
+# ------------------------------------------------------------------ tuning
+
+
+def test_tuning_beats_weights_that_favour_large_jobs_and_keeps_the_bound():
+    w = generated(6000, 100, 32, 0.95, seed=5, age=1000, size=1000)
+    found = tune(w, max_wait=1.2, scale=0.4, others=["saf+slurm"])
+    assert found.lines and found.test.wait.high < 0 and found.test.longest.max() <= 1.2 and found.gains
+    assert "Better on later jobs" in found.sentence() and len(found.others) == 1
+
+
+def test_where_nothing_can_be_gained_it_says_so():
+    found = tune(generated(600, 100, 32, 0.1, seed=6, age=1000), scale=0.2)
+    assert not found.lines and not found.gains and "change nothing" in found.sentence()
+
+
+def test_weights_that_are_kept_stay():
+    rng, before = np.random.default_rng(1), settings(age=500, fair_share=10_000, size=300, qos=77)
+    for _ in range(50):
+        after = draw(before, rng, ["fair_share"], moved=draw(before, rng, ["fair_share"]))
+        assert after["fair_share"] == 10_000 and after["qos"] == 77 and after["age"] + after["size"] <= 802
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path):
+    w = generated(800, 20, 32, 0.9, seed=7, age=1000, size=500)
+    whole = tune(w, scale=0.2, folder=tmp_path / "a")
+    kept = (tmp_path / "a" / "trials.jsonl").read_text().splitlines(keepends=True)
+    tune(w, scale=0.2, folder=tmp_path / "b")
+    (tmp_path / "b" / "trials.jsonl").write_text("".join(kept[:9]))
+    again = tune(w, scale=0.2, folder=tmp_path / "b", resume=True)
+    assert again.lines == whole.lines and sorted(
+        (tmp_path / "b" / "trials.jsonl").read_text().splitlines(keepends=True)
+    ) == sorted(kept)
+    with pytest.raises(InputError, match="--resume"):
+        tune(w, scale=0.2, folder=tmp_path / "b")
+    with pytest.raises(InputError, match="another max_wait"):
+        tune(w, scale=0.2, max_wait=2.0, folder=tmp_path / "b", resume=True)
+    (tmp_path / "b" / "trials.jsonl").write_text("{")
+    with pytest.raises(InputError, match="jsonl:1"):
+        tune(w, scale=0.2, folder=tmp_path / "b", resume=True)
+    with pytest.raises(InputError, match="known are"):
+        tune(w, keep=["qos"])
+
+
+# ------------------------------------------------------------------ commands
+
+
+def test_the_commands(folder, tmp_path, capsys):
+    out = tmp_path / "what.html"
+    words = [
+        "slurm",
+        "what-if",
+        str(folder),
+        "--set",
+        "PriorityFavorSmall=YES",
+        "--nodes",
+        "2",
+        "-p",
+        "slurm",
+        "-p",
+        "saf+slurm",
+    ]
+    assert cli([*words, "--shakes", "2", "--report", str(out)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "against the simulated present" in told
+        and "who wins, who loses" in told
+        and "PriorityFavorSmall=YES" in out.read_text()
+    )
+    assert cli([*words, "--json", "--shakes", "1"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["changes"]) == 2
+    assert cli(["slurm", "tune", str(folder), "--budget", "0.1", "--out", str(tmp_path / "run"), "-p", "saf+slurm"]) == 0
+    assert "present" in capsys.readouterr().out
+    assert cli(["slurm", "tune", str(folder), "--budget", "0.1", "--out", str(tmp_path / "run"), "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["trials"] > 10
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["what-if", "F"], "nothing changes"),
+        (["what-if", "F", "--set", "bf_windo=3"], "bf_windo"),
+        (["what-if", "F", "-p", "nosuch"], "nosuch"),
+        (["what-if", "nowhere", "--nodes", "1"], "no such folder"),
+        (["what-if", "F", "--limits", "much"], "--limits"),
+        (["tune", "F", "--keep", "qos"], "known are"),
+        (["tune", "F", "--max-wait", "0.5"], "0.5"),
+        (["tune", "F", "--resume"], "--out"),
+        (["tune", "F", "--metric", "colour"], "colour"),
+    ],
+)
+def test_wrong_words_get_one_line(folder, capsys, words, said):
+    assert cli(["slurm", *(str(folder) if x == "F" else x for x in words)]) == 2
+    error = capsys.readouterr().err.strip()
+    assert said in error and len(error.splitlines()) == 1
