@@ -56,6 +56,9 @@ settings_dtype = np.dtype(
         ("size", "f8"),
         ("partition", "f8"),
         ("qos", "f8"),
+        ("tres_cpu", "f8"),  # PriorityWeightTRES: what a job asks for over what its partition has
+        ("tres_memory", "f8"),
+        ("tres_gpu", "f8"),
         ("max_age", "f8"),
         ("half_life", "f8"),  # of usage; inf: it is never forgotten
         ("calc_period", "f8"),

@@ -89,7 +89,10 @@ def replayed(folder):
                     m.planned[row[who]] = cpus
             price_all(s, 0, m)
         else:
-            yield {j: int(priority(m, row[j], 0)) for j in more if s.jobs[0, row[j]]["status"] == QUEUED}, more
+            yield (
+                {j: int(priority(m, row[j], s.jobs[0, row[j]], 0)) for j in more if s.jobs[0, row[j]]["status"] == QUEUED},
+                more,
+            )
 
 
 @recorded

@@ -145,6 +145,16 @@ def test_slurms_passes_need_a_site():
         jw.simulate(jw.lublin(jobs=20, procs=8, seed=1), "saf+slurm")
 
 
+def test_weights_of_what_a_job_asks_for_let_large_ones_go_first():
+    w = generated(1500, 20, 32, 0.9, seed=8)
+    heavy = replace(w, cluster=replace(w.cluster, site=w.cluster.site.changed(tres_gpu=1e6, tres_cpu=1.0)))
+    many = w.jobs["request"][:, 2] >= 2
+    plain, first = (jw.simulate(x, "slurm").jobs for x in (w, heavy))
+    assert many.sum() > 10
+    assert (first["start"] - first["submit"])[many].mean() <= (plain["start"] - plain["submit"])[many].mean()
+    assert (first["start"] != plain["start"]).any()
+
+
 def test_sets_of_nodes():
     rng = np.random.default_rng(0)
     for n in (1, 63, 64, 65, 200):

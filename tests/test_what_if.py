@@ -54,6 +54,7 @@ def test_lines_lead_from_settings_to_others():
         ("SchedulerType=sched/builtin", "backfill", 0),
         ("bf_window=2880", "bf_window", 172_800),
         ("SchedulerParameters=bf_continue,bf_max_job_user=20", "bf_max_user", 20),
+        ("PriorityWeightTRES=CPU=10,GRES/gpu=300", "tres_gpu", 300),
         ("bf_max_job_user=0", "bf_max_user", np.inf),
     ],
 )
@@ -71,6 +72,7 @@ def test_a_line_changes_a_setting(line, field, value):
         ("bf_interval=0", "less than 1"),
         ("PriorityMaxAge=0", "no time above 0"),
         ("SchedulerParameters=bf_nothing=1", "bf_nothing"),
+        ("PriorityWeightTRES=bb/disk=3", "is not simulated"),
     ],
 )
 def test_a_wrong_line_is_told(line, said):

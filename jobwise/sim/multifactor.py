@@ -46,12 +46,16 @@ def price(s, e, m, j, age):
 
 
 @inlined
-def priority(m, j, partition):
+def priority(m, j, job, partition):
     """Of job j in a partition: a whole number, at least 1."""
     x = m.settings[0]
     if x["basic"]:
         return m.priority[j]
-    return max(np.floor(m.priority[j] + x["partition"] * m.partition[partition]["factor"] / m.highest[1]), 1.0)
+    tres, has = x["tres_cpu"] + x["tres_memory"] + x["tres_gpu"], m.tres[partition]
+    if tres > 0:
+        tres = x["tres_cpu"] * job["request"][0] / max(has[0], 1) + x["tres_memory"] * job["request"][1] / max(has[1], 1)
+        tres += x["tres_gpu"] * job["request"][2] / max(has[2], 1)
+    return max(np.floor(m.priority[j] + x["partition"] * m.partition[partition]["factor"] / m.highest[1] + tres), 1.0)
 
 
 @allocating

@@ -102,7 +102,7 @@ def waiting(s, e, m, o):
             p = m.queues[q, w]
             if p >= 0:
                 row[n], where[n], tier[n] = j, p, -m.partition[p]["tier"]
-                key[n] = own if o.rule.order != OWN else -priority(m, j, p)
+                key[n] = own if o.rule.order != OWN else -priority(m, j, s.jobs[e, j], p)
                 tiers = tiers or tier[n] != tier[0]
                 n += 1
         j = s.truth[e, j]["next"]

@@ -46,6 +46,7 @@ class Slurm(NamedTuple):
     capacity: np.ndarray  # [N, R]
     cpus: np.ndarray  # [1] of all nodes
     largest: np.ndarray  # [1] CPUs of the largest node
+    tres: np.ndarray  # [P, R] units of each partition
     highest: np.ndarray  # [2] priority of a QOS, factor of a partition
     clock: np.ndarray  # [1]
     leaf_of: np.ndarray  # [J] the association of each job; -1
@@ -111,7 +112,8 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
     return Slurm(
         site.settings, site.asks, site.partitions, site.queues, site.qos, site.associations, sets, site.weight,
-        capacity, np.array([capacity[:, 0].sum()], float), capacity[:, 0].max(keepdims=True), highest, clock, leaf,
+        capacity, np.array([capacity[:, 0].sum()], float), capacity[:, 0].max(keepdims=True),
+        site.sets[site.partitions["set"]].astype(np.int64) @ capacity, highest, clock, leaf,
         np.zeros(J), np.zeros(J), np.zeros(J), np.zeros((J, len(LIMITS))), np.zeros(S), np.zeros((S, 2)), np.zeros(S), fair,
         np.zeros((Q, len(LIMITS))), np.zeros((Q, users, len(LIMITS))),
         capacity.copy(), capacity.copy(), *np.zeros((6, W), np.uint64), np.zeros(N, np.int32),

@@ -85,6 +85,7 @@ LINES = {
     "SelectTypeParameters": Line("memory", *_flag("memory", on="CR_Core_Memory", off="CR_Core")),
 }
 FLAGS = {"NO_FAIR_TREE": ("fair_tree", 0), "SMALL_RELATIVE_TO_TIME": ("small_relative", 1)}  # words of PriorityFlags
+TRES = {"cpu": "tres_cpu", "mem": "tres_memory", "gres/gpu": "tres_gpu"}  # words of PriorityWeightTRES
 PARAMETERS = {  # words of SchedulerParameters
     "batch_sched_delay": Line("batch_delay", _number, _plain),
     "sched_interval": Line("sched_interval", _whole, _plain),
@@ -105,11 +106,32 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
         if name in small and said(text):
             _put(found, small[name], name, text)
     _flags(found, known.get("priorityflags", ""))
+    _tres(found, ",".join(x for x in known.get("priorityweighttres", "").split(",") if _name(x) in TRES))
     for word in filter(None, known.get("schedulerparameters", "").split(",")):
         name, _, text = word.partition("=")
         if name in PARAMETERS and text:
             _put(found, PARAMETERS[name], name, text)
     return found[0]
+
+
+def _name(word: str) -> str:
+    return word.partition("=")[0].strip().lower()
+
+
+def not_simulated(known: dict[str, str]) -> list[str]:
+    """What a configuration asks for and the simulator does not do."""
+    found = []
+    for name in ("PreemptType", "TopologyPlugin", "PriorityWeightAssoc"):
+        value = known.get(name.lower(), "")
+        if value and not value.endswith(("none", "default")) and value != "0":
+            found.append(f"{name}={value}")
+    if not known.get("schedulertype", "sched/backfill").endswith(("backfill", "builtin")):
+        found.append(f"SchedulerType={known['schedulertype']}")
+    words = [("PriorityWeightTRES", x) for x in known.get("priorityweighttres", "").split(",") if x and _name(x) not in TRES]
+    for x in known.get("schedulerparameters", "").split(","):
+        if x and _name(x) not in (*PARAMETERS, *WITHOUT_EFFECT):
+            words.append(("SchedulerParameters", x))
+    return found + [f"{x} of {name}" for name, x in words]
 
 
 def _put(found: np.ndarray, line: Line, name: str, text: str) -> None:
@@ -124,6 +146,16 @@ def _flags(found: np.ndarray, text: str) -> None:
         found[name] = value if word in text.upper() else 1 - value
 
 
+def _tres(found: np.ndarray, text: str) -> None:
+    for field in TRES.values():
+        found[field] = 0.0
+    for word in filter(None, text.split(",")):
+        name, _, value = word.partition("=")
+        if (field := TRES.get(name.strip().lower())) is None:
+            raise ValueError(f"PriorityWeightTRES: {name!r} is not simulated; known are {', '.join(TRES)}")
+        found[field] = _number(value, 0.0)
+
+
 def change(before: np.ndarray, text: str) -> np.ndarray:
     """Settings [1] after one line `NAME=VALUE`, or one word of SchedulerParameters. Raises InputError."""
     name, has, value = (x.strip() for x in text.partition("="))
@@ -133,6 +165,8 @@ def change(before: np.ndarray, text: str) -> np.ndarray:
     try:
         if name.lower() == "priorityflags":
             _flags(found, value)
+        elif name.lower() == "priorityweighttres":
+            _tres(found, value)
         elif name.lower() == "schedulerparameters":
             for word in filter(None, value.split(",")):
                 if word.partition("=")[0] not in (*PARAMETERS, *WITHOUT_EFFECT):
@@ -142,7 +176,9 @@ def change(before: np.ndarray, text: str) -> np.ndarray:
         elif name.lower() in small:
             _put(found, small[name.lower()], name, value)
         else:
-            raise unknown("line of slurm.conf that is simulated", name, [*LINES, "PriorityFlags", *PARAMETERS])
+            raise unknown(
+                "line of slurm.conf that is simulated", name, [*LINES, "PriorityFlags", "PriorityWeightTRES", *PARAMETERS]
+            )
     except ValueError as error:
         raise InputError(f"{text!r}: {error}") from None
     return found

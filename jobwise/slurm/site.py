@@ -15,8 +15,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype
-from jobwise.slurm import documents, guesses, jobs
-from jobwise.slurm.conf import scheduler
+from jobwise.slurm import conf, documents, guesses, jobs
 from jobwise.slurm.text import config, gpus, nodes, records, resources, said, seconds, table
 from jobwise.workload import Workload
 from jobwise.workloads.accounting import Accounting
@@ -71,7 +70,7 @@ def read(folder: str | Path) -> Workload:
     if not machines:
         guessed.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")
         machines = guesses.machines(accounting)
-    set_ = _told(folder, "scontrol_config", lambda: scheduler(known))
+    set_ = _told(folder, "scontrol_config", lambda: conf.scheduler(known))
     site, cluster, sets, features = _told(folder, "scontrol_node", lambda: _nodes(machines, set_))
     queues = records(texts["scontrol_partition"], "PartitionName")
     queues = queues or _document(folder, "scontrol_partition", documents.partitions)
@@ -89,6 +88,9 @@ def read(folder: str | Path) -> Workload:
     if not assoc and set_["fair_share"] > 0:
         guessed.append("no sacctmgr_assoc: nobody has a share, fair share does not count")
     memory = _told(folder, "scontrol_config", lambda: tuple(int(number(known, f"DefMemPer{x}")) for x in ("CPU", "Node")))
+    guessed += [
+        f"not simulated: {x}" for x in conf.not_simulated(known) + _ignored(qos, QOS_READ) + _ignored(assoc, ASSOC_READ)
+    ]
     guessed += _agree(folder, known, assoc, accounting, site, machines)
     site = replace(site, guesses=tuple(guessed))
     return jobs.read(accounting, folder.name, replace(cluster, site=site), sets, features, assoc, memory)
@@ -104,6 +106,23 @@ def _accounting(folder: Path, text: str) -> Accounting:
     if not is_sacct(text):
         raise InputError(f"{where}:1: no sacct header; {COMMANDS['sacct']} writes it")
     return accounts(text, where)
+
+
+QOS_READ = {"Name", "Priority", "MaxWall", "GrpTRES", "GrpJobs", "MaxTRESPU", "MaxJobsPU"}
+ASSOC_READ = {"Cluster", "Account", "User", "Share", "ParentName", "Par Name"}
+NO_MATTER = {"Flags", "QOS", "Def QOS", "DefaultQOS", "UsageThres", "GraceTime", "UsageFactor", "LFT", "RGT", "ID", "ParentID"}
+NO_MATTER |= {"PreemptMode", "MaxSubmitPU", "MaxSubmitPA", "MaxSubmit", "GrpSubmit", "MaxSubmitJobsPU", "MaxSubmitJobsPA"}
+
+
+def _ignored(rows: list[dict], read: set[str]) -> list[str]:
+    """Limits of QOS or associations that are set, and not read."""
+    found: dict[str, int] = {}
+    for r in rows:
+        for key, value in r.items():
+            if said(value) and value != "0" and key not in read | NO_MATTER:
+                found[key] = found.get(key, 0) + 1
+    what = "QOS" if read is QOS_READ else "associations"
+    return [f"{key} of {count} {what}" for key, count in found.items()]
 
 
 def _agree(
