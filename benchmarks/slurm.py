@@ -8,18 +8,28 @@ writes benchmarks/SLURM.md; nothing in it is typed by hand.
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
+
+import numpy as np
 
 import jobwise as jw
 from benchmarks.timing import seconds
 from jobwise import __version__
 from jobwise.simulate import simulate
 from jobwise.slurm.fidelity import COLUMNS, EXPLAINED, POOL, fidelity
-from jobwise.slurm.site import read
+from jobwise.slurm.site import FIELDS, read
 from jobwise.studies import read_log
-from jobwise.workloads.sites import on_site
+from jobwise.workloads.sites import generated, on_site
 
 HERE = Path(__file__).parent
+GENERATED = (  # jobs, nodes, policy
+    (100_000, 1000, "slurm"), (100_000, 1000, "saf+easy"), (100_000, 1000, "saf+slurm"), (5_000, 10_000, "slurm"),
+    (20_000, 10_000, "saf+easy"),
+)  # fmt: skip
+ROWS = 1_000_000
 LOGS = ("HPC2N", "SDSC-SP2", "LANL-CM5", "ALCF-Theta", "MetaCentrum")  # whose waits are recorded
 SITES = ((2_000, 64, 4), (10_000, 500, 16), (10_000, 1000, 8))  # jobs, nodes, CPUs of a node
 
@@ -49,6 +59,13 @@ def main() -> None:
             [f"{jobs:,}", f"{nodes:,}", f"{nodes * cpus:,}", f"{days:.0f}", f"{took:.1f}", f"{days * 86_400 / took:,.0f}"]
         )
         print(speed[-1], flush=True)
+    nodes = []
+    for jobs, count, policy in GENERATED:
+        w = generated(jobs, count, 32, 0.75, seed=0, age=1000, fair_share=1000, size=100, partition=100)
+        simulate(generated(100, count, 32, 0.75), policy)
+        took = seconds(lambda w=w, policy=policy: simulate(w, policy), 1)
+        nodes.append([f"{jobs:,}", f"{count:,}", f"{len(w.cluster.site.asks):,}", policy, f"{took:.1f}"])
+        print(nodes[-1], flush=True)
     text = [
         f"`python -m benchmarks.slurm RECORDINGS LOGS`, jobwise {__version__}",
         "Recorded on a real Slurm 22.05, replayed from what sacct and scontrol printed; when its clocks ticked is not known.",
@@ -59,8 +76,57 @@ def main() -> None:
         _table(("log", "jobs", "recorded s", *COLUMNS), real),
         "Generated jobs under `slurm`, stock settings, age and fair share with 100 users; one core.",
         _table(("jobs", "nodes", "CPUs", "days simulated", "seconds", "times real time"), speed),
+        "Generated sites (`jobwise.workloads.sites.generated`): nodes of 32 CPUs, 192 GiB, a tenth of them with 4 GPUs; three "
+        "partitions, load 0.75; backfill parameters as Slurm has them; one core.",
+        _table(("jobs", "nodes", "kinds of requests", "policy", "seconds"), nodes),
+        f"Reading {ROWS:,} rows of sacct (24 columns, every SubmitLine different): seconds, largest memory.",
+        _table(("as", "seconds", "MiB"), reading()),
     ]
     (HERE / "SLURM.md").write_text("\n\n".join(text) + "\n")
+
+
+def reading() -> list[list[str]]:
+    """Seconds and memory of reading a generated export, each in a process of its own."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "sacct.txt"
+        export(file)
+        machine = "".join(f"NodeName=node{k:03d} CPUTot=64 RealMemory=600000 State=IDLE\n" for k in range(1000))
+        (Path(folder) / "scontrol_node.txt").write_text(machine)
+        (Path(folder) / "scontrol_partition.txt").write_text("PartitionName=batch Nodes=node[000-999] State=UP\n")
+        for what, code in (
+            ("a log", "import jobwise as jw; jw.read_sacct(sys.argv[1])"),
+            ("a site", "from jobwise.slurm.site import read; read(sys.argv[2])"),
+        ):
+            told = f"import sys, time, resource; t = time.time(); {code}; print(time.time() - t); "
+            told += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+            out = subprocess.run([sys.executable, "-c", told, str(file), folder], capture_output=True, text=True, check=True)
+            took, most = map(float, out.stdout.split())
+            rows.append([what, f"{took:.1f}", f"{most:,.0f}"])
+            print(rows[-1], flush=True)
+    return rows
+
+
+def export(file: Path) -> None:
+    """Write rows as sacct prints them."""
+    rng, t0 = np.random.default_rng(0), np.datetime64("2026-01-01T00:00:00")
+    submit = t0 + np.cumsum(rng.integers(0, 20, ROWS))
+    start = submit + rng.integers(0, 4000, ROWS)
+    run, size, user, node = (
+        rng.integers(1, 80_000, ROWS),
+        2 ** rng.integers(0, 7, ROWS),
+        rng.integers(0, 400, ROWS),
+        rng.integers(0, 1000, ROWS),
+    )
+    with file.open("w") as out:
+        out.write(FIELDS.replace(",", "|") + "\n")
+        for i in range(ROWS):
+            n, tres = size[i], f"billing={size[i]},cpu={size[i]},mem={size[i] * 2}G,node=1"
+            first = (
+                f"{i}|{i}|job{i % 5000}|u{user[i]}|a{user[i] % 40}|batch|normal|COMPLETED|{submit[i]}|{submit[i]}|{start[i]}"
+            )
+            more = f"{start[i] + run[i]}|{run[i]}|{run[i] // 60 + 9}|1|{n}|{n}|{2 * n}G|{tres}|{tres}|node{node[i]:03d}|9|"
+            out.write(f"{first}|{more}|sbatch -n {n} --mem-per-cpu=2G -o /scratch/{i}/out.txt run_{i}.sh\n")
 
 
 def _table(columns, rows) -> str:

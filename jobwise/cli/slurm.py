@@ -100,5 +100,11 @@ def fidelity(
     if report:
         from jobwise.report.fidelity import write_site_report
 
-        write_site_report(f"{w.name}: recorded and simulated waits", [said], tables, report)
+        write_site_report(f"{w.name}: recorded and simulated waits", [said], tables, report, _waits(w, found))
         typer.echo(f"wrote {report}")
+
+
+def _waits(w, found: list) -> dict:
+    """Submits and waits: recorded, and of the three policies that come nearest."""
+    submit = w.jobs["submit"]
+    return {"recorded": (submit, found[0].recorded)} | {f.policy: (submit, f.wait) for f in found[:3]}

@@ -59,9 +59,13 @@ def what_if(
         return
     tables = [(f"{w.name}: {len(w):,} jobs, against the simulated present", HEAD, _rows(found))]
     tables += [(f"who wins, who loses: {c.name}", GROUPED, c.groups()) for c in found]
-    _told(w.name, [c.sentence() for c in found] + [trust], tables, report)
+    _told(w.name, [c.sentence() for c in found] + [trust], tables, report, found)
 
 
+EXPLAINED = (
+    "mean wait, slowdown: change with 95 % interval over blocks of time; longest x: the longest wait in times the present one, "
+    "median (most) of the replicas"
+)
 SHORT = 21  # letters of a name in a table
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 
@@ -111,7 +115,7 @@ def tune(
     text = [found.sentence()]
     if found.lines and any(x.startswith("SchedulerParameters") for x in found.lines):
         text.append("Keep the other words of your SchedulerParameters.")
-    _told(w.name, text, tables, report, found.lines)
+    _told(w.name, text, tables, report, changes, found.lines)
 
 
 def _ready(folder: str, report: str | None, force: bool) -> None:
@@ -142,13 +146,20 @@ def _trust(w, r) -> str:
     return "The simulated present: " + sentence([beside(w, "slurm", r)])
 
 
-def _told(name: str, text: list[str], tables: list[tuple], report: str | None, lines: list[str] | None = None) -> None:
+def _told(name: str, text: list[str], tables: list[tuple], report: str | None, changes: list, conf: tuple | list = ()) -> None:
     for title, columns, rows in tables:
         print_table(title, list(columns), rows)
-    for x in text:
+    for x in [*text, *([EXPLAINED] if changes else [])]:
         say(x)
     if report:
         from jobwise.report.fidelity import write_site_report
 
-        write_site_report(f"{name}: what would have been", text, tables, report, lines or [])
+        waits = {"now": _waits(changes[0].present)} if changes else {}
+        waits |= {c.name: _waits(c.after) for c in changes[:4]}
+        write_site_report(f"{name}: what would have been", text, tables, report, waits, conf)
         typer.echo(f"wrote {report}")
+
+
+def _waits(x) -> tuple:
+    jobs = x.records[0].jobs
+    return jobs["submit"], jobs["start"] - jobs["submit"]
