@@ -7,7 +7,7 @@ import pytest
 
 import jobwise as jw
 from jobwise.errors import InputError
-from jobwise.sim import node_sets
+from jobwise.sim import node_sets, slurm_tables
 from jobwise.sim.node_choice import choose, deal, rooms
 from jobwise.workloads.sites import generated, on_site
 
@@ -153,6 +153,21 @@ def test_weights_of_what_a_job_asks_for_let_large_ones_go_first():
     assert many.sum() > 10
     assert (first["start"] - first["submit"])[many].mean() <= (plain["start"] - plain["submit"])[many].mean()
     assert (first["start"] != plain["start"]).any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("policy", ["slurm", "saf+easy", "fcfs+conservative"])
+def test_short_cuts_of_searches_change_no_start(monkeypatch, policy, seed):
+    w = generated(500, 30, 32, 0.95, seed=seed, age=1000, fair_share=500, size=300)
+    fast = jw.simulate(w, policy).jobs["start"]
+
+    def plainly(s, e, site, made=slurm_tables.scheduler):
+        m = made(s, e, site)
+        m.clock["plain"] = 1
+        return m
+
+    monkeypatch.setattr(slurm_tables, "scheduler", plainly)
+    assert (jw.simulate(w, policy).jobs["start"] == fast).all()
 
 
 def test_sets_of_nodes():

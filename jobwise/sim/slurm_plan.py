@@ -256,11 +256,11 @@ def _inside(a, b):
 
 @kernel
 def plan(s, e, m, j, partition, count, n, now, since):
-    """(when job j may start, nodes chosen into m.node, where in time the search ended), which begins at `since`; (inf, 0, .)
-    where it gets no plan in the window."""
+    """(when job j may start, nodes chosen into m.node, up to where in time nothing was to be had for sure) by a search that
+    begins at `since`; (inf, 0, .) where the job gets no plan in the window."""
     x, ask, limit = m.settings[0], m.ask[s.jobs[e, j]["ask"]], max(s.jobs[e, j]["walltime"], 1.0)
     mask_of(m, s.jobs[e, j], partition, m.mask)
-    later, at, known = since, 0, -1.0
+    later, at, known, sure, plain = since, 0, -1.0, -1.0, m.clock[0]["plain"]
     while True:
         begin, later = later, 0.0
         while at + 1 < count and m.until[at] <= begin:
@@ -268,7 +268,7 @@ def plan(s, e, m, j, partition, count, n, now, since):
         if at + 1 < count:
             later = m.until[at]
         left_open(m, count, at, begin, limit)
-        if later > 0.0 and known > later and _inside(m.open_mask, m.tried):
+        if later > 0.0 and known > later and ask["most"] == 0 and not plain and _inside(m.open_mask, m.tried):
             continue  # of fewer nodes it could not start before, and that was too late already
         k, t = 0, np.inf
         if not _hopeless(m, ask):
@@ -279,18 +279,19 @@ def plan(s, e, m, j, partition, count, n, now, since):
         if k == 0:
             if later > 0.0:
                 continue
-            return np.inf, 0, begin
+            return np.inf, 0, begin if sure < 0 else sure
         t = max(t, begin)
         if t <= now:
             return t, k, begin
         if later > 0.0 and t > later:
             continue
         if t > now + x["bf_window"]:
-            return np.inf, 0, begin
+            return np.inf, 0, begin if sure < 0 else sure
         if overlaps(m, count, t, _end(m, t, limit), k):
             later = t
+            sure = begin if sure < 0 else sure  # other nodes might have been free
             continue
-        return t, k, begin
+        return t, k, begin if sure < 0 else sure
 
 
 @inlined
@@ -325,14 +326,13 @@ NOTES = 64  # plans that are looked up
 
 
 @inlined
-def _asks_more(m, a, b):
-    """Does b ask for at least what a asks for, of no more nodes?"""
+def _asks_more(a, b):
+    """Does b ask for at least what a asks for? Jobs that want few nodes may fail where more nodes are free: never of them."""
     return (
-        (a["set"] == b["set"] or a["set"] == 0) and a["nodes"] <= b["nodes"]
-        and a["tasks"] * a["cpus"] <= b["tasks"] * b["cpus"] and a["cpus"] <= b["cpus"]
+        (a["set"] == b["set"] or a["set"] == 0) and a["nodes"] <= b["nodes"] and a["most"] == 0 and b["most"] == 0
+        and a["tasks"] <= b["tasks"] and a["cpus"] == b["cpus"]
         and a["memory_cpu"] <= b["memory_cpu"] and a["memory"] <= b["memory"] and a["gpus"] <= b["gpus"]
         and a["gpus_node"] <= b["gpus_node"] and a["whole"] <= b["whole"]
-        and (a["most"] == 0 or (b["most"] > 0 and a["most"] >= b["most"]))
     )  # fmt: skip
 
 
@@ -340,10 +340,10 @@ def _asks_more(m, a, b):
 def known_from(m, count, ask, partition, limit, now):
     """From when on a search for this job has to look: one that asked for less, of higher priority, found nothing before."""
     since = now
-    for i in range(count):
+    for i in range(0 if m.clock[0]["plain"] else count):
         x = m.notes[i]
         counts = x["begin"] > since and x["partition"] == partition and x["limit"] <= limit
-        if counts and (x["ask"] == ask or _asks_more(m, m.ask[x["ask"]], m.ask[ask])):
+        if counts and _asks_more(m.ask[x["ask"]], m.ask[ask]):
             since = x["begin"]
     return since
 

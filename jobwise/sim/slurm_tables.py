@@ -23,6 +23,7 @@ clock_dtype = np.dtype(
         ("price", "f8"),  # the next pass over priorities
         ("priced", "f8"),  # the last
         ("zero", "f8"),  # s since 1970 of time 0
+        ("plain", "i1"),  # searches take no short cuts: for tests
         ("news", "i1"),  # has something happened since the last main pass?
     ],
     align=True,
