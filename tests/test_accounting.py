@@ -137,3 +137,26 @@ def test_a_folder_of_two_clusters_gets_one_line(tmp_path):
     (folder / "scontrol_node.txt").write_text(nodes.replace("State=IDLE", "State=IDLE+DRAIN", 1))
     told = " ".join(read_site(folder).cluster.site.guesses)
     assert "have no association" in told and "out of service" in told
+
+
+def test_jobs_wait_for_the_end_of_those_they_depend_on(tmp_path):
+    from conftest import write_site
+
+    import jobwise as jw
+
+    folder = write_site(tmp_path / "site", jobs=40)
+    rows = (folder / "sacct.txt").read_text().splitlines()
+    cells = [r.split("|") for r in rows]
+    at = {n: i for i, n in enumerate(cells[0])}
+    child, parent = cells[9], cells[5]
+    parent[at["ElapsedRaw"]], end = "9000", int(parent[at["Start"]]) + 9000
+    child[at["Start"]] = child[at["Eligible"]] = str(end)
+    child[at["End"]] = str(end + int(child[at["ElapsedRaw"]]))
+    child[at["SubmitLine"]] = f"sbatch -n 1 --dependency=afterok:{parent[at['JobIDRaw']]}:999 job.sh"
+    (folder / "sacct.txt").write_text("\n".join("|".join(c) for c in cells) + "\n")
+    w = read_site(folder)
+    assert len(w.edges) == 1
+    for policy in ("slurm", "fcfs+easy"):
+        r = jw.simulate(w, policy)
+        a, b = (int(np.flatnonzero(w.columns["job"] == int(c[at["JobIDRaw"]]))[0]) for c in (parent, child))
+        assert r.jobs["start"][b] >= r.jobs["end"][a] and w.jobs["submit"][b] < r.jobs["end"][a]

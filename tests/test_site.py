@@ -16,7 +16,7 @@ from jobwise.sim import kernel, site_order, slurm_loop, slurm_tables
 from jobwise.sim.multifactor import price_all, priority
 from jobwise.sim.node_choice import choose
 from jobwise.sim.node_sets import packed
-from jobwise.sim.slurm_plan import take_free
+from jobwise.sim.slurm_ends import take_free
 from jobwise.sim.state import allocate
 from jobwise.site import LIMITS
 from jobwise.slurm import text

@@ -16,21 +16,12 @@ from jobwise.sim.kernel import OVER, advance
 from jobwise.sim.list_pass import CONSERVATIVE, NONE
 from jobwise.sim.node_choice import choose
 from jobwise.sim.node_sets import size
+from jobwise.sim.slurm_calendar import calendar, keep, left_open
+from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
 from jobwise.sim.slurm_limits import allowed
 from jobwise.sim.slurm_loop import begin, note
-from jobwise.sim.slurm_plan import (
-    NOTES,
-    calendar,
-    expected_ends,
-    insert,
-    keep,
-    known_from,
-    left_open,
-    mask_of,
-    plan,
-    remember,
-    take_free,
-)
+from jobwise.sim.slurm_notes import NOTES, known_from, remember
+from jobwise.sim.slurm_plan import plan
 from jobwise.site import LIMITS
 
 

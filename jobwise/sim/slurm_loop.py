@@ -15,23 +15,14 @@ from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all
-from jobwise.sim.node_choice import CPUS, choose
+from jobwise.sim.node_choice import CPUS, choose, deal
 from jobwise.sim.node_sets import drop
+from jobwise.sim.slurm_calendar import calendar, keep
+from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
 from jobwise.sim.slurm_limits import allowed, asked, count, within
-from jobwise.sim.slurm_plan import (
-    NOTES,
-    amounts,
-    calendar,
-    expected_ends,
-    insert,
-    keep,
-    known_from,
-    mask_of,
-    plan,
-    remember,
-    take_free,
-    whole,
-)
+from jobwise.sim.slurm_notes import NOTES, known_from, remember
+from jobwise.sim.slurm_plan import plan
+from jobwise.sim.slurm_time import whole
 from jobwise.sim.state import ENTERED, LEFT
 from jobwise.site import LIMITS
 
@@ -43,7 +34,7 @@ LATE = 0.001  # s: how late a thread wakes
 def begin(s, e, m, o, j, k, out):
     """Start job j on m.node[:k]; False where its limits forbid it after all."""
     job, ask = s.jobs[e, j], m.ask[s.jobs[e, j]["ask"]]
-    amounts(m, ask, m.free, k)
+    deal(ask, m.free, m.capacity, m.node, k, m.amount)
     asked(m, ask, k, out)
     if not within(m, job, out) or not start(s, e, j, 1.0, m.node[:k], m.amount[:k], k):
         return False

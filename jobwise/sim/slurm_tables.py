@@ -9,7 +9,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.sim.node_choice import Room, rooms
 from jobwise.sim.node_sets import packed
-from jobwise.sim.slurm_plan import NOTES
+from jobwise.sim.slurm_notes import NOTES
 from jobwise.site import LIMITS, Site
 
 clock_dtype = np.dtype(

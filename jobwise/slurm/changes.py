@@ -14,8 +14,7 @@ from jobwise.site import LIMITS
 from jobwise.slurm import conf
 from jobwise.slurm.text import pairs, resources, said, seconds
 from jobwise.workload import Workload
-
-LEAST_LIMIT = 60.0  # s
+from jobwise.workloads.transform import limited
 
 
 def changed(w: Workload, lines: Sequence[str] = (), nodes: int = 0, limits: float | None = None) -> Workload:
@@ -29,11 +28,7 @@ def changed(w: Workload, lines: Sequence[str] = (), nodes: int = 0, limits: floa
     if nodes:
         w = _resized(w, nodes)
     if limits is not None:
-        if not limits >= 1:
-            raise InputError(f"time limits of {limits:g} times the run time would end jobs early; 1 or more is expected")
-        jobs = w.jobs.copy()
-        jobs["walltime"] = np.minimum(jobs["walltime"], np.maximum(np.ceil(limits * w.truth["runtime"]), LEAST_LIMIT))
-        w = replace(w, jobs=jobs)
+        w = limited(w, limits)
     return w
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobwise.cluster import Cluster
@@ -32,6 +33,8 @@ OTHERS = (
     r"\s(?:--(?:output|error|input|job-name|chdir|comment|mail-user|mail-type|export|begin|deadline|time|account|wckey|signal|"
     r"open-mode|dependency|array|partition|qos)[=\s]\s*\S+|-[oeiJDtAbdapq]\s*\S+)"
 )
+
+DEPENDENCY = r"\s(?:--dependency[=\s]|-d\s*)(after\S+)"
 
 
 def read(
@@ -61,15 +64,18 @@ def read(
     tree, leaf = _associations(assoc, _numbers(users), _numbers(accounts))
     queues = _lists(lists, site.partition_names, a.where)
     site = replace(site, asks=table, queues=queues, sets=sets.table(), associations=tree, leaf=leaf)
-    start = times(a, "Start")
+    start, edges = times(a, "Start"), _dependencies(a)
     eligible, run = queued(a, start), np.maximum(elapsed(a, start), 1.0)
+    if len(edges):  # a job that waited for others was there when it was submitted
+        waited, submit = np.isin(np.arange(len(a)), edges[:, 1]), times(a, "Submit")
+        eligible = np.where(waited & (submit <= start), submit, eligible)
     limit = a.map(_limit, "TimelimitRaw")
     qos = {q: i for i, q in enumerate(site.qos_names)}
     app, works = a.distinct("JobName")
     work = _numbers([_work(x) for x in works])
     w = workload(
         eligible, _request(table, cluster.capacity)[ask], run, limit,
-        cluster=replace(cluster, site=site), name=name, ask=ask, partition=which, user=user, group=account,
+        cluster=replace(cluster, site=site), name=name, edges=edges, ask=ask, partition=which, user=user, group=account,
         queue=a.map(lambda x: qos.get(x, -1), "QOS", kind=int),
         app=np.array([work[_work(x)] for x in works])[app] if len(works) else app,
     )  # fmt: skip
@@ -78,6 +84,20 @@ def read(
     names = {k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))}
     names["queue"] = dict(enumerate(site.qos_names))
     return replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names)
+
+
+def _dependencies(a: Accounting) -> np.ndarray:
+    """[M, 2] (parent, child) rows: jobs that waited for the end of others that are in the table, by their SubmitLine."""
+    if not a.has("SubmitLine"):
+        return np.zeros((0, 2), np.int64)
+    told = np.flatnonzero(a.matches(DEPENDENCY, "SubmitLine"))
+    row = dict(zip(numbers_of(a).astype(np.int64).tolist(), range(len(a)), strict=True)) if len(told) else {}
+    found = set()
+    for j, line in zip(told.tolist(), a.columns["SubmitLine"].take(pa.array(told)).to_pylist(), strict=True):
+        for ids in re.findall(r"after(?:any|ok|notok|corr):([\d:]+)", re.search(DEPENDENCY, line)[1]):
+            parents = (row.get(int(x)) for x in ids.split(":") if x)
+            found |= {(p, j) for p in parents if p is not None and p < j}
+    return np.array(sorted(found), np.int64).reshape(-1, 2)
 
 
 def _limit(text: str) -> float:

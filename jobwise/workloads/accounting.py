@@ -113,14 +113,15 @@ def read(text: str, where: str, only: Collection[str] | None = None) -> Accounti
     the columns that are kept (all). Raises InputError for a row that is cut."""
     first = text[:65536].split("\n", 1)[0]
     names = names_of(text)
-    open_ended, odd, body = first.rstrip("\r").endswith("|"), [], text[len(first) + 1 :]
+    open_ended, odd, raw = first.rstrip("\r").endswith("|"), [], text.encode()
+    begin = len(first.encode()) + 1
     wanted = len(names) + open_ended
 
     def handle(row: csv.InvalidRow) -> str:
         odd.append((row.number + 1, row.text.strip()))
         return "skip"
 
-    if not body or body.isspace():
+    if not re.compile(rb"\S").search(raw, begin):
         return Accounting(where, np.zeros(0, np.int64), {n: pa.array([], pa.string()) for n in names})
     columns = [*names, ""][:wanted] if open_ended else names
     unique = [f"{i}:{n}" for i, n in enumerate(columns)]
@@ -131,7 +132,7 @@ def read(text: str, where: str, only: Collection[str] | None = None) -> Accounti
         column_types=dict.fromkeys(unique, pa.string()), strings_can_be_null=False, include_columns=[unique[i] for i in kept]
     )
     try:
-        told = csv.read_csv(pa.BufferReader(body.encode()), given, form, kinds)
+        told = csv.read_csv(pa.BufferReader(pa.py_buffer(raw).slice(begin)), given, form, kinds)
     except pa.ArrowInvalid as error:
         raise InputError(f"{where}: cannot be read: {str(error).splitlines()[0][:200]}") from None
     found = {n: pc.utf8_trim_whitespace(told.column(unique[i]).combine_chunks()) for i, n in kept.items()}

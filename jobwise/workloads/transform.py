@@ -11,6 +11,7 @@ from jobwise.errors import InputError
 from jobwise.workload import Workload, resort
 from jobwise.workload import shake as shake
 
+LEAST_LIMIT = 60.0  # s
 MOST_JOBS = 30_000_000  # of a log that is made: some 10 GiB
 
 
@@ -118,6 +119,15 @@ def merge(workloads: list[Workload], name: str = "merged") -> Workload:
         np.concatenate(parts), np.concatenate([w.truth for w in workloads]), cluster, name=name, edges=np.concatenate(edges)
     )
     return resort(whole)
+
+
+def limited(w: Workload, times: float) -> Workload:
+    """No time limit above so many times the run time (at least LEAST_LIMIT): what better estimates would be."""
+    if not times >= 1:
+        raise InputError(f"time limits of {times:g} times the run time would end jobs early; 1 or more is expected")
+    jobs = w.jobs.copy()
+    jobs["walltime"] = np.minimum(jobs["walltime"], np.maximum(np.ceil(times * w.truth["runtime"]), LEAST_LIMIT))
+    return replace(w, jobs=jobs)
 
 
 def overruns(w: Workload) -> float:
