@@ -170,6 +170,25 @@ def test_short_cuts_of_searches_change_no_start(monkeypatch, policy, seed):
     assert (jw.simulate(w, policy).jobs["start"] == fast).all()
 
 
+@pytest.mark.parametrize("policy", ["slurm", "saf+easy", "fcfs+conservative", "general+slurm", "smith-forecast+slurm"])
+def test_nobody_peeks_at_run_times_or_jobs_to_come(policy):
+    w = generated(400, 20, 32, 0.95, seed=3, age=1000, fair_share=1000)
+    base = jw.simulate(w, policy).jobs
+    for j in np.argsort(-w.truth["runtime"])[:4]:
+        truth = w.truth.copy()
+        truth["runtime"][j] *= 0.5 if j % 2 else 1.5
+        other = jw.simulate(replace(w, truth=truth), policy).jobs
+        before = base["start"] < min(base["end"][j], other["end"][j])
+        assert (base["start"][before] == other["start"][before]).all()
+    jobs, truth = w.jobs.copy(), w.truth.copy()
+    for field in ("walltime", "ask", "request", "partition", "user"):
+        jobs[field][300:] = jobs[field][300:][::-1].copy()
+    truth["runtime"][300:] = truth["runtime"][300:][::-1].copy()
+    other = jw.simulate(replace(w, jobs=jobs, truth=truth), policy).jobs
+    before = base["start"] < w.jobs["submit"][300]
+    assert before.sum() > 100 and (base["start"][before] == other["start"][before]).all()
+
+
 def test_sets_of_nodes():
     rng = np.random.default_rng(0)
     for n in (1, 63, 64, 65, 200):
