@@ -160,3 +160,44 @@ def test_jobs_wait_for_the_end_of_those_they_depend_on(tmp_path):
         r = jw.simulate(w, policy)
         a, b = (int(np.flatnonzero(w.columns["job"] == int(c[at["JobIDRaw"]]))[0]) for c in (parent, child))
         assert r.jobs["start"][b] >= r.jobs["end"][a] and w.jobs["submit"][b] < r.jobs["end"][a]
+
+
+def test_what_the_script_says_counts_where_the_line_is_silent(tmp_path):
+    from conftest import write_site
+
+    folder = write_site(tmp_path / "site", jobs=50)
+    plain, text = read_site(folder), (folder / "sacct.txt").read_text()
+    assert plain.jobs["request"][:, 0].max() > 4
+    for line in (
+        "sbatch --parsable job.sh",
+        "sbatch -Q job.sh",
+        "sbatch --mem=100M job.sh",
+        'sbatch -J "my job" job.sh',
+        "sbatch -n 8k x",
+    ):
+        (folder / "sacct.txt").write_text(
+            "\n".join(r.rsplit("|", 1)[0] + f"|{line}" if i else r for i, r in enumerate(text.splitlines()))
+        )
+        w = read_site(folder)
+        assert (w.jobs["request"][:, 0] == plain.jobs["request"][:, 0]).all(), line
+        assert ("cannot be read" in " ".join(w.cluster.site.guesses)) == ("8k" in line)
+
+
+def test_what_does_not_fit_together_is_named(tmp_path):
+    from conftest import write_site
+
+    folder = write_site(tmp_path / "site", jobs=50)
+    text = (folder / "sacct.txt").read_text()
+    rows = text.splitlines()
+    (folder / "sacct.txt").write_text("\n".join([*rows, *rows[1:11]]).replace("|normal|", "|night|", 3) + "\n")
+    partition = (folder / "scontrol_partition.txt").read_text()
+    (folder / "scontrol_partition.txt").write_text(
+        partition.replace("MaxTime=UNLIMITED State=UP", "MaxTime=1 State=DOWN MaxNodes=1")
+    )
+    w = read_site(folder)
+    told = " ".join(w.cluster.site.guesses)
+    assert len(w) == 50 and w.dropped["given twice"] == 10
+    assert "jobs of QOS night" in told and "MaxTime of partition batch" in told and "State of partition batch" in told
+    import jobwise as jw
+
+    assert np.isfinite(jw.simulate(w, "slurm").jobs["end"]).all()

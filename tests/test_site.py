@@ -157,7 +157,6 @@ def test_what_is_missing_is_guessed_and_named(tmp_path):
     [
         ("sacct.txt", lambda t: "", "sacct.txt is missing"),
         ("sacct.txt", lambda t: t.replace("|Start|", "|Begin|", 1), "no column Start"),
-        ("sacct.txt", lambda t: t.replace("-n 2", "-n two"), "sacct.txt:2"),
         ("sacct.txt", lambda t: t.replace("|batch|", "|night|", 1), "partition 'night'"),
         ("scontrol_node.txt", lambda t: t.replace("CPUTot=4", "CPUTot=four", 1), "scontrol_node.txt"),
         ("scontrol_partition.txt", lambda t: t.replace("node[01-16]", "other[01-16]"), "other01"),

@@ -84,12 +84,12 @@ def test_a_wrong_line_is_told(line, said):
 
 
 def test_changes_of_a_site(site):
-    after = changed(
-        site, ["bf_window=60", "PartitionName=batch MaxTime=2:00:00 MaxNodes=2", "QOS=normal MaxTRESPU=cpu=4,mem=1G"]
-    )
+    after = changed(site, ["bf_window=60", "PartitionName=batch MaxTime=30-0 MaxNodes=2", "QOS=normal MaxTRESPU=cpu=16,mem=1G"])
     s = after.cluster.site
-    assert s.settings["bf_window"][0] == 3600 and s.partitions[0]["max_time"] == 7200 and s.partitions[0]["max_nodes"] == 2
-    assert s.qos[0]["user"].tolist()[1:3] == [4, 1024] and np.isinf(site.cluster.site.qos[0]["user"]).all()
+    assert (
+        s.settings["bf_window"][0] == 3600 and s.partitions[0]["max_time"] == 30 * 86_400 and s.partitions[0]["max_nodes"] == 2
+    )
+    assert s.qos[0]["user"].tolist()[1:3] == [16, 1024] and np.isinf(site.cluster.site.qos[0]["user"]).all()
     more = changed(site, nodes=3)
     assert len(more.cluster.capacity) == 7 and more.cluster.site.sets.shape[1] == 7 and more.cluster.total[2] == 8
     limited = changed(site, limits=1.5)
@@ -107,6 +107,9 @@ def test_changes_of_a_site(site):
         ({"nodes": -4}, "cannot lose"),
         ({"nodes": -3}, "could never start"),
         ({"limits": 0.5}, "end jobs early"),
+        ({"lines": ["PartitionName=batch MaxTime=1"]}, "MaxTime of partition batch: .* could never start"),
+        ({"lines": ["PartitionName=batch State=DOWN"]}, "State of partition batch"),
+        ({"lines": ["QOS=normal GrpTRES=cpu=1"]}, "the limit on cpus of all jobs of QOS normal"),
     ],
 )
 def test_changes_that_cannot_be(site, told, said):

@@ -12,6 +12,7 @@ from jobwise.sim.node_choice import choose, rooms
 from jobwise.sim.node_sets import packed
 from jobwise.site import LIMITS
 from jobwise.slurm import conf
+from jobwise.slurm.startable import check
 from jobwise.slurm.text import pairs, resources, said, seconds
 from jobwise.workload import Workload
 from jobwise.workloads.transform import limited
@@ -29,6 +30,7 @@ def changed(w: Workload, lines: Sequence[str] = (), nodes: int = 0, limits: floa
         w = _resized(w, nodes)
     if limits is not None:
         w = limited(w, limits)
+    check(w)
     return w
 
 

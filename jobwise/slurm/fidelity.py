@@ -14,6 +14,7 @@ from jobwise.simulate import simulate
 from jobwise.workload import Workload
 
 NEAR_S, NEAR = 3.0, 0.05  # a start is near within so many s and this share of the recorded wait
+FEW = 20  # jobs
 WELL, POOR = 0.05, 0.25  # error of the mean wait: trusted, not trusted
 
 
@@ -125,14 +126,18 @@ def by_group(w: Workload, f: Fidelity, most: int = 8) -> list[list[str]]:
 
 
 def sentence(found: Sequence[Fidelity]) -> str:
-    """How far to trust a what-if."""
+    """How far to trust a what-if, which simulates `slurm` where that is among the candidates, else the one that fits best."""
     best = found[0]
-    if abs(best.error) <= WELL and best.order > 0.95:
+    judged = next((f for f in found if f.policy == "slurm"), best)
+    if len(judged.wait) < FEW:
+        trust = f"{len(judged.wait)} jobs are too few to say how far a what-if can be trusted"
+    elif abs(judged.error) <= WELL and judged.order > 0.95:
         trust = "a what-if on these jobs can be trusted for mean waits, and for differences of more than a few per cent"
-    elif abs(best.error) <= POOR:
+    elif abs(judged.error) <= POOR:
         trust = "a what-if tells directions and large differences; small ones may be errors of the simulation"
     else:
         trust = "a what-if is not to be trusted here: the record has causes that the simulation does not know"
-    how = f"its mean wait is {best.error:+.0%} off, the order of starts {best.order:.2f}"
-    told = "explains the record best: " if len(found) > 1 else "and the record: "
-    return f"{best.policy} {told}{how}; {trust}."
+    first = "" if judged is best else f"{best.policy} explains the record best, its mean wait is {best.error:+.0%} off. "
+    told = "explains the record best: " if judged is best and len(found) > 1 else "and the record: "
+    how = f"its mean wait is {judged.error:+.0%} off, the order of starts {judged.order:.2f}"
+    return f"{first}{judged.policy} {told}{how}; {trust}."

@@ -14,8 +14,9 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.sim.node_choice import choose, rooms
 from jobwise.sim.node_sets import packed
-from jobwise.site import ask_dtype, association_dtype
+from jobwise.site import Site, ask_dtype, association_dtype
 from jobwise.slurm.requests import by_accounting, by_line, options
+from jobwise.slurm.startable import lifted
 from jobwise.slurm.text import features_of, resources, said
 from jobwise.workload import Workload, workload
 from jobwise.workloads.accounting import Accounting
@@ -51,7 +52,11 @@ def read(
         if not len(a):
             raise InputError(f"{a.where}: no job that ran ({', '.join(f'{n} {k}' for k, n in left.items())})")
     a = a.take(np.argsort(numbers_of(a), kind="stable"))
-    table, ask = _asks(a, features, sets, site.settings[0]["memory"], default)
+    a = _once(a, left)
+    site = _known_qos(a, site)
+    table, ask, unread = _asks(a, features, sets, site.settings[0]["memory"], default)
+    if unread:
+        site = replace(site, guesses=(*site.guesses, f"{unread:,} jobs whose SubmitLine cannot be read: ReqTRES is taken"))
     which, lists = a.distinct("Partition")
     fits = _fits(table, lists, which, ask, cluster, sets)
     if not fits.all():
@@ -83,7 +88,27 @@ def read(
     columns = {"wait": (start - eligible)[order], "job": numbers_of(a).astype(np.int64)[order]}
     names = {k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))}
     names["queue"] = dict(enumerate(site.qos_names))
-    return replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names)
+    return lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
+
+
+def _once(a: Accounting, left: dict[str, int]) -> Accounting:
+    """Without rows that are given twice (exports that overlap)."""
+    same = np.stack([numbers_of(a), times(a, "Submit"), times(a, "Start")], axis=1)
+    twice = np.append(False, (np.diff(same, axis=0) == 0).all(axis=1))
+    if twice.any():
+        left["given twice"] = int(twice.sum())
+    return a.take(~twice) if twice.any() else a
+
+
+def _known_qos(a: Accounting, site: Site) -> Site:
+    """The site; jobs of a QOS that it does not have are named among its guesses."""
+    which, names = a.distinct("QOS")
+    lost = np.array([bool(q) and q not in site.qos_names for q in names], bool)
+    if not lost[which].any():
+        return site
+    named = ", ".join(q for q, x in zip(names, lost, strict=True) if x)[:60]
+    text = f"{int(lost[which].sum()):,} jobs of QOS {named}, which sacctmgr_qos does not have: no priority, no limits"
+    return replace(site, guesses=(*site.guesses, text))
 
 
 def _dependencies(a: Accounting) -> np.ndarray:
@@ -104,8 +129,9 @@ def _limit(text: str) -> float:
     return float(text) * 60 if text.isascii() and text.isdigit() else UNLIMITED
 
 
-def _asks(a: Accounting, features: list[set], sets: Any, memory: bool, default: tuple) -> tuple[np.ndarray, np.ndarray]:
-    """(rows of ask_dtype, which one each job has [J]); each different request is read once. Raises InputError."""
+def _asks(a: Accounting, features: list[set], sets: Any, memory: bool, default: tuple) -> tuple[np.ndarray, np.ndarray, int]:
+    """(rows of ask_dtype, which one each job has [J], how many jobs have a line that cannot be read); each different request is
+    read once. Raises InputError."""
     if a.has("SubmitLine"):
         line = a.columns["SubmitLine"]
         plain = pc.match_substring_regex(line, r"[\"'\\]")
@@ -119,27 +145,50 @@ def _asks(a: Accounting, features: list[set], sets: Any, memory: bool, default: 
         which = np.unique(which * (len(texts) + 1) + code, return_inverse=True)[1]
     first = np.unique(which, return_index=True)[1]
     known: dict[tuple, int] = {}
-    ask = np.empty(len(first), np.int64)
+    ask, unread = np.empty(len(first), np.int64), np.zeros(len(first), bool)
     for i in np.argsort(first, kind="stable"):  # in order of appearance
         row = {name: texts[code[first[i]]] for name, (code, texts) in zip(ASKED, parts, strict=True)}
         try:
-            ask[i] = known.setdefault(_ask(row, features, sets, memory, default), len(known))
+            asked, unread[i] = _ask(row, features, sets, memory, default)
+            ask[i] = known.setdefault(asked, len(known))
         except ValueError as error:
             raise a.wrong(int(first[i]), str(error)) from None
-    return np.array(list(known), ask_dtype), ask[which]
+    return np.array(list(known), ask_dtype), ask[which], int(unread[which].sum())
 
 
-def _ask(r: dict, features: list[set], sets: Any, memory: bool, default: tuple) -> tuple:
-    """A row of ask_dtype. Raises ValueError."""
-    o = options(r["SubmitLine"])
-    asked, got = resources(r["ReqTRES"]), resources(r["AllocTRES"])
-    found = list(by_line(o, default) if o else by_accounting(asked, got, int(r["ReqCPUS"] or 0), r["ReqMem"]))
+def _ask(r: dict, features: list[set], sets: Any, memory: bool, default: tuple) -> tuple[tuple, bool]:
+    """(a row of ask_dtype: what the line says as far as it goes, for the script may say more, else accounting; is the line
+    one that cannot be read?). Raises ValueError."""
+    o, asked = options(r["SubmitLine"]), resources(r["ReqTRES"])
+    found = list(by_accounting(asked, resources(r["AllocTRES"]), int(r["ReqCPUS"] or 0), r["ReqMem"]))
+    told, unread = None, False
+    try:
+        told = _line(o, default, asked)
+    except ValueError:
+        if not asked.get("cpu"):
+            raise
+        unread = True
+    if told:
+        more = found
+        found = list(told)
+        if not {"mem", "mem-per-cpu"} & set(o) and asked.get("mem"):
+            found[4:6] = more[4:6]
+        if not {"gpus", "gres", "gpus-per-node", "gpus-per-task"} & set(o):
+            found[6:8] = more[6:8]
     if not memory:
         found[4] = found[5] = 0
     if text := o.get("constraint", said(r["Constraints"])):
         either = features_of(text)
         found[9] = sets.add(i for i, has in enumerate(features) if any(x <= has for x in either))
-    return tuple(found)
+    return tuple(found), unread
+
+
+def _line(o: dict[str, str], default: tuple, asked: dict[str, float]) -> tuple | None:
+    """What the options say; None where there are none, or where accounting knows of more. Raises ValueError."""
+    told = by_line(o, default) if o else None
+    if told and asked.get("cpu") and (told[2] * told[3] != asked["cpu"] or max(told[0], 1) > asked.get("node", 1e9)):
+        return None
+    return told
 
 
 def _request(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
@@ -180,7 +229,9 @@ def _lists(queues: list[str], partitions: tuple[str, ...], where: str) -> np.nda
     """[K, W] the partitions of each different list of partitions."""
     at = {p: i for i, p in enumerate(partitions)}
     if wrong := [p for q in queues for p in q.split(",") if p not in at]:
-        raise InputError(f"{where}: jobs of partition {wrong[0]!r}, which the site does not have ({', '.join(at)})")
+        raise InputError(
+            f"{where}: jobs of partition {wrong[0]!r}, which the site does not have ({', '.join(at)}); a | in a name?"
+        )
     lists = [[at[p] for p in q.split(",")] for q in queues]
     table = np.full((len(lists), max(map(len, lists))), -1, np.int32)
     for k, x in enumerate(lists):

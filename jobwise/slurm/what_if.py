@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobwise import metrics
-from jobwise.compare.intervals import Effect, compared, totals
+from jobwise.compare.intervals import LEAST, Effect, Totals, compared, ratio_interval
 from jobwise.compare.windows import shake_for
 from jobwise.policies.names import resolve
 from jobwise.record import Record
@@ -73,14 +73,14 @@ def _wait(r: Record) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """What a change does to bounded slowdowns and to mean waits (`Effect`, blocks of time; a second is added to waits), and to
-    the longest wait: a multiple of the present one, replica by replica [K]."""
+    """What a change does to bounded slowdowns and to mean waits (an effect over blocks of time; a ratio of means), and to the
+    longest wait: a multiple of the present one, replica by replica [K]."""
 
     name: str
     present: Replays
     after: Replays
     slowdown: Effect
-    wait: Effect
+    wait: Totals
     longest: np.ndarray
 
     def row(self) -> list[str]:
@@ -97,7 +97,8 @@ class Change:
         found = self.groups()
         return {
             "name": self.name,
-            "wait": self.wait.to_dict() | {"present_s": self.present.wait, "mean_s": self.after.wait},
+            "wait": {"change": self.wait.change, "low": self.wait.low, "high": self.wait.high}
+            | {"present_s": self.present.wait, "mean_s": self.after.wait},
             "bounded_slowdown": self.slowdown.to_dict() | {"mean": self.after.slowdown},
             "longest_wait_ratio": dict(zip(("least", "median", "most"), self._longest(), strict=True)),
             "groups": [dict(zip(("what", "group", "jobs", "present_s", "after_s", "change"), g, strict=True)) for g in found],
@@ -127,13 +128,18 @@ class Change:
         a, b = (x.sum(axis=0).mean() / count for x in (base, ours))
         if max(a, b) < 1.0:
             return [[what, group, f"{count:,}", f"{a:,.0f}", f"{b:,.0f}", ""]]
-        return [[what, group, f"{count:,}", f"{a:,.0f}", f"{b:,.0f}", totals(base, ours).text()]]
+        return [[what, group, f"{count:,}", f"{a:,.0f}", f"{b:,.0f}", ratio(base, ours).text()]]
 
     def sentence(self) -> str:
         """What may be said of it."""
         e, most = self.slowdown, float(self.longest.max())
+        if all(
+            (a.jobs["start"] == b.jobs["start"]).all() for a, b in zip(self.present.records, self.after.records, strict=True)
+        ):
+            return f"{self.name}: not one start changes."
         told = "lower" if e.high < 0 else "higher" if e.low > 0 else "not to be told from the present one"
         waits = "kept" if most <= WITHIN else f"up to {most:.2f} times as long"
+        waits = "shorter" if most < 1 / WITHIN else waits
         return (
             f"{self.name}: mean wait {self.wait.text()}; bounded slowdown {e.text()}, {told}; the longest wait is {waits} "
             f"(median {np.median(self.longest):.2f})."
@@ -159,8 +165,20 @@ def replays(
 def against(name: str, present: Replays, after: Replays) -> Change:
     """What has changed."""
     slow = compared(present.blocks(_slow), after.blocks(_slow), size=1)
-    wait = compared(present.blocks(_wait) + 1.0, after.blocks(_wait) + 1.0, size=1)
+    wait = ratio(present.blocks(_wait), after.blocks(_wait))
     return Change(name, present, after, slow, wait, np.maximum(after.longest, 1.0) / np.maximum(present.longest, 1.0))
+
+
+def ratio(base: np.ndarray, ours: np.ndarray) -> Totals:
+    """The change of a mean over blocks of time [B, K], means of replicas, its interval by bootstrap-t over blocks; none where
+    it would be wider than tenfold."""
+    a, b = base.mean(axis=1), ours.mean(axis=1)
+    if a.sum() <= 0:
+        return Totals(0.0 if b.sum() <= 0 else np.inf, np.nan, np.nan, 0.0)
+    low, high = ratio_interval(a, b) if len(a) >= LEAST else (np.nan, np.nan)
+    if not np.isnan(low) and high > 10 * max(low, 1e-12):
+        low = high = np.nan
+    return Totals(float(b.sum() / a.sum()) - 1, low - 1, high - 1, float((a + b).max() / (a + b).sum()))
 
 
 def _slow(r: Record) -> np.ndarray:

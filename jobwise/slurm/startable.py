@@ -1,0 +1,80 @@
+"""Jobs that limits would never let start: of partitions (MaxTime, MaxNodes, State) and of QOS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.site import LIMITS
+from jobwise.workload import Workload
+
+
+def _least(w: Workload) -> np.ndarray:
+    """[J, LIMITS] the least that each job counts for limits."""
+    asks, nodes = w.cluster.site.asks[w.jobs["ask"]], np.maximum(w.cluster.site.asks["nodes"][w.jobs["ask"]], 1)
+    cards = np.maximum(asks["gpus"], asks["gpus_node"] * nodes)
+    cpus = asks["tasks"].astype(np.int64) * asks["cpus"]
+    return np.stack([np.ones(len(w)), cpus, np.zeros(len(w)), cards, nodes], axis=1)
+
+
+def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
+    """(which limit, [J] the jobs that it alone would keep from starting in all of their partitions)."""
+    site, jobs = w.cluster.site, w.jobs
+    queues = site.queues[jobs["partition"]]
+    asked = site.asks["nodes"][jobs["ask"]]
+    for what, column, x in (("MaxTime", "max_time", jobs["walltime"]), ("MaxNodes", "max_nodes", asked), ("State", "up", None)):
+        bad = np.ones(len(w), bool)
+        for p in queues.T:
+            here = site.partitions[column][p]
+            bad &= (p < 0) | ((here == 0) if x is None else (x > here))
+        if bad.any():
+            which = site.partition_names[queues[int(np.argmax(bad)), 0]]
+            yield f"{what} of partition {which}", bad
+    known, least = (jobs["queue"] >= 0) & (jobs["queue"] < len(site.qos)), _least(w)
+    if not len(site.qos):
+        return
+    own = site.qos[np.where(known, jobs["queue"], 0)]
+    for what, bad in (
+        ("MaxWall", jobs["walltime"] > own["max_wall"]),
+        *((f"the limit on {name} of all jobs", least[:, i] > own["all"][:, i]) for i, name in enumerate(LIMITS)),
+        *((f"the limit on {name} of a user", least[:, i] > own["user"][:, i]) for i, name in enumerate(LIMITS)),
+    ):
+        if (bad := bad & known).any():
+            yield f"{what} of QOS {site.qos_names[jobs['queue'][int(np.argmax(bad))]]}", bad
+
+
+def check(w: Workload) -> None:
+    """Raises InputError where limits would never let jobs start."""
+    for what, bad in never(w):
+        j = int(np.argmax(bad))
+        job = w.columns["job"][j] if "job" in w.columns else j
+        raise InputError(f"{what}: {int(bad.sum()):,} of {len(w):,} jobs could never start (the first: job {job})")
+
+
+def lifted(w: Workload) -> Workload:
+    """The site with limits that let all of its recorded jobs start, for they did; each change is among its guesses."""
+    site, told = (
+        w.cluster.site,
+        [f"{n.sum():,} jobs ran against {what}: it is taken as wide as they need" for what, n in never(w)],
+    )
+    if not told:
+        return w
+    partitions, qos = site.partitions.copy(), site.qos.copy()
+    asked, least = site.asks["nodes"][w.jobs["ask"]], _least(w)
+    for k, queue in enumerate(site.queues):
+        mine = w.jobs["partition"] == k
+        for p in queue[queue >= 0] if mine.any() else ():
+            partitions["up"][p] = 1
+            partitions["max_time"][p] = max(partitions["max_time"][p], w.jobs["walltime"][mine].max())
+            partitions["max_nodes"][p] = max(partitions["max_nodes"][p], asked[mine].max())
+    for q in range(len(qos)):
+        mine = w.jobs["queue"] == q
+        if mine.any():
+            qos["max_wall"][q] = max(qos["max_wall"][q], w.jobs["walltime"][mine].max())
+            for which in ("all", "user"):
+                qos[which][q] = np.maximum(qos[which][q], least[mine].max(axis=0))
+    site = replace(site, partitions=partitions, qos=qos, guesses=(*site.guesses, *told))
+    return replace(w, cluster=replace(w.cluster, site=site))
