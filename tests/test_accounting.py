@@ -39,8 +39,10 @@ def test_columns_that_are_wanted():
 
 def test_times_in_both_forms_and_none():
     iso = HEAD + "\n1|1|COMPLETED|2026-01-01T00:00:00|Unknown|2026-01-01T00:00:10|None|9|x"
-    a = read(iso + "\n2|2|COMPLETED|1767225600|1767225600|2026-01-01|1767225700|9|x", "x")
+    a = read(iso + "\n2|2|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01|2026-01-01T00:01:40|9|x", "x")
     assert times(a, "Start").tolist() == [1767225610.0, 1767225600.0] and np.isnan(times(a, "Eligible")[0])
+    with pytest.raises(InputError, match="x:3: Start is '1767225600', others are in another form"):
+        times(read(iso + "\n2|2|COMPLETED|1767225600|1767225600|1767225600|1767225700|9|x", "x"), "Start")
     assert queued(a, times(a, "Start")).tolist() == [1767225600.0, 1767225600.0]
     with pytest.raises(InputError, match=r"x:3: Start is 'soon'"):
         times(read("\n".join([HEAD, row(), row(start="soon")]), "x"), "Start")
@@ -201,3 +203,39 @@ def test_what_does_not_fit_together_is_named(tmp_path):
     import jobwise as jw
 
     assert np.isfinite(jw.simulate(w, "slurm").jobs["end"]).all()
+
+
+@pytest.mark.parametrize(
+    "name, text, said",
+    [
+        (
+            "scontrol_config.txt",
+            "Configuration data as of 1\nPriorityType = priority/basic\nClusterName = x\n",
+            "its end is missing",
+        ),
+        ("scontrol_config.txt", "slurm_load_ctl_conf error: Unable to contact", "is no configuration"),
+        ("scontrol_node.txt", "slurm_load_node error", "holds no NodeName"),
+        ("scontrol_partition.txt", "<html></html>", "holds no PartitionName"),
+        ("scontrol_partition.txt", "PartitionName=batch Nodes= State=UP\n", "has no nodes"),
+        ("sacctmgr_qos.txt", "Name|Prio\n", "holds no rows"),
+        ("sacctmgr_qos.txt", "Nam|Priority\nnormal|0\n", "no column Name"),
+        ("sacctmgr_assoc.txt", "Cluster|Account|User|Share\ntest|bio\n", "sacctmgr_assoc.txt:2: no column User"),
+        ("scontrol_node.txt", "NodeName=n1 CPUTot=99999999999999999999 RealMemory=1\n", "scontrol_node.txt"),
+    ],
+)
+def test_files_of_another_kind_get_one_line(tmp_path, capsys, name, text, said):
+    from conftest import write_site
+
+    folder = write_site(tmp_path / "site")
+    (folder / name).write_text(text)
+    assert cli(["slurm", "site", str(folder)]) == 2
+    assert said in (error := capsys.readouterr().err) and len(error.strip().splitlines()) == 1
+
+
+def test_a_mark_at_the_beginning_is_no_part_of_a_name(tmp_path):
+    from conftest import write_site
+
+    folder = write_site(tmp_path / "site")
+    for file in folder.iterdir():
+        file.write_text("\ufeff" + file.read_text())
+    assert len(read_site(folder)) == 60 and not read_site(folder).cluster.site.guesses

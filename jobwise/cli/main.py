@@ -94,7 +94,7 @@ def run(arguments: list[str]) -> int:
         print(f"jobwise: {error}", file=sys.stderr)
         return 2
     except MemoryError:
-        print("jobwise: out of memory; try --jobs with fewer jobs", file=sys.stderr)
+        print("jobwise: out of memory; try fewer jobs", file=sys.stderr)
         return 1
     except Exception as error:
         if not hasattr(error, "format_message"):  # the usage errors of typer's parser, whichever it is built on
@@ -114,7 +114,7 @@ def _told(error) -> str:
 
 
 def _name(command) -> str:
-    return command.name or command.callback.__name__
+    return command.name or command.callback.__name__.replace("_", "-")
 
 
 def _version(value: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from jobwise.cli.options import Force, Json, Seed, check_outputs, needs, progress, times
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.errors import InputError
+from jobwise.errors import InputError, Interrupted
 
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder as `jobwise slurm site` reads it.")]
 Report = Annotated[Optional[str], typer.Option("--report", help="Write an HTML report to this file.")]
@@ -42,13 +42,15 @@ def what_if(
     from jobwise.slurm.what_if import what_if as tried
 
     lines = change or []
-    if not (lines or nodes or limits or policy):
+    if not (lines or nodes or limits or set(policy or []) - {"slurm"}):
         raise InputError("nothing changes; name a change: --set, --nodes, --limits, or another --policy")
+    if len(set(policy or [])) < len(policy or []):
+        raise InputError("a policy is named twice")
     _ready(folder, report, force)
     w = read(folder)
     after = changed(w, lines, nodes, times(limits, "--limits"))
     told = ", ".join([*lines, *([f"{nodes:+d} nodes"] if nodes else []), *([f"limits {limits}"] if limits else [])])
-    known = [(", ".join(filter(None, [told, p if p != "slurm" else ""])) or p, after, p) for p in policy or ["slurm"]]
+    known = [(", ".join(filter(None, [p if p != "slurm" else "", told])) or p, after, p) for p in policy or ["slurm"]]
     for _, _, p in known:
         resolve(p)
     with progress("replay") as step:
@@ -58,15 +60,15 @@ def what_if(
         print_json({"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in found], "told": trust})
         return
     tables = [(f"{w.name}: {len(w):,} jobs, against the simulated present", HEAD, _rows(found))]
-    tables += [(f"who wins, who loses: {c.name}", GROUPED, c.groups()) for c in found]
+    tables += [(f"who wins, who loses: {c.name}", GROUPED, c.rows()) for c in found]
     _told(w.name, [c.sentence() for c in found] + [trust], tables, report, found)
 
 
 EXPLAINED = (
     "mean wait, slowdown: change with 95 % interval over blocks of time; longest x: the longest wait in times the present one, "
-    "median (most) of the replicas"
+    "median (most) of the replicas; no interval where it would be wider than tenfold"
 )
-SHORT = 21  # letters of a name in a table
+SHORT = 16  # letters of a name in a table
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 
 
@@ -101,7 +103,10 @@ def tune(
     w, bound = read(folder), times(max_wait)
     with progress("tuning") as step:
         told = {"max_wait": bound, "keep": keep or [], "metric": metric, "folder": out, "resume": resume, "scale": budget}
-        found = search(w, **told, others=others, seed=seed, progress=step)
+        try:
+            found = search(w, **told, others=others, seed=seed, progress=step)
+        except KeyboardInterrupt:
+            raise Interrupted(f"jobwise slurm tune … --out {out} --resume goes on" if out else "nothing was written") from None
     changes = [*([found.test] if found.test else []), *found.others]
     if as_json:
         about = {"source": w.name, "jobs": len(w), "lines": found.lines, "gains": found.gains, "told": found.sentence()}
@@ -109,7 +114,7 @@ def tune(
         return
     tables = [("the last 30 % of the jobs, against the simulated present", HEAD, _rows(changes))] if changes else []
     if found.test:
-        tables.append(("who wins, who loses: tuned", GROUPED, found.test.groups()))
+        tables.append(("who wins, who loses: tuned", GROUPED, found.test.rows()))
     for line in found.lines:
         typer.echo(line)
     text = [found.sentence()]

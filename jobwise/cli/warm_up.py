@@ -101,10 +101,13 @@ def _nodes() -> None:
 
 def _slurm() -> None:
     import jobwise as jw
+    from jobwise.slurm.changes import fitting
     from jobwise.workloads.sites import on_site
 
+    w = on_site(_log(), 16, 4, age=1000, fair_share=1000)
     for policy in ("slurm", "saf+easy", "saf+slurm"):
-        jw.simulate(on_site(_log(), 16, 4, age=1000, fair_share=1000), policy)
+        jw.simulate(w, policy)
+    fitting(w)
 
 
 def _flows() -> None:

@@ -13,9 +13,11 @@ from jobwise.sim.node_sets import packed
 from jobwise.site import LIMITS
 from jobwise.slurm import conf
 from jobwise.slurm.startable import check
-from jobwise.slurm.text import pairs, resources, said, seconds
+from jobwise.slurm.text import amount, memory, pairs, said, seconds
 from jobwise.workload import Workload
 from jobwise.workloads.transform import limited
+
+MOST_NODES = 100_000
 
 
 def changed(w: Workload, lines: Sequence[str] = (), nodes: int = 0, limits: float | None = None) -> Workload:
@@ -46,19 +48,31 @@ def _line(w: Workload, text: str) -> Workload:
     return replace(w, cluster=replace(w.cluster, site=site))
 
 
+def _most(text: str) -> float:
+    """A limit; none where the text says so, or -1. Raises ValueError."""
+    if not text:
+        raise ValueError("nothing")
+    return amount(text) if said(text) else np.inf
+
+
 def _limit(column: str, at: int):
     def put(row: np.void, value: str) -> None:
-        row[column][at] = float(value) if said(value) else np.inf
+        row[column][at] = _most(value)
 
     return put
 
 
+TRES = ("cpu", "mem", "gres/gpu", "node")
+
+
 def _tres(column: str):
     def put(row: np.void, value: str) -> None:
-        found = resources(value)
-        for i, key in enumerate(("cpu", "mem", "gpu", "node"), 1):
-            if f"{key}=" in value:
-                row[column][i] = found[key]
+        for word in value.split(","):
+            key, has, text = word.partition("=")
+            if not has or key not in TRES:
+                raise ValueError(word)
+            most = float(memory(text)) if key == "mem" and said(text) else _most(text)
+            row[column][1 + TRES.index(key)] = most
 
     return put
 
@@ -70,20 +84,34 @@ def _put(column: str, read):
     return put
 
 
-def _any(value: str) -> float:
-    return float(value) if said(value) else np.inf
+def _time(text: str) -> float:
+    if not text:
+        raise ValueError("nothing")
+    return seconds(text)
+
+
+def _tier(text: str) -> int:
+    if not 0 <= int(text) < 65_534:
+        raise ValueError(text)
+    return int(text)
+
+
+def _state(text: str) -> bool:
+    if text.upper() not in ("UP", "DOWN", "INACTIVE", "DRAIN"):
+        raise ValueError(text)
+    return text.upper() == "UP"
 
 
 PARTITION = {
-    "MaxTime": _put("max_time", seconds),
-    "MaxNodes": _put("max_nodes", _any),
-    "PriorityJobFactor": _put("factor", float),
-    "PriorityTier": _put("tier", int),
-    "State": _put("up", lambda x: x.upper() == "UP"),
+    "MaxTime": _put("max_time", _time),
+    "MaxNodes": _put("max_nodes", _most),
+    "PriorityJobFactor": _put("factor", amount),
+    "PriorityTier": _put("tier", _tier),
+    "State": _put("up", _state),
 }
 QOS = {
-    "Priority": _put("priority", float),
-    "MaxWall": _put("max_wall", seconds),
+    "Priority": _put("priority", amount),
+    "MaxWall": _put("max_wall", _time),
     "MaxJobsPU": _limit("user", LIMITS.index("jobs")),
     "GrpJobs": _limit("all", LIMITS.index("jobs")),
     "MaxTRESPU": _tres("user"),
@@ -92,18 +120,19 @@ QOS = {
 
 
 def _row(table: np.ndarray, names: Sequence[str], text: str, keys: dict) -> np.ndarray:
-    (_, name), *rest = pairs(text).items()
+    known = {k.lower(): k for k in keys}
+    (_, name), *rest = pairs(text).items() or [("", "")]
     if name not in names:
         raise unknown("name", name, list(names), f"{text!r}: ")
     found = table.copy()
     if not rest:
         raise InputError(f"{text!r}: what of it changes? e.g. {next(iter(keys))}=…")
     for key, value in rest:
-        if key not in keys:
-            raise unknown("key that is simulated", key, list(keys), f"{text!r}: ")
+        if key.lower() not in known:
+            raise unknown("key", key, list(keys), f"{text!r}: ")
         try:
-            keys[key](found[names.index(name)], value)
-        except ValueError:
+            keys[known[key.lower()]](found[names.index(name)], value)
+        except (ValueError, OverflowError):
             raise InputError(f"{text!r}: {value!r} is no value of {key}") from None
     return found
 
@@ -114,6 +143,8 @@ def _resized(w: Workload, more: int) -> Workload:
     count = len(capacity) + more
     if count < 1:
         raise InputError(f"a site of {len(capacity)} nodes cannot lose {-more}")
+    if count > MOST_NODES:
+        raise InputError(f"{count:,} nodes are too many; at most {MOST_NODES:,}")
     if len(w.cluster.outages):
         raise InputError("nodes are neither added to nor taken from a site with outages")
     rows = np.minimum(np.arange(count), len(capacity) - 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jobwise.errors import InputError, unknown
 from jobwise.site import settings
-from jobwise.slurm.text import said, seconds
+from jobwise.slurm.text import amount, said, seconds
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,7 @@ class Line:
 
 
 def _number(text: str, before: float) -> float:
-    found = float(text)
-    if not 0 <= found < np.inf:
-        raise ValueError(f"{text!r} is no number from 0 on")
-    return found
+    return amount(text)
 
 
 def _whole(text: str, before: float) -> float:
@@ -83,6 +80,12 @@ LINES = {
     "PriorityDecayHalfLife": Line("half_life", _half_life, clock),
     "PriorityFavorSmall": Line("favor_small", *_yes),
     "SelectTypeParameters": Line("memory", *_flag("memory", on="CR_Core_Memory", off="CR_Core")),
+}
+WORDS = {  # what a change may say
+    "prioritytype": ("priority/basic", "priority/multifactor"),
+    "schedulertype": ("sched/backfill", "sched/builtin"),
+    "priorityfavorsmall": ("yes", "no"),
+    "selecttypeparameters": ("cr_core", "cr_core_memory", "cr_cpu", "cr_cpu_memory", "cr_socket", "cr_socket_memory"),
 }
 FLAGS = {"NO_FAIR_TREE": ("fair_tree", 0), "SMALL_RELATIVE_TO_TIME": ("small_relative", 1)}  # words of PriorityFlags
 TRES = {"cpu": "tres_cpu", "mem": "tres_memory", "gres/gpu": "tres_gpu"}  # words of PriorityWeightTRES
@@ -164,21 +167,28 @@ def change(before: np.ndarray, text: str) -> np.ndarray:
         raise InputError(f"{text!r}: NAME=VALUE is expected, e.g. PriorityWeightAge=1000")
     try:
         if name.lower() == "priorityflags":
+            for word in filter(None, value.upper().split(",")):
+                if word not in FLAGS:
+                    raise unknown("word of PriorityFlags", word, list(FLAGS))
             _flags(found, value)
         elif name.lower() == "priorityweighttres":
             _tres(found, value)
         elif name.lower() == "schedulerparameters":
             for word in filter(None, value.split(",")):
-                if word.partition("=")[0] not in (*PARAMETERS, *WITHOUT_EFFECT):
+                if _name(word) not in (*PARAMETERS, *WITHOUT_EFFECT):
                     raise unknown("word of SchedulerParameters", word, list(PARAMETERS))
-                if word.partition("=")[0] in PARAMETERS:
+                if _name(word) in PARAMETERS:
                     found = change(found, word)
         elif name.lower() in small:
+            if value.lower() not in WORDS.get(name.lower(), (value.lower(),)):
+                raise ValueError(f"{' or '.join(WORDS[name.lower()])} is expected")
             _put(found, small[name.lower()], name, value)
         else:
             raise unknown(
                 "line of slurm.conf that is simulated", name, [*LINES, "PriorityFlags", "PriorityWeightTRES", *PARAMETERS]
             )
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError(f"{text!r}: {error}") from None
     return found

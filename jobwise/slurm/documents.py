@@ -16,7 +16,7 @@ def known(text: str, where: str, key: str) -> list[dict]:
     """The list `key` of a document. Raises InputError for one that is cut or of another kind."""
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: is no whole JSON document: {error}") from None
     if not isinstance(found, dict) or not isinstance(found.get(key), list):
         raise InputError(f"{where}: a document with a list {key!r} is expected")
@@ -105,7 +105,10 @@ def nodes(text: str, where: str) -> list[dict[str, str]]:
             "RealMemory": at(x, "real_memory"),
             "Gres": at(x, "gres"),
             "Weight": at(x, "weight") or "1",
-            "AvailableFeatures": ",".join(x["features"]) if isinstance(x.get("features"), list) else at(x, "features"),
+            "State": "+".join(map(str, x["state"])) if isinstance(x.get("state"), list) else at(x, "state"),
+            "AvailableFeatures": ",".join(map(str, x["features"]))
+            if isinstance(x.get("features"), list)
+            else at(x, "features"),
         }
         for x in known(text, where, "nodes")
     ]

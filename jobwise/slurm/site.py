@@ -25,7 +25,7 @@ from jobwise.workloads.sacct import is_sacct
 FIELDS = "JobID,JobIDRaw,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,ReqMem,ReqTRES,AllocTRES,NodeList,Priority,Constraints,SubmitLine"
 COMMANDS = {
-    "sacct": f"SLURM_TIME_FORMAT=%s sacct -a -X -P -S 2026-01-01 -E now --format={FIELDS}",
+    "sacct": f"SLURM_TIME_FORMAT=%s sacct -a -X -P -S now-180days -E now --format={FIELDS}",
     "scontrol_config": "scontrol show config",
     "scontrol_node": "scontrol show node -o",
     "scontrol_partition": "scontrol show partition",
@@ -36,7 +36,7 @@ COMMANDS = {
 
 def commands(folder: str = "FOLDER") -> str:
     """The commands that fill a folder, one a line."""
-    return "\n".join(f"{told} > {folder}/{name}.txt" for name, told in COMMANDS.items())
+    return f"mkdir -p {folder}\n" + "\n".join(f"{told} > {folder}/{name}.txt" for name, told in COMMANDS.items())
 
 
 class Sets:
@@ -61,30 +61,39 @@ def read(folder: str | Path) -> Workload:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: there is no such folder; `jobwise slurm site` prints the commands that fill one")
+    try:
+        return _read(folder)
+    except InputError:
+        raise
+    except (*DAMAGE, OSError) as error:
+        raise InputError(f"{folder}: its files cannot be read: {type(error).__name__}: {error}") from None
+
+
+def _read(folder: Path) -> Workload:
     texts = {name: _text(folder, f"{name}.txt") for name in COMMANDS}
     accounting, guessed = _accounting(folder, texts["sacct"]), []
-    known = config(texts["scontrol_config"])
+    known = _config(folder, texts["scontrol_config"])
     if not known:
         guessed.append("no scontrol_config: Slurm's own settings, first come, first served")
-    machines = records(texts["scontrol_node"], "NodeName") or _document(folder, "scontrol_node", documents.nodes)
+    machines = _records(folder, texts, "scontrol_node", "NodeName") or _document(folder, "scontrol_node", documents.nodes)
     if not machines:
         guessed.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")
         machines = guesses.machines(accounting)
     set_ = _told(folder, "scontrol_config", lambda: conf.scheduler(known))
     site, cluster, sets, features = _told(folder, "scontrol_node", lambda: _nodes(machines, set_))
-    queues = records(texts["scontrol_partition"], "PartitionName")
+    queues = _records(folder, texts, "scontrol_partition", "PartitionName")
     queues = queues or _document(folder, "scontrol_partition", documents.partitions)
     if not queues:
         guessed.append("no scontrol_partition: each partition has the nodes that its jobs ran on")
         queues = guesses.partitions(accounting)
     site = _told(folder, "scontrol_partition", lambda: _partitions(site, queues, sets))
-    qos = table(texts["sacctmgr_qos"])
+    qos = _table(folder, texts, "sacctmgr_qos", ("Name", "Priority"))
     if not qos:
         guessed.append("no sacctmgr_qos: no limits, equal priorities")
         qos = [{"Name": q, "Priority": "0"} for q in accounting.distinct("QOS")[1]]
     limits = _told(folder, "sacctmgr_qos", lambda: np.array([_qos(q) for q in qos], qos_dtype))
     site = replace(site, qos=limits, qos_names=tuple(q["Name"] for q in qos))
-    assoc = table(texts["sacctmgr_assoc"])
+    assoc = _table(folder, texts, "sacctmgr_assoc", ("Account", "User", "Share"))
     if not assoc and set_["fair_share"] > 0:
         guessed.append("no sacctmgr_assoc: nobody has a share, fair share does not count")
     memory = _told(folder, "scontrol_config", lambda: tuple(int(number(known, f"DefMemPer{x}")) for x in ("CPU", "Node")))
@@ -94,6 +103,32 @@ def read(folder: str | Path) -> Workload:
     guessed += _agree(folder, known, assoc, accounting, site, machines)
     site = replace(site, guesses=tuple(guessed))
     return jobs.read(accounting, folder.name, replace(cluster, site=site), sets, features, assoc, memory)
+
+
+def _records(folder: Path, texts: dict[str, str], name: str, first: str) -> list[dict[str, str]]:
+    found = records(texts[name], first)
+    if texts[name].strip() and not found:
+        raise InputError(f"{folder / name}.txt: holds no {first}=…; {COMMANDS[name]} writes it")
+    return found
+
+
+def _table(folder: Path, texts: dict[str, str], name: str, needed: tuple[str, ...]) -> list[dict[str, str]]:
+    found = table(texts[name])
+    if texts[name].strip() and not found:
+        raise InputError(f"{folder / name}.txt: holds no rows; {COMMANDS[name]} writes it")
+    for n, r in enumerate(found, 2):
+        if lost := [x for x in needed if x not in r]:
+            raise InputError(f"{folder / name}.txt:{n}: no column {lost[0]}; is the file whole?")
+    return found
+
+
+def _config(folder: Path, text: str) -> dict[str, str]:
+    known = config(text)
+    if text.strip() and not {"prioritytype", "schedulertype", "clustername"} & set(known):
+        raise InputError(f"{folder}/scontrol_config.txt: is no configuration; {COMMANDS['scontrol_config']} writes it")
+    if text.startswith("Configuration data") and "Slurmctld(" not in text:
+        raise InputError(f"{folder}/scontrol_config.txt: its end is missing; {COMMANDS['scontrol_config']} writes it")
+    return known
 
 
 def _accounting(folder: Path, text: str) -> Accounting:
@@ -165,16 +200,21 @@ def _document(folder: Path, name: str, read) -> list[dict[str, str]]:
 def _text(folder: Path, name: str) -> str:
     file = folder / name
     try:
-        return file.read_text() if file.is_file() else ""
+        return file.read_text("utf-8-sig") if file.is_file() else ""
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read: {error}") from None
 
 
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)  # of wrong files
+
+
 def _told(folder: Path, name: str, work):
+    file = next((f for f in (folder / f"{name}.txt", folder / f"{name}.json") if f.is_file()), folder)
     try:
         return work()
-    except (ValueError, KeyError) as error:
-        raise InputError(f"{folder / name}.txt: {type(error).__name__}: {error}; is the file whole?") from None
+    except DAMAGE as error:
+        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise InputError(f"{file}: {what}; is the file whole?") from None
 
 
 # ------------------------------------------------------------------ the tables
@@ -203,6 +243,8 @@ def _partitions(site: Site, queues: list[dict], sets: Sets) -> Site:
     place, rows = {n: i for i, n in enumerate(site.names)}, []
     for r in queues:
         found = list(place) if r.get("Nodes") == "ALL" else nodes(said(r.get("Nodes", "")))
+        if not found:
+            raise ValueError(f"partition {r['PartitionName']} has no nodes")
         if wrong := [n for n in found if n not in place]:
             raise ValueError(f"partition {r['PartitionName']} has node {wrong[0]}, which the nodes' file does not know")
         most = said(r.get("MaxNodes", ""))

@@ -44,13 +44,23 @@ def seconds(text: str) -> float:
     """[days-]hours:minutes:seconds, or minutes; inf where there is no limit."""
     if not said(text):
         return np.inf
-    days, _, rest = text.rpartition("-")
+    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", text.strip()):
+        raise ValueError(f"{text[:30]!r} is no time")
+    days, _, rest = text.strip().rpartition("-")
     parts = [float(x) for x in rest.split(":")]
     if len(parts) == 1:
         return float(days) * 86_400 + parts[0] * 3600 if days else parts[0] * 60
     if len(parts) == 2:
         parts = [*parts, 0.0] if days else [0.0, *parts]
     return float(days or 0) * 86_400 + parts[0] * 3600 + parts[1] * 60 + parts[2]
+
+
+def amount(text: str) -> float:
+    """A number from 0 on. Raises ValueError."""
+    found = float(text)
+    if not 0 <= found < np.inf:
+        raise ValueError(f"{text!r} is no number from 0 on")
+    return found
 
 
 def memory(text: str) -> int:

@@ -93,12 +93,22 @@ class Trials:
         self.workers = ThreadPoolExecutor(threads)
         self.file, self.known = (folder / "trials.jsonl") if folder else None, {}
         if self.file and self.file.exists():
-            for n, text in enumerate(self.file.read_text().splitlines(), 1):
+            kept = self.file.read_bytes()
+            if not kept.endswith(b"\n"):  # a kill has cut the last line
+                kept = kept[: kept.rfind(b"\n") + 1]
+                self.file.write_bytes(kept)
+            for n, text in enumerate(kept.splitlines(), 1):
                 try:
                     line = json.loads(text)
-                    self.known[line["settings"], line["part"]] = (line["slowdown"], line["wait"], line["longest"])
+                    told = tuple(float(line[k]) for k in ("slowdown", "wait", "longest"))
+                    self.known[str(line["settings"]), int(line["part"])] = told
                 except (ValueError, KeyError, TypeError):
                     raise InputError(f"{self.file}:{n}: is damaged; delete this line, or begin again elsewhere") from None
+
+    @property
+    def candidates(self) -> int:
+        """How many settings have been replayed."""
+        return len({key for key, _ in self.known})
 
     def of(self, settings: Sequence[np.ndarray], which: Sequence[int], step: Callable[[], None]) -> np.ndarray:
         """[K, P, 3] log bounded slowdown, log mean wait, longest wait (s), of settings on parts."""
@@ -194,6 +204,8 @@ def tune(
     present, rng, count = w.cluster.site.settings, np.random.default_rng(seed), lambda n: max(int(round(n * scale)), 2)
     trials = Trials(shaken, folder, max_wait, metric, threads)
     kept = [KEEPS[k] for k in keep]
+    if not (w.cluster.site.leaf >= 0).any() and "fair_share" not in kept:
+        kept.append("fair_share")  # nobody has a share: what it would do is not known
     total = count(FIRST) + 1 + (count(SECOND) + count(MOVES)) * 2 + 2 * count(FINAL) + 6
     done = 0
 
@@ -218,7 +230,7 @@ def tune(
     i = int(np.argmin(both))
     lines = conf.lines(present, every[i]) if judged[i] < 0 and both[i] < -LEAST else []
     if not lines:
-        return Tuned([], present, None, None, _beside(test, others, by, seed, threads), len(trials.known), max_wait, metric)
+        return Tuned([], present, None, None, _beside(test, others, by, seed, threads), trials.candidates, max_wait, metric)
 
     def change(part: Workload) -> Change:
         site = replace(part.cluster.site, settings=every[i])
@@ -226,7 +238,7 @@ def tune(
         return against("tuned", *(replays(x, "slurm", by, seed=seed + 1, threads=threads) for x in (part, after)))
 
     told = change(validation), change(test)
-    return Tuned(lines, every[i], *told, _beside(test, others, by, seed, threads, told[1]), len(trials.known), max_wait, metric)
+    return Tuned(lines, every[i], *told, _beside(test, others, by, seed, threads, told[1]), trials.candidates, max_wait, metric)
 
 
 def _parts(w: Workload) -> tuple[Workload, Workload, Workload]:
@@ -262,6 +274,8 @@ def _opened(w: Workload, folder: str | Path | None, resume: bool, told: dict) ->
             before = json.loads(file.read_text())
         except ValueError as error:
             raise InputError(f"{file}: is damaged: {error}") from None
+        if not isinstance(before, dict):
+            raise InputError(f"{file}: is damaged; name another folder")
         if different := [k for k in about if before.get(k) != about[k]]:
             raise InputError(f"{folder}: was begun with another {different[0]}; name another folder")
         return folder

@@ -94,18 +94,17 @@ class Change:
 
     def to_dict(self) -> dict:
         """For JSON."""
-        found = self.groups()
         return {
             "name": self.name,
             "wait": {"change": self.wait.change, "low": self.wait.low, "high": self.wait.high}
             | {"present_s": self.present.wait, "mean_s": self.after.wait},
             "bounded_slowdown": self.slowdown.to_dict() | {"mean": self.after.slowdown},
             "longest_wait_ratio": dict(zip(("least", "median", "most"), self._longest(), strict=True)),
-            "groups": [dict(zip(("what", "group", "jobs", "present_s", "after_s", "change"), g, strict=True)) for g in found],
+            "groups": [{k: x for k, x in g.items() if k != "told"} for g in self.groups()],
         }
 
-    def groups(self, most: int = 6) -> list[list[str]]:
-        """Rows (what, group, jobs, mean wait at present, after, change with interval): who wins, who loses."""
+    def groups(self, most: int = 6) -> list[dict]:
+        """Who wins, who loses: what, group, jobs, mean wait at present and after (s), change with interval."""
         first, rows = self.present.records[0], []
         names = first.workload.names
         for key, what in GROUPS.items():
@@ -115,20 +114,28 @@ class Change:
                 rows += self._group(what, told, lambda r, key=key, i=i: r.jobs[key] == i)
         edges = [0, 1, 4, 16, 64, 256, 1024, 1 << 40]
         for low, high in zip(edges[:-1], edges[1:], strict=True):
-            told = f"{low + 1:,} to {high:,}" if high < 1 << 40 else f"over {low:,}"
-            told = "1" if high == 1 else told
+            told = "1" if high == 1 else f"{low + 1:,} to {high:,}" if high < 1 << 40 else f"over {low:,}"
             rows += self._group("CPUs", told, lambda r, low=low, high=high: _between(r.jobs["request"][:, 0], low, high))
         return rows
 
-    def _group(self, what: str, group: str, keep: Callable[[Record], np.ndarray]) -> list[list[str]]:
+    def rows(self) -> list[list[str]]:
+        """The same as text, (what, group, jobs, now, then, change)."""
+        return [
+            [g["what"], g["group"], f"{g['jobs']:,}", f"{g['present_s']:,.0f}", f"{g['after_s']:,.0f}", g["told"]]
+            for g in self.groups()
+        ]
+
+    def _group(self, what: str, group: str, keep: Callable[[Record], np.ndarray]) -> list[dict]:
         count = int(keep(self.present.records[0]).sum())
         if count < FEW:
             return []
         base, ours = (x.blocks(_wait, keep) for x in (self.present, self.after))
-        a, b = (x.sum(axis=0).mean() / count for x in (base, ours))
+        a, b = (float(x.sum(axis=0).mean() / count) for x in (base, ours))
+        known = {"what": what, "group": group, "jobs": count, "present_s": a, "after_s": b}
         if max(a, b) < 1.0:
-            return [[what, group, f"{count:,}", f"{a:,.0f}", f"{b:,.0f}", ""]]
-        return [[what, group, f"{count:,}", f"{a:,.0f}", f"{b:,.0f}", ratio(base, ours).text()]]
+            return [known | {"change": None, "low": None, "high": None, "told": ""}]
+        x = ratio(base, ours)
+        return [known | {"change": x.change, "low": x.low, "high": x.high, "told": x.text()}]
 
     def sentence(self) -> str:
         """What may be said of it."""

@@ -82,6 +82,12 @@ class Accounting:
         digits = pc.match_substring_regex(column, r"^\d{9,11}$")
         found = pc.cast(pc.if_else(digits, column, pa.scalar(None, pa.string())), pa.float64())
         usual = pc.match_substring_regex(column, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
+        both = [x.to_numpy(zero_copy_only=False) for x in (digits, usual)]
+        if both[0].any() and both[1].any():
+            row = int(np.argmax(both[1] if both[0][: int(np.argmax(both[1]))].any() else both[0]))
+            raise self.wrong(
+                row, f"{names[0]} is {column[row].as_py()[:30]!r}, others are in another form: is the table of one run?"
+            )
         told = pc.strptime(
             pc.if_else(usual, column, pa.scalar(None, pa.string())), format="%Y-%m-%dT%H:%M:%S", unit="s", error_is_null=True
         )
