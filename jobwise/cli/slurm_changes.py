@@ -68,7 +68,7 @@ EXPLAINED = (
     "mean wait, slowdown: change with 95 % interval over blocks of time; longest x: the longest wait in times the present one, "
     "median (most) of the replicas; no interval where it would be wider than tenfold"
 )
-SHORT = 16  # letters of a name in a table
+SHORT = 13  # letters of a name in a table
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 
 
