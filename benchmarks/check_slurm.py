@@ -168,13 +168,18 @@ def main() -> int:
         return 0
     base = Path(args.keep) if args.keep else Path(tempfile.mkdtemp(prefix="check-slurm."))
     base.mkdir(parents=True, exist_ok=True)
+    base.chmod(0o755)  # munge wants its socket to be within reach
 
     def one(k: int) -> Path:
         folder = base.resolve() / f"c{k}"
         return record(TRIALS[k], folder, 26_800 + 100 * k, args.seed, lambda text: print(text, file=sys.stderr, flush=True))
 
     with ThreadPoolExecutor(len(TRIALS)) as workers:
-        folders = list(workers.map(one, range(len(TRIALS))))
+        try:
+            folders = list(workers.map(one, range(len(TRIALS))))
+        except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+            print(f"check-slurm: {error}", file=sys.stderr)
+            return 1
     print(f"| workload | jobs | recorded s | {' | '.join(COLUMNS[1:])} |\n|{'---|' * (len(COLUMNS) + 2)}")
     for t, folder in zip(TRIALS, folders, strict=True):
         f = fidelity(read(folder), ["slurm"])[0]

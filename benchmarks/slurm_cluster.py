@@ -39,7 +39,7 @@ class Cluster:
         self.folder, self.port, self.gpus = folder, port, gpus
         self.env = os.environ | {"PATH": PATHS, "SLURM_CONF": str(folder / "slurm.conf"), "TZ": "UTC"}
         self.daemons: list[subprocess.Popen] = []
-        for name in ("run", "log", "state", "spool", "dev", "munge"):
+        for name in ("run", "log", "state", "spool", "dev", "munge", "tmp"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755), (folder / "munge").chmod(0o755)
         self._write(conf)
@@ -110,10 +110,9 @@ class Cluster:
         given = {"key-file": "munge/munge.key", "socket": "munge/munge.socket", "pid-file": "run/munged.pid"}
         given |= {"log-file": "munge/munged.log", "seed-file": "munge/munged.seed"}
         self.run("munged", *(f"--{k}={f}/{v}" for k, v in given.items()))
-        self.run("mariadb-install-db", "--no-defaults", f"--datadir={f}/db", "--user=root", "--skip-test-db",
-                 "--auth-root-authentication-method=normal")  # fmt: skip
-        self._background("mariadbd", "--no-defaults", f"--datadir={f}/db", "--user=root", "--skip-networking",
-                         f"--socket={database}", "--innodb-buffer-pool-size=64M")  # fmt: skip
+        base = ("--no-defaults", f"--datadir={f}/db", f"--tmpdir={f}/tmp", "--user=root")
+        self.run("mariadb-install-db", *base, "--skip-test-db", "--auth-root-authentication-method=normal")
+        self._background("mariadbd", *base, "--skip-networking", f"--socket={database}", "--innodb-buffer-pool-size=64M")
         self._until(40, "mariadbd", "mariadb-admin", "--no-defaults", "-u", "root", f"--socket={database}", "ping")
         self._background("slurmdbd", "-D", MYSQL_UNIX_PORT=str(database))
         self._until(40, "slurmdbd", "sacctmgr", "-n", "show", "cluster")
