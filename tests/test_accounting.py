@@ -239,3 +239,15 @@ def test_a_mark_at_the_beginning_is_no_part_of_a_name(tmp_path):
     for file in folder.iterdir():
         file.write_text("\ufeff" + file.read_text())
     assert len(read_site(folder)) == 60 and not read_site(folder).cluster.site.guesses
+
+
+def test_limits_that_are_not_enforced_do_not_count(tmp_path):
+    from conftest import write_site
+
+    folder = write_site(tmp_path / "site")
+    (folder / "sacctmgr_qos.txt").write_text("Name|Priority|MaxWall|GrpTRES|MaxTRESPU|MaxJobsPU|GrpJobs\nnormal|0||cpu=16|||\n")
+    config = (folder / "scontrol_config.txt").read_text()
+    for told, limit in (("none", np.inf), ("associations,limits", 16.0)):
+        (folder / "scontrol_config.txt").write_text(f"{config}AccountingStorageEnforce = {told}\n")
+        w = read_site(folder)
+        assert w.cluster.site.qos[0]["all"][1] == limit and bool(w.cluster.site.guesses) == np.isinf(limit)

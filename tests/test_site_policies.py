@@ -9,6 +9,7 @@ import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.sim import node_sets, slurm_tables
 from jobwise.sim.node_choice import choose, deal, rooms
+from jobwise.slurm import conf
 from jobwise.workloads.sites import generated, on_site
 
 
@@ -187,6 +188,16 @@ def test_nobody_peeks_at_run_times_or_jobs_to_come(policy):
     other = jw.simulate(replace(w, jobs=jobs, truth=truth), policy).jobs
     before = base["start"] < w.jobs["submit"][300]
     assert before.sum() > 100 and (base["start"][before] == other["start"][before]).all()
+
+
+def test_jobs_are_charged_at_their_end_where_associations_are_enforced():
+    w = on_site(
+        jw.lublin(jobs=300, procs=64, load=1.2, seed=3, users=4), 16, 4, fair_share=1000, half_life=1e6, calc_period=5e4
+    )
+    never = replace(w, cluster=replace(w.cluster, site=w.cluster.site.changed(charged=0)))
+    assert (jw.simulate(w, "slurm").jobs["start"] != jw.simulate(never, "slurm").jobs["start"]).any()
+    assert conf.scheduler({"accountingstorageenforce": ""})["charged"] == 0
+    assert conf.scheduler({"accountingstorageenforce": "associations,limits"})["charged"] == conf.scheduler({})["charged"] == 1
 
 
 def test_sets_of_nodes():

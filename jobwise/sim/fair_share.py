@@ -28,7 +28,7 @@ def charge(m, leaf, amount):
 def used(s, e, m, j, now, cpus):
     """Job j ends after it has held these CPUs: charge what has not been charged yet."""
     leaf, x = m.leaf_of[j], m.settings[0]
-    if leaf >= 0:
+    if leaf >= 0 and x["charged"]:
         d = now - max(s.jobs[e, j]["due"] - max(s.jobs[e, j]["walltime"], 1.0), m.clock[0]["priced"])
         charge(m, leaf, cpus * d * fade(x, d))
 

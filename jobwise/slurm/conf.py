@@ -108,6 +108,7 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
     for name, text in known.items():
         if name in small and said(text):
             _put(found, small[name], name, text)
+    found["charged"] = known.get("accountingstorageenforce", "associations") != ""  # measured: docs/systems/slurm.md
     _flags(found, known.get("priorityflags", ""))
     _tres(found, ",".join(x for x in known.get("priorityweighttres", "").split(",") if _name(x) in TRES))
     for word in filter(None, known.get("schedulerparameters", "").split(",")):

@@ -92,6 +92,10 @@ def _read(folder: Path) -> Workload:
         guessed.append("no sacctmgr_qos: no limits, equal priorities")
         qos = [{"Name": q, "Priority": "0"} for q in accounting.distinct("QOS")[1]]
     limits = _told(folder, "sacctmgr_qos", lambda: np.array([_qos(q) for q in qos], qos_dtype))
+    enforced = known.get("accountingstorageenforce", "limits")
+    if not any(x in enforced for x in ("limits", "safe")) and np.isfinite([*limits["all"].flat, *limits["user"].flat]).any():
+        guessed.append("AccountingStorageEnforce does not hold limits: those of QOS do not count")
+        limits["all"] = limits["user"] = limits["max_wall"][:, None] = np.inf
     site = replace(site, qos=limits, qos_names=tuple(q["Name"] for q in qos))
     assoc = _table(folder, texts, "sacctmgr_assoc", ("Account", "User", "Share"))
     if not assoc and set_["fair_share"] > 0:
