@@ -77,9 +77,21 @@ def nominal_slowdown(r: Finished) -> np.ndarray:
     return turnaround(r) / np.maximum(r.runtime[ran(r)], 1e-9)
 
 
+def bounded(turnaround: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.ndarray:
+    """Return max((w + p) / max(p, tau), 1) [K] of turnarounds w + p and run times p, s (Feitelson, JSSPP'01)."""
+    return np.maximum(turnaround / np.maximum(run, tau), 1.0)
+
+
 def bounded_slowdown(r: Finished, tau: float = TAU) -> np.ndarray:
     """max((w + p) / max(p, tau), 1) [K]."""
-    return np.maximum(turnaround(r) / np.maximum(run(r), tau), 1.0)
+    return bounded(turnaround(r), run(r), tau)
+
+
+def for_all(r: Finished, values: np.ndarray, otherwise: float = np.nan) -> np.ndarray:
+    """Return values [K] of the jobs that ran as values [J] of all jobs, with `otherwise` for a job that never ran."""
+    found = np.full(len(r.jobs), otherwise)
+    found[ran(r)] = values
+    return found
 
 
 def per_processor_slowdown(r: Finished, tau: float = TAU) -> np.ndarray:
@@ -136,8 +148,10 @@ def jain(values: np.ndarray) -> float:
 
 
 def user_fairness(r: Finished) -> float:
-    """Jain's index over the users' mean bounded slowdowns."""
+    """Jain's index over the users' mean bounded slowdowns; NaN where the log does not tell users apart."""
     users, index = np.unique(r.jobs["user"][ran(r)], return_inverse=True)
+    if len(users) < 2:
+        return float("nan")
     sums = np.bincount(index, weights=bounded_slowdown(r), minlength=len(users))
     return jain(sums / np.bincount(index, minlength=len(users)))
 

@@ -15,7 +15,7 @@ from jobwise.cluster import Affinity, Cluster
 from jobwise.encoders import TABLES, make_table
 from jobwise.errors import InputError
 from jobwise.learn.env import PlaceVectorEnv
-from jobwise.learn.place import PlaceConfig
+from jobwise.learn.place_config import PlaceConfig
 from jobwise.policies.names import load, resolve
 from jobwise.policies.nodes import NodeRule
 from jobwise.policies.played import played

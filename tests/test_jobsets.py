@@ -20,14 +20,14 @@ from jobwise.learn.jobsets import play as play_runs
 from jobwise.learn.networks import Seen, actor
 from jobwise.learn.networks import weights as weights_of
 from jobwise.learn.settings import Settings
-from jobwise.learn.slots import TEST, GridConfig
+from jobwise.learn.slots_config import GridConfig
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.names import load, resolve
 from jobwise.policies.networks import Forward
 from jobwise.systems import cush as cush_system
 from jobwise.systems import deeprm as deeprm_system
 from jobwise.workload import workload
-from jobwise.workloads.jobsets import cush, cush_cluster, deeprm
+from jobwise.workloads.jobsets import TEST, cush, cush_cluster, deeprm
 
 pytestmark = pytest.mark.xdist_group("grid")
 CUSH = {"encoder": "cush", "slots": 3, "placements": ("pack", "spread"), "copy": False}

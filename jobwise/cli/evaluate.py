@@ -143,9 +143,9 @@ def _on_slots(
     policy: NeuralPolicy, log: str | None, rules: list[str] | None, report: str | None, seed: int, as_json: bool
 ) -> None:
     """Play jobsets that the policy has not seen, and print it beside the rules."""
-    from jobwise.learn.slots import TEST
     from jobwise.studies.jobsets import change, unseen
     from jobwise.systems import config_of
+    from jobwise.workloads.jobsets import TEST
 
     if report:
         raise InputError("a report of such a policy is written by `jobwise reproduce`: deeprm, cush, rl-taps, telemetry")

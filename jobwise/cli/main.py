@@ -26,6 +26,7 @@ from jobwise.cli import (
     watch,
     workflow,
 )
+from jobwise.cli.options import complain
 from jobwise.errors import InputError, Interrupted, plain, unknown
 
 app = typer.Typer(
@@ -79,27 +80,27 @@ def run(arguments: list[str]) -> int:
             raise KeyboardInterrupt
         return code
     except InputError as error:
-        print(f"jobwise: {plain(' '.join(str(error).split()))}", file=sys.stderr)
+        complain(str(error))
         return 2
     except (KeyboardInterrupt, typer.Abort):
-        print("jobwise: interrupted; nothing was written", file=sys.stderr)
+        complain("interrupted; nothing was written")
         return 130
     except Interrupted as error:
-        print(f"jobwise: interrupted; {error}", file=sys.stderr)
+        complain(f"interrupted; {error}")
         return 130
     except BrokenPipeError:
         sys.stderr.close()
         return 1
     except OSError as error:
-        print(f"jobwise: {error}", file=sys.stderr)
+        complain(str(error))
         return 2
     except MemoryError:
-        print("jobwise: out of memory; try fewer jobs", file=sys.stderr)
+        complain("out of memory; try fewer jobs")
         return 1
     except Exception as error:
         if not hasattr(error, "format_message"):  # the usage errors of typer's parser, whichever it is built on
             raise
-        print(f"jobwise: {_told(error)}" if arguments else "", file=sys.stderr)
+        complain(_told(error)) if arguments else print(file=sys.stderr)
         return 2
 
 

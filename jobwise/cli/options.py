@@ -28,6 +28,18 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Seed of everything random.")]
 
 
+def complain(text: str, mark: str = "jobwise") -> None:
+    """Print a message on standard error: in one line, on a terminal broken between words."""
+    import shutil
+    import textwrap
+
+    line = f"{mark}: {plain(' '.join(text.split()))}"
+    if sys.stderr.isatty():
+        columns = shutil.get_terminal_size().columns
+        line = "\n".join(textwrap.wrap(line, columns, break_long_words=False, break_on_hyphens=False, subsequent_indent="  "))
+    print(line, file=sys.stderr)
+
+
 class Lines:
     """Progress where standard error is no terminal: a line every EVERY_S seconds."""
 
@@ -185,7 +197,7 @@ def left_out(w) -> str:
 def noticed(w) -> None:
     """What the reader noticed of a log, on standard error: sizes that were guessed, requests that are missing."""
     for reason, n in w.notes.items():
-        print(plain(f"note: {w.name}: " + (reason if "guessed" in reason else f"{n:,} jobs {reason}")), file=sys.stderr)
+        complain(f"{w.name}: " + (reason if "guessed" in reason else f"{n:,} jobs {reason}"), "note")
 
 
 def times(text: str | None, option: str = "--max-wait") -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Annotated, Optional
 
 import typer
@@ -76,6 +77,8 @@ def simulate(
     site = recorded(w) or {}
     rows = []
     for k, v in summary.items():
+        if isnan(v):
+            continue  # what this log or this machine has no such number of: fairness without users, use of shared GPUs
         row = [k.replace("_", " "), f"{v:,.0f}" if k in tables.COUNTS else f"{v:,.3f}", metrics.UNITS.get(k, "")]
         rows.append(row + ([f"{site[k]:,.3f}" if k in site else ""] if site else []))
     machine = f"{w.cluster.processors:,} processors"

@@ -21,7 +21,7 @@ def site(
     as_json: Json = False,
 ) -> None:
     """What a folder of Slurm's outputs tells; without one, the commands that fill it (they only read)."""
-    from jobwise.slurm.site import commands, read
+    from jobwise.slurm.site import commands, most_helpful, read
 
     if folder is None:
         typer.echo(commands())
@@ -61,6 +61,8 @@ def site(
     print_table("partitions", ["partition", "nodes", "factor", "longest job"], queues)
     for g in s.guesses:
         say(f"guessed: {g}")
+    if s.guesses and most_helpful(w):
+        say(most_helpful(w))
 
 
 def fidelity(
@@ -72,7 +74,7 @@ def fidelity(
 ) -> None:
     """Recorded waits beside simulated ones: which policy explains the record, and how far to trust a what-if."""
     from jobwise.slurm import fidelity as told
-    from jobwise.slurm.site import read
+    from jobwise.slurm.site import most_helpful, read
 
     if report:
         needs("report", "matplotlib", "jinja2")
@@ -96,6 +98,8 @@ def fidelity(
     for title, columns, rows in tables:
         print_table(title, columns, rows)
     say(said)
+    if most_helpful(w):
+        say(most_helpful(w))
     say(told.EXPLAINED)
     if report:
         from jobwise.report.fidelity import write_site_report

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.options import Force, Json, Seed, check_outputs, needs, progress, times
-from jobwise.cli.tables import print_json, print_table, say
+from jobwise.cli.tables import broken, print_json, print_table, say
 from jobwise.errors import InputError, Interrupted
 
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder as `jobwise slurm site` reads it.")]
@@ -38,7 +38,7 @@ def what_if(
     """What a change would have done with the recorded jobs, against the simulated present."""
     from jobwise.policies.names import resolve
     from jobwise.slurm.changes import changed
-    from jobwise.slurm.site import read
+    from jobwise.slurm.site import most_helpful, read
     from jobwise.slurm.what_if import what_if as tried
 
     lines = change or []
@@ -55,20 +55,23 @@ def what_if(
         resolve(p)
     with progress("replay") as step:
         found = tried(w, known, shakes=shakes, seed=seed, progress=step)
-    trust = _trust(w, found[0].present.records[0])
-    if as_json:
-        print_json({"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in found], "told": trust})
-        return
+    trust = _trust(_beside(w, found[0].present.records[0]))
+    text = [" ".join(filter(None, [trust, most_helpful(w)])), *(c.sentence() for c in found), *_idle(w, lines, found)]
     tables = [(f"{w.name}: {len(w):,} jobs, against the simulated present", HEAD, _rows(found))]
     tables += [(f"who wins, who loses: {c.name}", GROUPED, c.rows()) for c in found]
-    _told(w.name, [c.sentence() for c in found] + [trust], tables, report, found)
+    _written(w.name, text, tables, report, found)
+    if as_json:
+        print_json({"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in found], "told": " ".join(text)})
+        return
+    _told(text, tables, report, found)
 
 
 EXPLAINED = (
     "mean wait, slowdown: change with 95 % interval over blocks of time; longest x: the longest wait in times the present one, "
-    "median (most) of the replicas; no interval where it would be wider than tenfold"
+    "median (most) of the replicas; now: shaken replicas, so its mean wait is not quite that of `slurm fidelity`; no interval "
+    "where it would be wider than tenfold"
 )
-SHORT = 13  # letters of a name in a table
+NAME = 18  # columns of a name in a table: longer ones go on in the next line
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 
 
@@ -89,9 +92,12 @@ def tune(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Settings of slurm.conf that would have done better: searched on the first jobs, judged on the last 30 %."""
+    """Search settings of slurm.conf that would have done better: chosen on the first 70 % of the jobs, judged on the rest.
+
+    Lines are proposed only where the simulation explains the recorded waits and the gain holds on the later jobs.
+    """
     from jobwise.policies.names import resolve
-    from jobwise.slurm.site import read
+    from jobwise.slurm.site import most_helpful, read
     from jobwise.slurm.tune import tune as search
 
     others = beside if beside is not None else ["smith-forecast+slurm", "saf+slurm"]
@@ -108,19 +114,21 @@ def tune(
         except KeyboardInterrupt:
             raise Interrupted(f"jobwise slurm tune … --out {out} --resume goes on" if out else "nothing was written") from None
     changes = [*([found.test] if found.test else []), *found.others]
-    if as_json:
-        about = {"source": w.name, "jobs": len(w), "lines": found.lines, "gains": found.gains, "told": found.sentence()}
-        print_json(about | {"trials": found.trials, "unseen": [c.to_dict() for c in changes]})
-        return
+    trust = _trust(found.fidelity)
+    text = [" ".join(filter(None, [trust, most_helpful(w)])), found.sentence()]
+    if any(x.startswith("SchedulerParameters") for x in found.proposed):
+        text.append("Keep the other words of your SchedulerParameters.")
     tables = [("the last 30 % of the jobs, against the simulated present", HEAD, _rows(changes))] if changes else []
     if found.test:
         tables.append(("who wins, who loses: tuned", GROUPED, found.test.rows()))
-    for line in found.lines:
-        typer.echo(line)
-    text = [found.sentence()]
-    if found.lines and any(x.startswith("SchedulerParameters") for x in found.lines):
-        text.append("Keep the other words of your SchedulerParameters.")
-    _told(w.name, text, tables, report, changes, found.lines)
+    _written(w.name, text, tables, report, changes, found.proposed)
+    if as_json:
+        about = {"source": w.name, "jobs": len(w), "trusted": found.trusted, "trust": trust, "gains": found.gains}
+        about |= {"lines": found.proposed, "tried": found.lines, "told": found.sentence()}
+        about |= {"fidelity": found.fidelity.to_dict() if found.fidelity else None}
+        print_json(about | {"trials": found.trials, "unseen": [c.to_dict() for c in changes]})
+        return
+    _told(text, tables, report, changes, found.proposed)
 
 
 def _ready(folder: str, report: str | None, force: bool) -> None:
@@ -133,38 +141,66 @@ def _rows(changes: list) -> list[list[str]]:
     if not changes:
         return []
     now = changes[0].present
-    rows = [["now", f"{now.wait:,.0f}", "", "", ""]]
-    for n, c in enumerate(changes, 1):
-        short = c.name if len(c.name) <= SHORT else f"{n}: {c.name[: SHORT - 4]}…"
-        rows.append([short, *c.row()[1:]])
-    return rows
+    return [["now", f"{now.wait:,.0f}", "", "", ""], *([c.name, *c.row()[1:]] for c in changes)]
 
 
-def _trust(w, r) -> str:
-    """How well the simulated present agrees with the record."""
-    from jobwise.slurm.fidelity import beside, recorded, sentence
+def _beside(w, r):
+    """The simulated present beside the record; None where no waits are recorded."""
+    from jobwise.slurm.fidelity import beside, recorded
 
     try:
         recorded(w)
     except InputError:
+        return None
+    return beside(w, "slurm", r)
+
+
+def _trust(fidelity) -> str:
+    """How well the simulated present explains the recorded waits, in a sentence."""
+    from jobwise.slurm.fidelity import sentence
+
+    if fidelity is None:
         return "No waits are recorded: how far the simulated present can be trusted is not known."
-    return "The simulated present: " + sentence([beside(w, "slurm", r)])
+    return "The simulated present: " + sentence([fidelity])
 
 
-def _told(name: str, text: list[str], tables: list[tuple], report: str | None, changes: list, conf: tuple | list = ()) -> None:
+def _idle(w, lines: list[str], found: list) -> list[str]:
+    """Why nothing changes, where weights of priority are set that do not count."""
+    site = w.cluster.site
+    weights = [x for x in lines if x.lower().startswith("priority") and not x.lower().startswith("prioritytype")]
+    if not (weights and site.settings["basic"][0]) or any("not one start" not in c.sentence() for c in found):
+        return []
+    missing = next((f" ({g.split(':')[0]} in this folder)" for g in site.guesses if "scontrol_config" in g), "")
+    return [f"Weights count with PriorityType=priority/multifactor alone; here priority is first come, first served{missing}."]
+
+
+def _told(text: list[str], tables: list[tuple], report: str | None, changes: list, conf: tuple | list = ()) -> None:
+    say(text[0])
     for title, columns, rows in tables:
-        print_table(title, list(columns), rows)
-    for x in [*text, *([EXPLAINED] if changes else [])]:
+        print_table(title, list(columns), [[broken(row[0], NAME), *row[1:]] for row in rows])
+    for x in [*text[1:], *([EXPLAINED] if changes else [])]:
         say(x)
+    if conf:
+        say("\nLines for slurm.conf:")
+    for line in conf:
+        typer.echo(line)
+    if report:
+        typer.echo(f"wrote {report}")
+
+
+def _written(
+    name: str, text: list[str], tables: list[tuple], report: str | None, changes: list, conf: list | tuple = ()
+) -> None:
     if report:
         from jobwise.report.fidelity import write_site_report
 
         waits = {"now": _waits(changes[0].present)} if changes else {}
         waits |= {c.name: _waits(c.after) for c in changes[:4]}
         write_site_report(f"{name}: what would have been", text, tables, report, waits, conf)
-        typer.echo(f"wrote {report}")
 
 
 def _waits(x) -> tuple:
-    jobs = x.records[0].jobs
-    return jobs["submit"], jobs["start"] - jobs["submit"]
+    from jobwise import metrics
+
+    r = x.records[0]
+    return r.jobs["submit"], metrics.for_all(r, metrics.wait(r), 0.0)

@@ -39,6 +39,17 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
     Console(width=None if sys.stdout.isatty() else max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
 
 
+def broken(name: str, width: int) -> str:
+    """Return a name in lines of at most `width` letters, broken behind one of + , = : - where that can be."""
+    lines, rest = [], name
+    while len(rest) > width:
+        at = max((rest.rfind(c, 0, width) for c in "+,=: -"), default=-1)
+        at = at + 1 if at > width // 3 else width
+        lines.append(rest[:at])
+        rest = rest[at:]
+    return "\n".join([*lines, rest])
+
+
 def say(text: str) -> None:
     """A line for people, wrapped to the terminal between words, without control characters."""
     import textwrap

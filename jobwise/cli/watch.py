@@ -21,11 +21,11 @@ def watch(
 ) -> None:
     """Watch a policy (or a rule: sjf, cush:sjf+pack, gpus:slot, affinities:lb) fill the machine: the picture of the cluster
     over time."""
-    from jobwise.learn.slots import TEST
     from jobwise.policies.names import load, resolve
     from jobwise.policies.slots import SlotRule
     from jobwise.report.film import film
     from jobwise.systems import config_of, configure
+    from jobwise.workloads.jobsets import TEST
     from jobwise.worlds.slot_rules import RULES
     from jobwise.worlds.slots_world import Slots
 

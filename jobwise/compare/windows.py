@@ -65,8 +65,7 @@ def slowdowns(records: Sequence[Record]) -> np.ndarray:
 
 def in_time(r: Record, blocks: int) -> np.ndarray:
     """[B] mean bounded slowdown of blocks of consecutive jobs; a job that never ran counts as 1."""
-    slow = np.ones(len(r.jobs))
-    slow[metrics.ran(r)] = metrics.bounded_slowdown(r)
+    slow = metrics.for_all(r, metrics.bounded_slowdown(r), 1.0)
     edges = np.linspace(0, len(slow), blocks + 1).astype(int)
     return np.add.reduceat(slow, edges[:-1]) / np.diff(edges)
 

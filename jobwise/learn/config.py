@@ -89,4 +89,5 @@ class Config(RunSettings):
         """Train on a log; options as `jobwise.learn.run.train`."""
         from jobwise.learn.run import train
 
+        self.alone()
         return train(self, log, folder, **options)

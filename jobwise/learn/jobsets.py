@@ -21,6 +21,12 @@ from jobwise.learn.returns import discounted
 from jobwise.learn.vector_env import VectorEnv
 
 
+def join() -> None:
+    """Join the processes that `torchrun` has started."""
+    if not dist.is_initialized():
+        dist.init_process_group("gloo")
+
+
 def workers() -> tuple[int, int]:
     """(how many there are, which one this is)."""
     return (dist.get_world_size(), dist.get_rank()) if dist.is_available() and dist.is_initialized() else (1, 0)

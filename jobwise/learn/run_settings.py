@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from jobwise.errors import InputError
 from jobwise.learn.run_folder import explained
+
+
+def processes() -> int:
+    """Return how many processes `torchrun` has started for this run; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 class RunSettings(BaseModel):
@@ -17,6 +24,14 @@ class RunSettings(BaseModel):
     system: str
     seed: int = Field(0, ge=0, lt=2**31)
     threads: int = Field(2, ge=1, le=1024)
+
+    def alone(self) -> None:
+        """Raises InputError where `torchrun` has started several processes: they would train the same in one folder."""
+        if processes() > 1:
+            raise InputError(
+                f"{self.system}: {processes()} processes would train the same, in one folder; this training does not share "
+                "its work: start it without torchrun (--threads uses more cores)"
+            )
 
     def changed(self, **changes: Any):
         """The same with changes, checked. Raises InputError."""

@@ -1,97 +1,26 @@
-"""Learning in the world of slots: the configuration of a run, and its trainer."""
+"""Learning in the world of slots: the trainer."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
 
 from jobwise.compare.fingerprint import sketch
-from jobwise.compare.windows import begins
 from jobwise.errors import InputError, Unfinished
 from jobwise.learn.agent import Agent
 from jobwise.learn.env import GridVectorEnv
-from jobwise.learn.jobset_run import JobsetConfig, JobsetTrainer
+from jobwise.learn.jobset_run import JobsetTrainer
 from jobwise.learn.run_folder import parts
+from jobwise.learn.slots_config import GridConfig
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.chooser import LIMIT
 from jobwise.policies.networks import Forward
-from jobwise.policies.neural import WORLD, NeuralPolicy, row_s
+from jobwise.policies.neural import NeuralPolicy, row_s
 from jobwise.policies.slots import SlotRule
 from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
-from jobwise.workloads import jobsets as generators
-from jobwise.workloads.jobsets import TEST, TRAIN, VALIDATION
-from jobwise.workloads.transform import to_rows
-from jobwise.worlds.slot_rules import RULES
 from jobwise.worlds.slots_world import Slots
-
-
-class GridConfig(JobsetConfig):
-    """Everything that decides what a run on a grid becomes. TOML files have the same keys."""
-
-    system: str = "deeprm"
-    generator: Literal["deeprm", "cush", "log"] = "deeprm"
-    steps: int = Field(50, ge=1)  # rows with arrivals in a generated jobset
-    rate: float = Field(0.7, gt=0, le=100)
-    settings: dict[str, Any] = {}  # of the generator; of a list jobset after jobset takes the next
-    row_s: float = Field(600.0, gt=0)  # s in a row, of a log
-    jobs: int = Field(64, ge=1)  # of a window of a log
-    encoder: str = WORLD["encoder"]
-    backlog: int = Field(WORLD["backlog"], ge=0)
-    rows: int = Field(WORLD["rows"], ge=2, le=1000)
-    placements: list[str] = WORLD["placements"]
-    reserve: bool = WORLD["reserve"]
-    ask_always: bool = WORLD["ask_always"]
-    compat: bool = WORLD["compat"]
-    compat_floor: bool = False  # slowdowns are rounded down, as DeepRM's code (Python 2) reports them
-    order: str = WORLD["order"]
-    network: Literal["mlp", "slots", "image"] = "mlp"
-    norm: Literal["batch", "group"] = "batch"
-    second: bool = False  # a second network chooses the placement (CuSH's policy selector)
-    centred: bool = False  # its reward is taken relative to the mean of both placements
-
-    @property
-    def logged(self) -> bool:
-        """Are the jobsets windows of a log?"""
-        return self.generator == "log"
-
-    def trainer(self, log: Workload | None, device: str) -> SlotsTrainer:
-        """What a run asks: see `jobwise.learn.run.Trainer`."""
-        return SlotsTrainer(self, log, device)
-
-    @property
-    def world(self) -> dict:
-        """What a policy depends on."""
-        return {k: getattr(self, k) for k in WORLD}
-
-    def rules(self) -> list[str]:
-        """The fixed policies to be measured against: every rule, with every placement and the one that knows the kinds."""
-        if self.generator == "deeprm":
-            return list(RULES)
-        return [f"{r}+{p}" for r in RULES for p in ("pack", "spread", "typed")]
-
-    def sets(self, part: int, count: int, log: Workload | None = None) -> list[Workload]:
-        """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST), their times in rows; windows of
-        a log to test with are as the log has them, in seconds. Raises InputError."""
-        if self.generator == "log":
-            if log is None:
-                raise InputError("windows of a log take a log")
-            w = parts(log if part == TEST else to_rows(log, self.row_s))[(TRAIN, VALIDATION, TEST).index(part)]
-            jobs = min(self.jobs, len(w))
-            if part == TRAIN:  # training may see a job twice
-                first = np.unique(np.linspace(0, len(w) - jobs, count).astype(int))
-            else:
-                first = begins(0, len(w), jobs, count)
-            return [w.take(slice(i, i + jobs)) for i in first]
-        make = getattr(generators, self.generator)
-        settings = [{k: v[i % len(v)] if isinstance(v, list) else v for k, v in self.settings.items()} for i in range(count)]
-        try:
-            return [make(self.steps, self.rate, [part, i], **x) for i, x in enumerate(settings)]
-        except TypeError as error:
-            raise InputError(f"generator {self.generator}: {error}") from None
 
 
 class SlotsTrainer(JobsetTrainer):

@@ -28,9 +28,8 @@ def columns(r: Record) -> dict[str, np.ndarray]:
         out[name] = r.jobs["request"][:, i]
     for key in ("user", "group", "app", "queue", "partition", "restarts"):
         out[key] = r.jobs[key]
-    out["wait"] = r.jobs["start"] - r.jobs["submit"]
-    took, run = r.jobs["end"] - r.jobs["submit"], r.runtime if r.cluster.topology else r.jobs["end"] - r.jobs["start"]
-    out["bounded_slowdown"] = np.maximum(took / np.maximum(run, metrics.TAU), 1.0)
+    out["wait"] = metrics.for_all(r, metrics.wait(r))
+    out["bounded_slowdown"] = metrics.for_all(r, metrics.bounded_slowdown(r))
     out["status"] = np.array(STATUS_NAMES)[r.jobs["status"]]
     return out
 
@@ -55,8 +54,8 @@ def _swf(r: Record, path: str) -> None:
 
     w = r.workload
     table = dict(zip(COLUMNS, swf_table(w).T, strict=True))
-    table["wait"] = r.jobs["start"] - r.jobs["submit"]
-    table["run"], table["allocated"] = r.jobs["end"] - r.jobs["start"], r.jobs["request"][:, 0].astype(float)
+    table["wait"], table["run"] = (metrics.for_all(r, x) for x in (metrics.wait(r), metrics.run(r)))
+    table["allocated"] = r.jobs["request"][:, 0].astype(float)
     note = f"; Note: waits simulated by jobwise, policy {r.policy}"
     write_whole(path, swf_text(replace(w, columns=table, header=(*w.header, note))))
 
@@ -98,7 +97,7 @@ def write_evalys(r: Record, path: str) -> None:
     if r.cluster.topology:
         raise InputError("evalys shows jobs that hold what they ask for, from start to end; on GPU racks they do not")
     owner = assign_processors(r)
-    run = r.jobs["end"] - r.jobs["start"]
+    run = metrics.for_all(r, metrics.run(r))
     ids = [_ranges(owner[a:b]) for a, b in zip(_bounds(r)[:-1], _bounds(r)[1:], strict=True)]
     out = {
         "job_id": table["job"][k],

@@ -16,6 +16,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
 from jobwise import metrics
 from jobwise.compare.comparison import Comparison
@@ -25,6 +27,7 @@ from jobwise.report.export import _bounds, assign_processors
 
 DAY = 86400.0
 COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#e09f3e", "#7b5ea7", "#3bb3c3", "#8d6e4f", "#c95d9f", "#6b7280", "#94a84a")
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "jobwise",
@@ -44,8 +47,37 @@ STYLE = {
 
 
 def colour(p: int) -> str:
-    """The colour of policy p, the same in every figure."""
-    return COLOURS[p % len(COLOURS)]
+    """Return the colour of policy p, the same in every figure; behind COLOURS come darker and lighter ones, each once."""
+    turn, k = divmod(p, len(COLOURS))
+    red, green, blue = to_rgb(COLOURS[k])
+    if turn == 0:
+        return COLOURS[k]
+    share = turn / (turn + 1)  # of black (odd turns) or of white
+    mixed = (x * (1 - share) + (0.0 if turn % 2 else share * 0.9) for x in (red, green, blue))
+    return to_hex(tuple(mixed))
+
+
+def number(x: float, _=None) -> str:
+    """Return the label of a value on a logarithmic axis: 0.01, 1,000, 10⁶. Matplotlib's own are formulas, which are off."""
+    if x and (abs(x) >= 1e5 or abs(x) < 1e-3):
+        return f"{'-' * (x < 0)}10{str(round(np.log10(abs(x)))).translate(SUPERSCRIPTS)}"
+    return f"{x:,.0f}" if abs(x) >= 1 and x == round(x) else f"{x:g}"
+
+
+def _plain_axes(figure: plt.Figure) -> None:
+    """Label logarithmic axes with plain numbers at powers of ten; between them too where an axis has few powers."""
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_scale() not in ("log", "symlog"):
+                continue
+            low, high = sorted(axis.get_view_interval())
+            decades = np.log10(high / low) if axis.get_scale() == "log" and low > 0 else 9.0
+            axis.set_major_formatter(FuncFormatter(number))
+            if decades >= 1.5:
+                axis.set_minor_formatter(NullFormatter())
+                continue
+            axis.set_minor_locator(LogLocator(subs=(2, 3, 5)))
+            axis.set_minor_formatter(FuncFormatter(number))
 
 
 def _svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float = 3.4, label: str = "", pdf=None) -> str:
@@ -53,6 +85,7 @@ def _svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float =
         warnings.filterwarnings("ignore", message="Glyph")  # a name may be written in any script
         figure = plt.figure(figsize=(width, height), layout="constrained")
         draw(figure)
+        _plain_axes(figure)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
         if pdf is not None:
@@ -136,7 +169,6 @@ def by_class(c: Comparison, by: str) -> str:
         )
         ax.set_yscale("symlog", linthresh=1.0)
         ax.set_ylim(bottom=0)
-        ax.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
         ax.set(ylabel="mean wait, h", xlabel={"size": "processors", "run time": "run time"}.get(by, ""))
         ax.grid(axis="x", visible=False)
         figure.legend(loc="outside lower center", ncols=3)
@@ -186,7 +218,14 @@ def _label(ax: plt.Axes, x: list[float], y: list[float], names: list[str]) -> No
         line = {"arrowstyle": "-", "color": "#9ca3af", "lw": 0.6} if move else None
         offset = (8, spot - spots[p, 1])
         ax.annotate(
-            names[p], (x[p], y[p]), xytext=offset, textcoords="offset points", fontsize=8.5, color="#374151", arrowprops=line
+            names[p],
+            (x[p], y[p]),
+            xytext=offset,
+            textcoords="offset points",
+            fontsize=8.5,
+            color="#374151",
+            arrowprops=line,
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.85},
         )
 
 
@@ -209,11 +248,6 @@ def trade_off(c: Comparison) -> str:
         )
         ax.margins(x=0.22, y=0.12)
         _label(ax, x, y, [plain(n) for n in c.policies])
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
-            axis.set_minor_formatter(
-                matplotlib.ticker.NullFormatter() if axis is ax.yaxis else matplotlib.ticker.LogFormatter()
-            )
 
     return _svg(draw, height=4.4, label="Trade-off between mean bounded slowdown and longest wait")
 
@@ -235,7 +269,7 @@ def forest(c: Comparison) -> str:
         ax.invert_yaxis()
         highs = [e.high for e in found if not np.isnan(e.high)]
         ax.set_xlim(-1.02, min(limit, max([0.3, *highs, *(e.change for e in found)])) + 0.05)
-        ax.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
         ax.set_xlabel(f"change of bounded slowdown (geometric mean) against {plain(c.policies[0])}; left is better")
 
     return _svg(draw, height=1.2 + 0.36 * len(found), label="Change against the first policy with intervals")
@@ -368,8 +402,6 @@ def bars(groups: dict[str, dict[str, float]], label: str) -> str:
             axes.bar(at, [g[name] for g in groups.values() if name in g], width, color=colour(i), label=name)
         axes.set_xticks(range(len(groups)), list(groups))
         axes.set(ylabel=label, yscale="log")
-        axes.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
-        axes.yaxis.set_minor_formatter(matplotlib.ticker.LogFormatter())
         figure.legend(ncols=5, loc="outside upper center")
 
     return _svg(draw, label=label)

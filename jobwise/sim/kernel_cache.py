@@ -34,21 +34,33 @@ def sources() -> list[Path]:
 
 
 def _folder() -> str:
-    """The folder of this version of the sources, made where it is missing; "" where none can be written."""
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return os.environ["NUMBA_CACHE_DIR"]
+    """The folder of this version of the sources, made where it is missing; "" where none can be written, or where
+    others may write to it."""
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return chosen if not Path(chosen).exists() or _ours(Path(chosen)) else ""
     digest = hashlib.sha1(b"".join(f.read_bytes() for f in sources())).hexdigest()[:12]
     home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "jobwise"
     folder = home / f"kernels-{digest}"
     try:
         if not folder.exists():
-            folder.mkdir(parents=True, exist_ok=True)
+            home.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             others = sorted(home.glob("kernels-*"), key=lambda f: f.stat().st_mtime)
             for old in others[: -KEPT - 1]:
                 shutil.rmtree(old, ignore_errors=True)
     except OSError:
         return ""
-    return str(folder) if os.access(folder, os.W_OK) else ""
+    return str(folder) if os.access(folder, os.W_OK) and _ours(folder) else ""
+
+
+def _ours(folder: Path) -> bool:
+    """May nobody else write to the folder? Compiled code is read from it, and what is read is run."""
+    about = folder.stat()
+    if about.st_uid == os.getuid() and not about.st_mode & 0o022:
+        return True
+    told = "others may write to it, and compiled code that is read from there is run: kernels are compiled anew in each process"
+    print(f"jobwise: {folder}: {told} (chmod go-w)", file=sys.stderr)
+    return False
 
 
 FOLDER = _folder()
@@ -100,7 +112,9 @@ def note(function) -> None:
 
 def kept(dispatcher):
     """The dispatcher, with its compiled code kept on disk; a function that stands in no file is compiled in each process."""
-    saved, config.CACHE_DIR = config.CACHE_DIR, FOLDER or config.CACHE_DIR
+    if not FOLDER:
+        return dispatcher
+    saved, config.CACHE_DIR = config.CACHE_DIR, FOLDER
     try:
         dispatcher._cache = _Cache(dispatcher)
     except RuntimeError:

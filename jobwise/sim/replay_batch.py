@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.jobs import TAU
 from jobwise.sim import easy, pool, scored_pool
 from jobwise.sim.compiled import kernel
 from jobwise.sim.history import Known, known
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F
+from jobwise.sim.measures import bounded, bounded_all
 from jobwise.sim.reset import Plan, plan_dtype, refill
 from jobwise.sim.state import State, Tables, allocate
 
@@ -101,7 +101,7 @@ def run(s, b, rule, times, weights, t, which, out):
         for j in range(J):
             run, job = s.truth[0, j]["runtime"], s.jobs[0, j]
             wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
-            slow = max((wait + run) / max(run, TAU), 1.0)
+            slow = bounded(wait, run)
             total += slow
             if blocks > 0:
                 out[i, RESULTS + j * blocks // J] += slow * blocks / J
@@ -116,7 +116,7 @@ def to_the_end(s: State, b: scored_pool.ScoredPool, rule: Rule, blocks: int) -> 
         pass
     run, job = s.truth[0]["runtime"], s.jobs[0]
     wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
-    slow = np.maximum((wait + run) / np.maximum(run, TAU), 1.0)
+    slow = bounded_all(wait, run)
     edges = np.linspace(0, len(job), blocks + 1).astype(int)
     parts = np.add.reduceat(slow, edges[:-1]) / np.diff(edges)
     return np.concatenate([[slow.mean(), wait.max(), wait.mean()], parts])

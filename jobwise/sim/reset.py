@@ -131,8 +131,8 @@ def refill(s, e, p, k):
         if plan["graph"]:
             job["unmet"], job["flow"], job["rank"], job["level"] = new["unmet"], new["flow"], new["rank"], new["level"]
             truth["child"], truth["children"] = at, known["children"]
-            for k in range(known["children"]):
-                s.child[e, at] = p.child[known["child"] + k]
+            for c in range(known["children"]):
+                s.child[e, at] = p.child[known["child"] + c]
                 at += 1
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jobwise import metrics
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.record import Record
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 
+GROUPS = {"partition": "partition", "queue": "QOS", "group": "account", "user": "user"}  # columns of jobs, as Slurm calls them
 NEAR_S, NEAR = 3.0, 0.05  # a start is near within so many s and this share of the recorded wait
 FEW = 20  # jobs
 WELL, POOR = 0.05, 0.25  # error of the mean wait: trusted, not trusted
@@ -99,7 +101,7 @@ def fidelity(w: Workload, policies: Sequence[str], progress: Callable[[int, int]
 def beside(w: Workload, name: str, r: Record) -> Fidelity:
     """A replay of the recorded jobs beside the record. Raises InputError where no waits are recorded."""
     wait, makespan = recorded(w), (float(np.nanmax(r.jobs["end"])), float(w.ends["end"].max()))
-    return Fidelity(name, r.jobs["start"] - r.jobs["submit"], wait, w.jobs["submit"] + wait, makespan)
+    return Fidelity(name, metrics.for_all(r, metrics.wait(r), 0.0), wait, w.jobs["submit"] + wait, makespan)
 
 
 def by_group(w: Workload, f: Fidelity, most: int = 8) -> list[list[str]]:
@@ -111,18 +113,24 @@ def by_group(w: Workload, f: Fidelity, most: int = 8) -> list[list[str]]:
             a, b = f.recorded[keep].mean(), f.wait[keep].mean()
             rows.append([what, group, f"{keep.sum():,}", f"{a:,.0f}", f"{b:,.0f}", f"{b / a - 1:+.0%}" if a > 0 else ""])
 
-    for key in ("partition", "queue", "group", "user"):
+    what = GROUPS if w.cluster.site else {k: k for k in GROUPS}  # a log's queues and groups are what its site calls so
+    for key, label in what.items():
         ids, count = np.unique(w.jobs[key], return_counts=True)
         if len(ids) > 1:
             for i in ids[np.argsort(-count, kind="stable")][:most]:
-                add(key, str(w.names.get(key, {}).get(int(i), i)), w.jobs[key] == i)
+                add(label, str(w.names.get(key, {}).get(int(i), i)), w.jobs[key] == i)
     size = w.jobs["request"][:, 0]
     for low in 4 ** np.arange(10):
-        add("processors", f"{low:,} to {4 * low - 1:,}", (size >= low) & (size < 4 * low))
+        add("CPUs" if w.cluster.site else "processors", f"{low:,} to {4 * low - 1:,}", (size >= low) & (size < 4 * low))
     edges = np.linspace(0, len(w), 6).astype(int)
     for k in range(5):
         add("fifth of the jobs", str(k + 1), (np.arange(len(w)) >= edges[k]) & (np.arange(len(w)) < edges[k + 1]))
     return rows
+
+
+def trusted(f: Fidelity) -> bool:
+    """May settings be proposed by this simulation? Not where the record has causes that it does not know."""
+    return len(f.wait) >= FEW and abs(f.error) <= POOR
 
 
 def sentence(found: Sequence[Fidelity]) -> str:
@@ -139,5 +147,5 @@ def sentence(found: Sequence[Fidelity]) -> str:
         trust = "a what-if is not to be trusted here: the record has causes that the simulation does not know"
     first = "" if judged is best else f"{best.policy} explains the record best, its mean wait is {best.error:+.0%} off. "
     told = "explains the record best: " if judged is best and len(found) > 1 else "and the record: "
-    how = f"its mean wait is {judged.error:+.0%} off, the order of starts {judged.order:.2f}"
+    how = f"its mean wait is {judged.error:+.0%} off, the rank correlation of the starts {judged.order:.2f}"
     return f"{first}{judged.policy} {told}{how}; {trust}."

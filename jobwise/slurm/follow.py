@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import secrets
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from jobwise.decision import Start, View
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.jobs import DONE, FAILED, QUEUED, RUNNING, WAITING
+from jobwise.slurm import ledger
 from jobwise.slurm.client import ENDED, Job, SlurmError
 from jobwise.slurm.machine import Machine
 from jobwise.slurm.simulated import ResourceManager
@@ -39,12 +41,11 @@ LOST_S = 30.0  # a job that neither runs nor left a stamp is given up after so l
 
 def script(folder: Path, name: str, command: list[str]) -> str:
     """The batch script of a task: it claims its name, runs the command (which has no shell either), and leaves a stamp."""
-    quoted = " ".join("'" + c.replace("'", "'\\''") + "'" for c in command)
-    at = "'" + str(folder).replace("'", "'\\''") + "'"
+    claim, stamp, new = (shlex.quote(str(folder / x)) for x in (f"claims/{name}", f"stamps/{name}", f"stamps/{name}.new"))
     return (
-        f"#!/bin/sh\n# {name}\nmkdir {at}/claims/{name} || exit 0\n"
-        f"begin=$(date +%s.%N)\n{quoted}\ncode=$?\n"
-        f'echo "$begin $(date +%s.%N) $code" > {at}/stamps/{name}.new && mv {at}/stamps/{name}.new {at}/stamps/{name}\n'
+        f"#!/bin/sh\nmkdir {claim} || exit 0\n"
+        f"begin=$(date +%s.%N)\n{shlex.join(command)}\ncode=$?\n"
+        f'echo "$begin $(date +%s.%N) $code" > {new} && mv {new} {stamp}\n'
         "exit $code\n"
     )
 
@@ -115,7 +116,7 @@ class Following:
         """Begin a ledger, or take up the one that is there. Raises InputError where it is of other workflows."""
         w, file = self.workload, self.folder / "ledger.jsonl"
         known = {"tasks": len(w), "edges": len(w.edges), "name": w.name}
-        lines = [json.loads(x) for x in file.read_text().splitlines() if x.endswith("}")] if file.exists() else []
+        lines = ledger.read(file, len(w))
         if lines and {k: lines[0].get(k) for k in known} != known:
             raise InputError(f"{self.folder}: holds the run of other workflows ({lines[0].get('name')}); name another folder")
         self.begun = lines[0]["time"] if lines else self.manager.now()

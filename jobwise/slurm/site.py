@@ -39,6 +39,22 @@ def commands(folder: str = "FOLDER") -> str:
     return f"mkdir -p {folder}\n" + "\n".join(f"{told} > {folder}/{name}.txt" for name, told in COMMANDS.items())
 
 
+HELP = (
+    "scontrol_node",
+    "scontrol_config",
+    "scontrol_partition",
+    "sacctmgr_assoc",
+    "sacctmgr_qos",
+)  # most telling first
+
+
+def most_helpful(w: Workload) -> str:
+    """Return which missing file of the folder would help most, in a sentence; "" where none is missing."""
+    guessed = " ".join(w.cluster.site.guesses) if w.cluster.site else ""
+    name = next((n for n in HELP if f"no {n}:" in guessed), None)
+    return f"{name}.txt would help most; `{COMMANDS[name]}` writes it." if name else ""
+
+
 class Sets:
     """Node sets, each once; the first is that of all nodes."""
 
@@ -60,7 +76,8 @@ def read(folder: str | Path) -> Workload:
     """The jobs of a folder on the cluster of its site. Raises InputError, naming the file and what is wrong."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder; `jobwise slurm site` prints the commands that fill one")
+        what = "is a file, not a folder" if folder.exists() else "there is no such folder"
+        raise InputError(f"{folder}: {what}; `jobwise slurm site` prints the commands that fill one")
     try:
         return _read(folder)
     except InputError:
@@ -84,8 +101,11 @@ def _read(folder: Path) -> Workload:
     queues = _records(folder, texts, "scontrol_partition", "PartitionName")
     queues = queues or _document(folder, "scontrol_partition", documents.partitions)
     if not queues:
-        guessed.append("no scontrol_partition: each partition has the nodes that its jobs ran on")
-        queues = guesses.partitions(accounting)
+        queues, there = guesses.partitions_of(machines), {p for x in accounting.distinct("Partition")[1] for p in x.split(",")}
+        told = "the nodes that scontrol_node names, no limits" if queues else "the nodes that its jobs ran on"
+        guessed.append(f"no scontrol_partition: each partition has {told}")
+        names = {r["PartitionName"] for r in queues}
+        queues += [r for r in (guesses.partitions(accounting) if there - names else ()) if r["PartitionName"] not in names]
     site = _told(folder, "scontrol_partition", lambda: _partitions(site, queues, sets))
     qos = _table(folder, texts, "sacctmgr_qos", ("Name", "Priority"))
     if not qos:
@@ -226,7 +246,14 @@ def _told(folder: Path, name: str, work):
 
 def number(known: dict[str, str], name: str, other: float = 0.0) -> float:
     """A setting by its name. Raises ValueError."""
-    return float(known.get(name.lower()) or other)
+    return _float(known.get(name.lower()) or str(other), name)
+
+
+def _float(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{what} is {text[:30]!r}; a number is expected") from None
 
 
 def _nodes(machines: list[dict], set_: np.void) -> tuple[Site, Cluster, Sets, list[set[str]]]:
@@ -253,8 +280,10 @@ def _partitions(site: Site, queues: list[dict], sets: Sets) -> Site:
             raise ValueError(f"partition {r['PartitionName']} has node {wrong[0]}, which the nodes' file does not know")
         most = said(r.get("MaxNodes", ""))
         rows.append((
-            sets.add(place[n] for n in found), float(r.get("PriorityJobFactor", 1)), int(r.get("PriorityTier", 1)),
-            seconds(r.get("MaxTime", "")), float(most) if most else np.inf, r.get("State", "UP") == "UP",
+            sets.add(place[n] for n in found),
+            _float(r.get("PriorityJobFactor", "1"), "PriorityJobFactor"),
+            int(r.get("PriorityTier", 1)),
+            seconds(r.get("MaxTime", "")), _float(most, "MaxNodes") if most else np.inf, r.get("State", "UP") == "UP",
         ))  # fmt: skip
     return replace(site, partitions=np.array(rows, partition_dtype), partition_names=tuple(r["PartitionName"] for r in queues))
 
@@ -263,7 +292,7 @@ def _qos(q: dict[str, str]) -> tuple:
     def limits(count: str, tres: str) -> list[float]:
         found, r = [np.inf] * len(LIMITS), resources(tres)
         if count:
-            found[0] = float(count)
+            found[0] = _float(count, "a limit of jobs")
         for i, key in enumerate(("cpu", "mem", "gpu", "node"), 1):
             if r.get(key):
                 found[i] = r[key]
@@ -271,4 +300,4 @@ def _qos(q: dict[str, str]) -> tuple:
 
     every = limits(q.get("GrpJobs", ""), q.get("GrpTRES", ""))
     own = limits(q.get("MaxJobsPU", ""), q.get("MaxTRESPU", ""))
-    return float(q.get("Priority") or 0), seconds(q.get("MaxWall", "")), every, own
+    return _float(q.get("Priority") or "0", "Priority"), seconds(q.get("MaxWall", "")), every, own

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -57,9 +59,12 @@ def seconds(text: str) -> float:
 
 def amount(text: str) -> float:
     """A number from 0 on. Raises ValueError."""
-    found = float(text)
+    try:
+        found = float(text)
+    except ValueError:
+        found = np.nan
     if not 0 <= found < np.inf:
-        raise ValueError(f"{text!r} is no number from 0 on")
+        raise ValueError(f"{text[:30]!r} is no number from 0 on")
     return found
 
 
@@ -71,21 +76,43 @@ def memory(text: str) -> int:
     return int(float(found[1]) * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}[found[2]])
 
 
+MOST_NAMES = 200_000  # of a list of nodes
+
+
 def nodes(text: str) -> list[str]:
-    """node[01-03,7],other -> node01 node02 node03 node7 other."""
-    found = []
+    """node[01-03,7],other -> node01 node02 node03 node7 other; at most MOST_NAMES of them."""
+    found: list[str] = []
     for word in re.findall(r"(?:[^,\[\]]+|\[[^\]]*\])+", text):
-        inside = re.search(r"\[([^\]]*)\]", word)
-        if not inside:
-            found.append(word)
-            continue
-        before, after = word[: inside.start()], word[inside.end() :]
-        for part in inside[1].split(","):
-            low, _, high = part.partition("-")
-            if not (low.isdigit() and (high or low).isdigit() and int(high or low) - int(low) < 1_000_000):
-                raise ValueError(f"{text[:40]!r} is no list of nodes")
-            for n in range(int(low), int(high or low) + 1):
-                found += [f"{before}{n:0{len(low)}d}{x}" for x in (nodes(after) if after else [""])]
+        parts = re.split(r"\[([^\]]*)\]", word)  # text, what is in brackets, text, …
+        inside = [_ranges(x, text) for x in parts[1::2]]
+        if len(found) + prod(sum(map(len, ranges)) for ranges in inside) > MOST_NAMES:
+            raise ValueError(f"{text[:40]!r} names more than {MOST_NAMES:,} nodes")
+        names = [parts[0]]
+        for ranges, after in zip(inside, parts[2::2], strict=True):
+            numbers = [f"{n:0{r.width}d}{after}" for r in ranges for n in r.numbers]
+            names = [before + x for before in names for x in numbers]
+        found += names
+    return found
+
+
+@dataclass(frozen=True)
+class _Range:
+    numbers: range
+    width: int  # digits, with leading zeros
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+def _ranges(inside: str, text: str) -> list[_Range]:
+    """What stands in brackets: 01-03,7. Raises ValueError."""
+    found = []
+    for part in inside.split(","):
+        low, _, high = part.partition("-")
+        digits = re.fullmatch(r"[0-9]{1,12}", low) and re.fullmatch(r"[0-9]{1,12}", high or low)
+        if not digits or int(high or low) - int(low) >= MOST_NAMES:
+            raise ValueError(f"{text[:40]!r} is no list of nodes")
+        found.append(_Range(range(int(low), int(high or low) + 1), len(low)))
     return found
 
 

@@ -1,8 +1,9 @@
 """Settings of slurm.conf that would have done better: searched on a site's own jobs, judged on later ones.
 
-The first 45 % of the jobs are searched on, the next 25 % choose, the last 30 % judge. Every candidate is a set
+The first 45 % of the jobs are searched on, they and the next 25 % choose, the last 30 % judge. Every candidate is a set
 of lines that a site can really change. Many are tried on a replica, the better ones on more (successive halving), then moves
-around the best. A candidate whose longest wait is above the bound, in any replica, pays for it in the search and is not chosen.
+around the best. A candidate whose longest wait is above the bound pays for it in the search; one that breaks the bound in any
+replica of the jobs that choose is not chosen.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from jobwise import metrics
 from jobwise.compare.fingerprint import public_hash
 from jobwise.compare.windows import shake_for
 from jobwise.errors import InputError
@@ -22,6 +24,7 @@ from jobwise.files import write_whole
 from jobwise.policies.slurm import SlurmScheduler
 from jobwise.simulate import simulate
 from jobwise.slurm import conf
+from jobwise.slurm.fidelity import Fidelity, beside, recorded, trusted
 from jobwise.slurm.what_if import Change, against, replays
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, shake
@@ -52,7 +55,8 @@ CHOICES = {  # values that are drawn; the present one is always among them
 @dataclass(frozen=True, eq=False)
 class Tuned:
     """What tuning has found. `lines` of slurm.conf, none where nothing was better; `test`: the change on the last jobs, and
-    `others`: what other schedulers would do there; `trials`: how many candidates were replayed."""
+    `others`: what other schedulers would do there; `trials`: how many candidates were replayed; `fidelity`: the simulated
+    present beside the record (None: no waits are recorded)."""
 
     lines: list[str]
     settings: np.ndarray
@@ -62,6 +66,17 @@ class Tuned:
     trials: int
     bound: float
     metric: str = "wait"
+    fidelity: Fidelity | None = None
+
+    @property
+    def trusted(self) -> bool:
+        """Does the simulation explain the record well enough to propose settings?"""
+        return self.fidelity is not None and trusted(self.fidelity)
+
+    @property
+    def proposed(self) -> list[str]:
+        """The lines for slurm.conf that a site may use: better on later jobs, by a simulation that explains the record."""
+        return self.lines if self.gains and self.trusted else []
 
     @property
     def gains(self) -> bool:
@@ -78,11 +93,13 @@ class Tuned:
         if self.test is None:
             return f"of {self.trials} candidates none was better than the present settings: change nothing."
         told = self.test.sentence()
+        if self.gains and not self.trusted:
+            return f"{told} Better in the simulation alone, which does not explain the record: no lines are proposed."
         if self.gains:
             return f"{told} Better on later jobs, and within {self.bound:g} times the present longest wait."
         broken = "" if self.test.longest.max() <= self.bound else f" The bound of {self.bound:g} times is broken there."
         certain = "" if self._better else " On later jobs the gain is not certain: the interval holds 0."
-        return told + certain + broken
+        return f"{told}{certain}{broken} No lines are proposed."
 
 
 class Trials:
@@ -104,6 +121,11 @@ class Trials:
                     self.known[str(line["settings"]), int(line["part"])] = told
                 except (ValueError, KeyError, TypeError):
                     raise InputError(f"{self.file}:{n}: is damaged; delete this line, or begin again elsewhere") from None
+
+    @property
+    def later(self) -> range:
+        """The parts that come after the searched ones."""
+        return range(REPLICAS, len(self.parts))
 
     @property
     def candidates(self) -> int:
@@ -128,8 +150,7 @@ class Trials:
         site = replace(w.cluster.site, settings=settings)
         r = simulate(replace(w, cluster=replace(w.cluster, site=site)), SlurmScheduler())
         step()
-        wait, run = r.jobs["start"] - r.jobs["submit"], np.maximum(r.jobs["end"] - r.jobs["start"], 10.0)
-        slow = np.maximum((wait + run) / run, 1.0)
+        wait, slow = metrics.wait(r), metrics.bounded_slowdown(r)
         edges = np.linspace(0, len(slow), 17).astype(int)[:-1]
         blocks = np.add.reduceat(slow, edges) / np.diff(np.append(edges, len(slow)))
         return (
@@ -144,6 +165,13 @@ class Trials:
         over = found[..., 2] / np.maximum(base[:, 2], 1.0) / (MARGIN * self.bound)
         gain = (found - base)[..., METRICS.index(self.metric)]
         return gain.mean(axis=1) + PRICE * np.log(np.maximum(over, 1.0)).max(axis=1)
+
+    def keeping(self, settings: Sequence[np.ndarray], present: np.ndarray, step) -> list[np.ndarray]:
+        """Those whose longest wait is within the bound in every replica of the jobs that choose."""
+        which = [*range(REPLICAS), *self.later]
+        allowed = self.bound * np.maximum(self.of([present], which, step)[0][:, 2], 1.0)
+        longest = self.of(settings, which, step)[..., 2] if settings else np.zeros((0, len(which)))
+        return [x for x, most in zip(settings, longest, strict=True) if (most <= allowed).all()]
 
 
 def _key(settings: np.ndarray) -> str:
@@ -195,10 +223,11 @@ def tune(
         raise InputError(f"metric {metric!r}: known are wait and slowdown")
     if not max_wait >= 1:
         raise InputError(f"a bound of {max_wait:g} times the present longest wait cannot be asked for; 1 or more is expected")
+    train, validation, test = _parts(w)
     folder = _opened(
         w, folder, resume, {"max_wait": max_wait, "metric": metric, "keep": sorted(keep), "scale": scale, "seed": seed}
     )
-    train, validation, test = _parts(w)
+    fit = _fidelity(w)
     by = shake_for(w)
     shaken = [shake(train, by, [seed, k]) for k in range(REPLICAS)] + [shake(validation, by, [seed, 10 + k]) for k in range(2)]
     present, rng, count = w.cluster.site.settings, np.random.default_rng(seed), lambda n: max(int(round(n * scale)), 2)
@@ -224,13 +253,14 @@ def tune(
     found = best(found, range(REPLICAS), count(FINAL))
     moves = [draw(present, rng, kept, moved=found[i % len(found)]) for i in range(count(MOVES))]
     found = best(found + moves, range(REPLICAS), count(FINAL))
-    every = [present, *found]
-    judged = trials.value(every, present, range(REPLICAS, REPLICAS + 2), step)
+    every = [present, *trials.keeping(found, present, step)]
+    judged = trials.value(every, present, trials.later, step)
     both = (judged + trials.value(every, present, range(REPLICAS), step)) / 2
     i = int(np.argmin(both))
     lines = conf.lines(present, every[i]) if judged[i] < 0 and both[i] < -LEAST else []
     if not lines:
-        return Tuned([], present, None, None, _beside(test, others, by, seed, threads), trials.candidates, max_wait, metric)
+        beside_ = _beside(test, others, by, seed, threads)
+        return Tuned([], present, None, None, beside_, trials.candidates, max_wait, metric, fit)
 
     def change(part: Workload) -> Change:
         site = replace(part.cluster.site, settings=every[i])
@@ -238,7 +268,17 @@ def tune(
         return against("tuned", *(replays(x, "slurm", by, seed=seed + 1, threads=threads) for x in (part, after)))
 
     told = change(validation), change(test)
-    return Tuned(lines, every[i], *told, _beside(test, others, by, seed, threads, told[1]), trials.candidates, max_wait, metric)
+    beside_ = _beside(test, others, by, seed, threads, told[1])
+    return Tuned(lines, every[i], *told, beside_, trials.candidates, max_wait, metric, fit)
+
+
+def _fidelity(w: Workload) -> Fidelity | None:
+    """The simulated present beside the record, where waits are recorded."""
+    try:
+        recorded(w)
+    except InputError:
+        return None
+    return beside(w, "slurm", simulate(w, SlurmScheduler()))
 
 
 def _parts(w: Workload) -> tuple[Workload, Workload, Workload]:

@@ -18,12 +18,12 @@ from jobwise.compare.windows import shake_for
 from jobwise.policies.names import resolve
 from jobwise.record import Record
 from jobwise.simulate import simulate
+from jobwise.slurm.fidelity import GROUPS
 from jobwise.workload import Workload
 from jobwise.workloads.transform import shake
 
 SHAKES, BLOCKS = 5, 16
 FEW = 20  # jobs below which a group is not told
-GROUPS = {"partition": "partition", "queue": "QOS", "group": "account", "user": "user"}
 WITHIN = 1.1  # a longest wait up to so many times the present one is called kept
 
 
@@ -68,7 +68,7 @@ def _between(x: np.ndarray, low: int, high: int) -> np.ndarray:
 
 
 def _wait(r: Record) -> np.ndarray:
-    return r.jobs["start"] - r.jobs["submit"]
+    return metrics.for_all(r, metrics.wait(r), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +189,7 @@ def ratio(base: np.ndarray, ours: np.ndarray) -> Totals:
 
 
 def _slow(r: Record) -> np.ndarray:
-    found = np.ones(len(r.jobs))
-    found[metrics.ran(r)] = metrics.bounded_slowdown(r)
-    return found
+    return metrics.for_all(r, metrics.bounded_slowdown(r), 1.0)
 
 
 def what_if(

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.learn.slots import TEST, GridConfig
+from jobwise.learn.slots_config import GridConfig
 from jobwise.policies.names import load
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study
 from jobwise.studies.jobsets import change, curve, figure, means, text
 from jobwise.systems import cush as system
 from jobwise.workload import Workload
-from jobwise.workloads.jobsets import cush
+from jobwise.workloads.jobsets import TEST, cush
 from jobwise.worlds.slot_rules import RULES
 
 MIXES = (1.0, 0.75, 0.5, 0.25, 0.0)

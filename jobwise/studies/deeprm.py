@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.learn.slots import TEST, GridConfig
+from jobwise.learn.slots_config import GridConfig
 from jobwise.policies.names import load
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study
 from jobwise.studies.jobsets import cdf, change, curve, figure, means, text
 from jobwise.systems import deeprm as system
 from jobwise.workload import Workload
-from jobwise.workloads.jobsets import deeprm, load_of
+from jobwise.workloads.jobsets import TEST, deeprm, load_of
 
 ANCHORS = {
     (0.3, 50): {"sjf": 2.90, "tetris": 5.27, "random": 6.95},

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from jobwise.compare.intervals import over_seeds
-from jobwise.learn.assign import AssignConfig
+from jobwise.learn.assign_config import AssignConfig
 from jobwise.policies.names import load, resolve
 from jobwise.report.sections import Section, Table
 from jobwise.sim.topology import gpu_racks, reduction

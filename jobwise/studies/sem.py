@@ -19,7 +19,7 @@ from jobwise.learn.learners import LEARNERS
 from jobwise.learn.networks import actor, weights
 from jobwise.learn.run import Run
 from jobwise.learn.run_folder import parts
-from jobwise.policies.networks import Forward
+from jobwise.policies.networks import Forward, choose
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.report.sections import Section, Table
 from jobwise.sim.state import allocate
@@ -290,7 +290,7 @@ def _time_inference(config: Config, log: Workload, jobs: int) -> dict[str, float
         a = clock()
         encoder.encode(state, c, out, work)
         b = clock()
-        chosen = policy.choose(encoder, out, c.moment["count"], 0.0)
+        chosen = choose(policy.forward, out, c.moment["count"])
         d = clock()
         left = ask(state, c, chosen)
         found["encode"] += b - a

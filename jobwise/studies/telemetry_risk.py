@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobwise.learn.place import PlaceConfig
+from jobwise.learn.place_config import PlaceConfig
 from jobwise.policies.nodes import NodeRule
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study

@@ -30,16 +30,16 @@ SYSTEMS = {  # name: (file, function); files are read when they are needed, for 
 
 
 CONFIGS = {  # of systems that learn on jobsets, in slots all others: (file, class)
-    "rl-taps": ("assign", "AssignConfig"),
-    "distances": ("place", "PlaceConfig"),
-    "affinities": ("place", "PlaceConfig"),
-    "failing": ("place", "PlaceConfig"),
+    "rl-taps": ("assign_config", "AssignConfig"),
+    "distances": ("place_config", "PlaceConfig"),
+    "affinities": ("place_config", "PlaceConfig"),
+    "failing": ("place_config", "PlaceConfig"),
 }
 
 
 def config_of(policy) -> Any:
     """What a policy of a world of rows was trained with. Raises InputError."""
-    file, name = CONFIGS.get(str(policy.about.get("system")), ("slots", "GridConfig"))
+    file, name = CONFIGS.get(str(policy.about.get("system")), ("slots_config", "GridConfig"))
     return getattr(import_module(f"jobwise.learn.{file}"), name).of(policy)
 
 

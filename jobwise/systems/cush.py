@@ -7,7 +7,7 @@ Actions: a slot or none; packed or spread. Rewards: DeepRM's; minus the locality
 
 from __future__ import annotations
 
-from jobwise.learn.slots import GridConfig
+from jobwise.learn.slots_config import GridConfig
 from jobwise.systems.deeprm import LEARNER, OURS, PPO, STUDIED
 from jobwise.workload import Workload
 

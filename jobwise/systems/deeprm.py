@@ -7,7 +7,7 @@ the system, as rows pass. See `docs/systems/deeprm.md`. `VARIANTS` are what we c
 
 from __future__ import annotations
 
-from jobwise.learn.slots import GridConfig
+from jobwise.learn.slots_config import GridConfig
 from jobwise.workload import Workload
 
 LEARNER = {"learner": "reinforce", "optimiser": "rmsprop", "actor_lr": 1e-3, "gamma": 1.0, "max_norm": 1e9}

@@ -54,6 +54,7 @@ class Config(RunSettings):
     def train(self, log: Workload, folder: str | Path, *, seeds: int = 1, device: str = "cpu", resume: bool = False,
               report: Callable[[int, dict], None] | None = None) -> list[ListScheduler]:  # fmt: skip
         """Search once per seed on streams drawn from the workflows of `log`; as `jobwise.learn.run.train`."""
+        self.alone()
         if device not in ("cpu", "auto"):
             raise InputError(f"flow-net replays on processors; it has no use for the device {device!r}")
         if not (log.jobs["flow"] >= 0).any():

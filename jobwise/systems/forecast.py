@@ -45,6 +45,7 @@ class Config(RunSettings):
     def train(self, log: Workload, folder: str | Path, *, seeds: int = 1, device: str = "cpu", resume: bool = False,
               report: Callable[[int, dict], None] | None = None) -> list[ListScheduler]:  # fmt: skip
         """Learn trees once per seed; as `jobwise.learn.run.train`. Raises InputError."""
+        self.alone()
         if device not in ("cpu", "auto"):
             raise InputError(f"trees are learnt on processors; they have no use for the device {device!r}")
         return per_seed(self, log, folder, seeds, resume, report, lambda c, place, told: _run(c, log, place, resume, told))

@@ -8,7 +8,7 @@ less what idle jobs would do and what running ones miss. See `docs/systems/rl-ta
 from __future__ import annotations
 
 from jobwise.errors import InputError
-from jobwise.learn.assign import AssignConfig
+from jobwise.learn.assign_config import AssignConfig
 from jobwise.workload import Workload
 
 LEARNER = {"learner": "reinforce", "optimiser": "adam", "actor_lr": 1e-3, "gamma": 1.0, "max_norm": 1e9}

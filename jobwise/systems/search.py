@@ -69,6 +69,7 @@ class Config(RunSettings):
 
     def train(self, log: Workload, folder: str | Path, **options: Any) -> list[ListScheduler]:
         """Search on a log; options as `train`."""
+        self.alone()
         return train(self, log, folder, **options)
 
 

@@ -7,7 +7,7 @@ jobs in the system, row by row: its sum is minus the time that jobs spend there.
 from __future__ import annotations
 
 from jobwise.errors import InputError
-from jobwise.learn.place import PlaceConfig
+from jobwise.learn.place_config import PlaceConfig
 from jobwise.workload import Workload
 
 LEARNER = {"learner": "reinforce", "optimiser": "adam", "actor_lr": 1e-3, "gamma": 1.0, "max_norm": 1e9}

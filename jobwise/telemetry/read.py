@@ -3,6 +3,7 @@ time, a value and perhaps a node, and any CSV with a time and a column per metri
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.telemetry.table import Telemetry, seconds, table
+from jobwise.workloads.swf import read_bytes
 
 TIMES = ("time", "timestamp", "timestamp [ms]", "timestamp_anon", "date", "datetime", "ts")
 NODES = ("node", "host", "hostname", "instance", "id", "container_ip", "machine", "vm")
 VALUES = ("value", "v")
 METRICS = ("metric", "__name__")
+MOST_BYTES, MOST_HEAD = 1 << 30, 1 << 20  # of a file unpacked; of its first line
 STEP_S = 600.0  # of a log of jobs that is read as a load
 
 
@@ -100,17 +103,30 @@ def frame_of(path: Path):
         raise InputError(f"{path}: no such file")
     try:
         if path.suffix == ".parquet":
+            _check_parquet(path)
             return pd.read_parquet(path)
-        with pd.io.common.get_handle(str(path), "r", compression="infer") as f:
-            head = f.handle.readline()
-        sep = ";" if head.count(";") > head.count(",") else ","
+        data = read_bytes(path, MOST_BYTES)
+        head = data[: data.find(b"\n") + 1] or data
+        if len(head) > MOST_HEAD:
+            raise InputError(f"{path}:1: {len(head):,} bytes; a line of names of columns is expected")
+        sep = ";" if head.count(b";") > head.count(b",") else ","
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(path, sep=sep, skipinitialspace=True, index_col=False)
+            return pd.read_csv(io.BytesIO(data), sep=sep, skipinitialspace=True, index_col=False)
     except pd.errors.ParserWarning:
         raise InputError(f"{path}: has rows with more fields than the first line names") from None
     except (OSError, ValueError, EOFError, ImportError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as a table: {str(error).splitlines()[0][:120]}") from None
+
+
+def _check_parquet(path: Path) -> None:
+    """Raises InputError for more than MOST_BYTES unpacked: it may be a bomb."""
+    from pyarrow import parquet
+
+    about = parquet.read_metadata(path)
+    unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+    if max(unpacked, 8 * about.num_rows * about.num_columns) > 8 * MOST_BYTES:
+        raise InputError(f"{path}: holds {about.num_rows:,} rows of {about.num_columns:,} columns, which are too many to read")
 
 
 def times_of(column, path: Path) -> np.ndarray:

@@ -7,10 +7,9 @@ pass of an image, github.com/albanie/convnet-burden. Training is charged as one 
 
 from __future__ import annotations
 
-import ast
 import csv
-import gzip
 import json
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,8 @@ from jobwise.errors import InputError
 from jobwise.sim.random import GOLDEN, mix
 from jobwise.sim.topology import EFFICIENCY, PEAK, gpu_racks
 from jobwise.workload import Workload, workload
-from jobwise.workloads.gpu import number, table
+from jobwise.workloads.gpu import MOST_BYTES, number, table
+from jobwise.workloads.swf import read_bytes
 
 MINIBATCHES = (32, 64, 128, 256, 512)
 CELL = 512.0  # TFLOP: vgg-vd-19, 256 images, 1,000 minibatches on a P100 are ten rows (the paper's appendix A)
@@ -35,6 +35,7 @@ LIKE = {
     "ResNet-50": "resnet-50",
 }
 LIKE |= {"resnet50": "resnet-50", "resnet101": "resnet-101", "resnet152": "resnet-152"}  # names of other papers
+_KEY = re.compile(r"\('([^']{1,200})', ([0-9]{1,6})\)")  # ('ResNet-50 (batch size 64)', 4)
 READING = "Networks and minibatches of jobs that do not name one are drawn by row, an assumption; run times are known."
 
 
@@ -132,11 +133,7 @@ def read_gavel(path: str | Path, machine: Cluster | None = None) -> Workload:
     table. ResNets have their networks, other types are drawn. Raises InputError."""
     path = Path(path)
     rows = table(path, "job_type", "total_steps", "arrival_time_s", "num_gpus")
-    try:
-        with gzip.open(path.parent / "gavel_throughputs.json.gz") as text:
-            speeds = {ast.literal_eval(k): v["null"] for k, v in json.load(text)["p100"].items()}
-    except (OSError, EOFError, ValueError, SyntaxError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: needs gavel_throughputs.json.gz beside it: {error}") from None
+    speeds = _speeds(path.parent / "gavel_throughputs.json.gz")
     n = {
         k: np.array([number(path, i, r, k) for i, r in enumerate(rows, 2)])
         for k in ("arrival_time_s", "num_gpus", "total_steps")
@@ -148,6 +145,19 @@ def read_gavel(path: str | Path, machine: Cluster | None = None) -> Workload:
         name, _, size = row["job_type"].removesuffix(")").partition(" (batch size ")
         kinds.append((name, int(size) if size.isdigit() and len(size) < 7 else 0))
     return _typed(path, "gavel-philly", n["arrival_time_s"], n["num_gpus"], np.array(seconds), kinds, machine)
+
+
+def _speeds(path: Path) -> dict[tuple[str, int], float]:
+    """(type of job, GPUs) -> steps a second on P100 GPUs, alone. Raises InputError."""
+    found = {}
+    try:
+        for key, value in json.loads(read_bytes(path, MOST_BYTES))["p100"].items():
+            name, gpus = _KEY.fullmatch(key).groups()
+            found[name, int(gpus)] = float(value["null"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        told = "a table of throughputs as Gavel has it is expected"
+        raise InputError(f"{path}: {type(error).__name__}: {str(error)[:80]}; {told}") from None
+    return found
 
 
 def _typed(path: Path, name: str, submit, gpus, seconds, kinds: list[tuple[str, int]], machine: Cluster | None) -> Workload:

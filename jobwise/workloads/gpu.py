@@ -157,6 +157,7 @@ def read_alibaba(
     return _build("alibaba-2023", [(r[0] - start, *r[1:]) for r in rows], count, cpus, gpus, slowdown, dropped)
 
 
+MOST_BYTES = 256 << 20  # of a table of speeds
 GAVEL = ("gavel_philly_typed_jobs.csv.gz", "gavel_throughputs.json.gz")
 
 
@@ -175,9 +176,9 @@ def read_gavel(
     if None in files:
         return None
     try:
-        speeds = json.loads(read_bytes(files[1]))
+        speeds = json.loads(read_bytes(files[1], MOST_BYTES))
         told = {kind: {k: float(v["null"]) for k, v in speeds[kind].items()} for kind in counts}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{files[1]}: is no table of speeds of {', '.join(counts)}: {error}") from None
     rows, types, dropped = [], {}, {"no measured speed": 0, "larger than a node": 0, "too long": 0}
     for line, row in enumerate(table(files[0], "job_type", "total_steps", "arrival_time_s", "num_gpus"), 2):

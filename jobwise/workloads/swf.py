@@ -46,8 +46,9 @@ READING = (
 )
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """The content of a file, `-` for standard input, decompressed (.gz, .xz by content). Raises InputError."""
+def read_bytes(path: str | Path, most: int | None = None) -> bytes:
+    """The content of a file, `-` for standard input, decompressed (.gz, .xz by content). Raises InputError, also where it
+    would hold more than `most` bytes (default: MOST_BYTES)."""
     name = str(path)
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(path).read_bytes()
@@ -59,9 +60,9 @@ def read_bytes(path: str | Path) -> bytes:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from None
     try:
         if data[:2] == b"\x1f\x8b":
-            data = _unpacked(gzip.open, data, name)
+            data = _unpacked(gzip.open, data, name, most or MOST_BYTES)
         elif data[:6] == b"\xfd7zXZ\x00":
-            data = _unpacked(lzma.open, data, name)
+            data = _unpacked(lzma.open, data, name, most or MOST_BYTES)
     except InputError:
         raise
     except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
@@ -71,12 +72,12 @@ def read_bytes(path: str | Path) -> bytes:
     return data
 
 
-def _unpacked(opened, data: bytes, name: str) -> bytes:
-    """All of a compressed file, at most MOST_BYTES of it. Raises InputError for more: it may be a bomb."""
+def _unpacked(opened, data: bytes, name: str, most: int) -> bytes:
+    """All of a compressed file, at most `most` bytes of it. Raises InputError for more: it may be a bomb."""
     with opened(io.BytesIO(data)) as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise InputError(f"{name}: holds more than {MOST_BYTES >> 20:,} MiB; if you trust it, unpack it by hand")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise InputError(f"{name}: holds more than {most >> 20:,} MiB; if you trust it, unpack it by hand")
     return data
 
 

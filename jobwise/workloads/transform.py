@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from jobwise import metrics
 from jobwise.cluster import pool
 from jobwise.errors import InputError
 from jobwise.workload import Workload, resort
@@ -143,7 +144,7 @@ def recorded(w: Workload) -> dict[str, float] | None:
         return None
     k = wait >= 0
     run = w.truth["runtime"][k]
-    slow = np.maximum((wait[k] + run) / np.maximum(run, 10.0), 1.0)
+    slow = metrics.bounded(wait[k] + run, run)
     return {
         "wait": float(wait[k].mean()),
         "max_wait": float(wait[k].max()),

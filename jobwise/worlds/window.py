@@ -12,6 +12,7 @@ from jobwise.jobs import TAU
 from jobwise.sim import easy, ranked
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.kernel import OVER, advance, start
+from jobwise.sim.measures import bounded
 from jobwise.sim.rates import expected
 from jobwise.sim.reset import NO_PLAN, refill
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
@@ -65,7 +66,7 @@ def _start(s, e, c, i):
         z["slowed"] -= min(wait, TAU - run) / TAU
     z["late_bounds"] += max(wait - m["bound"], 0.0) / m["bound"]
     z["longest"] = max(z["longest"], wait)
-    z["total"] += max((wait + run) / max(run, TAU), 1.0)
+    z["total"] += bounded(wait, run)
     z["all_waited"] += wait
     z["started"] += 1.0
 
@@ -200,7 +201,7 @@ def _take_back(s, e, c, j):
     z, job, run = c.interval[e], s.jobs[e, j], s.truth[e, j]["runtime"]
     begun = job["due"] - max(job["walltime"], 1.0)
     wait = begun - job["submit"]
-    z["total"] -= max((wait + run) / max(run, TAU), 1.0)
+    z["total"] -= bounded(wait, run)
     z["all_waited"] -= wait
     z["started"] -= 1.0
     z["slowed"] += (s.sims[e]["now"] - begun) / max(run, TAU)

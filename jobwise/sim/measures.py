@@ -1,0 +1,23 @@
+"""Bounded slowdown in compiled code: `metrics.bounded` is the same formula for arrays of Python."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.jobs import TAU
+from jobwise.sim.compiled import allocating, inlined
+
+
+@inlined
+def bounded(wait, run):
+    """Return the bounded slowdown max((wait + run) / max(run, TAU), 1) of one job; both in s."""
+    return max((wait + run) / max(run, TAU), 1.0)
+
+
+@allocating
+def bounded_all(wait, run):
+    """Return the bounded slowdowns [J] of jobs that waited `wait` [J] s and ran `run` [J] s."""
+    found = np.empty(len(wait))
+    for j in range(len(wait)):
+        found[j] = bounded(wait[j], run[j])
+    return found
