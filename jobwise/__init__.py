@@ -28,6 +28,7 @@ _WHERE = {
     "write_swf": "workloads.swf",
     "read_sacct": "workloads.sacct",
     "lublin": "workloads.lublin",
+    "campaigns": "workloads.campaigns",
     "deeprm": "workloads.jobsets",
     "cush": "workloads.jobsets",
     "rltaps": "workloads.dnn",

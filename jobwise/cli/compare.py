@@ -24,7 +24,7 @@ from jobwise.cli.options import (
     progress,
     times,
 )
-from jobwise.cli.tables import print_comparison, print_json, print_origins, say
+from jobwise.cli.tables import print_comparison, print_json, print_origins
 from jobwise.errors import InputError
 
 DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+easy", "saf+easy+guard24h", "fcfs+conservative"]
@@ -74,6 +74,7 @@ def compare(
     the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
     """
     from jobwise.compare.against import against
+    from jobwise.compare.answer import answer, other_way
     from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve
 
@@ -95,19 +96,24 @@ def compare(
     with progress(f"comparing {len(resolved)} schedulers") as show:
         c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **told)
     learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None)]
-    verdicts = [{"policy": c.policies[p]} | against(c, p, bound)[1] for p in learnt]
+    verdicts = against(c, learnt, bound)
+    said = [x["verdict"] for found, fair in verdicts for x in (fair, found) if x]
+    beside = other_way(c, other, kill) if other else ""
     if report:
         from jobwise.report.comparison import write_report
 
+        ours = learnt[0] if learnt else None
         with progress("drawing the report") as show:
-            write_report(c, report, day=day, other=other, force=True, progress=show)
+            write_report(c, report, day=day, other=other, beside=beside, ours=ours, said=said, force=True, progress=show)
     if as_json:
         more = {"other_way": other.to_dict()} if other else {}
-        print_json(c.to_dict() | more | ({"against_fair_best": verdicts} if split else {}))
+        more |= {"answer": said or answer(c)}
+        named = [c.policies[p] for p in learnt]
+        for k, name in enumerate(("against_best_rule", "against_fair_best") if split else ()):
+            more |= {name: [{"policy": n} | x[k] for n, x in zip(named, verdicts, strict=True) if x[k]]}
+        print_json(c.to_dict() | more)
         return
-    _say(c, other, kill)
-    for x in verdicts:
-        say(x["verdict"])
+    print_comparison(c, said, beside)
     if report:
         print(f"report: {report}")
 
@@ -133,11 +139,3 @@ def _rolled(w, policies: list, count: int, told: dict, as_json: bool) -> None:
         print_json(o.to_dict())
     else:
         print_origins(o)
-
-
-def _say(c, other, kill: bool) -> None:
-    """The comparison, and the other way, where jobs outlive their request."""
-    print_comparison(c)
-    if other:
-        say(f"\nThe same with jobs {'that run on' if kill else 'ended at their request (--kill)'}:")
-        print_comparison(other)

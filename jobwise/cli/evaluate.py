@@ -27,6 +27,7 @@ from jobwise.cli.options import (
 )
 from jobwise.cli.tables import print_comparison, print_json, print_origins, print_table, say
 from jobwise.errors import InputError
+from jobwise.policies.files import short
 
 if TYPE_CHECKING:
     from jobwise.policies.neural import NeuralPolicy
@@ -54,6 +55,7 @@ def evaluate(
 ) -> None:
     """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
     from jobwise.compare.against import against
+    from jobwise.compare.answer import other_way
     from jobwise.compare.baselines import rules
     from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve_trained
@@ -89,25 +91,19 @@ def evaluate(
         return
     with progress(f"comparing {len(names) + 1} schedulers") as show:
         c, other = both_ways(w, [*names, trained], since=0.0 if whole else SEEN, progress=show, **told)
-    found, fair = against(c, len(names), bound)
+    found, fair = against(c, [len(names)], bound)[0]
+    said, beside = [x["verdict"] for x in (fair, found) if x], other_way(c, other, kill) if other else ""
     if report:
         from jobwise.report.comparison import write_report
 
         curve = Path(name) / "metrics.jsonl"
-        said = [x["verdict"] for x in (fair, found) if x]
         curve = curve if curve.is_file() else None
-        write_report(c, report, curve=curve, other=other, ours=len(names), said=said, force=True)
+        write_report(c, report, curve=curve, other=other, beside=beside, ours=len(names), said=said, force=True)
     if as_json:
         more = {"other_way": other.to_dict()} if other else {}
         print_json(c.to_dict() | {"against_best_rule": found, "against_fair_best": fair} | more)
         return
-    print_comparison(c)
-    if other:
-        say(f"\nThe same with jobs {'that run on' if kill else 'ended at their request (--kill)'}:")
-        print_comparison(other)
-    for x in (fair, found):
-        if x:
-            say(x["verdict"])
+    print_comparison(c, said, beside)
     if report:
         print(f"report: {report}")
 
@@ -172,6 +168,7 @@ def _on_slots(
                 "jobsets": len(sets),
                 "policies": mean,
                 "change": {n: e.to_dict() for n, e in changes.items()},
+                "notes": [x for x in [short(policy.about)] if x],
             }
         )
         return
@@ -190,3 +187,5 @@ def _on_slots(
         )
     columns = ["policy", config.measure.split(" (")[0], f"against {best}", "longest wait, rows", config.aside, "jobs not done"]
     print_table(f"{len(sets)} unseen jobsets: {config.measure}", columns, rows)
+    if told := short(policy.about):
+        say(f"note: {policy.label} {told}")

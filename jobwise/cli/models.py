@@ -29,7 +29,7 @@ def learn(
     """Go through a log window by window: who schedules the next one, a generation of the model or a rule? Then learn from it.
 
     A run that was killed goes on after the last whole window; so does one whose log has grown."""
-    needs("learn", "pydantic", "torch", "gymnasium")
+    needs("learn", "torch", "gymnasium")
     import numpy as np
 
     from jobwise.systems import configure

@@ -7,7 +7,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 from typing import Annotated, Optional
 
 import typer
@@ -53,6 +53,10 @@ class Lines:
     def __call__(self, done: int, total: int, text: str = "") -> None:
         self.text = f"{text} {done:,} of {total:,}," if total else text
 
+    def compiling(self, text: str) -> None:
+        """Functions are being compiled."""
+        self.text = f"{text};"
+
     def said(self) -> None:
         """Something else has been printed: the next line can wait."""
         self._said = time.monotonic()
@@ -70,31 +74,65 @@ class Lines:
                 print(text, file=sys.stderr, flush=True)
 
 
+class Bar:
+    """Progress on a terminal: one line, shown once the work has taken a second, that goes on counting seconds."""
+
+    def __init__(self, bar, what: str):
+        self._bar, self._what, self._task = bar, what, bar.add_task(what, total=None, visible=False)
+        self._timer = Timer(1.0, lambda: bar.update(self._task, visible=True))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def __call__(self, done: int, total: int, text: str = "") -> None:
+        self._bar.update(self._task, completed=done, total=total or None, description=f"{self._what} {text}".strip())
+
+    def compiling(self, text: str) -> None:
+        """Functions are being compiled."""
+        self._bar.update(self._task, description=f"{self._what}: {text}", visible=True)
+
+    def said(self) -> None:
+        """Nothing: what else is printed stands above the line."""
+
+    def stop(self) -> None:
+        """The line goes."""
+        self._timer.cancel()
+
+
 @contextmanager
 def progress(what: str):
-    """A function (done, total, text) that shows a bar on a terminal once the work has taken a second; elsewhere lines, unless
-    JOBWISE_ANNOUNCE is 0."""
+    """Yield a function (done, total, text) that shows how far the work is: on a terminal in one line that counts, elsewhere in
+    a line every few seconds; None where JOBWISE_ANNOUNCE is 0. It also says what is compiled on the way."""
+    from jobwise.sim import TOLD
+
     if not sys.stderr.isatty():
         lines = Lines(what) if os.environ.get("JOBWISE_ANNOUNCE", "1") not in ("", "0") else None
-        try:
+        with _telling(lines, TOLD):
             yield lines
-        finally:
-            if lines:
-                lines.stop()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.table import Column
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", max_width=56))
+    columns = (text, BarColumn(12), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=False) as bar:
-        task = bar.add_task(what, total=None, visible=False)
-        begun = time.monotonic()
+        shown = Bar(bar, what)
+        with _telling(shown, TOLD):
+            yield shown
 
-        def show(done: int, total: int, text: str = "") -> None:
-            visible = time.monotonic() - begun > 1
-            bar.update(task, completed=done, total=total or None, visible=visible, description=f"{what} {text}".strip())
 
-        yield show
+@contextmanager
+def _telling(shown: Lines | Bar | None, told: list):
+    """Tell it what is compiled, and stop it at the end."""
+    if shown is None:
+        yield
+        return
+    told.append(shown.compiling)
+    try:
+        yield
+    finally:
+        told.remove(shown.compiling)
+        shown.stop()
 
 
 Racks = Annotated[

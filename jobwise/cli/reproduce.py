@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import needs
-from jobwise.cli.tables import print_table
+from jobwise.cli.options import needs, progress
+from jobwise.cli.tables import print_table, say
 from jobwise.errors import Interrupted
 
 
@@ -28,22 +26,21 @@ def reproduce(
     threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
 ) -> None:
     """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
-    needs("learn", "pydantic", *([] if study == "quality" else ["torch", "gymnasium", "tensorboard"]))
-    needs("report", "matplotlib", "jinja2")
+    if study != "quality":
+        needs("learn", "torch", "gymnasium", "tensorboard")
     from jobwise.report.study import write_study
     from jobwise.studies import ONE_SEED
     from jobwise.studies import reproduce as run_study
 
-    def say(text: str) -> None:
-        print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
-
     seeds = seeds or (1 if study in ONE_SEED else 5)
     try:
-        sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, say=say)
+        with progress(f"reproduce {study}") as show:
+            sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, show=show)
     except KeyboardInterrupt:
         raise Interrupted("finished pieces are kept, and the same command goes on from there") from None
     for section in sections:
-        print(f"\n{section.title}\n{section.text}")
+        print(f"\n{section.title}")
+        say(section.text)
         for table in section.tables:
             print_table("", list(table.columns), [list(r) for r in table.rows])
     command = f"jobwise reproduce {study} --preset {preset} --seeds {seeds} --threads {threads}"

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, Json, check_outputs, needs, open_log, progress
+from jobwise.cli.options import Force, Json, check_outputs, open_log, progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
 
@@ -77,7 +77,6 @@ def fidelity(
     from jobwise.slurm.site import most_helpful, read
 
     if report:
-        needs("report", "matplotlib", "jinja2")
         check_outputs(source, report, force=force, ending=".html .htm")
     w = read(source) if Path(source).is_dir() else open_log(source, None)
     names = policy or (["slurm"] if w.cluster.site else []) + list(told.POOL)

@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, Json, Seed, check_outputs, needs, progress, times
+from jobwise.cli.options import Force, Json, Seed, check_outputs, progress, times
 from jobwise.cli.tables import broken, print_json, print_table, say
 from jobwise.errors import InputError, Interrupted
 
@@ -133,7 +133,6 @@ def tune(
 
 def _ready(folder: str, report: str | None, force: bool) -> None:
     if report:
-        needs("report", "matplotlib", "jinja2")
         check_outputs(folder, report, force=force, ending=".html .htm")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from math import isfinite
 
 from jobwise.cli.options import left_out
@@ -78,78 +79,76 @@ def _hours(seconds: float) -> str:
     return f"{seconds / 3600:,.1f}" if seconds < 1e6 else f"{seconds / 3600:,.0f}"
 
 
-def _times(c, p: int, narrow: bool) -> str:
-    """Longest wait as a multiple of the first's, with its range (where it is narrow, the range alone)."""
-    middle, least, most = c.waits(p)
-    over = f"{least:.2f}-{most:.2f}"
-    return f"{middle:.2f}" if not c.shakes else over if narrow else f"{middle:.2f} ({over})"
+def print_comparison(c, first: Sequence[str] = (), other: str = "") -> None:
+    """A comparison as wide as the terminal is: the answer (`first`, or that of `jobwise.compare.answer`), one table, `other`:
+    what ending jobs at their request would change; what must be known, and what the columns are."""
+    from jobwise.compare.answer import answer
 
-
-def print_comparison(c) -> None:
-    """The tables and the verdicts of a comparison, as wide as the terminal is."""
-    from jobwise.compare.intervals import LEAST
-    from jobwise.workloads.transform import recorded
-
+    say(f"{c.workload.name}: {len(c.workload):,} jobs (left out: {left_out(c.workload)})\n")
+    for text in first or answer(c):
+        say(text)
     columns = width()
-    narrow, wide = columns < NARROW, columns >= WIDE
-    ranks, pareto, claims, whole = c.ranks(), c.pareto(), c.claimed, c.whole
-    w, title = c.workload, f"{c.workload.name}: {len(c.workload):,} jobs (left out: {left_out(c.workload)})"
-    names = [n + " *" * (p in pareto) for p, n in enumerate(c.policies)]
-    rows = []
-    for p, name in enumerate(names):
-        x, e, t = c.windows["bounded_slowdown"][p], c.change(p), c.totals(p)
-        row = [name, f"{x.mean():,.2f}", "reference" if p == 0 else e.text() + " !" * claims[p]]
-        row += [] if narrow else ["" if p == 0 else t.text(), f"{t.share:.0%}"]
-        row += ([] if narrow else [f"{ranks[p]:.1f}"]) + ["/".join(map(str, c.wins(p))) if p else ""]
-        rows.append(row)
-    heads = ["scheduler", "mean", "change [95 %]"] + ([] if narrow else ["of the mean", "largest", "rank"]) + ["won/tied/lost"]
-    head = f"Bounded slowdown, {len(c.first_row)} windows of {c.window_jobs:,} jobs"
-    print_table(f"{title}\n{head}{f', means of {c.shakes} shaken replicas' if c.shakes else ''}", heads, rows)
-    rows = []
-    for p, name in enumerate(names):
-        s, log = whole[p], c.logged[p]
-        row = [name, f"{log['bounded_slowdown']:,.2f}"] + ([f"{s['bounded_slowdown']:,.2f}"] if c.shakes else [])
-        row += ["" if p == 0 else c.change_whole(p).text()] if wide else []
-        row += [_hours(s["wait"])] + ([_hours(s["p99_wait"])] if not narrow else []) + [_hours(s["max_wait"])]
-        row += ["" if p == 0 else _times(c, p, narrow)] + ([f"{s['utilisation']:.3f}"] if wide else [])
-        rows.append(row)
-    if site := recorded(w):
-        row = ["as recorded", f"{site['bounded_slowdown']:,.2f}"] + [""] * (c.shakes > 0) + [""] * wide + [_hours(site["wait"])]
-        rows.append(row + [""] * (not narrow) + [_hours(site["max_wait"]), ""] + [""] * wide)
-    heads = ["scheduler", "logged" if narrow else "as logged"] + (["shaken"] if c.shakes else [])
-    heads += (["change [95 %]"] if wide else []) + ["wait h"] + ([] if narrow else ["p99 h"])
-    heads += ["max h" if narrow else "longest h", "x first"] + (["use"] if wide else [])
-    how = f"waits are means of {len(c.replays[0])} shaken replays" if c.shakes else "as logged"
-    print_table(f"The whole log in one replay: bounded slowdown; {how}", heads, rows)
+    heads, rows = _compared(c, wide=columns >= WIDE, narrow=columns < NARROW)
+    print_table("", heads, rows)
     for p in range(len(c.policies)):
         if c.marks[p]:
             say(f"{c.policies[p]}: {c.marks[p]}")
+    if other:
+        say(other)
     for note in c.notes:
-        say(f"note: {note}")
-    if not c.queues:
-        say("This log has hardly a queue: no order matters on it. Scale its load (--load 0.9), or take another log.")
-    if c.queues and len(c.policies) > 1 and c.change(1).blocks < LEAST:
-        say(f"{len(c.first_row)} windows are too few to tell any of these from {c.policies[0]}.")
-    elif c.queues:
-        for p in range(1, len(c.policies)):
-            say(c.verdict(p))
+        if not (other and "outlive" in note):  # `other` tells more of it
+            say(f"note: {note}")
+    of = f"{len(c.first_row)} windows of {c.window_jobs:,} jobs{f', {c.shakes} shaken replicas each' if c.shakes else ''}"
+    replays = f"mean of {len(c.replays[0])} shaken replays" if c.shakes else "as logged"
+    base = c.policies[0]
     say(
-        "bounded slowdown: tau = 10 s; change: geometric mean over blocks of two windows; !: claimed (Holm, 5 %); *: no other "
-        "is better on both slowdown and longest wait in the whole replay"
+        f"windows: mean bounded slowdown (tau 10 s) over {of}; change: geometric mean against {base}, 95 % interval over "
+        f"blocks of two windows; !: claimed (Holm, 5 %). whole: the same of the whole log in one replay, {replays}; max h: its "
+        f"longest wait; x first: largest multiple of that of {base} in any replay; *: no other is better on both."
     )
+
+
+def _compared(c, wide: bool, narrow: bool) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the table of a comparison."""
+    from jobwise.workloads.transform import recorded
+
+    ranks, pareto, claimed, whole = c.ranks(), c.pareto(), c.claimed, c.whole
+    heads = ["scheduler", "windows", "change [95 %]"] + ["of the mean", "largest", "rank", "won/tied/lost"] * wide
+    heads += ["whole"] + ["wait h"] * (not narrow) + ["p99 h"] * wide + ["max h", "x first"] + ["use"] * wide
+    rows = []
+    for p, name in enumerate(c.policies):
+        x, e, t, s = c.windows["bounded_slowdown"][p], c.change(p), c.totals(p), whole[p]
+        text = broken(name + " *" * (p in pareto), 16 if narrow else 40)
+        row = [text, f"{x.mean():,.2f}", "reference" if p == 0 else e.text() + " !" * claimed[p]]
+        if wide:
+            row += ["" if p == 0 else t.text(), f"{t.share:.0%}", f"{ranks[p]:.1f}", "/".join(map(str, c.wins(p))) if p else ""]
+        row += [f"{s['bounded_slowdown']:,.2f}"] + [_hours(s["wait"])] * (not narrow) + [_hours(s["p99_wait"])] * wide
+        _, least, most = c.waits(p)
+        over = f"{most:.2f}" if most < 100 else f"{most:,.0f}"
+        row += [_hours(s["max_wait"]), "" if p == 0 else over if narrow or not c.shakes else f"{least:.2f}-{over}"]
+        rows.append(row + [f"{s['utilisation']:.3f}"] * wide)
+    if site := recorded(c.workload):
+        row = ["as recorded", "", ""] + [""] * 4 * wide + [f"{site['bounded_slowdown']:,.2f}"]
+        row += [_hours(site["wait"])] * (not narrow) + [""] * wide + [_hours(site["max_wait"]), ""] + [""] * wide
+        rows.append(row)
+    return heads, rows
 
 
 def print_origins(o) -> None:
     """The table of rolling origins."""
+    from jobwise.compare.intervals import claims
+
     rows, effects = [], o.effects()
+    sure = [*claims(effects[:-1]), False]
     for p, name in enumerate(o.policies):
         middle, least, most = o.waits(p)
-        text = "reference" if p == len(o.policies) - 1 else effects[p].text()
+        text = "reference" if p == len(o.policies) - 1 else effects[p].text() + " !" * sure[p]
         rows.append([name, f"{o.mean(p):,.2f}", text, f"{middle:.2f} ({least:.2f}-{most:.2f})"])
     windows = sum(len(c.first_row) for c in o.found)
     head = f"{o.workload.name}: {len(o.at)} origins, {windows} windows of {o.found[0].window_jobs:,} unseen jobs"
     print_table(head, ["scheduler", "mean", "against the fair best rule", f"longest wait x {o.policies[0]}"], rows)
     chosen = ", ".join(f"{t:g}: {n}" for t, n in zip(o.at, o.chosen, strict=True))
+    say("!: claimed, p < 0.05 adjusted for all schedulers of the table (Holm), and by sign flips")
     say(f"fair best rule, chosen on the jobs before each origin: {chosen}")
     if o.bound < float("inf"):
         kept = [n for p, n in enumerate(o.policies) if o.keeps(p, o.bound)]

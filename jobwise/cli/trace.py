@@ -23,7 +23,7 @@ from jobwise.cli.options import (
     progress,
 )
 from jobwise.cli.tables import print_json, print_table
-from jobwise.errors import InputError
+from jobwise.errors import InputError, unknown
 
 
 def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
@@ -103,18 +103,30 @@ def generate(
     jobs: Annotated[int, typer.Option("--jobs", min=1)] = 10_000,
     procs: Annotated[int, typer.Option("--procs", min=2, max=2**31 - 1)] = 256,
     load: Load = None,
-    classes: Annotated[str, typer.Option("--classes", help="'typeless', or 'two': batch and interactive.")] = "typeless",
-    estimates: Annotated[str, typer.Option("--estimates", help="'exact', or 'users': too long and round.")] = "exact",
-    users: Annotated[int, typer.Option("--users", min=0, max=10**7)] = 0,
+    model: Annotated[
+        str, typer.Option("--model", help="'lublin', or 'campaigns': users with series of jobs and loose requests.")
+    ] = "lublin",
+    classes: Annotated[str, typer.Option("--classes", help="lublin: 'typeless', or 'two': batch, interactive.")] = "typeless",
+    estimates: Annotated[str, typer.Option("--estimates", help="lublin: 'exact', or 'users': too long, round.")] = "exact",
+    users: Annotated[int, typer.Option("--users", min=0, max=10**7, help="0: unknown; of campaigns 60.")] = 0,
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
-    """Generate a log with the Lublin-Feitelson model."""
+    """Generate a log with the Lublin-Feitelson model, or one of users with campaigns."""
+    from jobwise.workloads.campaigns import campaigns
     from jobwise.workloads.lublin import lublin
     from jobwise.workloads.swf import write_swf
 
     check_outputs("-", out, force=force)
-    write_swf(lublin(jobs, procs, seed, classes=classes, load=load, estimates=estimates, users=users), out)
+    if model not in ("lublin", "campaigns"):
+        raise unknown("model", model, ("lublin", "campaigns"))
+    if model == "campaigns":
+        if (classes, estimates) != ("typeless", "exact"):
+            raise InputError("--classes and --estimates are of the model lublin; campaigns has requests of its own")
+        w = campaigns(jobs, procs, seed, load=load or 0.9, users=users or 60)
+    else:
+        w = lublin(jobs, procs, seed, classes=classes, load=load, estimates=estimates, users=users)
+    write_swf(w, out)
     if out != "-":
         print(f"{out}: {jobs:,} jobs for {procs:,} processors, seed {seed}")
 
@@ -136,8 +148,6 @@ def forecast(
     from jobwise.policies.names import resolve
 
     needs("forecast", "lightgbm")
-    if report:
-        needs("report", "matplotlib", "jinja2")
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs)
     with progress("learning quantiles") as show:

@@ -10,8 +10,9 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_log, progress, times
-from jobwise.cli.tables import print_json
+from jobwise.cli.tables import print_json, say
 from jobwise.errors import InputError, Interrupted, unknown
+from jobwise.policies.files import short
 from jobwise.workloads import GENERATED
 
 PLAIN = ("search", "flow-net", "smith-forecast")  # without torch
@@ -91,7 +92,9 @@ def train(
             raise Interrupted(f"{out} goes on from its last checkpoint with --resume") from None
     rows = [p.about | {"policy": str(Path(out) / f"seed{k}" if seeds > 1 else Path(out))} for k, p in enumerate(policies)]
     if as_json:
-        print_json({"system": system, "config": settings.model_dump(), "runs": rows})
+        print_json(
+            {"system": system, "config": settings.model_dump(), "runs": rows, "notes": sorted({*map(short, rows)} - {""})}
+        )
         return
     _say(rows)
     given = {"--procs": procs, "--jobs": jobs, "--load": load}
@@ -104,7 +107,8 @@ def _needed(system: str) -> None:
     """Raises InputError where packages that a system learns with are missing."""
     if system == "smith-forecast":
         needs("forecast", "lightgbm")
-    needs("learn", "pydantic", *([] if system in PLAIN else ["torch", "gymnasium", "tensorboard"]))
+    if system not in PLAIN:
+        needs("learn", "torch", "gymnasium", "tensorboard")
 
 
 def _say(rows: list[dict]) -> None:
@@ -112,12 +116,16 @@ def _say(rows: list[dict]) -> None:
     for r in rows:
         rule, value = r["best_rule"]
         text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
-        behind = "; smaller is better: the rule is ahead" if r["validation"] > value else ""
+        behind = ""
+        if r["validation"] > value:
+            behind = f"; smaller is better: the rule is ahead by {r['validation'] / value - 1:.0%} on jobs kept back: nothing is gained there"
         if "serves" in r:
             text += f"; {'the model' if r['serves'] == 'model' else 'that rule'} would schedule"
         if "chosen" in r:
             text += f"; chosen on jobs kept back: {'what was searched' if r['chosen'] == 'searched' else 'its start'}"
-        print(f"{r['policy']}: {text} ({r['choices']:,} choices{behind})")
+        say(f"{r['policy']}: {text} ({r['choices']:,} choices{behind})")
+        if note := short(r):
+            say(f"note: {r['policy']} {note}")
 
 
 def _toml(path: str | None) -> dict:

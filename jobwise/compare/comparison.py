@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from jobwise import metrics
-from jobwise.compare.intervals import Effect, Totals, compared, holm, totals
+from jobwise.compare.intervals import LEAST, Effect, Totals, claims, compared, holm, totals
 from jobwise.record import Record
 from jobwise.workload import Workload
 from jobwise.workloads.transform import recorded, statistics
@@ -20,7 +20,7 @@ IDLE = 1.3  # where no scheduler has a higher mean bounded slowdown in the conti
 LONGER = 1.2  # times the longest wait: what a headline calls kept
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """What `compare` found. P policies, W windows, K replicas of a window, R replays of the whole.
 
@@ -81,9 +81,7 @@ class Comparison:
     @cached_property
     def claimed(self) -> list[bool]:
         """[P] may a difference from the first be claimed? By Holm's adjustment over the policies, if sign flips agree."""
-        found = [self.change(p) for p in range(1, len(self.policies))]
-        adjusted = holm([e.p for e in found])
-        return [False] + [not isnan(a) and a < 0.05 and e.flips < 0.05 for a, e in zip(adjusted, found, strict=True)]
+        return [False, *claims([self.change(p) for p in range(1, len(self.policies))])]
 
     @property
     def queues(self) -> bool:
@@ -114,18 +112,39 @@ class Comparison:
         over = f" ({least:.2f} to {most:.2f} over {len(self.replays[p]) + 1} replays)" if self.shakes else ""
         return f"longest wait {middle:.2f} times that of {self.policies[base]}{over}"
 
+    def why(self, p: int) -> str:
+        """Why a difference of policy p from the first is not claimed."""
+        e, count = self.change(p), len(self.policies) - 1
+        blocks = f"{len(self.first_row)} windows make {e.blocks} block{'s' * (e.blocks != 1)} of time"
+        if isnan(e.low):
+            return f"too few windows to claim anything: {blocks}, and {LEAST} are needed"
+        if e.low <= 0 <= e.high:
+            return "no difference can be claimed, for the interval holds 0"
+        if e.flips >= 0.05:
+            return f"too few windows to claim it: {blocks}, and the exact test over them gives p = {e.flips:.2f}"
+        return f"not to be claimed among {count} comparisons at once (Holm)"
+
     def verdict(self, p: int) -> str:
         """Policy p against the first in one sentence; a difference is claimed only where the test carries it."""
         name, base = self.policies[p], self.policies[0]
         if not self.queues:
             return f"{name}: this log has hardly a queue, and says nothing about {name} against {base}."
         e = self.change(p)
-        if isnan(e.low):
-            return f"{name}: {len(self.first_row)} windows are too few to tell it from {base}; {self.price(p)}."
         if not self.claimed[p]:
-            return f"{name}: no difference from {base} can be claimed ({e.text()}); {self.price(p)}."
+            return f"{name}: bounded slowdown {e.text()} against {base}, {self.why(p)}; {self.price(p)}."
         word = "lower" if e.change < 0 else "higher"
         return f"{name}: bounded slowdown {e.text()}, {word} than {base}; {self.price(p)}."
+
+    def __repr__(self) -> str:
+        """Five lines at most: the log, the three schedulers with the lowest mean, what else there is."""
+        w, x = self.workload, self.windows["bounded_slowdown"].mean(axis=(1, 2))
+        head = f"Comparison of {len(x)} schedulers on {w.name}: {len(w):,} jobs, {len(self.first_row)} windows of "
+        lines = [f"{head}{self.window_jobs:,}"]
+        for p in np.argsort(x, kind="stable")[:3]:
+            change = "the reference" if p == 0 else f"{self.change(p).text()}{' (claimed)' * self.claimed[p]}"
+            longest = self.whole[p]["max_wait"] / 3600
+            lines.append(f"  {self.policies[p]}: bounded slowdown {x[p]:,.2f}, {change}; longest wait {longest:,.1f} h")
+        return "\n".join([*lines, "  .verdict(p) in words, .to_dict() all numbers, .write_report('out.html') figures"])
 
     def to_dict(self) -> dict:
         """Everything but the records, for JSON."""

@@ -140,6 +140,13 @@ def holm(p: Sequence[float]) -> list[float]:
     return out
 
 
+def claims(effects: Sequence[Effect]) -> list[bool]:
+    """May each of several effects that are looked at together be claimed? p < 0.05 after Holm's adjustment, and by sign
+    flips."""
+    adjusted = holm([e.p for e in effects])
+    return [not isnan(a) and a < 0.05 and e.flips < 0.05 for a, e in zip(adjusted, effects, strict=True)]
+
+
 def pooled(effects: Sequence[Effect]) -> Effect:
     """One effect of several logs by random effects: Paule-Mandel's variance between logs, Hartung and Knapp's interval (never
     narrower than the usual one). Logs with one block are left out; `blocks` counts logs. NaN bounds for fewer than two."""

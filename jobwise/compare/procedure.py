@@ -17,10 +17,9 @@ import numpy as np
 from jobwise.compare import windows
 from jobwise.compare.baselines import Baselines
 from jobwise.compare.comparison import REPLAYS, Comparison
-from jobwise.compare.intervals import BLOCK, LEAST
 from jobwise.decision import Policy, is_compiled
 from jobwise.errors import InputError
-from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.files import short
 from jobwise.policies.names import resolve
 from jobwise.record import Record
 from jobwise.simulate import simulate
@@ -84,11 +83,6 @@ def compare(
 
     told = (shakes, shake_s, seed)
     records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, told, replays, settings, report)
-    if first == 0:
-        rules = [p for p, x in enumerate(chosen) if isinstance(x, ListScheduler) and not x.about]
-        if len(rules) > 1 and len(rows) >= BLOCK * LEAST:
-            best = min(rules, key=lambda p: float(np.log(table["bounded_slowdown"][p]).mean()))
-            marks[names[best]] = ["best of these rules"]
     fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
     return Comparison(
         part,
@@ -219,6 +213,8 @@ def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: in
             found.append(
                 f"{name} was trained on {'these jobs' if share > 0.9 else 'some of these jobs'}: its numbers flatter it"
             )
+        if told := short(getattr(p, "about", {}) or {}):
+            found.append(f"{name} {told}")
     if (w.jobs["flow"] >= 0).any():
         found.append(
             "jobs are tasks of workflows: their waits count from the arrival of the workflow; `simulate` measures workflows"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -24,6 +24,7 @@ class RunSettings(BaseModel):
     system: str
     seed: int = Field(0, ge=0, lt=2**31)
     threads: int = Field(2, ge=1, le=1024)
+    preset: Literal["", "smoke", "small", "paper"] = ""  # how long it trains; "": not said
 
     def alone(self) -> None:
         """Raises InputError where `torchrun` has started several processes: they would train the same in one folder."""

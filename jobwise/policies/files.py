@@ -53,3 +53,13 @@ def sketches(about: dict) -> list[list[str]]:
     """The sketches of what a policy was trained on, by what its file says `about` it (`trained_on`: one, or several)."""
     told = about.get("trained_on") or []
     return told if told and isinstance(told[0], list) else [told] if told else []
+
+
+def short(about: dict) -> str:
+    """Return what must be said of a policy that was trained for a short time, by what its file says `about` it; else ""."""
+    config = about.get("config")
+    preset = config.get("preset") if isinstance(config, dict) else None
+    return {
+        "smoke": "was trained with preset smoke, for seconds: its numbers say nothing of the method",
+        "small": "was trained with preset small, for minutes: longer training (preset paper) may change its numbers",
+    }.get(str(preset), "")

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from jobwise import __version__, metrics
-from jobwise.compare.comparison import LONGER, Comparison, conventions
+from jobwise.compare.answer import answer
+from jobwise.compare.comparison import Comparison, conventions
 from jobwise.errors import InputError, plain
 from jobwise.files import check_writable, write_whole
 from jobwise.workloads.transform import date, recorded, span, statistics
@@ -25,20 +26,22 @@ def write_report(
     other: Comparison | None = None,
     ours: int | None = None,
     said: Sequence[str] = (),
+    beside: str = "",
     force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the report of comparison `c` to `path`. `day`: the Gantt chart's (default: the one with the longest queue).
 
     `curve`: the `metrics.jsonl` of a training run, to be drawn. `other`: the same policies with jobs ended at their request (or
-    not). `ours`: the policy that a trained policy's report is about; `said`: verdicts on it, the first is the headline.
+    not), and `beside` what that would change, in a sentence. `ours`: the policy that a trained policy's report is about;
+    `said`: verdicts on it, the headline.
 
     Raises InputError where the file cannot be written, or exists and `force` is not set.
     """
     check_writable(path)
     if Path(path).exists() and not force:
         raise InputError(f"{path}: exists already; force overwrites it")
-    write_whole(path, render(c, day=day, curve=curve, other=other, ours=ours, said=said, progress=progress))
+    write_whole(path, render(c, day=day, curve=curve, other=other, ours=ours, said=said, beside=beside, progress=progress))
 
 
 def render(
@@ -49,6 +52,7 @@ def render(
     other: Comparison | None = None,
     ours: int | None = None,
     said: Sequence[str] = (),
+    beside: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> str:
     """The report as HTML text; settings as `write_report`."""
@@ -97,34 +101,14 @@ def render(
         day_date=date(c.workload, day * 86400)[:10],
         starving=[_starving(c, p) for p in range(len(c.policies))],
         threshold=THRESHOLD_H,
-        verdicts=[*said, *(c.verdict(p) for p in range(1, len(c.policies)))],
-        headline=said[0] if said else headline(c),
+        verdicts=[*(c.verdict(p) for p in range(1, len(c.policies)))],
+        headline=said or answer(c),
+        beside=beside,
         statistics=statistics(c.workload),
         losers=[_moved(c, p) for p in range(1, len(c.policies))],
         conventions=conventions(c),
     )
     return plain(page)
-
-
-def headline(c: Comparison) -> str:
-    """The finding in one sentence: the best that may be claimed, and what it costs; the best that keeps the longest wait."""
-    if not c.queues:
-        return "This log has hardly a queue: no order matters on it, and this comparison says nothing."
-    claimed = c.claimed
-    better = [p for p in range(1, len(c.policies)) if claimed[p] and c.change(p).change < 0]
-    base = c.policies[0]
-    if not better:
-        return f"No scheduler here can be said to be better than {base}."
-    best = min(better, key=lambda p: c.change(p).change)
-    text = f"{c.policies[best]} lowers bounded slowdown by {-c.change(best).change:.0%} against {base}; {c.price(best)}"
-    safe = [p for p in better if c.keeps(p, LONGER)]
-    if best in safe:
-        return f"{text}."
-    if safe:
-        kept = min(safe, key=lambda p: c.change(p).change)
-        by = -c.change(kept).change
-        return f"{text}. Of those that keep it within {LONGER:g} times in every replay: {c.policies[kept]}, by {by:.0%}."
-    return f"{text}; none that is better keeps it within {LONGER:g} times in every replay."
 
 
 def _rows(c: Comparison, colour: Callable[[int], str]) -> list[dict]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.policies.chooser import Chooser
 from jobwise.sim.state import allocate
@@ -17,10 +16,8 @@ TEXT = (55, 65, 81)
 
 def film(w: Workload, policy: Chooser, out: str | Path, rows: int = 120, restart_cost_s: float = 0.0) -> int:
     """Write an animated GIF of a jobset, a frame per row of time; how many frames. Raises InputError."""
-    try:
-        from PIL import Image, ImageDraw
-    except ImportError:
-        raise InputError("films take pillow: pip install 'jobwise[report]'") from None
+    from PIL import Image, ImageDraw
+
     state = allocate([w], w.cluster, tick=policy.tick, restart_cost_s=restart_cost_s)
     world = policy.attach(state, w.cluster)
     choose, left, frames, last = policy.chooser(world, w.cluster), world.begin(), [], -1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jobwise import __version__
 from jobwise.files import write_whole
-from jobwise.report.sections import Section
+from jobwise.report.sections import Section, made
 
 
 def write_sections(title: str, sections: Sequence[Section], path: str | Path) -> None:
@@ -26,7 +26,7 @@ def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> 
     """Write the sections to `folder/report.html`, and without the figures to `folder/report.md`."""
     folder = Path(folder)
     write_sections(title, sections, folder / "report.html")
-    lines = [f"`{title}`, jobwise {__version__}"]
+    lines = [made(title)]
     for section in sections:
         lines += ["", f"## {section.title}", "", section.text]
         for table in section.tables:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import sys
 import time
+from math import inf
 
 import numba
 from numba import config, njit
 from numba.core import event
 
+from jobwise.sim import TOLD
 from jobwise.sim.kernel_cache import kept, note
 
 PLAIN = os.environ.get("JOBWISE_COMPILER") == "plain"
@@ -53,30 +55,36 @@ def allocating(function):
 
 
 class _Announcer(event.Listener):
-    """Says on standard error that kernels are being compiled: at once, then every EVERY_S seconds."""
+    """Says that kernels are being compiled: at once, then at most every EVERY_S seconds, to the last of `sim.TOLD`, or on
+    standard error."""
 
-    EVERY_S = 5.0
+    EVERY_S = 4.0
 
     def __init__(self):
-        self.begun, self.said, self.count = 0.0, 0.0, 0
+        self.said, self.count, self.spent, self.open = -inf, 0, 0.0, []
 
     def on_start(self, happened) -> None:
         """A function that no cache holds is about to be compiled."""
         now = time.monotonic()
-        self.begun, self.count = self.begun or now, self.count + 1
-        function = happened.data["dispatcher"].py_func
-        if not self.said:
-            name = f"{function.__module__}.{function.__qualname__}"
-            self._say(f"compiling {name} and what it calls, once after an installation or an update: about 10 s")
-        elif now - self.said >= self.EVERY_S:
-            self._say(f"compiling: {self.count} functions, {now - self.begun:.0f} s")
+        self.open.append(now)
+        self.count += 1
+        if self.count == 1:
+            self._say("compiling what this needs, once after an installation or an update (`jobwise warm-up` does it ahead)")
+        elif TOLD or now - self.said >= self.EVERY_S:
+            self._say(f"compiling, once: {self.count} functions, {self.spent + now - self.open[0]:.0f} s")
 
     def on_end(self, happened) -> None:
-        """Nothing to say."""
+        """Compiled; one function may be compiled within another."""
+        begun = self.open.pop()
+        if not self.open:
+            self.spent += time.monotonic() - begun
 
     def _say(self, text: str) -> None:
         self.said = time.monotonic()
-        print(f"jobwise: {text}", file=sys.stderr, flush=True)
+        if TOLD:
+            TOLD[-1](text)
+        else:
+            print(f"jobwise: {text}", file=sys.stderr, flush=True)
 
 
 if os.environ.get("JOBWISE_ANNOUNCE", "1") not in ("", "0"):

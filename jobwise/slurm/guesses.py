@@ -30,38 +30,48 @@ def _held(a: Accounting) -> tuple[np.ndarray, list[list[str]]]:
 
 
 def machines(a: Accounting) -> list[dict[str, str]]:
-    """Records of nodes: as large as the most that jobs held of each at once. How a job's share is spread over its nodes is not
-    recorded: each is taken to have given an equal share, rounded down, and nodes grow beyond that only where a job that ran
-    there would not fit, so that no more is there than jobs have used."""
+    """Records of nodes, no larger than what jobs prove. A job on one node held there all that it got: a node has at least the
+    most that such jobs held of it at once. How the share of a job on several nodes is spread is not recorded: those nodes
+    together have at least what it got, and all nodes what all jobs held at once; where more is needed the smallest grow."""
     a, start, _ = ran(a)
     held, lists = _held(a)
     got = np.stack([a.map(lambda text, key=key: resources(text).get(key, 0), "AllocTRES") for key in ("cpu", "mem", "gpu")], 1)
-    share = np.floor(got / np.maximum([len(x) for x in lists], 1)[held][:, None])
     when = np.concatenate([start, start + elapsed(a, start)])
-    begins = np.repeat([1, 0], len(a))
-    now, most = defaultdict(lambda: np.zeros(3)), defaultdict(lambda: np.array([1.0, 1.0, 0.0]))
-    for i in np.lexsort((begins, when)):
-        j, sign = i % len(a), 1 if begins[i] else -1
-        for n in lists[held[j]]:
-            now[n] += sign * share[j]
-            most[n] = np.maximum(most[n], now[n])
-    _grown(most, got, [lists[h] for h in held])
-    if not most:
+    sign = np.repeat([1, -1], len(a))
+    order = np.lexsort((sign, when))  # ends first
+    names = sorted({n for x in lists for n in x})
+    if not names:
         raise InputError(f"{a.where}: no job names its nodes, and scontrol_node.txt is missing; the machine is unknown")
+    place = {n: i for i, n in enumerate(names)}
+    where = [np.array([place[n] for n in lists[h]], int) for h in held]
+    most = np.tile([1.0, 1.0, 0.0], (len(names), 1))
+    now = np.zeros_like(most)
+    for i in order:
+        j = i % len(a)
+        if len(where[j]) == 1:
+            n = where[j][0]
+            now[n] += sign[i] * got[j]
+            most[n] = np.maximum(most[n], now[n])
+    for j in sorted(range(len(a)), key=lambda j: len(where[j])):
+        if len(where[j]) > 1:
+            most[where[j]] = _grown(most[where[j]], got[j])
+    most = _grown(most, np.cumsum(sign[order, None] * got[order % len(a)], axis=0).max(axis=0))
     return [
         {"NodeName": n, "CPUTot": f"{c:.0f}", "RealMemory": f"{m:.0f}", "Gres": f"gpu:{g:.0f}" if g else ""}
-        for n, (c, m, g) in sorted(most.items())
+        for n, (c, m, g) in zip(names, most, strict=True)
     ]
 
 
-def _grown(most: dict[str, np.ndarray], got: np.ndarray, lists: list[list[str]]) -> None:
-    """Let nodes grow until every job fits the nodes that it ran on, the ones with the least first. `got` [J, 3]."""
-    for job, names in sorted(zip(map(tuple, got), lists, strict=True), key=lambda x: len(x[1])):
-        for k in range(3):
-            lacking = int(job[k] - sum(most[n][k] for n in names)) if names else 0
-            each, rest = divmod(max(lacking, 0), max(len(names), 1))
-            for i, n in enumerate(sorted(names, key=lambda n: most[n][k]) if lacking > 0 else ()):
-                most[n][k] += each + (i < rest)
+def _grown(nodes: np.ndarray, needed: np.ndarray) -> np.ndarray:
+    """Nodes [N, 3] that have together at least what is needed [3]: the smallest grow, alike."""
+    nodes = nodes.copy()
+    for k in range(3):
+        while (lacking := needed[k] - nodes[:, k].sum()) > 0:
+            low = np.flatnonzero(nodes[:, k] == nodes[:, k].min())
+            above = nodes[:, k][nodes[:, k] > nodes[:, k].min()]
+            step = min((above.min() if len(above) else np.inf) - nodes[low[0], k], max(lacking // len(low), 1.0))
+            nodes[low[: int(max(min(len(low), np.ceil(lacking / step)), 1))], k] += step
+    return nodes
 
 
 def partitions_of(machines: list[dict[str, str]]) -> list[dict[str, str]]:

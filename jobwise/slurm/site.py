@@ -39,13 +39,7 @@ def commands(folder: str = "FOLDER") -> str:
     return f"mkdir -p {folder}\n" + "\n".join(f"{told} > {folder}/{name}.txt" for name, told in COMMANDS.items())
 
 
-HELP = (
-    "scontrol_node",
-    "scontrol_config",
-    "scontrol_partition",
-    "sacctmgr_assoc",
-    "sacctmgr_qos",
-)  # most telling first
+HELP = ("scontrol_config", "scontrol_node", "scontrol_partition", "sacctmgr_qos", "sacctmgr_assoc")  # most telling first
 
 
 def most_helpful(w: Workload) -> str:

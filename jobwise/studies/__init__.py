@@ -22,19 +22,44 @@ if TYPE_CHECKING:
     from jobwise.workload import Workload
 
 
+NOT_SHORT = ("forest",)  # trees are learnt whole at every preset but `smoke`, where there are few of them
+SHORT = {
+    "smoke": "Preset smoke trains for seconds and judges on few jobs, to show that everything runs. Its numbers say nothing of "
+    "the methods, and no conclusion is drawn from them.",
+    "small": "Preset small trains for minutes, where the published trainings take hours or days. Learned policies may be far "
+    "from what they would become; a difference between them and rules is a finding about trainings of this length.",
+}
 ONE_SEED = ("quality", "forest", "forecast")  # studies in which a second seed would be a choice to make
 
 
 class Study:
-    """A folder with the finished pieces of a study. `say(text)` tells what is being done; `threads` train."""
+    """A folder with the finished pieces of a study. `show(done, total, text)` is told which of its parts is being done, and
+    what of it; `threads` train. `kept`: pieces of an earlier run that need not be done again."""
 
-    def __init__(self, out: str | Path, about: dict, say: Callable[[str], None] = lambda text: None, threads: int = 2):
-        self.out, self.say, self.threads = Path(out), say, threads
+    def __init__(self, out: str | Path, about: dict, show: Callable[[int, int, str], None] | None = None, threads: int = 2):
+        self.out, self.show, self.threads = Path(out), show, threads
+        self.done, self._part, self._parts = 0, 0, 1
         (self.out / "pieces").mkdir(parents=True, exist_ok=True)
+        self.kept = len(list((self.out / "pieces").glob("*.json")))
         file = self.out / "study.json"
         if file.exists() and json.loads(file.read_text()) != json.loads(json.dumps(about)):
             raise InputError(f"{self.out}: holds another study ({file.read_text()[:120]} …); name another folder")
         write_whole(file, json.dumps(about))
+
+    def say(self, text: str) -> None:
+        """Tell what is being done."""
+        if self.show:
+            pieces = f"{self.done} piece{'s' * (self.done != 1)} done"
+            self.show(self._part, self._parts, f"part {self._part + 1} of {self._parts}, {pieces}: {text}")
+
+    def parts(self, *steps: Callable[[], Section | list[Section]]) -> list[Section]:
+        """The sections of every step, done one after the other."""
+        found: list[Section] = []
+        self._parts = len(steps)
+        for self._part, step in enumerate(steps):
+            made = step()
+            found += made if isinstance(made, list) else [made]
+        return found
 
     def piece(self, name: str, work: Callable[[], Any]) -> Any:
         """The result of `work`, done now or kept from before."""
@@ -42,13 +67,18 @@ class Study:
         if not file.exists():
             self.say(name.replace("-", " "))
             write_whole(file, json.dumps(work(), default=float))
+            self.done += 1
         return json.loads(file.read_text())
 
     def train(self, config: Any, log: Workload | None, name: str, seed: int | None = None) -> Any:
         """One training run of the study, of any system, gone on with if it was interrupted."""
-        self.say(f"train {name}")
         changes = {"threads": self.threads} | ({} if seed is None else {"seed": seed})
-        return config.changed(**changes).train(log, self.folder(name), resume=True)[0]
+        self.say(f"training {name}")
+
+        def report(k: int, line: dict) -> None:
+            self.say(f"training {name}, {line.get('part', 0.0):.0%}")
+
+        return config.changed(**changes).train(log, self.folder(name), resume=True, report=report)[0]
 
     def folder(self, name: str) -> Path:
         """Where a training run of the study goes."""
@@ -62,9 +92,17 @@ def text_interval(x: Sequence[float], digits: int = 1) -> str:
 
 
 def reproduce(
-    name: str, folder: str | Path | None, out: str | Path, *, preset: str = "small", seeds: int = 3, threads: int = 2, say=print
+    name: str,
+    folder: str | Path | None,
+    out: str | Path,
+    *,
+    preset: str = "small",
+    seeds: int = 3,
+    threads: int = 2,
+    show: Callable[[int, int, str], None] | None = None,
 ) -> list[Section]:
-    """Run a study on the logs of `folder`; the sections of its report. Raises InputError."""
+    """Run a study on the logs of `folder`; the sections of its report. `show(part, parts, text)`: how far it is. Raises
+    InputError."""
     from jobwise.studies import cush, deeprm, forecast, forest, learners, mars, quality, rlscheduler, rltaps, sem, telemetry
 
     studies = {
@@ -89,7 +127,10 @@ def reproduce(
     about = {"study": name, "preset": preset}  # seeds may be added later
     if preset not in ("smoke", "small", "paper"):
         raise unknown("preset", preset, ("smoke", "small", "paper"))
-    return studies[name](None if folder is None else Path(folder), Study(out, about, say, threads), preset, seeds)
+    study = Study(out, about, show, threads)
+    study.say(f"{study.kept} pieces are kept from an earlier run" if study.kept else "begins")
+    found = studies[name](None if folder is None else Path(folder), study, preset, seeds)
+    return found if name in NOT_SHORT or preset == "paper" else [Section("Trained for a short time", SHORT[preset]), *found]
 
 
 def read_log(folder: Path, start: str):

@@ -31,14 +31,21 @@ BUDGET = {"smoke": (2, 20_000, 20_000), "small": (5, 450_000, 1_500_000), "paper
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
     """Mixes, what brings what, loads, kinds, unknown kinds, and GPU logs where there is a folder with them."""
     count = {"smoke": 16, "small": 100, "paper": 200}[preset]
-    for k in range(seeds):
-        s.train(config("joint", preset), None, f"joint{k}", k)
-    mixes = _mixes(s, count, seeds)
-    sections = [mixes, _parts(s, preset, count), _loads(s, preset, count, seeds), _kinds(s, count, seeds)]
-    sections.append(_unknown(s, count, seeds))
-    if logs is not None:
-        sections += _logs(s, logs, preset)
-    return [*sections, _curves(s, seeds)]
+
+    def mixes() -> Section:
+        for k in range(seeds):
+            s.train(config("joint", preset), None, f"joint{k}", k)
+        return _mixes(s, count, seeds)
+
+    return s.parts(
+        mixes,
+        lambda: _parts(s, preset, count),
+        lambda: _loads(s, preset, count, seeds),
+        lambda: _kinds(s, count, seeds),
+        lambda: _unknown(s, count, seeds),
+        lambda: [] if logs is None else _logs(s, logs, preset),
+        lambda: _curves(s, seeds),
+    )
 
 
 def config(name: str, preset: str) -> GridConfig:

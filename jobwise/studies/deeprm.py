@@ -40,15 +40,20 @@ def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]
     """Anchors, agents, distributions, loads, learning curves."""
     count = {"smoke": 20, "small": 100, "paper": 200}[preset]
     world = system.published(preset).changed(**system.STUDIED).world
-    found = {name: _variant(s, name, preset, seeds if name == "ours" else 1, count) for name in system.VARIANTS}
-    rules = s.piece("rules", lambda: {r: means(_unseen(0.7, 50, count), r, world) for r in RULES})
-    return [
-        _anchors(s, preset, world),
-        _agents(s, found, rules, seeds),
-        _distribution(s, found, rules, preset, world),
-        _loads(s, preset, world, seeds),
-        _curves(s, seeds),
-    ]
+    found, rules = {}, {}
+
+    def agents() -> Section:
+        rules.update(s.piece("rules", lambda: {r: means(_unseen(0.7, 50, count), r, world) for r in RULES}))
+        found.update({n: _variant(s, n, preset, seeds if n == "ours" else 1, count) for n in system.VARIANTS})
+        return _agents(s, found, rules, seeds)
+
+    return s.parts(
+        lambda: _anchors(s, preset, world),
+        agents,
+        lambda: _distribution(s, found, rules, preset, world),
+        lambda: _loads(s, preset, world, seeds),
+        lambda: _curves(s, seeds),
+    )
 
 
 def _unseen(rate: float, steps: int, count: int) -> list[Workload]:

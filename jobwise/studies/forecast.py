@@ -40,13 +40,19 @@ BUSY = 1.5  # mean slowdown of FCFS with EASY on windows; logs with less, where 
 
 def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     """Forests, windows, continuous. Raises InputError."""
-    found = forest.study(logs, s, preset, seeds)
-    every = {}
-    for name in LOGS:
+    every: dict = {}
+
+    def one(name: str) -> list[Section]:
         log = read_log(logs, name)
         log = first(log, min(len(log), 3000)) if preset == "smoke" else log
         every[log.name] = _one(s, log, preset)
-    return [*found, _windows(every), _exact(every), _local(every), _kill(every), _continuous(every)]
+        return []
+
+    return s.parts(
+        lambda: forest.study(logs, s, preset, seeds),
+        *(lambda name=name: one(name) for name in LOGS),
+        lambda: [_windows(every), _exact(every), _local(every), _kill(every), _continuous(every)],
+    )
 
 
 def _order(s: Study, log: Workload) -> Index:

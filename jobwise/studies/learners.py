@@ -26,7 +26,7 @@ LEARNERS = {
 
 def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     """Train each learner with each seed on the first 70 %, compare on the last 30 %."""
-    return [_one(s, read_log(logs, name), preset, seeds) for name in LOGS]
+    return s.parts(*(lambda name=name: _one(s, read_log(logs, name), preset, seeds) for name in LOGS))
 
 
 def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:

@@ -78,8 +78,12 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     """Everything, in the paper's order; `logs`: SWF logs, and beside it the folder `workflows`."""
     some = preset == "smoke"
     cells = [(name, size) for name in (LOGS[:1] if some else LOGS) for size in (("small",) if some else SIZES)]
-    found = [_figure4(s, logs, cells, preset, seeds), _figure5(s, logs, preset, seeds), _ablations(s, logs, preset, seeds)]
-    return found + layers(s, logs, preset)
+    return s.parts(
+        lambda: _figure4(s, logs, cells, preset, seeds),
+        lambda: _figure5(s, logs, preset, seeds),
+        lambda: _ablations(s, logs, preset, seeds),
+        lambda: layers(s, logs, preset),
+    )
 
 
 # ------------------------------------------------------------------ figure 4

@@ -39,10 +39,16 @@ SHAKES = 4
 def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     """All logs; one search per log and objective (seed 0), for a second seed would be a choice to make. Raises InputError."""
     found = {}
-    for name in LOGS:
+
+    def one(name: str) -> list[Section]:
         log = read_log(logs, name)
         found[log.name] = _one(s, first(log, min(len(log), 3000)) if preset == "smoke" else log, preset)
-    return [_windows(found), *(_bounded(found, b) for b in BOUNDS), _kill(found), _ahead(found), _chosen(found)]
+        return []
+
+    def tables() -> list[Section]:
+        return [_windows(found), *(_bounded(found, b) for b in BOUNDS), _kill(found), _ahead(found), _chosen(found)]
+
+    return s.parts(*(lambda name=name: one(name) for name in LOGS), tables)
 
 
 def _one(s: Study, log: Workload, preset: str) -> dict:

@@ -32,7 +32,7 @@ VALIDATION = {"whole_log": True, "validation_jobs": 1024, "validation_windows": 
 def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     """Both columns of the table."""
     log = read_log(logs, "lublin_256")
-    return [_column(s, log, backfill, preset, seeds) for backfill in PUBLISHED]
+    return s.parts(*(lambda backfill=backfill: _column(s, log, backfill, preset, seeds) for backfill in PUBLISHED))
 
 
 def sequences(log: Workload) -> list[Workload]:

@@ -67,17 +67,22 @@ ABLATION = {  # cost 0, 10 slots kept
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
     """Rules, slots, restart costs, the published agent, ours, what the result is made of, larger clusters."""
     count = {"smoke": 4, "small": 60, "paper": 200}[preset]
-    rules = {w: {c: _rules(s, w, c, count) for c in COSTS} for w in WORK}
-    return [
-        _curves(s),
-        _anchors(rules, count),
-        _slots(s, count),
-        *_published(s, preset, seeds),
-        _costs(s, rules, preset, seeds, count),
-        _imitation(s, rules, preset, count),
-        _ablation(s, count),
-        _sizes(s, preset, seeds),
-    ]
+    rules: dict = {}
+
+    def anchors() -> Section:
+        rules.update({w: {c: _rules(s, w, c, count) for c in COSTS} for w in WORK})
+        return _anchors(rules, count)
+
+    return s.parts(
+        lambda: _curves(s),
+        anchors,
+        lambda: _slots(s, count),
+        lambda: list(_published(s, preset, seeds)),
+        lambda: _costs(s, rules, preset, seeds, count),
+        lambda: _imitation(s, rules, preset, count),
+        lambda: _ablation(s, count),
+        lambda: _sizes(s, preset, seeds),
+    )
 
 
 def _sets(count: int, work: str, **more) -> list[Workload]:

@@ -51,15 +51,15 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     if preset == "smoke":
         found = {name: first(w, min(len(w), 3000)) for name, w in found.items()}
     theta = found["Theta"]
-    return [
-        _running(s, found),
-        _coverage(s, found),
-        _windows(s, theta, preset),
-        *(section for side, (log, *_) in SIDES.items() for section in _learning(s, side, found[log], preset, seeds)),
-        _levels(s, found["BLUE"], preset, seeds),
-        _cost(s, theta, preset),
-        _scaling(s, theta, preset),
-    ]
+    return s.parts(
+        lambda: _running(s, found),
+        lambda: _coverage(s, found),
+        lambda: _windows(s, theta, preset),
+        *(lambda side=side, log=log: list(_learning(s, side, found[log], preset, seeds)) for side, (log, *_) in SIDES.items()),
+        lambda: _levels(s, found["BLUE"], preset, seeds),
+        lambda: _cost(s, theta, preset),
+        lambda: _scaling(s, theta, preset),
+    )
 
 
 def _config(name: str, log: Workload, preset: str) -> Config:

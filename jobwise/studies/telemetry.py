@@ -38,13 +38,33 @@ INPUTS = {"distances": ("memory", "request", "preference"), "affinities": ("node
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
     """Anchors, parts A and B, hidden factors, ablations; with --logs placement on real speeds, forecasts, failures."""
     count = {"smoke": 10, "small": 200, "paper": 500}[preset]
-    anchors = _anchors(s, count)
-    parts = {p: _part(s, p, preset, seeds, count) for p in WHAT}
-    hidden = _hidden(s, preset, seeds, count)
-    inputs, told = _inputs(s, preset, min(seeds, 3), count)
-    rest, answers = telemetry_nodes.sections(logs, s, preset, seeds)
-    risks, more = foreseen(s, preset, seeds, count)
-    return [anchors, *parts.values(), hidden, inputs, *rest, risks, _answers(told, [*answers, *more])]
+    helps: list[str] = []  # what answers the first question, and the second
+    foretold: list[str] = []
+
+    def inputs() -> Section:
+        section, told = _inputs(s, preset, min(seeds, 3), count)
+        helps.extend(told)
+        return section
+
+    def nodes() -> list[Section]:
+        sections, told = telemetry_nodes.sections(logs, s, preset, seeds)
+        foretold.extend(told)
+        return sections
+
+    def risks() -> Section:
+        section, told = foreseen(s, preset, seeds, count)
+        foretold.extend(told)
+        return section
+
+    return s.parts(
+        lambda: _anchors(s, count),
+        *(lambda p=p: _part(s, p, preset, seeds, count) for p in WHAT),
+        lambda: _hidden(s, preset, seeds, count),
+        inputs,
+        nodes,
+        risks,
+        lambda: [] if preset == "smoke" else _answers(helps, foretold),
+    )
 
 
 def _sets(c: PlaceConfig, count: int) -> list:

@@ -50,4 +50,5 @@ def configure(system: str, log: Workload | None, preset: str = "small") -> Any:
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
     file, function = SYSTEMS[system]
-    return getattr(import_module(f"jobwise.systems.{file}"), function)(log, preset)
+    found = getattr(import_module(f"jobwise.systems.{file}"), function)(log, preset)
+    return found if found.preset else found.changed(preset=preset)
