@@ -21,6 +21,7 @@ import jobwise as jw
 from benchmarks.compare import main as compare
 from benchmarks.learning import learning
 from benchmarks.timing import seconds
+from jobwise.report.sections import made
 from jobwise.workloads.transform import first, stretch
 
 HERE = Path(__file__).parent
@@ -175,9 +176,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md")
     options = parser.parse_args()
     head = (
-        "# Results\n\nMade by `make bench`; do not edit.\n\n"
+        f"# Results\n\nMade by {made('make bench')}; do not edit.\n\n"
         f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, numpy {np.__version__}, "
-        f"numba {numba.__version__}, jobwise {jw.__version__}.\n"
+        f"numba {numba.__version__}.\n"
     )
     parts = [
         start_up(options.traces),

@@ -20,6 +20,7 @@ import jobwise as jw
 from jobwise.cli.compare import DEFAULT
 from jobwise.compare.procedure import compare
 from jobwise.report.figures import trade_off
+from jobwise.report.sections import made
 
 ROOT = Path(__file__).parent.parent
 LOG = "SDSC-SP2-1998-4.2-cln.swf.gz"
@@ -156,7 +157,7 @@ def write(figures: list[list[str]], found: list[tuple[str, str]]) -> None:
     text = [
         "# First screen",
         "",
-        f"`python -m benchmarks.first_screen FOLDER`, on {LOG}.",
+        f"{made('python -m benchmarks.first_screen FOLDER')}, on {LOG}.",
         "",
         "## The picture",
         "",

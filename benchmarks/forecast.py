@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import seconds
-from jobwise import __version__
 from jobwise.forecast import forests
 from jobwise.policies import refit
 from jobwise.policies.foreseen import at_submit, shipped
 from jobwise.policies.names import resolve
 from jobwise.policies.replay import past_waits, remembering
+from jobwise.report.sections import made
 from jobwise.sim.replay_batch import to_the_end
 from jobwise.sim.state import allocate
 from jobwise.simulate import simulate
@@ -67,7 +67,7 @@ def main() -> None:
     text = [
         "# Forecasts, promises, gates",
         "",
-        f"`python -m benchmarks.forecast FOLDER`, jobwise {__version__}, {log.name}: {len(log):,} jobs. Seconds of wall time, "
+        f"{made('python -m benchmarks.forecast FOLDER')}, {log.name}: {len(log):,} jobs. Seconds of wall time, "
         "medians of three (with refits: one), one core; LightGBM uses two.",
         "",
         "| what | s |",

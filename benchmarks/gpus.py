@@ -16,12 +16,12 @@ import numpy as np
 import torch
 
 import jobwise as jw
-from jobwise import __version__
 from jobwise.learn.agent import Agent
 from jobwise.learn.env import AssignVectorEnv
 from jobwise.learn.jobsets import epoch
 from jobwise.learn.settings import Settings
 from jobwise.policies.networks import Forward
+from jobwise.report.sections import made
 from jobwise.systems.rltaps import LEARNER
 
 HERE = Path(__file__).parent
@@ -110,11 +110,11 @@ def main() -> None:
         print(sizes[-1], flush=True)
     seconds, count = step()
     hours = seconds * 200 * 50 / 3600
-    versions = f"numpy {np.__version__}, torch {torch.__version__}, jobwise {__version__}"
+    versions = f"numpy {np.__version__}, torch {torch.__version__}"
     about = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, {versions}"
     text = f"""# Assignments of GPUs
 
-Made by `python -m benchmarks.gpus`; do not edit.
+Made by {made("python -m benchmarks.gpus")}; do not edit.
 
 {about}.
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from jobwise import __version__
 from jobwise.learn.agent import Agent
 from jobwise.learn.env import GridVectorEnv
 from jobwise.learn.jobsets import epoch
 from jobwise.learn.settings import Settings
+from jobwise.report.sections import made
 from jobwise.systems.deeprm import LEARNER
 from jobwise.workloads.jobsets import cush, deeprm
 
@@ -96,11 +96,11 @@ def main() -> None:
         rows.append("| " + " | ".join([name, f"{x:,.0f}", *slower]) + " |")
         print(rows[-1], flush=True)
     seconds, choices = iteration()
-    versions = f"numpy {np.__version__}, torch {torch.__version__}, jobwise {__version__}"
+    versions = f"numpy {np.__version__}, torch {torch.__version__}"
     about = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, {versions}"
     text = f"""# Grids of time
 
-Made by `python -m benchmarks.grids`; do not edit.
+Made by {made("python -m benchmarks.grids")}; do not edit.
 
 {about}.
 

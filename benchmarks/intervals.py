@@ -20,6 +20,7 @@ import numpy as np
 import jobwise as jw
 from jobwise.compare import windows
 from jobwise.compare.intervals import Effect, effect, in_blocks, log_ratio, pooled, ratio_interval
+from jobwise.report.sections import made
 from jobwise.simulate import simulate
 
 LOGS = ("SDSC-SP2-1998", "SDSC-BLUE-2000", "LANL-CM5-1994")
@@ -134,7 +135,7 @@ def main(folder: Path) -> None:
     text = [
         "# Intervals, measured",
         "",
-        f"`python -m benchmarks.intervals FOLDER`: {len(found)} logs ({', '.join(found)}), {len(RULES)} rules and "
+        f"{made('python -m benchmarks.intervals FOLDER')}: {len(found)} logs ({', '.join(found)}), {len(RULES)} rules and "
         "all their pairs, windows of "
         f"{SIZE:,} jobs, {SHAKES} of {REPLICAS} replicas, {TRIALS} trials a rule and {TRIALS // 2} a pair.",
         "",

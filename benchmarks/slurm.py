@@ -17,7 +17,7 @@ import numpy as np
 
 import jobwise as jw
 from benchmarks.timing import seconds
-from jobwise import __version__
+from jobwise.report.sections import made
 from jobwise.simulate import simulate
 from jobwise.slurm.fidelity import COLUMNS, EXPLAINED, POOL, fidelity
 from jobwise.slurm.site import FIELDS, read
@@ -67,7 +67,7 @@ def main() -> None:
         nodes.append([f"{jobs:,}", f"{count:,}", f"{len(w.cluster.site.asks):,}", policy, f"{took:.1f}"])
         print(nodes[-1], flush=True)
     text = [
-        f"`python -m benchmarks.slurm RECORDINGS LOGS`, jobwise {__version__}",
+        made("python -m benchmarks.slurm RECORDINGS LOGS"),
         "Recorded on a real Slurm 22.05, replayed from what sacct and scontrol printed; when its clocks ticked is not known.",
         f"{EXPLAINED}.",
         _table(("recording", "jobs", "recorded s", *COLUMNS), rows),

@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 
 import jobwise as jw
-from jobwise import __version__
+from jobwise.report.sections import made
 from jobwise.telemetry.forecasts import forecast_all
 from jobwise.telemetry.prometheus import Prometheus
 from jobwise.telemetry.table import table
@@ -101,7 +101,7 @@ def main() -> None:
     told, long = forecasts(count, 4000)
     page = f"""# Telemetry
 
-Made by `python -m benchmarks.telemetry`; do not edit. jobwise {__version__}, 2 cores.
+Made by {made("python -m benchmarks.telemetry")}; do not edit. 2 cores.
 
 Choices per second of 1,024 simulations side by side, 2 threads, random actions, the best of five:
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 import jobwise as jw
-from jobwise import __version__
 from jobwise.compare.intervals import over_seeds
 from jobwise.metrics import makespan, workflows
+from jobwise.report.sections import made
 from jobwise.systems.mars import RULES, tuned
 from jobwise.workloads.streams import arrivals
 
@@ -84,7 +84,7 @@ def main() -> None:
         )
     page = f"""# Streams of workflows
 
-Made by `python -m benchmarks.workflows`; do not edit. jobwise {__version__}.
+Made by {made("python -m benchmarks.workflows")}; do not edit.
 
 {COUNT} workflows a stream, drawn from real instances (WfCommons), Poisson arrivals at a load of {LOAD}, estimates off by a
 lognormal factor (σ 0.5). {SEEDS} seeds of {STREAMS} unseen streams each; intervals 95 %, over seeds, of the geometric mean.

@@ -12,40 +12,41 @@ from jobwise.workloads.catalogue import LOGS, cache_folder
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--traces", default="traces", help="folder with SWF logs")
 parser.add_argument("--out", default="out", help="folder for the report")
-parser.add_argument("--preset", default="small", help="how long to search")
+parser.add_argument("--preset", default="small", help="smoke learns few trees, to see that it runs")
 options = parser.parse_args()
 
 places = [Path(options.traces), cache_folder()]
 logs = [p for name in ("sdsc-sp2", "hpc2n") for p in (folder / Path(LOGS[name]).name for folder in places) if p.exists()]
 out = Path(options.out)
 out.mkdir(parents=True, exist_ok=True)
+begin = time.time()
 if logs:
     log = logs[0]
-    print(f"A real log: {log.name}")
+    print(f"The log: {log.name}, of a real cluster.")
 else:
     log = out / "generated.swf.gz"
-    print(f"No real log in {places[0]} or {places[1]}: a generated one (Lublin-Feitelson model) stands in.")
-    made = "--jobs 20000 --procs 256 --load 0.9 --estimates users --users 60 --force"
+    print(f"There is no real log in {places[0]} or {places[1]}. A generated one stands in: 60 users submit series of")
+    print("jobs that resemble one another, and ask for far more time than they use, as users of real clusters do.")
+    made = "--model campaigns --jobs 20000 --procs 256 --load 0.8 --users 60 --force"
     run(["trace", "generate", str(log), *made.split()])
-begin = time.time()
 learnt = out / "runs" / "learnt"
 shutil.rmtree(learnt, ignore_errors=True)  # a run folder is never overwritten; the demo's is made anew
-told = ["fcfs+easy", "saf+easy", "smith+easy", f"jobwise:{learnt}"]
+policies = ["fcfs+easy", "saf+easy", "smith+easy", f"jobwise:{learnt}"]
 steps = {
-    "How well can run times be foretold?": ["trace", "forecast", str(log)],
-    "Trees that foretell them, learnt on the first 60 % of this log alone:": [
+    "1. How well can run times be forecast when jobs are submitted?": ["trace", "forecast", str(log)],
+    "2. Learn forecasts of run times on the first 60 % of this log.": [
         *("train", "smith-forecast", str(log), "--out", str(learnt), "--preset", options.preset),
     ],
-    "What we recommend, against the rule that was best before and the record, on jobs that neither has seen:": [
+    "3. Compare what we recommend with rules on the last 30 % of the log, which neither has seen.": [
         *("compare", str(log), "--split", "0.7", "--max-wait", "1.2x", "--shakes", "2"),
         *("--report", str(out / "report.html"), "--force"),
-        *(x for policy in told for x in ("-p", policy)),
+        *(x for policy in policies for x in ("-p", policy)),
     ],
 }
 code = 0
-for what, command in steps.items():
+for title, command in steps.items():
     if code == 0:
-        print(f"\n{what}", flush=True)
+        print(f"\n{title}\n", flush=True)
         code = run(command)
 if code == 0:
     print(f"{time.time() - begin:.0f} s. Open {out / 'report.html'} in a browser.")

@@ -24,6 +24,12 @@ class InputError(ValueError):
     """Wrong input by the user: says what is wrong, where, and what would be right. The command line exits 2."""
 
 
+def failed(error: BaseException, fields: Iterable[str]) -> str:
+    """What a user's own function raised, in words; where it asked for a field of jobs that there is not, with all fields."""
+    known = f"; fields of jobs: {', '.join(fields)}" if "no field of name" in str(error) else ""
+    return f"{type(error).__name__}: {error}{known}"
+
+
 class Interrupted(Exception):
     """The user stopped the work; the text says what is kept, and how it goes on. (A KeyboardInterrupt with a text would lose it
     on its way through the command line's parser.)"""

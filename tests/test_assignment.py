@@ -242,7 +242,8 @@ def test_a_gpu_that_fails_takes_its_jobs_work_with_it_or_stalls_it():
             give(world, [0, 1])
         place = world.gpus.place[0, 0]
         assert place["held"] == (0 if how == "requeue" else 2)
-        assert (place["left"] == 20) == (how == "requeue") and world.state.truth["rate"][0, 0] == 0 or how == "requeue"
+        assert (place["left"] == 20) == (how == "requeue")
+        assert how == "requeue" or world.state.truth["rate"][0, 0] == 0
         for _ in range(400):
             if not give(world, [2, 3] if how == "requeue" else [0, 1]):
                 break

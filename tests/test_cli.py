@@ -52,11 +52,13 @@ def test_compare_and_report(good, tmp_path, capsys):
     told = ["-p", "fcfs+easy", "-p", "smith-forecast+easy", "--split", "0.5", "--max-wait", "1.5x", "--shakes", "1"]
     assert run(["compare", good, *told]) == 0
     out = capsys.readouterr().out.replace("\n", " ")
-    assert "smith-forecast+easy against the fair best rule" in " ".join(out.split()) and "at most 1.5 was asked for" in out
+    out = " ".join(out.split())
+    assert "The rule that did best on the earlier jobs within 1.5 times, of all that were tried, is" in out
+    assert "smith-forecast+easy against it:" in out and "at most 1.5 was asked for" in out
     assert run(["compare", good, *told[2:], "--json"]) == 0  # the bound is one of FCFS with EASY, named or not
     found = json.loads(capsys.readouterr().out)
-    assert (
-        found["policies"][0]["policy"] == "fcfs+easy" and "times that of fcfs+easy" in found["against_fair_best"][0]["verdict"]
+    assert found["policies"][0]["policy"] == "fcfs+easy" and found["answer"][0].startswith(
+        "smith-forecast+easy: bounded slowdown"
     )
     wrong(capsys, ["compare", good, "--max-wait", "1.2x"], "--split or --origins")
     wrong(capsys, ["compare", good, "--split", "0.5", "--max-wait", "much"], "a factor is expected")
@@ -335,9 +337,12 @@ def test_warm_up_prepares_the_families_named(tmp_path):
     """In processes of their own; what they compiled is then there."""
     told = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-m", "jobwise.cli", "warm-up", "search", "--workers", "1"], env=told, capture_output=True, text=True
+        [sys.executable, "-m", "jobwise.cli", "warm-up", "forecasts", "--workers", "1"],
+        env=told,
+        capture_output=True,
+        text=True,
     )
-    assert done.returncode == 0 and "search:" in done.stderr and "ready in" in done.stderr, done.stderr
+    assert done.returncode == 0 and "functions compiled" in done.stderr and "ready in" in done.stderr, done.stderr
     assert list(tmp_path.rglob("*.nbc"))
     wrong = subprocess.run([sys.executable, "-m", "jobwise.cli", "warm-up", "serch"], env=told, capture_output=True, text=True)
     assert wrong.returncode == 2 and "did you mean search" in wrong.stderr

@@ -115,6 +115,7 @@ def test_narrow_integers_and_constants_share_a_part():
         assert len(part.part.signatures) == 1
 
 
+@pytest.mark.slow  # the continuous integration plays the golden logs with plain njit
 def test_plain_njit_gives_the_same():
     """The switch for numba versions that `parts.py` does not know; CI plays the golden logs with it."""
     code = """import jobwise as jw

@@ -147,7 +147,7 @@ def _do(command, place, monkeypatch, capsys):
     monkeypatch.setenv("JOBWISE_CACHE", str(place))
     words = shlex.split(command.replace("--on slurm", "--on simulator"))[1:]
     if words[0] == "train":
-        words += ["--preset", "smoke"]
+        words += ["--preset", "smoke", "--threads", "1"]  # threads of two workers wait for one another
     if words[:2] == ["mars", "learn"]:
         words += ["--preset", "smoke", "--choices", "200", "--window", "400"]
     if any(w in ("--out", "--report", "-o") for w in words) and words[0] not in ("train", "reproduce"):

@@ -161,3 +161,49 @@ def test_relative_guards_and_gates_take_pools():
     for name in ("saf+easy+guard1x", "gated:saf+easy,sjf+easy", "smith+easy+lookahead"):
         with pytest.raises(InputError, match="pool"):
             simulate(w, name, nodes)
+
+
+def stubbed(monkeypatch, gate, told):
+    """What a gate judges where candidate k does `told[k]`: (bounded slowdowns of the blocks, longest waits [shakes], s)."""
+    from jobwise.policies import gate as module
+
+    replicas = replays(np.sort(gate_past(), order="submit"), gate_past()[:0], jw.pool(64), gate)
+    names, per = [p.name for p in gate.candidates], len(replicas) // gate.shakes
+    order = iter([*names, *names])
+
+    def trial(bench, rule, weights, trials, which, times, pieces):
+        blocks, longest = told[names.index(next(order))]
+        found = np.zeros((len(which), module.replay_batch.RESULTS + pieces))
+        found[:, module.replay_batch.RESULTS :] = np.resize(np.asarray(blocks, float), (len(which), pieces))
+        if per > 1:
+            found[:, module.replay_batch.RESULTS] = np.resize(np.asarray(blocks, float), len(which))
+        found[:, module.replay_batch.LONGEST] = np.repeat(longest, per)
+        return found
+
+    monkeypatch.setattr(module.replay_batch, "trial", trial)
+    return gate._judge(replicas)
+
+
+def gate_past():
+    w = jw.lublin(jobs=700, procs=64, seed=1, load=0.9)
+    return w.take(slice(600, None)).past
+
+
+def test_a_gate_switches_only_where_a_candidate_is_better_by_more_than_chance(monkeypatch):
+    even, uneven = [10.0] * 8, [5, 15, 3, 16, 4, 17, 2, 14]  # a mean of 9.5, block by block half or twice as much
+    gate = Gate([resolve("fcfs+easy"), resolve("saf+easy")])
+    calm = [0.0, 0.0]
+    assert stubbed(monkeypatch, gate, [(even, calm), (uneven, calm)]).chosen == "fcfs+easy"
+    assert stubbed(monkeypatch, gate, [(even, calm), ([9.5, 9.4, 9.6, 9.5, 9.4, 9.5, 9.6, 9.5], calm)]).chosen == "saf+easy"
+
+
+def test_a_gates_bound_is_that_of_the_replicas_together_not_of_the_kindest(monkeypatch):
+    gate = Gate([resolve("fcfs+easy"), resolve("saf+easy")], 1.2)
+    fine, better = [10.0] * 8, [5.0] * 8
+    replicas = replays(np.sort(gate_past(), order="submit"), gate_past()[:0], jw.pool(64), gate)
+    from jobwise.sim import replay_batch
+
+    fcfs = replay_batch.prepare(replicas).longest
+    bound = 1.2 * max(fcfs.mean(), 3600.0)
+    assert stubbed(monkeypatch, gate, [(fine, fcfs), (better, [0.9 * bound, 0.9 * bound])]).chosen == "saf+easy"
+    assert stubbed(monkeypatch, gate, [(fine, fcfs), (better, [0.5 * bound, 1.9 * bound])]).chosen == "fcfs+easy"

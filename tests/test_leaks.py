@@ -1,5 +1,7 @@
 """No policy and no encoder knows what a scheduler cannot: not from the truth, nor from the order of ends, nor from the future."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import random_workload
@@ -169,3 +171,98 @@ def test_gpu_kinds_do_not_tell_run_times():
     other.truth["runtime"] *= 2
     assert np.array_equal(on_nodes(w, 8).jobs["kind"], on_nodes(other, 8).jobs["kind"])
     assert pool(4).is_pool
+
+
+def moved(w, policy, shares=(0.3, 0.6), seed=0):
+    """How many starts before a time T, or ends, are others where jobs that had not ended at T run for longer: of the jobs of a
+    world of rows, whose policies have no conformance kit. Requests stay."""
+    rng, r = np.random.default_rng(seed), jw.simulate(w, policy)
+    count = 0
+    for share in shares:
+        now = float(np.quantile(r.jobs["start"][~np.isnan(r.jobs["start"])], share))
+        truth = w.truth.copy()
+        late = ~(r.jobs["end"] <= now)
+        truth["runtime"][late] *= rng.uniform(1.5, 4.0, int(late.sum()))
+        if "left" in (truth.dtype.names or ()):
+            truth["left"] = truth["runtime"]
+        other = jw.simulate(replace(w, truth=truth), policy)
+        for key in ("start", "end"):
+            before = r.jobs[key] <= now
+            count += int((r.jobs[key][before] != other.jobs[key][before]).sum())
+        assert late.sum() > 3 and not np.array_equal(r.jobs["end"], other.jobs["end"], equal_nan=True)
+    return count
+
+
+def asking(w, seed=1):
+    """The same jobs, which ask for up to three times what they take."""
+    jobs = w.jobs.copy()
+    jobs["walltime"] = w.truth["runtime"] * np.random.default_rng(seed).uniform(1.0, 3.0, len(w))
+    return replace(w, jobs=jobs)
+
+
+@pytest.mark.xdist_group("learning")
+@pytest.mark.parametrize("rule", ["slot", "both", "sjf", "tetris", "fair", "greedy", "srpt", "las"])
+def test_rules_of_gpus_do_not_peek(rule):
+    """Run times are known to the simulator alone: what is left of a job is what it asked for less what was done."""
+    assert moved(asking(jw.rltaps(60, 3)), f"gpus:{rule}") == 0
+
+
+def test_whoever_knows_what_is_left_of_gpu_jobs_is_caught():
+    """A control: told the run times as requests, the rule that goes by what is left starts others."""
+    w = asking(jw.rltaps(60, 3))
+    jobs = w.jobs.copy()
+    jobs["walltime"] = w.truth["runtime"]
+    a, b = (jw.simulate(x, "gpus:sjf").jobs["start"] for x in (w, replace(w, jobs=jobs)))
+    assert not np.array_equal(a, b, equal_nan=True)
+
+
+@pytest.mark.xdist_group("learning")
+@pytest.mark.parametrize("rule", ["lb", "fewest", "greedy", "learned", "patient"])
+def test_rules_of_nodes_do_not_peek(rule):
+    from jobwise.policies.names import resolve as named
+
+    for seed in (0, 1):
+        w = jw.affinities(seed=seed)
+        late = w.jobs["submit"] > np.median(w.jobs["submit"])
+        jobs = w.jobs.copy()
+        jobs["submit"][late] += 1.0  # later arrivals are others
+        r, other = (jw.simulate(x, named(f"nodes:{rule}")) for x in (w, replace(w, jobs=jobs)))
+        now = float(np.median(w.jobs["submit"]))
+        before = r.jobs["start"] <= now
+        assert before.sum() > 5 and np.array_equal(r.jobs["start"][before], other.jobs["start"][before]), rule
+
+
+def test_the_recommended_policy_does_not_peek(log):
+    check_policy("jobwise", log.take(slice(700, 1200)), long_jobs=2, passes=10)
+
+
+def test_orders_of_workflows_do_not_peek():
+    from test_models import flow_of
+
+    from jobwise.workloads.streams import stream
+
+    flows = [flow_of(n) for n in (60, 90, 40, 70)]
+    w = stream(flows, [0, 20, 60, 90], 8)
+    w = asking(w)
+    for rule in ("flow-work", "flow-sjf", "flow-bound", "rank", "flow-work+reserve0.1x10s"):
+        assert moved(w, rule) == 0, rule
+
+
+def test_the_rule_of_an_origin_is_chosen_on_the_jobs_before_it(monkeypatch):
+    """Whatever a baseline replays to be chosen came before the origin."""
+    from jobwise.compare import baselines
+    from jobwise.compare.origins import origins
+
+    w, seen = jw.lublin(jobs=1200, procs=64, load=0.9, seed=5, estimates="users"), []
+    real = baselines.simulate
+
+    def noticing(x, *more, **settings):
+        seen.append(float(x.offset + x.jobs["submit"].max()))
+        return real(x, *more, **settings)
+
+    monkeypatch.setattr(baselines, "simulate", noticing)
+    for count in (2, 1):
+        seen.clear()
+        o = origins(w, ["fcfs+easy"], count, window_jobs=60, shakes=1, shake_s=5.0)
+        latest = w.jobs["submit"][int(o.at[-1] * len(w)) - 1]
+        assert len(seen) > 50 and max(seen) <= latest + 5.0

@@ -58,7 +58,7 @@ def test_sizes_are_those_of_the_paper():
     )
     assert agent.parameters == 1_020_976
     for preset in PRESETS:
-        assert configure("rl-taps", None, preset).iterations == published(preset).iterations or preset != "smoke"
+        assert published(preset).network == "mlp" and configure("rl-taps", None, preset).network == "knapsack"
     assert published("paper", streaming=True).fresh == 60 and published("paper", streaming=True).jobsets == 60
 
 
@@ -166,8 +166,9 @@ def test_counts_never_take_more_gpus_than_there_are():
             assert (COUNTS[actions].sum(axis=1) <= 8).all() and (mask <= before).all()
             assert np.take_along_axis(mask, actions[..., None], 2).all()
             world.step(actions, False, 0, 4)
+            there = world.done == 0
             held = world.gpus.place["held"].sum(axis=1)
-            assert mode != "full" or (held == COUNTS[actions].sum(axis=1))[world.done == 0].all() or (held <= 8).all()
+            assert mode != "full" or (held <= COUNTS[actions].sum(axis=1))[there].all()  # less where a job has just ended
 
 
 # ------------------------------------------------------------------ learning

@@ -109,3 +109,162 @@ def test_a_file_that_is_no_python_is_no_policy(tmp_path):
     (tmp_path / "x.pyx").write_text("f = 1")
     with pytest.raises(InputError, match="no Python file"):
         resolve(f"{tmp_path / 'x.pyx'}:f")
+
+
+def ledger(folder, **first):
+    """A state folder of `jobwise mars run` whose ledger somebody else has written."""
+    folder.mkdir(parents=True)
+    head = {"event": "begin", "run": "jw0123abcd", "time": 0.0, "tasks": 1, "edges": 0, "name": "w"} | first
+    (folder / "ledger.jsonl").write_text(json.dumps(head) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"run": "x; touch PWNED #"},
+        {"run": "jw0123abcd; id"},
+        {"run": "$(touch PWNED)"},
+        {"run": "../../x"},
+        {"run": None},
+        {"run": "jw0123abcd", "time": "now"},
+        {"time": float("nan")},
+    ],
+)
+def test_a_ledger_cannot_put_words_into_batch_scripts(first, tmp_path):
+    from jobwise.slurm import ledger as book
+
+    state = ledger(tmp_path / "state", **first)
+    with pytest.raises(InputError, match=r"ledger.jsonl:1: "):
+        book.read(state / "ledger.jsonl", 1)
+
+
+def test_a_damaged_ledger_is_one_line(tmp_path):
+    from jobwise.slurm import ledger as book
+
+    for wrong, told in [
+        ({"event": "submit", "task": 9, "try": 1}, "no task"),
+        ({"event": "submit", "task": 0, "try": "1"}, "try"),
+        ({"event": "id", "task": 0, "try": 1, "id": "7;id"}, "id"),
+        ({"event": "end", "task": 0, "try": 1, "state": "fine", "start": 0, "end": 1}, "state"),
+        ({"event": "run", "task": 0}, "event"),
+        ([1], "no record"),
+    ]:
+        state = ledger(tmp_path / told.replace(" ", ""))
+        with open(state / "ledger.jsonl", "a") as file:
+            file.write(json.dumps(wrong) + "\n")
+        with pytest.raises(InputError, match=rf"ledger.jsonl:2: .*{told}"):
+            book.read(state / "ledger.jsonl", 1)
+    state = ledger(tmp_path / "cut")
+    with open(state / "ledger.jsonl", "a") as file:
+        file.write('{"event": "submit", "ta')  # a kill has cut the last line
+    assert len(book.read(state / "ledger.jsonl", 1)) == 1
+
+
+def test_names_in_batch_scripts_are_quoted(tmp_path):
+    import shlex
+    import subprocess
+
+    from jobwise.slurm.follow import script
+
+    folder = tmp_path / "it's; touch PWNED"
+    for name in ("claims", "stamps"):
+        (folder / name).mkdir(parents=True)
+    text = script(folder, "jw0; touch PWNED", ["printf", "%s", "a b; touch PWNED"])
+    done = subprocess.run(["sh"], input=text, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "a b; touch PWNED" and not list(tmp_path.rglob("PWNED")), text
+    assert shlex.split(text.splitlines()[1])[1] == str(folder / "claims" / "jw0; touch PWNED")
+    assert (folder / "stamps" / "jw0; touch PWNED").read_text().split()[2] == "0"
+
+
+def test_lists_of_nodes_are_bounded(tmp_path, capsys):
+    from jobwise.slurm.text import nodes
+
+    assert nodes("n[01-03,7],x") == ["n01", "n02", "n03", "n7", "x"]
+    assert nodes("r[1-2]n[8-9]s") == ["r1n8s", "r1n9s", "r2n8s", "r2n9s"]
+    for hostile in (
+        "a[0-4999][0-4999]",
+        "a[0-99999],b[0-99999],c[0-99999]",
+        "a[0-9][0-9][0-9][0-9][0-9][0-9]",
+        "a[0-999999999999]",
+    ):
+        with pytest.raises(ValueError):
+            nodes(hostile)
+    for wrong in ("a[1-", "a[x]", "a[-1-2]", "a[1-2-3]"):
+        if wrong != "a[1-":  # no bracket is closed: a name
+            with pytest.raises(ValueError):
+                nodes(wrong)
+    head = "JobIDRaw|JobName|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqCPUS|ReqMem|ReqTRES|AllocTRES|NodeList|SubmitLine"
+    row = (
+        "1|a|u|x|p|q|COMPLETED|1800000000|1800000000|1800000010|1800000020|10|1|1|1|1|1M|cpu=1|cpu=1|a[0-4999][0-4999]|sbatch x"
+    )
+    (tmp_path / "sacct.txt").write_text(f"{head}\n{row}\n")
+    assert run(["slurm", "site", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "sacct.txt" in err and "more than" in err
+
+
+def test_telemetry_is_unpacked_up_to_a_limit(tmp_path, capsys, monkeypatch):
+    from jobwise.telemetry import read
+
+    monkeypatch.setattr(read, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(read, "MOST_HEAD", 1 << 12)
+    bomb = tmp_path / "bomb.csv.gz"
+    bomb.write_bytes(gzip.compress(b"time,value\n" + b"1,2\n" * (1 << 19)))
+    assert run(["telemetry", "info", str(bomb)]) == 2
+    assert "holds more than 1 MiB" in capsys.readouterr().err
+    line = tmp_path / "line.csv.gz"
+    line.write_bytes(gzip.compress(b"x" * (1 << 19)))
+    assert run(["telemetry", "info", str(line)]) == 2
+    assert "line.csv.gz:1: " in capsys.readouterr().err
+    import pandas
+
+    monkeypatch.setattr(read, "MOST_BYTES", 1 << 10)
+    pandas.DataFrame({"time": np.arange(5000), "value": 0.0}).to_parquet(tmp_path / "bomb.parquet")
+    assert run(["telemetry", "info", str(tmp_path / "bomb.parquet")]) == 2
+    assert "too many to read" in capsys.readouterr().err
+
+
+def test_tables_of_speeds_are_checked(tmp_path, monkeypatch):
+    from jobwise.workloads import dnn
+
+    rows = "job_type,total_steps,arrival_time_s,num_gpus\nResNet-18 (batch size 32),100,5,1\n"
+    (tmp_path / "jobs.csv").write_text(rows)
+    file = tmp_path / "gavel_throughputs.json.gz"
+    for content in (
+        "[" * 100_000,
+        '{"p100": {"----1": {"null": 1}}}',
+        '{"p100": {"(1, 2)": {"null": 1}}}',
+        '{"p100": 3}',
+        "nonsense",
+    ):
+        file.write_bytes(gzip.compress(content.encode()))
+        with pytest.raises(InputError, match=r"gavel_throughputs.json.gz: "):
+            dnn.read_gavel(tmp_path / "jobs.csv")
+    monkeypatch.setattr(dnn, "MOST_BYTES", 1 << 10)
+    file.write_bytes(gzip.compress(b" " * (1 << 20)))
+    with pytest.raises(InputError, match="holds more than"):
+        dnn.read_gavel(tmp_path / "jobs.csv")
+
+
+def test_compiled_code_is_not_read_from_a_folder_that_others_may_write(tmp_path):
+    """What is read from there is run."""
+    import os
+    import subprocess
+    import sys
+
+    def kept(folder):
+        code = "from jobwise.sim import kernel_cache as k; print(k.FOLDER)"
+        env = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        return done.stdout.strip(), done.stderr
+
+    for mode, safe in ((0o700, True), (0o755, True), (0o775, False), (0o777, False)):
+        folder = tmp_path / f"{mode:o}"
+        folder.mkdir()
+        folder.chmod(mode)
+        found, said = kept(folder)
+        assert (found == str(folder)) == safe and ("others may write" in said) == (not safe), oct(mode)
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "new")}
+    code = "import os; os.umask(0); from jobwise.sim import kernel_cache as k; print(oct(os.stat(k.FOLDER).st_mode)[-3:])"
+    assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout.strip() == "700"

@@ -1,6 +1,7 @@
 """What a changed site would have done, and settings that are searched: lines of slurm.conf, changes, tuning, commands."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from conftest import write_site
 import jobwise as jw
 from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
+from jobwise.metrics import wait
+from jobwise.simulate import simulate
 from jobwise.site import settings
 from jobwise.slurm import conf
 from jobwise.slurm.changes import changed, fitting
@@ -167,7 +170,9 @@ def test_a_limit_is_cleared_and_names_have_any_case(site):
 
 def test_tuning_beats_weights_that_favour_large_jobs_and_keeps_the_bound():
     w = generated(6000, 100, 32, 0.95, seed=5, age=1000, size=1000)
+    w = replace(w, columns=w.columns | {"wait": wait(simulate(w, "slurm"))})  # as that site would have recorded it
     found = tune(w, max_wait=1.2, scale=0.4, others=["saf+slurm"])
+    assert found.trusted and found.proposed == found.lines
     assert found.lines and found.test.wait.high < 0 and found.test.longest.max() <= 1.2 and found.gains
     assert "Better on later jobs" in found.sentence() and len(found.others) == 1
 

@@ -73,7 +73,7 @@ def compare(
     With --split the best rule and guard of the earlier jobs, and of the later ones in hindsight, join in; with --origins
     the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
     """
-    from jobwise.compare.against import against
+    from jobwise.compare.against import verdicts
     from jobwise.compare.answer import answer, other_way
     from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve
@@ -96,26 +96,32 @@ def compare(
     with progress(f"comparing {len(resolved)} schedulers") as show:
         c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **told)
     learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None)]
-    verdicts = against(c, learnt, bound)
-    said = [x["verdict"] for found, fair in verdicts for x in (fair, found) if x]
-    beside = other_way(c, other, kill) if other else ""
+    said, beside = verdicts(c, learnt, bound), other_way(c, other, kill) if other else ""
     if report:
         from jobwise.report.comparison import write_report
 
-        ours = learnt[0] if learnt else None
+        told = {"other": other, "beside": beside, "ours": learnt[0] if learnt else None, "said": said}
         with progress("drawing the report") as show:
-            write_report(c, report, day=day, other=other, beside=beside, ours=ours, said=said, force=True, progress=show)
+            write_report(c, report, day=day, force=True, progress=show, **told)
     if as_json:
-        more = {"other_way": other.to_dict()} if other else {}
-        more |= {"answer": said or answer(c)}
-        named = [c.policies[p] for p in learnt]
-        for k, name in enumerate(("against_best_rule", "against_fair_best") if split else ()):
-            more |= {name: [{"policy": n} | x[k] for n, x in zip(named, verdicts, strict=True) if x[k]]}
-        print_json(c.to_dict() | more)
+        more = {"answer": said or answer(c)} | ({"other_way": other.to_dict()} if other else {})
+        print_json(c.to_dict() | more | (_beside_rules(c, learnt, bound) if split else {}))
         return
     print_comparison(c, said, beside)
     if report:
         print(f"report: {report}")
+
+
+def _beside_rules(c, learnt: list[int], bound: float) -> dict:
+    """For JSON: the policies that were learnt against the best in hindsight and against the fair best."""
+    from jobwise.compare.against import against
+
+    found = against(c, learnt, bound)
+    names = ("against_best_rule", "against_fair_best")
+    return {
+        name: [{"policy": c.policies[p]} | x[k] for p, x in zip(learnt, found, strict=True) if x[k]]
+        for k, name in enumerate(names)
+    }
 
 
 def _check(origins: int | None, split: float | None, report: str | None, max_wait: str | None) -> float:

@@ -54,7 +54,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
-    from jobwise.compare.against import against
+    from jobwise.compare.against import against, verdicts
     from jobwise.compare.answer import other_way
     from jobwise.compare.baselines import rules
     from jobwise.compare.procedure import both_ways
@@ -92,7 +92,7 @@ def evaluate(
     with progress(f"comparing {len(names) + 1} schedulers") as show:
         c, other = both_ways(w, [*names, trained], since=0.0 if whole else SEEN, progress=show, **told)
     found, fair = against(c, [len(names)], bound)[0]
-    said, beside = [x["verdict"] for x in (fair, found) if x], other_way(c, other, kill) if other else ""
+    said, beside = verdicts(c, [len(names)], bound), other_way(c, other, kill) if other else ""
     if report:
         from jobwise.report.comparison import write_report
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from jobwise.cli.options import Force, Jobs, Json, Log, Procs, Run, check_outputs, in_slots, needs, open_log
+from jobwise.cli.options import Force, Jobs, Json, Log, Procs, Run, check_outputs, complain, in_slots, needs, open_log
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError
 
@@ -22,6 +22,7 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Why does the policy choose this job? Scores, and the features that moved them."""
+    from jobwise.compare.fingerprint import flattered
     from jobwise.decision import begin
     from jobwise.policies.list_run import ListRun
     from jobwise.policies.names import resolve
@@ -70,6 +71,8 @@ def explain(
     best = "none" if found[0]["job"] is None else f"job {found[0]['job']}"
     title = f"{w.name} at {view.now / 3600:,.2f} h: {free} free, {len(view.queue)} queued; first: {best}"
     why = "why" if any("why" in f for f in found) else "moved by"
+    if told := flattered(w, policy, policy.name):
+        complain(told, "note")
     print_table(title, ["job", "score", " + ".join(w.cluster.resources), "walltime h", "waited h", why], rows)
 
 

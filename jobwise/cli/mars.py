@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Json, progress
+from jobwise.cli.options import Json, complain, progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
 
@@ -72,15 +72,16 @@ def run(
     decides = layer(w, flows, Store(models) if models else None) if policy == "mars" else None
     if policy not in ("mars", "manager"):
         decides = resolve(chosen)
-    chosen = chosen if policy != "mars" else decides.name
     with Following(w, manager, Path(state), told, decides, retries, poll_s=poll) as following:
+        if all(t.state == "done" for t in following.tasks):
+            complain(f"{state}: all {len(w):,} tasks were done already; another --state runs them again")
         try:
             with progress(f"{len(w):,} tasks") as show:
                 following.follow(show)
         except KeyboardInterrupt:
             raise Interrupted("what was submitted runs on, and the same command goes on from here") from None
         summary = following.summary()
-    found = {"policy": chosen, "on": on} | summary
+    found = {"policy": decides.name if policy == "mars" else chosen, "on": on} | summary
     found["cost"] = found["work"] / 3600.0 * price
     if as_json:
         print_json(found)

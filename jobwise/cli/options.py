@@ -25,7 +25,7 @@ Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the fir
 Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps between submits to this offered load.")]
 Kill = Annotated[bool, typer.Option("--kill", help="End jobs at their requested time.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Seed of everything random.")]
 
 
 def complain(text: str, mark: str = "jobwise") -> None:
@@ -104,8 +104,11 @@ def progress(what: str):
     a line every few seconds; None where JOBWISE_ANNOUNCE is 0. It also says what is compiled on the way."""
     from jobwise.sim import TOLD
 
+    if os.environ.get("JOBWISE_ANNOUNCE", "1") in ("", "0"):
+        yield None
+        return
     if not sys.stderr.isatty():
-        lines = Lines(what) if os.environ.get("JOBWISE_ANNOUNCE", "1") not in ("", "0") else None
+        lines = Lines(what)
         with _telling(lines, TOLD):
             yield lines
         return
@@ -113,20 +116,20 @@ def progress(what: str):
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.table import Column
 
-    text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", max_width=56))
-    columns = (text, BarColumn(12), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=False) as bar:
+    console = Console(stderr=True)
+    narrow = console.width < 110
+    column = Column(no_wrap=True, overflow="ellipsis", max_width=console.width - 34 if narrow else 70)
+    columns = [TextColumn("{task.description}", markup=False, table_column=column)] + [BarColumn(20)] * (not narrow)
+    columns += [MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left")]
+    with Progress(*columns, console=console, transient=True, disable=False) as bar:
         shown = Bar(bar, what)
         with _telling(shown, TOLD):
             yield shown
 
 
 @contextmanager
-def _telling(shown: Lines | Bar | None, told: list):
+def _telling(shown: Lines | Bar, told: list):
     """Tell it what is compiled, and stop it at the end."""
-    if shown is None:
-        yield
-        return
     told.append(shown.compiling)
     try:
         yield

@@ -26,7 +26,7 @@ from jobwise.cli.options import (
     open_log,
     progress,
 )
-from jobwise.cli.tables import print_json, print_table
+from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
 
 
@@ -69,6 +69,8 @@ def simulate(
         export.write(r, out)
     if evalys:
         export.write_evalys(r, evalys)
+    from jobwise.compare.fingerprint import flattered
+
     if as_json:
         found = {"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary}
         print_json(found | {"recorded": recorded(w)})
@@ -85,3 +87,5 @@ def simulate(
     columns = ["metric", "value", "unit"] + (["as recorded"] if site else [])
     print_table(f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {left_out(w)})", columns, rows)
     print("bounded slowdown with tau = 10 s")
+    if told := flattered(w, policy, r.policy):
+        say(f"note: {told}")

@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, Json, Seed, check_outputs, progress, times
+from jobwise.cli.options import Force, Json, Seed, check_outputs, complain, progress, times
 from jobwise.cli.tables import broken, print_json, print_table, say
 from jobwise.errors import InputError, Interrupted
 
@@ -36,6 +36,7 @@ def what_if(
     as_json: Json = False,
 ) -> None:
     """What a change would have done with the recorded jobs, against the simulated present."""
+    from jobwise.compare.fingerprint import flattered
     from jobwise.policies.names import resolve
     from jobwise.slurm.changes import changed
     from jobwise.slurm.site import most_helpful, read
@@ -57,6 +58,7 @@ def what_if(
         found = tried(w, known, shakes=shakes, seed=seed, progress=step)
     trust = _trust(_beside(w, found[0].present.records[0]))
     text = [" ".join(filter(None, [trust, most_helpful(w)])), *(c.sentence() for c in found), *_idle(w, lines, found)]
+    text += [f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p))]
     tables = [(f"{w.name}: {len(w):,} jobs, against the simulated present", HEAD, _rows(found))]
     tables += [(f"who wins, who loses: {c.name}", GROUPED, c.rows()) for c in found]
     _written(w.name, text, tables, report, found)
@@ -98,6 +100,7 @@ def tune(
     """
     from jobwise.policies.names import resolve
     from jobwise.slurm.site import most_helpful, read
+    from jobwise.slurm.tune import kept
     from jobwise.slurm.tune import tune as search
 
     others = beside if beside is not None else ["smith-forecast+slurm", "saf+slurm"]
@@ -107,6 +110,8 @@ def tune(
         raise InputError("--resume goes on with the run of a folder; name it with --out")
     _ready(folder, report, force)
     w, bound = read(folder), times(max_wait)
+    if resume and (count := kept(out)):
+        complain(f"{count} replays of candidates are kept from the run of {out}", "jobwise")
     with progress("tuning") as step:
         told = {"max_wait": bound, "keep": keep or [], "metric": metric, "folder": out, "resume": resume, "scale": budget}
         try:

@@ -10,7 +10,7 @@ from math import isfinite
 from jobwise.cli.options import left_out
 from jobwise.errors import plain
 
-NARROW, WIDE = 110, 140  # columns of a terminal: below the first, and from the second on, tables look different
+NARROW, WIDE = 110, 175  # columns of a terminal: below the first, and from the second on, tables look different
 COUNTS = ("jobs", "workflows", "users", "processors", "preemptions", "failed")  # metrics that are whole numbers
 
 
@@ -45,7 +45,7 @@ def broken(name: str, width: int) -> str:
     lines, rest = [], name
     while len(rest) > width:
         at = max((rest.rfind(c, 0, width) for c in "+,=: -"), default=-1)
-        at = at + 1 if at > width // 3 else width
+        at = at + 1 if at > 2 else width
         lines.append(rest[:at])
         rest = rest[at:]
     return "\n".join([*lines, rest])
@@ -79,6 +79,10 @@ def _hours(seconds: float) -> str:
     return f"{seconds / 3600:,.1f}" if seconds < 1e6 else f"{seconds / 3600:,.0f}"
 
 
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def print_comparison(c, first: Sequence[str] = (), other: str = "") -> None:
     """A comparison as wide as the terminal is: the answer (`first`, or that of `jobwise.compare.answer`), one table, `other`:
     what ending jobs at their request would change; what must be known, and what the columns are."""
@@ -98,8 +102,9 @@ def print_comparison(c, first: Sequence[str] = (), other: str = "") -> None:
     for note in c.notes:
         if not (other and "outlive" in note):  # `other` tells more of it
             say(f"note: {note}")
-    of = f"{len(c.first_row)} windows of {c.window_jobs:,} jobs{f', {c.shakes} shaken replicas each' if c.shakes else ''}"
-    replays = f"mean of {len(c.replays[0])} shaken replays" if c.shakes else "as logged"
+    each = f", {_several(c.shakes, 'shaken replica')} each" if c.shakes else ""
+    of = f"{len(c.first_row)} windows of {c.window_jobs:,} jobs{each}"
+    replays = f"mean of {_several(len(c.replays[0]), 'shaken replay')}" if c.shakes else "as logged"
     base = c.policies[0]
     say(
         f"windows: mean bounded slowdown (tau 10 s) over {of}; change: geometric mean against {base}, 95 % interval over "

@@ -22,7 +22,7 @@ from jobwise.cli.options import (
     open_log,
     progress,
 )
-from jobwise.cli.tables import print_json, print_table
+from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError, unknown
 
 
@@ -143,7 +143,7 @@ def forecast(
 ) -> None:
     """How well can run times be foretold on this log? Requests, history, the shipped forest, boosted quantiles, judged on the
     last 30 %."""
-    from jobwise.compare.fingerprint import seen
+    from jobwise.compare.fingerprint import flattered
     from jobwise.forecast.runtimes import calibration, judge
     from jobwise.policies.names import resolve
 
@@ -163,19 +163,19 @@ def forecast(
         ]
         for f in found
     ]
-    columns = ["forecast", "accuracy", "median factor", "exceeded", "in 80 % interval", "accuracy by quarter"]
+    told = flattered(w, resolve("smith-forecast"), "the shipped forest")
+    columns = ["forecast", "accuracy", "factor", "exceeded", "in 80 %", "by quarter"]
     if report:
         from jobwise.report.forecast import write_forecast
 
-        write_forecast(w.name, (columns, rows), calibration(w), report)
-    known = seen(w, resolve("smith-forecast").about)
+        write_forecast(w.name, (columns, rows), calibration(w), report, told)
     if as_json:
-        print_json({"workload": w.name, "forecasts": found, "forest_has_seen": known})
+        print_json({"workload": w.name, "forecasts": found, "forest_has_seen": bool(told)})
         return
     print_table(f"{w.name}: run times of the last 30 %, foretold at submit", columns, rows)
     print("accuracy: mean of min(forecast / run, run / forecast); exceeded: jobs that ran longer than foretold")
-    if known:
-        print("the forest was learnt on these jobs: its figures flatter it")
+    if told:
+        say(f"note: {told}")
     if report:
         print(f"report: {report}")
 

@@ -97,10 +97,15 @@ def train(
         )
         return
     _say(rows)
-    given = {"--procs": procs, "--jobs": jobs, "--load": load}
-    told = [f"{k} {v}" for k, v in given.items() if v is not None]
-    told = ["evaluate", out, *([log] if log else []), *told] if system not in PLAIN[1:] else ["simulate", log, *told, "-p", out]
-    print(" ".join(["now: jobwise", *told]))
+    given = [f"{k} {v}" for k, v in {"--procs": procs, "--jobs": jobs, "--load": load}.items() if v is not None]
+    print("now: jobwise " + " ".join(_next(system, out, log, given)))
+
+
+def _next(system: str, out: str, log: str | None, given: list[str]) -> list[str]:
+    """The command that goes on from here."""
+    if system in PLAIN[1:]:
+        return ["simulate", str(log), *given, "-p", out]
+    return ["evaluate", out, *([log] if log else []), *given]
 
 
 def _needed(system: str) -> None:
@@ -115,15 +120,18 @@ def _say(rows: list[dict]) -> None:
     """What became of each seed."""
     for r in rows:
         rule, value = r["best_rule"]
-        text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}"
-        behind = ""
-        if r["validation"] > value:
-            behind = f"; smaller is better: the rule is ahead by {r['validation'] / value - 1:.0%} on jobs kept back: nothing is gained there"
+        text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}; smaller is better: "
+        by = r["validation"] / value - 1
+        text += (
+            f"{-by:.0%} better than the rule"
+            if by <= 0
+            else f"the rule is ahead by {by:.0%} on these jobs, which were kept back"
+        )
         if "serves" in r:
             text += f"; {'the model' if r['serves'] == 'model' else 'that rule'} would schedule"
         if "chosen" in r:
             text += f"; chosen on jobs kept back: {'what was searched' if r['chosen'] == 'searched' else 'its start'}"
-        say(f"{r['policy']}: {text} ({r['choices']:,} choices{behind})")
+        say(f"{r['policy']}: {text} ({r['choices']:,} choices)")
         if note := short(r):
             say(f"note: {r['policy']} {note}")
 

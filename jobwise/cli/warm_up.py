@@ -7,16 +7,22 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import redirect_stdout
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli.options import progress
 from jobwise.errors import unknown
 
-FAMILY_NAMES = "rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises, slurm"
-EVERY_S = 5.0  # a line of progress
+FAMILY_NAMES = "recommended, rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises, slurm"
+ABOUT = {  # functions that each compiles behind those before it, as counted by `python -m benchmarks.compiling`
+    "recommended": 150, "rules": 10, "promises": 60, "nodes": 30, "flows": 30, "slots": 40, "gpus": 30, "buffer": 30,
+    "adaptive": 5, "window": 20, "search": 2, "forecasts": 6, "slurm": 60,
+}  # fmt: skip
+LOOK_S = 0.5  # between two looks at how far it is
 
 
 def warm_up(
@@ -38,25 +44,32 @@ def warm_up(
     wanted = list(dict.fromkeys(families or FAMILIES))
     begun, cores = time.monotonic(), workers or os.cpu_count() or 1
     os.environ["JOBWISE_ANNOUNCE"] = "0"  # the workers'
-    with ProcessPoolExecutor(min(cores, len(wanted)), mp_context=get_context("spawn")) as pool:
-        left = {pool.submit(_timed, name): name for name in wanted}
+    before, total = _compiled(FOLDER), sum(ABOUT[name] for name in wanted)
+    with (
+        progress("compiling") as show,
+        ProcessPoolExecutor(min(cores, len(wanted)), mp_context=get_context("spawn")) as pool,
+    ):
+        left = {pool.submit(_family, name): name for name in wanted}
         while left:
-            done, _ = wait(left, timeout=EVERY_S, return_when="FIRST_COMPLETED")
+            done, _ = wait(left, timeout=LOOK_S, return_when="FIRST_COMPLETED")
             for future in done:
-                _say(f"{left.pop(future)}: {future.result():.1f} s")
-            if not done:
-                _say(f"compiling {', '.join(left.values())}: {time.monotonic() - begun:.0f} s")
-    _say(f"ready in {time.monotonic() - begun:.0f} s" + (f"; compiled code is in {FOLDER}" if FOLDER else ""))
+                del left[future]
+                future.result()
+            count = _compiled(FOLDER) - before
+            if show and count:
+                some = f"functions ({', '.join(left.values())})" if len(left) < 4 else f"functions ({len(left)} families)"
+                show(count, max(total, count + 1), some)
+    told = f"{_compiled(FOLDER) - before} functions compiled, " if FOLDER else ""
+    print(f"ready in {time.monotonic() - begun:.0f} s: {told}kept in {FOLDER or 'no folder'}", file=sys.stderr, flush=True)
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _compiled(folder: str) -> int:
+    """How many functions the folder of compiled code holds."""
+    return sum(1 for _ in Path(folder).rglob("*.nbc")) if folder else 0
 
 
-def _timed(name: str) -> float:
-    begun = time.monotonic()
+def _family(name: str) -> None:
     FAMILIES[name]()
-    return time.monotonic() - begun
 
 
 def _log():
@@ -178,7 +191,26 @@ def _search() -> None:
         configure("search", _log(), "smoke").train(_log(), Path(folder) / "run")
 
 
+def _recommended() -> None:
+    """What `make demo` runs: forecasts, trees, and the policy `jobwise` with them against the rules within a bound on waits."""
+    import jobwise as jw
+    from jobwise.cli import run
+
+    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        log, trees = str(Path(folder) / "log.swf"), str(Path(folder) / "trees")
+        jw.write_swf(jw.campaigns(2400, procs=64, load=0.8, seed=1, users=12), log)
+        bounded = ["--split", "0.7", "--max-wait", "1.2x", "--shakes", "1", "--report", str(Path(folder) / "report.html")]
+        for words in (
+            ["trace", "forecast", log],
+            ["train", "smith-forecast", log, "--out", trees, "--preset", "smoke"],
+            ["compare", log, *bounded, "-p", "fcfs+easy", "-p", "saf+easy", "-p", "smith+easy", "-p", f"jobwise:{trees}"],
+        ):
+            if run(words):
+                raise RuntimeError(f"jobwise {' '.join(words)} failed")
+
+
 FAMILIES = {  # those that take longest first
+    "recommended": _recommended,
     "rules": _rules,
     "promises": _promises,
     "nodes": _nodes,

@@ -12,15 +12,23 @@ from jobwise.errors import InputError
 
 
 def watch(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder of a system with rows, or a rule.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A run folder of deeprm, cush, rl-taps or telemetry, or a rule: sjf, cush:sjf+pack, gpus:slot, nodes:lb.",
+        ),
+    ],
     out: Annotated[str, typer.Option("--out", "-o", help="Animated GIF to write.")],
     jobset: Annotated[int, typer.Option("--jobset", min=0, help="Which of the unseen jobsets.")] = 0,
     rows: Annotated[int, typer.Option("--rows", min=1, max=5000, help="Rows of time to show at most.")] = 120,
     log: Annotated[Optional[str], typer.Option("--log", help="The log that the policy was trained on.")] = None,
     force: Force = False,
 ) -> None:
-    """Watch a policy (or a rule: sjf, cush:sjf+pack, gpus:slot, affinities:lb) fill the machine: the picture of the cluster
-    over time."""
+    """Film a policy of a world of rows (time slots, GPUs, nodes): the picture of the cluster over time.
+
+    Policies of logs have no film; `jobwise compare --report` draws their days.
+    """
     from jobwise.policies.names import load, resolve
     from jobwise.policies.slots import SlotRule
     from jobwise.report.film import film

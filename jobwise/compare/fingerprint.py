@@ -56,6 +56,13 @@ def seen(w: Workload, about: dict) -> float:
     return max((_share(here, known) for known in every), default=0.0)
 
 
+def flattered(w: Workload, policy: object, name: str) -> str:
+    """Return what must be said of a policy that was trained on jobs of `w`; "" where it was not, or that is not known."""
+    share = seen(w, getattr(policy, "about", {}) or {})
+    these = "these jobs" if share > 0.9 else "some of these jobs"
+    return f"{name} was trained on {these}: its numbers flatter it" if share > 0 else ""
+
+
 def _share(here: np.ndarray, known: np.ndarray) -> float:
     if not len(known) or not len(here):
         return 0.0

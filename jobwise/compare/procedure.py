@@ -205,14 +205,12 @@ def _best(b: Baselines, max_wait: float, replays: int, before: int) -> str:
 def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: int, kill: bool) -> list[str]:
     """What must be said of a comparison: policies that were trained on these jobs, short windows, jobs that
     outlive their requests."""
-    from jobwise.compare.fingerprint import seen
+    from jobwise.compare.fingerprint import flattered
 
     found = []
     for p, name in zip(chosen, names, strict=True):
-        if (share := seen(w, getattr(p, "about", {}) or {})) > 0:
-            found.append(
-                f"{name} was trained on {'these jobs' if share > 0.9 else 'some of these jobs'}: its numbers flatter it"
-            )
+        if told := flattered(w, p, name):
+            found.append(told)
         if told := short(getattr(p, "about", {}) or {}):
             found.append(f"{name} {told}")
     if (w.jobs["flow"] >= 0).any():

@@ -58,7 +58,7 @@ def sketches(about: dict) -> list[list[str]]:
 def short(about: dict) -> str:
     """Return what must be said of a policy that was trained for a short time, by what its file says `about` it; else ""."""
     config = about.get("config")
-    preset = config.get("preset") if isinstance(config, dict) else None
+    preset = config.get("preset") if isinstance(config, dict) else about.get("preset")
     return {
         "smoke": "was trained with preset smoke, for seconds: its numbers say nothing of the method",
         "small": "was trained with preset small, for minutes: longer training (preset paper) may change its numbers",

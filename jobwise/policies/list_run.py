@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from jobwise.decision import Decision, Reserve, Start, View
-from jobwise.errors import InputError
+from jobwise.errors import InputError, failed
 from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.foreseen import shipped
 from jobwise.policies.loglinear import Index, Memory
@@ -117,7 +117,8 @@ class ListRun:
                 raise TypeError("scores are complex numbers")
             out = out.astype(float)
         except (Exception, SystemExit) as error:  # a user's function may raise anything
-            raise InputError(f"order {name!r} failed at time {view.now:g} s: {type(error).__name__}: {error}") from error
+            told = failed(error, view.jobs.dtype.names)
+            raise InputError(f"order {name!r} failed at time {view.now:g} s: {told}") from error
         if out.shape != (len(view.queue),):
             raise InputError(f"order {name!r} returned shape {out.shape} for {len(view.queue)} jobs; one score per job")
         if np.isnan(out).any():

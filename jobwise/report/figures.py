@@ -60,7 +60,7 @@ def colour(p: int) -> str:
 def number(x: float, _=None) -> str:
     """Return the label of a value on a logarithmic axis: 0.01, 1,000, 10⁶. Matplotlib's own are formulas, which are off."""
     if x and (abs(x) >= 1e5 or abs(x) < 1e-3):
-        return f"{'-' * (x < 0)}10{str(round(np.log10(abs(x)))).translate(SUPERSCRIPTS)}"
+        return f"{'-' if x < 0 else ''}10{str(round(np.log10(abs(x)))).translate(SUPERSCRIPTS)}"
     return f"{x:,.0f}" if abs(x) >= 1 and x == round(x) else f"{x:g}"
 
 

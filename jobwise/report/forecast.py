@@ -15,14 +15,16 @@ WHAT = {
 }
 
 
-def write_forecast(name: str, table: tuple[Sequence[str], Sequence[Sequence[str]]], known: dict, path: str | Path) -> None:
+def write_forecast(
+    name: str, table: tuple[Sequence[str], Sequence[Sequence[str]]], known: dict, path: str | Path, note: str = ""
+) -> None:
     """Write the report of log `name` to one HTML file: the table that is printed, and a calibration curve and the loss over
-    time of each forecast, `known` of `jobwise.forecast.runtimes.calibration`."""
+    time of each forecast, `known` of `jobwise.forecast.runtimes.calibration`, and a `note`."""
     text = (
         "Forecasts made when jobs were submitted, from jobs that had ended by then, on the last 30 % of the log. Accuracy: "
         "mean of min(forecast / run, run / forecast). Exceeded: jobs that ran longer than foretold."
     )
-    sections = [Section("Accuracy", text, [Table(*table)])]
+    sections = [Section("Accuracy", " ".join(filter(None, [text, f"Note: {note}." if note else ""])), [Table(*table)])]
     for what, found in known.items():
         told, text = WHAT[what]
         curves = {n: (x["told"], x["was"]) for n, x in found.items()}

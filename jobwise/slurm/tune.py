@@ -94,7 +94,8 @@ class Tuned:
             return f"of {self.trials} candidates none was better than the present settings: change nothing."
         told = self.test.sentence()
         if self.gains and not self.trusted:
-            return f"{told} Better in the simulation alone, which does not explain the record: no lines are proposed."
+            why = "no waits are recorded" if self.fidelity is None else "it does not explain the record"
+            return f"{told} Better in the simulation alone, and {why}: no lines are proposed."
         if self.gains:
             return f"{told} Better on later jobs, and within {self.bound:g} times the present longest wait."
         broken = "" if self.test.longest.max() <= self.bound else f" The bound of {self.bound:g} times is broken there."
@@ -172,6 +173,12 @@ class Trials:
         allowed = self.bound * np.maximum(self.of([present], which, step)[0][:, 2], 1.0)
         longest = self.of(settings, which, step)[..., 2] if settings else np.zeros((0, len(which)))
         return [x for x, most in zip(settings, longest, strict=True) if (most <= allowed).all()]
+
+
+def kept(folder: str) -> int:
+    """How many replays of candidates the run of this folder has kept."""
+    file = Path(folder) / "trials.jsonl"
+    return file.read_bytes().count(b"\n") if file.is_file() else 0
 
 
 def _key(settings: np.ndarray) -> str:

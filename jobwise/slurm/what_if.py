@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from jobwise import metrics
-from jobwise.compare.intervals import LEAST, Effect, Totals, compared, ratio_interval
+from jobwise.compare.intervals import LEAST, Effect, Totals, claims, compared, ratio_interval
 from jobwise.compare.windows import shake_for
 from jobwise.policies.names import resolve
 from jobwise.record import Record
@@ -82,6 +82,7 @@ class Change:
     slowdown: Effect
     wait: Totals
     longest: np.ndarray
+    sure: bool | None = None  # may its slowdown be claimed, among all changes that are looked at? None: by itself
 
     def row(self) -> list[str]:
         """Name, mean wait (s), its change, that of bounded slowdown, the longest wait in times the present one."""
@@ -98,7 +99,7 @@ class Change:
             "name": self.name,
             "wait": {"change": self.wait.change, "low": self.wait.low, "high": self.wait.high}
             | {"present_s": self.present.wait, "mean_s": self.after.wait},
-            "bounded_slowdown": self.slowdown.to_dict() | {"mean": self.after.slowdown},
+            "bounded_slowdown": self.slowdown.to_dict() | {"mean": self.after.slowdown, "claimed": self.sure},
             "longest_wait_ratio": dict(zip(("least", "median", "most"), self._longest(), strict=True)),
             "groups": [{k: x for k, x in g.items() if k != "told"} for g in self.groups()],
         }
@@ -144,7 +145,8 @@ class Change:
             (a.jobs["start"] == b.jobs["start"]).all() for a, b in zip(self.present.records, self.after.records, strict=True)
         ):
             return f"{self.name}: not one start changes."
-        told = "lower" if e.high < 0 else "higher" if e.low > 0 else "not to be told from the present one"
+        sure = claims([e])[0] if self.sure is None else self.sure
+        told = ("lower" if e.change < 0 else "higher") if sure else "not to be told from the present one"
         waits = "kept" if most <= WITHIN else f"up to {most:.2f} times as long"
         waits = "shorter" if most < 1 / WITHIN else waits
         return (
@@ -211,4 +213,6 @@ def what_if(
             progress(done, (1 + len(after)) * (1 + shakes))
 
     present = replays(w, policy, by, shakes, seed, step=step)
-    return [against(name, present, replays(x, p, by, shakes, seed, step=step)) for name, x, p in after]
+    found = [against(name, present, replays(x, p, by, shakes, seed, step=step)) for name, x, p in after]
+    sure = claims([c.slowdown for c in found])
+    return [replace(c, sure=s) for c, s in zip(found, sure, strict=True)]

@@ -14,6 +14,7 @@ import numpy as np
 from jobwise.compare.intervals import Effect, effect, in_blocks, log_ratio, pooled
 from jobwise.compare.origins import FAIR, FROM, MOST, STEP, Origins, origins
 from jobwise.compare.procedure import compare
+from jobwise.errors import InputError
 from jobwise.forecast import forests
 from jobwise.policies import refit
 from jobwise.policies.list_scheduler import ListScheduler
@@ -58,8 +59,9 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
 def _order(s: Study, log: Workload) -> Index:
     """`smith-forecast` with a forest that has not seen this log."""
     file = forest.without(s.out, log)
-    found = load(file) if file.is_file() else resolve("smith-forecast+easy")
-    return replace(found.order, label="smith-forecast")
+    if not file.is_file():
+        raise InputError(f"{file}: is missing, and the shipped forest may have seen {log.name}; begin again in another folder")
+    return replace(load(file).order, label="smith-forecast")
 
 
 def _one(s: Study, log: Workload, preset: str) -> dict:

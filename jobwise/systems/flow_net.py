@@ -127,6 +127,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     span = float(np.mean(both["searched"][:, LONGEST] / judged.longest))
     chosen = "searched" if means["searched"] < means["start"] and span <= config.makespan else "start"
     known = {"system": "flow-net", "log": log.name, "processors": cores, "seed": config.seed, "start": rule, "chosen": chosen,
+             "preset": config.preset,
              "judged": means, "makespan": span, "validation": means[chosen], "best_rule": [rule, means["start"]],
              "choices": config.generations * replays, "jobwise": __version__}  # fmt: skip
     policy = judged.policy({"start": start, "searched": found}[chosen], folder.name, known)

@@ -79,6 +79,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     before = measured(ListScheduler(replace(shipped, ageing=config.ageing), "easy"))
     best = min(rules, key=rules.get)
     known = {"system": config.system, "log": log.name, "processors": total, "seed": config.seed, "trees": len(forest.tree),
+             "preset": config.preset,
              "validation": found, "best_rule": [best, rules[best]], "shipped": before, "choices": len(x),
              "seconds": time.perf_counter() - began, "jobwise": __version__,
              "trained_on": sketches([train]) + (shipped.about["trained_on"] if config.shipped else [])}  # fmt: skip

@@ -1,13 +1,15 @@
 """Algorithm 3 at work: workflows on one machine, each plan's tasks ordered by its own scheduler.
 
-Plans go first come, first served: what the first starts, the second finds taken. A plan of several parts has its parts done
-one after the other. The model of a plan is the most similar one of a model store, else the general one.
+Workflows that have come are planned together as soon as earlier plans leave a core, so that one is merged with those that came
+while the machine was full, and never with later ones. Plans go first come, first served: what the first starts, the second
+finds taken. A plan of several parts has its parts done one after the other. The model of a plan is the most similar one of a
+model store, else the general one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,24 +32,42 @@ MOST_OF = 0.75  # of the machine: workflows with a task that needs more are sche
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """The plans of a stream of workflows, as a policy for that stream.
+    """Algorithm 3 on a stream of workflows, as a policy for that stream. `flow` [J]: the workflow of each job; `made`: the last
+    run. Whoever asks plans when something can start, from the workflows that have come by then and have no plan."""
 
-    `deciders`: a policy per plan. `plan`, `part`: [J] of each job its plan, and its part there.
-    """
-
-    plans: tuple[Plan, ...]
-    deciders: tuple[Policy, ...]
-    plan: np.ndarray
-    part: np.ndarray
+    flows: tuple[Workflow, ...]
+    flow: np.ndarray
+    cores: int
+    store: Store | None = None
+    model: bool = True
+    together: int = TOGETHER
+    most: int = MOST
+    made: list[LayerRun] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """mars, and who schedules."""
-        return "mars: " + ", ".join(dict.fromkeys(p.name for p in self.deciders))
+        """mars, and who has scheduled in the last run."""
+        return ": ".join(filter(None, ["mars", ", ".join(dict.fromkeys(p.name for p in self.deciders))]))
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans of the last run."""
+        return self.made[0].plans if self.made else []
+
+    @property
+    def deciders(self) -> list[Policy]:
+        """Who scheduled each of them."""
+        return self.made[0].deciders if self.made else []
+
+    @property
+    def part(self) -> np.ndarray:
+        """[J] the part of its plan that each job was in."""
+        return self.made[0].part
 
     def begin(self, view: View) -> LayerRun:
         """Its run in one simulation, or on one cluster."""
-        return LayerRun(self, view)
+        self.made[:] = [LayerRun(self)]
+        return self.made[0]
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""
@@ -68,14 +88,17 @@ class Layer:
 class LayerRun:
     """A layer in one simulation, or on one cluster."""
 
-    def __init__(self, layer: Layer, view: View):
+    def __init__(self, layer: Layer):
         self._layer = layer
-        self._runs = [decision.begin(p, view) for p in layer.deciders]
+        self.plans: list[Plan] = []
+        self.deciders: list[Policy] = []
+        self._runs: list = []
+        self.plan, self.part = np.full(len(layer.flow), -1), np.zeros(len(layer.flow), np.int64)
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """Tell each scheduler of its own."""
         for k, run in enumerate(self._runs):
-            if len(own := rows[self._layer.plan[rows] == k]):
+            if len(own := rows[self.plan[rows] == k]):
                 run.ended(view, own)
 
     def decide(self, view: View) -> Iterable[Decision]:
@@ -88,12 +111,42 @@ class LayerRun:
             for name in before.dtype.names:
                 table[name][view.queue] = before[name]
 
+    def _take_up(self, view: View) -> None:
+        """Plan the workflows that have come and have no plan, in the order of their arrivals."""
+        x = self._layer
+        new = list(dict.fromkeys(x.flow[j] for j in np.sort(view.queue) if self.plan[j] < 0))
+        if not new:
+            return
+        sizes = [len(x.flows[i]) for i in new]
+
+        def large(i: int) -> bool:
+            return bool((x.flows[new[i]].tasks["cores"] > MOST_OF * x.cores).any())
+
+        for p in decide(sizes, large=large, model=x.model, together=x.together, most=x.most):
+            p = replace(p, flows=tuple(int(new[i]) for i in p.flows))
+            for i in p.flows:
+                rows = np.flatnonzero(x.flow == i)
+                self.plan[rows], self.part[rows] = len(self.plans), parts(x.flows[i], x.most) if len(p.parts) > 1 else 0
+            self.plans.append(p)
+            self.deciders.append(_decider(p, x.flows, x.cores, x.store))
+            self._runs.append(decision.begin(self.deciders[-1], view))
+
     def _starts(self, view: View, table: np.ndarray) -> np.ndarray:
-        layer, starts, free, of = self._layer, np.empty(0, np.int32), view.free, self._layer.plan[view.queue]
-        for k in np.unique(of):
+        """The plans that there are, and, where they leave a core, those of the workflows that have come since."""
+        starts, free = self._asked(range(len(self.plans)), view, table, np.empty(0, np.int32), view.free)
+        if (self.plan[view.queue] < 0).any() and np.all(free > 0):
+            last = len(self.plans)
+            self._take_up(view)
+            starts, _ = self._asked(range(last, len(self.plans)), view, table, starts, free)
+        return starts
+
+    def _asked(self, which: range, view: View, table: np.ndarray, starts: np.ndarray, free: np.ndarray) -> tuple:
+        """(rows that start, what is then free), beside `starts`."""
+        of = self.plan[view.queue]
+        for k in np.unique(of[(of >= which.start) & (of < which.stop)]):
             own = view.queue[of == k]
-            if len(layer.plans[k].parts) > 1:
-                own = own[layer.part[own] == self._part(k, table)]
+            if len(self.plans[k].parts) > 1:
+                own = own[self.part[own] == self._part(k, table)]
             if not len(own):
                 continue
             running = np.sort(np.concatenate([view.running, starts])).astype(np.int32)
@@ -102,12 +155,12 @@ class LayerRun:
             table["status"][rows], table["start"][rows] = RUNNING, view.now
             table["due"][rows] = view.now + np.maximum(table["walltime"][rows], 1.0)
             free, starts = free - table["request"][rows].sum(axis=0), np.concatenate([starts, rows])
-        return starts
+        return starts, free
 
     def _part(self, k: int, table: np.ndarray) -> int:
         """The first part of a plan that is not done."""
-        own = self._layer.plan[: len(table)] == k
-        return int(self._layer.part[: len(table)][own & (table["status"] < DONE)].min())
+        own = self.plan[: len(table)] == k
+        return int(self.part[: len(table)][own & (table["status"] < DONE)].min())
 
 
 def layer(
@@ -121,23 +174,10 @@ def layer(
 ) -> Layer:
     """MARS for a stream of these workflows (by default as `flows_of` tells them). Without a `model` rules do all; `together`,
     `most`: see `jobwise.systems.mars.decide`."""
-    flows = flows or flows_of(w)
-    cores = w.cluster.processors
-
-    def large(i: int) -> bool:
-        return bool((flows[i].tasks["cores"] > MOST_OF * cores).any())
-
-    plans = tuple(decide([len(f) for f in flows], large=large, model=model, together=together, most=most))
-    plan, part, deciders = np.zeros(len(w), np.int64), np.zeros(len(w), np.int64), []
-    for k, p in enumerate(plans):
-        for i in p.flows:
-            rows = np.flatnonzero(w.jobs["flow"] == i)
-            plan[rows], part[rows] = k, parts(flows[i], most) if len(p.parts) > 1 else 0
-        deciders.append(_decider(p, flows, cores, store))
-    return Layer(plans, tuple(deciders), plan, part)
+    return Layer(tuple(flows or flows_of(w)), w.jobs["flow"], w.cluster.processors, store, model, together, most)
 
 
-def _decider(p: Plan, flows: list[Workflow], cores: int, store: Store | None) -> Policy:
+def _decider(p: Plan, flows: Sequence[Workflow], cores: int, store: Store | None) -> Policy:
     if p.by != MODEL:
         return resolve(p.by if "+" in p.by else f"{p.by}+easy")
     largest = max((flows[i] for i in p.flows), key=len)

@@ -122,7 +122,7 @@ def measured(w: Workload, policy: str) -> tuple[float, float]:
 
 def argbest(w: Workload, rules: Sequence[str] = RULES) -> str:
     """The rule under which these workflows would have the smallest mean slowdown, if every estimate were right; of equal ones
-    the one with the smallest makespan. Our selector."""
+    the one with the smallest makespan. Our selector; of a stream it knows the arrivals, which nobody does: a bound."""
     return min(rules, key=lambda rule: measured(w, rule))
 
 

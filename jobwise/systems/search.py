@@ -194,6 +194,7 @@ class Run:
             "jobs": len(self.log),
             "processors": self.log.cluster.processors,
             "seed": self.config.seed,
+            "preset": self.config.preset,
             "choices": self.replays * self.jobs,
             "start": name,
             "max_wait": self.config.max_wait,

@@ -115,6 +115,8 @@ def frame_of(path: Path):
             return pd.read_csv(io.BytesIO(data), sep=sep, skipinitialspace=True, index_col=False)
     except pd.errors.ParserWarning:
         raise InputError(f"{path}: has rows with more fields than the first line names") from None
+    except InputError:
+        raise
     except (OSError, ValueError, EOFError, ImportError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as a table: {str(error).splitlines()[0][:120]}") from None
 

@@ -149,9 +149,9 @@ def read_gavel(path: str | Path, machine: Cluster | None = None) -> Workload:
 
 def _speeds(path: Path) -> dict[tuple[str, int], float]:
     """(type of job, GPUs) -> steps a second on P100 GPUs, alone. Raises InputError."""
-    found = {}
+    found, data = {}, read_bytes(path, MOST_BYTES)
     try:
-        for key, value in json.loads(read_bytes(path, MOST_BYTES))["p100"].items():
+        for key, value in json.loads(data)["p100"].items():
             name, gpus = _KEY.fullmatch(key).groups()
             found[name, int(gpus)] = float(value["null"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

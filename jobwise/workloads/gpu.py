@@ -175,8 +175,9 @@ def read_gavel(
     files = [next((f for f in (folder / n, folder / "gpu" / n) if f.is_file()), None) for n in GAVEL]
     if None in files:
         return None
+    data = read_bytes(files[1], MOST_BYTES)
     try:
-        speeds = json.loads(read_bytes(files[1], MOST_BYTES))
+        speeds = json.loads(data)
         told = {kind: {k: float(v["null"]) for k, v in speeds[kind].items()} for kind in counts}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{files[1]}: is no table of speeds of {', '.join(counts)}: {error}") from None

@@ -1,0 +1,47 @@
+"""Every published study runs to its report at the preset smoke, with its tables and figures."""
+
+import re
+
+import pytest
+from conftest import SHARED, missing
+
+from jobwise.cli import run
+from jobwise.studies import SHORT
+
+STUDIES = {  # name: (sections at least, tables at least, figures at least)
+    "deeprm": (4, 4, 2),
+    "cush": (5, 5, 2),
+    "rl-taps": (7, 7, 3),
+    "telemetry": (6, 6, 2),
+    "sem": (8, 8, 3),
+    "rlscheduler": (2, 2, 0),
+    "learners": (1, 1, 0),
+    "mars": (5, 5, 2),
+    "forest": (1, 1, 0),
+    "forecast": (5, 5, 0),
+    "quality": (4, 4, 0),
+}
+NO_LOGS = ("deeprm", "cush", "rl-taps", "telemetry")
+
+
+@pytest.mark.xdist_group("learning")
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_ends_with_its_report(name, tmp_path, capsys):
+    logs = SHARED / "traces" / "swf"
+    if name not in NO_LOGS and not logs.is_dir():
+        missing(f"no logs in {logs}")
+    words = ["reproduce", name, "--preset", "smoke", "--seeds", "1", "--out", str(tmp_path)]
+    assert run(words + ([] if name in NO_LOGS else ["--logs", str(logs)])) == 0, capsys.readouterr().err
+    page, text = (tmp_path / "report.html").read_text(), (tmp_path / "report.md").read_text()
+    sections, tables, figures = STUDIES[name]
+    assert page.count("<section>") >= sections and page.count("<table>") >= tables and page.count("<svg") >= figures
+    assert re.match(
+        rf"`jobwise reproduce {name} --preset smoke.*`, jobwise [\d.]+(, commit \w+(-dirty)?)?, \d{{4}}-\d\d-\d\d", text
+    )
+    assert not any(
+        "$" in x for svg in re.findall(r"<svg.*?</svg>", page, re.S) for x in re.findall(r"<text[^>]*>([^<]*)<", svg)
+    )
+    assert name == "forest" or SHORT["smoke"] in text
+    assert "nan" not in re.sub(r"[a-z]*finan\w*|\w*nan[a-z]+", "", " ".join(re.findall(r"<td>([^<]*)</td>", page)))
+    out = capsys.readouterr().out
+    assert f"report: {tmp_path}" in out
