@@ -166,25 +166,41 @@ def write(figures: list[list[str]], found: list[tuple[str, str]]) -> None:
         said,
         "",
     ]
-    text += ["## The table", "", f"From {STUDY}.", "", table, "", "## The numbers", "", numbers(), ""]
+    text += ["## The table", "", f"From {STUDY}.", "", table, "", bounds(), "", "## The numbers", "", numbers(), ""]
     text += ["## The commands", ""]
     for command, out in found:
         text += ["```console", f"$ {command}", out, "```", ""]
     (Path(__file__).parent / "FIRST_SCREEN.md").write_text("\n".join(text))
     readme = ROOT / "README.md"
     page = put(put(put(readme.read_text(), "table", table), "caption", said), "numbers", numbers())
+    page = put(page, "bounds", bounds())
     blocks = "\n".join(f"$ {command}\n{shortened(out)}" for command, out in found)
     readme.write_text(put(page, "commands", f"```console\n{blocks}\n```"))
 
 
 def shortened(out: str) -> str:
-    """An output as the README shows it: of an evaluation its first lines and its verdicts, else its first lines."""
+    """An output as the README shows it: of a comparison the answer and the whole table, not what its columns are."""
     lines = [x for x in out.split("\n") if x.strip() and not set(x.strip()) <= {"─"} and not x.startswith("  seed")]
-    last = [i for i, x in enumerate(lines) if " against the " in x]
-    end = next((i for i, x in enumerate(lines) if x.startswith("report:")), None)
-    if end is not None:
-        return "\n".join([*lines[:3], "…", *lines[last[0] : end + 1]])
-    return "\n".join(lines if len(lines) <= 13 else [*lines[:12], "…"])
+    legend = next((i for i, x in enumerate(lines) if x.startswith(("windows: mean bounded", "note: "))), None)
+    rest = [x for x in lines if x.startswith("report:")]
+    return "\n".join(lines if legend is None else [*lines[:legend], *rest])
+
+
+def bounds() -> str:
+    """How often the bound on waits is kept, and what jobs that outlive their request are worth on LANL-CM5: from the study."""
+    kept = {(r[0], r[1]): r for r in tables("Continuous")[0]}
+    cm5 = next(log for log, _ in kept if log.startswith("LANL-CM5"))
+    busy, alone = ([kept[log, p][5].removesuffix("%") for p in ("fair best rule", "jobwise")] for log in ("all busy logs", cm5))
+    first, *more = tables("Jobs that outlive")
+    row = next(r for r in first if r[0].startswith(f"{cm5}, ") and r[0].endswith("ended"))
+    text = (
+        f"On busy logs the fair rule keeps the bound in {busy[0]} % of the replays, `jobwise` in {busy[1]} % (LANL-CM5: "
+        f"{alone[0]} and {alone[1]} %). {row[0].split(', ')[1].split(' ')[0]} of LANL-CM5's jobs outlive their request; ended "
+        f"at it, `jobwise-unbounded` has {row[-2]} on windows"
+    )
+    for r in (r for table in more for r in table if r[:2] == [f"{cm5}; ended", "jobwise"]):
+        text += f", and `jobwise` {r[3]} in one piece, with longest waits of {r[4]}"
+    return text + ". Numbers are means, changes those of geometric means over blocks of time: a few bad weeks rule a mean."
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ else:
     log = out / "generated.swf.gz"
     print(f"There is no real log in {places[0]} or {places[1]}. A generated one stands in: 60 users submit series of")
     print("jobs that resemble one another, and ask for far more time than they use, as users of real clusters do.")
-    made = "--model campaigns --jobs 20000 --procs 256 --load 0.8 --users 60 --force"
+    made = "--model campaigns --jobs 20000 --procs 256 --load 0.7 --users 60 --force"
     run(["trace", "generate", str(log), *made.split()])
 learnt = out / "runs" / "learnt"
 shutil.rmtree(learnt, ignore_errors=True)  # a run folder is never overwritten; the demo's is made anew

@@ -1,7 +1,6 @@
 """simulate(workload, policy) -> Record: the assembling function. Read this file second.
 
-A policy replays a whole simulation itself where it can (`replay`: a compiled loop over the verbs of the kernel); any other is
-asked at every instant of choice (`asked`).
+A policy replays whole simulations itself where it can (`replay`, compiled); any other is asked at every instant (`asked`).
 """
 
 from __future__ import annotations

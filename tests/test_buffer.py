@@ -375,6 +375,7 @@ def test_training_and_files(system, tmp_path):
         played([wide], c.rule("learned"), 0.0, 200)
 
 
+@pytest.mark.slow
 def test_the_published_agents_learn(tmp_path):
     c = distances(None, "smoke", published=True).changed(jobsets=10, runs=10, group=10, iterations=60, validations=2)
     p = c.train(None, tmp_path / "run")[0]
@@ -514,6 +515,7 @@ def test_encoders_see_the_risk_of_now_alone():
         gymnasium.make_vec("jobwise/Grid-v0", num_envs=1, workload=[w])
 
 
+@pytest.mark.slow
 def test_an_agent_that_sees_risks_trains_and_comes_back(tmp_path):
     policy = configure("failing", None, "smoke").train(None, tmp_path / "run")[0]
     again = load(tmp_path / "run")

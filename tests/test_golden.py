@@ -157,7 +157,47 @@ def test_a_loop_does_what_it_did(loop):
     assert found == (FOLDER / f"{loop.__name__}.csv").read_text()
 
 
+# ------------------------------------------------------------------ whole schedules, where a twin would be a second simulator
+
+
+def schedule(w, name) -> str:
+    """Starts of all jobs, s."""
+    return "job,start\n" + "".join(f"{j},{x:.3f}\n" for j, x in enumerate(jw.simulate(w, name).jobs["start"]))
+
+
+def crowded(count: int = 700):
+    return jw.campaigns(count + 900, procs=64, load=1.1, seed=3, users=9).take(slice(900, None))
+
+
+def promised() -> str:
+    """A promise and a lane behind an order by forecasts: leads, reservations, who is express."""
+    return schedule(crowded(), "smith-forecast-aged+easy+express1%+promise1.1x")
+
+
+def promised_wide() -> str:
+    """A promise alone, where half of the jobs need a quarter of the machine or more: several reservations at once."""
+    w = jw.lublin(900, procs=32, load=1.1, seed=4, umed=1.5, estimates="users").take(slice(400, None))
+    return schedule(w, "saf+easy+promise1x")
+
+
+def forecast_on_a_site() -> str:
+    """An order by forecasts behind Slurm's own passes: what a site's forest learns of arrivals, starts and ends."""
+    from jobwise.workloads.sites import on_site
+
+    return schedule(on_site(crowded(400), 16, 4), "smith-forecast+slurm")
+
+
+SCHEDULES = (promised, promised_wide, forecast_on_a_site)
+
+
+@pytest.mark.xdist_group("forecast")
+@pytest.mark.parametrize("made", SCHEDULES, ids=lambda f: f.__name__)
+def test_a_schedule_is_what_it_was(made):
+    assert made() == (FOLDER / f"{made.__name__}.csv").read_text()
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
+    LOOPS = (*LOOPS, *SCHEDULES)
     for one in LOOPS if len(sys.argv) < 2 else [f for f in LOOPS if f.__name__ in sys.argv]:
         (FOLDER / f"{one.__name__}.csv").write_text(one())

@@ -9,17 +9,17 @@ from jobwise.cli import run
 from jobwise.studies import SHORT
 
 STUDIES = {  # name: (sections at least, tables at least, figures at least)
-    "deeprm": (4, 4, 2),
-    "cush": (5, 5, 2),
-    "rl-taps": (7, 7, 3),
-    "telemetry": (6, 6, 2),
-    "sem": (8, 8, 3),
-    "rlscheduler": (2, 2, 0),
-    "learners": (1, 1, 0),
-    "mars": (5, 5, 2),
+    "deeprm": (6, 4, 3),
+    "cush": (7, 7, 3),
+    "rl-taps": (10, 9, 4),
+    "telemetry": (8, 8, 3),
+    "sem": (11, 11, 5),
+    "rlscheduler": (3, 2, 0),
+    "learners": (2, 1, 1),
+    "mars": (7, 7, 3),
     "forest": (1, 1, 0),
-    "forecast": (5, 5, 0),
-    "quality": (4, 4, 0),
+    "forecast": (6, 6, 0),
+    "quality": (6, 6, 0),
 }
 NO_LOGS = ("deeprm", "cush", "rl-taps", "telemetry")
 

@@ -528,3 +528,21 @@ def test_the_commands(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["summary"]["makespan"] == 5.0
     assert run(["simulate", str(tmp_path / "flows"), "--procs", "8", "-p", "flow-bound", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["summary"]["jobs"] == 600
+
+
+def test_no_schedule_of_a_workflow_is_shorter_than_its_bound():
+    """The longer of the longest way and all work on all cores: eight tasks of 10 s side by side on two cores take 40 s."""
+    from jobwise import metrics
+    from jobwise.workloads.streams import stream
+
+    tasks = [{"name": f"t{i}", "runtime": 10.0} for i in range(8)]
+    wide = jw.simulate(stream([workflow("wide", tasks, [[]] * 8)], cluster=2), "fcfs")
+    found = metrics.workflows(wide)
+    assert found["bound"].tolist() == [40.0] and found["slowdown"].tolist() == [1.0]
+    assert wide.summary()["workflow_slowdown"] == 1.0
+    chain = [[], ["t0"], ["t1"], ["t2"], ["t3"], ["t4"], ["t5"], ["t6"]]
+    long = jw.simulate(stream([workflow("long", tasks, chain)], cluster=2), "fcfs")
+    assert metrics.workflows(long)["bound"].tolist() == [80.0]
+    both = [{"name": "a", "runtime": 10.0, "cores": 2}, {"name": "b", "runtime": 10.0}, {"name": "c", "runtime": 10.0}]
+    r = jw.simulate(stream([workflow("both", both, [[], [], []])], cluster=4), "fcfs")
+    assert metrics.workflows(r)["bound"].tolist() == [10.0]  # 40 core-seconds on four cores

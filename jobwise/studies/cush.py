@@ -25,12 +25,12 @@ ORDERS = tuple(r for r in RULES if r != "las")  # least attained service without
 FIXED = ("pack", "spread")
 CLASSIC = tuple(r for r in ORDERS if r != "hold")  # `hold` is ours, made after the agents
 CLAIM = 0.19
-BUDGET = {"smoke": (2, 20_000, 20_000), "small": (5, 450_000, 1_500_000), "paper": (500, 4_000_000, 8_000_000)}
+BUDGET = {"smoke": (1, 1_500, 1_500), "small": (5, 450_000, 1_500_000), "paper": (500, 4_000_000, 8_000_000)}
 
 
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
     """Mixes, what brings what, loads, kinds, unknown kinds, and GPU logs where there is a folder with them."""
-    count = {"smoke": 16, "small": 100, "paper": 200}[preset]
+    count = {"smoke": 4, "small": 100, "paper": 200}[preset]
 
     def mixes() -> Section:
         for k in range(seeds):
@@ -52,11 +52,12 @@ def config(name: str, preset: str) -> GridConfig:
     """The configuration of a variant for the study."""
     iterations, choices, ours = BUDGET[preset]
     c = system.published(preset).changed(**system.VARIANTS[name])
-    if preset == "smoke" and c.network == "slots":
-        c = c.changed(jobsets=20, warm=min(c.warm, 1), validation_jobsets=8)
+    validations = 10
+    if preset == "smoke":
+        c, validations = c.changed(jobsets=4, warm=min(c.warm, 1), validation_jobsets=1, simulations=16, runs=2), 2
     if c.network == "slots":
-        return c.changed(iterations=None, choices=ours if name == "joint" else choices, validations=10)
-    return c.changed(iterations=iterations, choices=None, validations=min(iterations, 10))
+        return c.changed(iterations=None, choices=ours if name == "joint" else choices, validations=validations)
+    return c.changed(iterations=iterations, choices=None, validations=min(iterations, validations))
 
 
 def _unseen(compute: float, count: int, rate: float = system.RATE) -> list[Workload]:
@@ -287,7 +288,7 @@ def _logs(s: Study, logs: Path, preset: str) -> list[Section]:
 
 def _log(s: Study, name: str, w: Workload, preset: str) -> Section:
     c = config("joint", preset).changed(generator="log", jobs=96, jobsets=200, settings={}, **LOGS[name])
-    sets = c.sets(TEST, {"smoke": 6, "small": 40, "paper": 100}[preset], w)
+    sets = c.sets(TEST, {"smoke": 3, "small": 40, "paper": 100}[preset], w)
 
     def measured() -> dict:
         policy = s.train(c, w, f"log-{name}")

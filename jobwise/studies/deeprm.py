@@ -29,16 +29,16 @@ RATES = (0.054, 0.163, 0.271, 0.379, 0.488, 0.596, 0.705, 0.813, 0.921, 0.976)  
 RULES = ("sjf", "tetris", "random", "saf", "fcfs", "hold")
 COLOURS = {"ours": "#d1495b", "plain": "#e09f3e", "sjf": "#1b6ca8", "tetris": "#2e8b57", "random": "#6b7280", "hold": "#7b5ea7"}
 BUDGET = {  # of the variants but ours: iterations, or choices of those with PPO
-    "smoke": (2, 20_000),
+    "smoke": (1, 1_500),
     "small": (8, 650_000),
     "paper": (1000, 6_000_000),
 }
-OURS = {"smoke": 30_000, "small": 650_000, "paper": 6_000_000}
+OURS = {"smoke": 1_500, "small": 650_000, "paper": 6_000_000}
 
 
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
     """Anchors, agents, distributions, loads, learning curves."""
-    count = {"smoke": 20, "small": 100, "paper": 200}[preset]
+    count = {"smoke": 6, "small": 100, "paper": 200}[preset]
     world = system.published(preset).changed(**system.STUDIED).world
     found, rules = {}, {}
 
@@ -65,9 +65,12 @@ def config(name: str, preset: str) -> GridConfig:
     changes = dict(system.VARIANTS[name])
     iterations, choices = BUDGET[preset]
     c = system.published(preset).changed(**system.STUDIED | changes)
+    validations = 10
+    if preset == "smoke":
+        c, validations = c.changed(jobsets=5, validation_jobsets=3, simulations=16, warm=min(c.warm, 1)), 2
     if c.learner["learner"] == "ppo":
-        return c.changed(iterations=None, choices=OURS[preset] if name == "ours" else choices, validations=10)
-    return c.changed(iterations=iterations, choices=None, validations=min(iterations, 10))
+        return c.changed(iterations=None, choices=OURS[preset] if name == "ours" else choices, validations=validations)
+    return c.changed(iterations=iterations, choices=None, validations=min(iterations, validations))
 
 
 def _variant(s: Study, name: str, preset: str, seeds: int, count: int) -> list[dict]:
@@ -84,7 +87,7 @@ def _variant(s: Study, name: str, preset: str, seeds: int, count: int) -> list[d
 
 
 def _anchors(s: Study, preset: str, world: dict) -> Section:
-    count, rows = {"smoke": 20, "small": 200, "paper": 400}[preset], []
+    count, rows = {"smoke": 6, "small": 200, "paper": 400}[preset], []
 
     def measured() -> dict:
         return {
@@ -196,7 +199,7 @@ def _left(ours: np.ndarray, other: np.ndarray) -> str:
 
 
 def _loads(s: Study, preset: str, world: dict, seeds: int) -> Section:
-    count = {"smoke": 10, "small": 60, "paper": 200}[preset]
+    count = {"smoke": 4, "small": 60, "paper": 200}[preset]
     rates = RATES[::3] if preset == "smoke" else RATES
 
     def swept() -> dict:

@@ -55,6 +55,7 @@ def layers(s: Study, logs: Path, preset: str) -> list[Section]:
 def _costs(s: Study, logs: Path, preset: str) -> Section:
     log = first(read_log(logs, "SDSC-SP2"), 9_000 if preset != "smoke" else 1_000)
     config = configure(log, preset).changed(encoding={"cost": "drawn"})
+    config = config.changed(choices=500, validations=1, warm=4) if preset == "smoke" else config
     pieces = windows(parts(log)[2], 256, 20)
 
     def of(policy: NeuralPolicy) -> dict:

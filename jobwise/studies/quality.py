@@ -42,13 +42,14 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
 
     def one(name: str) -> list[Section]:
         log = read_log(logs, name)
-        found[log.name] = _one(s, first(log, min(len(log), 3000)) if preset == "smoke" else log, preset)
+        found[log.name] = _one(s, first(log, min(len(log), 1500)) if preset == "smoke" else log, preset)
         return []
 
     def tables() -> list[Section]:
         return [_windows(found), *(_bounded(found, b) for b in BOUNDS), _kill(found), _ahead(found), _chosen(found)]
 
-    return s.parts(*(lambda name=name: one(name) for name in LOGS), tables)
+    some = LOGS[4:5] if preset == "smoke" else LOGS
+    return s.parts(*(lambda name=name: one(name) for name in some), tables)
 
 
 def _one(s: Study, log: Workload, preset: str) -> dict:

@@ -42,7 +42,8 @@ def sequences(log: Workload) -> list[Workload]:
 
 def theirs(log: Workload, backfill: str, preset: str) -> Config:
     """Its features, network, critic and reward; our minibatches."""
-    return configure("rlscheduler", log, preset).changed(backfill=backfill, **VALIDATION)
+    short = {"choices": 1_000, "validations": 2} if preset == "smoke" else {}
+    return configure("rlscheduler", log, preset).changed(backfill=backfill, **VALIDATION | short)
 
 
 def ours(log: Workload, backfill: str, preset: str) -> Config:
@@ -50,7 +51,7 @@ def ours(log: Workload, backfill: str, preset: str) -> Config:
     c = configure("perjob", log, preset)
     learner = c.learner | {"steps": 128 if preset != "smoke" else 32}
     size, jobs = (64, 1024) if preset != "smoke" else (8, 256)
-    budget = {"smoke": 4_000, "small": 3_000_000, "paper": 10_000_000}[preset]
+    budget = {"smoke": 1_000, "small": 3_000_000, "paper": 10_000_000}[preset]
     return c.changed(
         act="commit",
         backfill=backfill,

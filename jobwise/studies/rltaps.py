@@ -18,6 +18,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.sim.topology import gpu_racks, reduction
 from jobwise.studies import Study
 from jobwise.studies.jobsets import assigned, change, figure, text
+from jobwise.studies.rltaps_hysteresis import hysteresis
 from jobwise.systems import rltaps as system
 from jobwise.workload import Workload
 from jobwise.workloads.dnn import rltaps
@@ -66,7 +67,7 @@ ABLATION = {  # cost 0, 10 slots kept
 
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
     """Rules, slots, restart costs, the published agent, ours, what the result is made of, larger clusters."""
-    count = {"smoke": 4, "small": 60, "paper": 200}[preset]
+    count = {"smoke": 2, "small": 60, "paper": 200}[preset]
     rules: dict = {}
 
     def anchors() -> Section:
@@ -79,6 +80,7 @@ def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]
         lambda: _slots(s, count),
         lambda: list(_published(s, preset, seeds)),
         lambda: _costs(s, rules, preset, seeds, count),
+        lambda: hysteresis(s, rules, COSTS[2:], preset, count),
         lambda: _imitation(s, rules, preset, count),
         lambda: _ablation(s, count),
         lambda: _sizes(s, preset, seeds),
@@ -174,7 +176,7 @@ def _slots(s: Study, count: int) -> Section:
 
 
 def _published(s: Study, preset: str, seeds: int) -> list[Section]:
-    count, rows, figures = {"smoke": 4, "small": 60, "paper": 60}[preset], [], []
+    count, rows, figures = {"smoke": 2, "small": 60, "paper": 60}[preset], [], []
     for regime in ("non-streaming", "streaming"):
         c = system.published(preset, streaming=regime == "streaming")
         sets, names = c.sets(TEST, count), (*PAPERS, *ELASTIC[:4])

@@ -19,7 +19,7 @@ LIMITS = 3600.0 * np.array([0.25, 0.5, 1, 2, 4, 8, 12, 24, 48])  # s that are as
 LOOSE = (1.3, 2.0, 4.0, 10.0)  # times what an application usually takes
 HOURS = np.array([1] * 7 + [2, 4, 6, 7, 7, 6, 7, 7, 7, 6, 5, 4, 3, 3, 2, 2, 1], float)  # campaigns that begin in each hour
 SERIES = 15  # jobs of a campaign, on average
-LARGEST = 3600.0  # s of the whole machine: a campaign is hardly larger
+LARGEST = 4 * 3600.0  # s of the whole machine: a campaign is hardly larger
 ALWAYS = 0.25  # of the users ask for the longest there is
 WEEKEND = 0.35  # of the campaigns of a working day
 
