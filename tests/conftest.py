@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers with two threads each wait for one another
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers with two threads each wait for one another:
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # without turning in circles, which the other worker would pay for
 
 import numpy as np  # noqa: E402
 import pytest

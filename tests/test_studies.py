@@ -24,13 +24,12 @@ STUDIES = {  # name: (sections at least, tables at least, figures at least)
 NO_LOGS = ("deeprm", "cush", "rl-taps", "telemetry")
 
 
-@pytest.mark.xdist_group("learning")
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_ends_with_its_report(name, tmp_path, capsys):
     logs = SHARED / "traces" / "swf"
     if name not in NO_LOGS and not logs.is_dir():
         missing(f"no logs in {logs}")
-    words = ["reproduce", name, "--preset", "smoke", "--seeds", "1", "--out", str(tmp_path)]
+    words = ["reproduce", name, "--preset", "smoke", "--seeds", "1", "--threads", "1", "--out", str(tmp_path)]
     assert run(words + ([] if name in NO_LOGS else ["--logs", str(logs)])) == 0, capsys.readouterr().err
     page, text = (tmp_path / "report.html").read_text(), (tmp_path / "report.md").read_text()
     sections, tables, figures = STUDIES[name]
