@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -37,7 +38,12 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
         table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", min_width=least)
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
-    Console(width=None if sys.stdout.isatty() else max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
+    if sys.stdout.isatty():
+        Console(markup=False, highlight=False).print(table)
+        return
+    page = io.StringIO()
+    Console(file=page, width=max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
+    print("\n".join(line.rstrip() for line in page.getvalue().split("\n")), end="")
 
 
 def broken(name: str, width: int) -> str:

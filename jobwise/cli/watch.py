@@ -59,4 +59,4 @@ def watch(
     if jobset >= len(sets):
         raise InputError(f"there are {len(sets)} jobsets; --jobset counts from 0")
     count = film(sets[jobset], policy, out, rows, getattr(config, "restart_cost_s", 0.0))
-    print(f"{out}: {count} rows of time")
+    print(f"{out}: {count} rows of time; jobs have a colour each, and stand where they hold units of the cluster")

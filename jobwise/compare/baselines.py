@@ -5,8 +5,8 @@ one that does best on the very jobs of the comparison: nobody could have known i
 by: the geometric mean over windows, or, with a bound on the longest wait, over blocks of the continuous replay, among the rules
 that keep the bound in every replica.
 
-The whole table has 16 × 3 × 11 rules. It is searched in three rounds: all orders × backfillings on a few windows, the best of
-them there under every guard, and the best dozen of all on all windows and replicas.
+The whole table has 16 orders × 3 ways of backfilling × (no guard or one of 10). It is searched in three rounds: all orders ×
+backfillings on a few windows, the best of them there under every guard, and the best dozen of all on all windows and replicas.
 """
 
 from __future__ import annotations

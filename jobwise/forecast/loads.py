@@ -116,7 +116,8 @@ def intervals(s: Series, f: Forecast, horizons: Sequence[int], peak: bool = Fals
         late = np.full(len(s.y), np.nan)
         late[h:] = seen[:-h] if h else seen  # what is known at t of the forecast of t - h
         adaptive(late, f.low[:, k], f.high[:, k], scale, h, COVERAGE, gamma, 500, part)
-        out[:, k] = np.clip(part, (least - room)[:, None], (most + room)[:, None])
+        low = np.where(least >= 0, np.maximum(least - room, 0.0), least - room)  # shares and counts stay at 0 or above
+        out[:, k] = np.clip(part, low[:, None], (most + room)[:, None])
     return out
 
 

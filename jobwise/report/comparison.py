@@ -73,7 +73,7 @@ def render(
         ("distribution", lambda: figures.distribution(c)),
         ("by_size", lambda: figures.by_class(c, "size")),
         ("by_run", lambda: figures.by_class(c, "run time")),
-        ("by_user", lambda: figures.by_class(c, "user")),
+        *([("by_user", lambda: figures.by_class(c, "user"))] if len(np.unique(c.workload.jobs["user"])) > 1 else []),
         *[(f"gantt{p}", lambda p=p: figures.gantt(c.records[p], day)) for p in shown],
     ]
     if len(c.policies) > 1:

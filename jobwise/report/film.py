@@ -16,8 +16,9 @@ TEXT = (55, 65, 81)
 
 def film(w: Workload, policy: Chooser, out: str | Path, rows: int = 120, restart_cost_s: float = 0.0) -> int:
     """Write an animated GIF of a jobset, a frame per row of time; how many frames. Raises InputError."""
-    from PIL import Image, ImageDraw
+    from PIL import Image, ImageDraw, ImageFont
 
+    font = ImageFont.load_default(size=2 * CELL - 3)
     state = allocate([w], w.cluster, tick=policy.tick, restart_cost_s=restart_cost_s)
     world = policy.attach(state, w.cluster)
     choose, left, frames, last = policy.chooser(world, w.cluster), world.begin(), [], -1
@@ -27,7 +28,7 @@ def film(w: Workload, policy: Chooser, out: str | Path, rows: int = 120, restart
             last, image, z = now, Image.fromarray(world.picture(0)), world.transition[0]
             mean = z["total"] / z["started"] if z["started"] else float("nan")
             text = f"{policy.name}   row {now}   waiting {queued}   done {int(z['started'])}   {world.measure} {mean:.2f}"
-            ImageDraw.Draw(image).text((CELL, 2), text, fill=TEXT)
+            ImageDraw.Draw(image).text((CELL, 1), text, fill=TEXT, font=font)
             frames.append(image.quantize(64))
         left = world.advance(choose(world))
     whole = io.BytesIO()

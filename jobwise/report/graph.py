@@ -16,7 +16,7 @@ from jobwise.report.figures import STYLE, colour
 from jobwise.workloads.bundles import CLASSES, classes
 from jobwise.workloads.workflows import Workflow
 
-FEW = 60  # tasks whose names are written
+FEW, WIDEST = 60, 10  # tasks whose names are written: of a workflow, of a level
 COLOURS = (colour(0), colour(3), colour(2))
 MOST_EDGES = 50_000  # that are drawn
 
@@ -57,9 +57,16 @@ def draw(w: Workflow, path: str | Path, cores: int = 64) -> None:
             if of.any():
                 edges = np.where(on[of], "#d1495b", "white")
                 axes.scatter(*at[of].T, s=size[of], color=COLOURS[k], edgecolors=edges, linewidths=0.7, label=name, zorder=3)
-        for i in range(len(w)) if len(w) <= FEW else ():
+        beside = np.bincount(w.levels)[w.levels]  # tasks of the same level: names of many would lie on one another
+        for i in np.flatnonzero(beside <= WIDEST) if len(w) <= FEW else ():
             axes.annotate(
-                w.names[i][:24], at[i], fontsize=6, ha="center", va="bottom", xytext=(0, 5), textcoords="offset points"
+                w.names[i][: 24 if beside[i] < 6 else 12],
+                at[i],
+                fontsize=6,
+                ha="center",
+                va="bottom",
+                xytext=(0, 5),
+                textcoords="offset points",
             )
         axes.set(
             xlim=(-0.55, 0.55), ylim=(-levels + 0.3, 0.8), xticks=[], yticks=-np.arange(levels), yticklabels=np.arange(levels)
