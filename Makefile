@@ -6,7 +6,7 @@ TRACES ?= ../shared/traces/swf
 DEMO_OUT ?= out
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test test-all check check-slurm bench clean
+.PHONY: demo test test-all test-docs check check-slurm bench clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,10 @@ test: $(VENV)/ready
 
 test-all: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# Every command and every block of every page, slow ones included.
+test-docs: $(VENV)/ready
+	$(BIN)/python -m pytest tests/test_docs.py -n 2 --dist loadgroup
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -42,12 +42,11 @@ def warm_up(
         if name not in FAMILIES:
             raise unknown("family of kernels", name, FAMILIES)
     wanted = list(dict.fromkeys(families or FAMILIES))
-    begun, cores = time.monotonic(), workers or os.cpu_count() or 1
-    os.environ["JOBWISE_ANNOUNCE"] = "0"  # the workers'
-    before, total = _compiled(FOLDER), sum(ABOUT[name] for name in wanted)
+    begun, cores, context = time.monotonic(), workers or os.cpu_count() or 1, get_context("spawn")
+    count, total = context.Value("i", 0), sum(ABOUT[name] for name in wanted)
     with (
         progress("compiling") as show,
-        ProcessPoolExecutor(min(cores, len(wanted)), mp_context=get_context("spawn")) as pool,
+        ProcessPoolExecutor(min(cores, len(wanted)), context, initializer=_counting, initargs=(count,)) as pool,
     ):
         left = {pool.submit(_family, name): name for name in wanted}
         while left:
@@ -55,17 +54,26 @@ def warm_up(
             for future in done:
                 del left[future]
                 future.result()
-            count = _compiled(FOLDER) - before
-            if show and count:
-                some = f"functions ({', '.join(left.values())})" if len(left) < 4 else f"functions ({len(left)} families)"
-                show(count, max(total, count + 1), some)
-    told = f"{_compiled(FOLDER) - before} functions compiled, " if FOLDER else ""
-    print(f"ready in {time.monotonic() - begun:.0f} s: {told}kept in {FOLDER or 'no folder'}", file=sys.stderr, flush=True)
+            if show and count.value:
+                show(count.value, max(total, count.value + 1), f"functions ({', '.join(list(left.values())[:3])})")
+    told = f"ready in {time.monotonic() - begun:.0f} s: {count.value} functions compiled, kept in {FOLDER or 'no folder'}"
+    print(told, file=sys.stderr, flush=True)
 
 
-def _compiled(folder: str) -> int:
-    """How many functions the folder of compiled code holds."""
-    return sum(1 for _ in Path(folder).rglob("*.nbc")) if folder else 0
+def _counting(count) -> None:
+    """In a worker: count the functions that are compiled, and say nothing else of them."""
+    os.environ["JOBWISE_ANNOUNCE"] = "0"
+    from numba.core import event
+
+    class Count(event.Listener):
+        def on_start(self, happened) -> None:
+            with count.get_lock():
+                count.value += 1
+
+        def on_end(self, happened) -> None:
+            """Counted."""
+
+    event.register("numba:compile", Count())
 
 
 def _family(name: str) -> None:
