@@ -200,7 +200,7 @@ def bounds() -> str:
     )
     for r in (r for table in more for r in table if r[:2] == [f"{cm5}; ended", "jobwise"]):
         text += f", and `jobwise` {r[3]} in one piece, with longest waits of {r[4]}"
-    return text + ". Numbers are means, changes those of geometric means over blocks of time: a few bad weeks rule a mean."
+    return text + ". Numbers are means, changes those of geometric means: a few bad weeks rule a mean."
 
 
 if __name__ == "__main__":

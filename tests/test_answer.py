@@ -28,7 +28,10 @@ def altered(c, factor, waits=None, blocks=None):
     noise = 1 + 0.01 * np.sin(np.arange(x[0].size).reshape(x[0].shape))
     slow = np.stack([x[0] * f * (noise if p else 1.0) for p, f in enumerate(factor)])
     whole = np.stack([c.blocks[0] * f for f in factor])
-    replays = [[dict(s, max_wait=s["max_wait"] * m) for s in c.replays[0]] for m in waits or np.ones(len(factor))]
+    both = list(zip(waits or np.ones(len(factor)), factor, strict=True))
+    replays = [
+        [dict(s, max_wait=s["max_wait"] * m, bounded_slowdown=s["bounded_slowdown"] * f) for s in c.replays[0]] for m, f in both
+    ]
     logged = [dict(c.logged[0], max_wait=c.logged[0]["max_wait"] * m) for m in waits or np.ones(len(factor))]
     return replace(c, windows=c.windows | {"bounded_slowdown": slow}, blocks=whole, replays=replays, logged=logged)
 
@@ -43,6 +46,13 @@ def test_the_answer_is_three_sentences_who_at_what_price_and_who_keeps_waits(com
     assert none[2] == "No scheduler that is better keeps it within 1.2 times in every replay."
     kept = answer(altered(comparison, [1, 0.4, 0.7], waits=[1, 1, 5]))
     assert kept[2] == "That is within 1.2 times in every replay."
+
+
+def test_a_star_is_for_those_whom_no_other_beats_on_both(comparison):
+    assert altered(comparison, [1, 0.4, 0.7], waits=[1, 5, 1.1]).pareto() == [0, 1, 2]
+    assert altered(comparison, [1, 0.4, 0.7], waits=[1, 0.9, 1.1]).pareto() == [1]
+    assert altered(comparison, [1, 0.4, 0.7], waits=[1, 2, 3]).pareto() == [0, 1]
+    assert altered(comparison, [1, 1.4, 0.7], waits=[1, 0.5, 1]).pareto() == [1, 2]
 
 
 def test_nothing_is_claimed_where_nothing_is_there(comparison):
