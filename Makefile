@@ -16,7 +16,7 @@ $(VENV)/ready: pyproject.toml
 	touch $@
 
 demo: $(VENV)/ready
-	@$(BIN)/jobwise warm-up recommended promises
+	@$(BIN)/jobwise warm-up recommended trees
 	@$(BIN)/python examples/demo.py --traces $(TRACES) --out $(DEMO_OUT)
 
 test: $(VENV)/ready

@@ -45,7 +45,7 @@ def test_the_answer_is_three_sentences_who_at_what_price_and_who_keeps_waits(com
     none = answer(altered(comparison, [1, 0.4, 0.7], waits=[1, 5, 1.3]))
     assert none[2] == "No scheduler that is better keeps it within 1.2 times in every replay."
     kept = answer(altered(comparison, [1, 0.4, 0.7], waits=[1, 1, 5]))
-    assert kept[2] == "That is within 1.2 times in every replay."
+    assert kept[2] == "Its longest wait is within 1.2 times that of fcfs+easy in every replay."
 
 
 def test_a_star_is_for_those_whom_no_other_beats_on_both(comparison):

@@ -17,10 +17,12 @@ import typer
 from jobwise.cli.options import progress
 from jobwise.errors import unknown
 
-FAMILY_NAMES = "recommended, rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises, slurm"
+FAMILY_NAMES = (
+    "recommended, trees, rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises, slurm"
+)
 ABOUT = {  # functions that each compiles behind those before it, as counted by `python -m benchmarks.compiling`
-    "recommended": 150, "rules": 10, "promises": 60, "nodes": 30, "flows": 30, "slots": 40, "gpus": 30, "buffer": 30,
-    "adaptive": 5, "window": 20, "search": 2, "forecasts": 6, "slurm": 60,
+    "recommended": 300, "trees": 15, "rules": 1, "promises": 158, "nodes": 174, "flows": 15, "slots": 155, "gpus": 161,
+    "buffer": 98, "adaptive": 6, "window": 94, "search": 0, "forecasts": 11, "slurm": 150,
 }  # fmt: skip
 LOOK_S = 0.5  # between two looks at how far it is
 
@@ -199,26 +201,31 @@ def _search() -> None:
         configure("search", _log(), "smoke").train(_log(), Path(folder) / "run")
 
 
-def _recommended() -> None:
-    """What `make demo` runs: forecasts, trees, and the policy `jobwise` with them against the rules within a bound on waits."""
+def _on_a_log(*commands: str) -> None:
+    """Run commands on a generated log, LOG, without their output."""
     import jobwise as jw
     from jobwise.cli import run
 
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
-        log, trees = str(Path(folder) / "log.swf"), str(Path(folder) / "trees")
+        log = str(Path(folder) / "log.swf")
         jw.write_swf(jw.campaigns(2400, procs=64, load=0.8, seed=1, users=12), log)
-        bounded = ["--split", "0.7", "--max-wait", "1.2x", "--shakes", "1", "--report", str(Path(folder) / "report.html")]
-        for words in (
-            ["trace", "forecast", log],
-            ["train", "smith-forecast", log, "--out", trees, "--preset", "smoke"],
-            ["compare", log, *bounded, "-p", "fcfs+easy", "-p", "saf+easy", "-p", "smith+easy", "-p", f"jobwise:{trees}"],
-        ):
-            if run(words):
-                raise RuntimeError(f"jobwise {' '.join(words)} failed")
+        for command in commands:
+            if run([{"LOG": log}.get(x, x.replace("OUT", folder)) for x in command.split()]):
+                raise RuntimeError(f"jobwise {command} failed")
+
+
+def _recommended() -> None:
+    bounded = "--split 0.7 --max-wait 1.2x --shakes 1 --report OUT/report.html"
+    _on_a_log(f"compare LOG {bounded} -p fcfs+easy -p saf+easy -p smith+easy -p jobwise")
+
+
+def _trees() -> None:
+    _on_a_log("trace forecast LOG", "train smith-forecast LOG --out OUT/trees --preset smoke")
 
 
 FAMILIES = {  # those that take longest first
     "recommended": _recommended,
+    "trees": _trees,
     "rules": _rules,
     "promises": _promises,
     "nodes": _nodes,

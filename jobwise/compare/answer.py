@@ -33,7 +33,7 @@ def answer(c: Comparison) -> list[str]:
     if not better:
         return said
     if best in safe:
-        said.append(f"That is within {limit:g} times in every replay.")
+        said.append(f"Its longest wait is within {limit:g} times that of {base} in every replay.")
     elif safe:
         kept = min(safe, key=lambda p: c.change(p).change)
         said.append(

@@ -247,7 +247,7 @@ def _inputs(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, lis
     compare("B, factors drawn anew, ours", "affinities", "hidden", hidden, ("run times", "room", "next"))
     rows = [[world, without, f"{slow:.2f}", text(e)] for world, without, slow, e in found]
     helps = sorted((x for x in found if x[3].low > 0), key=lambda x: -x[3].change)
-    none = [f"{x[1]} ({x[0].split(':')[0].split(',')[0]})" for x in found if not x[3].low > 0]
+    none = [f"{x[1]} ({x[0].split(':')[0]})" for x in found if not x[3].low > 0]
     said = [f"without {x[1]} ({x[0]}) jobs are {text(x[3])} longer in the system" for x in helps]
     note = f"The same agents, trained and tested without one group of inputs, {seeds} seeds: what that costs."
     columns = ["world", "without", "rows in the system", "change"]

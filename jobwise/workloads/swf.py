@@ -219,7 +219,7 @@ def from_table(
     for key in _IDENTIFIERS:
         jobs[key] = np.clip(col[key][rows], -1, 2**31 - 1)
     jobs["memory"] = np.where(col["requested_memory"][rows] > 0, col["requested_memory"][rows], -1)
-    notes = {"rows out of submit order (sorted)": unsorted} if unsorted else {}
+    notes = {"out of submit order in the file (they are sorted)": unsorted} if unsorted else {}
     if missing := int((col["walltime"][rows] <= 0).sum()):
         notes["without a requested time (their run time stands in)"] = missing
     if guessed:
