@@ -152,3 +152,10 @@ def test_one_table_and_the_json_has_both_ways(tmp_path, capsys):
     assert run([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["answer"] and found["other_way"]["policies"][1]["policy"] == "saf+easy"
+
+
+def test_the_best_in_hindsight_keeps_the_bound_that_was_asked_for(comparison):
+    c = replace(altered(comparison, [1, 0.3, 0.7], waits=[1, 5, 1.1]), fair=0)
+    (bounded, _), *_ = against(c, [2], 1.2)
+    (free, _), *_ = against(c, [2], inf)
+    assert bounded["rule"] == "fcfs+easy" and free["rule"] == "saf+easy"

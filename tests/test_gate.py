@@ -207,3 +207,29 @@ def test_a_gates_bound_is_that_of_the_replicas_together_not_of_the_kindest(monke
     bound = 1.2 * max(fcfs.mean(), 3600.0)
     assert stubbed(monkeypatch, gate, [(fine, fcfs), (better, [0.9 * bound, 0.9 * bound])]).chosen == "saf+easy"
     assert stubbed(monkeypatch, gate, [(fine, fcfs), (better, [0.5 * bound, 1.9 * bound])]).chosen == "fcfs+easy"
+
+
+def test_a_gate_looks_at_the_jobs_that_were_submitted_last(monkeypatch):
+    from jobwise.policies import gate as module
+
+    class Seen(Exception):
+        pass
+
+    def looking(recent, before, *more):
+        raise Seen(recent, before)
+
+    monkeypatch.setattr(module, "replays", looking)
+    past = np.sort(gate_past(), order="end")
+    with pytest.raises(Seen) as found:
+        Gate([resolve("fcfs+easy"), resolve("saf+easy")], trail=ENOUGH + 20).choose(past, jw.pool(64), 0)
+    recent, before = found.value.args
+    latest = np.sort(past["submit"])[-(ENOUGH + 20) :]
+    assert np.array_equal(np.sort(recent["submit"]), latest) and (before["end"] < recent["submit"][0]).all()
+
+
+def test_a_gate_leaves_out_jobs_that_are_larger_than_the_machine_is_now():
+    """A machine may have been larger: its jobs of then are nobody's to replay."""
+    past = np.sort(gate_past(), order="end")
+    past["size"][::7] = 128
+    policy, look = Gate([resolve("fcfs+easy"), resolve("saf+easy")]).choose(past, jw.pool(64), 0)
+    assert look.chosen == policy.name and np.isfinite(look.longest)
