@@ -58,7 +58,7 @@ def test_compare_and_report(good, tmp_path, capsys):
     assert run(["compare", good, *told[2:], "--json"]) == 0  # the bound is one of FCFS with EASY, named or not
     found = json.loads(capsys.readouterr().out)
     assert found["policies"][0]["policy"] == "fcfs+easy" and found["answer"][0].startswith(
-        "smith-forecast+easy: bounded slowdown"
+        "smith-forecast+easy: mean bounded slowdown"
     )
     wrong(capsys, ["compare", good, "--max-wait", "1.2x"], "--split or --origins")
     wrong(capsys, ["compare", good, "--split", "0.5", "--max-wait", "much"], "a factor is expected")

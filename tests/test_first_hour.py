@@ -317,3 +317,10 @@ def test_modules_of_the_comparison_can_be_imported_by_name():
     from jobwise.compare import windows
 
     assert x.LEAST == 6 and windows.SIZE == 1024 and callable(jw.compare)
+
+
+def test_the_machine_is_not_in_use_while_it_is_down():
+    """What was executed and kept counts: neither the thirty seconds in which the node was down, nor the work that was lost."""
+    machine = jw.nodes(1, cpus=2).with_outages([(50.0, 0, 0), (80.0, 0, 1)])
+    r = jw.simulate(jw.workload([0], [[2]], [100], [100], cluster=machine), "fcfs")
+    assert r.jobs["end"][0] == 180 and metrics.utilisation(r) == pytest.approx(100 / 180)

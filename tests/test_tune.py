@@ -144,7 +144,7 @@ def test_tune_says_first_how_far_it_can_be_trusted(folder, tmp_path, capsys):
     words = ["slurm", "tune", str(folder), "--budget", "0.1", "-p", "saf+slurm"]
     assert run([*words, "--report", str(report)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("The simulated present: slurm and the record: its mean wait is ")
+    assert out.startswith("The simulated present: slurm, simulated, against the record: its mean wait is ")
     assert "what-if" in out.split("\n")[0] and "saf+slurm" in out
     page = report.read_text()
     assert "The simulated present" in page and "saf+slurm" in page

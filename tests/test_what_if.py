@@ -261,3 +261,24 @@ def test_wrong_words_get_one_line(folder, capsys, words, said):
     assert cli(["slurm", *(str(folder) if x == "F" else x for x in words)]) == 2
     error = capsys.readouterr().err.strip()
     assert said in error and len(error.splitlines()) == 1
+
+
+def test_a_change_among_several_is_called_lower_only_where_it_may_be_claimed():
+    """The same effect, alone and among twenty changes that were tried: the word needs Holm's adjustment and sign flips."""
+    from types import SimpleNamespace
+
+    from jobwise.compare.intervals import Effect, Totals, claims
+    from jobwise.slurm.what_if import Change, Replays
+
+    start = np.zeros(4, [("start", float), ("submit", float)])
+    later = start.copy()
+    later["start"] = 1.0
+    before, after = (Replays([SimpleNamespace(jobs=x)]) for x in (start, later))
+    e = Effect(-0.3, -0.5, -0.1, 0.02, 0.02, -0.36, 0.1, 16)
+    for sure, word in ((None, ", lower;"), (True, ", lower;"), (False, "not to be told from the present one")):
+        c = Change("x", before, after, e, Totals(-0.2, -0.3, -0.1, 0.1), np.ones(3), sure)
+        assert word in c.sentence()
+    assert claims([e]) == [True] and claims([e] * 20) == [False] * 20
+    w = generated(400, 20, 32, 0.9, seed=7, age=1000, size=500)
+    found = what_if(w, [("same", w, "slurm"), ("saf", w, "saf+slurm")], shakes=1)
+    assert [c.sure for c in found] == claims([c.slowdown for c in found])

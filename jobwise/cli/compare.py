@@ -96,7 +96,7 @@ def compare(
     with progress(f"comparing {len(resolved)} schedulers") as show:
         c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **told)
     learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None)]
-    said, beside = verdicts(c, learnt, bound), other_way(c, other, kill) if other else ""
+    said, beside = verdicts(c, learnt, bound), other_way(c, other, kill, learnt[0] if learnt else None) if other else ""
     if report:
         from jobwise.report.comparison import write_report
 

@@ -92,7 +92,7 @@ def evaluate(
     with progress(f"comparing {len(names) + 1} schedulers") as show:
         c, other = both_ways(w, [*names, trained], since=0.0 if whole else SEEN, progress=show, **told)
     found, fair = against(c, [len(names)], bound)[0]
-    said, beside = verdicts(c, [len(names)], bound), other_way(c, other, kill) if other else ""
+    said, beside = verdicts(c, [len(names)], bound), other_way(c, other, kill, len(names)) if other else ""
     if report:
         from jobwise.report.comparison import write_report
 

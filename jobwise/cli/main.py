@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from typing import Annotated
@@ -28,6 +29,8 @@ from jobwise.cli import (
 )
 from jobwise.cli.options import complain
 from jobwise.errors import InputError, Interrupted, plain, unknown
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait do not turn in circles: others use these cores too
 
 app = typer.Typer(
     add_completion=False,
@@ -100,7 +103,8 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # the usage errors of typer's parser, whichever it is built on
             raise
-        complain(_told(error)) if arguments else print(file=sys.stderr)
+        if told := _told(error):
+            complain(told)
         return 2
 
 

@@ -84,7 +84,9 @@ class Bar:
         self._timer.start()
 
     def __call__(self, done: int, total: int, text: str = "") -> None:
-        self._bar.update(self._task, completed=done, total=total or None, description=f"{self._what} {text}".strip())
+        count = f"{done:,} of {total:,}" if total else ""
+        told = " ".join(f"{self._what} {count} {text}".split())
+        self._bar.update(self._task, completed=done, total=total or None, description=told)
 
     def compiling(self, text: str) -> None:
         """Functions are being compiled."""
@@ -113,14 +115,21 @@ def progress(what: str):
             yield lines
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.table import Column
+    from rich.text import Text
+
+    class Left(TimeRemainingColumn):
+        """Time left, once it is known."""
+
+        def render(self, task):
+            return Text("") if task.total is None or task.time_remaining is None else super().render(task) + Text(" left")
 
     console = Console(stderr=True)
     narrow = console.width < 110
-    column = Column(no_wrap=True, overflow="ellipsis", max_width=console.width - 34 if narrow else 70)
+    column = Column(no_wrap=True, overflow="ellipsis", max_width=console.width - 24 if narrow else 76)
     columns = [TextColumn("{task.description}", markup=False, table_column=column)] + [BarColumn(20)] * (not narrow)
-    columns += [MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left")]
+    columns += [TimeElapsedColumn(), Left()]
     with Progress(*columns, console=console, transient=True, disable=False) as bar:
         shown = Bar(bar, what)
         with _telling(shown, TOLD):

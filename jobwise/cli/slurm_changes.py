@@ -71,7 +71,7 @@ def what_if(
 EXPLAINED = (
     "mean wait, slowdown: change with 95 % interval over blocks of time; longest x: the longest wait in times the present one, "
     "median (most) of the replicas; now: shaken replicas, so its mean wait is not quite that of `slurm fidelity`; no interval "
-    "where it would be wider than tenfold"
+    "where it would be wider than tenfold; groups: the six largest of a kind, of 20 jobs or more"
 )
 NAME = 18  # columns of a name in a table: longer ones go on in the next line
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
@@ -110,14 +110,15 @@ def tune(
         raise InputError("--resume goes on with the run of a folder; name it with --out")
     _ready(folder, report, force)
     w, bound = read(folder), times(max_wait)
-    if resume and (count := kept(out)):
-        complain(f"{count} replays of candidates are kept from the run of {out}", "jobwise")
+    count = kept(out) if resume else 0
     with progress("tuning") as step:
         told = {"max_wait": bound, "keep": keep or [], "metric": metric, "folder": out, "resume": resume, "scale": budget}
         try:
             found = search(w, **told, others=others, seed=seed, progress=step)
         except KeyboardInterrupt:
             raise Interrupted(f"jobwise slurm tune … --out {out} --resume goes on" if out else "nothing was written") from None
+    if count:
+        complain(f"{count} replays of candidates were kept from the run before")
     changes = [*([found.test] if found.test else []), *found.others]
     trust = _trust(found.fidelity)
     text = [" ".join(filter(None, [trust, most_helpful(w)])), found.sentence()]

@@ -31,6 +31,13 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
     from rich.table import Table
     from rich.text import Text
 
+    words = [max((len(w) for row in rows for w in row[i].split()), default=0) for i in range(len(columns))]
+    least = sum(min(w, 28 if i == 0 else 14) for i, w in enumerate(words)) + 2 * len(columns)
+    if sys.stdout.isatty() and least > Console().width:  # some columns would not be shown at all: row by row
+        say(title)
+        for row in rows:
+            say(f"{row[0]}: " + "; ".join(f"{name} {cell}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell))
+        return
     table = Table(title=Text(plain(title)), title_justify="left", box=SIMPLE, pad_edge=False)
     for i, name in enumerate(columns):
         words = [word for row in rows for word in row[i].split()] + name.split()
@@ -95,7 +102,8 @@ def print_comparison(c, first: Sequence[str] = (), other: str = "") -> None:
     from jobwise.compare.answer import answer
 
     say(f"{c.workload.name}: {len(c.workload):,} jobs (left out: {left_out(c.workload)})\n")
-    for text in first or answer(c):
+    short = [n for n in c.notes if "trained with preset" in n]
+    for text in [*(first or answer(c)), *(f"Note: {n}." for n in short)]:
         say(text)
     columns = width()
     heads, rows = _compared(c, wide=columns >= WIDE, narrow=columns < NARROW)
@@ -106,7 +114,7 @@ def print_comparison(c, first: Sequence[str] = (), other: str = "") -> None:
     if other:
         say(other)
     for note in c.notes:
-        if not (other and "outlive" in note):  # `other` tells more of it
+        if note not in short and not (other and "outlive" in note):  # `other` tells more of it
             say(f"note: {note}")
     each = f", {_several(c.shakes, 'shaken replica')} each" if c.shakes else ""
     of = f"{len(c.first_row)} windows of {c.window_jobs:,} jobs{each}"
@@ -115,7 +123,7 @@ def print_comparison(c, first: Sequence[str] = (), other: str = "") -> None:
     say(
         f"windows: mean bounded slowdown (tau 10 s) over {of}; change: geometric mean against {base}, 95 % interval over "
         f"blocks of two windows; !: claimed (Holm, 5 %). whole: the same of the whole log in one replay, {replays}; max h: its "
-        f"longest wait; x first: largest multiple of that of {base} in any replay; *: no other is better on both."
+        f"longest wait; x first: largest multiple of that of {base} in these and as logged; *: no other is better on both."
     )
 
 

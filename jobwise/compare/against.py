@@ -51,6 +51,10 @@ def _first(c: Comparison) -> int:
 def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int], what: str, bound: float) -> list[dict]:
     effects = [(c.change_whole if bound < inf else c.change)(p, q) for p, q in zip(ours, rules, strict=True)]
     sure = claims(effects)
+    if (
+        not what and bound == inf and not any(rules)
+    ):  # against the first, on windows: as the table has it, adjusted for all that are in it
+        sure = [c.claimed[p] for p in ours]
     return [_one(c, *x, what, bound) for x in zip(ours, rules, effects, sure, strict=True)]
 
 
@@ -61,15 +65,16 @@ def _one(c: Comparison, ours: int, rule: int, e: Effect, sure: bool, what: str, 
         means = [c.whole[p]["bounded_slowdown"] for p in (ours, rule)]
     else:
         means = [float(c.windows["bounded_slowdown"][p].mean()) for p in (ours, rule)]
-    change = f"{e.text()}, {_word(e, sure)}"
-    where = "on later jobs, in one piece" if bound < inf else "on windows of later jobs"
+    change = f"{e.text()} block by block, {_word(e, sure)}"
+    where = "on later jobs, in one piece" if bound < inf else "on windows"
     if what == FAIR:
-        text = f"The rule that did best on the earlier jobs{keeps}, of all that were tried, is {its}: {means[1]:,.1f}; "
+        text = f"The rule that did best on the earlier jobs{keeps}, of all that were tried, is {its}: mean {means[1]:,.1f}; "
         text += f"{name} against it: {change}. {_waits(c, rule, bound)}"
     elif what == HINDSIGHT:
-        text = f"In hindsight, which nobody has, {its} is the best rule{keeps}: {means[1]:,.1f}; {name} against it: {change}."
+        text = f"In hindsight, on these very jobs, {its} is the best of this table{keeps}: mean {means[1]:,.1f}; "
+        text += f"{name} against it: {change}."
     else:
-        text = f"{name}: bounded slowdown {means[0]:,.1f} against {means[1]:,.1f} of {its} {where}: {change}. "
+        text = f"{name}: mean bounded slowdown {means[0]:,.1f} against {means[1]:,.1f} of {its} {where}: {change}. "
         text += _waits(c, ours, bound)
     middle, least, most = c.waits(ours, rule)
     ratio = {"median": middle, "least": least, "most": most}

@@ -169,7 +169,7 @@ def _joining(
     parts = [("fair best", known, first)]
     if hindsight:
         these = hindsight if isinstance(hindsight, Baselines) else Baselines(workload, first, last, size, **told)
-        parts.append(("best in hindsight", these, last))
+        parts.append(("best classic rule in hindsight", these, last))
     marks: dict[str, list[str]] = {}
     for mark, rules, before in parts:
         bound = f" within {max_wait:g}x" if max_wait < inf else ""
@@ -221,7 +221,7 @@ def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: in
         found.append(f"windows of {size} jobs are short: a long queue does not build up in them")
     over = overruns(w)
     if over > 0.05:
-        how = "are ended at their request (--kill)" if kill else "run on; `--kill` ends them, and may change who is best"
+        how = "are ended at their request (--kill)" if kill else "run on; --kill ends them, and may change who is best"
         found.append(f"{over:.0%} of the jobs outlive their requested time; here they {how}")
     return found
 

@@ -270,7 +270,7 @@ def forest(c: Comparison) -> str:
         highs = [e.high for e in found if not np.isnan(e.high)]
         ax.set_xlim(-1.02, min(limit, max([0.3, *highs, *(e.change for e in found)])) + 0.05)
         ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.set_xlabel(f"change of bounded slowdown (geometric mean) against {plain(c.policies[0])}; left is better")
+        ax.set_xlabel(f"change against {plain(c.policies[0])[:30]}; left is better")
 
     return _svg(draw, height=1.2 + 0.36 * len(found), label="Change against the first policy with intervals")
 

@@ -26,8 +26,8 @@ def film(w: Workload, policy: Chooser, out: str | Path, rows: int = 120, restart
         now, queued = world.moment
         if now != last:
             last, image, z = now, Image.fromarray(world.picture(0)), world.transition[0]
-            mean = z["total"] / z["started"] if z["started"] else float("nan")
-            text = f"{policy.name}   row {now}   waiting {queued}   done {int(z['started'])}   {world.measure} {mean:.2f}"
+            mean = f"{z['total'] / z['started']:.2f}" if z["started"] else "-"
+            text = f"{policy.name}   row {now}   waiting {queued}   done {int(z['started'])}   {world.measure} {mean}"
             ImageDraw.Draw(image).text((CELL, 1), text, fill=TEXT, font=font)
             frames.append(image.quantize(64))
         left = world.advance(choose(world))

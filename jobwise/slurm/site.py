@@ -46,7 +46,7 @@ def most_helpful(w: Workload) -> str:
     """Return which missing file of the folder would help most, in a sentence; "" where none is missing."""
     guessed = " ".join(w.cluster.site.guesses) if w.cluster.site else ""
     name = next((n for n in HELP if f"no {n}:" in guessed), None)
-    return f"{name}.txt would help most; `{COMMANDS[name]}` writes it." if name else ""
+    return f"Of the missing files {name}.txt would help most; `{COMMANDS[name]}` writes it." if name else ""
 
 
 class Sets:
