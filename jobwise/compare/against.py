@@ -51,9 +51,7 @@ def _first(c: Comparison) -> int:
 def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int], what: str, bound: float) -> list[dict]:
     effects = [(c.change_whole if bound < inf else c.change)(p, q) for p, q in zip(ours, rules, strict=True)]
     sure = claims(effects)
-    if (
-        not what and bound == inf and not any(rules)
-    ):  # against the first, on windows: as the table has it, adjusted for all that are in it
+    if not what and bound == inf and not any(rules):  # the table's own claims, which are adjusted for all that are in it
         sure = [c.claimed[p] for p in ours]
     return [_one(c, *x, what, bound) for x in zip(ours, rules, effects, sure, strict=True)]
 
