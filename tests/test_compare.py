@@ -96,8 +96,8 @@ def test_schedulers_that_differ_by_chance_alone_are_not_claimed_to_differ():
         order.__name__ = f"chance{seed}"
         return ListScheduler(order, backfill="easy")
 
-    w = lublin(2000, 64, seed=2, load=0.8)
-    c = compare(w, [by_chance(k) for k in range(1, 5)], window_jobs=120, shakes=2)
+    w = lublin(1000, 64, seed=2, load=0.8)
+    c = compare(w, [by_chance(k) for k in range(1, 5)], window_jobs=60, shakes=2)
     starts = [r.jobs["start"] for r in c.records]
     assert all((starts[0] != x).sum() > 20 for x in starts[1:])
     assert not any(c.claimed) and all("no difference can be claimed" in c.verdict(p) for p in (1, 2, 3))
@@ -220,22 +220,22 @@ def test_the_fair_best_is_chosen_on_earlier_jobs_under_the_same_settings():
     import jobwise as jw
     from jobwise.compare.baselines import Baselines
 
-    log = jw.lublin(jobs=1200, procs=64, load=0.95, seed=2)
+    log = jw.lublin(jobs=500, procs=64, load=0.95, seed=2)
     log.truth["runtime"][::3] *= 4  # a third runs on, unless it is killed
-    cut, found = int(0.7 * 1200), {}
+    cut, found = int(0.7 * 500), {}
     for kill in (False, True):
         settings = {"shakes": 1, "shake_s": 60.0, "kill_at_walltime": kill}
-        c = jw.compare(log, ["fcfs+easy"], since=0.7, window_jobs=60, **settings)
-        b = Baselines(log, 0, cut, 60, **settings)
+        c = jw.compare(log, ["fcfs+easy"], since=0.7, window_jobs=25, **settings)
+        b = Baselines(log, 0, cut, 25, **settings)
         b.shortlist()
         assert c.policies[c.fair] == b.best(cut) and "fair best" in c.marks[c.fair]
-        assert any("hindsight" in m for m in c.marks) and len(c.workload) == 1200 - cut
+        assert any("hindsight" in m for m in c.marks) and len(c.workload) == 500 - cut
         found[kill] = b
     assert not np.array_equal(found[False].windows["fcfs+easy"], found[True].windows["fcfs+easy"])
     best, tried = found[False].best(), found[False].windows
     assert all(np.log(tried[best]).mean() <= np.log(x).mean() for x in tried.values()) and len(tried) >= 10
     assert any("guard" in n for n in tried) or len(tried) == len({n.split("+guard")[0] for n in tried})
-    assert found[False].best(120) == min(tried, key=lambda n: np.log(tried[n][:2]).mean())  # windows before row 120 alone
+    assert found[False].best(50) == min(tried, key=lambda n: np.log(tried[n][:2]).mean())  # windows before row 50 alone
 
 
 def test_a_bound_is_kept_only_if_it_is_kept_in_every_replica():

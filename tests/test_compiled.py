@@ -112,7 +112,7 @@ def test_narrow_integers_and_constants_share_a_part():
     x = np.arange(3.0)
     assert whole(x, np.int8(2)) == 3.0 and whole(x, 2) == 3.0
     if not compiled.PLAIN:
-        assert len(part.part.signatures) == 1
+        assert len(part.part.signatures) <= 1  # none where the whole comes from the cache
 
 
 @pytest.mark.slow  # the continuous integration plays the golden logs with plain njit

@@ -67,7 +67,7 @@ train(config, w, sys.argv[1], resume=True, report=lambda k, line: print(line["up
 """
 
 
-@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize("after", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_killed_run_goes_on_to_the_same_bytes(trained, tmp_path, after):
     folder = tmp_path / "mine"
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True)

@@ -65,7 +65,7 @@ def cell(log: Workload, size: str, preset: str) -> tuple[Workload, Config] | Non
     if len(log) < 0.9 * count:
         return None
     part = first(log, min(count, len(log)))
-    factor = {"smoke": 0.004, "small": 1.0, "paper": 10.0}[preset]
+    factor = {"smoke": 0.002, "small": 1.0, "paper": 10.0}[preset]
     return part, configure(part, preset).changed(choices=int(factor * BUDGET[size]))
 
 
@@ -182,7 +182,7 @@ def _figure5(s: Study, logs: Path, preset: str, seeds: int) -> Section:
             part, drawn = log.take(slice(judged - n, judged)), len(loads) > 1
             config = configure(log, preset).changed(loads=loads, rollback=False, warm=0, jobs=min(256, n), threads=s.threads)
             config = config.changed(learner=config.learner | {"critic_first": 0}, whole_log=True)
-            config = config.changed(choices=1_000) if preset == "smoke" else config
+            config = config.changed(choices=500) if preset == "smoke" else config
 
             def learnt(config=config, part=part) -> list:
                 return [curve(config.changed(seed=k), part, unseen) for k in many]

@@ -358,12 +358,12 @@ def _ablation(s: Study, count: int) -> Section:
 
 def _sizes(s: Study, preset: str, seeds: int) -> Section:
     sizes = {"smoke": (8,), "small": (8, 32, 128), "paper": (8, 32, 128)}[preset]
-    rows, count = [], {"smoke": 2, "small": 8, "paper": 20}[preset]
+    rows, count, length = [], {"smoke": 2, "small": 8, "paper": 20}[preset], 60 if preset == "smoke" else 200
     for racks in sizes:
         M = racks * 8
         for work in WORK:
             machine, slots = gpu_racks([2] * racks, work=work), f"+slots{10 * racks // 4}"
-            sets = [rltaps(200, [TEST, i], machine=machine, rate=M / 32) for i in range(count)]
+            sets = [rltaps(length, [TEST, i], machine=machine, rate=M / 32) for i in range(count)]
 
             def measured(sets=sets, work=work, slots=slots, racks=racks) -> dict:
                 names = ("gpus:random", "gpus:sjf", "gpus:tetris", "gpus:greedy", "gpus:slot", "gpus:both")
@@ -390,7 +390,7 @@ def _sizes(s: Study, preset: str, seeds: int) -> Section:
     note = (
         "The knapsack's weights learnt on 32 GPUs, on larger clusters of racks of 8 GPUs without any further "
         "training: arrivals and "
-        f"slots in proportion, 200 rows with arrivals, cut at 600, restarts of 30 s; {count} unseen sequences."
+        f"slots in proportion, {length} rows with arrivals, cut at 600, restarts of 30 s; {count} unseen sequences."
     )
     columns = ["GPUs", "work", "best fixed request", "best rule", "learned at 32", "against fixed", "against the best rule"]
     return Section("Larger clusters", note, [Table(columns, rows)])

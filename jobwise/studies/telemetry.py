@@ -37,7 +37,7 @@ INPUTS = {"distances": ("memory", "request", "preference"), "affinities": ("node
 
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
     """Anchors, parts A and B, hidden factors, ablations; with --logs placement on real speeds, forecasts, failures."""
-    count = {"smoke": 10, "small": 200, "paper": 500}[preset]
+    count = {"smoke": 4, "small": 200, "paper": 500}[preset]
     helps: list[str] = []  # what answers the first question, and the second
     foretold: list[str] = []
 

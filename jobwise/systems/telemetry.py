@@ -41,7 +41,7 @@ def _ours(part: str, preset: str, hidden: bool = False) -> PlaceConfig:
         joint=False, masked=True, ask_always=False, encoder="nodes", network="slots", hidden=[64, 64], learner=PPO,
         jobsets={"smoke": 8, "small": 1000, "paper": 4000}[preset], iterations=None,
         simulations={"smoke": 8, "small": 256, "paper": 256}[preset],
-        choices={"smoke": 2_000, "small": 1_000_000, "paper": 10_000_000}[preset],
+        choices={"smoke": 800, "small": 1_000_000, "paper": 10_000_000}[preset],
         validation_jobsets={"smoke": 4, "small": 64, "paper": 200}[preset],
         **({"steps": 200, "limit": 800, "settings": {"hidden": True}} if hidden else {}),
     )  # fmt: skip
