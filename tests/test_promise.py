@@ -181,9 +181,12 @@ def test_a_gate_judges_each_machine_for_itself():
         resolve("gated:smith-forecast+easy,smith-forecast-aged+easy+refit")
 
 
-def test_the_shadow_grows_with_the_jobs():
+def test_the_shadow_grows_with_the_jobs(monkeypatch):
     """Beyond the room it began with."""
-    w, name = jw.lublin(2600, procs=64, seed=7, load=0.9, estimates="users", users=9), "saf+easy+express3%+promise1.1x"
+    import jobwise.policies.promised as shadow
+
+    monkeypatch.setattr(shadow, "ROOM", 64)
+    w, name = jw.lublin(600, procs=64, seed=7, load=0.9, estimates="users", users=9), "saf+easy+express3%+promise1.1x"
     sim, fast = Simulation(w), simulate(w, name)
     drained(asked(sim, resolve(name)))
     assert np.array_equal(fast.jobs["start"], sim.state.jobs["start"][0])
