@@ -324,3 +324,4 @@ def test_the_machine_is_not_in_use_while_it_is_down():
     machine = jw.nodes(1, cpus=2).with_outages([(50.0, 0, 0), (80.0, 0, 1)])
     r = jw.simulate(jw.workload([0], [[2]], [100], [100], cluster=machine), "fcfs")
     assert r.jobs["end"][0] == 180 and metrics.utilisation(r) == pytest.approx(100 / 180)
+    assert metrics.wait(r)[0] == 80 and metrics.run(r)[0] == 100  # both are waiting
