@@ -313,9 +313,11 @@ def test_an_unknown_column_of_jobs_names_those_that_there_are():
 
 
 def test_modules_of_the_comparison_can_be_imported_by_name():
+    import jobwise.compare.answer as sentences
     import jobwise.compare.intervals as x
     from jobwise.compare import windows
 
+    assert callable(sentences.answer)
     assert x.LEAST == 6 and windows.SIZE == 1024 and callable(jw.compare)
 
 

@@ -63,7 +63,7 @@ def other_way(c: Comparison, other: Comparison, kill: bool, ours: int | None = N
     if len(c.policies) < 2:
         means = f"{other.whole[0]['bounded_slowdown']:,.1f} instead of {c.whole[0]['bounded_slowdown']:,.1f}"
         return f"{share}{how} the mean bounded slowdown of {first} would be {means}."
-    p = ours or best(c)
+    p = best(c) if ours is None else ours
     turned = [n for q, n in enumerate(c.policies) if q and c.claimed[q] != other.claimed[q]]
     same = "the same could be claimed" if any(c.claimed) else f"no difference from {first} could be claimed either"
     changed = f"other differences from {first} could be claimed ({', '.join(turned)})" if turned else same
