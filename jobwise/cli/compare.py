@@ -100,9 +100,9 @@ def compare(
     if report:
         from jobwise.report.comparison import write_report
 
-        told = {"other": other, "beside": beside, "ours": learnt[0] if learnt else None, "said": said}
         with progress("drawing the report") as show:
-            write_report(c, report, day=day, force=True, progress=show, **told)
+            ours = learnt[0] if learnt else None
+            write_report(c, report, day=day, other=other, beside=beside, ours=ours, said=said, force=True, progress=show)
     if as_json:
         more = {"answer": said or answer(c)} | ({"other_way": other.to_dict()} if other else {})
         print_json(c.to_dict() | more | (_beside_rules(c, learnt, bound) if split else {}))

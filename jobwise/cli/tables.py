@@ -102,8 +102,7 @@ def print_comparison(c, first: Sequence[str] = (), other: str = "") -> None:
     from jobwise.compare.answer import answer
 
     say(f"{c.workload.name}: {len(c.workload):,} jobs (left out: {left_out(c.workload)})\n")
-    short = [n for n in c.notes if "trained with preset" in n]
-    for text in [*(first or answer(c)), *(f"Note: {n}." for n in short)]:
+    for text in [*(first or answer(c)), *(f"Note: {n}." for n in c.cautions)]:
         say(text)
     columns = width()
     heads, rows = _compared(c, wide=columns >= WIDE, narrow=columns < NARROW)
@@ -114,7 +113,7 @@ def print_comparison(c, first: Sequence[str] = (), other: str = "") -> None:
     if other:
         say(other)
     for note in c.notes:
-        if note not in short and not (other and "outlive" in note):  # `other` tells more of it
+        if note not in c.cautions and not (other and "outlive" in note):  # `other` tells more of it
             say(f"note: {note}")
     each = f", {_several(c.shakes, 'shaken replica')} each" if c.shakes else ""
     of = f"{len(c.first_row)} windows of {c.window_jobs:,} jobs{each}"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf, isnan
 
 import numpy as np
 
 from jobwise.compare.comparison import Comparison
 from jobwise.compare.intervals import Effect, claims
-
-FAIR, HINDSIGHT = "fair", "hindsight"  # the rule that did best on the earlier jobs; on the judged jobs themselves
 
 
 def against(c: Comparison, ours: Sequence[int], bound: float) -> list[tuple[dict, dict | None]]:
@@ -27,57 +25,66 @@ def against(c: Comparison, ours: Sequence[int], bound: float) -> list[tuple[dict
         others = [q for q in range(len(c.policies)) if q != p]
         return min((q for q in others if not keeps or q == first or c.keeps(q, bound, first)), key=lambda q: geometric[q])
 
-    hindsight = _all(c, ours, [best(p) for p in ours], HINDSIGHT, bound)
-    fair = [None] * len(ours) if c.fair is None else _all(c, ours, [c.fair] * len(ours), FAIR, bound)
+    hindsight = _all(c, ours, [best(p) for p in ours], bound, _hindsight)
+    fair = [None] * len(ours) if c.fair is None else _all(c, ours, [c.fair] * len(ours), bound, _fair)
     return list(zip(hindsight, fair, strict=True))
 
 
 def verdicts(c: Comparison, ours: Sequence[int], bound: float) -> list[str]:
     """Return for each policy of `ours` what it does against the first scheduler, against the rule that did best before, and
     against the best in hindsight: a sentence each."""
-    said = []
-    found = _all(c, ours, [_first(c)] * len(ours), "", bound)
-    for start, (hindsight, fair) in zip(found, against(c, ours, bound), strict=True):
-        said += [x["verdict"] for x in (start, fair, hindsight) if x]
+    sentences = []
+    beside_first = _all(c, ours, [_first(c)] * len(ours), bound, _whole)
+    for start, (hindsight, fair) in zip(beside_first, against(c, ours, bound), strict=True):
+        sentences += [x["verdict"] for x in (start, fair, hindsight) if x]
         if hindsight["rule"] in (start["rule"], fair and fair["rule"]):
-            said.pop()  # it would be said twice
-    return said
+            sentences.pop()  # it would be said twice
+    return sentences
 
 
 def _first(c: Comparison) -> int:
     return c.policies.index("fcfs+easy") if "fcfs+easy" in c.policies else 0
 
 
-def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int], what: str, bound: float) -> list[dict]:
+def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int], bound: float, sentence: Callable[..., str]) -> list[dict]:
+    """Each policy of `ours` beside its rule, in numbers and in a `sentence` (c, policy, rule, bound, change)."""
     effects = [(c.change_whole if bound < inf else c.change)(p, q) for p, q in zip(ours, rules, strict=True)]
     sure = claims(effects)
-    if not what and bound == inf and not any(rules):  # the table's own claims, which are adjusted for all that are in it
+    if sentence is _whole and bound == inf and not any(rules):  # the table's own claims, adjusted for all that are in it
         sure = [c.claimed[p] for p in ours]
-    return [_one(c, *x, what, bound) for x in zip(ours, rules, effects, sure, strict=True)]
+    found = []
+    for p, q, e, claimed in zip(ours, rules, effects, sure, strict=True):
+        middle, least, most = c.waits(p, q)
+        ratio = {"median": middle, "least": least, "most": most}
+        text = sentence(c, p, q, bound, f"{e.text()} block by block, {_word(e, claimed)}")
+        numbers = {"rule": c.policies[q]} | e.to_dict() | {"claimed": claimed, "longest_wait_ratio": ratio}
+        found.append(numbers | {"kept": c.keeps(p, bound, _first(c)), "verdict": text})
+    return found
 
 
-def _one(c: Comparison, ours: int, rule: int, e: Effect, sure: bool, what: str, bound: float) -> dict:
-    name, its = c.policies[ours], c.policies[rule]
-    keeps = f" within {bound:g} times" if bound < inf else ""
-    if bound < inf:
-        means = [c.whole[p]["bounded_slowdown"] for p in (ours, rule)]
-    else:
-        means = [float(c.windows["bounded_slowdown"][p].mean()) for p in (ours, rule)]
-    change = f"{e.text()} block by block, {_word(e, sure)}"
+def _mean(c: Comparison, p: int, bound: float) -> str:
+    """The mean bounded slowdown that a sentence names: in one piece where there is a bound, else on windows."""
+    return f"{c.whole[p]['bounded_slowdown'] if bound < inf else float(c.windows['bounded_slowdown'][p].mean()):,.1f}"
+
+
+def _within(bound: float) -> str:
+    return f" within {bound:g} times" if bound < inf else ""
+
+
+def _whole(c: Comparison, p: int, rule: int, bound: float, change: str) -> str:
     where = "on later jobs, in one piece" if bound < inf else "on windows"
-    if what == FAIR:
-        text = f"The rule that did best on the earlier jobs{keeps}, of all that were tried, is {its}: mean {means[1]:,.1f}; "
-        text += f"{name} against it: {change}. {_waits(c, rule, bound)}"
-    elif what == HINDSIGHT:
-        text = f"In hindsight, on these very jobs, {its} is the best of this table{keeps}: mean {means[1]:,.1f}; "
-        text += f"{name} against it: {change}."
-    else:
-        text = f"{name}: mean bounded slowdown {means[0]:,.1f} against {means[1]:,.1f} of {its} {where}: {change}. "
-        text += _waits(c, ours, bound)
-    middle, least, most = c.waits(ours, rule)
-    ratio = {"median": middle, "least": least, "most": most}
-    found = {"rule": its} | e.to_dict() | {"claimed": sure, "longest_wait_ratio": ratio}
-    return found | {"kept": c.keeps(ours, bound, _first(c)), "verdict": text}
+    means = f"{_mean(c, p, bound)} against {_mean(c, rule, bound)} of {c.policies[rule]}"
+    return f"{c.policies[p]}: mean bounded slowdown {means} {where}: {change}. {_waits(c, p, bound)}"
+
+
+def _fair(c: Comparison, p: int, rule: int, bound: float, change: str) -> str:
+    best = f"The rule that did best on the earlier jobs{_within(bound)}, of all that were tried, is {c.policies[rule]}"
+    return f"{best}: mean {_mean(c, rule, bound)}; {c.policies[p]} against it: {change}. {_waits(c, rule, bound)}"
+
+
+def _hindsight(c: Comparison, p: int, rule: int, bound: float, change: str) -> str:
+    best = f"In hindsight, on these very jobs, {c.policies[rule]} is the best of this table{_within(bound)}"
+    return f"{best}: mean {_mean(c, rule, bound)}; {c.policies[p]} against it: {change}."
 
 
 def _waits(c: Comparison, p: int, bound: float) -> str:

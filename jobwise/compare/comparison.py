@@ -27,7 +27,8 @@ class Comparison:
     `windows`: metric -> [P, W, K]. `blocks`: [P, R, B] mean bounded slowdown of blocks of consecutive jobs of the continuous
     replay. `replays`: P lists of R summaries of it; `logged`: P summaries with submits as logged; `records`: their records.
     `first_row`: [W] first job of each window, in the workload. `marks`: P texts: which rule is the fair best, which the best
-    in hindsight. `fair`: place of the fair best, if known. `notes`: what a reader must know of these policies and this log.
+    in hindsight. `fair`: place of the fair best, if known. `notes`: what a reader must know of these policies and this log;
+    `cautions`: those of them that are to be read before any number.
     """
 
     workload: Workload
@@ -45,6 +46,7 @@ class Comparison:
     fair: int | None = None
     bound: float = inf
     notes: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
 
     @property
     def whole(self) -> list[dict[str, float]]:

@@ -84,6 +84,7 @@ def compare(
     told = (shakes, shake_s, seed)
     records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, told, replays, settings, report)
     fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
+    cautions = tuple(_cautions(chosen, names))
     return Comparison(
         part,
         names,
@@ -99,7 +100,8 @@ def compare(
         [", ".join(marks.get(n, [])) for n in names],
         fair,
         max_wait,
-        tuple(_notes(part, chosen, names, size, kill_at_walltime)),
+        (*cautions, *_notes(part, chosen, names, size, kill_at_walltime)),
+        cautions,
     )
 
 
@@ -202,6 +204,12 @@ def _best(b: Baselines, max_wait: float, replays: int, before: int) -> str:
     return b.best(before)
 
 
+def _cautions(chosen: Sequence[Policy], names: Sequence[str]) -> list[str]:
+    """Name the policies that were trained for a short time."""
+    trainings = [(name, short(getattr(p, "about", {}) or {})) for p, name in zip(chosen, names, strict=True)]
+    return [f"{name} {text}" for name, text in trainings if text]
+
+
 def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: int, kill: bool) -> list[str]:
     """What must be said of a comparison: policies that were trained on these jobs, short windows, jobs that
     outlive their requests."""
@@ -211,8 +219,6 @@ def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: in
     for p, name in zip(chosen, names, strict=True):
         if told := flattered(w, p, name):
             found.append(told)
-        if told := short(getattr(p, "about", {}) or {}):
-            found.append(f"{name} {told}")
     if (w.jobs["flow"] >= 0).any():
         found.append(
             "jobs are tasks of workflows: their waits count from the arrival of the workflow; `simulate` measures workflows"

@@ -15,8 +15,8 @@ def made(command: str) -> str:
     """Return what a generated page says of itself: the command, the version, the commit where it is run in a checkout of git,
     the date."""
     try:
-        told = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
-        commit = subprocess.run(told, capture_output=True, text=True, timeout=10, check=False).stdout.strip()
+        describe = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
+        commit = subprocess.run(describe, capture_output=True, text=True, timeout=10, check=False).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         commit = ""
     return f"`{command}`, jobwise {__version__}{f', commit {commit}' if commit else ''}, {date.today().isoformat()}"
