@@ -100,3 +100,17 @@ def write_site(folder, jobs=60):
         rows.append(f"{who}|1|{n}|{n}|100M|{tres}|{tres}|n1|sbatch -n {n} job.sh")
     (folder / "sacct.txt").write_text("\n".join(rows) + "\n")
     return folder
+
+
+@pytest.fixture(scope="session")
+def site_folder(tmp_path_factory):
+    """The folder of a small site with 300 jobs; nobody writes to it."""
+    return write_site(tmp_path_factory.mktemp("small") / "site", jobs=300)
+
+
+@pytest.fixture(scope="session")
+def site(site_folder):
+    """The small site, read."""
+    from jobwise.slurm.site import read
+
+    return read(site_folder)

@@ -15,19 +15,8 @@ from jobwise.errors import InputError
 from jobwise.site import settings
 from jobwise.slurm import conf, tune
 from jobwise.slurm.fidelity import Fidelity
-from jobwise.slurm.site import read
 from jobwise.slurm.tune import REPLICAS, Trials, Tuned, draw
 from jobwise.slurm.what_if import Change, Replays
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_site(tmp_path_factory.mktemp("tune") / "site", jobs=300)
-
-
-@pytest.fixture(scope="module")
-def site(folder):
-    return read(folder)
 
 
 def found_by(site, monkeypatch, measure):
@@ -139,9 +128,9 @@ def test_too_few_jobs_leave_no_run_behind(tmp_path, capsys):
         assert "too few to tune on" in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
-def test_tune_says_first_how_far_it_can_be_trusted(folder, tmp_path, capsys):
+def test_tune_says_first_how_far_it_can_be_trusted(site_folder, tmp_path, capsys):
     report = tmp_path / "report.html"
-    words = ["slurm", "tune", str(folder), "--budget", "0.1", "-p", "saf+slurm"]
+    words = ["slurm", "tune", str(site_folder), "--budget", "0.1", "-p", "saf+slurm"]
     assert run([*words, "--report", str(report)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("The simulated present: slurm, simulated, against the record: its mean wait is ")

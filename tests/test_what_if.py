@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import write_site
 
 import jobwise as jw
 from jobwise.cli.main import run as cli
@@ -15,21 +14,9 @@ from jobwise.simulate import simulate
 from jobwise.site import settings
 from jobwise.slurm import conf
 from jobwise.slurm.changes import changed, fitting
-from jobwise.slurm.site import read
 from jobwise.slurm.tune import CHOICES, draw, tune
 from jobwise.slurm.what_if import what_if
 from jobwise.workloads.sites import generated
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_site(tmp_path_factory.mktemp("what") / "site", jobs=300)
-
-
-@pytest.fixture(scope="module")
-def site(folder):
-    return read(folder)
-
 
 # ------------------------------------------------------------------ slurm.conf
 
@@ -213,12 +200,12 @@ def test_a_run_that_was_stopped_goes_on(tmp_path):
 # ------------------------------------------------------------------ commands
 
 
-def test_the_commands(folder, tmp_path, capsys):
+def test_the_commands(site_folder, tmp_path, capsys):
     out = tmp_path / "what.html"
     words = [
         "slurm",
         "what-if",
-        str(folder),
+        str(site_folder),
         "--set",
         "PriorityFavorSmall=YES",
         "--nodes",
@@ -237,9 +224,11 @@ def test_the_commands(folder, tmp_path, capsys):
     )
     assert cli([*words, "--json", "--shakes", "1"]) == 0
     assert len(json.loads(capsys.readouterr().out)["changes"]) == 2
-    assert cli(["slurm", "tune", str(folder), "--budget", "0.1", "--out", str(tmp_path / "run"), "-p", "saf+slurm"]) == 0
+    assert cli(["slurm", "tune", str(site_folder), "--budget", "0.1", "--out", str(tmp_path / "run"), "-p", "saf+slurm"]) == 0
     assert "present" in capsys.readouterr().out
-    assert cli(["slurm", "tune", str(folder), "--budget", "0.1", "--out", str(tmp_path / "run"), "--resume", "--json"]) == 0
+    assert (
+        cli(["slurm", "tune", str(site_folder), "--budget", "0.1", "--out", str(tmp_path / "run"), "--resume", "--json"]) == 0
+    )
     assert json.loads(capsys.readouterr().out)["trials"] > 5
 
 
@@ -257,8 +246,8 @@ def test_the_commands(folder, tmp_path, capsys):
         (["tune", "F", "--metric", "colour"], "colour"),
     ],
 )
-def test_wrong_words_get_one_line(folder, capsys, words, said):
-    assert cli(["slurm", *(str(folder) if x == "F" else x for x in words)]) == 2
+def test_wrong_words_get_one_line(site_folder, capsys, words, said):
+    assert cli(["slurm", *(str(site_folder) if x == "F" else x for x in words)]) == 2
     error = capsys.readouterr().err.strip()
     assert said in error and len(error.splitlines()) == 1
 

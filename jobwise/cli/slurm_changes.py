@@ -100,7 +100,7 @@ def tune(
     """
     from jobwise.policies.names import resolve
     from jobwise.slurm.site import most_helpful, read
-    from jobwise.slurm.tune import kept
+    from jobwise.slurm.tune import replayed
     from jobwise.slurm.tune import tune as search
 
     others = beside if beside is not None else ["smith-forecast+slurm", "saf+slurm"]
@@ -110,7 +110,7 @@ def tune(
         raise InputError("--resume goes on with the run of a folder; name it with --out")
     _ready(folder, report, force)
     w, bound = read(folder), times(max_wait)
-    count = kept(out) if resume else 0
+    count = replayed(out) if resume else 0
     with progress("tuning") as step:
         told = {"max_wait": bound, "keep": keep or [], "metric": metric, "folder": out, "resume": resume, "scale": budget}
         try:
@@ -173,7 +173,7 @@ def _idle(w, lines: list[str], found: list) -> list[str]:
     """Why nothing changes, where weights of priority are set that do not count."""
     site = w.cluster.site
     weights = [x for x in lines if x.lower().startswith("priority") and not x.lower().startswith("prioritytype")]
-    if not (weights and site.settings["basic"][0]) or any("not one start" not in c.sentence() for c in found):
+    if not (weights and site.settings["basic"][0]) or not all(c.idle for c in found):
         return []
     missing = next((f" ({g.split(':')[0]} in this folder)" for g in site.guesses if "scontrol_config" in g), "")
     return [f"Weights count with PriorityType=priority/multifactor alone; here priority is first come, first served{missing}."]

@@ -175,8 +175,8 @@ class Trials:
         return [x for x, most in zip(settings, longest, strict=True) if (most <= allowed).all()]
 
 
-def kept(folder: str) -> int:
-    """How many replays of candidates the run of this folder has kept."""
+def replayed(folder: str) -> int:
+    """Return how many replays of candidates the run of this folder has kept."""
     file = Path(folder) / "trials.jsonl"
     return file.read_bytes().count(b"\n") if file.is_file() else 0
 

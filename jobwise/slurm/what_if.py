@@ -138,12 +138,16 @@ class Change:
         x = ratio(base, ours)
         return [known | {"change": x.change, "low": x.low, "high": x.high, "told": x.text()}]
 
+    @property
+    def idle(self) -> bool:
+        """Does no job start at another time?"""
+        pairs = zip(self.present.records, self.after.records, strict=True)
+        return all((a.jobs["start"] == b.jobs["start"]).all() for a, b in pairs)
+
     def sentence(self) -> str:
         """What may be said of it."""
         e, most = self.slowdown, float(self.longest.max())
-        if all(
-            (a.jobs["start"] == b.jobs["start"]).all() for a, b in zip(self.present.records, self.after.records, strict=True)
-        ):
+        if self.idle:
             return f"{self.name}: not one start changes."
         sure = claims([e])[0] if self.sure is None else self.sure
         told = ("lower" if e.change < 0 else "higher") if sure else "not to be told from the present one"
