@@ -268,17 +268,17 @@ def test_campaigns_are_generated_by_command(tmp_path, capsys):
 
 def test_compiling_is_told_to_the_progress_line(monkeypatch, capsys):
     from jobwise.cli import options
-    from jobwise.sim import TOLD
+    from jobwise.sim import LISTENERS
 
     monkeypatch.setenv("JOBWISE_ANNOUNCE", "1")
     monkeypatch.setattr(options.Lines, "EVERY_S", 0.2)
     with options.progress("comparing"):
-        TOLD[-1]("compiling, once: 12 functions, 3 s")
+        LISTENERS[-1]("compiling, once: 12 functions, 3 s")
         until, said = time.monotonic() + 30, ""
         while not said and time.monotonic() < until:
             time.sleep(0.1)
             said = capsys.readouterr().err
-    assert "comparing: compiling, once: 12 functions, 3 s" in said and not TOLD
+    assert "comparing: compiling, once: 12 functions, 3 s" in said and not LISTENERS
 
 
 def test_messages_are_broken_between_words_on_a_terminal(monkeypatch, capsys):

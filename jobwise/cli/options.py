@@ -54,7 +54,7 @@ class Lines:
         self.text = f"{text} {done:,} of {total:,}," if total else text
 
     def compiling(self, text: str) -> None:
-        """Functions are being compiled."""
+        """Show that functions are being compiled, and how many were."""
         self.text = f"{text};"
 
     def said(self) -> None:
@@ -85,18 +85,18 @@ class Bar:
 
     def __call__(self, done: int, total: int, text: str = "") -> None:
         count = f"{done:,} of {total:,}" if total else ""
-        told = " ".join(f"{self._what} {count} {text}".split())
-        self._bar.update(self._task, completed=done, total=total or None, description=told)
+        description = " ".join(f"{self._what} {count} {text}".split())
+        self._bar.update(self._task, completed=done, total=total or None, description=description)
 
     def compiling(self, text: str) -> None:
-        """Functions are being compiled."""
+        """Show that functions are being compiled, and how many were."""
         self._bar.update(self._task, description=f"{self._what}: {text}", visible=True)
 
     def said(self) -> None:
         """Nothing: what else is printed stands above the line."""
 
     def stop(self) -> None:
-        """The line goes."""
+        """Take the line away."""
         self._timer.cancel()
 
 
@@ -104,14 +104,14 @@ class Bar:
 def progress(what: str):
     """Yield a function (done, total, text) that shows how far the work is: on a terminal in one line that counts, elsewhere in
     a line every few seconds; None where JOBWISE_ANNOUNCE is 0. It also says what is compiled on the way."""
-    from jobwise.sim import TOLD
+    from jobwise.sim import LISTENERS
 
     if os.environ.get("JOBWISE_ANNOUNCE", "1") in ("", "0"):
         yield None
         return
     if not sys.stderr.isatty():
         lines = Lines(what)
-        with _telling(lines, TOLD):
+        with _telling(lines, LISTENERS):
             yield lines
         return
     from rich.console import Console
@@ -120,7 +120,7 @@ def progress(what: str):
     from rich.text import Text
 
     class Left(TimeRemainingColumn):
-        """Time left, once it is known."""
+        """The time that is left, shown once it can be estimated."""
 
         def render(self, task):
             return Text("") if task.total is None or task.time_remaining is None else super().render(task) + Text(" left")
@@ -132,18 +132,18 @@ def progress(what: str):
     columns += [TimeElapsedColumn(), Left()]
     with Progress(*columns, console=console, transient=True, disable=False) as bar:
         shown = Bar(bar, what)
-        with _telling(shown, TOLD):
+        with _telling(shown, LISTENERS):
             yield shown
 
 
 @contextmanager
-def _telling(shown: Lines | Bar, told: list):
+def _telling(shown: Lines | Bar, listeners: list):
     """Tell it what is compiled, and stop it at the end."""
-    told.append(shown.compiling)
+    listeners.append(shown.compiling)
     try:
         yield
     finally:
-        told.remove(shown.compiling)
+        listeners.remove(shown.compiling)
         shown.stop()
 
 

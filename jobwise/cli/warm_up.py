@@ -58,8 +58,8 @@ def warm_up(
                 future.result()
             if show and count.value:
                 show(count.value, max(total, count.value + 1), f"functions ({', '.join(list(left.values())[:3])})")
-    told = f"ready in {time.monotonic() - begun:.0f} s: {count.value} functions compiled, kept in {FOLDER or 'no folder'}"
-    print(told, file=sys.stderr, flush=True)
+    summary = f"ready in {time.monotonic() - begun:.0f} s: {count.value} functions compiled, kept in {FOLDER or 'no folder'}"
+    print(summary, file=sys.stderr, flush=True)
 
 
 def _counting(count) -> None:
@@ -73,7 +73,7 @@ def _counting(count) -> None:
                 count.value += 1
 
         def on_end(self, happened) -> None:
-            """Counted."""
+            """Do nothing: the function was counted when its compilation began."""
 
     event.register("numba:compile", Count())
 

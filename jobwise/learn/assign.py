@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from jobwise.errors import InputError
 from jobwise.learn.assign_config import AssignConfig
@@ -18,8 +16,6 @@ from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TRAIN
 from jobwise.worlds.slot_tables import jobsets
-
-Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # s
 
 
 class AssignTrainer(Scored, JobsetTrainer):

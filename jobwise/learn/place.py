@@ -14,10 +14,6 @@ from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.nodes import NodeRule
 from jobwise.policies.played import played
 from jobwise.workload import Workload
-from jobwise.worlds.buffer_rules import RULES
-
-KNOWING, LEARNT = ("greedy", "oracle"), ("learned", "patient")
-BLIND = [r for r in RULES if r not in (*KNOWING, *LEARNT)]
 
 
 class PlaceTrainer(JobsetTrainer):

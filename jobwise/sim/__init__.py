@@ -2,4 +2,4 @@
 
 from collections.abc import Callable
 
-TOLD: list[Callable[[str], None]] = []  # the last one is told what is being compiled; where there is none, standard error
+LISTENERS: list[Callable[[str], None]] = []  # the last one is called with what is being compiled

@@ -16,7 +16,7 @@ import numba
 from numba import config, njit
 from numba.core import event
 
-from jobwise.sim import TOLD
+from jobwise.sim import LISTENERS
 from jobwise.sim.kernel_cache import kept, note
 
 PLAIN = os.environ.get("JOBWISE_COMPILER") == "plain"
@@ -55,7 +55,7 @@ def allocating(function):
 
 
 class _Announcer(event.Listener):
-    """Says that kernels are being compiled: at once, then at most every EVERY_S seconds, to the last of `sim.TOLD`, or on
+    """Says that kernels are being compiled: at once, then at most every EVERY_S seconds, to the last of `sim.LISTENERS`, or on
     standard error."""
 
     EVERY_S = 4.0
@@ -70,7 +70,7 @@ class _Announcer(event.Listener):
         self.count += 1
         if self.count == 1:
             self._say("compiling what this needs, once after an installation or an update (`jobwise warm-up` does it ahead)")
-        elif TOLD or now - self.said >= self.EVERY_S:
+        elif LISTENERS or now - self.said >= self.EVERY_S:
             self._say(f"compiling, once: {self.count} functions, {self.spent + now - self.open[0]:.0f} s")
 
     def on_end(self, happened) -> None:
@@ -81,8 +81,8 @@ class _Announcer(event.Listener):
 
     def _say(self, text: str) -> None:
         self.said = time.monotonic()
-        if TOLD:
-            TOLD[-1](text)
+        if LISTENERS:
+            LISTENERS[-1](text)
         else:
             print(f"jobwise: {text}", file=sys.stderr, flush=True)
 

@@ -58,8 +58,10 @@ def _ours(folder: Path) -> bool:
     about = folder.stat()
     if about.st_uid == os.getuid() and not about.st_mode & 0o022:
         return True
-    told = "others may write to it, and compiled code that is read from there is run: kernels are compiled anew in each process"
-    print(f"jobwise: {folder}: {told} (chmod go-w)", file=sys.stderr)
+    danger = (
+        "others may write to it, and compiled code that is read from there is run: kernels are compiled anew in each process"
+    )
+    print(f"jobwise: {folder}: {danger} (chmod go-w)", file=sys.stderr)
     return False
 
 
