@@ -208,6 +208,18 @@ def test_forests_are_joined_and_checked():
         check(circle, F)
 
 
+def test_too_few_jobs_make_a_forest_without_trees_that_may_be_asked():
+    few = forests.of_past(np.zeros(forests.LEAST - 1, past_dtype), 16)
+    said = np.full((3, 2), np.nan)
+    for k in range(2):
+        raw_all(few, np.zeros((3, F)), k, said[:, k])
+    assert few is NOTHING and (said == 0).all()
+    check(few, F)
+    w = random_workload(np.random.default_rng(0), jobs=60)
+    order = replace(resolve("smith-forecast").order, forest=few)
+    assert np.isfinite(simulate(w, replace(resolve("smith-forecast+easy"), order=order)).jobs["end"]).all()
+
+
 def test_policy_files_with_forests(tmp_path):
     order = Index("mine", INDICES["smith"].weights, {"logs": ["x"]}, tree(0, 4.0, -1.0, 1.0), 1.0)
     loglinear.save(order, tmp_path / "mine.safetensors")

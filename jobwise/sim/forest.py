@@ -31,7 +31,7 @@ class Forest(NamedTuple):
     bound: np.ndarray  # [outputs + 1] the trees of output k are bound[k] .. bound[k + 1] - 1
 
 
-NOTHING = Forest(np.zeros(0, node_dtype), np.zeros(0, np.int64), np.zeros(1, np.int64))
+NOTHING = Forest(np.zeros(0, node_dtype), np.zeros(0, np.int64), np.zeros(3, np.int64))  # two outputs, no trees: raw 0
 
 
 @kernel

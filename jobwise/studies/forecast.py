@@ -46,7 +46,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
 
     def one(name: str) -> list[Section]:
         log = read_log(logs, name)
-        log = first(log, min(len(log), 1000)) if preset == "smoke" else log
+        log = first(log, min(len(log), 700)) if preset == "smoke" else log
         every[log.name] = _one(s, log, preset)
         return []
 

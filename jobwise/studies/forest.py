@@ -31,7 +31,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     for name in SMOKE if preset == "smoke" else LOGS:
         s.say(f"read {name}")
         log = read_log(logs, name)
-        log = first(log, min(len(log), 4000)) if preset == "smoke" else log
+        log = first(log, min(len(log), 1500)) if preset == "smoke" else log
         rows[log.name] = (*forests.rows_of(log.by_end, log.cluster.processors), log)
     trees = 5 if preset == "smoke" else TREES
     for name in rows:

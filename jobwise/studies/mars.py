@@ -175,6 +175,7 @@ def _figure4(s: Study, logs: Path, cells: list, preset: str, seeds: int) -> Sect
 def _figure5(s: Study, logs: Path, preset: str, seeds: int) -> Section:
     from jobwise.report import figures
 
+    looks = 6 if preset == "smoke" else CHECKS
     log, curves, rows, judged, many = log_of(logs, "SDSC-SP2"), {}, [], 24_000, range(min(seeds, 3))
     unseen = windows(log.take(slice(judged, judged + 6_000)), 256, 12)
     for n in CURVES if preset != "smoke" else CURVES[:2]:
@@ -185,7 +186,7 @@ def _figure5(s: Study, logs: Path, preset: str, seeds: int) -> Section:
             config = config.changed(choices=500) if preset == "smoke" else config
 
             def learnt(config=config, part=part) -> list:
-                return [curve(config.changed(seed=k), part, unseen) for k in many]
+                return [curve(config.changed(seed=k), part, unseen, looks) for k in many]
 
             found = s.piece(f"curve-{n}{'-loads' if drawn else ''}", learnt)
             label = f"n = {n:,}" + (", load drawn anew" if drawn else "")
@@ -193,20 +194,20 @@ def _figure5(s: Study, logs: Path, preset: str, seeds: int) -> Section:
             at = [min(x, key=lambda p: p[1])[0] / x[-1][0] for x in found]
             final, least = ([f(x) for x in curves[label]] for f in (lambda x: x[-1], min))
             rows.append([label, text_interval(least, 2), text_interval(final, 2), f"{100 * np.mean(at):.0f} %"])
-    text = FIGURE5.format(windows=len(unseen), seeds=len(many), checks=CHECKS)
-    shown = figures.convergence(curves, "score on unseen jobs", f"look, {CHECKS} in all")
+    text = FIGURE5.format(windows=len(unseen), seeds=len(many), checks=looks)
+    shown = figures.convergence(curves, "score on unseen jobs", f"look, {looks} in all")
     return Section("Figure 5: learning curves", text, [Table(["jobs", "least", "at the end", "least at"], rows)], [shown])
 
 
-def curve(config: Config, part: Workload, unseen: list[Workload]) -> list[list[float]]:
-    """[choices made, score on unseen windows] of a training run, CHECKS times."""
+def curve(config: Config, part: Workload, unseen: list[Workload], looks: int) -> list[list[float]]:
+    """[choices made, score on unseen windows] of a training run, `looks` times."""
     trainer, done, updates, found = config.trainer(part, "cpu"), 0, 0, []
     trainer.validation = unseen
     trainer.begin()
-    while len(found) < CHECKS:
+    while len(found) < looks:
         done += trainer.update(updates)["choices"]
         updates += 1
-        while len(found) < CHECKS and done >= (len(found) + 1) / CHECKS * config.choices:
+        while len(found) < looks and done >= (len(found) + 1) / looks * config.choices:
             found.append([done, trainer.validate(trainer.policy(trainer.weights(), {}))["validation"]])
     trainer.envs.close()
     return found

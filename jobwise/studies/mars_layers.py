@@ -56,7 +56,7 @@ def _costs(s: Study, logs: Path, preset: str) -> Section:
     log = first(read_log(logs, "SDSC-SP2"), 9_000 if preset != "smoke" else 1_000)
     config = configure(log, preset).changed(encoding={"cost": "drawn"})
     config = config.changed(choices=500, validations=1, warm=4) if preset == "smoke" else config
-    pieces = windows(parts(log)[2], 256, 20)
+    pieces, betas = windows(parts(log)[2], 256, 20), BETAS[::3] if preset == "smoke" else BETAS
 
     def of(policy: NeuralPolicy) -> dict:
         encoder, found = policy.bound(log.cluster), simulate_many(pieces, policy)
@@ -65,16 +65,16 @@ def _costs(s: Study, logs: Path, preset: str) -> Section:
 
     def after() -> list:
         policy = s.train(config, log, "cost-after", 0)
-        return [of(policy.with_options({"cost": b})) for b in BETAS]
+        return [of(policy.with_options({"cost": b})) for b in betas]
 
     def inside() -> list:
-        made = [config.changed(learner=config.learner | {"cost": b}) for b in BETAS[1:]]
-        return [of(s.train(c, log, f"cost-inside-{b:g}", 0)) for b, c in zip(BETAS[1:], made, strict=True)]
+        made = [config.changed(learner=config.learner | {"cost": b}) for b in betas[1:]]
+        return [of(s.train(c, log, f"cost-inside-{b:g}", 0)) for b, c in zip(betas[1:], made, strict=True)]
 
     found = {"after the softmax": s.piece("cost-after", after), "in the loss": s.piece("cost-inside", inside)}
     base, rows, points = np.array(found["after the softmax"][0]["slowdown"]), [], {}
     for label, every in found.items():
-        for beta, x in zip(BETAS[-len(every) :], every, strict=True):
+        for beta, x in zip(betas[-len(every) :], every, strict=True):
             mean, change = float(np.mean(x["slowdown"])), compared(base, np.array(x["slowdown"])).text() if beta else ""
             rows.append(
                 [label, f"{beta:g}", f"{mean:.2f}", change, f"{x['cost_position']:.3f}", f"{x['cost_wait'] / 3600:.2f}"]

@@ -24,6 +24,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.dnn import rltaps
 from jobwise.workloads.jobsets import TEST
 
+SIZES = {"smoke": (2, 60), "small": (60, 400), "paper": (200, 400)}  # preset: (unseen sequences, jobs of each)
 WORK, COSTS = ("seed", "lab"), (0.0, 10.0, 30.0, 60.0)
 PICKERS = ("gpus:random", "gpus:fifo", "gpus:sjf", "gpus:tetris", "gpus:fifo+pack", "gpus:sjf+pack")
 PAPERS = ("gpus:random", "gpus:sjf", "gpus:tetris")
@@ -67,33 +68,33 @@ ABLATION = {  # cost 0, 10 slots kept
 
 def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
     """Rules, slots, restart costs, the published agent, ours, what the result is made of, larger clusters."""
-    count = {"smoke": 2, "small": 60, "paper": 200}[preset]
-    rules: dict = {}
+    sizes, rules = SIZES[preset], {}
 
     def anchors() -> Section:
-        rules.update({w: {c: _rules(s, w, c, count) for c in COSTS} for w in WORK})
-        return _anchors(rules, count)
+        rules.update({w: {c: _rules(s, w, c, sizes) for c in COSTS} for w in WORK})
+        return _anchors(rules, sizes)
 
     return s.parts(
         lambda: _curves(s),
         anchors,
-        lambda: _slots(s, count),
+        lambda: _slots(s, sizes),
         lambda: list(_published(s, preset, seeds)),
-        lambda: _costs(s, rules, preset, seeds, count),
-        lambda: hysteresis(s, rules, COSTS[2:], preset, count),
-        lambda: _imitation(s, rules, preset, count),
-        lambda: _ablation(s, count),
+        lambda: _costs(s, rules, preset, seeds, sizes),
+        lambda: hysteresis(s, rules, COSTS[2:], preset, sizes),
+        lambda: _imitation(s, rules, preset, sizes),
+        lambda: _ablation(s, sizes),
         lambda: _sizes(s, preset, seeds),
     )
 
 
-def _sets(count: int, work: str, **more) -> list[Workload]:
-    return [rltaps(seed=[TEST, i], **({"work": work} | more)) for i in range(count)]
+def _sets(sizes: tuple[int, int], work: str, **more) -> list[Workload]:
+    count, steps = sizes
+    return [rltaps(steps, [TEST, i], **({"work": work} | more)) for i in range(count)]
 
 
-def _rules(s: Study, work: str, cost: float, count: int) -> dict[str, dict]:
+def _rules(s: Study, work: str, cost: float, sizes: tuple[int, int]) -> dict[str, dict]:
     names = (*PICKERS, *ELASTIC) if cost == 0 else (*DP, "gpus:greedy", "gpus:fair")
-    return s.piece(f"rules-{work}-{cost:g}s", lambda: {r: assigned(_sets(count, work), r, cost, 1000) for r in names})
+    return s.piece(f"rules-{work}-{cost:g}s", lambda: {r: assigned(_sets(sizes, work), r, cost, 1000) for r in names})
 
 
 def _mean(x: dict, key: str = "slowdown") -> float:
@@ -134,8 +135,8 @@ def _curves(s: Study) -> Section:
     return Section("The cluster and its links", note, figures=pictures)
 
 
-def _anchors(rules: dict, count: int) -> Section:
-    rows = []
+def _anchors(rules: dict, sizes: tuple[int, int]) -> Section:
+    rows, (count, steps) = [], sizes
     for name in (*PICKERS, *ELASTIC):
         row, (spec, study_of) = [name], ANCHORS.get(name, (None, None))
         for i, work in enumerate(WORK):
@@ -143,21 +144,21 @@ def _anchors(rules: dict, count: int) -> Section:
             row += ["" if spec is None else f"{spec[i]:g}", *([f"{study_of[i]:g}"] if study_of else [""]), f"{x:.3g}"]
             row.append(f"{x / study_of[i] - 1:+.1%}" if study_of else "")
         z = rules["seed"][0.0][name]
-        rows.append([*row, f"{400 - np.mean(z['lost']):.0f}", f"{_mean(z, 'speed'):.0f}"])
+        rows.append([*row, f"{steps - np.mean(z['lost']):.0f}", f"{_mean(z, 'speed'):.0f}"])
     columns = ["rule", *[f"{w}, {x}" for w in WORK for x in ("specification", "prototype", "here", "against it")]]
     note = (
-        f"Mean slowdown of {count} unseen sequences of 400 jobs on 32 GPUs, 10 slots that jobs keep, restarts free; jobs that "
+        f"Mean slowdown of {count} unseen sequences of {steps} jobs on 32 GPUs, 10 slots that jobs keep, restarts free; jobs that "
         "have not ended after 1,000 rows count as if they ended then. Jobs ended and TFLOPS under the seed's work model. The "
         "reference values are of other sequences (3 and 24)."
     )
     return Section("Rules, against reference values", note, [Table([*columns, "ended", "TFLOPS"], rows)])
 
 
-def _slots(s: Study, count: int) -> Section:
+def _slots(s: Study, sizes: tuple[int, int]) -> Section:
     names = {r: r for r in ("gpus:slot", "gpus:both", "gpus:one")} | {"gpus:both, no preemption": "gpus:both+none"}
 
     def measured(work: str) -> dict:
-        sets, every = _sets(count, work), [(n, k) for n in names for k in SLOTS]
+        sets, every = _sets(sizes, work), [(n, k) for n in names for k in SLOTS]
         return {f"{n}{k}": assigned(sets, names[n] + SLOTS[k], 0.0, 1000)["slowdown"] for n, k in every}
 
     rows = []
@@ -262,7 +263,7 @@ def _jobwise(s: Study, work: str, preset: str, k: int) -> None:
     s.piece(f"trained-network-{work}-{k}", lambda: {"seconds": s.train(c, None, f"network-{work}{k}", k).about["seconds"]})
 
 
-def _costs(s: Study, rules: dict, preset: str, seeds: int, count: int) -> Section:
+def _costs(s: Study, rules: dict, preset: str, seeds: int, sizes: tuple[int, int]) -> Section:
     rows, prototype = [], []
     for work in WORK:
         for k in range(seeds):
@@ -270,7 +271,7 @@ def _costs(s: Study, rules: dict, preset: str, seeds: int, count: int) -> Sectio
         _jobwise(s, work, preset, 0)
         for cost in COSTS:
             base = rules[work][cost]
-            sets = _sets(count, work)
+            sets = _sets(sizes, work)
 
             def played(sets=sets, cost=cost, work=work) -> list[dict]:
                 return [assigned(sets, load(s.folder(f"knapsack-{work}{k}")), cost, 1000) for k in range(seeds)]
@@ -292,7 +293,7 @@ def _costs(s: Study, rules: dict, preset: str, seeds: int, count: int) -> Sectio
         pairs = zip(values, COSTS[1:], strict=True)
         prototype.append([r, w, *[f"{p:g} / {_mean(rules[w][c][r]):.3g}" for p, c in pairs]])
     note = (
-        f"Mean slowdown of {count} unseen sequences, 10 slots kept, full preemption. Best: of the knapsack rules in hindsight. "
+        f"Mean slowdown of {sizes[0]} unseen sequences, 10 slots kept, full preemption. Best: of the knapsack rules in hindsight. "
         "Learned: weights and restart prices of the knapsack found by evolution on other sequences of all four costs, "
         f"{seeds} seeds. Longest: its longest wait as a multiple of the best rule's. Network: numbers of GPUs "
         f"by a network over "
@@ -304,8 +305,8 @@ def _costs(s: Study, rules: dict, preset: str, seeds: int, count: int) -> Sectio
     return Section("Restart costs, and what can be learnt", note, tables)
 
 
-def _imitation(s: Study, rules: dict, preset: str, count: int) -> Section:
-    base, sets, rows = rules["lab"][30.0], _sets(count, "lab"), []
+def _imitation(s: Study, rules: dict, preset: str, sizes: tuple[int, int]) -> Section:
+    base, sets, rows = rules["lab"][30.0], _sets(sizes, "lab"), []
     best = min(DP, key=lambda r: _mean(base[r]))
     c = system.per_job(preset).changed(work="lab")
     variants = {"imitation alone": {"choices": c.simulations * 32}, "PPO alone": {"warm": 0}, "imitation, then PPO": None}
@@ -322,17 +323,17 @@ def _imitation(s: Study, rules: dict, preset: str, count: int) -> Section:
         against = [text(change(x["slowdown"], base[r]["slowdown"])) for r in ("gpus:both", best)]
         rows.append([name, f"{_mean(x):.3g}", *against])
     note = (
-        f"The network over job tokens on {count} unseen sequences, lab, restarts of 30 s, one seed: what of it is the rule "
+        f"The network over job tokens on {sizes[0]} unseen sequences, lab, restarts of 30 s, one seed: what of it is the rule "
         "that it imitates, and what PPO adds."
     )
     columns = ["training", "mean slowdown", "against the rule it imitates, both", f"against the best rule, {best[5:]}"]
     return Section("Imitation's share", note, [Table(columns, rows)])
 
 
-def _ablation(s: Study, count: int) -> Section:
+def _ablation(s: Study, sizes: tuple[int, int]) -> Section:
     rows, best = [], {"seed": "slot", "lab": "both"}
     for work in WORK:
-        sets = _sets(count, work)
+        sets = _sets(sizes, work)
         names = {k: v.format(best[work]) for k, v in ABLATION.items()}
 
         def measured(sets=sets, names=names) -> dict:
@@ -340,7 +341,7 @@ def _ablation(s: Study, count: int) -> Section:
 
         found = s.piece(f"ablation-{work}", measured)
         machine = gpu_racks([2] * 4, work=work, per_rack=0.0, bandwidth=dict.fromkeys(("gpu", "cpu", "rack", "director"), 1e6))
-        blind = _sets(count, work, machine=machine)
+        blind = _sets(sizes, work, machine=machine)
         free = s.piece(f"free-{work}", lambda blind=blind, work=work: assigned(blind, f"gpus:{best[work]}", 0.0, 1000))
         base = found["knapsack, full preemption"]["slowdown"]
         for k, x in found.items():

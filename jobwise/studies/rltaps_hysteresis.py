@@ -14,23 +14,23 @@ from jobwise.studies import Study
 from jobwise.studies.jobsets import assigned, change, text
 from jobwise.workloads.dnn import rltaps
 from jobwise.workloads.jobsets import TEST, VALIDATION
-from jobwise.worlds.gpu_knapsack import THETA
+from jobwise.worlds.gpu_knapsack import HELD, RESTART, THETA
 
 PRICES, BONUSES = (1.0, 1.35, 1.8, 2.5), (0.0, 0.15, 0.3, 0.6)  # times the restart's price; of the logarithm of a weight
-BONUS, PRICE = 8, 11  # places in the numbers of the rule `learned`, which is `both` where all are 0
 LIMIT = 1000  # rows
 
 
-def hysteresis(s: Study, rules: dict, costs: tuple[float, ...], preset: str, count: int) -> Section:
-    """The rule `both` with its two numbers tuned, beside itself. `rules`: what `both` did, by work and restart cost (s)."""
-    rows, kept = [], 2 if preset == "smoke" else 20
+def hysteresis(s: Study, rules: dict, costs: tuple[float, ...], preset: str, sizes: tuple[int, int]) -> Section:
+    """The rule `both` with its two numbers tuned, beside itself. `rules`: what `both` did, by work and restart cost (s);
+    `sizes`: (unseen sequences, jobs of each)."""
+    rows, kept, (count, steps) = [], 2 if preset == "smoke" else 20, sizes
     for work, cost in product(("seed", "lab"), costs):
 
         def measured(work: str = work, cost: float = cost) -> dict:
-            earlier = [rltaps(seed=[VALIDATION, i], work=work) for i in range(kept)]
+            earlier = [rltaps(steps, [VALIDATION, i], work=work) for i in range(kept)]
             tried = {x: np.mean(assigned(earlier, tuned(*x), cost, LIMIT)["slowdown"]) for x in product(PRICES, BONUSES)}
             price, bonus = min(tried, key=tried.get)
-            sets = [rltaps(seed=[TEST, i], work=work) for i in range(count)]
+            sets = [rltaps(steps, [TEST, i], work=work) for i in range(count)]
             plain = min(PRICES, key=lambda p: tried[p, 0.0])
             found = {
                 k: assigned(sets, x, cost, LIMIT)["slowdown"]
@@ -55,6 +55,6 @@ def hysteresis(s: Study, rules: dict, costs: tuple[float, ...], preset: str, cou
 def tuned(price: float, bonus: float) -> AssignmentRule:
     """The rule `both`, a restart `price` times as dear, and a `bonus` in the logarithm of the weight of jobs that hold GPUs."""
     theta = np.zeros((1, THETA))
-    theta[0, PRICE], theta[0, BONUS] = np.log(price), bonus
+    theta[0, RESTART], theta[0, HELD] = np.log(price), bonus  # where all are 0, `learned` is `both`
     both = resolve("gpus:both")
     return replace(both, rule="learned", theta=theta, label=f"both, restarts x {price:g}, bonus {bonus:g}")

@@ -39,9 +39,14 @@ def _jobs(f: Faults, outages: np.ndarray, begin: float, seed: int, load: float =
     return workload(submit - submit[0], np.ones((count, 1), int), run, 2 * run, cluster=machine, name="faults")
 
 
+def _between(preset: str) -> float:
+    """Steps between faults of a node, in the mean."""
+    return 300.0 if preset == "smoke" else 2000.0
+
+
 def _one(seed: int, preset: str) -> dict:
     """Models and schedulers on one cluster that fails."""
-    f = Faults(steps={"smoke": 6000, "small": 20_000, "paper": 60_000}[preset], mtbf=600.0 if preset == "smoke" else 2000.0)
+    f = Faults(steps={"smoke": 3000, "small": 20_000, "paper": 60_000}[preset], mtbf=_between(preset))
     told, outages = lives(f, [77, seed])
     x, _, step = nodes_of(told, outages)
     models = {m: fitted(x, m, HORIZON, step) for m in MODELS}
@@ -67,7 +72,8 @@ def _one(seed: int, preset: str) -> dict:
         found[f"{how}, oracle"] = avoid(sure, 0.5, how)
         for m, r in models.items():
             found[f"{how}, {m}"] = avoid(r.risk, r.worth.theta, how)
-    sweep = {f"{t:g}": avoid(best.risk, t, "move") for t in THETAS}
+    thetas = THETAS[::3] if preset == "smoke" else THETAS
+    sweep = {f"{t:g}": avoid(best.risk, t, "move") for t in thetas}
     return {"models": {m: r.to_dict() for m, r in models.items()}, "found": found, "sweep": sweep}
 
 
@@ -75,7 +81,7 @@ def avoided(s: Study, preset: str, seeds: int) -> tuple[Section, list[str]]:
     """Models, and what schedulers make of them, on simulated nodes; and a sentence on it."""
     every = [s.piece(f"failures-{k}", lambda k=k: _one(k, preset)) for k in range(seeds)]
     note = (
-        "16 nodes; Weibull faults with a mean of 2,000 steps between them, precursors (errors, temperature) before 70 %, leaks "
+        f"16 nodes; Weibull faults with a mean of {_between(preset):,.0f} steps between them, precursors (errors, temperature) before 70 %, leaks "
         f"of memory; a failure within {HORIZON} steps is asked for; models learn on the first 60 % of the time, are calibrated "
         f"on the next 20 % and measured on the last, {seeds} seeds. There jobs of an hour in the mean run under FCFS with EASY "
         f"at a load of 0.7; a stop costs {RESTART_S:.0f} s. drain: no new jobs on a node at risk; move: and its jobs are "
@@ -129,11 +135,11 @@ def _schedules(every: list[dict]) -> Table:
 
 
 def _draw(every: list[dict], fig) -> None:
-    axes = fig.subplots(1, 2)
+    axes, thetas = fig.subplots(1, 2), [float(t) for t in every[0]["sweep"]]
     for ax, key, name in ((axes[0], "lost", "work lost, node steps"), (axes[1], "duration", "mean duration, s")):
-        y = np.array([[e["sweep"][f"{t:g}"][key] for t in THETAS] for e in every])
-        ax.plot(THETAS, y.T, color="#1b6ca8", lw=0.6, alpha=0.5)
-        ax.plot(THETAS, y.mean(axis=0), color="#1b6ca8", lw=2, label="boosted, jobs moved")
+        y = np.array([[x[key] for x in e["sweep"].values()] for e in every])
+        ax.plot(thetas, y.T, color="#1b6ca8", lw=0.6, alpha=0.5)
+        ax.plot(thetas, y.mean(axis=0), color="#1b6ca8", lw=2, label="boosted, jobs moved")
         for what, colour in (("none", "#6b7280"), ("move, oracle", "#2e8b57")):
             ax.axhline(_of(every, what, key).mean(), color=colour, ls="--", lw=1, label=what)
         ax.set(xlabel="moved above this risk", ylabel=name, xscale="log")

@@ -21,7 +21,8 @@ from jobwise.worlds.gpu_tables import NONE, PARTIAL
 
 WEIGHTS = ("speed", "slot", "root", "index", "both", "srpt", "las", "learned")
 SPEED, SLOT, ROOT, INDEX, BOTH, SRPT, LAS, LEARNED = range(8)
-THETA = 16  # numbers of `learned`
+THETA = 16  # numbers of `learned`; two of their places:
+HELD, RESTART = 8, 11  # a bonus for jobs that hold GPUs, and how dear a restart is, both logarithms
 SLOT_PRICE = 4.0  # GPUs that a slot is worth
 
 
@@ -59,8 +60,8 @@ def _learned(theta, s, g, e, p, busy, lost, cost):
     x = theta[0] * np.log(one["length"]) + theta[1] * (left + np.log(own)) + theta[2] * np.log(own)
     x += theta[3] * np.log(v4 / v1) + theta[4] * np.log(v8 / v4) + theta[5] * np.log(v16 / v8)
     x += theta[6] * np.log(own * max(max(v1, v4), max(v8, v16))) + theta[7] * np.log1p(one["waited"])
-    x += held * (theta[8] + theta[9] * (left + np.log(own))) + theta[10] * busy * np.log(one["length"])
-    rows = theta[11] + theta[12] * (left - np.log(max(one["rate"], 0.3))) + theta[13] * np.log(cost + 0.1)
+    x += held * (theta[HELD] + theta[9] * (left + np.log(own))) + theta[10] * busy * np.log(one["length"])
+    rows = theta[RESTART] + theta[12] * (left - np.log(max(one["rate"], 0.3))) + theta[13] * np.log(cost + 0.1)
     rows += theta[14] * busy + theta[15] * (1.0 - held)
     lost[p] = min(lost[p] * np.exp(rows), 0.99)
     return np.exp(x) * np.sqrt(own / (one["left"] * one["length"]))
