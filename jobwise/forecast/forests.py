@@ -7,6 +7,7 @@ on other logs; a site's own trees begin with what it says.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,9 +24,10 @@ ROWS = 30_000  # jobs that ended last, to learn from
 LEAST = 500  # ended jobs to learn from
 HOW = {
     "objective": "cross_entropy", "num_leaves": 15, "learning_rate": 0.05, "min_data_in_leaf": 80, "feature_fraction": 0.5,
-    "lambda_l2": 1.0, "verbosity": -1, "deterministic": True, "force_row_wise": True, "seed": 0, "num_threads": 2,
+    "lambda_l2": 1.0, "verbosity": -1, "deterministic": True, "force_row_wise": True, "seed": 0,
 }  # fmt: skip
 TREES = 120
+THREADS = 2  # where OMP_NUM_THREADS says nothing; trees are the same with any number
 
 
 def columns(past: np.ndarray) -> dict[str, np.ndarray]:
@@ -63,14 +65,14 @@ def learnt(
     check_lightgbm()
     import lightgbm
 
-    found = []
+    found, threads = [], 0 if os.environ.get("OMP_NUM_THREADS") else THREADS  # 0: as OpenMP has it
     for k in range(y.shape[1]):
         begin = None
         if len(base.tree):
             begin = np.empty(len(x))
             raw_all(base, x, k, begin)
         data = lightgbm.Dataset(x, y[:, k], weight=weight, init_score=begin, free_raw_data=True)
-        found.append(lightgbm.train(HOW | {"seed": seed}, data, trees))
+        found.append(lightgbm.train(HOW | {"seed": seed, "num_threads": threads}, data, trees))
     return joined(base, from_boosters(found))
 
 

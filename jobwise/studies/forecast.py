@@ -29,7 +29,7 @@ from jobwise.workloads.transform import first, overruns
 
 LOGS = ("HPC2N", "lublin_256", "SDSC-SP2", "ALCF-Theta", "NASA-iPSC", "MetaCentrum", "LLNL-Atlas", "LANL-CM5")
 LOGS += ("SDSC-BLUE", "RICC")
-SMOKE = ("HPC2N",)  # logs of the preset smoke
+SMOKE = ("SDSC-SP2",)  # logs of the preset smoke
 RULES = ("fcfs+easy", "smith+easy", "general+easy")
 KEPT = ("fcfs+easy", "no promise", "promise 1.1x", "promise 1.1x, lane 1 %", "jobwise", FAIR)  # continuous
 OURS = ("smith-forecast", "jobwise-unbounded", "jobwise", "true run times")
