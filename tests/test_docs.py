@@ -182,6 +182,8 @@ def _do(command, place, monkeypatch, capsys):
     words = shlex.split(command.replace("--on slurm", "--on simulator"))[1:]
     if words[0] == "train":
         words += ["--preset", "smoke", "--threads", "1"]  # threads of two workers wait for one another
+    if words[:2] == ["train", "mars"]:
+        words += ["--choices", "2000"]
     if words[:2] == ["mars", "learn"]:
         words += ["--preset", "smoke", "--choices", "200", "--window", "400"]
     if any(w in ("--out", "--report", "-o") for w in words) and words[0] not in ("train", "reproduce"):

@@ -22,7 +22,7 @@ def same(w, name):
 
 @pytest.mark.parametrize("name", LOGS)
 def test_first_jobs_equal_the_slow_twin(log, name):
-    w = first(log(name), 800)
+    w = first(log(name), 500)
     for order in ORDERS:
         same(w, order)
         same(w, f"{order}+easy")

@@ -266,7 +266,7 @@ def killed(store, times, tests, patience=3.0):
         code = KILLED.format(tests=tests)
         p = subprocess.Popen([sys.executable, "-c", code, str(store)], stdout=subprocess.PIPE, text=True)
         assert p.stdout.readline() == "begun\n"
-        if not windows and k > 0:
+        if not windows and (k > 0 or times == 1):
             p.stdout.readline()  # a window at least
         time.sleep(patience * rng.random())
         p.send_signal(signal.SIGKILL)
@@ -287,7 +287,7 @@ def killed(store, times, tests, patience=3.0):
 
 
 def test_a_store_survives_being_killed(tmp_path, request):
-    assert killed(tmp_path / "store", 2, str(request.path.parent)) > 0
+    assert killed(tmp_path / "store", 1, str(request.path.parent)) > 0
 
 
 @pytest.mark.slow
@@ -461,8 +461,8 @@ def test_what_is_saved_is_what_was_judged(log, tmp_path):
     from jobwise.learn.run_folder import score
     from jobwise.learn.window import WindowTrainer
 
-    for seed in range(3):
-        config = small(log).changed(seed=seed, choices=2000, validations=8)
+    for seed in range(2):
+        config = small(log).changed(seed=seed, choices=1500, validations=6)
         (policy,) = config.train(log, tmp_path / f"{seed}")
         trainer = WindowTrainer(config, log, "cpu", policy)
         slow = trainer.measured(policy.forward.weights)

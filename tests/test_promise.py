@@ -145,7 +145,7 @@ ASKED = [
 def test_asked_view_by_view_it_decides_the_same(name):
     if "refit" in name:
         pytest.importorskip("lightgbm")
-    w = jw.lublin(2200, procs=64, seed=1, load=0.95, estimates="users", users=12).take(slice(1200, 1700))
+    w = jw.lublin(2200, procs=64, seed=1, load=0.95, estimates="users", users=12).take(slice(1200, 1500))
     fast, policy, sim = simulate(w, name), resolve(name), Simulation(w)
     assert policy.name == name and policy.is_compiled(w.cluster)
     looks = drained(asked(sim, policy))
@@ -156,7 +156,7 @@ def test_asked_view_by_view_it_decides_the_same(name):
 @pytest.mark.parametrize("name", ["jobwise", "smith-forecast+easy", "saf+easy+express3%+promise1.1x"])
 @pytest.mark.parametrize("how", ["ticks", "outages"])
 def test_also_with_ticks_and_outages(name, how):
-    w = jw.lublin(2200, procs=64, seed=1, load=0.95, estimates="users", users=12).take(slice(1200, 1700))
+    w = jw.lublin(2200, procs=64, seed=1, load=0.95, estimates="users", users=12).take(slice(1200, 1500))
     told = {"tick": 60.0} if how == "ticks" else {}
     if how == "outages":
         end = w.jobs["submit"][-1]

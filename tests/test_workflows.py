@@ -5,6 +5,7 @@ import functools
 import gzip
 import json
 import operator
+import sys
 
 import numpy as np
 import pytest
@@ -260,8 +261,8 @@ def test_bad_files_are_one_line(name, tmp_path, capsys):
 
 
 def test_long_chains_are_read(tmp_path):
-    """Thousands of steps, written last first."""
-    count = 1500
+    """More steps than Python nests calls, written last first."""
+    count = sys.getrecursionlimit() + 50
     calls = "\n".join(
         f"  call t as t{i} {{ input: x = t{i - 1}.y }}" if i else "  call t as t0 { input: x = 1 }"
         for i in reversed(range(count))
