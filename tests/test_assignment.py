@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, RUNNING
+from jobwise.metrics import normalised_turnaround
 from jobwise.policies.assignments import AssignmentRule, named
 from jobwise.policies.played import played
 from jobwise.sim.state import allocate
@@ -294,6 +295,17 @@ def test_a_rule_brings_every_job_to_its_end_the_same_alone_and_side_by_side(rule
     for k, (w, r) in enumerate(zip(sets, together, strict=True)):
         one = jw.simulate(w, policy, restart_cost_s=10.0, seed=3 + k)
         assert (r.jobs["status"] == DONE).all() and one.jobs.tobytes() == r.jobs.tobytes()
+
+
+@pytest.mark.parametrize("rule", ["both", "greedy"])
+def test_a_whole_sequence_is_reported_as_its_record_has_it(rule):
+    sets = [jw.rltaps(60, [8, i], machine=jw.gpu_racks([1, 1], work="lab"), rate=0.3) for i in range(3)]
+    policy = named(f"gpus:{rule}")
+    z = played(sets, policy, 10.0, 10_000, seed=3)
+    for k, r in enumerate(jw.simulate_many(sets, policy, restart_cost_s=10.0, seed=3)):
+        assert z["all_changes"][k] == r.preemptions and (rule == "sjf" or r.preemptions > 0)
+        assert z["done"][k] == z["started"][k] == len(r.jobs) == 18
+        assert z["total"][k] == pytest.approx(normalised_turnaround(r).sum())
 
 
 def brute(world, w):

@@ -326,6 +326,17 @@ def test_rules_bring_every_job_to_its_end(seed, rule, places):
     assert (again.jobs["end"] == r.jobs["end"]).all()
 
 
+@pytest.mark.parametrize("rule", ["lb", "oracle"])
+def test_a_whole_jobset_is_reported_as_its_record_has_it(rule):
+    sets = [jw.distances(40, 0.6, k, nodes=3) for k in range(3)]
+    policy = NodeRule(rule, Places(2))
+    z = played(sets, policy, 0.0, 10_000)
+    for k, r in enumerate(jw.simulate_many(sets, policy)):
+        waited = r.jobs["start"] - r.jobs["submit"]  # until the start: what a far node adds to the run is not among it
+        assert z["all_waited"][k] == pytest.approx(waited.sum()) and z["longest"][k] == pytest.approx(waited.max())
+        assert z["total"][k] == pytest.approx((r.jobs["end"] - r.jobs["submit"]).sum())
+
+
 # ------------------------------------------------------------------ environments and learners
 
 

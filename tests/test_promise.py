@@ -82,6 +82,26 @@ def test_urgent_jobs_go_first_and_express_ones_before_them():
     assert kept <= free
 
 
+@pytest.mark.parametrize("slack", [0.3, 0.7, 1.5])
+def test_a_deadline_is_the_start_under_fcfs_and_the_slack_of_its_longest_wait(slack):
+    """And half of the longest wait after the submit at least; jobs are looked at in the order of their deadlines."""
+    w = jw.lublin(400, procs=64, seed=5, load=1.1, estimates="users")
+    checked = [0]
+
+    def look(s, b):
+        item, m = b.item[: int(b.count[0])], b.promise.memory[0]
+        promise.urgency(b.promise, b.campaign, s, 0, b.item, b.count[0])
+        longest, shadow = max(m["longest"], m["least"]), b.promise.s.jobs[0]["start"]
+        known = item[np.isfinite(item["deadline"])]
+        checked[0] += len(known)
+        submit = w.jobs["submit"][known["row"]]
+        want = np.maximum(shadow[known["row"]] + slack * longest, submit + 0.5 * longest)
+        assert known["deadline"] == pytest.approx(want)
+
+    ran(w, promised(promise=1.0 + slack), look)
+    assert checked[0] > 100
+
+
 def test_express_jobs_hold_half_of_the_machine_at_most():
     w = jw.lublin(1500, procs=64, seed=3, load=0.95)
     w = w.take(slice(500, None))

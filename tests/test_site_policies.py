@@ -218,3 +218,27 @@ def test_generated_sites_refuse_what_cannot_be():
         generated(10, 5)
     with pytest.raises(InputError, match="no setting"):
         generated(10, 20, weight=3)
+
+
+def two_partitions(tier=1, factor=1.0, weight=0.0):
+    """A machine that is full until 100 s; then a short job of `batch` and a long one of `other`, each as wide as the machine."""
+    w = on_site(jw.workload([0, 1, 2], [4, 4, 4], [100, 10, 50], cluster=jw.pool(4)), 1, 4, partition=weight)
+    site, jobs = w.cluster.site, w.jobs.copy()
+    rows = np.concatenate([site.partitions, site.partitions])
+    rows["tier"], rows["factor"] = (1, tier), (1.0, factor)
+    both = replace(site, partitions=rows, queues=np.array([[0], [1]], np.int32), partition_names=("batch", "other"))
+    jobs["partition"] = 0, 0, 1
+    return replace(w, jobs=jobs, cluster=replace(w.cluster, site=both))
+
+
+@pytest.mark.parametrize("policy", ["sjf+easy", "fcfs", "sjf+slurm", "slurm"])
+def test_partitions_of_a_higher_tier_go_first_under_any_order(policy):
+    same, higher = (jw.simulate(two_partitions(tier=t), policy).jobs["start"] for t in (1, 2))
+    assert same[1] < same[2] and higher[2] < higher[1]
+
+
+def test_the_factor_of_a_partition_is_part_of_slurms_priority():
+    plain, first, for_nothing = (
+        jw.simulate(two_partitions(factor=f, weight=x), "slurm").jobs["start"] for f, x in ((1, 1000.0), (4, 1000.0), (4, 0.0))
+    )
+    assert plain[1] < plain[2] and first[2] < first[1] and for_nothing[1] < for_nothing[2]
