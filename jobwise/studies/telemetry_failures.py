@@ -81,7 +81,8 @@ def avoided(s: Study, preset: str, seeds: int) -> tuple[Section, list[str]]:
     """Models, and what schedulers make of them, on simulated nodes; and a sentence on it."""
     every = [s.piece(f"failures-{k}", lambda k=k: _one(k, preset)) for k in range(seeds)]
     note = (
-        f"16 nodes; Weibull faults with a mean of {_between(preset):,.0f} steps between them, precursors (errors, temperature) before 70 %, leaks "
+        f"16 nodes; Weibull faults with a mean of {_between(preset):,.0f} steps between them, precursors (errors, "
+        "temperature) before 70 %, leaks "
         f"of memory; a failure within {HORIZON} steps is asked for; models learn on the first 60 % of the time, are calibrated "
         f"on the next 20 % and measured on the last, {seeds} seeds. There jobs of an hour in the mean run under FCFS with EASY "
         f"at a load of 0.7; a stop costs {RESTART_S:.0f} s. drain: no new jobs on a node at risk; move: and its jobs are "
