@@ -148,8 +148,8 @@ def _anchors(rules: dict, sizes: tuple[int, int]) -> Section:
     columns = ["rule", *[f"{w}, {x}" for w in WORK for x in ("specification", "prototype", "here", "against it")]]
     note = (
         f"Mean slowdown of {count} unseen sequences of {steps} jobs on 32 GPUs, 10 slots that jobs keep, restarts free; jobs "
-        "that have not ended after 1,000 rows count as if they ended then. Jobs ended and TFLOPS under the seed's work model. The "
-        "reference values are of other sequences (3 and 24)."
+        "that have not ended after 1,000 rows count as if they ended then. Jobs ended and TFLOPS under the seed's work model. "
+        "The reference values are of other sequences (3 and 24)."
     )
     return Section("Rules, against reference values", note, [Table([*columns, "ended", "TFLOPS"], rows)])
 
@@ -294,8 +294,8 @@ def _costs(s: Study, rules: dict, preset: str, seeds: int, sizes: tuple[int, int
         prototype.append([r, w, *[f"{p:g} / {_mean(rules[w][c][r]):.3g}" for p, c in pairs]])
     note = (
         f"Mean slowdown of {sizes[0]} unseen sequences, 10 slots kept, full preemption. Best: of the knapsack rules in "
-        "hindsight. Learned: weights and restart prices of the knapsack found by evolution on other sequences of all four costs, "
-        f"{seeds} seeds. Longest: its longest wait as a multiple of the best rule's. Network: numbers of GPUs "
+        "hindsight. Learned: weights and restart prices of the knapsack found by evolution on other sequences of all four "
+        f"costs, {seeds} seeds. Longest: its longest wait as a multiple of the best rule's. Network: numbers of GPUs "
         f"by a network over "
         "job tokens, started by imitation of the rule `both` and trained by PPO at 30 s, one seed."
     )
