@@ -15,11 +15,11 @@ POLICIES = ["fcfs+easy", "saf+easy+guard24h", "fcfs+conservative", "smith-reques
 
 
 def shown(arguments, columns):
-    """What a command prints on a terminal of so many columns."""
+    """What a command, or a text of Python, prints on a terminal of so many columns."""
     parent, child = pty.openpty()
     environment = os.environ | {"COLUMNS": str(columns), "LINES": "50", "TERM": "xterm", "NO_COLOR": "1"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "jobwise.cli", *arguments],
+        [sys.executable, *(("-m", "jobwise.cli", *arguments) if isinstance(arguments, list) else ("-c", arguments))],
         stdout=child,
         stderr=subprocess.DEVNULL,
         env=environment,
@@ -68,3 +68,9 @@ def test_other_tables_are_readable(log, columns):
     for command in (["simulate", log], ["trace", "info", log], ["policies"]):
         out = shown(command, columns)
         assert "…" not in out and all(len(line.rstrip()) <= columns for line in out.split("\n")), command
+
+
+def test_no_number_is_cut_where_headings_are_wider_than_the_terminal():
+    heads, cells = [f"heading{i:02d}" for i in range(12)], [f"3,{i:02d}7" for i in range(12)]
+    out = shown(f"from jobwise.cli.tables import print_table; print_table('', {heads}, [{cells}])", 80)
+    assert all(x in out for x in (*heads[1:], *cells)) and all(len(x.rstrip()) <= 80 for x in out.split("\n"))

@@ -123,7 +123,7 @@ def tune(
     trust = _trust(found.fidelity)
     text = [" ".join(filter(None, [trust, most_helpful(w)])), found.sentence()]
     if any(x.startswith("SchedulerParameters") for x in found.proposed):
-        text.append("Keep the other words of your SchedulerParameters.")
+        text.append("The SchedulerParameters below name what changes alone: keep the other words of yours.")
     tables = [("the last 30 % of the jobs, against the simulated present", HEAD, _rows(changes))] if changes else []
     if found.test:
         tables.append(("who wins, who loses: tuned", GROUPED, found.test.rows()))

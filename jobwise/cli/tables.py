@@ -31,18 +31,16 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
     from rich.table import Table
     from rich.text import Text
 
-    words = [max((len(w) for row in rows for w in row[i].split()), default=0) for i in range(len(columns))]
-    least = sum(min(w, 28 if i == 0 else 14) for i, w in enumerate(words)) + 2 * len(columns)
-    if sys.stdout.isatty() and least > Console().width:  # some columns would not be shown at all: row by row
+    words = [[*name.split(), *(w for row in rows for w in row[i].split())] for i, name in enumerate(columns)]
+    widths = [min(max(map(len, w), default=0), 28 if i == 0 else 14) for i, w in enumerate(words)]  # of unbroken words
+    if sys.stdout.isatty() and sum(widths) + 2 * len(columns) > Console().width:  # some would be cut: row by row
         say(title)
         for row in rows:
             say(f"{row[0]}: " + "; ".join(f"{name} {cell}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell))
         return
     table = Table(title=Text(plain(title)), title_justify="left", box=SIMPLE, pad_edge=False)
     for i, name in enumerate(columns):
-        words = [word for row in rows for word in row[i].split()] + name.split()
-        least = min(max(map(len, words), default=0), 28 if i == 0 else 14)  # words are broken only where nothing else helps
-        table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", min_width=least)
+        table.add_column(Text(name), justify="left" if i < left else "right", overflow="fold", min_width=widths[i])
     for row in rows:
         table.add_row(*(Text(plain(cell)) for cell in row))
     if sys.stdout.isatty():

@@ -69,7 +69,7 @@ class _Announcer(event.Listener):
         self.open.append(now)
         self.count += 1
         if self.count == 1:
-            self._say("compiling what this needs, once after an installation or an update (`jobwise warm-up` does it ahead)")
+            self._say("compiling what this needs, once (`jobwise warm-up` does it ahead)")
         elif LISTENERS or now - self.said >= self.EVERY_S:
             self._say(f"compiling, once: {self.count} functions, {self.spent + now - self.open[0]:.0f} s")
 

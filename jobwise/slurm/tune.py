@@ -91,7 +91,8 @@ class Tuned:
     def sentence(self) -> str:
         """What may be said of it."""
         if self.test is None:
-            return f"of {self.trials} candidates none was better than the present settings: change nothing."
+            within = f"and within {self.bound:g} times the present longest wait"
+            return f"Of {self.trials} candidates none was better than the present settings {within}: change nothing."
         told = self.test.sentence()
         if self.gains and not self.trusted:
             why = "no waits are recorded" if self.fidelity is None else "it does not explain the record"
