@@ -71,6 +71,6 @@ def test_other_tables_are_readable(log, columns):
 
 
 def test_no_number_is_cut_where_headings_are_wider_than_the_terminal():
-    heads, cells = [f"heading{i:02d}" for i in range(12)], [f"3,{i:02d}7" for i in range(12)]
+    heads, cells = [f"heading{i:02d}" for i in range(9)], [f"3,{i:02d}7" for i in range(9)]
     out = shown(f"from jobwise.cli.tables import print_table; print_table('', {heads}, [{cells}])", 80)
     assert all(x in out for x in (*heads[1:], *cells)) and all(len(x.rstrip()) <= 80 for x in out.split("\n"))
