@@ -25,8 +25,9 @@ if logs:
     print(f"The log: {log.name}, of a real cluster.")
 else:
     log = out / "generated.swf.gz"
-    print(f"There is no real log in {places[0]} or {places[1]}. A generated one stands in: 60 users submit series of")
-    print("jobs that resemble one another, and ask for far more time than they use, as users of real clusters do.")
+    print(f"There is no real log in {places[0]} or {places[1]}.")
+    print("A generated one stands in: 60 users submit series of jobs that resemble one")
+    print("another, and ask for far more time than they use, as users of real clusters do.")
     made = "--model campaigns --jobs 20000 --procs 256 --load 0.7 --users 60 --force"
     run(["trace", "generate", str(log), *made.split()])
 learnt = out / "runs" / "learnt"
@@ -37,7 +38,7 @@ steps = {
     "2. Learn forecasts of run times on the first 60 % of this log.": [
         *("train", "smith-forecast", str(log), "--out", str(learnt), "--preset", options.preset),
     ],
-    "3. Compare what we recommend with rules on the last 30 % of the log, which neither has seen.": [
+    "3. Compare it with rules on the last 30 % of the log, which neither has seen.": [
         *("compare", str(log), "--split", "0.7", "--max-wait", "1.2x", "--shakes", "2"),
         *("--report", str(out / "report.html"), "--force"),
         *(x for policy in policies for x in ("-p", policy)),

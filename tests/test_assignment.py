@@ -303,7 +303,7 @@ def test_a_whole_sequence_is_reported_as_its_record_has_it(rule):
     policy = named(f"gpus:{rule}")
     z = played(sets, policy, 10.0, 10_000, seed=3)
     for k, r in enumerate(jw.simulate_many(sets, policy, restart_cost_s=10.0, seed=3)):
-        assert z["all_changes"][k] == r.preemptions and (rule == "sjf" or r.preemptions > 0)
+        assert z["all_changes"][k] == r.preemptions > 0
         assert z["done"][k] == z["started"][k] == len(r.jobs) == 18
         assert z["total"][k] == pytest.approx(normalised_turnaround(r).sum())
 

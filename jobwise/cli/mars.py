@@ -90,7 +90,7 @@ def run(
         rows = [
             [k.replace("_", " "), f"{v:,.1f}" if isinstance(v, float) else f"{v}", units.get(k, "")] for k, v in found.items()
         ]
-        print_table(f"{len(flows)} workflows on {on}", ["what", "value", "unit"], rows)
+        print_table(f"{len(flows)} workflow{'s' * (len(flows) != 1)} on {on}", ["what", "value", "unit"], rows)
     if found["failed"] or found["never_run"]:
         raise typer.Exit(1)
 

@@ -93,10 +93,10 @@ class Bar:
         self._bar.update(self._task, description=f"{self._what}: {text}", visible=True)
 
     def said(self) -> None:
-        """Nothing: what else is printed stands above the line."""
+        """Do nothing: rich prints other output above the line of progress."""
 
     def stop(self) -> None:
-        """Take the line away."""
+        """Stop the timer that shows the line of progress late."""
         self._timer.cancel()
 
 

@@ -124,6 +124,8 @@ def tune(
     text = [" ".join(filter(None, [trust, most_helpful(w)])), found.sentence()]
     if any(x.startswith("SchedulerParameters") for x in found.proposed):
         text.append("The SchedulerParameters below name what changes alone: keep the other words of yours.")
+    if found.others:
+        text.append("The rows below that name another scheduler show what its order would do; no line of slurm.conf gives it.")
     tables = [("the last 30 % of the jobs, against the simulated present", HEAD, _rows(changes))] if changes else []
     if found.test:
         tables.append(("who wins, who loses: tuned", GROUPED, found.test.rows()))

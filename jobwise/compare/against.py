@@ -52,14 +52,14 @@ def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int], bound: float,
     sure = claims(effects)
     if sentence is _whole and bound == inf and not any(rules):  # the table's own claims, adjusted for all that are in it
         sure = [c.claimed[p] for p in ours]
-    found = []
+    comparisons = []
     for p, q, e, claimed in zip(ours, rules, effects, sure, strict=True):
         middle, least, most = c.waits(p, q)
         ratio = {"median": middle, "least": least, "most": most}
         text = sentence(c, p, q, bound, f"{e.text()} block by block, {_word(e, claimed)}")
         numbers = {"rule": c.policies[q]} | e.to_dict() | {"claimed": claimed, "longest_wait_ratio": ratio}
-        found.append(numbers | {"kept": c.keeps(p, bound, _first(c)), "verdict": text})
-    return found
+        comparisons.append(numbers | {"kept": c.keeps(p, bound, _first(c)), "verdict": text})
+    return comparisons
 
 
 def _mean(c: Comparison, p: int, bound: float) -> str:
