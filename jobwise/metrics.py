@@ -202,12 +202,6 @@ def backfill_rate(r: Finished) -> float:
     return float((start[1:] < latest[:-1]).mean()) if len(start) > 1 else 0.0
 
 
-def delayed_share(r: Finished, reference: Finished) -> float:
-    """Share of jobs that start later than in `reference` (use fcfs+conservative: fairness as social justice)."""
-    both = ran(r) & ran(reference)
-    return float((r.jobs["start"][both] > reference.jobs["start"][both]).mean())
-
-
 def summary(r: Finished) -> dict[str, float]:
     """The usual numbers of a record; means unless the name says otherwise. bounded_slowdown has tau = 10 s."""
     w, bsld = wait(r), bounded_slowdown(r)

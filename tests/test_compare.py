@@ -52,7 +52,6 @@ def test_metrics_by_hand():
     assert metrics.user_fairness(r) == pytest.approx((1.2 + 1) ** 2 / (2 * (1.44 + 1)))
     when, waiting = metrics.queue_length(r)
     assert when.tolist() == [0, 2, 4, 10] and waiting.tolist() == [0, 1, 2, 0]
-    assert metrics.delayed_share(r, r) == 0
 
 
 def test_breakdowns_cover_all_jobs():

@@ -1,18 +1,17 @@
-"""What changes on the way: relative guards, gates, look-ahead. Compiled loop == asked loop, nothing unseen is used, bounds hold."""
+"""What changes on the way: relative guards, gates. Compiled loop == asked loop, nothing unseen is used, bounds hold."""
 
 import numpy as np
 import pytest
 from conftest import drained
 
 import jobwise as jw
-from jobwise.compare.windows import slowdowns
 from jobwise.errors import InputError
 from jobwise.jobs import past_dtype
 from jobwise.policies.gate import ENOUGH, Gate, replays
 from jobwise.policies.names import resolve
 from jobwise.policies.relative_guard import Lately
 from jobwise.sim.simulation import Simulation
-from jobwise.simulate import asked, record, simulate, simulate_many
+from jobwise.simulate import asked, record, simulate
 from jobwise.workload import workload
 
 
@@ -25,14 +24,9 @@ NAMES = [
     "saf+easy+guard0.8x",
     "smith+easy+guard1.2x",
     "unicef+guard0.5x",
-    "saf+easy+lookahead8",
-    "smith+easy+lookahead4+guard5h",
-    "unicef+easy-sjbf+lookahead4",
-    "f3+lookahead4",
     "sjf+easy+predicted",
     "wfp3+predicted+guard9h",
     "unicef+easy+predicted+guard1x",
-    "unicef+easy+lookahead4+guard1x",
     "gated:unicef+easy,smith+easy,smith-aged+easy+guard1x",
     "gated:lxf+easy+guard0.8x,smith+easy+guard1.2x,sjf+easy,1.5x",
 ]
@@ -110,16 +104,6 @@ def test_a_gate_replays_jobs_that_ended_and_nothing_else(log):
     assert len(replays(recent, part.past[:0], part.cluster, Gate(gate.candidates))) == 2 * 8
 
 
-def test_looking_ahead_beats_a_poor_order():
-    """Several logs, shaken: in blocks of them, not in one lucky replay."""
-    from jobwise.compare.intervals import compared
-
-    parts = [jw.lublin(jobs=600, procs=256, seed=k, load=1.0) for k in range(12)]
-    plain, ahead = (slowdowns(simulate_many(parts, p)) for p in ("lcfs+easy", "lcfs+easy+lookahead8"))
-    e = compared(plain, ahead, size=1)
-    assert e.high < 0 and e.blocks == 12
-
-
 def test_predictions_and_truths_take_the_place_of_requests_in_the_order(log):
     exact = log.take(slice(None))
     exact.jobs["walltime"] = exact.truth["runtime"]
@@ -140,11 +124,7 @@ def test_predictions_and_truths_take_the_place_of_requests_in_the_order(log):
         ("gated:saf+easy,fcfs+conservative", "cannot be replayed"),
         ("gated:saf+easy,sjf+easy,0.5x", "1 or more"),
         ("gated:saf+easy,,sjf+easy", "empty name"),
-        ("saf+easy+lookahead1", "2 to 64"),
-        ("saf+easy+lookahead99", "2 to 64"),
-        ("saf+conservative+lookahead", "look-ahead goes with"),
         ("smith+easy+predicted", "already"),
-        ("saf+easy+predicted+lookahead", "itself"),
         ("saf+conservative+predicted", "go with built-in"),
         ("saf+easy+guard0x", "more than 0"),
         ("saf+guard1x+guard2x", "two choices"),
@@ -158,7 +138,7 @@ def test_nonsense_is_one_line(name, says):
 def test_relative_guards_and_gates_take_pools():
     w = jw.lublin(jobs=30, procs=8, seed=0)
     nodes = jw.nodes(8, processors=1)
-    for name in ("saf+easy+guard1x", "gated:saf+easy,sjf+easy", "smith+easy+lookahead"):
+    for name in ("saf+easy+guard1x", "gated:saf+easy,sjf+easy"):
         with pytest.raises(InputError, match="pool"):
             simulate(w, name, nodes)
 

@@ -21,8 +21,6 @@ MORE = [
     "wfp3+easy-sjbf+guard2h",
     "sjf+greedy+commit",
     "saf+easy+guard0.8x",
-    "unicef+easy+lookahead4",
-    "smith+easy+lookahead4+guard5h",
     "sjf+easy+predicted",
     "lxf+easy+predicted+guard1x",
     "general+easy",

@@ -132,7 +132,6 @@ def test_limits_and_guards_hold_on_list_schedulers():
         "saf+easy+guard1x",
         "saf+easy+spread",
         "saf+easy-sjbf",
-        "saf+easy+lookahead",
         "sjf+predicted",
     ],
 )

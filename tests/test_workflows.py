@@ -19,7 +19,6 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.sim.dag import components, earliest, graph, levels, ranks
 from jobwise.sim.flows import flows, note
-from jobwise.sim.heft import heft
 from jobwise.workloads import cwl, wdl, wfformat
 from jobwise.workloads.bundles import bundled, classes, in_two
 from jobwise.workloads.signatures import signature, similarity
@@ -415,33 +414,6 @@ def test_what_is_left_of_a_workflow_is_kept_up_to_date():
         note(f, jobs, np.array([row], np.int32))
         fresh = flows(jobs)
         assert np.allclose(f.table["work"], fresh.table["work"]) and (f.table["path"] == fresh.table["path"]).all()
-
-
-def test_heft_reaches_the_textbooks_makespan():
-    """Topcuoglu et al. 2002, figure 2 and table 2: 80."""
-    seconds = [[14, 16, 9], [13, 19, 18], [11, 13, 19], [13, 8, 17], [12, 13, 10], [13, 16, 9], [7, 15, 11], [5, 11, 14], [18, 12, 20], [21, 7, 16]]  # fmt: skip
-    edges = [(0, 1, 18), (0, 2, 12), (0, 3, 9), (0, 4, 11), (0, 5, 14), (1, 7, 19), (1, 8, 16), (2, 6, 23), (3, 7, 27), (3, 8, 23), (4, 8, 13), (5, 7, 15), (6, 9, 17), (7, 9, 11), (8, 9, 13)]  # fmt: skip
-    start, end, on = heft(seconds, [e[:2] for e in edges], [e[2] for e in edges])
-    assert end.max() == 80 and on.tolist()[:3] == [2, 0, 2]
-    for a, b, c in edges:
-        assert start[b] >= end[a] + (c if on[a] != on[b] else 0)
-    for wrong in ([[1, -1]], [1, 2], [[np.nan]]):
-        with pytest.raises(InputError):
-            heft(wrong, np.zeros((0, 2)))
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 5))
-def test_heft_makes_schedules(seed, processors):
-    rng = np.random.default_rng(seed)
-    w = random_flow(rng, int(rng.integers(1, 20)))
-    seconds = rng.integers(0, 9, (len(w), processors)).astype(float)
-    start, end, on = heft(seconds, w.edges, rng.integers(0, 5, len(w.edges)))
-    assert (end - start == seconds[np.arange(len(w)), on]).all() and all(start[b] >= end[a] for a, b in w.edges)
-    for p in range(processors):
-        of = np.flatnonzero((on == p) & (end > start))
-        of = of[np.argsort(start[of])]
-        assert (start[of][1:] >= end[of][:-1]).all()
 
 
 # ------------------------------------------------------------------ analysis

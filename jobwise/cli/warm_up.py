@@ -98,7 +98,7 @@ def _rules() -> None:
 def _adaptive() -> None:
     import jobwise as jw
 
-    for policy in ("saf+easy+guard1x", "gated:fcfs+easy,saf+easy", "saf+easy+lookahead"):
+    for policy in ("saf+easy+guard1x", "gated:fcfs+easy,saf+easy"):
         jw.simulate(_log(), policy)
 
 

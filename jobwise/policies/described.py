@@ -69,7 +69,6 @@ MORE = {
     "jobwise-unbounded": "the same for the mean alone: smith-forecast, or a rule that is better in replays of past jobs",
     "jobwise:runs/NAME, jobwise+refit": "with trees of the site, from `jobwise train smith-forecast`, or fitted on the way",
     "slurm": "Slurm's own scheduler with the settings of a site (`jobwise slurm site`)",
-    "lookahead": "the first jobs are tried at the head in drawn futures",
     "reserve0.2x100s": "jobs that ask for more than 100 s hold at most 80 % of the processors",
     "cost0.5": "MARS's models: what jobs cost lowers their probability, more with a larger number",
     "refit": "trees of smith-forecast are learnt anew, every 5,000 arrivals, from the jobs that have ended (needs LightGBM)",

@@ -39,7 +39,7 @@ SHAKE_S = 300.0
 class Gate(Remembering):
     """`candidates`: the first is the fallback; a bound on waits is `max_wait` times the longest of FCFS with EASY.
 
-    `every`: jobs that arrive between two looks. `trail`: jobs replayed `shakes` times (8,000; 2,000 where one looks ahead).
+    `every`: jobs that arrive between two looks. `trail`: jobs replayed `shakes` times.
     `z`: standard errors by which a candidate must be better than the fallback. `last`: who decides where not even the fallback
     keeps the bound (default: FCFS with EASY). In replays forecasts are those that were made when the jobs came. Raises
     InputError.
@@ -51,7 +51,7 @@ class Gate(Remembering):
         max_wait: float = np.inf,
         *,
         every: int = 1000,
-        trail: int | None = None,
+        trail: int = 8000,
         shakes: int = 2,
         z: float = 1.0,
         last: ListScheduler | None = None,
@@ -76,8 +76,7 @@ class Gate(Remembering):
             self._forest = shipped()
         self.last = last or FALLBACK
         self.candidates, self.max_wait, self.label = tuple(candidates), float(max_wait), label
-        slow = any(p.lookahead for p in candidates)
-        self.every, self.trail, self.shakes, self.z = every, trail or (2000 if slow else 8000), shakes, z
+        self.every, self.trail, self.shakes, self.z = every, trail, shakes, z
         self._seen: dict[tuple[bytes, int], Look] = {}
         self._lock = Lock()
 
@@ -162,7 +161,7 @@ class Gate(Remembering):
 
         def measure(p: ListScheduler) -> tuple[np.ndarray, float]:
             pieces = 1 if self.max_wait == np.inf else BLOCKS
-            if p.lookahead or p.promises or p.forest is not None:
+            if p.promises or p.forest is not None:
                 guards = [easy.relative(p.guard, p.times, x) for x in np.maximum(trials.longest, 1.0)]
                 pairs = zip(replicas, guards, strict=True)
                 found = np.array([alone(w, p, guard, pieces, waits) for w, guard in pairs])
@@ -198,7 +197,7 @@ def alone(w: Workload, p: ListScheduler, guard: float, pieces: int, waits: np.nd
     `past_waits` of its past."""
     s = allocate([w], w.cluster)
     told = np.stack([w.columns["ratio"], w.columns["short"]], axis=1) if "ratio" in w.columns else None
-    b = remembering(s, 0, p, w.past, p.lookahead > 0, told, waits)
+    b = remembering(s, 0, p, w.past, told, waits)
     return replay_batch.to_the_end(s, b, p.rule._replace(guard=guard), pieces)
 
 

@@ -13,7 +13,6 @@ from jobwise.policies.foreseen import shipped
 from jobwise.policies.loglinear import Index, Memory
 from jobwise.policies.promised import Promised
 from jobwise.policies.relative_guard import Steering
-from jobwise.policies.rollout import rescored
 from jobwise.sim import list_pass, orders
 from jobwise.sim.conservative import plan_conservative
 from jobwise.sim.flows import NONE, Flows, flows, score_flows
@@ -141,8 +140,11 @@ class ListRun:
         p = blank(len(queue), *capacity.shape)
         due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
         given, seed = self._scores(scheduler, view), np.uint64(view.seed)
-        if rule.ahead or rule.estimate:
-            given, rule = rescored(view, rule, given, scheduler.order, self._memory)
+        if rule.estimate:
+            table = self._memory.predicted(view)
+            orders.score_rows(rule.order, view.now, view.origin, seed, table, queue, given)
+            given[view.now - view.jobs["submit"][queue] > rule.guard] = -np.inf
+            rule = rule._replace(order=orders.GIVEN)
         elif self._promised and rule.order >= 0:
             orders.score_rows(rule.order, view.now, view.origin, seed, view.table, queue, given)
         if self._promised:

@@ -19,7 +19,7 @@ from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.relative_guard import steered
 from jobwise.policies.replay import replay
 from jobwise.policies.slurm import check_on_site, replay_on_site
-from jobwise.sim import orders, rollout, scored_pool
+from jobwise.sim import orders, scored_pool
 from jobwise.sim.forest import Forest
 from jobwise.sim.list_pass import BACKFILLS, ESTIMATES, Rule
 from jobwise.sim.placement import PLACEMENTS
@@ -30,14 +30,13 @@ Order = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in t
 
 @dataclass(frozen=True)
 class ListScheduler(Remembering):
-    """A list scheduler; it is a Policy, and run whole by compiled loops where its order is built in.
+    """A list scheduler: a Policy, which compiled loops replay as a whole where its order is built in.
 
     `order`: a name, or a function of the queued jobs' table and the time that returns one score per job (smaller starts
     first). `guard`: s of waiting after which a job goes before all others, oldest first; `times`: the same as a multiple of
     the longest wait that FCFS with EASY would have caused lately (`relative_guard.py`; pools only). `commit`: a picked job
-    stays picked until it starts (as RLScheduler does; re-deciding is the default). `lookahead`: futures in which the first
-    jobs are tried at the head before deciding (`jobwise.sim.rollout`; pools only); 0: none. `estimate`: what the order takes a
-    run time to be: as requested, predicted from history, or actual (nobody knows that: simulations of pools only).
+    stays picked until it starts (as RLScheduler does; re-deciding is the default). `estimate`: what the order takes a run
+    time to be: as requested, predicted from history, or actual (nobody knows that: simulations of pools only).
     Reservations go by requests all the same, so that no prediction delays the head. `reserve` (share, s): jobs that ask for
     longer hold no more than the rest of the units, but one alone may always run. `promise`: no job waits much longer than
     this many times the longest wait of FCFS with EASY, measured, not guaranteed; `express`: jobs that together are this share
@@ -51,7 +50,6 @@ class ListScheduler(Remembering):
     guard: float = inf
     times: float = inf
     commit: bool = False
-    lookahead: int = 0
     reserve: tuple[float, float] = (0.0, inf)
     estimate: str = "requested"
     label: str = ""
@@ -72,26 +70,18 @@ class ListScheduler(Remembering):
             raise InputError(f"the guard is {self.guard} s; it must be more than 0")
         if not self.times > 0:
             raise InputError(f"the guard is {self.times} times the longest wait of fcfs+easy; it must be more than 0")
-        if not 0 <= self.lookahead <= rollout.MOST or self.lookahead == 1:
-            raise InputError(f"look-ahead tries 2 to {rollout.MOST} futures, not {self.lookahead}")
-        if self.lookahead and not scored_pool.suits(self.rule):
-            raise InputError("look-ahead goes with built-in orders and trained indices, with easy or without backfilling")
         if self.estimate not in ESTIMATES:
             raise unknown("estimate", self.estimate, ESTIMATES)
         if self.estimate == "predicted" and isinstance(self.order, Index):
             raise InputError(f"order {self.name} predicts run times from history already")
-        if self.lookahead and self.forest is not None:
-            raise InputError("look-ahead draws run times from history itself; it does not go with a forest")
-        if self.estimate != "requested" and self.lookahead:
-            raise InputError("look-ahead draws run times from history itself; it goes with requests")
         if self.estimate != "requested" and not (scored_pool.suits(self.rule) and self.rule.order >= 0):
             raise InputError(f"{self.estimate} run times go with built-in orders, with easy, easy-sjbf or without backfilling")
         if not (self.promise >= 1 and 0 <= self.express < 1):
             raise InputError(
                 f"a promise is 1 or more times, an express lane 0 to 99 % of the work; not {self.promise:g}, {self.express:g}"
             )
-        if self.promises and not (scored_pool.suits(self.rule) and self.times == inf and not self.lookahead):
-            text = "go with built-in orders and trained indices, with easy or none, without look-ahead and …x guards"
+        if self.promises and not (scored_pool.suits(self.rule) and self.times == inf):
+            text = "go with built-in orders and trained indices, with easy or none, without …x guards"
             raise InputError(f"promises and express lanes {text}")
         if self.refit and self.forest is None:
             raise InputError(f"order {self.name} has no trees to fit anew; smith-forecast has, and runs of jobwise train")
@@ -104,12 +94,10 @@ class ListScheduler(Remembering):
             raise InputError(
                 f"a reserve of {share:g} of the units for jobs of up to {short:g} s cannot be: 0 to 1, and more than 0 s"
             )
-        if share and (self.commit or self.backfill == "conservative" or isinstance(self.order, Index) or self.lookahead):
-            raise InputError(
-                "a reserve goes with built-in orders and your own, not with commit, conservative, look-ahead, history"
-            )
-        if isinstance(self.order, FlowNet) and (self.backfill != "none" or self.commit or self.lookahead):
-            raise InputError(f"order {self.name} keeps tasks waiting itself; it goes without backfilling, commit, look-ahead")
+        if share and (self.commit or self.backfill == "conservative" or isinstance(self.order, Index)):
+            raise InputError("a reserve goes with built-in orders and your own, not with commit, conservative, history")
+        if isinstance(self.order, FlowNet) and (self.backfill != "none" or self.commit):
+            raise InputError(f"order {self.name} keeps tasks waiting itself; it goes without backfilling and commit")
         if self.commit and self.backfill == "conservative":
             raise InputError("conservative backfilling reserves for every job; it cannot be combined with commit")
 
@@ -123,8 +111,6 @@ class ListScheduler(Remembering):
             parts.append(self.backfill)
         if self.placement != "first":
             parts.append(self.placement)
-        if self.lookahead:
-            parts.append("lookahead" + (str(self.lookahead) if self.lookahead != rollout.DEFAULT else ""))
         if self.estimate != "requested":
             parts.append(self.estimate)
         if self.guard < inf:
@@ -157,7 +143,7 @@ class ListScheduler(Remembering):
         """The same as numbers, for the kernels."""
         code = orders.CODES[self.order] if isinstance(self.order, str) else getattr(self.order, "code", orders.GIVEN)
         backfill, estimate = BACKFILLS.index(self.backfill), ESTIMATES.index(self.estimate)
-        behind = (float(self.guard), self.commit, estimate, self.lookahead)
+        behind = (float(self.guard), self.commit, estimate)
         lane = (*self.reserve, self.express, self.promise - 1.0)
         return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, lane), self.forest is not None)
 
@@ -185,14 +171,14 @@ class ListScheduler(Remembering):
             )
         if isinstance(self.order, FlowNet) and not cluster.is_pool:
             raise InputError(f"{self.name}: the graph network takes pools of processors")
-        if (self.times < inf or self.lookahead or self.promises) and not cluster.is_pool:
-            raise InputError(f"{self.name}: look-ahead, promises and guards relative to FCFS take pools of processors")
+        if (self.times < inf or self.promises) and not cluster.is_pool:
+            raise InputError(f"{self.name}: promises and guards relative to FCFS take pools of processors")
 
     def is_compiled(self, cluster: Cluster) -> bool:
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
         if cluster.site is not None:
             return True
-        if isinstance(self.order, Index) or self.times < inf or self.lookahead or self.estimate != "requested" or self.promises:
+        if isinstance(self.order, Index) or self.times < inf or self.estimate != "requested" or self.promises:
             return cluster.is_pool and scored_pool.suits(self.rule)
         return isinstance(self.order, str | FlowNet)
 

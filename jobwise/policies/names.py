@@ -21,7 +21,6 @@ from jobwise.policies.loglinear import INDICES
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.slots import SlotRule
 from jobwise.policies.slurm import SlurmScheduler
-from jobwise.sim import rollout
 from jobwise.sim.list_pass import BACKFILLS, ESTIMATES
 from jobwise.sim.orders import ORDERS
 from jobwise.sim.placement import PLACEMENTS
@@ -107,8 +106,6 @@ def _options(policy: str, options: list[str]) -> dict:
             choose("times", float(guard[1]))
         elif guard:
             choose("guard", float(guard[1]) * _UNIT[guard[2]])
-        elif ahead := re.fullmatch(r"lookahead(\d*)", option):
-            choose("lookahead", int(ahead[1] or rollout.DEFAULT))
         elif lane := re.fullmatch(r"express(\d+(?:\.\d+)?)%", option):
             choose("express", float(lane[1]) / 100)
         elif again := re.fullmatch(r"refit(\d*)", option):
@@ -133,7 +130,6 @@ def _options(policy: str, options: list[str]) -> dict:
                     "learned",
                     "guard24h",
                     "guard0.8x",
-                    "lookahead",
                     "reserve0.2x100s",
                     "cost0.5",
                     "express1%",

@@ -106,7 +106,7 @@ def steered(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gen
     """Simulation e to its end under a `ListScheduler` or a `Gate` that looks now and then who decides, how, by which trees;
     yields now and then. The looks of a gate."""
     steering = Steering(policy, past, cluster)
-    b, more = remembering(s, e, policy, past, any(p.lookahead for p in policy.everyone)), True
+    b, more = remembering(s, e, policy, past), True
     while more:
         one = s.sims[e]
         if one["next"] >= steering.next:

@@ -11,7 +11,7 @@ from jobwise.cluster import pool as cluster_of
 from jobwise.errors import InputError
 from jobwise.policies.foreseen import begin, shipped
 from jobwise.policies.loglinear import Index
-from jobwise.sim import campaign, list_loop, pool, promise, rollout, scored_pool
+from jobwise.sim import campaign, list_loop, pool, promise, scored_pool
 from jobwise.sim.flows import NONE, flows
 from jobwise.sim.forest import Forest
 from jobwise.sim.history import known
@@ -28,7 +28,7 @@ STEPS = 100_000  # instants of choice of the fastest loop between two looks at p
 def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
     """Simulation e to its end under a `ListScheduler` that a compiled loop suits; yields now and then."""
     rule, count = policy.rule, int(s.sims[e]["jobs"])
-    if cluster.is_pool and policy.is_static and not (policy.commit or rule.ahead) and policy.backfill in FAST:
+    if cluster.is_pool and policy.is_static and not policy.commit and policy.backfill in FAST:
         shortest = None
         if policy.backfill == "easy-sjbf":
             shortest = np.argsort(np.maximum(s.jobs[e]["walltime"][:count], 1.0), kind="stable")
@@ -38,8 +38,8 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
             yield
     elif cluster.is_pool and scored_pool.suits(rule):
         b = scored_pool.scheduler(s, e)
-        if rule.order == LINEAR or rule.ahead or rule.estimate or rule.express or rule.slack < np.inf:
-            b = remembering(s, e, policy, past, rule.ahead > 0)
+        if rule.order == LINEAR or rule.estimate or rule.express or rule.slack < np.inf:
+            b = remembering(s, e, policy, past)
         while scored_pool.run(s, e, b, rule, STEPS // 100):
             yield
     else:
@@ -61,16 +61,14 @@ def remembering(
     e: int,
     policy,
     past: np.ndarray,
-    ahead: bool,
     told: np.ndarray | None = None,
     waits: np.ndarray | None = None,
 ) -> ScoredPool:
-    """The queue of a `ListScheduler` or a `Gate`, which remembers what has ended; `ahead`: it looks ahead, too. `told` [J, 2]:
-    forecasts of the jobs where they are given, else a forest makes them. `waits`: `past_waits`, where they are known."""
+    """Return the queue of a `ListScheduler` or a `Gate` that remembers what has ended. `told` [J, 2]: forecasts of the jobs
+    where they are given, else a forest makes them. `waits`: `past_waits`, where they are known."""
     promising = next((p for p in policy.everyone if p.promises), None)
     jobs, total = s.jobs[e, : s.sims[e]["jobs"]], int(s.nodes[e, 0]["capacity"][0])
     what = known(jobs, past)
-    futures = rollout.build(jobs, past, what, total) if ahead else None
     forest = next((p.forest for p in policy.everyone if p.forest is not None), None)
     promised = None
     if promising:
@@ -83,7 +81,7 @@ def remembering(
         seen = campaign.given(jobs["walltime"], jobs["request"][:, 0], told, total)
     elif forest is not None:
         seen = begin(forest, past, jobs, total)
-    b = scored_pool.scheduler(s, e, np.zeros(F + 1), what, futures, seen, promised)
+    b = scored_pool.scheduler(s, e, np.zeros(F + 1), what, seen, promised)
     adopt(b, policy.everyone[0])
     return b
 

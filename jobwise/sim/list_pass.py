@@ -39,7 +39,6 @@ class Rule(NamedTuple):
     guard: float  # s; inf without
     commit: bool  # a picked job stays picked until it starts
     estimate: int = 0  # what the order takes a job's run time to be: REQUESTED, PREDICTED, ACTUAL
-    ahead: int = 0  # futures to try the first jobs in (`rollout.py`); 0: none
     reserve: float = 0.0  # share of the units that jobs of more than `short` s may not hold
     short: float = np.inf
     express: float = 0.0  # share of the work that the express lane takes (`promise.py`)

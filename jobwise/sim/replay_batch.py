@@ -86,7 +86,7 @@ def run(s, b, rule, times, weights, t, which, out):
         refill(s, 0, t.plan, w)
         guard = rule.guard if times == np.inf else easy.relative(rule.guard, times, t.longest[w])
         r = rule
-        kept = r.commit, r.estimate, r.ahead, r.reserve, r.short, r.express, r.slack, r.foreseen
+        kept = r.commit, r.estimate, r.reserve, r.short, r.express, r.slack, r.foreseen
         guarded = Rule(r.order, r.backfill, r.placement, guard, *kept)
         b.count[0] = b.count[1] = b.running.count[0] = b.running.count[1] = 0
         for k in range(t.begin[w], t.begin[w + 1]):
@@ -111,7 +111,7 @@ def run(s, b, rule, times, weights, t, which, out):
 
 
 def to_the_end(s: State, b: scored_pool.ScoredPool, rule: Rule, blocks: int) -> np.ndarray:
-    """[RESULTS + blocks] the same of one simulation with any memory (forecasts, a promise, look-ahead)."""
+    """[RESULTS + blocks] the same of one simulation with any memory (forecasts, a promise)."""
     while scored_pool.run(s, 0, b, rule, 1000):
         pass
     run, job = s.truth[0]["runtime"], s.jobs[0]

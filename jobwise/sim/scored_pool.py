@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.jobs import past_dtype
-from jobwise.sim import campaign, easy, foresight, promise, ranked, rollout
+from jobwise.sim import campaign, easy, foresight, promise, ranked
 from jobwise.sim.campaign import NO_CAMPAIGN, Campaign
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.history import SHORT, Known, expect, known, observe_at
@@ -53,7 +53,6 @@ class ScoredPool(NamedTuple):
     running: ranked.Blocks  # by estimated end
     weights: np.ndarray  # [F] of a log-linear order, with a forest [F + 1] (how it ages); else empty
     known: Known  # what history says of the jobs
-    ahead: rollout.Ahead  # what futures are drawn from
     campaign: Campaign  # what a forest sees of them
     promise: promise.Promise  # the shadow of a promise, and the express lane
     node: np.ndarray  # an empty placement
@@ -65,12 +64,11 @@ def scheduler(
     e: int,
     weights: np.ndarray | None = None,
     history: Known | None = None,
-    ahead: rollout.Ahead | None = None,
     seen: Campaign | None = None,
     promised: promise.Promise | None = None,
 ) -> ScoredPool:
     """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, and what is known of the jobs then;
-    `ahead` of one that looks ahead, `seen` by one with a forest."""
+    `seen` by one with a forest."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = ranked.build(min(J, total))
     if weights is None:
@@ -83,7 +81,6 @@ def scheduler(
         running,
         weights,
         history,
-        ahead or rollout.nothing(),
         seen or NO_CAMPAIGN,
         promised or promise.NOTHING,
         *room,
@@ -146,27 +143,6 @@ def _promised(s, e, b):
             foresight.forecast(b.campaign, b.campaign.of[x["row"]], s.sims[e]["now"])
             x["score"] = promise.express(b.promise, b.campaign, x["row"], x["size"], x["plain"])
     b.count[2] = promise.urgency(b.promise, b.campaign, s, e, b.item, b.count[0])
-
-
-@kernel
-def _look_ahead(s, e, b, rule):
-    """Put the job at the head that does best in futures."""
-    sim, wanted = s.sims[e], np.int64(0)
-    free, total = s.nodes[e, 0]["free"][0], s.nodes[e, 0]["capacity"][0]
-    for i in range(b.count[0]):
-        wanted += b.item[i]["size"]
-        if b.item[i]["score"] == -np.inf:  # guarded: no choice
-            return
-    if wanted > free:
-        running = s.lists[e, HEAP, : sim["running"]]
-        b.ahead.count[1] = len(b.ahead.recent) - sim["jobs"] + sim["next"]
-        f, t = np.float64(free), np.float64(total)
-        args = (sim["seed"], sim["now"], sim["origin"])
-        i = rollout.choose(
-            b.ahead, b.known, s.jobs[e], rule, b.weights, args[0], args[1], args[2], b.item, b.count[0], running, f, t
-        )
-        if i >= 0:
-            b.item[i]["score"] = -1e300
 
 
 @kernel
@@ -272,8 +248,6 @@ def _pass(s, e, b, rule):
     if smallest > s.nodes[e, 0]["free"][0]:
         return
     _score(s, e, b, rule)
-    if rule.ahead > 0 and b.count[0] > 1:
-        _look_ahead(s, e, b, rule)
     _start(s, e, b, rule)
 
 
@@ -317,8 +291,6 @@ def _news(s, e, b):
             job = s.jobs[e, j]
             run_ = job["ran"]
             observe_at(b.known.entry, b.known.of_class[j], b.known.of_user[j], job["walltime"], run_)
-            if len(b.ahead.recent) > 1:
-                rollout.ended(b.ahead, b.known, j, len(b.ahead.recent) - sim["jobs"], job["walltime"], run_)
     for i in range(sim["entered"]):
         j = s.lists[e, ENTERED, i]
         x = b.item[b.count[0]]

@@ -1,8 +1,8 @@
-"""Better than the strongest rules? Learned, gated and far-sighted schedulers against every classic rule × guard, on six logs.
+"""Better than the strongest rules? Learned and gated schedulers against every classic rule × guard, on six logs.
 
 Each log is split in time, 70 % to 30 %. The fair best rule, weights and guards are chosen on the first part; the test part is
-replayed in windows and in one piece, shaken, the same for all. Some settings of the product (futures of a look-ahead, features
-of the search, the form of the index) were chosen by earlier looks at these logs' test parts: this is no blind test.
+replayed in windows and in one piece, shaken, the same for all. Some settings of the product (features of the search, the form
+of the index) were chosen by earlier looks at these logs' test parts: this is no blind test.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.names import resolve
 from jobwise.report.sections import Section, Table
-from jobwise.simulate import simulate_many
 from jobwise.studies import Study, read_log
 from jobwise.systems import configure
 from jobwise.workload import Workload
@@ -46,7 +45,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
         return []
 
     def tables() -> list[Section]:
-        return [_windows(found), *(_bounded(found, b) for b in BOUNDS), _kill(found), _ahead(found), _chosen(found)]
+        return [_windows(found), *(_bounded(found, b) for b in BOUNDS), _kill(found), _chosen(found)]
 
     some = LOGS[4:5] if preset == "smoke" else LOGS
     return s.parts(*(lambda name=name: one(name) for name in some), tables)
@@ -87,24 +86,11 @@ def _one(s: Study, log: Workload, preset: str) -> dict:
         c = compare(log, ["fcfs+easy", *BOUNDED[:2], *ours, gate], since=SEEN, max_wait=bound, shakes=shakes, **rules())
         return _kept(c, ("fcfs+easy", *BOUNDED))
 
-    def ahead() -> dict:
-        cut = int(SEEN * len(log))
-        size, shake_s = windows.size_for(len(log) - cut), windows.shake_for(log)
-        rows = windows.begins(cut, len(log), size, 20)
-        parts = [x for row in rows for x in windows.replicas(log, int(row), size, min(shakes, 2), shake_s, 0)]
-        names = ["saf+easy"] + (["smith+easy"] if (log.jobs["user"] >= 0).any() else [])
-        return {
-            n: windows.slowdowns(simulate_many(parts, n)).reshape(len(rows), -1).tolist()
-            for x in names
-            for n in (x, f"{x}+lookahead")
-        }
-
     return {
         "windows": s.piece(f"windows-{log.name}", on_windows),
         "kill": s.piece(f"kill-{log.name}", lambda: on_windows(True)) if overruns(log) > 0.05 else None,
         "outlive": overruns(log),
         "bounded": {b: s.piece(f"bounded-{log.name}-{b:g}", lambda b=b: bounded(b)) for b in BOUNDS},
-        "ahead": s.piece(f"ahead-{log.name}", ahead),
         "about": [names.load(s.folder(f"{log.name}-{k}")).about for k in ("windows", "bounded")],
     }
 
@@ -159,7 +145,7 @@ def _windows(found: dict[str, dict]) -> Section:
         "order the search began "
         "at, `search` what was chosen between start and result on jobs that neither had seen, `gated` hands over "
         "to an index or the "
-        "search where a replay of past jobs says so. Some settings of look-ahead, search and indices were chosen "
+        "search where a replay of past jobs says so. Some settings of search and indices were chosen "
         "with these logs' "
         "test parts in view: this is no blind test."
     )
@@ -224,20 +210,6 @@ def _kill(found: dict[str, dict]) -> Section:
         "at their request as most sites would. The searches saw jobs that run on."
     )
     return Section("Jobs that outlive their request", text, [Table(columns, rows)])
-
-
-def _ahead(found: dict[str, dict]) -> Section:
-    rows, every = [], {}
-    for name, x in found.items():
-        r = x["ahead"]
-        for n in [n for n in r if n.endswith("+lookahead")]:
-            base = n.removesuffix("+lookahead")
-            e = compared(np.array(r[base]), np.array(r[n]))
-            every.setdefault(base, []).append(e)
-            rows.append([name, base, f"{np.mean(r[base]):.2f}", f"{np.mean(r[n]):.2f}", e.text()])
-    rows += [["all logs with 6 blocks or more", base, "", "", _over_logs(e)] for base, e in every.items()]
-    text = "Up to 20 windows of unseen jobs, two shaken replicas: look-ahead against the order behind it."
-    return Section("Look-ahead", text, [Table(["log", "order", "without", "with look-ahead", "change"], rows)])
 
 
 def _chosen(found: dict[str, dict]) -> Section:

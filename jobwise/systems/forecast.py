@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from jobwise import __version__
 from jobwise.compare.fingerprint import sketches
@@ -36,11 +36,16 @@ class Config(RunSettings):
 
     system: str = "smith-forecast"
     trees: int = Field(forests.TREES, ge=1, le=2000)  # of each output
-    shipped: bool = False  # behind the forest that comes with the package: no better, measured on six logs
     jobs: int = Field(60_000, ge=forests.LEAST)  # that ended last, whose history is followed
     ageing: float = Field(0.0, ge=0, le=10)
     window_jobs: int = Field(1024, ge=2)
     windows: int = Field(24, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_shipped(cls, values: dict) -> dict:
+        """Drop `shipped = false`, which run folders of versions before 0.2 hold."""
+        return {k: v for k, v in values.items() if (k, v) != ("shipped", False)}
 
     def train(self, log: Workload, folder: str | Path, *, seeds: int = 1, device: str = "cpu", resume: bool = False,
               report: Callable[[int, dict], None] | None = None) -> list[ListScheduler]:  # fmt: skip
@@ -68,7 +73,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     began = time.perf_counter()
     shipped = resolve("smith-forecast+easy").order
     x, y, weight = forests.rows_of(past, total)
-    forest = forests.learnt(x, y, weight, shipped.forest if config.shipped else NOTHING, config.trees, config.seed)
+    forest = forests.learnt(x, y, weight, NOTHING, config.trees, config.seed)
     order = Index(folder.name, INDICES["smith"].weights, {}, forest, config.ageing)
     places = windows(kept, config.window_jobs, config.windows, shake_for(train), config.seed)
 
@@ -82,7 +87,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
              "preset": config.preset,
              "validation": found, "best_rule": [best, rules[best]], "shipped": before, "choices": len(x),
              "seconds": time.perf_counter() - began, "jobwise": __version__,
-             "trained_on": sketches([train]) + (shipped.about["trained_on"] if config.shipped else [])}  # fmt: skip
+             "trained_on": sketches([train])}  # fmt: skip
     loglinear.save(replace(order, about=known), folder / "policy.safetensors")
     if report:
         report({"part": 1.0, "validation": found, "best": found, "best_rule": rules[best], "choices": len(x), "updates": 1})
