@@ -1,0 +1,59 @@
+"""Files that an earlier version wrote stay valid: policies schedule what they scheduled then, run folders can be gone on with.
+
+`tests/data/version0.1` was written by commit 8c548b6: a policy of each kind of file, a run folder, `starts.json`.
+"""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_flow_net import random_stream
+
+import jobwise as jw
+from jobwise.policies.names import load
+from jobwise.systems import configure
+from jobwise.workloads.jobsets import TEST
+
+FOLDER = Path(__file__).parent / "data" / "version0.1"
+JOBSETS = {  # policy: the system whose jobsets it schedules
+    "deeprm": "deeprm",
+    "cush": "cush",
+    "rl-taps": "rl-taps",
+    "rl-taps-network": "rl-taps",
+    "distances": "distances",
+    "node-costs": "affinities",
+}
+LOGS = ("perjob", "rlscheduler", "mars", "search", "smith-forecast")
+
+
+def digest(name: str) -> str:
+    """Return a digest of the starts (s, to the millisecond) under the stored policy `name`."""
+    policy = load(FOLDER / f"{name}.safetensors")
+    if name in JOBSETS:
+        w = configure(JOBSETS[name], None, "smoke").sets(TEST, 1)[0]
+    elif name == "flow-net":
+        w = random_stream(5)
+    else:
+        w = jw.lublin(jobs=400, procs=64, load=0.9, seed=1, estimates="users", users=12)
+    start = jw.simulate(w, policy).jobs["start"]
+    return hashlib.sha256(np.round(start * 1000).astype("<i8").tobytes()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", [*JOBSETS, *LOGS, "flow-net"])
+def test_stored_policies_schedule_what_they_scheduled(name):
+    if name in ("perjob", "rlscheduler", "mars", "deeprm", "cush", "distances", "rl-taps-network"):
+        assert load(FOLDER / f"{name}.safetensors").about["system"] == name.removesuffix("-network")
+    assert digest(name) == json.loads((FOLDER / "starts.json").read_text())[name]
+
+
+def test_a_stored_run_folder_is_whole_and_resumes(tmp_path):
+    """The run had ended: going on with it changes nothing, and does not ask for another configuration."""
+    pytest.importorskip("torch")
+    run = tmp_path / "rl-taps"
+    shutil.copytree(FOLDER / "run", run)
+    before = (run / "policy.safetensors").read_bytes()
+    configure("rl-taps", None, "smoke").train(None, run, resume=True)
+    assert (run / "policy.safetensors").read_bytes() == before
