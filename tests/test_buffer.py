@@ -304,7 +304,7 @@ def test_names():
     for name in ("nodes:lb", "nodes:learned+places2+explore0.5", "nodes:patient+kinds5+burst@60s"):
         assert resolve(name).name == name
     for bad, text in (
-        ("nodes:", "a rule and its options"),
+        ("nodes:", "a rule, its options"),
         ("nodes:best", "nearest|known|oracle|lb"),
         ("nodes:lb+up", "option"),
         ("nodes:lb@0s", "more than 0 s"),

@@ -137,7 +137,7 @@ def test_files_and_names(tmp_path):
             FlowNet("x", net, base)
     with pytest.raises(InputError, match="pools of processors"):
         jw.simulate(on_nodes(w, 2), one)
-    with pytest.raises(InputError, match="without backfilling"):
+    with pytest.raises(InputError, match="keeps tasks waiting itself"):
         ListScheduler(order, "easy")
 
 

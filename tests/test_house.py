@@ -12,14 +12,14 @@ from conftest import random_workload
 
 import jobwise
 from jobwise.policies.names import resolve
-from jobwise.sim.orders import ORDERS
+from jobwise.sim.orders import CODES
 from jobwise.sim.simulation import Simulation
 from jobwise.testing import poison, restore
 
 ROOT = Path(jobwise.__file__).parent
 # each may import from its own layer and those before it
 LAYERS = [
-    ["errors", "files", "site", "cluster", "jobs", "decision"],
+    ["errors", "extensions", "files", "site", "cluster", "jobs", "decision"],
     ["sim"],
     ["metrics", "workload"],
     ["record", "workloads", "worlds"],
@@ -100,7 +100,7 @@ def test_truth_is_read_in_the_simulator_and_in_reports_of_workloads_alone():
             assert "truth" not in re.sub(r'""".*?"""', "", path.read_text(), flags=re.S), path
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", CODES)
 def test_a_poisoned_truth_changes_no_decision(order):
     """Every policy decides the same in a world whose truth is NaN."""
     w = random_workload(np.random.default_rng(4), jobs=30)

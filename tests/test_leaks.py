@@ -10,7 +10,7 @@ import jobwise as jw
 from jobwise.cluster import nodes, pool
 from jobwise.policies.loglinear import INDICES
 from jobwise.policies.names import resolve
-from jobwise.sim.orders import ORDERS
+from jobwise.sim.orders import CODES
 from jobwise.sim.simulation import Simulation
 from jobwise.testing import check_policy, poison, restore
 from jobwise.workload import workload
@@ -39,7 +39,7 @@ def short(log):
     return log.take(slice(900, 1300))
 
 
-@pytest.mark.parametrize("order", [*ORDERS, *INDICES])
+@pytest.mark.parametrize("order", [*CODES, *INDICES])
 def test_orders_do_not_peek(order, short):
     check_policy(f"{order}+easy", short, long_jobs=2, passes=20)
 

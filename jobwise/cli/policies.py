@@ -8,7 +8,7 @@ from jobwise.cli.tables import print_json, print_table, say
 
 def policies(as_json: Json = False) -> None:
     """The names that policies are made of, each with a line."""
-    from jobwise.policies.described import described
+    from jobwise.policies.names import described
 
     found = described()
     if as_json:

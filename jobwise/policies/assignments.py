@@ -1,30 +1,56 @@
-"""The rules of the world of assignments as policies, `gpus:RULE[+OPTION…][@60s]`.
-
-Options: a mode (none, partial, full), `leave` (started jobs leave their slots), `slots32` (so many, 10 by default), `fixed`
-(jobs have the GPUs that they ask for), a layout (pack, left, random). `@60s`: seconds in a row, 48.3 by default.
-"""
+"""The rules of the world of GPUs as policies, `gpus:RULE[+OPTION…][@60s]`; `@60s`: seconds in a row, 48.3 by default."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
-from jobwise.policies import files
+from jobwise.policies import files, parts
 from jobwise.policies.chooser import LIMIT, Choose, Chooser
+from jobwise.policies.parts import Part
 from jobwise.workloads.dnn import ROW_S
 from jobwise.worlds import World
 from jobwise.worlds.assignment_world import NO_THETA, Assignment
 from jobwise.worlds.gpu_knapsack import THETA
 from jobwise.worlds.gpu_layouts import LAYOUTS
 from jobwise.worlds.gpu_rules import PICKERS, RULES
-from jobwise.worlds.gpu_tables import MODES
 
 FIXED = {"mode": "none", "elastic": False}  # the world of those that pick jobs at their requests
+PREFIX, HEADING = "gpus", "jobs on GPU racks"
+DOCS = {
+    "fifo": "jobs at their requests, in order of submit, never moved (RL-TAPS's baseline)",
+    "sjf": "the same, the shortest first",
+    "tetris": "the same, the largest that fits first",
+    "random": "the same, in random order",
+    "one": "one GPU each",
+    "greedy": "more GPUs, block by block, where they add most speed each",
+    "fair": "GPU by GPU to the job furthest behind its fair share",
+    "speed": "an exact knapsack over the numbers of GPUs: the most speed",
+    "slot": "a knapsack: the most speed, and a price for slots",
+    "root": "a knapsack: the sum of the roots of the speeds",
+    "index": "a knapsack: speed over work left",
+    "both": "a knapsack: speed over work left, and a price for slots; the strongest without tuning",
+    "srpt": "a knapsack: the shortest work left first",
+    "las": "a knapsack: the least service so far first",
+}
+_HEAD = "options of gpus:RULE"
+PARTS = (
+    Part(_HEAD, "mode", "none", "preemption: never", "none"),
+    Part(_HEAD, "mode", "partial", "preemption: a job keeps some of its GPUs", "partial"),
+    Part(_HEAD, "mode", "full", "preemption: any (the default of all but the first four)", "full"),
+    Part(_HEAD, "leave", "leave", "started jobs leave their slots", True, False),
+    Part(_HEAD, "slots", "slots32", "so many slots (10)", usual=10, pattern=r"slots(\d+)", read=lambda m: int(m[1]),
+         write=lambda n: f"slots{n}"),
+    Part(_HEAD, "elastic", "fixed", "jobs have the GPUs that they ask for", False),
+    Part(_HEAD, "layout", "pack", "which GPUs: the smallest free part that holds the job", "pack"),
+    Part(_HEAD, "layout", "left", "which GPUs: the lowest numbers", "left"),
+    Part(_HEAD, "layout", "random", "which GPUs: from a random one on", "random"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +76,9 @@ class AssignmentRule(Chooser):
 
     @property
     def name(self) -> str:
-        """As in `gpus:slot+partial+leave@60s`."""
-        usual, w = _usual(self.rule), self.world
-        parts = [self.rule] + [w.mode] * (w.mode != usual.world.mode) + ["leave"] * w.leave
-        parts += [f"slots{w.slots}"] * (w.slots != 10) + ["fixed"] * (usual.world.elastic and not w.elastic)
-        parts += [self.layout] * (self.layout != usual.layout)
-        return self.label or f"gpus:{'+'.join(parts)}" + (f"@{self.tick:g}s" if self.tick != ROW_S else "")
+        """The name as in `gpus:slot+partial+leave@60s`."""
+        options = parts.words(PARTS, _values(self), _values(_usual(self.rule)))
+        return self.label or parts.rows_name(PREFIX, self.rule, options, self.tick, ROW_S)
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError for a cluster whose nodes are not single GPUs."""
@@ -94,26 +117,21 @@ def _usual(rule: str) -> AssignmentRule:
     return AssignmentRule(rule, layout="left" if rule == "greedy" else "pack")
 
 
+def _values(rule: AssignmentRule) -> dict[str, Any]:
+    world = {k: getattr(rule.world, k) for k in ("mode", "leave", "slots", "elastic")}
+    return world | {"layout": rule.layout}
+
+
 def named(policy: str) -> AssignmentRule:
-    """The policy of a name `gpus:…`. Raises InputError."""
-    found = re.fullmatch(r"gpus:([^@]+)(?:@(\d+(?:\.\d+)?)s)?", policy)
-    if not found:
-        raise InputError(f"policy {policy!r}: a rule and its options are expected, e.g. gpus:slot+partial@60s")
-    rule, *options = found[1].split("+")
-    if rule not in RULES[:-1]:  # what is learned comes from a file
-        raise unknown("rule", rule, RULES[:-1], f"policy {policy!r}: ")
-    usual = _usual(rule)
-    world = {k: getattr(usual.world, k) for k in ("slots", "mode", "leave", "elastic")}
-    layout, tick = usual.layout, float(found[2] or ROW_S)
-    for option in options:
-        if option in MODES:
-            world["mode"] = option
-        elif option in LAYOUTS:
-            layout = option
-        elif count := re.fullmatch(r"slots(\d+)", option):
-            world["slots"] = int(count[1])
-        elif option in ("leave", "fixed"):
-            world |= {"leave": True} if option == "leave" else {"elastic": False}
-        else:
-            raise unknown("option", option, [*MODES, *LAYOUTS, "leave", "fixed", "slots32"], f"policy {policy!r}: ")
-    return AssignmentRule(rule, Assignment(**world), layout, tick)
+    """Return the policy of a name `gpus:…`. Raises InputError."""
+    rule, options, tick = parts.split(policy, PREFIX, "gpus:slot+partial@60s", ROW_S)
+    if rule not in DOCS:  # what is learned comes from a file
+        raise unknown("rule", rule, DOCS, f"policy {policy!r}: ")
+    values = _values(_usual(rule)) | parts.read(PARTS, policy, options)
+    layout = values.pop("layout")
+    return AssignmentRule(rule, Assignment(**values), layout, tick)
+
+
+def rows() -> dict[str, str]:
+    """Return {example: what it does} of the rules and options."""
+    return {f"{PREFIX}:{rule}": doc for rule, doc in DOCS.items()} | parts.examples(PARTS, PREFIX, DOCS, named)

@@ -8,6 +8,7 @@ import numpy as np
 
 from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError, failed
+from jobwise.policies import parts
 from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.foreseen import shipped
 from jobwise.policies.loglinear import Index, Memory
@@ -125,10 +126,7 @@ class ListRun:
         return out
 
     def _plan(self, scheduler, rule: Rule, view: View) -> list[Decision]:
-        if scheduler.backfill == "easy-oracle":
-            raise InputError("easy-oracle knows the true run times; it exists for built-in orders in compiled simulations only")
-        if scheduler.estimate == "actual" or (scheduler.estimate == "predicted" and scheduler.backfill == "easy-sjbf"):
-            raise InputError(f"{scheduler.name}: exists in simulations of pools only")
+        parts.check_place(scheduler, parts.ASKED)
         if len(view.queue) == 0:
             return []
         known = isinstance(scheduler.order, Index) or self._promised

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from math import inf
 
 import numpy as np
@@ -12,17 +11,16 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError, unknown
-from jobwise.policies import refit
+from jobwise.policies import parts
 from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.relative_guard import steered
 from jobwise.policies.replay import replay
-from jobwise.policies.slurm import check_on_site, replay_on_site
+from jobwise.policies.slurm import replay_on_site
 from jobwise.sim import orders, scored_pool
 from jobwise.sim.forest import Forest
-from jobwise.sim.list_pass import BACKFILLS, ESTIMATES, Rule
-from jobwise.sim.placement import PLACEMENTS
+from jobwise.sim.list_pass import Rule
 from jobwise.sim.state import State
 
 Order = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in the queue [Q], now s) -> scores [Q]
@@ -60,73 +58,28 @@ class ListScheduler(Remembering):
     def __post_init__(self):
         if isinstance(self.order, str) and self.order in INDICES:
             object.__setattr__(self, "order", INDICES[self.order])
-        if not callable(self.order) and not isinstance(self.order, Index | FlowNet) and self.order not in orders.CODES:
-            raise unknown("order", str(self.order), [*orders.CODES, *INDICES])
-        if self.backfill not in BACKFILLS:
-            raise unknown("backfill rule", self.backfill, BACKFILLS)
-        if self.placement not in PLACEMENTS:
-            raise unknown("placement", self.placement, PLACEMENTS)
-        if not self.guard > 0:
-            raise InputError(f"the guard is {self.guard} s; it must be more than 0")
-        if not self.times > 0:
-            raise InputError(f"the guard is {self.times} times the longest wait of fcfs+easy; it must be more than 0")
-        if self.estimate not in ESTIMATES:
-            raise unknown("estimate", self.estimate, ESTIMATES)
-        if self.estimate == "predicted" and isinstance(self.order, Index):
-            raise InputError(f"order {self.name} predicts run times from history already")
-        if self.estimate != "requested" and not (scored_pool.suits(self.rule) and self.rule.order >= 0):
-            raise InputError(f"{self.estimate} run times go with built-in orders, with easy, easy-sjbf or without backfilling")
-        if not (self.promise >= 1 and 0 <= self.express < 1):
-            raise InputError(
-                f"a promise is 1 or more times, an express lane 0 to 99 % of the work; not {self.promise:g}, {self.express:g}"
-            )
-        if self.promises and not (scored_pool.suits(self.rule) and self.times == inf):
-            text = "go with built-in orders and trained indices, with easy or none, without …x guards"
-            raise InputError(f"promises and express lanes {text}")
-        if self.refit and self.forest is None:
-            raise InputError(f"order {self.name} has no trees to fit anew; smith-forecast has, and runs of jobwise train")
-        if self.refit and not refit.LEAST <= self.refit <= 10**9:
-            raise InputError(f"trees are fitted anew every {refit.LEAST} to 1e9 arrivals, not {self.refit}")
-        if self.refit and find_spec("lightgbm") is None:
-            raise InputError("+refit needs lightgbm: pip install 'jobwise[forecast]'")
-        share, short = self.reserve
-        if not (0 <= share < 1 and short > 0):
-            raise InputError(
-                f"a reserve of {share:g} of the units for jobs of up to {short:g} s cannot be: 0 to 1, and more than 0 s"
-            )
-        if share and (self.commit or self.backfill == "conservative" or isinstance(self.order, Index)):
-            raise InputError("a reserve goes with built-in orders and your own, not with commit, conservative, history")
-        if isinstance(self.order, FlowNet) and (self.backfill != "none" or self.commit):
-            raise InputError(f"order {self.name} keeps tasks waiting itself; it goes without backfilling and commit")
-        if self.commit and self.backfill == "conservative":
-            raise InputError("conservative backfilling reserves for every job; it cannot be combined with commit")
+        if isinstance(self.order, str) and self.order not in orders.CODES:
+            raise unknown("order", self.order, [*orders.CODES, *INDICES])
+        if not (isinstance(self.order, str | Index | FlowNet) or callable(self.order)):
+            raise InputError(f"{self.order!r} is no order: a name, or a function of (jobs, now)")
+        parts.check(self)
 
     @property
     def name(self) -> str:
-        """Canonical name, ORDER[+BACKFILL][+PLACEMENT][+GUARD][+commit]."""
-        order = self.order
-        own = order if isinstance(order, str) else getattr(order, "label", getattr(order, "__name__", "order"))
-        parts = [self.label or own]
-        if self.backfill != "none":
-            parts.append(self.backfill)
-        if self.placement != "first":
-            parts.append(self.placement)
-        if self.estimate != "requested":
-            parts.append(self.estimate)
-        if self.guard < inf:
-            hours = self.guard / 3600
-            parts.append(f"guard{hours:g}h")
-        if self.times < inf:
-            parts.append(f"guard{self.times:g}x")
-        if self.reserve[0]:
-            parts.append(f"reserve{self.reserve[0]:g}x{self.reserve[1]:g}s")
-        if self.express:
-            parts.append(f"express{100 * self.express:g}%")
-        if self.promise < inf:
-            parts.append(f"promise{self.promise:g}x")
-        if self.refit:
-            parts.append("refit" + (str(self.refit) if self.refit != refit.DEFAULT else ""))
-        return "+".join(parts + ["commit"] * self.commit)
+        """The canonical name, ORDER[+OPTION…], options in the order of `parts.PARTS`."""
+        own = self.order if isinstance(self.order, str) else getattr(self.order, "label", None)
+        own = own or getattr(self.order, "__name__", "order")
+        return "+".join([self.label or own, *(word for _, word in parts.used(self))])
+
+    @property
+    def learns(self) -> bool:
+        """True if its order knows the run times of jobs that have ended."""
+        return isinstance(self.order, Index)
+
+    @property
+    def keeps_waiting(self) -> bool:
+        """True if its order is a network that may keep tasks waiting."""
+        return isinstance(self.order, FlowNet)
 
     @property
     def promises(self) -> bool:
@@ -140,17 +93,26 @@ class ListScheduler(Remembering):
 
     @property
     def rule(self) -> Rule:
-        """The same as numbers, for the kernels."""
+        """The scheduler as numbers, for kernels."""
         code = orders.CODES[self.order] if isinstance(self.order, str) else getattr(self.order, "code", orders.GIVEN)
-        backfill, estimate = BACKFILLS.index(self.backfill), ESTIMATES.index(self.estimate)
-        behind = (float(self.guard), self.commit, estimate)
-        lane = (*self.reserve, self.express, self.promise - 1.0)
-        return Rule(code, backfill, PLACEMENTS[self.placement], *behind, *map(float, lane), self.forest is not None)
+        return Rule(
+            order=code,
+            backfill=parts.number("backfill", self.backfill),
+            placement=parts.number("placement", self.placement),
+            guard=float(self.guard),
+            commit=self.commit,
+            estimate=parts.number("estimate", self.estimate),
+            reserve=float(self.reserve[0]),
+            short=float(self.reserve[1]),
+            express=float(self.express),
+            slack=float(self.promise) - 1.0,
+            foreseen=self.forest is not None,
+        )
 
     @property
     def is_static(self) -> bool:
         """The order depends on the job alone."""
-        static = isinstance(self.order, str) and orders.ORDERS[self.order] == orders.STATIC
+        static = isinstance(self.order, str) and orders.kind(self.rule.order) == orders.STATIC
         return static and self.estimate == "requested" and not (self.reserve[0] or self.promises)
 
     @property
@@ -160,19 +122,12 @@ class ListScheduler(Remembering):
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""
-        if cluster.site is not None:
-            check_on_site(self)
-            return
-        if self.backfill == "slurm":
-            raise InputError(f"policy {self.name}: +slurm takes its passes from a site; see `jobwise slurm site`")
-        if self.placement != "first" and cluster.is_pool:
-            raise InputError(
-                f"policy {self.name}: a pool of processors has no places; +{self.placement} is for clusters of nodes"
-            )
-        if isinstance(self.order, FlowNet) and not cluster.is_pool:
-            raise InputError(f"{self.name}: the graph network takes pools of processors")
-        if (self.times < inf or self.promises) and not cluster.is_pool:
-            raise InputError(f"{self.name}: promises and guards relative to FCFS take pools of processors")
+        place = parts.SITE if cluster.site is not None else parts.POOL if cluster.is_pool else parts.NODES
+        if place == parts.SITE and orders.kind(self.rule.order) not in (orders.STATIC, orders.WAITING) and not self.learns:
+            raise InputError(f"policy {self.name}: on a site an order is one that no start changes, built in or trained")
+        if place == parts.NODES and self.keeps_waiting:
+            raise InputError(f"policy {self.name}: the graph network takes pools of processors")
+        parts.check_place(self, place)
 
     def is_compiled(self, cluster: Cluster) -> bool:
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""

@@ -159,3 +159,10 @@ def _family() -> dict[str, Index]:
 
 AGEING = 2.0  # the index of a job is divided by ((w + r) / r) to this power
 INDICES = _family()
+INDEX_DOCS = {
+    "smith": "processors x E[run] / E[1 / run], expectations from the history of such jobs",
+    "smith-requested": "the same with the request for E[run]",
+    "smith-geo": "the same with a geometric mean of run / request",
+    "area-history": "processors x E[run]",
+}
+INDEX_DOCS |= {f"{name}-aged": f"{name}, divided by ((wait + time) / time)^2" for name in INDEX_DOCS}

@@ -5,33 +5,67 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from jobwise import extensions
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
-from jobwise.policies import assignments, files, flow_net, loglinear, neural, nodes, recommended, refit
+from jobwise.policies import assignments, files, flow_net, loglinear, neural, nodes, parts, recommended, refit, slots
 from jobwise.policies.foreseen import PRETRAINED
 from jobwise.policies.gate import Gate
 from jobwise.policies.learned import Learned
 from jobwise.policies.list_scheduler import ListScheduler
-from jobwise.policies.loglinear import INDICES
+from jobwise.policies.loglinear import INDEX_DOCS, INDICES
 from jobwise.policies.neural import NeuralPolicy
-from jobwise.policies.slots import SlotRule
 from jobwise.policies.slurm import SlurmScheduler
-from jobwise.sim.list_pass import BACKFILLS, ESTIMATES
-from jobwise.sim.orders import ORDERS
-from jobwise.sim.placement import PLACEMENTS
-from jobwise.worlds.slots_world import Slots
+from jobwise.sim.orders import CODES, Order
 
-_GUARD = re.compile(r"guard(\d+(?:\.\d+)?)(s|m|h|d|x)")
-_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+FILES = {
+    "file.py:NAME": "an order function, or a policy class, of your own",
+    "runs/NAME": "a run folder of `jobwise train`, or a policy file",
+    "jobwise:runs/NAME": "what we recommend, with trees of the site, from `jobwise train smith-forecast`",
+    "models/m000": "what a model store lets schedule now (`jobwise mars learn`)",
+}
+RECOMMENDED = {
+    "jobwise": "what we recommend: smith-forecast-aged with the promise and lane that did best in replays of past jobs",
+    "jobwise-unbounded": "the same for the mean alone: smith-forecast, or a rule that is better in replays of past jobs",
+    "jobwise+refit": "the same with trees that are fitted on the way",
+}
+
+
+class Kind(NamedTuple):
+    """Policies whose names begin in their own way. `rows`: {example: what it does}, for `jobwise policies`."""
+
+    heading: str
+    begins: Callable[[str], bool]
+    make: Callable[[str], Policy]
+    rows: Callable[[], Mapping[str, str]]
+
+
+def kinds() -> list[Kind]:
+    """Return the kinds of policies that are no list schedulers by name: those of worlds, of other packages, and single ones."""
+    gate = {"gated:saf+easy,smith+easy,1.2x": "a candidate takes over only where a replay of past jobs says it is better"}
+    slurm = {"slurm": "Slurm's own scheduler with the settings of a site (`jobwise slurm site`)"}
+    found = [
+        Kind("recommended", _is_recommended, _recommended, lambda: RECOMMENDED),
+        Kind("gates", lambda name: name.startswith("gated:"), _gated, lambda: gate),
+        Kind("sites", lambda name: name == "slurm", lambda name: SlurmScheduler(), lambda: slurm),
+    ]
+    for table in (slots, assignments, nodes):
+        found.append(Kind(table.HEADING, lambda name, t=table: name.startswith(f"{t.PREFIX}:"), table.named, table.rows))
+    for prefix, make in extensions.added("jobwise.policies").items():
+        begins = lambda name, prefix=prefix: name.startswith(f"{prefix}:")  # noqa: E731
+        found.append(Kind("of other packages", begins, lambda name, make=make: make()(name), dict))
+    return found
 
 
 def resolve(policy: str | Policy) -> Policy:
-    """A policy from its name, e.g. `saf+easy+spread+guard24h`, `mine.py:order+easy` for a function of your own,
+    """Return the policy of a name, e.g. `saf+easy+spread+guard24h`, `mine.py:order+easy` for a function of your own,
     `runs/mine+easy` for a trained one (a run folder or a policy file).
 
     Anything that already is a policy is returned as it is. Raises InputError for an unknown name, with the nearest one.
@@ -43,104 +77,59 @@ def resolve(policy: str | Policy) -> Policy:
             return ListScheduler(policy)
         raise InputError(f"{policy!r} is no policy: it needs the methods reset, decide and ended")
     policy = policy.strip()
-    if policy.startswith("gated:"):
-        return _gated(policy)
-    if policy == "slurm":
-        return SlurmScheduler()
-    if (first := re.split("[:+]", policy)[0]).lower() in recommended.NAMES:
-        return _recommended(first.lower() + policy[len(first) :])
-    if policy.startswith("slots:"):
-        rule, _, row = policy.removeprefix("slots:").partition("@")
-        if row and not re.fullmatch(r"\d+(\.\d+)?s", row):
-            raise InputError(f"policy {policy!r}: the length of a row is given in seconds, e.g. slots:{rule}@600s")
-        return SlotRule(rule, Slots(reserve=False), float(row[:-1]) if row else 1.0)
-    if policy.startswith("gpus:"):
-        return assignments.named(policy)
-    if policy.startswith("nodes:"):
-        return nodes.named(policy)
+    for kind in kinds():
+        if kind.begins(policy):
+            return kind.make(policy)
     order, *options = policy.split("+")
-    if order.lower() in {*ORDERS, *INDICES, *pretrained()}:
+    if order.lower() in {*CODES, *INDICES, *pretrained()}:
         order, options = order.lower(), [o.lower() for o in options]
-    chosen = _options(policy, options)
-    if "cost" in chosen and (order in ORDERS or order in INDICES or ".py" in order):
+    chosen = parts.read(GRAMMAR, policy, options)
+    plain = order in CODES or order in INDICES
+    if "cost" in chosen and (plain or ".py" in order):
         raise InputError(f"policy {policy!r}: +cost is for models that were trained with the encoder mars")
-    if order in ORDERS or order in INDICES:
+    if plain:
         return _placed(lambda **c: ListScheduler(order, **c), chosen)
     if ".py" in order:
         return _placed(lambda **c: _own(order, c), chosen)
     if "/" in order or order.endswith(".safetensors") or Path(order, "policy.safetensors").is_file():
-        found = load(order)
-        return with_options(found, chosen) if chosen else found
-    if (trained := PRETRAINED / f"{order.removesuffix('-aged')}.safetensors").is_file() and order in pretrained():
-        found = load(trained)
+        trained = load(order)
+        return with_options(trained, chosen) if chosen else trained
+    if (file := PRETRAINED / f"{order.removesuffix('-aged')}.safetensors").is_file() and order in pretrained():
+        trained = load(file)
         if order.endswith("-aged"):
-            found = replace(found, order=recommended.aged(found.order))
-        return with_options(found, {"backfill": "none"} | chosen)
-    known = [*ORDERS, *INDICES, *pretrained(), *recommended.NAMES]
+            trained = replace(trained, order=recommended.aged(trained.order))
+        return with_options(trained, {"backfill": "none"} | chosen)
+    if (function := extensions.load("jobwise.orders", order)) is not None:
+        return _placed(lambda **c: ListScheduler(function, label=order, **c), chosen)
+    known = [*CODES, *INDICES, *pretrained(), *RECOMMENDED, *extensions.names("jobwise.orders")]
     raise unknown("order", order, known, f"policy {policy!r}: " if options else "")
 
 
+GRAMMAR = (*parts.PARTS, parts.LEARNED, parts.COST)
+
+
+def described() -> dict[str, dict[str, str]]:
+    """Return {heading: {name: one line}} of the whole grammar: what `jobwise policies` prints."""
+    orders = {row.label: row.doc + (f" ({row.source})" if row.source else "") for row in Order} | INDEX_DOCS
+    orders |= dict.fromkeys(pretrained(), "weights or trees learnt on other logs, which come with the package")
+    orders |= dict.fromkeys(extensions.names("jobwise.orders"), "an order of another package")
+    tables = {"orders": orders}
+    for part in GRAMMAR:
+        tables.setdefault(part.heading, {})[part.example] = part.doc
+    for kind in kinds():
+        tables.setdefault(kind.heading, {}).update(kind.rows())
+    return tables | {"from files": FILES}
+
+
+def _is_recommended(name: str) -> bool:
+    return re.split("[:+]", name)[0].lower() in recommended.NAMES
+
+
 def _placed(make, chosen: dict) -> Policy:
-    """A list scheduler, with the placement that learns where that was chosen."""
+    """Return a list scheduler, with the placement that learns where that was chosen."""
     if chosen.get("placement") != "learned":
         return make(**chosen)
     return Learned(make(**{k: v for k, v in chosen.items() if k != "placement"}))
-
-
-def _options(policy: str, options: list[str]) -> dict:
-    """What is behind the order of a name: keys of `ListScheduler` and values. Raises InputError."""
-    chosen: dict = {}
-
-    def choose(key: str, value) -> None:
-        if key in chosen:
-            raise InputError(f"policy {policy!r} names two choices of {key}")
-        chosen[key] = value
-
-    for option in options:
-        guard = _GUARD.fullmatch(option)
-        if option in BACKFILLS:
-            choose("backfill", option)
-        elif option in PLACEMENTS or option == "learned":
-            choose("placement", option)
-        elif guard and guard[2] == "x":
-            choose("times", float(guard[1]))
-        elif guard:
-            choose("guard", float(guard[1]) * _UNIT[guard[2]])
-        elif lane := re.fullmatch(r"express(\d+(?:\.\d+)?)%", option):
-            choose("express", float(lane[1]) / 100)
-        elif again := re.fullmatch(r"refit(\d*)", option):
-            choose("refit", int(again[1] or refit.DEFAULT) or 1)  # so that refit0 is refused, not taken for none
-        elif said := re.fullmatch(r"promise(\d+(?:\.\d+)?)x", option):
-            choose("promise", float(said[1]))
-        elif kept := re.fullmatch(r"reserve(0?\.\d+)x(\d+(?:\.\d+)?)([smhd])", option):
-            choose("reserve", (float(kept[1]), float(kept[2]) * _UNIT[kept[3]]))
-        elif dear := re.fullmatch(r"cost(\d+(?:\.\d+)?)", option):
-            choose("cost", float(dear[1]))
-        elif option in ESTIMATES:
-            choose("estimate", option)
-        elif option == "commit":
-            choose("commit", True)
-        else:
-            raise unknown(
-                "option",
-                option,
-                [
-                    *BACKFILLS,
-                    *PLACEMENTS,
-                    "learned",
-                    "guard24h",
-                    "guard0.8x",
-                    "reserve0.2x100s",
-                    "cost0.5",
-                    "express1%",
-                    "promise1.1x",
-                    "refit",
-                    *ESTIMATES,
-                    "commit",
-                ],
-                f"policy {policy!r}: ",
-            )
-    return chosen
 
 
 def load(path: str | Path) -> NeuralPolicy | ListScheduler:
@@ -175,7 +164,7 @@ def _of_store(file: Path) -> NeuralPolicy | ListScheduler:
         raise InputError(f"{file}: is damaged: {type(error).__name__}: {error}") from None
     if re.fullmatch(r"g\d+\.safetensors", name):
         return with_options(load(file.parent / name), {"cost": beta})
-    if name.split("+")[0] not in ORDERS:  # no path, no code
+    if name.split("+")[0] not in CODES:  # no path, no code
         raise InputError(f"{file}: {name!r} is neither a generation nor a built-in rule")
     return resolve(name)
 
@@ -206,6 +195,8 @@ def pretrained() -> list[str]:
 def _recommended(name: str) -> Gate:
     """`jobwise` and `jobwise-unbounded`, with the forest that comes with the package, or, `jobwise:RUN`, of a run folder; or
     with trees that are fitted anew (`+refit`)."""
+    first = re.split("[:+]", name)[0]
+    name = first.lower() + name[len(first) :]
     which, _, run = (own := name.removesuffix("+refit")).partition(":")
     if "+" in which + run.split("/")[-1]:
         raise InputError(f"policy {name!r} chooses backfilling, lane and promise itself; only +refit goes with it")

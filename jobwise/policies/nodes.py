@@ -1,13 +1,10 @@
-"""The rules of the world of buffers as policies, `nodes:RULE[+OPTION…][@60s]`, and those that have learnt what jobs cost where.
+"""The rules of the world of nodes as policies, `nodes:RULE[+OPTION…][@60s]`, and those that have learnt what jobs cost where.
 
-Options: `places2` (jobs in the buffer, 1 by default), `kinds5` (applications whose run times are told apart, 3 by default),
-`explore0.5` (standard errors that `learned` takes off what it has seen), `burst` (time stands still as long as jobs are
-placed). `@60s`: seconds in a row, 1 by default.
+`@60s`: seconds in a row, 1 by default.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,13 +13,46 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
-from jobwise.policies import files
+from jobwise.policies import files, parts
 from jobwise.policies.chooser import LIMIT, Choose, Chooser
+from jobwise.policies.parts import NUMBER, Part
 from jobwise.workload import Workload
 from jobwise.worlds import World
 from jobwise.worlds.buffer import seen_dtype
 from jobwise.worlds.buffer_rules import RULES
 from jobwise.worlds.buffer_world import BufferEpisodes, BufferWorld, Places
+
+PREFIX, HEADING = "nodes", "jobs on nodes that suit them or not"
+DOCS = {
+    "lb": "every job on one node: the emptiest",
+    "fewest": "the node with the fewest jobs so far",
+    "random": "a random node that has room",
+    "robin": "the next node round that has room",
+    "first": "the first node that has room",
+    "greedy": "the node where the job runs shortest, knowing all factors (nobody does)",
+    "oracle": "the same, and waits for a better node",
+    "learned": "by what jobs of a kind took on each node so far",
+    "patient": "the same, and waits for a better node",
+    "safest": "the node that is least likely to fail, as it is forecast",
+}
+_HEAD = "options of nodes:RULE"
+
+
+def _count(field: str, example: str, doc: str, usual: int) -> Part:
+    return Part(_HEAD, field, example, doc, usual=usual, pattern=rf"{field}(\d+)", read=lambda m: int(m[1]),
+                write=lambda n: f"{field}{n}")  # fmt: skip
+
+
+PARTS = (
+    _count("places", "places2", "jobs in the buffer (1)", 1),
+    _count("kinds", "kinds5", "applications whose run times are told apart (3)", 3),
+    Part(_HEAD, "explore", "explore0.5", "standard errors that `learned` takes off what it has measured (0)", usual=0.0,
+         pattern=rf"explore{NUMBER}", read=lambda m: float(m[1]), write=lambda x: f"explore{x:g}"),
+    Part(_HEAD, "burst", "burst", "time stands still as long as jobs are placed", True, False),
+    Part(_HEAD, "avoid", "avoid0.5", "nodes whose forecast risk is larger are not used (1)", usual=1.0,
+         pattern=r"avoid(0?\.\d+|0)", read=lambda m: float(m[1]),
+         write=lambda x: f"avoid{x:.10f}".rstrip("0").rstrip(".")),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +78,8 @@ class NodeRule(Chooser):
     @property
     def name(self) -> str:
         """As in `nodes:learned+places2+explore0.5@60s`."""
-        w, parts = self.world, [self.rule]
-        parts += [f"places{w.places}"] * (w.places != 1) + [f"kinds{w.kinds}"] * (w.kinds != 3)
-        parts += [f"explore{self.explore:g}"] * (self.explore > 0) + ["burst"] * w.burst
-        parts += [f"avoid{w.avoid:.10f}".rstrip("0").rstrip(".")] * (w.avoid < 1)
-        return self.label or f"nodes:{'+'.join(parts)}" + (f"@{self.tick:g}s" if self.tick != 1 else "")
+        options = parts.words(PARTS, {**asdict(self.world), "explore": self.explore})
+        return self.label or parts.rows_name(PREFIX, self.rule, options, self.tick, 1.0)
 
     def attach(self, s, cluster: Cluster) -> BufferWorld:
         """Its world over the simulations of `s`, what is known put in."""
@@ -108,23 +135,15 @@ def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> NodeRu
 
 
 def named(policy: str) -> NodeRule:
-    """The policy of a name `nodes:…`. Raises InputError."""
-    found = re.fullmatch(r"nodes:([^@]+)(?:@(\d+(?:\.\d+)?)s)?", policy)
-    if not found:
-        raise InputError(f"policy {policy!r}: a rule and its options are expected, e.g. nodes:learned+explore0.5@60s")
-    rule, *options = found[1].split("+")
-    if rule not in RULES:
-        raise unknown("rule", rule, RULES, f"policy {policy!r}: ")
-    world, explore = {}, 0.0
-    for option in options:
-        if count := re.fullmatch(r"(places|kinds)(\d+)", option):
-            world[count[1]] = int(count[2])
-        elif count := re.fullmatch(r"explore(\d+(?:\.\d+)?)", option):
-            explore = float(count[1])
-        elif count := re.fullmatch(r"avoid(0?\.\d+|0)", option):
-            world["avoid"] = float(count[1])
-        elif option == "burst":
-            world["burst"] = True
-        else:
-            raise unknown("option", option, ["places2", "kinds5", "explore0.5", "burst", "avoid0.5"], f"policy {policy!r}: ")
-    return NodeRule(rule, Places(**world), explore, float(found[2] or 1.0))
+    """Return the policy of a name `nodes:…`. Raises InputError."""
+    rule, options, tick = parts.split(policy, PREFIX, "nodes:learned+explore0.5@60s", 1.0)
+    if rule not in DOCS:
+        raise unknown("rule", rule, DOCS, f"policy {policy!r}: ")
+    world = parts.read(PARTS, policy, options)
+    explore = world.pop("explore", 0.0)
+    return NodeRule(rule, Places(**world), explore, tick)
+
+
+def rows() -> dict[str, str]:
+    """Return {example: what it does} of the rules and options."""
+    return {f"{PREFIX}:{rule}": doc for rule, doc in DOCS.items()} | parts.examples(PARTS, PREFIX, DOCS, named)

@@ -13,10 +13,10 @@ from jobwise.errors import InputError
 from jobwise.policies.foreseen import begin
 from jobwise.policies.loglinear import Index
 from jobwise.record import Look
-from jobwise.sim import orders, site_list, site_order, slurm_loop, slurm_tables
+from jobwise.sim import site_list, site_order, slurm_loop, slurm_tables
 from jobwise.sim.campaign import NO_CAMPAIGN
 from jobwise.sim.history import known
-from jobwise.sim.list_pass import CONSERVATIVE, EASY, NONE, SLURM, Rule
+from jobwise.sim.list_pass import SLURM
 from jobwise.sim.state import State
 
 STEPS = 20_000  # events and passes between two looks at progress and Ctrl-C
@@ -54,22 +54,6 @@ class SlurmScheduler:
     decide = ended = reset
 
 
-def check_on_site(policy) -> None:
-    """Raises InputError for a `ListScheduler` that cannot schedule a site."""
-    rule: Rule = policy.rule
-    if not (isinstance(policy.order, Index) or 0 <= rule.order <= orders.RANDOM) or rule.backfill not in (
-        NONE,
-        EASY,
-        CONSERVATIVE,
-        SLURM,
-    ):
-        text = "trained ones, with easy, conservative, slurm or without backfilling"
-        raise InputError(f"policy {policy.name}: on a site orders are those that no start changes, and {text}")
-    plain = Rule(rule.order, rule.backfill, rule.placement, rule.guard, False, foreseen=rule.foreseen)
-    if rule != plain or policy.times < np.inf or policy.refit or policy.placement != "first":
-        raise InputError(f"policy {policy.name}: on a site only guards in hours go with an order; Slurm chooses the nodes")
-
-
 def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
     """Simulation e to its end under a `ListScheduler`, on the nodes, partitions and limits of a site; yields now and then."""
     rule, jobs, weights = policy.rule, s.jobs[e, : s.sims[e]["jobs"]], np.empty(0)
@@ -78,7 +62,7 @@ def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray)
         weights, what = policy.order.given, known(jobs, past)
         if policy.forest is not None:
             seen = begin(policy.forest, past, jobs, cluster.processors)
-    o = site_order.Order(rule, weights, what, seen)
+    o = site_order.SiteOrder(rule, weights, what, seen)
     if rule.backfill == SLURM:
         m = slurm_tables.scheduler(s, e, cluster.site)
         while slurm_loop.run(s, e, m, o, STEPS):

@@ -14,7 +14,7 @@ from jobwise.jobs import DONE, FAILED
 from jobwise.sim.compiled import kernel
 from jobwise.sim.dag import graph
 from jobwise.sim.flow_net import D, asked, embedded
-from jobwise.sim.orders import FLOW_FCFS, FLOW_NET, FLOW_PATH, FLOW_SHARE, FLOW_SJF, FLOW_WORK, FLOW_WORK_PATH, LEVEL, RANK
+from jobwise.sim.orders import FLOW_NET, Order
 
 INSIDE = 1e-9  # share of a score that tells the tasks of a workflow apart
 
@@ -149,7 +149,7 @@ def _ask(f, j, flow, cluster, units):
 def score_flows(code, f, jobs, queue, running, started, units, score):
     """Scores of the queue under an order of workflows; `units`: of the cluster."""
     order = f.base if code == FLOW_NET else code
-    if code == FLOW_SHARE or code == FLOW_NET:
+    if code == Order.FLOW_SHARE or code == FLOW_NET:
         for j in queue:
             f.table[f.of[j]]["held"] = 0.0
         for j in running:
@@ -163,22 +163,22 @@ def score_flows(code, f, jobs, queue, running, started, units, score):
         job, flow = jobs[queue[i]], f.table[f.of[queue[i]]]
         inside = 1.0 - _rank(job) / flow["rank"]
         value = max(flow["work"], 1e-9)
-        if order == RANK:
+        if order == Order.RANK:
             score[i] = -_rank(job)
-        elif order == LEVEL:
+        elif order == Order.LEVEL:
             score[i] = job["level"]
-        elif order == FLOW_FCFS:
+        elif order == Order.FLOW_FCFS:
             score[i] = flow["place"] + 1e-6 * inside
-        elif order == FLOW_SHARE:
+        elif order == Order.FLOW_SHARE:
             score[i] = flow["held"] + 1e-6 * inside
         else:
-            if order == FLOW_SJF:
+            if order == Order.FLOW_SJF:
                 inside = _span(job) / flow["longest"]
-            elif order == FLOW_PATH:
+            elif order == Order.FLOW_PATH:
                 value = flow["path"]
-            elif order == FLOW_WORK_PATH:
+            elif order == Order.FLOW_WORK_PATH:
                 value *= flow["path"]
-            elif order != FLOW_WORK:  # FLOW_BOUND
+            elif order != Order.FLOW_WORK:  # FLOW_BOUND
                 value *= max(flow["path"], value / units)
             score[i] = value * (1.0 + INSIDE * inside)
         if code == FLOW_NET:

@@ -22,11 +22,9 @@ from jobwise.sim.placement import fits, place, placed_by
 from jobwise.sim.rates import expected
 from jobwise.sim.resource_orders import score_drf, score_tetris
 
-BACKFILLS = ("none", "easy", "easy-sjbf", "easy-oracle", "greedy", "conservative", "slurm")
 NONE, EASY, EASY_SJBF, EASY_ORACLE, GREEDY, CONSERVATIVE, SLURM = range(7)
 
 
-ESTIMATES = ("requested", "predicted", "actual")
 REQUESTED, PREDICTED, ACTUAL = range(3)
 
 
@@ -121,11 +119,11 @@ def promise(p, j, at):
 @allocating
 def score_again(rule, x, p):
     """Scores of an Instant x that change with every start of the plan; jobs that have waited beyond the guard get -inf."""
-    if rule.order == sc.DRF:
+    if rule.order == sc.Order.DRF:
         score_drf(x.jobs, x.queue, x.running, p.row[: p.count[0]], x.capacity, x.score)
-    elif rule.order == sc.TETRIS:
+    elif rule.order == sc.Order.TETRIS:
         score_tetris(x.jobs, x.queue, x.free, x.capacity, x.score)
-    elif rule.order >= sc.RANK and rule.order != sc.LINEAR and (p.count[0] == 0 or rule.order == sc.FLOW_SHARE):
+    elif rule.order in sc.FLOWS and (p.count[0] == 0 or rule.order == sc.Order.FLOW_SHARE):
         started, units = p.row[: p.count[0]], x.capacity[:, 0].sum()
         score_flows(rule.order, x.flows, x.jobs, x.queue, x.running, started, units, x.score)
     if rule.guard < np.inf:

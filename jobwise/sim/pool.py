@@ -19,7 +19,7 @@ from jobwise.jobs import PAUSED, QUEUED
 from jobwise.sim import easy, ranked
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.kernel import CHOICE, advance, start
-from jobwise.sim.orders import FCFS, score_rows
+from jobwise.sim.orders import Order, score_rows
 from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State, Tables, allocate
 
@@ -75,7 +75,7 @@ def _ranks(order: np.ndarray | None, count: int) -> np.ndarray:
 
 def static_order(code: int, s: State, e: int) -> np.ndarray | None:
     """All rows [J] in the static order `code`; None: as they are."""
-    if code == FCFS:
+    if code == Order.FCFS:
         return None
     one = s.sims[e]
     rows = np.arange(one["jobs"], dtype=np.int32)

@@ -21,10 +21,10 @@ from jobwise.sim.campaign import NO_CAMPAIGN, Campaign
 from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.history import SHORT, Known, expect, known, observe_at
 from jobwise.sim.kernel import OVER, advance, start
-from jobwise.sim.list_pass import ACTUAL, EASY_SJBF, NONE, PREDICTED, Rule
+from jobwise.sim.list_pass import ACTUAL, EASY, EASY_SJBF, NONE, PREDICTED, Rule
 from jobwise.sim.loglinear import F as LOGLINEAR
 from jobwise.sim.loglinear import linear
-from jobwise.sim.orders import F1, F4, LINEAR, RANDOM, score, uniform
+from jobwise.sim.orders import LINEAR, STATIC, WAITING, Order, begin, kind, score, uniform
 from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
 
@@ -110,7 +110,7 @@ def _score(s, e, b, rule):
             x["seen"] = max(expect(k.entry, k.of_class[j], k.of_user[j], x["est"])[0] * x["est"], 1.0)
         if easy.overdue(now, x["submit"], rule.guard):
             x["score"] = -np.inf
-        elif rule.order == RANDOM:
+        elif rule.order == Order.RANDOM:
             x["score"] = uniform(seed, now, x["row"])
         elif rule.order == LINEAR:
             r, n = x["est"], np.float64(x["size"])
@@ -126,7 +126,7 @@ def _score(s, e, b, rule):
             if forests:
                 x["score"] -= v[LOGLINEAR] * np.log1p(w * short / SHORT)
         else:
-            s_ = x["submit"] + (sim["origin"] if rule.order >= F1 and rule.order <= F4 else 0.0)
+            s_ = begin(rule.order, x["submit"], sim["origin"])
             x["score"] = score(rule.order, s_, w, x["seen"], np.float64(x["size"]), 0.0)
     if b.promise.memory[0]["on"]:
         _promised(s, e, b)
@@ -357,6 +357,5 @@ def plan(s, e, b, rule, row, score, starts):
 
 def suits(rule: Rule) -> bool:
     """Does this loop know the scheduler? (It knows the static orders, too, but `pool.py` is faster at them.)"""
-    return (
-        (rule.order == LINEAR or 0 <= rule.order <= RANDOM) and rule.backfill <= EASY_SJBF and not (rule.commit or rule.reserve)
-    )
+    known = rule.order == LINEAR or kind(rule.order) in (STATIC, WAITING)
+    return known and rule.backfill in (NONE, EASY, EASY_SJBF) and not (rule.commit or rule.reserve)

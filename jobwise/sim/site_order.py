@@ -15,13 +15,13 @@ from jobwise.sim.history import SHORT, Known, expect, known, observe_at
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F, linear
 from jobwise.sim.multifactor import priority
-from jobwise.sim.orders import F1, F4, LINEAR, RANDOM, score, uniform
+from jobwise.sim.orders import LINEAR, Order, begin, score, uniform
 from jobwise.sim.state import ENTERED, LEFT
 
 OWN = -2  # the order of Slurm itself
 
 
-class Order(NamedTuple):
+class SiteOrder(NamedTuple):
     """The order of one simulation on a site."""
 
     rule: Rule
@@ -30,10 +30,10 @@ class Order(NamedTuple):
     campaign: Campaign  # what a forest sees of them
 
 
-def slurms() -> Order:
+def slurms() -> SiteOrder:
     """Slurm's own."""
     nothing = known(np.zeros(0, job_dtype(1)), np.zeros(0, past_dtype))
-    return Order(Rule(OWN, 0, 0, np.inf, False), np.empty(0), nothing, NO_CAMPAIGN)
+    return SiteOrder(Rule(OWN, 0, 0, np.inf, False), np.empty(0), nothing, NO_CAMPAIGN)
 
 
 @kernel
@@ -68,11 +68,10 @@ def _score(s, e, m, o, j, free):
     now, w, r, n = sim["now"], sim["now"] - job["submit"], max(job["walltime"], 1.0), np.float64(job["request"][0])
     if overdue(now, job["submit"], o.rule.guard):
         return -np.inf
-    if o.rule.order == RANDOM:
+    if o.rule.order == Order.RANDOM:
         return uniform(sim["seed"], now, j)
     if o.rule.order != LINEAR:
-        given = job["submit"] + (sim["origin"] if o.rule.order >= F1 and o.rule.order <= F4 else 0.0)
-        return score(o.rule.order, given, w, r, n, 0.0)
+        return score(o.rule.order, begin(o.rule.order, job["submit"], sim["origin"]), w, r, n, 0.0)
     ratio, short, log, count = expect(o.known.entry, o.known.of_class[j], o.known.of_user[j], r)
     if o.rule.foreseen:
         foresight.forecast(o.campaign, o.campaign.of[j], now)

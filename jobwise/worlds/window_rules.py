@@ -6,11 +6,11 @@ import numpy as np
 
 from jobwise.errors import unknown
 from jobwise.sim.compiled import kernel
-from jobwise.sim.orders import CODES, F1, F4, LAS, ORDERS, RANDOM, score, uniform
+from jobwise.sim.orders import ATTAINED, CODES, STATIC, WAITING, Order, begin, score, uniform
 from jobwise.sim.state import State
 from jobwise.worlds.decision_points import Choices
 
-RULES = tuple(name for name in ORDERS if CODES[name] <= LAS)
+RULES = tuple(row.label for row in Order if row.kind in (STATIC, WAITING, ATTAINED))
 
 
 @kernel
@@ -20,12 +20,11 @@ def _first(s, c, code, actions):
         actions[e] = 0
         for i in range(m["count"]):
             x = c.queue[e, c.slots[e, i]]
-            if code == RANDOM:
+            if code == Order.RANDOM:
                 value = uniform(sim["seed"], m["now"], x["row"])
             else:
-                begin = x["submit"] + (sim["origin"] if code >= F1 and code <= F4 else 0.0)
                 n, ran = np.float64(x["size"]), s.jobs[e, x["row"]]["ran"]
-                value = score(code, begin, m["now"] - x["submit"], x["est"], n, ran * n)
+                value = score(code, begin(code, x["submit"], sim["origin"]), m["now"] - x["submit"], x["est"], n, ran * n)
             if value < best or (value == best and x["row"] < first):
                 best, first, actions[e] = value, x["row"], i
 

@@ -1,0 +1,117 @@
+"""The grammar of scheduler names: rows that read, print, explain and forbid; and what other packages add to it."""
+
+import sys
+
+import pytest
+
+import jobwise as jw
+from benchmarks.names import PAGE, page
+from jobwise import extensions
+from jobwise.errors import InputError
+from jobwise.policies import names, parts
+from jobwise.policies.names import described, kinds, resolve
+from jobwise.sim.orders import CODES, Order
+
+NEEDS = {"refit": "smith-forecast+easy", "learned": "fcfs+easy", "predicted": "saf", "actual": "saf"}
+DEFAULTS = {part.example for part in parts.PARTS if part.value is not None and part.value == part.usual}
+HEADINGS = {part.heading for part in names.GRAMMAR}
+ORDERS = list(described()["orders"])
+
+
+def test_every_order_has_a_code_of_its_own_and_a_line():
+    assert len({int(row) for row in Order}) == len(Order.__members__) == len(CODES)
+    for row in Order:
+        assert row.doc and row.formula and CODES[row.label] == row
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_parses_and_prints_itself(order):
+    assert resolve(order).name == resolve(order.upper()).name == order
+    assert resolve(f"{order}+guard24h").name == f"{order}+guard24h"
+
+
+@pytest.mark.parametrize("part", names.GRAMMAR, ids=lambda p: p.example)
+def test_every_option_parses_and_prints_itself(part):
+    if part is parts.COST:
+        assert part.word(part.match("cost0.5")[1]) == "cost0.5"
+        with pytest.raises(InputError, match="trained with the encoder mars"):
+            resolve("saf+cost0.5")
+        return
+    if part.example == "refit":
+        pytest.importorskip("lightgbm")
+    order = NEEDS.get(part.example, "saf")
+    name = order if part.example in DEFAULTS else f"{order}+{part.example}"
+    assert resolve(f"{order}+{part.example}").name == name
+
+
+@pytest.mark.parametrize("name", [name for kind in kinds() for name in kind.rows()])
+def test_every_other_name_parses_and_prints_itself(name):
+    if "refit" in name:
+        pytest.importorskip("lightgbm")
+    assert resolve(name).name == name
+
+
+def test_the_page_of_orders_is_made_from_the_rows():
+    assert PAGE.read_text() == page(), "run python -m benchmarks.names"
+
+
+def test_what_excludes_one_another_is_refused_in_one_line():
+    for name, says in {
+        "saf+conservative+commit": r"\+commit does not go with \+conservative",
+        "saf+reserve0.2x100s+commit": r"\+reserve0.2x100s does not go with \+commit",
+        "smith+reserve0.2x100s": "does not go with orders that know the run times",
+        "saf+easy+promise1.1x+guard2x": r"\+promise1.1x does not go with \+guard2x",
+        "drf+promise1.1x": r"\+promise1.1x needs built-in orders",
+        "saf+refit": r"\+refit needs orders that forecast with trees",
+        "saf+easi": "unknown option 'easi'; did you mean easy",
+        "saf+easy+easy-sjbf": "two choices of backfill",
+    }.items():
+        with pytest.raises(InputError, match=says) as error:
+            resolve(name)
+        assert "\n" not in str(error.value)
+
+
+def test_where_a_part_does_not_run_is_said():
+    w = jw.lublin(jobs=20, procs=8, seed=1)
+    for name, says in {
+        "saf+easy+pack": r"\+pack is for clusters of nodes, not for pools of processors",
+        "saf+slurm": r"\+slurm is for sites \(see `jobwise slurm site`\), not for pools",
+    }.items():
+        with pytest.raises(InputError, match=says):
+            jw.simulate(w, name)
+    with pytest.raises(InputError, match=r"\+guard1x is for pools of processors, not for clusters of nodes"):
+        jw.simulate(w, "saf+guard1x", jw.nodes(8, processors=1))
+
+
+@pytest.fixture
+def outside(tmp_path, monkeypatch):
+    """An installed package outside the tree, with an order and a kind of policy."""
+    (tmp_path / "outside.py").write_text(
+        "import jobwise as jw\n"
+        "def wide(jobs, now):\n    return -jobs['request'][:, 0].astype(float)\n"
+        "def twice(name):\n    return jw.ListScheduler(wide, backfill='easy', label=name)\n"
+    )
+    info = tmp_path / "outside-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[jobwise.orders]\nwide = outside:wide\nbroken = outside:nothing\n[jobwise.policies]\ntwice = outside:twice\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    extensions._points.cache_clear()
+    yield
+    extensions._points.cache_clear()
+    sys.modules.pop("outside", None)
+
+
+def test_other_packages_add_orders_and_policies(outside):
+    w = jw.lublin(jobs=60, procs=16, seed=1, load=1.1)
+    assert resolve("wide+easy+guard2h").name == "wide+easy+guard2h"
+    want = jw.simulate(w, "largest+easy").jobs["start"]
+    assert (jw.simulate(w, "wide+easy").jobs["start"] == want).all()
+    assert jw.simulate(w, "twice:x").policy == "twice:x+easy"
+    assert described()["orders"]["wide"] == "an order of another package"
+    with pytest.raises(InputError, match="of the package outside does not load"):
+        resolve("broken")
+    with pytest.raises(InputError, match="did you mean wide"):
+        resolve("widee")
