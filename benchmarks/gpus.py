@@ -17,7 +17,7 @@ import torch
 
 import jobwise as jw
 from jobwise.learn.agent import Agent
-from jobwise.learn.env import AssignVectorEnv
+from jobwise.learn.env import GpusVectorEnv
 from jobwise.learn.jobsets import epoch
 from jobwise.learn.settings import Settings
 from jobwise.policies.networks import Forward
@@ -32,7 +32,7 @@ def rows(machines: int, steps: int = 300, **settings) -> float:
     """Rows per second of 64 simulations on racks of two machines under random assignments, each with its observation."""
     racks = jw.gpu_racks([2] * (machines // 2))
     sets = [jw.rltaps(400, [1, i], machine=racks, rate=machines / 8) for i in range(4)]
-    env = AssignVectorEnv(E, sets, copy=False, **settings)
+    env = GpusVectorEnv(E, sets, copy=False, **settings)
     env.reset(seed=0)
     rng, found = np.random.default_rng(0), []
     actions = rng.integers(0, env.world.actions, (20, E, *env.action_shape))
@@ -91,7 +91,7 @@ def network() -> float:
 
 def step() -> tuple[float, int]:
     """(seconds, rows) of the part of one training step at the paper's size that one sequence is: 20 runs of 1,000 rows."""
-    env = AssignVectorEnv(20, [jw.rltaps(400, [42, 0])], masked=False, copy=False)
+    env = GpusVectorEnv(20, [jw.rltaps(400, [42, 0])], masked=False, copy=False)
     agent = Agent({"kind": "mlp", "sizes": [1580, 528, 352], "classes": 11, "init": 0.01}, env.encoder, Settings(**LEARNER), 0)
     torch.set_num_threads(2)
     begin = time.perf_counter()

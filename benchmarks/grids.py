@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from jobwise.learn.agent import Agent
-from jobwise.learn.env import GridVectorEnv
+from jobwise.learn.env import SlotsVectorEnv
 from jobwise.learn.jobsets import epoch
 from jobwise.learn.settings import Settings
 from jobwise.report.sections import made
@@ -28,7 +28,7 @@ E = 256
 
 def decisions(sets, steps: int, placing: bool = False, **settings) -> float:
     """Random decisions per second of 256 simulations, each with its observation; `placing`: and the second agent's."""
-    env = GridVectorEnv(E, sets, copy=False, **settings)
+    env = SlotsVectorEnv(E, sets, copy=False, **settings)
     env.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, env.void + 1, (steps, E))
     found = []
@@ -63,7 +63,7 @@ def twin(sets, picture, slots: int, placements, **settings) -> float:
 def iteration() -> tuple[float, int]:
     """(seconds, choices) of one iteration with DeepRM's training numbers: 50 jobsets x 20 runs, rate 0.3, 50 rows."""
     sets = [deeprm(50, 0.3, [42, i]) for i in range(50)]
-    env = GridVectorEnv(200, sets, masked=False, copy=False)
+    env = SlotsVectorEnv(200, sets, masked=False, copy=False)
     sizes = [int(np.prod(env.encoder.shape)), 20, env.void + 1]
     agent = Agent({"kind": "mlp", "sizes": sizes, "init": 0.01}, env.encoder, Settings(**LEARNER), 0)
     torch.set_num_threads(2)
@@ -77,7 +77,7 @@ def iteration() -> tuple[float, int]:
 
 def main() -> None:
     """Measure, print, write."""
-    from jobwise.encoders.image import COLOUR
+    from jobwise.worlds.slots.encoder import COLOUR
 
     small, mixed = [deeprm(50, 0.7, [1, i]) for i in range(50)], [cush(50, 0.7, [1, i]) for i in range(50)]
     both = ("pack", "spread")

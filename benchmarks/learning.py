@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import jobwise as jw
-from jobwise import encoders
 from jobwise.policies.networks import Forward, choose
+from jobwise.worlds.window import encoders
 
 RUNS = 5
 
@@ -26,15 +26,15 @@ def network(encoder, hidden=(32, 16, 8)) -> Forward:
 
 def environments(w: jw.Workload) -> list[list[str]]:
     """Choices a second of the batch environment, random valid actions, 256-job windows, 128 x 8."""
-    from jobwise.learn.env import BatchVectorEnv
-    from jobwise.worlds.modes import Act
+    from jobwise.learn.env import WindowVectorEnv
+    from jobwise.worlds.window.settings import WindowSettings
 
     rows = []
     for mode, E in (("pick", 256), ("reserve", 256), ("commit", 256), ("pick", 1024), ("commit", 1024)):
         rates, shown = {}, 0.0
-        act = Act(mode, fill="oldest")
+        act = WindowSettings(mode, fill="oldest")
         for threads in (1, 2):
-            envs = BatchVectorEnv(E, w, act=act, encoder="rls", jobs=256, copy=False, threads=threads)
+            envs = WindowVectorEnv(E, w, act=act, encoder="rls", jobs=256, copy=False, threads=threads)
             envs.reset(seed=0)
             rng, found = np.random.default_rng(0), []
             for run in range(RUNS + 1):
@@ -78,14 +78,14 @@ def replay(w: jw.Workload) -> str:
 def one_choice(w: jw.Workload) -> str:
     """Microseconds to encode 128 jobs and choose one with the numpy runner."""
     from jobwise.sim.state import allocate
-    from jobwise.worlds.modes import Act
-    from jobwise.worlds.window import BEGIN, ask
+    from jobwise.worlds.window.passes import BEGIN, ask
+    from jobwise.worlds.window.settings import WindowSettings
 
     deep = jw.workload(np.zeros(200), np.full(200, 2), np.arange(1, 201), cluster=jw.pool(64))
     encoder = encoders.make("rls", deep.cluster, deep.jobs)
     forward, (out, work) = network(encoder), encoder.buffers(1)
     s = allocate([deep], deep.cluster)
-    c = Act("pick").allocate(s, 128)
+    c = WindowSettings("pick").allocate(s, 128)
     ask(s, c, BEGIN)
     found = []
     for _ in range(RUNS):

@@ -35,7 +35,7 @@ def decisions(threads: int = 2, envs: int = 1024, steps: int = 300) -> list[list
         ("A, `nodes`", a, {"encoder": "nodes", "places": 2, "masked": True, "ask_always": False}),
         ("B, `nodes`", b, {"encoder": "nodes", "masked": True, "ask_always": False}),
     ):
-        env = gymnasium.make_vec("jobwise/Place-v0", num_envs=envs, workload=sets, threads=threads, copy=False, **how)
+        env = gymnasium.make_vec("jobwise/Nodes-v0", num_envs=envs, workload=sets, threads=threads, copy=False, **how)
         env.reset(seed=0)
         rng, best = np.random.default_rng(0), 0.0
         actions = rng.integers(0, env.single_action_space.n, (50, envs))

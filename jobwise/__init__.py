@@ -56,10 +56,13 @@ _WHERE = {
     "InputError": "errors",
     "NeuralPolicy": "policies.neural",
     "load_policy": "policies.names",
-    "Episodes": "worlds.episodes",
-    "Act": "worlds.modes",
+    "Episodes": "worlds.window.episodes",
+    "WindowSettings": "worlds.window.settings",
+    "Act": "worlds.window.settings",
+    "WindowPolicy": "worlds.window.policy",
+    "Encoder": "worlds.window.encoder",
 }
-_CALLED = {"load_policy": "load"}  # where the name in its file is shorter
+_CALLED = {"load_policy": "load", "Act": "WindowSettings"}  # where the name in its file is another
 __all__ = sorted(_WHERE)
 
 

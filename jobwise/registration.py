@@ -1,4 +1,4 @@
-"""Makes `gymnasium.make("jobwise/Batch-v0")` work after `import jobwise`, without importing Gymnasium for it.
+"""Makes `gymnasium.make("jobwise/Window-v0")` work after `import jobwise`, without importing Gymnasium for it.
 
 Gymnasium (from 1.1 on) looks for no plugins. So `import jobwise` registers where Gymnasium is loaded already, and else
 leaves a finder that does so at the moment somebody loads it.
@@ -14,10 +14,13 @@ def register_environments() -> None:
     """Register the environments with the Gymnasium that is loaded."""
     from gymnasium.envs.registration import register, registry
 
-    for name in ("Batch", "Grid", "Assign", "Place"):
-        if f"jobwise/{name}-v0" not in registry:
-            one = f"jobwise.learn.env:{name}"
-            register(id=f"jobwise/{name}-v0", entry_point=f"{one}Env", vector_entry_point=f"{one}VectorEnv")
+    from jobwise.worlds.spec import worlds
+
+    for spec in worlds().values():
+        for name in spec.ids:
+            if f"jobwise/{name}-v0" not in registry:
+                entries = {"entry_point": f"{spec.env}Env", "vector_entry_point": f"{spec.env}VectorEnv"}
+                register(id=f"jobwise/{name}-v0", **entries)
 
 
 class _WhenLoaded:

@@ -7,14 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from jobwise.decision import Policy, begin
-from jobwise.encoders import Encoder
 from jobwise.policies.names import resolve
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
-from jobwise.worlds import EpisodeWorld, decision_points, window
-from jobwise.worlds.modes import Act
+from jobwise.worlds import EpisodeWorld
+from jobwise.worlds.window import passes as window
+from jobwise.worlds.window import tables
+from jobwise.worlds.window.encoder import Encoder
+from jobwise.worlds.window.settings import WindowSettings
 
 
 def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: int = 0) -> None:
@@ -25,7 +27,7 @@ def check_encoder(encoder: Encoder, workload: Workload, steps: int = 200, seed: 
     """
     E, rng = 3, np.random.default_rng(seed)
     s = allocate([workload] * E, workload.cluster, seed=seed)
-    c = Act("pick").allocate(s, encoder.window)
+    c = WindowSettings("pick").allocate(s, encoder.window)
     out, work = encoder.buffers(E)
     low, high = encoder.bounds
     window.ask(s, c, window.BEGIN)
@@ -182,7 +184,7 @@ class Identity:
         self.encoder, self.num_envs, self._rng = encoder, num_envs, np.random.default_rng(seed)
         self._out = encoder.buffers(num_envs)[0]
         self.counts = np.zeros(num_envs, np.int64)
-        self.intervals = np.zeros(num_envs, decision_points.interval_dtype)
+        self.intervals = np.zeros(num_envs, tables.interval_dtype)
         self._step, self.masks, self.action_shape = 0, None, ()
         self._deal()
 

@@ -58,12 +58,12 @@ def random_workload(rng, jobs=40, procs=12, overruns=False, edges=None):
 
 def play(sets, policy, world=None, seed=0):
     """Records of jobsets, in rows, under a trained policy of the world of slots or a rule of it."""
-    from jobwise.policies.slots import SlotRule
     from jobwise.simulate import simulate_many
-    from jobwise.worlds.slots_world import Slots
+    from jobwise.worlds.slots.policy import SlotsRule
+    from jobwise.worlds.slots.world import SlotsSettings
 
     if isinstance(policy, str):
-        policy = SlotRule(policy, Slots.of(world or {}))
+        policy = SlotsRule(policy, SlotsSettings.of(world or {}))
     return simulate_many(sets, policy, tick=1.0, seed=seed)
 
 

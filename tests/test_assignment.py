@@ -13,15 +13,15 @@ import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, RUNNING
 from jobwise.metrics import normalised_turnaround
-from jobwise.policies.assignments import AssignmentRule, named
 from jobwise.policies.played import played
 from jobwise.sim.state import allocate
 from jobwise.sim.topology import PEAK
 from jobwise.workload import workload
 from jobwise.workloads.dnn import CELL, ROW_S, networks, shape
-from jobwise.worlds.assignment_world import Assignment
-from jobwise.worlds.gpu_rules import RULES
-from jobwise.worlds.gpu_tables import MODES
+from jobwise.worlds.gpus.policy import GpusRule, named
+from jobwise.worlds.gpus.rules import RULES
+from jobwise.worlds.gpus.tables import MODES
+from jobwise.worlds.gpus.world import GpusSettings
 
 pytestmark = pytest.mark.xdist_group("gpus")
 PAPER = jw.gpu_racks([2, 2, 2, 2])
@@ -41,7 +41,7 @@ def jobs_of(machine, **columns):
 
 def attached(w, cost=0.0, on_failure="requeue", **world):
     s = allocate([w], w.cluster, tick=ROW_S, restart_cost_s=cost, on_failure=on_failure)
-    found = Assignment(**world).attach(s, w.cluster, 1e6)
+    found = GpusSettings(**world).attach(s, w.cluster, 1e6)
     found.begin()
     return found
 
@@ -326,7 +326,7 @@ def brute(world, w):
 
 
 def test_the_knapsack_is_exact():
-    from jobwise.worlds import gpu_knapsack
+    from jobwise.worlds.gpus import knapsack
 
     rng = np.random.default_rng(3)
     for _ in range(10):
@@ -336,11 +336,9 @@ def test_the_knapsack_is_exact():
             machine, gpus=rng.integers(1, 9, J), gradient=rng.uniform(5, 500, J), step=rng.uniform(0.01, 1, J), length=1e4
         )
         world, weight = attached(w, slots=J), rng.uniform(0.1, 2, J)
-        n = gpu_knapsack.knapsack(world.state, world.gpus, 0, weight, np.zeros(J), np.zeros(J))
+        n = knapsack.knapsack(world.state, world.gpus, 0, weight, np.zeros(J), np.zeros(J))
         found = sum(
-            weight[p] * gpu_knapsack.alone(world.state, 0, world.state.jobs[0, p], n[p], 1 + (n[p] > 4))
-            for p in range(J)
-            if n[p]
+            weight[p] * knapsack.alone(world.state, 0, world.state.jobs[0, p], n[p], 1 + (n[p] > 4)) for p in range(J) if n[p]
         )
         assert found == pytest.approx(brute(world, weight)) and n.sum() <= 8
 
@@ -364,7 +362,7 @@ def test_a_rule_knows_its_world():
     w = jw.rltaps(60, 1, work="lab")
     for name in ("gpus:slot+none", "gpus:slot+partial+leave", "gpus:index+slots32", "gpus:root+fixed+random@30s"):
         policy = jw.resolve(name)
-        assert isinstance(policy, AssignmentRule) and policy.name == name
+        assert isinstance(policy, GpusRule) and policy.name == name
         assert jw.simulate(w, policy).jobs["end"].max() > 0
     none = jw.simulate(w, "gpus:slot+none")
     assert none.preemptions == 0 and jw.simulate(w, "gpus:slot").preemptions > 0

@@ -14,19 +14,19 @@ import jobwise as jw
 from jobwise.cluster import Affinity, Cluster
 from jobwise.encoders import TABLES, make_table
 from jobwise.errors import InputError
-from jobwise.learn.env import PlaceVectorEnv
-from jobwise.learn.place_config import PlaceConfig
+from jobwise.learn.env import NodesVectorEnv
+from jobwise.learn.nodes_config import NodesConfig
 from jobwise.policies.names import load, resolve
-from jobwise.policies.nodes import NodeRule
 from jobwise.policies.played import played
 from jobwise.sim.state import allocate
 from jobwise.systems import configure
 from jobwise.systems.telemetry import distances
 from jobwise.testing import check_world
 from jobwise.workload import workload
-from jobwise.worlds.buffer import parts_of, seen_dtype
-from jobwise.worlds.buffer_rules import RULES
-from jobwise.worlds.buffer_world import BufferEpisodes, Places
+from jobwise.worlds.nodes.passes import parts_of, seen_dtype
+from jobwise.worlds.nodes.policy import NodesRule
+from jobwise.worlds.nodes.rules import RULES
+from jobwise.worlds.nodes.world import NodesEpisodes, NodesSettings
 
 pytestmark = pytest.mark.xdist_group("buffer")
 
@@ -52,7 +52,7 @@ def test_nine_joint_actions_as_listed():
 
 def seen(name, w, places, before=(), **settings):
     """What an encoder shows after some actions."""
-    world = BufferEpisodes(1, [w], Places(places, joint=name != "nodes"), 100, True)
+    world = NodesEpisodes(1, [w], NodesSettings(places, joint=name != "nodes"), 100, True)
     world.begin_with(np.zeros(1, int))
     for a in before:
         world.step(np.array([a]), False, 0, 1)
@@ -166,7 +166,7 @@ def test_a_simulation_is_the_slow_twin(seed, first, limit):
     rng = np.random.default_rng(seed)
     w = jw.distances(20, 0.5, seed, hidden=True) if first else jw.affinities(20, 0.7, seed, hidden=True)
     places = 2 if first else 1
-    world = BufferEpisodes(1, [w], Places(places), limit, True)
+    world = NodesEpisodes(1, [w], NodesSettings(places), limit, True)
     world.begin_with(np.zeros(1, int))
     actions = rng.integers(0, world.actions, limit + 1)
     k, rewards = 0, 0.0
@@ -187,7 +187,7 @@ def test_a_simulation_is_the_slow_twin(seed, first, limit):
 
 def test_parts_are_carried_out_in_order_and_what_cannot_be_is_ignored():
     w = jobs([(0, 3, 5, 0), (0, 3, 5, 0), (0, 2, 5, 0)])
-    world = BufferEpisodes(1, [w], Places(2, masked=True), 100, True)
+    world = NodesEpisodes(1, [w], NodesSettings(2, masked=True), 100, True)
     world.begin_with(np.zeros(1, int))
     assert world.mask[0].tolist() == [1, 1, 1, 0, 1, 1, 0, 1, 1]  # both do not fit on one node
     world.step(np.array([3]), False, 0, 1)  # both on node 1: the first alone goes
@@ -198,17 +198,17 @@ def test_parts_are_carried_out_in_order_and_what_cannot_be_is_ignored():
 
 def test_burst_and_turns():
     w = jobs([(0, 1, 5, 0), (0, 1, 5, 0), (0, 1, 5, 0)])
-    world = BufferEpisodes(1, [w], Places(1, burst=True), 100, True)
+    world = NodesEpisodes(1, [w], NodesSettings(1, burst=True), 100, True)
     world.begin_with(np.zeros(1, int))
     for now in (0, 0, 0, 1):
         world.step(np.array([1]), False, 0, 1)
         assert world.state.sims["now"][0] == now
-    world = BufferEpisodes(1, [w], Places(2, joint=False), 100, True)
+    world = NodesEpisodes(1, [w], NodesSettings(2, joint=False), 100, True)
     world.begin_with(np.zeros(1, int))
     for now, turn in ((0, 1), (1, 0), (1, 1)):
         world.step(np.array([0]), False, 0, 1)
         assert (world.state.sims["now"][0], world.buffer.moment["turn"][0]) == (now, turn)
-    world = BufferEpisodes(1, [w], Places(2, joint=False, burst=True), 100, True)
+    world = NodesEpisodes(1, [w], NodesSettings(2, joint=False, burst=True), 100, True)
     world.begin_with(np.zeros(1, int))
     for action, now, turn in ((0, 0, 1), (2, 0, 0), (2, 0, 1), (2, 1, 0)):  # the first place's job only; then none
         world.step(np.array([action]), False, 0, 1)
@@ -217,7 +217,7 @@ def test_burst_and_turns():
 
 def test_neighbours_of_another_application_slow_a_job_down():
     w = jobs([(0, 1, 10, 0), (0, 1, 10, 1), (0, 1, 10, 1)], nodes=6, capacity=1, pair=0.5)
-    world = BufferEpisodes(1, [w], Places(1), 100, True)
+    world = NodesEpisodes(1, [w], NodesSettings(1), 100, True)
     world.begin_with(np.zeros(1, int))
     for node in (1, 2, 6):  # the second and third beside the first, around the ring
         world.step(np.array([node]), False, 0, 1)
@@ -237,7 +237,7 @@ def test_a_job_on_several_nodes_is_as_slow_as_on_the_slowest():
 
 
 def rows_in_system(sets, rule, places=1):
-    z = played(sets, NodeRule(rule, Places(places)), 0.0, 10_000)
+    z = played(sets, NodesRule(rule, NodesSettings(places)), 0.0, 10_000)
     return float((z["total"] / z["started"]).mean())
 
 
@@ -260,14 +260,14 @@ def test_rules_by_hand():
     w = jobs([(0, 2, 10, 1), (0, 3, 10, 2), (0, 1, 4, 1)], factors=[[1, 1], [1, 3], [3, 1]])
 
     def first(rule):
-        world = BufferEpisodes(1, [w], Places(2), 100, True)
+        world = NodesEpisodes(1, [w], NodesSettings(2), 100, True)
         world.begin_with(np.zeros(1, int))
         return parts_of(2, 2)[world.by_rule(rule)[0]].tolist()
 
     assert first("lb") == [0, 1] and first("first") == [0, 0] and first("robin") == [0, 1]
     assert first("greedy") == [0, 1] and first("oracle") == [0, 1] and first("fewest") == [0, 0]
     full = jobs([(0, 5, 4, 1), (0, 5, 4, 1)], factors=[[1, 1], [1, 3], [3, 1]])
-    world = BufferEpisodes(1, [full], Places(1), 100, True)
+    world = NodesEpisodes(1, [full], NodesSettings(1), 100, True)
     world.begin_with(np.zeros(1, int))
     world.step(world.by_rule("oracle"), False, 0, 1)
     assert world.by_rule("oracle")[0] == 0 and world.by_rule("greedy")[0] == 2  # 4 + 4 rows against 12
@@ -276,7 +276,7 @@ def test_rules_by_hand():
 def test_the_bandit_learns_what_jobs_cost_and_keeps_it(tmp_path):
     c = configure("affinities", None, "smoke")
     sets = c.sets(7, 60)
-    blank, learnt = (NodeRule("learned", Places(1)), c.changed(jobsets=20).rule("learned"))
+    blank, learnt = (NodesRule("learned", NodesSettings(1)), c.changed(jobsets=20).rule("learned"))
     assert learnt.prior["count"].sum() > 300
     A = sets[0].cluster.affinity.factors
     assert (learnt.prior["mean"].argmin(axis=1) // 2 == A.argmin(axis=1) // 2).all()
@@ -292,7 +292,7 @@ def test_the_bandit_learns_what_jobs_cost_and_keeps_it(tmp_path):
 def test_what_failures_do_is_not_learnt():
     machine = replace(jobs([(0, 1, 1, 0)], nodes=2, capacity=1).cluster.with_outages([(3, 1, 0), (20, 1, 1)]))
     w = workload(np.arange(5.0), np.ones((5, 1), int), np.full(5, 10.0), cluster=machine, kind=np.zeros(5, int))
-    world = NodeRule("lb").attach(s := allocate([w], machine, tick=1.0), machine)
+    world = NodesRule("lb").attach(s := allocate([w], machine, tick=1.0), machine)
     left = world.begin()
     while left:
         left = world.advance(world.by_rule("lb"))
@@ -320,16 +320,16 @@ def test_names():
 @given(st.integers(0, 10_000), st.sampled_from(RULES), st.integers(1, 3))
 def test_rules_bring_every_job_to_its_end(seed, rule, places):
     w = jw.distances(30, 0.4, seed, nodes=3, hidden=True)
-    r = jw.simulate(w, NodeRule(rule, Places(places, kinds=4)))
+    r = jw.simulate(w, NodesRule(rule, NodesSettings(places, kinds=4)))
     assert not np.isnan(r.jobs["end"]).any()
-    again = jw.simulate(w, NodeRule(rule, Places(places, kinds=4)))
+    again = jw.simulate(w, NodesRule(rule, NodesSettings(places, kinds=4)))
     assert (again.jobs["end"] == r.jobs["end"]).all()
 
 
 @pytest.mark.parametrize("rule", ["lb", "oracle"])
 def test_a_whole_jobset_is_reported_as_its_record_has_it(rule):
     sets = [jw.distances(40, 0.6, k, nodes=3) for k in range(3)]
-    policy = NodeRule(rule, Places(2))
+    policy = NodesRule(rule, NodesSettings(2))
     z = played(sets, policy, 0.0, 10_000)
     for k, r in enumerate(jw.simulate_many(sets, policy)):
         waited = r.jobs["start"] - r.jobs["submit"]  # until the start: what a far node adds to the run is not among it
@@ -346,25 +346,27 @@ def test_worlds_keep_to_their_protocol(name, masked):
     made = jw.affinities if name == "affinity" else jw.distances
     sets = [made(12, 0.6, k, hidden=True) for k in range(3)]
     for places in (1, 2):
-        world = BufferEpisodes(3, sets, Places(places, joint=name != "nodes", masked=masked, ask_always=not masked), 40, False)
+        world = NodesEpisodes(
+            3, sets, NodesSettings(places, joint=name != "nodes", masked=masked, ask_always=not masked), 40, False
+        )
         check_world(world, make_table(name, world.cluster, places))
 
 
 def test_environments():
     w = jw.affinities(10, seed=3)
-    env = gymnasium.make("jobwise/Place-v0", workload=w, encoder="affinity", render_mode="rgb_array")
+    env = gymnasium.make("jobwise/Nodes-v0", workload=w, encoder="affinity", render_mode="rgb_array")
     check_env(env.unwrapped, skip_render_check=True)
     env.reset(seed=0)
     assert env.action_space.n == 7 and env.render().ndim == 3
-    many = gymnasium.make_vec("jobwise/Place-v0", num_envs=2, workload=[w, w])
+    many = gymnasium.make_vec("jobwise/Nodes-v0", num_envs=2, workload=[w, w])
     many.reset(seed=0)
     assert many.single_action_space.n == 7 and many.single_observation_space.shape == (7, 15)
     with pytest.raises(InputError, match="joint = false"):
-        PlaceVectorEnv(1, w, encoder="nodes", joint=True)
+        NodesVectorEnv(1, w, encoder="nodes", joint=True)
     with pytest.raises(InputError, match="too many"):
-        PlaceVectorEnv(1, w, encoder="affinity", places=8)
+        NodesVectorEnv(1, w, encoder="affinity", places=8)
     with pytest.raises(InputError, match="whole rows"):
-        PlaceVectorEnv(1, jobs([(0, 1, 5, 0), (0.5, 1, 5, 0)]), encoder="distance")
+        NodesVectorEnv(1, jobs([(0, 1, 5, 0), (0.5, 1, 5, 0)]), encoder="distance")
 
 
 @pytest.mark.parametrize("system", ["distances", "affinities"])
@@ -376,7 +378,7 @@ def test_training_and_files(system, tmp_path):
     assert (played(sets, found, 0.0, 200)["total"] == played(sets, again, 0.0, 200)["total"]).all()
     ends = [jw.simulate(w, again).jobs["end"] - w.jobs["submit"] for w in sets]  # the same as a replay of each
     assert [x.sum() for x in ends] == played(sets, again, 0.0, 200)["total"].tolist()
-    assert PlaceConfig.of(again) == c
+    assert NodesConfig.of(again) == c
     wide = jw.distances(20, 1.0, 1, nodes=9) if system == "distances" else jw.affinities(20, 1.0, 1, nodes=12)
     kinds = {"world": replace(again.world, kinds=10)} if system == "distances" else {}
     assert not np.isnan(jw.simulate(wide, replace(again, **kinds)).jobs["end"]).any()  # on other numbers of nodes
@@ -444,14 +446,14 @@ def test_forecasts_are_as_good_as_they_say():
 def test_every_jobset_has_its_own_failures():
     """Begun again and again in any order, as alone, and as a plain replay."""
     sets = [jw.failing(seed=k) for k in range(4)]
-    rule = NodeRule("first", Places(1, kinds=1))
+    rule = NodesRule("first", NodesSettings(1, kinds=1))
     told = played(sets, rule, 0.0, 500)
     for k, w in enumerate(sets):
         alone = played([w], rule, 0.0, 500)
         assert all(told[c][k] == alone[c][0] for c in ("total", "all_lost", "hit"))
         r = jw.simulate(w, "nodes:first+kinds1")
         assert (r.lost, r.jobs["restarts"].sum()) == (told["all_lost"][k], told["hit"][k])
-    world = BufferEpisodes(2, sets, Places(1, kinds=1), 500, False)
+    world = NodesEpisodes(2, sets, NodesSettings(1, kinds=1), 500, False)
     for which in ([0, 1], [3, 2], [1, 3]):
         world.begin_with(np.array(which))
         world.done[:] = 0
@@ -463,7 +465,7 @@ def test_every_jobset_has_its_own_failures():
 
 def test_failures_and_risks_are_kept_with_an_episode():
     sets = [jw.failing(seed=k) for k in range(4)]
-    envs = [PlaceVectorEnv(2, sets, encoder="nodes", encoder_settings={"risk": True}, kinds=1, limit=500) for _ in range(2)]
+    envs = [NodesVectorEnv(2, sets, encoder="nodes", encoder_settings={"risk": True}, kinds=1, limit=500) for _ in range(2)]
     for k, env in enumerate(envs):
         env.reset(seed=k)
     for _ in range(30):
@@ -474,14 +476,14 @@ def test_failures_and_risks_are_kept_with_an_episode():
         assert np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1])
     with pytest.raises(InputError, match="rows of 1 s"):
         jw.simulate(sets[0], "nodes:safest@2s")
-    assert Places(np.int64(2), avoid=1).avoid == 1.0
+    assert NodesSettings(np.int64(2), avoid=1).avoid == 1.0
     with pytest.raises(InputError, match="an int"):
-        Places(2.5)
+        NodesSettings(2.5)
 
 
 def test_nodes_at_risk_take_no_jobs():
     w = jw.failing(seed=5, perfect=True)
-    world = BufferEpisodes(1, [w], Places(1, kinds=1, masked=True, joint=False, avoid=0.5), 500, True)
+    world = NodesEpisodes(1, [w], NodesSettings(1, kinds=1, masked=True, joint=False, avoid=0.5), 500, True)
     world.begin_with(np.zeros(1, int))
     seen = 0
     while not world.done.all():
@@ -493,8 +495,8 @@ def test_nodes_at_risk_take_no_jobs():
         assert actions[0] == 8 or not risky[actions[0]]
         world.step(actions, False, 0, 1)
     assert seen > 10
-    safe = played([w], NodeRule("safest", Places(1, kinds=1)), 0.0, 500)
-    careless = played([w], NodeRule("first", Places(1, kinds=1)), 0.0, 500)
+    safe = played([w], NodesRule("safest", NodesSettings(1, kinds=1)), 0.0, 500)
+    careless = played([w], NodesRule("first", NodesSettings(1, kinds=1)), 0.0, 500)
     assert world.transition["all_lost"][0] < careless["all_lost"][0] and safe["all_lost"][0] <= careless["all_lost"][0]
     assert resolve("nodes:safest+avoid0.5").name == "nodes:safest+avoid0.5"
 
@@ -503,7 +505,7 @@ def test_encoders_see_the_risk_of_now_alone():
     w = jw.failing(seed=5)
 
     def rows(w):
-        world = BufferEpisodes(1, [w], Places(1, kinds=1, joint=False), 500, True)
+        world = NodesEpisodes(1, [w], NodesSettings(1, kinds=1, joint=False), 500, True)
         world.begin_with(np.zeros(1, int))
         encoder, found = make_table("nodes", w.cluster, 1, risk=True), []
         while not world.done.all() and world.moment[0] < 60:
@@ -523,7 +525,7 @@ def test_encoders_see_the_risk_of_now_alone():
     with pytest.raises(InputError, match="risks"):
         replace(w.cluster, risk=np.zeros((5, 3)))
     with pytest.raises(InputError, match="node failures"):
-        gymnasium.make_vec("jobwise/Grid-v0", num_envs=1, workload=[w])
+        gymnasium.make_vec("jobwise/Slots-v0", num_envs=1, workload=[w])
 
 
 @pytest.mark.slow

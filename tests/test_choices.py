@@ -6,16 +6,17 @@ from conftest import random_workload
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jobwise import encoders, metrics
+from jobwise import metrics
 from jobwise.errors import InputError
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.networks import Forward
-from jobwise.policies.neural import NeuralPolicy
 from jobwise.sim.state import allocate
 from jobwise.simulate import asked, record, simulate, simulate_many
-from jobwise.worlds.decision_points import BEHIND, show_mixed
-from jobwise.worlds.modes import Act
-from jobwise.worlds.window import BEGIN, ask
+from jobwise.worlds.window import encoders
+from jobwise.worlds.window.passes import BEGIN, ask
+from jobwise.worlds.window.policy import WindowPolicy
+from jobwise.worlds.window.settings import WindowSettings
+from jobwise.worlds.window.tables import BEHIND, show_mixed
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
 
@@ -56,7 +57,7 @@ def network(rng, features, hidden=(8,)):
 )
 def test_picking_by_a_rule_is_the_rule(seed, order, backfill, guard, overruns):
     w = random_workload(np.random.default_rng(seed), jobs=60, overruns=overruns)
-    s, c, sums = drive(w, Act("pick", backfill, guard=guard), KEYS[order](w))
+    s, c, sums = drive(w, WindowSettings("pick", backfill, guard=guard), KEYS[order](w))
     r = simulate(w, ListScheduler(order, backfill, guard=guard))
     assert np.array_equal(s.jobs[0]["start"], r.jobs["start"])
     assert c.interval["total"][0] / len(w) == pytest.approx(metrics.bounded_slowdown(r).mean())
@@ -74,7 +75,7 @@ def test_committing_by_a_rule_hits_the_published_numbers(log, order, backfill, p
     w, found = log("lublin_256"), []
     for first in (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085):
         part = w.take(slice(first, first + 1024))
-        _, c, _ = drive(part, Act("commit", backfill), KEYS[order](part), window=1024)
+        _, c, _ = drive(part, WindowSettings("commit", backfill), KEYS[order](part), window=1024)
         found.append(c.interval["total"][0] / 1024)
     assert round(float(np.mean(found)), 4) == published
 
@@ -84,7 +85,7 @@ def test_committing_by_a_rule_hits_the_published_numbers(log, order, backfill, p
 @given(seed=st.integers(0, 10**6), order=st.sampled_from(sorted(KEYS)), backfill=st.sampled_from(["none", "greedy"]))
 def test_committing_by_a_rule_is_the_rule(seed, order, backfill):
     w = random_workload(np.random.default_rng(seed), jobs=60)
-    s, _, _ = drive(w, Act("commit", backfill), KEYS[order](w))
+    s, _, _ = drive(w, WindowSettings("commit", backfill), KEYS[order](w))
     r = simulate(w, ListScheduler(order, backfill, commit=True), single_events=True)
     assert np.array_equal(s.jobs[0]["start"], r.jobs["start"])
 
@@ -97,9 +98,9 @@ def test_reserving_keeps_the_reserved_job():
     # 0 runs on 3 of 4 until 10; 1 (4 procs) and 2 (2 procs) wait; the chooser takes 1 first; 3 comes and would be preferred
     w = workload([0, 1, 1, 2], [3, 4, 2, 2], [10, 5, 5, 1], cluster=pool(4))
     key = np.array([0, 1, 2, 0])
-    s, _, _ = drive(w, Act("reserve"), key)
+    s, _, _ = drive(w, WindowSettings("reserve"), key)
     assert s.jobs[0]["start"].tolist() == [0, 10, 15, 15]
-    s, _, _ = drive(w, Act("pick"), key)
+    s, _, _ = drive(w, WindowSettings("pick"), key)
     assert s.jobs[0]["start"].tolist() == [0, 11, 16, 10]  # 3 goes first, then 1 has the reservation
 
 
@@ -110,7 +111,7 @@ def test_an_agent_that_backfills_in_order_of_arrival_is_easy(seed, order, overru
     w, found = random_workload(np.random.default_rng(seed), jobs=60, overruns=overruns), []
     for backfill in ("easy", "agent"):
         s = allocate([w], w.cluster)
-        c = Act("reserve", backfill).allocate(s, 512)
+        c = WindowSettings("reserve", backfill).allocate(s, 512)
         more, behind = ask(s, c, BEGIN), 0
         while more:
             rows = c.queue["row"][0, c.slots[0, : c.moment["count"][0]]]
@@ -134,7 +135,7 @@ def test_a_network_decides_the_same_compiled_asked_and_in_a_batch(seed, act, win
     rng = np.random.default_rng(seed)
     ws = [random_workload(np.random.default_rng(seed + k), jobs=40 + 7 * k, overruns=bool(k % 2)) for k in range(3)]
     found = encoders.make(encoder, ws[0].cluster, ws[0].jobs, window)
-    policy = NeuralPolicy(network(rng, found.shape[1]), found, Act(*act))
+    policy = WindowPolicy(network(rng, found.shape[1]), found, WindowSettings(*act))
     from jobwise.sim.simulation import Simulation
 
     for w, batched in zip(ws, simulate_many(ws, policy), strict=True):
@@ -150,7 +151,7 @@ def test_a_network_decides_the_same_compiled_asked_and_in_a_batch(seed, act, win
 def test_a_replay_tells_of_every_choice():
     ws = [random_workload(np.random.default_rng(k), jobs=40 + 10 * k) for k in range(3)]
     found = encoders.make("rls", ws[0].cluster, ws[0].jobs, 16)
-    policy = NeuralPolicy(network(np.random.default_rng(0), 8), found)
+    policy = WindowPolicy(network(np.random.default_rng(0), 8), found)
     waited, told = np.zeros(3), np.zeros(3)
 
     def after(intervals, which):
@@ -168,7 +169,7 @@ def test_a_network_that_prefers_short_jobs_is_sjf(log):
     w = log("SDSC-SP2").take(slice(0, 3000))
     weights = {"net.0.weight": np.array([[0, -1, 0, 0, 0, 0, 0, 0]], np.float32), "net.0.bias": np.zeros(1, np.float32)}
     wide = encoders.make("rls", w.cluster, w.jobs, 2048)
-    policy = NeuralPolicy(Forward({"kind": "perjob", "sizes": [8, 1]}, weights), wide)
+    policy = WindowPolicy(Forward({"kind": "perjob", "sizes": [8, 1]}, weights), wide)
     assert np.array_equal(simulate(w, policy).jobs["start"], simulate(w, "sjf+easy").jobs["start"])
 
 
@@ -178,7 +179,7 @@ def test_a_mixed_window_shows_the_oldest_the_shortest_and_the_smallest(seed, win
     rng = np.random.default_rng(seed)
     w = random_workload(rng, jobs=60)
     s = allocate([w], w.cluster)
-    c = Act("pick", fill="mixed").allocate(s, window)
+    c = WindowSettings("pick", fill="mixed").allocate(s, window)
     Q = int(rng.integers(window + 1, 61))
     q = c.queue[0]
     q["row"], q["est"], q["size"] = np.arange(60), rng.integers(1, 9, 60), rng.integers(1, 9, 60)
@@ -197,6 +198,6 @@ def test_a_mixed_window_shows_the_oldest_the_shortest_and_the_smallest(seed, win
 def test_wrong_ways_to_act_are_refused():
     for wrong in (("dance", ""), ("pick", "greedy"), ("reserve", "greedy")):
         with pytest.raises(InputError, match="way to act|backfills by"):
-            Act(*wrong)
+            WindowSettings(*wrong)
     with pytest.raises(InputError, match="guard"):
-        Act(guard=0)
+        WindowSettings(guard=0)

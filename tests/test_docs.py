@@ -14,8 +14,8 @@ BLOCKS = [(p.name, i, code) for p in PAGES for i, code in enumerate(re.findall(r
 
 
 def _marked(block):
-    learns = any(word in block[2] for word in ("Batch", "Encoder", "NeuralPolicy"))
-    grid = "GridEnv" in block[2]
+    learns = any(word in block[2] for word in ("Window", "Encoder", "Policy"))
+    grid = "SlotsEnv" in block[2]
     marks = [pytest.mark.xdist_group("grid" if grid else "learning")] if learns or grid else []
     return pytest.param(*block, marks=marks, id=f"{block[0]}-{block[1]}")
 

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from conftest import random_workload
 
-from jobwise import encoders
 from jobwise.cluster import pool
-from jobwise.encoders.mars import costs
 from jobwise.errors import InputError
 from jobwise.policies.networks import Forward
 from jobwise.sim.state import allocate
 from jobwise.testing import check_encoder
 from jobwise.workload import workload
-from jobwise.worlds.decision_points import BEHIND
-from jobwise.worlds.modes import Act
-from jobwise.worlds.window import BEGIN, ask
+from jobwise.worlds.window import encoders
+from jobwise.worlds.window.mars import costs
+from jobwise.worlds.window.passes import BEGIN, ask
+from jobwise.worlds.window.settings import WindowSettings
+from jobwise.worlds.window.tables import BEHIND
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
 
@@ -111,7 +111,7 @@ def stopped():
         user=np.array([0, 1, 2, 3, 4]),
     )
     s = allocate([w], w.cluster)
-    c = Act("reserve").allocate(s, 50)
+    c = WindowSettings("reserve").allocate(s, 50)
     ask(s, c, BEGIN)
     while s.sims["now"][0] < 0.5 * day:
         ask(s, c, 0)
@@ -189,7 +189,7 @@ def test_mars_by_hand():
     sizes, asked = [40, 30, 10, 90, 50, 8], [day, 2 * day, 3 * day, 20 * day, day, 0.1 * day]
     w = workload([0, 0, 0, *[0.5 * day] * 3], sizes, asked, cluster=pool(100), user=np.arange(6))
     s = allocate([w], w.cluster)
-    c = Act("reserve").allocate(s, 50)
+    c = WindowSettings("reserve").allocate(s, 50)
     ask(s, c, BEGIN)
     while s.sims["now"][0] < 0.5 * day:
         ask(s, c, 0)

@@ -9,10 +9,10 @@ from conftest import random_workload
 from gymnasium.utils.env_checker import check_env
 
 import jobwise as jw
-from jobwise import encoders
 from jobwise.errors import InputError
-from jobwise.learn.env import BatchEnv, BatchVectorEnv
+from jobwise.learn.env import WindowEnv, WindowVectorEnv
 from jobwise.worlds.rewards import REWARDS
+from jobwise.worlds.window import encoders
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
 
@@ -41,14 +41,14 @@ def settings(kind):
 def test_gymnasium_has_nothing_to_say(w, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_env(gymnasium.make("jobwise/Batch-v0", workload=w, **settings(kind)).unwrapped)
+        check_env(gymnasium.make("jobwise/Window-v0", workload=w, **settings(kind)).unwrapped)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_batch_is_its_singles_to_the_bit(w, kind):
     E = 3
-    envs = gymnasium.make_vec("jobwise/Batch-v0", num_envs=E, workload=w, **settings(kind))
-    singles = [gymnasium.make("jobwise/Batch-v0", workload=w, **settings(kind)).unwrapped for _ in range(E)]
+    envs = gymnasium.make_vec("jobwise/Window-v0", num_envs=E, workload=w, **settings(kind))
+    singles = [gymnasium.make("jobwise/Window-v0", workload=w, **settings(kind)).unwrapped for _ in range(E)]
     obs, info = envs.reset(seed=5)
     one = [env.reset(seed=5 + e) for e, env in enumerate(singles)]
     rng = np.random.default_rng(0)
@@ -74,7 +74,7 @@ def test_a_batch_is_its_singles_to_the_bit(w, kind):
 
 
 def test_threads_change_nothing(w):
-    many = [BatchVectorEnv(160, w, threads=t, jobs=30, window=16) for t in (1, 2)]
+    many = [WindowVectorEnv(160, w, threads=t, jobs=30, window=16) for t in (1, 2)]
     rng = np.random.default_rng(1)
     for envs in many:
         envs.reset(seed=0)
@@ -87,7 +87,7 @@ def test_threads_change_nothing(w):
 
 
 def test_masks_come_from_one_source_and_are_never_empty(w):
-    envs = BatchVectorEnv(8, w, jobs=40, window=8, dict_obs=True)
+    envs = WindowVectorEnv(8, w, jobs=40, window=8, dict_obs=True)
     obs, info = envs.reset(seed=0)
     for _ in range(100):
         mask = info["action_mask"]
@@ -100,7 +100,7 @@ def test_masks_come_from_one_source_and_are_never_empty(w):
 def test_rewards_of_an_episode_sum_to_what_they_say(w):
     sums = {}
     for name in REWARDS:
-        env = BatchEnv(w, jobs=50, window=64, reward=name, bound_s=10.0)
+        env = WindowEnv(w, jobs=50, window=64, reward=name, bound_s=10.0)
         env.reset(seed=3)
         total, over = 0.0, False
         while not over:
@@ -115,7 +115,7 @@ def test_rewards_of_an_episode_sum_to_what_they_say(w):
 
 
 def test_rewards_by_hand():
-    from jobwise.worlds.decision_points import interval_dtype
+    from jobwise.worlds.window.tables import interval_dtype
 
     z = np.zeros(1, interval_dtype)
     z["slowed"], z["jobs"], z["waited"], z["ideal"], z["ideal_seconds"] = 6.0, 3.0, 7200.0, 0.5, 4.0
@@ -134,7 +134,7 @@ def test_rewards_by_hand():
 
 def test_several_logs_of_several_sizes(w):
     other = random_workload(np.random.default_rng(9), jobs=120, procs=30)
-    envs = BatchVectorEnv(32, [w, other], jobs=30, window=16)
+    envs = WindowVectorEnv(32, [w, other], jobs=30, window=16)
     envs.reset(seed=0)
     assert set(envs.world.choices.moment["total"]) == {12, 30}
     for _ in range(20):
@@ -142,24 +142,24 @@ def test_several_logs_of_several_sizes(w):
     size = envs.intervals["size"]
     assert set(size) == {12, 30} and (envs.intervals["used"] <= size).all()
     with pytest.raises(InputError, match="made for 12"):
-        BatchVectorEnv(2, [w, other], jobs=30, encoder="dras")
+        WindowVectorEnv(2, [w, other], jobs=30, encoder="dras")
 
 
 def test_actions_beyond_the_mask_count_from_the_first(w):
-    a, b = (BatchEnv(w, jobs=40, window=64) for _ in range(2))
+    a, b = (WindowEnv(w, jobs=40, window=64) for _ in range(2))
     a.reset(seed=1), b.reset(seed=1)
     k = int(a.action_masks().sum())
     assert a.step(k + 1)[1] == b.step(1 % k)[1]
 
 
 def test_snapshots_restore(w):
-    envs = BatchVectorEnv(4, w, jobs=30, window=16, shake_s=3.0)
+    envs = WindowVectorEnv(4, w, jobs=30, window=16, shake_s=3.0)
     envs.reset(seed=0)
     rng = np.random.default_rng(0)
     for _ in range(30):
         envs.step((rng.random(4) * envs.counts).astype(int))
     kept = envs.snapshot()
-    other = BatchVectorEnv(4, w, jobs=30, window=16, shake_s=3.0)
+    other = WindowVectorEnv(4, w, jobs=30, window=16, shake_s=3.0)
     other.restore(kept)
     for _ in range(60):
         a = (rng.random(4) * envs.counts).astype(int)
@@ -170,23 +170,23 @@ def test_snapshots_restore(w):
 def test_wrong_use_is_one_line(w):
     alone = w.take(slice(0, 1))
     wrong = [
-        (lambda: BatchEnv(), "needs a workload"),
-        (lambda: BatchEnv(w, jobs=1000), "does not fit"),
-        (lambda: BatchEnv(w, reward="fame", jobs=9), "unknown reward"),
-        (lambda: BatchEnv(w, reward=3, jobs=9), "a name or a function"),
-        (lambda: BatchEnv(w, encoder="sme", jobs=9), "did you mean sem"),
-        (lambda: BatchEnv(w, jobs=9, window=0), "window of 0"),
-        (lambda: BatchEnv(w, jobs=9, loads=(0.0,)), "factors"),
-        (lambda: BatchEnv(w, stream=True, jobs=None), "say how many"),
-        (lambda: BatchEnv(alone, jobs=1).reset(seed=0), "without a single choice"),
-        (lambda: BatchEnv(w, jobs=9).step(0), "reset the environment"),
-        (lambda: BatchVectorEnv(0, w, jobs=9), "at least 1"),
-        (lambda: BatchVectorEnv(2, w, jobs=9).reset(options={"reset_mask": [True]}), "reset_mask"),
+        (lambda: WindowEnv(), "needs a workload"),
+        (lambda: WindowEnv(w, jobs=1000), "does not fit"),
+        (lambda: WindowEnv(w, reward="fame", jobs=9), "unknown reward"),
+        (lambda: WindowEnv(w, reward=3, jobs=9), "a name or a function"),
+        (lambda: WindowEnv(w, encoder="sme", jobs=9), "did you mean sem"),
+        (lambda: WindowEnv(w, jobs=9, window=0), "window of 0"),
+        (lambda: WindowEnv(w, jobs=9, loads=(0.0,)), "factors"),
+        (lambda: WindowEnv(w, stream=True, jobs=None), "say how many"),
+        (lambda: WindowEnv(alone, jobs=1).reset(seed=0), "without a single choice"),
+        (lambda: WindowEnv(w, jobs=9).step(0), "reset the environment"),
+        (lambda: WindowVectorEnv(0, w, jobs=9), "at least 1"),
+        (lambda: WindowVectorEnv(2, w, jobs=9).reset(options={"reset_mask": [True]}), "reset_mask"),
     ]
     for call, text in wrong:
         with pytest.raises(InputError, match=text):
             call()
-    envs = BatchVectorEnv(2, w, jobs=9)
+    envs = WindowVectorEnv(2, w, jobs=9)
     envs.reset(seed=0)
     for actions in ([0], [0.5, 1.0]):
         with pytest.raises(InputError, match="whole numbers"):
@@ -194,14 +194,14 @@ def test_wrong_use_is_one_line(w):
 
 
 def test_a_log_with_one_job_can_be_committed(w):
-    env = BatchEnv(w.take(slice(0, 1)), jobs=1, act="commit")
+    env = WindowEnv(w.take(slice(0, 1)), jobs=1, act="commit")
     env.reset(seed=0)
     *_, over, _, info = env.step(0)
     assert over and info["bounded_slowdown"] == 1.0 and info["jobs"] == 1
 
 
 def test_some_can_be_reset_alone(w):
-    envs = BatchVectorEnv(3, w, jobs=40, window=16)
+    envs = WindowVectorEnv(3, w, jobs=40, window=16)
     before = envs.reset(seed=0)[0]
     after, _ = envs.reset(seed=[9, 9, 9], options={"reset_mask": np.array([False, True, False])})
     assert np.array_equal(before[[0, 2]], after[[0, 2]]) and not np.array_equal(before[1], after[1])
@@ -211,7 +211,7 @@ def test_registered_without_importing_gymnasium_first():
     import subprocess
     import sys
 
-    code = "import jobwise as jw; w = jw.lublin(jobs=300, procs=64, seed=0); import gymnasium as g; print(g.make('jobwise/Batch-v0', workload=w, jobs=64).reset(seed=0)[0].shape)"
+    code = "import jobwise as jw; w = jw.lublin(jobs=300, procs=64, seed=0); import gymnasium as g; print(g.make('jobwise/Window-v0', workload=w, jobs=64).reset(seed=0)[0].shape)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "(128, 8)", done.stderr
 
@@ -220,7 +220,7 @@ def test_registered_without_importing_gymnasium_first():
 def test_maskable_ppo_learns_here():
     from sb3_contrib import MaskablePPO
 
-    env = gymnasium.make("jobwise/Batch-v0", workload=jw.lublin(jobs=400, procs=64, seed=0), jobs=40, window=16)
+    env = gymnasium.make("jobwise/Window-v0", workload=jw.lublin(jobs=400, procs=64, seed=0), jobs=40, window=16)
     model = MaskablePPO("MlpPolicy", env.unwrapped, n_steps=64, batch_size=32, n_epochs=1, seed=0)
     model.learn(128)
     action, _ = model.predict(env.reset(seed=0)[0], action_masks=env.unwrapped.action_masks())
@@ -232,14 +232,14 @@ def test_torchrl_steps_here():
     from torchrl.envs import GymWrapper
 
     env = GymWrapper(
-        gymnasium.make("jobwise/Batch-v0", workload=jw.lublin(jobs=400, procs=64, seed=0), jobs=40, window=16, dict_obs=True)
+        gymnasium.make("jobwise/Window-v0", workload=jw.lublin(jobs=400, procs=64, seed=0), jobs=40, window=16, dict_obs=True)
     )
     found = env.rollout(20)
     assert found["next", "reward"].shape[0] <= 20 and found["action_mask"].any()
 
 
 def test_a_stream_is_told_in_segments_and_goes_on(w):
-    env = BatchEnv(w, jobs=10, stream=True, window=16)
+    env = WindowEnv(w, jobs=10, stream=True, window=16)
     env.reset(seed=1)
     for _ in range(3):
         total, cut, over = 0.0, False, False
@@ -255,7 +255,7 @@ def test_a_stream_is_told_in_segments_and_goes_on(w):
 
 
 def test_seeds_are_checked(w):
-    envs = BatchVectorEnv(3, w, jobs=9)
+    envs = WindowVectorEnv(3, w, jobs=9)
     for seed in ([1], -1, [1, 2, -3]):
         with pytest.raises(InputError, match="seeds are"):
             envs.reset(seed=seed)
@@ -267,9 +267,9 @@ def test_seeds_are_checked(w):
 
 def test_unknown_settings_are_one_line_without_the_log(w):
     for make in (
-        lambda: gymnasium.make("jobwise/Batch-v0", workload=w, rewrad="wait"),
-        lambda: gymnasium.make_vec("jobwise/Batch-v0", num_envs=2, workload=w, rewrad="wait"),
-        lambda: BatchEnv(w, render_mode="human"),
+        lambda: gymnasium.make("jobwise/Window-v0", workload=w, rewrad="wait"),
+        lambda: gymnasium.make_vec("jobwise/Window-v0", num_envs=2, workload=w, rewrad="wait"),
+        lambda: WindowEnv(w, render_mode="human"),
     ):
         with pytest.raises(InputError) as error:
             make()
@@ -278,7 +278,7 @@ def test_unknown_settings_are_one_line_without_the_log(w):
 
 
 def test_the_machine_is_drawn(w):
-    env = gymnasium.make("jobwise/Batch-v0", workload=w, jobs=40, window=16, render_mode="rgb_array")
+    env = gymnasium.make("jobwise/Window-v0", workload=w, jobs=40, window=16, render_mode="rgb_array")
     env.reset(seed=0)
     first = env.render()
     for _ in range(12):
@@ -290,13 +290,13 @@ def test_the_machine_is_drawn(w):
     line = int(np.flatnonzero((later == (17, 24, 39)).all(axis=2).all(axis=0))[0])
     used = s.nodes["capacity"][0, 0, 0] - s.nodes["free"][0, 0, 0]
     assert now[:, line + 1].mean() == pytest.approx(used / s.nodes["capacity"][0, 0, 0], abs=0.05)
-    many = gymnasium.make_vec("jobwise/Batch-v0", num_envs=2, workload=w, jobs=40, window=16, render_mode="rgb_array")
+    many = gymnasium.make_vec("jobwise/Window-v0", num_envs=2, workload=w, jobs=40, window=16, render_mode="rgb_array")
     many.reset(seed=0)
     assert len(many.render()) == 2 and (many.render()[0] == first).all()
 
 
 def test_no_reward_divides_by_nothing():
-    from jobwise.worlds.decision_points import interval_dtype
+    from jobwise.worlds.window.tables import interval_dtype
 
     z = np.zeros(2, interval_dtype)
     z["size"] = 4
@@ -306,20 +306,23 @@ def test_no_reward_divides_by_nothing():
 
 def test_worlds_keep_their_promises(w):
     """The conformance kit over every world, and over one that breaks a promise."""
-    from jobwise.encoders.image import make_grid
     from jobwise.testing import check_world
-    from jobwise.worlds.episodes import Episodes
-    from jobwise.worlds.modes import Act
-    from jobwise.worlds.slot_episodes import SlotEpisodes
-    from jobwise.worlds.slots_world import Slots
-    from jobwise.worlds.window_world import WindowWorld
+    from jobwise.worlds.slots.encoder import make_grid
+    from jobwise.worlds.slots.episodes import SlotsEpisodes
+    from jobwise.worlds.slots.world import SlotsSettings
+    from jobwise.worlds.window.episodes import Episodes
+    from jobwise.worlds.window.settings import WindowSettings
+    from jobwise.worlds.window.world import WindowWorld
 
     found = encoders.make("perjob", w.cluster, w.jobs, 16)
     for mode in ("pick", "reserve", "commit"):
-        check_world(WindowWorld(4, Episodes([w], 20), Act(mode), 16), found)
+        check_world(WindowWorld(4, Episodes([w], 20), WindowSettings(mode), 16), found)
     sets = [jw.cush(12, 0.8, k) for k in range(3)]
-    for settings in (Slots(slots=4, placements=("pack", "spread"), reserve=False), Slots(slots=4, masked=False, reserve=False)):
-        world = SlotEpisodes(4, sets, settings, 20, 500, False)
+    for settings in (
+        SlotsSettings(slots=4, placements=("pack", "spread"), reserve=False),
+        SlotsSettings(slots=4, masked=False, reserve=False),
+    ):
+        world = SlotsEpisodes(4, sets, settings, 20, 500, False)
         check_world(world, make_grid("slots", sets[0].cluster, 4, 60))
 
     class Blind(WindowWorld):
@@ -327,7 +330,7 @@ def test_worlds_keep_their_promises(w):
             out[first:last] = np.nan
 
     with pytest.raises(AssertionError, match="observations"):
-        check_world(Blind(2, Episodes([w], 20), Act(), 16), found)
+        check_world(Blind(2, Episodes([w], 20), WindowSettings(), 16), found)
 
 
 def test_workflows_are_episodes():
@@ -341,7 +344,7 @@ def test_workflows_are_episodes():
     for _ in range(2):
         flows = [random_flow(rng, int(rng.integers(3, 25))) for _ in range(4)]
         ws.append(stream(flows, np.sort(rng.uniform(0, 20, 4)), 16))
-    envs = BatchVectorEnv(2, ws, jobs=None, encoder="perjob", window=128)
+    envs = WindowVectorEnv(2, ws, jobs=None, encoder="perjob", window=128)
     for seed in (0, 1):
         envs.reset(seed=seed)
         told = {}
@@ -359,4 +362,4 @@ def test_workflows_are_episodes():
     assert a == [envs.choose(envs.by_rule("fcfs"), again=True).tolist() for _ in range(50)]
     for wrong in ({"jobs": 5}, {"jobs": None, "shake_s": 3.0}):
         with pytest.raises(InputError, match="wait for others"):
-            BatchVectorEnv(1, ws, **wrong)
+            WindowVectorEnv(1, ws, **wrong)

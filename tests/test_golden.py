@@ -17,9 +17,9 @@ from jobwise.sim.flows import NONE
 from jobwise.sim.list_pass import blank
 from jobwise.sim.state import allocate
 from jobwise.simulate import asked
-from jobwise.worlds.modes import Act
-from jobwise.worlds.slots_world import Slots
-from jobwise.worlds.window import BEGIN, ENDED, ask
+from jobwise.worlds.slots.world import SlotsSettings
+from jobwise.worlds.window.passes import BEGIN, ENDED, ask
+from jobwise.worlds.window.settings import WindowSettings
 
 FOLDER = Path(__file__).parent / "golden"
 SUBMIT, SIZE = [0, 0, 1, 2, 3, 3, 5, 9], [3, 2, 4, 1, 2, 1, 4, 1]
@@ -121,7 +121,7 @@ def python_asked() -> str:
 
 def window_of_two() -> str:
     """DRAS's way to act, whoever is the second in the window is chosen."""
-    w, act = on_pool(), Act("reserve")
+    w, act = on_pool(), WindowSettings("reserve")
     s = allocate([w], w.cluster)
     c, log = act.allocate(s, 2), Log(s)
     more = ask(s, c, BEGIN)
@@ -134,7 +134,7 @@ def window_of_two() -> str:
 
 def slots_of_two() -> str:
     """Two slots, a backlog of two, the void action now and then."""
-    w, settings = on_nodes(), Slots(slots=2, backlog=2, rows=12, placements=("pack", "spread"), reserve=False)
+    w, settings = on_nodes(), SlotsSettings(slots=2, backlog=2, rows=12, placements=("pack", "spread"), reserve=False)
     s = allocate([w], w.cluster, tick=1.0)
     world, log, k = settings.attach(s, w.cluster), Log(s), 0
     left = world.begin()

@@ -13,16 +13,16 @@ from naive_grid import Twin
 
 import jobwise  # noqa: F401
 from jobwise.cluster import Cluster, Slowdown, nodes
-from jobwise.encoders.image import COLOUR, make_grid
 from jobwise.errors import InputError
 from jobwise.jobs import COMPUTE, DONE, NETWORK
-from jobwise.learn.env import GridVectorEnv
+from jobwise.learn.env import SlotsVectorEnv
 from jobwise.metrics import normalised_turnaround
 from jobwise.simulate import simulate
 from jobwise.testing import poison, restore
 from jobwise.workload import workload
 from jobwise.workloads.jobsets import cush, cush_cluster, deeprm, load_of
 from jobwise.workloads.transform import to_rows
+from jobwise.worlds.slots.encoder import COLOUR, make_grid
 
 pytestmark = pytest.mark.xdist_group("grid")  # one worker compiles the kernels of grids
 SLOTS, ROWS = 4, 18
@@ -50,7 +50,7 @@ def twins_agree(sets, encoder, picture, seed, backlog, placements=("first",), **
     """Play random actions side by side; every reward, picture and finish time must be equal."""
     E = len(sets)
     world = {"slots": SLOTS, "backlog": backlog, "rows": ROWS, "placements": placements, "masked": False}
-    env = GridVectorEnv(E, sets, encoder=encoder, each=True, limit=100_000, copy=False, **world)
+    env = SlotsVectorEnv(E, sets, encoder=encoder, each=True, limit=100_000, copy=False, **world)
     capacity = sets[0].cluster.capacity.tolist()
     twins = [Twin(table(w), capacity, SLOTS, backlog, ROWS, placements, **settings) for w in sets]
     env.begin(np.arange(E))
@@ -129,7 +129,7 @@ def test_a_cush_image_by_hand():
         cluster=machine,
         kind=np.array([COMPUTE, NETWORK]),
     )
-    env = GridVectorEnv(1, w, encoder="cush", slots=3, rows=5, placements=("pack",))
+    env = SlotsVectorEnv(1, w, encoder="cush", slots=3, rows=5, placements=("pack",))
     env.reset(seed=0)
     env.step(np.array([0]))
     out, *_ = env.step(np.array([3]))
@@ -211,7 +211,7 @@ def test_reservations_keep_their_row():
     """A job that fits only later is promised its row, starts then, and is never placed twice."""
     one = Cluster(np.full((1, 2), 10), ("a", "b"))
     w = workload(np.zeros(2), np.array([[10, 1], [10, 1]]), np.array([3.0, 2.0]), cluster=one)
-    env = GridVectorEnv(1, w, slots=2, rows=6, backlog=0)
+    env = SlotsVectorEnv(1, w, slots=2, rows=6, backlog=0)
     env.reset(seed=0)
     env.step(np.array([0]))
     _, reward, *_ = env.step(np.array([1]))
@@ -219,16 +219,16 @@ def test_reservations_keep_their_row():
     for _ in range(5):
         *_, info = env.step(np.array([2]))
     assert info["final_info"]["slowdown"][0] == pytest.approx((3 / 3 + 5 / 2) / 2)
-    compat = GridVectorEnv(1, w, slots=2, rows=4, backlog=0, compat=True)
+    compat = SlotsVectorEnv(1, w, slots=2, rows=4, backlog=0, compat=True)
     compat.reset(seed=0)
     assert compat.mask[0].tolist() == [1, 1, 1]
     with pytest.raises(InputError, match="never fits"):
-        GridVectorEnv(1, w, slots=2, rows=3, backlog=0, compat=True)
+        SlotsVectorEnv(1, w, slots=2, rows=3, backlog=0, compat=True)
 
 
 def test_a_full_backlog_turns_jobs_away():
     w = deeprm(30, 1.0, 4)
-    env = GridVectorEnv(1, w, slots=2, backlog=0, each=True)
+    env = SlotsVectorEnv(1, w, slots=2, backlog=0, each=True)
     env.begin(np.zeros(1, int))
     over = False
     while not over:
@@ -242,7 +242,7 @@ def test_estimates_may_be_wrong():
     """Without reservations the picture goes by what jobs ask for; it is mended where they end early or late."""
     machine = nodes(2, cpus=2, gpus=0)
     w = workload(np.zeros(2), np.tile([2, 0], (2, 1)), np.array([2.0, 6.0]), np.array([5.0, 3.0]), cluster=machine)
-    env = GridVectorEnv(1, w, encoder="cush", slots=2, rows=8, backlog=0, reserve=False)
+    env = SlotsVectorEnv(1, w, encoder="cush", slots=2, rows=8, backlog=0, reserve=False)
     env.reset(seed=0)
     env.step(np.array([0]))
     out, *_ = env.step(np.array([1]))
@@ -250,12 +250,12 @@ def test_estimates_may_be_wrong():
     held = [env.step(np.array([2]))[0][0, 0].sum(axis=0).tolist() for _ in range(5)]
     assert held == [[4, 4, 2, 2], [0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 1, 1]]
     with pytest.raises(InputError, match="known run times"):
-        GridVectorEnv(1, w, slots=2, rows=8, backlog=0, reserve=True)
+        SlotsVectorEnv(1, w, slots=2, rows=8, backlog=0, reserve=True)
 
 
 def test_encoders_see_what_waits_and_what_is_held_alone():
     """Neither truth nor the order of ends nor jobs to come."""
-    env = GridVectorEnv(8, [small_cush(i) for i in range(8)], encoder="slots", slots=SLOTS, each=True, copy=False)
+    env = SlotsVectorEnv(8, [small_cush(i) for i in range(8)], encoder="slots", slots=SLOTS, each=True, copy=False)
     env.begin(np.arange(8))
     rng = np.random.default_rng(0)
     for name in ("slots", "cush", "compact"):
@@ -276,14 +276,14 @@ def test_encoders_see_what_waits_and_what_is_held_alone():
 @pytest.mark.parametrize("encoder", ["deeprm", "compact", "slots"])
 def test_gymnasium_takes_it(encoder):
     sets = [deeprm(10, 0.7, i) for i in range(4)]
-    env = gymnasium.make("jobwise/Grid-v0", workload=sets, encoder=encoder, slots=3, render_mode="rgb_array")
+    env = gymnasium.make("jobwise/Slots-v0", workload=sets, encoder=encoder, slots=3, render_mode="rgb_array")
     check_env(env.unwrapped)
     env.reset(seed=0)
     before = env.render()
     env.step(0)
     assert before.dtype == np.uint8 and before.shape == env.render().shape and (before != env.render()).any()
-    many = gymnasium.make_vec("jobwise/Grid-v0", num_envs=3, workload=sets, encoder=encoder, slots=3)
-    one = gymnasium.make("jobwise/Grid-v0", workload=sets, encoder=encoder, slots=3)
+    many = gymnasium.make_vec("jobwise/Slots-v0", num_envs=3, workload=sets, encoder=encoder, slots=3)
+    one = gymnasium.make("jobwise/Slots-v0", workload=sets, encoder=encoder, slots=3)
     a, b = many.reset(seed=7)[0], one.reset(seed=8)[0]
     assert np.array_equal(a[1], b)
     rng = np.random.default_rng(0)
@@ -299,7 +299,7 @@ def test_gymnasium_takes_it(encoder):
 
 def test_masks_say_what_can_be_placed():
     sets = [small_cush(i) for i in range(16)]
-    env = GridVectorEnv(16, sets, encoder="slots", slots=SLOTS, placements=("pack", "spread"), copy=False, each=True)
+    env = SlotsVectorEnv(16, sets, encoder="slots", slots=SLOTS, placements=("pack", "spread"), copy=False, each=True)
     env.begin(np.arange(16))
     rng = np.random.default_rng(1)
     for _ in range(60):
@@ -317,7 +317,7 @@ def test_asked_where_there_is_a_choice_alone():
     sets = [deeprm(40, 0.4, [9, i]) for i in range(20)]
 
     def run(ask_always):
-        env = GridVectorEnv(20, sets, encoder="slots", each=True, ask_always=ask_always, copy=False)
+        env = SlotsVectorEnv(20, sets, encoder="slots", each=True, ask_always=ask_always, copy=False)
         env.begin(np.arange(20))
         live, total, asked = np.ones(20, bool), np.zeros(20), 0
         while live.any():
@@ -336,7 +336,7 @@ def test_asked_where_there_is_a_choice_alone():
 def test_an_order_leaves_the_placement_to_choose():
     sets = [small_cush(i) for i in range(8)]
     world = {"slots": SLOTS, "placements": ("pack", "spread"), "ask_always": False, "order": "sjf"}
-    env = GridVectorEnv(8, sets, encoder="slots", each=True, copy=False, **world)
+    env = SlotsVectorEnv(8, sets, encoder="slots", each=True, copy=False, **world)
     env.begin(np.arange(8))
     live = np.ones(8, bool)
     while live.any():
@@ -355,7 +355,7 @@ def test_rows_of_a_log():
     assert (rows.truth["runtime"] >= 1).all() and (rows.truth["runtime"] * 600 >= log.truth["runtime"]).all()
     log.jobs["submit"] += 0.5
     with pytest.raises(InputError, match="whole rows"):
-        GridVectorEnv(1, log)
+        SlotsVectorEnv(1, log)
 
 
 def test_gpu_logs(tmp_path):

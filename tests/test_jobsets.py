@@ -14,13 +14,13 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.forecast.job_types import learning_curve, told
 from jobwise.learn.agent import Agent, RMSProp
-from jobwise.learn.env import GridVectorEnv
+from jobwise.learn.env import SlotsVectorEnv
 from jobwise.learn.jobsets import Dice, average, baseline, epoch, imitate
 from jobwise.learn.jobsets import play as play_runs
 from jobwise.learn.networks import Seen, actor
 from jobwise.learn.networks import weights as weights_of
 from jobwise.learn.settings import Settings
-from jobwise.learn.slots_config import GridConfig
+from jobwise.learn.slots_config import SlotsConfig
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.names import load, resolve
 from jobwise.policies.networks import Forward
@@ -65,7 +65,7 @@ def test_rmsprop_has_its_epsilon_below_the_root():
 
 def test_deeprms_gradient_by_hand():
     """One group: the gradient is that of -mean over all choices of (G - b) log pi, from what was done."""
-    env = GridVectorEnv(6, [deeprm(6, 0.7, i) for i in range(2)], slots=3, copy=False, masked=False)
+    env = SlotsVectorEnv(6, [deeprm(6, 0.7, i) for i in range(2)], slots=3, copy=False, masked=False)
     network = {"kind": "mlp", "sizes": [int(np.prod(env.encoder.shape)), 5, 4]}
     one, two = Agent(network, env.encoder, SGD, 0), Agent(network, env.encoder, SGD, 0)
     before = {k: v.clone() for k, v in one.actor.state_dict().items()}
@@ -84,7 +84,7 @@ def test_deeprms_gradient_by_hand():
 
 
 def test_the_second_module_is_paid_by_locality_alone():
-    env = GridVectorEnv(4, [small(i) for i in range(4)], **CUSH)
+    env = SlotsVectorEnv(4, [small(i) for i in range(4)], **CUSH)
     select, placer = modules(env, SGD)
     first, second, _ = play_runs(env, select, placer, np.arange(4), Dice([(0, k) for k in range(4)], 1))
     assert (second.rewards <= 0).all() and (second.rewards < 0).any()
@@ -98,7 +98,7 @@ def _work(rank, count, folder, how):
     if count > 1:
         torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet-{how}", rank=rank, world_size=count)
     sets, runs = [small(i) for i in range(4)], 4
-    env = GridVectorEnv(2 * runs // count, sets, **CUSH)
+    env = SlotsVectorEnv(2 * runs // count, sets, **CUSH)
     settings = SGD if how == "parameters" else Settings(learner="reinforce", optimiser="rmsprop", max_norm=1e9)
     select, placer = modules(env, settings)
     for e in range(3):
@@ -118,7 +118,7 @@ def test_two_workers_learn_what_one_learns(how, tmp_path):
     _work(0, 1, str(tmp_path), how)
     mp.spawn(_work, (2, str(tmp_path), how), nprocs=2)
     one, two = (torch.load(tmp_path / f"{how}-{n}.pt", weights_only=True) for n in (1, 2))
-    start = modules(GridVectorEnv(1, small(0), **CUSH), SGD)
+    start = modules(SlotsVectorEnv(1, small(0), **CUSH), SGD)
     for a, b, s in zip(one, two, start, strict=True):
         moved = max(float((a[k] - v).abs().max()) for k, v in s.actor.state_dict().items())
         apart = max(float((a[k] - b[k]).abs().max()) for k in a)
@@ -163,7 +163,7 @@ def test_a_slot_has_the_same_score_wherever_it_stands():
 
 
 def test_warm_start_imitates_a_rule():
-    env = GridVectorEnv(10, [deeprm(20, 0.5, i) for i in range(10)], slots=5, copy=False)
+    env = SlotsVectorEnv(10, [deeprm(20, 0.5, i) for i in range(10)], slots=5, copy=False)
     sizes = [int(np.prod(env.encoder.shape)), 20, 6]
     agent = Agent({"kind": "mlp", "sizes": sizes}, env.encoder, Settings(learner="reinforce", actor_lr=3e-3), 0)
     assert imitate(env, agent, "sjf", 1) < imitate(env, agent, "sjf", 15) > 0.8
@@ -226,7 +226,7 @@ def test_wrong_configurations_are_one_line():
         with pytest.raises(InputError, match=text):
             tiny(**changes).train(None, "/nowhere/at/all")
     with pytest.raises(InputError, match="known"):
-        GridConfig().changed(nonsense=1)
+        SlotsConfig().changed(nonsense=1)
 
 
 def test_a_policy_refuses_another_grid(tmp_path):
@@ -329,12 +329,12 @@ def test_commands(tmp_path, capsys):
 
 def test_the_backlog_joins_behind_the_convolutions():
     """CuSH's published network: the scalar is the part of the backlog that is full, with torch as without."""
-    from jobwise.encoders.image import make_grid
-    from jobwise.learn.env import GridVectorEnv
+    from jobwise.learn.env import SlotsVectorEnv
     from jobwise.policies.networks import Forward
+    from jobwise.worlds.slots.encoder import make_grid
 
     sets = [cush(30, 2.0, i) for i in range(4)]
-    env = GridVectorEnv(
+    env = SlotsVectorEnv(
         4, sets, encoder="cush-backlog", slots=3, placements=("pack", "spread"), reserve=False, masked=False, copy=False
     )
     env.reset(seed=0)
@@ -412,7 +412,7 @@ def test_a_comparison_on_jobs_it_was_trained_on_says_so(tmp_path):
 def test_long_jobs_stay_on_the_picture_of_a_pool():
     """A pool keeps no slices; a job longer than the picture holds its units in the last row all the same."""
     w = workload([0, 1], [[3], [1]], [30.0, 2.0], cluster=jobwise.pool(4))
-    env = GridVectorEnv(1, w, encoder="compact", slots=2, rows=5, backlog=0, reserve=False)
+    env = SlotsVectorEnv(1, w, encoder="compact", slots=2, rows=5, backlog=0, reserve=False)
     env.reset(seed=0)
     env.step(np.array([0]))
     for _ in range(6):

@@ -14,7 +14,7 @@ from jobwise.sim.orders import CODES
 from jobwise.sim.simulation import Simulation
 from jobwise.testing import check_policy, poison, restore
 from jobwise.workload import workload
-from jobwise.worlds.modes import Act
+from jobwise.worlds.window.settings import WindowSettings
 
 MORE = [
     "sjf+conservative",
@@ -52,15 +52,15 @@ def test_policies_do_not_peek(name, log, short):
 
 @pytest.mark.xdist_group("learning")
 def test_trained_policies_do_not_peek(short):
-    from jobwise import encoders
     from jobwise.policies.networks import Forward
-    from jobwise.policies.neural import NeuralPolicy
+    from jobwise.worlds.window import encoders
+    from jobwise.worlds.window.policy import WindowPolicy
 
     rng, N = np.random.default_rng(0), short.cluster.processors
     encoder = encoders.make("perjob", short.cluster, short.jobs, 16)
     shape = {"net.0.weight": (8, 15), "net.0.bias": (8,), "net.2.weight": (1, 8), "net.2.bias": (1,)}
     weights = {k: rng.normal(size=v).astype(np.float32) for k, v in shape.items()}
-    check_policy(NeuralPolicy(Forward({"kind": "perjob", "sizes": [15, 8, 1]}, weights), encoder), short, 2, 20)
+    check_policy(WindowPolicy(Forward({"kind": "perjob", "sizes": [15, 8, 1]}, weights), encoder), short, 2, 20)
     encoder = encoders.make("sem", short.cluster, short.jobs, 10, largest=8)
     rows = encoder.shape[0]
     weights = {"filter.weight": rng.normal(size=(1, 2)), "filter.bias": rng.normal(size=1)}
@@ -71,7 +71,7 @@ def test_trained_policies_do_not_peek(short):
     }
     weights = {k: v.astype(np.float32) for k, v in weights.items()}
     forward = Forward({"kind": "rows", "sizes": [rows, 12, 10]}, weights)
-    check_policy(NeuralPolicy(forward, encoder, Act("reserve")), short, 2, 20)
+    check_policy(WindowPolicy(forward, encoder, WindowSettings("reserve")), short, 2, 20)
     assert N == 64
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from jobwise import encoders
 from jobwise.cluster import pool
 from jobwise.learn import losses, returns
 from jobwise.learn.agent import Agent
@@ -15,6 +14,7 @@ from jobwise.learn.settings import ALONE, PARALLEL, Settings
 from jobwise.learn.workers import Group, Workers
 from jobwise.policies.networks import Forward
 from jobwise.testing import Identity
+from jobwise.worlds.window import encoders
 
 pytestmark = pytest.mark.xdist_group("learning")  # one worker compiles the kernels of choices, not both
 

@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from test_workflows import random_flow
 
 import jobwise as jw
-from jobwise import encoders
 from jobwise.cli.main import run
 from jobwise.cluster import pool
 from jobwise.errors import InputError
 from jobwise.learn.generations import Generations
 from jobwise.policies.names import load, resolve
 from jobwise.policies.networks import Forward, choose
-from jobwise.policies.neural import NeuralPolicy
 from jobwise.sim.simulation import Simulation
 from jobwise.systems import configure
 from jobwise.systems.layer import GENERAL, layer
@@ -34,7 +32,9 @@ from jobwise.workload import workload
 from jobwise.workloads.signatures import signature
 from jobwise.workloads.streams import stream
 from jobwise.workloads.workflows import Workflow, task_dtype
-from jobwise.worlds.window_rules import RULES
+from jobwise.worlds.window import encoders
+from jobwise.worlds.window.policy import WindowPolicy
+from jobwise.worlds.window.rules import RULES
 
 pytestmark = pytest.mark.xdist_group("learning")
 
@@ -90,7 +90,7 @@ def net(w, seed=0, **settings):
     e = encoders.make("mars", w.cluster, w.jobs, 16, **settings)
     rng = np.random.default_rng(seed)
     weights = {"net.0.weight": rng.normal(size=(1, e.shape[1])).astype("f4"), "net.0.bias": np.zeros(1, "f4")}
-    return NeuralPolicy(Forward({"kind": "perjob", "sizes": [e.shape[1], 1]}, weights), e)
+    return WindowPolicy(Forward({"kind": "perjob", "sizes": [e.shape[1], 1]}, weights), e)
 
 
 def test_cost_is_weighed_after_the_softmax(tmp_path):
@@ -129,11 +129,11 @@ def test_the_acceptance_test_and_the_cost_of_an_order_by_hand():
 def test_a_rule_teaches():
     """What a teacher does from choice to choice is what its list scheduler does."""
     pytest.importorskip("torch")
-    from jobwise.learn.env import BatchVectorEnv
+    from jobwise.learn.env import WindowVectorEnv
 
     w = random_workload(np.random.default_rng(8), jobs=80, procs=16)
     for rule in set(RULES) - {"las", "random"}:
-        envs = BatchVectorEnv(1, w, jobs=80, encoder="mars", window=128)
+        envs = WindowVectorEnv(1, w, jobs=80, encoder="mars", window=128)
         envs.reset(seed=0)
         while not envs.choose(envs.by_rule(rule))[0]:
             pass
@@ -145,13 +145,13 @@ def test_a_rule_teaches():
 
 def test_a_cold_start_learns_what_a_rule_would_choose():
     from jobwise.learn.agent import Agent
-    from jobwise.learn.env import BatchVectorEnv
+    from jobwise.learn.env import WindowVectorEnv
     from jobwise.learn.imitation import imitate
     from jobwise.learn.settings import Settings
 
     w, found = jw.lublin(1000, 64, 3, load=1.1), []
     for updates in (10, 400):
-        envs = BatchVectorEnv(16, w, jobs=100, encoder="mars", window=32)
+        envs = WindowVectorEnv(16, w, jobs=100, encoder="mars", window=32)
         envs.reset(seed=0)
         agent = Agent({"kind": "perjob", "sizes": [18, 16, 1]}, envs.encoder, Settings(), 0)
         found.append(imitate(agent, envs, "sjf", updates)["agreement"])
@@ -234,7 +234,7 @@ def test_a_poisoned_generation_is_rolled_back_within_two_windows(log, tmp_path):
     file = model.folder / f"{model.about.present}.safetensors"
     poisoned = load(file)
     poisoned.forward.weights["net.6.weight"] *= -30.0  # it prefers what it liked least
-    NeuralPolicy(poisoned.forward, poisoned.encoder, poisoned.world, "mars", poisoned.about).save(file)
+    WindowPolicy(poisoned.forward, poisoned.encoder, poisoned.world, "mars", poisoned.about).save(file)
     model.about.config = model.about.config.changed(choices=1)  # it learns too little to mend itself
     kept = list(model.about.kept)
     shown = model.learn(log, 80)[:2]
@@ -280,7 +280,7 @@ def killed(store, times, tests, patience=3.0):
             for name in (model.about.present, *(f"g{n}" for n in model.about.kept)):
                 model.net(name)
             by = load(model.folder)
-            assert isinstance(by, NeuralPolicy) == (model.serves[0] == "G") and (
+            assert isinstance(by, WindowPolicy) == (model.serves[0] == "G") and (
                 model.serves[0] == "G" or by.name == model.serves
             )
     return windows
@@ -433,7 +433,7 @@ def test_plans_take_the_model_of_similar_work(log, tmp_path):
     (model.folder / "model.json").write_text(json.dumps(about))
     mars = layer(w, [f], Store(tmp_path / "s"))
     r = jw.simulate(w, mars)
-    assert isinstance(mars.deciders[0], NeuralPolicy)
+    assert isinstance(mars.deciders[0], WindowPolicy)
     assert not np.isnan(r.jobs["end"]).any()
 
 

@@ -16,12 +16,11 @@ from jobwise.cli import run
 from jobwise.encoders import make_table
 from jobwise.errors import InputError
 from jobwise.learn.agent import Agent
-from jobwise.learn.env import AssignVectorEnv
+from jobwise.learn.env import GpusVectorEnv
 from jobwise.learn.jobsets import Dice, epoch, imitate, play
 from jobwise.learn.losses import chosen, entropy
 from jobwise.learn.settings import Settings
 from jobwise.policies import files
-from jobwise.policies.assignments import NO_THETA, AssignmentRule, named
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.played import played
@@ -29,9 +28,10 @@ from jobwise.systems import PRESETS, configure
 from jobwise.systems.rltaps import per_job, published
 from jobwise.testing import check_world
 from jobwise.workloads.dnn import ROW_S
-from jobwise.worlds.assignment_episodes import AssignmentEpisodes
-from jobwise.worlds.assignment_world import COUNTS, Assignment
-from jobwise.worlds.gpu_knapsack import THETA
+from jobwise.worlds.gpus.episodes import GpusEpisodes
+from jobwise.worlds.gpus.knapsack import THETA
+from jobwise.worlds.gpus.policy import NO_THETA, GpusRule, named
+from jobwise.worlds.gpus.world import COUNTS, GpusSettings
 
 pytestmark = pytest.mark.xdist_group("gpus")
 TWO = [1, 1]  # racks of a machine: 8 GPUs
@@ -50,7 +50,7 @@ def small(i, work="lab", **more):
 def test_sizes_are_those_of_the_paper():
     c = published("paper")
     assert (c.jobsets, c.runs, c.drawn, c.limit, c.steps, c.learner["actor_lr"]) == (200, 20, 10, 1000, 400, 1e-3)
-    env = AssignVectorEnv(1, jw.rltaps(), masked=False)
+    env = GpusVectorEnv(1, jw.rltaps(), masked=False)
     assert env.encoder.shape == (10, 158) and np.prod(env.encoder.shape) == 1580
     assert env.single_action_space.nvec.tolist() == [11] * 32
     agent = Agent(
@@ -66,7 +66,7 @@ def test_the_image_by_hand():
     w = jw.rltaps(5, 3, machine=jw.gpu_racks(TWO))
     w.jobs["submit"][:] = 0.0
     w.jobs["request"][:, 0], w.jobs["walltime"], w.truth["runtime"] = [3, 1, 2, 8, 8], ROW_S * 3, ROW_S * 3
-    env = AssignVectorEnv(1, w, slots=3, encoder=make_table("rl-taps", w.cluster, 3, rows=10), copy=False)
+    env = GpusVectorEnv(1, w, slots=3, encoder=make_table("rl-taps", w.cluster, 3, rows=10), copy=False)
     env.reset(seed=0)
     seen = env.show()[0]
     assert seen.shape == (10, 8 + 36 + 6) and (seen[:, :8] == 0).all()
@@ -90,7 +90,7 @@ def test_one_joint_action_is_the_product_of_its_parts():
 
 def test_algorithm_1_by_hand():
     """The gradient is that of -mean over all choices of (G - b) log pi, b the mean of a sequence's runs at that row."""
-    env = AssignVectorEnv(6, [small(i) for i in range(2)], slots=3, copy=False, masked=False, limit=20)
+    env = GpusVectorEnv(6, [small(i) for i in range(2)], slots=3, copy=False, masked=False, limit=20)
     network = {"kind": "mlp", "sizes": [int(np.prod(env.encoder.shape)), 5, 32], "classes": 4}
     sgd = Settings(learner="reinforce", optimiser="sgd", actor_lr=0.05, max_norm=1e9)
     one, two = Agent(network, env.encoder, sgd, 0), Agent(network, env.encoder, sgd, 0)
@@ -107,7 +107,7 @@ def test_algorithm_1_by_hand():
 
 
 def test_rewards_and_the_three_series():
-    env = AssignVectorEnv(1, small(0, "seed"), reward="rl-taps", limit=15)
+    env = GpusVectorEnv(1, small(0, "seed"), reward="rl-taps", limit=15)
     env.reset(seed=0)
     total = np.zeros(3)
     for _ in range(15):
@@ -128,12 +128,12 @@ def test_rewards_and_the_three_series():
 def test_environments_keep_gymnasiums_and_our_rules(kind):
     settings = {"slots": 4, "encoder": kind, "counts": kind == "gpu-jobs", "reward": "slowdown"}
     sets = [small(i) for i in range(3)]
-    env = gymnasium.make("jobwise/Assign-v0", workload=sets, render_mode="rgb_array", **settings)
+    env = gymnasium.make("jobwise/Gpus-v0", workload=sets, render_mode="rgb_array", **settings)
     check_env(env.unwrapped)
     env.reset()
     assert env.render().ndim == 3
-    many = gymnasium.make_vec("jobwise/Assign-v0", num_envs=3, workload=sets, **settings)
-    one = gymnasium.make("jobwise/Assign-v0", workload=sets, **settings).unwrapped
+    many = gymnasium.make_vec("jobwise/Gpus-v0", num_envs=3, workload=sets, **settings)
+    one = gymnasium.make("jobwise/Gpus-v0", workload=sets, **settings).unwrapped
     obs, _ = many.reset(seed=5)
     single, _ = one.reset(seed=7)
     for _ in range(30):
@@ -147,15 +147,15 @@ def test_environments_keep_gymnasiums_and_our_rules(kind):
     with pytest.raises(InputError, match="whole numbers"):
         many.step(np.zeros(3, int))
     for counts in (False, True):
-        world = AssignmentEpisodes(3, sets, Assignment(slots=4, counts=counts, mode="partial"), ROW_S, 10.0, 60, False)
+        world = GpusEpisodes(3, sets, GpusSettings(slots=4, counts=counts, mode="partial"), ROW_S, 10.0, 60, False)
         check_world(world, make_table(kind, world.cluster, 4))
 
 
 def test_counts_never_take_more_gpus_than_there_are():
     rng = np.random.default_rng(0)
     for mode in ("none", "partial", "full"):
-        world = AssignmentEpisodes(
-            4, [small(i) for i in range(4)], Assignment(slots=5, counts=True, mode=mode), ROW_S, 0.0, 60, True
+        world = GpusEpisodes(
+            4, [small(i) for i in range(4)], GpusSettings(slots=5, counts=True, mode=mode), ROW_S, 0.0, 60, True
         )
         world.begin_with(np.arange(4))
         out = np.zeros((4, 6, 22), np.float32)
@@ -175,7 +175,7 @@ def test_counts_never_take_more_gpus_than_there_are():
 
 
 def test_a_network_learns_to_do_what_a_rule_does():
-    env = AssignVectorEnv(4, [small(i) for i in range(4)], slots=4, encoder="gpu-jobs", counts=True, copy=False, limit=60)
+    env = GpusVectorEnv(4, [small(i) for i in range(4)], slots=4, encoder="gpu-jobs", counts=True, copy=False, limit=60)
     agent = Agent(
         {"kind": "slots", "sizes": [22, 32, 32, len(COUNTS)], "classes": len(COUNTS)}, env.encoder, Settings(actor_lr=1e-2)
     )
@@ -266,14 +266,14 @@ def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path, how):
 
 def test_theta_of_zero_is_the_rule_it_begins_at():
     sets = [small(i) for i in range(3)]
-    zero = AssignmentRule("learned", theta=np.zeros((1, THETA)))
+    zero = GpusRule("learned", theta=np.zeros((1, THETA)))
     assert played(sets, zero, 30.0, 60).tobytes() == played(sets, named("gpus:both"), 30.0, 60).tobytes()
     assert NO_THETA.shape == (1, THETA)
 
 
 def test_torch_and_numpy_agree_on_choices_in_parts():
     rng = np.random.default_rng(0)
-    env = AssignVectorEnv(2, [small(0), small(1)], slots=4)
+    env = GpusVectorEnv(2, [small(0), small(1)], slots=4)
     for spec in ({"kind": "mlp", "sizes": [12, 7, 15], "classes": 3}, {"kind": "slots", "sizes": [4, 6, 5, 3], "classes": 3}):
         agent = Agent(spec, env.encoder, Settings(learner="reinforce"), 1)
         x = rng.normal(size=(6, 3, 4)).astype(np.float32)

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 import jobwise as jw
-from jobwise.encoders.image import make_grid
 from jobwise.jobs import RUNNING
 from jobwise.policies.networks import Forward
-from jobwise.policies.neural import NeuralPolicy
-from jobwise.policies.slots import SlotRule
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import simulate_many
-from jobwise.worlds.slots_world import Slots
+from jobwise.worlds.slots.encoder import make_grid
+from jobwise.worlds.slots.policy import SlotsPolicy, SlotsRule
+from jobwise.worlds.slots.world import SlotsSettings
 
 pytestmark = pytest.mark.xdist_group("grid")
 
@@ -34,10 +33,10 @@ def same(w, policy, seed=0):
 
 @pytest.mark.parametrize("rule", ["fcfs", "tetris", "hold"])
 def test_rules(rule):
-    same(jw.deeprm(seed=1), SlotRule(rule))
-    same(jw.deeprm(seed=2), SlotRule(rule, Slots(reserve=False, slots=3, backlog=20)))
-    same(jw.cush(seed=1), SlotRule(rule, Slots(reserve=False, placements=("pack",), backlog=5)))
-    same(jw.cush(seed=2), SlotRule(rule, Slots(reserve=True, rows=40, placements=("spread",))))
+    same(jw.deeprm(seed=1), SlotsRule(rule))
+    same(jw.deeprm(seed=2), SlotsRule(rule, SlotsSettings(reserve=False, slots=3, backlog=20)))
+    same(jw.cush(seed=1), SlotsRule(rule, SlotsSettings(reserve=False, placements=("pack",), backlog=5)))
+    same(jw.cush(seed=2), SlotsRule(rule, SlotsSettings(reserve=True, rows=40, placements=("spread",))))
 
 
 def network(kind, sizes, rng, **more):
@@ -54,16 +53,16 @@ def policy(w, name, networks, world, greedy):
     encoder = make_grid(name, w.cluster, world.slots, world.backlog, rows=world.rows)
     told = {"name": name, "slots": world.slots, "backlog": world.backlog, "rows": world.rows}
     told |= {"shape": list(encoder.shape), "units": w.cluster.total.tolist()}
-    return NeuralPolicy(networks(encoder), told, world, greedy=greedy, tick=1.0)
+    return SlotsPolicy(networks(encoder), told, world, greedy=greedy, tick=1.0)
 
 
 @pytest.mark.parametrize("greedy", [True, False])
 def test_networks(greedy, tmp_path):
     """DeepRM's image, whose picture has a history; CuSH's two networks; both drawn from random numbers, too."""
     rng, w, v = np.random.default_rng(0), jw.deeprm(seed=3), jw.cush(seed=3)
-    deeprm = policy(w, "deeprm", lambda x: network("mlp", [int(np.prod(x.shape)), 8, 11], rng), Slots(), greedy)
+    deeprm = policy(w, "deeprm", lambda x: network("mlp", [int(np.prod(x.shape)), 8, 11], rng), SlotsSettings(), greedy)
     same(w, deeprm, seed=5)
-    world = Slots(reserve=False, placements=("pack", "spread"), slots=4, backlog=20, rows=12)
+    world = SlotsSettings(reserve=False, placements=("pack", "spread"), slots=4, backlog=20, rows=12)
     X = int(v.cluster.capacity.sum())
     two = policy(
         v,
@@ -77,7 +76,7 @@ def test_networks(greedy, tmp_path):
 
 def test_a_cluster_that_was_not_followed_from_its_beginning():
     """The first view shows jobs running and waiting: the picture is drawn from what they are expected to take."""
-    w, rule = jw.deeprm(seed=4), SlotRule("sjf")
+    w, rule = jw.deeprm(seed=4), SlotsRule("sjf")
     sim, until, run = Simulation(w, tick=1.0), np.inf, None
     for i in range(30):
         assert sim.advance(until)
@@ -90,7 +89,7 @@ def test_a_cluster_that_was_not_followed_from_its_beginning():
 def test_explain_says_what_the_next_choice_is_among():
     w = jw.deeprm(seed=3)
     rng = np.random.default_rng(0)
-    found = policy(w, "deeprm", lambda x: network("mlp", [int(np.prod(x.shape)), 8, 11], rng), Slots(), True)
+    found = policy(w, "deeprm", lambda x: network("mlp", [int(np.prod(x.shape)), 8, 11], rng), SlotsSettings(), True)
     sim, until, run, seen = Simulation(w, tick=1.0), np.inf, None, 0
     for _ in range(40):
         assert sim.advance(until)

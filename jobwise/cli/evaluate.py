@@ -19,7 +19,6 @@ from jobwise.cli.options import (
     Procs,
     Run,
     Seed,
-    by_rows,
     check_outputs,
     noticed,
     open_log,
@@ -64,7 +63,7 @@ def evaluate(
     if Path(run).is_file() and not run.endswith(".safetensors") and log is not None:
         raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
     trained, name = resolve_trained(run)
-    if by_rows(trained):
+    if getattr(trained, "jobsets", False):
         if whole or kill or any(x is not None for x in (window, shakes, procs, jobs, load, origins)):
             raise InputError(f"{run}: plays on a grid of time; only --policy, --seed and --json are for it")
         _on_slots(trained, log, policy, report, seed, as_json)
@@ -139,7 +138,7 @@ def _on_slots(
     policy: NeuralPolicy, log: str | None, rules: list[str] | None, report: str | None, seed: int, as_json: bool
 ) -> None:
     """Play jobsets that the policy has not seen, and print it beside the rules."""
-    from jobwise.studies.jobsets import change, unseen
+    from jobwise.learn.judged import change
     from jobwise.systems import config_of
     from jobwise.workloads.jobsets import TEST
 
@@ -152,7 +151,7 @@ def _on_slots(
     with progress(f"playing {len(sets)} jobsets") as show:
         for i, name in enumerate([*names, policy]):
             key = name if isinstance(name, str) else policy.label
-            found[key] = unseen(sets, name, config, seed, policy.tick)
+            found[key] = config.judged(sets, name, seed, policy.tick)
             if show:
                 show(i + 1, len(names) + 1, key)
     plain = [n for n in names if not n.endswith("typed")] or names

@@ -83,12 +83,11 @@ def export_onnx(
     needs("learn", "onnx")
     from jobwise.files import write_whole
     from jobwise.policies.names import load as load_policy
-    from jobwise.policies.neural import NeuralPolicy
     from jobwise.policies.onnx import to_onnx
 
     check_outputs("-", out, force=force, ending=".onnx")
     found = load_policy(run)
-    if not isinstance(found, NeuralPolicy) or in_slots([found]):
+    if getattr(found, "spec", "") != "window":
         raise InputError(f"{run}: is a log-linear order, or plays on a grid of time; there is no network per job to export")
     write_whole(out, to_onnx(found))
     if out != "-":

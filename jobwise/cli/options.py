@@ -196,18 +196,8 @@ def open_log(
 
 
 def in_slots(policies) -> bool:
-    """Does one of these policies play in the world of slots?"""
-    from jobwise.worlds.slots_world import Slots
-
-    return any(isinstance(getattr(p, "world", None), Slots) for p in policies)
-
-
-def by_rows(policy) -> bool:
-    """Does it play jobsets, in slots, on GPUs or on nodes?"""
-    from jobwise.worlds.assignment_world import Assignment
-    from jobwise.worlds.buffer_world import Places
-
-    return in_slots([policy]) or isinstance(getattr(policy, "world", None), (Assignment, Places))
+    """Return whether one of these policies sees a pool's processors as equal nodes."""
+    return any(getattr(p, "on_nodes", False) for p in policies)
 
 
 def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str = "") -> None:

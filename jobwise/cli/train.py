@@ -13,15 +13,16 @@ from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_l
 from jobwise.cli.tables import print_json, say
 from jobwise.errors import InputError, Interrupted, unknown
 from jobwise.policies.files import short
-from jobwise.workloads import GENERATED
+from jobwise.worlds.spec import generated
 
 PLAIN = ("search", "flow-net", "smith-forecast")  # without torch
-KNOWN = f"perjob, sem, dras, dras2, rlscheduler, search, {', '.join(GENERATED)}, mars, rl-a3c, flow-net, smith-forecast"
+GENERATED = "deeprm, cush, rl-taps, distances, affinities, failing"  # as help names them
+KNOWN = f"perjob, sem, dras, dras2, rlscheduler, search, {GENERATED}, mars, rl-a3c, flow-net, smith-forecast"
 
 
 def train(
     system: Annotated[str, typer.Argument(help=f"{KNOWN}.")],
-    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} {', '.join(GENERATED)}: generated.")] = None,
+    log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} {GENERATED}: generated.")] = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
     preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small",
@@ -42,21 +43,10 @@ def train(
 ) -> None:
     """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush and others); `evaluate` has the
     rest."""
-    _needed(system)
-    from jobwise.systems import SYSTEMS, configure
+    from jobwise.systems import configure
 
-    if system not in SYSTEMS:
-        if log in SYSTEMS:
-            raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
-        raise unknown("system", system, SYSTEMS)
-    if max_wait is not None and system != "search":
-        why = "has no bound to learn under" if system in PLAIN else "learns from rewards (its configuration has bounded_wait)"
-        raise InputError(f"--max-wait is for search; {system} {why}")
-    if log is None and system not in GENERATED:
-        raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
-    if system in GENERATED and not (procs is None and jobs is None and load is None):
-        raise InputError(f"{system} takes a log as it is: --procs, --jobs and --load are for the others")
-    w = None if log is None else open_log(log, procs, jobs, load, system in GENERATED)
+    made = _checked(system, log, out, max_wait, procs is None and jobs is None and load is None)
+    w = None if log is None else open_log(log, procs, jobs, load, made)
     settings = configure(system, w, preset)
     own = _toml(config)
     for key in ("learner", "encoding"):  # tables add to the system's
@@ -67,8 +57,6 @@ def train(
     if choices is not None and hasattr(settings, "episodes"):
         told["episodes"] = None
     settings = settings.changed(**(own | told))
-    if not out or "+" in out:
-        raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
     if not as_json:
         what = w.name if w is not None else "generated jobs"
         print(f"training {system} on {what} ({preset}); validation against the best fixed rule", flush=True)
@@ -99,6 +87,28 @@ def train(
     _say(rows)
     given = [f"{k} {v}" for k, v in {"--procs": procs, "--jobs": jobs, "--load": load}.items() if v is not None]
     print("now: jobwise " + " ".join(_next(system, out, log, given)))
+
+
+def _checked(system: str, log: str | None, out: str, max_wait: str | None, whole: bool) -> bool:
+    """Return whether the system generates its jobs. `whole`: the log is taken as it is. Raises InputError."""
+    from jobwise.systems import systems
+
+    _needed(system)
+    known, made = systems(), system in generated()
+    if system not in known:
+        if log in known:
+            raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
+        raise unknown("system", system, known)
+    if max_wait is not None and system != "search":
+        why = "has no bound to learn under" if system in PLAIN else "learns from rewards (its configuration has bounded_wait)"
+        raise InputError(f"--max-wait is for search; {system} {why}")
+    if log is None and not made:
+        raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
+    if made and not whole:
+        raise InputError(f"{system} takes a log as it is: --procs, --jobs and --load are for the others")
+    if not out or "+" in out:
+        raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
+    return made
 
 
 def _next(system: str, out: str, log: str | None, given: list[str]) -> list[str]:

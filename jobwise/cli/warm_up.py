@@ -14,6 +14,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli import samples
 from jobwise.cli.options import progress
 from jobwise.errors import unknown
 
@@ -82,24 +83,18 @@ def _family(name: str) -> None:
     FAMILIES[name]()
 
 
-def _log():
-    import jobwise as jw
-
-    return jw.lublin(600, procs=64, load=0.8, seed=1)
-
-
 def _rules() -> None:
     import jobwise as jw
 
     for policy in ("fcfs+easy", "wfp3+easy", "smith+easy"):
-        jw.simulate(_log(), policy)
+        jw.simulate(samples.log(), policy)
 
 
 def _adaptive() -> None:
     import jobwise as jw
 
     for policy in ("saf+easy+guard1x", "gated:fcfs+easy,saf+easy"):
-        jw.simulate(_log(), policy)
+        jw.simulate(samples.log(), policy)
 
 
 def _promises() -> None:
@@ -119,7 +114,7 @@ def _nodes() -> None:
     from jobwise.workloads.gpu import on_nodes
 
     for policy in ("fcfs+easy", "sjf+conservative", "fcfs+easy+learned"):
-        jw.simulate(on_nodes(_log(), 16), policy)
+        jw.simulate(on_nodes(samples.log(), 16), policy)
 
 
 def _slurm() -> None:
@@ -127,7 +122,7 @@ def _slurm() -> None:
     from jobwise.slurm.changes import fitting
     from jobwise.workloads.sites import on_site
 
-    w = on_site(_log(), 16, 4, age=1000, fair_share=1000)
+    w = on_site(samples.log(), 16, 4, age=1000, fair_share=1000)
     for policy in ("slurm", "saf+easy", "saf+slurm"):
         jw.simulate(w, policy)
     fitting(w)
@@ -146,33 +141,6 @@ def _flows() -> None:
         jw.simulate(jw.stream([workflow("warm-up", tasks, [[], ["a"]])]), policy)
 
 
-def _window() -> None:
-    _environments("jobwise/Batch-v0", workload=_log())
-
-
-def _slots() -> None:
-    import jobwise as jw
-
-    _environments("jobwise/Grid-v0", workload=[jw.deeprm(seed=k) for k in range(4)])
-
-
-def _gpus() -> None:
-    import jobwise as jw
-
-    _environments("jobwise/Assign-v0", workload=jw.rltaps(20))
-    jw.simulate(jw.rltaps(20), "gpus:slot")
-
-
-def _buffer() -> None:
-    import jobwise as jw
-
-    sets = [jw.affinities(seed=k) for k in range(4)]
-    for encoder in ("nodes", "affinity"):
-        _environments("jobwise/Place-v0", workload=sets, encoder=encoder)
-    _environments("jobwise/Place-v0", workload=jw.distances(), encoder="distance", places=2, masked=True)
-    jw.simulate(sets[0], "nodes:patient")
-
-
 def _forecasts() -> None:
     import numpy as np
 
@@ -183,22 +151,11 @@ def _forecasts() -> None:
     judged(s, models_for([s], ["persistence", "seasonal", "ewma", "ridge"], (1,)), (1,))
 
 
-def _environments(name: str, **settings) -> None:
-    import gymnasium
-    import numpy as np
-
-    import jobwise  # noqa: F401, for its environments
-
-    envs = gymnasium.make_vec(name, num_envs=4, **settings)
-    envs.reset(seed=0)
-    envs.step(np.zeros_like(envs.action_space.sample()))
-
-
 def _search() -> None:
     from jobwise.systems import configure
 
     with tempfile.TemporaryDirectory() as folder:
-        configure("search", _log(), "smoke").train(_log(), Path(folder) / "run")
+        configure("search", samples.log(), "smoke").train(samples.log(), Path(folder) / "run")
 
 
 def _on_a_log(*commands: str) -> None:
@@ -230,11 +187,11 @@ FAMILIES = {  # those that take longest first
     "promises": _promises,
     "nodes": _nodes,
     "flows": _flows,
-    "slots": _slots,
-    "gpus": _gpus,
-    "buffer": _buffer,
+    "slots": samples.slots,
+    "gpus": samples.gpus,
+    "buffer": samples.nodes,
     "adaptive": _adaptive,
-    "window": _window,
+    "window": samples.window,
     "search": _search,
     "forecasts": _forecasts,
     "slurm": _slurm,

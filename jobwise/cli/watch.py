@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, by_rows, check_outputs, open_log
+from jobwise.cli.options import Force, check_outputs, open_log
 from jobwise.errors import InputError
 
 
@@ -29,34 +29,38 @@ def watch(
 
     Policies of logs have no film; `jobwise compare --report` draws their days.
     """
-    from jobwise.policies.names import load, resolve
-    from jobwise.policies.slots import SlotRule
     from jobwise.report.film import film
-    from jobwise.systems import config_of, configure
     from jobwise.workloads.jobsets import TEST
-    from jobwise.worlds.slot_rules import RULES
-    from jobwise.worlds.slots_world import Slots
 
     check_outputs("-", out, force=force, ending=".gif")
-    system, _, rule = run.rpartition(":")
-    if system in ("distances", "affinities", "failing"):
-        config = configure(system, None, "small")
-        policy = config.rule(rule)
-    elif run.startswith("nodes:"):
-        config, policy = configure("affinities", None, "small"), resolve(run)
-    elif run.startswith("gpus:"):
-        config, policy = configure("rl-taps", None, "small"), resolve(run)
-    elif rule.partition("+")[0] in RULES and not Path(run).exists():
-        config = configure(system or "deeprm", None, "small")
-        policy = SlotRule(rule, Slots.of(config.world))
-    else:
-        policy = load(run)
-        if not by_rows(policy):
-            raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")
-        config = config_of(policy)
+    config, policy = _played(run)
     config.checked_log(log, policy.name)
     sets = config.sets(TEST, jobset + 1, None if log is None else open_log(log, None, on_nodes=True))
     if jobset >= len(sets):
         raise InputError(f"there are {len(sets)} jobsets; --jobset counts from 0")
     count = film(sets[jobset], policy, out, rows, getattr(config, "restart_cost_s", 0.0))
     print(f"{out}: {count} rows of time; jobs have a colour each, and stand where they hold units of the cluster")
+
+
+def _played(run: str):
+    """Return (the configuration whose jobsets are played, the policy). Raises InputError."""
+    from jobwise.policies.names import load, resolve
+    from jobwise.systems import config_of, configure, systems
+    from jobwise.worlds.spec import worlds
+
+    first, _, rule = run.partition(":")
+    if rule and first in worlds() and worlds()[first].films:
+        return configure(worlds()[first].films, None, "small"), resolve(run)
+    if rule and first in systems():
+        config = configure(first, None, "small")
+        if not hasattr(config, "rule"):
+            raise InputError(f"{run}: {first} learns from logs; films are of worlds of rows")
+        return config, config.rule(rule)
+    slots = worlds()["slots"]
+    if run.partition("+")[0] in slots.policies.DOCS and not Path(run).exists():  # short for deeprm:RULE
+        config = configure(slots.films, None, "small")
+        return config, config.rule(run)
+    policy = load(run)
+    if not getattr(policy, "jobsets", False):
+        raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")
+    return config_of(policy), policy

@@ -15,17 +15,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 import numpy as np
 
 from jobwise.compare import windows
-from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES
-from jobwise.policies.neural import NeuralPolicy
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 from jobwise.workloads.transform import shake
-from jobwise.worlds.modes import Act
 
 ORDERS = tuple("fcfs lcfs sjf ljf saf laf smallest largest lxf wfp3 unicef f1 f2 f3 f4 random".split())
 BACKFILLS = ("easy", "easy-sjbf", "conservative")
@@ -185,11 +183,11 @@ def _rank(name: str, x: np.ndarray) -> tuple[float, int, str]:
 CLASSIC = ("fcfs", "sjf", "saf", "f1", "f2", "f3", "f4", "wfp3", "unicef", "lxf")
 
 
-def rules(policy: Act | NeuralPolicy | ListScheduler) -> list[str]:
-    """The fixed rules that a policy, or one acting so, is measured against: re-deciding, with its backfilling and guard; those
-    with history too where it has one."""
-    act = policy.world if isinstance(policy, NeuralPolicy) else policy
+def rules(policy: Any) -> list[str]:
+    """Return the fixed rules that a policy, or the settings of one, is measured against: re-deciding, with its backfilling and
+    guard; those with history too for a list scheduler."""
+    act = getattr(policy, "world", policy)
     backfill = "" if act.backfill == "none" else "+easy"
     guard = f"+guard{act.guard:g}s" if act.guard < np.inf else ""
-    family = [] if isinstance(act, Act) else [*INDICES]
+    family = [*INDICES] if hasattr(act, "learns") else []
     return [r + backfill + guard for r in (*CLASSIC, *family)]

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from jobwise.jobs import COMPUTE, DONE, NETWORK
-from jobwise.policies.slots import SlotRule
 from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import cush
-from jobwise.worlds.slots_world import Slots
+from jobwise.worlds.slots.policy import SlotsRule
+from jobwise.worlds.slots.world import SlotsSettings
 
 ENOUGH = 3  # executions
 NOISE = 0.1  # run times are measured against what was expected, and vary: sigma of the log
@@ -50,7 +50,7 @@ def executions(seed: int = 0, jobsets: int = 40) -> Executions:
     sets = [cush(50, 0.7, [seed, 77, i]) for i in range(jobsets)]
     found = {}
     for p, placement in enumerate(("pack", "spread")):
-        records = simulate_many(sets, SlotRule(f"sjf+{placement}", Slots(reserve=False)))
+        records = simulate_many(sets, SlotsRule(f"sjf+{placement}", SlotsSettings(reserve=False)))
         for kind in (COMPUTE, NETWORK):
             parts = []
             for r in records:

@@ -8,11 +8,11 @@ from copy import deepcopy
 import numpy as np
 import torch
 
-from jobwise.encoders import Encoder
-from jobwise.encoders.perjob import gather
 from jobwise.learn.losses import chosen
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
 from jobwise.learn.settings import Settings
+from jobwise.worlds.window.encoder import Encoder
+from jobwise.worlds.window.perjob import gather
 
 
 class RMSProp(torch.optim.Optimizer):

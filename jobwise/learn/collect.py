@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from jobwise.encoders.perjob import select
 from jobwise.learn.agent import Agent
 from jobwise.learn.networks import Seen
+from jobwise.worlds.window.perjob import select
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Rollout:
 
 
 def collect(envs, agent: Agent, steps: int | None) -> Rollout:
-    """Choose `steps` times in every simulation of `envs` (a BatchVectorEnv); None: one whole episode each."""
+    """Choose `steps` times in every simulation of `envs` (a WindowVectorEnv); None: one whole episode each."""
     E, whole, ragged = envs.num_envs, steps is None, agent.ragged
     xs, masks, parts, ended, t = [], [], [], [], 0
     active = np.ones(E, bool)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
-from jobwise.encoders import Encoder
 from jobwise.errors import InputError
 from jobwise.learn.run_settings import RunSettings
 from jobwise.learn.settings import check_hidden, check_learner
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.worlds.rewards import REWARDS
+from jobwise.worlds.window.encoder import Encoder
 
 if TYPE_CHECKING:
     from jobwise.learn.window import WindowTrainer

@@ -1,15 +1,15 @@
-"""The environments by name: `jobwise/Batch-v0`, windows of logs, `jobwise/Grid-v0`, jobsets in rows of time,
-`jobwise/Assign-v0`, GPUs given to jobs row by row, and `jobwise/Place-v0`, a buffer of jobs for nodes that suit them or not.
+"""The environments by name: `jobwise/Window-v0`, windows of logs, `jobwise/Slots-v0`, jobsets in rows of time,
+`jobwise/Gpus-v0`, GPUs given to jobs row by row, and `jobwise/Nodes-v0`, a buffer of jobs for nodes that suit them or not.
 
     state     what the encoder shows of the jobs waiting, the jobs running, what is free (`encoder`)
-    action    the world's: see `jobwise.worlds.window_world`, `jobwise.worlds.slot_episodes`
+    action    the world's: see `jobwise.worlds.window.world`, `jobwise.worlds.slots.episodes`
     reward    a function of what happened until the next choice (`reward`; see `jobwise.worlds.rewards`)
     end       the world's: every job has started (windows) or ended (slots), or the episode is cut
     source    log windows after RLScheduler (SC'20, doi:10.1109/SC41405.2020.00035) and DRAS (IPDPS'21); slots and rows after
               DeepRM (HotNets'16, doi:10.1145/3005745.3005750) and CuSH (DRL4KDD'19)
 
-`envs = gymnasium.make_vec("jobwise/Batch-v0", num_envs=256, workload=w)` steps 256 simulations in one call of a kernel;
-`gymnasium.make("jobwise/Batch-v0", workload=w)` is a batch of one. Simulation e of a batch seeded with k is the single
+`envs = gymnasium.make_vec("jobwise/Window-v0", num_envs=256, workload=w)` steps 256 simulations in one call of a kernel;
+`gymnasium.make("jobwise/Window-v0", workload=w)` is a batch of one. Simulation e of a batch seeded with k is the single
 environment seeded with k + e, to the bit.
 """
 
@@ -20,22 +20,25 @@ from dataclasses import fields
 
 import numpy as np
 
-from jobwise.encoders import Encoder, make, make_table
-from jobwise.encoders.image import GridEncoder, make_grid, placing
-from jobwise.encoders.tables import TableEncoder
 from jobwise.errors import InputError, unknown
 from jobwise.learn.vector_env import SingleEnv, VectorEnv
 from jobwise.workload import Workload
 from jobwise.workloads.dnn import ROW_S
 from jobwise.worlds import rewards
-from jobwise.worlds.assignment_episodes import AssignmentEpisodes
-from jobwise.worlds.assignment_world import Assignment
-from jobwise.worlds.buffer_world import BufferEpisodes, Places
-from jobwise.worlds.episodes import Episodes
-from jobwise.worlds.modes import Act
-from jobwise.worlds.slot_episodes import SlotEpisodes
-from jobwise.worlds.slots_world import Slots
-from jobwise.worlds.window_world import WindowWorld
+from jobwise.worlds.encoder import TableEncoder, make_table
+from jobwise.worlds.gpus import encoder as gpus_encoder
+from jobwise.worlds.gpus.episodes import GpusEpisodes
+from jobwise.worlds.gpus.world import GpusSettings
+from jobwise.worlds.nodes import encoder as nodes_encoder
+from jobwise.worlds.nodes.world import NodesEpisodes, NodesSettings
+from jobwise.worlds.slots.encoder import GridEncoder, make_grid, placing
+from jobwise.worlds.slots.episodes import SlotsEpisodes
+from jobwise.worlds.slots.world import SlotsSettings
+from jobwise.worlds.window.encoder import Encoder
+from jobwise.worlds.window.encoders import make
+from jobwise.worlds.window.episodes import Episodes
+from jobwise.worlds.window.settings import WindowSettings
+from jobwise.worlds.window.world import WindowWorld
 
 SHARED = ("dict_obs", "copy", "threads", "render_mode")  # settings of every environment
 
@@ -61,14 +64,14 @@ def _sets(workload: Workload | Sequence[Workload] | None, generator: str) -> lis
     return sets
 
 
-class BatchVectorEnv(VectorEnv):
+class WindowVectorEnv(VectorEnv):
     """Windows of logs: which job of the window is next.
 
     Observations float32 [E, rows, features]; actions [E], slots of the window; rewards float64 [E]; `info["action_mask"]` int8
     [E, W], 1 for the slots that show a job: always the first so many, never none. An action beyond them counts from the first
     again, one below 0 as 0. Settings: `workload` (one or several logs, or Episodes), `encoder` (a name or an Encoder),
-    `reward`; those of `VectorEnv`; and of the world `act` and `backfill` or an `Act`, `window` (jobs shown), `jobs`, `stream`,
-    `loads`, `shake_s` (see `Episodes`), `bound_s` (of the reward `bounded_wait`).
+    `reward`; those of `VectorEnv`; of the world `act` (a name or WindowSettings), `backfill`, `window` (jobs shown), `jobs`,
+    `stream`, `loads`, `shake_s` (see `Episodes`), `bound_s` (of the reward `bounded_wait`).
     """
 
     WORLD = ("act", "backfill", "window", "jobs", "stream", "loads", "shake_s", "bound_s")
@@ -90,12 +93,12 @@ class BatchVectorEnv(VectorEnv):
             drawn = {k: world[k] for k in ("jobs", "stream", "loads", "shake_s") if k in world}
             workload = Episodes(logs, **drawn | ({"loads": tuple(drawn["loads"])} if "loads" in drawn else {}))
         logs, act = workload.logs, world.get("act", "pick")
-        if not isinstance(encoder, Encoder):
+        if isinstance(encoder, str):
             encoder = make(encoder, logs[0].cluster, np.concatenate([w.jobs for w in logs]), world.get("window"))
         sizes = {w.cluster.processors for w in logs}
         if encoder.nodes and sizes != {encoder.nodes}:
             raise InputError(f"encoder {encoder.name} is made for {encoder.nodes} processors; the logs have {sizes}")
-        act = act if isinstance(act, Act) else Act(act, world.get("backfill", ""))
+        act = WindowSettings(act, world.get("backfill", "")) if isinstance(act, str) else act
         reward = rewards.resolve(reward)
         made = WindowWorld(_some(num_envs), workload, act, encoder.window, world.get("bound_s", 86400.0))
         super().__init__(made, encoder, reward, **shared)
@@ -107,22 +110,22 @@ class BatchVectorEnv(VectorEnv):
         return self.world.slots
 
 
-class BatchEnv(SingleEnv):
-    """One simulation of windows of logs. Settings as `BatchVectorEnv`."""
+class WindowEnv(SingleEnv):
+    """One simulation of windows of logs. Settings as `WindowVectorEnv`."""
 
-    batch = BatchVectorEnv
+    batch = WindowVectorEnv
 
 
-class GridVectorEnv(VectorEnv):
+class SlotsVectorEnv(VectorEnv):
     """Jobsets in rows of time: which slot is next, placed how, or none.
 
     Observations float32 [E, *encoder.shape]; actions [E]: slot * placements + placement, or the void action (the last); rewards
     float64 [E]. Settings: `workload` (one jobset or several, submits and lengths in whole rows, for one cluster), `encoder`
     (deeprm, compact, cush, cush-backlog, slots, or a GridEncoder), `reward`; those of `VectorEnv`; `limit`: rows after which
-    an episode is cut; `each`: simulation e plays the jobset e; and those of `jobwise.worlds.slots_world.Slots`.
+    an episode is cut; `each`: simulation e plays the jobset e; and those of `jobwise.worlds.slots.world.SlotsSettings`.
     """
 
-    WORLD = ("limit", "each", *(f.name for f in fields(Slots)))
+    WORLD = ("limit", "each", *(f.name for f in fields(SlotsSettings)))
 
     def __init__(
         self,
@@ -137,11 +140,11 @@ class GridVectorEnv(VectorEnv):
     ):
         shared, world = _split(settings, self.WORLD)
         sets = _sets(workload, "deeprm")
-        slots, cluster = Slots(**world), sets[0].cluster
-        if not isinstance(encoder, GridEncoder):
+        slots, cluster = SlotsSettings(**world), sets[0].cluster
+        if isinstance(encoder, str):
             encoder = make_grid(encoder, cluster, slots.slots, slots.backlog, rows=slots.rows)
         reward = rewards.resolve(reward, rewards.GRID)
-        super().__init__(SlotEpisodes(_some(num_envs), sets, slots, encoder.rows, limit, each), encoder, reward, **shared)
+        super().__init__(SlotsEpisodes(_some(num_envs), sets, slots, encoder.rows, limit, each), encoder, reward, **shared)
         self.cluster, self.workloads = cluster, sets
         self._place = np.zeros((num_envs, 2, encoder.rows, int(cluster.capacity.sum())), np.float32)
 
@@ -180,17 +183,17 @@ class GridVectorEnv(VectorEnv):
         self.world.seed_rules(seed)
 
 
-class AssignVectorEnv(VectorEnv):
+class GpusVectorEnv(VectorEnv):
     """Job sequences on GPUs, row by row: which GPU works for which job.
 
     Observations float32 [E, *encoder.shape]; actions [E, M]: for each GPU a place, or their number for none; rewards float64
     [E]; `info["action_mask"]` [E, M, P + 1]. Settings: `workload` (one sequence or several, for one cluster of `gpu_racks`),
     `encoder` (rl-taps, or a TableEncoder), `reward` (rl-taps, throughput, served, slowdown); those of `VectorEnv`; `row_s`:
     seconds in a row; `restart_cost_s`; `limit`: rows after which an episode is cut; `each`: simulation e plays the sequence e;
-    and those of `jobwise.worlds.assignment_world.Assignment`.
+    and those of `jobwise.worlds.gpus.world.GpusSettings`.
     """
 
-    WORLD = ("row_s", "restart_cost_s", "limit", "each", *(f.name for f in fields(Assignment)))
+    WORLD = ("row_s", "restart_cost_s", "limit", "each", *(f.name for f in fields(GpusSettings)))
 
     def __init__(
         self,
@@ -205,22 +208,22 @@ class AssignVectorEnv(VectorEnv):
         sets = _sets(workload, "rltaps")
         world = {"row_s": ROW_S, "restart_cost_s": 0.0, "limit": 1000, "each": False} | world
         row_s, cost_s, limit, each = (world.pop(k) for k in ("row_s", "restart_cost_s", "limit", "each"))
-        made = AssignmentEpisodes(_some(num_envs), sets, Assignment(**world), row_s, cost_s, limit, each)
-        if not isinstance(encoder, TableEncoder):
+        made = GpusEpisodes(_some(num_envs), sets, GpusSettings(**world), row_s, cost_s, limit, each)
+        if isinstance(encoder, str):
             leave = {"leave": made.settings.leave} if encoder == "gpu-jobs" else {}
-            encoder = make_table(encoder, made.cluster, made.settings.slots, **leave)
+            encoder = make_table(gpus_encoder.MAKERS, encoder, made.cluster, made.settings.slots, **leave)
         made.takes(encoder)
         super().__init__(made, encoder, rewards.resolve(reward, rewards.ASSIGNED), **shared)
         self.workloads = sets
 
 
-class AssignEnv(SingleEnv):
-    """One simulation of job sequences on GPUs. Settings as `AssignVectorEnv`."""
+class GpusEnv(SingleEnv):
+    """One simulation of job sequences on GPUs. Settings as `GpusVectorEnv`."""
 
-    batch = AssignVectorEnv
+    batch = GpusVectorEnv
 
 
-class PlaceVectorEnv(VectorEnv):
+class NodesVectorEnv(VectorEnv):
     """Jobsets in rows of time, a buffer of jobs: which node each of them goes to.
 
     Observations float32 [E, *encoder.shape]; actions [E]: one of (nodes + 1) ** places combinations (`buffer.parts_of`), or
@@ -228,10 +231,10 @@ class PlaceVectorEnv(VectorEnv):
     (one jobset or several, submits in whole rows, for clusters alike but for their affinities), `encoder` (distance, affinity,
     nodes, or a TableEncoder), `encoder_settings` (what the encoder takes), `reward` (completion, slowdown); those of
     `VectorEnv`; `limit`: rows after which an episode is cut; `each`: simulation e plays the jobset e; `prior`: see
-    `BufferEpisodes`; and those of `jobwise.worlds.buffer_world.Places`.
+    `NodesEpisodes`; and those of `jobwise.worlds.nodes.world.NodesSettings`.
     """
 
-    WORLD = ("limit", "each", "prior", "encoder_settings", *(f.name for f in fields(Places)))
+    WORLD = ("limit", "each", "prior", "encoder_settings", *(f.name for f in fields(NodesSettings)))
 
     def __init__(
         self,
@@ -247,22 +250,22 @@ class PlaceVectorEnv(VectorEnv):
         world = {"limit": 200, "each": False, "prior": None, "encoder_settings": {}} | world
         limit, each, prior, more = (world.pop(k) for k in ("limit", "each", "prior", "encoder_settings"))
         world = {"joint": encoder != "nodes"} | world
-        made = BufferEpisodes(_some(num_envs), sets, Places(**world), limit, each, prior)
-        if not isinstance(encoder, TableEncoder):
-            encoder = make_table(encoder, made.cluster, made.settings.places, **more)
+        made = NodesEpisodes(_some(num_envs), sets, NodesSettings(**world), limit, each, prior)
+        if isinstance(encoder, str):
+            encoder = make_table(nodes_encoder.MAKERS, encoder, made.cluster, made.settings.places, **more)
         made.takes(encoder)
         super().__init__(made, encoder, rewards.resolve(reward, rewards.PLACED), **shared)
         self.workloads = sets
 
 
-class PlaceEnv(SingleEnv):
-    """One simulation of jobsets for a buffer. Settings as `PlaceVectorEnv`."""
+class NodesEnv(SingleEnv):
+    """One simulation of jobsets for a buffer. Settings as `NodesVectorEnv`."""
 
-    batch = PlaceVectorEnv
+    batch = NodesVectorEnv
 
 
-class GridEnv(SingleEnv):
-    """One simulation of jobsets. Settings as `GridVectorEnv`."""
+class SlotsEnv(SingleEnv):
+    """One simulation of jobsets. Settings as `SlotsVectorEnv`."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 6}
-    batch = GridVectorEnv
+    batch = SlotsVectorEnv

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from pydantic import Field, field_validator
 from jobwise.errors import InputError
 from jobwise.learn.run_settings import RunSettings, processes
 from jobwise.learn.settings import PARALLEL, Settings, check_hidden, check_learner
+from jobwise.policies.chooser import Chooser
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TRAIN
@@ -83,6 +85,14 @@ class JobsetConfig(RunSettings):
 
     def sets(self, part: int, count: int, log: Workload | None = None) -> list[Workload]:
         """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST). Raises InputError."""
+        raise NotImplementedError
+
+    def rule(self, name: str) -> Chooser:
+        """Return a rule in this world. Raises InputError."""
+        raise NotImplementedError
+
+    def judged(self, sets: Sequence[Workload], policy: str | Chooser, seed: int, row_s: float) -> dict[str, list]:
+        """Return per jobset what a policy, or a rule by name, makes of it: `slowdown`, `longest`, `stretch`, `lost`."""
         raise NotImplementedError
 
     def learns_from(self, log: Workload | None) -> Workload:

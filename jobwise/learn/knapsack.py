@@ -10,19 +10,19 @@ import numpy as np
 from jobwise import __version__
 from jobwise.errors import InputError
 from jobwise.learn.evolution import Search, answer, begin, generation
-from jobwise.policies.assignments import AssignmentRule, named
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.played import played
 from jobwise.sim.replay_batch import BOUNDED, RESULTS
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TRAIN, VALIDATION
-from jobwise.worlds.gpu_knapsack import THETA
+from jobwise.worlds.gpus.knapsack import THETA
+from jobwise.worlds.gpus.policy import GpusRule, named
 
 
 class Scored:
     """What is measured of policies that assign GPUs."""
 
-    def measured(self, policy: AssignmentRule | NeuralPolicy) -> tuple[float, float]:
+    def measured(self, policy: GpusRule | NeuralPolicy) -> tuple[float, float]:
         """(mean slowdown, geometric over sequences, whose costs may differ; mean reward with both penalties, as a share of the
         cluster's speed summed over the rows) on the validation sequences."""
         cost = self.config.cost(np.arange(len(self.validation)))
@@ -68,12 +68,12 @@ class KnapsackTrainer(Scored):
         """What has been found so far."""
         return {"theta": answer(self.found)[None]}
 
-    def policy(self, weights: dict[str, np.ndarray], about: dict) -> AssignmentRule:
+    def policy(self, weights: dict[str, np.ndarray], about: dict) -> GpusRule:
         """The rule with these weights."""
         c = self.config
         about = {"system": c.system, "config": c.model_dump(), "jobwise": __version__} | about
         theta = np.asarray(weights["theta"], float)
-        return AssignmentRule("learned", c.world, tick=c.row_s, theta=theta, label=c.system, about=about)
+        return GpusRule("learned", c.world, tick=c.row_s, theta=theta, label=c.system, about=about)
 
     def state(self) -> dict:
         """Where the search stands."""
@@ -99,7 +99,7 @@ class Sequences:
         def some(part: np.ndarray) -> None:
             c, n = self.config, len(which)
             theta = np.repeat(weights[part], n, axis=0)
-            policy = AssignmentRule("learned", c.world, tick=c.row_s, theta=theta)
+            policy = GpusRule("learned", c.world, tick=c.row_s, theta=theta)
             every = np.tile(which, len(part))
             z = played([self.sets[i] for i in every], policy, c.cost(every), c.limit)
             out[part, :, BOUNDED] = (z["total"] / z["started"]).reshape(len(part), n)

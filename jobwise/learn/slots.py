@@ -9,24 +9,24 @@ import numpy as np
 from jobwise.compare.fingerprint import sketch
 from jobwise.errors import InputError, Unfinished
 from jobwise.learn.agent import Agent
-from jobwise.learn.env import GridVectorEnv
+from jobwise.learn.env import SlotsVectorEnv
 from jobwise.learn.jobset_run import JobsetTrainer
 from jobwise.learn.run_folder import parts
-from jobwise.learn.slots_config import GridConfig
+from jobwise.learn.slots_config import SlotsConfig
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.chooser import LIMIT
 from jobwise.policies.networks import Forward
-from jobwise.policies.neural import NeuralPolicy, row_s
-from jobwise.policies.slots import SlotRule
+from jobwise.policies.neural import NeuralPolicy
 from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
-from jobwise.worlds.slots_world import Slots
+from jobwise.worlds.slots.policy import SlotsPolicy, SlotsRule, row_s
+from jobwise.worlds.slots.world import SlotsSettings
 
 
 class SlotsTrainer(JobsetTrainer):
     """One or two networks that choose slots (and placements), and the jobsets they learn from."""
 
-    def __init__(self, config: GridConfig, log: Workload | None, device: str):
+    def __init__(self, config: SlotsConfig, log: Workload | None, device: str):
         super().__init__(config, log, device)
         if config.second:
             if not (self.by_jobset and len(config.placements) > 1):
@@ -34,10 +34,10 @@ class SlotsTrainer(JobsetTrainer):
             self.placer = Agent(self._second(), self.encoder, self.settings, config.seed + 1, device)
         self.sketch = sketch(list(parts(log)[:2])) if log is not None else []  # generated jobs are drawn again every time
 
-    def environments(self, size: int, train: list[Workload]) -> GridVectorEnv:
+    def environments(self, size: int, train: list[Workload]) -> SlotsVectorEnv:
         """`size` simulations of these jobsets."""
         same = {**self.config.world, "reward": self.config.reward, "copy": False, "threads": self.config.threads}
-        return GridVectorEnv(size, train, **same)
+        return SlotsVectorEnv(size, train, **same)
 
     def network(self) -> dict:
         """The spec of the network that chooses slots."""
@@ -62,7 +62,7 @@ class SlotsTrainer(JobsetTrainer):
 
     def _score(self, policy: str | NeuralPolicy, limit: int = LIMIT) -> float:
         if isinstance(policy, str):
-            policy = SlotRule(policy, Slots.of(self.config.world))
+            policy = SlotsRule(policy, SlotsSettings.of(self.config.world))
         try:
             found = simulate_many(self.validation, replace(policy, limit=limit), tick=1.0, seed=self.config.seed)
         except Unfinished:
@@ -85,4 +85,4 @@ class SlotsTrainer(JobsetTrainer):
         encoder = {"name": c.encoder, "slots": c.slots, "backlog": c.backlog, "rows": c.rows}
         encoder |= {"shape": list(self.encoder.shape), "units": units}
         about = known | about
-        return NeuralPolicy(networks, encoder, Slots.of(c.world), c.system, about, greedy=False, tick=row_s(about))
+        return SlotsPolicy(networks, encoder, SlotsSettings.of(c.world), c.system, about, greedy=False, tick=row_s(about))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -10,16 +11,19 @@ from pydantic import Field
 from jobwise.compare.windows import begins
 from jobwise.errors import InputError
 from jobwise.learn.jobset_config import JobsetConfig
+from jobwise.learn.judged import means
 from jobwise.learn.run_folder import parts
-from jobwise.policies.neural import WORLD
+from jobwise.policies.chooser import Chooser
 from jobwise.workload import Workload
 from jobwise.workloads import jobsets as generators
 from jobwise.workloads.jobsets import TEST, TRAIN, VALIDATION
 from jobwise.workloads.transform import to_rows
-from jobwise.worlds.slot_rules import RULES
+from jobwise.worlds.slots.policy import WORLD, SlotsRule
+from jobwise.worlds.slots.rules import RULES
+from jobwise.worlds.slots.world import SlotsSettings
 
 
-class GridConfig(JobsetConfig):
+class SlotsConfig(JobsetConfig):
     """Everything that decides what a run on a grid becomes. TOML files have the same keys."""
 
     system: str = "deeprm"
@@ -58,6 +62,15 @@ class GridConfig(JobsetConfig):
     def world(self) -> dict:
         """What a policy depends on."""
         return {k: getattr(self, k) for k in WORLD}
+
+    def rule(self, name: str) -> SlotsRule:
+        """Return a rule in this world. Raises InputError."""
+        return SlotsRule(name, SlotsSettings.of(self.world))
+
+    def judged(self, sets: Sequence[Workload], policy: str | Chooser, seed: int, row_s: float) -> dict[str, list]:
+        """Return per jobset what a policy, or a rule in rows of `row_s` s, makes of it."""
+        world = {k: v for k, v in self.world.items() if k not in ("placements", "encoder", "order")}
+        return means(sets, policy, world, seed, row_s)
 
     def rules(self) -> list[str]:
         """The fixed policies to be measured against: every rule, with every placement and the one that knows the kinds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise import __version__, encoders
+from jobwise import __version__
 from jobwise.compare.baselines import rules
 from jobwise.compare.fingerprint import public_hash, sketch
 from jobwise.compare.windows import slowdowns
@@ -12,7 +12,7 @@ from jobwise.errors import InputError
 from jobwise.learn.agent import Agent
 from jobwise.learn.collect import collect
 from jobwise.learn.config import Config
-from jobwise.learn.env import BatchVectorEnv
+from jobwise.learn.env import WindowVectorEnv
 from jobwise.learn.generations import Generations, ahead
 from jobwise.learn.imitation import imitate
 from jobwise.learn.learners import LEARNERS, critic_alone
@@ -23,8 +23,10 @@ from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
-from jobwise.worlds.episodes import Episodes
-from jobwise.worlds.modes import Act
+from jobwise.worlds.window import encoders
+from jobwise.worlds.window.episodes import Episodes
+from jobwise.worlds.window.policy import WindowPolicy
+from jobwise.worlds.window.settings import WindowSettings
 
 
 class WindowTrainer:
@@ -46,7 +48,7 @@ class WindowTrainer:
             if like
             else encoders.make(config.encoder, train.cluster, train.jobs, config.window, **config.encoding)
         )
-        self.act = Act(config.act, config.backfill, config.fill)
+        self.act = WindowSettings(config.act, config.backfill, config.fill)
         episodes = Episodes([train], config.jobs, loads=tuple(config.loads), shake_s=config.shake_s)
         self.settings = Settings(**config.learner)
         if self.settings.cost and "cost" not in self.encoder.features:
@@ -65,15 +67,15 @@ class WindowTrainer:
         self.budget = [(k, getattr(config, k)) for k in ("choices", "episodes")]
         self.recent: list[float] = []
 
-    def _environments(self, episodes: Episodes) -> BatchVectorEnv | Group:
+    def _environments(self, episodes: Episodes) -> WindowVectorEnv | Group:
         """One batch of simulations; of workers a group of batches."""
         c, k = self.config, self.settings.workers
         same = {"act": self.act, "encoder": self.encoder, "reward": c.reward, "copy": False}
         if not self.parallel:
-            return BatchVectorEnv(c.simulations, episodes, threads=c.threads, **same)
+            return WindowVectorEnv(c.simulations, episodes, threads=c.threads, **same)
         if c.simulations < k or c.simulations % k:
             raise InputError(f"{c.simulations} simulations cannot be shared by {k} workers")
-        return Group([BatchVectorEnv(c.simulations // k, episodes, threads=1, **same) for _ in range(k)])
+        return Group([WindowVectorEnv(c.simulations // k, episodes, threads=1, **same) for _ in range(k)])
 
     def begin(self, warm: bool = True) -> None:
         """Reset the environments; where there is a cold start, imitate a rule (`warm`)."""
@@ -169,7 +171,7 @@ class WindowTrainer:
         }
         about.pop("seconds", None)  # the same run leaves the same bytes
         forward = Forward(self.agent.network, weights)
-        return NeuralPolicy(forward, self.encoder, self.act, self.config.system, known | about)
+        return WindowPolicy(forward, self.encoder, self.act, self.config.system, known | about)
 
     def state(self) -> dict:
         """What the agent is to go on from."""

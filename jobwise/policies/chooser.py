@@ -7,6 +7,7 @@ decide   a view ─► the world at that instant ─► choose ─► … until 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +15,8 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Decision, View
 from jobwise.errors import InputError
 from jobwise.sim.state import State
-from jobwise.worlds import Live, World
-from jobwise.worlds.live_slots import LiveSlots
-from jobwise.worlds.modes import Act
-from jobwise.worlds.slots_world import Slots
-from jobwise.worlds.window_world import LiveWindow, Windows
+from jobwise.workload import Workload
+from jobwise.worlds import EpisodeWorld, Live, World
 
 ROUNDS = 1000  # of choices between two looks at progress and Ctrl-C
 LIMIT = 20_000  # rows after the last arrival after which a simulation in slots is cut
@@ -26,12 +24,18 @@ Choose = Callable[[World], np.ndarray]
 
 
 class Chooser:
-    """A policy with a `world` (`Act`, `Slots`, `Assignment` or `Places`), a `tick` (s, 0: every event), and `chooser`."""
+    """A policy that acts in a world: `world` its settings, `tick` s in a row (0: every event), and `chooser`.
 
-    world: Act | Slots  # or, in replays alone, Assignment or Places
+    What a world has of its own stands in its folder: `attach`, `live`, `episodes`. `spec`: the name of its world.
+    """
+
+    spec = ""
+    jobsets = False  # it plays whole jobsets, in rows of time
+    on_nodes = False  # it sees the processors of a pool as equal nodes
+    world: Any
     tick: float
     limit: float
-    window: int
+    name: str
     chooses = True  # its replay tells `after` of every round of choices
 
     def chooser(self, world: World, cluster: Cluster) -> Choose:
@@ -51,13 +55,19 @@ class Chooser:
         return True
 
     def attach(self, s: State, cluster: Cluster) -> World:
-        """Its world over the simulations of `s`, which have been filled and not begun."""
-        if isinstance(self.world, Act):
-            return Windows(self.world, s, self.window)
+        """Return its world over the simulations of `s`, which have been filled and not begun. Raises InputError."""
         try:
             return self.world.attach(s, cluster, self.limit)
         except InputError as error:
             raise InputError(f"policy {self.name}: {error}") from None
+
+    def live(self, cluster: Cluster) -> Live:
+        """Return its world at the instants of a live cluster. Raises InputError for worlds that have none."""
+        raise InputError(f"policy {self.name} plays whole simulations; it cannot be asked about one instant yet")
+
+    def episodes(self, sets: Sequence[Workload], cost_s: float | np.ndarray, limit: int) -> EpisodeWorld:
+        """Return its world over whole jobsets, one each, cut after `limit` rows. Raises InputError for worlds without them."""
+        raise InputError(f"{self.name} does not assign GPUs or nodes; rules are named gpus:… and nodes:…")
 
     def replay(
         self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after: Callable | None = None
@@ -107,10 +117,8 @@ class ChooserRun:
 
     def __init__(self, policy: Chooser, cluster: Cluster):
         policy.check(cluster)
-        self.policy, self._cluster, world = policy, cluster, policy.world
-        self._live: Live = (
-            LiveWindow(world, policy.window) if isinstance(world, Act) else LiveSlots(world, cluster, policy.tick or 1.0)
-        )
+        self.policy, self._cluster = policy, cluster
+        self._live = policy.live(cluster)
         self._world, self._choose = None, None
 
     def _at(self, view: View) -> World | None:

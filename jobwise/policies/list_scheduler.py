@@ -11,7 +11,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError, unknown
-from jobwise.policies import parts
+from jobwise.policies import flow_net, loglinear, parts
 from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
@@ -163,3 +163,15 @@ class ListScheduler(Remembering):
     def explain(self, view: View) -> list[dict]:
         """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved."""
         return self.begin(view).explain(view)
+
+
+def index_from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> ListScheduler:
+    """Return the list scheduler of a file with a log-linear order. Raises KeyError, TypeError, ValueError for damaged ones."""
+    order, times = loglinear.from_file(parts, weights, label)
+    return ListScheduler(order, "easy", times=times)
+
+
+def flow_net_from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> ListScheduler:
+    """Return the list scheduler of a file with a graph network. Raises KeyError, TypeError, ValueError for damaged ones."""
+    order, reserve = flow_net.from_file(parts, weights, label)
+    return ListScheduler(order, reserve=reserve)

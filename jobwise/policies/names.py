@@ -15,7 +15,7 @@ import numpy as np
 from jobwise import extensions
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
-from jobwise.policies import assignments, files, flow_net, loglinear, neural, nodes, parts, recommended, refit, slots
+from jobwise.policies import files, loglinear, parts, recommended, refit
 from jobwise.policies.foreseen import PRETRAINED
 from jobwise.policies.gate import Gate
 from jobwise.policies.learned import Learned
@@ -24,6 +24,9 @@ from jobwise.policies.loglinear import INDEX_DOCS, INDICES
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.slurm import SlurmScheduler
 from jobwise.sim.orders import CODES, Order
+from jobwise.worlds.spec import kinds as kinds_of_worlds
+from jobwise.worlds.spec import load as load_function
+from jobwise.worlds.spec import worlds
 
 FILES = {
     "file.py:NAME": "an order function, or a policy class, of your own",
@@ -56,8 +59,10 @@ def kinds() -> list[Kind]:
         Kind("gates", lambda name: name.startswith("gated:"), _gated, lambda: gate),
         Kind("sites", lambda name: name == "slurm", lambda name: SlurmScheduler(), lambda: slurm),
     ]
-    for table in (slots, assignments, nodes):
-        found.append(Kind(table.HEADING, lambda name, t=table: name.startswith(f"{t.PREFIX}:"), table.named, table.rows))
+    for spec in worlds().values():
+        if spec.rules:
+            begins = lambda name, prefix=spec.name: name.startswith(f"{prefix}:")  # noqa: E731
+            found.append(Kind(spec.policies.HEADING, begins, spec.policies.named, spec.policies.rows))
     for prefix, make in extensions.added("jobwise.policies").items():
         begins = lambda name, prefix=prefix: name.startswith(f"{prefix}:")  # noqa: E731
         found.append(Kind("of other packages", begins, lambda name, make=make: make()(name), dict))
@@ -105,6 +110,10 @@ def resolve(policy: str | Policy) -> Policy:
     raise unknown("order", order, known, f"policy {policy!r}: " if options else "")
 
 
+KINDS = {  # kinds of policy files that are list schedulers: where the function (parts, weights, label) -> policy is
+    "index": "jobwise.policies.list_scheduler:index_from_file",
+    "flow-net": "jobwise.policies.list_scheduler:flow_net_from_file",
+}
 GRAMMAR = (*parts.PARTS, parts.LEARNED, parts.COST)
 
 
@@ -136,19 +145,12 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
     """The policy of a file, or of a run folder. Raises InputError for anything that is no policy of ours."""
     if (model := Path(path, "model.json")).is_file():
         return _of_store(model)
-    parts, weights, label, file = files.read(path)
+    meta, weights, label, file = files.read(path)
     try:
-        if parts.get("kind") == "index":
-            order, times = loglinear.from_file(parts, weights, label)
-            return ListScheduler(order, "easy", times=times)
-        if parts.get("kind") == "flow-net":
-            order, reserve = flow_net.from_file(parts, weights, label)
-            return ListScheduler(order, reserve=reserve)
-        if parts.get("kind") == "knapsack":
-            return assignments.from_file(parts, weights, label)
-        if parts.get("kind") == "costs":
-            return nodes.from_file(parts, weights, label)
-        return neural.from_file(parts, weights, label)
+        readers = KINDS | kinds_of_worlds()
+        if (kind := str(meta.get("kind", ""))) not in readers:
+            raise unknown("kind of policy", kind, [k for k in readers if k])
+        return load_function(readers[kind])(meta, weights, label)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:

@@ -2,7 +2,7 @@
 
 A row reads and writes its word, checks its value, explains itself, and says where it runs and what it excludes. The names of
 policies, their errors, `jobwise policies` and the tables of docs/orders.md come from rows. PARTS are those of list schedulers;
-worlds have tables of their own (`policies/assignments.py`, `nodes.py`, `slots.py`).
+worlds have tables of their own (`worlds/gpus/policy.py`, `nodes.py`, `slots.py`).
 """
 
 from __future__ import annotations

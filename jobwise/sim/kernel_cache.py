@@ -23,14 +23,16 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 PACKAGE = Path(__file__).parent.parent
 # what kernels are made of: themselves, each other, the constants and dtypes that they use
-SOURCES = ("sim", "worlds", "encoders", "jobs.py", "cluster.py", "site.py")
+SOURCES = ("sim", "worlds", "jobs.py", "cluster.py", "site.py")
 SOURCES += ("forecast/runtimes.py", "forecast/online.py", "report/export.py", "workloads/lublin.py")
+PLAIN = ("policy.py", "spec.py")  # of worlds: no kernel is made of them
 KEPT = 4  # folders of other versions that stay
 
 
 def sources() -> list[Path]:
-    """The files that the folder's name is a hash of."""
-    return [f for name in SOURCES for f in (sorted((PACKAGE / name).glob("*.py")) or [PACKAGE / name])]
+    """Return the files that the folder's name is a hash of."""
+    files = [f for name in SOURCES for f in (sorted((PACKAGE / name).rglob("*.py")) or [PACKAGE / name])]
+    return [f for f in files if f.name not in PLAIN]
 
 
 def _folder() -> str:

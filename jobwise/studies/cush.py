@@ -9,15 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.learn.slots_config import GridConfig
+from jobwise.learn.judged import change, means, text
+from jobwise.learn.slots_config import SlotsConfig
 from jobwise.policies.names import load
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study
-from jobwise.studies.jobsets import change, curve, figure, means, text
+from jobwise.studies.jobsets import curve, figure
 from jobwise.systems import cush as system
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST, cush
-from jobwise.worlds.slot_rules import RULES
+from jobwise.worlds.slots.rules import RULES
 
 MIXES = (1.0, 0.75, 0.5, 0.25, 0.0)
 RATES = (0.5, 0.7, 0.9, 1.1, 1.3)
@@ -48,7 +49,7 @@ def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]
     )
 
 
-def config(name: str, preset: str) -> GridConfig:
+def config(name: str, preset: str) -> SlotsConfig:
     """The configuration of a variant for the study."""
     iterations, choices, ours = BUDGET[preset]
     c = system.published(preset).changed(**system.VARIANTS[name])

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.learn.slots_config import GridConfig
+from jobwise.learn.judged import change, means, text
+from jobwise.learn.slots_config import SlotsConfig
 from jobwise.policies.names import load
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study
-from jobwise.studies.jobsets import cdf, change, curve, figure, means, text
+from jobwise.studies.jobsets import cdf, curve, figure
 from jobwise.systems import deeprm as system
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST, deeprm, load_of
@@ -60,7 +61,7 @@ def _unseen(rate: float, steps: int, count: int) -> list[Workload]:
     return [deeprm(steps, rate, [TEST, i]) for i in range(count)]
 
 
-def config(name: str, preset: str) -> GridConfig:
+def config(name: str, preset: str) -> SlotsConfig:
     """The configuration of a variant for the study: 50 rows, rate 0.7 (129 % of the capacity)."""
     changes = dict(system.VARIANTS[name])
     iterations, choices = BUDGET[preset]

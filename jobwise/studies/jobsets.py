@@ -1,4 +1,4 @@
-"""What the studies of DeepRM and CuSH share: paired differences over jobsets and seeds, and figures."""
+"""What the studies on jobsets share: figures and learning curves."""
 
 from __future__ import annotations
 
@@ -6,100 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jobwise.compare.intervals import Effect, crossed, in_blocks
-from jobwise.jobs import DONE
-from jobwise.metrics import normalised_turnaround, wait
-from jobwise.policies.chooser import Chooser
-from jobwise.policies.names import resolve
-from jobwise.policies.neural import NeuralPolicy
-from jobwise.policies.played import played
-from jobwise.policies.slots import SlotRule
-from jobwise.simulate import simulate_many
 from jobwise.studies import Study
-from jobwise.workload import Workload
-from jobwise.worlds.assignment_world import Assignment
-from jobwise.worlds.buffer_world import Places
-from jobwise.worlds.slots_world import Slots
-
-
-def means(
-    sets: Sequence[Workload], policy: str | NeuralPolicy, world: dict, seed: int = 0, row_s: float = 1.0
-) -> dict[str, list]:
-    """Per jobset: mean slowdown, longest wait (rows), how much longer jobs ran than at their best, jobs not done; and all
-    jobs' slowdowns. `world`: of a rule, whose rows are `row_s` s; a trained policy brings its own."""
-    chosen = SlotRule(policy, Slots.of(world), row_s) if isinstance(policy, str) else policy
-    found = simulate_many(sets, chosen, seed=seed)
-    done = [r.jobs["status"] == DONE for r in found]
-    return {
-        "slowdown": [float(normalised_turnaround(r).mean()) for r in found],
-        "longest": [float(wait(r).max(initial=0.0)) / chosen.tick for r in found],
-        "stretch": [
-            float(((r.jobs["end"] - r.jobs["start"])[d] / r.runtime[d]).mean() - 1) for r, d in zip(found, done, strict=True)
-        ],
-        "lost": [int((~d).sum()) for d in done],
-        "kinds": [
-            [float(x[r.jobs["kind"][d] == k].mean()) if (r.jobs["kind"][d] == k).any() else float("nan") for k in (0, 1)]
-            for r, d, x in ((r, d, normalised_turnaround(r)) for r, d in zip(found, done, strict=True))
-        ],
-        "jobs": [round(float(x), 4) for r in found for x in normalised_turnaround(r)],
-    }
-
-
-def assigned(
-    sets: Sequence[Workload], policy: str | Chooser, cost_s: float | np.ndarray, limit: int, seed: int = 0
-) -> dict[str, list]:
-    """The same of policies that assign GPUs, where sequences are cut at `limit` rows and what has not ended counts as if it
-    ended then; `stretch`: restarts per job. And their rewards, as shares of the cluster's speed summed over the rows: of
-    throughput, less pen1, less both penalties."""
-    chosen = resolve(policy) if isinstance(policy, str) else policy
-    z = played(sets, chosen, cost_s, limit, seed)
-    rewards = [z["all_speed"], z["all_speed"] - z["all_idle"], z["all_speed"] - z["all_idle"] - z["all_short"]]
-    return {
-        "slowdown": (z["total"] / z["started"]).tolist(),
-        "longest": (z["longest"] / chosen.tick).tolist(),
-        "stretch": (z["all_changes"] / z["started"]).tolist(),
-        "lost": (z["started"] - z["done"]).astype(int).tolist(),
-        "speed": (z["all_speed"] / z["all_rows"]).tolist(),
-        "rewards": [(x / z["peak"]).tolist() for x in rewards],
-    }
-
-
-def placed(sets: Sequence[Workload], policy: Chooser, limit: int, seed: int = 0) -> dict[str, list]:
-    """The same of policies that say which node a job goes to; `slowdown` is the mean time in the system in rows, `stretch` how
-    unevenly the nodes are used (as a share of a node), `reward` the sum of minus the jobs in the system; `undone` rows of work
-    and `hit` jobs, by failures."""
-    z = played(sets, policy, 0.0, limit, seed)
-    return {
-        "slowdown": (z["total"] / z["started"]).tolist(),
-        "longest": z["longest"].tolist(),
-        "stretch": (z["uneven"] / z["all_rows"] / sets[0].cluster.capacity[0, 0]).tolist(),
-        "lost": (z["started"] - z["done"]).astype(int).tolist(),
-        "reward": (-z["total"]).tolist(),
-        "undone": z["all_lost"].tolist(),
-        "hit": z["hit"].tolist(),
-    }
-
-
-def unseen(sets: Sequence[Workload], policy: str | Chooser, config, seed: int, row_s: float) -> dict[str, list]:
-    """What a policy, or a rule in the world of `config`, makes of jobsets it has not seen; rows of `row_s` s in slots."""
-    if isinstance(config.world, Places):
-        return placed(sets, config.rule(policy) if isinstance(policy, str) else policy, config.limit, seed)
-    if isinstance(config.world, Assignment):
-        return assigned(sets, policy, config.cost(np.arange(len(sets))), config.limit, seed)
-    rules = {k: v for k, v in config.world.items() if k not in ("placements", "encoder", "order")}
-    return means(sets, policy, rules, seed, row_s)
-
-
-def change(ours: np.ndarray, base: np.ndarray, windows: bool = False) -> Effect:
-    """The effect of ours ([K] jobsets, or [S, K] seeds × jobsets) against base [K]. `windows`: jobsets are windows of a log,
-    and neighbours are put into blocks of two."""
-    d = np.log(np.atleast_2d(np.asarray(ours, float)) / np.asarray(base, float))
-    return crossed(np.array([in_blocks(x) for x in d]) if windows else d)
-
-
-def text(e: Effect) -> str:
-    """ "-51.0% [-54.0%, -48.1%]"."""
-    return e.text("+.1%")
 
 
 def figure(s: Study, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> str:

@@ -8,7 +8,6 @@ import numpy as np
 
 from jobwise.compare.intervals import compared
 from jobwise.compare.windows import slowdowns
-from jobwise.encoders.mars import costs
 from jobwise.learn.run_folder import parts, windows
 from jobwise.metrics import makespan, workflows
 from jobwise.policies.neural import NeuralPolicy
@@ -24,6 +23,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.source import open_workflow
 from jobwise.workloads.streams import arrivals, stream
 from jobwise.workloads.transform import first
+from jobwise.worlds.window.mars import costs
 
 BETAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "HPC2N", "ALCF-Theta")

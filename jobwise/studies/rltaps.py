@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from jobwise.compare.intervals import over_seeds
-from jobwise.learn.assign_config import AssignConfig
+from jobwise.learn.gpus_config import GpusConfig
+from jobwise.learn.judged import assigned, change, text
 from jobwise.policies.names import load, resolve
 from jobwise.report.sections import Section, Table
 from jobwise.sim.topology import gpu_racks, reduction
 from jobwise.studies import Study
-from jobwise.studies.jobsets import assigned, change, figure, text
+from jobwise.studies.jobsets import figure
 from jobwise.studies.rltaps_hysteresis import hysteresis
 from jobwise.systems import rltaps as system
 from jobwise.workload import Workload
@@ -209,7 +210,7 @@ def _published(s: Study, preset: str, seeds: int) -> list[Section]:
     return [Section("RL-TAPS as published", note, [Table(columns, rows)], figures)]
 
 
-def _agent(s: Study, c: AssignConfig, name: str, seed: int, sets: list[Workload]) -> dict:
+def _agent(s: Study, c: GpusConfig, name: str, seed: int, sets: list[Workload]) -> dict:
     def learnt() -> dict:
         policy = s.train(c, None, name, seed)
         return assigned(sets, policy, c.restart_cost_s, c.limit) | {"seconds": policy.about["seconds"]}
@@ -230,7 +231,7 @@ def _against(regime: str, ours: list[dict], base: dict[str, dict]) -> list[list[
     return rows
 
 
-def _learning(fig, s: Study, regime: str, base: dict, seeds: int, c: AssignConfig) -> None:
+def _learning(fig, s: Study, regime: str, base: dict, seeds: int, c: GpusConfig) -> None:
     axes, epoch = fig.subplots(1, 2), c.limit * c.runs * c.jobsets
     for k in range(seeds):
         file = s.folder(f"{regime}{k}") / "metrics.jsonl"

@@ -7,14 +7,14 @@ from itertools import product
 
 import numpy as np
 
-from jobwise.policies.assignments import AssignmentRule
+from jobwise.learn.judged import assigned, change, text
 from jobwise.policies.names import resolve
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study
-from jobwise.studies.jobsets import assigned, change, text
 from jobwise.workloads.dnn import rltaps
 from jobwise.workloads.jobsets import TEST, VALIDATION
-from jobwise.worlds.gpu_knapsack import HELD, RESTART, THETA
+from jobwise.worlds.gpus.knapsack import HELD, RESTART, THETA
+from jobwise.worlds.gpus.policy import GpusRule
 
 PRICES, BONUSES = (1.0, 1.35, 1.8, 2.5), (0.0, 0.15, 0.3, 0.6)  # times the restart's price; of the logarithm of a weight
 LIMIT = 1000  # rows
@@ -52,7 +52,7 @@ def hysteresis(s: Study, rules: dict, costs: tuple[float, ...], preset: str, siz
     return Section("Restarts: how much is two numbers", note, [Table(columns, rows)])
 
 
-def tuned(price: float, bonus: float) -> AssignmentRule:
+def tuned(price: float, bonus: float) -> GpusRule:
     """The rule `both`, a restart `price` times as dear, and a `bonus` in the logarithm of the weight of jobs that hold GPUs."""
     theta = np.zeros((1, THETA))
     theta[0, RESTART], theta[0, HELD] = np.log(price), bonus  # where all are 0, `learned` is `both`

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise import encoders, metrics
+from jobwise import metrics
 from jobwise.compare.intervals import over_seeds
 from jobwise.learn.collect import collect
 from jobwise.learn.config import Config
@@ -20,7 +20,6 @@ from jobwise.learn.networks import actor, weights
 from jobwise.learn.run import Run
 from jobwise.learn.run_folder import parts
 from jobwise.policies.networks import Forward, choose
-from jobwise.policies.neural import NeuralPolicy
 from jobwise.report.sections import Section, Table
 from jobwise.sim.state import allocate
 from jobwise.simulate import simulate
@@ -28,8 +27,10 @@ from jobwise.studies import Study, read_log, text_interval
 from jobwise.systems import configure
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first, replicate
-from jobwise.worlds.modes import Act
-from jobwise.worlds.window import BEGIN, ask
+from jobwise.worlds.window import encoders
+from jobwise.worlds.window.passes import BEGIN, ask
+from jobwise.worlds.window.policy import WindowPolicy
+from jobwise.worlds.window.settings import WindowSettings
 
 LOGS = {"Theta": "ALCF-Theta", "Atlas": "LLNL-Atlas", "BLUE": "SDSC-BLUE"}
 KS = (30, 40, 50)
@@ -279,8 +280,8 @@ def _time_inference(config: Config, log: Workload, jobs: int) -> dict[str, float
     part = first(log, min(jobs, len(log)))
     encoder = encoders.make(config.encoder, log.cluster, log.jobs, config.window, **config.encoding)
     spec = config.network_spec(encoder)
-    act = Act(config.act, config.backfill, config.fill)
-    policy = NeuralPolicy(Forward(spec, weights(actor(spec))), encoder, act)
+    act = WindowSettings(config.act, config.backfill, config.fill)
+    policy = WindowPolicy(Forward(spec, weights(actor(spec))), encoder, act)
     simulate(first(log, min(50, len(log))), policy)
     state = allocate([part], part.cluster, single_events=act.single_events)
     c, (out, work), clock = act.allocate(state, encoder.window), encoder.buffers(1), time.perf_counter

@@ -12,16 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from jobwise.learn.place_config import PlaceConfig
-from jobwise.policies.nodes import NodeRule
+from jobwise.learn.judged import change, placed, text
+from jobwise.learn.nodes_config import NodesConfig
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study, telemetry_nodes
-from jobwise.studies.jobsets import change, figure, placed, text
+from jobwise.studies.jobsets import figure
 from jobwise.studies.telemetry_risk import foreseen
 from jobwise.systems import telemetry as system
 from jobwise.workloads import affinity as made
 from jobwise.workloads.jobsets import TEST
-from jobwise.worlds.buffer_world import Places
+from jobwise.worlds.nodes.policy import NodesRule
+from jobwise.worlds.nodes.world import NodesSettings
 
 ANCHORS = [  # of the specification, by its own 200 jobsets
     ("distances", 0.25, {"lb": 18.7, "oracle": 11.5}),
@@ -67,7 +68,7 @@ def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]
     )
 
 
-def _sets(c: PlaceConfig, count: int) -> list:
+def _sets(c: NodesConfig, count: int) -> list:
     return c.sets(TEST, count)
 
 
@@ -77,7 +78,7 @@ def _anchors(s: Study, count: int) -> Section:
 
         def measure(name=name, rate=rate, known=known) -> dict:
             sets = [getattr(made, name)(50, rate, [TEST, k]) for k in range(count)]
-            rules = {r: NodeRule(r, Places(PLACES[name])) for r in known}
+            rules = {r: NodesRule(r, NodesSettings(PLACES[name])) for r in known}
             return {r: float(np.mean(placed(sets, p, 10_000)["slowdown"])) for r, p in rules.items()}
 
         found = s.piece(f"anchors-{name}-{rate:g}", measure)
@@ -94,7 +95,7 @@ def _anchors(s: Study, count: int) -> Section:
 # ------------------------------------------------------------------ parts A and B
 
 
-def _agents(s: Study, part: str, kind: str, c: PlaceConfig, seeds: int, count: int) -> list[dict]:
+def _agents(s: Study, part: str, kind: str, c: NodesConfig, seeds: int, count: int) -> list[dict]:
     """What agents of `seeds` seeds make of the unseen jobsets, arg-max and drawn."""
 
     def one(k: int) -> dict:
@@ -106,7 +107,7 @@ def _agents(s: Study, part: str, kind: str, c: PlaceConfig, seeds: int, count: i
     return [s.piece(f"{part}-{kind}-{k}", lambda k=k: one(k)) for k in range(seeds)]
 
 
-def _rules(s: Study, part: str, c: PlaceConfig, count: int) -> dict[str, dict]:
+def _rules(s: Study, part: str, c: NodesConfig, count: int) -> dict[str, dict]:
     """The rules, those that learn with what they saw in the training jobsets."""
 
     def measure() -> dict:
@@ -233,7 +234,7 @@ def _hidden(s: Study, preset: str, seeds: int, count: int) -> Section:
 def _inputs(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, list[str]]:
     found = []  # (world, input, rows in the system, effect)
 
-    def compare(world: str, part: str, kind: str, c: PlaceConfig, inputs: tuple[str, ...]) -> None:
+    def compare(world: str, part: str, kind: str, c: NodesConfig, inputs: tuple[str, ...]) -> None:
         whole = np.array([x["slowdown"] for x in _agents(s, part, kind, c, seeds, count)]).mean(axis=0)
         for without in inputs:
             name = f"{'' if kind == 'published' else kind + '-'}without-{without.replace(' ', '-')}"

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from jobwise.cluster import Affinity
+from jobwise.learn.judged import change, text
 from jobwise.metrics import wait
 from jobwise.report.sections import Section, Table
 from jobwise.simulate import simulate
 from jobwise.studies import Study
-from jobwise.studies.jobsets import change, text
 from jobwise.workload import Workload
 from jobwise.workloads.gpu import read_gavel
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobwise.learn.place_config import PlaceConfig
-from jobwise.policies.nodes import NodeRule
+from jobwise.learn.judged import change, placed, text
+from jobwise.learn.nodes_config import NodesConfig
 from jobwise.report.sections import Section, Table
 from jobwise.studies import Study
-from jobwise.studies.jobsets import change, placed, text
 from jobwise.systems import telemetry as system
 from jobwise.workloads.jobsets import TEST
+from jobwise.worlds.nodes.policy import NodesRule
 
 FORECASTS = {"as good as ours": {}, "perfect": {"perfect": True}}
 
@@ -49,17 +49,17 @@ def foreseen(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, li
     return section, [f"{told}, {text(change(ours, x['safest']['slowdown']))} against the rule that prefers safe nodes."]
 
 
-def _rules(c: PlaceConfig, count: int) -> dict[str, dict]:
+def _rules(c: NodesConfig, count: int) -> dict[str, dict]:
     sets, open_ = c.sets(TEST, count), replace(c.world, joint=True, masked=False)
     rules = {
-        "first": NodeRule("first", open_),
-        "first, masked": NodeRule("first", replace(open_, avoid=0.5)),
-        "safest": NodeRule("safest", open_),
+        "first": NodesRule("first", open_),
+        "first, masked": NodesRule("first", replace(open_, avoid=0.5)),
+        "safest": NodesRule("safest", open_),
     }
     return {n: placed(sets, p, c.limit) for n, p in rules.items()}
 
 
-def _agent(s: Study, c: PlaceConfig, name: str, seed: int, count: int) -> dict:
+def _agent(s: Study, c: NodesConfig, name: str, seed: int, count: int) -> dict:
     return placed(c.sets(TEST, count), s.train(c, None, name, seed), c.limit)
 
 

@@ -2,53 +2,52 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
-from jobwise.errors import unknown
+from jobwise import extensions
+from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
+from jobwise.worlds.spec import load, worlds
 
 PRESETS = ("smoke", "small", "paper")
-SYSTEMS = {  # name: (file, function); files are read when they are needed, for some need torch
-    "perjob": ("perjob", "configure"),
-    "sem": ("sem", "configure_sem"),
-    "dras": ("sem", "configure_dras"),
-    "dras2": ("sem", "configure_dras2"),
-    "rlscheduler": ("rlscheduler", "configure"),
-    "search": ("search", "configure"),
-    "deeprm": ("deeprm", "configure"),
-    "cush": ("cush", "configure"),
-    "rl-taps": ("rltaps", "configure"),
-    "distances": ("telemetry", "distances"),
-    "affinities": ("telemetry", "affinities"),
-    "failing": ("telemetry", "failing"),
-    "mars": ("rla3c", "configure"),
-    "flow-net": ("flow_net", "configure"),
-    "smith-forecast": ("forecast", "configure"),
-    "rl-a3c": ("rla3c", "configure_plain"),
+ON_LOGS = {  # systems that learn from logs: where the function (log, preset) -> configuration is
+    "perjob": "jobwise.systems.perjob:configure",
+    "sem": "jobwise.systems.sem:configure_sem",
+    "dras": "jobwise.systems.sem:configure_dras",
+    "dras2": "jobwise.systems.sem:configure_dras2",
+    "rlscheduler": "jobwise.systems.rlscheduler:configure",
+    "search": "jobwise.systems.search:configure",
+    "mars": "jobwise.systems.rla3c:configure",
+    "flow-net": "jobwise.systems.flow_net:configure",
+    "smith-forecast": "jobwise.systems.forecast:configure",
+    "rl-a3c": "jobwise.systems.rla3c:configure_plain",
 }
 
 
-CONFIGS = {  # of systems that learn on jobsets, in slots all others: (file, class)
-    "rl-taps": ("assign_config", "AssignConfig"),
-    "distances": ("place_config", "PlaceConfig"),
-    "affinities": ("place_config", "PlaceConfig"),
-    "failing": ("place_config", "PlaceConfig"),
-}
+def systems() -> dict[str, str]:
+    """Return {system: where its function is}: those that learn from logs, those of worlds, those of other packages ("")."""
+    of_worlds = {name: where for spec in worlds().values() for name, where in spec.systems.items()}
+    return ON_LOGS | of_worlds | {n: "" for n in extensions.names("jobwise.systems") if n not in ON_LOGS | of_worlds}
 
 
 def config_of(policy) -> Any:
-    """What a policy of a world of rows was trained with. Raises InputError."""
-    file, name = CONFIGS.get(str(policy.about.get("system")), ("slots_config", "GridConfig"))
-    return getattr(import_module(f"jobwise.learn.{file}"), name).of(policy)
+    """Return the configuration that a policy of a world of rows was trained with. Raises InputError."""
+    spec = worlds().get(getattr(policy, "spec", ""))
+    if spec is None or not spec.config:
+        raise InputError(f"policy {policy.name} does not say what it was trained with")
+    return load(spec.config).of(policy)
 
 
 def configure(system: str, log: Workload | None, preset: str = "small") -> Any:
-    """The configuration of a system for a log: `smoke` runs in seconds, `small` in minutes, `paper` as published."""
-    if system not in SYSTEMS:
-        raise unknown("system", system, SYSTEMS)
+    """Return the configuration of a system for a log: `smoke` runs in seconds, `small` in minutes, `paper` as published.
+
+    Raises InputError for an unknown system or preset.
+    """
+    known = systems()
+    if system not in known:
+        raise unknown("system", system, known)
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    file, function = SYSTEMS[system]
-    found = getattr(import_module(f"jobwise.systems.{file}"), function)(log, preset)
-    return found if found.preset else found.changed(preset=preset)
+    function = load(known[system]) if known[system] else extensions.load("jobwise.systems", system)
+    config = function(log, preset)
+    return config if config.preset else config.changed(preset=preset)

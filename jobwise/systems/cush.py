@@ -7,7 +7,7 @@ Actions: a slot or none; packed or spread. Rewards: DeepRM's; minus the locality
 
 from __future__ import annotations
 
-from jobwise.learn.slots_config import GridConfig
+from jobwise.learn.slots_config import SlotsConfig
 from jobwise.systems.deeprm import LEARNER, OURS, PPO, STUDIED
 from jobwise.workload import Workload
 
@@ -36,16 +36,16 @@ VARIANTS = {
 }
 
 
-def configure(log: Workload | None, preset: str) -> GridConfig:
+def configure(log: Workload | None, preset: str) -> SlotsConfig:
     """Ours: what does best; of a log, its windows."""
     budget = {"smoke": 30_000, "small": 1_500_000, "paper": 8_000_000}[preset]
     c = published(preset).changed(**JOINT, iterations=None, choices=budget)
     return c if log is None else c.changed(generator="log")
 
 
-def published(preset: str) -> GridConfig:
+def published(preset: str) -> SlotsConfig:
     """The paper's: two modules, 100 jobsets, 20 runs of each, 500 iterations."""
-    return GridConfig(
+    return SlotsConfig(
         system="cush",
         generator="cush",
         rate=RATE,

@@ -7,7 +7,7 @@ the system, as rows pass. See `docs/systems/deeprm.md`. `VARIANTS` are what we c
 
 from __future__ import annotations
 
-from jobwise.learn.slots_config import GridConfig
+from jobwise.learn.slots_config import SlotsConfig
 from jobwise.workload import Workload
 
 LEARNER = {"learner": "reinforce", "optimiser": "rmsprop", "actor_lr": 1e-3, "gamma": 1.0, "max_norm": 1e9}
@@ -44,16 +44,16 @@ VARIANTS = {
 }
 
 
-def configure(log: Workload | None, preset: str) -> GridConfig:
+def configure(log: Workload | None, preset: str) -> SlotsConfig:
     """Ours: what does best. `published` has the paper's."""
     budget = {"smoke": 30_000, "small": 1_500_000, "paper": 6_000_000}[preset]
     c = published(preset).changed(**OURS, iterations=None, choices=budget)
     return c if log is None else c.changed(generator="log")
 
 
-def published(preset: str) -> GridConfig:
+def published(preset: str) -> SlotsConfig:
     """As the public code trains: 50 jobsets at rate 0.3, 20 runs of each, 1,000 iterations, its allocator and its slowdowns."""
-    return GridConfig(
+    return SlotsConfig(
         system="deeprm",
         rate=0.3,
         compat=True,

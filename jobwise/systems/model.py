@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from jobwise.compare.fingerprint import public_hash
 from jobwise.compare.windows import begins, slowdowns
-from jobwise.encoders.mars import costs
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.learn.config import Config
@@ -25,6 +24,7 @@ from jobwise.simulate import simulate_many
 from jobwise.systems.mars import HEURISTICS, accepted
 from jobwise.systems.model_about import FORMAT, About, Window
 from jobwise.workload import Workload
+from jobwise.worlds.window.mars import costs
 
 if TYPE_CHECKING:
     from jobwise.learn.window import WindowTrainer
@@ -61,7 +61,7 @@ class Model:
     def net(self, name: str) -> NeuralPolicy:
         """A net of the folder. Raises InputError."""
         found = load(file := self.folder / f"{name}.safetensors")
-        if not isinstance(found, NeuralPolicy):
+        if getattr(found, "spec", "") != "window":
             raise InputError(f"{file}: is no net")
         return found
 

@@ -8,7 +8,7 @@ less what idle jobs would do and what running ones miss. See `docs/systems/rl-ta
 from __future__ import annotations
 
 from jobwise.errors import InputError
-from jobwise.learn.assign_config import AssignConfig
+from jobwise.learn.gpus_config import GpusConfig
 from jobwise.workload import Workload
 
 LEARNER = {"learner": "reinforce", "optimiser": "adam", "actor_lr": 1e-3, "gamma": 1.0, "max_norm": 1e9}
@@ -23,13 +23,13 @@ SIZES = {  # racks, rows with arrivals, T_max, sequences, runs of each, sequence
 }
 
 
-def configure(log: Workload | None, preset: str) -> AssignConfig:
+def configure(log: Workload | None, preset: str) -> GpusConfig:
     """Ours: what does best, weights of the knapsack found by evolution, for restarts of 30 s. `published` has the paper's."""
     if log is not None:
         raise InputError("rl-taps learns from generated jobs: name no log")
     racks, steps, limit, sets, *_ = SIZES[preset]
     racks, steps, limit = ([2, 2, 2, 2], 400, 1000) if preset != "smoke" else (racks, steps, limit)
-    return AssignConfig(
+    return GpusConfig(
         racks=racks, steps=steps, limit=limit, work="lab", restart_cost_s=30.0, choices=None, masked=True,
         jobsets={"smoke": 4, "small": 200, "paper": 1000}[preset], drawn={"smoke": 2, "small": 12, "paper": 24}[preset],
         iterations={"smoke": 2, "small": 100, "paper": 600}[preset], validations={"smoke": 2, "small": 10, "paper": 20}[preset],
@@ -37,7 +37,7 @@ def configure(log: Workload | None, preset: str) -> AssignConfig:
     )  # fmt: skip
 
 
-def per_job(preset: str) -> AssignConfig:
+def per_job(preset: str) -> GpusConfig:
     """A network that is the same for every job and for clusters of any size says how many GPUs each has: it imitates the rule
     `both`, then learns by PPO what restarts cost."""
     return configure(None, preset).changed(
@@ -48,7 +48,7 @@ def per_job(preset: str) -> AssignConfig:
     )  # fmt: skip
 
 
-def published(preset: str, log: Workload | None = None, streaming: bool = False) -> AssignConfig:
+def published(preset: str, log: Workload | None = None, streaming: bool = False) -> GpusConfig:
     """The paper's: REINFORCE with the mean of all runs of a sequence as baseline, 50 epochs of 200 sequences; or, `streaming`,
     of 60 that are drawn anew every ten epochs."""
     if log is not None:
@@ -56,7 +56,7 @@ def published(preset: str, log: Workload | None = None, streaming: bool = False)
     racks, steps, limit, sets, runs, drawn, iterations = SIZES[preset]
     if streaming and preset == "paper":
         sets, iterations = 60, 300
-    return AssignConfig(
+    return GpusConfig(
         racks=racks, steps=steps, limit=limit, jobsets=sets, runs=runs, drawn=drawn, iterations=iterations, choices=None,
         network="mlp", group={"smoke": 2, "small": 10, "paper": 1}[preset],
         validation_jobsets={"smoke": 2, "small": 20, "paper": 60}[preset],

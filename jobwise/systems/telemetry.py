@@ -7,7 +7,7 @@ jobs in the system, row by row: its sum is minus the time that jobs spend there.
 from __future__ import annotations
 
 from jobwise.errors import InputError
-from jobwise.learn.place_config import PlaceConfig
+from jobwise.learn.nodes_config import NodesConfig
 from jobwise.workload import Workload
 
 LEARNER = {"learner": "reinforce", "optimiser": "adam", "actor_lr": 1e-3, "gamma": 1.0, "max_norm": 1e9}
@@ -22,9 +22,9 @@ PARTS = {"distances": A, "affinities": B, "failing": C}
 ENCODERS = {"distances": "distance", "affinities": "affinity", "failing": "affinity"}
 
 
-def _published(part: str, preset: str) -> PlaceConfig:
+def _published(part: str, preset: str) -> NodesConfig:
     """The slides': one dense layer of 64, REINFORCE on 20 jobsets with 20 runs each, whose mean is the baseline."""
-    return PlaceConfig(
+    return NodesConfig(
         **PARTS[part], joint=True, masked=False, ask_always=True, encoder=ENCODERS[part], network="mlp", hidden=[64],
         learner=LEARNER, jobsets={"smoke": 4, "small": 20, "paper": 20}[preset], group=20,
         runs={"smoke": 4, "small": 20, "paper": 20}[preset], choices=None,
@@ -34,7 +34,7 @@ def _published(part: str, preset: str) -> PlaceConfig:
     )  # fmt: skip
 
 
-def _ours(part: str, preset: str, hidden: bool = False) -> PlaceConfig:
+def _ours(part: str, preset: str, hidden: bool = False) -> NodesConfig:
     """One network for every node, which sees how long jobs took there; PPO on many jobsets. `hidden`: in every jobset the
     factors are others, and it has to find them out as it goes."""
     return _published(part, preset).changed(
@@ -52,19 +52,19 @@ def _checked(log: Workload | None) -> None:
         raise InputError("distances, affinities and failing learn from generated jobs: name no log")
 
 
-def distances(log: Workload | None, preset: str, published: bool = False, hidden: bool = False) -> PlaceConfig:
+def distances(log: Workload | None, preset: str, published: bool = False, hidden: bool = False) -> NodesConfig:
     """Part A: two nodes, jobs that prefer one of them."""
     _checked(log)
     return _published("distances", preset) if published else _ours("distances", preset, hidden)
 
 
-def affinities(log: Workload | None, preset: str, published: bool = False, hidden: bool = False) -> PlaceConfig:
+def affinities(log: Workload | None, preset: str, published: bool = False, hidden: bool = False) -> NodesConfig:
     """Part B: six nodes, applications that run faster on some of them."""
     _checked(log)
     return _published("affinities", preset) if published else _ours("affinities", preset, hidden)
 
 
-def failing(log: Workload | None, preset: str, risk: bool = True) -> PlaceConfig:
+def failing(log: Workload | None, preset: str, risk: bool = True) -> NodesConfig:
     """Part C: nodes that fail; one network for every node, which sees how likely that is forecast to be (`risk`)."""
     _checked(log)
     own = {"encoder_settings": {"risk": True}} if risk else {}

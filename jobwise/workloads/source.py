@@ -10,9 +10,9 @@ from pathlib import Path
 from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
-from jobwise.workloads import GENERATED, affinity, catalogue, cwl, dnn, gpu, jobsets, sacct, streams, swf, wdl, wfformat
-from jobwise.workloads.failing import failing
+from jobwise.workloads import catalogue, cwl, dnn, gpu, sacct, streams, swf, wdl, wfformat
 from jobwise.workloads.workflows import Workflow, from_jobs
+from jobwise.worlds.spec import generated, load
 
 
 def open_workflow(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
@@ -43,37 +43,24 @@ def _flows(source: str, procs: int) -> Workload:
     return streams.arrivals(flows, 200, procs, name=path.resolve().name)
 
 
-def _seed(number: int) -> list[int]:
-    return [jobsets.TEST, number]
-
-
-MADE = {  # of GENERATED: the unseen jobset of this number, on GPU racks where they are its
-    "deeprm": lambda number, machine: jobsets.unseen("deeprm", number),
-    "cush": lambda number, machine: jobsets.unseen("cush", number),
-    "rl-taps": lambda number, machine: dnn.rltaps(seed=_seed(number), machine=machine),
-    "distances": lambda number, machine: affinity.distances(seed=_seed(number)),
-    "affinities": lambda number, machine: affinity.affinities(seed=_seed(number)),
-    "failing": lambda number, machine: failing(seed=_seed(number)),
-}
-
-
 def open_log(
     source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None, machine: Cluster | None = None
 ) -> Workload:
     """Read a log: an SWF or sacct file (by content; .gz and .xz too), a table of GPU jobs (Philly, Alibaba, Gavel, Tiresias),
     a workflow (`open_workflow`) or a folder of them (a stream of 200 drawn from them at a load of 0.9), on `procs` processors
-    (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated jobs: one of GENERATED, with the number of the
-    unseen jobset, as in `cush:7`.
+    (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated jobs, with the number of the unseen jobset,
+    as in `cush:7`.
 
     `procs` overrides the size of the machine; `machine`: GPU racks that the jobs are for. Raises InputError.
     """
-    if made := re.fullmatch(rf"({'|'.join(GENERATED)})(?::(\d+))?", source):
+    made = re.fullmatch(r"([\w-]+)(?::(\d+))?", source)
+    if made and (where := generated().get(made[1])):
         if procs is not None:
             raise InputError(f"{source}: generated jobs come with their cluster; --procs is for logs of processors")
-        return MADE[made[1]](int(made[2] or 0), machine)
+        return load(where)(made[1], int(made[2] or 0), machine)
     if source != "-" and not Path(source).exists() and "/" not in source and "." not in source:
         if source not in catalogue.LOGS:
-            raise unknown("file or log", source, [*catalogue.LOGS, *GENERATED])
+            raise unknown("file or log", source, [*catalogue.LOGS, *generated()])
         source = str(catalogue.fetch(source, progress))
     if source != "-" and (Path(source).is_dir() or _is_workflow(Path(source))):
         return _flows(source, procs or 64)

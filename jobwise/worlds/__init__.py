@@ -1,9 +1,9 @@
 """Worlds: how simulations become decision points for an agent.
 
-window   a queue, of which a window of jobs is shown; which job is next (`window_world.py`)
-slots    a few slots in front of a backlog, rows of time to come; which slot, placed how (`slots_world.py`, `slot_episodes.py`)
-gpus     at each row of time, which GPU works for which job (`assignment_world.py`)
-nodes    at each row of time, which node the oldest jobs go to (`buffer_world.py`)
+window   a queue, of which a window of jobs is shown; which job is next (`window/world.py`)
+slots    a few slots in front of a backlog, rows of time to come; which slot, placed how (`slots/`)
+gpus     at each row of time, which GPU works for which job (`gpus/`)
+nodes    at each row of time, which node the oldest jobs go to (`nodes/`)
 
 A `World` is what a policy asks for; an `EpisodeWorld` begins episodes too; a `Live` world stands at instants of a cluster."""
 

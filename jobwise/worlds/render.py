@@ -9,9 +9,9 @@ from jobwise.cluster import Cluster
 from jobwise.jobs import COMPUTE, NETWORK, PAUSED, QUEUED, RUNNING
 from jobwise.sim.state import HEAP, State
 from jobwise.sim.topology import Topology
-from jobwise.worlds.buffer import Buffer
-from jobwise.worlds.gpu_tables import Gpus
-from jobwise.worlds.slot_tables import Grid
+from jobwise.worlds.gpus.tables import Gpus
+from jobwise.worlds.nodes.passes import Buffer
+from jobwise.worlds.slots.tables import Grid
 
 CELL = 7  # pixels
 PAPER, FREE = (255, 255, 255), (238, 241, 245)

@@ -1,0 +1,100 @@
+"""Encoders, what they share: makers by name, and those that show the tables of a world of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from inspect import signature
+
+import numpy as np
+
+from jobwise import extensions
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError, unknown
+from jobwise.sim.state import State
+
+KEPT = {"name": str, "version": int, "slots": int, "settings": dict, "shape": list}  # what a policy file tells of one
+
+
+def maker_of(name: str, makers: dict[str, Callable], settings: dict) -> Callable:
+    """Return the maker of the encoder `name`, of `makers` or of another package. Raises InputError for wrong settings."""
+    if name not in makers:
+        added = extensions.load("jobwise.encoders", name)
+        if added is None:
+            raise unknown("encoder", name, [*makers, *extensions.names("jobwise.encoders")])
+        return added
+    known = {
+        k: p.default for k, p in signature(makers[name]).parameters.items() if k not in ("cluster", "jobs", "window", "slots")
+    }
+    if wrong := sorted(set(settings) - set(known)):
+        raise unknown(f"setting of encoder {name}", wrong[0], known)
+    for key, value in settings.items():
+        if type(value) is not type(known[key]):
+            raise InputError(f"encoder {name}: {key} is {value!r}; a {type(known[key]).__name__} is expected")
+    return makers[name]
+
+
+@dataclass(frozen=True)
+class RowsEncoder:
+    """How a state of a world of rows is shown: `shape` of one observation, float32.
+
+    `kernel` is compiled and fills out[first:last]. `rows`: of time to come that it shows (H). `per_slot`: row i speaks of slot
+    i, the last of the void action. `bounds`: of all its numbers.
+    """
+
+    name: str
+    version: int
+    shape: tuple[int, ...]
+    rows: int
+    kernel: Callable = field(repr=False)
+    scale: tuple[float, ...] = ()
+    settings: dict = field(default_factory=dict)
+    per_slot: bool = False
+    bounds: tuple[float, float] = (-1.0, 1.0)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """No names: its numbers are a picture."""
+        return ()
+
+
+@dataclass(frozen=True)
+class TableEncoder(RowsEncoder):
+    """How a state and a world's tables `g` are shown; `kernel(s, g, scale, out, first, last)` fills out[first:last]. It reads
+    of the state what is known: jobs, what is free, how long restarts take. `slots`: places that the world shows jobs in."""
+
+    slots: int = 10
+    blind: tuple[int, ...] = ()  # columns that are not shown (ablations)
+
+    def metadata(self) -> dict:
+        """What a policy file keeps of it."""
+        return {k: getattr(self, k) for k in ("name", "version", "slots", "settings")} | {"shape": list(self.shape)}
+
+    def encode(self, s: State, g, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
+        """Fill out[first:last]."""
+        last = len(out) if last is None else last
+        self.kernel(s, g, np.array(self.scale or (0.0,)), out, first, last)
+        if self.blind:
+            out[first:last, ..., self.blind] = 0.0
+
+
+def hidden(name: str, without: str, groups: dict[str, list[int]]) -> tuple[int, ...]:
+    """The columns of the group `without` ("": none). Raises InputError."""
+    if without and without not in groups:
+        raise unknown(f"input of encoder {name}", without, groups)
+    return tuple(groups[without]) if without else ()
+
+
+def make_table(makers: dict[str, Callable], name: str, cluster: Cluster, slots: int, **settings) -> TableEncoder:
+    """Return the encoder `name` of a world's `makers`, for a cluster and so many slots. Raises InputError."""
+    return maker_of(name, makers, settings)(cluster, slots, **settings)
+
+
+def load_table(makers: dict[str, Callable], metadata: dict, cluster: Cluster) -> TableEncoder:
+    """Return the encoder of a policy file again, for the cluster it now meets. Raises InputError where it cannot be."""
+    found = make_table(makers, metadata["name"], cluster, metadata["slots"], **metadata["settings"])
+    if found.version != metadata["version"]:
+        raise InputError(f"was trained with version {metadata['version']} of {found.name}; this is version {found.version}")
+    if not found.per_slot and list(found.shape) != list(metadata["shape"]):
+        raise InputError(f"sees {list(metadata['shape'])} numbers; this cluster shows {list(found.shape)}")
+    return found

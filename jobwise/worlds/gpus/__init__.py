@@ -1,0 +1,1 @@
+"""The world of GPUs given to jobs, row by row (RL-TAPS)."""

@@ -1,0 +1,15 @@
+"""The world of GPUs, as the rest of jobwise knows it."""
+
+from jobwise.worlds.spec import WorldSpec
+
+SPEC = WorldSpec(
+    "gpus",
+    policy="jobwise.worlds.gpus.policy",
+    env="jobwise.learn.env:Gpus",
+    ids=("Gpus", "Assign"),
+    kinds={"gpus": "network_from_file", "knapsack": "rule_from_file"},
+    config="jobwise.learn.gpus_config:GpusConfig",
+    systems={"rl-taps": "jobwise.systems.rltaps:configure"},
+    generated={"rl-taps": "jobwise.workloads.made:gpus"},
+    films="rl-taps",
+)

@@ -1,0 +1,198 @@
+"""The world of buffers, as policies and environments drive it: its settings, its actions, its rules, its episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError, unknown
+from jobwise.sim.reset import no_jobsets
+from jobwise.sim.state import State
+from jobwise.workload import Workload
+from jobwise.worlds.jobset_episodes import JobsetEpisodes
+from jobwise.worlds.nodes.passes import ACT, BEGIN, RENEW, Buffer, buffer, go, look, seen_dtype
+from jobwise.worlds.nodes.rules import RULES, choose
+from jobwise.worlds.render import nodes_picture
+from jobwise.worlds.rows import Rows, Settings
+from jobwise.worlds.slots.tables import jobsets, room
+
+MOST_ACTIONS = 100_000
+
+
+@dataclass(frozen=True)
+class NodesSettings(Settings):
+    """Settings of the world.
+
+    `places`: jobs in the buffer. `kinds`: of jobs whose run times are told apart. `joint`: an action says where all of them
+    go; else they are asked about one after the other. `burst`: time stands still as long as jobs are placed. `masked`: the
+    mask shows what could be carried out; else all actions are valid, and what cannot be done is ignored. `ask_always`: asked
+    also where no job could be placed. `avoid`: nodes that are forecast to fail with a larger probability
+    (`Cluster.risk`) take no jobs. Raises InputError.
+    """
+
+    places: int = 1
+    kinds: int = 3
+    joint: bool = True
+    burst: bool = False
+    masked: bool = False
+    ask_always: bool = True
+    avoid: float = 1.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not (1 <= self.places <= 1000 and 1 <= self.kinds <= 10_000):
+            raise InputError(f"{self.places} places for {self.kinds} kinds of jobs: too few or too many")
+
+    @property
+    def slots(self) -> int:
+        """Where jobs are shown."""
+        return self.places
+
+    def check(self, cluster: Cluster, requests: np.ndarray) -> None:
+        """Raises InputError where a job [J, R] fits on no node alone, or there are too many joint actions."""
+        fits = (requests[:, None] <= cluster.capacity[None]).all(axis=2).any(axis=1)
+        if not fits.all():
+            row = int(np.flatnonzero(~fits)[0])
+            raise InputError(f"job {row} requests {requests[row].tolist()}, which no node has: here every job runs on one node")
+        if self.joint and self.places * np.log(len(cluster.capacity) + 1) > np.log(MOST_ACTIONS):
+            text = f"{self.places} places for {len(cluster.capacity)} nodes are more than {MOST_ACTIONS:,} actions"
+            raise InputError(f"{text}: too many; with joint = false the places are asked about one after the other")
+
+    def attach(self, s: State, cluster: Cluster, limit: float = inf) -> NodesWorld:
+        """The world of the simulations of `s`, which have been filled and not begun. `limit`: rows after the last arrival after
+        which a simulation is cut. Raises InputError."""
+        if s.risk.shape[1] and s.sims["tick"][0] != 1.0:
+            raise InputError("risks of nodes are forecast second by second: rows of 1 s go with them")
+        for e in range(len(s.sims)):
+            self.check(cluster, s.jobs[e, : int(s.sims["jobs"][e])]["request"])
+        last = float(np.nanmax(s.jobs["submit"], initial=0.0)) / float(s.sims["tick"][0])
+        return NodesWorld(self, s, cluster, last + limit)
+
+
+class NodesWorld(Rows):
+    """E simulations in the world of buffers. `mask` [E, A] int8: actions that could be carried out, one at least."""
+
+    action_shape, measure = (), "mean rows in the system"
+
+    def __init__(self, settings: NodesSettings, state: State, cluster: Cluster, limit: float, prior: np.ndarray | None = None):
+        self.settings, self.state, self.cluster = settings, state, cluster
+        blank = np.zeros((settings.kinds, len(cluster.capacity)), seen_dtype)
+        if prior is not None and prior.shape != blank.shape:
+            text = f"run times of {prior.shape[0]} kinds of jobs on {prior.shape[1]} nodes are known"
+            raise InputError(f"{text}; here are {blank.shape[0]} kinds and {blank.shape[1]} nodes")
+        self.buffer: Buffer = buffer(state, settings, limit, blank if prior is None else prior.copy())
+        E, self.actions = len(state.sims), len(self.buffer.parts)
+        self.counts, self._over, self._which = np.full(E, self.actions), np.zeros(E, np.int8), np.zeros(E, np.int64)
+        self.mask = self.masks = self.buffer.mask
+        self._no_sets, self._none = no_jobsets(state), np.zeros(E, np.int64)
+
+    @property
+    def transition(self) -> np.ndarray:
+        """[E] of `report_dtype`: what happened since the last choice; rewards are functions of it."""
+        return self.buffer.report
+
+    def begin(self) -> int:
+        """Begin all simulations as they are filled; how many stand at a decision point."""
+        E = len(self._over)
+        left = go(self.state, self.buffer, self._no_sets, BEGIN, self._none, self._which, self._over, 0, E)
+        self.look(0, E)
+        return left
+
+    def advance(self, actions: np.ndarray) -> int:
+        """Do actions [E] and go on to the next decision points; how many stand at one."""
+        actions, E = np.ascontiguousarray(actions, np.int64), len(self._over)
+        left = go(self.state, self.buffer, self._no_sets, ACT, actions, self._which, self._over, 0, E)
+        self.look(0, E)
+        return left
+
+    def look(self, first: int, last: int) -> None:
+        """Bring the masks of simulations first .. last - 1 up to date, where they are asked for."""
+        if self.settings.masked:
+            look(self.state, self.buffer, first, last)
+
+    def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
+        """Fill out[first:last]."""
+        encoder.encode(self.state, self.buffer, out, first, last)
+
+    def takes(self, encoder) -> None:
+        """Raises InputError for an encoder of another world."""
+        if encoder.slots != self.settings.places:
+            raise InputError(
+                f"encoder {encoder.name} is made for {encoder.slots} places; this world has {self.settings.places}"
+            )
+        if encoder.per_slot and self.settings.joint:
+            raise InputError(f"encoder {encoder.name} speaks of one job at a time: joint = false goes with it")
+
+    def picture(self, e: int) -> np.ndarray:
+        """The nodes and their jobs, the buffer, the queue behind it."""
+        return nodes_picture(self.state, self.buffer, e)
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """(rows passed, jobs that wait) of the first simulation."""
+        m = self.buffer.moment[0]
+        return int(m["now"]), int(m["behind"] + (self.buffer.place[0] >= 0).sum())
+
+    def by_rule(self, name: str, explore: float = 0.0) -> np.ndarray:
+        """[E] the actions of a rule of `rules`; `explore`: standard errors, of `learned`. Raises InputError."""
+        if name not in RULES:
+            raise unknown("rule", name, RULES)
+        actions = np.zeros(len(self._over), np.int64)
+        choose(RULES.index(name), float(explore), self.state, self.buffer, actions, 0, len(actions))
+        return actions
+
+
+class NodesEpisodes(JobsetEpisodes, NodesWorld):
+    """E simulations of jobsets on clusters alike but for their affinities, submits and lengths in whole rows of 1 s; cut after
+    `limit` rows. `prior` [kinds, N] of `seen_dtype`: run times known at the beginning. Raises InputError."""
+
+    ends = {"duration": "total", "slowdown": "all_slow", "wait": "all_waited", "max_wait": "longest", "jobs": "started"}
+    ends |= {"lost": "all_lost", "hit": "hit"}
+
+    def __init__(
+        self,
+        count: int,
+        sets: Sequence[Workload],
+        settings: NodesSettings,
+        limit: int,
+        each: bool,
+        prior: np.ndarray | None = None,
+    ):
+        cluster, tables = sets[0].cluster, jobsets(list(sets), failures=True)
+        settings.check(cluster, tables.jobs["request"])
+        if not (
+            np.array_equal(tables.jobs["submit"], np.round(tables.jobs["submit"])) and (tables.truth["runtime"] >= 1).all()
+        ):
+            raise InputError(f"{sets[0].name}: on a grid of time submits are whole rows and jobs run for one at least")
+        state = room(tables, sets[0], count, tick=1.0)
+        NodesWorld.__init__(self, settings, state, cluster, limit, prior)
+        self._hold(count, sets, tables, self.buffer.report, limit, each)
+
+    def _renew(self, first: int, last: int) -> None:
+        go(self.state, self.buffer, self._sets, RENEW, self._none, self.which, self._last, first, last)
+        self.look(first, last)
+
+    def step(self, actions: np.ndarray, autoreset: bool, first: int, last: int) -> None:
+        """Place jobs, and go on."""
+        go(self.state, self.buffer, self._sets, ACT, actions, self.which, self.done, first, last)
+        self.look(first, last)
+        self._report[first:last] = self.buffer.report[first:last]
+
+    def blank_mask(self) -> np.ndarray:
+        """[A] nothing; where nothing is masked, all."""
+        none = np.arange(self.actions) == (0 if self.settings.joint else self.actions - 1)
+        return none.astype(np.int8) if self.settings.masked else np.ones_like(self.mask[0])
+
+    def _tables(self) -> dict[str, np.ndarray]:
+        kept = ("moment", "place", "line", "at", "begun", "seen", "report")
+        return {f"buffer_{k}": getattr(self.buffer, k) for k in kept} | {
+            f"state_{k}": getattr(self.state, k) for k in ("factor", "outages", "risk")
+        }
+
+    def seed_rules(self, seed: int) -> None:
+        """Seed what the rule `random` draws."""
+        self.buffer.moment["seed"] = np.arange(len(self.which)) + seed * 1_000_003

@@ -1,0 +1,68 @@
+"""What is known of a world before it is imported: its names, and where its parts are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from jobwise import extensions
+
+
+@dataclass(frozen=True)
+class WorldSpec:
+    """A world: one word, `name`, for its folder, its policies (`NAME:RULE`), its policy files and its environment. Parts are
+    written "module:name" and loaded when they are asked for.
+
+    `policy`: a module with `HEADING`, `named(name)` and `rows()` (where `rules` is true), and the functions of `kinds`.
+    `kinds`: kind of a policy file -> function (parts, weights, label) -> policy. `env`: environments, "module:Name", of which
+    NameEnv and NameVectorEnv are registered as `jobwise/ID-v0` for each of `ids` (the first is the name, the others are old).
+    `config`: the class whose `of(policy)` says what a policy was trained with. `systems`: system -> function (log, preset) ->
+    configuration. `generated`: name of generated jobs -> function (name, number, machine) -> Workload. `films`: the system
+    whose jobsets show a rule.
+    """
+
+    name: str
+    policy: str
+    env: str
+    ids: tuple[str, ...]
+    rules: bool = True
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    config: str = ""
+    systems: Mapping[str, str] = field(default_factory=dict)
+    generated: Mapping[str, str] = field(default_factory=dict)
+    films: str = ""
+
+    @property
+    def policies(self) -> Any:
+        """The module of its policies."""
+        return import_module(self.policy)
+
+
+def load(where: str) -> Any:
+    """Return what "module:name" names."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _own(name: str) -> WorldSpec:
+    return load(f"jobwise.worlds.{name}.spec:SPEC")
+
+
+OWN = ("window", "slots", "gpus", "nodes")
+
+
+def worlds() -> dict[str, WorldSpec]:
+    """Return {name: spec} of the worlds of jobwise, then of those of other packages. Raises InputError."""
+    return {name: _own(name) for name in OWN} | {n: make() for n, make in extensions.added("jobwise.worlds").items()}
+
+
+def generated() -> dict[str, str]:
+    """Return {name of generated jobs: where the function is that makes them}."""
+    return {name: where for spec in worlds().values() for name, where in spec.generated.items()}
+
+
+def kinds() -> dict[str, str]:
+    """Return {kind of a policy file: where the function is that reads it} of all worlds."""
+    return {kind: f"{spec.policy}:{name}" for spec in worlds().values() for kind, name in spec.kinds.items()}

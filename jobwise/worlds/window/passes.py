@@ -1,0 +1,388 @@
+"""The pass that stops at choices: `go` carries them out and goes on to the next ones.
+
+One compiled function for a learner's environment, a network in a whole replay, and one pass for a live cluster. All of a
+pass is put into it (`inlined`), each part once: a call would hand over two hundred numbers, the bundles of arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.jobs import TAU
+from jobwise.sim import easy, ranked
+from jobwise.sim.compiled import inlined, kernel
+from jobwise.sim.kernel import OVER, advance, start
+from jobwise.sim.measures import bounded
+from jobwise.sim.rates import expected
+from jobwise.sim.reset import NO_PLAN, refill
+from jobwise.sim.state import ENTERED, HEAP, LEFT, State
+from jobwise.worlds.window.tables import BEHIND, CHOSEN, GREEDY, HEADS, MIXED, NONE, PASSED, WORDS, Choices, show_mixed
+
+BEGIN, REFILL, NOTHING = -1, -2, -3  # what else than a slot can be asked of a simulation
+PASS, STARTED, ENDED = range(3)  # where to stop where there is no choice: the pass is over, all jobs have started, or ended
+ASK, NOBODY = -2, -1  # where a place in the queue is expected
+
+
+@inlined
+def _running(c, e):
+    q = c.running
+    return ranked.Blocks(q.entry[e], q.block[e], q.shortest[e], q.order[e], q.count[e])
+
+
+# ------------------------------------------------------------------ the queue
+
+
+@inlined
+def _enter(s, e, c, j):
+    m, z, job = c.moment[e], c.interval[e], s.jobs[e, j]
+    x = c.queue[e, m["queued"]]
+    x["row"], x["size"], x["submit"] = j, job["request"][0], job["submit"]
+    x["user"], x["group"], x["app"], x["memory"] = job["user"], job["group"], job["app"], job["memory"]
+    x["est"] = expected(job)
+    m["queued"] += 1
+    run = s.truth[e, j]["runtime"]
+    z["inverse"] += 1.0 / max(run, TAU)
+    if np.isnan(job["start"]):
+        z["present"] += 1.0 / max(run, 1.0)
+
+
+@inlined
+def _start(s, e, c, i):
+    """Start the i-th of the queue now."""
+    m, z, now, item = c.moment[e], c.interval[e], s.sims[e]["now"], c.queue[e]
+    j, n, wait = item[i]["row"], np.int64(item[i]["size"]), now - item[i]["submit"]
+    start(s, e, j, 1.0, c.node, c.amount, 0)
+    ranked.insert(_running(c, e), s.jobs[e, j]["due"], j, n, 0.0)
+    last = m["queued"] - 1
+    words = c.words[e]
+    for k in range(WORDS * i, WORDS * last):
+        words[k] = words[k + WORDS]
+    m["queued"] = last
+    if i < m["place"]:
+        m["place"] -= 1
+    run = s.truth[e, j]["runtime"]
+    z["inverse"] = z["inverse"] - 1.0 / max(run, TAU) if last > 0 else 0.0
+    if run < TAU:  # the first seconds of such a job's wait cost nothing
+        z["slowed"] -= min(wait, TAU - run) / TAU
+    z["late_bounds"] += max(wait - m["bound"], 0.0) / m["bound"]
+    z["longest"] = max(z["longest"], wait)
+    z["total"] += bounded(wait, run)
+    z["all_waited"] += wait
+    z["started"] += 1.0
+
+
+# ------------------------------------------------------------------ the window
+
+
+@inlined
+def _shown(s, e, c, k):
+    m = c.moment[e]
+    m["count"], m["now"], m["free"], m["running"] = k, s.sims[e]["now"], s.nodes[e, 0]["free"][0], s.sims[e]["running"]
+
+
+@inlined
+def _show_queue(s, e, c):
+    """Show who can be the next in order."""
+    m, W, slots = c.moment[e], c.slots.shape[1], c.slots[e]
+    if m["queued"] > W and m["fill"] == MIXED:
+        show_mixed(c.queue[e], slots, c.key[e], m["queued"])
+        k = W
+    else:
+        k = min(m["queued"], W)
+        for i in range(k):
+            slots[i] = i
+    _shown(s, e, c, k)
+
+
+@inlined
+def _show_behind(s, e, c):
+    """Show who may start behind the reservation; how many."""
+    W, slots, item = c.slots.shape[1], c.slots[e], c.queue[e]
+    now, free, k = s.sims[e]["now"], s.nodes[e, 0]["free"][0], 0
+    for i in range(c.moment[e]["queued"]):
+        if _may(c, e, item[i], now, free):
+            slots[k] = i
+            k += 1
+            if k == W:
+                break
+    _shown(s, e, c, k)
+    return k
+
+
+# ------------------------------------------------------------------ the pass
+
+
+@inlined
+def _head(s, e, c):
+    """The place of the job whose turn it is, if it fits. Else NOBODY (it has its reservation now), or ASK."""
+    m, now, free = c.moment[e], s.sims[e]["now"], s.nodes[e, 0]["free"][0]
+    if m["queued"] == 0:
+        m["phase"] = PASSED
+        return NOBODY
+    i = ASK
+    if m["head"] >= 0:
+        i = np.int64(m["place"])
+    elif easy.overdue(now, c.queue[e, 0]["submit"], m["guard"]):
+        i = 0
+    elif not m["sticky"]:
+        if m["queued"] == 1:
+            i = 0
+        fits, seen = False, m["queued"] if m["fill"] == MIXED else min(m["queued"], c.slots.shape[1])
+        for k in range(seen):
+            if c.queue[e, k]["size"] <= free:
+                fits = True
+                break
+        if not fits:
+            m["phase"] = PASSED
+            return NOBODY
+    if i == ASK:
+        _show_queue(s, e, c)
+        return ASK
+    row, n = c.queue[e, i]["row"], np.int64(c.queue[e, i]["size"])
+    if n <= free:
+        m["head"] = -1
+        return i
+    new = m["head"] != row or m["shadow"] < 0 or m["backfill"] != GREEDY  # RLScheduler keeps the first shadow time
+    m["head"], m["place"], m["phase"], m["tried"] = row, i, BEHIND, 0
+    if new and m["backfill"] != NONE:  # the reservation: when it can start, and what is left beside it then
+        m["shadow"], m["extra"] = easy.reserve(_running(c, e), n, free, now)
+    return NOBODY
+
+
+@inlined
+def _may(c, e, x, now, free):
+    """May this job of the queue start behind the reservation?"""
+    m = c.moment[e]
+    if x["size"] > free or x["row"] == m["head"]:
+        return False
+    if m["backfill"] == GREEDY:
+        return now + x["est"] < m["shadow"]
+    return easy.may_start(x["size"], now + x["est"], free, m["shadow"], m["extra"])
+
+
+@inlined
+def _beside(s, e, c, i):
+    """Account for the i-th of the queue, which starts behind the reservation."""
+    m, x = c.moment[e], c.queue[e, i]
+    m["extra"] = easy.charge(x["size"], s.sims[e]["now"] + x["est"], m["shadow"], m["extra"])
+
+
+@inlined
+def _behind(s, e, c):
+    """The place of the next job to backfill, or ASK, or NOBODY: the pass is over."""
+    m, now, free = c.moment[e], s.sims[e]["now"], s.nodes[e, 0]["free"][0]
+    found = NOBODY
+    if m["backfill"] != NONE and free > 0:
+        i = np.int64(m["tried"])
+        while i < m["queued"] and found == NOBODY:
+            if m["backfill"] == CHOSEN and not easy.overdue(now, c.queue[e, i]["submit"], m["guard"]):
+                break
+            if _may(c, e, c.queue[e, i], now, free):
+                found = i
+            else:
+                i += 1
+        m["tried"] = i
+        if found == NOBODY and m["backfill"] == CHOSEN:
+            k = _show_behind(s, e, c)
+            if k > 1:
+                return ASK
+            if k == 1:
+                found = np.int64(c.slots[e, 0])
+    if found == NOBODY:
+        m["phase"] = PASSED
+    else:
+        _beside(s, e, c, found)
+    return found
+
+
+@inlined
+def _take_back(s, e, c, j):
+    """Job j was thrown off the machine, its work lost: it has not started yet, and what it executed was waiting."""
+    z, job, run = c.interval[e], s.jobs[e, j], s.truth[e, j]["runtime"]
+    begun = job["due"] - max(job["walltime"], 1.0)
+    wait = begun - job["submit"]
+    z["total"] -= bounded(wait, run)
+    z["all_waited"] -= wait
+    z["started"] -= 1.0
+    z["slowed"] += (s.sims[e]["now"] - begun) / max(run, TAU)
+    if run < TAU:
+        z["slowed"] += min(wait, TAU - run) / TAU
+    bound = c.moment[e]["bound"]
+    z["late_bounds"] -= max(wait - bound, 0.0) / bound
+
+
+@inlined
+def _pass_time(s, e, c):
+    """Advance to the next event and take note of it; False where nothing will happen again."""
+    m, z, sim = c.moment[e], c.interval[e], s.sims[e]
+    before = sim["now"]
+    if advance(s, e, np.inf) == OVER:
+        return False
+    dt = sim["now"] - before
+    z["seconds"] += dt
+    z["waited"] += dt * m["queued"]
+    z["slowed"] += dt * z["inverse"]
+    z["ideal_seconds"] += dt * z["present"]
+    for i in range(sim["left"]):
+        j = s.lists[e, LEFT, i]
+        ranked.remove(_running(c, e), s.jobs[e, j]["due"], j)
+        if np.isnan(s.jobs[e, j]["end"]):
+            _take_back(s, e, c, j)
+        else:
+            z["present"] -= 1.0 / max(s.truth[e, j]["runtime"], 1.0)
+    if sim["running"] == 0 and m["queued"] == 0:
+        z["present"] = 0.0
+    for i in range(sim["entered"]):
+        _enter(s, e, c, s.lists[e, ENTERED, i])
+    m["phase"] = HEADS
+    if not m["sticky"]:
+        m["head"] = -1
+    return True
+
+
+@inlined
+def _pick(s, e, c, slot):
+    """Choose the job in a slot of the window: its place if it starts, else NOBODY: it is the head."""
+    m, z, sim = c.moment[e], c.interval[e], s.sims[e]
+    i, free, capacity = np.int64(c.slots[e, slot]), s.nodes[e, 0]["free"][0], s.nodes[e, 0]["capacity"][0]
+    x, n = c.queue[e, i], np.int64(c.queue[e, i]["size"])
+    if z["first"]:
+        z["first"] = 0.0
+    else:
+        z["seconds"] = z["waited"] = z["slowed"] = z["late_bounds"] = z["ideal_seconds"] = 0.0
+    z["picked_wait"], z["longest_wait"] = sim["now"] - x["submit"], sim["now"] - c.queue[e, 0]["submit"]
+    z["picked_size"], z["size"], z["ideal"] = n, capacity, z["present"]
+    z["used"] = capacity - free + (n if n <= free else 0)
+    if m["phase"] == BEHIND:
+        _beside(s, e, c, i)
+    elif n > free:
+        m["head"], m["place"], m["shadow"] = x["row"], i, -1.0
+        return NOBODY
+    return i
+
+
+@inlined
+def _clear(s, e, c):
+    """Simulation e has been filled anew: forget the last one."""
+    m, z, q = c.moment[e], c.interval[e], c.running
+    m["phase"], m["head"], m["queued"], m["count"] = PASSED, -1, 0, 0
+    z["seconds"] = z["waited"] = z["slowed"] = z["late_bounds"] = z["ideal_seconds"] = z["ideal"] = 0.0
+    z["total"] = z["started"] = z["longest"] = z["all_waited"] = z["over"] = 0.0
+    z["inverse"], z["present"], z["first"] = 0.0, 0.0, 1.0
+    z["jobs"], z["size"] = s.sims[e]["jobs"], s.nodes[e, 0]["capacity"][0]
+    m["total"] = s.nodes[e, 0]["capacity"][0]
+    q.count[e, 0] = q.count[e, 1] = 0
+
+
+@inlined
+def _proceed(s, e, c, i, until):
+    """Start the i-th of the queue (or NOBODY), and go on: True at a choice, False where there is none until there."""
+    m, z, sim = c.moment[e], c.interval[e], s.sims[e]
+    while True:
+        if i >= 0:
+            _start(s, e, c, i)
+            i = np.int64(NOBODY)
+        if m["phase"] == HEADS:
+            i = _head(s, e, c)
+        elif m["phase"] == BEHIND:
+            i = _behind(s, e, c)
+        else:
+            started = m["queued"] == 0 and sim["ended"] + sim["running"] == sim["jobs"]
+            if until == PASS or (until == STARTED and started) or not _pass_time(s, e, c):
+                m["count"], m["now"], m["running"], z["over"] = 0, sim["now"], sim["running"], 1.0
+                return False
+        if i == ASK:
+            return True
+
+
+@inlined
+def _mask(c, e, before):
+    for i in range(max(before, 1), c.moment[e]["count"]):
+        c.mask[e, i] = 1
+    for i in range(max(c.moment[e]["count"], 1), before):
+        c.mask[e, i] = 0
+
+
+@inlined
+def _report(c, e):
+    z, r = c.interval[e], c.report[e]
+    r["seconds"], r["waited"], r["slowed"], r["late_bounds"] = z["seconds"], z["waited"], z["slowed"], z["late_bounds"]
+    r["ideal"], r["ideal_seconds"], r["used"] = z["ideal"], z["ideal_seconds"], z["used"]
+    r["picked_wait"], r["longest_wait"], r["picked_size"] = z["picked_wait"], z["longest_wait"], z["picked_size"]
+    r["size"], r["jobs"], r["total"], r["started"] = z["size"], z["jobs"], z["total"], z["started"]
+    r["longest"], r["all_waited"], r["over"] = z["longest"], z["all_waited"], z["over"]
+
+
+@kernel
+def go(s, c, plan, asked, over, until, again, first, last):
+    """Do asked[e] in simulations first .. last - 1 and go on to their next choices. How many have one.
+
+    asked[e]: a slot of the window (beyond the last from the first again); BEGIN the simulation as it is filled; REFILL it
+    with what is planned and begin; NOTHING. over[e]: 0 there is a choice; 1 there is none until PASS, STARTED or ENDED
+    (`again`: and the planned episode has begun, has one); 2 that has none either. Simulations without a choice to make are
+    left alone where a slot is asked of them.
+    """
+    more = 0
+    for e in range(first, last):
+        what, before, i = asked[e], c.moment[e]["count"], np.int64(NOBODY)
+        over[e] = 0
+        if what >= 0 and before == 0:
+            over[e] = 1
+            continue
+        if what >= 0:
+            i = _pick(s, e, c, what if what < before else what % before)
+        for episode in range(2 if again else 1):
+            if episode > 0 or what == REFILL:
+                refill(s, e, plan, e)
+            if episode > 0 or what == REFILL or what == BEGIN:
+                _clear(s, e, c)
+                i = np.int64(NOBODY)
+            found = _proceed(s, e, c, i, until)
+            if episode == 0 and what >= 0:
+                _report(c, e)
+            if found:
+                more += 1
+                break
+            over[e] += 1
+        _mask(c, e, before)
+    return more
+
+
+def ask(s: State, c: Choices, asked: np.ndarray | int, until: int = ENDED) -> int:
+    """`go` without planned episodes: asked [E] or one for all. How many simulations have a choice."""
+    E = len(s.sims)
+    asked = np.broadcast_to(np.asarray(asked, np.int64), E).copy()
+    return go(s, c, NO_PLAN, asked, np.zeros(E, np.int8), until, False, 0, E)
+
+
+@kernel
+def resume(s, e, c):
+    """Stand at the present instant of simulation e, which was not begun here: a pass over what waits is due."""
+    m, z, sim, q = c.moment[e], c.interval[e], s.sims[e], c.running
+    m["phase"], m["head"], m["queued"], m["count"] = HEADS, -1, 0, 0
+    m["total"], z["size"], z["jobs"] = s.nodes[e, 0]["capacity"][0], s.nodes[e, 0]["capacity"][0], sim["jobs"]
+    q.count[e, 0] = q.count[e, 1] = 0
+    for i in range(sim["running"]):
+        j = s.lists[e, HEAP, i]
+        ranked.insert(_running(c, e), s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
+    j = sim["head"]
+    while j >= 0:
+        _enter(s, e, c, j)
+        if m["sticky"] and not np.isnan(s.jobs[e, j]["reserved"]):
+            m["head"], m["place"], m["shadow"] = j, m["queued"] - 1, s.jobs[e, j]["reserved"]
+        j = s.truth[e, j]["next"]
+
+
+@kernel
+def show_running(s, c, out, first, last):
+    """out[e] = the running jobs of simulations first .. last - 1, by estimated end; `moment["running"]` says how many."""
+    for e in range(first, last):
+        q, k = _running(c, e), 0
+        for b in range(q.count[0]):
+            block = q.order[b]
+            for i in range(q.block[block]["used"]):
+                j = q.entry[block, i]["row"]
+                x, job = out[e, k], s.jobs[e, j]
+                x["row"], x["size"], x["start"], x["due"] = j, job["request"][0], job["start"], job["due"]
+                x["user"], x["group"], x["app"] = job["user"], job["group"], job["app"]
+                k += 1

@@ -1,0 +1,143 @@
+"""Networks that choose the next job of a window, and their policy files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError
+from jobwise.policies import files
+from jobwise.policies.networks import WINDOW, Forward, choose
+from jobwise.policies.neural import NeuralPolicy
+from jobwise.worlds import Live, World
+from jobwise.worlds.window import encoders
+from jobwise.worlds.window.encoder import Encoder
+from jobwise.worlds.window.settings import WindowSettings
+from jobwise.worlds.window.world import LiveWindow, Windows
+
+SIGMA = 0.5  # of the probability that MARS gives to a cost
+
+
+@dataclass(frozen=True, eq=False)
+class WindowPolicy(NeuralPolicy):
+    """A network that chooses which job of the window is next. `cost`: beta, how much a job's cost weighs, after the softmax
+    (MARS); 0: not at all."""
+
+    spec = "window"
+
+    networks: Forward
+    encoder: Encoder | dict
+    world: WindowSettings = field(default_factory=WindowSettings)
+    cost: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Its label and the options it differs by from what it was trained with."""
+        parts, act, trained = [self.label], self.world, self.about.get("act", {})
+        if trained and act.backfill != trained["backfill"]:
+            parts.append(act.backfill)
+        if act.guard < np.inf:
+            parts.append(f"guard{act.guard / 3600:g}h")
+        if self.cost:
+            parts.append(f"cost{self.cost:g}")
+        return "+".join(parts)
+
+    @property
+    def window(self) -> int:
+        """Jobs the network sees at once."""
+        return int(self.metadata["window"])
+
+    def made(self, cluster: Cluster) -> Encoder:
+        """Return the encoder for this machine. Raises InputError."""
+        return encoders.load(self.metadata, cluster)
+
+    def bound(self, cluster: Cluster) -> Encoder:
+        """Return the encoder for this machine. Raises InputError for clusters of nodes, and where it was made for another."""
+        if not cluster.is_pool:
+            raise InputError(
+                f"policy {self.name} schedules pools of processors; this cluster has {len(cluster.capacity)} nodes"
+            )
+        return super().bound(cluster)
+
+    def attach(self, s, cluster: Cluster) -> Windows:
+        """Return its world over the simulations of `s`."""
+        return Windows(self.world, s, self.window)
+
+    def live(self, cluster: Cluster) -> Live:
+        """Return its world at the instants of a live cluster."""
+        return LiveWindow(self.world, self.window)
+
+    def with_options(self, chosen: dict) -> WindowPolicy:
+        """Return the same with another backfilling rule, guard or cost. Raises InputError for options that cannot be."""
+        for key in chosen:
+            if key not in ("backfill", "guard", "cost"):
+                raise InputError(f"policy {self.label}: a trained policy takes a backfill rule and a guard, not +{chosen[key]}")
+        chosen = dict(chosen)
+        cost = chosen.pop("cost", self.cost)
+        if cost and "cost" not in self.metadata["features"]:
+            raise InputError(f"policy {self.label}: its encoder {self.metadata['name']} does not show what jobs cost")
+        return replace(self, cost=cost, world=replace(self.world, **chosen))
+
+    def picker(self, world: World, encoder, out: np.ndarray, dice: np.ndarray | None):
+        """Return what chooses the job with the highest score of those that the window shows."""
+        return lambda world: choose(self.forward, out, world.counts, self._dear(out))
+
+    def _dear(self, out: np.ndarray) -> np.ndarray | float:
+        """[E, W] beta ln q of the jobs that are shown, q = exp(-cost^2 / 2 sigma^2): what their logits are lowered by."""
+        if not self.cost:
+            return 0.0
+        return -self.cost / (2 * SIGMA**2) * np.square(out[:, :, list(self.metadata["features"]).index("cost")])
+
+    def scores(self, world: World, out: np.ndarray, valid: np.ndarray) -> np.ndarray:
+        """Return the scores [V] of the jobs that are shown."""
+        every = self.forward(out[0, : len(valid)]) if self.forward.kind == "perjob" else self.forward(out)[0]
+        if self.cost:
+            every = every + self._dear(out)[0, : len(every)]
+        return every[valid]
+
+    def reasons(self, encoder: Encoder, x: np.ndarray, scores: np.ndarray) -> list[dict]:
+        """Return for each job its features, and of a network per job how much each moved the score."""
+        moved, names, per_job = np.zeros((len(x), len(encoder.features))), encoder.features, self.forward.kind == "perjob"
+        for k in range(x.shape[1]) if per_job else ():
+            other = x.copy()
+            other[:, k] = x[:, k].mean()
+            moved[:, k] = scores - self.forward(other)
+        values = [dict(zip(names, row.tolist(), strict=True)) if encoder.per_job else {} for row in x]
+        return [
+            {"features": v, "moved": dict(zip(names, row.tolist(), strict=True))} for v, row in zip(values, moved, strict=True)
+        ]
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy file, whole or not at all."""
+        act = {k: getattr(self.world, k) for k in ("mode", "backfill", "fill")}
+        network = {"kind": self.forward.kind, "sizes": self.forward.sizes}
+        meta = {
+            "encoder": self.metadata,
+            "network": network,
+            "act": act,
+            "about": {"label": self.label, **self.about, "act": act},
+        }
+        files.write(path, meta, {k: np.ascontiguousarray(v, np.float32) for k, v in self.forward.weights.items()})
+
+
+def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> WindowPolicy:
+    """Return the policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
+    act, about = WindowSettings(**parts["act"]), dict(parts["about"])
+    for k in ("name", "version", "window", "settings", "scale", "nodes", "shape"):
+        parts["encoder"][k]  # noqa: B018
+    if any(v.dtype != np.float32 for v in weights.values()):
+        raise ValueError("weights are float32")
+    rows, features = parts["encoder"]["shape"]
+    network, window = parts["network"], int(parts["encoder"]["window"])
+    inputs = {"perjob": features, "rows": rows, "levels": rows - 1, "mlp": rows * features}
+    first = inputs.get(network["kind"], network["sizes"][0])
+    last = 1 if network["kind"] == "perjob" else window
+    if network["kind"] in WINDOW and (network["sizes"][0] != first or network["sizes"][-1] != last):
+        raise ValueError(f"the encoder gives {first} numbers and {last} scores, the network has {network['sizes']}")
+    if not isinstance(parts["encoder"]["settings"], dict) or not isinstance(parts["encoder"]["name"], str):
+        raise ValueError("the encoder's settings are no table")
+    policy = WindowPolicy(Forward(parts["network"], weights), parts["encoder"], act, label, about)
+    return policy.with_options({"cost": float(about["cost"])}) if about.get("cost") else policy

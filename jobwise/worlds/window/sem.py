@@ -1,0 +1,183 @@
+"""The state as one matrix of rows of two: SEM (Li, Fan, Papka, Lan) and DRAS (Fan et al., IPDPS'21).
+
+Both begin with the window, two rows a job: `[size / N, walltime]`, `[priority, wait]`. DRAS adds a row per node,
+`[available, time until free]`; SEM a row per *running job*, `[size / N, remaining time]`. Times are days, at most 10
+(`norm="raw"`: seconds and processors, as DRAS's code). Priority is 1 where a job takes at least 20 % of the machine.
+`levels` adds a last row `[1 where a job is chosen to be backfilled, else 0; 0]`: DRAS has a network for each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError
+from jobwise.sim.compiled import inlined, kernel
+from jobwise.worlds.window.encoder import Encoder
+from jobwise.worlds.window.tables import BEHIND
+
+PRIORITY = 0.2  # share of the machine from which on a job has priority
+DAY, LONGEST = 86400.0, 10.0
+
+
+def sem(
+    cluster: Cluster,
+    jobs: np.ndarray | None = None,
+    window: int = 50,
+    minimum: int = 0,
+    largest: int = 40,
+    rest: bool = False,
+    norm: str = "day",
+    levels: bool = False,
+) -> Encoder:
+    """SEM. `minimum` > 0: zero-padding, K = N // minimum rows in order of start, for a machine whose smallest job has
+    `minimum` processors. Else: the `largest` running jobs, by size. `rest` adds a row for the running jobs that did not get
+    one: their summed size, their size-weighted mean remaining time."""
+    N = cluster.processors
+    if minimum < 0 or minimum > N or largest < 1:
+        raise InputError(f"encoder sem: minimum is 0 to {N} processors and largest at least 1, not {minimum} and {largest}")
+    K = N // minimum if minimum else min(largest, N)
+    settings = {"minimum": minimum, "largest": largest, "rest": rest, "norm": norm, "levels": levels}
+    scale = (*_norm(norm), float(levels), float(K), float(minimum > 0), float(rest))
+    shape, work, nodes = (2 * window + K + rest + levels, 2), K + 1, N if minimum else 0
+    return Encoder("sem", 1, window, shape, encode_sem, False, (), settings, scale, work, True, nodes, _bounds(norm))
+
+
+def dras(
+    cluster: Cluster, jobs: np.ndarray | None = None, window: int = 50, norm: str = "day", levels: bool = False
+) -> Encoder:
+    """DRAS. A pool has no node numbers: running jobs fill the rows in order of start, free nodes follow."""
+    N = cluster.processors
+    if 2 * window + N > 1 << 20:
+        raise InputError(f"encoder dras has a row per node; {N:,} are too many")
+    shape, settings = (2 * window + N + levels, 2), {"norm": norm, "levels": levels}
+    scale = (*_norm(norm), float(levels))
+    return Encoder("dras", 1, window, shape, encode_dras, False, (), settings, scale, N + 1, True, N, _bounds(norm))
+
+
+def _norm(norm: str) -> tuple[float, float]:
+    if norm not in ("day", "raw"):
+        raise InputError(f"norm is {norm!r}; it must be 'day' or 'raw'")
+    return (DAY, 0.0) if norm == "day" else (1.0, 1.0)
+
+
+def _bounds(norm: str) -> tuple[float, float]:
+    return (0.0, LONGEST) if norm == "day" else (0.0, 1e12)
+
+
+@inlined
+def _time(t, unit):
+    return t if unit == 1.0 else min(t / unit, LONGEST)
+
+
+@inlined
+def _waiting(queue, m, slots, e, unit, size, x):
+    """The first 2 W rows of x."""
+    W = slots.shape[1]
+    for i in range(W):
+        if i < m["count"]:
+            job = queue[e, slots[e, i]]
+            n = np.float64(job["size"])
+            x[2 * i, 0], x[2 * i, 1] = n / size, _time(job["est"], unit)
+            x[2 * i + 1, 0] = 1.0 if n >= PRIORITY * m["total"] else 0.0
+            x[2 * i + 1, 1] = _time(m["now"] - job["submit"], unit)
+        else:
+            x[2 * i, 0] = x[2 * i, 1] = x[2 * i + 1, 0] = x[2 * i + 1, 1] = 0.0
+
+
+@inlined
+def _level(m, x):
+    """The last row of x: is a job chosen to be backfilled?"""
+    x[-1, 0], x[-1, 1] = 1.0 if m["phase"] == BEHIND else 0.0, 0.0
+
+
+@inlined
+def _before(x, y, by_size):
+    if by_size and x["size"] != y["size"]:
+        return x["size"] > y["size"]
+    return x["start"] < y["start"] or (x["start"] == y["start"] and x["row"] < y["row"])
+
+
+@kernel
+def _first_running(running, count, most, by_size, order):
+    """order[:k] = places of the first `most` running jobs by start, or by size and start; k."""
+    k = 0
+    for i in range(count):
+        x = running[i]
+        if k == most and not _before(x, running[order[k - 1]], by_size):
+            continue
+        at = min(k, most - 1)
+        while at > 0 and _before(x, running[order[at - 1]], by_size):
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = i
+        k = min(k + 1, most)
+    return k
+
+
+@kernel
+def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
+    """SEM's rows of two (Li, Fan, Papka, Lan): W waiting jobs take two rows each, K running jobs one each, the rest one.
+
+        2 i        size / N (or size), estimate / 1 day (or s)                of waiting job i
+        2 i + 1    1 where size >= PRIORITY N, wait / 1 day (or s)            of waiting job i
+        2 W + k    size / N (or size), time to the estimated end / 1 day      of running job k
+        then       the other running jobs: their size / N, their mean time to the estimated end, by size (`rest`)
+        last       1 behind a reservation, 0                                  (`levels`)
+
+    Times in days are at most LONGEST. scale: time unit, raw?, levels?, K, zero-padding?, rest? Parameters: see `Encoder`.
+    """
+    unit, K, W = scale[0], np.int64(scale[3]), slots.shape[1]
+    for e in range(first, last):
+        m, x, order = moment[e], out[e], work[e]
+        size = 1.0 if scale[1] else np.float64(m["total"])
+        _waiting(queue, m, slots, e, unit, size, x)
+        k = _first_running(running[e], m["running"], K, not scale[4], order)
+        n_all = rest_all = 0.0
+        if scale[5]:
+            for i in range(m["running"]):
+                job = running[e, i]
+                n = np.float64(job["size"])
+                n_all += n
+                rest_all += n * _time(max(job["due"] - m["now"], 0.0), unit)
+        for i in range(K):
+            n = left = 0.0
+            if i < k:
+                job = running[e, order[i]]
+                n, left = np.float64(job["size"]), _time(max(job["due"] - m["now"], 0.0), unit)
+            x[2 * W + i, 0], x[2 * W + i, 1] = n / size, left
+            n_all -= n
+            rest_all -= n * left
+        if scale[2]:
+            _level(m, x)
+        if scale[5]:
+            x[2 * W + K, 0] = max(n_all, 0.0) / size
+            x[2 * W + K, 1] = max(rest_all, 0.0) / n_all if n_all > 0.5 else 0.0
+
+
+@kernel
+def encode_dras(running, moment, queue, slots, scale, work, out, first, last):
+    """DRAS's rows of two (Fan et al., IPDPS'21): W waiting jobs take two rows each as in SEM, then a row per processor.
+
+        2 W + p    1 where processor p is free, else 0; time to its estimated end / 1 day (or s; free: 0)
+        last       1 behind a reservation, 0                                  (`levels`)
+
+    scale: time unit, raw?, levels? Parameters: see `Encoder`.
+    """
+    unit, W = scale[0], slots.shape[1]
+    for e in range(first, last):
+        m, x, order = moment[e], out[e], work[e]
+        _waiting(queue, m, slots, e, unit, 1.0 if scale[1] else np.float64(m["total"]), x)
+        k = _first_running(running[e], m["running"], m["total"], False, order)
+        at = 2 * W
+        for i in range(k):
+            job = running[e, order[i]]
+            left = _time(max(job["due"] - m["now"], 0.0), unit)
+            for _ in range(job["size"]):
+                x[at, 0], x[at, 1] = 0.0, left
+                at += 1
+        while at < out.shape[1]:
+            x[at, 0], x[at, 1] = 1.0, 0.0
+            at += 1
+        if scale[2]:
+            _level(m, x)
