@@ -52,7 +52,7 @@ def main() -> None:
 
     def given() -> None:
         s = allocate([log], log.cluster)
-        to_the_end(s, remembering(s, 0, policy, log.past, False, known, waits), policy.rule, 1)
+        to_the_end(s, remembering(s, 0, policy, log.past, known, waits), policy.rule, 1)
 
     told(f"whole replay, `{PROMISED}`, forecasts given", given)
     told("forecasts of all jobs when they came", lambda: at_submit(shipped(), past, total, -np.inf))

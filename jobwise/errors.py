@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 _HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
 
@@ -22,6 +23,15 @@ def shown(names: Iterable[str], most: int = 12) -> str:
 
 class InputError(ValueError):
     """Wrong input by the user: says what is wrong, where, and what would be right. The command line exits 2."""
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Put `where: ` before the text of an InputError that leaves the block."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def failed(error: BaseException, fields: Iterable[str]) -> str:

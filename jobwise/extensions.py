@@ -44,7 +44,8 @@ def load(group: str, name: str) -> Any:
         thing = point.load()
     except Exception as error:  # code of others may raise anything
         package = point.dist.name if point.dist else point.value
-        raise InputError(f"{name!r} of the package {package} does not load: {type(error).__name__}: {error}") from error
+        why = (str(error).splitlines() or [""])[0]
+        raise InputError(f"{name!r} of the package {package} does not load: {type(error).__name__}: {why}") from error
     return thing
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import jobwise as jw
 from jobwise.cluster import Affinity, Cluster
-from jobwise.encoders import TABLES, make_table
 from jobwise.errors import InputError
 from jobwise.learn.env import NodesVectorEnv
 from jobwise.learn.nodes_config import NodesConfig
@@ -23,6 +22,8 @@ from jobwise.systems import configure
 from jobwise.systems.telemetry import distances
 from jobwise.testing import check_world
 from jobwise.workload import workload
+from jobwise.worlds.encoder import make_table
+from jobwise.worlds.nodes.encoder import MAKERS
 from jobwise.worlds.nodes.passes import parts_of, seen_dtype
 from jobwise.worlds.nodes.policy import NodesRule
 from jobwise.worlds.nodes.rules import RULES
@@ -56,7 +57,7 @@ def seen(name, w, places, before=(), **settings):
     world.begin_with(np.zeros(1, int))
     for a in before:
         world.step(np.array([a]), False, 0, 1)
-    encoder = make_table(name, w.cluster, places, **settings)
+    encoder = make_table(MAKERS, name, w.cluster, places, **settings)
     out = np.zeros((1, *encoder.shape), np.float32)
     world.encode(encoder, out)
     return out[0]
@@ -349,7 +350,7 @@ def test_worlds_keep_to_their_protocol(name, masked):
         world = NodesEpisodes(
             3, sets, NodesSettings(places, joint=name != "nodes", masked=masked, ask_always=not masked), 40, False
         )
-        check_world(world, make_table(name, world.cluster, places))
+        check_world(world, make_table(MAKERS, name, world.cluster, places))
 
 
 def test_environments():
@@ -405,8 +406,8 @@ def test_generators_say_what_cannot_be():
         (lambda: jw.affinities(rate=0), "rate"),
         (lambda: Affinity(np.zeros((2, 2))), "above 0"),
         (lambda: Cluster(np.ones((3, 1), int), affinity=Affinity(np.ones((2, 2)))), "3 nodes"),
-        (lambda: make_table("affinity", jw.nodes(2), 1, bit_order="up"), "bit_order"),
-        (lambda: make_table("distances", jw.nodes(2), 1), "distance"),
+        (lambda: make_table(MAKERS, "affinity", jw.nodes(2), 1, bit_order="up"), "bit_order"),
+        (lambda: make_table(MAKERS, "distances", jw.nodes(2), 1), "distance"),
         (lambda: configure("distances", jw.lublin(50, procs=8), "smoke"), "name no log"),
         (lambda: configure("distances", None, "smoke").changed(settings={"colour": 1}).sets(1, 1), "colour"),
         (lambda: configure("affinities", None, "smoke").changed(settings={"levels": ["a"]}).sets(1, 1), "settings of"),
@@ -414,7 +415,7 @@ def test_generators_say_what_cannot_be():
     ):
         with pytest.raises(InputError, match=text):
             call()
-    assert set(TABLES) >= {"distance", "affinity", "nodes"} and seen_dtype.names == ("count", "mean")
+    assert set(MAKERS) == {"distance", "affinity", "nodes"} and seen_dtype.names == ("count", "mean")
 
 
 # ------------------------------------------------------------------ nodes that fail
@@ -507,7 +508,7 @@ def test_encoders_see_the_risk_of_now_alone():
     def rows(w):
         world = NodesEpisodes(1, [w], NodesSettings(1, kinds=1, joint=False), 500, True)
         world.begin_with(np.zeros(1, int))
-        encoder, found = make_table("nodes", w.cluster, 1, risk=True), []
+        encoder, found = make_table(MAKERS, "nodes", w.cluster, 1, risk=True), []
         while not world.done.all() and world.moment[0] < 60:
             out = np.zeros((1, *encoder.shape), np.float32)
             world.encode(encoder, out)

@@ -43,7 +43,7 @@ def promised(express=0.0, promise=1.1, order=None):
 def ran(w, policy, at_every=lambda s, b: None):
     """A replay, instant by instant; its memory."""
     sim = Simulation(w)
-    b = remembering(sim.state, 0, policy, w.past, False)
+    b = remembering(sim.state, 0, policy, w.past)
     while scored_pool.run(sim.state, 0, b, policy.rule, 1):
         at_every(sim.state, b)
     return b, sim.state
@@ -275,7 +275,7 @@ def test_what_we_recommend():
         ("jobwise:", "which run"),
         ("jobwise:runs/x+promise1x", "chooses"),
         ("smith-forecast+refit3", "100 to"),
-        ("saf+easy+refit", "no trees"),
+        ("saf+easy+refit", "needs orders that forecast with trees"),
     ):
         with pytest.raises(InputError, match=text):
             resolve(bad)

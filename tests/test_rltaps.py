@@ -13,7 +13,6 @@ from gymnasium.utils.env_checker import check_env
 
 import jobwise as jw
 from jobwise.cli import run
-from jobwise.encoders import make_table
 from jobwise.errors import InputError
 from jobwise.learn.agent import Agent
 from jobwise.learn.env import GpusVectorEnv
@@ -28,6 +27,8 @@ from jobwise.systems import PRESETS, configure
 from jobwise.systems.rltaps import per_job, published
 from jobwise.testing import check_world
 from jobwise.workloads.dnn import ROW_S
+from jobwise.worlds.encoder import make_table
+from jobwise.worlds.gpus.encoder import MAKERS
 from jobwise.worlds.gpus.episodes import GpusEpisodes
 from jobwise.worlds.gpus.knapsack import THETA
 from jobwise.worlds.gpus.policy import NO_THETA, GpusRule, named
@@ -66,7 +67,7 @@ def test_the_image_by_hand():
     w = jw.rltaps(5, 3, machine=jw.gpu_racks(TWO))
     w.jobs["submit"][:] = 0.0
     w.jobs["request"][:, 0], w.jobs["walltime"], w.truth["runtime"] = [3, 1, 2, 8, 8], ROW_S * 3, ROW_S * 3
-    env = GpusVectorEnv(1, w, slots=3, encoder=make_table("rl-taps", w.cluster, 3, rows=10), copy=False)
+    env = GpusVectorEnv(1, w, slots=3, encoder=make_table(MAKERS, "rl-taps", w.cluster, 3, rows=10), copy=False)
     env.reset(seed=0)
     seen = env.show()[0]
     assert seen.shape == (10, 8 + 36 + 6) and (seen[:, :8] == 0).all()
@@ -148,7 +149,7 @@ def test_environments_keep_gymnasiums_and_our_rules(kind):
         many.step(np.zeros(3, int))
     for counts in (False, True):
         world = GpusEpisodes(3, sets, GpusSettings(slots=4, counts=counts, mode="partial"), ROW_S, 10.0, 60, False)
-        check_world(world, make_table(kind, world.cluster, 4))
+        check_world(world, make_table(MAKERS, kind, world.cluster, 4))
 
 
 def test_counts_never_take_more_gpus_than_there_are():
@@ -160,7 +161,7 @@ def test_counts_never_take_more_gpus_than_there_are():
         world.begin_with(np.arange(4))
         out = np.zeros((4, 6, 22), np.float32)
         for _ in range(40):
-            world.encode(make_table("gpu-jobs", world.cluster, 5), out, 0, 4)
+            world.encode(make_table(MAKERS, "gpu-jobs", world.cluster, 5), out, 0, 4)
             mask, before = world.mask.astype(bool), world.mask.astype(bool)
             actions = world.narrow(rng.normal(size=mask.shape), mask)
             assert (COUNTS[actions].sum(axis=1) <= 8).all() and (mask <= before).all()

@@ -102,7 +102,7 @@ class Flat(nn.Module):
         return masked(out.unflatten(1, (-1, self.classes)) if self.classes else out, seen)
 
 
-class SlotsSettings(nn.Module):
+class PerSlot(nn.Module):
     """[B, M + 1, F] -> [B, M P + 1]: the same network for every slot, and the mean of all slots' first layer for each.
 
     Whatever the order of the slots, a job has the same score. sizes [F, first, ..., P]; the last row is the void action's.
@@ -124,7 +124,7 @@ class SlotsSettings(nn.Module):
 
 
 class SlotsValue(nn.Module):
-    """The value of a grid's rows: as `SlotsSettings`, then the mean over the slots."""
+    """The value of a grid's rows: as `PerSlot`, then the mean over the slots."""
 
     def __init__(self, features: int, width: int = 64):
         super().__init__()
@@ -225,7 +225,7 @@ def masked(scores: torch.Tensor, seen: Seen) -> torch.Tensor:
 def actor(spec: dict) -> nn.Module:
     """The network of a spec {"kind", "sizes", ...}, as policy files keep it."""
     more = {k: v for k, v in spec.items() if k not in ("kind", "sizes")}
-    kinds = {"perjob": PerJob, "rows": Rows, "levels": Levels, "mlp": Flat, "slots": SlotsSettings, "image": Image}
+    kinds = {"perjob": PerJob, "rows": Rows, "levels": Levels, "mlp": Flat, "slots": PerSlot, "image": Image}
     return kinds[spec["kind"]](list(spec["sizes"]), **more)
 
 

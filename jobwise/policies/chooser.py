@@ -7,13 +7,12 @@ decide   a view ─► the world at that instant ─► choose ─► … until 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, View
-from jobwise.errors import InputError
+from jobwise.errors import InputError, naming
 from jobwise.sim.state import State
 from jobwise.workload import Workload
 from jobwise.worlds import EpisodeWorld, Live, World
@@ -32,10 +31,6 @@ class Chooser:
     spec = ""
     jobsets = False  # it plays whole jobsets, in rows of time
     on_nodes = False  # it sees the processors of a pool as equal nodes
-    world: Any
-    tick: float
-    limit: float
-    name: str
     chooses = True  # its replay tells `after` of every round of choices
 
     def chooser(self, world: World, cluster: Cluster) -> Choose:
@@ -56,17 +51,15 @@ class Chooser:
 
     def attach(self, s: State, cluster: Cluster) -> World:
         """Return its world over the simulations of `s`, which have been filled and not begun. Raises InputError."""
-        try:
+        with naming(f"policy {self.name}"):
             return self.world.attach(s, cluster, self.limit)
-        except InputError as error:
-            raise InputError(f"policy {self.name}: {error}") from None
 
     def live(self, cluster: Cluster) -> Live:
-        """Return its world at the instants of a live cluster. Raises InputError for worlds that have none."""
+        """Return its world at instants of a live cluster. Raises InputError."""
         raise InputError(f"policy {self.name} plays whole simulations; it cannot be asked about one instant yet")
 
     def episodes(self, sets: Sequence[Workload], cost_s: float | np.ndarray, limit: int) -> EpisodeWorld:
-        """Return its world over whole jobsets, one each, cut after `limit` rows. Raises InputError for worlds without them."""
+        """Return its world over whole jobsets, one each, cut after `limit` rows. Raises InputError."""
         raise InputError(f"{self.name} does not assign GPUs or nodes; rules are named gpus:… and nodes:…")
 
     def replay(
@@ -135,7 +128,7 @@ class ChooserRun:
         return self._live.decisions(view)
 
     def ended(self, view: View, rows: np.ndarray) -> None:
-        """The views themselves tell what has ended."""
+        """Do nothing: views tell what has ended."""
 
     def explain(self, view: View) -> list[dict]:
         """What the next choice is among, highest score first: `job` (row or None), `score`, `features`, what `moved` it."""

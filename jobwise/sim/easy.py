@@ -4,9 +4,8 @@ https://doi.org/10.1109/71.932708).
 A pass starts the heads of the queue while they fit. The first that does not fit gets the only reservation: at the *shadow
 time* its processors are free by the estimates, and `extra` processors are left beside it then. Behind it a job may start that
 fits now and either ends by the shadow time or takes no more than `extra`. The loops differ in who says which job is next: a
-rank (`pool.py`), a score (`scored_pool.py`), an agent (`worlds/window/passes.py`).
-
-n processors, `end` the estimated end (s) of a job that would start now, `free` processors free now.
+rank (`pool.py`), a score (`scored_pool.py`), an agent (`worlds/window/passes.py`). n processors, `end` the estimated end (s)
+of a job that would start now, `free` processors free now.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
 from jobwise.workloads import catalogue, cwl, dnn, gpu, sacct, streams, swf, wdl, wfformat
+from jobwise.workloads.readers import of_others
 from jobwise.workloads.workflows import Workflow, from_jobs
 from jobwise.worlds.spec import generated, load
 
@@ -65,6 +66,8 @@ def open_log(
     if source != "-" and (Path(source).is_dir() or _is_workflow(Path(source))):
         return _flows(source, procs or 64)
     text = swf.read_text(source)
+    if (w := of_others(source, text[:4096], procs)) is not None:
+        return w
     if sacct.is_sacct(text):
         return sacct.from_text(text, source, procs)
     sacct.nearly(text, source)

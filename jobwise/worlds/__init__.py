@@ -5,7 +5,7 @@ slots    a few slots in front of a backlog, rows of time to come; which slot, pl
 gpus     at each row of time, which GPU works for which job (`gpus/`)
 nodes    at each row of time, which node the oldest jobs go to (`nodes/`)
 
-A `World` is what a policy asks for; an `EpisodeWorld` begins episodes too; a `Live` world stands at instants of a cluster."""
+A policy asks a `World`; an `EpisodeWorld` begins episodes too; a `Live` one stands at instants of a cluster."""
 
 from __future__ import annotations
 

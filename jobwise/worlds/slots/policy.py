@@ -159,4 +159,4 @@ def named(policy: str) -> SlotsRule:
 def rows() -> dict[str, str]:
     """Return {example: what it does} of the rules and options."""
     shown = {f"{PREFIX}:{rule}": doc for rule, doc in DOCS.items()}
-    return shown | {f"{PREFIX}:sjf+pack@600s": "a placement (first, pack, spread, …), and rows of 600 s (1 s)"}
+    return shown | {f"{PREFIX}:sjf+pack@600s": "a placement (first, pack, spread or others), and rows of 600 s (1 s)"}

@@ -1,0 +1,123 @@
+"""A world of another package (`examples/which_world`) gets every command, with no edit in jobwise."""
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jobwise as jw
+from jobwise import extensions
+from jobwise.cli import run
+from jobwise.errors import InputError
+from jobwise.registration import register_environments
+from jobwise.systems import systems
+from jobwise.worlds.spec import generated, kinds, worlds
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "which_world"
+
+
+def installed(folder: Path, name: str, points: dict[str, dict[str, str]]) -> None:
+    """Write what an installer leaves of a package: its metadata and entry points."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = [f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in table.items()) for group, table in points.items()]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+
+
+@pytest.fixture
+def which(tmp_path, monkeypatch):
+    """The example package, installed."""
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    installed(tmp_path, "which_world", project["entry-points"])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    extensions._points.cache_clear()
+    yield
+    extensions._points.cache_clear()
+    sys.modules.pop("which_world", None)
+
+
+def test_a_world_of_another_package_is_known_everywhere(which):
+    assert "which" in worlds() and "which" in systems() and "which" in generated() and "which" in kinds()
+    assert "which" not in json.dumps(sorted(str(p) for p in Path(jw.__file__).parent.rglob("*which*")))
+
+
+def test_it_simulates_compares_and_is_listed(which, tmp_path, capsys):
+    w = jw.lublin(jobs=300, procs=32, load=1.0, seed=3)
+    for rule in ("fcfs", "sjf"):
+        assert (jw.simulate(w, f"which:{rule}").jobs["start"] == jw.simulate(w, f"{rule}+easy").jobs["start"]).all()
+    assert run(["simulate", "which:2", "-p", "which:sjf", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["policy"] == "which:sjf"
+    log = tmp_path / "log.swf"
+    jw.write_swf(w, log)
+    order = ["compare", str(log), "-p", "fcfs+easy", "-p", "which:sjf", "--window", "30", "--shakes", "0", "--json"]
+    assert run(order) == 0 and json.loads(capsys.readouterr().out)["policies"][1]["policy"] == "which:sjf"
+    assert run(["policies"]) == 0 and "which:sjf" in capsys.readouterr().out
+    with pytest.raises(InputError, match="did you mean sjf"):
+        jw.resolve("which:sjff")
+
+
+def test_it_trains_is_evaluated_and_filmed(which, tmp_path, capsys):
+    folder = str(tmp_path / "run")
+    assert run(["train", "which", "--out", folder, "--preset", "smoke"]) == 0
+    assert run(["train", "which", "--out", folder, "--preset", "smoke"]) == 2
+    capsys.readouterr()
+    assert run(["evaluate", folder, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["policies"]) == {"fcfs", "sjf", "run"}
+    assert found["policies"]["run"]["slowdown"] <= 1.05 * min(found["policies"][r]["slowdown"] for r in ("fcfs", "sjf"))
+    assert run(["evaluate", folder]) == 0 and "mean bounded slowdown" in capsys.readouterr().out
+    for what in ("which:sjf", folder):
+        film = tmp_path / f"{Path(what).name}.gif"
+        assert run(["watch", what, "--out", str(film), "--rows", "5"]) == 0 and film.read_bytes()[:3] == b"GIF"
+
+
+def test_it_is_an_environment(which):
+    gymnasium = pytest.importorskip("gymnasium")
+    from jobwise.testing import check_world
+
+    register_environments()
+    envs = gymnasium.make_vec("jobwise/Which-v0", num_envs=3, workload=jw.lublin(jobs=200, procs=32, load=1.0, seed=1), jobs=20)
+    seen, _ = envs.reset(seed=1)
+    assert seen.shape == (3, 2)
+    total = sum(envs.step(np.array([0, 1, k % 2]))[1] for k in range(30))
+    assert (total <= 0).all() and total.min() < 0
+    one = gymnasium.make("jobwise/Which-v0", jobs=10)
+    one.reset(seed=2)
+    assert one.step(1)[0].shape == (2,)
+    import which_world
+
+    check_world(which_world.WhichEpisodes(jw.lublin(jobs=100, procs=32, load=1.0, seed=1), 4, 10), which_world.Load())
+
+
+def test_readers_and_encoders_of_other_packages(tmp_path, monkeypatch, capsys):
+    (tmp_path / "outside.py").write_text(
+        "import jobwise as jw\n"
+        "from jobwise.worlds.window.perjob import rls\n"
+        "class Lines:\n"
+        "    def knows(self, path, head):\n        return head.startswith('LINES')\n"
+        "    def read(self, path, procs):\n"
+        "        rows = [list(map(float, x.split())) for x in path.read_text().splitlines()[1:]]\n"
+        "        return jw.workload(*map(list, zip(*rows)), cluster=jw.pool(procs or 8), name=path.name)\n"
+        "LINES = Lines()\n"
+        "def mine(cluster, jobs, window=8):\n    return rls(cluster, jobs, window=window)\n"
+    )
+    points = {"jobwise.readers": {"lines": "outside:LINES"}, "jobwise.encoders": {"mine": "outside:mine"}}
+    installed(tmp_path, "outside", points)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    extensions._points.cache_clear()
+    (tmp_path / "log.lines").write_text("LINES submit size runtime\n0 4 10\n1 8 5\n")
+    assert run(["simulate", str(tmp_path / "log.lines"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["jobs"] == 2
+    from jobwise.worlds.window import encoders
+
+    w = jw.lublin(jobs=50, procs=16, seed=1)
+    assert encoders.make("mine", w.cluster, w.jobs, 8).shape == encoders.make("rls", w.cluster, w.jobs, 8).shape
+    with pytest.raises(InputError, match="mine"):
+        encoders.make("mint", w.cluster, w.jobs, 8)
+    extensions._points.cache_clear()
+    sys.modules.pop("outside", None)
