@@ -72,9 +72,9 @@ class _Lazy(ModuleType):
     def __getattr__(self, name: str):
         if name not in _WHERE:
             raise AttributeError(f"module 'jobwise' has no attribute {name!r}")
-        found = getattr(importlib.import_module(f"jobwise.{_WHERE[name]}"), _CALLED.get(name, name))
-        super().__setattr__(name, found)
-        return found
+        thing = getattr(importlib.import_module(f"jobwise.{_WHERE[name]}"), _CALLED.get(name, name))
+        super().__setattr__(name, thing)
+        return thing
 
     def __setattr__(self, name: str, value) -> None:
         if not (name in _WHERE and isinstance(value, ModuleType)):  # the import system binds submodules by this

@@ -84,11 +84,11 @@ class View:
         """The (node, units [R]) pairs that running job `job` holds."""
         if self.cluster.is_pool:
             return [(0, tuple(self.jobs["request"][job].tolist()))]
-        found, at = [], self.jobs["held"][job]
+        held, at = [], self.jobs["held"][job]
         while at >= 0:
-            found.append((int(self.slices["node"][at]), tuple(self.slices["amount"][at].tolist())))
+            held.append((int(self.slices["node"][at]), tuple(self.slices["amount"][at].tolist())))
             at = self.slices["next"][at]
-        return sorted(found)
+        return sorted(held)
 
 
 @runtime_checkable

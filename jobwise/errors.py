@@ -12,7 +12,7 @@ _HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u20
 
 def plain(text: object) -> str:
     """Text that a terminal can be handed: control and formatting characters, which could be escape sequences, are spelt out."""
-    return _HIDDEN.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
+    return _HIDDEN.sub(lambda match: f"\\x{ord(match[0]):02x}", str(text))
 
 
 def shown(names: Iterable[str], most: int = 12) -> str:

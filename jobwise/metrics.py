@@ -63,8 +63,8 @@ def normalised_turnaround(r: Finished, floor: bool = False) -> np.ndarray:
     measure. Jobs that were turned away or cut off do not count: see `r.jobs["status"]`. `floor`: rounded down, as DeepRM's code
     has it (integers of Python 2)."""
     done = r.jobs["status"] == DONE
-    found = (r.jobs["end"][done] - r.jobs["submit"][done]) / r.runtime[done]
-    return np.floor(found) if floor else found
+    ratio = (r.jobs["end"][done] - r.jobs["submit"][done]) / r.runtime[done]
+    return np.floor(ratio) if floor else ratio
 
 
 def slowdown(r: Finished) -> np.ndarray:
@@ -89,9 +89,9 @@ def bounded_slowdown(r: Finished, tau: float = TAU) -> np.ndarray:
 
 def for_all(r: Finished, values: np.ndarray, otherwise: float = np.nan) -> np.ndarray:
     """Return values [K] of the jobs that ran as values [J] of all jobs, with `otherwise` for a job that never ran."""
-    found = np.full(len(r.jobs), otherwise)
-    found[ran(r)] = values
-    return found
+    of_all = np.full(len(r.jobs), otherwise)
+    of_all[ran(r)] = values
+    return of_all
 
 
 def per_processor_slowdown(r: Finished, tau: float = TAU) -> np.ndarray:
@@ -123,8 +123,8 @@ def workflows(r: Finished) -> dict[str, np.ndarray]:
     whole = np.bincount(of[k], weights=(jobs["status"] == DONE)[k], minlength=count) == np.bincount(of[k], minlength=count)
     whole &= np.isfinite(begin)
     bound = np.maximum(np.maximum(way, work / r.cluster.processors), 1e-9)
-    found = {"turnaround": end - begin, "bound": bound, "slowdown": (end - begin) / bound}
-    return {key: value[whole] for key, value in found.items()}
+    table = {"turnaround": end - begin, "bound": bound, "slowdown": (end - begin) / bound}
+    return {key: value[whole] for key, value in table.items()}
 
 
 def makespan(r: Finished) -> float:
@@ -342,10 +342,10 @@ def largest_running(r: Finished, ks: tuple[int, ...] = (30, 40, 50)) -> dict:
             total = -sum(running)
             held[-1] += total * dt
             for n, k in enumerate(ks):
-                seen = -sum(running[:k])
-                held[n] += seen * dt
-                cover[0, n] += dt * (seen >= 0.9 * total)
-                cover[1, n] += dt * (seen >= 0.95 * total)
+                bound = -sum(running[:k])
+                held[n] += bound * dt
+                cover[0, n] += dt * (bound >= 0.9 * total)
+                cover[1, n] += dt * (bound >= 0.95 * total)
         at = float(when[i])
         if sign[i] > 0:
             insort(running, -int(all_sizes[i]))

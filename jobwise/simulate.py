@@ -137,5 +137,5 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Polic
             text = f"{name}: {len(row)} jobs had not ended {policy.limit:,.0f} rows after the last arrival, where it was cut"
             raise Unfinished(f"{text}; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
         raise Unfinished(f"{name} left {what}; nothing is running and nothing more will arrive")
-    told = [one[k].item() for k in ("preemptions", "events", "lost")]
-    return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, *told, tuple(looks))
+    counters = [one[k].item() for k in ("preemptions", "events", "lost")]
+    return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, *counters, tuple(looks))

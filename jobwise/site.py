@@ -88,10 +88,10 @@ STOCK = {  # Slurm's own
 
 def settings(**known: float) -> np.ndarray:
     """[1] of settings_dtype: Slurm's own, but for those that are named."""
-    found = np.zeros(1, settings_dtype)
+    row = np.zeros(1, settings_dtype)
     for key, value in (STOCK | known).items():
-        found[key] = value
-    return found
+        row[key] = value
+    return row
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ class Site:
 
     def changed(self, **known: float) -> Site:
         """The same with other settings."""
-        found = self.settings.copy()
+        row = self.settings.copy()
         for key, value in known.items():
-            found[key] = value
-        return replace(self, settings=found)
+            row[key] = value
+        return replace(self, settings=row)

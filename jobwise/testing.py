@@ -106,7 +106,7 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
 def _asked(policy: Policy, workload: Workload, passes: int, seed: int, hide: bool) -> list[tuple]:
     """What a policy saw and decided at the first `passes` instants; `hide`: with what it may not know hidden from the state."""
     single = getattr(policy, "single_events", False)
-    sim, rng, found = Simulation(workload, seed=seed, single_events=single), np.random.default_rng(seed), []
+    sim, rng, log = Simulation(workload, seed=seed, single_events=single), np.random.default_rng(seed), []
     run = begin(policy, sim.view())
     for _ in range(passes):
         if sim.done or not sim.advance():
@@ -118,9 +118,9 @@ def _asked(policy: Policy, workload: Workload, passes: int, seed: int, hide: boo
         decisions = list(run.decide(view) or ())
         if saved is not None:
             restore(sim.state, saved)
-        found.append((*(getattr(view, k).tolist() for k in ("queue", "running", "ended", "free")), decisions))
+        log.append((*(getattr(view, k).tolist() for k in ("queue", "running", "ended", "free")), decisions))
         sim.apply(decisions)
-    return found
+    return log
 
 
 def _same_before(one: np.ndarray, other: np.ndarray, time: float, what: str) -> None:

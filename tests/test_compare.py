@@ -297,11 +297,11 @@ def test_origins_put_all_unseen_windows_together():
     e = o.effects()
     assert (
         e[2].change == 0
-        and e[0].blocks == sum(len(c.first_row) // 2 for c in o.found) >= 6
+        and e[0].blocks == sum(len(c.first_row) // 2 for c in o.comparisons) >= 6
         and e[0].change > 0
         and not isnan(e[0].low)
     )
-    one = o.found[1]
+    one = o.comparisons[1]
     assert one.workload.name == w.name and len(one.workload) == 300
     part = w.take(slice(2400, 2700))
     assert np.array_equal(one.records[0].jobs["start"], simulate(part, "fcfs+easy").jobs["start"])

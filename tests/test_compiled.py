@@ -10,15 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobwise.sim import compiled, kernel_cache
-from jobwise.sim.compiled import allocating, inlined, kernel
+from jobwise import compiled
+from jobwise.compiled import allocating, inlined, kernel
+from jobwise.compiled import cache as kernel_cache
 
 # imported by modules with kernels, for what is no kernel's
 NO_KERNELS = {"decision.py", "errors.py", "files.py", "workload.py", "record.py", "metrics.py"}
 NO_KERNELS |= {"workloads/catalogue.py", "workloads/swf.py", "workloads/transform.py"}
-LEAF = "from jobwise.sim.compiled import kernel\n\n\n@kernel\ndef leaf(x):\n    return x[0] + {}\n"
+LEAF = "from jobwise.compiled import kernel\n\n\n@kernel\ndef leaf(x):\n    return x[0] + {}\n"
 ROOT = """import numpy as np
-from jobwise.sim.compiled import kernel
+from jobwise.compiled import kernel
 from leaf import leaf
 
 @kernel
@@ -69,7 +70,7 @@ def test_signatures_have_files_of_their_own(tmp_path):
 def test_the_cache_folder_follows_every_source_of_kernels():
     """What a module with kernels imports of this package, it may compile into them."""
     known = set(kernel_cache.sources())
-    for path in known | {p for p in kernel_cache.PACKAGE.rglob("*.py") if "sim.compiled import" in p.read_text()}:
+    for path in known | {p for p in kernel_cache.PACKAGE.rglob("*.py") if "jobwise.compiled import" in p.read_text()}:
         assert path in known, f"{path.name} has kernels: name it in kernel_cache.SOURCES"
         for node in ast.parse(path.read_text()).body:  # imports at the top: kernels take no others
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("jobwise."):

@@ -268,7 +268,7 @@ def test_campaigns_are_generated_by_command(tmp_path, capsys):
 
 def test_compiling_is_told_to_the_progress_line(monkeypatch, capsys):
     from jobwise.cli import options
-    from jobwise.sim import LISTENERS
+    from jobwise.listeners import LISTENERS
 
     monkeypatch.setenv("JOBWISE_ANNOUNCE", "1")
     monkeypatch.setattr(options.Lines, "EVERY_S", 0.2)

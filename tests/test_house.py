@@ -19,7 +19,7 @@ from jobwise.testing import poison, restore
 ROOT = Path(jobwise.__file__).parent
 # each may import from its own layer and those before it
 LAYERS = [
-    ["errors", "extensions", "files", "site", "cluster", "jobs", "decision"],
+    ["errors", "extensions", "listeners", "compiled", "files", "site", "cluster", "jobs", "decision"],
     ["sim"],
     ["metrics", "workload"],
     ["record", "workloads", "worlds"],
@@ -193,3 +193,37 @@ def test_the_house_stays_small():
     page = (ROOT.parent / "docs" / "concepts.md").read_text()
     path = re.findall(r"^\d\. `jobwise/([\w/]+\.py)`", page, re.M)
     assert len(path) == 6 and sum(len(lines[ROOT / name]) for name in path) <= 1000
+
+
+POLICY_CLASSES = {  # class -> the folder in which its type may be asked for
+    **dict.fromkeys(
+        ("ListScheduler", "Gate", "Index", "FlowNet", "Learned", "NeuralPolicy", "TablePolicy", "Chooser"), "policies"
+    ),
+    **{
+        f"{w.title()}{kind}": f"worlds/{w}"
+        for w in ("window", "slots", "gpus", "nodes")
+        for kind in ("Settings", "Policy", "Rule")
+    },
+}
+
+
+def test_nobody_asks_for_the_type_of_a_policy_or_of_a_world_but_its_own_folder():
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+                for name in {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)} & set(POLICY_CLASSES):
+                    folder = POLICY_CLASSES[name]
+                    assert path.is_relative_to(ROOT / folder), f"{path.relative_to(ROOT)}:{node.lineno} asks for {name}"
+
+
+def test_names_say_what_a_value_is():
+    """No variable or parameter of a function says only that a value exists."""
+    for path in FILES:
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef | ast.Lambda):
+                for node in ast.walk(function):
+                    name = node.arg if isinstance(node, ast.arg) else node.id if isinstance(node, ast.Name) else ""
+                    stored = isinstance(node, ast.arg) or isinstance(getattr(node, "ctx", None), ast.Store)
+                    assert not (stored and name in ("found", "told", "seen", "given")), (
+                        f"{path.relative_to(ROOT)}:{node.lineno}"
+                    )

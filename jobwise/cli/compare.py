@@ -84,17 +84,17 @@ def compare(
         resolved.insert(0, resolve("fcfs+easy"))  # what the bound is a multiple of
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs, load, in_slots(resolved), racks or "")
-    told = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
-    told |= {"restart_cost_s": restart_cost, "max_wait": bound}
+    settings = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
+    settings |= {"restart_cost_s": restart_cost, "max_wait": bound}
     if policy is None and w.cluster.is_pool and not (w.jobs["unmet"] > 0).any():
         resolved.append(resolve("jobwise"))
     if not as_json:
         noticed(w)
     if origins is not None:
-        _rolled(w, resolved, origins, told, as_json)
+        _rolled(w, resolved, origins, settings, as_json)
         return
     with progress(f"comparing {len(resolved)} schedulers") as show:
-        c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **told)
+        c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **settings)
     learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None)]
     said, beside = verdicts(c, learnt, bound), other_way(c, other, kill, learnt[0] if learnt else None) if other else ""
     if report:
@@ -116,10 +116,10 @@ def _beside_rules(c, learnt: list[int], bound: float) -> dict:
     """For JSON: the policies that were learnt against the best in hindsight and against the fair best."""
     from jobwise.compare.against import against
 
-    found = against(c, learnt, bound)
+    effects = against(c, learnt, bound)
     names = ("against_best_rule", "against_fair_best")
     return {
-        name: [{"policy": c.policies[p]} | x[k] for p, x in zip(learnt, found, strict=True) if x[k]]
+        name: [{"policy": c.policies[p]} | x[k] for p, x in zip(learnt, effects, strict=True) if x[k]]
         for k, name in enumerate(names)
     }
 
@@ -135,12 +135,12 @@ def _check(origins: int | None, split: float | None, report: str | None, max_wai
     return times(max_wait) or float("inf")
 
 
-def _rolled(w, policies: list, count: int, told: dict, as_json: bool) -> None:
+def _rolled(w, policies: list, count: int, settings: dict, as_json: bool) -> None:
     """One table over all origins."""
     from jobwise.compare.origins import origins
 
     with progress(f"{count} origins, {len(policies)} schedulers") as show:
-        o = origins(w, policies, count, progress=show, **told)
+        o = origins(w, policies, count, progress=show, **settings)
     if as_json:
         print_json(o.to_dict())
     else:

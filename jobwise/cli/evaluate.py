@@ -81,16 +81,16 @@ def evaluate(
     bound = about.get("max_wait") or float("inf")
     if bound < float("inf") and "fcfs+easy" not in names:
         names = ["fcfs+easy", *names]  # what the bound is a multiple of
-    told = {"max_wait": bound, "window_jobs": window, "shakes": 4 if shakes is None else shakes, "seed": seed}
-    told |= {"kill_at_walltime": kill}
+    settings = {"max_wait": bound, "window_jobs": window, "shakes": 4 if shakes is None else shakes, "seed": seed}
+    settings |= {"kill_at_walltime": kill}
     if not as_json:
         noticed(w)
     if origins is not None:
-        _origins(name, w, names, origins, told, as_json)
+        _origins(name, w, names, origins, settings, as_json)
         return
     with progress(f"comparing {len(names) + 1} schedulers") as show:
-        c, other = both_ways(w, [*names, trained], since=0.0 if whole else SEEN, progress=show, **told)
-    found, fair = against(c, [len(names)], bound)[0]
+        c, other = both_ways(w, [*names, trained], since=0.0 if whole else SEEN, progress=show, **settings)
+    best, fair = against(c, [len(names)], bound)[0]
     said, beside = verdicts(c, [len(names)], bound), other_way(c, other, kill, len(names)) if other else ""
     if report:
         from jobwise.report.comparison import write_report
@@ -100,14 +100,14 @@ def evaluate(
         write_report(c, report, curve=curve, other=other, beside=beside, ours=len(names), said=said, force=True)
     if as_json:
         more = {"other_way": other.to_dict()} if other else {}
-        print_json(c.to_dict() | {"against_best_rule": found, "against_fair_best": fair} | more)
+        print_json(c.to_dict() | {"against_best_rule": best, "against_fair_best": fair} | more)
         return
     print_comparison(c, said, beside)
     if report:
         print(f"report: {report}")
 
 
-def _origins(folder: str, w, names: list[str], count: int, told: dict, as_json: bool) -> None:
+def _origins(folder: str, w, names: list[str], count: int, settings_of_origins: dict, as_json: bool) -> None:
     """Train the system of a run folder anew before every origin, and compare."""
     from dataclasses import replace
 
@@ -123,11 +123,11 @@ def _origins(folder: str, w, names: list[str], count: int, told: dict, as_json: 
     settings = Config().changed(**about)
 
     def learn(part, t: float):
-        found = train(settings, part, Path(folder) / f"origin{t:g}", resume=True, share=1.0)[0]
-        return replace(found, label="search")
+        policy = train(settings, part, Path(folder) / f"origin{t:g}", resume=True, share=1.0)[0]
+        return replace(policy, label="search")
 
     with progress(f"{count} origins, a search at each") as show:
-        o = origins(w, names, count, learn=learn, progress=show, **told)
+        o = origins(w, names, count, learn=learn, progress=show, **settings_of_origins)
     if as_json:
         print_json(o.to_dict())
     else:
@@ -147,19 +147,19 @@ def _on_slots(
     config = config_of(policy)
     config.checked_log(log, policy.label)
     sets = config.sets(TEST, 100, None if log is None else open_log(log, None, on_nodes=True))
-    names, found = rules or config.rules(), {}
+    names, results = rules or config.rules(), {}
     with progress(f"playing {len(sets)} jobsets") as show:
         for i, name in enumerate([*names, policy]):
             key = name if isinstance(name, str) else policy.label
-            found[key] = config.judged(sets, name, seed, policy.tick)
+            results[key] = config.judged(sets, name, seed, policy.tick)
             if show:
                 show(i + 1, len(names) + 1, key)
     plain = [n for n in names if not n.endswith("typed")] or names
-    best = min(plain, key=lambda n: np.mean(found[n]["slowdown"]))
-    changes = {n: change(x["slowdown"], found[best]["slowdown"], windows=config.logged) for n, x in found.items()}
+    best = min(plain, key=lambda n: np.mean(results[n]["slowdown"]))
+    changes = {n: change(x["slowdown"], results[best]["slowdown"], windows=config.logged) for n, x in results.items()}
     if as_json:
         keep = ("slowdown", "longest", "stretch", "lost")
-        mean = {n: {k: float(np.mean(x[k])) for k in keep} for n, x in found.items()}
+        mean = {n: {k: float(np.mean(x[k])) for k in keep} for n, x in results.items()}
         print_json(
             {
                 "policy": policy.label,
@@ -172,7 +172,7 @@ def _on_slots(
         )
         return
     rows = []
-    for n, x in found.items():
+    for n, x in results.items():
         c = changes[n]
         rows.append(
             [
@@ -186,5 +186,5 @@ def _on_slots(
         )
     columns = ["policy", config.measure.split(" (")[0], f"against {best}", "longest wait, rows", config.aside, "jobs not done"]
     print_table(f"{len(sets)} unseen jobsets: {config.measure}", columns, rows)
-    if told := short(policy.about):
-        say(f"note: {policy.label} {told}")
+    if note := short(policy.about):
+        say(f"note: {policy.label} {note}")

@@ -33,25 +33,25 @@ def explain(
         raise InputError(f"{run}: says nothing about its choices")
     w = open_log(log, procs, jobs, on_nodes=in_slots([policy]))
     one = getattr(policy, "single_events", False)
-    sim, seen, until = Simulation(w, single_events=one, tick=getattr(policy, "tick", 0.0)), -1, np.inf
+    sim, before, until = Simulation(w, single_events=one, tick=getattr(policy, "tick", 0.0)), -1, np.inf
     playing = begin(policy, sim.view())
-    while seen < choice:
+    while before < choice:
         if sim.done or not sim.advance(until):
-            raise InputError(f"{w.name}: there are {seen + 1} such instants; --choice counts from 0")
+            raise InputError(f"{w.name}: there are {before + 1} such instants; --choice counts from 0")
         view = sim.view()
         if len(view.ended):
             playing.ended(view, view.ended)
-        many, found = len(view.queue) > 1, []
-        if many and (seen + 1 == choice or not isinstance(playing, ListRun)):  # a list scheduler forecasts when it explains
-            found = playing.explain(view)
-        seen += many if isinstance(playing, ListRun) else len(found) > 1
-        if seen < choice:
+        many, choices = len(view.queue) > 1, []
+        if many and (before + 1 == choice or not isinstance(playing, ListRun)):  # a list scheduler forecasts when it explains
+            choices = playing.explain(view)
+        before += many if isinstance(playing, ListRun) else len(choices) > 1
+        if before < choice:
             until = sim.apply(playing.decide(view), policy.name)
     if as_json:
-        print_json({"policy": policy.name, "time": view.now, "free": int(view.free.sum()), "jobs": found[:top]})
+        print_json({"policy": policy.name, "time": view.now, "free": int(view.free.sum()), "jobs": choices[:top]})
         return
     rows = []
-    for f in found[:top]:
+    for f in choices[:top]:
         moved = sorted(f["moved"].items(), key=lambda x: -abs(x[1]))[:3]
         if f["job"] is None:
             rows.append(["none", f"{f['score']:+.3f}", "", "", "", ""])
@@ -68,11 +68,11 @@ def explain(
             ]
         )
     free = " + ".join(f"{int(n):,}" for n in view.free.sum(axis=0))
-    best = "none" if found[0]["job"] is None else f"job {found[0]['job']}"
+    best = "none" if choices[0]["job"] is None else f"job {choices[0]['job']}"
     title = f"{w.name} at {view.now / 3600:,.2f} h: {free} free, {len(view.queue)} queued; first: {best}"
-    why = "why" if any("why" in f for f in found) else "moved by"
-    if told := flattered(w, policy, policy.name):
-        complain(told, "note")
+    why = "why" if any("why" in f for f in choices) else "moved by"
+    if warning := flattered(w, policy, policy.name):
+        complain(warning, "note")
     print_table(title, ["job", "score", " + ".join(w.cluster.resources), "walltime h", "waited h", why], rows)
 
 
@@ -86,9 +86,9 @@ def export_onnx(
     from jobwise.policies.onnx import to_onnx
 
     check_outputs("-", out, force=force, ending=".onnx")
-    found = load_policy(run)
-    if getattr(found, "spec", "") != "window":
+    policy = load_policy(run)
+    if getattr(policy, "spec", "") != "window":
         raise InputError(f"{run}: is a log-linear order, or plays on a grid of time; there is no network per job to export")
-    write_whole(out, to_onnx(found))
+    write_whole(out, to_onnx(policy))
     if out != "-":
         print(f"{out}: written")

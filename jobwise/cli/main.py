@@ -46,8 +46,8 @@ app.command("warm-up")(warm_up.warm_up)
 app.command("export-onnx")(explain.export_onnx)
 
 
-def _group(name: str, told: str, *commands) -> typer.Typer:
-    group = typer.Typer(no_args_is_help=True, help=told)
+def _group(name: str, help_text: str, *commands) -> typer.Typer:
+    group = typer.Typer(no_args_is_help=True, help=help_text)
     for command in commands:
         group.command()(command)
     app.add_typer(group, name=name)
@@ -103,18 +103,18 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):  # the usage errors of typer's parser, whichever it is built on
             raise
-        if told := _told(error):
-            complain(told)
+        if line := _told(error):
+            complain(line)
         return 2
 
 
 def _told(error) -> str:
     """What typer's parser says; for an unknown command with the nearest ones."""
     text = plain(" ".join(error.format_message().split()))
-    if found := re.match(r"No such command '(.*?)'", text):
+    if command := re.match(r"No such command '(.*?)'", text):
         known = [_name(c) for c in app.registered_commands]
         known += [f"{g.name} {_name(c)}" for g in app.registered_groups for c in g.typer_instance.registered_commands]
-        return str(unknown("command", found[1], known))
+        return str(unknown("command", command[1], known))
     return text
 
 

@@ -81,17 +81,17 @@ def run(
         except KeyboardInterrupt:
             raise Interrupted("what was submitted runs on, and the same command goes on from here") from None
         summary = following.summary()
-    found = {"policy": decides.name if policy == "mars" else chosen, "on": on} | summary
-    found["cost"] = found["work"] / 3600.0 * price
+    result = {"policy": decides.name if policy == "mars" else chosen, "on": on} | summary
+    result["cost"] = result["work"] / 3600.0 * price
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
         units = {"makespan": "s", "since_begin": "s", "work": "core-s"}
         rows = [
-            [k.replace("_", " "), f"{v:,.1f}" if isinstance(v, float) else f"{v}", units.get(k, "")] for k, v in found.items()
+            [k.replace("_", " "), f"{v:,.1f}" if isinstance(v, float) else f"{v}", units.get(k, "")] for k, v in result.items()
         ]
         print_table(f"{len(flows)} workflow{'s' * (len(flows) != 1)} on {on}", ["what", "value", "unit"], rows)
-    if found["failed"] or found["never_run"]:
+    if result["failed"] or result["never_run"]:
         raise typer.Exit(1)
 
 

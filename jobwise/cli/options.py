@@ -104,7 +104,7 @@ class Bar:
 def progress(what: str):
     """Yield a function (done, total, text) that shows how far the work is: on a terminal in one line that counts, elsewhere in
     a line every few seconds; None where JOBWISE_ANNOUNCE is 0. It also says what is compiled on the way."""
-    from jobwise.sim import LISTENERS
+    from jobwise.listeners import LISTENERS
 
     if os.environ.get("JOBWISE_ANNOUNCE", "1") in ("", "0"):
         yield None
@@ -164,9 +164,9 @@ def racks_of(text: str):
 
     from jobwise.sim.topology import gpu_racks
 
-    if not (found := re.fullmatch(r"(\d{1,4}(?:,\d{1,4})*)(?:x(\d{1,3}))?", text)):
+    if not (parsed := re.fullmatch(r"(\d{1,4}(?:,\d{1,4})*)(?:x(\d{1,3}))?", text)):
         raise InputError(f"--racks {text!r}: machines of each rack are expected, e.g. 2,2,2,2, or 8,8x8 with 8 GPUs each")
-    return gpu_racks([int(n) for n in found[1].split(",")], int(found[2] or 4), work="lab")
+    return gpu_racks([int(n) for n in parsed[1].split(",")], int(parsed[2] or 4), work="lab")
 
 
 def open_log(
@@ -207,12 +207,12 @@ def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str
 
     from jobwise.files import check_writable
 
-    seen = {} if log == "-" else {os.path.realpath(log): "the log itself"}
+    taken = {} if log == "-" else {os.path.realpath(log): "the log itself"}
     for path in paths:
         if path is None:
             continue
         check_writable(path)
-        if path != "-" and (other := seen.setdefault(os.path.realpath(path), path)) is not path:
+        if path != "-" and (other := taken.setdefault(os.path.realpath(path), path)) is not path:
             raise InputError(f"{path}: would overwrite {other}; name another file")
         if ending and path != "-" and Path(path).suffix.lower() not in ending.split():
             raise InputError(f"{path}: a file named *{ending.split()[0]} is written here, nothing else")

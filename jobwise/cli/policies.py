@@ -10,10 +10,10 @@ def policies(as_json: Json = False) -> None:
     """The names that policies are made of, each with a line."""
     from jobwise.policies.names import described
 
-    found = described()
+    tables = described()
     if as_json:
-        print_json(found)
+        print_json(tables)
         return
-    for part, names in found.items():
+    for part, names in tables.items():
         print_table(part, ["name", "what it does"], [[n, text] for n, text in names.items()], left=2)
     say("A policy is ORDER[+BACKFILL][+PLACEMENT][+GUARD], for example saf+easy+guard24h; a run folder stands for an order.")

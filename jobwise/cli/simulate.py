@@ -72,8 +72,8 @@ def simulate(
     from jobwise.compare.fingerprint import flattered
 
     if as_json:
-        found = {"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary}
-        print_json(found | {"recorded": recorded(w)})
+        result = {"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary}
+        print_json(result | {"recorded": recorded(w)})
         return
     noticed(w)
     site = recorded(w) or {}
@@ -87,5 +87,5 @@ def simulate(
     columns = ["metric", "value", "unit"] + (["as recorded"] if site else [])
     print_table(f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {left_out(w)})", columns, rows)
     print("bounded slowdown with tau = 10 s")
-    if told := flattered(w, policy, r.policy):
-        say(f"note: {told}")
+    if warning := flattered(w, policy, r.policy):
+        say(f"note: {warning}")

@@ -31,9 +31,9 @@ def site(
     x = s.settings[0]
     total = dict(zip(("cpus", "memory_mib", "gpus"), w.cluster.total.tolist(), strict=True))
     if as_json:
-        told = {"site": w.name, "jobs": len(w), "nodes": len(s.weight), "dropped": w.dropped, "guesses": list(s.guesses)}
+        about = {"site": w.name, "jobs": len(w), "nodes": len(s.weight), "dropped": w.dropped, "guesses": list(s.guesses)}
         known = {"settings": {k: x[k].item() for k in x.dtype.names}}
-        print_json(told | total | known | {"partitions": list(s.partition_names), "qos": list(s.qos_names)})
+        print_json(about | total | known | {"partitions": list(s.partition_names), "qos": list(s.qos_names)})
         return
     weights = ", ".join(f"{k.replace('_', ' ')} {x[k]:g}" for k in ("age", "fair_share", "size", "partition", "qos") if x[k])
     ahead = f"every {x['bf_interval']:g} s, {x['bf_max_test']:g} jobs, {x['bf_window'] / 3600:g} h ahead"
@@ -83,16 +83,16 @@ def fidelity(
     if len(set(names)) < len(names):
         raise InputError("a policy is named twice")
     with progress("replay") as step:
-        found = told.fidelity(w, names, step)
-    said, groups = told.sentence(found), told.by_group(w, found[0])
+        results = told.fidelity(w, names, step)
+    said, groups = told.sentence(results), told.by_group(w, results[0])
     if as_json:
-        about = {"source": w.name, "jobs": len(w), "recorded_mean_wait": float(found[0].recorded.mean())}
-        print_json(about | {"policies": [f.to_dict() for f in found], "told": said})
+        about = {"source": w.name, "jobs": len(w), "recorded_mean_wait": float(results[0].recorded.mean())}
+        print_json(about | {"policies": [f.to_dict() for f in results], "told": said})
         return
-    first = ["recorded", f"{found[0].recorded.mean():,.0f}", "", "", "", "", ""]
+    first = ["recorded", f"{results[0].recorded.mean():,.0f}", "", "", "", "", ""]
     tables = [
-        (f"{w.name}: {len(w):,} jobs", told.COLUMNS, [first, *(f.row() for f in found)]),
-        (f"by group, {found[0].policy}", ("what", "group", "jobs", "recorded s", "simulated s", "change"), groups),
+        (f"{w.name}: {len(w):,} jobs", told.COLUMNS, [first, *(f.row() for f in results)]),
+        (f"by group, {results[0].policy}", ("what", "group", "jobs", "recorded s", "simulated s", "change"), groups),
     ]
     for title, columns, rows in tables:
         print_table(title, columns, rows)
@@ -103,11 +103,11 @@ def fidelity(
     if report:
         from jobwise.report.fidelity import write_site_report
 
-        write_site_report(f"{w.name}: recorded and simulated waits", [said], tables, report, _waits(w, found))
+        write_site_report(f"{w.name}: recorded and simulated waits", [said], tables, report, _waits(w, results))
         typer.echo(f"wrote {report}")
 
 
-def _waits(w, found: list) -> dict:
+def _waits(w, results: list) -> dict:
     """Submits and waits: recorded, and of the three policies that come nearest."""
     submit = w.jobs["submit"]
-    return {"recorded": (submit, found[0].recorded)} | {f.policy: (submit, f.wait) for f in found[:3]}
+    return {"recorded": (submit, results[0].recorded)} | {f.policy: (submit, f.wait) for f in results[:3]}

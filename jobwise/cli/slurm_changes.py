@@ -50,22 +50,22 @@ def what_if(
     _ready(folder, report, force)
     w = read(folder)
     after = changed(w, lines, nodes, times(limits, "--limits"))
-    told = ", ".join([*lines, *([f"{nodes:+d} nodes"] if nodes else []), *([f"limits {limits}"] if limits else [])])
-    known = [(", ".join(filter(None, [p if p != "slurm" else "", told])) or p, after, p) for p in policy or ["slurm"]]
+    changes_text = ", ".join([*lines, *([f"{nodes:+d} nodes"] if nodes else []), *([f"limits {limits}"] if limits else [])])
+    known = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in policy or ["slurm"]]
     for _, _, p in known:
         resolve(p)
     with progress("replay") as step:
-        found = tried(w, known, shakes=shakes, seed=seed, progress=step)
-    trust = _trust(_beside(w, found[0].present.records[0]))
-    text = [" ".join(filter(None, [trust, most_helpful(w)])), *(c.sentence() for c in found), *_idle(w, lines, found)]
+        changes = tried(w, known, shakes=shakes, seed=seed, progress=step)
+    trust = _trust(_beside(w, changes[0].present.records[0]))
+    text = [" ".join(filter(None, [trust, most_helpful(w)])), *(c.sentence() for c in changes), *_idle(w, lines, changes)]
     text += [f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p))]
-    tables = [(f"{w.name}: {len(w):,} jobs, against the simulated present", HEAD, _rows(found))]
-    tables += [(f"who wins, who loses: {c.name}", GROUPED, c.rows()) for c in found]
-    _written(w.name, text, tables, report, found)
+    tables = [(f"{w.name}: {len(w):,} jobs, against the simulated present", HEAD, _rows(changes))]
+    tables += [(f"who wins, who loses: {c.name}", GROUPED, c.rows()) for c in changes]
+    _written(w.name, text, tables, report, changes)
     if as_json:
-        print_json({"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in found], "told": " ".join(text)})
+        print_json({"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes], "told": " ".join(text)})
         return
-    _told(text, tables, report, found)
+    _told(text, tables, report, changes)
 
 
 EXPLAINED = (
@@ -112,31 +112,31 @@ def tune(
     w, bound = read(folder), times(max_wait)
     count = replayed(out) if resume else 0
     with progress("tuning") as step:
-        told = {"max_wait": bound, "keep": keep or [], "metric": metric, "folder": out, "resume": resume, "scale": budget}
+        settings = {"max_wait": bound, "keep": keep or [], "metric": metric, "folder": out, "resume": resume, "scale": budget}
         try:
-            found = search(w, **told, others=others, seed=seed, progress=step)
+            tuned = search(w, **settings, others=others, seed=seed, progress=step)
         except KeyboardInterrupt:
             raise Interrupted(f"jobwise slurm tune … --out {out} --resume goes on" if out else "nothing was written") from None
     if count:
         complain(f"{count} replays of candidates were kept from the run before")
-    changes = [*([found.test] if found.test else []), *found.others]
-    trust = _trust(found.fidelity)
-    text = [" ".join(filter(None, [trust, most_helpful(w)])), found.sentence()]
-    if any(x.startswith("SchedulerParameters") for x in found.proposed):
+    changes = [*([tuned.test] if tuned.test else []), *tuned.others]
+    trust = _trust(tuned.fidelity)
+    text = [" ".join(filter(None, [trust, most_helpful(w)])), tuned.sentence()]
+    if any(x.startswith("SchedulerParameters") for x in tuned.proposed):
         text.append("The SchedulerParameters below name what changes alone: keep the other words of yours.")
-    if found.others:
+    if tuned.others:
         text.append("The rows below that name another scheduler show what its order would do; no line of slurm.conf gives it.")
     tables = [("the last 30 % of the jobs, against the simulated present", HEAD, _rows(changes))] if changes else []
-    if found.test:
-        tables.append(("who wins, who loses: tuned", GROUPED, found.test.rows()))
-    _written(w.name, text, tables, report, changes, found.proposed)
+    if tuned.test:
+        tables.append(("who wins, who loses: tuned", GROUPED, tuned.test.rows()))
+    _written(w.name, text, tables, report, changes, tuned.proposed)
     if as_json:
-        about = {"source": w.name, "jobs": len(w), "trusted": found.trusted, "trust": trust, "gains": found.gains}
-        about |= {"lines": found.proposed, "tried": found.lines, "told": found.sentence()}
-        about |= {"fidelity": found.fidelity.to_dict() if found.fidelity else None}
-        print_json(about | {"trials": found.trials, "unseen": [c.to_dict() for c in changes]})
+        about = {"source": w.name, "jobs": len(w), "trusted": tuned.trusted, "trust": trust, "gains": tuned.gains}
+        about |= {"lines": tuned.proposed, "tried": tuned.lines, "told": tuned.sentence()}
+        about |= {"fidelity": tuned.fidelity.to_dict() if tuned.fidelity else None}
+        print_json(about | {"trials": tuned.trials, "unseen": [c.to_dict() for c in changes]})
         return
-    _told(text, tables, report, changes, found.proposed)
+    _told(text, tables, report, changes, tuned.proposed)
 
 
 def _ready(folder: str, report: str | None, force: bool) -> None:
@@ -171,11 +171,11 @@ def _trust(fidelity) -> str:
     return "The simulated present: " + sentence([fidelity])
 
 
-def _idle(w, lines: list[str], found: list) -> list[str]:
+def _idle(w, lines: list[str], changes: list) -> list[str]:
     """Why nothing changes, where weights of priority are set that do not count."""
     site = w.cluster.site
     weights = [x for x in lines if x.lower().startswith("priority") and not x.lower().startswith("prioritytype")]
-    if not (weights and site.settings["basic"][0]) or not all(c.idle for c in found):
+    if not (weights and site.settings["basic"][0]) or not all(c.idle for c in changes):
         return []
     missing = next((f" ({g.split(':')[0]} in this folder)" for g in site.guesses if "scontrol_config" in g), "")
     return [f"Weights count with PriorityType=priority/multifactor alone; here priority is first come, first served{missing}."]

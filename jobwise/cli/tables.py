@@ -160,8 +160,8 @@ def print_origins(o) -> None:
         middle, least, most = o.waits(p)
         text = "reference" if p == len(o.policies) - 1 else effects[p].text() + " !" * sure[p]
         rows.append([name, f"{o.mean(p):,.2f}", text, f"{middle:.2f} ({least:.2f}-{most:.2f})"])
-    windows = sum(len(c.first_row) for c in o.found)
-    head = f"{o.workload.name}: {len(o.at)} origins, {windows} windows of {o.found[0].window_jobs:,} unseen jobs"
+    windows = sum(len(c.first_row) for c in o.comparisons)
+    head = f"{o.workload.name}: {len(o.at)} origins, {windows} windows of {o.comparisons[0].window_jobs:,} unseen jobs"
     print_table(head, ["scheduler", "mean", "against the fair best rule", f"longest wait x {o.policies[0]}"], rows)
     chosen = ", ".join(f"{t:g}: {n}" for t, n in zip(o.at, o.chosen, strict=True))
     say("!: claimed, p < 0.05 adjusted for all schedulers of the table (Holm), and by sign flips")

@@ -31,8 +31,8 @@ def _simulated(source: str):
     """The telemetry and the failures of `simulated[:SEED]`; None for another source."""
     from jobwise.telemetry.simulated import Faults, lives
 
-    found = re.fullmatch(r"simulated(?::(\d+))?", source)
-    return lives(Faults(), int(found[1] or 0)) if found else None
+    parsed = re.fullmatch(r"simulated(?::(\d+))?", source)
+    return lives(Faults(), int(parsed[1] or 0)) if parsed else None
 
 
 def _open(source: str, metrics: list[str] | None, node: str | None, last: str, step: float, column: str | None = None):
@@ -44,15 +44,15 @@ def _open(source: str, metrics: list[str] | None, node: str | None, last: str, s
     if source.startswith(("http://", "https://")):
         from jobwise.telemetry.prometheus import Prometheus
 
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", last)
-        if not found:
+        parsed = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", last)
+        if not parsed:
             raise InputError(f"--last {last!r}: a number and a unit are expected, e.g. 6h")
         if not metrics:
             raise InputError("which metrics? --metric node_load1, e.g.; `jobwise telemetry info ADDRESS` lists them")
         server = Prometheus(source, token=os.environ.get(TOKEN, ""))
         end = server.now()
         with progress("reading") as show:
-            read = server.read(metrics, end - float(found[1]) * UNITS[found[2]], end, step or 60.0, show)
+            read = server.read(metrics, end - float(parsed[1]) * UNITS[parsed[2]], end, step or 60.0, show)
         return read.only(node=node)
     from jobwise.telemetry.read import read
 
@@ -64,8 +64,8 @@ def _some(t, metrics: list[str] | None, node: str | None, step: float):
     from jobwise.telemetry.read import together
 
     parts = [t.only(m, node) for m in metrics or [None]]
-    found = parts[0] if len(parts) == 1 else together(t.name, parts)
-    return found.every(step) if step else found
+    whole = parts[0] if len(parts) == 1 else together(t.name, parts)
+    return whole.every(step) if step else whole
 
 
 def read(
@@ -97,23 +97,23 @@ def info(
     if source.startswith(("http://", "https://")) and not metric:
         from jobwise.telemetry.prometheus import Prometheus
 
-        found = Prometheus(source, token=os.environ.get(TOKEN, "")).metrics()
-        print_json({"metrics": found}) if as_json else print("\n".join(map(plain, found)))
+        names = Prometheus(source, token=os.environ.get(TOKEN, "")).metrics()
+        print_json({"metrics": names}) if as_json else print("\n".join(map(plain, names)))
         return
     t = _open(source, metric, node, last, step, column)
     from jobwise.telemetry.write import described
 
-    told = described(t)
+    about = described(t)
     if as_json:
-        print_json(told)
+        print_json(about)
         return
     rows = [
         [m["metric"], f"{m['series']:,}", f"{m['samples']:,}", f"{m['step_s']:g}", f"{m['gaps']:.1%}", f"{m['mean']:.4g}",
          f"{m['largest']:.4g}"]
-        for m in told["metrics"]
+        for m in about["metrics"]
     ]  # fmt: skip
     columns = ["metric", "series", "samples", "step, s", "missing", "mean", "largest"]
-    print_table(f"{t.name}: {len(t.nodes):,} nodes, {told['days']:.1f} days from {told['begin']}", columns, rows)
+    print_table(f"{t.name}: {len(t.nodes):,} nodes, {about['days']:.1f} days from {about['begin']}", columns, rows)
     _notes(t)
 
 
@@ -150,25 +150,25 @@ def forecast(
         raise InputError(f"--horizons {horizons!r}: steps from 1 are expected, e.g. 1,6,12,36")
     t = _open(source, metric, node, last, step, column)
     with progress("forecasting") as show:
-        found = forecast_all(t, models.split(","), steps, peak, step, threads, show)
-    told = summary(found)
+        results = forecast_all(t, models.split(","), steps, peak, step, threads, show)
+    by_model = summary(results)
     if as_json:
-        print_json(told)
+        print_json(by_model)
         return
     rows = [
         [r["model"], f"{r['chosen']:,}", f"{r['mase']:.3f}", f"{r['better']:.0%}", f"{r['coverage']:.1%}", f"{r['width']:.2f}"]
-        for r in told["models"]
+        for r in by_model["models"]
     ]
     columns = ["model", "chosen for", "median MASE", "below 1", "90 % intervals cover", "width"]
-    print_table(f"{t.name}: {told['series']:,} series, {horizons} steps ahead; on their last fifths", columns, rows)
-    say(f"MASE: mean absolute error by that of persistence; width by the same. Left out: {told['left_out'] or 'none'}")
-    for h, gains in told["explained"].items():
+    print_table(f"{t.name}: {by_model['series']:,} series, {horizons} steps ahead; on their last fifths", columns, rows)
+    say(f"MASE: mean absolute error by that of persistence; width by the same. Left out: {by_model['left_out'] or 'none'}")
+    for h, gains in by_model["explained"].items():
         say(f"boosted, {h} steps ahead, gains most from {', '.join(f'{k} ({v:.0%})' for k, v in gains[:4])}")
     _notes(t)
     if out:
         from jobwise.telemetry.forecasts import draw
 
-        print(f"{out}: {draw(found, out)}")
+        print(f"{out}: {draw(results, out)}")
 
 
 def risk(

@@ -31,10 +31,10 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
     from jobwise.workloads.transform import date, recorded, span, statistics
 
     w = open_log(log, procs)
-    found, site = statistics(w), recorded(w)
+    numbers, site = statistics(w), recorded(w)
     if as_json:
-        told = {"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": found, "recorded": site}
-        print_json(told | {"first_submit": date(w, 0.0), "last_submit": date(w, span(w)), "header": list(w.header)})
+        about = {"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": numbers, "recorded": site}
+        print_json(about | {"first_submit": date(w, 0.0), "last_submit": date(w, span(w)), "header": list(w.header)})
         return
     noticed(w)
     units = {"span_days": "days", "gap": "s", "runtime": "s", "size": "processors"}
@@ -44,7 +44,7 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
             f"{v:,.0f}" if k in tables.COUNTS else f"{v:,.3f}",
             units.get(k, "" if k.startswith("cv") else units.get(k.split("_")[-1], "")),
         ]
-        for k, v in found.items()
+        for k, v in numbers.items()
     ]
     if date(w, 0.0):
         rows = [["first submit", date(w, 0.0), ""], ["last submit", date(w, span(w)), ""], *rows]
@@ -151,7 +151,7 @@ def forecast(
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs)
     with progress("learning quantiles") as show:
-        found = judge(w, show)
+        results = judge(w, show)
     rows = [
         [
             f["forecast"],
@@ -161,21 +161,21 @@ def forecast(
             "" if f["coverage"] != f["coverage"] else f"{f['coverage']:.1%}",
             " ".join(f"{x:.2f}" for x in f["by_quarter"]),
         ]
-        for f in found
+        for f in results
     ]
-    told = flattered(w, resolve("smith-forecast"), "the shipped forest")
+    warning = flattered(w, resolve("smith-forecast"), "the shipped forest")
     columns = ["forecast", "accuracy", "factor", "exceeded", "in 80 %", "by quarter"]
     if report:
         from jobwise.report.forecast import write_forecast
 
-        write_forecast(w.name, (columns, rows), calibration(w), report, told)
+        write_forecast(w.name, (columns, rows), calibration(w), report, warning)
     if as_json:
-        print_json({"workload": w.name, "forecasts": found, "forest_has_seen": bool(told)})
+        print_json({"workload": w.name, "forecasts": results, "forest_has_seen": bool(warning)})
         return
     print_table(f"{w.name}: run times of the last 30 %, foretold at submit", columns, rows)
     print("accuracy: mean of min(forecast / run, run / forecast); exceeded: jobs that ran longer than foretold")
-    if told:
-        say(f"note: {told}")
+    if warning:
+        say(f"note: {warning}")
     if report:
         print(f"report: {report}")
 

@@ -52,11 +52,11 @@ def train(
     for key in ("learner", "encoding"):  # tables add to the system's
         if isinstance(own.get(key), dict) and hasattr(settings, key):
             own[key] = getattr(settings, key) | own[key]
-    told = {"seed": seed, "threads": threads, "choices": choices, "max_wait": times(max_wait)}
-    told = {k: v for k, v in told.items() if v is not None}
+    changes = {"seed": seed, "threads": threads, "choices": choices, "max_wait": times(max_wait)}
+    changes = {k: v for k, v in changes.items() if v is not None}
     if choices is not None and hasattr(settings, "episodes"):
-        told["episodes"] = None
-    settings = settings.changed(**(own | told))
+        changes["episodes"] = None
+    settings = settings.changed(**(own | changes))
     if not as_json:
         what = w.name if w is not None else "generated jobs"
         print(f"training {system} on {what} ({preset}); validation against the best fixed rule", flush=True)
@@ -85,8 +85,8 @@ def train(
         )
         return
     _say(rows)
-    given = [f"{k} {v}" for k, v in {"--procs": procs, "--jobs": jobs, "--load": load}.items() if v is not None]
-    print("now: jobwise " + " ".join(_next(system, out, log, given)))
+    flags = [f"{k} {v}" for k, v in {"--procs": procs, "--jobs": jobs, "--load": load}.items() if v is not None]
+    print("now: jobwise " + " ".join(_next(system, out, log, flags)))
 
 
 def _checked(system: str, log: str | None, out: str, max_wait: str | None, whole: bool) -> bool:
@@ -111,11 +111,11 @@ def _checked(system: str, log: str | None, out: str, max_wait: str | None, whole
     return made
 
 
-def _next(system: str, out: str, log: str | None, given: list[str]) -> list[str]:
+def _next(system: str, out: str, log: str | None, flags: list[str]) -> list[str]:
     """The command that goes on from here."""
     if system in PLAIN[1:]:
-        return ["simulate", str(log), *given, "-p", out]
-    return ["evaluate", out, *([log] if log else []), *given]
+        return ["simulate", str(log), *flags, "-p", out]
+    return ["evaluate", out, *([log] if log else []), *flags]
 
 
 def _needed(system: str) -> None:

@@ -39,7 +39,7 @@ def warm_up(
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes. 0: one a core.", show_default="cores")] = 0,
 ) -> None:
     """Compile what first use would compile, in several processes: once after an installation or an update."""
-    from jobwise.sim.kernel_cache import FOLDER
+    from jobwise.compiled.cache import FOLDER
 
     for name in families or ():
         if name not in FAMILIES:

@@ -22,13 +22,13 @@ UNITS = {"work": "core-s", "critical_path": "s", "longest_task": "s", "shortest_
 def _read(file: str, counts: list[str] | None):
     from jobwise.workloads.source import open_workflow
 
-    told = {}
+    scatter = {}
     for text in counts or []:
         name, _, number = text.rpartition("=")
         if not name or not number.isdigit():
             raise InputError(f"--count {text!r}: NAME=N is expected, e.g. --count blast=40")
-        told[name] = int(number)
-    return open_workflow(file, told)
+        scatter[name] = int(number)
+    return open_workflow(file, scatter)
 
 
 def info(file: File, count: Counts = None, procs: Cores = 64, as_json: Json = False) -> None:
@@ -38,12 +38,12 @@ def info(file: File, count: Counts = None, procs: Cores = 64, as_json: Json = Fa
 
     w = _read(file, count)
     procs = max(procs, int(w.tasks["cores"].max()))
-    found = w.summary() | {"processors": procs, "shortest_schedule": max(w.critical_path, w.work / procs)}
-    found["rank_schedule"] = float(simulate(stream([w], cluster=procs), "rank").jobs["end"].max())
+    numbers = w.summary() | {"processors": procs, "shortest_schedule": max(w.critical_path, w.work / procs)}
+    numbers["rank_schedule"] = float(simulate(stream([w], cluster=procs), "rank").jobs["end"].max())
     if as_json:
-        print_json({"workflow": w.name, "source": w.source, "reading": list(w.reading), "notes": w.notes} | found)
+        print_json({"workflow": w.name, "source": w.source, "reading": list(w.reading), "notes": w.notes} | numbers)
         return
-    rows = [[k.replace("_", " "), f"{v:,}" if isinstance(v, int) else f"{v:,.2f}", UNITS.get(k, "")] for k, v in found.items()]
+    rows = [[k.replace("_", " "), f"{v:,}" if type(v) is int else f"{v:,.2f}", UNITS.get(k, "")] for k, v in numbers.items()]
     print_table(f"{w.name} ({w.source})", ["what", "value", "unit"], rows)
     for line in (*w.reading, *(f"{k}: {n}" for k, n in w.notes.items())):
         say(line)

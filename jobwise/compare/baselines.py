@@ -95,8 +95,8 @@ class Baselines:
                 if (name, row, shakes) not in self.cache:
                     if row not in parts:
                         parts[row] = windows.replicas(self.log, row, self.size, shakes, self.shake_s, self.seed)
-                    found = [simulate(x, name, **self._settings()) for x in parts[row]]
-                    self.cache[name, row, shakes] = windows.slowdowns(found)
+                    records = [simulate(x, name, **self._settings()) for x in parts[row]]
+                    self.cache[name, row, shakes] = windows.slowdowns(records)
 
         self._each(work, names)
         return {n: np.array([self.cache[n, int(row), shakes] for row in rows]) for n in names}
@@ -115,9 +115,9 @@ class Baselines:
         blocks, done = max(len(part) // self.size // 2, 1), {}
 
         def work(name: str) -> None:
-            found = [simulate(x, name, **self._settings()) for x in parts]
-            longest = [windows.numbers(r)["max_wait"] for r in found]
-            done[name] = np.array([windows.in_time(r, blocks) for r in found]), np.array(longest)
+            records = [simulate(x, name, **self._settings()) for x in parts]
+            longest = [windows.numbers(r)["max_wait"] for r in records]
+            done[name] = np.array([windows.in_time(r, blocks) for r in records]), np.array(longest)
 
         self._each(work, missing)
         self.whole |= {n: done[n] for n in missing}

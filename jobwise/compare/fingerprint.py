@@ -26,11 +26,11 @@ def shingles(w: Workload) -> np.ndarray:
     x = np.round(w.jobs["walltime"]).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     x = mix(x ^ mix(w.jobs["request"][:, 0].astype(np.uint64)))
     rows = np.lib.stride_tricks.sliding_window_view(x, LENGTH)
-    found = np.zeros(len(rows), np.uint64)
+    hashes = np.zeros(len(rows), np.uint64)
     for i in range(LENGTH):
-        found = mix(found ^ rows[:, i])
+        hashes = mix(hashes ^ rows[:, i])
     distinct = 1 + (np.diff(np.sort(rows, axis=1), axis=1) > 0).sum(axis=1)
-    once, count = np.unique(found[distinct >= DISTINCT], return_counts=True)
+    once, count = np.unique(hashes[distinct >= DISTINCT], return_counts=True)
     return once[count == 1]
 
 

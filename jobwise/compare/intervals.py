@@ -111,22 +111,22 @@ def sign_flip(d: np.ndarray) -> float:
     EXACT blocks (sums of two halves, met in the middle), by 100,000 draws beyond."""
     d = np.asarray(d, float)
     d = d[d != 0]
-    count, seen = len(d), abs(d.sum()) * (1 - 1e-12)
+    count, observed = len(d), abs(d.sum()) * (1 - 1e-12)
     if count == 0:
         return 1.0
     if count > EXACT:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (100_000, count))
-        return float((1 + (np.abs(signs @ d) >= seen).sum()) / 100_001)
+        return float((1 + (np.abs(signs @ d) >= observed).sum()) / 100_001)
 
     def sums(part: np.ndarray) -> np.ndarray:
-        found = np.zeros(1)
+        totals = np.zeros(1)
         for x in part:
-            found = np.concatenate([found - x, found + x])
-        return np.sort(found)
+            totals = np.concatenate([totals - x, totals + x])
+        return np.sort(totals)
 
     one, other = sums(d[: count // 2]), sums(d[count // 2 :])
-    above = len(other) - np.searchsorted(other, seen - one, side="left")
-    below = np.searchsorted(other, -seen - one, side="right")
+    above = len(other) - np.searchsorted(other, observed - one, side="left")
+    below = np.searchsorted(other, -observed - one, side="right")
     return float(min((above.sum() + below.sum()) / 2.0**count, 1.0))
 
 
@@ -193,8 +193,8 @@ class Totals:
 
 
 def _text(x: Effect | Totals, form: str) -> str:
-    told = f"{x.change:{form}}"
-    return told if isnan(x.low) else f"{told} [{x.low:{form}}, {x.high:{form}}]"
+    text = f"{x.change:{form}}"
+    return text if isnan(x.low) else f"{text} [{x.low:{form}}, {x.high:{form}}]"
 
 
 def totals(base: np.ndarray, ours: np.ndarray) -> Totals:

@@ -27,19 +27,19 @@ FAIR = "fair best rule"
 
 @dataclass(frozen=True, eq=False)
 class Origins:
-    """What `origins` found. `at`: the shares t; `found`: a Comparison each; `policies`: names, the last one FAIR: the rule
+    """The result of `origins`. `at`: the shares t; `comparisons`: one each; `policies`: names, the last one FAIR: the rule
     chosen anew at each origin, `chosen`."""
 
     workload: Workload
     at: list[float]
-    found: list[Comparison]
+    comparisons: list[Comparison]
     policies: list[str]
     chosen: list[str]
     bound: float = inf
 
     def _place(self, k: int, p: int) -> int:
         """Where policy p stands in the comparison of origin k."""
-        return self.found[k].fair if p == len(self.policies) - 1 else p
+        return self.comparisons[k].fair if p == len(self.policies) - 1 else p
 
     def effects(self, base: int | None = None) -> list[Effect]:
         """[P] effects on windows against a policy, by default the fair best rule; blocks of all origins together."""
@@ -48,14 +48,14 @@ class Origins:
 
     def _effect(self, p: int, base: int) -> Effect:
         d = []
-        for k, c in enumerate(self.found):
+        for k, c in enumerate(self.comparisons):
             x = c.windows["bounded_slowdown"]
             d.append(in_blocks(log_ratio(x[self._place(k, base)], x[self._place(k, p)])))
         return effect(np.concatenate(d))
 
     def waits(self, p: int, base: int = 0) -> tuple[float, float, float]:
         """Longest wait as a multiple of that of `base`, continuous replays: (median, least, most) over origins and replicas."""
-        ratio = [x for k, c in enumerate(self.found) for x in c.wait_ratios(self._place(k, p), self._place(k, base))]
+        ratio = [x for k, c in enumerate(self.comparisons) for x in c.wait_ratios(self._place(k, p), self._place(k, base))]
         return float(np.median(ratio)), min(ratio), max(ratio)
 
     def keeps(self, p: int, bound: float, base: int = 0) -> bool:
@@ -65,12 +65,12 @@ class Origins:
     @property
     def notes(self) -> list[str]:
         """What a reader must know, of all origins."""
-        return list(dict.fromkeys(n for c in self.found for n in c.notes))
+        return list(dict.fromkeys(n for c in self.comparisons for n in c.notes))
 
     def mean(self, p: int) -> float:
         """Mean bounded slowdown over all windows."""
         return float(
-            np.concatenate([c.windows["bounded_slowdown"][self._place(k, p)] for k, c in enumerate(self.found)]).mean()
+            np.concatenate([c.windows["bounded_slowdown"][self._place(k, p)] for k, c in enumerate(self.comparisons)]).mean()
         )
 
     def to_dict(self) -> dict:
@@ -89,7 +89,7 @@ class Origins:
                     "keeps_bound": None if self.bound == inf else self.keeps(p, self.bound),
                     "by_origin": [
                         {"at": t, "bounded_slowdown": float(c.windows["bounded_slowdown"][self._place(k, p)].mean())}
-                        for k, (t, c) in enumerate(zip(self.at, self.found, strict=True))
+                        for k, (t, c) in enumerate(zip(self.at, self.comparisons, strict=True))
                     ],
                 }
             )
@@ -124,8 +124,8 @@ def origins(
         raise InputError(f"{workload.name}: a tenth of {len(workload)} jobs is too little: its windows would have {size} jobs")
     begun = workload.take(slice(0, int(at[0] * len(workload))))
     shake_s = windows.shake_for(begun) if shake_s is None and shakes else shake_s or 0.0
-    told = {"shakes": shakes, "shake_s": shake_s, "seed": seed}
-    told |= {"kill_at_walltime": kill_at_walltime, "restart_cost_s": restart_cost_s}
+    shared = {"shakes": shakes, "shake_s": shake_s, "seed": seed}
+    shared |= {"kill_at_walltime": kill_at_walltime, "restart_cost_s": restart_cost_s}
     done, parts = 0, count * 100
 
     def step(upto: float) -> None:
@@ -136,10 +136,10 @@ def origins(
 
     cache: dict = {}  # windows are the same at every origin; what is chosen from is not
 
-    found, chosen = [], []
+    comparisons, chosen = [], []
     for k, t in enumerate(at):
         more = [] if learn is None else [learn(workload.take(slice(0, int(t * len(workload)))), t)]
-        earlier = Baselines(workload, 0, int(t * len(workload)), size, cache=cache, **told)
+        earlier = Baselines(workload, 0, int(t * len(workload)), size, cache=cache, **shared)
         c = compare(
             workload,
             [*policies, *more],
@@ -150,9 +150,9 @@ def origins(
             hindsight=False,
             earlier=earlier,
             progress=lambda a, b, k=k: step(100 * (k + a / max(b, 1))),
-            **told,
+            **shared,
         )
-        found.append(c)
+        comparisons.append(c)
         chosen.append(c.policies[c.fair])
-    names = [n for i, n in enumerate(found[0].policies) if i < len(policies) + (learn is not None)]
-    return Origins(workload, at, found, [*names, FAIR], chosen, max_wait)
+    names = [n for i, n in enumerate(comparisons[0].policies) if i < len(policies) + (learn is not None)]
+    return Origins(workload, at, comparisons, [*names, FAIR], chosen, max_wait)

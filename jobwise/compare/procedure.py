@@ -74,15 +74,15 @@ def compare(
     marks: dict[str, list[str]] = {}
     if first > 0 and earlier is not False:
         total += 200 if hindsight else 100
-        told = {"shakes": shakes, "shake_s": shake_s, "progress": lambda count: report(), **settings}
-        marks = _joining(workload, first, last, size, max_wait, replays, earlier, hindsight, told)
+        shared = {"shakes": shakes, "shake_s": shake_s, "progress": lambda count: report(), **settings}
+        marks = _joining(workload, first, last, size, max_wait, replays, earlier, hindsight, shared)
         for name in marks:
             if name not in names:
                 chosen.append(resolve(name))
                 names.append(name)
 
-    told = (shakes, shake_s, seed)
-    records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, told, replays, settings, report)
+    shared = (shakes, shake_s, seed)
+    records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, shared, replays, settings, report)
     fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
     cautions = tuple(_cautions(chosen, names))
     return Comparison(
@@ -122,18 +122,18 @@ def _measured(
     chosen: Sequence[Policy],
     rows: np.ndarray,
     size: int,
-    told: tuple[int, float, int],
+    shaking: tuple[int, float, int],
     replays: int,
     settings: dict,
     report: Callable[..., None],
 ) -> tuple[Sequence, Sequence, Sequence, dict[str, np.ndarray]]:
     """(records as logged, summaries of every replay, bounded slowdowns over time, metric -> [P, W, K] of windows × replicas).
-    `told`: shakes, shake_s, seed."""
-    shakes, shake_s, seed = told
+    `shaking`: shakes, shake_s, seed."""
+    shakes, shake_s, seed = shaking
 
     def window(row: int) -> list[list[dict[str, float]]]:
-        found = windows.replicas(workload, int(row), size, shakes, shake_s, seed)
-        out = [[windows.numbers(simulate(x, p, **settings)) for x in found] for p in chosen]
+        replicas = windows.replicas(workload, int(row), size, shakes, shake_s, seed)
+        out = [[windows.numbers(simulate(x, p, **settings)) for x in replicas] for p in chosen]
         report(len(chosen))
         return out
 
@@ -142,15 +142,15 @@ def _measured(
 
     def continuous(p: Policy) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
         logged = simulate(part, p, **settings)
-        found = [simulate(x, p, **settings) for x in shaken] or [logged]
+        records = [simulate(x, p, **settings) for x in shaken] or [logged]
         report()
-        return logged, [r.summary() for r in found], [windows.in_time(r, blocks) for r in found]
+        return logged, [r.summary() for r in records], [windows.in_time(r, blocks) for r in records]
 
     compiled = all(is_compiled(p, workload.cluster) for p in chosen)
     with ThreadPoolExecutor(2 if compiled else 1) as workers:
         records, summaries, in_time = zip(*workers.map(continuous, chosen), strict=True)
-        found = list(workers.map(window, rows))
-    table = {m: np.array([[[x[m] for x in one[p]] for one in found] for p in range(len(chosen))]) for m in windows.NUMBERS}
+        per_window = list(workers.map(window, rows))
+    table = {m: np.array([[[x[m] for x in one[p]] for one in per_window] for p in range(len(chosen))]) for m in windows.NUMBERS}
     return records, summaries, in_time, table
 
 
@@ -163,14 +163,14 @@ def _joining(
     replays: int,
     earlier: Baselines | bool,
     hindsight: Baselines | bool,
-    told: dict,
+    shared: dict,
 ) -> dict[str, list[str]]:
     """Rules that join a comparison of rows `first` .. `last` - 1 -> their marks: the best of the rows before, the best in
-    hindsight. `told`: settings of Baselines."""
-    known = earlier if isinstance(earlier, Baselines) else Baselines(workload, 0, first, min(size, first), **told)
+    hindsight. `shared`: settings of Baselines."""
+    known = earlier if isinstance(earlier, Baselines) else Baselines(workload, 0, first, min(size, first), **shared)
     parts = [("fair best", known, first)]
     if hindsight:
-        these = hindsight if isinstance(hindsight, Baselines) else Baselines(workload, first, last, size, **told)
+        these = hindsight if isinstance(hindsight, Baselines) else Baselines(workload, first, last, size, **shared)
         parts.append(("best classic rule in hindsight", these, last))
     marks: dict[str, list[str]] = {}
     for mark, rules, before in parts:
@@ -215,21 +215,21 @@ def _notes(w: Workload, chosen: Sequence[Policy], names: Sequence[str], size: in
     outlive their requests."""
     from jobwise.compare.fingerprint import flattered
 
-    found = []
+    notes = []
     for p, name in zip(chosen, names, strict=True):
-        if told := flattered(w, p, name):
-            found.append(told)
+        if note := flattered(w, p, name):
+            notes.append(note)
     if (w.jobs["flow"] >= 0).any():
-        found.append(
+        notes.append(
             "jobs are tasks of workflows: their waits count from the arrival of the workflow; `simulate` measures workflows"
         )
     if size < SHORT:
-        found.append(f"windows of {size} jobs are short: a long queue does not build up in them")
+        notes.append(f"windows of {size} jobs are short: a long queue does not build up in them")
     over = overruns(w)
     if over > 0.05:
         how = "are ended at their request (--kill)" if kill else "run on; --kill ends them, and may change who is best"
-        found.append(f"{over:.0%} of the jobs outlive their requested time; here they {how}")
-    return found
+        notes.append(f"{over:.0%} of the jobs outlive their requested time; here they {how}")
+    return notes
 
 
 def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings) -> tuple[Comparison, Comparison | None]:
@@ -240,6 +240,6 @@ def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings) 
         return c, None
     joined = [n for n in c.policies if n not in {getattr(p, "name", type(p).__name__) for p in map(resolve, policies)}]
     kill = not settings.pop("kill_at_walltime", False)
-    told = settings | {"kill_at_walltime": kill, "earlier": False, "shake_s": c.shake_s or None}
-    other = compare(workload, [*policies, *joined], **told)  # the same rules: chosen as the first way has it
+    changed = settings | {"kill_at_walltime": kill, "earlier": False, "shake_s": c.shake_s or None}
+    other = compare(workload, [*policies, *joined], **changed)  # the same rules: chosen as the first way has it
     return c, replace(other, marks=c.marks, fair=c.fair)

@@ -69,8 +69,8 @@ def features(x: Nodes, horizon: int = HORIZON) -> np.ndarray:
     since = np.zeros((T, N))
     for t in range(1, T):
         since[t] = np.where(x.up[t], since[t - 1] + 1, 0)
-    found = np.stack(parts, axis=3).reshape(T, N, M * len(parts))
-    return np.concatenate([found, np.log1p(since)[:, :, None]], axis=2).astype(np.float32)
+    values = np.stack(parts, axis=3).reshape(T, N, M * len(parts))
+    return np.concatenate([values, np.log1p(since)[:, :, None]], axis=2).astype(np.float32)
 
 
 def names(metrics: Sequence[str]) -> list[str]:
@@ -91,13 +91,13 @@ Model = Callable[[np.ndarray], np.ndarray]  # features [K, F] -> scores [K], lar
 
 def threshold(x: np.ndarray, y: np.ndarray) -> Model:
     """The one feature, upwards or downwards, that tells failures best alone (area under precision and recall)."""
-    best, found = -1.0, (0, 1.0)
+    best, chosen = -1.0, (0, 1.0)
     for k in range(x.shape[1]):
         for sign in (1.0, -1.0):
             area = auprc(y, sign * x[:, k])
             if area > best:
-                best, found = area, (k, sign)
-    return lambda z: found[1] * z[:, found[0]].astype(float)
+                best, chosen = area, (k, sign)
+    return lambda z: chosen[1] * z[:, chosen[0]].astype(float)
 
 
 def logistic(x: np.ndarray, y: np.ndarray, shrink: float = 1.0) -> Model:
@@ -125,8 +125,8 @@ def boosted(x: np.ndarray, y: np.ndarray) -> Model:
         raise InputError("boosted trees take lightgbm: pip install 'jobwise[forecast]'") from None
     how = {"objective": "binary", "num_leaves": 15, "learning_rate": 0.05, "min_data_in_leaf": 100, "verbose": -1, "seed": 0}
     how |= {"bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction": 0.8, "num_threads": 2}
-    found = lightgbm.train(how, lightgbm.Dataset(x, y.astype(float)), 150)
-    return lambda q: found.predict(q, raw_score=True)
+    model = lightgbm.train(how, lightgbm.Dataset(x, y.astype(float)), 150)
+    return lambda q: model.predict(q, raw_score=True)
 
 
 MODELS = {"threshold": threshold, "logistic": logistic, "boosted": boosted}
@@ -155,11 +155,11 @@ def fitted(x: Nodes, model: str, horizon: int = HORIZON, step_s: float = 60.0, m
         raise InputError(f"{T:,} steps are too few to look {horizon:,} ahead: ten times as many are needed in all")
     f, y = features(x, horizon), x.label(horizon)
     rows = np.flatnonzero(x.up[: a - horizon])
-    seen, failed = f[: a - horizon].reshape(-1, f.shape[2])[rows], y[: a - horizon].reshape(-1)[rows]
+    inputs, failed = f[: a - horizon].reshape(-1, f.shape[2])[rows], y[: a - horizon].reshape(-1)[rows]
     if failed.sum() < 20 or y[a:b].sum() < 20 or y[b:].sum() < 20:
         raise InputError("too few failures: each part of the time (60, 20, 20 %) takes some")
     keep = np.flatnonzero(failed | (np.random.default_rng(0).random(len(failed)) < ROWS / len(failed)))
-    score = known[model](seen[keep], failed[keep])(f.reshape(-1, f.shape[2])).reshape(y.shape)
+    score = known[model](inputs[keep], failed[keep])(f.reshape(-1, f.shape[2])).reshape(y.shape)
     risk = calibrated(score[a : b - horizon][x.up[a : b - horizon]], y[a : b - horizon][x.up[a : b - horizon]])(score)
     risk = np.where(x.up, risk, 0.0)
     theta = best_theta(y[a : b - horizon][x.up[a : b - horizon]], risk[a : b - horizon][x.up[a : b - horizon]])

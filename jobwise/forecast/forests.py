@@ -65,15 +65,15 @@ def learnt(
     check_lightgbm()
     import lightgbm
 
-    found, threads = [], 0 if os.environ.get("OMP_NUM_THREADS") else THREADS  # 0: as OpenMP has it
+    models, threads = [], 0 if os.environ.get("OMP_NUM_THREADS") else THREADS  # 0: as OpenMP has it
     for k in range(y.shape[1]):
         begin = None
         if len(base.tree):
             begin = np.empty(len(x))
             raw_all(base, x, k, begin)
         data = lightgbm.Dataset(x, y[:, k], weight=weight, init_score=begin, free_raw_data=True)
-        found.append(lightgbm.train(HOW | {"seed": seed, "num_threads": threads}, data, trees))
-    return joined(base, from_boosters(found))
+        models.append(lightgbm.train(HOW | {"seed": seed, "num_threads": threads}, data, trees))
+    return joined(base, from_boosters(models))
 
 
 def from_boosters(boosters: Sequence) -> Forest:
@@ -107,11 +107,11 @@ def of_past(past: np.ndarray, total: int, base: Forest = NOTHING, trees: int = T
 
 def judged(f: Forest, x: np.ndarray, y: np.ndarray) -> list[float]:
     """The cross-entropy of each output on these rows, and R²: [ratio, short, R² of ratio, R² of short]."""
-    found = []
+    rows = []
     p = np.empty((len(x), 2))
     for k in range(2):
         raw_all(f, x, k, p[:, k])
     p = np.clip(1 / (1 + np.exp(-p)), 1e-4, 1 - 1e-4)
     for k in range(2):
-        found.append(float(-(y[:, k] * np.log(p[:, k]) + (1 - y[:, k]) * np.log(1 - p[:, k])).mean()))
-    return found + [float(1 - ((y[:, k] - p[:, k]) ** 2).mean() / max(y[:, k].var(), 1e-12)) for k in range(2)]
+        rows.append(float(-(y[:, k] * np.log(p[:, k]) + (1 - y[:, k]) * np.log(1 - p[:, k])).mean()))
+    return rows + [float(1 - ((y[:, k] - p[:, k]) ** 2).mean() / max(y[:, k].var(), 1e-12)) for k in range(2)]

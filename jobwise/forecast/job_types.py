@@ -48,7 +48,7 @@ class Executions:
 def executions(seed: int = 0, jobsets: int = 40) -> Executions:
     """What CuSH's jobs lose where they are packed or spread, measured in simulations under SJF."""
     sets = [cush(50, 0.7, [seed, 77, i]) for i in range(jobsets)]
-    found = {}
+    runs = {}
     for p, placement in enumerate(("pack", "spread")):
         records = simulate_many(sets, SlotsRule(f"sjf+{placement}", SlotsSettings(reserve=False)))
         for kind in (COMPUTE, NETWORK):
@@ -56,8 +56,8 @@ def executions(seed: int = 0, jobsets: int = 40) -> Executions:
             for r in records:
                 good = (r.jobs["status"] == DONE) & (r.jobs["kind"] == kind)
                 parts.append((r.jobs["end"] - r.jobs["start"])[good] / r.runtime[good])
-            found[kind, p] = np.concatenate(parts)
-    return Executions(found)
+            runs[kind, p] = np.concatenate(parts)
+    return Executions(runs)
 
 
 def _users(seed: int, count: int, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -100,21 +100,21 @@ def classify(features: np.ndarray) -> np.ndarray:
 
 def learning_curve(counts: Sequence[int] = (1, 2, 3, 5, 10, 20, 40), users: int = 1000) -> list[tuple[int, float, float]]:
     """(executions, accuracy of the classifier if it is asked, share of users of whom it speaks) for unseen users."""
-    found = []
+    accuracy = []
     for n in counts:
         x, y = _users(2, users, n)
         right = (classifier().predict(x, num_threads=1) > 0.5).astype(int) == y
-        found.append((int(n), float(right.mean()), float((classify(x) >= 0).mean())))
-    return found
+        accuracy.append((int(n), float(right.mean()), float((classify(x) >= 0).mean())))
+    return accuracy
 
 
 def told(sets: Sequence[Workload], n: int, seed: int = 3) -> list[Workload]:
     """The jobsets with the kinds that the classifier says after n executions of each job's user (every job its own user)."""
-    past, found = executions(), []
+    past, types = executions(), []
     for i, w in enumerate(sets):
         rng = np.random.default_rng([seed, n, i])
         jobs = w.jobs.copy()
         x = np.array([past.draw(int(k), n, rng) for k in w.truth["kind"]])
         jobs["kind"] = classify(x) if n >= ENOUGH else -1
-        found.append(replace(w, jobs=jobs))
-    return found
+        types.append(replace(w, jobs=jobs))
+    return types

@@ -165,15 +165,15 @@ class Ridge:
 
 
 def _shrunk(z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    cut, best, found = int(0.75 * len(y)), np.inf, np.zeros(z.shape[1])
+    cut, best, weights = int(0.75 * len(y)), np.inf, np.zeros(z.shape[1])
     part, whole = (z[:cut].T @ z[:cut], z[:cut].T @ y[:cut]), (z.T @ z, z.T @ y)
     for shrink in (1.0, 10.0, 100.0, 1000.0, 1e4, 1e6):
         penalty = shrink * np.eye(z.shape[1])
         w = np.linalg.solve(part[0] + penalty, part[1])
         error = np.abs(z[cut:] @ w - y[cut:]).mean()
         if error < best:
-            best, found = error, np.linalg.solve(whole[0] + penalty, whole[1])
-    return found
+            best, weights = error, np.linalg.solve(whole[0] + penalty, whole[1])
+    return weights
 
 
 class Boosted:
@@ -240,17 +240,17 @@ def models_for(
     series: Sequence[Series], names: Sequence[str], horizons: Sequence[int] = HORIZONS, peak: bool = False, progress=None
 ) -> dict[str, Model]:
     """The models of these names, those that are learnt fitted to the first parts of the series. Raises InputError."""
-    found: dict[str, Model] = {}
+    models: dict[str, Model] = {}
     for name in names:
         if name in SIMPLE and (peak or name != "five-sigma"):
-            found[name] = Simple(name, tuple(horizons), peak)
+            models[name] = Simple(name, tuple(horizons), peak)
         elif name == "ridge":
-            found[name] = Ridge(tuple(horizons), peak)
+            models[name] = Ridge(tuple(horizons), peak)
         elif name == "boosted":
-            found[name] = Boosted(series, horizons, peak, progress=progress)
-            found["steady"] = found[name].steady
+            models[name] = Boosted(series, horizons, peak, progress=progress)
+            models["steady"] = models[name].steady
         else:
             raise unknown(
                 "model", name, ["persistence", "seasonal", "ewma", "holt-winters", "ridge", "boosted", "gru", "five-sigma"]
             )
-    return found
+    return models

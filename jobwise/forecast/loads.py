@@ -112,9 +112,9 @@ def intervals(s: Series, f: Forecast, horizons: Sequence[int], peak: bool = Fals
     room = 0.1 * (most - least) + 1e-12  # beyond all that was seen so far
     for k, h in enumerate(horizons):
         part = np.full((len(s.y), 2), np.nan)
-        seen = s.target(h, peak)
+        target = s.target(h, peak)
         late = np.full(len(s.y), np.nan)
-        late[h:] = seen[:-h] if h else seen  # what is known at t of the forecast of t - h
+        late[h:] = target[:-h] if h else target  # what is known at t of the forecast of t - h
         adaptive(late, f.low[:, k], f.high[:, k], scale, h, COVERAGE, gamma, 500, part)
         low = np.where(least >= 0, np.maximum(least - room, 0.0), least - room)  # shares and counts stay at 0 or above
         out[:, k] = np.clip(part, low[:, None], (most + room)[:, None])
@@ -127,8 +127,8 @@ def leader(s: Series, said: dict[str, Forecast], horizons: Sequence[int], peak: 
     parts = list(said.values())
     out = Forecast(*(np.empty((len(s.y), len(horizons))) for _ in range(3)))
     for k, h in enumerate(horizons):
-        seen, late, at = s.target(h, peak), np.full(len(s.y), np.nan), np.zeros(len(s.y), np.int64)
-        late[h:] = seen[:-h]
+        target, late, at = s.target(h, peak), np.full(len(s.y), np.nan), np.zeros(len(s.y), np.int64)
+        late[h:] = target[:-h]
         known = np.where(np.isnan(late), np.roll(np.stack([f.point[:, k] for f in parts]), h, axis=1).mean(axis=0), late)
         lead(known, np.stack([f.point[:, k] for f in parts], axis=1), h, 0.99, at)
         rows = np.arange(len(s.y))
@@ -170,8 +170,8 @@ class Result:
 
     def mase(self, model: str, test: bool = True) -> float:
         """The geometric mean over the horizons."""
-        found = [max(x.mase, 1e-9) for x in (self.test if test else self.choice)[model].values()]
-        return float(np.exp(np.log(found).mean())) if found else float("inf")
+        errors = [max(x.mase, 1e-9) for x in (self.test if test else self.choice)[model].values()]
+        return float(np.exp(np.log(errors).mean())) if errors else float("inf")
 
 
 def told(s: Series, models: dict[str, Model], horizons: Sequence[int], peak: bool = False) -> dict[str, Forecast]:
@@ -192,11 +192,11 @@ def judged(s: Series, models: dict[str, Model], horizons: Sequence[int] = HORIZO
     said = told(s, models, horizons, peak)
     for name, f in said.items():
         bounds = intervals(s, f, horizons, peak)
-        for found, part in ((choice, slice(a, b)), (test, slice(b, None))):
+        for table, part in ((choice, slice(a, b)), (test, slice(b, None))):
             scores = {h: score(s, f, bounds, k, h, part, peak) for k, h in enumerate(horizons)}
-            found[name] = {h: x for h, x in scores.items() if x}
+            table[name] = {h: x for h, x in scores.items() if x}
     if not all(choice.values()) or not all(test.values()):
         return None
-    found = Result(s.name, "", choice, test)
-    best = min(said, key=lambda m: found.mase(m, test=False))
+    table = Result(s.name, "", choice, test)
+    best = min(said, key=lambda m: table.mase(m, test=False))
     return Result(s.name, best, choice, test)

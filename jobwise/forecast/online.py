@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import allocating, kernel
+from jobwise.compiled import allocating, kernel
 
 
 @kernel

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from jobwise.compiled import kernel
 from jobwise.errors import InputError
 from jobwise.jobs import TAU
 from jobwise.sim import history
-from jobwise.sim.compiled import kernel
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN
 
@@ -68,18 +68,18 @@ def calibration(w: Workload, bins: int = 10) -> dict[str, dict[str, dict[str, li
     run, request = last["runtime"], np.maximum(w.jobs["walltime"], 1.0)
     was = {"ratio": np.clip(run / request, 0, 1), "short": TAU / np.maximum(run, TAU)}
     said = {"history": features(w)[:, 2:4], "forest": foreseen(w)}
-    found: dict = {}
+    tables: dict = {}
     for k, (what, y) in enumerate(was.items()):
         for name, p in said.items():
             p, y_ = np.clip(p[cut:, k], 1e-4, 1 - 1e-4), y[cut:]
             groups = np.array_split(np.argsort(p, kind="stable"), bins)
             loss = -(y_ * np.log(p) + (1 - y_) * np.log(1 - p))
-            found.setdefault(what, {})[name] = {
+            tables.setdefault(what, {})[name] = {
                 "told": [float(p[g].mean()) for g in groups],
                 "was": [float(y_[g].mean()) for g in groups],
                 "loss": [float(x.mean()) for x in np.array_split(loss, bins)],
             }
-    return found
+    return tables
 
 
 def quantiles(
@@ -95,15 +95,15 @@ def quantiles(
     except ImportError:
         raise InputError("boosted forecasts need lightgbm: pip install 'jobwise[forecast]'") from None
     target = np.log(np.maximum(runtime, 1.0)) - np.log(np.maximum(request, 1.0))
-    found = []
+    tables = []
     for q in QUANTILES:
         settings = {"objective": "quantile", "alpha": q, "num_leaves": 31, "learning_rate": 0.05, "seed": 0}
         settings |= {"verbosity": -1, "deterministic": True, "force_row_wise": True, "num_threads": 2}
         data = lightgbm.Dataset(x[rows], target[rows], categorical_feature=[FEATURES.index("user")])
-        found.append(lightgbm.train(settings, data, num_boost_round=200).predict(x))
+        tables.append(lightgbm.train(settings, data, num_boost_round=200).predict(x))
         if progress:
-            progress(len(found), len(QUANTILES))
-    return np.exp(np.sort(np.stack(found, axis=1), axis=1)) * np.maximum(request, 1.0)[:, None]
+            progress(len(tables), len(QUANTILES))
+    return np.exp(np.sort(np.stack(tables, axis=1), axis=1)) * np.maximum(request, 1.0)[:, None]
 
 
 def judge(w: Workload, progress: Callable[[int, int], None] | None = None) -> list[dict]:
@@ -123,11 +123,11 @@ def judge(w: Workload, progress: Callable[[int, int], None] | None = None) -> li
     boosted = quantiles(x, run, request, rows, progress)
     said = {"requested": request, "history": x[:, 2] * request, "forest": foreseen(w)[:, 0] * request}
     said["boosted median"] = boosted[:, 1]
-    found = []
+    results = []
     for name, p in said.items():
         accuracy = np.minimum(p / run, run / p)[cut:]
         inside = (run >= boosted[:, 0]) & (run <= boosted[:, 2]) if name.startswith("boosted") else np.full(len(w), np.nan)
-        found.append(
+        results.append(
             {
                 "forecast": name,
                 "accuracy": float(accuracy.mean()),
@@ -137,4 +137,4 @@ def judge(w: Workload, progress: Callable[[int, int], None] | None = None) -> li
                 "by_quarter": [float(a.mean()) for a in np.array_split(accuracy, 4)],
             }
         )
-    return found
+    return results

@@ -72,20 +72,20 @@ class Agent:
         return Seen(torch.from_numpy(rows), torch.from_numpy(counts)).to(self.device), rows
 
     @torch.no_grad()
-    def act(self, seen: Seen) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def act(self, obs: Seen) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sample: (actions [B] or [B, M], their log probabilities [B], values [B])."""
-        logits = self.actor(seen)
+        logits = self.actor(obs)
         noise = self.noise(logits.shape).to(logits.device)
         noisy = logits - torch.log(-torch.log(noise))
-        if self.narrow and seen.mask is not None:  # part after part: what one takes the next cannot have
-            mask = seen.mask.cpu().numpy()
+        if self.narrow and obs.mask is not None:  # part after part: what one takes the next cannot have
+            mask = obs.mask.cpu().numpy()
             actions = torch.from_numpy(self.narrow(noisy.cpu().numpy(), mask)).to(logits.device)
-            seen.mask.copy_(torch.from_numpy(mask))
-            logits = logits.masked_fill(~seen.mask, -torch.inf)
+            obs.mask.copy_(torch.from_numpy(mask))
+            logits = logits.masked_fill(~obs.mask, -torch.inf)
         else:
             actions = noisy.argmax(dim=-1)
         logp = chosen(torch.log_softmax(logits, dim=-1), actions)
-        values = self.critic(seen) if self.critic is not None else torch.zeros_like(logp)
+        values = self.critic(obs) if self.critic is not None else torch.zeros_like(logp)
         return actions.cpu().numpy(), logp.cpu().numpy(), values.cpu().numpy()
 
     def descend(self, loss: torch.Tensor) -> None:

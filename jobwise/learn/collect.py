@@ -50,15 +50,15 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
         counts, mask = envs.counts.copy(), envs.masks
         if whole and not active.all():  # ended simulations have no jobs to look at: let the others alone be looked at
             mask = None if mask is None else mask[active]
-            seen, rows = agent.look(np.ascontiguousarray(envs.show()[active]), counts[active], mask)
+            obs, rows = agent.look(np.ascontiguousarray(envs.show()[active]), counts[active], mask)
         else:
-            seen, rows = agent.look(envs.show(), counts, mask)
+            obs, rows = agent.look(envs.show(), counts, mask)
         actions = np.zeros((E, *envs.action_shape), np.int64)
         logp, values = np.zeros(E, np.float32), np.zeros(E, np.float32)
-        actions[active], logp[active], values[active] = agent.act(seen)
+        actions[active], logp[active], values[active] = agent.act(obs)
         xs.append(rows.copy())
         if mask is not None:
-            masks.append(seen.mask.cpu().numpy())
+            masks.append(obs.mask.cpu().numpy())
         over = envs.choose(actions, again=not whole) > 0
         reward = np.where(active, envs.reward(envs.intervals), 0.0)
         z, new = envs.intervals, over & active

@@ -65,22 +65,22 @@ class Ground:
 
     def rule(self, order: str, times: float = np.inf) -> np.ndarray:
         """[W] mean bounded slowdowns of all windows under one of ORDERS with EASY, and the same guard."""
-        told = RULE._replace(order=CODES[order])
+        rule = RULE._replace(order=CODES[order])
         every = np.arange(self.count)
-        return replay_batch.trial(self._benches[0], told, np.zeros(F), self._trials, every, times)[:, replay_batch.BOUNDED]
+        return replay_batch.trial(self._benches[0], rule, np.zeros(F), self._trials, every, times)[:, replay_batch.BOUNDED]
 
     def close(self) -> None:
         """Stop the threads."""
         self._workers.shutdown()
 
 
-def fitness(found: np.ndarray, base: np.ndarray, longest: np.ndarray, search: Search) -> np.ndarray:
+def fitness(results: np.ndarray, base: np.ndarray, longest: np.ndarray, search: Search) -> np.ndarray:
     """[K], smaller is better: the mean over windows of the log of slowdown against the reference, and the log of the mean,
     half and half; and what waits beyond the bound cost. found [K, W, RESULTS], base [W], longest [W] of FCFS with EASY."""
-    slow = found[..., replay_batch.BOUNDED]
+    slow = results[..., replay_batch.BOUNDED]
     value = 0.5 * np.log(slow / base).mean(axis=-1) + 0.5 * (np.log(slow.mean(axis=-1)) - np.log(base.mean()))
     if search.max_wait < np.inf:
-        over = found[..., replay_batch.LONGEST] / (search.max_wait * np.maximum(longest, search.floor))
+        over = results[..., replay_batch.LONGEST] / (search.max_wait * np.maximum(longest, search.floor))
         value = value + search.price * np.log(np.maximum(over, 1.0)).mean(axis=-1)
     return value
 
@@ -132,5 +132,5 @@ def generation(ground: Ground, state: dict, base: np.ndarray, search: Search, se
     weights = weights - rate * (shaped @ directions) / search.pairs
     if part >= 1 - search.tail:
         total, summed = total + weights, summed + 1
-    found = {"generation": number + 1, "weights": weights.tolist(), "sum": total.tolist(), "summed": summed}
-    return found | {"fitness": float(value.mean()), "replays": 2 * search.pairs * drawn}
+    line = {"generation": number + 1, "weights": weights.tolist(), "sum": total.tolist(), "summed": summed}
+    return line | {"fitness": float(value.mean()), "replays": 2 * search.pairs * drawn}

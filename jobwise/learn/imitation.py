@@ -20,13 +20,13 @@ def imitate(agent: Agent, envs: VectorEnv, rule: str, updates: int) -> dict[str,
         for group in optimiser.param_groups:
             group["lr"] = RATE * 0.1 ** (k / updates)
         actions = envs.by_rule(rule)
-        seen, _ = agent.look(envs.show(), envs.counts.copy(), envs.masks)
-        every = torch.log_softmax(agent.actor(seen), dim=-1)
-        told = torch.from_numpy(actions).to(agent.device)
+        obs, _ = agent.look(envs.show(), envs.counts.copy(), envs.masks)
+        every = torch.log_softmax(agent.actor(obs), dim=-1)
+        targets = torch.from_numpy(actions).to(agent.device)
         optimiser.zero_grad(set_to_none=True)
-        (-chosen(every, told).mean()).backward()
+        (-chosen(every, targets).mean()).backward()
         optimiser.step()
         if k >= 0.9 * updates:
-            same.append(float((every.argmax(dim=-1) == told).float().mean()))
+            same.append(float((every.argmax(dim=-1) == targets).float().mean()))
         envs.choose(actions, again=True)
     return {"agreement": float(np.mean(same)) if same else 0.0}

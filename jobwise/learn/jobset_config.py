@@ -62,10 +62,10 @@ class JobsetConfig(RunSettings):
     @classmethod
     def of(cls, policy: NeuralPolicy):
         """What a policy was trained with. Raises InputError."""
-        told = policy.about.get("config")
-        if not isinstance(told, dict):
+        config = policy.about.get("config")
+        if not isinstance(config, dict):
             raise InputError(f"policy {policy.label} does not say what it was trained with")
-        return cls().changed(**told)
+        return cls().changed(**config)
 
     @property
     def logged(self) -> bool:
@@ -80,8 +80,8 @@ class JobsetConfig(RunSettings):
     def checked_log(self, log: Any, name: str) -> None:
         """Raises InputError where a log is given and is not wanted, or is wanted and not given (None)."""
         if (log is None) == self.logged:
-            told = "windows of a log: name it" if log is None else "generated jobs: name no log"
-            raise InputError(f"policy {name} is for {told}")
+            wanted = "windows of a log: name it" if log is None else "generated jobs: name no log"
+            raise InputError(f"policy {name} is for {wanted}")
 
     def sets(self, part: int, count: int, log: Workload | None = None) -> list[Workload]:
         """`count` jobsets to train on, validate or test with (`part`: TRAIN, VALIDATION, TEST). Raises InputError."""

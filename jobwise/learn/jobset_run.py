@@ -81,7 +81,7 @@ class JobsetTrainer:
         c = self.config
         count = min(c.drawn or 10**9, len(self.envs.workloads)) // self.group * self.group
         order = np.random.default_rng([c.seed, done]).permutation(len(self.envs.workloads))[:count].reshape(-1, self.group)
-        found = epoch(
+        line = epoch(
             self.envs,
             self.agent,
             self.placer,
@@ -95,7 +95,7 @@ class JobsetTrainer:
         if c.average_every and (done + 1) % c.average_every == 0:
             for agent in self.agents:
                 average(agent)
-        return found
+        return line
 
     def about(self) -> dict:
         """What a policy file tells of its training."""

@@ -92,7 +92,7 @@ def play(
     envs.begin(np.repeat(jobsets, per))
     N, P = envs.num_envs, len(envs.placements) if placer is not None else 0
     active, t = np.ones(N, bool), 0
-    seen: list[tuple] = []
+    history: list[tuple] = []
     placed: list[tuple] = []
     rewards, local = [], []
     for module in (select, placer):
@@ -107,7 +107,7 @@ def play(
         dice.give(select, active, 0)
         slots = np.full((N, *envs.action_shape), -1)
         slots[active] = select.act(_seen(x, mask, select))[0]
-        seen.append((x, mask, slots[active], t * N + np.flatnonzero(active)))
+        history.append((x, mask, slots[active], t * N + np.flatnonzero(active)))
         actions = slots.copy()
         if placer is not None:
             M = mask.shape[1] - 1
@@ -132,7 +132,7 @@ def play(
         if module is not None:
             module.noise = lambda shape, module=module: torch.rand(shape, generator=module.random)
     join = lambda parts: [np.concatenate(p) for p in zip(*parts, strict=True)]  # noqa: E731
-    first = Steps(*join(seen), np.array(rewards))
+    first = Steps(*join(history), np.array(rewards))
     second = Steps(*join(placed), np.array(local)) if placed else None
     return first, second, result
 
@@ -192,7 +192,7 @@ def epoch(
     modules = [m for m in (select, placer) if m is not None]
     for m in modules:
         m.optimiser.zero_grad(set_to_none=True)
-    loss, found, returns, choices = 0.0, [], [], 0
+    loss, slowdowns, returns, choices = 0.0, [], [], 0
     for jobsets in groups:
         dice = Dice([(*seed, int(k)) for k in jobsets], runs)
         first, second, result = play(envs, select, placer, jobsets, dice, centred)
@@ -201,7 +201,7 @@ def epoch(
         if placer is not None:
             second = second or Steps(first.x[:0, :2], first.masks[:0, :1], first.actions[:0], first.at[:0], first.rewards)
             gather(placer, second, second.rewards)
-        found.append(result)
+        slowdowns.append(result)
         returns.append(g[0])
         choices += len(first.actions)
     count = workers()[0]
@@ -214,8 +214,8 @@ def epoch(
             else:
                 p.grad.mul_(count)
         m.step()
-    told = {"loss": loss, "slowdown": float(np.mean(found)), "reward": float(np.mean(returns))}
-    return told | {"choices": choices, "episodes": sum(map(len, found))}
+    line = {"loss": loss, "slowdown": float(np.mean(slowdowns)), "reward": float(np.mean(returns))}
+    return line | {"choices": choices, "episodes": sum(map(len, slowdowns))}
 
 
 def imitate(envs: VectorEnv, agent: Agent, rule: str, epochs: int, l2: float = 1e-3, seed: int = 0, batch: int = 256) -> float:

@@ -22,20 +22,20 @@ def means(sets: Sequence[Workload], policy: str | Chooser, world: dict, seed: in
     """Per jobset: mean slowdown, longest wait (rows), how much longer jobs ran than at their best, jobs not done; and all
     jobs' slowdowns. `world`: of a rule, whose rows are `row_s` s; a trained policy brings its own."""
     chosen = SlotsRule(policy, SlotsSettings.of(world), row_s) if isinstance(policy, str) else policy
-    found = simulate_many(sets, chosen, seed=seed)
-    done = [r.jobs["status"] == DONE for r in found]
+    records = simulate_many(sets, chosen, seed=seed)
+    done = [r.jobs["status"] == DONE for r in records]
     return {
-        "slowdown": [float(normalised_turnaround(r).mean()) for r in found],
-        "longest": [float(wait(r).max(initial=0.0)) / chosen.tick for r in found],
+        "slowdown": [float(normalised_turnaround(r).mean()) for r in records],
+        "longest": [float(wait(r).max(initial=0.0)) / chosen.tick for r in records],
         "stretch": [
-            float(((r.jobs["end"] - r.jobs["start"])[d] / r.runtime[d]).mean() - 1) for r, d in zip(found, done, strict=True)
+            float(((r.jobs["end"] - r.jobs["start"])[d] / r.runtime[d]).mean() - 1) for r, d in zip(records, done, strict=True)
         ],
         "lost": [int((~d).sum()) for d in done],
         "kinds": [
             [float(x[r.jobs["kind"][d] == k].mean()) if (r.jobs["kind"][d] == k).any() else float("nan") for k in (0, 1)]
-            for r, d, x in ((r, d, normalised_turnaround(r)) for r, d in zip(found, done, strict=True))
+            for r, d, x in ((r, d, normalised_turnaround(r)) for r, d in zip(records, done, strict=True))
         ],
-        "jobs": [round(float(x), 4) for r in found for x in normalised_turnaround(r)],
+        "jobs": [round(float(x), 4) for r in records for x in normalised_turnaround(r)],
     }
 
 

@@ -17,18 +17,18 @@ from jobwise.learn.networks import spread
 def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray, parts: bool = False):
     """(log probabilities of what was done [B], or of its `parts` [B, M], of everything [B, W], the observations) with the
     present network."""
-    seen = rollout.seen(which, agent.ragged, agent.device)
-    every = torch.log_softmax(agent.actor(seen), dim=-1)
+    obs = rollout.seen(which, agent.ragged, agent.device)
+    every = torch.log_softmax(agent.actor(obs), dim=-1)
     done = torch.from_numpy(rollout.actions[which]).to(agent.device)
-    return losses.chosen(every, done, parts), every, seen
+    return losses.chosen(every, done, parts), every, obs
 
 
-def _costly(agent: Agent, every: torch.Tensor, seen) -> torch.Tensor | float:
+def _costly(agent: Agent, every: torch.Tensor, obs) -> torch.Tensor | float:
     """What the expected cost of the choices adds to a loss."""
     if not agent.settings.cost:
         return 0.0
     column = agent.encoder.features.index("cost")
-    return agent.settings.cost * losses.expected(every, spread(seen.x[:, column], seen.counts, 0.0))
+    return agent.settings.cost * losses.expected(every, spread(obs.x[:, column], obs.counts, 0.0))
 
 
 def _tensor(x: np.ndarray, agent: Agent) -> torch.Tensor:
@@ -47,10 +47,10 @@ def reinforce(agent: Agent, rollout: Rollout) -> dict[str, float]:
         g = g - returns.time_baseline(g, there.sum(axis=0))[:, None]
     advantage = returns.standardised(g, there).reshape(-1)
     which = np.flatnonzero(there.reshape(-1))
-    logp, every, seen = _chosen(agent, rollout, which)
+    logp, every, obs = _chosen(agent, rollout, which)
     loss = losses.policy_gradient(logp, _tensor(advantage[which], agent))
     entropy = losses.entropy(every)
-    agent.descend(loss - k.entropy * entropy + _costly(agent, every, seen))
+    agent.descend(loss - k.entropy * entropy + _costly(agent, every, obs))
     return {"loss": loss.item(), "entropy": entropy.item()}
 
 
@@ -75,10 +75,10 @@ def actor_critic(agent: Agent, rollout: Rollout) -> dict[str, float]:
     """One step of advantage actor-critic (A2C, after Mnih et al., ICML'16) on the whole rollout."""
     advantage, target = _advantages(agent, rollout)
     which = np.arange(len(advantage))
-    logp, every, seen = _chosen(agent, rollout, which)
+    logp, every, obs = _chosen(agent, rollout, which)
     loss, entropy = losses.policy_gradient(logp, _tensor(advantage, agent)), losses.entropy(every)
-    error = losses.squared(agent.critic(seen), _tensor(target, agent))
-    agent.descend(loss - agent.settings.entropy * entropy + 0.5 * error + _costly(agent, every, seen))
+    error = losses.squared(agent.critic(obs), _tensor(target, agent))
+    agent.descend(loss - agent.settings.entropy * entropy + 0.5 * error + _costly(agent, every, obs))
     return {"loss": loss.item(), "value_loss": error.item(), "entropy": entropy.item()}
 
 
@@ -87,7 +87,7 @@ def ppo(agent: Agent, rollout: Rollout) -> dict[str, float]:
     once it is 1.5 `target_kl` away from the one that chose."""
     k = agent.settings
     advantage, target = _advantages(agent, rollout)
-    old, stopped, found = rollout.logp.reshape(-1), False, []
+    old, stopped, divergences = rollout.logp.reshape(-1), False, []
     if rollout.actions.ndim == 2:  # a ratio for each part of an action
         with torch.no_grad():
             groups = np.array_split(np.arange(len(old)), k.minibatches)
@@ -95,19 +95,19 @@ def ppo(agent: Agent, rollout: Rollout) -> dict[str, float]:
     for _ in range(k.epochs):
         order = torch.randperm(len(old), generator=agent.random).numpy()
         for which in np.array_split(order, k.minibatches):
-            logp, every, seen = _chosen(agent, rollout, which, parts=old.ndim == 2)
+            logp, every, obs = _chosen(agent, rollout, which, parts=old.ndim == 2)
             before = _tensor(old[which], agent)
             kl = (before - logp).mean().item()
             stopped = stopped or kl > 1.5 * k.target_kl
-            error = losses.squared(agent.critic(seen), _tensor(target[which], agent))
+            error = losses.squared(agent.critic(obs), _tensor(target[which], agent))
             loss, entropy = (
                 losses.clipped(logp, before, _tensor(advantage[which].reshape(-1, *[1] * (old.ndim - 1)), agent), k.clip),
                 losses.entropy(every),
             )
-            moves = 0.0 if stopped else loss - k.entropy * entropy + _costly(agent, every, seen)
+            moves = 0.0 if stopped else loss - k.entropy * entropy + _costly(agent, every, obs)
             agent.descend(0.5 * error + moves)
-            found.append((loss.item(), error.item(), entropy.item(), kl))
-    mean = np.mean(found, axis=0)
+            divergences.append((loss.item(), error.item(), entropy.item(), kl))
+    mean = np.mean(divergences, axis=0)
     return dict(zip(("loss", "value_loss", "entropy", "kl"), map(float, mean), strict=True))
 
 
@@ -118,10 +118,10 @@ def slope(agent: Agent, rollout: Rollout) -> dict[str, float]:
     agent.rescale(_returns(agent, rollout))
     target = returns.gae(rollout.rewards / agent.unit, rollout.values, rollout.over, rollout.last_values, k.gamma, 1.0)[1]
     advantage = (target - rollout.values).reshape(-1)
-    logp, every, seen = _chosen(agent, rollout, np.arange(len(advantage)))
+    logp, every, obs = _chosen(agent, rollout, np.arange(len(advantage)))
     loss, entropy = losses.policy_gradient(logp, _tensor(advantage, agent)), losses.entropy(every)
-    error = losses.squared(agent.critic(seen), _tensor(target.reshape(-1), agent))
-    whole = loss - k.entropy * entropy + 0.5 * error + _costly(agent, every, seen)
+    error = losses.squared(agent.critic(obs), _tensor(target.reshape(-1), agent))
+    whole = loss - k.entropy * entropy + 0.5 * error + _costly(agent, every, obs)
     if not torch.isfinite(whole):
         raise FloatingPointError(f"the loss is {whole.item()}")
     agent.optimiser.zero_grad(set_to_none=True)
@@ -139,10 +139,10 @@ def one_step_ac(agent: Agent, rollout: Rollout) -> dict[str, float]:
     agent.rescale(rollout.rewards if k.gamma < 1 else _returns(agent, rollout))
     after = k.gamma * (1.0 - over) * rollout.last_values
     delta = _tensor(agent.discount * (rollout.rewards[0] / agent.unit + after - rollout.values[0]), agent)
-    logp, every, seen = _chosen(agent, rollout, np.arange(len(over)))
+    logp, every, obs = _chosen(agent, rollout, np.arange(len(over)))
     loss = -(delta * logp).mean()
-    values = agent.critic(seen)
-    agent.descend(loss - (delta * values).mean() - k.entropy * losses.entropy(every) + _costly(agent, every, seen))
+    values = agent.critic(obs)
+    agent.descend(loss - (delta * values).mean() - k.entropy * losses.entropy(every) + _costly(agent, every, obs))
     agent.discount = np.where(over > 0, 1.0, agent.discount * k.gamma)
     return {"loss": loss.item(), "value_loss": float(torch.square(delta).mean())}
 
@@ -154,8 +154,8 @@ def critic_alone(agent: Agent, rollout: Rollout) -> dict[str, float]:
     for _ in range(k.epochs):
         order = torch.randperm(len(target), generator=agent.random).numpy()
         for which in np.array_split(order, k.minibatches):
-            seen = rollout.seen(which, agent.ragged, agent.device)
-            error = losses.squared(agent.critic(seen), _tensor(target[which], agent))
+            obs = rollout.seen(which, agent.ragged, agent.device)
+            error = losses.squared(agent.critic(obs), _tensor(target[which], agent))
             agent.descend(0.5 * error)
     return {"value_loss": error.item()}
 

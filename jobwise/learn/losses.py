@@ -8,8 +8,8 @@ import torch
 def chosen(every: torch.Tensor, actions: torch.Tensor, parts: bool = False) -> torch.Tensor:
     """[B] log probabilities of actions [B] of `every` [B, A]; where an action has parts [B, M], of `every` [B, M, A], their sum
     over the parts, or `parts` themselves [B, M]."""
-    found = every.gather(-1, actions[..., None])[..., 0]
-    return found if parts or found.dim() == 1 else found.sum(dim=1)
+    logp = every.gather(-1, actions[..., None])[..., 0]
+    return logp if parts or logp.dim() == 1 else logp.sum(dim=1)
 
 
 def policy_gradient(logp: torch.Tensor, advantage: torch.Tensor, floor: float = -18.42) -> torch.Tensor:

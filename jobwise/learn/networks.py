@@ -47,9 +47,9 @@ class PerJob(nn.Module):
         super().__init__()
         self.net = layers(sizes)
 
-    def forward(self, seen: Seen) -> torch.Tensor:
+    def forward(self, obs: Seen) -> torch.Tensor:
         """Scores [B, longest count], -inf behind the last job of each."""
-        return spread(self.net(seen.x)[:, 0], seen.counts, -torch.inf)
+        return spread(self.net(obs.x)[:, 0], obs.counts, -torch.inf)
 
 
 class Rows(nn.Module):
@@ -60,9 +60,9 @@ class Rows(nn.Module):
         self.filter = nn.Linear(2, 1)
         self.net = layers(sizes, bias=False)
 
-    def forward(self, seen: Seen) -> torch.Tensor:
+    def forward(self, obs: Seen) -> torch.Tensor:
         """Scores [B, W], -inf behind the last job of each."""
-        return masked(self.net(self.filter(seen.x)[..., 0]), seen)
+        return masked(self.net(self.filter(obs.x)[..., 0]), obs)
 
 
 class Levels(nn.Module):
@@ -72,14 +72,14 @@ class Levels(nn.Module):
         super().__init__()
         self.first, self.second = Rows(sizes), Rows(sizes)
 
-    def forward(self, seen: Seen) -> torch.Tensor:
+    def forward(self, obs: Seen) -> torch.Tensor:
         """Scores [B, W], -inf behind the last job of each."""
-        behind = seen.x[:, -1, 0] > 0.5
-        scores = seen.x.new_empty((len(seen.x), self.first.net[-1].out_features))
+        behind = obs.x[:, -1, 0] > 0.5
+        scores = obs.x.new_empty((len(obs.x), self.first.net[-1].out_features))
         for which, net in ((~behind, self.first), (behind, self.second)):
             if which.any():
-                counts, mask = seen.counts[which], None if seen.mask is None else seen.mask[which]
-                scores = scores.index_put((which,), net(Seen(seen.x[which, :-1], counts, mask)))
+                counts, mask = obs.counts[which], None if obs.mask is None else obs.mask[which]
+                scores = scores.index_put((which,), net(Seen(obs.x[which, :-1], counts, mask)))
         return scores
 
 
@@ -96,10 +96,10 @@ class Flat(nn.Module):
                     nn.init.normal_(layer.weight, 0.0, init)
                     nn.init.zeros_(layer.bias)
 
-    def forward(self, seen: Seen) -> torch.Tensor:
+    def forward(self, obs: Seen) -> torch.Tensor:
         """Scores [B, W], -inf where an action is not valid."""
-        out = self.net(seen.x.flatten(1))
-        return masked(out.unflatten(1, (-1, self.classes)) if self.classes else out, seen)
+        out = self.net(obs.x.flatten(1))
+        return masked(out.unflatten(1, (-1, self.classes)) if self.classes else out, obs)
 
 
 class PerSlot(nn.Module):
@@ -115,12 +115,12 @@ class PerSlot(nn.Module):
         self.first = nn.Linear(sizes[0], sizes[1])
         self.net = layers([2 * sizes[1], *sizes[2:]])
 
-    def forward(self, seen: Seen) -> torch.Tensor:
+    def forward(self, obs: Seen) -> torch.Tensor:
         """Scores [B, M P + 1], -inf where an action is not valid."""
-        out = self.net(together(self.first, seen.x))
+        out = self.net(together(self.first, obs.x))
         if self.classes:
-            return masked(out[:, :-1], seen)
-        return masked(torch.cat([out[:, :-1].flatten(1), out[:, -1, :1]], dim=1), seen)
+            return masked(out[:, :-1], obs)
+        return masked(torch.cat([out[:, :-1].flatten(1), out[:, -1, :1]], dim=1), obs)
 
 
 class SlotsValue(nn.Module):
@@ -132,9 +132,9 @@ class SlotsValue(nn.Module):
         self.each = layers([2 * width, width])
         self.all = layers([width, 32, 1])
 
-    def forward(self, seen: Seen) -> torch.Tensor:
+    def forward(self, obs: Seen) -> torch.Tensor:
         """Values [B]."""
-        return self.all(torch.relu(self.each(together(self.first, seen.x))).mean(dim=1))[:, 0]
+        return self.all(torch.relu(self.each(together(self.first, obs.x))).mean(dim=1))[:, 0]
 
 
 def together(first: nn.Linear, x: torch.Tensor) -> torch.Tensor:
@@ -159,11 +159,11 @@ class Image(nn.Module):
         self.side = side
         self.out = nn.Linear(16 * (rows - 1) * (units - 1) + side, actions)
 
-    def forward(self, seen: Seen) -> torch.Tensor:
+    def forward(self, obs: Seen) -> torch.Tensor:
         """Scores [B, actions], -inf where an action is not valid."""
-        x, scalar = (seen.x[:, :-1], seen.x[:, -1, 0, :1]) if self.side else (seen.x, seen.x[:, 0, 0, :0])
+        x, scalar = (obs.x[:, :-1], obs.x[:, -1, 0, :1]) if self.side else (obs.x, obs.x[:, 0, 0, :0])
         h = torch.relu(nn.functional.conv2d(x, self.filters.weight[:, : x.shape[1]], self.filters.bias))
-        return masked(self.out(torch.cat([self.norm(h).flatten(1), scalar], dim=1)), seen)
+        return masked(self.out(torch.cat([self.norm(h).flatten(1), scalar], dim=1)), obs)
 
 
 class PerJobValue(nn.Module):
@@ -174,10 +174,10 @@ class PerJobValue(nn.Module):
         self.each = nn.Sequential(nn.Linear(features, width), nn.ReLU(), nn.Linear(width, 16), nn.ReLU())
         self.all = layers([33, 32, 1])
 
-    def forward(self, seen: Seen) -> torch.Tensor:
+    def forward(self, obs: Seen) -> torch.Tensor:
         """Values [B]."""
-        total = torch.segment_reduce(self.each(seen.x), "sum", lengths=seen.counts)
-        n = seen.counts[:, None].to(total.dtype)
+        total = torch.segment_reduce(self.each(obs.x), "sum", lengths=obs.counts)
+        n = obs.counts[:, None].to(total.dtype)
         return self.all(torch.cat([total / 16.0, total / n, n / 128.0], dim=1))[:, 0]
 
 
@@ -190,9 +190,9 @@ class WindowValue(nn.Module):
         self.all = layers([window, 64, 32, 8, 1])
         self.window = window
 
-    def forward(self, seen: Seen) -> torch.Tensor:
+    def forward(self, obs: Seen) -> torch.Tensor:
         """Values [B]."""
-        dense = spread(self.each(seen.x)[:, 0], seen.counts, 0.0)
+        dense = spread(self.each(obs.x)[:, 0], obs.counts, 0.0)
         return self.all(nn.functional.pad(dense, (0, self.window - dense.shape[1])))[:, 0]
 
 
@@ -203,9 +203,9 @@ class FlatValue(nn.Module):
         super().__init__()
         self.net = layers(sizes)
 
-    def forward(self, seen: Seen) -> torch.Tensor:
+    def forward(self, obs: Seen) -> torch.Tensor:
         """Values [B]."""
-        return self.net(seen.x.flatten(1))[:, 0]
+        return self.net(obs.x.flatten(1))[:, 0]
 
 
 def spread(flat: torch.Tensor, counts: torch.Tensor, fill: float) -> torch.Tensor:
@@ -214,11 +214,11 @@ def spread(flat: torch.Tensor, counts: torch.Tensor, fill: float) -> torch.Tenso
     return flat.new_full(there.shape, fill).masked_scatter(there, flat)
 
 
-def masked(scores: torch.Tensor, seen: Seen) -> torch.Tensor:
+def masked(scores: torch.Tensor, obs: Seen) -> torch.Tensor:
     """Scores [B, W] with -inf where an action is not valid."""
-    there = seen.mask
+    there = obs.mask
     if there is None:
-        there = torch.arange(scores.shape[1], device=scores.device) < seen.counts[:, None]
+        there = torch.arange(scores.shape[1], device=scores.device) < obs.counts[:, None]
     return scores.masked_fill(~there, -torch.inf)
 
 

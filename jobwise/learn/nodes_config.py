@@ -82,8 +82,8 @@ class NodesConfig(JobsetConfig):
         world = replace(self.world, joint=True, masked=False, ask_always=True) if few else self.world
         if name not in LEARNT or self.varies:
             return NodesRule(name, world, (0.5 if name in LEARNT else 0.0) if explore is None else explore)
-        found = NodesRule("learned", world, 1.0).learnt(self.sets(TRAIN, min(self.jobsets, 20)))
-        return replace(found, rule=name, explore=explore or 0.0)
+        learned = NodesRule("learned", world, 1.0).learnt(self.sets(TRAIN, min(self.jobsets, 20)))
+        return replace(learned, rule=name, explore=explore or 0.0)
 
     def judged(self, sets: Sequence[Workload], policy: str | Chooser, seed: int, row_s: float) -> dict[str, list]:
         """Return per jobset what a policy, or a rule by name, makes of it."""

@@ -104,10 +104,10 @@ class Run:
     def validate(self) -> dict[str, float]:
         """The present network in validation; the best so far is kept."""
         weights = self.trainer.weights()  # those that are judged: a trainer may go back to earlier ones
-        found = self.trainer.validate(self.policy(weights))
-        if found["validation"] < self.best:
-            self.best, self.best_weights = found["validation"], weights
-        return found
+        scores = self.trainer.validate(self.policy(weights))
+        if scores["validation"] < self.best:
+            self.best, self.best_weights = scores["validation"], weights
+        return scores
 
     def run(self, report: Callable[[dict], None] | None = None):
         """Train to the end of the budget; the policy that did best in validation, saved as `policy.safetensors`.
@@ -201,10 +201,10 @@ def train(
     """
     device = pick_device(device)
 
-    def one(settings, place: Path, told: Callable[[dict], None] | None):
+    def one(settings, place: Path, report_line: Callable[[dict], None] | None):
         run = Run(settings, log, place, device, resume and (place / "run.json").exists())
         try:
-            return run.run(told)
+            return run.run(report_line)
         finally:
             run.trainer.envs.close()
 

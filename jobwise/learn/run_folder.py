@@ -96,8 +96,8 @@ def windows(w: Workload, jobs: int, count: int, shake_s: float = 0.0, seed: int 
     """Up to `count` evenly spaced windows of `jobs` consecutive jobs (fewer where the log is short), shaken once."""
     jobs = min(jobs, len(w))
     first = np.unique(np.linspace(0, len(w) - jobs, min(count, max(len(w) // jobs, 1) * 4)).astype(int))
-    found = [w.take(slice(i, i + jobs)) for i in first]
-    return [shake(x, shake_s, [seed, int(i)]) for i, x in zip(first, found, strict=True)] if shake_s else found
+    parts_of_log = [w.take(slice(i, i + jobs)) for i in first]
+    return [shake(x, shake_s, [seed, int(i)]) for i, x in zip(first, parts_of_log, strict=True)] if shake_s else parts_of_log
 
 
 def score(x: np.ndarray) -> float:

@@ -64,10 +64,10 @@ class SlotsTrainer(JobsetTrainer):
         if isinstance(policy, str):
             policy = SlotsRule(policy, SlotsSettings.of(self.config.world))
         try:
-            found = simulate_many(self.validation, replace(policy, limit=limit), tick=1.0, seed=self.config.seed)
+            records = simulate_many(self.validation, replace(policy, limit=limit), tick=1.0, seed=self.config.seed)
         except Unfinished:
             return float("inf")
-        return float(np.mean([normalised_turnaround(r, self.config.compat_floor).mean() for r in found]))
+        return float(np.mean([normalised_turnaround(r, self.config.compat_floor).mean() for r in records]))
 
     def best_rule(self) -> tuple[str, float]:
         """The fixed rule that does best in validation, and its mean slowdown."""

@@ -167,14 +167,14 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def _ends(self, which: np.ndarray) -> dict:
         """What became of the episodes `which`, which ended, as vector infos have it."""
-        z, found = self.intervals[which], {}
+        z, results = self.intervals[which], {}
         ended = np.zeros(self.num_envs, bool)
         ended[which] = True
         jobs = np.maximum(z["started"], 1)
         for key, name in self.world.ends.items():
-            found[key], found[f"_{key}"] = np.zeros(self.num_envs), ended
-            found[key][which] = z[name] / jobs if name in MEANS else z[name]
-        return found
+            results[key], results[f"_{key}"] = np.zeros(self.num_envs), ended
+            results[key][which] = z[name] / jobs if name in MEANS else z[name]
+        return results
 
     def choose(self, actions: np.ndarray, again: bool = False) -> np.ndarray:
         """Carry out the actions [E] and go on; [E] int8, not 0 where an episode is over. The observation is encoded too.

@@ -114,8 +114,8 @@ class WindowTrainer:
             total[:] += self.envs.reward(intervals)[which].sum(), which.sum()
 
         slow = slowdowns(simulate_many(self.validation, policy, after=add))
-        found = {"validation": score(slow), "validation_reward": float(total[0] / max(total[1], 1))}
-        return found | (self._judge(slow) if self.config.rollback else {})
+        scores = {"validation": score(slow), "validation_reward": float(total[0] / max(total[1], 1))}
+        return scores | (self._judge(slow) if self.config.rollback else {})
 
     def _judge(self, slow: np.ndarray) -> dict[str, float]:
         """Is the present network, with these slowdowns, a new generation, or does an earlier one learn on?"""

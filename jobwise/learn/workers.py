@@ -68,15 +68,15 @@ class Workers:
             return rollout, slope(self.copies[k], rollout) if learner == "a3c" else {}
 
         with ThreadPoolExecutor(len(self.copies)) as threads:
-            done, found = list(threads.map(work, range(len(self.copies)))), []
+            done, losses = list(threads.map(work, range(len(self.copies)))), []
         for copy, (rollout, metrics) in zip(self.copies, done, strict=True):
             if learner == "a3c":
                 self.agent.take(copy)
-                found.append(metrics)
+                losses.append(metrics)
             else:
-                found.append(ppo(self.agent, rollout))
+                losses.append(ppo(self.agent, rollout))
             copy.follow(self.agent)
-        mean = {k: float(np.mean([x[k] for x in found])) for k in found[0]}
+        mean = {k: float(np.mean([x[k] for x in losses])) for k in losses[0]}
         return mean, [rollout for rollout, _ in done]
 
     def state(self) -> list[dict]:

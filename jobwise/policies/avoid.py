@@ -103,5 +103,5 @@ class _Run:
                     if p.how == "save":
                         out.append(Start(int(j), tuple(held)))
                         self._saved[int(j)] = view.now + 5 * p.risks.step
-        seen = replace(view, free=free) if risky.any() else view
-        return [*out, *self._inner.decide(seen), Wait(p.risks.after(view.now))]  # the earliest of several waits counts
+        shown = replace(view, free=free) if risky.any() else view
+        return [*out, *self._inner.decide(shown), Wait(p.risks.after(view.now))]  # the earliest of several waits counts

@@ -133,5 +133,5 @@ class ChooserRun:
     def explain(self, view: View) -> list[dict]:
         """What the next choice is among, highest score first: `job` (row or None), `score`, `features`, what `moved` it."""
         world = self._at(view)
-        found = [] if world is None else self.policy.explained(world, self._cluster)
-        return [{"job": self._live.job(x.pop("action"))} | x for x in found]
+        ranked = [] if world is None else self.policy.explained(world, self._cluster)
+        return [{"job": self._live.job(x.pop("action"))} | x for x in ranked]

@@ -51,8 +51,8 @@ def read(path: str | Path) -> tuple[dict, dict[str, np.ndarray], str, Path]:
 
 def sketches(about: dict) -> list[list[str]]:
     """The sketches of what a policy was trained on, by what its file says `about` it (`trained_on`: one, or several)."""
-    told = about.get("trained_on") or []
-    return told if told and isinstance(told[0], list) else [told] if told else []
+    sketch = about.get("trained_on") or []
+    return sketch if sketch and isinstance(sketch[0], list) else [sketch] if sketch else []
 
 
 def short(about: dict) -> str:

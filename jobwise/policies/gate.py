@@ -139,18 +139,18 @@ class Gate(Remembering):
             name = self.candidates[0].name
             return self.candidates[0], Look(arrived, name, 1.0, 0.0, np.nan, np.nan, f"only {len(recent)} jobs have ended")
         key = digest(past), cluster.processors  # the next shaken replica of a window asks the same
-        seen = self._seen.get(key)
-        if seen is None:
-            told = None
+        look = self._seen.get(key)
+        if look is None:
+            forecasts = None
             if self._forest is not None:
-                told = at_submit(self._forest, past, cluster.processors, recent["submit"][0])[last]
-            seen = self._judge(replays(recent, past[past["end"] < recent["submit"][0]], cluster, self, told))
+                forecasts = at_submit(self._forest, past, cluster.processors, recent["submit"][0])[last]
+            look = self._judge(replays(recent, past[past["end"] < recent["submit"][0]], cluster, self, forecasts))
             with self._lock:  # a comparison replays windows in two threads
                 while len(self._seen) >= 8:
                     self._seen.pop(next(iter(self._seen)))
-                self._seen[key] = seen
-        found = replace(seen, at=arrived)
-        return next((p for p in self.candidates if p.name == found.chosen), self.last), found
+                self._seen[key] = look
+        now = replace(look, at=arrived)
+        return next((p for p in self.candidates if p.name == now.chosen), self.last), now
 
     def _judge(self, replicas: list[Workload]) -> Look:
         trials, bench, which = replay_batch.prepare(replicas), replay_batch.bench(replicas), np.arange(len(replicas))
@@ -164,12 +164,12 @@ class Gate(Remembering):
             if p.promises or p.forest is not None:
                 guards = [easy.relative(p.guard, p.times, x) for x in np.maximum(trials.longest, 1.0)]
                 pairs = zip(replicas, guards, strict=True)
-                found = np.array([alone(w, p, guard, pieces, waits) for w, guard in pairs])
+                results = np.array([alone(w, p, guard, pieces, waits) for w, guard in pairs])
             else:
                 weights = p.order.weights if isinstance(p.order, Index) else np.zeros(F)
-                found = replay_batch.trial(bench, p.rule, weights, trials, which, p.times, pieces)
-            blocks = found[:, replay_batch.RESULTS :].reshape(self.shakes, BLOCKS).mean(axis=0)
-            return blocks, float(found[:, replay_batch.LONGEST].reshape(self.shakes, -1).max(axis=1).mean())
+                results = replay_batch.trial(bench, p.rule, weights, trials, which, p.times, pieces)
+            blocks = results[:, replay_batch.RESULTS :].reshape(self.shakes, BLOCKS).mean(axis=0)
+            return blocks, float(results[:, replay_batch.LONGEST].reshape(self.shakes, -1).max(axis=1).mean())
 
         longest = trials.longest.reshape(self.shakes, -1).max(axis=1).mean()
         bound = self.max_wait * max(float(longest), easy.HOUR)
@@ -196,17 +196,17 @@ def alone(w: Workload, p: ListScheduler, guard: float, pieces: int, waits: np.nd
     """What `replay_batch.trial` finds of one replica under this list scheduler; forecasts are the replica's columns. `waits`:
     `past_waits` of its past."""
     s = allocate([w], w.cluster)
-    told = np.stack([w.columns["ratio"], w.columns["short"]], axis=1) if "ratio" in w.columns else None
-    b = remembering(s, 0, p, w.past, told, waits)
+    forecasts = np.stack([w.columns["ratio"], w.columns["short"]], axis=1) if "ratio" in w.columns else None
+    b = remembering(s, 0, p, w.past, forecasts, waits)
     return replay_batch.to_the_end(s, b, p.rule._replace(guard=guard), pieces)
 
 
 def replays(
-    recent: np.ndarray, before: np.ndarray, cluster: Cluster, gate: Gate, told: np.ndarray | None = None
+    recent: np.ndarray, before: np.ndarray, cluster: Cluster, gate: Gate, forecasts: np.ndarray | None = None
 ) -> list[Workload]:
     """What a gate replays: shaken replicas of jobs that ended (of past_dtype, in order of submit), `before` having ended
-    before them. With a bound on waits in one piece; without, in BLOCKS windows, each from an empty machine. `told` [K, 2]: what
-    was forecast of these jobs."""
+    before them. With a bound on waits in one piece; without, in BLOCKS windows, each from an empty machine.
+    `forecasts` [K, 2] of these jobs."""
     first = recent["submit"][0]
     w = workload(
         recent["submit"] - first,
@@ -220,7 +220,7 @@ def replays(
     before = before.copy()
     before["submit"] -= first
     before["end"] -= first
-    w = replace(w, past=before, columns={} if told is None else {"ratio": told[:, 0], "short": told[:, 1]})
+    w = replace(w, past=before, columns={} if forecasts is None else {"ratio": forecasts[:, 0], "short": forecasts[:, 1]})
     edges = np.linspace(0, len(w), 2 if gate.max_wait < np.inf else BLOCKS + 1).astype(int)
     parts = [w.take(slice(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
     return [shake(x, SHAKE_S, [k, i]) for k in range(gate.shakes) for i, x in enumerate(parts)]

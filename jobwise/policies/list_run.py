@@ -81,14 +81,14 @@ class ListRun:
         """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved; under
         a promise `why` it goes first."""
         scheduler, rule = self._deciding(view)
-        found = self._explained(scheduler, view)
+        ranked = self._explained(scheduler, view)
         if scheduler.promises:
             place = {int(j): i for i, j in enumerate(view.queue)}
-            scores = np.array([x["score"] for x in sorted(found, key=lambda x: place[x["job"]])])
+            scores = np.array([x["score"] for x in sorted(ranked, key=lambda x: place[x["job"]])])
             why = self._promised.why(view, scheduler, rule, scores)
-            found = [x | {"why": why[place[x["job"]]][1]} for x in found]
-            found.sort(key=lambda x: (why[place[x["job"]]][0], x["job"]))
-        return found
+            ranked = [x | {"why": why[place[x["job"]]][1]} for x in ranked]
+            ranked.sort(key=lambda x: (why[place[x["job"]]][0], x["job"]))
+        return ranked
 
     def _explained(self, scheduler, view: View) -> list[dict]:
         """The same without promise."""
@@ -117,8 +117,8 @@ class ListRun:
                 raise TypeError("scores are complex numbers")
             out = out.astype(float)
         except (Exception, SystemExit) as error:  # a user's function may raise anything
-            told = failed(error, view.jobs.dtype.names)
-            raise InputError(f"order {name!r} failed at time {view.now:g} s: {told}") from error
+            reason = failed(error, view.jobs.dtype.names)
+            raise InputError(f"order {name!r} failed at time {view.now:g} s: {reason}") from error
         if out.shape != (len(view.queue),):
             raise InputError(f"order {name!r} returned shape {out.shape} for {len(view.queue)} jobs; one score per job")
         if np.isnan(out).any():
@@ -137,18 +137,18 @@ class ListRun:
             rule = rule._replace(order=orders.GIVEN)
         p = blank(len(queue), *capacity.shape)
         due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
-        given, seed = self._scores(scheduler, view), np.uint64(view.seed)
+        scores, seed = self._scores(scheduler, view), np.uint64(view.seed)
         if rule.estimate:
             table = self._memory.predicted(view)
-            orders.score_rows(rule.order, view.now, view.origin, seed, table, queue, given)
-            given[view.now - view.jobs["submit"][queue] > rule.guard] = -np.inf
+            orders.score_rows(rule.order, view.now, view.origin, seed, table, queue, scores)
+            scores[view.now - view.jobs["submit"][queue] > rule.guard] = -np.inf
             rule = rule._replace(order=orders.GIVEN)
         elif self._promised and rule.order >= 0:
-            orders.score_rows(rule.order, view.now, view.origin, seed, view.table, queue, given)
+            orders.score_rows(rule.order, view.now, view.origin, seed, view.table, queue, scores)
         if self._promised:
-            return [Start(j) for j in self._promised.plan(view, scheduler, rule, given)]
+            return [Start(j) for j in self._promised.plan(view, scheduler, rule, scores)]
         f = _flows(scheduler, view)
-        x = Instant(view.now, view.origin, seed, view.table, est, queue, given, view.running, due, free, capacity, f)
+        x = Instant(view.now, view.origin, seed, view.table, est, queue, scores, view.running, due, free, capacity, f)
         if rule.backfill == CONSERVATIVE:
             plan_conservative(rule, x, bool((view.jobs["due"][view.ended] > view.now).any()), p)
         else:

@@ -36,8 +36,8 @@ class Index:
     code: ClassVar[int] = LINEAR  # of the kernels
 
     def __post_init__(self):
-        given = np.asarray(self.weights, float)
-        if given.shape != (F,) or not np.isfinite(given).all():
+        weights = np.asarray(self.weights, float)
+        if weights.shape != (F,) or not np.isfinite(weights).all():
             raise InputError(f"order {self.label}: {F} finite weights are needed, one for each of {', '.join(FEATURES)}")
         if not 0 <= self.ageing <= 100 or (self.ageing and self.forest is None):
             raise InputError(f"order {self.label}: ageing is 0 to 100, with a forest alone; not {self.ageing}")
@@ -72,8 +72,8 @@ def from_file(parts: dict, tensors: dict[str, np.ndarray], label: str) -> tuple[
         if parts["forest"] != list(foresight.FEATURES):
             raise ValueError("its forest sees other features than this version has")
         trees = forest.from_tensors(tensors, campaign.F)
-    found = Index(label, tensors["weights"], dict(parts["about"]), trees, float(parts.get("ageing") or 0.0))
-    return found, float(parts.get("times") or np.inf)
+    index = Index(label, tensors["weights"], dict(parts["about"]), trees, float(parts.get("ageing") or 0.0))
+    return index, float(parts.get("times") or np.inf)
 
 
 class Memory:
@@ -113,13 +113,13 @@ class Memory:
         scores, known = self.scores(index, view), self.known(index, view)
         x = features(view, known)
         moved = np.asarray(index.weights, float) * (x - x.mean(axis=0))
-        found = []
+        ranked = []
         for i in np.lexsort((view.queue, scores)):
             both = (dict(zip(FEATURES, row.tolist(), strict=True)) for row in (x[i], moved[i]))
-            found.append(
+            ranked.append(
                 dict(zip(("features", "moved"), both, strict=True)) | {"job": int(view.queue[i]), "score": float(scores[i])}
             )
-        return found
+        return ranked
 
     def predicted(self, view: View) -> np.ndarray:
         """The job table with the expected run time of each queued job as its walltime."""
@@ -150,11 +150,11 @@ def _family() -> dict[str, Index]:
         "area-history": {"log_walltime": 1, "log_processors": 1, "log_ratio": 1},
         "smith-geo": {"log_walltime": 2, "log_processors": 1, "mean_log_ratio": 2},
     }
-    found = {}
-    for name, given in plain.items():
-        found[name] = Index(name, weights(**given))
-        found[f"{name}-aged"] = Index(f"{name}-aged", weights(**given, log_stretch=-AGEING))
-    return found
+    family = {}
+    for name, terms in plain.items():
+        family[name] = Index(name, weights(**terms))
+        family[f"{name}-aged"] = Index(f"{name}-aged", weights(**terms, log_stretch=-AGEING))
+    return family
 
 
 AGEING = 2.0  # the index of a job is divided by ((w + r) / r) to this power

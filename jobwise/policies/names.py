@@ -54,7 +54,7 @@ def kinds() -> list[Kind]:
     """Return the kinds of policies that are no list schedulers by name: those of worlds, of other packages, and single ones."""
     gate = {"gated:saf+easy,smith+easy,1.2x": "a candidate takes over only where a replay of past jobs says it is better"}
     slurm = {"slurm": "Slurm's own scheduler with the settings of a site (`jobwise slurm site`)"}
-    found = [
+    table = [
         Kind("recommended", _is_recommended, _recommended, lambda: RECOMMENDED),
         Kind("gates", lambda name: name.startswith("gated:"), _gated, lambda: gate),
         Kind("sites", lambda name: name == "slurm", lambda name: SlurmScheduler(), lambda: slurm),
@@ -62,11 +62,11 @@ def kinds() -> list[Kind]:
     for spec in worlds().values():
         if spec.rules:
             begins = lambda name, prefix=spec.name: name.startswith(f"{prefix}:")  # noqa: E731
-            found.append(Kind(spec.policies.HEADING, begins, spec.policies.named, spec.policies.rows))
+            table.append(Kind(spec.policies.HEADING, begins, spec.policies.named, spec.policies.rows))
     for prefix, make in extensions.added("jobwise.policies").items():
         begins = lambda name, prefix=prefix: name.startswith(f"{prefix}:")  # noqa: E731
-        found.append(Kind("of other packages", begins, lambda name, make=make: make()(name), dict))
-    return found
+        table.append(Kind("of other packages", begins, lambda name, make=make: make()(name), dict))
+    return table
 
 
 def resolve(policy: str | Policy) -> Policy:
@@ -160,8 +160,8 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
 def _of_store(file: Path) -> NeuralPolicy | ListScheduler:
     """What schedules now in a folder of a model store: one of its generations, or a built-in rule. Raises InputError."""
     try:
-        told = json.loads(file.read_text())
-        name, beta = str(told["schedules"]), float(told["beta"])
+        model = json.loads(file.read_text())
+        name, beta = str(model["schedules"]), float(model["beta"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{file}: is damaged: {type(error).__name__}: {error}") from None
     if re.fullmatch(r"g\d+\.safetensors", name):
@@ -174,10 +174,10 @@ def _of_store(file: Path) -> NeuralPolicy | ListScheduler:
 def resolve_trained(run: str) -> tuple[NeuralPolicy, str]:
     """(the policy of a run folder or file with the options behind it, the folder or file). Raises InputError."""
     name, *options = run.split("+")
-    found = load(name)
+    policy = load(name)
     if options:
-        found = resolve(f"{Path(name) / 'policy.safetensors' if Path(name).is_dir() else Path(name)}+{'+'.join(options)}")
-    return found, name
+        policy = resolve(f"{Path(name) / 'policy.safetensors' if Path(name).is_dir() else Path(name)}+{'+'.join(options)}")
+    return policy, name
 
 
 def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPolicy | ListScheduler:
@@ -239,16 +239,16 @@ def _own(name: str, chosen: dict) -> Policy:
         raise InputError(f"{file}: {type(error).__name__}: {error}") from error
     if not hasattr(module, thing):
         raise unknown("name", thing, [n for n in vars(module) if not n.startswith("_")], f"{file}: ")
-    found = getattr(module, thing)
-    if isinstance(found, type):
+    thing_named = getattr(module, thing)
+    if isinstance(thing_named, type):
         try:
-            found = found()
+            thing_named = thing_named()
         except (Exception, SystemExit) as error:
             raise InputError(f"{file}: {thing}() failed: {type(error).__name__}: {error}") from error
-    if isinstance(found, Policy):
+    if isinstance(thing_named, Policy):
         if chosen:
             raise InputError(f"policy {name!r} decides everything itself; +{'+'.join(chosen)} does not apply")
-        return found
-    if not callable(found):
+        return thing_named
+    if not callable(thing_named):
         raise InputError(f"{file}: {thing} is neither an order function nor a policy")
-    return ListScheduler(found, label=thing, **chosen)
+    return ListScheduler(thing_named, label=thing, **chosen)

@@ -50,24 +50,24 @@ class Forward:
 
     def _expected(self) -> dict[str, tuple]:
         """The shape of every weight."""
-        s, found = self.sizes, {}
+        s, shapes = self.sizes, {}
         if self.kind == "image":
             channels, rows, units, actions = s
-            found = {"filters.weight": (16, channels, 2, 2), "filters.bias": (16,), "norm.weight": (16,), "norm.bias": (16,)}
+            shapes = {"filters.weight": (16, channels, 2, 2), "filters.bias": (16,), "norm.weight": (16,), "norm.bias": (16,)}
             if self.spec.get("norm", "batch") == "batch":
-                found |= {"norm.running_mean": (16,), "norm.running_var": (16,)}
+                shapes |= {"norm.running_mean": (16,), "norm.running_var": (16,)}
             wide = 16 * (rows - 1) * (units - 1) + bool(self.spec.get("side"))
-            return found | {"out.weight": (actions, wide), "out.bias": (actions,)}
+            return shapes | {"out.weight": (actions, wide), "out.bias": (actions,)}
         if self.kind == "rows":
-            found = {"filter.weight": (1, 2), "filter.bias": (1,)}
+            shapes = {"filter.weight": (1, 2), "filter.bias": (1,)}
         if self.kind == "slots":
-            found, s = {"first.weight": (s[1], s[0]), "first.bias": (s[1],)}, [2 * s[1], *s[2:]]
+            shapes, s = {"first.weight": (s[1], s[0]), "first.bias": (s[1],)}, [2 * s[1], *s[2:]]
         last = len(s) - 2
         for i, (a, b) in enumerate(zip(s[:-1], s[1:], strict=True)):
-            found[f"net.{2 * i}.weight"] = (b, a)
+            shapes[f"net.{2 * i}.weight"] = (b, a)
             if self.kind != "rows" or i == last:
-                found[f"net.{2 * i}.bias"] = (b,)
-        return found
+                shapes[f"net.{2 * i}.bias"] = (b,)
+        return shapes
 
     @property
     def parameters(self) -> int:

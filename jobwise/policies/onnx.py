@@ -15,14 +15,14 @@ def to_onnx(policy: NeuralPolicy) -> bytes:
     """The bytes of an ONNX model: input `x`, float32 [rows, F] (per job) or [B, rows, 2] or [B, rows, F]; output `scores`."""
     from onnx import TensorProto, helper, numpy_helper
 
-    f, nodes, given = policy.forward, [], []
+    f, nodes, constants = policy.forward, [], []
 
     def node(kind: str, inputs: list[str], out: str, **more) -> str:
         nodes.append(helper.make_node(kind, inputs, [out], **more))
         return out
 
     def constant(name: str, value: np.ndarray) -> str:
-        given.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
     def dense(f: Forward, at: str, level: str = "") -> str:
@@ -57,7 +57,8 @@ def to_onnx(policy: NeuralPolicy) -> bytes:
     y = helper.make_tensor_value_info(
         "scores", TensorProto.FLOAT, ["rows", 1] if f.kind == "perjob" else ["batch", f.sizes[-1]]
     )
-    model = helper.make_model(helper.make_graph(nodes, "policy", [x], [y], given), opset_imports=[helper.make_opsetid("", 17)])
+    graph = helper.make_graph(nodes, "policy", [x], [y], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 9
     encoder = policy.encoder if isinstance(policy.encoder, dict) else policy.encoder.metadata()
     helper.set_model_props(model, {KEY: json.dumps({"encoder": encoder, "about": policy.about})})

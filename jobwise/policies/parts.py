@@ -80,8 +80,8 @@ class Part:
         """Return (whether `word` is of this part, the value it stands for)."""
         if self.read is None:
             return word == self.example, self.value
-        found = re.fullmatch(self.pattern, word)
-        return found is not None, self.read(found) if found else None
+        parsed = re.fullmatch(self.pattern, word)
+        return parsed is not None, self.read(parsed) if parsed else None
 
     def word(self, value: Any) -> str:
         """Return the word for a value of the field, "" where this part does not stand for it."""
@@ -98,8 +98,8 @@ def _least(least: float, text: str) -> Callable[[float], str]:
     return lambda value: "" if value > least else text.format(value)
 
 
-def _duration(found: re.Match, first: int = 1) -> float:
-    return float(found[first]) * SECONDS[found[first + 1]]
+def _duration(parsed: re.Match, first: int = 1) -> float:
+    return float(parsed[first]) * SECONDS[parsed[first + 1]]
 
 
 def _refits(value: int) -> str:
@@ -255,11 +255,11 @@ def _exclude(scheduler: Any, part: Part, word: str, chosen: list[tuple[Part, str
 
 def split(policy: str, prefix: str, example: str, usual_s: float) -> tuple[str, list[str], float]:
     """Return (rule, words, seconds in a row) of a name `PREFIX:RULE[+…][@60s]` of a world of rows. Raises InputError."""
-    found = re.fullmatch(rf"{prefix}:([^@]+)(?:@{NUMBER}s)?", policy)
-    if not found:
+    parsed = re.fullmatch(rf"{prefix}:([^@]+)(?:@{NUMBER}s)?", policy)
+    if not parsed:
         raise InputError(f"policy {policy!r}: a rule, its options, the seconds in a row are expected, e.g. {example}")
-    rule, *options = found[1].split("+")
-    return rule, options, float(found[2] or usual_s)
+    rule, *options = parsed[1].split("+")
+    return rule, options, float(parsed[2] or usual_s)
 
 
 def rows_name(prefix: str, rule: str, options: Iterable[str], tick: float, usual_s: float) -> str:

@@ -87,7 +87,7 @@ class Promised:
 
     def why(self, view: View, scheduler, rule: Rule, score: np.ndarray) -> list[tuple[float, str]]:
         """[Q] of the queue: its score with the promise, and why it stands there ("": by its order)."""
-        found, shadow = {}, self._q.s.jobs[0]
+        reasons, shadow = {}, self._q.s.jobs[0]
         for x in self._pass(view, scheduler, rule, score, False):
             text, begun = "", shadow["start"][x["row"]]
             if promise.is_express(x["score"]):
@@ -96,8 +96,8 @@ class Promised:
                 text = "guarded"
             elif x["plain"] <= URGENT:
                 text = f"urgent: fcfs+easy would have started it {(view.now - begun) / 3600:.1f} h ago"
-            found[int(x["row"])] = (float(x["score"]), text)
-        return [found[int(j)] for j in view.queue]
+            reasons[int(x["row"])] = (float(x["score"]), text)
+        return [reasons[int(j)] for j in view.queue]
 
     def _pass(self, view: View, scheduler, rule: Rule, score: np.ndarray, starts: bool) -> np.ndarray:
         """A pass on a copy of the view; its items [Q]."""
@@ -107,6 +107,6 @@ class Promised:
         rows = queue[view.now - view.jobs["submit"][queue] <= rule.guard]
         foresight.forecast_all(c, rows, view.now, np.empty((len(rows), 2)))
         trial = c._replace(group=c.group.copy(), began=c.began.copy())  # views tell what has started
-        b = scored_pool.scheduler(s, 0, seen=trial, promised=self._q)
+        b = scored_pool.scheduler(s, 0, memory=trial, promised=self._q)
         scored_pool.plan(s, 0, b, rule, queue.astype(np.int64), np.ascontiguousarray(score, float), starts)
         return b.item[: len(queue)]

@@ -61,10 +61,10 @@ def remembering(
     e: int,
     policy,
     past: np.ndarray,
-    told: np.ndarray | None = None,
+    forecasts: np.ndarray | None = None,
     waits: np.ndarray | None = None,
 ) -> ScoredPool:
-    """Return the queue of a `ListScheduler` or a `Gate` that remembers what has ended. `told` [J, 2]: forecasts of the jobs
+    """Return the queue of a `ListScheduler` or a `Gate` that remembers what has ended. `forecasts` [J, 2] of the jobs
     where they are given, else a forest makes them. `waits`: `past_waits`, where they are known."""
     promising = next((p for p in policy.everyone if p.promises), None)
     jobs, total = s.jobs[e, : s.sims[e]["jobs"]], int(s.nodes[e, 0]["capacity"][0])
@@ -76,12 +76,12 @@ def remembering(
             raise InputError(f"{promising.name}: promises and express lanes are for jobs that wait for no others")
         forest = forest or shipped()
         promised = promise.begin(s, e, past_waits(past, total) if waits is None else waits)
-    seen = None
-    if told is not None:
-        seen = campaign.given(jobs["walltime"], jobs["request"][:, 0], told, total)
+    memory = None
+    if forecasts is not None:
+        memory = campaign.given(jobs["walltime"], jobs["request"][:, 0], forecasts, total)
     elif forest is not None:
-        seen = begin(forest, past, jobs, total)
-    b = scored_pool.scheduler(s, e, np.zeros(F + 1), what, seen, promised)
+        memory = begin(forest, past, jobs, total)
+    b = scored_pool.scheduler(s, e, np.zeros(F + 1), what, memory, promised)
     adopt(b, policy.everyone[0])
     return b
 

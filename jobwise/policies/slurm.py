@@ -57,12 +57,12 @@ class SlurmScheduler:
 def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
     """Simulation e to its end under a `ListScheduler`, on the nodes, partitions and limits of a site; yields now and then."""
     rule, jobs, weights = policy.rule, s.jobs[e, : s.sims[e]["jobs"]], np.empty(0)
-    what, seen = known(jobs[:0], past[:0]), NO_CAMPAIGN
+    what, memory = known(jobs[:0], past[:0]), NO_CAMPAIGN
     if isinstance(policy.order, Index):
         weights, what = policy.order.given, known(jobs, past)
         if policy.forest is not None:
-            seen = begin(policy.forest, past, jobs, cluster.processors)
-    o = site_order.SiteOrder(rule, weights, what, seen)
+            memory = begin(policy.forest, past, jobs, cluster.processors)
+    o = site_order.SiteOrder(rule, weights, what, memory)
     if rule.backfill == SLURM:
         m = slurm_tables.scheduler(s, e, cluster.site)
         while slurm_loop.run(s, e, m, o, STEPS):

@@ -155,11 +155,11 @@ def _starving(c: Comparison, p: int) -> dict:
 
 def _moved(c: Comparison, p: int) -> dict:
     """Which class of jobs gains and loses most against the first policy."""
-    found = []
+    rows = []
     for by in ("size", "run time", "user"):
         base = {x["class"]: x for x in metrics.breakdown(c.records[0], by)}
         for x in metrics.breakdown(c.records[p], by):
             if x["class"] in base and x["jobs"] >= max(10, 0.002 * len(c.workload)):
-                found.append(((x["wait"] - base[x["class"]]["wait"]) / 3600, f"{by} {x['class']}".replace("user user", "user")))
-    gain, loss = min(found, default=(0.0, "-")), max(found, default=(0.0, "-"))
+                rows.append(((x["wait"] - base[x["class"]]["wait"]) / 3600, f"{by} {x['class']}".replace("user user", "user")))
+    gain, loss = min(rows, default=(0.0, "-")), max(rows, default=(0.0, "-"))
     return {"name": c.policies[p], "gain": gain, "loss": loss}

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from jobwise import metrics
+from jobwise.compiled import allocating
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.jobs import STATUS_NAMES
 from jobwise.record import Record
-from jobwise.sim.compiled import allocating
 from jobwise.workloads.swf import COLUMNS, swf_text
 
 

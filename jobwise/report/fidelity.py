@@ -25,15 +25,15 @@ def write_site_report(
 ) -> None:
     """Write one HTML file: the sentences, lines of slurm.conf, if any, waits over time, and the tables. `waits`: name ->
     (submits [J], waits [J]), s."""
-    found = [Section("In short", " ".join(said), [Table(["slurm.conf"], [[x] for x in conf])] if conf else [])]
+    sections = [Section("In short", " ".join(said), [Table(["slurm.conf"], [[x] for x in conf])] if conf else [])]
     if waits:
         text = f"Mean wait of the jobs of each of {PARTS} parts of the time, by submit."
         means = {name: _means(*x) for name, x in waits.items()}
         span, most = (max(float(x[i].max(initial=0.0)) for x in means.values()) for i in (0, 1))
         (day, x), (hour, y) = _unit(span), _unit(most)
         curves = {name: ((t / day).tolist(), (w / hour).tolist()) for name, (t, w) in means.items()}
-        found.append(Section("Waits over time", text, [], [drawn(curves, x, f"mean wait, {y}")]))
-    write_sections(title, found + [Section(t, "", [Table(c, r)]) for t, c, r in tables], path)
+        sections.append(Section("Waits over time", text, [], [drawn(curves, x, f"mean wait, {y}")]))
+    write_sections(title, sections + [Section(t, "", [Table(c, r)]) for t, c, r in tables], path)
 
 
 def _unit(most: float) -> tuple[float, str]:

@@ -254,25 +254,25 @@ def trade_off(c: Comparison) -> str:
 
 def forest(c: Comparison) -> str:
     """Change of bounded slowdown over windows against the first policy, with 95 % intervals where there are any."""
-    found = [c.change(p) for p in range(1, len(c.policies))]
+    effects = [c.change(p) for p in range(1, len(c.policies))]
 
     def draw(figure):
         ax = figure.subplots()
-        at = np.arange(len(found))
+        at = np.arange(len(effects))
         limit = 1.5
-        for i, e in enumerate(found):
+        for i, e in enumerate(effects):
             if not np.isnan(e.low):
                 ax.plot([max(e.low, -1), min(e.high, limit)], [i, i], color=colour(i + 1), lw=2.2)
             ax.scatter(min(e.change, limit), i, color=colour(i + 1), s=36, zorder=3, marker=">" if e.change > limit else "o")
         ax.axvline(0, color="#6b7280", lw=1)
         ax.set_yticks(at, [plain(n) for n in c.policies[1:]])
         ax.invert_yaxis()
-        highs = [e.high for e in found if not np.isnan(e.high)]
-        ax.set_xlim(-1.02, min(limit, max([0.3, *highs, *(e.change for e in found)])) + 0.05)
+        highs = [e.high for e in effects if not np.isnan(e.high)]
+        ax.set_xlim(-1.02, min(limit, max([0.3, *highs, *(e.change for e in effects)])) + 0.05)
         ax.xaxis.set_major_formatter(PercentFormatter(1.0))
         ax.set_xlabel(f"change against {plain(c.policies[0])[:30]}; left is better")
 
-    return _svg(draw, height=1.2 + 0.36 * len(found), label="Change against the first policy with intervals")
+    return _svg(draw, height=1.2 + 0.36 * len(effects), label="Change against the first policy with intervals")
 
 
 def busiest_day(c: Comparison) -> float:
@@ -285,10 +285,10 @@ def busiest_day(c: Comparison) -> float:
 def gantt(r: Record, day: float, height: float = 3.2) -> str:
     """Who ran where on one day: a rectangle per job and stretch of processors (numbered lowest first)."""
     begin, end = day * DAY, (day + 1) * DAY
-    seen = np.flatnonzero((r.jobs["end"] > begin) & (r.jobs["start"] < end))
+    visible = np.flatnonzero((r.jobs["end"] > begin) & (r.jobs["start"] < end))
     owner, bounds = assign_processors(r), _bounds(r)
     boxes, shades = [], []
-    for j in seen[np.argsort(-r.jobs["request"][seen, 0])][:4000]:
+    for j in visible[np.argsort(-r.jobs["request"][visible, 0])][:4000]:
         ids = owner[bounds[j] : bounds[j + 1]]
         a = (max(r.jobs["start"][j], begin) - begin) / 3600
         b = (min(r.jobs["end"][j], end) - begin) / 3600

@@ -25,14 +25,14 @@ def write_forecast(
         "mean of min(forecast / run, run / forecast). Exceeded: jobs that ran longer than foretold."
     )
     sections = [Section("Accuracy", " ".join(filter(None, [text, f"Note: {note}." if note else ""])), [Table(*table)])]
-    for what, found in known.items():
-        told, text = WHAT[what]
-        curves = {n: (x["told"], x["was"]) for n, x in found.items()}
-        drift = {n: (list(range(1, len(x["loss"]) + 1)), x["loss"]) for n, x in found.items()}
+    for what, results in known.items():
+        heading, text = WHAT[what]
+        curves = {n: (x["told"], x["was"]) for n, x in results.items()}
+        drift = {n: (list(range(1, len(x["loss"]) + 1)), x["loss"]) for n, x in results.items()}
         figures = [
-            lines(curves, f"forecast of {told}, mean of a tenth of the jobs", f"{told} as it was", diagonal=True),
+            lines(curves, f"forecast of {heading}, mean of a tenth of the jobs", f"{heading} as it was", diagonal=True),
             lines(drift, "part of the judged jobs, in time", "cross-entropy"),
         ]
         how = "First: jobs in ten groups by forecast; on the dashed line a forecast is as it says. Then: the loss over time."
-        sections.append(Section(told, f"{text} {how}", [], figures))
+        sections.append(Section(heading, f"{text} {how}", [], figures))
     write_sections(f"{name}: forecasts of run times", sections, path)

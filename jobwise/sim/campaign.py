@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import inlined, kernel
 from jobwise.jobs import TAU
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.forest import NOTHING, Forest
 
 FADE = 0.95
@@ -111,12 +111,12 @@ def build(table: dict[str, np.ndarray], forest: Forest, total: int) -> Campaign:
     )
 
 
-def given(request: np.ndarray, size: np.ndarray, told: np.ndarray, total: int) -> Campaign:
-    """Jobs whose forecasts are given, and stay: `told` [J, 2] E[min(run / request, 1)] and E[10 / max(run, 10)]."""
+def given(request: np.ndarray, size: np.ndarray, forecasts: np.ndarray, total: int) -> Campaign:
+    """Jobs whose forecasts are given, and stay: `forecasts` [J, 2] E[min(run / request, 1)] and E[10 / max(run, 10)]."""
     every = np.arange(len(request))
     c = build(dict.fromkeys(KNOWN, every * 0) | {"queue": every}, NOTHING, total)
     c.cell["request"], c.cell["size"], c.cell["made"] = np.maximum(request, 1.0), size, np.inf
-    c.cell["ratio"], c.cell["short"] = told[:, 0], told[:, 1]
+    c.cell["ratio"], c.cell["short"] = forecasts[:, 0], forecasts[:, 1]
     return c
 
 
@@ -128,11 +128,11 @@ def renewed(c: Campaign, forest: Forest) -> Campaign:
 
 def _numbers(*columns: np.ndarray) -> tuple[np.ndarray, int]:
     """(which of the different rows of these columns each row is [J], how many there are)."""
-    found = np.zeros(len(columns[0]), np.int64)
+    numbers = np.zeros(len(columns[0]), np.int64)
     for c in columns:
         own = np.unique(c, return_inverse=True)[1]
-        found = np.unique(found * (len(c) + 1) + own, return_inverse=True)[1]
-    return found, int(found.max(initial=-1)) + 1
+        numbers = np.unique(numbers * (len(c) + 1) + own, return_inverse=True)[1]
+    return numbers, int(numbers.max(initial=-1)) + 1
 
 
 NO_CAMPAIGN = build({k: np.zeros(0) for k in KNOWN}, NOTHING, 1)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import allocating, kernel
 from jobwise.sim import orders as sc
-from jobwise.sim.compiled import allocating, kernel
 from jobwise.sim.list_pass import length, promise, score_again, take
 from jobwise.sim.placement import fits
 

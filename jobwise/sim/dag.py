@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import allocating, kernel
 from jobwise.errors import InputError
-from jobwise.sim.compiled import allocating, kernel
 from jobwise.sim.random import mixed
 
 

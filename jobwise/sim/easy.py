@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import inlined
 from jobwise.sim import ranked
-from jobwise.sim.compiled import inlined
 
 HOUR = 3600.0  # s, the shortest relative guard
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import allocating, inlined, kernel
+from jobwise.compiled import allocating, inlined, kernel
 
 
 @inlined

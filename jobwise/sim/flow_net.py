@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import kernel
+from jobwise.compiled import kernel
 
 OWN, FLOW, ALL, D, ROUNDS = 7, 4, 3, 6, 2  # features of a task, a workflow, the cluster; hidden numbers; rounds of messages
 _SIZES = (OWN * D, D, *[3 * D * D, D] * ROUNDS, FLOW * D, ALL * D, D, 1, D, 1)
@@ -92,13 +92,13 @@ def embedded(
 
 
 @kernel
-def asked(net, seen, flow, cluster):
+def asked(net, inputs, flow, cluster):
     """(what is added to a task's score, the share of the units that stays free) of a task's h [D], FLOW and ALL features."""
     o1 = HEADS + (FLOW + ALL) * D
     o2 = o1 + D + 1
     more, free = net[o1 + D], net[o2 + D]
     for d in range(D):
-        z = seen[d]
+        z = inputs[d]
         for k in range(FLOW):
             z += flow[k] * net[HEADS + k * D + d]
         for k in range(ALL):

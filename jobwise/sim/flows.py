@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import kernel
 from jobwise.jobs import DONE, FAILED
-from jobwise.sim.compiled import kernel
 from jobwise.sim.dag import graph
 from jobwise.sim.flow_net import D, asked, embedded
 from jobwise.sim.orders import FLOW_NET, Order
@@ -53,8 +53,8 @@ NONE = Flows(np.zeros(0, flow_dtype), np.zeros(0, np.int64), np.zeros(0, np.int6
 def with_net(f: Flows, net: np.ndarray, base: int, jobs: np.ndarray, edges: np.ndarray, units: int) -> Flows:
     """The same workflows, ordered by a network that begins from the order `base`; edges [M, 2] of these jobs."""
     g = graph(len(jobs), edges)
-    seen = embedded(jobs, f.of, f.table, g.first, g.child, net, units)
-    return f._replace(net=net, base=base, seen=seen, free=np.zeros(len(jobs)))
+    inputs = embedded(jobs, f.of, f.table, g.first, g.child, net, units)
+    return f._replace(net=net, base=base, seen=inputs, free=np.zeros(len(jobs)))
 
 
 def flows(jobs: np.ndarray) -> Flows:

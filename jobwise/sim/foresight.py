@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import inlined, kernel
 from jobwise.jobs import TAU
 from jobwise.sim.campaign import END, GROUPS, START, SUBMIT, F, started, stopped, submitted, to, told
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.forest import raw
 
 LEAN = 1.0  # ends: how much a group leans on the wider one

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.sim.compiled import kernel
+from jobwise.compiled import kernel
 
 node_dtype = np.dtype(
     [

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import inlined, kernel
 from jobwise.jobs import TAU
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.random import GOLDEN, mixed
 
 FADE = 0.95

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import inlined, kernel
 from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
 from jobwise.sim.allocations import all_up, on_node
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.completions import sift, take_out
 from jobwise.sim.rates import at_start, expected, finish, on_change, on_changes
 from jobwise.sim.state import ENTERED, FAIL, HEAP, LEFT, RIGID, STALL

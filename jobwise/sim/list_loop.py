@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import allocating, kernel
+from jobwise.compiled import allocating, kernel
 from jobwise.sim.conservative import plan_conservative
 from jobwise.sim.flows import note
 from jobwise.sim.kernel import OVER, advance, reserve, start

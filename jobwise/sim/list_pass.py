@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import allocating, kernel
 from jobwise.sim import orders as sc
-from jobwise.sim.compiled import allocating, kernel
 from jobwise.sim.easy import overdue
 from jobwise.sim.flows import Flows, score_flows
 from jobwise.sim.placement import fits, place, placed_by

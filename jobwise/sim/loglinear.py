@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import inlined, kernel
 from jobwise.jobs import TAU
-from jobwise.sim.compiled import inlined, kernel
 
 FEATURES = (
     "log_walltime",  # log r
@@ -34,10 +34,10 @@ FEATURES = (
 F = len(FEATURES)
 
 
-def weights(**given: float) -> np.ndarray:
+def weights(**terms: float) -> np.ndarray:
     """[F] weights by feature name; the rest 0."""
     out = np.zeros(F)
-    for name, value in given.items():
+    for name, value in terms.items():
         out[FEATURES.index(name)] = value
     return out
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import allocating, inlined
 from jobwise.jobs import TAU
-from jobwise.sim.compiled import allocating, inlined
 
 
 @inlined
@@ -17,7 +17,7 @@ def bounded(wait, run):
 @allocating
 def bounded_all(wait, run):
     """Return the bounded slowdowns [J] of jobs that waited `wait` [J] s and ran `run` [J] s."""
-    found = np.empty(len(wait))
+    slowdown = np.empty(len(wait))
     for j in range(len(wait)):
-        found[j] = bounded(wait[j], run[j])
-    return found
+        slowdown[j] = bounded(wait[j], run[j])
+    return slowdown

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import allocating, inlined, kernel
 from jobwise.jobs import RUNNING
-from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.fair_share import charge, classic, fade, fair_tree
 from jobwise.sim.state import HEAP
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.sim.compiled import inlined, kernel
+from jobwise.compiled import inlined, kernel
 from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest
 
 CPUS, MEMORY, GPUS = range(3)
@@ -113,16 +113,16 @@ def _runs(w, free, weight):
 @kernel
 def _best(w, count, need, least, gpus, weight):
     """(the run to take from, whether it suffices); -1: there is none left."""
-    best, found, size, lightest = -1, False, np.int64(0), np.int64(0)
+    best, any_node, size, lightest = -1, False, np.int64(0), np.int64(0)
     for x in range(count):
         cpus, heavy = w.cpus[x], weight[w.first[x]]
         if cpus == 0 or (best >= 0 and heavy > lightest):
             continue
         suffices = cpus >= need and w.until[x] - w.first[x] >= least and w.cards[x] >= gpus
-        better = (suffices and (not found or cpus < size)) or (not suffices and not found and cpus > size)
+        better = (suffices and (not any_node or cpus < size)) or (not suffices and not any_node and cpus > size)
         if best < 0 or heavy < lightest or better:
-            best, size, lightest, found = x, cpus, heavy, suffices
-    return best, found
+            best, size, lightest, any_node = x, cpus, heavy, suffices
+    return best, any_node
 
 
 @kernel

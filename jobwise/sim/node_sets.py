@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import inlined, kernel
+from jobwise.compiled import inlined, kernel
 
 BITS = 64
 ONE, NOTHING = np.uint64(1), np.uint64(0)

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from jobwise.sim.compiled import kernel
+from jobwise.compiled import kernel
 from jobwise.sim.random import mixed, unit
 
 STATIC = "static"  # depends on the job alone: ranked once

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import allocating, inlined, kernel
 from jobwise.jobs import COMPUTE, NETWORK
-from jobwise.sim.compiled import allocating, inlined, kernel
 
 PLACEMENTS = {"first": 0, "pack": 1, "spread": 2, "best": 3, "balance": 4, "typed": 5}
 FIRST, PACK, SPREAD, BEST, BALANCE, TYPED = range(6)

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import inlined, kernel
 from jobwise.jobs import PAUSED, QUEUED
 from jobwise.sim import easy, ranked
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.kernel import CHOICE, advance, start
 from jobwise.sim.orders import Order, score_rows
 from jobwise.sim.rates import expected

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.cluster import outage_dtype
+from jobwise.compiled import inlined, kernel
 from jobwise.jobs import job_dtype, truth_dtype
 from jobwise.sim import campaign, easy, foresight, pool, ranked
 from jobwise.sim.campaign import RECENT
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.reset import believe, go_on
 from jobwise.sim.state import HEAP, State, link_dtype, node_dtype, sim_dtype, slice_dtype
 
@@ -210,7 +210,7 @@ def urgency(q, c, s, e, item, count):
     """Find who is urgent among the queue: with the time that is needed to make room for it and for those whose turn is sooner.
     How many are."""
     m, now, total = q.memory[0], s.sims[e]["now"], np.float64(c.total[0])
-    free, found, work = s.nodes[e, 0]["free"][0], 0, 0.0
+    free, urgent, work = s.nodes[e, 0]["free"][0], 0, 0.0
     longest = max(m["longest"], m["least"])
     for i in range(count):
         x = item[i]
@@ -239,10 +239,10 @@ def urgency(q, c, s, e, item, count):
             x["plain"] = URGENT * (1e12 - x["submit"])
             if not is_express(x["score"]):
                 x["score"] = x["plain"]
-            found += 1
+            urgent += 1
         if not is_express(x["score"]):
             work += n * campaign.run_of(c, x["row"])
-    return found
+    return urgent
 
 
 @inlined

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import inlined
+from jobwise.compiled import inlined
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # what the state grows by
 

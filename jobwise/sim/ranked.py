@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.sim.compiled import kernel
+from jobwise.compiled import kernel
 
 BLOCK = 32
 ALL = np.int64(1) << 40  # more processors than any machine has

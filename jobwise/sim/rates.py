@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import inlined, kernel
 from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.sim.allocations import all_up, on_node
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.state import AFFINITY, HEAP, LINKS, SLOWDOWN, STALL
 
 OF_NETWORK, OF_COMPUTE, OF_SHARE = range(3)  # places in rate_setting

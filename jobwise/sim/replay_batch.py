@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import kernel
 from jobwise.sim import easy, pool, scored_pool
-from jobwise.sim.compiled import kernel
 from jobwise.sim.history import Known, known
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F

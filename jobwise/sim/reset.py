@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.cluster import outage_dtype
+from jobwise.compiled import inlined, kernel
 from jobwise.decision import View
 from jobwise.jobs import RUNNING, job_dtype, truth_dtype
 from jobwise.sim import state
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.kernel import set_rate
 from jobwise.sim.state import HEAP, LEFT, State, node_dtype, sim_dtype, slice_dtype
 
@@ -68,9 +68,9 @@ def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State
 def _slices(view: View) -> np.ndarray:
     """The slices of a view, and behind them free ones, one a node for every queued job."""
     more = len(view.free) * (len(view.queue) + 1)
-    found = np.concatenate([view.slices, np.zeros(more, view.slices.dtype)])
-    found["next"][-more:] = np.append(np.arange(len(found) - more + 1, len(found)), -1)
-    return found
+    slices = np.concatenate([view.slices, np.zeros(more, view.slices.dtype)])
+    slices["next"][-more:] = np.append(np.arange(len(slices) - more + 1, len(slices)), -1)
+    return slices
 
 
 plan_dtype = np.dtype(

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import inlined, kernel
 from jobwise.jobs import past_dtype
 from jobwise.sim import campaign, easy, foresight, promise, ranked
 from jobwise.sim.campaign import NO_CAMPAIGN, Campaign
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.history import SHORT, Known, expect, known, observe_at
 from jobwise.sim.kernel import OVER, advance, start
 from jobwise.sim.list_pass import ACTUAL, EASY, EASY_SJBF, NONE, PREDICTED, Rule
@@ -64,11 +64,11 @@ def scheduler(
     e: int,
     weights: np.ndarray | None = None,
     history: Known | None = None,
-    seen: Campaign | None = None,
+    memory: Campaign | None = None,
     promised: promise.Promise | None = None,
 ) -> ScoredPool:
     """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, and what is known of the jobs then;
-    `seen` by one with a forest."""
+    `memory` of the jobs, for a forest; `promised`: the shadow of a promise."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = ranked.build(min(J, total))
     if weights is None:
@@ -81,7 +81,7 @@ def scheduler(
         running,
         weights,
         history,
-        seen or NO_CAMPAIGN,
+        memory or NO_CAMPAIGN,
         promised or promise.NOTHING,
         *room,
     )

@@ -156,17 +156,17 @@ class Simulation:
                     self._amount,
                 )
         else:
-            given = np.zeros_like(self._amount)
+            amounts = np.zeros_like(self._amount)
             for node, units in d.placement:
-                if not 0 <= node < len(given) or np.shape(units) != given[0].shape:
+                if not 0 <= node < len(amounts) or np.shape(units) != amounts[0].shape:
                     raise InputError(f"{by}: placement of job {j} names {node}: {units}; it takes (node, units [R]) pairs")
-                given[node] += units
-            short = (given < 0).any() or (given > free).any() or (given.sum(axis=0) != job["request"]).any()
+                amounts[node] += units
+            short = (amounts < 0).any() or (amounts > free).any() or (amounts.sum(axis=0) != job["request"]).any()
             if short:
-                got, asked = given.sum(axis=0).tolist(), job["request"].tolist()
+                got, asked = amounts.sum(axis=0).tolist(), job["request"].tolist()
                 raise InputError(f"{by}: placement of job {j} gives {got} of {asked}, or more than is free")
-            used = np.flatnonzero(given.any(axis=1))
+            used = np.flatnonzero(amounts.any(axis=1))
             k = len(used)
-            self._node[:k], self._amount[:k] = used, given[used]
+            self._node[:k], self._amount[:k] = used, amounts[used]
         if not kernel.start(self.state, 0, j, float(d.rate), self._node, self._amount, k):
             raise InputError(f"{by}: cannot start job {j} now")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import allocating, kernel
 from jobwise.jobs import QUEUED
 from jobwise.sim import site_order
-from jobwise.sim.compiled import allocating, kernel
 from jobwise.sim.kernel import OVER, advance
 from jobwise.sim.list_pass import CONSERVATIVE, NONE
 from jobwise.sim.node_choice import choose

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import allocating, kernel
 from jobwise.jobs import job_dtype, past_dtype
 from jobwise.sim import campaign, foresight
 from jobwise.sim.campaign import NO_CAMPAIGN, Campaign
-from jobwise.sim.compiled import allocating, kernel
 from jobwise.sim.easy import overdue
 from jobwise.sim.history import SHORT, Known, expect, known, observe_at
 from jobwise.sim.list_pass import Rule
@@ -77,8 +77,8 @@ def _score(s, e, m, o, j, free):
         foresight.forecast(o.campaign, o.campaign.of[j], now)
         ratio, short = campaign.told(o.campaign, o.campaign.of[j])
     logs = np.log(r), np.log(max(n, 1.0))
-    found = linear(o.weights, ratio, short, log, count, logs[0], logs[1], r, n, w, np.float64(sim["queued"]), free, m.cpus[0])
-    return found - (o.weights[F] * np.log1p(w * short / SHORT) if o.rule.foreseen else 0.0)
+    value = linear(o.weights, ratio, short, log, count, logs[0], logs[1], r, n, w, np.float64(sim["queued"]), free, m.cpus[0])
+    return value - (o.weights[F] * np.log1p(w * short / SHORT) if o.rule.foreseen else 0.0)
 
 
 @allocating

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobwise.sim.compiled import kernel
+from jobwise.compiled import kernel
 from jobwise.sim.conservative import copy_row
 from jobwise.sim.node_sets import NOTHING, add
 from jobwise.sim.slurm_time import floored, is_exact, plan_end

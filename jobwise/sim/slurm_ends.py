@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import allocating, inlined, kernel
+from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim.conservative import copy_row
 from jobwise.sim.node_choice import CPUS, again, enough, measure, pick
 from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest

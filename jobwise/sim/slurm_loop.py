@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import allocating, inlined, kernel
 from jobwise.jobs import QUEUED
 from jobwise.sim import site_order
-from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all

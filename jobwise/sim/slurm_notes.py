@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobwise.sim.compiled import inlined, kernel
+from jobwise.compiled import inlined, kernel
 
 NOTES = 64  # plans that are looked up
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import inlined, kernel
+from jobwise.compiled import inlined, kernel
 from jobwise.sim.node_sets import NOTHING, size
 from jobwise.sim.slurm_calendar import left_open, overlaps
 from jobwise.sim.slurm_ends import mask_of, will_run

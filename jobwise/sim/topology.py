@@ -36,14 +36,14 @@ def reduction(curve: str, most: int) -> np.ndarray:
     """
     n = np.arange(most + 1.0)
     if curve == "published":
-        found = np.sqrt(n)[:, None] * np.array([0.0, *RING])
+        seconds = np.sqrt(n)[:, None] * np.array([0.0, *RING])
     elif curve == "ring":
         steps = 2.0 * np.maximum(n - 1, 0)[:, None]
-        found = steps * (LATENCY + np.array(SIZES) / 1000.0 / RING_GB_S / np.maximum(n, 1)[:, None])
+        seconds = steps * (LATENCY + np.array(SIZES) / 1000.0 / RING_GB_S / np.maximum(n, 1)[:, None])
     else:
         raise unknown("reduction curve", curve, CURVES)
-    found[:2] = 0.0
-    return found
+    seconds[:2] = 0.0
+    return seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,34 +92,34 @@ class Topology:
     def links(self) -> list[tuple[str, str, float, tuple[int, ...]]]:
         """(lower end, upper end, GB/s, its ranges (a, b, c, d, f, g)) of every link."""
         (socket, machine, rack), wide, S = self.bounds, self.bandwidth, self.sockets
-        everywhere, found = (0, int(machine[-1])), []
+        everywhere, links = (0, int(machine[-1])), []
         for r in range(len(self.machines)):
             a, b = int(rack[r]), int(rack[r + 1])
-            found.append((f"rack{r}", "director", wide["director"], (a, b, *everywhere, a, b)))
+            links.append((f"rack{r}", "director", wide["director"], (a, b, *everywhere, a, b)))
             for m in range(a // self.gpus, b // self.gpus):
                 inside = (int(machine[m]), int(machine[m + 1]))
                 for c in range(m * S, m * S + S):
                     own = (int(socket[c]), int(socket[c + 1]))
                     for d in range(c + 1, m * S + S):
                         other = (int(socket[d]), int(socket[d + 1]))
-                        found.append((f"cpu{c}", f"cpu{d}", wide["cpu"], (*own, *other, 0, 0)))
-                    found.append((f"cpu{c}", f"nic{c}", wide["nic"], (*own, *everywhere, *inside)))
-                    found.append((f"nic{c}", f"rack{r}", wide["rack"], (*own, *everywhere, *inside)))
+                        links.append((f"cpu{c}", f"cpu{d}", wide["cpu"], (*own, *other, 0, 0)))
+                    links.append((f"cpu{c}", f"nic{c}", wide["nic"], (*own, *everywhere, *inside)))
+                    links.append((f"nic{c}", f"rack{r}", wide["rack"], (*own, *everywhere, *inside)))
                     for g in range(*own):
                         beside = own if self.nvlink else (g, g + 1)
-                        found.append((f"gpu{g}", f"cpu{c}", wide["gpu"], (g, g + 1, *everywhere, *beside)))
+                        links.append((f"gpu{g}", f"cpu{c}", wide["gpu"], (g, g + 1, *everywhere, *beside)))
                         if self.nvlink:
-                            found += [
+                            links += [
                                 (f"gpu{g}", f"gpu{h}", self.nvlink, (g, g + 1, h, h + 1, 0, 0)) for h in range(g + 1, own[1])
                             ]
-        return found
+        return links
 
     def table(self) -> np.ndarray:
         """[L] of `link_dtype`."""
         links = self.links()
-        found = np.zeros(len(links), link_dtype)
-        found["bandwidth"], found["range"] = [x[2] for x in links], [x[3] for x in links]
-        return found
+        table = np.zeros(len(links), link_dtype)
+        table["bandwidth"], table["range"] = [x[2] for x in links], [x[3] for x in links]
+        return table
 
     def reduction(self, most: int) -> np.ndarray:
         """[most + 1, 3] s: see the function."""
@@ -146,12 +146,12 @@ class Topology:
             import networkx
         except ImportError:
             raise InputError("graphs take networkx: pip install 'jobwise[workflows]'") from None
-        found = networkx.Graph()
+        graph = networkx.Graph()
         for a, b, wide, _ in self.links():
             for name in (a, b):
-                found.add_node(name, kind=name.rstrip("0123456789"))
-            found.add_edge(a, b, bandwidth=wide)
-        return found
+                graph.add_node(name, kind=name.rstrip("0123456789"))
+            graph.add_edge(a, b, bandwidth=wide)
+        return graph
 
 
 def gpu_racks(machines: Sequence[int], gpus: int = 4, **settings) -> Cluster:

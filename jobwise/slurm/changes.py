@@ -124,17 +124,17 @@ def _row(table: np.ndarray, names: Sequence[str], text: str, keys: dict) -> np.n
     (_, name), *rest = pairs(text).items() or [("", "")]
     if name not in names:
         raise unknown("name", name, list(names), f"{text!r}: ")
-    found = table.copy()
+    changed = table.copy()
     if not rest:
         raise InputError(f"{text!r}: what of it changes? e.g. {next(iter(keys))}=…")
     for key, value in rest:
         if key.lower() not in known:
             raise unknown("key", key, list(keys), f"{text!r}: ")
         try:
-            keys[known[key.lower()]](found[names.index(name)], value)
+            keys[known[key.lower()]](changed[names.index(name)], value)
         except (ValueError, OverflowError):
             raise InputError(f"{text!r}: {value!r} is no value of {key}") from None
-    return found
+    return changed
 
 
 def _resized(w: Workload, more: int) -> Workload:

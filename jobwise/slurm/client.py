@@ -69,25 +69,25 @@ def state(value: Any) -> str:
 
 def jobs_of(text: str) -> list[Job]:
     """The jobs of what `squeue --json` printed. Raises SlurmError."""
-    found = []
+    jobs = []
     for x in _document(text, "jobs"):
         code = x.get("exit_code")
         if isinstance(code, dict):
             code = code.get("return_code")
         status = int(number(code))
-        told = [number(x.get(k)) for k in ("submit_time", "start_time", "end_time")]
+        times = [number(x.get(k)) for k in ("submit_time", "start_time", "end_time")]
         cores, code = int(number(x.get("cpus"), 1)), status >> 8 or status
         name, why, node = (str(x.get(k) or "") for k in ("name", "state_reason", "nodes"))
-        found.append(Job(int(number(x.get("job_id"))), name, state(x.get("job_state")), why, *told, cores, code, node))
-    return found
+        jobs.append(Job(int(number(x.get("job_id"))), name, state(x.get("job_state")), why, *times, cores, code, node))
+    return jobs
 
 
 def _document(text: str, key: str) -> list[dict]:
     try:
-        found = json.loads(text)[key]
+        entries = json.loads(text)[key]
     except (ValueError, KeyError, TypeError):
         raise SlurmError(f"Slurm printed no JSON with {key!r}: {plain(text[:80])!r}") from None
-    return [x for x in found if isinstance(x, dict)]
+    return [x for x in entries if isinstance(x, dict)]
 
 
 UP = ("idle", "mixed", "allocated", "completing")
@@ -96,19 +96,19 @@ UP = ("idle", "mixed", "allocated", "completing")
 def nodes_of(text: str) -> list[Node]:
     """The nodes of the default partition (of all, where none is) in what `sinfo -N -h -o "%N|%C|%T|%f|%P"` printed. Raises
     SlurmError."""
-    found, default = {}, {}
+    nodes, default = {}, {}
     for line in text.splitlines():
         try:
             name, counts, state, kind, partition = (x.strip() for x in line.split("|"))
             _, idle, _, cores = map(int, counts.split("/"))
         except ValueError:
-            told = "name|used/idle/other/all cores|state|features|partition was expected"
-            raise SlurmError(f"sinfo printed {plain(line[:80])!r}; {told}") from None
+            expected = "name|used/idle/other/all cores|state|features|partition was expected"
+            raise SlurmError(f"sinfo printed {plain(line[:80])!r}; {expected}") from None
         node = Node(name, cores, idle if state in UP else 0, "" if kind == "(null)" else kind)
-        found[name] = node
+        nodes[name] = node
         if partition.endswith("*"):
             default[name] = node
-    return sorted((default or found).values(), key=lambda n: n.name)
+    return sorted((default or nodes).values(), key=lambda n: n.name)
 
 
 class Slurm:
@@ -174,15 +174,15 @@ class Slurm:
     ) -> int:
         """Submit a batch script, to start after the jobs `after` have ended well; its job id. `node`: it runs there.
         `more`: further options of `sbatch`. Raises SlurmError."""
-        told = ["sbatch", "--parsable", f"--job-name={name}", "--nodes=1", "--ntasks=1", f"--cpus-per-task={cores}"]
-        told += [f"--output={output}"]
-        told += [f"--time={minutes}"] if minutes else []
-        told += [f"--mem={max(int(memory_mb / 1.048576), 1)}M"] if memory_mb > 0 else []
-        told += [f"--dependency=afterok:{':'.join(map(str, after))}", "--kill-on-invalid-dep=yes"] if after else []
-        told += [f"--nice={nice}"] if nice else []
-        told += [f"--chdir={folder}"] if folder else []
-        told += [f"--nodelist={node}"] if node else []
-        said = self.run(*told, *more, text=script).strip().split(";")[0]
+        command = ["sbatch", "--parsable", f"--job-name={name}", "--nodes=1", "--ntasks=1", f"--cpus-per-task={cores}"]
+        command += [f"--output={output}"]
+        command += [f"--time={minutes}"] if minutes else []
+        command += [f"--mem={max(int(memory_mb / 1.048576), 1)}M"] if memory_mb > 0 else []
+        command += [f"--dependency=afterok:{':'.join(map(str, after))}", "--kill-on-invalid-dep=yes"] if after else []
+        command += [f"--nice={nice}"] if nice else []
+        command += [f"--chdir={folder}"] if folder else []
+        command += [f"--nodelist={node}"] if node else []
+        said = self.run(*command, *more, text=script).strip().split(";")[0]
         if not said.isdigit():
             raise SlurmError(f"sbatch printed {plain(said[:80])!r}; a job id was expected")
         return int(said)

@@ -32,9 +32,9 @@ def _whole(text: str, before: float) -> float:
 
 
 def _time(text: str, before: float) -> float:
-    if not 0 < (found := seconds(text)) < np.inf:
+    if not 0 < (number := seconds(text)) < np.inf:
         raise ValueError(f"{text!r} is no time above 0")
-    return found
+    return number
 
 
 def _half_life(text: str, before: float) -> float:
@@ -103,19 +103,19 @@ PARAMETERS = {  # words of SchedulerParameters
 
 def scheduler(known: dict[str, str]) -> np.ndarray:
     """One row of `site.settings_dtype` from `text.config`. Raises ValueError."""
-    found = settings(basic=1)
+    values = settings(basic=1)
     small = {k.lower(): v for k, v in LINES.items()}
     for name, text in known.items():
         if name in small and said(text):
-            _put(found, small[name], name, text)
-    found["charged"] = known.get("accountingstorageenforce", "associations") != ""  # measured: docs/systems/slurm.md
-    _flags(found, known.get("priorityflags", ""))
-    _tres(found, ",".join(x for x in known.get("priorityweighttres", "").split(",") if _name(x) in TRES))
+            _put(values, small[name], name, text)
+    values["charged"] = known.get("accountingstorageenforce", "associations") != ""  # measured: docs/systems/slurm.md
+    _flags(values, known.get("priorityflags", ""))
+    _tres(values, ",".join(x for x in known.get("priorityweighttres", "").split(",") if _name(x) in TRES))
     for word in filter(None, known.get("schedulerparameters", "").split(",")):
         name, _, text = word.partition("=")
         if name in PARAMETERS and text:
-            _put(found, PARAMETERS[name], name, text)
-    return found[0]
+            _put(values, PARAMETERS[name], name, text)
+    return values[0]
 
 
 def _name(word: str) -> str:
@@ -124,46 +124,46 @@ def _name(word: str) -> str:
 
 def not_simulated(known: dict[str, str]) -> list[str]:
     """What a configuration asks for and the simulator does not do."""
-    found = []
+    names = []
     for name in ("PreemptType", "TopologyPlugin", "PriorityWeightAssoc"):
         value = known.get(name.lower(), "")
         if value and not value.endswith(("none", "default")) and value != "0":
-            found.append(f"{name}={value}")
+            names.append(f"{name}={value}")
     if not known.get("schedulertype", "sched/backfill").endswith(("backfill", "builtin")):
-        found.append(f"SchedulerType={known['schedulertype']}")
+        names.append(f"SchedulerType={known['schedulertype']}")
     words = [("PriorityWeightTRES", x) for x in known.get("priorityweighttres", "").split(",") if x and _name(x) not in TRES]
     for x in known.get("schedulerparameters", "").split(","):
         if x and _name(x) not in (*PARAMETERS, *WITHOUT_EFFECT):
             words.append(("SchedulerParameters", x))
-    return found + [f"{x} of {name}" for name, x in words]
+    return names + [f"{x} of {name}" for name, x in words]
 
 
-def _put(found: np.ndarray, line: Line, name: str, text: str) -> None:
+def _put(values: np.ndarray, line: Line, name: str, text: str) -> None:
     try:
-        found[line.field] = line.read(text, float(found[line.field][0]))
+        values[line.field] = line.read(text, float(values[line.field][0]))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _flags(found: np.ndarray, text: str) -> None:
+def _flags(values: np.ndarray, text: str) -> None:
     for word, (name, value) in FLAGS.items():
-        found[name] = value if word in text.upper() else 1 - value
+        values[name] = value if word in text.upper() else 1 - value
 
 
-def _tres(found: np.ndarray, text: str) -> None:
+def _tres(values: np.ndarray, text: str) -> None:
     for field in TRES.values():
-        found[field] = 0.0
+        values[field] = 0.0
     for word in filter(None, text.split(",")):
         name, _, value = word.partition("=")
         if (field := TRES.get(name.strip().lower())) is None:
             raise ValueError(f"PriorityWeightTRES: {name!r} is not simulated; known are {', '.join(TRES)}")
-        found[field] = _number(value, 0.0)
+        values[field] = _number(value, 0.0)
 
 
 def change(before: np.ndarray, text: str) -> np.ndarray:
     """Settings [1] after one line `NAME=VALUE`, or one word of SchedulerParameters. Raises InputError."""
     name, has, value = (x.strip() for x in text.partition("="))
-    found, small = before.copy(), {k.lower(): v for k, v in (LINES | PARAMETERS).items()}
+    values, small = before.copy(), {k.lower(): v for k, v in (LINES | PARAMETERS).items()}
     if not has:
         raise InputError(f"{text!r}: NAME=VALUE is expected, e.g. PriorityWeightAge=1000")
     try:
@@ -171,19 +171,19 @@ def change(before: np.ndarray, text: str) -> np.ndarray:
             for word in filter(None, value.upper().split(",")):
                 if word not in FLAGS:
                     raise unknown("word of PriorityFlags", word, list(FLAGS))
-            _flags(found, value)
+            _flags(values, value)
         elif name.lower() == "priorityweighttres":
-            _tres(found, value)
+            _tres(values, value)
         elif name.lower() == "schedulerparameters":
             for word in filter(None, value.split(",")):
                 if _name(word) not in (*PARAMETERS, *WITHOUT_EFFECT):
                     raise unknown("word of SchedulerParameters", word, list(PARAMETERS))
                 if _name(word) in PARAMETERS:
-                    found = change(found, word)
+                    values = change(values, word)
         elif name.lower() in small:
             if value.lower() not in WORDS.get(name.lower(), (value.lower(),)):
                 raise ValueError(f"{' or '.join(WORDS[name.lower()])} is expected")
-            _put(found, small[name.lower()], name, value)
+            _put(values, small[name.lower()], name, value)
         else:
             raise unknown(
                 "line of slurm.conf that is simulated", name, [*LINES, "PriorityFlags", "PriorityWeightTRES", *PARAMETERS]
@@ -192,7 +192,7 @@ def change(before: np.ndarray, text: str) -> np.ndarray:
         raise
     except ValueError as error:
         raise InputError(f"{text!r}: {error}") from None
-    return found
+    return values
 
 
 WITHOUT_EFFECT = ("bf_continue", "bf_yield_interval", "bf_yield_sleep", "bf_max_time", "bf_busy_nodes", "defer_batch")  # here
@@ -200,9 +200,9 @@ WITHOUT_EFFECT = ("bf_continue", "bf_yield_interval", "bf_yield_sleep", "bf_max_
 
 def lines(before: np.ndarray, after: np.ndarray) -> list[str]:
     """The lines of slurm.conf that lead from settings [1] to others."""
-    found = [f"{n}={x.write(float(after[x.field][0]))}" for n, x in LINES.items() if before[x.field] != after[x.field]]
+    texts = [f"{n}={x.write(float(after[x.field][0]))}" for n, x in LINES.items() if before[x.field] != after[x.field]]
     if any(before[f] != after[f] for f, _ in FLAGS.values()):
         words = [word for word, (f, value) in FLAGS.items() if after[f][0] == value]
-        found.append(f"PriorityFlags={','.join(words)}" if words else "# PriorityFlags: remove " + " and ".join(FLAGS))
+        texts.append(f"PriorityFlags={','.join(words)}" if words else "# PriorityFlags: remove " + " and ".join(FLAGS))
     changed = [f"{n}={x.write(float(after[x.field][0]))}" for n, x in PARAMETERS.items() if before[x.field] != after[x.field]]
-    return found + ([f"SchedulerParameters={','.join(changed)}"] if changed else [])
+    return texts + ([f"SchedulerParameters={','.join(changed)}"] if changed else [])

@@ -15,12 +15,12 @@ from jobwise.workloads.accounting import Accounting
 def known(text: str, where: str, key: str) -> list[dict]:
     """The list `key` of a document. Raises InputError for one that is cut or of another kind."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: is no whole JSON document: {error}") from None
-    if not isinstance(found, dict) or not isinstance(found.get(key), list):
+    if not isinstance(document, dict) or not isinstance(document.get(key), list):
         raise InputError(f"{where}: a document with a list {key!r} is expected")
-    rows = [x for x in found[key] if isinstance(x, dict)]
+    rows = [x for x in document[key] if isinstance(x, dict)]
     if not rows:
         raise InputError(f"{where}: the list {key!r} is empty")
     return rows
@@ -38,7 +38,7 @@ def at(x: Any, *path: str) -> str:
 
 
 def _first(x: dict, *paths: tuple[str, ...]) -> str:
-    return next((found for p in paths if (found := at(x, *p))), "")
+    return next((value for p in paths if (value := at(x, *p))), "")
 
 
 def _tres(x: dict, which: str) -> str:
@@ -52,8 +52,8 @@ def _tres(x: dict, which: str) -> str:
 
 
 def _time(x: dict, key: str) -> str:
-    found = at(x, "time", key)
-    return "" if found in ("0", "UNLIMITED") else found
+    value = at(x, "time", key)
+    return "" if value in ("0", "UNLIMITED") else value
 
 
 def accounting(text: str, where: str) -> Accounting:

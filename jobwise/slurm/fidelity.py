@@ -56,8 +56,8 @@ class Fidelity:
 
     def to_dict(self) -> dict[str, float | str]:
         """For JSON."""
-        told = {"policy": self.policy, "mean_wait": float(self.wait.mean()), "error": self.error, "order": self.order}
-        return told | {
+        result = {"policy": self.policy, "mean_wait": float(self.wait.mean()), "error": self.error, "order": self.order}
+        return result | {
             "near": self.near,
             "median_difference": self.typical,
             "makespan_error": self.makespan[0] / self.makespan[1] - 1,
@@ -92,11 +92,11 @@ def fidelity(w: Workload, policies: Sequence[str], progress: Callable[[int, int]
     """Each policy on the recorded jobs, the one that explains the record best first: by the error of the mean wait, in steps of
     WELL, then by the mean difference of the waits. Raises InputError."""
     recorded(w)
-    found, known = [], [resolve(name) for name in policies]
+    results, known = [], [resolve(name) for name in policies]
     for k, policy in enumerate(known):
-        told = None if progress is None else lambda a, b, k=k: progress(k * b + a, len(policies) * b)
-        found.append(beside(w, policies[k], simulate(w, policy, progress=told)))
-    return sorted(found, key=lambda f: (round(abs(f.error) / WELL), float(np.abs(f.wait - f.recorded).mean())))
+        step = None if progress is None else lambda a, b, k=k: progress(k * b + a, len(policies) * b)
+        results.append(beside(w, policies[k], simulate(w, policy, progress=step)))
+    return sorted(results, key=lambda f: (round(abs(f.error) / WELL), float(np.abs(f.wait - f.recorded).mean())))
 
 
 def beside(w: Workload, name: str, r: Record) -> Fidelity:
@@ -134,10 +134,10 @@ def trusted(f: Fidelity) -> bool:
     return len(f.wait) >= FEW and abs(f.error) <= POOR
 
 
-def sentence(found: Sequence[Fidelity]) -> str:
+def sentence(results: Sequence[Fidelity]) -> str:
     """How far to trust a what-if, which simulates `slurm` where that is among the candidates, else the one that fits best."""
-    best = found[0]
-    judged = next((f for f in found if f.policy == "slurm"), best)
+    best = results[0]
+    judged = next((f for f in results if f.policy == "slurm"), best)
     if len(judged.wait) < FEW:
         trust = f"{len(judged.wait)} jobs are too few to say how far a what-if can be trusted"
     elif abs(judged.error) <= WELL and judged.order > 0.95:
@@ -147,6 +147,6 @@ def sentence(found: Sequence[Fidelity]) -> str:
     else:
         trust = "a what-if is not to be trusted here: the record has causes that the simulation does not know"
     first = "" if judged is best else f"{best.policy} explains the record best, its mean wait is {best.error:+.0%} off. "
-    told = " explains the record best: " if judged is best and len(found) > 1 else ", simulated, against the record: "
+    verb = " explains the record best: " if judged is best and len(results) > 1 else ", simulated, against the record: "
     how = f"its mean wait is {judged.error:+.0%} off, the rank correlation of the starts {judged.order:.2f}"
-    return f"{first}{judged.policy}{told}{how}; {trust}."
+    return f"{first}{judged.policy}{verb}{how}; {trust}."

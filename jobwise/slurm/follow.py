@@ -225,8 +225,8 @@ class Following:
             else:
                 continue
             start, end = ran
-            told = {"node": self._machine.names[t.node]} if t.node >= 0 else {}
-            self._write({"event": "end", "task": i, "try": t.tries, "state": state, "start": start, "end": end} | told)
+            extra = {"node": self._machine.names[t.node]} if t.node >= 0 else {}
+            self._write({"event": "end", "task": i, "try": t.tries, "state": state, "start": start, "end": end} | extra)
             self._ended(i, state, start, end)
             ended.append(i)
         return ended

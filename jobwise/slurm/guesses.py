@@ -17,16 +17,16 @@ MOST_HELD = 20_000_000  # names in all lists of nodes of a file
 def _held(a: Accounting) -> tuple[np.ndarray, list[list[str]]]:
     """([J] which list of nodes each job ran on, the lists). Raises InputError."""
     which, texts = a.distinct("NodeList")
-    found, count = [], 0
+    held, count = [], 0
     for i, text in enumerate(texts):
         try:
-            found.append([] if "assigned" in text else nodes(text))  # None assigned
-            count += len(found[-1])
+            held.append([] if "assigned" in text else nodes(text))  # None assigned
+            count += len(held[-1])
             if count > MOST_HELD:
                 raise ValueError(f"lists up to here name {count:,} nodes, more than {MOST_HELD:,}")
         except ValueError as error:
             raise a.wrong(int(np.flatnonzero(which == i)[0]), str(error)) from None
-    return which, found
+    return which, held
 
 
 def machines(a: Accounting) -> list[dict[str, str]]:
@@ -76,11 +76,11 @@ def _grown(nodes: np.ndarray, needed: np.ndarray) -> np.ndarray:
 
 def partitions_of(machines: list[dict[str, str]]) -> list[dict[str, str]]:
     """Records of partitions by what the records of nodes say: `Partitions=batch,debug`."""
-    found: dict[str, list[str]] = defaultdict(list)
+    users: dict[str, list[str]] = defaultdict(list)
     for r in machines:
         for p in filter(None, r.get("Partitions", "").split(",")):
-            found[p].append(r["NodeName"])
-    return [{"PartitionName": p, "Nodes": ",".join(names)} for p, names in found.items()]
+            users[p].append(r["NodeName"])
+    return [{"PartitionName": p, "Nodes": ",".join(names)} for p, names in users.items()]
 
 
 def partitions(a: Accounting) -> list[dict[str, str]]:
@@ -88,8 +88,8 @@ def partitions(a: Accounting) -> list[dict[str, str]]:
     a, _, _ = ran(a)
     held, lists = _held(a)
     which, names = a.distinct("Partition")
-    found: dict[str, set[str]] = defaultdict(set)
+    users: dict[str, set[str]] = defaultdict(set)
     for p, k in np.unique(np.stack([which, held], axis=1), axis=0):
         for name in names[p].split(","):
-            found[name].update(lists[k])
-    return [{"PartitionName": p, "Nodes": ",".join(sorted(x))} for p, x in found.items() if p]
+            users[name].update(lists[k])
+    return [{"PartitionName": p, "Nodes": ",".join(sorted(x))} for p, x in users.items() if p]

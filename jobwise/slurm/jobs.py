@@ -115,14 +115,14 @@ def _dependencies(a: Accounting) -> np.ndarray:
     """[M, 2] (parent, child) rows: jobs that waited for the end of others that are in the table, by their SubmitLine."""
     if not a.has("SubmitLine"):
         return np.zeros((0, 2), np.int64)
-    told = np.flatnonzero(a.matches(DEPENDENCY, "SubmitLine"))
-    row = dict(zip(numbers_of(a).astype(np.int64).tolist(), range(len(a)), strict=True)) if len(told) else {}
-    found = set()
-    for j, line in zip(told.tolist(), a.columns["SubmitLine"].take(pa.array(told)).to_pylist(), strict=True):
+    rows = np.flatnonzero(a.matches(DEPENDENCY, "SubmitLine"))
+    row = dict(zip(numbers_of(a).astype(np.int64).tolist(), range(len(a)), strict=True)) if len(rows) else {}
+    edges = set()
+    for j, line in zip(rows.tolist(), a.columns["SubmitLine"].take(pa.array(rows)).to_pylist(), strict=True):
         for ids in re.findall(r"after(?:any|ok|notok|corr):([\d:]+)", re.search(DEPENDENCY, line)[1]):
             parents = (row.get(int(x)) for x in ids.split(":") if x)
-            found |= {(p, j) for p in parents if p is not None and p < j}
-    return np.array(sorted(found), np.int64).reshape(-1, 2)
+            edges |= {(p, j) for p in parents if p is not None and p < j}
+    return np.array(sorted(edges), np.int64).reshape(-1, 2)
 
 
 def _limit(text: str) -> float:
@@ -160,35 +160,39 @@ def _ask(r: dict, features: list[set], sets: Any, memory: bool, default: tuple) 
     """(a row of ask_dtype: what the line says as far as it goes, for the script may say more, else accounting; is the line
     one that cannot be read?). Raises ValueError."""
     o, asked = options(r["SubmitLine"]), resources(r["ReqTRES"])
-    found = list(by_accounting(asked, resources(r["AllocTRES"]), int(r["ReqCPUS"] or 0), r["ReqMem"]))
-    told, unread = None, False
+    amounts = list(by_accounting(asked, resources(r["AllocTRES"]), int(r["ReqCPUS"] or 0), r["ReqMem"]))
+    asks, unread = None, False
     try:
-        told = _line(o, default, asked)
+        asks = _line(o, default, asked)
     except ValueError:
         if not asked.get("cpu"):
             raise
         unread = True
-    if told:
-        more = found
-        found = list(told)
+    if asks:
+        more = amounts
+        amounts = list(asks)
         if not {"mem", "mem-per-cpu"} & set(o) and asked.get("mem"):
-            found[4:6] = more[4:6]
+            amounts[4:6] = more[4:6]
         if not {"gpus", "gres", "gpus-per-node", "gpus-per-task"} & set(o):
-            found[6:8] = more[6:8]
+            amounts[6:8] = more[6:8]
     if not memory:
-        found[4] = found[5] = 0
+        amounts[4] = amounts[5] = 0
     if text := o.get("constraint", said(r["Constraints"])):
         either = features_of(text)
-        found[9] = sets.add(i for i, has in enumerate(features) if any(x <= has for x in either))
-    return tuple(found), unread
+        amounts[9] = sets.add(i for i, has in enumerate(features) if any(x <= has for x in either))
+    return tuple(amounts), unread
 
 
 def _line(o: dict[str, str], default: tuple, asked: dict[str, float]) -> tuple | None:
     """What the options say; None where there are none, or where accounting knows of more. Raises ValueError."""
-    told = by_line(o, default) if o else None
-    if told and asked.get("cpu") and (told[2] * told[3] != asked["cpu"] or max(told[0], 1) > asked.get("node", 1e9)):
+    options = by_line(o, default) if o else None
+    if (
+        options
+        and asked.get("cpu")
+        and (options[2] * options[3] != asked["cpu"] or max(options[0], 1) > asked.get("node", 1e9))
+    ):
         return None
-    return told
+    return options
 
 
 def _request(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
@@ -196,10 +200,10 @@ def _request(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
     count = np.maximum(asks["nodes"], 1)
     cpus = asks["tasks"] * asks["cpus"]
     memory = np.maximum(asks["memory"] * count, asks["memory_cpu"] * cpus)
-    found = np.stack([cpus, memory, np.maximum(asks["gpus"], asks["gpus_node"] * count)], axis=1).astype(np.int64)
+    table = np.stack([cpus, memory, np.maximum(asks["gpus"], asks["gpus_node"] * count)], axis=1).astype(np.int64)
     whole = asks["whole"] > 0
-    found[whole] = np.maximum(found, (count[:, None] * capacity.mean(axis=0)).astype(np.int64))[whole]
-    return found
+    table[whole] = np.maximum(table, (count[:, None] * capacity.mean(axis=0)).astype(np.int64))[whole]
+    return table
 
 
 def _fits(table: np.ndarray, lists: list[str], which: np.ndarray, ask: np.ndarray, cluster: Cluster, sets: Any) -> np.ndarray:

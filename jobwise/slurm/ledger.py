@@ -19,7 +19,7 @@ def read(file: Path, tasks: int) -> list[dict]:
     if not file.exists():
         return []
     text = file.read_bytes().decode("utf-8", "replace").split("\n")
-    found = []
+    events = []
     for n, line in enumerate(text, 1):
         try:
             x = json.loads(line)
@@ -27,10 +27,10 @@ def read(file: Path, tasks: int) -> list[dict]:
             if n == len(text):  # without its newline: it was being written
                 continue
             raise _wrong(file, n, "is no JSON") from None
-        if why := _fault(x, tasks if found else None):
+        if why := _fault(x, tasks if events else None):
             raise _wrong(file, n, why)
-        found.append(x)
-    return found
+        events.append(x)
+    return events
 
 
 def _wrong(file: Path, line: int, why: str) -> InputError:

@@ -19,7 +19,7 @@ def options(line: str) -> dict[str, str]:
         words = shlex.split(line)
     except ValueError:
         return {}
-    found, i = {}, 1
+    values, i = {}, 1
     while i < len(words) and words[i].startswith("-") and len(words[i]) > 1:
         word, i = words[i], i + 1
         if word.startswith("--"):
@@ -30,8 +30,8 @@ def options(line: str) -> dict[str, str]:
             flag = bool(value) or word[1] in LETTERS
         if not flag and i < len(words):
             value, i = words[i], i + 1
-        found[key] = value or "yes"
-    return found
+        values[key] = value or "yes"
+    return values
 
 
 def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:

@@ -36,7 +36,7 @@ COMMANDS = {
 
 def commands(folder: str = "FOLDER") -> str:
     """The commands that fill a folder, one a line."""
-    return f"mkdir -p {folder}\n" + "\n".join(f"{told} > {folder}/{name}.txt" for name, told in COMMANDS.items())
+    return f"mkdir -p {folder}\n" + "\n".join(f"{command} > {folder}/{name}.txt" for name, command in COMMANDS.items())
 
 
 HELP = ("scontrol_config", "scontrol_node", "scontrol_partition", "sacctmgr_qos", "sacctmgr_assoc")  # most telling first
@@ -96,8 +96,8 @@ def _read(folder: Path) -> Workload:
     queues = queues or _document(folder, "scontrol_partition", documents.partitions)
     if not queues:
         queues, there = guesses.partitions_of(machines), {p for x in accounting.distinct("Partition")[1] for p in x.split(",")}
-        told = "the nodes that scontrol_node names, no limits" if queues else "the nodes that its jobs ran on"
-        guessed.append(f"no scontrol_partition: each partition has {told}")
+        guess = "the nodes that scontrol_node names, no limits" if queues else "the nodes that its jobs ran on"
+        guessed.append(f"no scontrol_partition: each partition has {guess}")
         names = {r["PartitionName"] for r in queues}
         queues += [r for r in (guesses.partitions(accounting) if there - names else ()) if r["PartitionName"] not in names]
     site = _told(folder, "scontrol_partition", lambda: _partitions(site, queues, sets))
@@ -124,20 +124,20 @@ def _read(folder: Path) -> Workload:
 
 
 def _records(folder: Path, texts: dict[str, str], name: str, first: str) -> list[dict[str, str]]:
-    found = records(texts[name], first)
-    if texts[name].strip() and not found:
+    rows = records(texts[name], first)
+    if texts[name].strip() and not rows:
         raise InputError(f"{folder / name}.txt: holds no {first}=…; {COMMANDS[name]} writes it")
-    return found
+    return rows
 
 
 def _table(folder: Path, texts: dict[str, str], name: str, needed: tuple[str, ...]) -> list[dict[str, str]]:
-    found = table(texts[name])
-    if texts[name].strip() and not found:
+    rows = table(texts[name])
+    if texts[name].strip() and not rows:
         raise InputError(f"{folder / name}.txt: holds no rows; {COMMANDS[name]} writes it")
-    for n, r in enumerate(found, 2):
+    for n, r in enumerate(rows, 2):
         if lost := [x for x in needed if x not in r]:
             raise InputError(f"{folder / name}.txt:{n}: no column {lost[0]}; is the file whole?")
-    return found
+    return rows
 
 
 def _config(folder: Path, text: str) -> dict[str, str]:
@@ -169,20 +169,20 @@ NO_MATTER |= {"PreemptMode", "MaxSubmitPU", "MaxSubmitPA", "MaxSubmit", "GrpSubm
 
 def _ignored(rows: list[dict], read: set[str]) -> list[str]:
     """Limits of QOS or associations that are set, and not read."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for r in rows:
         for key, value in r.items():
             if said(value) and value != "0" and key not in read | NO_MATTER:
-                found[key] = found.get(key, 0) + 1
+                counts[key] = counts.get(key, 0) + 1
     what = "QOS" if read is QOS_READ else "associations"
-    return [f"{key} of {count} {what}" for key, count in found.items()]
+    return [f"{key} of {count} {what}" for key, count in counts.items()]
 
 
 def _agree(
     folder: Path, known: dict[str, str], assoc: list[dict], a: Accounting, site: Site, machines: list[dict]
 ) -> list[str]:
     """What does not fit together but can be lived with. Raises InputError for files of different clusters."""
-    own, found = known.get("clustername", ""), []
+    own, others = known.get("clustername", ""), []
     if own and assoc and own not in {r.get("Cluster", own) for r in assoc}:
         raise InputError(
             f"{folder}/sacctmgr_assoc.txt: is of {assoc[0]['Cluster']}, scontrol_config.txt of {own}: two clusters"
@@ -196,18 +196,18 @@ def _agree(
         text = f"{count:,} of {len(a):,} rows name nodes that scontrol_node does not have"
         if 2 * count > len(a):
             raise InputError(f"{a.where}: {text} (e.g. {lists[int(np.argmax(gone))][:30]}): are the files of one cluster?")
-        found.append(f"{text}: their jobs are replayed on those that it has")
+        others.append(f"{text}: their jobs are replayed on those that it has")
     down = [r["NodeName"] for r in machines if any(x in r.get("State", "").upper() for x in ("DOWN", "DRAIN", "FAIL"))]
     if down:
-        found.append(f"{len(down)} nodes are out of service now (e.g. {down[0]}): when is not known, they are taken to work")
+        others.append(f"{len(down)} nodes are out of service now (e.g. {down[0]}): when is not known, they are taken to work")
     if assoc and site.settings["fair_share"][0] > 0:
         (user, users), (account, accounts_) = a.distinct("User"), a.distinct("Account")
         have = {(r["User"], r["Account"]) for r in assoc}
         lost = [(users[u], accounts_[k]) for u, k in set(zip(user.tolist(), account.tolist(), strict=True))]
         lost = sorted(x for x in lost if x not in have)
         if lost:
-            found.append(f"{len(lost)} users of accounts have no association (e.g. {' of '.join(lost[0])}): no fair share")
-    return found
+            others.append(f"{len(lost)} users of accounts have no association (e.g. {' of '.join(lost[0])}): no fair share")
+    return others
 
 
 def _document(folder: Path, name: str, read) -> list[dict[str, str]]:
@@ -267,14 +267,14 @@ def _nodes(machines: list[dict], set_: np.void) -> tuple[Site, Cluster, Sets, li
 def _partitions(site: Site, queues: list[dict], sets: Sets) -> Site:
     place, rows = {n: i for i, n in enumerate(site.names)}, []
     for r in queues:
-        found = list(place) if r.get("Nodes") == "ALL" else nodes(said(r.get("Nodes", "")))
-        if not found:
+        names = list(place) if r.get("Nodes") == "ALL" else nodes(said(r.get("Nodes", "")))
+        if not names:
             raise ValueError(f"partition {r['PartitionName']} has no nodes")
-        if wrong := [n for n in found if n not in place]:
+        if wrong := [n for n in names if n not in place]:
             raise ValueError(f"partition {r['PartitionName']} has node {wrong[0]}, which the nodes' file does not know")
         most = said(r.get("MaxNodes", ""))
         rows.append((
-            sets.add(place[n] for n in found),
+            sets.add(place[n] for n in names),
             _float(r.get("PriorityJobFactor", "1"), "PriorityJobFactor"),
             int(r.get("PriorityTier", 1)),
             seconds(r.get("MaxTime", "")), _float(most, "MaxNodes") if most else np.inf, r.get("State", "UP") == "UP",
@@ -284,13 +284,13 @@ def _partitions(site: Site, queues: list[dict], sets: Sets) -> Site:
 
 def _qos(q: dict[str, str]) -> tuple:
     def limits(count: str, tres: str) -> list[float]:
-        found, r = [np.inf] * len(LIMITS), resources(tres)
+        values, r = [np.inf] * len(LIMITS), resources(tres)
         if count:
-            found[0] = _float(count, "a limit of jobs")
+            values[0] = _float(count, "a limit of jobs")
         for i, key in enumerate(("cpu", "mem", "gpu", "node"), 1):
             if r.get(key):
-                found[i] = r[key]
-        return found
+                values[i] = r[key]
+        return values
 
     every = limits(q.get("GrpJobs", ""), q.get("GrpTRES", ""))
     own = limits(q.get("MaxJobsPU", ""), q.get("MaxTRESPU", ""))

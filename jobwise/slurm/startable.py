@@ -56,11 +56,11 @@ def check(w: Workload) -> None:
 
 def lifted(w: Workload) -> Workload:
     """The site with limits that let all of its recorded jobs start, for they did; each change is among its guesses."""
-    site, told = (
+    site, texts = (
         w.cluster.site,
         [f"{n.sum():,} jobs ran against {what}: it is taken as wide as they need" for what, n in never(w)],
     )
-    if not told:
+    if not texts:
         return w
     partitions, qos = site.partitions.copy(), site.qos.copy()
     asked, least = site.asks["nodes"][w.jobs["ask"]], _least(w)
@@ -76,5 +76,5 @@ def lifted(w: Workload) -> Workload:
             qos["max_wall"][q] = max(qos["max_wall"][q], w.jobs["walltime"][mine].max())
             for which in ("all", "user"):
                 qos[which][q] = np.maximum(qos[which][q], least[mine].max(axis=0))
-    site = replace(site, partitions=partitions, qos=qos, guesses=(*site.guesses, *told))
+    site = replace(site, partitions=partitions, qos=qos, guesses=(*site.guesses, *texts))
     return replace(w, cluster=replace(w.cluster, site=site))

@@ -20,8 +20,8 @@ def said(text: str) -> str:
 
 def pairs(text: str) -> dict[str, str]:
     """Key=Value words of a record of scontrol; a value may hold blanks."""
-    found = re.findall(r"(\w[\w:]*)=(.*?)(?=\s+\w[\w:]*=|\s*$)", text, re.S)
-    return {k: v.strip() for k, v in found}
+    parsed = re.findall(r"(\w[\w:]*)=(.*?)(?=\s+\w[\w:]*=|\s*$)", text, re.S)
+    return {k: v.strip() for k, v in parsed}
 
 
 def records(text: str, first: str) -> list[dict[str, str]]:
@@ -31,8 +31,8 @@ def records(text: str, first: str) -> list[dict[str, str]]:
 
 def config(text: str) -> dict[str, str]:
     """`scontrol show config`, or a slurm.conf: settings by their names in small letters."""
-    found = re.findall(r"^([A-Za-z]\w*)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.M)
-    return {k.lower(): said(v) for k, v in found}
+    parsed = re.findall(r"^([A-Za-z]\w*)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.M)
+    return {k.lower(): said(v) for k, v in parsed}
 
 
 def table(text: str) -> list[dict[str, str]]:
@@ -60,20 +60,20 @@ def seconds(text: str) -> float:
 def amount(text: str) -> float:
     """A number from 0 on. Raises ValueError."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = np.nan
-    if not 0 <= found < np.inf:
+        number = np.nan
+    if not 0 <= number < np.inf:
         raise ValueError(f"{text[:30]!r} is no number from 0 on")
-    return found
+    return number
 
 
 def memory(text: str) -> int:
     """MiB of 4000M, 62.50G, 1T; a number alone is MiB, a letter n or c behind it (of a node, of a CPU) is left out."""
-    found = re.fullmatch(r"([\d.]+)([KMGTP]?)[nc]?", text.strip())
-    if not found:
+    parsed = re.fullmatch(r"([\d.]+)([KMGTP]?)[nc]?", text.strip())
+    if not parsed:
         raise ValueError(f"{text[:30]!r} is no amount of memory")
-    return int(float(found[1]) * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}[found[2]])
+    return int(float(parsed[1]) * {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024**2, "P": 1024**3}[parsed[2]])
 
 
 MOST_NAMES = 200_000  # of a list of nodes
@@ -81,18 +81,18 @@ MOST_NAMES = 200_000  # of a list of nodes
 
 def nodes(text: str) -> list[str]:
     """node[01-03,7],other -> node01 node02 node03 node7 other; at most MOST_NAMES of them."""
-    found: list[str] = []
+    expanded: list[str] = []
     for word in re.findall(r"(?:[^,\[\]]+|\[[^\]]*\])+", text):
         parts = re.split(r"\[([^\]]*)\]", word)  # text, what is in brackets, text, …
         inside = [_ranges(x, text) for x in parts[1::2]]
-        if len(found) + prod(sum(map(len, ranges)) for ranges in inside) > MOST_NAMES:
+        if len(expanded) + prod(sum(map(len, ranges)) for ranges in inside) > MOST_NAMES:
             raise ValueError(f"{text[:40]!r} names more than {MOST_NAMES:,} nodes")
         names = [parts[0]]
         for ranges, after in zip(inside, parts[2::2], strict=True):
             numbers = [f"{n:0{r.width}d}{after}" for r in ranges for n in r.numbers]
             names = [before + x for before in names for x in numbers]
-        found += names
-    return found
+        expanded += names
+    return expanded
 
 
 @dataclass(frozen=True)
@@ -106,26 +106,26 @@ class _Range:
 
 def _ranges(inside: str, text: str) -> list[_Range]:
     """What stands in brackets: 01-03,7. Raises ValueError."""
-    found = []
+    ranges = []
     for part in inside.split(","):
         low, _, high = part.partition("-")
         digits = re.fullmatch(r"[0-9]{1,12}", low) and re.fullmatch(r"[0-9]{1,12}", high or low)
         if not digits or int(high or low) - int(low) >= MOST_NAMES:
             raise ValueError(f"{text[:40]!r} is no list of nodes")
-        found.append(_Range(range(int(low), int(high or low) + 1), len(low)))
-    return found
+        ranges.append(_Range(range(int(low), int(high or low) + 1), len(low)))
+    return ranges
 
 
 def resources(text: str) -> dict[str, float]:
     """cpu=4,mem=8000M,node=1,gres/gpu=2 -> {"cpu": 4, …, "gpu": 2}; typed GPUs are summed where no sum is given."""
-    found: dict[str, float] = {"gpu": float(gpus_in(text))}
+    amounts: dict[str, float] = {"gpu": float(gpus_in(text))}
     for part in filter(None, text.split(",")):
         key, _, value = part.partition("=")
         if key == "mem":
-            found["mem"] = memory(value)
+            amounts["mem"] = memory(value)
         elif key in ("cpu", "node"):
-            found[key] = float(value)
-    return found
+            amounts[key] = float(value)
+    return amounts
 
 
 def gpus(text: str) -> int:

@@ -93,15 +93,15 @@ class Tuned:
         if self.test is None:
             within = f"and within {self.bound:g} times the present longest wait"
             return f"Of {self.trials} candidates none was better than the present settings {within}: change nothing."
-        told = self.test.sentence()
+        change_text = self.test.sentence()
         if self.gains and not self.trusted:
             why = "no waits are recorded" if self.fidelity is None else "it does not explain the record"
-            return f"{told} Better in the simulation alone, and {why}: no lines are proposed."
+            return f"{change_text} Better in the simulation alone, and {why}: no lines are proposed."
         if self.gains:
-            return f"{told} Better on later jobs, and within {self.bound:g} times the present longest wait."
+            return f"{change_text} Better on later jobs, and within {self.bound:g} times the present longest wait."
         broken = "" if self.test.longest.max() <= self.bound else f" The bound of {self.bound:g} times is broken there."
         certain = "" if self._better else " On later jobs the gain is not certain: the interval holds 0."
-        return f"{told}{certain}{broken} No lines are proposed."
+        return f"{change_text}{certain}{broken} No lines are proposed."
 
 
 class Trials:
@@ -119,8 +119,8 @@ class Trials:
             for n, text in enumerate(kept.splitlines(), 1):
                 try:
                     line = json.loads(text)
-                    told = tuple(float(line[k]) for k in ("slowdown", "wait", "longest"))
-                    self.known[str(line["settings"]), int(line["part"])] = told
+                    scores = tuple(float(line[k]) for k in ("slowdown", "wait", "longest"))
+                    self.known[str(line["settings"]), int(line["part"])] = scores
                 except (ValueError, KeyError, TypeError):
                     raise InputError(f"{self.file}:{n}: is damaged; delete this line, or begin again elsewhere") from None
 
@@ -138,11 +138,11 @@ class Trials:
         """[K, P, 3] log bounded slowdown, log mean wait, longest wait (s), of settings on parts."""
         wanted = [(x, p) for x in settings for p in which]
         todo = list(dict.fromkeys((_key(x), p) for x, p in wanted if (_key(x), p) not in self.known))
-        given = {_key(x): x for x, _ in wanted}
-        for (key, p), found in zip(todo, self.workers.map(lambda a: self._one(given[a[0]], a[1], step), todo), strict=True):
-            self.known[key, p] = found
+        by_key = {_key(x): x for x, _ in wanted}
+        for (key, p), scores in zip(todo, self.workers.map(lambda a: self._one(by_key[a[0]], a[1], step), todo), strict=True):
+            self.known[key, p] = scores
             if self.file:
-                line = {"settings": key, "part": p, "slowdown": found[0], "wait": found[1], "longest": found[2]}
+                line = {"settings": key, "part": p, "slowdown": scores[0], "wait": scores[1], "longest": scores[2]}
                 with self.file.open("a") as out:
                     out.write(json.dumps(line) + "\n")
         return np.array([[self.known[_key(x), p] for p in which] for x in settings])
@@ -163,9 +163,9 @@ class Trials:
 
     def value(self, settings: Sequence[np.ndarray], present: np.ndarray, which: Sequence[int], step) -> np.ndarray:
         """[K], smaller is better: the metric against the present settings, what is above the bound costs."""
-        base, found = self.of([present], which, step)[0], self.of(settings, which, step)
-        over = found[..., 2] / np.maximum(base[:, 2], 1.0) / (MARGIN * self.bound)
-        gain = (found - base)[..., METRICS.index(self.metric)]
+        base, scores = self.of([present], which, step)[0], self.of(settings, which, step)
+        over = scores[..., 2] / np.maximum(base[:, 2], 1.0) / (MARGIN * self.bound)
+        gain = (scores - base)[..., METRICS.index(self.metric)]
         return gain.mean(axis=1) + PRICE * np.log(np.maximum(over, 1.0)).max(axis=1)
 
     def keeping(self, settings: Sequence[np.ndarray], present: np.ndarray, step) -> list[np.ndarray]:
@@ -188,8 +188,8 @@ def _key(settings: np.ndarray) -> str:
 
 def draw(present: np.ndarray, rng: np.random.Generator, keep: Sequence[str], moved: np.ndarray | None = None) -> np.ndarray:
     """Settings [1]: drawn at random, or, from `moved`, with a few of them changed."""
-    found = (present if moved is None else moved).copy()
-    found["basic"] = 0
+    drawn = (present if moved is None else moved).copy()
+    drawn["basic"] = 0
     free = [w for w in WEIGHTS if w not in keep]
     whole = sum(float(present[w][0]) for w in WEIGHTS) or 10_000.0
     left = max(whole - sum(float(present[w][0]) for w in keep), 0.0) or whole
@@ -199,11 +199,11 @@ def draw(present: np.ndarray, rng: np.random.Generator, keep: Sequence[str], mov
             old = np.array([float(moved[w][0]) for w in free])
             share = 0.7 * old / max(old.sum(), 1e-9) + 0.3 * share
         for w, x in zip(free, share, strict=True):
-            found[w] = float(np.round(left * x))
+            drawn[w] = float(np.round(left * x))
     for key, values in CHOICES.items():
         if rng.random() < (0.5 if moved is None else 0.2):
-            found[key] = values[rng.integers(len(values))]
-    return found
+            drawn[key] = values[rng.integers(len(values))]
+    return drawn
 
 
 def tune(
@@ -252,16 +252,16 @@ def tune(
         if progress:
             progress(min(done, total), total)
 
-    def best(given: list[np.ndarray], which: Sequence[int], most: int) -> list[np.ndarray]:
-        order = np.argsort(trials.value(given, present, which, step), kind="stable")
-        return [given[i] for i in order[:most]]
+    def best(candidates: list[np.ndarray], which: Sequence[int], most: int) -> list[np.ndarray]:
+        order = np.argsort(trials.value(candidates, present, which, step), kind="stable")
+        return [candidates[i] for i in order[:most]]
 
-    found = [present, *(draw(present, rng, kept) for _ in range(count(FIRST)))]
-    found = best(found, [0], count(SECOND))
-    found = best(found, range(REPLICAS), count(FINAL))
-    moves = [draw(present, rng, kept, moved=found[i % len(found)]) for i in range(count(MOVES))]
-    found = best(found + moves, range(REPLICAS), count(FINAL))
-    every = [present, *trials.keeping(found, present, step)]
+    settings = [present, *(draw(present, rng, kept) for _ in range(count(FIRST)))]
+    settings = best(settings, [0], count(SECOND))
+    settings = best(settings, range(REPLICAS), count(FINAL))
+    moves = [draw(present, rng, kept, moved=settings[i % len(settings)]) for i in range(count(MOVES))]
+    settings = best(settings + moves, range(REPLICAS), count(FINAL))
+    every = [present, *trials.keeping(settings, present, step)]
     judged = trials.value(every, present, trials.later, step)
     both = (judged + trials.value(every, present, range(REPLICAS), step)) / 2
     i = int(np.argmin(both))
@@ -275,9 +275,9 @@ def tune(
         after = replace(part, cluster=replace(part.cluster, site=site))
         return against("tuned", *(replays(x, "slurm", by, seed=seed + 1, threads=threads) for x in (part, after)))
 
-    told = change(validation), change(test)
-    beside_ = _beside(test, others, by, seed, threads, told[1])
-    return Tuned(lines, every[i], *told, beside_, trials.candidates, max_wait, metric, fit)
+    effects = change(validation), change(test)
+    beside_ = _beside(test, others, by, seed, threads, effects[1])
+    return Tuned(lines, every[i], *effects, beside_, trials.candidates, max_wait, metric, fit)
 
 
 def _fidelity(w: Workload) -> Fidelity | None:
@@ -307,10 +307,10 @@ def _beside(
     return [against(p, present, replays(test, p, by, seed=seed + 1, threads=threads)) for p in others]
 
 
-def _opened(w: Workload, folder: str | Path | None, resume: bool, told: dict) -> Path | None:
+def _opened(w: Workload, folder: str | Path | None, resume: bool, run_settings: dict) -> Path | None:
     if folder is None:
         return None
-    folder, about = Path(folder), told | {"log": w.name, "sha256": public_hash(w)}
+    folder, about = Path(folder), run_settings | {"log": w.name, "sha256": public_hash(w)}
     about["site"] = [float(x) if np.isfinite(x) else -1 for x in w.cluster.site.settings[0]]
     file = folder / "tune.json"
     if folder.exists() and not folder.is_dir():

@@ -55,12 +55,12 @@ class Replays:
 
     def blocks(self, of: Callable[[Record], np.ndarray], keep: Callable[[Record], np.ndarray] | None = None) -> np.ndarray:
         """[B, K] means (with `keep` [J] bool: sums over those jobs) of blocks of consecutive jobs."""
-        found = []
+        means = []
         for r in self.shaken:
             x = of(r) if keep is None else np.where(keep(r), of(r), 0.0)
             edges = np.linspace(0, len(x), min(BLOCKS, len(x)) + 1).astype(int)
-            found.append(np.add.reduceat(x, edges[:-1]) / (np.diff(edges) if keep is None else 1.0))
-        return np.stack(found, axis=1)
+            means.append(np.add.reduceat(x, edges[:-1]) / (np.diff(edges) if keep is None else 1.0))
+        return np.stack(means, axis=1)
 
 
 def _between(x: np.ndarray, low: int, high: int) -> np.ndarray:
@@ -111,12 +111,12 @@ class Change:
         for key, what in GROUPS.items():
             ids, count = np.unique(first.jobs[key], return_counts=True)
             for i in ids[np.argsort(-count, kind="stable")][:most] if len(ids) > 1 else ():
-                told = str(names.get(key, {}).get(int(i), i))
-                rows += self._group(what, told, lambda r, key=key, i=i: r.jobs[key] == i)
+                label = str(names.get(key, {}).get(int(i), i))
+                rows += self._group(what, label, lambda r, key=key, i=i: r.jobs[key] == i)
         edges = [0, 1, 4, 16, 64, 256, 1024, 1 << 40]
         for low, high in zip(edges[:-1], edges[1:], strict=True):
-            told = "1" if high == 1 else f"{low + 1:,} to {high:,}" if high < 1 << 40 else f"over {low:,}"
-            rows += self._group("CPUs", told, lambda r, low=low, high=high: _between(r.jobs["request"][:, 0], low, high))
+            label = "1" if high == 1 else f"{low + 1:,} to {high:,}" if high < 1 << 40 else f"over {low:,}"
+            rows += self._group("CPUs", label, lambda r, low=low, high=high: _between(r.jobs["request"][:, 0], low, high))
         return rows
 
     def rows(self) -> list[list[str]]:
@@ -150,11 +150,11 @@ class Change:
         if self.idle:
             return f"{self.name}: not one start changes."
         sure = claims([e])[0] if self.sure is None else self.sure
-        told = ("lower" if e.change < 0 else "higher") if sure else "not to be told from the present one"
+        word = ("lower" if e.change < 0 else "higher") if sure else "not to be told from the present one"
         waits = "kept" if most <= WITHIN else f"up to {most:.2f} times as long"
         waits = "shorter" if most < 1 / WITHIN else waits
         return (
-            f"{self.name}: mean wait {self.wait.text()}; bounded slowdown {e.text()}, {told}; the longest wait is {waits} "
+            f"{self.name}: mean wait {self.wait.text()}; bounded slowdown {e.text()}, {word}; the longest wait is {waits} "
             f"(median {np.median(self.longest):.2f})."
         )
 
@@ -166,10 +166,10 @@ def replays(
     parts = [w, *(shake(w, by, [seed, k]) for k in range(shakes))]
 
     def one(x: Workload) -> Record:
-        found = simulate(x, resolve(policy))
+        record = simulate(x, resolve(policy))
         if step:
             step()
-        return found
+        return record
 
     with ThreadPoolExecutor(threads) as workers:
         return Replays(list(workers.map(one, parts)))
@@ -217,6 +217,6 @@ def what_if(
             progress(done, (1 + len(after)) * (1 + shakes))
 
     present = replays(w, policy, by, shakes, seed, step=step)
-    found = [against(name, present, replays(x, p, by, shakes, seed, step=step)) for name, x, p in after]
-    sure = claims([c.slowdown for c in found])
-    return [replace(c, sure=s) for c, s in zip(found, sure, strict=True)]
+    changes = [against(name, present, replays(x, p, by, shakes, seed, step=step)) for name, x, p in after]
+    sure = claims([c.slowdown for c in changes])
+    return [replace(c, sure=s) for c, s in zip(changes, sure, strict=True)]

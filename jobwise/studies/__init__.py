@@ -54,12 +54,12 @@ class Study:
 
     def parts(self, *steps: Callable[[], Section | list[Section]]) -> list[Section]:
         """The sections of every step, done one after the other."""
-        found: list[Section] = []
+        sections: list[Section] = []
         self._parts = len(steps)
         for self._part, step in enumerate(steps):
             made = step()
-            found += made if isinstance(made, list) else [made]
-        return found
+            sections += made if isinstance(made, list) else [made]
+        return sections
 
     def piece(self, name: str, work: Callable[[], Any]) -> Any:
         """The result of `work`, done now or kept from before."""
@@ -129,15 +129,16 @@ def reproduce(
         raise unknown("preset", preset, ("smoke", "small", "paper"))
     study = Study(out, about, show, threads)
     study.say(f"{study.kept} pieces are kept from an earlier run" if study.kept else "begins")
-    found = studies[name](None if folder is None else Path(folder), study, preset, seeds)
-    return found if name in NOT_SHORT or preset == "paper" else [Section("Trained for a short time", SHORT[preset]), *found]
+    sections = studies[name](None if folder is None else Path(folder), study, preset, seeds)
+    long = name in NOT_SHORT or preset == "paper"
+    return sections if long else [Section("Trained for a short time", SHORT[preset]), *sections]
 
 
 def read_log(folder: Path, start: str):
     """The log in `folder` whose file name begins so. Raises InputError where there is none."""
     from jobwise.workloads.swf import read_swf
 
-    found = sorted(p for p in folder.glob("*") if p.name.startswith(start))
-    if not found:
+    files = sorted(p for p in folder.glob("*") if p.name.startswith(start))
+    if not files:
         raise InputError(f"{folder}: there is no log {start}*; --logs names the folder with the SWF files")
-    return read_swf(found[0])
+    return read_swf(files[0])

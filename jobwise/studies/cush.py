@@ -198,15 +198,16 @@ def _loads(s: Study, preset: str, count: int, seeds: int) -> Section:
     count = min(count, 60)
 
     def swept() -> dict:
-        seen = {}
+        by_load = {}
         for rate in rates:
             sets = _unseen(0.5, count, rate)
-            seen[str(rate)] = {"rules": _rules(sets, ("fcfs", "sjf", "saf", "tetris", "hold")), "ours": _ours(s, seeds, sets)}
-        return seen
+            rules = _rules(sets, ("fcfs", "sjf", "saf", "tetris", "hold"))
+            by_load[str(rate)] = {"rules": rules, "ours": _ours(s, seeds, sets)}
+        return by_load
 
-    seen = s.piece("loads", swept)
+    sweep = s.piece("loads", swept)
     for rate in rates:
-        x = seen[str(rate)]
+        x = sweep[str(rate)]
         fixed = _best(x["rules"], *FIXED)
         ours = np.array([r["slowdown"] for r in x["ours"]])
         base = x["rules"][fixed]["slowdown"]
@@ -215,8 +216,8 @@ def _loads(s: Study, preset: str, count: int, seeds: int) -> Section:
     def draw(fig) -> None:
         axes = fig.subplots()
         for n in ("fcfs+pack", "sjf+pack", "sjf+spread", "sjf+typed", "hold+typed"):
-            axes.plot(rates, [np.mean(seen[str(r)]["rules"][n]["slowdown"]) for r in rates], "o-", ms=3, label=n)
-        y = [np.mean([v["slowdown"] for v in seen[str(r)]["ours"]]) for r in rates]
+            axes.plot(rates, [np.mean(sweep[str(r)]["rules"][n]["slowdown"]) for r in rates], "o-", ms=3, label=n)
+        y = [np.mean([v["slowdown"] for v in sweep[str(r)]["ours"]]) for r in rates]
         axes.plot(rates, y, "o-", ms=3, color="#d1495b", label="ours")
         axes.set(xlabel="arrivals per row", ylabel="normalised turnaround")
         axes.legend()
@@ -242,19 +243,19 @@ def _unknown(s: Study, count: int, seeds: int) -> Section:
     from jobwise.forecast.job_types import learning_curve, told
 
     rows, regret = [], []
-    seen = s.piece("accuracy", lambda: [list(x) for x in learning_curve()])
-    for executions, accuracy, known in seen:
+    curve_of_accuracy = s.piece("accuracy", lambda: [list(x) for x in learning_curve()])
+    for executions, accuracy, known in curve_of_accuracy:
         rows.append([f"{int(executions)}", f"{accuracy:.1%}", f"{known:.1%}"])
     sets = _unseen(0.5, count)
 
     def measured() -> dict:
-        found = {}
+        results = {}
         policy = load(s.folder("joint0"))
         for executions in (None, 0, 1, 3, 10, 30):
             said = sets if executions is None else told(sets, executions)
             key = "given" if executions is None else str(executions)
-            found[key] = {"ours": means(said, policy, {})["slowdown"], "rule": means(said, "sjf+typed", _world())["slowdown"]}
-        return found
+            results[key] = {"ours": means(said, policy, {})["slowdown"], "rule": means(said, "sjf+typed", _world())["slowdown"]}
+        return results
 
     x = s.piece("unknown", measured)
     for key, v in x.items():
@@ -278,13 +279,13 @@ def _unknown(s: Study, count: int, seeds: int) -> Section:
 def _logs(s: Study, logs: Path, preset: str) -> list[Section]:
     from jobwise.workloads.gpu import read_alibaba, read_philly
 
-    found = []
+    sections = []
     for name, read in (("philly", read_philly), ("alibaba", read_alibaba)):
         w = read(logs)
         if w is None:
             continue
-        found.append(_log(s, name, w, preset))
-    return found
+        sections.append(_log(s, name, w, preset))
+    return sections
 
 
 def _log(s: Study, name: str, w: Workload, preset: str) -> Section:

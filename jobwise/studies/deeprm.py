@@ -41,17 +41,17 @@ def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]
     """Anchors, agents, distributions, loads, learning curves."""
     count = {"smoke": 6, "small": 100, "paper": 200}[preset]
     world = system.published(preset).changed(**system.STUDIED).world
-    found, rules = {}, {}
+    trained, rules = {}, {}
 
     def agents() -> Section:
         rules.update(s.piece("rules", lambda: {r: means(_unseen(0.7, 50, count), r, world) for r in RULES}))
-        found.update({n: _variant(s, n, preset, seeds if n == "ours" else 1, count) for n in system.VARIANTS})
-        return _agents(s, found, rules, seeds)
+        trained.update({n: _variant(s, n, preset, seeds if n == "ours" else 1, count) for n in system.VARIANTS})
+        return _agents(s, trained, rules, seeds)
 
     return s.parts(
         lambda: _anchors(s, preset, world),
         agents,
-        lambda: _distribution(s, found, rules, preset, world),
+        lambda: _distribution(s, trained, rules, preset, world),
         lambda: _loads(s, preset, world, seeds),
         lambda: _curves(s, seeds),
     )
@@ -75,7 +75,7 @@ def config(name: str, preset: str) -> SlotsConfig:
 
 
 def _variant(s: Study, name: str, preset: str, seeds: int, count: int) -> list[dict]:
-    found = []
+    results = []
     for k in range(seeds):
 
         def learnt(k=k) -> dict:
@@ -83,8 +83,8 @@ def _variant(s: Study, name: str, preset: str, seeds: int, count: int) -> list[d
             about = {key: policy.about[key] for key in ("seconds", "choices", "validation")}
             return means(_unseen(0.7, 50, count), policy, {}, seed=k) | about
 
-        found.append(s.piece(f"agent-{name.replace(', ', '-').replace(' ', '-')}-{k}", learnt))
-    return found
+        results.append(s.piece(f"agent-{name.replace(', ', '-').replace(' ', '-')}-{k}", learnt))
+    return results
 
 
 def _anchors(s: Study, preset: str, world: dict) -> Section:
@@ -96,10 +96,10 @@ def _anchors(s: Study, preset: str, world: dict) -> Section:
             for (rate, steps), anchors in ANCHORS.items()
         }
 
-    seen = s.piece("anchors", measured)
+    results = s.piece("anchors", measured)
     for (rate, steps), anchors in ANCHORS.items():
         for rule, value in anchors.items():
-            x = seen[f"{rate} {steps}"][rule]
+            x = results[f"{rate} {steps}"][rule]
             near = "yes" if abs(x / value - 1) <= 0.15 else "no"
             rows.append([f"{rate}", f"{steps}", rule, f"{value:.2f}", f"{x:.2f}", f"{x / value - 1:+.0%}", near])
     note = (
@@ -110,14 +110,14 @@ def _anchors(s: Study, preset: str, world: dict) -> Section:
     return Section("The rules, against reference values", note, [Table(columns, rows)])
 
 
-def _agents(s: Study, found: dict[str, list[dict]], rules: dict[str, dict], seeds: int) -> Section:
+def _agents(s: Study, agents: dict[str, list[dict]], rules: dict[str, dict], seeds: int) -> Section:
     rows, base, strong = [], rules["sjf"]["slowdown"], rules["hold"]["slowdown"]
     for r in RULES:
         x, same = rules[r], r == "sjf"
         against = ["" if same else text(change(x["slowdown"], base)), text(change(x["slowdown"], strong))]
         longest = f"{np.mean(x['longest']):.0f}"
         rows.append([r, "", f"{np.mean(x['slowdown']):.2f}", *against, longest, f"{sum(x['lost'])}", "", ""])
-    for name, runs in found.items():
+    for name, runs in agents.items():
         slow = np.array([x["slowdown"] for x in runs])
         rows.append(
             [
@@ -155,17 +155,17 @@ def _agents(s: Study, found: dict[str, list[dict]], rules: dict[str, dict], seed
     return Section("Agents and rules on unseen jobsets", note, [Table(columns, rows)])
 
 
-def _distribution(s: Study, found: dict, rules: dict, preset: str, world: dict) -> Section:
-    drawn = {"ours": [x for run in found["ours"] for x in run["jobs"]], "plain": found["plain"][0]["jobs"]}
+def _distribution(s: Study, agents: dict, rules: dict, preset: str, world: dict) -> Section:
+    drawn = {"ours": [x for run in agents["ours"] for x in run["jobs"]], "plain": agents["plain"][0]["jobs"]}
     drawn |= {r: rules[r]["jobs"] for r in ("sjf", "tetris", "random", "hold")}
 
     def slides() -> dict:
         sets = _unseen(0.3, 200, 10)
-        seen = {r: means(sets, r, world)["jobs"] for r in ("sjf", "tetris", "random", "hold")}
+        by_rule = {r: means(sets, r, world)["jobs"] for r in ("sjf", "tetris", "random", "hold")}
         for name in ("ours", "plain"):
             policy = load(s.folder(f"{name}0"))
-            seen[name] = means(sets, policy, {})["jobs"]
-        return seen
+            by_rule[name] = means(sets, policy, {})["jobs"]
+        return by_rule
 
     light = s.piece("slides", slides)
 
@@ -204,17 +204,17 @@ def _loads(s: Study, preset: str, world: dict, seeds: int) -> Section:
     rates = RATES[::3] if preset == "smoke" else RATES
 
     def swept() -> dict:
-        seen: dict[str, dict] = {}
+        by_load: dict[str, dict] = {}
         for rate in rates:
             sets = _unseen(rate, 50, count)
             one = {r: means(sets, r, world)["slowdown"] for r in ("sjf", "tetris", "random", "hold")}
             one["ours"] = [means(sets, load(s.folder(f"ours{k}")), {}, seed=k)["slowdown"] for k in range(seeds)]
-            seen[str(rate)] = one
-        return seen
+            by_load[str(rate)] = one
+        return by_load
 
-    seen, rows = s.piece("loads", swept), []
+    sweep, rows = s.piece("loads", swept), []
     for rate in rates:
-        x = seen[str(rate)]
+        x = sweep[str(rate)]
         ours = np.array(x["ours"])
         means_of = [f"{np.mean(x[r]):.2f}" for r in ("sjf", "tetris", "random", "hold")]
         rows.append(
@@ -230,7 +230,7 @@ def _loads(s: Study, preset: str, world: dict, seeds: int) -> Section:
     def draw(fig) -> None:
         axes = fig.subplots()
         for name in ("ours", "sjf", "tetris", "random", "hold"):
-            y = [np.mean(seen[str(rate)][name]) for rate in rates]
+            y = [np.mean(sweep[str(rate)][name]) for rate in rates]
             axes.plot([100 * load_of(rate) for rate in rates], y, "o-", ms=3, label=name, color=COLOURS[name])
         axes.set(xlabel="offered load, % of the capacity", ylabel="mean slowdown", yscale="log")
         axes.legend()

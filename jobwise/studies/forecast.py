@@ -73,29 +73,29 @@ def _one(s: Study, log: Workload, preset: str) -> dict:
 
     def on_windows(kill: bool) -> dict:
         o = origins(log, [*RULES, plain, free, bounded, exact], count, shakes=shakes, kill_at_walltime=kill)
-        told = [[vars(x) for x in o.effects(base)] for base in AGAINST]
-        return {"effects": told, "means": [o.mean(p) for p in range(len(o.policies))], "chosen": o.chosen}
+        effects = [[vars(x) for x in o.effects(base)] for base in AGAINST]
+        return {"effects": effects, "means": [o.mean(p) for p in range(len(o.policies))], "chosen": o.chosen}
 
     def continuous(kill: bool = False) -> dict:
         old = ListScheduler(aged(order), "easy")
         kept = [old, replace(old, promise=1.1), replace(old, promise=1.1, express=0.01), bounded]
         o = origins(log, ["fcfs+easy", *kept], count, shakes=shakes, max_wait=BOUND, kill_at_walltime=kill)
-        found = [_whole(o, p) for p in range(len(o.policies))]
-        return {"found": found, "chosen": o.chosen}
+        wholes = [_whole(o, p) for p in range(len(o.policies))]
+        return {"found": wholes, "chosen": o.chosen}
 
     def local() -> dict:
-        found: dict = {"local": [], "both": [], "refit": []}
+        effects: dict = {"local": [], "both": [], "refit": []}
         for t in AT[-1:] if preset == "smoke" else AT:
             cut = int(t * len(log))
             past = log.by_end[log.by_end["end"] < log.jobs["submit"][cut]]
             trees = [forests.of_past(past, log.cluster.processors, base) for base in (NOTHING, order.forest)]
-            learnt = [replace(plain, label=k, order=replace(order, forest=x)) for k, x in zip(found, trees, strict=False)]
+            learnt = [replace(plain, label=k, order=replace(order, forest=x)) for k, x in zip(effects, trees, strict=False)]
             learnt.append(replace(plain, refit=refit.DEFAULT))
             c = compare(log, [plain, *learnt], since=t, until=round(t + STEP, 1), earlier=False, shakes=shakes)
             x = c.windows["bounded_slowdown"]
-            for k, name in enumerate(found):
-                found[name] += list(in_blocks(log_ratio(x[0], x[1 + k])))
-        return {name: vars(effect(np.array(d))) for name, d in found.items()}
+            for k, name in enumerate(effects):
+                effects[name] += list(in_blocks(log_ratio(x[0], x[1 + k])))
+        return {name: vars(effect(np.array(d))) for name, d in effects.items()}
 
     return {
         "local": s.piece(f"local-{log.name}", local),
@@ -110,7 +110,7 @@ def _one(s: Study, log: Workload, preset: str) -> dict:
 def _whole(o: Origins, p: int) -> dict:
     """What a policy makes of continuous replays: means, change against the fair rule, longest waits as multiples."""
     fair, d, slow, ratio = len(o.policies) - 1, [], [], []
-    for k, c in enumerate(o.found):
+    for k, c in enumerate(o.comparisons):
         mine, base = c.blocks[o._place(k, p)].mean(axis=0), c.blocks[o._place(k, fair)].mean(axis=0)
         d.append(np.log(mine / base))
         slow.append(c.blocks[o._place(k, p)].mean())
@@ -141,8 +141,8 @@ def _windows(every: dict[str, dict]) -> Section:
     columns = ["log", *RULES, *OURS, "fair best rule", *(f"{n} against it" for n in OURS[:3])]
     more = []
     for base, name in ((1, "smith"), (2, "general")):
-        found = [[Effect(**x["windows"]["effects"][base][len(RULES) + p]) for x in every.values() if busy(x)] for p in (0, 1)]
-        more.append([f"against {name}", *(pooled(e).text() for e in found)])
+        effects = [[Effect(**x["windows"]["effects"][base][len(RULES) + p]) for x in every.values() if busy(x)] for p in (0, 1)]
+        more.append([f"against {name}", *(pooled(e).text() for e in effects)])
     note = (
         "Mean bounded slowdown (tau = 10 s) on windows of 1,024 jobs after six origins (0.4 to 0.9 of a log), four shaken "
         "replicas each; the fair best rule is chosen anew on the jobs before each origin, among all classic rules with their "
@@ -175,9 +175,9 @@ def _exact(every: dict[str, dict]) -> Section:
 def _local(every: dict[str, dict]) -> Section:
     rows, per = [], {}
     for name, x in every.items():
-        found = [Effect(**x["local"][k]) for k in ("local", "both", "refit")]
-        rows.append([name, *(e.text() for e in found)])
-        for k, e in enumerate(found if busy(x) else []):
+        effects = [Effect(**x["local"][k]) for k in ("local", "both", "refit")]
+        rows.append([name, *(e.text() for e in effects)])
+        for k, e in enumerate(effects if busy(x) else []):
             per.setdefault(k, []).append(e)
     rows.append(["all busy logs", *(pooled(e).text() for e in per.values())])
     note = (
@@ -192,8 +192,8 @@ def _kill(every: dict[str, dict]) -> Section:
     rows, per = [], {}
     for name, x in every.items():
         for how in ("windows", "kill") if x["kill"] else ():
-            told = f"{name}, {x['outlive']:.0%} outlive; {'ended' if how == 'kill' else 'run on'}"
-            rows.append(_row(told, x[how], per, (0, 1, 2)))
+            label = f"{name}, {x['outlive']:.0%} outlive; {'ended' if how == 'kill' else 'run on'}"
+            rows.append(_row(label, x[how], per, (0, 1, 2)))
     columns = ["log", *RULES, *OURS, "fair best rule", *(f"{n} against it" for n in OURS[:3])]
     note = "Logs where more than 5 % of the jobs outlive their request: the same windows, and with jobs ended at their request."
     ended = [r for name, x in every.items() if x["ended"] for r in _bounded(f"{name}; ended", x["ended"]["found"])]
@@ -204,10 +204,10 @@ def _kill(every: dict[str, dict]) -> Section:
 COLUMNS = ["log", "policy", "slowdown", "against the fair rule", "longest wait", f"at most {BOUND:g} x", "above 1.5 x"]
 
 
-def _bounded(name: str, found: list[dict]) -> list[list[str]]:
+def _bounded(name: str, wholes: list[dict]) -> list[list[str]]:
     """Rows of COLUMNS: what each of KEPT did in continuous replays of a log."""
     rows = []
-    for policy, y in zip(KEPT, found, strict=True):
+    for policy, y in zip(KEPT, wholes, strict=True):
         e, r = Effect(**y["effect"]), np.array(y["ratio"])
         cells = [f"{np.median(r):.2f} ({r.max():.2f})", f"{(r <= BOUND).mean():.0%}", f"{(r > 1.5).sum()}"]
         rows.append([name, policy, f"{y['mean']:.1f}", "" if policy == FAIR else e.text(), *cells])
@@ -224,8 +224,8 @@ def _continuous(every: dict[str, dict]) -> Section:
                 ratios.setdefault(policy, []).append(np.array(y["ratio"]))
     for policy, effects in per.items():
         r = np.concatenate(ratios[policy])
-        told = "" if policy == FAIR else pooled(effects).text()
-        rows.append(["all busy logs", policy, "", told, f"{np.median(r):.2f} ({r.max():.2f})", f"{(r <= BOUND).mean():.0%}",
+        text = "" if policy == FAIR else pooled(effects).text()
+        rows.append(["all busy logs", policy, "", text, f"{np.median(r):.2f} ({r.max():.2f})", f"{(r <= BOUND).mean():.0%}",
                      f"{(r > 1.5).sum()}"])  # fmt: skip
     note = (
         "The tenth of the log after each of six origins in one piece, four shaken replicas. Longest wait: as a multiple of "

@@ -27,7 +27,7 @@ TREES = 100
 
 def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     """Forests of all logs and of all but one, and what they are worth. Raises InputError."""
-    rows, found = {}, []
+    rows, sections = {}, []
     for name in SMOKE if preset == "smoke" else LOGS:
         s.say(f"read {name}")
         log = read_log(logs, name)
@@ -35,7 +35,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
         rows[log.name] = (*forests.rows_of(log.by_end, log.cluster.processors), log)
     trees = 5 if preset == "smoke" else TREES
     for name in rows:
-        found.append([name, *s.piece(f"without-{name}", lambda name=name: _judged(s, rows, name, trees))])
+        sections.append([name, *s.piece(f"without-{name}", lambda name=name: _judged(s, rows, name, trees))])
     _save(s.out / "smith-forecast.safetensors", "smith-forecast", pooled(rows, trees=trees), rows)
     note = (
         "Cross-entropy of E[run / request] and of E[10 / max(run, 10)], smaller is better, and R² of the second, on the last "
@@ -43,7 +43,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
         "local: on the first 70 % of this log; both: local trees behind those of the others."
     )
     columns = ["log", "rows", "elsewhere", "local", "both", "elsewhere, R²", "local, R²", "both, R²"]
-    return [Section("A forest for logs that it has not seen", note, [Table(columns, found)])]
+    return [Section("A forest for logs that it has not seen", note, [Table(columns, sections)])]
 
 
 def pooled(rows: dict[str, tuple], without: str = "", trees: int = TREES) -> Forest:

@@ -29,5 +29,5 @@ def curve(folder) -> tuple[list[float], list[float]]:
     import json
 
     lines = [json.loads(x) for x in (folder / "metrics.jsonl").read_text().splitlines()]
-    seen = [x for x in lines if "validation" in x]
-    return [x["choices"] for x in seen], [x["validation"] for x in seen]
+    validated = [x for x in lines if "validation" in x]
+    return [x["choices"] for x in validated], [x["validation"] for x in validated]

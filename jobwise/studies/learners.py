@@ -49,7 +49,7 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
     rows = []
     best = min(rules, key=lambda r: np.mean(windows[r]))
     for name, changes in LEARNERS.items():
-        seen = []
+        validated = []
         for k in range(seeds):
 
             def learnt(name=name, changes=changes, k=k) -> list[float]:
@@ -58,9 +58,9 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
                 c = compare(test, [policy], window_jobs=size, shakes=shakes, shake_s=300.0)
                 return c.windows["bounded_slowdown"][0].tolist()
 
-            seen.append(s.piece(f"{log.name}-{name}-{k}", learnt))
-        windows[name] = seen
-        row = [name, f"{np.mean(seen):.2f}", " ".join(f"{np.mean(x):.1f}" for x in seen)]
+            validated.append(s.piece(f"{log.name}-{name}-{k}", learnt))
+        windows[name] = validated
+        row = [name, f"{np.mean(validated):.2f}", " ".join(f"{np.mean(x):.1f}" for x in validated)]
         for other in ("random+easy", "fcfs+easy", best):
             row.append(change(windows[other], windows[name]))
         rows.append(row)

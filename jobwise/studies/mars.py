@@ -94,19 +94,19 @@ def measured(test: Workload, policies: list) -> dict:
     size = max(min(256, len(test) // 16), 16)
     rows = begins(0, len(test), size)
     parts = [x for row in rows for x in replicas(test, int(row), size, SHAKES, 300.0, 0)]
-    found: dict[str, list] = {"slowdown": [], "longest": []}
+    results: dict[str, list] = {"slowdown": [], "longest": []}
     for policy in policies:
-        told = [numbers(r) for r in simulate_many(parts, policy)]
-        slow, longest = (np.array([x[k] for x in told]).reshape(len(rows), SHAKES) for k in ("bounded_slowdown", "max_wait"))
-        found["slowdown"].append(slow.tolist())
-        found["longest"].append(float(longest.max(axis=0).mean()))
-    return found
+        each = [numbers(r) for r in simulate_many(parts, policy)]
+        slow, longest = (np.array([x[k] for x in each]).reshape(len(rows), SHAKES) for k in ("bounded_slowdown", "max_wait"))
+        results["slowdown"].append(slow.tolist())
+        results["longest"].append(float(longest.max(axis=0).mean()))
+    return results
 
 
 def rules_of(s: Study, log: Workload, name: str) -> dict:
     """The heuristics on the unseen jobs."""
-    found = s.piece(f"rules-{name}", lambda: measured(parts(log)[2], list(HEURISTICS)))
-    return {n: (found["slowdown"][i], found["longest"][i]) for i, n in enumerate(HEURISTICS)}
+    results = s.piece(f"rules-{name}", lambda: measured(parts(log)[2], list(HEURISTICS)))
+    return {n: (results["slowdown"][i], results["longest"][i]) for i, n in enumerate(HEURISTICS)}
 
 
 def trained(s: Study, log: Workload, config: Config, name: str, k: int) -> dict:
@@ -115,9 +115,9 @@ def trained(s: Study, log: Workload, config: Config, name: str, k: int) -> dict:
     def learnt() -> dict:
         policy = s.train(config, log, f"{name}-{k}", k)
         by = policy.about.get("serves", "model")
-        found = measured(parts(log)[2], [policy, *([by] if by != "model" else [])])
-        alone = {"slowdown": found["slowdown"][0], "longest": found["longest"][0], "by": by}
-        return alone | {"served": [found["slowdown"][-1], found["longest"][-1]]}
+        results = measured(parts(log)[2], [policy, *([by] if by != "model" else [])])
+        alone = {"slowdown": results["slowdown"][0], "longest": results["longest"][0], "by": by}
+        return alone | {"served": [results["slowdown"][-1], results["longest"][-1]]}
 
     return s.piece(f"{name}-{k}", learnt)
 
@@ -188,10 +188,10 @@ def _figure5(s: Study, logs: Path, preset: str, seeds: int) -> Section:
             def learnt(config=config, part=part) -> list:
                 return [curve(config.changed(seed=k), part, unseen, looks) for k in many]
 
-            found = s.piece(f"curve-{n}{'-loads' if drawn else ''}", learnt)
+            points = s.piece(f"curve-{n}{'-loads' if drawn else ''}", learnt)
             label = f"n = {n:,}" + (", load drawn anew" if drawn else "")
-            curves[label] = [[y for _, y in x] for x in found]
-            at = [min(x, key=lambda p: p[1])[0] / x[-1][0] for x in found]
+            curves[label] = [[y for _, y in x] for x in points]
+            at = [min(x, key=lambda p: p[1])[0] / x[-1][0] for x in points]
             final, least = ([f(x) for x in curves[label]] for f in (lambda x: x[-1], min))
             rows.append([label, text_interval(least, 2), text_interval(final, 2), f"{100 * np.mean(at):.0f} %"])
     text = FIGURE5.format(windows=len(unseen), seeds=len(many), checks=looks)
@@ -201,16 +201,16 @@ def _figure5(s: Study, logs: Path, preset: str, seeds: int) -> Section:
 
 def curve(config: Config, part: Workload, unseen: list[Workload], looks: int) -> list[list[float]]:
     """[choices made, score on unseen windows] of a training run, `looks` times."""
-    trainer, done, updates, found = config.trainer(part, "cpu"), 0, 0, []
+    trainer, done, updates, points = config.trainer(part, "cpu"), 0, 0, []
     trainer.validation = unseen
     trainer.begin()
-    while len(found) < looks:
+    while len(points) < looks:
         done += trainer.update(updates)["choices"]
         updates += 1
-        while len(found) < looks and done >= (len(found) + 1) / looks * config.choices:
-            found.append([done, trainer.validate(trainer.policy(trainer.weights(), {}))["validation"]])
+        while len(points) < looks and done >= (len(points) + 1) / looks * config.choices:
+            points.append([done, trainer.validate(trainer.policy(trainer.weights(), {}))["validation"]])
     trainer.envs.close()
-    return found
+    return points
 
 
 # ------------------------------------------------------------------ ablations
@@ -225,7 +225,7 @@ def _ablations(s: Study, logs: Path, preset: str, seeds: int) -> Section:
         rows.append([name, "MARS's model", f"{np.mean(base):.2f}", ""])
         made = {label: f(config) for label, f in VARIANTS.items()}
         for i, (label, changed) in enumerate(made.items()):
-            found = [trained(s, log, changed, f"ablation{i}-{tag}", k)["slowdown"] for k in some]
-            rows.append([name, label, f"{np.mean(found):.2f}", change(base, found).text()])
+            slowdowns = [trained(s, log, changed, f"ablation{i}-{tag}", k)["slowdown"] for k in some]
+            rows.append([name, label, f"{np.mean(slowdowns):.2f}", change(base, slowdowns).text()])
     text = f"The model alone, 9,000 jobs, {len(some)} seeds; a change above 0 says that the part that was left out helped."
     return Section("What the model is made of", text, [Table(["workload", "variant", "bounded slowdown", "change"], rows)])

@@ -48,8 +48,8 @@ whole stream to choose, arrivals to come included: a bound in hindsight, no sche
 def layers(s: Study, logs: Path, preset: str) -> list[Section]:
     """Costs, the model store, workflows; these lie in the folder `workflows` beside that of the logs."""
     flows = logs.parent / "workflows"
-    found = [_costs(s, logs, preset), _store(s, logs, preset)]
-    return found + ([_workflows(s, flows), _algorithm3(s, flows, preset)] if flows.is_dir() else [])
+    sections = [_costs(s, logs, preset), _store(s, logs, preset)]
+    return sections + ([_workflows(s, flows), _algorithm3(s, flows, preset)] if flows.is_dir() else [])
 
 
 def _costs(s: Study, logs: Path, preset: str) -> Section:
@@ -59,9 +59,9 @@ def _costs(s: Study, logs: Path, preset: str) -> Section:
     pieces, betas = windows(parts(log)[2], 256, 20), BETAS[::3] if preset == "smoke" else BETAS
 
     def of(policy: NeuralPolicy) -> dict:
-        encoder, found = policy.bound(log.cluster), simulate_many(pieces, policy)
-        told = [costly(r, costs(r.workload.jobs, encoder)) for r in found]
-        return {"slowdown": slowdowns(found).tolist()} | {k: float(np.mean([x[k] for x in told])) for k in told[0]}
+        encoder, records = policy.bound(log.cluster), simulate_many(pieces, policy)
+        shares = [costly(r, costs(r.workload.jobs, encoder)) for r in records]
+        return {"slowdown": slowdowns(records).tolist()} | {k: float(np.mean([x[k] for x in shares])) for k in shares[0]}
 
     def after() -> list:
         policy = s.train(config, log, "cost-after", 0)
@@ -71,9 +71,9 @@ def _costs(s: Study, logs: Path, preset: str) -> Section:
         made = [config.changed(learner=config.learner | {"cost": b}) for b in betas[1:]]
         return [of(s.train(c, log, f"cost-inside-{b:g}", 0)) for b, c in zip(betas[1:], made, strict=True)]
 
-    found = {"after the softmax": s.piece("cost-after", after), "in the loss": s.piece("cost-inside", inside)}
-    base, rows, points = np.array(found["after the softmax"][0]["slowdown"]), [], {}
-    for label, every in found.items():
+    ways = {"after the softmax": s.piece("cost-after", after), "in the loss": s.piece("cost-inside", inside)}
+    base, rows, points = np.array(ways["after the softmax"][0]["slowdown"]), [], {}
+    for label, every in ways.items():
         for beta, x in zip(betas[-len(every) :], every, strict=True):
             mean, change = float(np.mean(x["slowdown"])), compared(base, np.array(x["slowdown"])).text() if beta else ""
             rows.append(
@@ -127,10 +127,10 @@ def _workflows(s: Study, folder: Path) -> Section:
         spans |= {"argbest": makespan(simulate(w, chosen)), "mars": makespan(simulate(w, layer(w)))}
         return {"name": f.name, "tasks": len(f), "bound": max(f.critical_path, f.work / 64), "by": chosen, "spans": spans}
 
-    found = s.piece("workflows", lambda: [alone(file) for file in _files(folder)])
-    names, rows = list(found[0]["spans"]), []
-    times = np.array([[x["spans"][n] / x["bound"] for n in names] for x in found])
-    for x, over in zip(found, times, strict=True):
+    results = s.piece("workflows", lambda: [alone(file) for file in _files(folder)])
+    names, rows = list(results[0]["spans"]), []
+    times = np.array([[x["spans"][n] / x["bound"] for n in names] for x in results])
+    for x, over in zip(results, times, strict=True):
         rows.append([x["name"], f"{x['tasks']:,}", f"{x['bound']:.0f}", *[f"{t:.3f}" for t in over], x["by"]])
     rows.append(["geometric mean", "", "", *[f"{t:.3f}" for t in np.exp(np.log(times).mean(axis=0))], ""])
     return Section("Real workflows", ALONE, [Table(["workflow", "tasks", "bound, s", *names, "argbest takes"], rows)])
@@ -140,25 +140,25 @@ def _algorithm3(s: Study, folder: Path, preset: str) -> Section:
     streams, count = (6, 60) if preset != "smoke" else (1, 8)
 
     def every() -> list:
-        flows, found = [open_workflow(f) for f in _files(folder)], []
+        flows, results = [open_workflow(f) for f in _files(folder)], []
         for k in range(streams):
             w = arrivals(flows, count, 64, 0.9, [3, k])
             plans = {"Algorithm 3": layer(w), "no merging": layer(w, together=1), "parts of 300": layer(w, most=300)}
             plans |= {"no model": layer(w, model=False), "argbest, in hindsight": argbest(w)}
             plans |= {n: n for n in (*RULES[:3], "rank", "sjf+easy", "unicef+easy", "fcfs+easy")}
             records = {n: simulate(w, p) for n, p in plans.items()}
-            told = {n: [float(workflows(r)["slowdown"].mean()), makespan(r)] for n, r in records.items()}
-            found.append({"merged": sum(len(p.flows) > 1 for p in plans["Algorithm 3"].plans), "told": told})
-        return found
+            measured = {n: [float(workflows(r)["slowdown"].mean()), makespan(r)] for n, r in records.items()}
+            results.append({"merged": sum(len(p.flows) > 1 for p in plans["Algorithm 3"].plans), "told": measured})
+        return results
 
-    found = s.piece("algorithm3", every)
-    names = list(found[0]["told"])
-    slow, spans = ({n: np.array([x["told"][n][i] for x in found]) for n in names} for i in (0, 1))
+    all_results = s.piece("algorithm3", every)
+    names = list(all_results[0]["told"])
+    slow, spans = ({n: np.array([x["told"][n][i] for x in all_results]) for n in names} for i in (0, 1))
     rows = []
     for n in names:
         change = compared(slow["Algorithm 3"], slow[n], 1).text() if n != "Algorithm 3" else ""
         mean, span = np.exp(np.log(slow[n]).mean()), np.mean(spans[n] / spans["rank"]) - 1
         rows.append([n, f"{mean:.3g}", change, f"{span:+.1%}"])
-    text = STREAMS.format(streams=streams, count=count, merged=np.mean([x["merged"] for x in found]))
+    text = STREAMS.format(streams=streams, count=count, merged=np.mean([x["merged"] for x in all_results]))
     columns = ["scheduler", "mean workflow slowdown", "against Algorithm 3", "makespan against rank's"]
     return Section("Algorithm 3 on streams of workflows", text, [Table(columns, rows)])

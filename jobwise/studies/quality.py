@@ -37,15 +37,15 @@ SHAKES = 4
 
 def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     """All logs; one search per log and objective (seed 0), for a second seed would be a choice to make. Raises InputError."""
-    found = {}
+    results = {}
 
     def one(name: str) -> list[Section]:
         log = read_log(logs, name)
-        found[log.name] = _one(s, first(log, min(len(log), 1500)) if preset == "smoke" else log, preset)
+        results[log.name] = _one(s, first(log, min(len(log), 1500)) if preset == "smoke" else log, preset)
         return []
 
     def tables() -> list[Section]:
-        return [_windows(found), *(_bounded(found, b) for b in BOUNDS), _kill(found), _chosen(found)]
+        return [_windows(results), *(_bounded(results, b) for b in BOUNDS), _kill(results), _chosen(results)]
 
     some = LOGS[4:5] if preset == "smoke" else LOGS
     return s.parts(*(lambda name=name: one(name) for name in some), tables)
@@ -58,8 +58,8 @@ def _one(s: Study, log: Workload, preset: str) -> dict:
     s.train(base.changed(max_wait=min(BOUNDS)), log, f"{log.name}-bounded")
 
     def learnt(which: str, key: str) -> ListScheduler:
-        found = names.load(s.folder(f"{log.name}-{key}") / f"{which}.safetensors")
-        return replace(found, label="search" if which == "policy" else which)
+        policy = names.load(s.folder(f"{log.name}-{key}") / f"{which}.safetensors")
+        return replace(policy, label="search" if which == "policy" else which)
 
     def on_windows(kill: bool = False) -> dict:
         search = learnt("policy", "windows")
@@ -74,9 +74,9 @@ def _one(s: Study, log: Workload, preset: str) -> dict:
         """What rules did before and after the split: measured once, for both bounds."""
         cut, size = int(SEEN * len(log)), windows.size_for(len(log) - int(SEEN * len(log)))
         if not both:
-            told = {"shakes": shakes, "shake_s": windows.shake_for(log.take(slice(cut, None)))}
-            both["earlier"] = Baselines(log, 0, cut, size, **told)
-            both["hindsight"] = Baselines(log, cut, len(log), size, **told)
+            shared = {"shakes": shakes, "shake_s": windows.shake_for(log.take(slice(cut, None)))}
+            both["earlier"] = Baselines(log, 0, cut, size, **shared)
+            both["hindsight"] = Baselines(log, cut, len(log), size, **shared)
         return both
 
     def bounded(bound: float) -> dict:
@@ -125,9 +125,9 @@ def _over_logs(effects: list[Effect]) -> str:
     return e.text().replace("block", "log") if e.blocks else ""
 
 
-def _windows(found: dict[str, dict]) -> Section:
+def _windows(results: dict[str, dict]) -> Section:
     rows, every = [], {n: [] for n in ("hindsight", *ON_WINDOWS)}
-    for name, x in found.items():
+    for name, x in results.items():
         w = x["windows"]
         count = len(w["rows"]["fair"]["windows"])
         row = [name, f"{count} of {w['jobs']:,}", f"{w['fair']} {np.mean(w['rows']['fair']['windows']):.2f}"]
@@ -152,9 +152,9 @@ def _windows(found: dict[str, dict]) -> Section:
     return Section("Windows", text, [Table(columns, rows)])
 
 
-def _bounded(found: dict[str, dict], bound: float) -> Section:
+def _bounded(results: dict[str, dict], bound: float) -> Section:
     rows, every = [], {n: [] for n in ("hindsight", *BOUNDED)}
-    for name, x in found.items():
+    for name, x in results.items():
         b = x["bounded"][bound] if bound in x["bounded"] else x["bounded"][str(bound)]
         fcfs = np.array(b["rows"]["fcfs+easy"]["longest"])
 
@@ -195,9 +195,9 @@ def _bounded(found: dict[str, dict], bound: float) -> Section:
     return Section(f"Longest wait at most {bound:g} times that of FCFS", text, [Table(columns, [*rows, last])])
 
 
-def _kill(found: dict[str, dict]) -> Section:
+def _kill(results: dict[str, dict]) -> Section:
     rows = []
-    for name, x in found.items():
+    for name, x in results.items():
         if not x["kill"]:
             continue
         for how, w in (("run on", x["windows"]), ("ended", x["kill"])):
@@ -212,9 +212,9 @@ def _kill(found: dict[str, dict]) -> Section:
     return Section("Jobs that outlive their request", text, [Table(columns, rows)])
 
 
-def _chosen(found: dict[str, dict]) -> Section:
+def _chosen(results: dict[str, dict]) -> Section:
     rows = []
-    for name, x in found.items():
+    for name, x in results.items():
         free, tied = x["about"]
         said = [
             f"{k}: {v[1]:.1f}, longest wait {v[2]:.2f}{', bound broken' if v[0] else ''}" if len(v) > 1 else f"{k}: {v[0]:.2f}"

@@ -70,14 +70,14 @@ def _column(s: Study, log: Workload, backfill: str, preset: str, seeds: int) -> 
 
         def rule(name=name) -> float:
             policy = ListScheduler(name, backfill, commit=True)
-            found = simulate_many(games, policy, single_events=True)
-            return float(np.mean([r.summary()["bounded_slowdown"] for r in found]))
+            records = simulate_many(games, policy, single_events=True)
+            return float(np.mean([r.summary()["bounded_slowdown"] for r in records]))
 
         value = s.piece(f"{backfill}-{name}", rule)
         rows.append([name.upper(), f"{PUBLISHED[backfill][name]:.4f}", f"{value:.4f}", "", ""])
     published = PUBLISHED[backfill]["agent"]
     for label, make in (("its network, our training", theirs), ("our features and reward", ours)):
-        config, found = make(log, backfill, preset), []
+        config, results = make(log, backfill, preset), []
         for k in range(seeds):
 
             def learnt(label=label, config=config, k=k) -> dict:
@@ -87,15 +87,15 @@ def _column(s: Study, log: Workload, backfill: str, preset: str, seeds: int) -> 
                 value = np.mean([r.summary()["bounded_slowdown"] for r in simulate_many(games, policy)])
                 return {"value": float(value), "seconds": seconds}
 
-            found.append(s.piece(f"{backfill}-{config.system}-{k}", learnt))
-        values = [x["value"] for x in found]
+            results.append(s.piece(f"{backfill}-{config.system}-{k}", learnt))
+        values = [x["value"] for x in results]
         rows.append(
             [
                 label,
                 f"{published:.4f}",
                 text_interval(values, 2),
                 f"{np.mean(values) / published - 1:+.1%}",
-                f"{np.mean([x['seconds'] for x in found]) / 60:.1f}",
+                f"{np.mean([x['seconds'] for x in results]) / 60:.1f}",
             ]
         )
     text = (

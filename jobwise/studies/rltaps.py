@@ -164,8 +164,8 @@ def _slots(s: Study, sizes: tuple[int, int]) -> Section:
 
     rows = []
     for work in WORK:
-        found = s.piece(f"slots-{work}", lambda w=work: measured(w))
-        rows += [[work, n, *[f"{np.mean(found[f'{n}{k}']):.3g}" for k in SLOTS]] for n in names]
+        results = s.piece(f"slots-{work}", lambda w=work: measured(w))
+        rows += [[work, n, *[f"{np.mean(results[f'{n}{k}']):.3g}" for k in SLOTS]] for n in names]
     note = (
         "The number of slots, and whether started jobs leave them, decide the result under the seed's work "
         "model: with ten slots "
@@ -236,12 +236,12 @@ def _learning(fig, s: Study, regime: str, base: dict, seeds: int, c: GpusConfig)
     for k in range(seeds):
         file = s.folder(f"{regime}{k}") / "metrics.jsonl"
         lines = [json.loads(x) for x in file.read_text().splitlines()] if file.is_file() else []
-        seen, label = [x for x in lines if "validation" in x], k == 0
+        validated, label = [x for x in lines if "validation" in x], k == 0
         for ax, train, unseen in ((axes[0], "reward", "validation_reward"), (axes[1], "slowdown", "validation")):
             x = [one["choices"] / epoch for one in lines]
             ax.plot(x, [one[train] for one in lines], lw=0.7, color="#eab0b7", label="agent, training" if label else None)
-            x = [one["choices"] / epoch for one in seen]
-            ax.plot(x, [one[unseen] for one in seen], lw=1, color="#d1495b", label="agent, unseen" if label else None)
+            x = [one["choices"] / epoch for one in validated]
+            ax.plot(x, [one[unseen] for one in validated], lw=1, color="#d1495b", label="agent, unseen" if label else None)
     for name, colour in COLOURS.items():
         axes[0].axhline(np.mean(base[name]["rewards"][2]), ls="--", lw=1, color=colour, label=name)
         axes[0].axhline(np.mean(base[name]["rewards"][0]), ls=":", lw=1, color=colour)
@@ -287,9 +287,9 @@ def _costs(s: Study, rules: dict, preset: str, seeds: int, sizes: tuple[int, int
             best = min(DP, key=lambda r: _mean(base[r]))
             longest = np.array([x["longest"] for x in ours]).mean() / np.mean(base[best]["longest"])
             known = [f"{_mean(base[r]):.3g}" for r in (*DP, "gpus:greedy", "gpus:fair")]
-            found = [f"{slow.mean():.3g}", text(change(slow, base[best]["slowdown"])), f"{longest:.2f}"]
-            found += [f"{_mean(network):.3g}", text(change(network["slowdown"], base[best]["slowdown"]))]
-            rows.append([work, f"{cost:g}", *known, best.removeprefix("gpus:"), *found])
+            cells = [f"{slow.mean():.3g}", text(change(slow, base[best]["slowdown"])), f"{longest:.2f}"]
+            cells += [f"{_mean(network):.3g}", text(change(network["slowdown"], base[best]["slowdown"]))]
+            rows.append([work, f"{cost:g}", *known, best.removeprefix("gpus:"), *cells])
     for (r, w), values in AT_COST.items():
         pairs = zip(values, COSTS[1:], strict=True)
         prototype.append([r, w, *[f"{p:g} / {_mean(rules[w][c][r]):.3g}" for p, c in pairs]])
@@ -314,8 +314,8 @@ def _imitation(s: Study, rules: dict, preset: str, sizes: tuple[int, int]) -> Se
     for name, changes in variants.items():
         folder = "network-lab0" if changes is None else f"network-{name.replace(' ', '-')}"
         if changes is not None:
-            told = c.changed(**changes)
-            s.piece(f"trained-{folder}", lambda told=told, f=folder: {"seconds": s.train(told, None, f, 0).about["seconds"]})
+            changed = c.changed(**changes)
+            s.piece(f"trained-{folder}", lambda c=changed, f=folder: {"seconds": s.train(c, None, f, 0).about["seconds"]})
 
         def measured(folder=folder) -> dict:
             return assigned(sets, load(s.folder(folder)), 30.0, 1000)
@@ -340,12 +340,12 @@ def _ablation(s: Study, sizes: tuple[int, int]) -> Section:
         def measured(sets=sets, names=names) -> dict:
             return {k: assigned(sets, v, 0.0, 1000) for k, v in names.items()}
 
-        found = s.piece(f"ablation-{work}", measured)
+        results = s.piece(f"ablation-{work}", measured)
         machine = gpu_racks([2] * 4, work=work, per_rack=0.0, bandwidth=dict.fromkeys(("gpu", "cpu", "rack", "director"), 1e6))
         blind = _sets(sizes, work, machine=machine)
         free = s.piece(f"free-{work}", lambda blind=blind, work=work: assigned(blind, f"gpus:{best[work]}", 0.0, 1000))
-        base = found["knapsack, full preemption"]["slowdown"]
-        for k, x in found.items():
+        base = results["knapsack, full preemption"]["slowdown"]
+        for k, x in results.items():
             rows.append(
                 [work, k, names[k], f"{_mean(x):.3g}", "" if k.startswith("knapsack") else text(change(x["slowdown"], base))]
             )
@@ -369,25 +369,25 @@ def _sizes(s: Study, preset: str, seeds: int) -> Section:
 
             def measured(sets=sets, work=work, slots=slots, racks=racks) -> dict:
                 names = ("gpus:random", "gpus:sjf", "gpus:tetris", "gpus:greedy", "gpus:slot", "gpus:both")
-                found = {n: assigned(sets, n + slots, 30.0, 600) for n in names}
+                results = {n: assigned(sets, n + slots, 30.0, 600) for n in names}
                 for k in range(seeds):
                     policy = load(s.folder(f"knapsack-{work}{k}"))
-                    found[f"learned{k}"] = assigned(sets, policy.with_slots(10 * racks // 4), 30.0, 600)
-                return found
+                    results[f"learned{k}"] = assigned(sets, policy.with_slots(10 * racks // 4), 30.0, 600)
+                return results
 
-            found = s.piece(f"size-{M}-{work}-{seeds}", measured)
-            slow = np.array([found[f"learned{k}"]["slowdown"] for k in range(seeds)])
-            best = min(("gpus:greedy", "gpus:slot", "gpus:both"), key=lambda r: _mean(found[r]))
-            fixed = min(PAPERS, key=lambda r: _mean(found[r]))
+            by_rule = s.piece(f"size-{M}-{work}-{seeds}", measured)
+            slow = np.array([by_rule[f"learned{k}"]["slowdown"] for k in range(seeds)])
+            best = min(("gpus:greedy", "gpus:slot", "gpus:both"), key=lambda r: _mean(by_rule[r]))
+            fixed = min(PAPERS, key=lambda r: _mean(by_rule[r]))
             rows.append(
                 [
                     f"{M}",
                     work,
-                    f"{_mean(found[fixed]):.3g} ({fixed[5:]})",
-                    f"{_mean(found[best]):.3g} ({best[5:]})",
+                    f"{_mean(by_rule[fixed]):.3g} ({fixed[5:]})",
+                    f"{_mean(by_rule[best]):.3g} ({best[5:]})",
                     f"{slow.mean():.3g}",
                 ]
-                + [text(change(slow, found[fixed]["slowdown"])), text(change(slow, found[best]["slowdown"]))]
+                + [text(change(slow, by_rule[fixed]["slowdown"])), text(change(slow, by_rule[best]["slowdown"]))]
             )
     note = (
         "The knapsack's weights learnt on 32 GPUs, on larger clusters of racks of 8 GPUs without any further "

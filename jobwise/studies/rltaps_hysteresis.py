@@ -32,11 +32,11 @@ def hysteresis(s: Study, rules: dict, costs: tuple[float, ...], preset: str, siz
             price, bonus = min(tried, key=tried.get)
             sets = [rltaps(steps, [TEST, i], work=work) for i in range(count)]
             plain = min(PRICES, key=lambda p: tried[p, 0.0])
-            found = {
+            results = {
                 k: assigned(sets, x, cost, LIMIT)["slowdown"]
                 for k, x in (("both", tuned(price, bonus)), ("price", tuned(plain, 0.0)))
             }
-            return found | {"chosen": [price, bonus, plain]}
+            return results | {"chosen": [price, bonus, plain]}
 
         x = s.piece(f"hysteresis-{work}-{cost:g}s", measured)
         base, (price, bonus, plain) = rules[work][cost]["gpus:both"]["slowdown"], x["chosen"]

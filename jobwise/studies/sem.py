@@ -48,16 +48,16 @@ SIDES = {
 
 def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     """All experiments; `preset` small and smoke train on fewer episodes than the paper's 100."""
-    found = {name: read_log(logs, start) for name, start in LOGS.items()}
+    traces = {name: read_log(logs, start) for name, start in LOGS.items()}
     if preset == "smoke":
-        found = {name: first(w, min(len(w), 3000)) for name, w in found.items()}
-    theta = found["Theta"]
+        traces = {name: first(w, min(len(w), 3000)) for name, w in traces.items()}
+    theta = traces["Theta"]
     return s.parts(
-        lambda: _running(s, found),
-        lambda: _coverage(s, found),
+        lambda: _running(s, traces),
+        lambda: _coverage(s, traces),
         lambda: _windows(s, theta, preset),
-        *(lambda side=side, log=log: list(_learning(s, side, found[log], preset, seeds)) for side, (log, *_) in SIDES.items()),
-        lambda: _levels(s, found["BLUE"], preset, seeds),
+        *(lambda side=side, log=log: list(_learning(s, side, traces[log], preset, seeds)) for side, (log, *_) in SIDES.items()),
+        lambda: _levels(s, traces["BLUE"], preset, seeds),
         lambda: _cost(s, theta, preset),
         lambda: _scaling(s, theta, preset),
     )
@@ -186,8 +186,8 @@ def _line(text: str) -> dict:
 
 
 def _axes(r) -> list[float]:
-    found = r.summary()
-    return [found["utilisation"], 1 / found["wait"], 1 / found["max_wait"], 1 / found["slowdown"]]
+    summary = r.summary()
+    return [summary["utilisation"], 1 / summary["wait"], 1 / summary["max_wait"], 1 / summary["slowdown"]]
 
 
 def _learning(s: Study, side: str, log: Workload, preset: str, seeds: int) -> list[Section]:
@@ -210,8 +210,8 @@ def _learning(s: Study, side: str, log: Workload, preset: str, seeds: int) -> li
         r: s.piece(f"rule-{side}-{r}", lambda r=r: _axes(simulate(test, r))) for r in ("fcfs+easy", "sjf+easy", "wfp3+easy")
     }
     where = f"{log.name}" + (" in place of DataStar's log" if side == "DataStar" else "")
-    episodes = {name: [convergence(x["reward"]) for x in found] for name, found in runs.items()}
-    area = {name: [float(np.mean(x["reward"])) for x in found] for name, found in runs.items()}
+    episodes = {name: [convergence(x["reward"]) for x in curves] for name, curves in runs.items()}
+    area = {name: [float(np.mean(x["reward"])) for x in curves] for name, curves in runs.items()}
     rows = [[name.upper(), paper[name], text_interval(episodes[name]), text_interval(area[name], 4)] for name in runs]
     sooner = [a - b for a, b in zip(episodes["dras"], episodes["sem"], strict=True)]
     rows.append(["DRAS less SEM", f"{int(paper['dras']) - int(paper['sem'])}", text_interval(sooner), ""])
@@ -221,10 +221,10 @@ def _learning(s: Study, side: str, log: Workload, preset: str, seeds: int) -> li
         "The paper does not define convergence; ours: the first episode from which the moving average of 5 stays within 2 % of "
         "the mean of the last 10. The paper trains for 100 episodes."
     )
-    figure = figures.convergence({n.upper(): [x["reward"] for x in found] for n, found in runs.items()}, "mean reward")
+    figure = figures.convergence({n.upper(): [x["reward"] for x in curves] for n, curves in runs.items()}, "mean reward")
     columns = ["encoding", "episodes, paper", "episodes, here", "mean reward over all episodes (area)"]
     five = Section(f"5. Convergence: {side}", text, [Table(columns, rows)], [figure])
-    axes = {name.upper(): np.mean([x["axes"] for x in found], axis=0) for name, found in runs.items()}
+    axes = {name.upper(): np.mean([x["axes"] for x in curves], axis=0) for name, curves in runs.items()}
     axes |= {name: np.array(x) for name, x in rules.items()}
     best = np.max(list(axes.values()), axis=0)
     rows = [[name, *(f"{v:.3f}" for v in x / best)] for name, x in axes.items()]
@@ -243,11 +243,11 @@ def _learning(s: Study, side: str, log: Workload, preset: str, seeds: int) -> li
 
 def _paired(base: np.ndarray, ours: np.ndarray) -> list[str]:
     """Per axis the change of the geometric mean over seeds [S, axes], paired; its interval from five seeds on."""
-    found = []
+    rows = []
     for x in np.log(ours / base).T:
         mean, low, high = (float(np.exp(v)) - 1 for v in over_seeds(x))
-        found.append(f"{mean:+.1%}" if len(x) < 5 else f"{mean:+.1%} [{low:+.1%}, {high:+.1%}]")
-    return found
+        rows.append(f"{mean:+.1%}" if len(x) < 5 else f"{mean:+.1%} [{low:+.1%}, {high:+.1%}]")
+    return rows
 
 
 def _levels(s: Study, log: Workload, preset: str, seeds: int) -> Section:
@@ -257,7 +257,7 @@ def _levels(s: Study, log: Workload, preset: str, seeds: int) -> Section:
     whole = [s.piece(f"train-levels-{k}", lambda k=k: _trained(s, log, c, "levels", k)) for k in range(seeds)]
     one = c.changed(system="dras", encoding={}, network="rows", backfill="easy")
     level = [s.piece(f"train-level-{k}", lambda k=k: _trained(s, log, one, "level", k)) for k in range(seeds)]
-    ours, base = (np.array([x["axes"] for x in found]) for found in (whole, level))
+    ours, base = (np.array([x["axes"] for x in axes_of]) for axes_of in (whole, level))
     best = np.maximum(ours.mean(axis=0), base.mean(axis=0))
     rows = [
         ["DRAS, EASY backfills", f"{level[0]['parameters']:,}", *(f"{v:.3f}" for v in base.mean(axis=0) / best)],
@@ -285,7 +285,7 @@ def _time_inference(config: Config, log: Workload, jobs: int) -> dict[str, float
     simulate(first(log, min(50, len(log))), policy)
     state = allocate([part], part.cluster, single_events=act.single_events)
     c, (out, work), clock = act.allocate(state, encoder.window), encoder.buffers(1), time.perf_counter
-    found, choices, begin = {"encode": 0.0, "forward": 0.0, "simulate": 0.0}, 0, clock()
+    seconds, choices, begin = {"encode": 0.0, "forward": 0.0, "simulate": 0.0}, 0, clock()
     left = ask(state, c, BEGIN)
     while left:
         a = clock()
@@ -294,11 +294,11 @@ def _time_inference(config: Config, log: Workload, jobs: int) -> dict[str, float
         chosen = choose(policy.forward, out, c.moment["count"])
         d = clock()
         left = ask(state, c, chosen)
-        found["encode"] += b - a
-        found["forward"] += d - b
-        found["simulate"] += clock() - d
+        seconds["encode"] += b - a
+        seconds["forward"] += d - b
+        seconds["simulate"] += clock() - d
         choices += 1
-    return found | {"seconds": clock() - begin, "choices": choices}
+    return seconds | {"seconds": clock() - begin, "choices": choices}
 
 
 def _cost(s: Study, log: Workload, preset: str) -> Section:
@@ -311,9 +311,9 @@ def _cost(s: Study, log: Workload, preset: str) -> Section:
             s.piece(f"cost-train-{name}-{k}", lambda c=c: _time_training(c, log, train_jobs, s.folder("cost"), s.threads))
             for k in range(TIMES)
         ]
-        told = [s.piece(f"cost-infer-{name}-{k}", lambda c=c: _time_inference(c, log, test_jobs)) for k in range(TIMES)]
+        timings = [s.piece(f"cost-infer-{name}-{k}", lambda c=c: _time_inference(c, log, test_jobs)) for k in range(TIMES)]
         per = float(np.median([t["seconds"] for t in learnt])) / train_jobs
-        infer = float(np.median([t["seconds"] for t in told])) / test_jobs
+        infer = float(np.median([t["seconds"] for t in timings])) / test_jobs
         x[name] = per, infer
         rows.append(
             [
@@ -325,7 +325,7 @@ def _cost(s: Study, log: Workload, preset: str) -> Section:
                 f"{1000 * infer:.2f}",
             ]
         )
-        each = [float(np.median([1000 * t[k] / t["choices"] for t in told])) for k in ("encode", "forward", "simulate")]
+        each = [float(np.median([1000 * t[k] / t["choices"] for t in timings])) for k in ("encode", "forward", "simulate")]
         update = float(np.median([1000 * t["update"] / t["choices"] for t in learnt]))
         parts_of.append([name.upper(), *(f"{v:.4f}" for v in each), f"{update:.3f}"])
     faster = [x["dras"][i] / x["sem"][i] for i in (0, 1)]

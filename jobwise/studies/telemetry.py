@@ -43,18 +43,18 @@ def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]
     foretold: list[str] = []
 
     def inputs() -> Section:
-        section, told = _inputs(s, preset, min(seeds, 3), count)
-        helps.extend(told)
+        section, sentences = _inputs(s, preset, min(seeds, 3), count)
+        helps.extend(sentences)
         return section
 
     def nodes() -> list[Section]:
-        sections, told = telemetry_nodes.sections(logs, s, preset, seeds)
-        foretold.extend(told)
+        sections, sentences = telemetry_nodes.sections(logs, s, preset, seeds)
+        foretold.extend(sentences)
         return sections
 
     def risks() -> Section:
-        section, told = foreseen(s, preset, seeds, count)
-        foretold.extend(told)
+        section, sentence = foreseen(s, preset, seeds, count)
+        foretold.extend(sentence)
         return section
 
     return s.parts(
@@ -81,9 +81,9 @@ def _anchors(s: Study, count: int) -> Section:
             rules = {r: NodesRule(r, NodesSettings(PLACES[name])) for r in known}
             return {r: float(np.mean(placed(sets, p, 10_000)["slowdown"])) for r, p in rules.items()}
 
-        found = s.piece(f"anchors-{name}-{rate:g}", measure)
+        results = s.piece(f"anchors-{name}-{rate:g}", measure)
         rows += [
-            [WHAT[name], f"{rate:g}", r, f"{v:g}", f"{found[r]:.2f}", f"{found[r] / v - 1:+.0%}"] for r, v in known.items()
+            [WHAT[name], f"{rate:g}", r, f"{v:g}", f"{results[r]:.2f}", f"{results[r] / v - 1:+.0%}"] for r, v in known.items()
         ]
     note = (
         "Mean time in the system (rows) of rules, beside what the specification found with the same assumed parameters. Its "
@@ -177,9 +177,9 @@ def _figure(s: Study, part: str, rules: dict, agents: dict, seeds: int) -> str:
         for k in range(seeds):
             file = s.folder(f"{part}-published{k}") / "metrics.jsonl"
             lines = [json.loads(x) for x in file.read_text().splitlines()] if file.is_file() else []
-            seen = [x for x in lines if "validation" in x]
+            kept = [x for x in lines if "validation" in x]
             label = "agent" if k == 0 else None
-            axes[0].plot([x["updates"] for x in seen], [x["validation"] for x in seen], color="#1b6ca8", lw=0.9, label=label)
+            axes[0].plot([x["updates"] for x in kept], [x["validation"] for x in kept], color="#1b6ca8", lw=0.9, label=label)
             axes[1].plot([x["updates"] for x in lines], [x["reward"] for x in lines], color="#1b6ca8", lw=0.5, label=label)
         axes[0].axhline(np.mean(rules[lb]["slowdown"]), color="#6b7280", ls="--", lw=1, label=lb)
         axes[0].axhline(np.mean(rules["oracle"]["slowdown"]), color="#2e8b57", ls="--", lw=1, label="oracle")
@@ -232,7 +232,7 @@ def _hidden(s: Study, preset: str, seeds: int, count: int) -> Section:
 
 
 def _inputs(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, list[str]]:
-    found = []  # (world, input, rows in the system, effect)
+    effects = []  # (world, input, rows in the system, effect)
 
     def compare(world: str, part: str, kind: str, c: NodesConfig, inputs: tuple[str, ...]) -> None:
         whole = np.array([x["slowdown"] for x in _agents(s, part, kind, c, seeds, count)]).mean(axis=0)
@@ -240,22 +240,22 @@ def _inputs(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, lis
             name = f"{'' if kind == 'published' else kind + '-'}without-{without.replace(' ', '-')}"
             blind = _agents(s, part, name, c.changed(encoder_settings={"without": without}), seeds, count)
             slow = np.array([x["slowdown"] for x in blind])
-            found.append((world, without, slow.mean(), change(slow, whole)))
+            effects.append((world, without, slow.mean(), change(slow, whole)))
 
     for part, names in INPUTS.items():
         compare(WHAT[part], part, "published", getattr(system, part)(None, preset, published=True), names)
     hidden = system.affinities(None, preset, hidden=True)
     compare("B, factors drawn anew, ours", "affinities", "hidden", hidden, ("run times", "room", "next"))
-    rows = [[world, without, f"{slow:.2f}", text(e)] for world, without, slow, e in found]
-    helps = sorted((x for x in found if x[3].low > 0), key=lambda x: -x[3].change)
-    none = [f"{x[1]} ({x[0].split(':')[0]})" for x in found if not x[3].low > 0]
+    rows = [[world, without, f"{slow:.2f}", text(e)] for world, without, slow, e in effects]
+    helps = sorted((x for x in effects if x[3].low > 0), key=lambda x: -x[3].change)
+    none = [f"{x[1]} ({x[0].split(':')[0]})" for x in effects if not x[3].low > 0]
     said = [f"without {x[1]} ({x[0]}) jobs are {text(x[3])} longer in the system" for x in helps]
     note = f"The same agents, trained and tested without one group of inputs, {seeds} seeds: what that costs."
     columns = ["world", "without", "rows in the system", "change"]
-    told = [f"Yes: {'; '.join(said)}." if said else "Nothing can be told from these runs."]
+    sentences = [f"Yes: {'; '.join(said)}." if said else "Nothing can be told from these runs."]
     if none:
-        told.append(f"Nothing, or a gain, by leaving out: {', '.join(none)}.")
-    return Section("Question 1: which telemetry helps", note, [Table(columns, rows)]), told
+        sentences.append(f"Nothing, or a gain, by leaving out: {', '.join(none)}.")
+    return Section("Question 1: which telemetry helps", note, [Table(columns, rows)]), sentences
 
 
 def _answers(first: list[str], second: list[str]) -> Section:

@@ -47,8 +47,8 @@ def _between(preset: str) -> float:
 def _one(seed: int, preset: str) -> dict:
     """Models and schedulers on one cluster that fails."""
     f = Faults(steps={"smoke": 3000, "small": 20_000, "paper": 60_000}[preset], mtbf=_between(preset))
-    told, outages = lives(f, [77, seed])
-    x, _, step = nodes_of(told, outages)
+    measured, outages = lives(f, [77, seed])
+    x, _, step = nodes_of(measured, outages)
     models = {m: fitted(x, m, HORIZON, step) for m in MODELS}
     cut = x.cuts[1]
     w, inner = _jobs(f, outages, cut * step, seed), resolve("fcfs+easy")
@@ -67,14 +67,14 @@ def _one(seed: int, preset: str) -> dict:
         return run(Avoid(inner, Risks(risk[cut:], 0.0, step), theta, how))
 
     best = models["boosted"]
-    found = {"none": run(inner)}
+    results = {"none": run(inner)}
     for how in ("drain", "move", "save"):
-        found[f"{how}, oracle"] = avoid(sure, 0.5, how)
+        results[f"{how}, oracle"] = avoid(sure, 0.5, how)
         for m, r in models.items():
-            found[f"{how}, {m}"] = avoid(r.risk, r.worth.theta, how)
+            results[f"{how}, {m}"] = avoid(r.risk, r.worth.theta, how)
     thetas = THETAS[::3] if preset == "smoke" else THETAS
     sweep = {f"{t:g}": avoid(best.risk, t, "move") for t in thetas}
-    return {"models": {m: r.to_dict() for m, r in models.items()}, "found": found, "sweep": sweep}
+    return {"models": {m: r.to_dict() for m, r in models.items()}, "found": results, "sweep": sweep}
 
 
 def avoided(s: Study, preset: str, seeds: int) -> tuple[Section, list[str]]:
@@ -93,8 +93,8 @@ def avoided(s: Study, preset: str, seeds: int) -> tuple[Section, list[str]]:
     title = "Question 2: failures avoided, simulated nodes"
     section = Section(title, note, [_models(every), _schedules(every)], [figure(s, "theta", partial(_draw, every), 7.4, 3.0)])
     moved, longer = _interval(_saved(every, "move, boosted")), _interval(_longer(every, "move, boosted"))
-    told = f"Failures: moving jobs away by the boosted model saves {moved} of the lost work that a perfect oracle saves"
-    return section, [f"{told}; the mean duration changes by {longer}."]
+    sentence = f"Failures: moving jobs away by the boosted model saves {moved} of the lost work that a perfect oracle saves"
+    return section, [f"{sentence}; the mean duration changes by {longer}."]
 
 
 def _models(every: list[dict]) -> Table:
@@ -129,8 +129,8 @@ def _schedules(every: list[dict]) -> Table:
     rows = []
     for name in every[0]["found"]:
         lost, hit, stops, longest, used = (_of(every, name, k).mean() for k in ("lost", "hit", "stops", "longest", "used"))
-        told = ["", ""] if name == "none" else [_interval(_saved(every, name)), _interval(_longer(every, name))]
-        rows.append([name, f"{lost:,.0f}", f"{hit:.0f}", f"{stops:.0f}", *told, f"{longest / 3600:.1f}", f"{used:.1%}"])
+        cells = ["", ""] if name == "none" else [_interval(_saved(every, name)), _interval(_longer(every, name))]
+        rows.append([name, f"{lost:,.0f}", f"{hit:.0f}", f"{stops:.0f}", *cells, f"{longest / 3600:.1f}", f"{used:.1%}"])
     columns = ["scheduling", "work lost, node steps", "jobs hit", "stops", "of what the oracle saves", "mean duration"]
     return Table([*columns, "longest wait, h", "used"], rows)
 
@@ -159,16 +159,16 @@ def recorded(s: Study, folder: Path) -> Section:
 
         def measure(build=build) -> dict:
             x, step, horizon = build(folder)
-            found = {}
+            results = {}
             for m in MODELS:
                 try:
-                    found[m] = fitted(x, m, horizon, step).to_dict()
+                    results[m] = fitted(x, m, horizon, step).to_dict()
                 except InputError as error:
-                    found[m] = {"why": str(error)}
-            return found
+                    results[m] = {"why": str(error)}
+            return results
 
-        found = s.piece(f"real-{build.__name__.strip('_')}", measure)
-        for m, w in found.items():
+        measured = s.piece(f"real-{build.__name__.strip('_')}", measure)
+        for m, w in measured.items():
             if "why" in w:
                 rows.append([name, m, w["why"], "", "", "", ""])
             else:
@@ -208,8 +208,8 @@ def _anomalies(folder: Path) -> tuple[Nodes, float, int]:
     T = int(np.median([len(y) for y in parts]))  # two weeks; a few are shorter, or longer by gaps
     values = np.stack([np.append(y, np.full(max(T - len(y), 0), np.nan))[:T] for y in parts], axis=1)
     there = np.arange(T)[:, None] < [len(y) for y in parts]
-    found = np.array([e for e in events if 0 < e[0] < T]).reshape(-1, 2)
-    return Nodes(("value",), values[:, :, None], there, found), step, 12
+    spans = np.array([e for e in events if 0 < e[0] < T]).reshape(-1, 2)
+    return Nodes(("value",), values[:, :, None], there, spans), step, 12
 
 
 def _outages(folder: Path) -> tuple[Nodes, float, int]:

@@ -30,18 +30,18 @@ NAMES = ["persistence", "seasonal", "ewma", "holt-winters", "ridge", "boosted"]
 
 def sections(logs: Path | None, s: Study, preset: str, seeds: int) -> tuple[list[Section], list[str]]:
     """(sections, sentences that answer the second question)."""
-    failures, told = avoided(s, preset, seeds)
+    failures, sentence = avoided(s, preset, seeds)
     if logs is None:
         said = "Forecasts, placement on measured speeds and real failures take --logs, the folder with telemetry/ and gpu/."
-        return [failures, Section("Real data", said, [])], told
+        return [failures, Section("Real data", said, [])], sentence
     forecasts, more = _forecasts(s, _folder(logs), preset)
-    return [placement(s, logs, preset), forecasts, failures, recorded(s, _folder(logs))], [*more, *told]
+    return [placement(s, logs, preset), forecasts, failures, recorded(s, _folder(logs))], [*more, *sentence]
 
 
 def _folder(logs: Path) -> Path:
-    for found in (logs / "telemetry", logs.parent / "telemetry", logs):
-        if (found / "nab_aws").is_dir():
-            return found
+    for folder in (logs / "telemetry", logs.parent / "telemetry", logs):
+        if (folder / "nab_aws").is_dir():
+            return folder
     raise InputError(f"{logs}: has no folder telemetry/")
 
 
@@ -50,23 +50,23 @@ def _forecasts(s: Study, folder: Path, preset: str) -> tuple[Section, list[str]]
     for title, file in SETS.items():
 
         def measure(file=file) -> dict:
-            found = forecast_all(read(folder / file), NAMES, HORIZONS, threads=s.threads)
-            scores = [x for r in found.results for x in r.test[r.chosen].values()]
-            each = [r.mase(r.chosen) for r in found.results]
-            return summary(found) | {"each": each, "cover": [[x.coverage, x.samples] for x in scores]}
+            results = forecast_all(read(folder / file), NAMES, HORIZONS, threads=s.threads)
+            scores = [x for r in results.results for x in r.test[r.chosen].values()]
+            each = [r.mase(r.chosen) for r in results.results]
+            return summary(results) | {"each": each, "cover": [[x.coverage, x.samples] for x in scores]}
 
         if not (folder / file).exists() or (preset == "smoke" and file != "nab_aws"):
             continue
-        found = s.piece(f"forecast-{file.split('.')[0]}", measure)
-        chosen, each = found["models"][-1], np.array(found["each"])
-        usual = max((m for m in found["models"] if m["model"] != "chosen"), key=lambda m: m["chosen"])["model"]
+        measured = s.piece(f"forecast-{file.split('.')[0]}", measure)
+        chosen, each = measured["models"][-1], np.array(measured["each"])
+        usual = max((m for m in measured["models"] if m["model"] != "chosen"), key=lambda m: m["chosen"])["model"]
         by_model = [
-            f"{m['mase']:.2f}" for m in found["models"] if m["model"] in ("seasonal", "ewma", "ridge", "boosted", "leader")
+            f"{m['mase']:.2f}" for m in measured["models"] if m["model"] in ("seasonal", "ewma", "ridge", "boosted", "leader")
         ]
         cells = [f"{len(each)}", usual, f"{np.median(each):.3f}", f"{(each < 1).mean():.0%}", f"{chosen['coverage']:.1%}"]
         rows.append([title, *cells, f"{chosen['width']:.1f}", *by_model])
         all_better += (each < 1).tolist()
-        covered += found["cover"]
+        covered += measured["cover"]
     c = np.array(covered)
     pooled, share = float(np.average(c[:, 0], weights=c[:, 1])), float(np.mean(all_better))
     note = (

@@ -28,26 +28,26 @@ def placement(s: Study, logs: Path, preset: str) -> Section:
             return Section("Placement by what jobs took", "The folder has no jobs of Gavel.", [])
 
         def measure(w=w) -> dict:
-            found = {p: {"turnaround": [], "wait": [], "run": []} for p in PLACEMENTS}
+            results = {p: {"turnaround": [], "wait": [], "run": []} for p in PLACEMENTS}
             for k, part in enumerate(_windows(w, count)):
-                for p, x in found.items():
+                for p, x in results.items():
                     r = simulate(_shuffled(part, k), p)
                     x["turnaround"].append(float((r.jobs["end"] - r.jobs["submit"]).mean()))
                     x["run"].append(float((r.jobs["end"] - r.jobs["start"]).mean()))
                     x["wait"].append(float(wait(r).max()))
-            return found
+            return results
 
-        found = s.piece(f"placement-{rate:g}", measure)
+        measured = s.piece(f"placement-{rate:g}", measure)
         for order in ("fcfs", "sjf"):
             ours, names = (
-                found[f"{order}+easy+learned"],
-                [p for p in found if p.startswith(order) and not p.endswith("learned")],
+                measured[f"{order}+easy+learned"],
+                [p for p in measured if p.startswith(order) and not p.endswith("learned")],
             )
-            best = min(names, key=lambda p: np.log(found[p]["turnaround"]).mean())
-            cells = [f"{np.mean(found[best][k]) / 3600:.1f}" for k in ("turnaround", "run", "wait")]
+            best = min(names, key=lambda p: np.log(measured[p]["turnaround"]).mean())
+            cells = [f"{np.mean(measured[best][k]) / 3600:.1f}" for k in ("turnaround", "run", "wait")]
             rows.append([f"{rate:g}", best, *cells, "", ""])
             cells = [f"{np.mean(ours[k]) / 3600:.1f}" for k in ("turnaround", "run", "wait")]
-            changes = [text(change(ours[k], found[best][k])) for k in ("turnaround", "wait")]
+            changes = [text(change(ours[k], measured[best][k])) for k in ("turnaround", "wait")]
             rows.append([f"{rate:g}", f"{order}+easy+learned", *cells, *changes])
     note = (
         "Arrivals and training jobs of Philly with speeds measured on V100, P100 and K80 (Gavel, OSDI 2020), 24 nodes "

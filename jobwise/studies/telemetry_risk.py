@@ -21,18 +21,18 @@ def foreseen(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, li
     """Agents that see risks and agents that do not, rules that mask nodes at risk or prefer others; and a sentence on it."""
     base = system.failing(None, preset)
     kinds = {"risk": base, "blind": system.failing(None, preset, risk=False)}
-    found = {}
+    results = {}
     for forecast, settings in FORECASTS.items():
         own = {k: c.changed(settings=settings) for k, c in kinds.items()}
         key = "perfect-" if settings else ""
-        found[forecast] = s.piece(f"failing-{key}rules", lambda c=own["risk"]: _rules(c, count))
+        results[forecast] = s.piece(f"failing-{key}rules", lambda c=own["risk"]: _rules(c, count))
         for kind, c in own.items():
             if not (settings and kind == "blind"):  # without risks the forecast does not matter
-                found[forecast][f"agent, {'sees risks' if kind == 'risk' else 'blind'}"] = [
+                results[forecast][f"agent, {'sees risks' if kind == 'risk' else 'blind'}"] = [
                     s.piece(f"failing-{key}{kind}-{k}", lambda c=c, k=k, n=f"failing-{key}{kind}{k}": _agent(s, c, n, k, count))
                     for k in range(seeds)
                 ]
-    rows = [[f, *row] for f, x in found.items() for row in _rows(x)]
+    rows = [[f, *row] for f, x in results.items() for row in _rows(x)]
     note = (
         "A job at a time is placed on one of 8 nodes, which fail 200 rows after a repair in the mean; a job whose node fails "
         "begins again. The forecast is as good as the boosted trees above (80 % of failures foreseen for 20 rows, 90 % of the "
@@ -43,10 +43,10 @@ def foreseen(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, li
     )
     columns = ["forecast", "policy", "rows in the system", "against first", "against safest", "work undone, rows", "jobs hit"]
     section = Section("Question 2: an agent that sees risks", note, [Table([*columns, "longest wait"], rows)])
-    x = found["as good as ours"]
+    x = results["as good as ours"]
     ours = np.array([a["slowdown"] for a in x["agent, sees risks"]])
-    told = f"An agent that sees risks: {text(change(ours, x['first']['slowdown']))} of the time in the system against none"
-    return section, [f"{told}, {text(change(ours, x['safest']['slowdown']))} against the rule that prefers safe nodes."]
+    sentence = f"An agent that sees risks: {text(change(ours, x['first']['slowdown']))} of the time in the system against none"
+    return section, [f"{sentence}, {text(change(ours, x['safest']['slowdown']))} against the rule that prefers safe nodes."]
 
 
 def _rules(c: NodesConfig, count: int) -> dict[str, dict]:
@@ -63,12 +63,12 @@ def _agent(s: Study, c: NodesConfig, name: str, seed: int, count: int) -> dict:
     return placed(c.sets(TEST, count), s.train(c, None, name, seed), c.limit)
 
 
-def _rows(found: dict) -> list[list[str]]:
+def _rows(results: dict) -> list[list[str]]:
     rows = []
-    for name, x in found.items():
+    for name, x in results.items():
         several = x if isinstance(x, list) else [x]
         slow, undone, hit, longest = (np.array([y[k] for y in several]) for k in ("slowdown", "undone", "hit", "longest"))
-        against = ["" if name == r else text(change(slow, found[r]["slowdown"])) for r in ("first", "safest")]
+        against = ["" if name == r else text(change(slow, results[r]["slowdown"])) for r in ("first", "safest")]
         rows.append(
             [name, f"{slow.mean():.2f}", *against, f"{undone.mean():.1f}", f"{hit.mean():.2f}", f"{longest.mean():.1f}"]
         )

@@ -59,7 +59,7 @@ class Config(RunSettings):
             raise InputError(f"flow-net replays on processors; it has no use for the device {device!r}")
         if not (log.jobs["flow"] >= 0).any():
             raise InputError(f"{log.name}: flow-net learns from workflows: a folder or a file of them")
-        return per_seed(self, log, folder, seeds, resume, report, lambda c, place, told: _run(c, log, place, resume, told))
+        return per_seed(self, log, folder, seeds, resume, report, lambda c, place, line: _run(c, log, place, resume, line))
 
 
 def configure(log: Workload, preset: str) -> Config:
@@ -85,9 +85,9 @@ class Streams:
 
         def one(a: tuple[int, int]) -> list[float]:
             r = simulate(self.streams[a[1]], self.policy(nets[a[0]]))
-            found = workflows(r)
+            table = workflows(r)
             out = [0.0] * RESULTS
-            out[BOUNDED], out[LONGEST], out[WAIT] = found["slowdown"].mean(), makespan(r), found["turnaround"].mean()
+            out[BOUNDED], out[LONGEST], out[WAIT] = table["slowdown"].mean(), makespan(r), table["turnaround"].mean()
             return out
 
         pairs = [(k, int(i)) for k in range(len(nets)) for i in which]
@@ -103,11 +103,11 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
         arrivals(flows, config.workflows, cores, config.load, [9, config.seed, k], estimate=config.estimates)
         for k in range(config.streams + config.kept)
     ]
-    seen, kept, file = made[: config.streams], made[config.streams :], folder / "checkpoint.json"
+    training, kept, file = made[: config.streams], made[config.streams :], folder / "checkpoint.json"
     state = _state(file) if file.exists() else {}
-    rule = state.get("rule") or tuned(seen[: config.sample], config.makespan)
+    rule = state.get("rule") or tuned(training[: config.sample], config.makespan)
     base, reserve = parsed(rule)
-    ground, judged = (Streams(x, base, reserve, config.threads) for x in (seen, kept))
+    ground, judged = (Streams(x, base, reserve, config.threads) for x in (training, kept))
     start = blank(config.seed)
     first = ground.measure(start[None], np.arange(ground.count))[0, :, BOUNDED]
     search = Search(config.generations, config.pairs, min(config.sample, ground.count), sigma=(0.1, 0.05), rate=(0.2, 0.1),
@@ -120,9 +120,9 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
             report({"updates": done, "choices": done * replays, "fitness": now["fitness"], "part": done / config.generations})
 
     replays = 2 * config.pairs * search.windows  # a generation
-    found = evolve(ground, start, first, search, config.seed, state.get("state"), told)
+    best = evolve(ground, start, first, search, config.seed, state.get("state"), told)
     every = np.arange(judged.count)
-    both = {k: judged.measure(x[None], every)[0] for k, x in (("start", start), ("searched", found))}
+    both = {k: judged.measure(x[None], every)[0] for k, x in (("start", start), ("searched", best))}
     means = {k: float(np.exp(np.log(x[:, BOUNDED]).mean())) for k, x in both.items()}
     span = float(np.mean(both["searched"][:, LONGEST] / judged.longest))
     chosen = "searched" if means["searched"] < means["start"] and span <= config.makespan else "start"
@@ -130,7 +130,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
              "preset": config.preset,
              "judged": means, "makespan": span, "validation": means[chosen], "best_rule": [rule, means["start"]],
              "choices": config.generations * replays, "jobwise": __version__}  # fmt: skip
-    policy = judged.policy({"start": start, "searched": found}[chosen], folder.name, known)
+    policy = judged.policy({"start": start, "searched": best}[chosen], folder.name, known)
     flow_net.save(policy.order, policy.reserve, folder / "policy.safetensors")
     if report:
         report({"updates": config.generations, "part": 1.0, "validation": means[chosen], "best": means[chosen],

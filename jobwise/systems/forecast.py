@@ -53,7 +53,7 @@ class Config(RunSettings):
         self.alone()
         if device not in ("cpu", "auto"):
             raise InputError(f"trees are learnt on processors; they have no use for the device {device!r}")
-        return per_seed(self, log, folder, seeds, resume, report, lambda c, place, told: _run(c, log, place, resume, told))
+        return per_seed(self, log, folder, seeds, resume, report, lambda c, place, line: _run(c, log, place, resume, line))
 
 
 def configure(log: Workload, preset: str) -> Config:
@@ -80,15 +80,16 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     def measured(p: ListScheduler | str) -> float:
         return score(slowdowns(simulate_many(places, p)))
 
-    found, rules = measured(ListScheduler(order, "easy")), {r: measured(r) for r in (*RULES, "smith+easy")}
+    validation, rules = measured(ListScheduler(order, "easy")), {r: measured(r) for r in (*RULES, "smith+easy")}
     before = measured(ListScheduler(replace(shipped, ageing=config.ageing), "easy"))
     best = min(rules, key=rules.get)
     known = {"system": config.system, "log": log.name, "processors": total, "seed": config.seed, "trees": len(forest.tree),
              "preset": config.preset,
-             "validation": found, "best_rule": [best, rules[best]], "shipped": before, "choices": len(x),
+             "validation": validation, "best_rule": [best, rules[best]], "shipped": before, "choices": len(x),
              "seconds": time.perf_counter() - began, "jobwise": __version__,
              "trained_on": sketches([train])}  # fmt: skip
     loglinear.save(replace(order, about=known), folder / "policy.safetensors")
     if report:
-        report({"part": 1.0, "validation": found, "best": found, "best_rule": rules[best], "choices": len(x), "updates": 1})
+        scores = {"validation": validation, "best": validation, "best_rule": rules[best]}
+        report(scores | {"part": 1.0, "choices": len(x), "updates": 1})
     return load(folder)

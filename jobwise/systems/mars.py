@@ -83,7 +83,7 @@ def halved(size: int, most: int = MOST) -> list[int]:
 def parts(w: Workflow, most: int = MOST) -> np.ndarray:
     """[N] the number of the part that a task is in: a graph is cut between levels (`bundles.in_two`) until no part has more
     than `most` tasks. No part waits for a later one."""
-    found = np.zeros(len(w), np.int64)
+    labels = np.zeros(len(w), np.int64)
     waiting = [np.arange(len(w))]
     while waiting:
         rows = waiting.pop()
@@ -93,10 +93,10 @@ def parts(w: Workflow, most: int = MOST) -> np.ndarray:
         new[rows] = np.arange(len(rows))
         edges = new[w.edges]
         second = rows[in_two(len(rows), edges[(edges >= 0).all(axis=1)], w.levels[rows])]
-        found[found > found[rows[0]]] += 1  # those behind make room
-        found[second] += 1
+        labels[labels > labels[rows[0]]] += 1  # those behind make room
+        labels[second] += 1
         waiting += [np.setdiff1d(rows, second), second]
-    return found
+    return labels
 
 
 def accepted(beta: float, first: float, now: float, cost: float) -> float:
@@ -140,12 +140,12 @@ def tuned(pasts: Sequence[Workload], makespans: float = 1.03, rules: Sequence[st
     plain = {rule: on(rule)[0] for rule in rules}
     best = sorted(rules, key=plain.get)[:2]
     lengths = np.unique(np.round(np.quantile(np.concatenate([w.jobs["walltime"] for w in pasts]), PARTS)))
-    found = {rule: plain[rule] for rule in best}
+    scores = {rule: plain[rule] for rule in best}
     for rule in best:
         for share in SHARES:
             for length in lengths[lengths >= 1]:
                 name = f"{rule}+reserve{share:g}x{length:g}s"
                 slow, span = on(name)
                 if span <= makespans:
-                    found[name] = slow
-    return min(found, key=found.get)
+                    scores[name] = slow
+    return min(scores, key=scores.get)

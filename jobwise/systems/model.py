@@ -60,10 +60,10 @@ class Model:
 
     def net(self, name: str) -> NeuralPolicy:
         """A net of the folder. Raises InputError."""
-        found = load(file := self.folder / f"{name}.safetensors")
-        if getattr(found, "spec", "") != "window":
+        net = load(file := self.folder / f"{name}.safetensors")
+        if getattr(net, "spec", "") != "window":
             raise InputError(f"{file}: is no net")
-        return found
+        return net
 
     # ---------------------------------------------------------------- learning
 
@@ -71,7 +71,7 @@ class Model:
         """Go through the windows of `size` jobs of a log that have not been seen yet; what they showed. Raises InputError for
         another log than before."""
         with locked(self.folder):
-            file, a, found = self.folder / "model.json", self.about, []
+            file, a, windows = self.folder / "model.json", self.about, []
             if (Model(self.folder).about.seen if file.exists() else 0) != a.seen:
                 raise InputError(f"{self.folder}: another run has learnt there meanwhile; begin again")
             if a.seen > len(log) or (a.seen and public_hash(log.take(slice(0, a.seen))) != a.sha256):
@@ -79,12 +79,12 @@ class Model:
                     f"{self.folder}: has learnt from {a.seen:,} jobs of {a.log}; {log.name} does not begin with them"
                 )
             while a.seen + size <= len(log):
-                found.append(self._window(log, a.seen, a.seen + size, seed + len(a.windows)))
+                windows.append(self._window(log, a.seen, a.seen + size, seed + len(a.windows)))
                 if report:
-                    report(found[-1])
-            if file.exists() and not found:
+                    report(windows[-1])
+            if file.exists() and not windows:
                 write_whole(file, a.model_dump_json(indent=1))
-        return found
+        return windows
 
     def _window(self, log: Workload, first: int, last: int, seed: int) -> Window:
         from jobwise.learn.window import WindowTrainer  # needs torch
@@ -105,7 +105,7 @@ class Model:
         if net is None:
             trainer.begin()
             g.begin(trainer.weights())
-            told, back, net_score, gain = rules[rule], None, None, None
+            rule_score, back, net_score, gain = rules[rule], None, None, None
         else:
             if not g.kept:
                 g.begin(net.forward.weights)
@@ -117,14 +117,14 @@ class Model:
                 return memo[id(weights)]
 
             present = net.forward.weights
-            told = score(by_weights(g.served)) if g.served else rules[rule]
+            rule_score = score(by_weights(g.served)) if g.served else rules[rule]
             gain, back = g.judge(present, by_weights, slow[rule])
             net_score = score(by_weights(present))
             trainer.agent.load(back or present, g.rate)
             trainer.begin(warm=False)
         self._learnt(trainer, config)
         best = min(rules, key=rules.get)
-        shown |= {"score": told, "net": net_score, "gain": gain, "rolled_back": back is not None}
+        shown |= {"score": rule_score, "net": net_score, "gain": gain, "rolled_back": back is not None}
         window = Window(**shown, best=best, best_score=rules[best])
         self._weigh(trainer, pieces)
         a.rules = {n: 0.5 * a.rules.get(n, 0.0) + float(np.log(s)) for n, s in rules.items()}
@@ -194,6 +194,6 @@ def locked(folder: Path) -> Iterator[None]:
 def told(model: Model) -> dict:
     """A model in one row."""
     a = model.about
-    found = {"model": model.folder.name, "log": a.log, "cores": a.cores, "windows": len(a.windows), "jobs": a.seen}
-    found |= {"generations": a.number, "rollbacks": a.rollbacks, "rule": model.rule, "schedules": model.serves}
-    return found | {"beta": a.beta}
+    about = {"model": model.folder.name, "log": a.log, "cores": a.cores, "windows": len(a.windows), "jobs": a.seen}
+    about |= {"generations": a.number, "rollbacks": a.rollbacks, "rule": model.rule, "schedules": model.serves}
+    return about | {"beta": a.beta}

@@ -136,27 +136,26 @@ class Run:
 
     def _start(self) -> tuple[str, np.ndarray, float]:
         """(name, weights, relative guard) of the best of the known orders."""
-        names, given = zip(*starts().items(), strict=True)
+        names, vectors = zip(*starts().items(), strict=True)
         every = np.arange(self.ground.count)
         tries = [np.inf] if self.search.max_wait == np.inf else TIMES
         self.base = self.ground.measure(INDICES["smith"].weights[None], every)[0, :, replay_batch.BOUNDED]
-        found = [
-            fitness(self.ground.measure(np.array(given), every, t), self.base, self.ground.longest, self.search) for t in tries
-        ]
-        t, k = np.unravel_index(np.argmin(found), (len(tries), len(names)))
-        return names[k], given[k], tries[t]
+        ground, starts_ = self.ground, np.array(vectors)
+        scores = [fitness(ground.measure(starts_, every, t), self.base, ground.longest, self.search) for t in tries]
+        t, k = np.unravel_index(np.argmin(scores), (len(tries), len(names)))
+        return names[k], vectors[k], tries[t]
 
-    def score(self, given: np.ndarray, times: float) -> float:
+    def score(self, weights: np.ndarray, times: float) -> float:
         """`jobwise.learn.run_folder.score` of weights on windows that the search does not see."""
-        found = self.judged.measure(given[None], np.arange(self.judged.count), times)[0, :, replay_batch.BOUNDED]
-        return score(found)
+        slowdowns = self.judged.measure(weights[None], np.arange(self.judged.count), times)[0, :, replay_batch.BOUNDED]
+        return score(slowdowns)
 
     def best_rule(self, times: float) -> tuple[str, float]:
         """The rule that does best on the same windows under the same guard, and its score."""
         behind = "" if times == np.inf else f"+guard{times:g}x"
-        found = [(f"{n}+easy{behind}", score(self.judged.rule(n, times))) for n in ORDERS]
-        found += [(f"{n}+easy{behind}", self.score(x.weights, times)) for n, x in INDICES.items()]
-        return min(found, key=lambda x: x[1])
+        scores = [(f"{n}+easy{behind}", score(self.judged.rule(n, times))) for n in ORDERS]
+        scores += [(f"{n}+easy{behind}", self.score(x.weights, times)) for n, x in INDICES.items()]
+        return min(scores, key=lambda x: x[1])
 
     def run(self, report: Callable[[dict], None] | None = None) -> ListScheduler:
         """Search to the end; the policy, saved as `policy.safetensors`, beside `start.safetensors` and `searched.safetensors`,
@@ -182,10 +181,10 @@ class Run:
             if report:
                 report(line | {"part": done / self.config.generations})
 
-        found = evolve(self.ground, start, self.base, self.search, self.config.seed, self.state, told)
-        both = {"start": start, "searched": found}
-        seen, guards = self._judged_bounded(both) if times < np.inf else self._judged(both)
-        chosen = min(both, key=lambda k: (seen[k], k != "start"))
+        best = evolve(self.ground, start, self.base, self.search, self.config.seed, self.state, told)
+        both = {"start": start, "searched": best}
+        scores, guards = self._judged_bounded(both) if times < np.inf else self._judged(both)
+        chosen = min(both, key=lambda k: (scores[k], k != "start"))
         about = {
             "system": "search",
             "log": self.log.name,
@@ -199,7 +198,7 @@ class Run:
             "start": name,
             "max_wait": self.config.max_wait,
             "chosen": chosen,
-            "judged": {k: list(v) for k, v in seen.items()},
+            "judged": {k: list(v) for k, v in scores.items()},
             "validation": self.score(both[chosen], guards[chosen]),
             "best_rule": list(best_rule),
             "seconds": time.perf_counter() - began,
@@ -207,52 +206,53 @@ class Run:
         }
         self.ground.close()
         self.judged.close()
-        for which, given in both.items():
-            one = Index(which, given, about | {"chosen": which})
+        for which, vector in both.items():
+            one = Index(which, vector, about | {"chosen": which})
             loglinear.save(one, self.folder / f"{which}.safetensors", guards[which])
         policy = ListScheduler(Index(self.folder.name, both[chosen], about), "easy", times=guards[chosen])
         loglinear.save(policy.order, self.folder / "policy.safetensors", policy.times)
         return policy
 
-    def _judged(self, given: dict[str, np.ndarray]) -> tuple[dict, dict]:
+    def _judged(self, candidates: dict[str, np.ndarray]) -> tuple[dict, dict]:
         """(name -> (geometric mean of bounded slowdowns on windows of the jobs kept back,), name -> no guard)."""
-        size, told = min(self.jobs, windows.SIZE), (2, self.config.shake_s, self.config.seed)
+        size, shaking = min(self.jobs, windows.SIZE), (2, self.config.shake_s, self.config.seed)
         rows = windows.begins(self.cut, len(self.seen), size)
-        parts = [x for row in rows for x in windows.replicas(self.seen, int(row), size, *told)]
-        found = {k: windows.slowdowns(simulate_many(parts, ListScheduler(Index(k, v), "easy"))) for k, v in given.items()}
-        return {k: (float(np.exp(np.log(x).mean())),) for k, x in found.items()}, dict.fromkeys(given, np.inf)
+        parts = [x for row in rows for x in windows.replicas(self.seen, int(row), size, *shaking)]
+        orders = {k: ListScheduler(Index(k, v), "easy") for k, v in candidates.items()}
+        slowdowns = {k: windows.slowdowns(simulate_many(parts, order)) for k, order in orders.items()}
+        return {k: (float(np.exp(np.log(x).mean())),) for k, x in slowdowns.items()}, dict.fromkeys(candidates, np.inf)
 
-    def _judged_bounded(self, given: dict[str, np.ndarray]) -> tuple[dict, dict]:
+    def _judged_bounded(self, candidates: dict[str, np.ndarray]) -> tuple[dict, dict]:
         """(name -> (is the bound broken?, bounded slowdown, longest wait against FCFS with EASY), name -> guard), in continuous
         replays of the jobs kept back. The guard: the best of those that keep MARGIN of the bound in every replica; if none,
         the one that comes nearest. Weights and guard stay together."""
         kept = self.seen.take(slice(self.cut, None))
         replicas = [shake(kept, self.config.shake_s, [self.config.seed, k]) for k in range(2)]
         fcfs = [max(simulate(x, "fcfs+easy").summary()["max_wait"], HOUR) for x in replicas]
-        tries = [(name, t) for name in given for t in (*TIGHTER, *TIMES)]
+        tries = [(name, t) for name in candidates for t in (*TIGHTER, *TIMES)]
 
         def one(a: tuple[str, float]) -> tuple[float, float]:
-            p = ListScheduler(Index(a[0], given[a[0]]), "easy", times=a[1])
-            found = [simulate(x, p).summary() for x in replicas]
-            longest = max(f["max_wait"] / most for f, most in zip(found, fcfs, strict=True))
-            return float(np.mean([f["bounded_slowdown"] for f in found])), longest
+            p = ListScheduler(Index(a[0], candidates[a[0]]), "easy", times=a[1])
+            summaries = [simulate(x, p).summary() for x in replicas]
+            longest = max(f["max_wait"] / most for f, most in zip(summaries, fcfs, strict=True))
+            return float(np.mean([f["bounded_slowdown"] for f in summaries])), longest
 
         with ThreadPoolExecutor(self.config.threads) as workers:
-            found = dict(zip(tries, workers.map(one, tries), strict=True))
-        seen, guards = {}, {}
-        for name in given:
-            mine = {t: found[name, t] for k, t in tries if k == name}
+            results = dict(zip(tries, workers.map(one, tries), strict=True))
+        scores, guards = {}, {}
+        for name in candidates:
+            mine = {t: results[name, t] for k, t in tries if k == name}
             guards[name] = calibrated(mine, self.search.max_wait)
             slow, longest = mine[guards[name]]
-            seen[name] = (longest > MARGIN * self.search.max_wait, slow, longest)
-        return seen, guards
+            scores[name] = (longest > MARGIN * self.search.max_wait, slow, longest)
+        return scores, guards
 
 
-def calibrated(seen: dict[float, tuple[float, float]], bound: float) -> float:
+def calibrated(measured: dict[float, tuple[float, float]], bound: float) -> float:
     """Of guard -> (bounded slowdown, longest wait as a multiple of FCFS + EASY's): the best that keeps MARGIN of the bound; the
     one that comes nearest if none does."""
-    good = {k: x[0] for k, x in seen.items() if x[1] <= MARGIN * bound}
-    return min(good, key=good.get) if good else min(seen, key=lambda k: seen[k][1])
+    good = {k: x[0] for k, x in measured.items() if x[1] <= MARGIN * bound}
+    return min(good, key=good.get) if good else min(measured, key=lambda k: measured[k][1])
 
 
 def train(
@@ -271,7 +271,7 @@ def train(
     if device not in ("cpu", "auto"):
         raise InputError(f"search replays on processors; it has no use for the device {device!r}")
 
-    def one(settings: Config, place: Path, told: Callable[[dict], None] | None) -> ListScheduler:
-        return Run(settings, log, place, resume, share).run(told)
+    def one(settings: Config, place: Path, report_line: Callable[[dict], None] | None) -> ListScheduler:
+        return Run(settings, log, place, resume, share).run(report_line)
 
     return per_seed(config, log, folder, seeds, resume, report, one)

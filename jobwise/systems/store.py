@@ -44,10 +44,10 @@ class Store:
         """All that have learnt from a window at least."""
         return [Model(p) for p in sorted(self.folder.glob("m*")) if (p / "model.json").exists()]
 
-    def nearest(self, given: np.ndarray, cores: int) -> tuple[Model | None, float]:
+    def nearest(self, wanted: np.ndarray, cores: int) -> tuple[Model | None, float]:
         """(the model of the most similar work on a machine of so many cores, how similar it is, at most 1)."""
-        found = [(similarity(np.array(m.about.signature), given), m) for m in self.models() if m.about.cores == cores]
-        return max(found, key=lambda x: x[0])[::-1] if found else (None, 0.0)
+        ranked = [(similarity(np.array(m.about.signature), wanted), m) for m in self.models() if m.about.cores == cores]
+        return max(ranked, key=lambda x: x[0])[::-1] if ranked else (None, 0.0)
 
     def for_log(self, log: Workload, config: Config, size: int, beta: float | None = None) -> Model:
         """The model of this log, which goes on with `config`, and `beta` where it is given; else a new one, in a folder of its
@@ -67,9 +67,9 @@ class Store:
                 if beta is not None and beta != a.asked:
                     a.beta = a.asked = beta
                 return model
-        given = signature(from_jobs(log.take(slice(0, size))), cores)
-        about = About(log=log.name, cores=cores, signature=given.tolist(), config=config, beta=beta or 0.0, asked=beta or 0.0)
-        near, alike = self.nearest(given, cores)
+        own = signature(from_jobs(log.take(slice(0, size))), cores)
+        about = About(log=log.name, cores=cores, signature=own.tolist(), config=config, beta=beta or 0.0, asked=beta or 0.0)
+        near, alike = self.nearest(own, cores)
         kin = near.net(near.about.present) if near is not None and alike >= ALIKE else None
         if kin and (near.about.config.encoding != config.encoding or seen(log, kin.about) > CHANCE):
             kin = None  # it sees other costs, or it has learnt from these very jobs
@@ -80,6 +80,6 @@ class Store:
         k = 0
         while (self.folder / f"m{k:03d}" / "model.json").exists():
             k += 1
-        found = self.folder / f"m{k:03d}"
-        found.mkdir(parents=True, exist_ok=True)
-        return found
+        folder = self.folder / f"m{k:03d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder

@@ -33,7 +33,7 @@ class Forecasts:
 
 def series_of(t: Telemetry, horizons: Sequence[int], step_s: float = 0.0) -> tuple[list[Series], dict[str, int]]:
     """The series of a table on a grid, without those that are too short or never change; how many those were."""
-    found, out = [], {"too short": 0, "constant": 0}
+    series, out = [], {"too short": 0, "constant": 0}
     for k in range(t.count):
         s = Series(t.label(k), *t.regular(k, step_s))
         if len(s.y) < max(LEAST, 10 * max(horizons)):
@@ -41,16 +41,16 @@ def series_of(t: Telemetry, horizons: Sequence[int], step_s: float = 0.0) -> tup
         elif np.nanmax(s.y) == np.nanmin(s.y):
             out["constant"] += 1
         else:
-            found.append(s)
-    return found, out
+            series.append(s)
+    return series, out
 
 
 _GIVEN: tuple = ()  # to every process at its beginning: models, horizons, peak
 
 
-def _begin(*given) -> None:
+def _begin(*initial) -> None:
     global _GIVEN
-    _GIVEN = given
+    _GIVEN = initial
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who began them is interrupted, and ends them
 
 
@@ -59,12 +59,12 @@ def _one(s: Series) -> Result | None:
 
 
 @contextmanager
-def _processes(count: int, given: tuple):
+def _processes(count: int, initial: tuple):
     """So many processes, of one thread each, that have been given this."""
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
     try:
-        with mp.get_context("spawn").Pool(count, _begin, given) as pool:
+        with mp.get_context("spawn").Pool(count, _begin, initial) as pool:
             yield pool
     finally:
         os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
@@ -101,17 +101,17 @@ def forecast_all(
         from jobwise.learn.gru import fit
 
         made["gru"] = fit(series, horizons, peak, progress=fitting)
-    given = made, tuple(horizons), peak
+    initial = made, tuple(horizons), peak
     several = threads > 1 and len(series) > 8 and "gru" not in made
-    with _processes(threads, given) if several else nullcontext() as pool:
-        found = []
-        for one in pool.imap(_one, series) if several else (judged(s, *given) for s in series):
-            found.append(one)
-            tell(fits + len(found))
-    out["do not change in the end"] = sum(r is None for r in found)
-    if not any(found):
+    with _processes(threads, initial) if several else nullcontext() as pool:
+        results = []
+        for one in pool.imap(_one, series) if several else (judged(s, *initial) for s in series):
+            results.append(one)
+            tell(fits + len(results))
+    out["do not change in the end"] = sum(r is None for r in results)
+    if not any(results):
         raise InputError(f"{t.name}: none of the {len(series)} series changes in its last fifths")
-    return Forecasts([r for r in found if r], made, series, tuple(horizons), peak, {k: n for k, n in out.items() if n})
+    return Forecasts([r for r in results if r], made, series, tuple(horizons), peak, {k: n for k, n in out.items() if n})
 
 
 def summary(f: Forecasts) -> dict:

@@ -68,28 +68,29 @@ class Prometheus:
         finally:
             link.close()
         try:
-            told = json.loads(body)
-            status, data = told["status"], told.get("data")
+            document = json.loads(body)
+            status, data = document["status"], document.get("data")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InputError(f"{self.url}: answers {answer.status}, and no JSON of Prometheus: {bytes(body[:60])!r}") from None
         if answer.status in range(300, 400):
             raise InputError(f"{self.url}: sends us on to {answer.headers.get('Location', 'elsewhere')}; name that address")
         if status != "success":
-            raise InputError(f"{self.url}: {told.get('errorType', 'error')}: {str(told.get('error', answer.reason))[:200]}")
+            why = str(document.get("error", answer.reason))[:200]
+            raise InputError(f"{self.url}: {document.get('errorType', 'error')}: {why}")
         return data
 
     def metrics(self) -> list[str]:
         """The names of all metrics. Raises InputError."""
-        found = self._get("label/__name__/values")
-        if not isinstance(found, list) or not all(isinstance(x, str) for x in found):
+        names = self._get("label/__name__/values")
+        if not isinstance(names, list) or not all(isinstance(x, str) for x in names):
             raise InputError(f"{self.url}: its list of metrics is none")
-        return found
+        return names
 
     def now(self) -> float:
         """Its clock, Unix time in s. Raises InputError."""
-        told = self._get("query", query="time()")
+        answer = self._get("query", query="time()")
         try:
-            return float(told["result"][1])
+            return float(answer["result"][1])
         except (KeyError, TypeError, IndexError, ValueError):
             raise InputError(f"{self.url}: does not say what time it is") from None
 

@@ -78,7 +78,7 @@ def together(name: str, parts: list[Telemetry]) -> Telemetry:
     place = [np.repeat(np.arange(p.count), np.diff(p.first)) for p in parts]
     node = [np.array([nodes.index(n) for n in p.nodes])[p.node][k] for p, k in zip(parts, place, strict=True)]
     metric = [np.array([metrics.index(m) for m in p.metrics])[p.metric][k] for p, k in zip(parts, place, strict=True)]
-    found = table(
+    whole = table(
         name,
         np.concatenate([p.time for p in parts]),
         np.concatenate(node),
@@ -89,8 +89,8 @@ def together(name: str, parts: list[Telemetry]) -> Telemetry:
     )
     for p in parts:
         for k, n in p.notes.items():
-            found.notes[k] = found.notes.get(k, 0) + n
-    return found
+            whole.notes[k] = whole.notes.get(k, 0) + n
+    return whole
 
 
 def frame_of(path: Path):
@@ -137,15 +137,15 @@ def times_of(column, path: Path) -> np.ndarray:
 
     if column.dtype.kind in "fiu":
         return seconds(column.to_numpy(float), str(path))
-    told = column
+    texts = column
     if column.dtype.kind in "OTU":
         column = column.where(column.astype(str).str.contains(r"\d"))  # "now" is a time to pandas
-    found = pd.to_datetime(column, utc=True, errors="coerce", format="mixed" if column.dtype.kind in "OTU" else None)
-    if (wrong := found.isna()).any():
+    times = pd.to_datetime(column, utc=True, errors="coerce", format="mixed" if column.dtype.kind in "OTU" else None)
+    if (wrong := times.isna()).any():
         row = int(np.flatnonzero(wrong.to_numpy())[0])
         if wrong.mean() > 0.5:
-            raise InputError(f"{path}:{row + 2}: {str(told.iloc[row])[:40]!r} is no time; e.g. 2026-01-31 12:00:00, or s")
-    values = found.dt.tz_convert(None).to_numpy().astype("datetime64[us]")
+            raise InputError(f"{path}:{row + 2}: {str(texts.iloc[row])[:40]!r} is no time; e.g. 2026-01-31 12:00:00, or s")
+    values = times.dt.tz_convert(None).to_numpy().astype("datetime64[us]")
     return np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e6)
 
 
@@ -190,8 +190,8 @@ def _of_jobs(name: str, frame, columns: dict) -> Telemetry:
 def _of_outages(name: str, frame) -> Telemetry:
     """A list of outages (ms between them, how long, which share of the hosts) as the share of hosts that are out, by ten
     minutes."""
-    told = _rows(name, frame, ["failure_interval", "failure_duration", "failure_intensity"])
-    begin, length, share = np.cumsum(told[0]) / 1000.0, told[1] / 1000.0, told[2]
+    columns = _rows(name, frame, ["failure_interval", "failure_duration", "failure_intensity"])
+    begin, length, share = np.cumsum(columns[0]) / 1000.0, columns[1] / 1000.0, columns[2]
     edges = np.arange(0, np.ceil(begin.max() / STEP_S) + 1) * STEP_S
     change = np.zeros(len(edges) + 1)
     np.add.at(change, np.searchsorted(edges, begin), share)

@@ -74,5 +74,5 @@ def lives(f: Faults, seed: int | list[int] = 0) -> tuple[Telemetry, np.ndarray]:
     counted = np.cumsum(rng.poisson(errors), axis=1).astype(float)
     values, there = np.stack([counted, warm, memory], axis=1), np.broadcast_to(up[:, None], (N, 3, T))
     node, metric, time = (x[there] for x in np.meshgrid(np.arange(N), np.arange(3), np.arange(T) * f.step_s, indexing="ij"))
-    told = table("nodes", time, node, metric, values[there], [f"node{n}" for n in range(N)], list(METRICS))
-    return told, np.array(sorted(events)).reshape(-1, 3)
+    telemetry = table("nodes", time, node, metric, values[there], [f"node{n}" for n in range(N)], list(METRICS))
+    return telemetry, np.array(sorted(events)).reshape(-1, 3)

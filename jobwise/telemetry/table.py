@@ -164,9 +164,9 @@ def table(
     notes["counters set back"] = int(sum((np.diff(value[ends[k] : ends[k + 1]]) < 0).sum() for k in back))
     if len(key) == 0:
         raise InputError(f"{name}: has no samples that are numbers")
-    found = Telemetry(name, tuple(nodes), tuple(metrics), every // len(metrics), every % len(metrics), ends, time, value)
-    found, notes["by a wrong clock"] = _one_clock(found)
-    return replace(found, notes={k: n for k, n in notes.items() if n})
+    telemetry = Telemetry(name, tuple(nodes), tuple(metrics), every // len(metrics), every % len(metrics), ends, time, value)
+    telemetry, notes["by a wrong clock"] = _one_clock(telemetry)
+    return replace(telemetry, notes={k: n for k, n in notes.items() if n})
 
 
 def _out_of_scale(key: np.ndarray, value: np.ndarray) -> np.ndarray:

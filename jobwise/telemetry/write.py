@@ -55,8 +55,8 @@ def described(t: Telemetry) -> dict:
             }
         )
     begin, end = float(t.time.min()), float(t.time.max())
-    told = datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%d %H:%M") if begin > 1e8 else f"{begin:g} s"
+    begins = datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%d %H:%M") if begin > 1e8 else f"{begin:g} s"
     return {
-        "name": t.name, "nodes": len(t.nodes), "series": t.count, "samples": len(t), "begin": told,
+        "name": t.name, "nodes": len(t.nodes), "series": t.count, "samples": len(t), "begin": begins,
         "days": (end - begin) / 86_400, "metrics": rows, "notes": t.notes,
     }  # fmt: skip

@@ -40,12 +40,12 @@ class Accounting:
 
     def text(self, *names: str) -> pa.Array:
         """[J] the first of these columns that is not empty in a row; "" where none is."""
-        found = None
+        merged = None
         for name in names:
             if name in self.columns:
                 column = self.columns[name]
-                found = column if found is None else pc.if_else(pc.equal(found, ""), column, found)
-        return pa.array([""]).take(pa.array(np.zeros(len(self), np.int64))) if found is None else found
+                merged = column if merged is None else pc.if_else(pc.equal(merged, ""), column, merged)
+        return pa.array([""]).take(pa.array(np.zeros(len(self), np.int64))) if merged is None else merged
 
     def distinct(self, *names: str) -> tuple[np.ndarray, list[str]]:
         """([J] which text each row has, the texts in order of appearance)."""
@@ -58,13 +58,13 @@ class Accounting:
     def map(self, read: Callable[[str], float], *names: str, kind: type = float) -> np.ndarray:
         """[J] a number by `read` of each text, called once for each different one. ValueError becomes InputError."""
         which, texts = self.distinct(*names)
-        found = np.empty(len(texts), kind)
+        values = np.empty(len(texts), kind)
         for i, text in enumerate(texts):
             try:
-                found[i] = read(text)
+                values[i] = read(text)
             except ValueError as error:
                 raise self.wrong(int(np.flatnonzero(which == i)[0]), str(error)) from None
-        return found[which]
+        return values[which]
 
     def integers(self, *names: str) -> np.ndarray:
         """[J] whole numbers; empty is 0. Raises InputError."""
@@ -80,7 +80,7 @@ class Accounting:
         column = self.text(*names)
         none = pc.is_in(column, pa.array(["", *NOBODY]))
         digits = pc.match_substring_regex(column, r"^\d{9,11}$")
-        found = pc.cast(pc.if_else(digits, column, pa.scalar(None, pa.string())), pa.float64())
+        seconds = pc.cast(pc.if_else(digits, column, pa.scalar(None, pa.string())), pa.float64())
         usual = pc.match_substring_regex(column, r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$")
         both = [x.to_numpy(zero_copy_only=False) for x in (digits, usual)]
         if both[0].any() and both[1].any():
@@ -88,12 +88,12 @@ class Accounting:
             raise self.wrong(
                 row, f"{names[0]} is {column[row].as_py()[:30]!r}, others are in another form: is the table of one run?"
             )
-        told = pc.strptime(
+        moments = pc.strptime(
             pc.if_else(usual, column, pa.scalar(None, pa.string())), format="%Y-%m-%dT%H:%M:%S", unit="s", error_is_null=True
         )
-        stamps = pc.if_else(pc.less(pc.cast(told, pa.int64()), 0), pa.scalar(None, pa.int64()), pc.cast(told, pa.int64()))
-        found = pc.coalesce(found, pc.cast(stamps, pa.float64()))
-        out = found.to_numpy(zero_copy_only=False).astype(float)
+        stamps = pc.if_else(pc.less(pc.cast(moments, pa.int64()), 0), pa.scalar(None, pa.int64()), pc.cast(moments, pa.int64()))
+        seconds = pc.coalesce(seconds, pc.cast(stamps, pa.float64()))
+        out = seconds.to_numpy(zero_copy_only=False).astype(float)
         left = np.flatnonzero(np.isnan(out) & ~none.to_numpy(zero_copy_only=False))
         if len(left):
             out[left] = self.take(left).map(read, *names)
@@ -131,20 +131,20 @@ def read(text: str, where: str, only: Collection[str] | None = None) -> Accounti
         return Accounting(where, np.zeros(0, np.int64), {n: pa.array([], pa.string()) for n in names})
     columns = [*names, ""][:wanted] if open_ended else names
     unique = [f"{i}:{n}" for i, n in enumerate(columns)]
-    given = csv.ReadOptions(column_names=unique, use_threads=False, block_size=BLOCK)
+    reading = csv.ReadOptions(column_names=unique, use_threads=False, block_size=BLOCK)
     form = csv.ParseOptions(delimiter="|", quote_char=False, invalid_row_handler=handle, ignore_empty_lines=False)
     kept = {i: n for i, n in reversed(list(enumerate(names))) if only is None or n in only}  # of two of a name the first
     kinds = csv.ConvertOptions(
         column_types=dict.fromkeys(unique, pa.string()), strings_can_be_null=False, include_columns=[unique[i] for i in kept]
     )
     try:
-        told = csv.read_csv(pa.BufferReader(pa.py_buffer(raw).slice(begin)), given, form, kinds)
+        table = csv.read_csv(pa.BufferReader(pa.py_buffer(raw).slice(begin)), reading, form, kinds)
     except pa.ArrowInvalid as error:
         raise InputError(f"{where}: cannot be read: {str(error).splitlines()[0][:200]}") from None
-    found = {n: pc.utf8_trim_whitespace(told.column(unique[i]).combine_chunks()) for i, n in kept.items()}
-    line = _lines(len(told), [n for n, _ in odd])
-    a, empty = Accounting(where, line, found), np.ones(len(told), bool)
-    for column in found.values():
+    trimmed = {n: pc.utf8_trim_whitespace(table.column(unique[i]).combine_chunks()) for i, n in kept.items()}
+    line = _lines(len(table), [n for n, _ in odd])
+    a, empty = Accounting(where, line, trimmed), np.ones(len(table), bool)
+    for column in trimmed.values():
         if not empty.any():
             break
         empty &= pc.equal(column, "").to_numpy(zero_copy_only=False)

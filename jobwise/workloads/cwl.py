@@ -27,14 +27,14 @@ READING = ("Tasks without a hint take 1 s; scattered steps without a count run o
 def read(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
     """The workflow of a CWL file; `counts`: how often scattered steps run, by name. Raises InputError."""
     path = Path(path)
-    found = _Flow(path.resolve(), counts or {})
+    flow = _Flow(path.resolve(), counts or {})
     document = _load(path)
-    rows, parents = found.rows, found.parents
-    found.expand(document, "", set(), 0)
-    if wrong := sorted(set(counts or {}) - found.scattered):
-        raise InputError(f"{path}: {wrong[0]!r} is no scattered step; those are {shown(sorted(found.scattered)) or 'none'}")
+    rows, parents = flow.rows, flow.parents
+    flow.expand(document, "", set(), 0)
+    if wrong := sorted(set(counts or {}) - flow.scattered):
+        raise InputError(f"{path}: {wrong[0]!r} is no scattered step; those are {shown(sorted(flow.scattered)) or 'none'}")
     version = getattr(document, "cwlVersion", None) or "CWL"
-    more = {"source": f"CWL {version}", "reading": READING, "notes": found.notes}
+    more = {"source": f"CWL {version}", "reading": READING, "notes": flow.notes}
     return workflow(path.name.split(".")[0], rows, [sorted(p) for p in parents], **more)
 
 
@@ -65,12 +65,12 @@ def _load(path: Path) -> Any:
     text = read_text(path)
     try:
         _bounded(YAML(typ="safe", pure=True), text, path)
-        told = YAML(typ="safe", pure=True).load(text)
-        if not isinstance(told, dict) or not ("cwlVersion" in told or "class" in told):
+        document = YAML(typ="safe", pure=True).load(text)
+        if not isinstance(document, dict) or not ("cwlVersion" in document or "class" in document):
             raise InputError(f"{path}: is no CWL document: the keys cwlVersion and class are expected")
         uri = path.resolve().as_uri()
         options = LoadingOptions(fetcher=Nowhere(), no_link_check=True, fileuri=uri)
-        return load_document_by_yaml(told, uri, options)
+        return load_document_by_yaml(document, uri, options)
     except (
         YAMLError,
         SchemaSaladException,
@@ -126,13 +126,13 @@ class _Flow:
             raise InputError(f"{self.file}: {error}") from None
         for i in (ids[k] for k in order):
             made[i] = self._step(steps[i], prefix, above, {x: made[makes[x]] for x in sources[i]}, depth)
-        waited = {makes[x] for found in sources.values() for x in found}
+        waited = {makes[x] for names in sources.values() for x in names}
         return set().union(*(done for i, (done, _) in made.items() if i not in waited)) or above
 
     def _step(self, step: Any, prefix: str, above: set[str], made: dict[str, tuple], depth: int) -> tuple[set[str], int]:
         """Add the tasks of one step; what it ends with, and how often it runs."""
-        name, told = prefix + _name(step.id), step.scatter
-        over, hint, count = {str(i) for i in _list(told)}, _hint(step), 1
+        name, scattered = prefix + _name(step.id), step.scatter
+        over, hint, count = {str(i) for i in _list(scattered)}, _hint(step), 1
         if over:
             self.scattered.add(_name(step.id))
             along = [made[str(x)][1] for i in step.in_ or [] if str(i.id) in over for x in _list(i.source) if str(x) in made]

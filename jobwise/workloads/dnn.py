@@ -104,12 +104,12 @@ def with_networks(w: Workload, machine: Cluster, known: list[tuple[str, int]] | 
             network[row], minibatch[row] = list(networks()).index(LIKE.get(name, name)), size or minibatch[row]
     made = {k: v[fits] for k, v in shape(network, minibatch).items()}
     bounds = {"least": np.ones(fits.sum(), int), "most": np.full(fits.sum(), machine.processors)}
-    found = workload(
+    jobs_on_gpus = workload(
         w.jobs["submit"][fits], gpus[fits], w.truth["runtime"][fits], w.jobs["walltime"][fits], cluster=machine, name=w.name,
         user=w.jobs["user"][fits], **bounds, **made,
     )  # fmt: skip
     lost = {"no GPUs": int((gpus < 1).sum()), "larger than the machine": int((gpus > machine.processors).sum())}
-    return replace(_named(found), reading=(READING,), dropped=w.dropped | {k: v for k, v in lost.items() if v})
+    return replace(_named(jobs_on_gpus), reading=(READING,), dropped=w.dropped | {k: v for k, v in lost.items() if v})
 
 
 def _machine(machine: Cluster | None) -> Cluster:
@@ -149,15 +149,15 @@ def read_gavel(path: str | Path, machine: Cluster | None = None) -> Workload:
 
 def _speeds(path: Path) -> dict[tuple[str, int], float]:
     """(type of job, GPUs) -> steps a second on P100 GPUs, alone. Raises InputError."""
-    found, data = {}, read_bytes(path, MOST_BYTES)
+    speeds, data = {}, read_bytes(path, MOST_BYTES)
     try:
         for key, value in json.loads(data)["p100"].items():
             name, gpus = _KEY.fullmatch(key).groups()
-            found[name, int(gpus)] = float(value["null"])
+            speeds[name, int(gpus)] = float(value["null"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        told = "a table of throughputs as Gavel has it is expected"
-        raise InputError(f"{path}: {type(error).__name__}: {str(error)[:80]}; {told}") from None
-    return found
+        expected = "a table of throughputs as Gavel has it is expected"
+        raise InputError(f"{path}: {type(error).__name__}: {str(error)[:80]}; {expected}") from None
+    return speeds
 
 
 def _typed(path: Path, name: str, submit, gpus, seconds, kinds: list[tuple[str, int]], machine: Cluster | None) -> Workload:

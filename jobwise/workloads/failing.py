@@ -41,21 +41,21 @@ def failing(
     submit = arrivals(steps, rate, rng)
     J, T = len(submit), steps + AFTER
     length = rng.integers(5, 31, J).astype(float)
-    other, told = np.random.default_rng(rng.integers(2**63)), np.random.default_rng(rng.integers(2**63))
+    other, risk_rng = np.random.default_rng(rng.integers(2**63)), np.random.default_rng(rng.integers(2**63))
     events, alarm, foreseen = [], np.zeros((T, nodes), bool), 0
     for n in range(nodes):
         t = 0
         while (t := t + 1 + int(other.exponential(mtbf))) < T:
             events += [(float(t), n, 0), (float(t + REPAIR), n, 1)]
-            if perfect or told.random() < warned:
+            if perfect or risk_rng.random() < warned:
                 alarm[max(t - horizon, 0) : t, n] = True
                 foreseen += 1
             t += REPAIR
     if not perfect:
         false = (1 - precision) / precision  # for each right one
         tries = max(2, int(np.ceil(false)))
-        for _ in range(told.binomial(max(tries * foreseen, 1), false / tries)):
-            t, n = int(told.integers(T)), int(told.integers(nodes))
+        for _ in range(risk_rng.binomial(max(tries * foreseen, 1), false / tries)):
+            t, n = int(risk_rng.integers(T)), int(risk_rng.integers(nodes))
             alarm[t : t + horizon, n] = True
     rest = horizon * (1 - warned) / mtbf
     risk = np.where(alarm, 1.0 if perfect else precision, 0.0 if perfect else min(rest, precision))

@@ -82,9 +82,9 @@ def _build(name: str, rows: list, count: int, cpus: int, gpus: int, slowdown: Sl
 def _file(source: str | Path, name: str) -> Path | None:
     path = Path(source)
     if path.is_dir():
-        for found in (path / name, path / "gpu" / name, path.parent / "gpu" / name):
-            if found.is_file():
-                return found
+        for file in (path / name, path / "gpu" / name, path.parent / "gpu" / name):
+            if file.is_file():
+                return file
         return None
     return path
 
@@ -178,14 +178,14 @@ def read_gavel(
     data = read_bytes(files[1], MOST_BYTES)
     try:
         speeds = json.loads(data)
-        told = {kind: {k: float(v["null"]) for k, v in speeds[kind].items()} for kind in counts}
+        alone = {kind: {k: float(v["null"]) for k, v in speeds[kind].items()} for kind in counts}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{files[1]}: is no table of speeds of {', '.join(counts)}: {error}") from None
     rows, types, dropped = [], {}, {"no measured speed": 0, "larger than a node": 0, "too long": 0}
     for line, row in enumerate(table(files[0], "job_type", "total_steps", "arrival_time_s", "num_gpus"), 2):
         n = int(number(files[0], line, row, "num_gpus"))
         key = f"('{row['job_type']}', {n})"
-        fast = [told[kind].get(key, 0.0) for kind in counts]
+        fast = [alone[kind].get(key, 0.0) for kind in counts]
         run = number(files[0], line, row, "total_steps") / max(max(fast), 1e-9)
         why = (
             "larger than a node"

@@ -9,8 +9,8 @@ from math import lgamma
 import numpy as np
 
 from jobwise.cluster import pool
+from jobwise.compiled import kernel
 from jobwise.errors import InputError
-from jobwise.sim.compiled import kernel
 from jobwise.workload import Workload, workload
 
 

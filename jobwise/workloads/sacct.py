@@ -143,8 +143,8 @@ def times(a: Accounting, *names: str) -> np.ndarray:
 def queued(a: Accounting, start: np.ndarray) -> np.ndarray:
     """[J] when each job could have started first (s since 1970): eligible, at least submitted, at most its start."""
     submit, eligible = times(a, "Submit", "Eligible"), times(a, "Eligible")
-    found = np.where(np.isnan(eligible) | (eligible < submit), submit, eligible)
-    return np.where(np.isnan(found) | (found > start), start, found)
+    since = np.where(np.isnan(eligible) | (eligible < submit), submit, eligible)
+    return np.where(np.isnan(since) | (since > start), start, since)
 
 
 def _table(a: Accounting, start: np.ndarray) -> tuple[np.ndarray, dict[str, list[str]]]:
@@ -191,16 +191,16 @@ def elapsed(a: Accounting, start: np.ndarray) -> np.ndarray:
     raw = a.has("ElapsedRaw") and ~a.matches("^$", "ElapsedRaw")
     if np.all(raw) and a.has("ElapsedRaw"):
         return a.integers("ElapsedRaw").astype(float)
-    found = a.map(_elapsed, "Elapsed")
+    seconds = a.map(_elapsed, "Elapsed")
     end = times(a, "End")
-    found = np.where(np.isnan(found), end - start, found)
-    return np.where(raw, a.integers("ElapsedRaw") if a.has("ElapsedRaw") else 0.0, found)
+    seconds = np.where(np.isnan(seconds), end - start, seconds)
+    return np.where(raw, a.integers("ElapsedRaw") if a.has("ElapsedRaw") else 0.0, seconds)
 
 
 def limits(a: Accounting, run: np.ndarray) -> np.ndarray:
     """[J] s, the time limits; at least the run time where there is none, -1 where it is not known."""
-    found = a.map(_limit, "TimelimitRaw", "Timelimit")
-    return np.where(np.isinf(found), np.maximum(UNLIMITED, run), found)
+    seconds = a.map(_limit, "TimelimitRaw", "Timelimit")
+    return np.where(np.isinf(seconds), np.maximum(UNLIMITED, run), seconds)
 
 
 def _stamp(text: str, name: str) -> float:
@@ -217,10 +217,10 @@ def _stamp(text: str, name: str) -> float:
 
 def _duration(text: str) -> float | None:
     """s of [days-]hours:minutes:seconds; None where the text is no duration."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", text)
-    if not found:
+    parsed = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", text)
+    if not parsed:
         return None
-    days, hours, minutes, seconds = (float(x or 0) for x in found.groups())
+    days, hours, minutes, seconds = (float(x or 0) for x in parsed.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
@@ -243,8 +243,8 @@ def _limit(text: str) -> float:
 
 def gpus_in(text: str) -> int:
     """How many GPUs a list of trackable resources has: gres/gpu=4, or the sum of its types, gres/gpu:a100=4."""
-    found = re.findall(r"(?:gres/)?gpu(:[^=:,]+)?[=:](\d+)", text)
-    return sum(int(n) for kind, n in found if not kind) or sum(int(n) for kind, n in found if kind)
+    parsed = re.findall(r"(?:gres/)?gpu(:[^=:,]+)?[=:](\d+)", text)
+    return sum(int(n) for kind, n in parsed if not kind) or sum(int(n) for kind, n in parsed if kind)
 
 
 def _peak(data: np.ndarray) -> int:

@@ -22,19 +22,19 @@ def features(w: Workflow, kinds: np.ndarray) -> np.ndarray:
     """[F] FEATURES, about 0 with a spread of 1."""
     widths, work, path = np.bincount(w.levels), max(w.work, 1.0), max(w.critical_path, 1.0)
     shares = np.bincount(kinds, minlength=3) / len(w)
-    told = [len(w), len(w.edges) + 1, len(widths), widths.max(), widths.mean(), work, path, max(work / path, 1.0)]
-    return (np.concatenate([np.log(told), shares]) - CENTRE) / SCALE
+    numbers = [len(w), len(w.edges) + 1, len(widths), widths.max(), widths.mean(), work, path, max(work / path, 1.0)]
+    return (np.concatenate([np.log(numbers), shares]) - CENTRE) / SCALE
 
 
 def histogram(edges: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     """[ROUNDS + 1, BINS] how many tasks have a label, round by round."""
-    label, found = kinds.astype(np.uint64) + np.uint64(1), np.zeros((ROUNDS + 1, BINS))
+    label, counts = kinds.astype(np.uint64) + np.uint64(1), np.zeros((ROUNDS + 1, BINS))
     for k in range(ROUNDS + 1):
-        found[k] = np.bincount((label % np.uint64(BINS)).astype(np.int64), minlength=BINS)
+        counts[k] = np.bincount((label % np.uint64(BINS)).astype(np.int64), minlength=BINS)
         new = np.empty_like(label)
         refined(label, edges, new)
         label = new
-    return found
+    return counts
 
 
 def signature(w: Workflow, cores: int) -> np.ndarray:

@@ -76,7 +76,7 @@ def arrivals(
 
 def flows_of(w: Workload) -> list[Workflow]:
     """The workflows of a stream, by number; jobs of none are no part of any."""
-    flow, found, new = w.jobs["flow"], [], np.full(len(w), -1)
+    flow, flows, new = w.jobs["flow"], [], np.full(len(w), -1)
     for i in range(int(flow.max(initial=-1)) + 1):
         rows = np.flatnonzero(flow == i)
         new[rows] = np.arange(len(rows))
@@ -85,5 +85,5 @@ def flows_of(w: Workload) -> list[Workflow]:
         tasks["cores"] = w.jobs["request"][rows, 0]
         tasks["memory"] = np.maximum(w.jobs["memory"][rows], 0.0) * tasks["cores"] * 1024 / 1e6
         own = w.edges[np.isin(w.edges[:, 0], rows)]
-        found.append(Workflow(w.names.get("flow", {}).get(i, f"{i}"), tasks, new[own], tuple(map(str, rows)), ("",)))
-    return found
+        flows.append(Workflow(w.names.get("flow", {}).get(i, f"{i}"), tasks, new[own], tuple(map(str, rows)), ("",)))
+    return flows

@@ -152,15 +152,15 @@ def _complaint(lines: list[str], where: str) -> InputError:
 def directive(header: list[str] | tuple[str, ...], key: str) -> str | None:
     """The value of a header directive (`; MaxProcs: 128`), None without."""
     for line in header:
-        found = re.match(rf"\s*;+\s*{key}\s*:\s*(.*)", line, re.IGNORECASE)
-        if found:
-            return found[1].strip()
+        line_of_key = re.match(rf"\s*;+\s*{key}\s*:\s*(.*)", line, re.IGNORECASE)
+        if line_of_key:
+            return line_of_key[1].strip()
     return None
 
 
 def _count(header: list[str], key: str) -> int:
-    found = re.match(r"-?\d{1,18}", directive(header, key) or "")
-    return int(found[0]) if found else -1
+    digits = re.match(r"-?\d{1,18}", directive(header, key) or "")
+    return int(digits[0]) if digits else -1
 
 
 def _machine(header: list[str], largest: int) -> int:

@@ -41,14 +41,14 @@ def read(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
     document = _load(path)
     if document.workflow is None:
         raise InputError(f"{path}: has no workflow; only tasks")
-    found = _Flow(path, counts or {})
-    found.expand(document.workflow, "", set())
-    if wrong := sorted(set(counts or {}) - found.variables):
+    flow = _Flow(path, counts or {})
+    flow.expand(document.workflow, "", set())
+    if wrong := sorted(set(counts or {}) - flow.variables):
         raise InputError(
-            f"{path}: {wrong[0]!r} is no variable of a scatter; those are {shown(sorted(found.variables)) or 'none'}"
+            f"{path}: {wrong[0]!r} is no variable of a scatter; those are {shown(sorted(flow.variables)) or 'none'}"
         )
     more = {"source": f"WDL {document.wdl_version}", "reading": READING}
-    return workflow(path.name.split(".")[0], found.rows, [sorted(p) for p in found.parents], **more)
+    return workflow(path.name.split(".")[0], flow.rows, [sorted(p) for p in flow.parents], **more)
 
 
 def _load(path: Path) -> Any:
@@ -203,8 +203,8 @@ def _length(expr: Any) -> int | None:
     """Of `range(4)` and of array literals; None: not known."""
     if type(expr).__name__ == "Array":
         return len(expr.items)
-    if getattr(expr, "function_name", None) == "range" and (told := getattr(expr.arguments[0], "literal", None)) is not None:
-        return int(told.value)
+    if getattr(expr, "function_name", None) == "range" and (literal := getattr(expr.arguments[0], "literal", None)) is not None:
+        return int(literal.value)
     return None
 
 
@@ -215,8 +215,8 @@ def _needs(task: Any) -> dict:
     def literal(expr: Any, depth: int = 0) -> Any:
         if expr is None or depth > 5:
             return None
-        if (told := expr.literal) is not None:
-            return told.value
+        if (value := expr.literal) is not None:
+            return value.value
         inner = expr.expr if type(expr).__name__ == "Get" and getattr(expr, "member", None) is None else expr
         name = getattr(inner, "name", None)
         return literal(declared.get(name), depth + 1) if isinstance(name, str) else None

@@ -26,28 +26,29 @@ def read(path: str | Path) -> Workflow:
     """The workflow of a JSON file (.gz, .xz too). Raises InputError."""
     data = read_bytes(path)
     try:
-        told = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is no JSON file: {str(error) or type(error).__name__}") from None
-    if isinstance(told, dict) and isinstance(told.get("steps"), list):
-        return _structure(told, str(path))
-    if not isinstance(told, dict) or not isinstance(told.get("workflow"), dict):
+    if isinstance(document, dict) and isinstance(document.get("steps"), list):
+        return _structure(document, str(path))
+    if not isinstance(document, dict) or not isinstance(document.get("workflow"), dict):
         raise InputError(f"{path}: is no workflow; WfFormat has the keys schemaVersion and workflow")
-    version = str(told.get("schemaVersion", ""))
+    version = str(document.get("schemaVersion", ""))
     if version not in VERSIONS:
         raise InputError(f"{path}: its schemaVersion is {version[:20]!r}; {', '.join(VERSIONS)} are read")
-    name = told.get("name") if isinstance(told.get("name"), str) else Path(path).name.split(".")[0]
-    return _checked(str(path), name, told["workflow"], version)
+    name = document.get("name") if isinstance(document.get("name"), str) else Path(path).name.split(".")[0]
+    return _checked(str(path), name, document["workflow"], version)
 
 
-def _checked(path: str, name: str, told: dict, version: str) -> Workflow:
-    if "specification" in told:
-        described, known = _list(path, told["specification"], "tasks"), {}
-        for x in _list(path, told.get("execution") or {}, "tasks", needed=False):
+def _checked(path: str, name: str, document: dict, version: str) -> Workflow:
+    if "specification" in document:
+        described, known = _list(path, document["specification"], "tasks"), {}
+        for x in _list(path, document.get("execution") or {}, "tasks", needed=False):
             known[str(x.get("id"))] = x
-        sizes = {str(f.get("id")): f.get("sizeInBytes", 0) for f in _list(path, told["specification"], "files", needed=False)}
+        files = _list(path, document["specification"], "files", needed=False)
+        sizes = {str(f.get("id")): f.get("sizeInBytes", 0) for f in files}
     else:  # before 1.5
-        described, known, sizes = _list(path, told, "tasks" if "tasks" in told else "jobs"), {}, {}
+        described, known, sizes = _list(path, document, "tasks" if "tasks" in document else "jobs"), {}, {}
     rows, above, ids = [], [], {}
     for x in described:
         own = str(x.get("id") or x.get("name") or "")
@@ -72,29 +73,29 @@ def _checked(path: str, name: str, told: dict, version: str) -> Workflow:
     return replace(workflow(path, rows, above, source=f"WfFormat {version}"), name=name)
 
 
-def _list(path: str, told: Any, key: str, needed: bool = True) -> list[dict]:
-    found = told.get(key) if isinstance(told, dict) else None
-    if found is None and not needed:
+def _list(path: str, table: Any, key: str, needed: bool = True) -> list[dict]:
+    entries = table.get(key) if isinstance(table, dict) else None
+    if entries is None and not needed:
         return []
-    if not isinstance(found, list) or not all(isinstance(x, dict) for x in found):
+    if not isinstance(entries, list) or not all(isinstance(x, dict) for x in entries):
         raise InputError(f"{path}: its workflow has no list of {key}")
-    return found
+    return entries
 
 
 def _task(path: str, own: str, x: dict, ran: dict, sizes: dict) -> dict:
     def first(*keys: str) -> float | None:
         for key in keys:
-            for told in (ran, x):
-                if (value := told.get(key)) is not None:
+            for table in (ran, x):
+                if (value := table.get(key)) is not None:
                     if not _number(value):
                         raise InputError(f"{path}: {key} of task {own!r} is {str(value)[:40]!r}; a number >= 0 is expected")
                     return float(value)
         return None
 
     def every(key: str) -> list:
-        if not isinstance(found := x.get(key) or [], list):
+        if not isinstance(entries := x.get(key) or [], list):
             raise InputError(f"{path}: the {key} of task {own!r} are no list")
-        return found
+        return entries
 
     memory, io = first("memoryInBytes"), [first("readBytes", "bytesRead"), first("writtenBytes", "bytesWritten")]
     if memory is None and (kilo := first("memory")) is not None:
@@ -119,17 +120,17 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e18
 
 
-def _structure(told: dict, path: str) -> Workflow:
+def _structure(document: dict, path: str) -> Workflow:
     rows, above = [], []
-    for x in told["steps"]:
+    for x in document["steps"]:
         own = str(x.get("id") or "") if isinstance(x, dict) else ""
         if not own or not isinstance(x.get("depends_on", []), list):
             raise InputError(f"{path}: a step has no id, or depends_on is no list")
         rows.append({"name": own, "program": str(x.get("tool") or x.get("task") or own), "runtime": 1.0})
         above.append([str(p) for p in x.get("depends_on", [])])
     reading = ("The file says who waits for whom and nothing else: tasks take 1 s on one core.",)
-    found = workflow(path, rows, above, source=f"structure of {told.get('format', 'a workflow')}", reading=reading)
-    return replace(found, name=Path(path).name.split(".")[0])
+    flow = workflow(path, rows, above, source=f"structure of {document.get('format', 'a workflow')}", reading=reading)
+    return replace(flow, name=Path(path).name.split(".")[0])
 
 
 def to_text(w: Workflow, now: datetime | None = None) -> str:
@@ -155,8 +156,8 @@ def to_text(w: Workflow, now: datetime | None = None) -> str:
         for n, t in zip(w.names, w.tasks, strict=True)
     ]
     when = (now or datetime.now(UTC)).isoformat(timespec="seconds")
-    told = {
+    document = {
         "specification": {"tasks": tasks, "files": []},
         "execution": {"makespanInSeconds": 0, "executedAt": when, "tasks": ran},
     }
-    return json.dumps({"name": w.name, "createdAt": when, "schemaVersion": "1.5", "workflow": told}, indent=1) + "\n"
+    return json.dumps({"name": w.name, "createdAt": when, "schemaVersion": "1.5", "workflow": document}, indent=1) + "\n"

@@ -85,15 +85,15 @@ class Workflow:
 
     def longest_way(self) -> np.ndarray:
         """[K] rows of a longest way from a begin to an end: a critical path."""
-        found, g = [], self.graph
+        way, g = [], self.graph
         is_child = np.zeros(len(self), bool)
         is_child[self.edges[:, 1]] = True
         rows = np.flatnonzero(~is_child)
         while len(rows):
             i = rows[np.argmax(self.ranks[rows])]
-            found.append(i)
+            way.append(i)
             rows = g.child[g.first[i] : g.first[i + 1]]
-        return np.array(found)
+        return np.array(way)
 
     def summary(self) -> dict:
         """What `jobwise workflow info` shows."""
@@ -148,9 +148,9 @@ def from_jobs(w: Workload) -> Workflow:
     edges, notes = w.edges, {}
     if not len(edges) and "preceding" in w.columns:
         number = {int(j): i for i, j in enumerate(w.columns["job"])}
-        told = [(i, int(j)) for i, j in enumerate(w.columns["preceding"]) if j > 0]
-        edges = np.array([(number[j], i) for i, j in told if j in number], np.int64).reshape(-1, 2)
-        notes = {"preceding jobs that are not in the log": len(told) - len(edges)} if len(told) > len(edges) else {}
+        preceding = [(i, int(j)) for i, j in enumerate(w.columns["preceding"]) if j > 0]
+        edges = np.array([(number[j], i) for i, j in preceding if j in number], np.int64).reshape(-1, 2)
+        notes = {"preceding jobs that are not in the log": len(preceding) - len(edges)} if len(preceding) > len(edges) else {}
     tasks = np.zeros(len(w), task_dtype)
     tasks["runtime"], tasks["estimate"] = w.truth["runtime"], w.jobs["walltime"]
     tasks["cores"] = w.jobs["request"][:, 0]

@@ -92,9 +92,9 @@ def make_table(makers: dict[str, Callable], name: str, cluster: Cluster, slots: 
 
 def load_table(makers: dict[str, Callable], metadata: dict, cluster: Cluster) -> TableEncoder:
     """Return the encoder of a policy file again, for the cluster it now meets. Raises InputError where it cannot be."""
-    found = make_table(makers, metadata["name"], cluster, metadata["slots"], **metadata["settings"])
-    if found.version != metadata["version"]:
-        raise InputError(f"was trained with version {metadata['version']} of {found.name}; this is version {found.version}")
-    if not found.per_slot and list(found.shape) != list(metadata["shape"]):
-        raise InputError(f"sees {list(metadata['shape'])} numbers; this cluster shows {list(found.shape)}")
-    return found
+    encoder = make_table(makers, metadata["name"], cluster, metadata["slots"], **metadata["settings"])
+    if encoder.version != metadata["version"]:
+        raise InputError(f"was trained with version {metadata['version']} of {encoder.name}; this is version {encoder.version}")
+    if not encoder.per_slot and list(encoder.shape) != list(metadata["shape"]):
+        raise InputError(f"sees {list(metadata['shape'])} numbers; this cluster shows {list(encoder.shape)}")
+    return encoder

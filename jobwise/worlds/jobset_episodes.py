@@ -64,5 +64,5 @@ class JobsetEpisodes:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All there is to go on from."""
-        found = {f"state_{k}": getattr(self.state, k) for k in KEPT} | self._tables()
-        return found | {"which": self.which, "report": self._report, "allowed": self.mask, "over": self.done}
+        tables = {f"state_{k}": getattr(self.state, k) for k in KEPT} | self._tables()
+        return tables | {"which": self.which, "report": self._report, "allowed": self.mask, "over": self.done}

@@ -144,14 +144,14 @@ def machine(s: State, e: int = 0, width: int = 360, height: int = 160) -> np.nda
     ends = np.where(np.isnan(jobs["end"][started]), np.maximum(jobs["due"][started], now), jobs["end"][started])
     last = max(float(ends.max(initial=now)), now + 1.0)
     first = max(now - 2 * (last - now), float(jobs["start"][started].min(initial=now)))
-    seen = started[ends > first]
-    begin, end = jobs["start"][seen], ends[ends > first]
+    visible = started[ends > first]
+    begin, end = jobs["start"][visible], ends[ends > first]
     x = np.linspace(first, last, width, endpoint=False)
     level = np.zeros(width)
     for k in np.argsort(begin, kind="stable"):
         here = (x >= begin[k]) & (x < end[k])
-        share = jobs["request"][seen[k], 0] / total * height
-        colour = PALETTE[int(seen[k]) % len(PALETTE)]
+        share = jobs["request"][visible[k], 0] / total * height
+        colour = PALETTE[int(visible[k]) % len(PALETTE)]
         for column in np.flatnonzero(here):
             top, bottom = height - int(round(level[column] + share)), height - int(round(level[column]))
             out[max(top, 0) : bottom, column] = colour

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import allocating, inlined, kernel
+from jobwise.compiled import allocating, inlined, kernel
 from jobwise.worlds.gpus.tables import FULL, NONE, PARTIAL
 
 
@@ -88,7 +88,7 @@ def may_have(s, g, counts, mask, first, last):
 @allocating
 def in_turn(scores, counts, mask, room):
     """[E, P] see `GpusWorld.narrow`; room: the GPUs there are."""
-    found = np.zeros(scores.shape[:2], np.int64)
+    chosen = np.zeros(scores.shape[:2], np.int64)
     for e in range(len(scores)):
         left = room.item()
         for p in range(scores.shape[1]):  # jobs that may not be paused have their least
@@ -102,9 +102,9 @@ def in_turn(scores, counts, mask, room):
                     best = c
             if best < 0:
                 best, mask[e, p, 0] = 0, True
-            found[e, p] = best
+            chosen[e, p] = best
             left -= counts[best]
-    return found
+    return chosen
 
 
 @kernel

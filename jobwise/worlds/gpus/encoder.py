@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.cluster import Cluster
+from jobwise.compiled import kernel
 from jobwise.errors import InputError
-from jobwise.sim.compiled import kernel
 from jobwise.sim.rates import alone
 from jobwise.worlds.encoder import TableEncoder
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import allocating, inlined, kernel
+from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim.rates import alone
 from jobwise.sim.rates import unit as own_speed
 from jobwise.worlds.gpus.bounds import bounds

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import allocating, kernel
+from jobwise.compiled import allocating, kernel
 from jobwise.sim.random import draw
 from jobwise.sim.rates import clear, count, load, mark, there
 from jobwise.sim.rates import unit as own_speed
@@ -23,10 +23,10 @@ SPREAD = 2.4  # rows over which a restart of one row is paid for, less one
 @kernel
 def free(s, g, e, x):
     """GPUs of group x that are there and have not been given to anybody."""
-    found = 0
+    count = 0
     for i in range(g.groups[x]["first"], g.groups[x]["last"]):
-        found += g.want[e, i] < 0 and s.nodes[e, i]["up"]
-    return found
+        count += g.want[e, i] < 0 and s.nodes[e, i]["up"]
+    return count
 
 
 @kernel

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import allocating, kernel
+from jobwise.compiled import allocating, kernel
 from jobwise.sim.random import draw
 from jobwise.sim.rates import alone
 from jobwise.sim.rates import unit as own_speed
@@ -22,6 +22,8 @@ from jobwise.worlds.gpus.layouts import free, lay_all, lay_out
 PICKERS = ("fifo", "sjf", "tetris", "random")
 RULES = (*PICKERS, "one", "greedy", "fair", *WEIGHTS)
 FIFO, SJF, TETRIS, RANDOM, ONE, GREEDY, FAIR = range(7)
+PICKING, SHARING = (FIFO, SJF, TETRIS, RANDOM), (ONE, GREEDY, FAIR)
+KNAPSACKS = len(PICKING) + len(SHARING)  # the first knapsack
 BLOCKS = np.array([1, 2, 3, 5, 7, 11])  # by which `greedy` adds GPUs
 
 
@@ -102,11 +104,11 @@ def choose(rule, theta, s, g, actions, layout, first, last):
             continue
         for p in range(P):
             g.place[e, p]["size"] = 0
-        if rule <= RANDOM:
+        if rule in PICKING:
             _pick(rule, s, g, e, layout)
-        elif rule <= FAIR:
+        elif rule in SHARING:
             lay_all(s, g, e, _one_by_one(rule, s, g, e), layout, rule != GREEDY)
         else:
-            by_knapsack(rule - FAIR - 1, theta[e % len(theta)], s, g, e, layout)
+            by_knapsack(rule - KNAPSACKS, theta[e % len(theta)], s, g, e, layout)
         for i in range(g.want.shape[1]):
             actions[e, i] = g.want[e, i]

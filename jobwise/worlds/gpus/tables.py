@@ -94,13 +94,13 @@ def groups(cluster: Cluster) -> np.ndarray:
     M = len(cluster.capacity)
     levels = [np.array([0, M]), *(cluster.topology.bounds[::-1] if cluster.topology else ()), np.arange(M + 1)]
     rows = [(a, b, depth) for depth, at in enumerate(levels) for a, b in zip(at[:-1], at[1:], strict=True) if b > a]
-    found = np.zeros(len(rows), group_dtype)
-    found["first"], found["last"], found["level"] = np.array(rows).T
-    for row in found:
-        inside = np.flatnonzero((found["level"] == row["level"] + 1) & (found["first"] >= row["first"]))
-        inside = inside[found["last"][inside] <= row["last"]]
+    table = np.zeros(len(rows), group_dtype)
+    table["first"], table["last"], table["level"] = np.array(rows).T
+    for row in table:
+        inside = np.flatnonzero((table["level"] == row["level"] + 1) & (table["first"] >= row["first"]))
+        inside = inside[table["last"][inside] <= row["last"]]
         row["child"], row["children"] = (inside[0], len(inside)) if len(inside) else (-1, 0)
-    return found
+    return table
 
 
 def gpus(s: State, cluster: Cluster, world, limit: float) -> Gpus:

@@ -108,9 +108,9 @@ class GpusWorld(Rows):
         """Which GPU has which job, of actions that say it or how many each has."""
         if not self.settings.counts:
             return actions
-        found = np.empty_like(self._none)
-        lay_counts(self.state, self.gpus, COUNTS, actions, found, first, last)
-        return found
+        placed = np.empty_like(self._none)
+        lay_counts(self.state, self.gpus, COUNTS, actions, placed, first, last)
+        return placed
 
     def narrow(self, scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """[E, P] the counts of the highest scores [E, P, C], job after job, none that would take more GPUs than are left;

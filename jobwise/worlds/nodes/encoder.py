@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.cluster import Cluster
+from jobwise.compiled import inlined, kernel
 from jobwise.errors import InputError
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.state import HEAP
 from jobwise.worlds.encoder import TableEncoder, hidden
 from jobwise.worlds.nodes.passes import has_room, risk_of

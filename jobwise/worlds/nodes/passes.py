@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import allocating, inlined, kernel
 from jobwise.jobs import DONE, QUEUED
-from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.kernel import advance, start
 from jobwise.sim.reset import renew
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State

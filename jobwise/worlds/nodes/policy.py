@@ -138,11 +138,11 @@ class NodesPolicy(TablePolicy):
     @property
     def prior(self) -> np.ndarray | None:
         """[kinds, N] of `seen_dtype`: how long jobs of each kind took on each node in training; None: nothing is known."""
-        told = self.about.get("prior")
-        if not told:
+        known = self.about.get("prior")
+        if not known:
             return None
-        prior = np.zeros(np.shape(told["count"]), seen_dtype)
-        prior["count"], prior["mean"] = told["count"], told["mean"]
+        prior = np.zeros(np.shape(known["count"]), seen_dtype)
+        prior["count"], prior["mean"] = known["count"], known["mean"]
         return prior
 
     def _fitting(self, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -164,8 +164,8 @@ class NodesPolicy(TablePolicy):
 
 def network_from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> NodesPolicy:
     """Return the network of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
-    if told := parts["about"].get("prior"):
-        count, mean = (np.asarray(told[k], float) for k in ("count", "mean"))
+    if prior := parts["about"].get("prior"):
+        count, mean = (np.asarray(prior[k], float) for k in ("count", "mean"))
         if count.shape != mean.shape or count.ndim != 2 or not np.isfinite([count, mean]).all():
             raise ValueError("what was learnt of run times is two tables alike")
     return read(NodesPolicy, NodesSettings(**parts["world"]), parts, weights, label)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import kernel
+from jobwise.compiled import kernel
 from jobwise.sim.random import draw
 from jobwise.sim.rates import expected, factor, whole
 from jobwise.sim.state import HEAP

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobwise.sim.compiled import kernel
+from jobwise.compiled import kernel
 from jobwise.sim.state import HEAP, LEFT
 
 

@@ -11,9 +11,9 @@ from inspect import signature
 import numpy as np
 
 from jobwise.cluster import Cluster
+from jobwise.compiled import kernel
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE, NETWORK
-from jobwise.sim.compiled import kernel
 from jobwise.sim.state import State
 from jobwise.worlds.encoder import RowsEncoder
 from jobwise.worlds.slots.passes import first_row, show_waiting
@@ -93,10 +93,10 @@ def _compact(waiting, g, scale, out, first, last):
         for row in range(H):  # how many jobs hold something then
             count = 0
             for c in range(X):
-                j, seen = g.canvas[e, row, c], False
+                j, drawn = g.canvas[e, row, c], False
                 for d in range(c):
-                    seen = seen or g.canvas[e, row, d] == j
-                count += j > 0 and not seen
+                    drawn = drawn or g.canvas[e, row, d] == j
+                count += j > 0 and not drawn
             out[e, 0, x] = count
             x += 1
         for r in range(R):
@@ -306,7 +306,7 @@ def load_grid(metadata: dict, cluster: Cluster) -> GridEncoder:
     """The encoder of a policy file again: `name`, `slots`, `backlog`, `rows`, `shape`, `units`. Raises InputError."""
     if cluster.total.tolist() != list(metadata["units"]):
         raise InputError(f"was made for {list(metadata['units'])} units; this cluster has {cluster.total.tolist()}")
-    found = make_grid(metadata["name"], cluster, metadata["slots"], metadata["backlog"], rows=metadata["rows"])
-    if list(found.shape) != list(metadata["shape"]):
-        raise InputError(f"sees {list(metadata['shape'])} numbers; this world shows {list(found.shape)}")
-    return found
+    encoder = make_grid(metadata["name"], cluster, metadata["slots"], metadata["backlog"], rows=metadata["rows"])
+    if list(encoder.shape) != list(metadata["shape"]):
+        raise InputError(f"sees {list(metadata['shape'])} numbers; this world shows {list(encoder.shape)}")
+    return encoder

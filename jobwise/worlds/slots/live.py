@@ -6,7 +6,6 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Reserve, Start, View, Wait
-from jobwise.errors import InputError
 from jobwise.jobs import RUNNING
 from jobwise.sim.reset import from_view
 from jobwise.worlds.slots.passes import LOOK, catch_up, stand
@@ -20,10 +19,6 @@ class LiveSlots:
     """Remembers between two views who stands in which slot, and the picture of the rows to come. `row_s`: seconds in a row."""
 
     def __init__(self, settings: SlotsSettings, cluster: Cluster, row_s: float):
-        if not isinstance(settings, SlotsSettings):
-            raise InputError(
-                "policies that assign GPUs or nodes play whole simulations; they cannot be asked about one instant yet"
-            )
         self._settings, self._cluster, self._row_s = settings, cluster, row_s
         self._world: SlotsWorld | None = None
         self._now = -np.inf
@@ -82,25 +77,25 @@ class LiveSlots:
     def job(self, action: int) -> int | None:
         """The row of the job that an action speaks of; None for the void action."""
         slot = action // len(self._world.placements)
-        found = self._world.grid.slot[0, slot] if action < self._world.void else -1
-        return int(found) if found >= 0 else None
+        row = self._world.grid.slot[0, slot] if action < self._world.void else -1
+        return int(row) if row >= 0 else None
 
     def decisions(self, view: View) -> list[Decision]:
         """What has been chosen in the view, and to be asked again at the next row."""
         s = self._world.state
-        jobs, found = s.jobs[0], []
+        jobs, decisions = s.jobs[0], []
         for j in view.queue:
             if jobs["status"][j] == RUNNING:
-                found.append(Start(int(j), None if self._cluster.is_pool else self._pieces(j)))
+                decisions.append(Start(int(j), None if self._cluster.is_pool else self._pieces(j)))
             elif jobs["reserved"][j] != view.jobs["reserved"][j] and not np.isnan(jobs["reserved"][j]):
-                found.append(Reserve(int(j), float(jobs["reserved"][j])))
-        return [*found, Wait(view.now + self._row_s)]
+                decisions.append(Reserve(int(j), float(jobs["reserved"][j])))
+        return [*decisions, Wait(view.now + self._row_s)]
 
     def _pieces(self, job: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        s, found = self._world.state, []
+        s, pieces = self._world.state, []
         at = int(s.jobs["held"][0, job])
         while at >= 0:
             piece = s.slices[0, at]
-            found.append((int(piece["node"]), tuple(piece["amount"].tolist())))
+            pieces.append((int(piece["node"]), tuple(piece["amount"].tolist())))
             at = int(piece["next"])
-        return tuple(found)
+        return tuple(pieces)

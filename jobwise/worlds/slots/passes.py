@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import allocating, inlined, kernel
 from jobwise.jobs import RUNNING
-from jobwise.sim.compiled import allocating, inlined, kernel
 from jobwise.sim.kernel import advance, cancel, reserve, start
 from jobwise.sim.placement import fits, place, placed_by
 from jobwise.sim.rates import sigma

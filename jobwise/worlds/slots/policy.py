@@ -84,7 +84,7 @@ class SlotsPolicy(NeuralPolicy):
         if len(self.networks) == 1:
             return super().picker(world, encoder, out, dice)
         E, units = len(out), int(world.grid.capacity.sum())
-        seen = np.zeros((E, 2, encoder.rows, units), np.float32)
+        images = np.zeros((E, 2, encoder.rows, units), np.float32)
 
         def chosen(world: World) -> np.ndarray:
             mask, P = world.masks.astype(bool), len(world.placements)
@@ -93,9 +93,9 @@ class SlotsPolicy(NeuralPolicy):
             asked = (slots < M) & world.placeable[np.arange(E), np.clip(slots, 0, M - 1)]
             actions = np.where(slots < M, slots * P, world.void)
             if asked.any():
-                placing(world.grid.waiting, world.grid, np.where(asked, slots, -1), seen, 0, E)
+                placing(world.grid.waiting, world.grid, np.where(asked, slots, -1), images, 0, E)
                 some = None if dice is None else dice[asked]
-                actions[asked] += self._draw(self.networks[1](seen[asked]), np.ones((int(asked.sum()), P), bool), some)
+                actions[asked] += self._draw(self.networks[1](images[asked]), np.ones((int(asked.sum()), P), bool), some)
                 if dice is not None:
                     dice[asked] = some
             return actions
@@ -116,8 +116,8 @@ class SlotsPolicy(NeuralPolicy):
     def meta(self) -> dict:
         """Return what the policy file tells beside `about`."""
         known = asdict(self.world) | {"encoder": self.metadata["name"]}
-        told = {k: list(self.metadata[k]) for k in ("shape", "units")}
-        return {"kind": "slots", "world": {k: known[k] for k in WORLD}, **told, "networks": [n.spec for n in self.networks]}
+        kept = {k: list(self.metadata[k]) for k in ("shape", "units")}
+        return {"kind": "slots", "world": {k: known[k] for k in WORLD}, **kept, "networks": [n.spec for n in self.networks]}
 
 
 WORLD = {  # what of the world of slots a policy file tells, and the values of old

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.sim.compiled import kernel
+from jobwise.compiled import kernel
 from jobwise.sim.random import draw
 from jobwise.worlds.slots.passes import first_row, fits_now, rows
 

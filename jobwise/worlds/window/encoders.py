@@ -34,21 +34,21 @@ def make(name: str, cluster: Cluster, jobs: np.ndarray | None = None, window: in
 def load(metadata: dict, cluster: Cluster) -> Encoder:
     """The encoder of a policy file again, for the machine it now meets. Raises InputError where it cannot be."""
     try:
-        found = make(metadata["name"], cluster, None, metadata["window"], **metadata["settings"])
+        encoder = make(metadata["name"], cluster, None, metadata["window"], **metadata["settings"])
     except (TypeError, AttributeError, OverflowError, ValueError) as error:
         raise (
             error if isinstance(error, InputError) else InputError(f"encoder settings {metadata['settings']!r}: {error}")
         ) from None
-    what = f"encoder {found.name}"
-    if found.version != metadata["version"]:
-        raise InputError(f"{what} is version {found.version} here; the policy was trained with version {metadata['version']}")
+    what = f"encoder {encoder.name}"
+    if encoder.version != metadata["version"]:
+        raise InputError(f"{what} is version {encoder.version} here; the policy was trained with version {metadata['version']}")
     if metadata["nodes"] and metadata["nodes"] != cluster.processors:
         raise InputError(f"{what} was made for {metadata['nodes']:,} processors; this machine has {cluster.processors:,}")
-    if list(found.shape) != list(metadata["shape"]):
-        raise InputError(f"{what} gives {list(found.shape)} here; the policy was trained with {metadata['shape']}")
-    if found.name not in ("rls", "mars"):  # the others' numbers follow from the settings and the machine
-        return found
+    if list(encoder.shape) != list(metadata["shape"]):
+        raise InputError(f"{what} gives {list(encoder.shape)} here; the policy was trained with {metadata['shape']}")
+    if encoder.name not in ("rls", "mars"):  # the others' numbers follow from the settings and the machine
+        return encoder
     scale = np.asarray(metadata["scale"], float)
-    if scale.shape != (len(found.scale),) or not np.isfinite(scale).all():
-        raise InputError(f"{what} needs {len(found.scale)} finite numbers as scale, not {metadata['scale']!r}")
-    return replace(found, scale=tuple(scale.tolist()))
+    if scale.shape != (len(encoder.scale),) or not np.isfinite(scale).all():
+        raise InputError(f"{what} needs {len(encoder.scale)} finite numbers as scale, not {metadata['scale']!r}")
+    return replace(encoder, scale=tuple(scale.tolist()))

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.cluster import Cluster
+from jobwise.compiled import inlined, kernel
 from jobwise.errors import InputError
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.random import mixed, unit
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.perjob import RLS, clear
@@ -42,9 +42,9 @@ def mars(
         known = jobs["memory"][jobs["memory"] > 0]
         mean = float(known.mean()) if len(known) else 0.0
     settings = {"logs": logs, "cost": cost, "core_hour": core_hour, "gb_hour": gb_hour}
-    told = (float(logs), float(COSTS.index(cost)), core_hour, gb_hour, mean)
+    scaling = (float(logs), float(COSTS.index(cost)), core_hour, gb_hour, mean)
     shape = (window, len(FEATURES))
-    return Encoder("mars", 1, window, shape, encode_mars, features=FEATURES, settings=settings, scale=(*scale, *told))
+    return Encoder("mars", 1, window, shape, encode_mars, features=FEATURES, settings=settings, scale=(*scale, *scaling))
 
 
 @inlined

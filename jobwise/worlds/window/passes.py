@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.compiled import inlined, kernel
 from jobwise.jobs import TAU
 from jobwise.sim import easy, ranked
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.sim.kernel import OVER, advance, start
 from jobwise.sim.measures import bounded
 from jobwise.sim.rates import expected
@@ -127,8 +127,8 @@ def _head(s, e, c):
     elif not m["sticky"]:
         if m["queued"] == 1:
             i = 0
-        fits, seen = False, m["queued"] if m["fill"] == MIXED else min(m["queued"], c.slots.shape[1])
-        for k in range(seen):
+        fits, limit = False, m["queued"] if m["fill"] == MIXED else min(m["queued"], c.slots.shape[1])
+        for k in range(limit):
             if c.queue[e, k]["size"] <= free:
                 fits = True
                 break
@@ -171,28 +171,28 @@ def _beside(s, e, c, i):
 def _behind(s, e, c):
     """The place of the next job to backfill, or ASK, or NOBODY: the pass is over."""
     m, now, free = c.moment[e], s.sims[e]["now"], s.nodes[e, 0]["free"][0]
-    found = NOBODY
+    best = NOBODY
     if m["backfill"] != NONE and free > 0:
         i = np.int64(m["tried"])
-        while i < m["queued"] and found == NOBODY:
+        while i < m["queued"] and best == NOBODY:
             if m["backfill"] == CHOSEN and not easy.overdue(now, c.queue[e, i]["submit"], m["guard"]):
                 break
             if _may(c, e, c.queue[e, i], now, free):
-                found = i
+                best = i
             else:
                 i += 1
         m["tried"] = i
-        if found == NOBODY and m["backfill"] == CHOSEN:
+        if best == NOBODY and m["backfill"] == CHOSEN:
             k = _show_behind(s, e, c)
             if k > 1:
                 return ASK
             if k == 1:
-                found = np.int64(c.slots[e, 0])
-    if found == NOBODY:
+                best = np.int64(c.slots[e, 0])
+    if best == NOBODY:
         m["phase"] = PASSED
     else:
-        _beside(s, e, c, found)
-    return found
+        _beside(s, e, c, best)
+    return best
 
 
 @inlined
@@ -337,10 +337,10 @@ def go(s, c, plan, asked, over, until, again, first, last):
             if episode > 0 or what == REFILL or what == BEGIN:
                 _clear(s, e, c)
                 i = np.int64(NOBODY)
-            found = _proceed(s, e, c, i, until)
+            slot = _proceed(s, e, c, i, until)
             if episode == 0 and what >= 0:
                 _report(c, e)
-            if found:
+            if slot:
                 more += 1
                 break
             over[e] += 1

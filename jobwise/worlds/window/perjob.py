@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.sim.compiled import inlined, kernel
+from jobwise.compiled import inlined, kernel
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.tables import BEHIND
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.cluster import Cluster
+from jobwise.compiled import inlined, kernel
 from jobwise.errors import InputError
-from jobwise.sim.compiled import inlined, kernel
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.tables import BEHIND
 

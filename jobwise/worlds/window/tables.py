@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobwise.compiled import kernel
 from jobwise.sim import ranked
-from jobwise.sim.compiled import kernel
 from jobwise.sim.state import State
 
 HEADS, BEHIND, PASSED = range(3)

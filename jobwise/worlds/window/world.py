@@ -108,12 +108,12 @@ class LiveWindow:
         if queued == 0:
             return []
         s, m, rows = self._state, self._world.choices.moment[0], self._rows
-        found: list[Decision] = [Start(int(j)) for j in rows[:queued][s.jobs["status"][0, :queued] == RUNNING]]
+        decisions: list[Decision] = [Start(int(j)) for j in rows[:queued][s.jobs["status"][0, :queued] == RUNNING]]
         head = int(m["head"])
         if self._act.mode != "pick" and head >= 0 and np.isnan(s.jobs["reserved"][0, head]):
             # only RLScheduler's rule remembers when; elsewhere the time is made again at every event
-            found.append(Reserve(int(rows[head]), float(m["shadow"]) if self._act.backfill == "greedy" else np.inf))
-        return found
+            decisions.append(Reserve(int(rows[head]), float(m["shadow"]) if self._act.backfill == "greedy" else np.inf))
+        return decisions
 
 
 class WindowWorld(Windows):
@@ -129,8 +129,8 @@ class WindowWorld(Windows):
         self.done, self._asked, self._begun = np.zeros(count, np.int8), np.full(count, REFILL), np.zeros(count, np.int8)
         self.steps_in_stream = episodes.jobs if episodes.stream else None
         jobs, truth, child = np.concatenate([w.jobs for w in logs]), *_graphs(logs)
-        given = np.zeros((count, longest), np.int32), np.zeros((count, longest))
-        self._plan = Plan(jobs, truth, child, *given, np.zeros(count, plan_dtype))
+        room = np.zeros((count, longest), np.int32), np.zeros((count, longest))
+        self._plan = Plan(jobs, truth, child, *room, np.zeros(count, plan_dtype))
         self._base = [0, *np.cumsum([len(w) for w in logs]).tolist()]
         self._processors = [w.cluster.processors for w in logs]
         self._offset = np.concatenate([w.offset + w.jobs["submit"] for w in logs])
@@ -159,8 +159,8 @@ class WindowWorld(Windows):
         if self.episodes.shake_s:
             rows, p.submit[e, :count] = self.episodes.shaken(w, first, count, factor, rng)
             p.row[e, :count] = rows + begin
-        given = -1 if self.episodes.shake_s else begin + first
-        p.next[e] = (count, self._processors[log], self._offset[begin + first], given, factor, len(w.edges) > 0)
+        place = -1 if self.episodes.shake_s else begin + first
+        p.next[e] = (count, self._processors[log], self._offset[begin + first], place, factor, len(w.edges) > 0)
 
     def _begin(self, e: int, rng: np.random.Generator) -> None:
         """Begin the planned episode of simulation e, or the first after it that has a choice to make; plan another."""
@@ -205,11 +205,11 @@ class WindowWorld(Windows):
     def arrays(self) -> dict[str, np.ndarray]:
         """All there is to go on from."""
         s, c, p = self.state, self.choices, self._plan
-        found = {f"state_{k}": getattr(s, k) for k in ("sims", "jobs", "truth", "lists", "nodes")}
-        found |= {f"choices_{k}": getattr(c, k) for k in ("moment", "queue", "interval", "report", "mask", "slots")}
-        found |= {f"running_{k}": v for k, v in c.running._asdict().items()}
-        found |= {f"plan_{k}": getattr(p, k) for k in ("row", "submit", "next")} | {"child": s.child}
-        return found | {"work": self._work, "over": self.done}
+        tables = {f"state_{k}": getattr(s, k) for k in ("sims", "jobs", "truth", "lists", "nodes")}
+        tables |= {f"choices_{k}": getattr(c, k) for k in ("moment", "queue", "interval", "report", "mask", "slots")}
+        tables |= {f"running_{k}": v for k, v in c.running._asdict().items()}
+        tables |= {f"plan_{k}": getattr(p, k) for k in ("row", "submit", "next")} | {"child": s.child}
+        return tables | {"work": self._work, "over": self.done}
 
 
 def _rows(logs: Sequence[Workload], count: int) -> Workload:
@@ -220,12 +220,12 @@ def _rows(logs: Sequence[Workload], count: int) -> Workload:
 
 def _graphs(logs: Sequence[Workload]) -> tuple[np.ndarray, np.ndarray]:
     """(truth tables of all logs, with each job's first child and how many; the children, as rows of their logs)."""
-    found, children, base = [], [np.zeros(1, np.int32)], 1
+    columns, children, base = [], [np.zeros(1, np.int32)], 1
     for w in logs:
         truth, order = w.truth.copy(), np.argsort(w.edges[:, 0], kind="stable")
         truth["child"] = base + np.searchsorted(w.edges[order, 0], np.arange(len(w)))
         truth["children"] = np.bincount(w.edges[:, 0], minlength=len(w))
-        found.append(truth)
+        columns.append(truth)
         children.append(w.edges[order, 1].astype(np.int32))
         base += len(order)
-    return np.concatenate(found), np.concatenate(children)
+    return np.concatenate(columns), np.concatenate(children)

@@ -1,8 +1,8 @@
 """`kernel`, `inlined` and `allocating`: how this package compiles its functions, with numba.
 
-They stand in for `numba.njit`: compiled on the first call, without the GIL, kept on disk (`kernel_cache.py`), compiled fast
-(`parts.py`), announced on standard error where it takes time. JOBWISE_COMPILER=plain takes plain `njit` instead, as a numba
-version does that `parts.py` does not know; JOBWISE_ANNOUNCE=0 keeps quiet. With NUMBA_DISABLE_JIT=1 kernels are Python.
+They stand in for `numba.njit`: compiled on the first call, without the GIL, kept on disk (`cache.py`), compiled fast
+(`linking.py`), announced on standard error where it takes time. JOBWISE_COMPILER=plain takes plain `njit` instead, as a numba
+version does that `linking.py` does not know; JOBWISE_ANNOUNCE=0 keeps quiet. With NUMBA_DISABLE_JIT=1 kernels are Python.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numba
 from numba import config, njit
 from numba.core import event
 
-from jobwise.sim import LISTENERS
-from jobwise.sim.kernel_cache import kept, note
+from jobwise.compiled.cache import kept, note
+from jobwise.listeners import LISTENERS
 
 PLAIN = os.environ.get("JOBWISE_COMPILER") == "plain"
 if not PLAIN:
-    from jobwise.sim.parts import TESTED, Kernel
+    from jobwise.compiled.linking import TESTED, Kernel
 
     PLAIN = ".".join(numba.__version__.split(".")[:2]) not in TESTED
 

@@ -36,8 +36,8 @@ class _Part(codegen.JITCodeLibrary):
         """For a caller that is no whole, as a user's plain njit function: with all parts."""
         module = self.alone().clone()
         for library in _below(self):
-            found = library.alone() if isinstance(library, _Part) else library._get_module_for_linking()
-            module.link_in(found, preserve=True)
+            linked = library.alone() if isinstance(library, _Part) else library._get_module_for_linking()
+            module.link_in(linked, preserve=True)
         return module
 
 
@@ -63,11 +63,11 @@ class _Whole(codegen.JITCodeLibrary):
 
 def _below(library) -> list:
     """All libraries that a library links, parts of parts too; callers first, as LLVM links what has been asked for."""
-    order, seen = [], {library}
+    order, visited = [], {library}
 
     def visit(other):
-        if other not in seen:
-            seen.add(other)
+        if other not in visited:
+            visited.add(other)
             for below in other._linking_libraries if isinstance(other, _Part) else ():
                 visit(below)
             order.append(other)
