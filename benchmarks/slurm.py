@@ -24,8 +24,8 @@ from jobwise.simulate import simulate
 from jobwise.slurm.fidelity import COLUMNS, EXPLAINED, POOL, fidelity
 from jobwise.slurm.site import FIELDS, read
 from jobwise.slurm.tune import tune
-from jobwise.studies import read_log
 from jobwise.workloads.sites import generated, on_site
+from jobwise_experiments import read_log
 
 HERE = Path(__file__).parent
 GENERATED = (  # jobs, nodes, policy

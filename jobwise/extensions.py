@@ -21,6 +21,7 @@ GROUPS = {  # what an entry point of the group names
     "jobwise.readers": "a Reader: which files it knows, and how it reads them",
     "jobwise.worlds": "a WorldSpec",
     "jobwise.systems": "a function (log, preset) -> configuration",
+    "jobwise.commands": "a function with typer's options: a command of `jobwise`",
     "jobwise.encoders": "a function (cluster, window, **settings) -> Encoder",
 }
 

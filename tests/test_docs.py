@@ -97,7 +97,7 @@ def test_the_readmes_table_is_the_studys():
     rows = [x for x in page.split("<!-- table -->")[1].split("<!-- /table -->")[0].split("\n") if x.startswith("| `")]
     parts = [x for x in study.split("\n## ") if x.startswith(("Windows", "Continuous"))]
     lines = [x for part in parts for x in part.split("\n") if x.startswith("| ")]
-    from jobwise.studies.forecast import LOGS
+    from jobwise_experiments.forecast import LOGS
 
     names = [row.strip("|").split("|")[0].strip(" `") for row in rows]
     left = next((x for x in study.split("\n") if x.startswith("Not finished")), "")
@@ -205,9 +205,10 @@ def _trained(place, monkeypatch, capsys, name):
 def test_every_command_of_the_docs_runs(command, place, monkeypatch, capsys):
     """On a small log; training with the preset smoke. `reproduce` is held to its arguments alone: a study takes minutes."""
     if "reproduce" in command:
-        from jobwise import studies
+        import jobwise_experiments
+        from jobwise.report.sections import Section
 
-        monkeypatch.setattr(studies, "reproduce", lambda name, *a, **k: [studies.Section(name, "")])
+        monkeypatch.setattr(jobwise_experiments, "reproduce", lambda name, *a, **k: [Section(name, "")])
         (place / re.search(r"--out (\S+)", command)[1]).mkdir(parents=True, exist_ok=True)
     if re.search(r"models( |/|$)", command) and "mars learn" not in command and not (place / "models").exists():
         _do(next(c for c in COMMANDS if "mars learn" in c), place, monkeypatch, capsys)

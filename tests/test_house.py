@@ -29,7 +29,7 @@ LAYERS = [
     ["compare", "testing"],
     ["learn", "forecast", "registration"],
     ["systems"],
-    ["report", "studies", "slurm", "telemetry"],
+    ["report", "slurm", "telemetry"],
     ["cli"],
 ]
 LAZILY = [("comparison.py", "report"), ("refit.py", "forecast")]  # at call time: the report of a Comparison, new trees
@@ -227,3 +227,8 @@ def test_names_say_what_a_value_is():
                     assert not (stored and name in ("found", "told", "seen", "given")), (
                         f"{path.relative_to(ROOT)}:{node.lineno}"
                     )
+
+
+def test_nothing_of_jobwise_imports_its_experiments():
+    for path in FILES:
+        assert not re.search(r"^\s*(import|from) jobwise_experiments", path.read_text(), re.M), path

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from jobwise import extensions
 from jobwise.cli import (
     compare,
     evaluate,
@@ -16,7 +17,6 @@ from jobwise.cli import (
     mars,
     models,
     policies,
-    reproduce,
     simulate,
     slurm,
     slurm_changes,
@@ -40,10 +40,11 @@ app = typer.Typer(
 )
 for command in (simulate.simulate, compare.compare, policies.policies, train.train, evaluate.evaluate, explain.explain):
     app.command()(command)
-app.command()(reproduce.reproduce)
 app.command()(watch.watch)
 app.command("warm-up")(warm_up.warm_up)
 app.command("export-onnx")(explain.export_onnx)
+for _command_name, _load in extensions.added("jobwise.commands").items():
+    app.command(_command_name)(_load())
 
 
 def _group(name: str, help_text: str, *commands) -> typer.Typer:

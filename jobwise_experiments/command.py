@@ -29,8 +29,8 @@ def reproduce(
     if study != "quality":
         needs("learn", "torch", "gymnasium", "tensorboard")
     from jobwise.report.study import write_study
-    from jobwise.studies import ONE_SEED
-    from jobwise.studies import reproduce as run_study
+    from jobwise_experiments import ONE_SEED
+    from jobwise_experiments import reproduce as run_study
 
     seeds = seeds or (1 if study in ONE_SEED else 5)
     try:

@@ -23,7 +23,6 @@ from jobwise.policies.networks import Forward, choose
 from jobwise.report.sections import Section, Table
 from jobwise.sim.state import allocate
 from jobwise.simulate import simulate
-from jobwise.studies import Study, read_log, text_interval
 from jobwise.systems import configure
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first, replicate
@@ -31,6 +30,7 @@ from jobwise.worlds.window import encoders
 from jobwise.worlds.window.passes import BEGIN, ask
 from jobwise.worlds.window.policy import WindowPolicy
 from jobwise.worlds.window.settings import WindowSettings
+from jobwise_experiments import Study, read_log, text_interval
 
 LOGS = {"Theta": "ALCF-Theta", "Atlas": "LLNL-Atlas", "BLUE": "SDSC-BLUE"}
 KS = (30, 40, 50)

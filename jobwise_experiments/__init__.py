@@ -103,7 +103,7 @@ def reproduce(
 ) -> list[Section]:
     """Run a study on the logs of `folder`; the sections of its report. `show(part, parts, text)`: how far it is. Raises
     InputError."""
-    from jobwise.studies import cush, deeprm, forecast, forest, learners, mars, quality, rlscheduler, rltaps, sem, telemetry
+    from jobwise_experiments import cush, deeprm, forecast, forest, learners, mars, quality, rlscheduler, rltaps, sem, telemetry
 
     studies = {
         "sem": sem.study,

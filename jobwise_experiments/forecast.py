@@ -23,9 +23,9 @@ from jobwise.policies.names import load, resolve
 from jobwise.policies.recommended import aged, recommended
 from jobwise.report.sections import Section, Table
 from jobwise.sim.forest import NOTHING
-from jobwise.studies import Study, forest, read_log
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first, overruns
+from jobwise_experiments import Study, forest, read_log
 
 LOGS = ("HPC2N", "lublin_256", "SDSC-SP2", "ALCF-Theta", "NASA-iPSC", "MetaCentrum", "LLNL-Atlas", "LANL-CM5")
 LOGS += ("SDSC-BLUE", "RICC")

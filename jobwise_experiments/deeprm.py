@@ -14,11 +14,11 @@ from jobwise.learn.judged import change, means, text
 from jobwise.learn.slots_config import SlotsConfig
 from jobwise.policies.names import load
 from jobwise.report.sections import Section, Table
-from jobwise.studies import Study
-from jobwise.studies.jobsets import cdf, curve, figure
 from jobwise.systems import deeprm as system
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST, deeprm, load_of
+from jobwise_experiments import Study
+from jobwise_experiments.jobsets import cdf, curve, figure
 
 ANCHORS = {
     (0.3, 50): {"sjf": 2.90, "tetris": 5.27, "random": 6.95},

@@ -9,11 +9,11 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.forecast.loads import HORIZONS
 from jobwise.report.sections import Section, Table
-from jobwise.studies import Study
-from jobwise.studies.telemetry_failures import avoided, recorded
-from jobwise.studies.telemetry_placement import placement
 from jobwise.telemetry.forecasts import forecast_all, summary
 from jobwise.telemetry.read import read
+from jobwise_experiments import Study
+from jobwise_experiments.telemetry_failures import avoided, recorded
+from jobwise_experiments.telemetry_placement import placement
 
 SETS = {
     "AWS CloudWatch (NAB)": "nab_aws",

@@ -9,10 +9,10 @@ import numpy as np
 from jobwise.learn.judged import change, placed, text
 from jobwise.learn.nodes_config import NodesConfig
 from jobwise.report.sections import Section, Table
-from jobwise.studies import Study
 from jobwise.systems import telemetry as system
 from jobwise.workloads.jobsets import TEST
 from jobwise.worlds.nodes.policy import NodesRule
+from jobwise_experiments import Study
 
 FORECASTS = {"as good as ours": {}, "perfect": {"perfect": True}}
 

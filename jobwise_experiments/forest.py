@@ -16,9 +16,9 @@ from jobwise.policies import loglinear
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.report.sections import Section, Table
 from jobwise.sim.forest import Forest
-from jobwise.studies import Study, read_log
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, first
+from jobwise_experiments import Study, read_log
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "LANL-CM5", "ALCF-Theta", "HPC2N", "MetaCentrum", "RICC", "LLNL-Atlas", "NASA-iPSC")
 SMOKE = ("SDSC-SP2", "HPC2N", "NASA-iPSC")  # logs of the preset smoke

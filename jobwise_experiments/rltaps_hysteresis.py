@@ -10,11 +10,11 @@ import numpy as np
 from jobwise.learn.judged import assigned, change, text
 from jobwise.policies.names import resolve
 from jobwise.report.sections import Section, Table
-from jobwise.studies import Study
 from jobwise.workloads.dnn import rltaps
 from jobwise.workloads.jobsets import TEST, VALIDATION
 from jobwise.worlds.gpus.knapsack import HELD, RESTART, THETA
 from jobwise.worlds.gpus.policy import GpusRule
+from jobwise_experiments import Study
 
 PRICES, BONUSES = (1.0, 1.35, 1.8, 2.5), (0.0, 0.15, 0.3, 0.6)  # times the restart's price; of the logarithm of a weight
 LIMIT = 1000  # rows

@@ -11,10 +11,10 @@ from jobwise.compare.intervals import compared, crossed, in_blocks, log_ratio
 from jobwise.compare.procedure import compare
 from jobwise.learn.run_folder import parts
 from jobwise.report.sections import Section, Table
-from jobwise.studies import Study, read_log
 from jobwise.systems import configure
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first
+from jobwise_experiments import Study, read_log
 
 LOGS = ("SDSC-SP2", "lublin_256")
 LEARNERS = {

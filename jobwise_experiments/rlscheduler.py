@@ -15,9 +15,9 @@ from jobwise.learn.config import Config
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.report.sections import Section, Table
 from jobwise.simulate import simulate_many
-from jobwise.studies import Study, read_log, text_interval
 from jobwise.systems import configure
 from jobwise.workload import Workload
+from jobwise_experiments import Study, read_log, text_interval
 
 FIRST = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
 PUBLISHED = {

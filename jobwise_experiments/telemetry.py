@@ -15,14 +15,14 @@ import numpy as np
 from jobwise.learn.judged import change, placed, text
 from jobwise.learn.nodes_config import NodesConfig
 from jobwise.report.sections import Section, Table
-from jobwise.studies import Study, telemetry_nodes
-from jobwise.studies.jobsets import figure
-from jobwise.studies.telemetry_risk import foreseen
 from jobwise.systems import telemetry as system
 from jobwise.workloads import affinity as made
 from jobwise.workloads.jobsets import TEST
 from jobwise.worlds.nodes.policy import NodesRule
 from jobwise.worlds.nodes.world import NodesSettings
+from jobwise_experiments import Study, telemetry_nodes
+from jobwise_experiments.jobsets import figure
+from jobwise_experiments.telemetry_risk import foreseen
 
 ANCHORS = [  # of the specification, by its own 200 jobsets
     ("distances", 0.25, {"lb": 18.7, "oracle": 11.5}),

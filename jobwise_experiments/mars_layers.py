@@ -13,8 +13,6 @@ from jobwise.metrics import makespan, workflows
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.report.sections import Section, Table
 from jobwise.simulate import simulate, simulate_many
-from jobwise.studies import Study, read_log
-from jobwise.studies.jobsets import figure
 from jobwise.systems.layer import layer
 from jobwise.systems.mars import RULES, argbest, costly
 from jobwise.systems.rla3c import configure
@@ -24,6 +22,8 @@ from jobwise.workloads.source import open_workflow
 from jobwise.workloads.streams import arrivals, stream
 from jobwise.workloads.transform import first
 from jobwise.worlds.window.mars import costs
+from jobwise_experiments import Study, read_log
+from jobwise_experiments.jobsets import figure
 
 BETAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "HPC2N", "ALCF-Theta")

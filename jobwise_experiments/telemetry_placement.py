@@ -12,9 +12,9 @@ from jobwise.learn.judged import change, text
 from jobwise.metrics import wait
 from jobwise.report.sections import Section, Table
 from jobwise.simulate import simulate
-from jobwise.studies import Study
 from jobwise.workload import Workload
 from jobwise.workloads.gpu import read_gavel
+from jobwise_experiments import Study
 
 PLACEMENTS = ("fcfs+easy", "fcfs+easy+balance", "fcfs+easy+best", "fcfs+easy+learned", "sjf+easy", "sjf+easy+learned")
 

@@ -15,13 +15,13 @@ from jobwise.learn.config import Config
 from jobwise.learn.run_folder import parts, windows
 from jobwise.report.sections import Section, Table
 from jobwise.simulate import simulate_many
-from jobwise.studies import Study, read_log, text_interval
-from jobwise.studies.mars_layers import layers
 from jobwise.systems.mars import HEURISTICS
 from jobwise.systems.rla3c import configure, configure_plain, without
 from jobwise.workload import Workload
 from jobwise.workloads.lublin import lublin
 from jobwise.workloads.transform import first
+from jobwise_experiments import Study, read_log, text_interval
+from jobwise_experiments.mars_layers import layers
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "HPC2N", "ALCF-Theta", "Lublin 256", "Lublin 1024")
 SIZES = {"small": 2_000, "medium": 9_000, "large": 25_000}
