@@ -6,7 +6,7 @@ TRACES ?= ../shared/traces/swf
 DEMO_OUT ?= out
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test test-all test-docs check check-slurm bench clean
+.PHONY: demo test test-all test-docs check check-slurm bench wheel clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -33,13 +33,22 @@ test-docs: $(VENV)/ready
 check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 # A real Slurm on this machine beside the simulator; INSTALL=1 installs it first (Debian, as root).
 check-slurm: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.check_slurm $(if $(INSTALL),--install)
 
+# The wheel, installed into a fresh environment and used once there.
+wheel: $(VENV)/ready
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet dist/*.whl
+	cd build && wheel/bin/jobwise --version && wheel/bin/jobwise reproduce --help > /dev/null && wheel/bin/jobwise policies > /dev/null
+
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks --traces $(TRACES)
 
 clean:
-	rm -rf $(VENV) out build *.egg-info .pytest_cache .hypothesis .ruff_cache
+	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache

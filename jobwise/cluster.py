@@ -113,7 +113,7 @@ class Cluster:
 
     def holds(self, request: np.ndarray, chunks: np.ndarray) -> np.ndarray:
         """[J] bool: would each job (request [J, R], chunks [J]) fit on the empty cluster?"""
-        fits = (request >= 0).all(axis=1) & (request <= self.total).all(axis=1)
+        fits = np.asarray((request >= 0).all(axis=1) & (request <= self.total).all(axis=1))
         for row in np.flatnonzero(chunks > 0):
             each = request[row] // chunks[row]
             used = each > 0

@@ -9,7 +9,7 @@ A group for each table, see docs/extending.md. A name of jobwise's own always wi
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -52,4 +52,4 @@ def load(group: str, name: str) -> Any:
 
 def added(group: str) -> dict[str, Callable[[], Any]]:
     """Return {name: loads it} of all that other packages add to a group."""
-    return {name: lambda name=name: load(group, name) for name in names(group)}
+    return {name: partial(load, group, name) for name in names(group)}

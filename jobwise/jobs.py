@@ -109,4 +109,4 @@ def blank_jobs(count: int, resources: int = 1) -> np.ndarray:
 
 def digest(past: np.ndarray) -> bytes:
     """A hash of rows of a table, by their fields: what lies between them in memory is anything."""
-    return sha1(b"".join(np.ascontiguousarray(past[name]).tobytes() for name in past.dtype.names)).digest()
+    return sha1(b"".join(np.ascontiguousarray(past[name]).tobytes() for name in past.dtype.names or ())).digest()

@@ -21,10 +21,20 @@ from jobwise.sim.dag import graph, ranks
 class Finished(Protocol):
     """What metrics read of a finished simulation: a `jobwise.record.Record`."""
 
-    jobs: np.ndarray
-    runtime: np.ndarray
-    cluster: Any
-    workload: Any
+    @property
+    def jobs(self) -> np.ndarray: ...
+
+    @property
+    def runtime(self) -> np.ndarray: ...
+
+    @property
+    def cluster(self) -> Any: ...
+
+    @property
+    def workload(self) -> Any: ...
+
+    @property
+    def preemptions(self) -> int: ...
 
 
 def ran(r: Finished) -> np.ndarray:
@@ -295,7 +305,7 @@ def user_class(r: Finished, most: int = 20) -> tuple[np.ndarray, list[str]]:
 CLASSES = {"size": size_class, "run time": run_class, "user": user_class}
 
 
-def breakdown(r: Finished, by: str) -> list[dict[str, float | str]]:
+def breakdown(r: Finished, by: str) -> list[dict[str, Any]]:
     """Per class (`size`, `run time`, `user`): jobs, mean and longest wait, mean bounded slowdown; no empty classes."""
     if by not in CLASSES:
         raise unknown("breakdown", by, CLASSES)

@@ -19,8 +19,8 @@ def register_environments() -> None:
     for spec in worlds().values():
         for name in spec.ids:
             if f"jobwise/{name}-v0" not in registry:
-                entries = {"entry_point": f"{spec.env}Env", "vector_entry_point": f"{spec.env}VectorEnv"}
-                register(id=f"jobwise/{name}-v0", **entries)
+                one, many = f"{spec.env}Env", f"{spec.env}VectorEnv"
+                register(id=f"jobwise/{name}-v0", entry_point=one, vector_entry_point=many)
 
 
 class _WhenLoaded:
@@ -40,7 +40,7 @@ class _WhenLoaded:
             load(module)
             register_environments()
 
-        spec.loader.exec_module = exec_module
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 

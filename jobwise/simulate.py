@@ -42,7 +42,7 @@ def simulate(
     every single event, arrivals first, as RLScheduler does, not once per instant. `progress(ended, jobs)` is called now and
     then. Raises InputError where the policy is unknown, decides nonsense, or leaves jobs waiting for ever.
     """
-    settings = {"seed": seed, "tick": tick, "on_failure": on_failure, "restart_cost_s": restart_cost_s}
+    settings: dict = {"seed": seed, "tick": tick, "on_failure": on_failure, "restart_cost_s": restart_cost_s}
     settings |= {"kill_at_walltime": kill_at_walltime, "single_events": single_events}
     return simulate_many([workload], policy, cluster, progress=progress, **settings)[0]
 
@@ -73,7 +73,7 @@ def simulate_many(
     if after and not getattr(policy, "chooses", False):
         raise InputError("after is told of the choices of a network; this policy makes none")
     if is_compiled(policy, cluster):
-        steps = policy.replay(s, cluster, [w.past for w in workloads], after)
+        steps = policy.replay(s, cluster, [w.past for w in workloads], after)  # type: ignore[attr-defined]
     else:
         steps = _asked_in_turn(s, cluster, workloads, policy)
     total = sum(map(len, workloads))
@@ -137,5 +137,5 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Polic
             text = f"{name}: {len(row)} jobs had not ended {policy.limit:,.0f} rows after the last arrival, where it was cut"
             raise Unfinished(f"{text}; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
         raise Unfinished(f"{name} left {what}; nothing is running and nothing more will arrive")
-    counters = [one[k].item() for k in ("preemptions", "events", "lost")]
-    return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, *counters, tuple(looks))
+    counters = {k: one[k].item() for k in ("preemptions", "events", "lost")}
+    return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, looks=tuple(looks), **counters)

@@ -62,7 +62,7 @@ def poison(s: State, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         rng.shuffle(s.lists[e, 0, : s.sims["running"][e]])
         coming = s.jobs[e, s.sims["next"][e] :]
         coming["submit"], coming["walltime"], coming["request"], coming["user"] = np.nan, np.nan, -9, -9
-    for name in set(s.truth.dtype.names) - set(LINKS):
+    for name in set(s.truth.dtype.names or ()) - set(LINKS):
         s.truth[name] = np.nan if s.truth.dtype[name].kind == "f" else -9
     return saved
 
@@ -82,8 +82,8 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
     policy = resolve(policy)
     name = getattr(policy, "name", type(policy).__name__)
     clean, hidden = (_asked(policy, workload, passes, seed, hide) for hide in (False, True))
-    for k, (one, other) in enumerate(zip(clean, hidden, strict=True)):
-        for what, a, b in zip(("queue", "running", "ended", "free", "decisions"), one, other, strict=True):
+    for k, (open_, masked) in enumerate(zip(clean, hidden, strict=True)):
+        for what, a, b in zip(("queue", "running", "ended", "free", "decisions"), open_, masked, strict=True):
             assert a == b, f"{name}: at instant {k} its {what} are others where truth and future are hidden"
     plain = simulate(workload, policy, seed=seed).jobs
     every = np.argsort(-workload.truth["runtime"], kind="stable")
@@ -167,10 +167,10 @@ def check_world(world: EpisodeWorld, encoder: Encoder, steps: int = 200, seed: i
             assert one.tobytes() == again.tobytes(), "a restored world goes on in another way"
         else:
             one = step(actions)
-        for name in one.dtype.names:
+        for name in one.dtype.names or ():
             assert np.isfinite(one[name]).all(), f"{name} of the transitions is not finite"
-        for e in np.flatnonzero(world.done):
-            world.next_episode(int(e), dice[e])
+        for over in np.flatnonzero(world.done).tolist():
+            world.next_episode(over, dice[over])
 
 
 class Identity:

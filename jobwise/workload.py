@@ -12,6 +12,7 @@ from jobwise.errors import InputError, unknown
 from jobwise.jobs import blank_jobs, past_dtype, truth_dtype
 from jobwise.sim.dag import graph, levels, ranks
 from jobwise.sim.pool import waits
+from jobwise.sim.random import Seed
 
 COLUMNS = ("user", "group", "app", "queue", "partition", "kind", "memory", "least", "most", "step", "gradient", "flow", "ask")
 PAST = 20_000  # so many of the jobs that ended last before a part of a log are remembered by it
@@ -165,9 +166,9 @@ def workload(
         edges = np.asarray(edges, np.int64).reshape(-1, 2)
         if edges.min() < 0 or edges.max() >= len(submit) or (edges[:, 0] == edges[:, 1]).any():
             raise InputError(f"{name}: edges are (parent, child) rows of two different jobs, 0 to {len(submit) - 1}")
-        links = np.empty(len(submit), np.int64)
-        links[order] = np.arange(len(submit))
-        links = links[np.asarray(edges, np.int64)]
+        place = np.empty(len(submit), np.int64)
+        place[order] = np.arange(len(submit))
+        links = place[np.asarray(edges, np.int64)]
         jobs["unmet"] = np.bincount(links[:, 1], minlength=len(jobs))
         try:
             g = graph(len(jobs), links)
@@ -195,7 +196,7 @@ def resort(w: Workload, name: str | None = None) -> Workload:
     return replace(w, jobs=jobs, truth=w.truth[order], columns=columns, edges=place[w.edges], name=name or w.name)
 
 
-def shake(w: Workload, by: float, seed: int | np.random.Generator) -> Workload:
+def shake(w: Workload, by: float, seed: Seed) -> Workload:
     """Submits moved by U(-by, by) s: a replica that no schedule's chaos can tell from the log."""
     if not 0 <= by <= 1e8:
         raise InputError(f"submits can be moved by 0 to 1e8 s, not {by:g}")

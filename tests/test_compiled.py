@@ -15,7 +15,7 @@ from jobwise.compiled import allocating, inlined, kernel
 from jobwise.compiled import cache as kernel_cache
 
 # imported by modules with kernels, for what is no kernel's
-NO_KERNELS = {"decision.py", "errors.py", "files.py", "workload.py", "record.py", "metrics.py"}
+NO_KERNELS = {"decision.py", "errors.py", "files.py", "workload.py", "record.py", "metrics.py", "listeners.py", "extensions.py"}
 NO_KERNELS |= {"workloads/catalogue.py", "workloads/swf.py", "workloads/transform.py"}
 LEAF = "from jobwise.compiled import kernel\n\n\n@kernel\ndef leaf(x):\n    return x[0] + {}\n"
 ROOT = """import numpy as np
@@ -120,7 +120,7 @@ def test_narrow_integers_and_constants_share_a_part():
 def test_plain_njit_gives_the_same():
     """The switch for numba versions that `parts.py` does not know; CI plays the golden logs with it."""
     code = """import jobwise as jw
-from jobwise.sim import compiled
+from jobwise import compiled
 assert compiled.PLAIN is {}
 print(jw.simulate(jw.lublin(300, seed=1), "sjf+easy").jobs["start"].tolist())"""
     plain = subprocess.run(
@@ -139,7 +139,7 @@ def test_old_folders_of_kernels_go(tmp_path):
         (tmp_path / "jobwise" / f"kernels-{i}").mkdir(parents=True)
         os.utime(tmp_path / "jobwise" / f"kernels-{i}", (i, i))
     told = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"XDG_CACHE_HOME": str(tmp_path)}
-    code = "from jobwise.sim import kernel_cache; print(kernel_cache.FOLDER)"
+    code = "from jobwise.compiled import cache; print(cache.FOLDER)"
     made = subprocess.run([sys.executable, "-c", code], env=told, capture_output=True, text=True, check=True).stdout.strip()
     found = {f.name for f in (tmp_path / "jobwise").iterdir()}
     assert found == {Path(made).name} | {f"kernels-{i}" for i in range(9 - kernel_cache.KEPT, 9)}

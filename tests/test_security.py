@@ -254,7 +254,7 @@ def test_compiled_code_is_not_read_from_a_folder_that_others_may_write(tmp_path)
     import sys
 
     def kept(folder):
-        code = "from jobwise.sim import kernel_cache as k; print(k.FOLDER)"
+        code = "from jobwise.compiled import cache as k; print(k.FOLDER)"
         env = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
         done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
         return done.stdout.strip(), done.stderr
@@ -266,5 +266,5 @@ def test_compiled_code_is_not_read_from_a_folder_that_others_may_write(tmp_path)
         found, said = kept(folder)
         assert (found == str(folder)) == safe and ("others may write" in said) == (not safe), oct(mode)
     env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "new")}
-    code = "import os; os.umask(0); from jobwise.sim import kernel_cache as k; print(oct(os.stat(k.FOLDER).st_mode)[-3:])"
+    code = "import os; os.umask(0); from jobwise.compiled import cache as k; print(oct(os.stat(k.FOLDER).st_mode)[-3:])"
     assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout.strip() == "700"

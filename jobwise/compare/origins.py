@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +41,8 @@ class Origins:
 
     def _place(self, k: int, p: int) -> int:
         """Where policy p stands in the comparison of origin k."""
-        return self.comparisons[k].fair if p == len(self.policies) - 1 else p
+        fair = self.comparisons[k].fair
+        return fair if p == len(self.policies) - 1 and fair is not None else p
 
     def effects(self, base: int | None = None) -> list[Effect]:
         """[P] effects on windows against a policy, by default the fair best rule; blocks of all origins together."""
@@ -124,7 +127,7 @@ def origins(
         raise InputError(f"{workload.name}: a tenth of {len(workload)} jobs is too little: its windows would have {size} jobs")
     begun = workload.take(slice(0, int(at[0] * len(workload))))
     shake_s = windows.shake_for(begun) if shake_s is None and shakes else shake_s or 0.0
-    shared = {"shakes": shakes, "shake_s": shake_s, "seed": seed}
+    shared: dict[str, Any] = {"shakes": shakes, "shake_s": shake_s, "seed": seed}
     shared |= {"kill_at_walltime": kill_at_walltime, "restart_cost_s": restart_cost_s}
     done, parts = 0, count * 100
 
@@ -133,6 +136,9 @@ def origins(
         done = max(done, min(int(upto), parts))
         if progress:
             progress(done, parts)
+
+    def ahead(k: int, done: int, total: int) -> None:
+        step(100 * (k + done / max(total, 1)))
 
     cache: dict = {}  # windows are the same at every origin; what is chosen from is not
 
@@ -149,10 +155,10 @@ def origins(
             window_jobs=size,
             hindsight=False,
             earlier=earlier,
-            progress=lambda a, b, k=k: step(100 * (k + a / max(b, 1))),
+            progress=partial(ahead, k),
             **shared,
         )
         comparisons.append(c)
-        chosen.append(c.policies[c.fair])
+        chosen.append(c.policies[c.fair or 0])
     names = [n for i, n in enumerate(comparisons[0].policies) if i < len(policies) + (learn is not None)]
     return Origins(workload, at, comparisons, [*names, FAIR], chosen, max_wait)

@@ -81,27 +81,27 @@ def compare(
                 chosen.append(resolve(name))
                 names.append(name)
 
-    shared = (shakes, shake_s, seed)
-    records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, shared, replays, settings, report)
+    shaking = (shakes, shake_s, seed)
+    records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, shaking, replays, settings, report)
     fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
     cautions = tuple(_cautions(chosen, names))
     return Comparison(
-        part,
-        names,
-        table,
-        np.array(in_time),
-        [list(x) for x in summaries],
-        [r.summary() for r in records],
-        rows - first,
-        size,
-        shakes,
-        shake_s,
-        list(records),
-        [", ".join(marks.get(n, [])) for n in names],
-        fair,
-        max_wait,
-        (*cautions, *_notes(part, chosen, names, size, kill_at_walltime)),
-        cautions,
+        workload=part,
+        policies=names,
+        windows=table,
+        blocks=np.array(in_time),
+        replays=[list(x) for x in summaries],
+        logged=[r.summary() for r in records],
+        first_row=rows - first,
+        window_jobs=size,
+        shakes=shakes,
+        shake_s=shake_s,
+        records=list(records),
+        marks=[", ".join(marks.get(n, [])) for n in names],
+        fair=fair,
+        bound=max_wait,
+        notes=(*cautions, *_notes(part, chosen, names, size, kill_at_walltime)),
+        cautions=cautions,
     )
 
 

@@ -34,7 +34,8 @@ class Nodes:
     @property
     def cuts(self) -> tuple[int, int]:
         """Where learning ends, and calibrating."""
-        return tuple(int(p * len(self.values)) for p in PARTS)
+        a, b = (int(p * len(self.values)) for p in PARTS)
+        return a, b
 
     def label(self, horizon: int = HORIZON) -> np.ndarray:
         """[T, N] bool: does the node fail within the next `horizon` steps?"""
@@ -126,7 +127,7 @@ def boosted(x: np.ndarray, y: np.ndarray) -> Model:
     how = {"objective": "binary", "num_leaves": 15, "learning_rate": 0.05, "min_data_in_leaf": 100, "verbose": -1, "seed": 0}
     how |= {"bagging_fraction": 0.7, "bagging_freq": 1, "feature_fraction": 0.8, "num_threads": 2}
     model = lightgbm.train(how, lightgbm.Dataset(x, y.astype(float)), 150)
-    return lambda q: model.predict(q, raw_score=True)
+    return lambda q: np.asarray(model.predict(q, raw_score=True))
 
 
 MODELS = {"threshold": threshold, "logistic": logistic, "boosted": boosted}

@@ -78,7 +78,9 @@ def learnt(
 
 def from_boosters(boosters: Sequence) -> Forest:
     """The trees of LightGBM's models, one of each output."""
-    node, tree, bound = [], [], [0]
+    node: list[tuple | None] = []
+    tree: list[int] = []
+    bound = [0]
 
     def add(x: dict) -> int:
         at = len(node)

@@ -51,7 +51,7 @@ def ewma(s: Series, horizons: Sequence[int], peak: bool) -> Forecast:
             smooth(s.y, alpha, x)
             error = np.nanmean(np.abs(y - x[: a - h])) if not np.isnan(y).all() else 0.0
             if error < best:
-                best, out[k] = error, np.nan_to_num(x, nan=s.known[0])
+                best, out[k] = float(error), np.nan_to_num(x, nan=s.known[0])
     return _point(out.T)
 
 
@@ -184,7 +184,8 @@ class Boosted:
             import lightgbm
         except ImportError:
             raise InputError("boosted trees take lightgbm: pip install 'jobwise[forecast]'") from None
-        self.horizons, self.models, self._last = horizons, [], (None, None)
+        self.horizons, self.models = horizons, []
+        self._last: tuple[Series | None, Forecast | None] = (None, None)
         for k, h in enumerate(horizons):
             x, y = rows_of(series, h, peak)
             data = lightgbm.Dataset(x, y, free_raw_data=False)
@@ -195,18 +196,19 @@ class Boosted:
 
     def __call__(self, s: Series) -> Forecast:
         """Its forecast of a series, from WARM samples before the part to choose from on; before it nothing changes."""
-        if self._last[0] is s:
+        if self._last[0] is s and self._last[1] is not None:
             return self._last[1]
         first = max(s.cuts[0] - WARM, 0)
         out = np.repeat(s.known[None, :, None], len(QUANTILES), axis=0).repeat(len(self.horizons), axis=2)
         for k, h in enumerate(self.horizons):
             x = features(s, h)[first:]
             for q, m in enumerate(self.models[k]):
-                out[q, first:, k] += s.scale * m.predict(x, num_threads=1)
+                out[q, first:, k] += s.scale * np.asarray(m.predict(x, num_threads=1))
         low, point, high = np.sort(out, axis=0)
         low[:first] = high[:first] = np.nan
-        self._last = s, Forecast(point, low, high)
-        return self._last[1]
+        forecast = Forecast(point, low, high)
+        self._last = s, forecast
+        return forecast
 
     def steady(self, s: Series) -> Forecast:
         """The same, where small changes are none: for series that mostly stand still."""
@@ -247,8 +249,8 @@ def models_for(
         elif name == "ridge":
             models[name] = Ridge(tuple(horizons), peak)
         elif name == "boosted":
-            models[name] = Boosted(series, horizons, peak, progress=progress)
-            models["steady"] = models[name].steady
+            trees = Boosted(series, horizons, peak, progress=progress)
+            models |= {name: trees, "steady": trees.steady}
         else:
             raise unknown(
                 "model", name, ["persistence", "seasonal", "ewma", "holt-winters", "ridge", "boosted", "gru", "five-sigma"]

@@ -44,7 +44,8 @@ class Series:
     @property
     def cuts(self) -> tuple[int, int]:
         """Where learning ends, and choosing."""
-        return tuple(int(p * len(self.y)) for p in PARTS)
+        a, b = (int(p * len(self.y)) for p in PARTS)
+        return a, b
 
     @property
     def day(self) -> int:
@@ -188,7 +189,8 @@ def judged(s: Series, models: dict[str, Model], horizons: Sequence[int] = HORIZO
             f"{s.name}: {len(s.y):,} samples are too few for {max(horizons)} steps ahead: 10 times as many at least"
         )
     a, b = s.cuts
-    choice, test = {}, {}
+    choice: dict[str, dict] = {}
+    test: dict[str, dict] = {}
     said = told(s, models, horizons, peak)
     for name, f in said.items():
         bounds = intervals(s, f, horizons, peak)
@@ -197,6 +199,6 @@ def judged(s: Series, models: dict[str, Model], horizons: Sequence[int] = HORIZO
             table[name] = {h: x for h, x in scores.items() if x}
     if not all(choice.values()) or not all(test.values()):
         return None
-    table = Result(s.name, "", choice, test)
-    best = min(said, key=lambda m: table.mase(m, test=False))
+    judged_all = Result(s.name, "", choice, test)
+    best = min(said, key=lambda m: judged_all.mase(m, test=False))
     return Result(s.name, best, choice, test)

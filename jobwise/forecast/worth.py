@@ -80,7 +80,17 @@ def worth(x, model: str, risk: np.ndarray, theta: float, horizon: int, step_s: f
     precision, recall = hit / max(alarm.sum(), 1), hit / max(y.sum(), 1)
     caught = np.array(leads) > 0 if leads else np.zeros(1, bool)
     return Worth(
-        model, float(y[up].mean()), auprc(y[up], r[up]), auroc(y[up], r[up]), float(((r - y)[up] ** 2).mean()), theta,
-        float(precision), float(recall), float(2 * precision * recall / max(precision + recall, 1e-12)), float(caught.mean()),
-        float(np.median(np.array(leads)[caught])) if caught.any() else 0.0, float(wrong / max(days, 1e-9)), len(events),
-    )  # fmt: skip
+        model=model,
+        base=float(y[up].mean()),
+        auprc=auprc(y[up], r[up]),
+        auroc=auroc(y[up], r[up]),
+        brier=float(((r - y)[up] ** 2).mean()),
+        theta=theta,
+        precision=float(precision),
+        recall=float(recall),
+        f1=float(2 * precision * recall / max(precision + recall, 1e-12)),
+        caught=float(caught.mean()),
+        lead=float(np.median(np.array(leads)[caught])) if caught.any() else 0.0,
+        false_alarms=float(wrong / max(days, 1e-9)),
+        failures=len(events),
+    )

@@ -78,16 +78,16 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
     if whole and not ragged:
         first = np.cumsum(there.reshape(-1)) - 1
     return Rollout(
-        np.concatenate(xs),
-        first,
-        counts,
-        actions.reshape(-1, *actions.shape[2:]),
-        logp,
-        values,
-        rewards,
-        over.astype(float),
-        last,
-        there.astype(float),
-        np.concatenate(ended) if ended else np.zeros(0),
-        np.concatenate(masks) if masks else None,
+        x=np.concatenate(xs),
+        first=first,
+        counts=counts,
+        actions=actions.reshape(-1, *actions.shape[2:]),
+        logp=logp,
+        values=values,
+        rewards=rewards,
+        over=over.astype(float),
+        last_values=last,
+        there=there.astype(float),
+        episodes=np.concatenate(ended) if ended else np.zeros(0),
+        masks=np.concatenate(masks) if masks else None,
     )

@@ -148,7 +148,20 @@ class ListRun:
         if self._promised:
             return [Start(j) for j in self._promised.plan(view, scheduler, rule, scores)]
         f = _flows(scheduler, view)
-        x = Instant(view.now, view.origin, seed, view.table, est, queue, scores, view.running, due, free, capacity, f)
+        x = Instant(
+            now=view.now,
+            origin=view.origin,
+            seed=seed,
+            jobs=view.table,
+            est=est,
+            queue=queue,
+            score=scores,
+            running=view.running,
+            due=due,
+            free=free,
+            capacity=capacity,
+            flows=f,
+        )
         if rule.backfill == CONSERVATIVE:
             plan_conservative(rule, x, bool((view.jobs["due"][view.ended] > view.now).any()), p)
         else:

@@ -98,16 +98,16 @@ def build(table: dict[str, np.ndarray], forest: Forest, total: int) -> Campaign:
     cell["user"], cell["key"], cell["line"] = 1 + of_user[first], 1 + users + of_key[first], 1 + users + keys + of_line[first]
     cell["request"], cell["size"], cell["made"] = np.maximum(request[first], 1.0), size[first], -np.inf
     return Campaign(
-        group,
-        cell,
-        of.astype(np.int32),
-        np.zeros(len(of)),
-        np.zeros(F),
-        forest,
-        np.array([max(total, 1)], np.int64),
-        np.zeros((RECENT, 2)),
-        np.zeros(1),
-        np.zeros(3),
+        group=group,
+        cell=cell,
+        of=of.astype(np.int32),
+        began=np.zeros(len(of)),
+        x=np.zeros(F),
+        forest=forest,
+        total=np.array([max(total, 1)], np.int64),
+        recent=np.zeros((RECENT, 2)),
+        ended=np.zeros(1),
+        error=np.zeros(3),
     )
 
 

@@ -70,7 +70,7 @@ class Plan(NamedTuple):
     amount: np.ndarray  # [S, R]
     promised: np.ndarray  # [Q] rows that get a reservation
     at: np.ndarray  # [Q] s
-    count: np.ndarray  # [2] starts, reservations
+    count: np.ndarray  # type: ignore[assignment] # [2] starts, reservations
 
 
 def blank(jobs: int, nodes: int, resources: int) -> Plan:

@@ -94,7 +94,7 @@ FLOWS = (*(int(row) for row in Order if row.kind == WORKFLOW), FLOW_NET)
 
 def kind(code: int) -> str:
     """Return the kind of the order `code`; "" for those that bring their own numbers."""
-    return Order(code).kind if code in CODES.values() else ""
+    return next(row.kind for row in Order if row == code) if code in CODES.values() else ""
 
 
 @kernel

@@ -231,6 +231,7 @@ def waits(w: Tables) -> np.ndarray:
     """[J] s that the jobs of a workload on a pool would wait under first-come, first-served with EASY."""
     jobs = w.jobs.copy()
     jobs["unmet"] = 0
-    s = allocate([replace(w, jobs=jobs, edges=w.edges[:0])], replace(w.cluster, outages=w.cluster.outages[:0]))
+    alone = replace(w, jobs=jobs, edges=w.edges[:0])  # type: ignore[type-var]
+    s = allocate([alone], replace(w.cluster, outages=w.cluster.outages[:0]))
     replay(s, 0)
     return s.jobs[0]["start"] - s.jobs[0]["submit"]

@@ -20,11 +20,10 @@ import numpy as np
 
 from jobwise.cluster import outage_dtype
 from jobwise.compiled import inlined, kernel
-from jobwise.jobs import job_dtype, truth_dtype
 from jobwise.sim import campaign, easy, foresight, pool, ranked
 from jobwise.sim.campaign import RECENT
 from jobwise.sim.reset import believe, go_on
-from jobwise.sim.state import HEAP, State, link_dtype, node_dtype, sim_dtype, slice_dtype
+from jobwise.sim.state import HEAP, State
 
 EVERY = 50  # jobs that end between two looks at who is express
 HALF = 0.5  # of M that a job must have waited; of the machine that express jobs may hold
@@ -64,18 +63,7 @@ class Promise(NamedTuple):
 
 def _nothing() -> Promise:
     """Without promise and lane."""
-    none = np.zeros(1, sim_dtype), np.zeros((1, 1), job_dtype(1)), np.zeros((1, 1), truth_dtype), np.zeros((1, 3, 1), np.int32)
-    s = State(
-        *none,
-        np.zeros((1, 1), node_dtype(1)),
-        np.zeros((1, 1), slice_dtype(1)),
-        np.zeros((1, 1), np.int32),
-        np.zeros((1, 1), link_dtype),
-        np.ones((1, 1, 1)),
-        np.zeros((1, 0), outage_dtype),
-        np.zeros((1, 0, 1)),
-        np.zeros((1, 3)),
-    )
+    s = State.blank()
     p = pool.scheduler(s, 0, None, None, True, np.inf)
     return Promise(np.zeros(1, memory_dtype), s, p, np.zeros(0, np.int32), np.zeros(0, np.int8), np.zeros(3, slot_dtype))
 
@@ -86,7 +74,9 @@ NOTHING = _nothing()
 def begin(s: State, e: int, waits: np.ndarray) -> Promise:
     """For simulation e, which has not begun; nothing is promised yet (`adopt`). `waits` [K] s of jobs of the past under
     first-come, first-served with EASY, in order of submit."""
-    shadow = State(*(np.copy(a[e : e + 1]) for a in s[:-1]), s[-1])._replace(outages=np.zeros((1, 0), outage_dtype))
+    one = s.one(e)
+    shadow = s._replace(**{k: np.copy(a) for k, a in one._asdict().items() if k != "curve"})
+    shadow = shadow._replace(outages=np.zeros((1, 0), outage_dtype))
     jobs = shadow.jobs[0]
     jobs["unmet"] = 0
     shadow.truth["children"], shadow.sims["tick"] = 0, 0.0

@@ -3,6 +3,8 @@ https://doi.org/10.1145/2714064.2660195)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from jobwise.compiled import inlined
@@ -18,6 +20,7 @@ def mix(x):
 
 
 mixed = inlined(mix)  # the same for kernels
+Seed = int | Sequence[int] | np.random.Generator  # what generators of jobs are seeded with
 
 
 @inlined

@@ -29,7 +29,7 @@ class Blocks(NamedTuple):
     block: np.ndarray  # [B] of block_dtype: entries, the sum of their sizes, has the bound become too low?
     shortest: np.ndarray  # [B, C] shortest estimate among sizes of class <= c; C = 0 where nobody asks
     order: np.ndarray  # [B] blocks in order of their entries; the rest of the list are free blocks
-    count: np.ndarray  # [2] blocks in use, entries
+    count: np.ndarray  # type: ignore[assignment] # [2] blocks in use, entries
 
 
 def build(most: int, classes: int = 0) -> Blocks:

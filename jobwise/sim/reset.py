@@ -28,18 +28,18 @@ def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State
     queue, running = (view.queue, view.running) if whole else (np.arange(Q), np.arange(Q, Q + K))
     J, (N, R), cluster = max(len(rows), 1), view.free.shape, view.cluster
     s = State(
-        np.zeros(1, sim_dtype),
-        np.zeros((1, J), view.jobs.dtype),
-        np.zeros((1, J), truth_dtype),
-        np.zeros((1, 3, J), np.int32),
-        np.zeros((1, N), node_dtype(R)),
-        np.zeros((1, 1), slice_dtype(R)) if cluster.is_pool else _slices(view)[None],
-        np.zeros((1, 1), np.int32),
-        links["links"],
-        np.ones((1, 1, 1)),
-        np.zeros((1, 0), outage_dtype),
-        np.zeros((1, 0, N)),
-        links["curve"],
+        sims=np.zeros(1, sim_dtype),
+        jobs=np.zeros((1, J), view.jobs.dtype),
+        truth=np.zeros((1, J), truth_dtype),
+        lists=np.zeros((1, 3, J), np.int32),
+        nodes=np.zeros((1, N), node_dtype(R)),
+        slices=np.zeros((1, 1), slice_dtype(R)) if cluster.is_pool else _slices(view)[None],
+        child=np.zeros((1, 1), np.int32),
+        links=links["links"],
+        factor=np.ones((1, 1, 1)),
+        outages=np.zeros((1, 0), outage_dtype),
+        risk=np.zeros((1, 0, N)),
+        curve=links["curve"],
     )
     sim, truth, node = s.sims[0], s.truth[0], s.nodes[0]
     s.jobs[0, : len(rows)] = view.jobs[rows]

@@ -49,7 +49,7 @@ item_dtype = np.dtype(
 
 class ScoredPool(NamedTuple):
     item: np.ndarray  # [J + 1] of item_dtype; the first count[0] are the queue, in no order
-    count: np.ndarray  # [3] jobs in the queue; 1: an instant has begun and its pass is still to come; urgent jobs
+    count: np.ndarray  # type: ignore[assignment] # [3] jobs in the queue; 1: an instant has begun and its pass is still to come; urgent jobs
     running: ranked.Blocks  # by estimated end
     weights: np.ndarray  # [F] of a log-linear order, with a forest [F + 1] (how it ages); else empty
     known: Known  # what history says of the jobs
@@ -71,20 +71,11 @@ def scheduler(
     `memory` of the jobs, for a forest; `promised`: the shadow of a promise."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = ranked.build(min(J, total))
-    if weights is None:
+    if weights is None or history is None:
         weights, history = np.empty(0), known(s.jobs[e, :0], np.zeros(0, past_dtype))
     item, count = np.empty(J + 1, item_dtype), np.zeros(3, np.int64)
     room = np.empty(0, np.int32), np.empty((0, 1), np.int64)
-    return ScoredPool(
-        item,
-        count,
-        running,
-        weights,
-        history,
-        memory or NO_CAMPAIGN,
-        promised or promise.NOTHING,
-        *room,
-    )
+    return ScoredPool(item, count, running, weights, history, memory or NO_CAMPAIGN, promised or promise.NOTHING, *room)
 
 
 @inlined

@@ -94,31 +94,77 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     if ((known < 0) | (known >= len(site.asks))).any():
         raise InputError("a site's scheduler needs what its jobs ask of nodes; `jobwise slurm site` and `on_site` know it")
     J, N = len(jobs), len(capacity)
-    users = int(jobs["user"].max(initial=-1)) + 1
-    leaf = np.full(J, -1)
+    users, leaf, sets = int(jobs["user"].max(initial=-1)) + 1, _leaves(jobs, site), packed(site.sets)
+    W, running = sets.shape[1], int(min(J, capacity[:, 0].sum()))
+    S, Q = len(site.associations), len(site.qos)
+    clock = _clock(site, s.sims[e]["origin"])
+    room = int(min(site.settings[0]["bf_max_test"], J, PLANS)) * 2 + 4
+    highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
+    fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
+    some, up, mask, open_mask, tried, chosen = np.zeros((6, W), np.uint64)
+    units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
+    return Slurm(
+        settings=site.settings,
+        ask=site.asks,
+        partition=site.partitions,
+        queues=site.queues,
+        qos=site.qos,
+        association=site.associations,
+        sets=sets,
+        weight=site.weight,
+        capacity=capacity,
+        cpus=np.array([capacity[:, 0].sum()], float),
+        largest=capacity[:, 0].max(keepdims=True),
+        tres=units,
+        highest=highest,
+        clock=clock,
+        leaf_of=leaf,
+        priority=np.zeros(J),
+        start_at=np.zeros(J),
+        planned=np.zeros(J),
+        counted=np.zeros((J, len(LIMITS))),
+        usage=np.zeros(S),
+        sums=np.zeros((S, 2)),
+        level=np.zeros(S),
+        fair=fair,
+        by_qos=np.zeros((Q, len(LIMITS))),
+        by_user=np.zeros((Q, users, len(LIMITS))),
+        free=capacity.copy(),
+        later=capacity.copy(),
+        some=some,
+        up=up,
+        mask=mask,
+        open_mask=open_mask,
+        tried=tried,
+        chosen=chosen,
+        node=np.zeros(N, np.int32),
+        amount=np.zeros((N, 3), np.int64),
+        ends=np.zeros(J, np.int32),
+        end=np.zeros(J),
+        on=np.zeros((running, W), np.uint64),
+        words=np.zeros(W, np.int64),
+        begin=np.zeros(room),
+        until=np.zeros(room),
+        open=np.zeros((room, W), np.uint64),
+        notes=np.zeros(NOTES, note_dtype),
+        room=rooms(N),
+    )
+
+
+def _leaves(jobs: np.ndarray, site: Site) -> np.ndarray:
+    """[J] the association of each job; -1: accounting has none."""
+    leaf = np.full(len(jobs), -1)
     inside = (jobs["user"] >= 0) & (jobs["user"] < site.leaf.shape[0]) & (jobs["group"] >= 0)
     inside &= jobs["group"] < site.leaf.shape[1]
     leaf[inside] = site.leaf[jobs["user"][inside], jobs["group"][inside]]
-    sets = packed(site.sets)
-    W, running = sets.shape[1], int(min(J, capacity[:, 0].sum()))
-    S, Q = len(site.associations), len(site.qos)
+    return leaf
+
+
+def _clock(site: Site, origin: float) -> np.ndarray:
+    """[1] of `clock_dtype` before the first event; `origin`: s, trace time of time 0."""
     clock = np.zeros(1, clock_dtype)
-    x = site.settings[0]
-    clock["look"], clock["backfill"], clock["price"] = LOOK, CYCLE, x["calc_period"]
-    clock["zero"] = s.sims[e]["origin"]
+    clock["look"], clock["backfill"], clock["price"] = LOOK, CYCLE, site.settings[0]["calc_period"]
+    clock["zero"] = origin
     clock["passed"] = clock["whole"] = clock["updated"] = -np.inf
     clock["cycled"] = -1e18  # long ago, but after what has never been
-    room = int(min(x["bf_max_test"], J, PLANS)) * 2 + 4
-    highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
-    fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
-    return Slurm(
-        site.settings, site.asks, site.partitions, site.queues, site.qos, site.associations, sets, site.weight,
-        capacity, np.array([capacity[:, 0].sum()], float), capacity[:, 0].max(keepdims=True),
-        site.sets[site.partitions["set"]].astype(np.int64) @ capacity, highest, clock, leaf,
-        np.zeros(J), np.zeros(J), np.zeros(J), np.zeros((J, len(LIMITS))), np.zeros(S), np.zeros((S, 2)), np.zeros(S), fair,
-        np.zeros((Q, len(LIMITS))), np.zeros((Q, users, len(LIMITS))),
-        capacity.copy(), capacity.copy(), *np.zeros((6, W), np.uint64), np.zeros(N, np.int32),
-        np.zeros((N, 3), np.int64), np.zeros(J, np.int32), np.zeros(J), np.zeros((running, W), np.uint64),
-        np.zeros(W, np.int64), np.zeros(room), np.zeros(room),
-        np.zeros((room, W), np.uint64), np.zeros(NOTES, note_dtype), rooms(N),
-    )  # fmt: skip
+    return clock

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from jobwise.cluster import Cluster
+from jobwise.cluster import Cluster, outage_dtype
 from jobwise.errors import InputError
 from jobwise.jobs import job_dtype, truth_dtype
 
@@ -20,13 +20,26 @@ from jobwise.jobs import job_dtype, truth_dtype
 class Tables(Protocol):
     """What a simulation needs of a `jobwise.workload.Workload`."""
 
-    jobs: np.ndarray
-    truth: np.ndarray
-    cluster: Cluster
-    name: str
-    edges: np.ndarray
-    offset: float
-    past: np.ndarray
+    @property
+    def jobs(self) -> np.ndarray: ...
+
+    @property
+    def truth(self) -> np.ndarray: ...
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def edges(self) -> np.ndarray: ...
+
+    @property
+    def offset(self) -> float: ...
+
+    @property
+    def past(self) -> np.ndarray: ...
 
     def __len__(self) -> int: ...
 
@@ -110,9 +123,27 @@ class State(NamedTuple):
     risk: np.ndarray  # [E, T, N] how likely nodes are to fail, tick by tick; T = 0: nothing is forecast
     curve: np.ndarray  # [K, 3] s of a reduction over so many nodes, the same for all (`topology.reduction`)
 
+    @classmethod
+    def blank(cls) -> State:
+        """Return a state of one simulation of one job on one node, all zero: room for what is not used."""
+        return cls(
+            sims=np.zeros(1, sim_dtype),
+            jobs=np.zeros((1, 1), job_dtype(1)),
+            truth=np.zeros((1, 1), truth_dtype),
+            lists=np.zeros((1, 3, 1), np.int32),
+            nodes=np.zeros((1, 1), node_dtype(1)),
+            slices=np.zeros((1, 1), slice_dtype(1)),
+            child=np.zeros((1, 1), np.int32),
+            links=np.zeros((1, 1), link_dtype),
+            factor=np.ones((1, 1, 1)),
+            outages=np.zeros((1, 0), outage_dtype),
+            risk=np.zeros((1, 0, 1)),
+            curve=np.zeros((1, 3)),
+        )
+
     def one(self, e: int) -> State:
         """Simulation e alone, in the same memory."""
-        return State(*(a[e : e + 1] for a in self[:-1]), self[-1])
+        return State(*[a[e : e + 1] for a in self[:-1]], self[-1])  # type: ignore[call-arg]
 
 
 def allocate(

@@ -92,7 +92,8 @@ class Topology:
     def links(self) -> list[tuple[str, str, float, tuple[int, ...]]]:
         """(lower end, upper end, GB/s, its ranges (a, b, c, d, f, g)) of every link."""
         (socket, machine, rack), wide, S = self.bounds, self.bandwidth, self.sockets
-        everywhere, links = (0, int(machine[-1])), []
+        everywhere = (0, int(machine[-1]))
+        links: list[tuple[str, str, float, tuple[int, ...]]] = []
         for r in range(len(self.machines)):
             a, b = int(rack[r]), int(rack[r + 1])
             links.append((f"rack{r}", "director", wide["director"], (a, b, *everywhere, a, b)))

@@ -258,9 +258,17 @@ def _nodes(machines: list[dict], set_: np.void) -> tuple[Site, Cluster, Sets, li
     features = [set(said(r.get("AvailableFeatures", "")).split(",")) for r in machines]
     sets = Sets(len(names))
     site = Site(
-        weight, sets.table(), np.zeros(0, ask_dtype), np.zeros(0, partition_dtype), np.zeros((0, 1), np.int32),
-        np.zeros(0, qos_dtype), np.zeros(0, association_dtype), np.zeros((0, 0), np.int32), np.array([set_]), names,
-    )  # fmt: skip
+        weight=weight,
+        sets=sets.table(),
+        asks=np.zeros(0, ask_dtype),
+        partitions=np.zeros(0, partition_dtype),
+        queues=np.zeros((0, 1), np.int32),
+        qos=np.zeros(0, qos_dtype),
+        associations=np.zeros(0, association_dtype),
+        leaf=np.zeros((0, 0), np.int32),
+        settings=np.array([set_]),
+        names=names,
+    )
     return site, Cluster(capacity, RESOURCES), sets, features
 
 

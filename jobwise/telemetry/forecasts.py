@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -52,6 +53,11 @@ def _begin(*initial) -> None:
     global _GIVEN
     _GIVEN = initial
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who began them is interrupted, and ends them
+
+
+def _named(model: str, result: Result) -> str:
+    """The model itself, whichever a result has chosen."""
+    return model
 
 
 def _one(s: Series) -> Result | None:
@@ -105,7 +111,7 @@ def forecast_all(
     several = threads > 1 and len(series) > 8 and "gru" not in made
     with _processes(threads, initial) if several else nullcontext() as pool:
         results = []
-        for one in pool.imap(_one, series) if several else (judged(s, *initial) for s in series):
+        for one in pool.imap(_one, series) if pool else (judged(s, *initial) for s in series):
             results.append(one)
             tell(fits + len(results))
     out["do not change in the end"] = sum(r is None for r in results)
@@ -134,7 +140,7 @@ def summary(f: Forecasts) -> dict:
         }
 
     names = dict.fromkeys([*f.models, *f.results[0].test])
-    rows = [row(m, lambda r, m=m: m) for m in names] + [row("chosen", lambda r: r.chosen)]
+    rows = [row(m, partial(_named, m)) for m in names] + [row("chosen", lambda r: r.chosen)]
     boosted = next((m for m in f.models.values() if isinstance(m, Boosted)), None)
     why = {h: boosted.explained(k) for k, h in enumerate(f.horizons)} if boosted else {}
     out = ", ".join(f"{n} {k}" for k, n in f.left_out.items())

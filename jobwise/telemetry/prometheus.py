@@ -12,6 +12,7 @@ import math
 import ssl
 import time
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -44,10 +45,13 @@ class Prometheus:
             raise InputError(f"{url}: the token has characters that no header takes")
         self.url, self._at, self._timeout, self._token = url, at, timeout_s, token
 
-    def _get(self, path: str, **query: str) -> list | dict:
-        secure = {"context": ssl.create_default_context()} if self._at.scheme == "https" else {}
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        link = kind(self._at.hostname, self._port, timeout=self._timeout, **secure)
+    def _get(self, path: str, **query: str) -> Any:
+        host, port, wait = self._at.hostname or "", self._port, self._timeout
+        if self._at.scheme == "https":
+            secure = ssl.create_default_context()
+            link: http.client.HTTPConnection = http.client.HTTPSConnection(host, port, timeout=wait, context=secure)
+        else:
+            link = http.client.HTTPConnection(host, port, timeout=wait)
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
         try:
             link.request("GET", f"{self._at.path.rstrip('/')}/api/v1/{path}?{urlencode(query)}", headers=headers)
@@ -130,7 +134,7 @@ class Prometheus:
         place = {x: {v: n for n, v in enumerate(names)} for x, names in ((0, nodes), (1, metrics))}
         series = np.concatenate(which)
         node, metric = (np.array([place[i][k[i]] for k in keys])[series] for i in (0, 1))
-        return table(self._at.hostname, np.concatenate(times), node, metric, np.concatenate(values), nodes, metrics)
+        return table(self._at.hostname or "", np.concatenate(times), node, metric, np.concatenate(values), nodes, metrics)
 
     def _series(self, data, query: str):
         """(node, metric), times and values of every series of an answer."""

@@ -42,7 +42,7 @@ def described(t: Telemetry) -> dict:
         steps = float(np.median([t.step(k) for k in series[:200]]))
         span = np.array([t.time[t.first[k + 1] - 1] - t.time[t.first[k]] for k in series])
         expected = np.maximum(np.round(span / max(steps, 1e-9)) + 1, lengths[series])
-        values = [t.series(k)[1] for k in series]
+        values = [t.series(int(k))[1] for k in series]
         rows.append(
             {
                 "metric": name,

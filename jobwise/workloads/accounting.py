@@ -58,7 +58,7 @@ class Accounting:
     def map(self, read: Callable[[str], float], *names: str, kind: type = float) -> np.ndarray:
         """[J] a number by `read` of each text, called once for each different one. ValueError becomes InputError."""
         which, texts = self.distinct(*names)
-        values = np.empty(len(texts), kind)
+        values: np.ndarray = np.empty(len(texts), kind)
         for i, text in enumerate(texts):
             try:
                 values[i] = read(text)

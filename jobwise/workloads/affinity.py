@@ -12,6 +12,7 @@ import numpy as np
 
 from jobwise.cluster import Affinity, Cluster
 from jobwise.errors import InputError
+from jobwise.sim.random import Seed
 from jobwise.workload import Workload, workload
 from jobwise.workloads.jobsets import arrivals, seeded
 
@@ -21,7 +22,7 @@ LEVELS = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0)  # of an application on the nodes: good,
 def distances(
     steps: int = 50,
     rate: float = 0.25,
-    seed: int | np.random.Generator = 0,
+    seed: Seed = 0,
     *,
     nodes: int = 2,
     capacity: int = 5,
@@ -59,7 +60,7 @@ def distances(
 def affinities(
     steps: int = 50,
     rate: float = 0.5,
-    seed: int | np.random.Generator = 0,
+    seed: Seed = 0,
     *,
     nodes: int = 6,
     apps: int = 3,

@@ -104,7 +104,11 @@ class _Flow:
 
     def __init__(self, file: Path, counts: dict[str, int]):
         self.file, self.root, self.counts = file, file.parent, counts
-        self.rows, self.parents, self.notes, self.scattered, self.edges = [], [], {}, set(), 0
+        self.rows: list[dict] = []
+        self.parents: list[set[str]] = []
+        self.notes: dict[str, int] = {}
+        self.scattered: set[str] = set()
+        self.edges = 0
         self.open: list[str] = []  # files of the workflows that are being read
         self.tools: dict[str, Any] = {}  # files that were read
 

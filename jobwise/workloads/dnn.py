@@ -18,7 +18,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster, nodes
 from jobwise.errors import InputError
-from jobwise.sim.random import GOLDEN, mix
+from jobwise.sim.random import GOLDEN, Seed, mix
 from jobwise.sim.topology import EFFICIENCY, PEAK, gpu_racks
 from jobwise.workload import Workload, workload
 from jobwise.workloads.gpu import MOST_BYTES, number, table
@@ -54,7 +54,7 @@ def shape(network: np.ndarray, minibatch: np.ndarray) -> dict[str, np.ndarray]:
 
 def rltaps(
     steps: int = 400,
-    seed: int | np.random.Generator = 0,
+    seed: Seed = 0,
     *,
     machine: Cluster | None = None,
     work: str = "seed",
@@ -152,7 +152,10 @@ def _speeds(path: Path) -> dict[tuple[str, int], float]:
     speeds, data = {}, read_bytes(path, MOST_BYTES)
     try:
         for key, value in json.loads(data)["p100"].items():
-            name, gpus = _KEY.fullmatch(key).groups()
+            parsed = _KEY.fullmatch(key)
+            if parsed is None:
+                raise ValueError(f"{key!r} is no type and number of GPUs")
+            name, gpus = parsed.groups()
             speeds[name, int(gpus)] = float(value["null"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         expected = "a table of throughputs as Gavel has it is expected"

@@ -8,6 +8,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
+from jobwise.sim.random import Seed
 from jobwise.workload import Workload, workload
 from jobwise.workloads.jobsets import arrivals, seeded
 
@@ -18,7 +19,7 @@ AFTER = 400  # rows behind the last arrival in which nodes still fail
 def failing(
     steps: int = 100,
     rate: float = 0.35,
-    seed: int | np.random.Generator = 0,
+    seed: Seed = 0,
     *,
     nodes: int = 8,
     mtbf: float = 200.0,

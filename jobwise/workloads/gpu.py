@@ -172,8 +172,9 @@ def read_gavel(
     kind, and is what is asked for. `rate`: arrivals come so many times as fast. Raises InputError.
     """
     folder, counts = Path(source), counts or {"v100": 8, "p100": 8, "k80": 8}
-    files = [next((f for f in (folder / n, folder / "gpu" / n) if f.is_file()), None) for n in GAVEL]
-    if None in files:
+    there = [next((f for f in (folder / n, folder / "gpu" / n) if f.is_file()), None) for n in GAVEL]
+    files = [f for f in there if f is not None]
+    if len(files) < len(GAVEL):
         return None
     data = read_bytes(files[1], MOST_BYTES)
     try:
@@ -181,7 +182,9 @@ def read_gavel(
         alone = {kind: {k: float(v["null"]) for k, v in speeds[kind].items()} for kind in counts}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{files[1]}: is no table of speeds of {', '.join(counts)}: {error}") from None
-    rows, types, dropped = [], {}, {"no measured speed": 0, "larger than a node": 0, "too long": 0}
+    rows: list[tuple] = []
+    types: dict[str, tuple] = {}
+    dropped = {"no measured speed": 0, "larger than a node": 0, "too long": 0}
     for line, row in enumerate(table(files[0], "job_type", "total_steps", "arrival_time_s", "num_gpus"), 2):
         n = int(number(files[0], line, row, "num_gpus"))
         key = f"('{row['job_type']}', {n})"

@@ -11,6 +11,7 @@ import numpy as np
 from jobwise.cluster import pool
 from jobwise.compiled import kernel
 from jobwise.errors import InputError
+from jobwise.sim.random import Seed
 from jobwise.workload import Workload, workload
 
 
@@ -39,11 +40,14 @@ class JobClass:
 
 # fmt: off
 BATCH = JobClass(
-    0.2927, 0.6686, 1.2, 0.0, 2.0, 0.875, 6.57, 0.823, 639.1, 0.0156, -0.003, 0.6986, 6.0415, 0.8531, 6.1271, 5.2740, 1.0519)
+    serial=0.2927, pow2=0.6686, ulow=1.2, below=0.0, umed=2.0, uprob=0.875, a1=6.57, b1=0.823,
+    a2=639.1, b2=0.0156, pa=-0.003, pb=0.6986, aarr=6.0415, barr=0.8531, anum=6.1271, bnum=5.2740, arar=1.0519)
 INTERACTIVE = JobClass(
-    0.1541, 0.625, 1.0, 1.5, 2.5, 0.705, 3.8351, 0.6605, 7.073, 0.6856, -0.0118, 0.9156, 6.5510, 0.6621, 8.9186, 3.6680, 0.9797)
+    serial=0.1541, pow2=0.625, ulow=1.0, below=1.5, umed=2.5, uprob=0.705, a1=3.8351, b1=0.6605,
+    a2=7.073, b2=0.6856, pa=-0.0118, pb=0.9156, aarr=6.5510, barr=0.6621, anum=8.9186, bnum=3.6680, arar=0.9797)
 TYPELESS = JobClass(
-    0.244, 0.576, 0.8, 0.0, 2.5, 0.86, 4.2, 0.94, 312.0, 0.03, -0.0054, 0.78, 10.2303, 0.4871, 8.1737, 3.9631, 1.0225)
+    serial=0.244, pow2=0.576, ulow=0.8, below=0.0, umed=2.5, uprob=0.86, a1=4.2, b1=0.94,
+    a2=312.0, b2=0.03, pa=-0.0054, pb=0.78, aarr=10.2303, barr=0.4871, anum=8.1737, bnum=3.9631, arar=1.0225)
 # fmt: on
 LONGEST = 12.0  # ln of the longest run time (s)
 WIDEST_GAP = 13.0  # ln of the longest time between two arrivals
@@ -52,7 +56,7 @@ WIDEST_GAP = 13.0  # ln of the longest time between two arrivals
 def lublin(
     jobs: int = 10_000,
     procs: int = 256,
-    seed: int | np.random.Generator = 0,
+    seed: Seed = 0,
     *,
     classes: str = "typeless",
     umed: float | None = None,

@@ -63,13 +63,22 @@ def generated(
 def _site(
     nodes: int, sets: np.ndarray, asks: np.ndarray, queues: np.ndarray, names: tuple[str, ...], known: dict[str, float]
 ) -> Site:
-    if wrong := sorted(set(known) - set(settings().dtype.names)):
-        raise InputError(f"there is no setting {wrong[0]!r}; there are {', '.join(settings().dtype.names)}")
+    names_of_settings = settings().dtype.names or ()
+    if wrong := sorted(set(known) - set(names_of_settings)):
+        raise InputError(f"there is no setting {wrong[0]!r}; there are {', '.join(names_of_settings)}")
     return Site(
-        np.ones(nodes, np.int64), sets, asks, queues, np.arange(len(queues), dtype=np.int32)[:, None],
-        np.zeros(0, qos_dtype), np.zeros(0, association_dtype), np.zeros((0, 0), np.int32), settings(**known),
-        tuple(f"node{i + 1}" for i in range(nodes)), names,
-    )  # fmt: skip
+        weight=np.ones(nodes, np.int64),
+        sets=sets,
+        asks=asks,
+        partitions=queues,
+        queues=np.arange(len(queues), dtype=np.int32)[:, None],
+        qos=np.zeros(0, qos_dtype),
+        associations=np.zeros(0, association_dtype),
+        leaf=np.zeros((0, 0), np.int32),
+        settings=settings(**known),
+        names=tuple(f"node{i + 1}" for i in range(nodes)),
+        partition_names=names,
+    )
 
 
 def _with(w: Workload, site: Site, capacity: np.ndarray, asks: np.ndarray, kind: np.ndarray, queue: np.ndarray) -> Workload:
@@ -78,7 +87,7 @@ def _with(w: Workload, site: Site, capacity: np.ndarray, asks: np.ndarray, kind:
     tree = np.array([(-1, 1.0, 0), (0, 1.0, 0), *[(1, 1.0, 1)] * (int(users.max()) + 1)], association_dtype)
     leaf = 2 + np.arange(int(users.max()) + 1, dtype=np.int32)[:, None]
     jobs = np.zeros(len(w), job_dtype(len(RESOURCES)))
-    for key in w.jobs.dtype.names:
+    for key in w.jobs.dtype.names or ():
         if key != "request":
             jobs[key] = w.jobs[key]
     cpus = asks["tasks"].astype(np.int64) * asks["cpus"]

@@ -66,8 +66,8 @@ def open_log(
     if source != "-" and (Path(source).is_dir() or _is_workflow(Path(source))):
         return _flows(source, procs or 64)
     text = swf.read_text(source)
-    if (w := of_others(source, text[:4096], procs)) is not None:
-        return w
+    if (other := of_others(source, text[:4096], procs)) is not None:
+        return other
     if sacct.is_sacct(text):
         return sacct.from_text(text, source, procs)
     sacct.nearly(text, source)
@@ -79,8 +79,12 @@ def open_log(
         if procs is not None:
             raise InputError(f"{source}: a table of GPU jobs comes with its nodes; --procs is for logs of processors")
         if typed:
-            return dnn.read_gavel(source, machine) if "job_type" in head else dnn.read_tiresias(source, machine)
-        return gpu.read_alibaba(source) if "num_gpu," in head else gpu.read_philly(source)
+            read: Callable[..., Workload] = dnn.read_gavel if "job_type" in head else dnn.read_tiresias
+            return read(source, machine)
+        jobs = gpu.read_alibaba(source) if "num_gpu," in head else gpu.read_philly(source)
+        if jobs is None:
+            raise InputError(f"{source}: has none of the columns of Philly's or Alibaba's tables")
+        return jobs
     if text[:1] in ("{", "["):
         raise InputError(f"{source}: is no job log; Standard Workload Format or the output of sacct is expected")
     w = swf.from_text(text, source)

@@ -71,7 +71,7 @@ def arrivals(
     rng = np.random.default_rng(seed)
     made = [jittered(flows[i], rng, size, task, estimate) for i in rng.integers(0, len(flows), count)]
     gap = float(np.mean([f.work for f in flows])) / (load * cores)
-    return stream(made, np.cumsum(rng.exponential(gap, count)), cores, name)
+    return stream(made, np.cumsum(rng.exponential(gap, count)).tolist(), cores, name)
 
 
 def flows_of(w: Workload) -> list[Workflow]:

@@ -76,7 +76,7 @@ def _load(path: Path) -> Any:
         WDL.Error.ValidationError,
         WDL.Error.MultipleValidationErrors,
     ) as error:
-        inner = error
+        inner: BaseException = error
         while isinstance(inner.__cause__, Exception):
             inner = inner.__cause__
         if isinstance(inner, InputError):

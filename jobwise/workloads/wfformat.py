@@ -36,7 +36,8 @@ def read(path: str | Path) -> Workflow:
     version = str(document.get("schemaVersion", ""))
     if version not in VERSIONS:
         raise InputError(f"{path}: its schemaVersion is {version[:20]!r}; {', '.join(VERSIONS)} are read")
-    name = document.get("name") if isinstance(document.get("name"), str) else Path(path).name.split(".")[0]
+    name = document.get("name")
+    name = name if isinstance(name, str) else Path(path).name.split(".")[0]
     return _checked(str(path), name, document["workflow"], version)
 
 
@@ -104,7 +105,8 @@ def _task(path: str, own: str, x: dict, ran: dict, sizes: dict) -> dict:
         files = [sizes.get(str(f), 0) for key in ("inputFiles", "outputFiles") for f in every(key)]
         files += [f.get("sizeInBytes", f.get("size", 0)) for f in every("files") if isinstance(f, dict)]
         io = [float(sum(f for f in files if _number(f)))]
-    command = ran.get("command") if isinstance(ran.get("command"), dict) else {}
+    command = ran.get("command")
+    command = command if isinstance(command, dict) else {}
     program = command.get("program") or re.sub(r"_ID\d+$|_\d+$", "", str(x.get("name", own)))
     return {
         "name": own,

@@ -122,7 +122,8 @@ def workflow(name: str, rows: list[dict], parents: list[list[str]], **more) -> W
         if row["name"] in index:
             raise InputError(f"{name}: two tasks are called {row['name']!r}")
         index[row["name"]] = i
-    tasks, programs = np.zeros(len(rows), task_dtype), {}
+    tasks = np.zeros(len(rows), task_dtype)
+    programs: dict[str, int] = {}
     tasks["cores"] = 1
     for i, row in enumerate(rows):
         tasks[i]["program"] = programs.setdefault(row.get("program") or row["name"], len(programs))

@@ -105,19 +105,19 @@ def buffer(s: State, settings, limit: float, prior: np.ndarray) -> Buffer:
     alone = np.append(np.arange(N), -1)[:, None]  # none is the last, as for slots
     parts = parts_of(N, settings.places) if settings.joint else alone
     return Buffer(
-        moment,
-        np.full((E, settings.places), -1, np.int32),
-        np.full((E, settings.places), -1, np.int64),
-        np.zeros(s.jobs.shape, np.int32),
-        np.full(s.jobs.shape, -1, np.int32),
-        parts,
-        np.zeros((E, N), np.int64),
-        np.zeros((E, *prior.shape), seen_dtype),
-        prior,
-        np.zeros((E, 1), np.int32),
-        np.zeros((E, 1, R), np.int64),
-        np.zeros(E, report_dtype),
-        np.ones((E, len(parts)), np.int8),
+        moment=moment,
+        place=np.full((E, settings.places), -1, np.int32),
+        to=np.full((E, settings.places), -1, np.int64),
+        line=np.zeros(s.jobs.shape, np.int32),
+        at=np.full(s.jobs.shape, -1, np.int32),
+        parts=parts,
+        begun=np.zeros((E, N), np.int64),
+        seen=np.zeros((E, *prior.shape), seen_dtype),
+        prior=prior,
+        node=np.zeros((E, 1), np.int32),
+        amount=np.zeros((E, 1, R), np.int64),
+        report=np.zeros(E, report_dtype),
+        mask=np.ones((E, len(parts)), np.int8),
     )
 
 

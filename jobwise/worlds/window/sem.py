@@ -40,7 +40,21 @@ def sem(
     settings = {"minimum": minimum, "largest": largest, "rest": rest, "norm": norm, "levels": levels}
     scale = (*_norm(norm), float(levels), float(K), float(minimum > 0), float(rest))
     shape, work, nodes = (2 * window + K + rest + levels, 2), K + 1, N if minimum else 0
-    return Encoder("sem", 1, window, shape, encode_sem, False, (), settings, scale, work, True, nodes, _bounds(norm))
+    return Encoder(
+        name="sem",
+        version=1,
+        window=window,
+        shape=shape,
+        kernel=encode_sem,
+        per_job=False,
+        features=(),
+        settings=settings,
+        scale=scale,
+        work=work,
+        sees_running=True,
+        nodes=nodes,
+        bounds=_bounds(norm),
+    )
 
 
 def dras(
@@ -52,7 +66,21 @@ def dras(
         raise InputError(f"encoder dras has a row per node; {N:,} are too many")
     shape, settings = (2 * window + N + levels, 2), {"norm": norm, "levels": levels}
     scale = (*_norm(norm), float(levels))
-    return Encoder("dras", 1, window, shape, encode_dras, False, (), settings, scale, N + 1, True, N, _bounds(norm))
+    return Encoder(
+        name="dras",
+        version=1,
+        window=window,
+        shape=shape,
+        kernel=encode_dras,
+        per_job=False,
+        features=(),
+        settings=settings,
+        scale=scale,
+        work=N + 1,
+        sees_running=True,
+        nodes=N,
+        bounds=_bounds(norm),
+    )
 
 
 def _norm(norm: str) -> tuple[float, float]:

@@ -141,7 +141,17 @@ def allocate(
     mask[:, 0] = 1
     words = queue.view(np.int64).reshape(E, J * WORDS)
     return Choices(
-        moment, queue, words, interval, interval.copy(), mask, np.zeros((E, window), np.int32), running, key, node, amount
+        moment=moment,
+        queue=queue,
+        words=words,
+        interval=interval,
+        report=interval.copy(),
+        mask=mask,
+        slots=np.zeros((E, window), np.int32),
+        running=running,
+        key=key,
+        node=node,
+        amount=amount,
     )
 
 
