@@ -68,7 +68,7 @@ def poison(s: State, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 
 def restore(s: State, saved: tuple[np.ndarray, ...]) -> None:
-    """Undo `poison`."""
+    """Undo what `poison` did to a state."""
     s.truth[:], s.lists[:], s.jobs[:] = saved
 
 
@@ -196,13 +196,13 @@ class Identity:
             self._out[e, :rows] = self._rng.random(self._out[e, :rows].shape)
 
     def right(self) -> np.ndarray:
-        """[E] the right slots."""
+        """The slots [E] that earn the reward."""
         rows = self._out[:, :, 0] if self.encoder.per_job else self._out[:, 0 : 2 * self.encoder.window : 2, 0]
         there = np.arange(self.encoder.window) < self.counts[:, None]
         return np.where(there, rows[:, : self.encoder.window], -1.0).argmax(axis=1)
 
     def show(self) -> np.ndarray:
-        """The observations."""
+        """Return the observations of all environments."""
         return self._out
 
     def reset(self, *, seed=None) -> None:

@@ -86,7 +86,7 @@ class Study:
 
 
 def text_interval(x: Sequence[float], digits: int = 1) -> str:
-    """ "mean [low, high]"."""
+    """Return "mean [low, high]" of several seeds."""
     mean, low, high = over_seeds(x)
     return f"{mean:.{digits}f}" if np.isnan(low) else f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 

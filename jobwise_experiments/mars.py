@@ -70,7 +70,7 @@ def cell(log: Workload, size: str, preset: str) -> tuple[Workload, Config] | Non
 
 
 def key(name: str, size: str) -> str:
-    """Of pieces and runs."""
+    """Return the name of a piece or run."""
     return f"{name.replace(' ', '')}-{size}"
 
 

@@ -36,7 +36,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
 
 
 def sequences(log: Workload) -> list[Workload]:
-    """The ten."""
+    """Return the ten sequences that are judged."""
     return [log.take(slice(i, i + 1024)) for i in FIRST]
 
 

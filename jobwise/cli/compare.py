@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import (
-    Force,
-    Jobs,
-    Json,
-    Kill,
-    Load,
-    Log,
-    Procs,
-    Racks,
-    RestartCost,
-    Seed,
-    check_outputs,
-    in_slots,
-    noticed,
-    open_log,
-    progress,
-    times,
-)
+from jobwise.cli.groups import Output, Part, Replay, grouped
+from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, progress, times
 from jobwise.cli.tables import print_comparison, print_json, print_origins
 from jobwise.errors import InputError
 
 DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+easy", "saf+easy+guard24h", "fcfs+conservative"]
 
 
+@dataclass(frozen=True)
+class Judging:
+    """On which jobs schedulers are compared, and how often."""
+
+    window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None
+    split: Annotated[
+        Optional[float], typer.Option("--split", help="Compare on what comes after this share of the jobs, e.g. 0.7.")
+    ] = None
+    max_wait: Annotated[
+        Optional[str],
+        typer.Option(
+            "--max-wait", help="Only rules whose longest wait is at most 1.2x that of FCFS with EASY join (--split, --origins)."
+        ),
+    ] = None
+    shakes: Annotated[
+        int, typer.Option("--shakes", min=0, max=1000, help="Shaken replicas of windows, and of the log (at most 4).")
+    ] = 8
+    shake_s: Annotated[
+        Optional[float], typer.Option("--shake-s", min=0, help="Move submits by so many seconds. [default: by the log's gaps]")
+    ] = None
+    origins: Annotated[
+        Optional[int],
+        typer.Option(
+            "--origins", min=1, max=6, help="Choose on the jobs before t, judge on the tenth after it; t = 0.4 … 0.9."
+        ),
+    ] = None
+
+
+@grouped
 def compare(
     log: Log,
     policy: Annotated[
@@ -37,36 +51,11 @@ def compare(
         typer.Option("--policy", "-p", help="Repeat it; the first is the reference. [default: rules, and `jobwise`]"),
     ] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
-    procs: Procs = None,
-    jobs: Jobs = None,
-    load: Load = None,
-    kill: Kill = False,
-    window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
-    split: Annotated[
-        Optional[float], typer.Option("--split", help="Compare on what comes after this share of the jobs, e.g. 0.7.")
-    ] = None,
-    max_wait: Annotated[
-        Optional[str],
-        typer.Option("--max-wait", help="With --split or --origins: rules whose longest wait is 1.2x that of FCFS with EASY."),
-    ] = None,
-    shakes: Annotated[
-        int, typer.Option("--shakes", min=0, max=1000, help="Shaken replicas of windows, and of the log (at most 4).")
-    ] = 8,
-    shake_s: Annotated[
-        Optional[float], typer.Option("--shake-s", min=0, help="Move submits by so many seconds. [default: by the log's gaps]")
-    ] = None,
-    origins: Annotated[
-        Optional[int],
-        typer.Option(
-            "--origins", min=1, max=6, help="Choose on the jobs before t, judge on the tenth after it; t = 0.4 … 0.9."
-        ),
-    ] = None,
+    part: Part = Part(),
+    judging: Judging = Judging(),
     day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
-    force: Force = False,
-    racks: Racks = None,
-    restart_cost: RestartCost = 0.0,
-    seed: Seed = 0,
-    as_json: Json = False,
+    replay: Replay = Replay(),
+    output: Output = Output(),
 ) -> None:
     """Compare schedulers on the same jobs: the whole log and windows of it, with intervals.
 
@@ -78,20 +67,20 @@ def compare(
     from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve
 
-    bound = _check(origins, split, report, max_wait)
+    bound, split, kill, as_json = _check(judging, report), judging.split, replay.kill, output.as_json
     resolved = [resolve(p) for p in policy or DEFAULT]
     if bound < float("inf") and "fcfs+easy" not in [p.name for p in resolved if hasattr(p, "name")]:
         resolved.insert(0, resolve("fcfs+easy"))  # what the bound is a multiple of
-    check_outputs(log, report, force=force, ending=".html .htm")
-    w = open_log(log, procs, jobs, load, in_slots(resolved), racks or "")
-    settings = {"window_jobs": window, "shakes": shakes, "shake_s": shake_s, "seed": seed, "kill_at_walltime": kill}
-    settings |= {"restart_cost_s": restart_cost, "max_wait": bound}
+    check_outputs(log, report, force=output.force, ending=".html .htm")
+    w = open_log(log, part.procs, part.jobs, part.load, in_slots(resolved), replay.racks or "")
+    settings = {"window_jobs": judging.window, "shakes": judging.shakes, "shake_s": judging.shake_s, "seed": replay.seed}
+    settings |= {"kill_at_walltime": kill, "restart_cost_s": replay.restart_cost, "max_wait": bound}
     if policy is None and w.cluster.is_pool and not (w.jobs["unmet"] > 0).any():
         resolved.append(resolve("jobwise"))
     if not as_json:
         noticed(w)
-    if origins is not None:
-        _rolled(w, resolved, origins, settings, as_json)
+    if judging.origins is not None:
+        _rolled(w, resolved, judging.origins, settings, as_json)
         return
     with progress(f"comparing {len(resolved)} schedulers") as show:
         c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **settings)
@@ -124,15 +113,15 @@ def _beside_rules(c, learnt: list[int], bound: float) -> dict:
     }
 
 
-def _check(origins: int | None, split: float | None, report: str | None, max_wait: str | None) -> float:
-    """The bound on waits (inf: none). Raises InputError for options that do not go together."""
-    if origins is not None and (split is not None or report):
+def _check(j: Judging, report: str | None) -> float:
+    """Return the bound on waits (inf: none). Raises InputError for options that do not go together."""
+    if j.origins is not None and (j.split is not None or report):
         raise InputError("--origins prints one table over all origins; --split and --report are for one comparison")
-    if split is not None and not 0 < split < 1:
-        raise InputError(f"--split {split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
-    if max_wait is not None and split is None and origins is None:
+    if j.split is not None and not 0 < j.split < 1:
+        raise InputError(f"--split {j.split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
+    if j.max_wait is not None and j.split is None and j.origins is None:
         raise InputError("--max-wait is about the rules that join with --split or --origins")
-    return times(max_wait) or float("inf")
+    return times(j.max_wait) or float("inf")
 
 
 def _rolled(w, policies: list, count: int, settings: dict, as_json: bool) -> None:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import numpy as np
 import typer
 
-from jobwise.cli.options import (
-    LOG_HELP,
-    Force,
-    Jobs,
-    Json,
-    Kill,
-    Load,
-    Procs,
-    Run,
-    Seed,
-    check_outputs,
-    noticed,
-    open_log,
-    progress,
-)
+from jobwise.cli.groups import Output, Part, grouped
+from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, progress
 from jobwise.cli.tables import print_comparison, print_json, print_origins, print_table, say
 from jobwise.errors import InputError
 from jobwise.policies.files import short
@@ -32,25 +20,35 @@ if TYPE_CHECKING:
     from jobwise.policies.neural import NeuralPolicy
 
 
+@dataclass(frozen=True)
+class Judging:
+    """On which jobs the policy is judged, and how often."""
+
+    whole: Annotated[bool, typer.Option("--whole", help="The whole log, also what was learnt from.")] = False
+    origins: Annotated[
+        Optional[int],
+        typer.Option("--origins", min=1, max=6, help="Train again before t = … 0.8, 0.9, judge on the next tenth."),
+    ] = None
+    window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None
+    shakes: Annotated[Optional[int], typer.Option("--shakes", min=0, max=1000, help="Default: 4.")] = None
+    kill: Kill = False
+
+    @property
+    def usual(self) -> bool:
+        """True where nothing was asked for."""
+        return self == Judging()
+
+
+@grouped
 def evaluate(
     run: Run,
     log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm and cush: generated.")] = None,
     policy: Annotated[Optional[list[str]], typer.Option("--policy", "-p", help="Rules to compare with.")] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="The whole log, also what was learnt from.")] = False,
-    origins: Annotated[
-        Optional[int],
-        typer.Option("--origins", min=1, max=6, help="Train again before t = … 0.8, 0.9, judge on the next tenth."),
-    ] = None,
-    window: Annotated[Optional[int], typer.Option("--window", min=2, help="Jobs per window.")] = None,
-    shakes: Annotated[Optional[int], typer.Option("--shakes", min=0, max=1000, help="Default: 4.")] = None,
-    kill: Kill = False,
-    force: Force = False,
-    procs: Procs = None,
-    jobs: Jobs = None,
-    load: Load = None,
+    judging: Judging = Judging(),
+    part: Part = Part(),
     seed: Seed = 0,
-    as_json: Json = False,
+    output: Output = Output(),
 ) -> None:
     """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
     from jobwise.compare.against import against, verdicts
@@ -64,24 +62,30 @@ def evaluate(
         raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
     trained, name = resolve_trained(run)
     if getattr(trained, "jobsets", False):
-        if whole or kill or any(x is not None for x in (window, shakes, procs, jobs, load, origins)):
+        if not (judging.usual and part.whole):
             raise InputError(f"{run}: plays on a grid of time; only --policy, --seed and --json are for it")
-        _on_slots(trained, log, policy, report, seed, as_json)
+        _on_slots(trained, log, policy, report, seed, output.as_json)
         return
+    whole, origins, kill, as_json = judging.whole, judging.origins, judging.kill, output.as_json
     if log is None:
         raise InputError(f"on which log? jobwise evaluate {run} LOG")
     if origins is not None and (whole or report):
         raise InputError("--origins trains again and prints one table; --whole and --report are for one comparison")
-    check_outputs(log, report, force=force, ending=".html .htm")
+    check_outputs(log, report, force=output.force, ending=".html .htm")
     names = policy or rules(trained)
-    w = open_log(log, procs, jobs, load)
+    w = open_log(log, part.procs, part.jobs, part.load)
     if len(w if whole else unseen(w)) < 8:
         raise InputError(f"{w.name}: {len(unseen(w))} unseen jobs are too few to compare anything on")
     about = trained.about
     bound = about.get("max_wait") or float("inf")
     if bound < float("inf") and "fcfs+easy" not in names:
         names = ["fcfs+easy", *names]  # what the bound is a multiple of
-    settings = {"max_wait": bound, "window_jobs": window, "shakes": 4 if shakes is None else shakes, "seed": seed}
+    settings = {
+        "max_wait": bound,
+        "window_jobs": judging.window,
+        "shakes": 4 if judging.shakes is None else judging.shakes,
+        "seed": seed,
+    }
     settings |= {"kill_at_walltime": kill}
     if not as_json:
         noticed(w)

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli.groups import grouped
 from jobwise.cli.options import Json, complain, progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
 
 
+@dataclass(frozen=True)
+class Tasks:
+    """What tasks run, and how they are followed."""
+
+    command: Annotated[
+        str, typer.Option("--command", help="What a task runs, with {task}, {program}, {seconds}; no shell.")
+    ] = "sleep {seconds}"
+    scale: Annotated[float, typer.Option("--scale", min=0, help="{seconds}: recorded run time times this.")] = 1.0
+    retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Of a task that fails.")] = 1
+    poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at Slurm.")] = 1.0
+
+
+@grouped
 def run(
     files: Annotated[
         list[str], typer.Argument(metavar="WORKFLOW...", help="WfFormat JSON, CWL, WDL, or SWF with preceding jobs.")
@@ -28,12 +43,7 @@ def run(
         ),
     ] = "argbest",
     procs: Annotated[int, typer.Option("--procs", min=1, max=2**20, help="Cores, of the simulator.")] = 64,
-    command: Annotated[
-        str, typer.Option("--command", help="What a task runs, with {task}, {program}, {seconds}; no shell.")
-    ] = "sleep {seconds}",
-    scale: Annotated[float, typer.Option("--scale", min=0, help="{seconds}: recorded run time times this.")] = 1.0,
-    retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Of a task that fails.")] = 1,
-    poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at Slurm.")] = 1.0,
+    tasks: Tasks = Tasks(),
     models: Annotated[Optional[str], typer.Option("--models", help="Model store, of `-p mars`.")] = None,
     price: Annotated[float, typer.Option("--price", min=0, help="Of a core-hour.")] = 0.0,
     as_json: Json = False,
@@ -52,7 +62,7 @@ def run(
     if on not in ("simulator", "slurm"):
         raise InputError(f"--on {on!r}: simulator or slurm is expected")
     flows = [open_workflow(f) for f in files]
-    words, seconds = _words(command), [float(s) * scale for f in flows for s in f.tasks["runtime"]]
+    words, seconds = _words(tasks.command), [float(s) * tasks.scale for f in flows for s in f.tasks["runtime"]]
     manager = Slurm() if on == "slurm" else Simulated(procs, lambda name: seconds[int(name.split(".")[1])])
     w = stream(flows, cluster=manager.cores()[0], name=", ".join(f.name for f in flows)[:200])
     names = [n for f in flows for n in f.names]
@@ -72,7 +82,7 @@ def run(
     decides = layer(w, flows, Store(models) if models else None) if policy == "mars" else None
     if policy not in ("mars", "manager"):
         decides = resolve(chosen)
-    with Following(w, manager, Path(state), told, decides, retries, poll_s=poll) as following:
+    with Following(w, manager, Path(state), told, decides, tasks.retries, poll_s=tasks.poll) as following:
         if all(t.state == "done" for t in following.tasks):
             complain(f"{state}: all {len(w):,} tasks were done already; another --state runs them again")
         try:

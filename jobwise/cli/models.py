@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli.groups import grouped
 from jobwise.cli.options import LOG_HELP, Json, needs, open_log, progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
 
 
+@dataclass(frozen=True)
+class Learning:
+    """How a model learns, and from which costs."""
+
+    preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small"
+    choices: Annotated[
+        Optional[int], typer.Option("--choices", min=1, help="Choices that the model learns from in a window.")
+    ] = None
+    cost: Annotated[Optional[float], typer.Option("--cost", min=0, help="Beta, the weight of what jobs cost; 0: none.")] = None
+    drawn: Annotated[bool, typer.Option("--drawn", help="Costs are drawn, as in the paper, not prices.")] = False
+
+
+@grouped
 def learn(
     log: Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)],
     models: Annotated[str, typer.Option("--models", help="Model store: a folder, made where it is missing.")],
     window: Annotated[int, typer.Option("--window", min=4, help="Jobs after which who schedules is decided again.")] = 2000,
-    preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
-    choices: Annotated[
-        Optional[int], typer.Option("--choices", min=1, help="Choices that the model learns from in a window.")
-    ] = None,
-    cost: Annotated[Optional[float], typer.Option("--cost", min=0, help="Beta, the weight of what jobs cost; 0: none.")] = None,
-    drawn: Annotated[bool, typer.Option("--drawn", help="Costs are drawn, as in the paper, not prices.")] = False,
+    how: Learning = Learning(),
     jobs: Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**30)] = 0,
     as_json: Json = False,
@@ -37,9 +47,11 @@ def learn(
     from jobwise.systems.store import Store
 
     w = open_log(log, None, jobs, None)
-    config = configure("mars", w, preset)
-    encoding = config.encoding | ({"cost": "drawn"} if drawn else {})
-    model = Store(models).for_log(w, config.changed(choices=choices or config.choices // 5, encoding=encoding), window, cost)
+    config = configure("mars", w, how.preset)
+    encoding = config.encoding | ({"cost": "drawn"} if how.drawn else {})
+    model = Store(models).for_log(
+        w, config.changed(choices=how.choices or config.choices // 5, encoding=encoding), window, how.cost
+    )
     count, before = len(w) // window, len(model.about.windows)
     with progress(f"learning from {w.name}") as show:
 

@@ -62,7 +62,7 @@ class Lines:
         self._said = time.monotonic()
 
     def stop(self) -> None:
-        """No more lines."""
+        """Stop printing lines of progress."""
         self._over.set()
         self._thread.join()
 

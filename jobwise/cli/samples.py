@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def log():
-    """Return a small log."""
+    """Return a small generated log."""
     import jobwise as jw
 
     return jw.lublin(600, procs=64, load=0.8, seed=1)

@@ -8,45 +8,24 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli import tables
-from jobwise.cli.options import (
-    Force,
-    Jobs,
-    Json,
-    Kill,
-    Load,
-    Log,
-    Procs,
-    Racks,
-    RestartCost,
-    Seed,
-    check_outputs,
-    in_slots,
-    left_out,
-    noticed,
-    open_log,
-    progress,
-)
+from jobwise.cli.groups import Output, Part, Replay, grouped
+from jobwise.cli.options import Log, check_outputs, in_slots, left_out, noticed, open_log, progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
 
 
+@grouped
 def simulate(
     log: Log,
     policy: Annotated[
         Optional[list[str]],
         typer.Option("--policy", "-p", help="ORDER[+BACKFILL][+PLACEMENT][+GUARD], or a run folder. [default: fcfs+easy]"),
     ] = None,
-    procs: Procs = None,
-    jobs: Jobs = None,
-    load: Load = None,
-    kill: Kill = False,
-    racks: Racks = None,
-    restart_cost: RestartCost = 0.0,
-    seed: Seed = 0,
+    part: Part = Part(),
+    replaying: Replay = Replay(),
     out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None,
     evalys: Annotated[Optional[str], typer.Option("--evalys", help="Write a jobs.csv that evalys reads.")] = None,
-    force: Force = False,
-    as_json: Json = False,
+    output: Output = Output(),
 ) -> None:
     """Replay a log under one scheduler, as logged, and print its metrics."""
     from jobwise import metrics
@@ -58,12 +37,13 @@ def simulate(
     if policy and len(policy) > 1:
         raise InputError(f"simulate takes one policy, not {len(policy)}; `jobwise compare` takes several")
     policy = resolve((policy or ["fcfs+easy"])[0])
-    check_outputs(log, out, evalys, force=force)
+    check_outputs(log, out, evalys, force=output.force)
     if out:
         export.writer(out)
-    w = open_log(log, procs, jobs, load, in_slots([policy]), racks or "")
+    w = open_log(log, part.procs, part.jobs, part.load, in_slots([policy]), replaying.racks or "")
     with progress(f"replaying {len(w):,} jobs") as show:
-        r = replay(w, policy, seed=seed, kill_at_walltime=kill, restart_cost_s=restart_cost, progress=show)
+        settings = {"kill_at_walltime": replaying.kill, "restart_cost_s": replaying.restart_cost}
+        r = replay(w, policy, seed=replaying.seed, progress=show, **settings)
     summary = r.summary()
     if out:
         export.write(r, out)
@@ -71,7 +51,7 @@ def simulate(
         export.write_evalys(r, evalys)
     from jobwise.compare.fingerprint import flattered
 
-    if as_json:
+    if output.as_json:
         result = {"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary}
         print_json(result | {"recorded": recorded(w)})
         return

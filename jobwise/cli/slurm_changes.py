@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, Json, Seed, check_outputs, complain, progress, times
+from jobwise.cli.groups import Output, grouped
+from jobwise.cli.options import Seed, check_outputs, complain, progress, times
 from jobwise.cli.tables import broken, print_json, print_table, say
 from jobwise.errors import InputError, Interrupted
 
@@ -16,24 +18,31 @@ Shakes = Annotated[int, typer.Option("--shakes", min=0, max=100, help="Replicas 
 HEAD = ("change", "wait s", "mean wait", "slowdown", "longest x")
 
 
-def what_if(
-    folder: Folder,
+@dataclass(frozen=True)
+class Changes:
+    """What is changed at a site."""
+
     change: Annotated[
         Optional[list[str]],
         typer.Option("--set", help="A line of slurm.conf, a partition, or a QOS: bf_window=2880, 'QOS=long MaxTRESPU=cpu=64'."),
-    ] = None,
-    nodes: Annotated[int, typer.Option("--nodes", help="So many nodes more (like the last one), or fewer.")] = 0,
+    ] = (None,)
+    nodes: Annotated[int, typer.Option("--nodes", help="So many nodes more (like the last one), or fewer.")] = (0,)
     limits: Annotated[
         Optional[str], typer.Option("--limits", help="Time limits of at most so many times the run time, e.g. 1.2x.")
-    ] = None,
+    ] = (None,)
+
+
+@grouped
+def what_if(
+    folder: Folder,
+    changing: Changes = Changes(),
     policy: Annotated[
         Optional[list[str]], typer.Option("-p", "--policy", help="Who schedules then; repeat it. [default: slurm]")
     ] = None,
     shakes: Shakes = 5,
     seed: Seed = 0,
     report: Report = None,
-    force: Force = False,
-    as_json: Json = False,
+    output: Output = Output(),
 ) -> None:
     """What a change would have done with the recorded jobs, against the simulated present."""
     from jobwise.compare.fingerprint import flattered
@@ -42,12 +51,12 @@ def what_if(
     from jobwise.slurm.site import most_helpful, read
     from jobwise.slurm.what_if import what_if as tried
 
-    lines = change or []
+    lines, nodes, limits = changing.change or [], changing.nodes, changing.limits
     if not (lines or nodes or limits or set(policy or []) - {"slurm"}):
         raise InputError("nothing changes; name a change: --set, --nodes, --limits, or another --policy")
     if len(set(policy or [])) < len(policy or []):
         raise InputError("a policy is named twice")
-    _ready(folder, report, force)
+    _ready(folder, report, output.force)
     w = read(folder)
     after = changed(w, lines, nodes, times(limits, "--limits"))
     changes_text = ", ".join([*lines, *([f"{nodes:+d} nodes"] if nodes else []), *([f"limits {limits}"] if limits else [])])
@@ -62,7 +71,7 @@ def what_if(
     tables = [(f"{w.name}: {len(w):,} jobs, against the simulated present", HEAD, _rows(changes))]
     tables += [(f"who wins, who loses: {c.name}", GROUPED, c.rows()) for c in changes]
     _written(w.name, text, tables, report, changes)
-    if as_json:
+    if output.as_json:
         print_json({"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes], "told": " ".join(text)})
         return
     _told(text, tables, report, changes)
@@ -77,22 +86,29 @@ NAME = 18  # columns of a name in a table: longer ones go on in the next line
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 
 
+@dataclass(frozen=True)
+class Search:
+    """What is searched, and for how long."""
+
+    max_wait: Annotated[str, typer.Option("--max-wait", help="Bound on the longest wait, times the present one.")] = "1.2x"
+    keep: Annotated[Optional[list[str]], typer.Option("--keep", help="A weight that stays: fairshare, age, size.")] = None
+    metric: Annotated[str, typer.Option("--metric", help="What shall be lower: wait, slowdown.")] = "wait"
+    out: Annotated[Optional[str], typer.Option("--out", help="A folder for the run, so that it can be resumed.")] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run of this folder.")] = False
+    budget: Annotated[float, typer.Option("--budget", min=0.05, max=100, help="Times the usual number of candidates.")] = 1.0
+
+
+@grouped
 def tune(
     folder: Folder,
-    max_wait: Annotated[str, typer.Option("--max-wait", help="Bound on the longest wait, times the present one.")] = "1.2x",
-    keep: Annotated[Optional[list[str]], typer.Option("--keep", help="A weight that stays: fairshare, age, size.")] = None,
-    metric: Annotated[str, typer.Option("--metric", help="What shall be lower: wait, slowdown.")] = "wait",
+    searching: Search = Search(),
     beside: Annotated[
         Optional[list[str]],
         typer.Option("-p", "--policy", help="Schedulers shown beside it. [default: smith-forecast+slurm, saf+slurm]"),
     ] = None,
-    out: Annotated[Optional[str], typer.Option("--out", help="A folder for the run, so that it can be resumed.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run of this folder.")] = False,
-    budget: Annotated[float, typer.Option("--budget", min=0.05, max=100, help="Times the usual number of candidates.")] = 1.0,
     seed: Seed = 0,
     report: Report = None,
-    force: Force = False,
-    as_json: Json = False,
+    output: Output = Output(),
 ) -> None:
     """Search settings of slurm.conf that would have done better: chosen on the first 70 % of the jobs, judged on the rest.
 
@@ -103,18 +119,25 @@ def tune(
     from jobwise.slurm.tune import replayed
     from jobwise.slurm.tune import tune as search
 
+    out, resume = searching.out, searching.resume
     others = beside if beside is not None else ["smith-forecast+slurm", "saf+slurm"]
     for p in others:
         resolve(p)
     if resume and not out:
         raise InputError("--resume goes on with the run of a folder; name it with --out")
-    _ready(folder, report, force)
-    w, bound = read(folder), times(max_wait)
+    _ready(folder, report, output.force)
+    w, bound = read(folder), times(searching.max_wait)
     count = replayed(out) if resume else 0
     with progress("tuning") as step:
-        settings = {"max_wait": bound, "keep": keep or [], "metric": metric, "folder": out, "resume": resume, "scale": budget}
+        settings = {
+            "max_wait": bound,
+            "keep": searching.keep or [],
+            "metric": searching.metric,
+            "folder": out,
+            "resume": resume,
+        }
         try:
-            tuned = search(w, **settings, others=others, seed=seed, progress=step)
+            tuned = search(w, **settings, scale=searching.budget, others=others, seed=seed, progress=step)
         except KeyboardInterrupt:
             raise Interrupted(f"jobwise slurm tune … --out {out} --resume goes on" if out else "nothing was written") from None
     if count:
@@ -130,7 +153,7 @@ def tune(
     if tuned.test:
         tables.append(("who wins, who loses: tuned", GROUPED, tuned.test.rows()))
     _written(w.name, text, tables, report, changes, tuned.proposed)
-    if as_json:
+    if output.as_json:
         about = {"source": w.name, "jobs": len(w), "trusted": tuned.trusted, "trust": trust, "gains": tuned.gains}
         about |= {"lines": tuned.proposed, "tried": tuned.lines, "told": tuned.sentence()}
         about |= {"fidelity": tuned.fidelity.to_dict() if tuned.fidelity else None}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli.groups import Output, grouped
 from jobwise.cli.options import Force, Json, check_outputs, needs, progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError, plain
@@ -122,9 +124,26 @@ def _notes(t) -> None:
         say(f"{n:,} samples {what}" if what != "counters set back" else f"{n:,} times counters were set back")
 
 
+@dataclass(frozen=True)
+class Range:
+    """Which samples are read."""
+
+    metric: Metric = None
+    last: Last = "1d"
+    step: Step = 0.0
+    column: Column = None
+
+
+@dataclass(frozen=True)
+class Week(Range):
+    """Which samples are read: by default those of a week."""
+
+    last: Last = "7d"
+
+
+@grouped
 def forecast(
     source: Source,
-    metric: Metric = None,
     node: Node = None,
     horizons: Annotated[str, typer.Option("--horizons", help="Steps ahead.")] = "1,6,12,36",
     models: Annotated[
@@ -134,25 +153,22 @@ def forecast(
     out: Annotated[
         Optional[str], typer.Option("--out", "-o", help="Picture of one series and its forecast: .svg, .png, .pdf.")
     ] = None,
-    last: Last = "1d",
-    step: Step = 0.0,
-    column: Column = None,
+    samples: Range = Range(),
     threads: Annotated[int, typer.Option("--threads", min=1, max=1024, help="Processes.")] = 2,
-    force: Force = False,
-    as_json: Json = False,
+    output: Output = Output(),
 ) -> None:
     """Forecast every series with several models, choose one for each, and measure it on the last fifth of the series."""
     from jobwise.telemetry.forecasts import forecast_all, summary
 
     if out:
-        check_outputs(source, out, force=force, ending=".svg .png .pdf")
+        check_outputs(source, out, force=output.force, ending=".svg .png .pdf")
     if not re.fullmatch(r"\d+(,\d+)*", horizons) or not (steps := sorted({int(h) for h in horizons.split(",")}))[0]:
         raise InputError(f"--horizons {horizons!r}: steps from 1 are expected, e.g. 1,6,12,36")
-    t = _open(source, metric, node, last, step, column)
+    t = _open(source, samples.metric, node, samples.last, samples.step, samples.column)
     with progress("forecasting") as show:
-        results = forecast_all(t, models.split(","), steps, peak, step, threads, show)
+        results = forecast_all(t, models.split(","), steps, peak, samples.step, threads, show)
     by_model = summary(results)
-    if as_json:
+    if output.as_json:
         print_json(by_model)
         return
     rows = [
@@ -171,6 +187,7 @@ def forecast(
         print(f"{out}: {draw(results, out)}")
 
 
+@grouped
 def risk(
     source: Source,
     failures: Annotated[Optional[str], typer.Option("--failures", help="CSV file with the columns time and node.")] = None,
@@ -179,18 +196,14 @@ def risk(
     ] = "threshold,logistic,boosted",
     horizon: Annotated[int, typer.Option("--horizon", min=1, max=10_000, help="Steps ahead.")] = 20,
     out: Annotated[Optional[str], typer.Option("--out", "-o", help="Risks of the last fifth by the best model: .csv.")] = None,
-    metric: Metric = None,
-    last: Last = "7d",
-    step: Step = 0.0,
-    column: Column = None,
-    force: Force = False,
-    as_json: Json = False,
+    samples: Week = Week(),
+    output: Output = Output(),
 ) -> None:
     """How likely is each node to fail soon: models learnt from telemetry and failures, measured on the last fifth of the
     time."""
     if out:
-        check_outputs(source, out, force=force, ending=".csv")
-    t = _open(source, metric, None, last, step, column)
+        check_outputs(source, out, force=output.force, ending=".csv")
+    t = _open(source, samples.metric, None, samples.last, samples.step, samples.column)
     from jobwise.forecast.failures import fitted
     from jobwise.telemetry.risk import nodes_of, read_failures
 
@@ -200,7 +213,7 @@ def risk(
         raise InputError("when did nodes fail? --failures FILE, with the columns time and node")
     else:
         events = read_failures(failures, t)
-    x, begin, step_s = nodes_of(t, events, step)
+    x, begin, step_s = nodes_of(t, events, samples.step)
     names, more = models.split(","), {}
     if "gru" in names:
         needs("learn", "torch")
@@ -213,7 +226,7 @@ def risk(
             done[name] = fitted(x, name, horizon, step_s, more)
             if show:
                 show(i + 1, len(names))
-    if as_json:
+    if output.as_json:
         print_json({"step_s": step_s, "horizon": horizon, "models": [r.to_dict() for r in done.values()]})
     else:
         _worth(t.name, done, horizon)

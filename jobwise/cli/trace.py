@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Optional
 
 import typer
 
 from jobwise.cli import tables
+from jobwise.cli.groups import Part, grouped
 from jobwise.cli.options import (
     Force,
     Jobs,
@@ -53,22 +55,28 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
     print_table(f"{w.name} (left out: {left_out(w)})", ["what", "value", "unit"], rows)
 
 
+@dataclass(frozen=True)
+class Changes:
+    """What becomes of a log on the way."""
+
+    begin: Annotated[Optional[float], typer.Option("--begin", help="Days from the first submit: window begins.")] = None
+    end: Annotated[Optional[float], typer.Option("--end", help="Days from the first submit: window ends.")] = None
+    split: Annotated[
+        Optional[float], typer.Option("--split", help="Split in time: OUT gets the first share, OUT.rest the others.")
+    ] = None
+    replicate: Annotated[
+        int, typer.Option("--replicate", min=1, max=10_000, help="Copies of every job, on a machine so many times as large.")
+    ] = 1
+    shake_s: Annotated[float, typer.Option("--shake-s", min=0, help="Move submits by up to so many seconds.")] = 0.0
+    merge: Annotated[Optional[list[str]], typer.Option("--merge", help="Another log to merge in; repeat it.")] = None
+
+
+@grouped
 def convert(
     log: Log,
     out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), or '-'.")],
-    procs: Procs = None,
-    jobs: Jobs = None,
-    load: Load = None,
-    begin: Annotated[Optional[float], typer.Option("--begin", help="Days from the first submit: window begins.")] = None,
-    end: Annotated[Optional[float], typer.Option("--end", help="Days from the first submit: window ends.")] = None,
-    split: Annotated[
-        Optional[float], typer.Option("--split", help="Split in time: OUT gets the first share, OUT.rest the others.")
-    ] = None,
-    replicate: Annotated[
-        int, typer.Option("--replicate", min=1, max=10_000, help="Copies of every job, on a machine so many times as large.")
-    ] = 1,
-    shake_s: Annotated[float, typer.Option("--shake-s", min=0, help="Move submits by up to so many seconds.")] = 0.0,
-    merge: Annotated[Optional[list[str]], typer.Option("--merge", help="Another log to merge in; repeat it.")] = None,
+    part: Part = Part(),
+    changes: Changes = Changes(),
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
@@ -76,18 +84,19 @@ def convert(
     from jobwise.workloads import transform
     from jobwise.workloads.swf import write_swf
 
+    c, split = changes, changes.split
     check_outputs(log, out, *(f"{out}.rest" for _ in [split] if split is not None and out != "-"), force=force)
-    w = open_log(log, procs, jobs)
-    if merge:
-        w = transform.merge([w, *(open_log(m, None) for m in merge)])
-    if begin is not None or end is not None:
-        w = transform.window(w, (begin or 0) * 86400, float("inf") if end is None else end * 86400)
-    if replicate > 1:
-        w = transform.replicate(w, replicate, seed=seed)
-    if shake_s:
-        w = transform.shake(w, shake_s, seed)
-    if load is not None:
-        w = transform.scale_load(w, load)
+    w = open_log(log, part.procs, part.jobs)
+    if c.merge:
+        w = transform.merge([w, *(open_log(m, None) for m in c.merge)])
+    if c.begin is not None or c.end is not None:
+        w = transform.window(w, (c.begin or 0) * 86400, float("inf") if c.end is None else c.end * 86400)
+    if c.replicate > 1:
+        w = transform.replicate(w, c.replicate, seed=seed)
+    if c.shake_s:
+        w = transform.shake(w, c.shake_s, seed)
+    if part.load is not None:
+        w = transform.scale_load(w, part.load)
     if split is not None:
         if out == "-":
             raise InputError("a split writes two files; name one instead of '-'")
@@ -98,17 +107,25 @@ def convert(
         print(f"{out}: {len(w):,} jobs (left out: {left_out(w)})")
 
 
+@dataclass(frozen=True)
+class Model:
+    """How jobs are generated."""
+
+    model: Annotated[
+        str, typer.Option("--model", help="'lublin', or 'campaigns': users with series of jobs and loose requests.")
+    ] = "lublin"
+    classes: Annotated[str, typer.Option("--classes", help="lublin: 'typeless', or 'two': batch, interactive.")] = "typeless"
+    estimates: Annotated[str, typer.Option("--estimates", help="lublin: 'exact', or 'users': too long, round.")] = "exact"
+    users: Annotated[int, typer.Option("--users", min=0, max=10**7, help="0: unknown; of campaigns 60.")] = 0
+
+
+@grouped
 def generate(
     out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), or '-'.")],
     jobs: Annotated[int, typer.Option("--jobs", min=1)] = 10_000,
     procs: Annotated[int, typer.Option("--procs", min=2, max=2**31 - 1)] = 256,
     load: Load = None,
-    model: Annotated[
-        str, typer.Option("--model", help="'lublin', or 'campaigns': users with series of jobs and loose requests.")
-    ] = "lublin",
-    classes: Annotated[str, typer.Option("--classes", help="lublin: 'typeless', or 'two': batch, interactive.")] = "typeless",
-    estimates: Annotated[str, typer.Option("--estimates", help="lublin: 'exact', or 'users': too long, round.")] = "exact",
-    users: Annotated[int, typer.Option("--users", min=0, max=10**7, help="0: unknown; of campaigns 60.")] = 0,
+    how: Model = Model(),
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
@@ -118,14 +135,14 @@ def generate(
     from jobwise.workloads.swf import write_swf
 
     check_outputs("-", out, force=force)
-    if model not in ("lublin", "campaigns"):
-        raise unknown("model", model, ("lublin", "campaigns"))
-    if model == "campaigns":
-        if (classes, estimates) != ("typeless", "exact"):
+    if how.model not in ("lublin", "campaigns"):
+        raise unknown("model", how.model, ("lublin", "campaigns"))
+    if how.model == "campaigns":
+        if (how.classes, how.estimates) != ("typeless", "exact"):
             raise InputError("--classes and --estimates are of the model lublin; campaigns has requests of its own")
-        w = campaigns(jobs, procs, seed, load=load or 0.9, users=users or 60)
+        w = campaigns(jobs, procs, seed, load=load or 0.9, users=how.users or 60)
     else:
-        w = lublin(jobs, procs, seed, classes=classes, load=load, estimates=estimates, users=users)
+        w = lublin(jobs, procs, seed, classes=how.classes, load=load, estimates=how.estimates, users=how.users)
     write_swf(w, out)
     if out != "-":
         print(f"{out}: {jobs:,} jobs for {procs:,} processors, seed {seed}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import LOG_HELP, Jobs, Json, Load, Procs, needs, open_log, progress, times
+from jobwise.cli.groups import Part, grouped
+from jobwise.cli.options import LOG_HELP, Json, needs, open_log, progress, times
 from jobwise.cli.tables import print_json, say
 from jobwise.errors import InputError, Interrupted, unknown
 from jobwise.policies.files import short
@@ -20,46 +22,53 @@ GENERATED = "deeprm, cush, rl-taps, distances, affinities, failing"  # as help n
 KNOWN = f"perjob, sem, dras, dras2, rlscheduler, search, {GENERATED}, mars, rl-a3c, flow-net, smith-forecast"
 
 
+@dataclass(frozen=True)
+class Training:
+    """How long, how often and with what a system is trained."""
+
+    preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small"
+    config: Annotated[Optional[str], typer.Option("--config", help="TOML file with keys to change.")] = None
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train so many times; the best is kept.")] = 1
+    seed: Annotated[Optional[int], typer.Option("--seed", min=0, max=2**30, help="Default: 0.")] = None
+    choices: Annotated[Optional[int], typer.Option("--choices", min=1, help="Budget: choices made.")] = None
+    max_wait: Annotated[
+        Optional[str], typer.Option("--max-wait", help="search: longest wait allowed, e.g. 1.2x that of FCFS with EASY.")
+    ] = None
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto"
+    threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False
+
+
+@grouped
 def train(
     system: Annotated[str, typer.Argument(help=f"{KNOWN}.")],
     log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} {GENERATED}: generated.")] = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
-    preset: Annotated[str, typer.Option("--preset", help="smoke (seconds), small (minutes), paper.")] = "small",
-    config: Annotated[Optional[str], typer.Option("--config", help="TOML file with keys to change.")] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train so many times; the best is kept.")] = 1,
-    seed: Annotated[Optional[int], typer.Option("--seed", min=0, max=2**30, help="Default: 0.")] = None,
-    choices: Annotated[Optional[int], typer.Option("--choices", min=1, help="Budget: choices made.")] = None,
-    max_wait: Annotated[
-        Optional[str], typer.Option("--max-wait", help="search: longest wait allowed, e.g. 1.2x that of FCFS with EASY.")
-    ] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto",
-    threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
-    procs: Procs = None,
-    jobs: Jobs = None,
-    load: Load = None,
+    training: Training = Training(),
+    part: Part = Part(),
     as_json: Json = False,
 ) -> None:
     """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush and others); `evaluate` has the
     rest."""
     from jobwise.systems import configure
 
-    made = _checked(system, log, out, max_wait, procs is None and jobs is None and load is None)
-    w = None if log is None else open_log(log, procs, jobs, load, made)
-    settings = configure(system, w, preset)
-    own = _toml(config)
+    made = _checked(system, log, out, training.max_wait, part.whole)
+    w = None if log is None else open_log(log, part.procs, part.jobs, part.load, made)
+    settings = configure(system, w, training.preset)
+    own = _toml(training.config)
     for key in ("learner", "encoding"):  # tables add to the system's
         if isinstance(own.get(key), dict) and hasattr(settings, key):
             own[key] = getattr(settings, key) | own[key]
-    changes = {"seed": seed, "threads": threads, "choices": choices, "max_wait": times(max_wait)}
+    changes = {"seed": training.seed, "threads": training.threads, "choices": training.choices}
+    changes |= {"max_wait": times(training.max_wait)}
     changes = {k: v for k, v in changes.items() if v is not None}
-    if choices is not None and hasattr(settings, "episodes"):
+    if training.choices is not None and hasattr(settings, "episodes"):
         changes["episodes"] = None
     settings = settings.changed(**(own | changes))
     if not as_json:
         what = w.name if w is not None else "generated jobs"
-        print(f"training {system} on {what} ({preset}); validation against the best fixed rule", flush=True)
+        print(f"training {system} on {what} ({training.preset}); validation against the best fixed rule", flush=True)
     with progress(f"training {system}") as show:
         last: dict = {}
 
@@ -72,20 +81,24 @@ def train(
             if show:
                 known = f": score {last['best']:.2f} (best rule {last['best_rule']:.2f})" if "best" in last else ""
                 what = f"seed {k}{known}"
-                show(int(1000 * (k + line["part"])), 1000 * seeds, what)
+                show(int(1000 * (k + line["part"])), 1000 * training.seeds, what)
 
         try:
-            policies = settings.train(w, out, seeds=seeds, device=device, resume=resume, report=report)
+            policies = settings.train(
+                w, out, seeds=training.seeds, device=training.device, resume=training.resume, report=report
+            )
         except KeyboardInterrupt:
             raise Interrupted(f"{out} goes on from its last checkpoint with --resume") from None
-    rows = [p.about | {"policy": str(Path(out) / f"seed{k}" if seeds > 1 else Path(out))} for k, p in enumerate(policies)]
+    rows = [
+        p.about | {"policy": str(Path(out) / f"seed{k}" if training.seeds > 1 else Path(out))} for k, p in enumerate(policies)
+    ]
     if as_json:
         print_json(
             {"system": system, "config": settings.model_dump(), "runs": rows, "notes": sorted({*map(short, rows)} - {""})}
         )
         return
     _say(rows)
-    flags = [f"{k} {v}" for k, v in {"--procs": procs, "--jobs": jobs, "--load": load}.items() if v is not None]
+    flags = [f"{k} {v}" for k, v in {"--procs": part.procs, "--jobs": part.jobs, "--load": part.load}.items() if v is not None]
     print("now: jobwise " + " ".join(_next(system, out, log, flags)))
 
 

@@ -42,7 +42,7 @@ class Effect:
         return _text(self, form) + few
 
     def to_dict(self) -> dict:
-        """For JSON."""
+        """Return its fields as JSON takes them."""
         return {
             "change": self.change,
             "low": self.low,

@@ -29,7 +29,7 @@ class _Part(codegen.JITCodeLibrary):
         self._finalized = True
 
     def alone(self):
-        """The function's own module."""
+        """Return the module that holds this function alone."""
         return super()._get_module_for_linking()
 
     def _get_module_for_linking(self):

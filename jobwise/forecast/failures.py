@@ -75,7 +75,7 @@ def features(x: Nodes, horizon: int = HORIZON) -> np.ndarray:
 
 
 def names(metrics: Sequence[str]) -> list[str]:
-    """Of the features."""
+    """Return the names of the features."""
     return [f"{m}: {k}" for m in metrics for k in OF_METRIC] + ["steps up"]
 
 
@@ -119,7 +119,7 @@ def logistic(x: np.ndarray, y: np.ndarray, shrink: float = 1.0) -> Model:
 
 
 def boosted(x: np.ndarray, y: np.ndarray) -> Model:
-    """LightGBM's trees."""
+    """Return a model of LightGBM's trees."""
     try:
         import lightgbm
     except ImportError:
@@ -142,7 +142,7 @@ class Risk:
     risk: np.ndarray
 
     def to_dict(self) -> dict:
-        """What it is worth."""
+        """Return what the forecasts are worth, as JSON takes it."""
         return asdict(self.worth)
 
 

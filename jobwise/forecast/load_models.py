@@ -26,7 +26,7 @@ def _point(x: np.ndarray) -> Forecast:
 
 
 def persistence(s: Series, horizons: Sequence[int], peak: bool) -> Forecast:
-    """As it is now."""
+    """Forecast that the load stays as it is now."""
     return _point(np.repeat(s.known[:, None], len(horizons), axis=1))
 
 
@@ -227,7 +227,7 @@ SIMPLE = {"persistence": persistence, "seasonal": naive, "ewma": ewma, "holt-win
 
 @dataclass(frozen=True)
 class Simple:
-    """One of SIMPLE."""
+    """A model of SIMPLE, by name."""
 
     name: str
     horizons: Sequence[int]

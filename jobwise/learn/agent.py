@@ -23,7 +23,7 @@ class RMSProp(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None) -> None:
-        """One step."""
+        """Update the parameters by their gradients."""
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:

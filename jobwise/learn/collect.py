@@ -30,7 +30,7 @@ class Rollout:
     masks: np.ndarray | None = None  # [T E, A] bool: valid actions, where they are not just the first ones
 
     def seen(self, which: np.ndarray, ragged: bool, device: torch.device) -> Seen:
-        """The observations `which` [B]."""
+        """Return the observations of the choices `which` [B]."""
         counts = self.counts[which]
         if ragged:
             x = np.empty((int(counts.sum()), self.x.shape[1]), np.float32)

@@ -155,12 +155,12 @@ class SlotsVectorEnv(VectorEnv):
 
     @property
     def placements(self) -> tuple[str, ...]:
-        """Names to choose from."""
+        """The names of the placements to choose from."""
         return self.world.placements
 
     @property
     def void(self) -> int:
-        """The void action."""
+        """The number of the void action."""
         return self.world.void
 
     @property

@@ -70,7 +70,7 @@ class Ground:
         return replay_batch.trial(self._benches[0], rule, np.zeros(F), self._trials, every, times)[:, replay_batch.BOUNDED]
 
     def close(self) -> None:
-        """Stop the threads."""
+        """Stop the threads that replay windows."""
         self._workers.shutdown()
 
 

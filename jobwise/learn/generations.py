@@ -93,5 +93,5 @@ class Generations:
 
     @staticmethod
     def of(state: dict) -> Generations:
-        """From a state."""
+        """Return the generations of a stored state."""
         return Generations(**(state | {"kept": [(int(n), {k: np.asarray(v) for k, v in w.items()}) for n, w in state["kept"]]}))

@@ -66,7 +66,7 @@ class GpusConfig(JobsetConfig):
 
     @property
     def machine(self) -> Cluster:
-        """The cluster. Raises InputError."""
+        """The cluster of racks. Raises InputError."""
         try:
             return gpu_racks(self.racks, self.gpus, **({"work": self.work} | self.links))
         except TypeError as error:

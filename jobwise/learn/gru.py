@@ -27,7 +27,7 @@ class Net(nn.Module):
         self.out = nn.Linear(hidden, horizons * len(QUANTILES))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Quantiles in order."""
+        """Return the quantiles, sorted."""
         _, last = self.gru(x[..., None])
         return self.out(last[0]).unflatten(1, (-1, len(QUANTILES)))
 
@@ -84,7 +84,7 @@ class Watch(nn.Module):
         self.out = nn.Linear(hidden, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits."""
+        """Return the logits of a failure."""
         return self.out(self.gru(x)[1][0])[:, 0]
 
 

@@ -54,11 +54,11 @@ class JobsetTrainer:
 
     @property
     def agents(self) -> list[Agent]:
-        """The networks that learn."""
+        """The agents with the networks that learn."""
         return [a for a in (self.agent, self.placer) if a is not None]
 
     def begin(self) -> None:
-        """Reset the environments."""
+        """Reset the environments to their first jobsets."""
         self.envs.reset(seed=self.config.seed * 1_000_003)
 
     def update(self, updates: int) -> dict:
@@ -102,7 +102,7 @@ class JobsetTrainer:
         return {"system": self.config.system, "config": self.config.model_dump(), "jobwise": __version__}
 
     def weights(self) -> list[dict[str, np.ndarray]]:
-        """Of the present networks."""
+        """Return the weights of the present networks."""
         return [a.weights() for a in self.agents]
 
     def state(self) -> dict:
@@ -110,6 +110,6 @@ class JobsetTrainer:
         return dict(zip(("first", "second"), (a.state() for a in self.agents), strict=False))
 
     def restore(self, state: dict) -> None:
-        """Go on from it."""
+        """Go on from a checkpoint's state."""
         for key, agent in zip(("first", "second"), self.agents, strict=False):
             agent.restore(state[key])

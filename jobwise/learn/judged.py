@@ -82,5 +82,5 @@ def change(ours: np.ndarray, base: np.ndarray, windows: bool = False) -> Effect:
 
 
 def text(e: Effect) -> str:
-    """ "-51.0% [-54.0%, -48.1%]"."""
+    """Return an effect as in "-51.0% [-54.0%, -48.1%]"."""
     return e.text("+.1%")

@@ -59,7 +59,7 @@ class KnapsackTrainer(Scored):
         self.base = self.ground.measure(np.zeros((1, THETA)), np.arange(self.ground.count))[0, :, BOUNDED]
 
     def update(self, updates: int) -> dict:
-        """One generation."""
+        """Do one generation of the search."""
         self.found = generation(self.ground, self.found, self.base, self.search, self.config.seed)
         played = self.found["replays"]
         return {"fitness": self.found["fitness"], "choices": played * self.config.steps, "episodes": played}
@@ -76,11 +76,11 @@ class KnapsackTrainer(Scored):
         return GpusRule("learned", c.world, tick=c.row_s, theta=theta, label=c.system, about=about)
 
     def state(self) -> dict:
-        """Where the search stands."""
+        """Return where the search stands."""
         return {k: self.found[k] for k in ("generation", "weights", "sum", "summed")} | {"base": self.base.tolist()}
 
     def restore(self, state: dict) -> None:
-        """Go on from it."""
+        """Go on from a checkpoint's state."""
         self.base, self.found = np.array(state.pop("base")), state
 
 
@@ -112,8 +112,8 @@ class Sequences:
         return {}
 
     def restore(self, snapshot: dict) -> None:
-        """Nothing to restore."""
+        """Do nothing: sequences have no state."""
 
     def close(self) -> None:
-        """Stop the threads."""
+        """Stop the threads that play sequences."""
         self._workers.shutdown()

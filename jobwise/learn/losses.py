@@ -30,7 +30,7 @@ def expected(every: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def squared(v: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """mean((v - target)^2)."""
+    """Return the mean of (v - target)^2."""
     return torch.square(v - target).mean()
 
 

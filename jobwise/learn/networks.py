@@ -133,7 +133,7 @@ class SlotsValue(nn.Module):
         self.all = layers([width, 32, 1])
 
     def forward(self, obs: Seen) -> torch.Tensor:
-        """Values [B]."""
+        """Return the values [B] of observations."""
         return self.all(torch.relu(self.each(together(self.first, obs.x))).mean(dim=1))[:, 0]
 
 
@@ -175,7 +175,7 @@ class PerJobValue(nn.Module):
         self.all = layers([33, 32, 1])
 
     def forward(self, obs: Seen) -> torch.Tensor:
-        """Values [B]."""
+        """Return the values [B] of observations."""
         total = torch.segment_reduce(self.each(obs.x), "sum", lengths=obs.counts)
         n = obs.counts[:, None].to(total.dtype)
         return self.all(torch.cat([total / 16.0, total / n, n / 128.0], dim=1))[:, 0]
@@ -191,7 +191,7 @@ class WindowValue(nn.Module):
         self.window = window
 
     def forward(self, obs: Seen) -> torch.Tensor:
-        """Values [B]."""
+        """Return the values [B] of observations."""
         dense = spread(self.each(obs.x)[:, 0], obs.counts, 0.0)
         return self.all(nn.functional.pad(dense, (0, self.window - dense.shape[1])))[:, 0]
 
@@ -204,7 +204,7 @@ class FlatValue(nn.Module):
         self.net = layers(sizes)
 
     def forward(self, obs: Seen) -> torch.Tensor:
-        """Values [B]."""
+        """Return the values [B] of observations."""
         return self.net(obs.x.flatten(1))[:, 0]
 
 

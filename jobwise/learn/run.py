@@ -53,7 +53,7 @@ class Trainer(Protocol):
         """The fixed rule that does best in validation, and its score."""
 
     def weights(self) -> Any:
-        """Of the present networks."""
+        """Return the weights of the present networks."""
 
     def policy(self, weights: Any, about: dict):
         """The policy with these weights; `about`: what a run knows of it."""
@@ -62,7 +62,7 @@ class Trainer(Protocol):
         """What the networks and optimisers are to go on from; `restore` takes it."""
 
     def restore(self, state: dict) -> None:
-        """Go on from it."""
+        """Go on from a checkpoint's state."""
 
 
 class Run:

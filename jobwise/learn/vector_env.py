@@ -243,7 +243,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return self._obs
 
     def close_extras(self, **kwargs):
-        """Stop the workers."""
+        """Stop the threads that step simulations."""
         for worker in self._workers:
             worker.stop()
 
@@ -311,7 +311,7 @@ class SingleEnv(gymnasium.Env):
         return self._one(obs), {"action_mask": info["action_mask"][0]}
 
     def step(self, action):
-        """Do `action`."""
+        """Do `action` and go on to the next choice."""
         e = self._envs
         over = bool(e.choose(np.asarray(action, np.int64)[None])[0])
         cut = bool(e.world.steps_in_stream) and not over and bool(e._steps[0] % (e.world.steps_in_stream or 1) == 0)
@@ -323,5 +323,5 @@ class SingleEnv(gymnasium.Env):
         return obs, reward, over, cut, info
 
     def close(self):
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
         self._envs.close()

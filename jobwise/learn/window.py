@@ -148,7 +148,7 @@ class WindowTrainer:
         return self.rule
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Of the present network."""
+        """Return the weights of the present network."""
         return self.agent.weights()
 
     def policy(self, weights: dict[str, np.ndarray], about: dict) -> NeuralPolicy:
@@ -179,7 +179,7 @@ class WindowTrainer:
         return self.agent.state() | more | ({"workers": self.workers.state()} if self.workers else {})
 
     def restore(self, state: dict) -> None:
-        """Go on from it."""
+        """Go on from a checkpoint's state."""
         self.agent.restore(state)
         if self.config.rollback:
             self.generations = Generations.of(state["generations"])

@@ -41,7 +41,7 @@ class Group:
             p.restore(one)
 
     def close(self) -> None:
-        """Stop what runs beside."""
+        """Stop the threads of its environments."""
         for p in self.parts:
             p.close()
 
@@ -84,6 +84,6 @@ class Workers:
         return [copy.state() for copy in self.copies]
 
     def restore(self, states: list[dict]) -> None:
-        """Go on from them."""
+        """Go on from the stored weights."""
         for copy, state in zip(self.copies, states, strict=True):
             copy.restore(state)

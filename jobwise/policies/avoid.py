@@ -84,7 +84,7 @@ class _Run:
         self._saved: dict[int, float] = {}  # job: until when what it did is thought to be safe
 
     def ended(self, view: View, rows: np.ndarray) -> None:
-        """The inner one learns."""
+        """Tell the inner policy which jobs have ended."""
         for j in rows.tolist():
             self._saved.pop(j, None)
         self._inner.ended(view, rows)

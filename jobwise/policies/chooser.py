@@ -90,7 +90,7 @@ class Chooser:
         self.check(view.cluster)
 
     def ended(self, view: View, rows: np.ndarray) -> None:
-        """Nothing to learn."""
+        """Do nothing: a chooser does not learn."""
 
     def decide(self, view: View) -> Iterable[Decision]:
         """What to do in a view, from a simulation or a live cluster, where nothing was seen before."""

@@ -90,12 +90,12 @@ class Gate(Remembering):
 
     @property
     def rule(self) -> Rule:
-        """Of the fallback."""
+        """The rule of the fallback, as numbers for kernels."""
         return self.candidates[0].rule
 
     @property
     def everyone(self) -> tuple[ListScheduler, ...]:
-        """Who may decide."""
+        """The schedulers that may decide."""
         return self.candidates
 
     @property

@@ -39,7 +39,7 @@ class Learned:
 
     @property
     def name(self) -> str:
-        """As in `fcfs+easy+learned`."""
+        """The name as in `fcfs+easy+learned`."""
         return f"{self.inner.name}+learned"
 
     def check(self, cluster: Cluster) -> None:

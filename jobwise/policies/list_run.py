@@ -91,7 +91,7 @@ class ListRun:
         return ranked
 
     def _explained(self, scheduler, view: View) -> list[dict]:
-        """The same without promise."""
+        """Return the ranking that holds without a promise."""
         if isinstance(scheduler.order, Index):
             return self._memory.explain(scheduler.order, view)
         out = self._scores(scheduler, view)
@@ -177,7 +177,7 @@ def _flows(scheduler, view: View) -> Flows:
 
 
 def _decisions(p: list_pass.Plan, is_pool: bool) -> list[Decision]:
-    """A plan as decisions."""
+    """Return the decisions of a plan."""
     starts, promises = p.count
     out: list[Decision] = []
     for i in range(starts):

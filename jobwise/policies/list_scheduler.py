@@ -148,7 +148,7 @@ class ListScheduler(Remembering):
 
     @property
     def everyone(self) -> tuple[ListScheduler, ...]:
-        """Who may decide: itself."""
+        """The schedulers that may decide: itself."""
         return (self,)
 
     @property
@@ -157,7 +157,7 @@ class ListScheduler(Remembering):
         return inf
 
     def choose(self, past: np.ndarray, cluster: Cluster, arrived: int) -> tuple[ListScheduler, None]:
-        """Itself, at every look."""
+        """Return itself, at every look."""
         return self, None
 
     def explain(self, view: View) -> list[dict]:

@@ -75,7 +75,7 @@ class Forward:
         return sum(w.size for k, w in self.weights.items() if "running" not in k)
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        """The scores of observations."""
+        """Return the scores of observations."""
         if self.kind == "levels":
             behind = x[:, -1, 0] > 0.5
             out = np.empty((len(x), self.sizes[-1]), np.float32)

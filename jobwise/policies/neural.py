@@ -45,7 +45,7 @@ class NeuralPolicy(Chooser):
 
     @property
     def name(self) -> str:
-        """Its label."""
+        """The label that it was made with."""
         return self.label
 
     @property

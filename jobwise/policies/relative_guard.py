@@ -93,7 +93,7 @@ class Steering:
 
     @property
     def rule(self) -> Rule:
-        """Of who decides now."""
+        """The rule of the scheduler that decides now."""
         if self.scheduler is None:  # before the first job has arrived
             return self._policy.rule
         rule, times = self.scheduler.rule, self.scheduler.times

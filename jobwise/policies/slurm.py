@@ -34,7 +34,7 @@ class SlurmScheduler:
             raise InputError(f"policy {self.name} needs the settings of a site; read them with `jobwise slurm site FOLDER`")
 
     def is_compiled(self, cluster: Cluster) -> bool:
-        """Always."""
+        """Return True: it replays whole simulations itself."""
         return True
 
     def replay(

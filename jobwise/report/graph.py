@@ -82,7 +82,7 @@ def draw(w: Workflow, path: str | Path, cores: int = 64) -> None:
 
 
 def dot(w: Workflow) -> str:
-    """The graph for Graphviz."""
+    """Return the graph in Graphviz's language."""
 
     def text(name: str) -> str:
         return '"' + name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'

@@ -162,7 +162,7 @@ def _group(x, level):
 
 @kernel
 def submitted(c, j, now):
-    """Job j has come."""
+    """Take note that job j was submitted."""
     x = c.cell[c.of[j]]
     for level in range(4):
         g = c.group[_group(x, level)]
@@ -175,7 +175,7 @@ def submitted(c, j, now):
 
 @kernel
 def started(c, j, now):
-    """Job j starts."""
+    """Take note that job j starts."""
     x = c.cell[c.of[j]]
     c.began[j] = now
     for level in range(4):
@@ -189,7 +189,7 @@ def started(c, j, now):
 
 @inlined
 def trusts(c):
-    """Are requests believed?"""
+    """Return whether requests are believed now."""
     return c.error[2] > ENOUGH and c.error[0] > 2.0 * c.error[1]
 
 

@@ -71,7 +71,7 @@ def earliest(time, avail, size, request, length):
 
 @kernel
 def copy_row(table, a, b):
-    """table[b] = table[a]"""
+    """Copy row a of a table to row b."""
     for i in range(table.shape[1]):
         table[b, i] = table[a, i]
 

@@ -15,7 +15,7 @@ from jobwise.sim.state import HEAP
 
 @inlined
 def _size(m, ask, limit, planned):
-    """The job size factor."""
+    """Return the job size factor."""
     x, nodes, cpus = m.settings[0], max(ask["nodes"], 1), np.float64(ask["tasks"]) * ask["cpus"]
     N, C = len(m.weight), m.cpus[0]
     if planned > 0:

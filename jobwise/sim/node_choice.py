@@ -35,7 +35,7 @@ def room(ask, free, capacity, i):
 
 
 class Room(NamedTuple):
-    """What `choose` writes to."""
+    """Arrays that `choose` writes to."""
 
     have: np.ndarray  # [N] CPUs to be had of usable nodes
     usable: np.ndarray  # [W] nodes of which some are to be had
@@ -47,7 +47,7 @@ class Room(NamedTuple):
 
 
 def rooms(nodes: int) -> Room:
-    """Of so many nodes."""
+    """Return room for so many nodes."""
     runs = (np.zeros(nodes, np.int64) for _ in range(4))
     return Room(np.zeros(nodes, np.int64), np.zeros(-(-nodes // BITS), np.uint64), np.zeros(2, np.int64), *runs)
 

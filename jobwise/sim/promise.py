@@ -62,7 +62,7 @@ class Promise(NamedTuple):
 
 
 def _nothing() -> Promise:
-    """Without promise and lane."""
+    """Return a promise that promises nothing and has no lane."""
     s = State.blank()
     p = pool.scheduler(s, 0, None, None, True, np.inf)
     return Promise(np.zeros(1, memory_dtype), s, p, np.zeros(0, np.int32), np.zeros(0, np.int8), np.zeros(3, slot_dtype))
@@ -287,7 +287,7 @@ def may_start(q, size, end, free):
 
 @inlined
 def charge(q, size, end):
-    """Such a job starts."""
+    """Take off the reservations what a starting job uses of them."""
     for k in range(q.memory[0]["slots"]):
         q.slot[k]["extra"] = easy.charge(size, end, q.slot[k]["at"], q.slot[k]["extra"])
 

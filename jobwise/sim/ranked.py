@@ -123,7 +123,7 @@ def _move(q, b, begin, to):
 
 @kernel
 def insert(q, key, row, size, est):
-    """Add an entry."""
+    """Add an entry to the blocks."""
     if q.count[0] == 0:
         _new_block(q, 0)
     i = _locate(q, key, row) if q.count[0] > 1 else 0

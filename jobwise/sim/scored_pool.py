@@ -160,7 +160,7 @@ def _next(item, count, sjbf, now, free, shadow, extra):
 
 @inlined
 def _run(s, e, b, i):
-    """Start the i-th item."""
+    """Start the i-th item of the queue."""
     j, n, score_ = b.item[i]["row"], b.item[i]["size"], b.item[i]["score"]
     b.count[0] -= 1
     b.item[i] = b.item[b.count[0]]

@@ -44,12 +44,12 @@ class Simulation:
 
     @property
     def now(self) -> float:
-        """Simulated time, s."""
+        """The simulated time, in s."""
         return float(self._sim["now"])
 
     @property
     def done(self) -> bool:
-        """Has every job ended?"""
+        """True once every job has ended."""
         return bool(self._sim["ended"] == self._sim["jobs"])
 
     def advance(self, until: float = np.inf) -> bool:

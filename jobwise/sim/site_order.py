@@ -31,7 +31,7 @@ class SiteOrder(NamedTuple):
 
 
 def slurms() -> SiteOrder:
-    """Slurm's own."""
+    """Return the order of Slurm itself, by priority."""
     nothing = known(np.zeros(0, job_dtype(1)), np.zeros(0, past_dtype))
     return SiteOrder(Rule(OWN, 0, 0, np.inf, False), np.empty(0), nothing, NO_CAMPAIGN)
 
@@ -56,7 +56,7 @@ def note(s, e, o):
 
 @kernel
 def started(s, e, o, j):
-    """Job j has started."""
+    """Take note that job j has started."""
     if len(o.campaign.of) > 0:
         campaign.started(o.campaign, j, s.sims[e]["now"])
 

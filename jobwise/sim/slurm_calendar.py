@@ -10,7 +10,7 @@ from jobwise.sim.slurm_time import floored, is_exact, plan_end
 
 @kernel
 def calendar(m, now):
-    """Nothing is planned yet."""
+    """Empty the calendar of planned nodes."""
     m.begin[0], m.until[0] = now, now + m.settings[0]["bf_window"]
     for x in range(m.open.shape[1]):
         m.open[0, x] = ~NOTHING

@@ -81,7 +81,7 @@ def main_pass(s, e, m, o, depth):
 
 @allocating
 def backfill(s, e, m, o):
-    """One cycle."""
+    """Carry out one backfill cycle."""
     x, now = m.settings[0], whole(m, s.sims[e]["now"])
     rows, where = site_order.waiting(s, e, m, o)
     out, held, n = np.zeros(len(LIMITS)), calendar(m, now), expected_ends(s, e, m, now)

@@ -116,7 +116,7 @@ class Topology:
         return links
 
     def table(self) -> np.ndarray:
-        """[L] of `link_dtype`."""
+        """Return the links, [L] of `link_dtype`."""
         links = self.links()
         table = np.zeros(len(links), link_dtype)
         table["bandwidth"], table["range"] = [x[2] for x in links], [x[3] for x in links]

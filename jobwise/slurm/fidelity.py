@@ -55,7 +55,7 @@ class Fidelity:
         return float(np.median(np.abs(self.wait - self.recorded)))
 
     def to_dict(self) -> dict[str, float | str]:
-        """For JSON."""
+        """Return its numbers as JSON takes them."""
         result = {"policy": self.policy, "mean_wait": float(self.wait.mean()), "error": self.error, "order": self.order}
         return result | {
             "near": self.near,
@@ -64,7 +64,7 @@ class Fidelity:
         }
 
     def row(self) -> list[str]:
-        """As in COLUMNS."""
+        """Return its cells under COLUMNS."""
         a, b = self.makespan
         return [
             self.policy, f"{self.wait.mean():,.0f}", f"{self.error:+.1%}", f"{self.typical:,.0f}", f"{self.order:.3f}",

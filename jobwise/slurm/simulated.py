@@ -15,10 +15,10 @@ class ResourceManager(Protocol):
     stamps: bool
 
     def now(self) -> float:
-        """s since 1970."""
+        """Return the time in s since 1970."""
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let so many seconds pass."""
 
     def cores(self) -> tuple[int, int]:
         """(cores, cores of the largest node)."""
@@ -27,7 +27,7 @@ class ResourceManager(Protocol):
         """Jobs that wait, run, or have ended."""
 
     def nodes(self) -> list[Node]:
-        """The nodes, by name."""
+        """Return the nodes by their names."""
 
     def anywhere(self, id: int) -> None:
         """A job that waits for a node may run on any."""
@@ -36,7 +36,7 @@ class ResourceManager(Protocol):
         """Submit a job to start after the jobs `after` have ended well, on `node` if it is named; its id."""
 
     def cancel(self, ids: Sequence[int]) -> None:
-        """Cancel jobs."""
+        """Cancel jobs by their numbers."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Simulated:
     stamps: bool = False
 
     def now(self) -> float:
-        """The simulated time."""
+        """Return the simulated time in s."""
         return self.time
 
     def cores(self) -> tuple[int, int]:
@@ -65,14 +65,14 @@ class Simulated:
         return self.size * len(self.machines), self.size
 
     def nodes(self) -> list[Node]:
-        """The machines."""
+        """Return the machines by their names."""
         return [Node(name, self.size, self._free(name), kind) for name, kind in sorted(self.machines.items())]
 
     def _free(self, machine: str) -> int:
         return self.size - sum(j.cores for j in self.table.values() if j.state == "RUNNING" and j.node == machine)
 
     def anywhere(self, id: int) -> None:
-        """See `ResourceManager`."""
+        """Do what `ResourceManager.anywhere` says."""
         self.asked.pop(id, None)
         self._start()
 
@@ -91,7 +91,7 @@ class Simulated:
         return job.id
 
     def cancel(self, ids: Sequence[int]) -> None:
-        """See `ResourceManager`."""
+        """Do what `ResourceManager.cancel` says."""
         for i in ids:
             if self.table[i].state in ("PENDING", "RUNNING"):
                 self.table[i] = replace(self.table[i], state="CANCELLED", end=self.time)

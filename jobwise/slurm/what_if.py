@@ -35,7 +35,7 @@ class Replays:
 
     @property
     def longest(self) -> np.ndarray:
-        """[K] s."""
+        """The longest waits [K], in s."""
         return np.array([_wait(r).max() for r in self.records])
 
     @property
@@ -45,7 +45,7 @@ class Replays:
 
     @property
     def slowdown(self) -> float:
-        """Mean bounded slowdown."""
+        """The mean bounded slowdown of the replays."""
         return float(np.mean([metrics.bounded_slowdown(r).mean() for r in self.shaken]))
 
     @property
@@ -94,7 +94,7 @@ class Change:
         return float(self.longest.min()), float(np.median(self.longest)), float(self.longest.max())
 
     def to_dict(self) -> dict:
-        """For JSON."""
+        """Return its numbers as JSON takes them."""
         return {
             "name": self.name,
             "wait": {"change": self.wait.change, "low": self.wait.low, "high": self.wait.high}
@@ -176,7 +176,7 @@ def replays(
 
 
 def against(name: str, present: Replays, after: Replays) -> Change:
-    """What has changed."""
+    """Return the change from the present replays to others."""
     slow = compared(present.blocks(_slow), after.blocks(_slow), size=1)
     wait = ratio(present.blocks(_wait), after.blocks(_wait))
     return Change(name, present, after, slow, wait, np.maximum(after.longest, 1.0) / np.maximum(present.longest, 1.0))

@@ -75,10 +75,10 @@ class Layer:
             raise InputError("MARS takes pools of processors")
 
     def reset(self, view: View) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is nothing to forget."""
 
     def ended(self, view: View, rows: np.ndarray) -> None:
-        """Nothing to learn."""
+        """Do nothing: a layer does not learn."""
 
     def decide(self, view: View) -> Iterable[Decision]:
         """What to do in a view where nothing was seen before."""

@@ -27,7 +27,7 @@ class Window(BaseModel):
 
 
 class About(BaseModel):
-    """`model.json`."""
+    """The contents of a model's `model.json`."""
 
     model_config = ConfigDict(extra="forbid")
 

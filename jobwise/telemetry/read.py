@@ -72,7 +72,7 @@ def read(path: str | Path, nodes: str | None = None) -> Telemetry:
 
 
 def together(name: str, parts: list[Telemetry]) -> Telemetry:
-    """One table of several."""
+    """Return one table of several."""
     nodes = list(dict.fromkeys(n for p in parts for n in p.nodes))
     metrics = list(dict.fromkeys(m for p in parts for m in p.metrics))
     place = [np.repeat(np.arange(p.count), np.diff(p.first)) for p in parts]

@@ -54,7 +54,7 @@ class Telemetry:
         return self.time[part], self.value[part]
 
     def label(self, k: int) -> str:
-        """As in `node7 cpu_usage`."""
+        """Return the label of a series, as in `node7 cpu_usage`."""
         return f"{self.nodes[self.node[k]]} {self.metrics[self.metric[k]]}".strip()
 
     def only(self, metric: str | None = None, node: str | None = None) -> Telemetry:

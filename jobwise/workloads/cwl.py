@@ -51,7 +51,7 @@ def _load(path: Path) -> Any:
         raise InputError(f"CWL needs {error.name}: pip install 'jobwise[workflows]'") from None
 
     class Nowhere(Fetcher):
-        """Fetches nothing."""
+        """A fetcher that fetches nothing, anywhere."""
 
         def fetch_text(self, url, content_types=None):
             raise SchemaSaladException(f"{url}: $import and $include are not followed")

@@ -28,7 +28,7 @@ def open_workflow(path: str | Path, counts: dict[str, int] | None = None) -> Wor
 
 
 def _is_workflow(path: Path) -> bool:
-    """By its name."""
+    """Return whether the name of a file is that of a workflow."""
     return path.suffix in (".cwl", ".wdl") or ".json" in path.suffixes[-2:]
 
 

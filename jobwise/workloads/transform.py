@@ -17,7 +17,7 @@ MOST_JOBS = 30_000_000  # of a log that is made: some 10 GiB
 
 
 def first(w: Workload, count: int) -> Workload:
-    """The first `count` jobs."""
+    """Return the first `count` jobs of a log."""
     if count < 1:
         raise InputError(f"the first {count} jobs are none")
     return w.take(slice(0, count))

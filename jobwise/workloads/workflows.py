@@ -80,7 +80,7 @@ class Workflow:
 
     @property
     def work(self) -> float:
-        """Core-seconds."""
+        """The work of all tasks, in core-seconds."""
         return float((self.tasks["runtime"] * self.tasks["cores"]).sum())
 
     def longest_way(self) -> np.ndarray:

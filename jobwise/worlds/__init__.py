@@ -43,7 +43,7 @@ class World(Protocol):
         """Do actions [E] and go on to the next decision points; how many simulations stand at one."""
 
     def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last] with observations."""
+        """Fill out[first:last] with the encoder's observations."""
 
 
 class EpisodeWorld(World, Protocol):

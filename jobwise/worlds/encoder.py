@@ -71,7 +71,7 @@ class TableEncoder(RowsEncoder):
         return {k: getattr(self, k) for k in ("name", "version", "slots", "settings")} | {"shape": list(self.shape)}
 
     def encode(self, s: State, g, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last]."""
+        """Fill out[first:last] with observations."""
         last = len(out) if last is None else last
         self.kernel(s, g, np.array(self.scale or (0.0,)), out, first, last)
         if self.blind:

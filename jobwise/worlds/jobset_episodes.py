@@ -55,7 +55,7 @@ class JobsetEpisodes:
         self._renew(e, e + 1)
 
     def next_episode(self, e: int, rng: np.random.Generator) -> bool:
-        """Begin another jobset."""
+        """Begin another jobset in simulation e."""
         self.reset(e, rng, False)
         return True
 

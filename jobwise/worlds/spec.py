@@ -41,7 +41,7 @@ class WorldSpec:
 
 
 def load(where: str) -> Any:
-    """Return what "module:name" names."""
+    """Return the object that "module:name" names."""
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)
 

@@ -97,7 +97,7 @@ class GpusRule(Chooser):
         return GpusEpisodes(len(sets), sets, self.world, self.tick, 0.0, limit, True)
 
     def chooser(self, world: World, cluster: Cluster) -> Choose:
-        """The rule."""
+        """Return the function that assigns GPUs by the rule."""
         return lambda world: world.by_rule(self.rule, self.layout, self.theta)
 
     def with_options(self, chosen: dict) -> GpusRule:

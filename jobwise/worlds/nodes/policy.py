@@ -79,7 +79,7 @@ class NodesRule(Chooser):
 
     @property
     def name(self) -> str:
-        """As in `nodes:learned+places2+explore0.5@60s`."""
+        """The name as in `nodes:learned+places2+explore0.5@60s`."""
         options = parts.words(PARTS, {**asdict(self.world), "explore": self.explore})
         return self.label or parts.rows_name(PREFIX, self.rule, options, self.tick, 1.0)
 
@@ -96,7 +96,7 @@ class NodesRule(Chooser):
         return NodesEpisodes(len(sets), sets, self.world, limit, True, self.prior)
 
     def chooser(self, world: World, cluster: Cluster) -> Choose:
-        """The rule."""
+        """Return the function that places jobs by the rule."""
         return lambda world: world.by_rule(self.rule, self.explore)
 
     def with_options(self, chosen: dict) -> NodesRule:

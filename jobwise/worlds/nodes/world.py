@@ -49,7 +49,7 @@ class NodesSettings(Settings):
 
     @property
     def slots(self) -> int:
-        """Where jobs are shown."""
+        """The number of places that show jobs."""
         return self.places
 
     def check(self, cluster: Cluster, requests: np.ndarray) -> None:
@@ -115,7 +115,7 @@ class NodesWorld(Rows):
             look(self.state, self.buffer, first, last)
 
     def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last]."""
+        """Fill out[first:last] with observations."""
         encoder.encode(self.state, self.buffer, out, first, last)
 
     def takes(self, encoder) -> None:

@@ -29,7 +29,7 @@ class GridEncoder(RowsEncoder):
     slots, waiting [E, M] (those of empty slots are stale), and the Grid."""
 
     def encode(self, s: State, g: Grid, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last]."""
+        """Fill out[first:last] with observations."""
         last = len(out) if last is None else last
         show_waiting(s, g, first, last)
         self.kernel(g.waiting, g, np.array(self.scale or (0.0,)), out, first, last)

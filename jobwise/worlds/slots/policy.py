@@ -47,7 +47,7 @@ class SlotsRule(Chooser):
 
     @property
     def name(self) -> str:
-        """As in `slots:sjf+pack@600s`."""
+        """The name as in `slots:sjf+pack@600s`."""
         return parts.rows_name(PREFIX, self.rule, [], self.tick, 1.0)
 
     @property
@@ -61,7 +61,7 @@ class SlotsRule(Chooser):
         return LiveSlots(self.world, cluster, self.tick or 1.0)
 
     def chooser(self, world: World, cluster: Cluster) -> Choose:
-        """The rule."""
+        """Return the function that chooses slots by the rule."""
         return lambda world: world.by_rule(self.rule.partition("+")[0])
 
 

@@ -20,7 +20,7 @@ SHORT = 3  # rows: a job that is longer starts under `hold` only where half of e
 
 @kernel
 def _score(rule, s, g, e, job):
-    """The larger the better."""
+    """Return the score of a job; the largest is chosen."""
     area, share, align, first = 0.0, 0.0, 0.0, 0.0
     for r in range(g.capacity.shape[1]):
         total, left = 0.0, 0.0

@@ -58,7 +58,7 @@ class Episodes:
 
     @property
     def processors(self) -> int:
-        """Of the largest machine."""
+        """The processors of the largest machine."""
         return max(w.cluster.processors for w in self.logs)
 
     def draw(self, rng: np.random.Generator) -> tuple[int, int, int]:

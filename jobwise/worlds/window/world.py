@@ -190,7 +190,7 @@ class WindowWorld(Windows):
         return self.done[e] == 2
 
     def blank_mask(self) -> np.ndarray:
-        """[W] the first slot."""
+        """Return a mask [W] of the first slot."""
         return (self._slot == 0).astype(np.int8)
 
     def forget(self, cut: np.ndarray) -> None:

@@ -1,0 +1,67 @@
+"""Options of commands in groups: a parameter that is a dataclass stands for the options that its fields describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, get_type_hints
+
+from jobwise.cli.options import Force, Jobs, Json, Kill, Load, Procs, Racks, RestartCost, Seed
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which part of a log, on which machine, under which load."""
+
+    procs: Procs = None
+    jobs: Jobs = None
+    load: Load = None
+
+    @property
+    def whole(self) -> bool:
+        """True where the log is taken as it is."""
+        return self.procs is None and self.jobs is None and self.load is None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How a log is replayed."""
+
+    kill: Kill = False
+    racks: Racks = None
+    restart_cost: RestartCost = 0.0
+    seed: Seed = 0
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a command answers."""
+
+    force: Force = False
+    as_json: Json = False
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the options of its groups as parameters of their own, as typer reads them."""
+    hints, parameters, groups = get_type_hints(command, include_extras=True), [], {}
+    for p in signature(command).parameters.values():
+        group = hints[p.name]
+        if not is_dataclass(group):
+            parameters.append(p.replace(kind=Parameter.KEYWORD_ONLY, annotation=group))
+            continue
+        groups[p.name], types = group, get_type_hints(group, include_extras=True)
+        for f in fields(group):
+            parameters.append(Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name]))
+
+    @wraps(command)
+    def call(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
+        command(**values)
+
+    call.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    del call.__wrapped__
+    return call
