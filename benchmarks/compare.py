@@ -31,8 +31,8 @@ def works(log: str) -> dict:
     found = {f"replay {p}": (lambda p=p: jw.simulate(w, p)) for p in ("fcfs+easy", "sjf+easy", "saf+easy+guard24h")}
     found |= {f"replay {p}": (lambda p=p: jw.simulate(part, p)) for p in ("wfp3+easy", "smith+easy", "saf+easy+guard1x")}
     found["replay saf+conservative"] = lambda: jw.simulate(w.take(slice(0, 3000)), "saf+conservative")
-    envs = gymnasium.make_vec("jobwise/Window-v0", num_envs=256, workload=w, jobs=128, window=128, encoder="perjob", copy=False)
-    slots = gymnasium.make_vec("jobwise/Slots-v0", num_envs=64, workload=[jw.deeprm(seed=k) for k in range(64)], copy=False)
+    envs = gymnasium.make_vec("jobwise/Batch-v0", num_envs=256, workload=w, jobs=128, window=128, encoder="perjob", copy=False)
+    slots = gymnasium.make_vec("jobwise/Grid-v0", num_envs=64, workload=[jw.deeprm(seed=k) for k in range(64)], copy=False)
 
     def play(env, steps: int) -> None:
         env.reset(seed=0)
