@@ -25,11 +25,11 @@ class Changes:
     change: Annotated[
         Optional[list[str]],
         typer.Option("--set", help="A line of slurm.conf, a partition, or a QOS: bf_window=2880, 'QOS=long MaxTRESPU=cpu=64'."),
-    ] = (None,)
-    nodes: Annotated[int, typer.Option("--nodes", help="So many nodes more (like the last one), or fewer.")] = (0,)
+    ] = None
+    nodes: Annotated[int, typer.Option("--nodes", help="So many nodes more (like the last one), or fewer.")] = 0
     limits: Annotated[
         Optional[str], typer.Option("--limits", help="Time limits of at most so many times the run time, e.g. 1.2x.")
-    ] = (None,)
+    ] = None
 
 
 @grouped
