@@ -102,7 +102,7 @@ class Cluster:
 
     @property
     def public(self) -> Cluster:
-        """What a scheduler may know of it: nobody knows what will fail, affinities have to be learnt."""
+        """The cluster as a scheduler may know it: nobody knows what will fail, affinities have to be learnt."""
         return replace(self, outages=self.outages[:0], affinity=None, risk=None)
 
     def graph(self):
@@ -122,7 +122,7 @@ class Cluster:
         return fits
 
     def with_outages(self, outages: list[tuple[float, int, int]]) -> Cluster:
-        """The same cluster with (time s, node, up) events."""
+        """Return the cluster with (time s, node, up) events."""
         table = np.sort(np.array(outages, dtype=outage_dtype), order=["time", "up", "node"])
         if len(table) and not (table["node"].min() >= 0 and table["node"].max() < len(self.capacity)):
             raise InputError(f"outages name node {table['node'].max()}; the cluster has {len(self.capacity)} nodes")

@@ -56,7 +56,7 @@ Decision = Start | Preempt | Reserve | Wait
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a scheduler may know at one instant; all arrays are read-only.
+    """The knowledge of a scheduler at one instant; all arrays are read-only.
 
     `jobs`: the table of the jobs submitted so far; rows are job numbers. `queue`, `running`: rows, in order of entry and
     ascending. `ended`: rows that stopped running since the last view. `free`: [N, R] units (0 on a node that is down).
@@ -106,7 +106,7 @@ class Policy(Protocol):
         """A new simulation begins; `view` is its first, with an empty queue."""
 
     def decide(self, view: View) -> Iterable[Decision]:
-        """What to do now. Called once at every instant of choice; decisions are applied in order."""
+        """Return what to do now. Called once at every instant of choice; decisions are applied in order."""
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """These jobs have stopped running (their `end` is known): learn from them if you wish."""

@@ -19,7 +19,7 @@ from jobwise.sim.dag import graph, ranks
 
 
 class Finished(Protocol):
-    """What metrics read of a finished simulation: a `jobwise.record.Record`."""
+    """The part of a finished simulation that metrics read: a `jobwise.record.Record`."""
 
     @property
     def jobs(self) -> np.ndarray: ...
@@ -328,7 +328,7 @@ def breakdown(r: Finished, by: str) -> list[dict[str, Any]]:
 
 
 def largest_running(r: Finished, ks: tuple[int, ...] = (30, 40, 50)) -> dict:
-    """What an encoding of the K largest running jobs would see (SEM, tables 2 and 3), over the time some job runs.
+    """Return what an encoding of the K largest running jobs shows (SEM, tables 2 and 3), over the time some job runs.
 
     `most`, `mean`: running jobs. `jobs_share`: share of time with at most 0, 1, 2 … running jobs. Per K: `loss`, the share of
     node-seconds held by others; `cover90`, `cover95`, the share of time in which the K largest hold that much.

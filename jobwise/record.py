@@ -13,7 +13,7 @@ from jobwise.workload import Workload
 
 @dataclass(frozen=True)
 class Look:
-    """What a gate saw when it looked. `at`: jobs that had arrived. `chosen`: who decides from then on."""
+    """One look of a gate. `at`: jobs that had arrived. `chosen`: who decides from then on."""
 
     at: int
     chosen: str

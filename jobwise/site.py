@@ -116,7 +116,7 @@ class Site:
     guesses: tuple[str, ...] = ()  # what was not known, and what was taken instead
 
     def changed(self, **known: float) -> Site:
-        """The same with other settings."""
+        """Return the site with other settings."""
         row = self.settings.copy()
         for key, value in known.items():
             row[key] = value

@@ -70,7 +70,7 @@ class Workload:
 
     @cached_property
     def by_end(self) -> np.ndarray:
-        """The same in order of end."""
+        """The past in order of end."""
         return self.ends[np.argsort(self.ends["end"], kind="stable")]
 
     def before(self, time: float) -> np.ndarray:

@@ -232,3 +232,13 @@ def test_names_say_what_a_value_is():
 def test_nothing_of_jobwise_imports_its_experiments():
     for path in FILES:
         assert not re.search(r"^\s*(import|from) jobwise_experiments", path.read_text(), re.M), path
+
+
+def test_docstrings_are_sentences():
+    """More than four words, and none begins with What, Who or As: it says what a thing is, or what a function returns or does."""
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and (text := ast.get_docstring(node)):
+                assert len(text.split()) > 4, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+                public = not node.name.startswith("_") and path.parent.name != "cli"
+                assert not (public and text.split()[0] in ("Who", "As")), f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"

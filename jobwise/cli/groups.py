@@ -37,7 +37,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Output:
-    """How a command answers."""
+    """The form of the answer, and leave to overwrite files."""
 
     force: Force = False
     as_json: Json = False

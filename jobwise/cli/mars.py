@@ -17,7 +17,7 @@ from jobwise.errors import InputError, Interrupted
 
 @dataclass(frozen=True)
 class Tasks:
-    """What tasks run, and how they are followed."""
+    """The command of tasks, and how they are followed."""
 
     command: Annotated[
         str, typer.Option("--command", help="What a task runs, with {task}, {program}, {seconds}; no shell.")

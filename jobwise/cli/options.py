@@ -230,7 +230,7 @@ def needs(extra: str, *modules: str) -> None:
 
 
 def left_out(w) -> str:
-    """What the reader dropped and noticed, in words."""
+    """Return in words what the reader of a log dropped and noticed."""
     return ", ".join(f"{n:,} {reason}" for reason, n in w.dropped.items()) or "none"
 
 

@@ -20,7 +20,7 @@ HEAD = ("change", "wait s", "mean wait", "slowdown", "longest x")
 
 @dataclass(frozen=True)
 class Changes:
-    """What is changed at a site."""
+    """The changes that are tried at a site."""
 
     change: Annotated[
         Optional[list[str]],
@@ -88,7 +88,7 @@ GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched, and for how long."""
+    """The bounds and the length of a search."""
 
     max_wait: Annotated[str, typer.Option("--max-wait", help="Bound on the longest wait, times the present one.")] = "1.2x"
     keep: Annotated[Optional[list[str]], typer.Option("--keep", help="A weight that stays: fairshare, age, size.")] = None

@@ -126,7 +126,7 @@ def _notes(t) -> None:
 
 @dataclass(frozen=True)
 class Range:
-    """Which samples are read."""
+    """The samples that a command reads."""
 
     metric: Metric = None
     last: Last = "1d"

@@ -57,7 +57,7 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
 
 @dataclass(frozen=True)
 class Changes:
-    """What becomes of a log on the way."""
+    """The changes that are made to a log on the way."""
 
     begin: Annotated[Optional[float], typer.Option("--begin", help="Days from the first submit: window begins.")] = None
     end: Annotated[Optional[float], typer.Option("--end", help="Days from the first submit: window ends.")] = None
@@ -109,7 +109,7 @@ def convert(
 
 @dataclass(frozen=True)
 class Model:
-    """How jobs are generated."""
+    """The model that generates jobs."""
 
     model: Annotated[
         str, typer.Option("--model", help="'lublin', or 'campaigns': users with series of jobs and loose requests.")

@@ -51,7 +51,7 @@ def guarded(rule: str, pool: bool = True) -> list[str]:
 
 @dataclass
 class Baselines:
-    """What rules did on rows 0 .. `last` - 1 of a log; measured as they are asked for, kept by name.
+    """Results of rules on rows 0 .. `last` - 1 of a log; measured as they are asked for, kept by name.
 
     `windows[name]`: [W, K] mean bounded slowdown of windows × replicas. `whole[name]`: ([K, B] of blocks of the continuous
     replay, [K] its longest waits in s).
@@ -139,7 +139,8 @@ class Baselines:
         self.measure_windows([*kept, *best, FCFS])
 
     def shortlist_bounded(self, bound: float, replays: int) -> None:
-        """The same of the continuous replay: guards are what keeps a bound there, so more orders are tried under them."""
+        """Return the shortlist of the continuous replay: guards are what keeps a bound there, so more orders are tried under
+        them."""
         one = min(replays, 1)
         tried = [n for n in self._unguarded() if n.split("+")[0] not in HOPELESS]
         self.measure_whole(tried, one)

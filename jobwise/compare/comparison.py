@@ -22,7 +22,7 @@ LONGER = 1.2  # times the longest wait: what a headline calls kept
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """What `compare` found. P policies, W windows, K replicas of a window, R replays of the whole.
+    """The result of `compare`. P policies, W windows, K replicas of a window, R replays of the whole.
 
     `windows`: metric -> [P, W, K]. `blocks`: [P, R, B] mean bounded slowdown of blocks of consecutive jobs of the continuous
     replay. `replays`: P lists of R summaries of it; `logged`: P summaries with submits as logged; `records`: their records.
@@ -59,7 +59,7 @@ class Comparison:
         return compared(x[base], x[p])
 
     def change_whole(self, p: int, base: int = 0) -> Effect:
-        """The same of the continuous replay, over its blocks."""
+        """Return the change in the continuous replay, over its blocks."""
         return compared(self.blocks[base].T, self.blocks[p].T, size=1)
 
     def totals(self, p: int, metric: str = "bounded_slowdown", base: int = 0) -> Totals:

@@ -67,7 +67,7 @@ class Origins:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know, of all origins."""
+        """The notes of all origins, each once."""
         return list(dict.fromkeys(n for c in self.comparisons for n in c.notes))
 
     def mean(self, p: int) -> float:

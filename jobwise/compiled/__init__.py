@@ -45,7 +45,7 @@ def kernel(function):
 
 
 def inlined(function):
-    """As `kernel`, its code put into every caller: for the short functions of the hot path."""
+    """Compile like `kernel`, with the code put into every caller: for the short functions of the hot path."""
     return _compile(function, _nrt=False, forceinline=True)
 
 

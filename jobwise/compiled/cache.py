@@ -100,7 +100,7 @@ class _Cache(FunctionCache):
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, [how])
 
     def load_overload(self, sig, target_context):
-        """As numba's, under the sources as they are now."""
+        """Load compiled code as numba does, under the sources as they are now."""
         if self._py_func.__code__.co_filename in _outside:
             stamps = [hashlib.sha1(Path(f).read_bytes()).hexdigest() for f in sorted(_outside)]
             self._cache_file._source_stamp[1:] = stamps

@@ -24,7 +24,7 @@ OF_METRIC = ("last", "slope", "mean", "spread", "largest", "growth", "ahead")
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """What N nodes told: `values` [T, N, M] NaN where a sample is missing, `up` [T, N], `failure` [F, 2] (step, node)."""
+    """Samples of N nodes: `values` [T, N, M] NaN where a sample is missing, `up` [T, N], `failure` [F, 2] (step, node)."""
 
     metrics: tuple[str, ...]
     values: np.ndarray

@@ -31,7 +31,7 @@ THREADS = 2  # where OMP_NUM_THREADS says nothing; trees are the same with any n
 
 
 def columns(past: np.ndarray) -> dict[str, np.ndarray]:
-    """What `campaign.build` wants of jobs of past_dtype."""
+    """Return the columns that `campaign.build` takes, of jobs of past_dtype."""
     return {k: past[k] for k in campaign.KNOWN}
 
 

@@ -46,7 +46,7 @@ class Executions:
 
 @lru_cache(maxsize=2)
 def executions(seed: int = 0, jobsets: int = 40) -> Executions:
-    """What CuSH's jobs lose where they are packed or spread, measured in simulations under SJF."""
+    """Return what CuSH's jobs lose packed and spread, measured in simulations under SJF."""
     sets = [cush(50, 0.7, [seed, 77, i]) for i in range(jobsets)]
     runs = {}
     for p, placement in enumerate(("pack", "spread")):

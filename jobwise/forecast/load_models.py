@@ -31,7 +31,7 @@ def persistence(s: Series, horizons: Sequence[int], peak: bool) -> Forecast:
 
 
 def naive(s: Series, horizons: Sequence[int], peak: bool) -> Forecast:
-    """As it was a day before; as it is now where there is no day before."""
+    """Forecast the load of a day before, or of now where there is no day before."""
     out = persistence(s, horizons, peak).point.copy()
     if s.day:
         filled = Series(s.name, s.begin, s.step, s.known)
@@ -211,7 +211,7 @@ class Boosted:
         return forecast
 
     def steady(self, s: Series) -> Forecast:
-        """The same, where small changes are none: for series that mostly stand still."""
+        """Return its forecast with small changes taken for none: for series that mostly stand still."""
         f, now = self(s), s.known[:, None]
         return Forecast(np.where(np.abs(f.point - now) < STILL * s.scale, now, f.point), f.low, f.high)
 

@@ -76,7 +76,7 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What a model says at each sample of a series: point, low and high [T, H], the latter two before they are widened."""
+    """Forecasts of a model at each sample of a series: point, low and high [T, H], the latter two before they are widened."""
 
     point: np.ndarray
     low: np.ndarray
@@ -176,7 +176,7 @@ class Result:
 
 
 def told(s: Series, models: dict[str, Model], horizons: Sequence[int], peak: bool = False) -> dict[str, Forecast]:
-    """What every model says of a series, and where there are several their leader."""
+    """Return the forecasts of every model, and where there are several of their leader."""
     said = {name: model(s) for name, model in models.items()}
     return said | ({"leader": leader(s, said, horizons, peak)} if len(said) > 1 else {})
 

@@ -28,9 +28,10 @@ def auroc(y: np.ndarray, score: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Worth:
-    """Of a model on the last part. `base`: share of samples before a failure. `theta`: the risk from which it is an alarm, of
-    the best F1 where it was calibrated; from there on `precision` and `recall` of samples, `caught`: share of failures with an
-    alarm before, `lead` median steps from the first of them, `false_alarms` a node and day (alarms in a row count once)."""
+    """The worth of a model on the last part. `base`: share of samples before a failure. `theta`: the risk from which it is an
+    alarm, of the best F1 where it was calibrated; from there on `precision` and `recall` of samples, `caught`: share of
+    failures with an alarm before, `lead` median steps from the first of them, `false_alarms` a node and day (alarms in a
+    row count once)."""
 
     model: str
     base: float
@@ -63,7 +64,7 @@ def best_theta(y: np.ndarray, risk: np.ndarray) -> float:
 
 
 def worth(x, model: str, risk: np.ndarray, theta: float, horizon: int, step_s: float) -> Worth:
-    """What the risks [T, N] are worth on the last part of `x`, a `failures.Nodes`."""
+    """Return the worth of risks [T, N] on the last part of `x`, a `failures.Nodes`."""
     b = x.cuts[1]
     end = len(risk) - horizon
     up, y = x.up[b:end], x.label(horizon)[b:end]

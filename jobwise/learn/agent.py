@@ -131,7 +131,7 @@ class Agent:
 
     @property
     def unit(self) -> float:
-        """What rewards are divided by."""
+        """The number that rewards are divided by."""
         return max(self.scale, 1e-12) ** 0.5 if self.count else 1.0
 
     def weights(self) -> dict[str, np.ndarray]:

@@ -63,7 +63,7 @@ def _raise(x: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def tensors(x: Any) -> Any:
-    """The same with tensors for arrays."""
+    """Return nested values with tensors for arrays."""
     if isinstance(x, dict):
         return {k: tensors(v) for k, v in x.items()}
     if isinstance(x, list):

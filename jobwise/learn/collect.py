@@ -14,7 +14,7 @@ from jobwise.worlds.window.perjob import select
 
 @dataclass
 class Rollout:
-    """What E simulations did in T steps. Rows of observation b = t E + e begin at first[b] (per-job encoders)."""
+    """The choices of E simulations in T steps. Rows of observation b = t E + e begin at first[b] (per-job encoders)."""
 
     x: np.ndarray  # [rows, F] or [T E, rows, 2] float32
     first: np.ndarray  # [T E]

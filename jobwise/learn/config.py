@@ -76,11 +76,11 @@ class Config(RunSettings):
         return {"kind": self.network, "sizes": [first, *self.hidden, 1 if self.network == "perjob" else encoder.window]}
 
     def learns_from(self, log: Workload) -> Workload:
-        """What `run.json` names: the log."""
+        """Return the log that `run.json` names."""
         return log
 
     def trainer(self, log: Workload, device: str) -> WindowTrainer:
-        """What a run asks: see `Trainer`."""
+        """Return the trainer that a run asks: see `Trainer`."""
         from jobwise.learn.window import WindowTrainer
 
         return WindowTrainer(self, log, device)

@@ -55,7 +55,7 @@ class GpusConfig(JobsetConfig):
     reward: str = "rl-taps"
 
     def trainer(self, log: Workload | None, device: str) -> Any:
-        """What a run asks: see `jobwise.learn.run.Trainer`."""
+        """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
         if self.network == "knapsack":
             from jobwise.learn.knapsack import KnapsackTrainer
 
@@ -83,7 +83,7 @@ class GpusConfig(JobsetConfig):
 
     @property
     def shares(self) -> bool:
-        """As of all jobsets; the weights of the rule `learned` are searched by one process."""
+        """True as of all jobsets; the weights of the rule `learned` are searched by one process."""
         return self.network != "knapsack" and super().shares
 
     def rule(self, name: str) -> GpusRule:

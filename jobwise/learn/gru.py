@@ -27,7 +27,7 @@ class Net(nn.Module):
         self.out = nn.Linear(hidden, horizons * len(QUANTILES))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the quantiles, sorted."""
+        """Return the quantiles in ascending order."""
         _, last = self.gru(x[..., None])
         return self.out(last[0]).unflatten(1, (-1, len(QUANTILES)))
 

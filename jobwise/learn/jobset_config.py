@@ -61,7 +61,7 @@ class JobsetConfig(RunSettings):
 
     @classmethod
     def of(cls, policy: NeuralPolicy):
-        """What a policy was trained with. Raises InputError."""
+        """Return the configuration that a policy was trained with. Raises InputError."""
         config = policy.about.get("config")
         if not isinstance(config, dict):
             raise InputError(f"policy {policy.label} does not say what it was trained with")
@@ -96,7 +96,7 @@ class JobsetConfig(RunSettings):
         raise NotImplementedError
 
     def learns_from(self, log: Workload | None) -> Workload:
-        """What `run.json` names: the log, or the first of the generated jobsets."""
+        """Return what `run.json` names: the log, or the first of the generated jobsets."""
         return self.sets(TRAIN, 1)[0] if log is None else log
 
     def train(self, log: Workload | None, folder: str | Path, *, resume: bool = False, **options: Any) -> list[NeuralPolicy]:

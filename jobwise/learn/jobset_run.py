@@ -98,7 +98,7 @@ class JobsetTrainer:
         return line
 
     def about(self) -> dict:
-        """What a policy file tells of its training."""
+        """Return what a policy file says of its training."""
         return {"system": self.config.system, "config": self.config.model_dump(), "jobwise": __version__}
 
     def weights(self) -> list[dict[str, np.ndarray]]:
@@ -106,7 +106,7 @@ class JobsetTrainer:
         return [a.weights() for a in self.agents]
 
     def state(self) -> dict:
-        """What the agents are to go on from."""
+        """Return the state that the agents go on from."""
         return dict(zip(("first", "second"), (a.state() for a in self.agents), strict=False))
 
     def restore(self, state: dict) -> None:

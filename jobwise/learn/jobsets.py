@@ -50,7 +50,7 @@ def average(agent: Agent) -> None:
 
 @dataclass
 class Steps:
-    """What one module did: B choices, [T, N] tables that say where they are."""
+    """The choices of one module: B choices, [T, N] tables that say where they are."""
 
     x: np.ndarray  # [B, ...] observations
     masks: np.ndarray  # [B, A]

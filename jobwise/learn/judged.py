@@ -42,9 +42,9 @@ def means(sets: Sequence[Workload], policy: str | Chooser, world: dict, seed: in
 def assigned(
     sets: Sequence[Workload], policy: str | Chooser, cost_s: float | np.ndarray, limit: int, seed: int = 0
 ) -> dict[str, list]:
-    """The same of policies that assign GPUs, where sequences are cut at `limit` rows and what has not ended counts as if it
-    ended then; `stretch`: restarts per job. And their rewards, as shares of the cluster's speed summed over the rows: of
-    throughput, less pen1, less both penalties."""
+    """Return the same numbers of policies that assign GPUs, where sequences are cut at `limit` rows and what has not ended
+    counts as if it ended then; `stretch`: restarts per job. And their rewards, as shares of the cluster's speed summed over
+    the rows: of throughput, less pen1, less both penalties."""
     chosen = resolve(policy) if isinstance(policy, str) else policy
     z = played(sets, chosen, cost_s, limit, seed)
     rewards = [z["all_speed"], z["all_speed"] - z["all_idle"], z["all_speed"] - z["all_idle"] - z["all_short"]]
@@ -59,9 +59,9 @@ def assigned(
 
 
 def placed(sets: Sequence[Workload], policy: Chooser, limit: int, seed: int = 0) -> dict[str, list]:
-    """The same of policies that say which node a job goes to; `slowdown` is the mean time in the system in rows, `stretch` how
-    unevenly the nodes are used (as a share of a node), `reward` the sum of minus the jobs in the system; `undone` rows of work
-    and `hit` jobs, by failures."""
+    """Return the same numbers of policies that say which node a job goes to; `slowdown` is the mean time in the system in
+    rows, `stretch` how unevenly the nodes are used (as a share of a node), `reward` the sum of minus the jobs in the
+    system; `undone` rows of work and `hit` jobs, by failures."""
     z = played(sets, policy, 0.0, limit, seed)
     return {
         "slowdown": (z["total"] / z["started"]).tolist(),

@@ -20,7 +20,7 @@ from jobwise.worlds.gpus.policy import GpusRule, named
 
 
 class Scored:
-    """What is measured of policies that assign GPUs."""
+    """Measures of policies that assign GPUs."""
 
     def measured(self, policy: GpusRule | NeuralPolicy) -> tuple[float, float]:
         """(mean slowdown, geometric over sequences, whose costs may differ; mean reward with both penalties, as a share of the
@@ -65,7 +65,7 @@ class KnapsackTrainer(Scored):
         return {"fitness": self.found["fitness"], "choices": played * self.config.steps, "episodes": played}
 
     def weights(self) -> dict[str, np.ndarray]:
-        """What has been found so far."""
+        """Return the best weights so far."""
         return {"theta": answer(self.found)[None]}
 
     def policy(self, weights: dict[str, np.ndarray], about: dict) -> GpusRule:

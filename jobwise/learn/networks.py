@@ -27,7 +27,7 @@ class Seen:
     mask: torch.Tensor | None = None
 
     def to(self, device: torch.device) -> Seen:
-        """The same on a device."""
+        """Return a copy on a device."""
         return Seen(self.x.to(device), self.counts.to(device), None if self.mask is None else self.mask.to(device))
 
 

@@ -49,7 +49,7 @@ class NodesConfig(JobsetConfig):
     warm_rule: str = "learned"
 
     def trainer(self, log: Workload | None, device: str) -> Any:
-        """What a run asks: see `jobwise.learn.run.Trainer`."""
+        """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
         from jobwise.learn.nodes import NodesTrainer
 
         return NodesTrainer(self, log, device)

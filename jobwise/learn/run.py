@@ -28,7 +28,7 @@ from jobwise.workload import Workload
 
 
 class Trainer(Protocol):
-    """What a run asks of a system that learns: `config.trainer(log, device)` makes it.
+    """The trainer of a system, which a run asks: `config.trainer(log, device)` makes it.
 
     `log`: what `run.json` names. `envs`: the environments, with `snapshot`, `restore` and `close`. `budget`: (key of what is
     counted: choices, episodes or updates, how many of them or None). `recent`: results of the last episodes.
@@ -59,7 +59,7 @@ class Trainer(Protocol):
         """The policy with these weights; `about`: what a run knows of it."""
 
     def state(self) -> dict:
-        """What the networks and optimisers are to go on from; `restore` takes it."""
+        """Return the state that networks and optimisers go on from; `restore` takes it."""
 
     def restore(self, state: dict) -> None:
         """Go on from a checkpoint's state."""

@@ -39,7 +39,7 @@ def explained(error: ValidationError, model: type[BaseModel], where: str = "conf
 
 
 def about_run(config: BaseModel, log: Workload) -> dict:
-    """What `run.json` says: the resolved configuration, the log with a hash of its public columns, versions."""
+    """Return what `run.json` says: the resolved configuration, the log with a hash of its public columns, versions."""
     try:
         torch = version("torch")
     except PackageNotFoundError:

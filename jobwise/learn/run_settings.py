@@ -35,7 +35,7 @@ class RunSettings(BaseModel):
             )
 
     def changed(self, **changes: Any):
-        """The same with changes, checked. Raises InputError."""
+        """Return a copy with changes, checked. Raises InputError."""
         return self.checked(self.model_dump() | changes)
 
     @classmethod

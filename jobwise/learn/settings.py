@@ -10,7 +10,7 @@ PARALLEL = ("a3c", "a3c_ppo")  # those of many workers (`workers.py`)
 
 @dataclass(frozen=True)
 class Settings:
-    """What a learner can be told. Defaults are those of our own per-job system; sources of others in `systems/`."""
+    """Settings of learners. Defaults are those of our own per-job system; sources of others in `systems/`."""
 
     learner: str = "ppo"
     steps: int = 64  # choices per simulation between updates

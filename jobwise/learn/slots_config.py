@@ -53,14 +53,14 @@ class SlotsConfig(JobsetConfig):
         return self.generator == "log"
 
     def trainer(self, log: Workload | None, device: str) -> Any:
-        """What a run asks: see `jobwise.learn.run.Trainer`."""
+        """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
         from jobwise.learn.slots import SlotsTrainer
 
         return SlotsTrainer(self, log, device)
 
     @property
     def world(self) -> dict:
-        """What a policy depends on."""
+        """The settings that a policy depends on."""
         return {k: getattr(self, k) for k in WORLD}
 
     def rule(self, name: str) -> SlotsRule:

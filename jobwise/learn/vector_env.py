@@ -78,12 +78,12 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     @property
     def action_shape(self) -> tuple[int, ...]:
-        """Of the action of one simulation: (), or (M,) where it has parts."""
+        """The shape of the action of one simulation: (), or (M,) where it has parts."""
         return self.world.action_shape
 
     @property
     def masks(self) -> np.ndarray | None:
-        """The same, where valid actions are not just the first ones."""
+        """The mask where valid actions are not just the first ones, else None."""
         return self.world.masks
 
     @property

@@ -174,7 +174,7 @@ class WindowTrainer:
         return WindowPolicy(forward, self.encoder, self.act, self.config.system, known | about)
 
     def state(self) -> dict:
-        """What the agent is to go on from."""
+        """Return the state that the agent goes on from."""
         more = {"generations": self.generations.state()} if self.config.rollback else {}
         return self.agent.state() | more | ({"workers": self.workers.state()} if self.workers else {})
 

@@ -80,7 +80,7 @@ class Workers:
         return mean, [rollout for rollout, _ in done]
 
     def state(self) -> list[dict]:
-        """Of the copies: nested dictionaries of tensors and numbers."""
+        """Return the state of the copies: nested dictionaries of tensors and numbers."""
         return [copy.state() for copy in self.copies]
 
     def restore(self, states: list[dict]) -> None:

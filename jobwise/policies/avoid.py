@@ -52,7 +52,7 @@ class Avoid:
 
     @property
     def name(self) -> str:
-        """As in `fcfs+easy, move above 0.2`."""
+        """The name as in `fcfs+easy, move above 0.2`."""
         return f"{getattr(self.inner, 'name', 'policy')}, {self.how} above {self.theta:g}"
 
     def check(self, cluster) -> None:
@@ -73,7 +73,7 @@ class Avoid:
         """Nothing to learn here: see `begin`."""
 
     def decide(self, view: View) -> list:
-        """What to do in a view where nothing was seen before."""
+        """Return decisions for a view where nothing was seen before."""
         return self.begin(view).decide(view)
 
 

@@ -34,7 +34,7 @@ class Chooser:
     chooses = True  # its replay tells `after` of every round of choices
 
     def chooser(self, world: World, cluster: Cluster) -> Choose:
-        """What chooses in simulations of this world: world -> actions [E]. Raises InputError for a cluster it cannot take."""
+        """Return what chooses: world -> actions [E]. Raises InputError for a cluster that it cannot take."""
         raise NotImplementedError
 
     def check(self, cluster: Cluster) -> None:
@@ -93,11 +93,11 @@ class Chooser:
         """Do nothing: a chooser does not learn."""
 
     def decide(self, view: View) -> Iterable[Decision]:
-        """What to do in a view, from a simulation or a live cluster, where nothing was seen before."""
+        """Return decisions for a view, from a simulation or a live cluster, where nothing was seen before."""
         return self.begin(view).decide(view)
 
     def explain(self, view: View) -> list[dict]:
-        """What the next choice of a view is among: see `ChooserRun.explain`."""
+        """Return the candidates of the next choice of a view: see `ChooserRun.explain`."""
         return self.begin(view).explain(view)
 
     def explained(self, world: World, cluster: Cluster) -> list[dict]:
@@ -131,7 +131,7 @@ class ChooserRun:
         """Do nothing: views tell what has ended."""
 
     def explain(self, view: View) -> list[dict]:
-        """What the next choice is among, highest score first: `job` (row or None), `score`, `features`, what `moved` it."""
+        """Return the candidates of the next choice, highest score first: `job`, `score`, `features`, what `moved` it."""
         world = self._at(view)
         ranked = [] if world is None else self.policy.explained(world, self._cluster)
         return [{"job": self._live.job(x.pop("action"))} | x for x in ranked]

@@ -16,7 +16,7 @@ EVERY = 10  # ended jobs between two estimates
 
 
 class Factors:
-    """Of `classes` classes of nodes; groups are any whole numbers."""
+    """Run times of groups of jobs on `classes` classes of nodes; groups are any whole numbers."""
 
     def __init__(self, classes: int):
         self._classes, self._row = classes, {}

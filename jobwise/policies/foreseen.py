@@ -27,7 +27,7 @@ def shipped() -> Forest:
 
 
 def begin(forest: Forest, past: np.ndarray, jobs: np.ndarray, total: int) -> Campaign:
-    """What a forest sees of these jobs [J] before the first of them has come: `past` [K] in order of end."""
+    """Return a forest's features of these jobs [J] before the first of them has come: `past` [K] in order of end."""
     return _begun(forest, past, jobs, total)[0]
 
 
@@ -67,7 +67,7 @@ def _walk(c: Campaign, happened: tuple, run: np.ndarray, judge: int, said: np.nd
 
 
 class Foreseen:
-    """The same for a policy that is asked, in a simulation or on a live cluster. It may begin in the middle."""
+    """The features for a policy that is asked, in a simulation or on a live cluster. It may begin in the middle."""
 
     def __init__(self, forest: Forest, view: View):
         self._forest, self._past, self._total = forest, view.past, view.cluster.processors
@@ -95,7 +95,7 @@ class Foreseen:
         self._forest, self._c = forest, campaign.renewed(self._c, forest)
 
     def now(self, view: View) -> Campaign:
-        """What the forest sees now, with what came now."""
+        """Return the features of now, with what came now."""
         self._catch_up(view, view.running, True)
         return self._c
 

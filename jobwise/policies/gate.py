@@ -105,7 +105,7 @@ class Gate(Remembering):
 
     @property
     def about(self) -> dict:
-        """What its candidates were trained on."""
+        """The data that its candidates were trained on."""
         every = {tuple(x) for p in self.candidates for x in files.sketches(p.about)}
         return {"trained_on": [list(x) for x in sorted(every)]} if every else {}
 
@@ -131,7 +131,7 @@ class Gate(Remembering):
         return looks
 
     def choose(self, past: np.ndarray, cluster: Cluster, arrived: int) -> tuple[ListScheduler, Look]:
-        """Who decides from now on, by jobs that have ended [K] of past_dtype in order of end; and what it has seen."""
+        """Return who decides from now on, by jobs that have ended [K] of past_dtype in order of end; and what it has seen."""
         past = past[past["size"] <= cluster.processors]
         last = np.argsort(past, order="submit")[-self.trail :]
         recent = past[last]
@@ -193,8 +193,8 @@ FALLBACK = ListScheduler("fcfs", "easy")
 
 
 def alone(w: Workload, p: ListScheduler, guard: float, pieces: int, waits: np.ndarray | None = None) -> np.ndarray:
-    """What `replay_batch.trial` finds of one replica under this list scheduler; forecasts are the replica's columns. `waits`:
-    `past_waits` of its past."""
+    """Return what `replay_batch.trial` measures of one replica under this list scheduler; forecasts are the replica's columns.
+    `waits`: `past_waits` of its past."""
     s = allocate([w], w.cluster)
     forecasts = np.stack([w.columns["ratio"], w.columns["short"]], axis=1) if "ratio" in w.columns else None
     b = remembering(s, 0, p, w.past, forecasts, waits)
@@ -204,7 +204,7 @@ def alone(w: Workload, p: ListScheduler, guard: float, pieces: int, waits: np.nd
 def replays(
     recent: np.ndarray, before: np.ndarray, cluster: Cluster, gate: Gate, forecasts: np.ndarray | None = None
 ) -> list[Workload]:
-    """What a gate replays: shaken replicas of jobs that ended (of past_dtype, in order of submit), `before` having ended
+    """Return what a gate replays: shaken replicas of jobs that ended (of past_dtype, in order of submit), `before` having ended
     before them. With a bound on waits in one piece; without, in BLOCKS windows, each from an empty machine.
     `forecasts` [K, 2] of these jobs."""
     first = recent["submit"][0]

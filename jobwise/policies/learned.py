@@ -60,11 +60,11 @@ class Learned:
         """Nothing to learn here: see `begin`."""
 
     def decide(self, view: View) -> list:
-        """What to do in a view where nothing was seen before."""
+        """Return decisions for a view where nothing was seen before."""
         return self.begin(view).decide(view)
 
     def with_options(self, chosen: dict) -> Learned:
-        """The same with other options of the list scheduler."""
+        """Return a copy with other options of the list scheduler."""
         return replace(self, inner=replace(self.inner, **chosen))
 
 
@@ -77,7 +77,7 @@ def group_of(job: np.void) -> int:
 
 
 class LearnedRun:
-    """What is learnt in one simulation: where jobs ran, how long they took."""
+    """The memory of one simulation: where jobs ran, how long they took."""
 
     def __init__(self, policy: Learned, view: View):
         policy.check(view.cluster)
@@ -101,7 +101,7 @@ class LearnedRun:
         self._inner.ended(view, rows)
 
     def decide(self, view: View) -> list:
-        """What the list scheduler starts, elsewhere."""
+        """Return the starts of the list scheduler, on other nodes."""
         self._look(view)
         made, free, moved = list(self._inner.decide(view)), view.free.copy(), {}
         for i, d in enumerate(made):

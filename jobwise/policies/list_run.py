@@ -21,7 +21,7 @@ from jobwise.sim.list_pass import CONSERVATIVE, Instant, Rule, blank
 
 
 class ListRun:
-    """What a `ListScheduler` or a `Gate` remembers of one simulation: run times of jobs that have ended, who decides now.
+    """The memory of a `ListScheduler` or a `Gate` in one simulation: run times of jobs that have ended, who decides now.
 
     It knows what the view it begins with shows, also where that is in the middle of a simulation.
     """
@@ -44,7 +44,7 @@ class ListRun:
 
     @property
     def looks(self) -> list:
-        """What a gate has seen when it looked."""
+        """The looks of a gate so far."""
         return self._steering.looks if self._steering else []
 
     def aside(self) -> None:
@@ -190,7 +190,7 @@ def _decisions(p: list_pass.Plan, is_pool: bool) -> list[Decision]:
 
 
 class Remembering:
-    """What policies have in common whose memory is in a `ListRun`: they are values, and may be asked about any view."""
+    """Base of policies whose memory is in a `ListRun`: they are values, and may be asked about any view."""
 
     def begin(self, view: View) -> ListRun:
         """Its run in the simulation of a view."""

@@ -117,7 +117,7 @@ class ListScheduler(Remembering):
 
     @property
     def about(self) -> dict:
-        """What a trained order was trained on; empty for others."""
+        """The data that a trained order was trained on; empty for others."""
         return getattr(self.order, "about", {})
 
     def check(self, cluster: Cluster) -> None:

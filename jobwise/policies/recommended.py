@@ -21,7 +21,7 @@ NAMES = ("jobwise", "jobwise-unbounded")
 
 
 def aged(order: Index) -> Index:
-    """The same with ageing: nobody is forgotten."""
+    """Return the order with ageing, so that no job waits for ever."""
     return replace(order, label=f"{order.label}-aged", ageing=AGED)
 
 

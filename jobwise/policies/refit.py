@@ -25,7 +25,7 @@ _lock = Lock()
 
 
 class Refit:
-    """Of one simulation or cluster. `aside`: in a thread."""
+    """The refits of one simulation or cluster. `aside`: in a thread."""
 
     def __init__(self, every: int, total: int):
         self.every, self.total, self.aside, self._next = every, total, False, 0

@@ -58,7 +58,8 @@ class Lately:
 
 
 class Steering:
-    """Of one simulation of a pool under a `ListScheduler` or a `Gate`. `look` is due when `next` jobs have arrived."""
+    """Run-time adaptation of one simulation of a pool under a `ListScheduler` or a `Gate`. `look` is due when `next` jobs have
+    arrived."""
 
     def __init__(self, policy, past: np.ndarray, cluster: Cluster):
         cluster = pool_of(cluster.processors)  # what is replayed knows of no outages, least of all of those to come

@@ -72,7 +72,7 @@ _WRITERS: dict[str, Callable[[Record, str], None]] = {".csv": _csv, ".swf": _swf
 
 
 def writer(path: str) -> Callable[[Record, str], None]:
-    """What writes a file of this name. Raises InputError for an unknown ending, or where pandas is missing."""
+    """Return the writer of a file of this name. Raises InputError for an unknown ending, or where pandas is missing."""
     ending = Path(path).suffix
     if ending not in _WRITERS:
         raise InputError(f"{path}: cannot write {ending or 'a file without an ending'}; known: {', '.join(_WRITERS)}")

@@ -283,7 +283,7 @@ def busiest_day(c: Comparison) -> float:
 
 
 def gantt(r: Record, day: float, height: float = 3.2) -> str:
-    """Who ran where on one day: a rectangle per job and stretch of processors (numbered lowest first)."""
+    """Draw which job ran where on one day: a rectangle per job and stretch of processors (numbered lowest first)."""
     begin, end = day * DAY, (day + 1) * DAY
     visible = np.flatnonzero((r.jobs["end"] > begin) & (r.jobs["start"] < end))
     owner, bounds = assign_processors(r), _bounds(r)

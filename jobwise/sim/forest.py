@@ -81,7 +81,7 @@ def check(f: Forest, features: int) -> None:
 
 
 def to_tensors(f: Forest) -> dict[str, np.ndarray]:
-    """As a policy file keeps it."""
+    """Return the tensors that a policy file keeps."""
     node = {k: np.ascontiguousarray(f.node[k]) for k in ("feature", "left", "right", "value")}
     return node | {"tree": f.tree.astype(np.int32), "bound": f.bound.astype(np.int32)}
 

@@ -73,7 +73,7 @@ def observe_at(entry, of_class, of_user, walltime, run):
 
 @kernel
 def observe(h, user, walltime, size, run):
-    """The same, the places looked up."""
+    """Take note of a run, its places looked up."""
     of_class, of_user = place(h, user, walltime, size, False), place(h, user, walltime, size, True)
     observe_at(h.entry, of_class, of_user, walltime, run)
 
@@ -137,7 +137,7 @@ class Known(NamedTuple):
 
 
 def known(jobs: np.ndarray, past: np.ndarray) -> Known:
-    """What is known of these jobs [J] before the first of them: `past` [K] in order of end."""
+    """Return what is known of these jobs [J] before the first of them: `past` [K] in order of end."""
     h = blank(len(past) + len(jobs))
     warm(h, past)
     entry = np.zeros(1 + 2 * len(jobs), entry_dtype)

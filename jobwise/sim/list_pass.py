@@ -45,7 +45,7 @@ class Rule(NamedTuple):
 
 
 class Instant(NamedTuple):
-    """What a pass is planned from: one instant of a simulation, or of a live cluster."""
+    """The input of a pass: one instant of a simulation, or of a live cluster."""
 
     now: float  # s
     origin: float  # s, trace time of time 0
@@ -62,7 +62,7 @@ class Instant(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a pass decided: starts with their placements, and reservations."""
+    """The decisions of a pass: starts with their placements, and reservations."""
 
     row: np.ndarray  # [Q] rows to start
     first: np.ndarray  # [Q + 1] placement of start i: first[i] .. first[i + 1]

@@ -47,7 +47,7 @@ def price(s, e, m, j, age):
 
 @inlined
 def priority(m, j, job, partition):
-    """Of job j in a partition: a whole number, at least 1."""
+    """Return the priority of job j in a partition: a whole number, at least 1."""
     x = m.settings[0]
     if x["basic"]:
         return m.priority[j]

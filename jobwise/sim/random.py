@@ -31,6 +31,6 @@ def unit(x):
 
 @inlined
 def draw(m):
-    """The same from the state m["seed"], which goes on."""
+    """Return a number in [0, 1) from the state m["seed"], which goes on."""
     m["seed"] += GOLDEN
     return unit(mixed(m["seed"]))

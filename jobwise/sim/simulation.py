@@ -57,7 +57,7 @@ class Simulation:
         return kernel.advance(self.state, 0, float(until)) != kernel.OVER
 
     def view(self) -> View:
-        """What a scheduler may know now."""
+        """Return the view of now, as a scheduler may know it."""
         s, sim = self.state, self._sim
         return View(
             now=float(sim["now"]),

@@ -114,7 +114,7 @@ def backfill(s, e, m, o):
 
 @kernel
 def note(s, e, m, o):
-    """What has come is priced, what has ended is charged."""
+    """Price the jobs that have come, and charge those that have ended."""
     sim = s.sims[e]
     for i in range(sim["entered"]):
         price(s, e, m, s.lists[e, ENTERED, i], 0.0)

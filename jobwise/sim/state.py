@@ -18,7 +18,7 @@ from jobwise.jobs import job_dtype, truth_dtype
 
 
 class Tables(Protocol):
-    """What a simulation needs of a `jobwise.workload.Workload`."""
+    """The part that a simulation needs of a `jobwise.workload.Workload`."""
 
     @property
     def jobs(self) -> np.ndarray: ...

@@ -138,7 +138,7 @@ class Topology:
 
     @property
     def setting(self) -> tuple[float, float, float]:
-        """What the rate model reads: see `rates.py`."""
+        """The numbers that the rate model reads: see `rates.py`."""
         return WORK.index(self.work), 1.0 if self.efficient else EFFICIENCY, self.per_rack
 
     def graph(self):

@@ -21,7 +21,7 @@ MOST_NODES = 100_000
 
 
 def changed(w: Workload, lines: Sequence[str] = (), nodes: int = 0, limits: float | None = None) -> Workload:
-    """The same jobs on a changed site. `lines`: of slurm.conf (`PriorityWeightAge=1000`, `bf_window=2880`,
+    """Return the jobs on a changed site. `lines`: of slurm.conf (`PriorityWeightAge=1000`, `bf_window=2880`,
     `PartitionName=batch MaxTime=1-0`) or of sacctmgr (`QOS=long MaxTRESPU=cpu=64`); `nodes`: so many more, like the last, or
     fewer; `limits`: no time limit above so many times the run time. Raises InputError."""
     if w.cluster.site is None:

@@ -124,7 +124,7 @@ class Slurm:
             raise SlurmError(f"there is no Slurm here: the command {missing[0]!r} is not found")
 
     def run(self, *arguments: str, text: str | None = None) -> str:
-        """What a command of Slurm prints. Raises SlurmError with what it complained of."""
+        """Return what a command of Slurm prints. Raises SlurmError with what it complained of."""
         try:
             done = subprocess.run(
                 arguments, input=text, capture_output=True, text=True, timeout=self.timeout_s, check=False,

@@ -123,7 +123,7 @@ def _name(word: str) -> str:
 
 
 def not_simulated(known: dict[str, str]) -> list[str]:
-    """What a configuration asks for and the simulator does not do."""
+    """Return the settings of a configuration that the simulator does not carry out."""
     names = []
     for name in ("PreemptType", "TopologyPlugin", "PriorityWeightAssoc"):
         value = known.get(name.lower(), "")

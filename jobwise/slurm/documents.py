@@ -97,7 +97,7 @@ def _count(x: dict, which: str) -> str:
 
 
 def nodes(text: str, where: str) -> list[dict[str, str]]:
-    """As the records of `scontrol show node`, from `scontrol show node --json` or `sinfo --json` of 22.05."""
+    """Return records like those of `scontrol show node`, from `scontrol show node --json` or `sinfo --json` of 22.05."""
     return [
         {
             "NodeName": at(x, "name"),
@@ -115,7 +115,7 @@ def nodes(text: str, where: str) -> list[dict[str, str]]:
 
 
 def partitions(text: str, where: str) -> list[dict[str, str]]:
-    """As the records of `scontrol show partition`, from its JSON (24.11) or the REST interface's (22.05)."""
+    """Return records like those of `scontrol show partition`, from its JSON (24.11) or the REST interface's (22.05)."""
     return [
         {
             "PartitionName": at(x, "name"),

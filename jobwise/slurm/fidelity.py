@@ -22,7 +22,7 @@ WELL, POOR = 0.05, 0.25  # error of the mean wait: trusted, not trusted
 
 @dataclass(frozen=True, eq=False)
 class Fidelity:
-    """What one policy makes of recorded jobs. `wait`, `recorded` [J] s; `start`: recorded starts [J] s."""
+    """Recorded jobs under one policy. `wait`, `recorded` [J] s; `start`: recorded starts [J] s."""
 
     policy: str
     wait: np.ndarray
@@ -32,7 +32,7 @@ class Fidelity:
 
     @property
     def error(self) -> float:
-        """Of the mean wait, as a share of the recorded one."""
+        """The error of the mean wait, as a share of the recorded one."""
         return float(self.wait.mean() / max(self.recorded.mean(), 1e-9) - 1)
 
     @property

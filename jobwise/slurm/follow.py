@@ -324,7 +324,7 @@ class Following:
                 self.manager.wait(self.poll_s)
 
     def summary(self) -> dict:
-        """What came of it: tasks done and failed, makespan (s), the longest way and all work (s), edges not kept."""
+        """Return the outcome: tasks done and failed, makespan (s), the longest way and all work (s), edges not kept."""
         start, end = (np.array([getattr(t, k) for t in self.tasks]) for k in ("start", "end"))
         done = np.array([t.state == "done" for t in self.tasks])
         both = [(a, b) for a, b in self.workload.edges.tolist() if done[a] and done[b]]

@@ -66,8 +66,9 @@ def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:
 
 
 def by_accounting(asked: dict[str, float], got: dict[str, float], cpus: int, text: str) -> tuple:
-    """The same of a job whose line is not known. `asked`, `got`: its trackable resources; `cpus` asked for; `text`: ReqMem, of
-    a node where it ends in n, else memory counts by CPU. It shares its nodes, unless it got more CPUs than it asked for."""
+    """Return the request of a job whose line is not known. `asked`, `got`: its trackable resources; `cpus` asked for; `text`:
+    ReqMem, of a node where it ends in n, else memory counts by CPU. It shares its nodes, unless it got more CPUs than it
+    asked for."""
     least, cpus = int(asked.get("node") or got.get("node") or 1), max(cpus, 1)
     node = memory(text) if text.endswith("n") else 0
     cpu = 0 if node else memory(text) if text.endswith("c") else int(asked.get("mem", 0)) // cpus

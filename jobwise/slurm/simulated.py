@@ -10,7 +10,7 @@ from jobwise.slurm.client import Job, Node, SlurmError
 
 
 class ResourceManager(Protocol):
-    """What `follow.py` asks of a cluster: `client.Slurm`, or `Simulated`. `stamps`: do its jobs run their scripts?"""
+    """The interface that `follow.py` asks: `client.Slurm`, or `Simulated`. `stamps`: do its jobs run their scripts?"""
 
     stamps: bool
 
@@ -72,7 +72,7 @@ class Simulated:
         return self.size - sum(j.cores for j in self.table.values() if j.state == "RUNNING" and j.node == machine)
 
     def anywhere(self, id: int) -> None:
-        """Do what `ResourceManager.anywhere` says."""
+        """Answer as `ResourceManager.anywhere` must, for the simulator."""
         self.asked.pop(id, None)
         self._start()
 
@@ -91,7 +91,7 @@ class Simulated:
         return job.id
 
     def cancel(self, ids: Sequence[int]) -> None:
-        """Do what `ResourceManager.cancel` says."""
+        """Cancel jobs as `ResourceManager.cancel` must."""
         for i in ids:
             if self.table[i].state in ("PENDING", "RUNNING"):
                 self.table[i] = replace(self.table[i], state="CANCELLED", end=self.time)

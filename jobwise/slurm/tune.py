@@ -54,7 +54,7 @@ CHOICES = {  # values that are drawn; the present one is always among them
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What tuning has found. `lines` of slurm.conf, none where nothing was better; `test`: the change on the last jobs, and
+    """The result of tuning. `lines` of slurm.conf, none where nothing was better; `test`: the change on the last jobs, and
     `others`: what other schedulers would do there; `trials`: how many candidates were replayed; `fidelity`: the simulated
     present beside the record (None: no waits are recorded)."""
 
@@ -89,7 +89,7 @@ class Tuned:
         return t is not None and (t.wait.high if self.metric == "wait" else t.slowdown.high) < 0
 
     def sentence(self) -> str:
-        """What may be said of it."""
+        """Return the result in sentences."""
         if self.test is None:
             within = f"and within {self.bound:g} times the present longest wait"
             return f"Of {self.trials} candidates none was better than the present settings {within}: change nothing."

@@ -105,7 +105,7 @@ class Change:
         }
 
     def groups(self, most: int = 6) -> list[dict]:
-        """Who wins, who loses: what, group, jobs, mean wait at present and after (s), change with interval."""
+        """Return who wins and who loses: what, group, jobs, mean wait at present and after (s), change with interval."""
         first, rows = self.present.records[0], []
         names = first.workload.names
         for key, what in GROUPS.items():
@@ -120,7 +120,7 @@ class Change:
         return rows
 
     def rows(self) -> list[list[str]]:
-        """The same as text, (what, group, jobs, now, then, change)."""
+        """Return the groups as text, (what, group, jobs, now, then, change)."""
         return [
             [g["what"], g["group"], f"{g['jobs']:,}", f"{g['present_s']:,.0f}", f"{g['after_s']:,.0f}", g["told"]]
             for g in self.groups()
@@ -145,7 +145,7 @@ class Change:
         return all((a.jobs["start"] == b.jobs["start"]).all() for a, b in pairs)
 
     def sentence(self) -> str:
-        """What may be said of it."""
+        """Return the result in a sentence."""
         e, most = self.slowdown, float(self.longest.max())
         if self.idle:
             return f"{self.name}: not one start changes."

@@ -52,7 +52,8 @@ def configure(log: Workload | None, preset: str) -> SlotsConfig:
 
 
 def published(preset: str) -> SlotsConfig:
-    """As the public code trains: 50 jobsets at rate 0.3, 20 runs of each, 1,000 iterations, its allocator and its slowdowns."""
+    """Return the configuration of the public code: 50 jobsets at rate 0.3, 20 runs of each, 1,000 iterations, its allocator
+    and its slowdowns."""
     return SlotsConfig(
         system="deeprm",
         rate=0.3,

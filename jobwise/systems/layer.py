@@ -56,7 +56,7 @@ class Layer:
 
     @property
     def deciders(self) -> list[Policy]:
-        """Who scheduled each of them."""
+        """The schedulers of the plans, one each."""
         return self.made[0].deciders if self.made else []
 
     @property
@@ -81,7 +81,7 @@ class Layer:
         """Do nothing: a layer does not learn."""
 
     def decide(self, view: View) -> Iterable[Decision]:
-        """What to do in a view where nothing was seen before."""
+        """Return decisions for a view where nothing was seen before."""
         return self.begin(view).decide(view)
 
 

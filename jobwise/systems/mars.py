@@ -106,8 +106,8 @@ def accepted(beta: float, first: float, now: float, cost: float) -> float:
 
 
 def costly(r: Record, cost: np.ndarray) -> dict[str, float]:
-    """What the order of starts cost: `cost_wait`, mean wait (s) weighted by cost; `cost_position`, mean place in the order of
-    starts, 0 (first) to 1, weighted by cost. 0.5 where cost has no say, more where dear jobs start late."""
+    """Return what the order of starts cost: `cost_wait`, mean wait (s) weighted by cost; `cost_position`, mean place in the
+    order of starts, 0 (first) to 1, weighted by cost. 0.5 where cost has no say, more where dear jobs start late."""
     there = ran(r)
     place = np.argsort(np.argsort(r.jobs["start"][there], kind="stable")) / max(int(there.sum()) - 1, 1)
     share = cost[there] / max(cost[there].sum(), 1e-12)

@@ -55,7 +55,7 @@ class Model:
 
     @property
     def serves(self) -> str:
-        """Who schedules now: "G3", or a rule."""
+        """The scheduler of now: "G3", or a rule."""
         return self.rule if self.about.serves < 0 else f"G{self.about.serves}"
 
     def net(self, name: str) -> NeuralPolicy:

@@ -12,7 +12,7 @@ FORMAT = "jobwise model 1"
 
 
 class Window(BaseModel):
-    """What a window showed; scores as `jobwise.learn.run_folder.score`, smaller is better."""
+    """The outcome of a window; scores as `jobwise.learn.run_folder.score`, smaller is better."""
 
     jobs: int
     served: str  # who scheduled it

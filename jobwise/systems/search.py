@@ -61,7 +61,7 @@ class Config(RunSettings):
     validations: int = Field(20, ge=1)
 
     def changed(self, **changes: Any) -> Config:
-        """The same with changes, checked. A bound on waits takes long windows. Raises InputError."""
+        """Return a copy with changes, checked. A bound on waits takes long windows. Raises InputError."""
         if changes.get("max_wait") is not None and self.max_wait is None:
             long = {"window_jobs": 4 * self.window_jobs, "windows": 24, "sample": 6, "loads": [1.0, 1.1]}
             changes = long | {"generations": max(self.generations // 2, 1)} | changes

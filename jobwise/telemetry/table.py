@@ -80,7 +80,7 @@ class Telemetry:
         return float(near) if abs(near / usual - 1) < 0.15 else usual
 
     def every(self, step_s: float) -> Telemetry:
-        """The same with one sample a step at most: the mean of its samples; counters stay counters, by their last one."""
+        """Return the table with one sample a step at most: the mean of its samples; counters keep their last one."""
         at, place = np.floor(self.time / step_s), np.repeat(np.arange(self.count), np.diff(self.first))
         new = np.append(True, (at[1:] != at[:-1]) | (place[1:] != place[:-1]))
         first, number = np.flatnonzero(new), np.diff(np.append(np.flatnonzero(new), len(at)))

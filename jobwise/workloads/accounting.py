@@ -52,7 +52,7 @@ class Accounting:
         return _distinct(self.text(*names))
 
     def wrong(self, row: int, message: str) -> InputError:
-        """What is wrong with a row."""
+        """Return the error of a row."""
         return InputError(f"{self.where}:{self.line[row]}: {message}")
 
     def map(self, read: Callable[[str], float], *names: str, kind: type = float) -> np.ndarray:

@@ -50,7 +50,7 @@ def table(path: Path, *columns: str) -> list[dict[str, str]]:
 
 
 def number(path: Path, line: int, row: dict[str, str], column: str) -> float:
-    """What a column of a row says. Raises InputError naming file and line."""
+    """Return the number in a column of a row. Raises InputError naming file and line."""
     try:
         return float(row[column])
     except (TypeError, ValueError):

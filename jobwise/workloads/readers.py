@@ -10,7 +10,7 @@ from jobwise.workload import Workload
 
 
 class Reader(Protocol):
-    """What the entry points `jobwise.readers` name."""
+    """The interface of what the entry points `jobwise.readers` name."""
 
     def knows(self, path: Path, head: str) -> bool:
         """Return whether this reader is for the file; `head`: its first 4,096 characters, decompressed."""

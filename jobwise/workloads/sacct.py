@@ -78,7 +78,7 @@ def read_sacct(path: str | Path, procs: int | None = None) -> Workload:
 
 
 def from_text(text: str, where: str, procs: int | None = None) -> Workload:
-    """As `read_sacct`, from text; `where` is the name used in messages."""
+    """Read a log as `read_sacct` does, from text; `where` is the name used in messages."""
     if not text or not is_sacct(text):
         raise InputError(f"{where}:1: no sacct header; expected names separated by |, as {command()!r} writes them")
     names = names_of(text)

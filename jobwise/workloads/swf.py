@@ -82,7 +82,7 @@ def _unpacked(opened, data: bytes, name: str, most: int) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    """As `read_bytes`, as text: UTF-8 or Latin-1; binary content is refused."""
+    """Return what `read_bytes` reads as text: UTF-8 or Latin-1; binary content is refused."""
     data = read_bytes(path)
     if b"\x00" in data[:65536]:
         raise InputError(f"{path}: looks like a binary file; a text file is expected")
@@ -103,7 +103,7 @@ def read_swf(path: str | Path, *, procs: str = "requested", status: set[int] | N
 
 
 def from_text(text: str, where: str, *, procs: str = "requested", status: set[int] | None = None) -> Workload:
-    """As `read_swf`, from text; `where` is the name used in messages."""
+    """Read a log as `read_swf` does, from text; `where` is the name used in messages."""
     if procs not in ("requested", "larger"):
         raise InputError(f"procs is {procs!r}; it must be 'requested' or 'larger'")
     table, header = _parse(text, where)

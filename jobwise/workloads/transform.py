@@ -137,8 +137,9 @@ def overruns(w: Workload) -> float:
 
 
 def recorded(w: Workload) -> dict[str, float] | None:
-    """What the log itself says of waiting, the site's own scheduler: mean and longest wait in s, mean bounded slowdown (tau
-    10 s), share of the jobs with a wait recorded; None where it records none. Recorded schedules may exceed the machine."""
+    """Return what the log itself says of waiting, the site's own scheduler: mean and longest wait in s, mean bounded slowdown
+    (tau 10 s), share of the jobs with a wait recorded; None where it records none. Recorded schedules may exceed the
+    machine."""
     wait = w.columns.get("wait")
     if wait is None or not (wait > 0).any():
         return None
@@ -154,7 +155,7 @@ def recorded(w: Workload) -> dict[str, float] | None:
 
 
 def statistics(w: Workload) -> dict[str, float]:
-    """What every report says about a workload: counts, gaps, run times, sizes, load, quality of estimates."""
+    """Return what every report says about a workload: counts, gaps, run times, sizes, load, quality of estimates."""
     size, run = w.jobs["request"][:, 0].astype(float), w.truth["runtime"]
     gaps = np.diff(w.jobs["submit"])
     ratio = run / np.maximum(w.jobs["walltime"], 1)

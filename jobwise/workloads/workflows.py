@@ -96,7 +96,7 @@ class Workflow:
         return np.array(way)
 
     def summary(self) -> dict:
-        """What `jobwise workflow info` shows."""
+        """Return the numbers that `jobwise workflow info` shows."""
         counts = np.bincount(self.levels)
         return {
             "tasks": len(self),

@@ -89,4 +89,4 @@ class Live(Protocol):
         """The view's row of the job that an action speaks of; None where it speaks of none."""
 
     def decisions(self, view: View) -> list[Decision]:
-        """What has been chosen in the view since `at`."""
+        """Return the decisions made in the view since `at`."""

@@ -67,11 +67,11 @@ class TableEncoder(RowsEncoder):
     blind: tuple[int, ...] = ()  # columns that are not shown (ablations)
 
     def metadata(self) -> dict:
-        """What a policy file keeps of it."""
+        """Return the metadata that a policy file keeps."""
         return {k: getattr(self, k) for k in ("name", "version", "slots", "settings")} | {"shape": list(self.shape)}
 
     def encode(self, s: State, g, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last] with observations."""
+        """Fill out[first:last] with the observations of simulations."""
         last = len(out) if last is None else last
         self.kernel(s, g, np.array(self.scale or (0.0,)), out, first, last)
         if self.blind:

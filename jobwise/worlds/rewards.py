@@ -36,7 +36,7 @@ def dras(z: np.ndarray) -> np.ndarray:
 
 
 def theta(z: np.ndarray) -> np.ndarray:
-    """The same with the true longest wait (SEM's text for Theta, its second term corrected to size / N)."""
+    """Reward theta with the true longest wait (SEM's text for Theta, its second term corrected to size / N)."""
     longest = np.where(z["longest_wait"] > 0, z["longest_wait"], 1.0)
     return (z["picked_wait"] / longest + (z["picked_size"] + z["used"]) / z["size"]) / 3.0
 
@@ -47,7 +47,7 @@ def datastar(z: np.ndarray) -> np.ndarray:
 
 
 def datastar_time(z: np.ndarray) -> np.ndarray:
-    """The same integrated over the time to the next choice: the better-posed version. Its sum is minus the
+    """The reward integrated over the time to the next choice: the better-posed version. Its sum is minus the
     summed slowdown, but for the jobs that still run when the last one has started."""
     return -z["ideal_seconds"]
 
@@ -90,7 +90,7 @@ GRID: dict[str, Reward] = {"slowdown": slowdown, "completion": completion, "loca
 
 
 def safe(z: np.ndarray) -> np.ndarray:
-    """The same, less the rows of work that failures undid."""
+    """The reward less the rows of work that failures undid."""
     return -z["present"] - z["lost"]
 
 
@@ -103,7 +103,7 @@ def throughput(z: np.ndarray) -> np.ndarray:
 
 
 def served(z: np.ndarray) -> np.ndarray:
-    """The same, less what jobs without GPUs would do at their requests (RL-TAPS with pen1 alone)."""
+    """The reward less what jobs without GPUs would do at their requests (RL-TAPS with pen1 alone)."""
     return (z["speed"] - z["idle"]) * z["rows"] / z["peak"]
 
 

@@ -11,7 +11,7 @@ from jobwise.errors import InputError
 
 
 class Settings:
-    """What the settings of these worlds share, which are frozen dataclasses with defaults."""
+    """Base of the settings of these worlds, which are frozen dataclasses with defaults."""
 
     single_events = False
 
@@ -32,7 +32,7 @@ class Settings:
 
 
 class Rows:
-    """What worlds on a grid of time share: `_over` [E] is not 0 where a simulation has ended."""
+    """Base of worlds on a grid of time: `_over` [E] is not 0 where a simulation has ended."""
 
     measure = "mean slowdown"  # what `total` / `started` of its transitions is
     state: Any

@@ -28,7 +28,7 @@ SLOT_PRICE = 4.0  # GPUs that a slot is worth
 
 @kernel
 def weight(rule, s, g, e, p):
-    """What a job's work is worth, in its speed at its request."""
+    """Return the worth of a job's work, in its speed at its request."""
     one = g.place[e, p]
     job = s.jobs[e, one["job"]]
     if rule == SPEED:

@@ -108,7 +108,7 @@ def _value(s, g, e, w, cap, lost):
 
 @kernel
 def kept(s, g, e, p, rate, changed, lost):
-    """What is left of a job's rate if a restart takes the share `lost` of it."""
+    """Return what is left of a job's rate if a restart takes the share `lost` of it."""
     return rate * (1.0 - lost) if changed and not np.isnan(s.jobs[e, g.place[e, p]["job"]]["start"]) else rate
 
 

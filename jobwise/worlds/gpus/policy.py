@@ -105,7 +105,7 @@ class GpusRule(Chooser):
         raise InputError(f"policy {self.name} decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply")
 
     def with_slots(self, slots: int) -> GpusRule:
-        """The same with so many slots."""
+        """Return the rule with so many slots."""
         return replace(self, world=replace(self.world, slots=slots))
 
     def save(self, path: str | Path) -> None:

@@ -97,7 +97,7 @@ def _pick(rule, s, g, e, layout):
 
 @allocating
 def choose(rule, theta, s, g, actions, layout, first, last):
-    """What a rule assigns: fills actions[first:last, M]. theta [1 or E, THETA]: of `learned`."""
+    """Assign GPUs by a rule: fill actions[first:last, M]. theta [1 or E, THETA]: of `learned`."""
     P = g.place.shape[1]
     for e in range(first, last):
         if g.moment[e]["over"]:

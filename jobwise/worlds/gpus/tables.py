@@ -104,7 +104,7 @@ def groups(cluster: Cluster) -> np.ndarray:
 
 
 def gpus(s: State, cluster: Cluster, world, limit: float) -> Gpus:
-    """What the world remembers of the simulations of `s`; `world`: its settings (`world.Assignment`)."""
+    """Return the memory of the world of the simulations of `s`; `world`: its settings (`world.Assignment`)."""
     count, M = len(s.sims), len(cluster.capacity)
     moment = np.zeros(count, moment_dtype)
     moment["slots"], moment["mode"], moment["elastic"] = world.slots, MODES.index(world.mode), world.elastic

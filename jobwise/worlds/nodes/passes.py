@@ -96,7 +96,7 @@ def parts_of(nodes: int, places: int) -> np.ndarray:
 
 
 def buffer(s: State, settings, limit: float, prior: np.ndarray) -> Buffer:
-    """What the world remembers of the simulations of `s`; `settings`: a `world.Places`."""
+    """Return the memory of the world of the simulations of `s`; `settings`: a `world.Places`."""
     E, N, R = s.nodes["free"].shape
     moment = np.zeros(E, moment_dtype)
     for key in ("joint", "burst", "ask_always", "avoid"):

@@ -104,7 +104,7 @@ class NodesRule(Chooser):
         raise InputError(f"policy {self.name} decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply")
 
     def learnt(self, sets: Sequence[Workload], limit: int = 10_000) -> NodesRule:
-        """The same rule after it has scheduled these jobsets one after the other, and seen how long jobs took."""
+        """Return the rule after it has scheduled these jobsets one after the other, and seen how long jobs took."""
         prior = self.prior
         for i, w in enumerate(sets):
             world = NodesEpisodes(1, [w], self.world, limit, True, prior)

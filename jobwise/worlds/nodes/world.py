@@ -115,7 +115,7 @@ class NodesWorld(Rows):
             look(self.state, self.buffer, first, last)
 
     def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last] with observations."""
+        """Fill out[first:last] with the observations of simulations."""
         encoder.encode(self.state, self.buffer, out, first, last)
 
     def takes(self, encoder) -> None:

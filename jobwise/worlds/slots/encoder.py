@@ -29,7 +29,7 @@ class GridEncoder(RowsEncoder):
     slots, waiting [E, M] (those of empty slots are stale), and the Grid."""
 
     def encode(self, s: State, g: Grid, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last] with observations."""
+        """Fill out[first:last] with the observations of simulations."""
         last = len(out) if last is None else last
         show_waiting(s, g, first, last)
         self.kernel(g.waiting, g, np.array(self.scale or (0.0,)), out, first, last)
@@ -154,7 +154,7 @@ def _tensor(waiting, g, scale, out, first, last):
 
 @kernel
 def placing(waiting, g, slots, out, first, last):
-    """What CuSH's second agent sees: the cluster and the job in slots[e], out [E, 2, H, X]; zeros where slots[e] is none."""
+    """Show what CuSH's second agent sees: the cluster and the job in slots[e], out [E, 2, H, X]; zeros where it is none."""
     H, X = g.canvas.shape[1:]
     for e in range(first, last):
         out[e] = 0.0

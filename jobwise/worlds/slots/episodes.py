@@ -42,7 +42,7 @@ class SlotsEpisodes(JobsetEpisodes, SlotsWorld):
         self._report[first:last] = self.grid.report[first:last]
 
     def encode(self, encoder, out: np.ndarray, first: int, last: int) -> None:
-        """Fill out[first:last] with observations."""
+        """Fill out[first:last] with the observations of simulations."""
         self.look(first, last)
         encoder.encode(self.state, self.grid, out, first, last)
 

@@ -81,7 +81,7 @@ class LiveSlots:
         return int(row) if row >= 0 else None
 
     def decisions(self, view: View) -> list[Decision]:
-        """What has been chosen in the view, and to be asked again at the next row."""
+        """Return the decisions made in the view, and to be asked again at the next row."""
         s = self._world.state
         jobs, decisions = s.jobs[0], []
         for j in view.queue:

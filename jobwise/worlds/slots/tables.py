@@ -150,8 +150,8 @@ def check(name: str, jobs: np.ndarray, truth: np.ndarray, cluster: Cluster, worl
 
 
 def grid(s: State, cluster: Cluster, world, limit: float, reject: bool) -> Grid:
-    """What the world remembers of the simulations of `s`, whose tick is a row. `reject`: jobs that find no place in the backlog
-    are turned away; else they wait behind it."""
+    """Return the memory of the world of the simulations of `s`, whose tick is a row. `reject`: jobs that find no place in the
+    backlog are turned away; else they wait behind it."""
     (N, R), (count, J) = cluster.capacity.shape, s.jobs.shape
     wide, reserve = cluster.capacity.T.reshape(-1), world.reserves(cluster)
     base = (np.cumsum(wide) - wide).reshape(R, N).T.copy()

@@ -116,7 +116,7 @@ class SlotsWorld(Rows):
         return left
 
     def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last] with observations."""
+        """Fill out[first:last] with the observations of simulations."""
         encoder.encode(self.state, self.grid, out, first, last)
 
     def look(self, first: int, last: int) -> None:

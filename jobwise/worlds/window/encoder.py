@@ -41,7 +41,7 @@ class Encoder:
     bounds: tuple[float, float] = (-4.0, 4.0)
 
     def metadata(self) -> dict:
-        """What a policy file keeps of it; `load` makes the encoder again."""
+        """Return the metadata that a policy file keeps; `load` makes the encoder again."""
         keys = ("name", "version", "window", "settings", "scale", "nodes")
         return {k: getattr(self, k) for k in keys} | {"shape": list(self.shape), "features": list(self.features)}
 

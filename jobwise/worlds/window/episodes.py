@@ -77,7 +77,7 @@ class Episodes:
         return log, first, len(w) - first if self.stream else min(self.jobs, len(w) - first)
 
     def factor(self, rng: np.random.Generator) -> float:
-        """What the next episode's submits are divided by."""
+        """Return the number that the next episode's submits are divided by."""
         return self.loads[int(rng.integers(len(self.loads)))] if len(self.loads) > 1 else self.loads[0]
 
     def shaken(

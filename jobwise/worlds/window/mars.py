@@ -65,7 +65,7 @@ def drawn(est, size, user, app):
 
 @inlined
 def price(est, size, memory, core_hour, gb_hour):
-    """What so many processors cost for so many s, with `memory` kB each (-1: unknown, free)."""
+    """Return the price of so many processors for so many s, with `memory` kB each (-1: unknown, free)."""
     return size * est / 3600.0 * (core_hour + gb_hour * max(memory, 0.0) / 1e6)
 
 

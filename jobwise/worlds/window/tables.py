@@ -109,7 +109,7 @@ interval_dtype = np.dtype(
 
 
 class Choices(NamedTuple):
-    """What the pass in progress needs to remember. E simulations, J jobs, W jobs in a window."""
+    """The memory of the pass in progress. E simulations, J jobs, W jobs in a window."""
 
     moment: np.ndarray  # [E] of moment_dtype
     queue: np.ndarray  # [E, J] of item_dtype, in order of entry

@@ -103,7 +103,7 @@ class LiveWindow:
         return int(self._rows[c.queue["row"][0, c.slots[0, action]]])
 
     def decisions(self, view: View) -> list[Decision]:
-        """What has been chosen in the view."""
+        """Return the decisions made in the view."""
         queued = len(view.queue)
         if queued == 0:
             return []
@@ -194,7 +194,7 @@ class WindowWorld(Windows):
         return (self._slot == 0).astype(np.int8)
 
     def forget(self, cut: np.ndarray) -> None:
-        """What is told of the next segment begins at 0."""
+        """Let the results of the next segment begin at 0."""
         for key in ("total", "started", "longest", "all_waited"):
             self.choices.interval[key][cut] = 0.0
 
