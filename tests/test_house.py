@@ -32,7 +32,6 @@ LAYERS = [
     ["report", "slurm", "telemetry"],
     ["cli"],
 ]
-LAZILY = [("comparison.py", "report"), ("refit.py", "forecast")]  # at call time: the report of a Comparison, new trees
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 FILES = sorted(ROOT.rglob("*.py"))
 
@@ -58,8 +57,7 @@ def test_imports_go_down(path):
         for name in names:
             if name.startswith("jobwise."):
                 other = part(name.removeprefix("jobwise."))
-                lazily = (path.name, other) in LAZILY
-                assert other == "__version__" or LEVEL[other] <= LEVEL[part(path)] or lazily, f"{path} imports {name}"
+                assert other == "__version__" or LEVEL[other] <= LEVEL[part(path)], f"{path} imports {name}"
 
 
 def test_torch_is_imported_where_learning_happens_alone():

@@ -14,6 +14,7 @@ from jobwise.compare.intervals import LEAST, Effect, Totals, claims, compared, h
 from jobwise.record import Record
 from jobwise.workload import Workload
 from jobwise.workloads.transform import recorded, statistics
+from jobwise.worlds.spec import load
 
 REPLAYS = 4  # shaken replicas of the continuous replay, at most
 IDLE = 1.3  # where no scheduler has a higher mean bounded slowdown in the continuous replay, there is no queue
@@ -191,9 +192,7 @@ class Comparison:
     def write_report(self, path: str | Path, *, force: bool = False, **settings) -> None:
         """Write the HTML report; settings as `jobwise.report.comparison.write_report`. Raises InputError, also where `path`
         exists, unless `force`."""
-        from jobwise.report.comparison import write_report
-
-        write_report(self, path, force=force, **settings)
+        load("jobwise.report.comparison:write_report")(self, path, force=force, **settings)  # by name: it needs this class
 
 
 def conventions(c: Comparison) -> list[str]:

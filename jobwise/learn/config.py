@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -13,10 +13,8 @@ from jobwise.learn.settings import check_hidden, check_learner
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.worlds.rewards import REWARDS
+from jobwise.worlds.spec import load
 from jobwise.worlds.window.encoder import Encoder
-
-if TYPE_CHECKING:
-    from jobwise.learn.window import WindowTrainer
 
 
 class Config(RunSettings):
@@ -79,11 +77,9 @@ class Config(RunSettings):
         """Return the log that `run.json` names."""
         return log
 
-    def trainer(self, log: Workload, device: str) -> WindowTrainer:
+    def trainer(self, log: Workload, device: str) -> Any:
         """Return the trainer that a run asks: see `Trainer`."""
-        from jobwise.learn.window import WindowTrainer
-
-        return WindowTrainer(self, log, device)
+        return load("jobwise.learn.window:WindowTrainer")(self, log, device)  # by name: it needs torch
 
     def train(self, log: Workload, folder: str | Path, **options: Any) -> list[NeuralPolicy]:
         """Train on a log; options as `jobwise.learn.run.train`."""

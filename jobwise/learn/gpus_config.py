@@ -20,6 +20,7 @@ from jobwise.workloads import dnn
 from jobwise.worlds.gpus.policy import GpusRule, named
 from jobwise.worlds.gpus.rules import PICKERS, RULES
 from jobwise.worlds.gpus.world import GpusSettings
+from jobwise.worlds.spec import load
 
 Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # s
 
@@ -56,13 +57,8 @@ class GpusConfig(JobsetConfig):
 
     def trainer(self, log: Workload | None, device: str) -> Any:
         """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
-        if self.network == "knapsack":
-            from jobwise.learn.knapsack import KnapsackTrainer
-
-            return KnapsackTrainer(self, log, device)
-        from jobwise.learn.gpus import GpusTrainer
-
-        return GpusTrainer(self, log, device)
+        where = "knapsack:KnapsackTrainer" if self.network == "knapsack" else "gpus:GpusTrainer"
+        return load(f"jobwise.learn.{where}")(self, log, device)  # by name: the network needs torch
 
     @property
     def machine(self) -> Cluster:

@@ -19,6 +19,7 @@ from jobwise.workloads.jobsets import TRAIN
 from jobwise.worlds.nodes.policy import NodesRule
 from jobwise.worlds.nodes.rules import RULES
 from jobwise.worlds.nodes.world import NodesSettings
+from jobwise.worlds.spec import load
 
 KNOWING, LEARNT = ("greedy", "oracle"), ("learned", "patient")
 BLIND = [r for r in RULES if r not in (*KNOWING, *LEARNT)]
@@ -50,9 +51,7 @@ class NodesConfig(JobsetConfig):
 
     def trainer(self, log: Workload | None, device: str) -> Any:
         """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
-        from jobwise.learn.nodes import NodesTrainer
-
-        return NodesTrainer(self, log, device)
+        return load("jobwise.learn.nodes:NodesTrainer")(self, log, device)  # by name: it needs torch
 
     @property
     def world(self) -> NodesSettings:

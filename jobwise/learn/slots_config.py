@@ -21,6 +21,7 @@ from jobwise.workloads.transform import to_rows
 from jobwise.worlds.slots.policy import WORLD, SlotsRule
 from jobwise.worlds.slots.rules import RULES
 from jobwise.worlds.slots.world import SlotsSettings
+from jobwise.worlds.spec import load
 
 
 class SlotsConfig(JobsetConfig):
@@ -54,9 +55,7 @@ class SlotsConfig(JobsetConfig):
 
     def trainer(self, log: Workload | None, device: str) -> Any:
         """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
-        from jobwise.learn.slots import SlotsTrainer
-
-        return SlotsTrainer(self, log, device)
+        return load("jobwise.learn.slots:SlotsTrainer")(self, log, device)  # by name: it needs torch
 
     @property
     def world(self) -> dict:

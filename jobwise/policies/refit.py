@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import import_module
 from threading import Lock
 
 import numpy as np
@@ -61,7 +62,7 @@ class Refit:
 
 def learnt(past: np.ndarray, total: int) -> Forest:
     """Trees of these jobs, learnt now or kept from before."""
-    from jobwise.forecast import forests  # here, so that forests may be used without what they are learnt with
+    forests = import_module("jobwise.forecast.forests")  # by name: forests are used without what they are learnt with
 
     key = digest(past[-FOLLOWED:]), total
     with _lock:  # a comparison replays windows in two threads; LightGBM has threads of its own
