@@ -8,8 +8,9 @@ A group for each table, see docs/extending.md. A name of jobwise's own always wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -22,7 +23,7 @@ GROUPS = {  # what an entry point of the group names
     "jobwise.worlds": "a WorldSpec",
     "jobwise.systems": "a function (log, preset) -> configuration",
     "jobwise.commands": "a function with typer's options: a command of `jobwise`",
-    "jobwise.encoders": "a function (cluster, window, **settings) -> Encoder",
+    "jobwise.encoders": "a function (cluster, jobs, window=…, **settings) -> Encoder",
 }
 
 
@@ -41,15 +42,28 @@ def load(group: str, name: str) -> Any:
     point = _points(group).get(name)
     if point is None:
         return None
+    with of_package(group, name, "does not load"):
+        return point.load()
+
+
+@contextmanager
+def of_package(group: str, name: str, what: str) -> Iterator[None]:
+    """Turn what the code of another package raises into an InputError that names the package."""
+    point = _points(group)[name]
     try:
-        thing = point.load()
-    except Exception as error:  # code of others may raise anything
-        package = point.dist.name if point.dist else point.value
-        why = (str(error).splitlines() or [""])[0]
-        raise InputError(f"{name!r} of the package {package} does not load: {type(error).__name__}: {why}") from error
-    return thing
+        yield
+    except (Exception, SystemExit) as error:  # code of others may raise anything
+        package, why = point.dist.name if point.dist else point.value, (str(error).splitlines() or [""])[0]
+        why = why if isinstance(error, InputError) else f"{type(error).__name__}: {why}"
+        raise InputError(f"{name!r} of the package {package} {what}: {why}") from error
 
 
-def added(group: str) -> dict[str, Callable[[], Any]]:
-    """Return {name: loads it} of all that other packages add to a group."""
-    return {name: partial(load, group, name) for name in names(group)}
+def loaded(group: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return ({name: object}, {name: why it does not load}) of all that other packages add to a group."""
+    things, broken = {}, {}
+    for name in names(group):
+        try:
+            things[name] = load(group, name)
+        except InputError as error:
+            broken[name] = str(error)
+    return things, broken

@@ -22,19 +22,29 @@ class Finished(Protocol):
     """The part of a finished simulation that metrics read: a `jobwise.record.Record`."""
 
     @property
-    def jobs(self) -> np.ndarray: ...
+    def jobs(self) -> np.ndarray:
+        """The public table of jobs [J]."""
+        ...
 
     @property
-    def runtime(self) -> np.ndarray: ...
+    def runtime(self) -> np.ndarray:
+        """The true run times [J], s."""
+        ...
 
     @property
-    def cluster(self) -> Any: ...
+    def cluster(self) -> Any:
+        """The cluster that the jobs run on."""
+        ...
 
     @property
-    def workload(self) -> Any: ...
+    def workload(self) -> Any:
+        """The workload that was simulated."""
+        ...
 
     @property
-    def preemptions(self) -> int: ...
+    def preemptions(self) -> int:
+        """The number of preemptions and failures."""
+        ...
 
 
 def ran(r: Finished) -> np.ndarray:

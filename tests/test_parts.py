@@ -9,7 +9,7 @@ from benchmarks.names import PAGE, page
 from jobwise import extensions
 from jobwise.errors import InputError
 from jobwise.policies import names, parts
-from jobwise.policies.names import described, kinds, resolve
+from jobwise.policies.names import described, resolve
 from jobwise.sim.orders import CODES, Order
 
 NEEDS = {"refit": "smith-forecast+easy", "learned": "fcfs+easy", "predicted": "saf", "actual": "saf"}
@@ -44,7 +44,10 @@ def test_every_option_parses_and_prints_itself(part):
     assert resolve(f"{order}+{part.example}").name == name
 
 
-@pytest.mark.parametrize("name", [name for kind in kinds() for name in kind.rows()])
+OTHERS = [name for h, table in described().items() if h not in (*HEADINGS, "orders", "from files") for name in table]
+
+
+@pytest.mark.parametrize("name", OTHERS)
 def test_every_other_name_parses_and_prints_itself(name):
     if "refit" in name:
         pytest.importorskip("lightgbm")
@@ -113,5 +116,59 @@ def test_other_packages_add_orders_and_policies(outside):
     assert described()["orders"]["wide"] == "an order of another package"
     with pytest.raises(InputError, match="of the package outside does not load"):
         resolve("broken")
+    assert resolve("fcfs+easy").name == "fcfs+easy"  # a broken entry disturbs nobody who does not ask for it
+    assert "does not load" in described()["of other packages"]["broken"]
+    with pytest.raises(InputError, match="trained with the encoder mars"):
+        resolve("wide+cost0.5")
     with pytest.raises(InputError, match="did you mean wide"):
         resolve("widee")
+
+
+ODD = {
+    "saf+guard1000001h": "saf+guard1000000h",
+    "saf+reserve0.0x100s": "saf",
+    "saf+reserve0.0x100s+commit": "saf+commit",
+    "general+learned": "general+learned",
+    "slots:sjf@1234567s": "slots:sjf@1234570s",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_names_have_names_that_can_be_read(name):
+    assert resolve(name).name == ODD[name]
+    assert resolve(ODD[name]).name == ODD[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["slots:sjf+nosuch", "slots:sjf+pack+spread", "slots:sjf+", "slots:sjf@0s", "gated:gated:saf,sjf,fcfs", "saf+" * 3000,
+     "x" * 300 + "/y", "jobwise:" + "a" * 300, "slots:" + "9" * 100, "saf+guard" + "9" * 400 + "h", "gpus:slot+slots" + "9" * 4000],
+)  # fmt: skip
+def test_odd_names_are_refused_in_a_line(name):
+    with pytest.raises(InputError) as error:
+        resolve(name)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 5000
+
+
+def test_names_of_our_own_win(tmp_path, monkeypatch):
+    """A package whose entries bear our names, or deliver nonsense, changes nothing of ours."""
+    from jobwise.policies import names as grammar
+    from jobwise.worlds.spec import worlds
+
+    (tmp_path / "bad.py").write_text("def saf(jobs, now):\n    return 0 * now\ndef five(name):\n    return 5\n")
+    info = tmp_path / "bad-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bad\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[jobwise.orders]\nsaf = bad:saf\n[jobwise.worlds]\nslots = json:dumps\nodd = json:dumps\nbroken = nowhere:x\n"
+        "[jobwise.policies]\nfive = bad:five\n[jobwise.commands]\npolicies = bad:five\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    extensions._points.cache_clear()
+    assert resolve("saf").order == "saf" and "another package" not in described()["orders"]["saf"]
+    assert resolve("slots:sjf").name == "slots:sjf" and "odd" not in worlds() and len(grammar.kinds()) == 3
+    for name, says in {"five:x": "is no policy", "odd:x": "a WorldSpec is expected", "broken:x": "does not load"}.items():
+        with pytest.raises(InputError, match=says):
+            resolve(name)
+    extensions._points.cache_clear()
+    sys.modules.pop("bad", None)

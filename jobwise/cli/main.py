@@ -32,6 +32,25 @@ from jobwise.errors import InputError, Interrupted, plain, unknown
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait do not turn in circles: others use these cores too
 
+
+def _name(command) -> str:
+    return command.name or command.callback.__name__.replace("_", "-")
+
+
+def _of_package(name: str):
+    """Return a command of another package; one that says why, where it does not load."""
+    try:
+        return extensions.load("jobwise.commands", name)
+    except InputError as error:
+        why = error
+
+        def broken() -> None:
+            """Say why this command of another package does not load."""
+            raise why
+
+        return broken
+
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -43,8 +62,8 @@ for command in (simulate.simulate, compare.compare, policies.policies, train.tra
 app.command()(watch.watch)
 app.command("warm-up")(warm_up.warm_up)
 app.command("export-onnx")(explain.export_onnx)
-for _command_name, _load in extensions.added("jobwise.commands").items():
-    app.command(_command_name)(_load())
+for _command_name in sorted({*extensions.names("jobwise.commands")} - {_name(c) for c in app.registered_commands}):
+    app.command(_command_name)(_of_package(_command_name))
 
 
 def _group(name: str, help_text: str, *commands) -> typer.Typer:
@@ -117,10 +136,6 @@ def _told(error) -> str:
         known += [f"{g.name} {_name(c)}" for g in app.registered_groups for c in g.typer_instance.registered_commands]
         return str(unknown("command", command[1], known))
     return text
-
-
-def _name(command) -> str:
-    return command.name or command.callback.__name__.replace("_", "-")
 
 
 def _version(value: bool) -> None:

@@ -51,6 +51,7 @@ class Lines:
         self._thread.start()
 
     def __call__(self, done: int, total: int, text: str = "") -> None:
+        """Tell how far the work is."""
         self.text = f"{text} {done:,} of {total:,}," if total else text
 
     def compiling(self, text: str) -> None:
@@ -84,6 +85,7 @@ class Bar:
         self._timer.start()
 
     def __call__(self, done: int, total: int, text: str = "") -> None:
+        """Show how far the work is."""
         count = f"{done:,} of {total:,}" if total else ""
         description = " ".join(f"{self._what} {count} {text}".split())
         self._bar.update(self._task, completed=done, total=total or None, description=description)

@@ -37,7 +37,7 @@ class Effect:
     blocks: int
 
     def text(self, form: str = "+.0%") -> str:
-        """ "-21% [-30%, -11%]", or the change and how few blocks there are."""
+        """Return as in "-21% [-30%, -11%]", or the change and how few blocks there are."""
         few = f" ({self.blocks} block{'s' * (self.blocks != 1)})" if isnan(self.low) else ""
         return _text(self, form) + few
 
@@ -188,7 +188,7 @@ class Totals:
     share: float
 
     def text(self, form: str = "+.0%") -> str:
-        """ "-21% [-30%, -11%]", or the change alone where nothing can be said of it."""
+        """Return as in "-21% [-30%, -11%]", or the change alone where nothing can be said of it."""
         return _text(self, form)
 
 

@@ -149,4 +149,5 @@ class Kernel:
         return self.__qualname__
 
     def __call__(self, *arguments):
+        """Call the whole, compiled for these types."""
         return self.whole(*arguments)

@@ -26,8 +26,9 @@ from jobwise.policies.slurm import SlurmScheduler
 from jobwise.sim.orders import CODES, Order
 from jobwise.worlds.spec import kinds as kinds_of_worlds
 from jobwise.worlds.spec import load as load_function
-from jobwise.worlds.spec import worlds
+from jobwise.worlds.spec import world, worlds
 
+LONGEST = 4000  # characters of a name
 FILES = {
     "file.py:NAME": "an order function, or a policy class, of your own",
     "runs/NAME": "a run folder of `jobwise train`, or a policy file",
@@ -47,26 +48,37 @@ class Kind(NamedTuple):
     heading: str
     begins: Callable[[str], bool]
     make: Callable[[str], Policy]
-    rows: Callable[[], Mapping[str, str]]
+    rows: Mapping[str, str]
+
+
+GATE = {"gated:saf+easy,smith+easy,1.2x": "a candidate takes over only where a replay of past jobs says it is better"}
+SLURM = {"slurm": "Slurm's own scheduler with the settings of a site (`jobwise slurm site`)"}
+OTHERS = "of other packages"
 
 
 def kinds() -> list[Kind]:
-    """Return the kinds of policies that are no list schedulers by name: those of worlds, of other packages, and single ones."""
-    gate = {"gated:saf+easy,smith+easy,1.2x": "a candidate takes over only where a replay of past jobs says it is better"}
-    slurm = {"slurm": "Slurm's own scheduler with the settings of a site (`jobwise slurm site`)"}
-    table = [
-        Kind("recommended", _is_recommended, _recommended, lambda: RECOMMENDED),
-        Kind("gates", lambda name: name.startswith("gated:"), _gated, lambda: gate),
-        Kind("sites", lambda name: name == "slurm", lambda name: SlurmScheduler(), lambda: slurm),
+    """Return the policies that are neither of a world nor list schedulers by name."""
+    return [
+        Kind("recommended", lambda name: re.split("[:+]", name)[0].lower() in recommended.NAMES, _recommended, RECOMMENDED),
+        Kind("gates", lambda name: name.startswith("gated:"), _gated, GATE),
+        Kind("sites", lambda name: name == "slurm", lambda name: SlurmScheduler(), SLURM),
     ]
-    for spec in worlds().values():
-        if spec.rules:
-            begins = lambda name, prefix=spec.name: name.startswith(f"{prefix}:")  # noqa: E731
-            table.append(Kind(spec.policies.HEADING, begins, spec.policies.named, spec.policies.rows))
-    for prefix, make in extensions.added("jobwise.policies").items():
-        begins = lambda name, prefix=prefix: name.startswith(f"{prefix}:")  # noqa: E731
-        table.append(Kind("of other packages", begins, lambda name, make=make: make()(name), dict))
-    return table
+
+
+def _of_prefix(policy: str) -> Policy | None:
+    """Return the policy of a name PREFIX:… of a world or of another package, None for other names. Raises InputError."""
+    prefix = policy.partition(":")[0]
+    if ":" not in policy or prefix.endswith(".py"):
+        return None
+    if (spec := world(prefix)) is not None and spec.rules:
+        return spec.policies.named(policy)
+    if (make := extensions.load("jobwise.policies", prefix)) is None:
+        return None
+    with extensions.of_package("jobwise.policies", prefix, f"made no policy of {policy!r}"):
+        made = make(policy)
+        if not isinstance(made, Policy):
+            raise TypeError(f"a {type(made).__name__} is no policy")
+    return made
 
 
 def resolve(policy: str | Policy) -> Policy:
@@ -82,17 +94,25 @@ def resolve(policy: str | Policy) -> Policy:
             return ListScheduler(policy)
         raise InputError(f"{policy!r} is no policy: it needs the methods reset, decide and ended")
     policy = policy.strip()
+    if len(policy) > LONGEST:
+        raise InputError(f"a policy's name of {len(policy):,} characters begins with {policy[:40]!r}; {LONGEST:,} are read")
+    try:
+        return _resolved(policy)
+    except OSError as error:  # a part of it is no name of a file
+        raise InputError(f"policy {policy[:80]!r}: {error.strerror}") from None
+
+
+def _resolved(policy: str) -> Policy:
     for kind in kinds():
         if kind.begins(policy):
             return kind.make(policy)
+    if (made := _of_prefix(policy)) is not None:
+        return made
     order, *options = policy.split("+")
     if order.lower() in {*CODES, *INDICES, *pretrained()}:
         order, options = order.lower(), [o.lower() for o in options]
     chosen = parts.read(GRAMMAR, policy, options)
-    plain = order in CODES or order in INDICES
-    if "cost" in chosen and (plain or ".py" in order):
-        raise InputError(f"policy {policy!r}: +cost is for models that were trained with the encoder mars")
-    if plain:
+    if order in CODES or order in INDICES:
         return _placed(lambda **c: ListScheduler(order, **c), chosen)
     if ".py" in order:
         return _placed(lambda **c: _own(order, c), chosen)
@@ -121,21 +141,23 @@ def described() -> dict[str, dict[str, str]]:
     """Return {heading: {name: one line}} of the whole grammar: what `jobwise policies` prints."""
     orders = {row.label: row.doc + (f" ({row.source})" if row.source else "") for row in Order} | INDEX_DOCS
     orders |= dict.fromkeys(pretrained(), "weights or trees learnt on other logs, which come with the package")
-    orders |= dict.fromkeys(extensions.names("jobwise.orders"), "an order of another package")
-    tables = {"orders": orders}
+    tables = {"orders": dict.fromkeys(extensions.names("jobwise.orders"), "an order of another package") | orders}
     for part in GRAMMAR:
         tables.setdefault(part.heading, {})[part.example] = part.doc
     for kind in kinds():
-        tables.setdefault(kind.heading, {}).update(kind.rows())
-    return tables | {"from files": FILES}
-
-
-def _is_recommended(name: str) -> bool:
-    return re.split("[:+]", name)[0].lower() in recommended.NAMES
+        tables[kind.heading] = dict(kind.rows)
+    for spec in worlds().values():
+        if spec.rules:
+            tables[spec.policies.HEADING] = spec.policies.rows()
+    others = {f"{name}:…": "policies of another package" for name in extensions.names("jobwise.policies")}
+    others |= {name: why for group in extensions.GROUPS for name, why in extensions.loaded(group)[1].items()}
+    return tables | ({OTHERS: others} if others else {}) | {"from files": FILES}
 
 
 def _placed(make, chosen: dict) -> Policy:
-    """Return a list scheduler, with the placement that learns where that was chosen."""
+    """Return a list scheduler, with the placement that learns where that was chosen. Raises InputError."""
+    if "cost" in chosen:
+        raise InputError("+cost is for models that were trained with the encoder mars")
     if chosen.get("placement") != "learned":
         return make(**chosen)
     return Learned(make(**{k: v for k, v in chosen.items() if k != "placement"}))
@@ -147,7 +169,7 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
         return _of_store(model)
     meta, weights, label, file = files.read(path)
     try:
-        readers = KINDS | kinds_of_worlds()
+        readers = kinds_of_worlds() | KINDS
         if (kind := str(meta.get("kind", ""))) not in readers:
             raise unknown("kind of policy", kind, [k for k in readers if k])
         return load_function(readers[kind])(meta, weights, label)
@@ -183,9 +205,7 @@ def resolve_trained(run: str) -> tuple[NeuralPolicy, str]:
 def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPolicy | ListScheduler:
     """The policy with other options of the name grammar: backfill, guard. Raises InputError for those that cannot be."""
     if isinstance(policy, ListScheduler):
-        if "cost" in chosen:
-            raise InputError(f"policy {policy.name}: +cost is for models that were trained with the encoder mars")
-        return replace(policy, **chosen)
+        return _placed(lambda **c: replace(policy, **c), chosen)
     return policy.with_options(chosen)
 
 
@@ -216,6 +236,8 @@ def _gated(name: str) -> Gate:
     bound = np.inf
     if parts and re.fullmatch(r"\d+(\.\d+)?x", parts[-1].strip()):
         bound = float(parts.pop().strip()[:-1])
+    if any(p.strip().startswith("gated:") for p in parts):
+        raise InputError(f"policy {name!r}: a gate is no candidate of a gate")
     if not all(p.strip() for p in parts):
         raise InputError(f"policy {name!r}: an empty name between commas; write gated:RULE,CANDIDATE[,1.2x]")
     return Gate([resolve(p) for p in parts], bound)

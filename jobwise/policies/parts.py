@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from jobwise.errors import InputError, unknown
 from jobwise.policies import refit
 from jobwise.sim import scored_pool
@@ -31,7 +33,7 @@ from jobwise.sim.list_pass import (
 )  # fmt: skip
 from jobwise.sim.placement import PLACEMENTS
 
-NUMBER = r"(\d+(?:\.\d+)?)"
+NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 POOL, NODES, SITE, ASKED = "pool", "nodes", "site", "asked"
 PLACES = {
@@ -102,6 +104,11 @@ def _duration(parsed: re.Match, first: int = 1) -> float:
     return float(parsed[first]) * SECONDS[parsed[first + 1]]
 
 
+def _digits(value: float) -> str:
+    """Six digits of a number, as names are read: without an exponent."""
+    return np.format_float_positional(float(f"{value:.6g}"), trim="-")
+
+
 def _refits(value: int) -> str:
     return "" if refit.LEAST <= value <= 10**9 else f"trees are fitted anew every {refit.LEAST} to 1e9 arrivals, not {value}"
 
@@ -147,27 +154,28 @@ PARTS = (
     _fixed(MORE, "estimate", "requested", ACTUAL, "actual", "the order goes by true run times (nobody knows them)",
            runs_on=frozenset({POOL}), needs=("scores",)),
     Part(GUARDS, "guard", "guard24h", "a job that has waited 24 h (or s, m, d) goes first, oldest first", usual=inf,
-         pattern=rf"guard{NUMBER}([smhd])", read=_duration, write=lambda s: f"guard{s / 3600:g}h",
+         pattern=rf"guard{NUMBER}([smhd])", read=_duration, write=lambda s: f"guard{_digits(s / 3600)}h",
          wrong=_least(0, "the guard is {} s; it must be more than 0")),
     Part(GUARDS, "times", "guard0.8x", "the same as a multiple of the longest wait that fcfs+easy would have caused lately",
-         usual=inf, pattern=rf"guard{NUMBER}x", read=lambda m: float(m[1]), write=lambda x: f"guard{x:g}x", runs_on=ON_POOLS,
+         usual=inf, pattern=rf"guard{NUMBER}x", read=lambda m: float(m[1]), write=lambda x: f"guard{_digits(x)}x",
+         runs_on=ON_POOLS,
          wrong=_least(0, "the guard is {} times the longest wait of fcfs+easy; it must be more than 0")),
     Part(MORE, "reserve", "reserve0.2x100s", "jobs that ask for more than 100 s hold at most 80 % of the processors",
-         usual=(0.0, inf), pattern=rf"reserve(0?\.\d+)x{NUMBER}([smhd])", read=lambda m: (float(m[1]), _duration(m, 2)),
-         write=lambda r: f"reserve{r[0]:g}x{r[1]:g}s", wrong=_reserves, runs_on=OFF_SITES,
+         usual=(0.0, inf), pattern=rf"reserve(0?\.\d{{1,15}})x{NUMBER}([smhd])", read=lambda m: (float(m[1]), _duration(m, 2)),
+         write=lambda r: f"reserve{_digits(r[0])}x{_digits(r[1])}s" if r[0] else "", wrong=_reserves, runs_on=OFF_SITES,
          excludes=("commit", "conservative", "history")),
     Part(GUARDS, "express", "express1%", "the smallest jobs, 1 % of the work, go before those of a promise", usual=0.0,
-         pattern=rf"express{NUMBER}%", read=lambda m: float(m[1]) / 100, write=lambda x: f"express{100 * x:g}%",
+         pattern=rf"express{NUMBER}%", read=lambda m: float(m[1]) / 100, write=lambda x: f"express{_digits(100 * x)}%",
          wrong=lambda x: "" if 0 <= x < 1 else f"an express lane is 0 to 99 % of the work, not {100 * x:g} %",
          runs_on=ON_POOLS, needs=("scores",), excludes=("guard0.8x",)),
     Part(GUARDS, "promise", "promise1.1x",
          "a job that waits much longer than under fcfs+easy goes first: the longest wait is near 1.1 times that, measured",
-         usual=inf, pattern=rf"promise{NUMBER}x", read=lambda m: float(m[1]), write=lambda x: f"promise{x:g}x",
+         usual=inf, pattern=rf"promise{NUMBER}x", read=lambda m: float(m[1]), write=lambda x: f"promise{_digits(x)}x",
          wrong=lambda x: "" if x >= 1 else f"a promise is 1 or more times the longest wait, not {x:g}",
          runs_on=ON_POOLS, needs=("scores",), excludes=("guard0.8x",)),
     Part(MORE, "refit", "refit",
          "trees are learnt anew, every 5,000 arrivals (refit2000: every 2,000), from the jobs that have ended", usual=0,
-         pattern=r"refit(\d*)", read=lambda m: int(m[1] or refit.DEFAULT) or 1,  # refit0 is refused, not taken for none
+         pattern=r"refit(\d{0,15})", read=lambda m: int(m[1] or refit.DEFAULT) or 1,  # refit0 is refused, not taken for none
          write=lambda n: "refit" + (str(n) if n != refit.DEFAULT else ""), wrong=_refits, runs_on=OFF_SITES,
          needs=("trees", "lightgbm")),
     _fixed(MORE, "commit", False, True, "commit", "a picked job stays picked until it starts (RLScheduler's)", True,
@@ -175,7 +183,7 @@ PARTS = (
 )  # fmt: skip
 LEARNED = _placement("learned", "where jobs of its kind, application or user have run shortest so far")  # `learned.py`
 COST = Part(MORE, "cost", "cost0.5", "MARS's models: a job's cost lowers its probability, the more the larger the number",
-            usual=0.0, pattern=rf"cost{NUMBER}", read=lambda m: float(m[1]), write=lambda x: f"cost{x:g}")  # fmt: skip
+            usual=0.0, pattern=rf"cost{NUMBER}", read=lambda m: float(m[1]), write=lambda x: f"cost{_digits(x)}")  # fmt: skip
 FIELDS = tuple(dict.fromkeys(part.field for part in PARTS))
 
 
@@ -257,14 +265,14 @@ def split(policy: str, prefix: str, example: str, usual_s: float) -> tuple[str, 
     """Return (rule, words, seconds in a row) of a name `PREFIX:RULE[+…][@60s]` of a world of rows. Raises InputError."""
     parsed = re.fullmatch(rf"{prefix}:([^@]+)(?:@{NUMBER}s)?", policy)
     if not parsed:
-        raise InputError(f"policy {policy!r}: a rule, its options, the seconds in a row are expected, e.g. {example}")
+        raise InputError(f"policy {policy!r}: a rule, its options, the seconds of a row are expected, as in {example}")
     rule, *options = parsed[1].split("+")
     return rule, options, float(parsed[2] or usual_s)
 
 
 def rows_name(prefix: str, rule: str, options: Iterable[str], tick: float, usual_s: float) -> str:
     """Return the name of a rule of a world of rows: the inverse of `split`."""
-    return f"{prefix}:{'+'.join([rule, *options])}" + (f"@{tick:g}s" if tick != usual_s else "")
+    return f"{prefix}:{'+'.join([rule, *options])}" + (f"@{_digits(tick)}s" if tick != usual_s else "")
 
 
 def examples(parts: Sequence[Part], prefix: str, rules: Iterable[str], named: Callable[[str], Any]) -> dict[str, str]:

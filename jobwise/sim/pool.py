@@ -38,6 +38,8 @@ memory_dtype = np.dtype(
 
 
 class PoolScheduler(NamedTuple):
+    """The scheduler of one simulation of a pool: its queue by rank."""
+
     memory: np.ndarray  # [1] of memory_dtype
     rank: np.ndarray  # [J] place of each row in the order
     second: np.ndarray  # [J] its place in the order of backfilling (the same, unless memory.own_order)

@@ -25,6 +25,8 @@ block_dtype = np.dtype([("used", "i8"), ("total", "i8"), ("stale", "i8")], align
 
 
 class Blocks(NamedTuple):
+    """Entries in blocks, by key: what is queued, or runs."""
+
     entry: np.ndarray  # [B, BLOCK] of entry_dtype, sorted
     block: np.ndarray  # [B] of block_dtype: entries, the sum of their sizes, has the bound become too low?
     shortest: np.ndarray  # [B, C] shortest estimate among sizes of class <= c; C = 0 where nobody asks

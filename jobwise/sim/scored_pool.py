@@ -48,6 +48,8 @@ item_dtype = np.dtype(
 
 
 class ScoredPool(NamedTuple):
+    """The scheduler of one simulation of a pool: its queue by scores."""
+
     item: np.ndarray  # [J + 1] of item_dtype; the first count[0] are the queue, in no order
     count: np.ndarray  # type: ignore[assignment] # [3] jobs in the queue; 1: an instant has begun and its pass is still to come; urgent jobs
     running: ranked.Blocks  # by estimated end

@@ -27,7 +27,7 @@ ON_LOGS = {  # systems that learn from logs: where the function (log, preset) ->
 def systems() -> dict[str, str]:
     """Return {system: where its function is}: those that learn from logs, those of worlds, those of other packages ("")."""
     of_worlds = {name: where for spec in worlds().values() for name, where in spec.systems.items()}
-    return ON_LOGS | of_worlds | {n: "" for n in extensions.names("jobwise.systems") if n not in ON_LOGS | of_worlds}
+    return dict.fromkeys(extensions.names("jobwise.systems"), "") | of_worlds | ON_LOGS
 
 
 def config_of(policy) -> Any:

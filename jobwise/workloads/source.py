@@ -65,9 +65,17 @@ def open_log(
         source = str(catalogue.fetch(source, progress))
     if source != "-" and (Path(source).is_dir() or _is_workflow(Path(source))):
         return _flows(source, procs or 64)
-    text = swf.read_text(source)
-    if (other := of_others(source, text[:4096], procs)) is not None:
+    try:
+        return _of_jobs(source, procs, machine)
+    except InputError:
+        if source == "-" or not Path(source).is_file() or (other := of_others(source, procs)) is None:
+            raise
         return other
+
+
+def _of_jobs(source: str, procs: int | None, machine: Cluster | None) -> Workload:
+    """Return the jobs of a file of one of our formats, told by its content. Raises InputError."""
+    text = swf.read_text(source)
     if sacct.is_sacct(text):
         return sacct.from_text(text, source, procs)
     sacct.nearly(text, source)

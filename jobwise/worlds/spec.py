@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from jobwise import extensions
+from jobwise.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,19 @@ OWN = ("window", "slots", "gpus", "nodes")
 
 
 def worlds() -> dict[str, WorldSpec]:
-    """Return {name: spec} of the worlds of jobwise, then of those of other packages. Raises InputError."""
-    return {name: _own(name) for name in OWN} | {n: make() for n, make in extensions.added("jobwise.worlds").items()}
+    """Return {name: spec} of the worlds of other packages that load, then of those of jobwise, whose names win."""
+    added, _ = extensions.loaded("jobwise.worlds")
+    return {n: spec for n, spec in added.items() if isinstance(spec, WorldSpec)} | {name: _own(name) for name in OWN}
+
+
+def world(name: str) -> WorldSpec | None:
+    """Return the spec of a world, None where there is none. Raises InputError where that of another package is broken."""
+    if name in OWN:
+        return _own(name)
+    spec = extensions.load("jobwise.worlds", name)
+    if spec is not None and not isinstance(spec, WorldSpec):
+        raise InputError(f"the entry point {name!r} of jobwise.worlds names a {type(spec).__name__}; a WorldSpec is expected")
+    return spec
 
 
 def generated() -> dict[str, str]:

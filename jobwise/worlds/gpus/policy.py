@@ -50,7 +50,7 @@ PARTS = (
     Part(_HEAD, "mode", "partial", "preemption: a job keeps some of its GPUs", "partial"),
     Part(_HEAD, "mode", "full", "preemption: any (the default of all but the first four)", "full"),
     Part(_HEAD, "leave", "leave", "started jobs leave their slots", True, False),
-    Part(_HEAD, "slots", "slots32", "so many slots (10)", usual=10, pattern=r"slots(\d+)", read=lambda m: int(m[1]),
+    Part(_HEAD, "slots", "slots32", "so many slots (10)", usual=10, pattern=r"slots(\d{1,9})", read=lambda m: int(m[1]),
          write=lambda n: f"slots{n}"),
     Part(_HEAD, "elastic", "fixed", "jobs have the GPUs that they ask for", False),
     Part(_HEAD, "layout", "pack", "which GPUs: the smallest free part that holds the job", "pack"),

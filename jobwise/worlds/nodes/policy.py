@@ -39,7 +39,7 @@ _HEAD = "options of nodes:RULE"
 
 
 def _count(field: str, example: str, doc: str, usual: int) -> Part:
-    return Part(_HEAD, field, example, doc, usual=usual, pattern=rf"{field}(\d+)", read=lambda m: int(m[1]),
+    return Part(_HEAD, field, example, doc, usual=usual, pattern=rf"{field}(\d{{1,9}})", read=lambda m: int(m[1]),
                 write=lambda n: f"{field}{n}")  # fmt: skip
 
 
@@ -50,7 +50,7 @@ PARTS = (
          pattern=rf"explore{NUMBER}", read=lambda m: float(m[1]), write=lambda x: f"explore{x:g}"),
     Part(_HEAD, "burst", "burst", "time stands still as long as jobs are placed", True, False),
     Part(_HEAD, "avoid", "avoid0.5", "nodes whose forecast risk is larger are not used (1)", usual=1.0,
-         pattern=r"avoid(0?\.\d+|0)", read=lambda m: float(m[1]),
+         pattern=r"avoid(0?\.\d{1,15}|0)", read=lambda m: float(m[1]),
          write=lambda x: f"avoid{x:.10f}".rstrip("0").rstrip(".")),
 )  # fmt: skip
 

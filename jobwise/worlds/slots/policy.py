@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.errors import unknown
+from jobwise.errors import InputError, unknown
 from jobwise.policies import parts
 from jobwise.policies.chooser import LIMIT, Choose, Chooser
 from jobwise.policies.neural import NeuralPolicy, networks_of
+from jobwise.sim.placement import PLACEMENTS
 from jobwise.worlds import Live, World
 from jobwise.worlds.slots.encoder import GridEncoder, load_grid, placing
 from jobwise.worlds.slots.live import LiveSlots
@@ -42,8 +44,13 @@ class SlotsRule(Chooser):
     limit: float = LIMIT
 
     def __post_init__(self):
-        if self.rule.partition("+")[0] not in RULES:
-            raise unknown("rule", self.rule.partition("+")[0], RULES)
+        rule, _, placement = self.rule.partition("+")
+        if rule not in RULES:
+            raise unknown("rule", rule, RULES, "slots: ")
+        if placement not in ("", *PLACEMENTS) or self.rule.endswith("+"):
+            raise unknown("placement", placement, PLACEMENTS, f"slots:{self.rule}: ")
+        if not 0 < self.tick < inf:
+            raise InputError(f"policy slots:{self.rule}: a row takes more than 0 s, not {self.tick}")
 
     @property
     def name(self) -> str:
