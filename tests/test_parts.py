@@ -82,6 +82,8 @@ def test_where_a_part_does_not_run_is_said():
     }.items():
         with pytest.raises(InputError, match=says):
             jw.simulate(w, name)
+    on_nodes = jw.simulate(w, "saf+predicted", jw.nodes(8, processors=1))  # asked view by view there
+    assert on_nodes.policy == "saf+predicted" and not (on_nodes.jobs["start"] != on_nodes.jobs["start"]).any()
     with pytest.raises(InputError, match=r"\+guard1x is for pools of processors, not for clusters of nodes"):
         jw.simulate(w, "saf+guard1x", jw.nodes(8, processors=1))
 

@@ -150,7 +150,7 @@ PARTS = (
     _placement("typed", "spread compute-intensive jobs, pack the others"),
     _fixed(MORE, "estimate", "requested", REQUESTED, "requested", "the order goes by requested run times (the default)"),
     _fixed(MORE, "estimate", "requested", PREDICTED, "predicted", "the order goes by run times predicted from history",
-           runs_on=ON_POOLS, needs=("scores",), excludes=("history", "easy-sjbf@asked")),
+           runs_on=OFF_SITES, needs=("scores",), excludes=("history", "easy-sjbf@asked")),
     _fixed(MORE, "estimate", "requested", ACTUAL, "actual", "the order goes by true run times (nobody knows them)",
            runs_on=frozenset({POOL}), needs=("scores",)),
     Part(GUARDS, "guard", "guard24h", "a job that has waited 24 h (or s, m, d) goes first, oldest first", usual=inf,
