@@ -16,7 +16,7 @@ from types import ModuleType
 
 from jobwise.registration import hook
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _WHERE = {
     "Cluster": "cluster",
