@@ -174,3 +174,19 @@ def test_names_of_our_own_win(tmp_path, monkeypatch):
             resolve(name)
     extensions._points.cache_clear()
     sys.modules.pop("bad", None)
+
+
+def test_messages_name_options_as_they_were_typed():
+    from test_stored import FOLDER
+
+    for file, option in {"deeprm": "guard24h", "rl-taps": "commit", "node-costs": "easy", "perjob": "express1%"}.items():
+        with pytest.raises(InputError, match=rf"\+{option}( does not apply)?$"):
+            resolve(f"{FOLDER / file}.safetensors+{option}")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"guard": None}, {"guard": "x"}, {"reserve": (0.2,)}, {"backfill": ["easy"]}, {"promise": 0.5}]
+)
+def test_wrong_values_from_python_are_refused(wrong):
+    with pytest.raises(InputError):
+        jw.ListScheduler("saf", **wrong)

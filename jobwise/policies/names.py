@@ -269,7 +269,7 @@ def _own(name: str, chosen: dict) -> Policy:
             raise InputError(f"{file}: {thing}() failed: {type(error).__name__}: {error}") from error
     if isinstance(thing_named, Policy):
         if chosen:
-            raise InputError(f"policy {name!r} decides everything itself; +{'+'.join(chosen)} does not apply")
+            raise InputError(f"policy {name!r} decides everything itself; {parts.as_typed(chosen)} does not apply")
         return thing_named
     if not callable(thing_named):
         raise InputError(f"{file}: {thing} is neither an order function nor a policy")

@@ -15,7 +15,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
-from jobwise.policies import files
+from jobwise.policies import files, parts
 from jobwise.policies.chooser import LIMIT, Choose, Chooser
 from jobwise.policies.networks import Forward
 from jobwise.sim.random import GOLDEN, mix
@@ -75,8 +75,7 @@ class NeuralPolicy(Chooser):
 
     def with_options(self, chosen: dict) -> NeuralPolicy:
         """Raises InputError: a network that decides everything itself has no options."""
-        text = f"decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply"
-        raise InputError(f"policy {self.label} {text}")
+        raise InputError(f"policy {self.label} decides everything itself; {parts.as_typed(chosen)} does not apply")
 
     # -------------------------------------------------------------- choosing
 
@@ -148,13 +147,13 @@ class NeuralPolicy(Chooser):
         files.write(path, self.meta() | {"about": {"label": self.label, **self.about}}, weights)
 
 
-def networks_of(parts: dict, weights: dict[str, np.ndarray]) -> tuple[Forward, ...]:
+def networks_of(meta: dict, weights: dict[str, np.ndarray]) -> tuple[Forward, ...]:
     """Return the networks of a file of a world of rows. Raises ValueError."""
-    if not 1 <= len(parts["networks"]) <= 2:
+    if not 1 <= len(meta["networks"]) <= 2:
         raise ValueError("a policy has one network or two")
     return tuple(
         Forward(spec, {k.split(".", 1)[1]: v for k, v in weights.items() if k.startswith(f"{i}.")})
-        for i, spec in enumerate(parts["networks"])
+        for i, spec in enumerate(meta["networks"])
     )
 
 

@@ -214,10 +214,16 @@ def words(parts: Sequence[Part], values: Mapping[str, Any], usual: Mapping[str, 
     return [word for part in kept if (word := part.word(values[part.field]))]
 
 
+def as_typed(chosen: Mapping[str, Any]) -> str:
+    """Return the options of {field: value} as a name has them, `+easy+guard24h`."""
+    known = [(part, chosen[part.field]) for part in (*PARTS, LEARNED, COST) if part.field in chosen]
+    return "".join(f"+{word}" for part, value in known if (word := part.word(value)))
+
+
 def number(field: str, value: Any) -> Any:
     """Return the number that kernels have for a value. Raises InputError for one that no part stands for."""
     values = {part.value: part.number for part in PARTS if part.field == field}
-    if value not in values:
+    if not isinstance(value, str) or value not in values:
         raise unknown(field, str(value), values)
     return values[value]
 
@@ -228,7 +234,13 @@ def check(scheduler: Any) -> None:
         number(field, getattr(scheduler, field))
     for part in PARTS:
         value = getattr(scheduler, part.field)
-        if value != part.usual and (part.read is not None) and (text := part.wrong(value)):
+        if value == part.usual or part.read is None:
+            continue
+        try:
+            text = part.wrong(value)
+        except (TypeError, IndexError, ValueError):
+            text = f"{part.field} = {value!r} is of another kind than that of +{part.example}"
+        if text:
             raise InputError(text)
     chosen = used(scheduler)
     for part, word in chosen:

@@ -102,7 +102,7 @@ class GpusRule(Chooser):
 
     def with_options(self, chosen: dict) -> GpusRule:
         """Raises InputError: there are none for a policy that is trained."""
-        raise InputError(f"policy {self.name} decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply")
+        raise InputError(f"policy {self.name} decides everything itself; {parts.as_typed(chosen)} does not apply")
 
     def with_slots(self, slots: int) -> GpusRule:
         """Return the rule with so many slots."""

@@ -101,7 +101,7 @@ class NodesRule(Chooser):
 
     def with_options(self, chosen: dict) -> NodesRule:
         """Raises InputError: there are none for a policy that is trained."""
-        raise InputError(f"policy {self.name} decides everything itself; +{'+'.join(map(str, chosen.values()))} does not apply")
+        raise InputError(f"policy {self.name} decides everything itself; {parts.as_typed(chosen)} does not apply")
 
     def learnt(self, sets: Sequence[Workload], limit: int = 10_000) -> NodesRule:
         """Return the rule after it has scheduled these jobsets one after the other, and seen how long jobs took."""

@@ -12,6 +12,7 @@ from jobwise.errors import InputError
 from jobwise.policies import files
 from jobwise.policies.networks import WINDOW, Forward, choose
 from jobwise.policies.neural import NeuralPolicy
+from jobwise.policies.parts import as_typed
 from jobwise.worlds import Live, World
 from jobwise.worlds.window import encoders
 from jobwise.worlds.window.encoder import Encoder
@@ -74,7 +75,8 @@ class WindowPolicy(NeuralPolicy):
         """Return the same with another backfilling rule, guard or cost. Raises InputError for options that cannot be."""
         for key in chosen:
             if key not in ("backfill", "guard", "cost"):
-                raise InputError(f"policy {self.label}: a trained policy takes a backfill rule and a guard, not +{chosen[key]}")
+                text = f"a trained policy takes a backfill rule and a guard, not {as_typed({key: chosen[key]})}"
+                raise InputError(f"policy {self.label}: {text}")
         chosen = dict(chosen)
         cost = chosen.pop("cost", self.cost)
         if cost and "cost" not in self.metadata["features"]:
