@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.groups import Output, Part, Replay, grouped
+from jobwise.cli.groups import LogPart, Output, Replay, grouped
 from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, progress, times
 from jobwise.cli.tables import print_comparison, print_json, print_origins
 from jobwise.errors import InputError
@@ -51,7 +51,7 @@ def compare(
         typer.Option("--policy", "-p", help="Repeat it; the first is the reference. [default: rules, and `jobwise`]"),
     ] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
-    part: Part = Part(),
+    part: LogPart = LogPart(),
     judging: Judging = Judging(),
     day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
     replay: Replay = Replay(),

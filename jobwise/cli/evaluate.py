@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import numpy as np
 import typer
 
-from jobwise.cli.groups import Output, Part, grouped
+from jobwise.cli.groups import LogPart, Output, grouped
 from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, progress
 from jobwise.cli.tables import print_comparison, print_json, print_origins, print_table, say
 from jobwise.errors import InputError
@@ -46,7 +46,7 @@ def evaluate(
     policy: Annotated[Optional[list[str]], typer.Option("--policy", "-p", help="Rules to compare with.")] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
     judging: Judging = Judging(),
-    part: Part = Part(),
+    part: LogPart = LogPart(),
     seed: Seed = 0,
     output: Output = Output(),
 ) -> None:

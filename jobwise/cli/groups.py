@@ -12,7 +12,7 @@ from jobwise.cli.options import Force, Jobs, Json, Kill, Load, Procs, Racks, Res
 
 
 @dataclass(frozen=True)
-class Part:
+class LogPart:
     """Which part of a log, on which machine, under which load."""
 
     procs: Procs = None

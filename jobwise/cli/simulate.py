@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli import tables
-from jobwise.cli.groups import Output, Part, Replay, grouped
+from jobwise.cli.groups import LogPart, Output, Replay, grouped
 from jobwise.cli.options import Log, check_outputs, in_slots, left_out, noticed, open_log, progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
@@ -21,7 +21,7 @@ def simulate(
         Optional[list[str]],
         typer.Option("--policy", "-p", help="ORDER[+BACKFILL][+PLACEMENT][+GUARD], or a run folder. [default: fcfs+easy]"),
     ] = None,
-    part: Part = Part(),
+    part: LogPart = LogPart(),
     replaying: Replay = Replay(),
     out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None,
     evalys: Annotated[Optional[str], typer.Option("--evalys", help="Write a jobs.csv that evalys reads.")] = None,

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli import tables
-from jobwise.cli.groups import Part, grouped
+from jobwise.cli.groups import LogPart, grouped
 from jobwise.cli.options import (
     Force,
     Jobs,
@@ -75,7 +75,7 @@ class Changes:
 def convert(
     log: Log,
     out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), or '-'.")],
-    part: Part = Part(),
+    part: LogPart = LogPart(),
     changes: Changes = Changes(),
     force: Force = False,
     seed: Seed = 0,

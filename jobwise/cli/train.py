@@ -10,7 +10,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.groups import Part, grouped
+from jobwise.cli.groups import LogPart, grouped
 from jobwise.cli.options import LOG_HELP, Json, needs, open_log, progress, times
 from jobwise.cli.tables import print_json, say
 from jobwise.errors import InputError, Interrupted, unknown
@@ -46,7 +46,7 @@ def train(
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],
     training: Training = Training(),
-    part: Part = Part(),
+    part: LogPart = LogPart(),
     as_json: Json = False,
 ) -> None:
     """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush and others); `evaluate` has the
