@@ -118,7 +118,7 @@ def test_narrow_integers_and_constants_share_a_part():
 
 @pytest.mark.slow  # the continuous integration plays the golden logs with plain njit
 def test_plain_njit_gives_the_same():
-    """The switch for numba versions that `parts.py` does not know; CI plays the golden logs with it."""
+    """The switch for numba versions that `linking.py` does not know; CI plays the golden logs with it."""
     code = """import jobwise as jw
 from jobwise import compiled
 assert compiled.PLAIN is {}
