@@ -20,7 +20,7 @@ from jobwise.report.sections import made
 from jobwise.sim.replay_batch import to_the_end
 from jobwise.sim.state import allocate
 from jobwise.simulate import simulate
-from jobwise_experiments import read_log
+from jobwise_experiments.study import read_log
 
 HERE = Path(__file__).parent
 LOG = "SDSC-SP2"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from jobwise.policies.names import GRAMMAR
+from jobwise.policies.parts import GRAMMAR
 from jobwise.sim.orders import Order
 
 PAGE = Path(__file__).parents[1] / "docs" / "orders.md"

@@ -25,7 +25,7 @@ from jobwise.slurm.fidelity import COLUMNS, EXPLAINED, POOL, fidelity
 from jobwise.slurm.site import FIELDS, read
 from jobwise.slurm.tune import tune
 from jobwise.workloads.sites import generated, on_site
-from jobwise_experiments import read_log
+from jobwise_experiments.study import read_log
 
 HERE = Path(__file__).parent
 GENERATED = (  # jobs, nodes, policy

@@ -54,7 +54,7 @@ _WHERE = {
     "View": "decision",
     "Policy": "decision",
     "InputError": "errors",
-    "NeuralPolicy": "policies.neural",
+    "NeuralPolicy": "worlds.window.policy",
     "load_policy": "policies.names",
     "Episodes": "worlds.window.episodes",
     "WindowSettings": "worlds.window.settings",
@@ -62,7 +62,11 @@ _WHERE = {
     "WindowPolicy": "worlds.window.policy",
     "Encoder": "worlds.window.encoder",
 }
-_CALLED = {"load_policy": "load", "Act": "WindowSettings"}  # where the name in its file is another
+_CALLED = {
+    "load_policy": "load",
+    "Act": "WindowSettings",
+    "NeuralPolicy": "WindowPolicy",
+}  # by other names there
 __all__ = sorted(_WHERE)
 
 

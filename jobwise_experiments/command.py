@@ -10,12 +10,13 @@ import typer
 from jobwise.cli.options import needs, progress
 from jobwise.cli.tables import print_table, say
 from jobwise.errors import Interrupted
+from jobwise_experiments import ONE_SEED, STUDIES
 
 
 def reproduce(
     study: Annotated[
         str,
-        typer.Argument(help="quality, forecast, forest, sem, rlscheduler, learners, deeprm, cush, rl-taps, mars, telemetry."),
+        typer.Argument(help=f"{', '.join(STUDIES)}."),
     ],
     out: Annotated[str, typer.Option("--out", "-o", help="Folder for finished pieces, runs and report.html.")],
     logs: Annotated[Optional[str], typer.Option("--logs", help="Folder with the SWF logs; cush: with GPU logs.")] = None,
@@ -29,8 +30,7 @@ def reproduce(
     if study != "quality":
         needs("learn", "torch", "gymnasium", "tensorboard")
     from jobwise.report.study import write_study
-    from jobwise_experiments import ONE_SEED
-    from jobwise_experiments import reproduce as run_study
+    from jobwise_experiments.study import reproduce as run_study
 
     seeds = seeds or (1 if study in ONE_SEED else 5)
     try:

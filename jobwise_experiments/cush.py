@@ -17,8 +17,8 @@ from jobwise.systems import cush as system
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST, cush
 from jobwise.worlds.slots.rules import RULES
-from jobwise_experiments import Study
 from jobwise_experiments.jobsets import curve, figure
+from jobwise_experiments.study import Study
 
 MIXES = (1.0, 0.75, 0.5, 0.25, 0.0)
 RATES = (0.5, 0.7, 0.9, 1.1, 1.3)

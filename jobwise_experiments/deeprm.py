@@ -17,8 +17,8 @@ from jobwise.report.sections import Section, Table
 from jobwise.systems import deeprm as system
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST, deeprm, load_of
-from jobwise_experiments import Study
 from jobwise_experiments.jobsets import cdf, curve, figure
+from jobwise_experiments.study import Study
 
 ANCHORS = {
     (0.3, 50): {"sjf": 2.90, "tetris": 5.27, "random": 6.95},

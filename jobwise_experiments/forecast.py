@@ -25,7 +25,8 @@ from jobwise.report.sections import Section, Table
 from jobwise.sim.forest import NOTHING
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first, overruns
-from jobwise_experiments import Study, forest, read_log
+from jobwise_experiments import forest
+from jobwise_experiments.study import Study, read_log
 
 LOGS = ("HPC2N", "lublin_256", "SDSC-SP2", "ALCF-Theta", "NASA-iPSC", "MetaCentrum", "LLNL-Atlas", "LANL-CM5")
 LOGS += ("SDSC-BLUE", "RICC")

@@ -18,7 +18,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.sim.forest import Forest
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, first
-from jobwise_experiments import Study, read_log
+from jobwise_experiments.study import Study, read_log
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "LANL-CM5", "ALCF-Theta", "HPC2N", "MetaCentrum", "RICC", "LLNL-Atlas", "NASA-iPSC")
 SMOKE = ("SDSC-SP2", "HPC2N", "NASA-iPSC")  # logs of the preset smoke

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jobwise_experiments import Study
+from jobwise_experiments.study import Study
 
 
 def figure(s: Study, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> str:

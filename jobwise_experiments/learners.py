@@ -14,7 +14,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.systems import configure
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first
-from jobwise_experiments import Study, read_log
+from jobwise_experiments.study import Study, read_log
 
 LOGS = ("SDSC-SP2", "lublin_256")
 LEARNERS = {

@@ -20,8 +20,8 @@ from jobwise.systems.rla3c import configure, configure_plain, without
 from jobwise.workload import Workload
 from jobwise.workloads.lublin import lublin
 from jobwise.workloads.transform import first
-from jobwise_experiments import Study, read_log, text_interval
 from jobwise_experiments.mars_layers import layers
+from jobwise_experiments.study import Study, read_log, text_interval
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "HPC2N", "ALCF-Theta", "Lublin 256", "Lublin 1024")
 SIZES = {"small": 2_000, "medium": 9_000, "large": 25_000}

@@ -22,8 +22,8 @@ from jobwise.workloads.source import open_workflow
 from jobwise.workloads.streams import arrivals, stream
 from jobwise.workloads.transform import first
 from jobwise.worlds.window.mars import costs
-from jobwise_experiments import Study, read_log
 from jobwise_experiments.jobsets import figure
+from jobwise_experiments.study import Study, read_log
 
 BETAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "HPC2N", "ALCF-Theta")

@@ -25,7 +25,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.systems import configure
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, first, overruns
-from jobwise_experiments import Study, read_log
+from jobwise_experiments.study import Study, read_log
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "LANL-CM5", "ALCF-Theta", "HPC2N", "lublin_256")
 BOUNDS = (1.2, 1.5)  # times the longest wait of FCFS + EASY

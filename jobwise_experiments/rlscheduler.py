@@ -17,7 +17,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.simulate import simulate_many
 from jobwise.systems import configure
 from jobwise.workload import Workload
-from jobwise_experiments import Study, read_log, text_interval
+from jobwise_experiments.study import Study, read_log, text_interval
 
 FIRST = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
 PUBLISHED = {

@@ -21,9 +21,9 @@ from jobwise.systems import rltaps as system
 from jobwise.workload import Workload
 from jobwise.workloads.dnn import rltaps
 from jobwise.workloads.jobsets import TEST
-from jobwise_experiments import Study
 from jobwise_experiments.jobsets import figure
 from jobwise_experiments.rltaps_hysteresis import hysteresis
+from jobwise_experiments.study import Study
 
 SIZES = {"smoke": (2, 60), "small": (60, 400), "paper": (200, 400)}  # preset: (unseen sequences, jobs of each)
 WORK, COSTS = ("seed", "lab"), (0.0, 10.0, 30.0, 60.0)

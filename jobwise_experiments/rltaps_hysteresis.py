@@ -14,7 +14,7 @@ from jobwise.workloads.dnn import rltaps
 from jobwise.workloads.jobsets import TEST, VALIDATION
 from jobwise.worlds.gpus.knapsack import HELD, RESTART, THETA
 from jobwise.worlds.gpus.policy import GpusRule
-from jobwise_experiments import Study
+from jobwise_experiments.study import Study
 
 PRICES, BONUSES = (1.0, 1.35, 1.8, 2.5), (0.0, 0.15, 0.3, 0.6)  # times the restart's price; of the logarithm of a weight
 LIMIT = 1000  # rows

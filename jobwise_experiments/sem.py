@@ -30,7 +30,7 @@ from jobwise.worlds.window import encoders
 from jobwise.worlds.window.passes import BEGIN, ask
 from jobwise.worlds.window.policy import WindowPolicy
 from jobwise.worlds.window.settings import WindowSettings
-from jobwise_experiments import Study, read_log, text_interval
+from jobwise_experiments.study import Study, read_log, text_interval
 
 LOGS = {"Theta": "ALCF-Theta", "Atlas": "LLNL-Atlas", "BLUE": "SDSC-BLUE"}
 KS = (30, 40, 50)

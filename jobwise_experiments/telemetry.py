@@ -20,8 +20,9 @@ from jobwise.workloads import affinity as made
 from jobwise.workloads.jobsets import TEST
 from jobwise.worlds.nodes.policy import NodesRule
 from jobwise.worlds.nodes.world import NodesSettings
-from jobwise_experiments import Study, telemetry_nodes
+from jobwise_experiments import telemetry_nodes
 from jobwise_experiments.jobsets import figure
+from jobwise_experiments.study import Study
 from jobwise_experiments.telemetry_risk import foreseen
 
 ANCHORS = [  # of the specification, by its own 200 jobsets

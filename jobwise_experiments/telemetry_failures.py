@@ -22,8 +22,8 @@ from jobwise.telemetry.read import read
 from jobwise.telemetry.risk import nodes_of
 from jobwise.telemetry.simulated import Faults, lives
 from jobwise.workload import Workload, workload
-from jobwise_experiments import Study
 from jobwise_experiments.jobsets import figure
+from jobwise_experiments.study import Study
 
 RESTART_S, THETAS = 60.0, (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 

@@ -11,7 +11,7 @@ from jobwise.forecast.loads import HORIZONS
 from jobwise.report.sections import Section, Table
 from jobwise.telemetry.forecasts import forecast_all, summary
 from jobwise.telemetry.read import read
-from jobwise_experiments import Study
+from jobwise_experiments.study import Study
 from jobwise_experiments.telemetry_failures import avoided, recorded
 from jobwise_experiments.telemetry_placement import placement
 

@@ -14,7 +14,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 from jobwise.workloads.gpu import read_gavel
-from jobwise_experiments import Study
+from jobwise_experiments.study import Study
 
 PLACEMENTS = ("fcfs+easy", "fcfs+easy+balance", "fcfs+easy+best", "fcfs+easy+learned", "sjf+easy", "sjf+easy+learned")
 

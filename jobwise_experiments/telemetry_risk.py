@@ -12,7 +12,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.systems import telemetry as system
 from jobwise.workloads.jobsets import TEST
 from jobwise.worlds.nodes.policy import NodesRule
-from jobwise_experiments import Study
+from jobwise_experiments.study import Study
 
 FORECASTS = {"as good as ours": {}, "perfect": {"perfect": True}}
 

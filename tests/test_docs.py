@@ -205,10 +205,10 @@ def _trained(place, monkeypatch, capsys, name):
 def test_every_command_of_the_docs_runs(command, place, monkeypatch, capsys):
     """On a small log; training with the preset smoke. `reproduce` is held to its arguments alone: a study takes minutes."""
     if "reproduce" in command:
-        import jobwise_experiments
         from jobwise.report.sections import Section
+        from jobwise_experiments import study
 
-        monkeypatch.setattr(jobwise_experiments, "reproduce", lambda name, *a, **k: [Section(name, "")])
+        monkeypatch.setattr(study, "reproduce", lambda name, *a, **k: [Section(name, "")])
         (place / re.search(r"--out (\S+)", command)[1]).mkdir(parents=True, exist_ok=True)
     if re.search(r"models( |/|$)", command) and "mars learn" not in command and not (place / "models").exists():
         _do(next(c for c in COMMANDS if "mars learn" in c), place, monkeypatch, capsys)

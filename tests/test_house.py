@@ -71,6 +71,12 @@ def test_import_is_light():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+def test_the_command_line_starts_light():
+    """Every command pays for what `jobwise.cli.main` imports, commands of other packages too."""
+    code = "import sys, jobwise.cli.main; print([m for m in ('numba', 'scipy', 'torch', 'matplotlib', 'pandas') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
 def test_public_names_exist():
     for name in jobwise.__all__:
         assert getattr(jobwise, name) is not None

@@ -8,13 +8,13 @@ import jobwise as jw
 from benchmarks.names import PAGE, page
 from jobwise import extensions
 from jobwise.errors import InputError
-from jobwise.policies import names, parts
+from jobwise.policies import parts
 from jobwise.policies.names import described, resolve
 from jobwise.sim.orders import CODES, Order
 
 NEEDS = {"refit": "smith-forecast+easy", "learned": "fcfs+easy", "predicted": "saf", "actual": "saf"}
 DEFAULTS = {part.example for part in parts.PARTS if part.value is not None and part.value == part.usual}
-HEADINGS = {part.heading for part in names.GRAMMAR}
+HEADINGS = {part.heading for part in parts.GRAMMAR}
 ORDERS = list(described()["orders"])
 
 
@@ -30,7 +30,7 @@ def test_every_order_parses_and_prints_itself(order):
     assert resolve(f"{order}+guard24h").name == f"{order}+guard24h"
 
 
-@pytest.mark.parametrize("part", names.GRAMMAR, ids=lambda p: p.example)
+@pytest.mark.parametrize("part", parts.GRAMMAR, ids=lambda p: p.example)
 def test_every_option_parses_and_prints_itself(part):
     if part is parts.COST:
         assert part.word(part.match("cost0.5")[1]) == "cost0.5"
@@ -190,3 +190,12 @@ def test_messages_name_options_as_they_were_typed():
 def test_wrong_values_from_python_are_refused(wrong):
     with pytest.raises(InputError):
         jw.ListScheduler("saf", **wrong)
+
+
+def test_every_rule_of_a_world_has_a_line():
+    from jobwise.worlds.gpus import policy as gpus
+    from jobwise.worlds.nodes import policy as nodes
+    from jobwise.worlds.slots import policy as slots
+
+    assert set(slots.DOCS) == set(slots.RULES) and set(nodes.DOCS) == set(nodes.RULES)
+    assert set(gpus.DOCS) == set(gpus.RULES) - {"learned"}  # comes from a file

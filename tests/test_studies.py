@@ -6,7 +6,7 @@ import pytest
 from conftest import SHARED, missing
 
 from jobwise.cli import run
-from jobwise_experiments import SHORT
+from jobwise_experiments.study import SHORT
 
 STUDIES = {  # name: (sections at least, tables at least, figures at least)
     "deeprm": (6, 4, 3),

@@ -111,7 +111,7 @@ def evaluate(
         print(f"report: {report}")
 
 
-def _origins(folder: str, w, names: list[str], count: int, settings_of_origins: dict, as_json: bool) -> None:
+def _origins(folder: str, w, names: list[str], count: int, settings: dict, as_json: bool) -> None:
     """Train the system of a run folder anew before every origin, and compare."""
     from dataclasses import replace
 
@@ -131,7 +131,7 @@ def _origins(folder: str, w, names: list[str], count: int, settings_of_origins: 
         return replace(policy, label="search")
 
     with progress(f"{count} origins, a search at each") as show:
-        o = origins(w, names, count, learn=learn, progress=show, **settings_of_origins)
+        o = origins(w, names, count, learn=learn, progress=show, **settings)
     if as_json:
         print_json(o.to_dict())
     else:

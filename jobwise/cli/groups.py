@@ -61,6 +61,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             values[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
         command(**values)
 
+    # typer reads the signature and, for types, the annotations; it would follow __wrapped__ back to the command
     call.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {p.name: p.annotation for p in parameters}
     del call.__wrapped__

@@ -18,7 +18,7 @@ from jobwise.policies.files import short
 from jobwise.worlds.spec import generated
 
 PLAIN = ("search", "flow-net", "smith-forecast")  # without torch
-GENERATED = "deeprm, cush, rl-taps, distances, affinities, failing"  # as help names them
+GENERATED = ", ".join(generated())
 KNOWN = f"perjob, sem, dras, dras2, rlscheduler, search, {GENERATED}, mars, rl-a3c, flow-net, smith-forecast"
 
 

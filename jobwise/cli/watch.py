@@ -49,17 +49,18 @@ def _played(run: str):
     from jobwise.worlds.spec import worlds
 
     first, _, rule = run.partition(":")
-    if rule and first in worlds() and worlds()[first].films:
-        return configure(worlds()[first].films, None, "small"), resolve(run)
+    known = worlds()
+    if rule and first in known and known[first].films:
+        return configure(known[first].films, None, "small"), resolve(run)
     if rule and first in systems():
         config = configure(first, None, "small")
         if not hasattr(config, "rule"):
             raise InputError(f"{run}: {first} learns from logs; films are of worlds of rows")
         return config, config.rule(rule)
-    slots = worlds()["slots"]
-    if run.partition("+")[0] in slots.policies.DOCS and not Path(run).exists():  # short for deeprm:RULE
-        config = configure(slots.films, None, "small")
-        return config, config.rule(run)
+    for spec in known.values():
+        if spec.bare and run.partition("+")[0] in spec.policies.DOCS and not Path(run).exists():
+            config = configure(spec.films, None, "small")
+            return config, config.rule(run)
     policy = load(run)
     if not getattr(policy, "jobsets", False):
         raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")

@@ -165,13 +165,13 @@ class ListScheduler(Remembering):
         return self.begin(view).explain(view)
 
 
-def index_from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> ListScheduler:
+def index_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> ListScheduler:
     """Return the list scheduler of a file with a log-linear order. Raises KeyError, TypeError, ValueError for damaged ones."""
-    order, times = loglinear.from_file(parts, weights, label)
+    order, times = loglinear.from_file(meta, weights, label)
     return ListScheduler(order, "easy", times=times)
 
 
-def flow_net_from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> ListScheduler:
+def flow_net_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> ListScheduler:
     """Return the list scheduler of a file with a graph network. Raises KeyError, TypeError, ValueError for damaged ones."""
-    order, reserve = flow_net.from_file(parts, weights, label)
+    order, reserve = flow_net.from_file(meta, weights, label)
     return ListScheduler(order, reserve=reserve)

@@ -111,7 +111,7 @@ def _resolved(policy: str) -> Policy:
     order, *options = policy.split("+")
     if order.lower() in {*CODES, *INDICES, *pretrained()}:
         order, options = order.lower(), [o.lower() for o in options]
-    chosen = parts.read(GRAMMAR, policy, options)
+    chosen = parts.read(parts.GRAMMAR, policy, options)
     if order in CODES or order in INDICES:
         return _placed(lambda **c: ListScheduler(order, **c), chosen)
     if ".py" in order:
@@ -134,7 +134,6 @@ KINDS = {  # kinds of policy files that are list schedulers: where the function 
     "index": "jobwise.policies.list_scheduler:index_from_file",
     "flow-net": "jobwise.policies.list_scheduler:flow_net_from_file",
 }
-GRAMMAR = (*parts.PARTS, parts.LEARNED, parts.COST)
 
 
 def described() -> dict[str, dict[str, str]]:
@@ -142,7 +141,7 @@ def described() -> dict[str, dict[str, str]]:
     orders = {row.label: row.doc + (f" ({row.source})" if row.source else "") for row in Order} | INDEX_DOCS
     orders |= dict.fromkeys(pretrained(), "weights or trees learnt on other logs, which come with the package")
     tables = {"orders": dict.fromkeys(extensions.names("jobwise.orders"), "an order of another package") | orders}
-    for part in GRAMMAR:
+    for part in parts.GRAMMAR:
         tables.setdefault(part.heading, {})[part.example] = part.doc
     for kind in kinds():
         tables[kind.heading] = dict(kind.rows)
@@ -206,6 +205,8 @@ def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPo
     """The policy with other options of the name grammar: backfill, guard. Raises InputError for those that cannot be."""
     if isinstance(policy, ListScheduler):
         return _placed(lambda **c: replace(policy, **c), chosen)
+    if not hasattr(policy, "with_options"):
+        raise InputError(f"policy {policy.name} decides everything itself; {parts.as_typed(chosen)} does not apply")
     return policy.with_options(chosen)
 
 
@@ -261,16 +262,16 @@ def _own(name: str, chosen: dict) -> Policy:
         raise InputError(f"{file}: {type(error).__name__}: {error}") from error
     if not hasattr(module, thing):
         raise unknown("name", thing, [n for n in vars(module) if not n.startswith("_")], f"{file}: ")
-    thing_named = getattr(module, thing)
-    if isinstance(thing_named, type):
+    target = getattr(module, thing)
+    if isinstance(target, type):
         try:
-            thing_named = thing_named()
+            target = target()
         except (Exception, SystemExit) as error:
             raise InputError(f"{file}: {thing}() failed: {type(error).__name__}: {error}") from error
-    if isinstance(thing_named, Policy):
+    if isinstance(target, Policy):
         if chosen:
             raise InputError(f"policy {name!r} decides everything itself; {parts.as_typed(chosen)} does not apply")
-        return thing_named
-    if not callable(thing_named):
+        return target
+    if not callable(target):
         raise InputError(f"{file}: {thing} is neither an order function nor a policy")
-    return ListScheduler(thing_named, label=thing, **chosen)
+    return ListScheduler(target, label=thing, **chosen)

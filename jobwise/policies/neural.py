@@ -15,7 +15,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
-from jobwise.policies import files, parts
+from jobwise.policies import files
 from jobwise.policies.chooser import LIMIT, Choose, Chooser
 from jobwise.policies.networks import Forward
 from jobwise.sim.random import GOLDEN, mix
@@ -72,10 +72,6 @@ class NeuralPolicy(Chooser):
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it was made for another cluster."""
         self.bound(cluster)
-
-    def with_options(self, chosen: dict) -> NeuralPolicy:
-        """Raises InputError: a network that decides everything itself has no options."""
-        raise InputError(f"policy {self.label} decides everything itself; {parts.as_typed(chosen)} does not apply")
 
     # -------------------------------------------------------------- choosing
 

@@ -2,7 +2,7 @@
 
 A row reads and writes its word, checks its value, explains itself, and says where it runs and what it excludes. The names of
 policies, their errors, `jobwise policies` and the tables of docs/orders.md come from rows. PARTS are those of list schedulers;
-worlds have tables of their own (`worlds/gpus/policy.py`, `nodes.py`, `slots.py`).
+worlds have tables of their own (`worlds/*/policy.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from jobwise.sim.list_pass import (
     PREDICTED,
     REQUESTED,
     SLURM,
-)  # fmt: skip
+)
 from jobwise.sim.placement import PLACEMENTS
 
 NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
@@ -184,7 +184,7 @@ PARTS = (
 LEARNED = _placement("learned", "where jobs of its kind, application or user have run shortest so far")  # `learned.py`
 COST = Part(MORE, "cost", "cost0.5", "MARS's models: a job's cost lowers its probability, the more the larger the number",
             usual=0.0, pattern=rf"cost{NUMBER}", read=lambda m: float(m[1]), write=lambda x: f"cost{_digits(x)}")  # fmt: skip
-FIELDS = tuple(dict.fromkeys(part.field for part in PARTS))
+GRAMMAR = (*PARTS, LEARNED, COST)  # all options behind an order
 
 
 def read(parts: Sequence[Part], policy: str, words: Iterable[str]) -> dict[str, Any]:
@@ -216,8 +216,8 @@ def words(parts: Sequence[Part], values: Mapping[str, Any], usual: Mapping[str, 
 
 def as_typed(chosen: Mapping[str, Any]) -> str:
     """Return the options of {field: value} as a name has them, `+easy+guard24h`."""
-    known = [(part, chosen[part.field]) for part in (*PARTS, LEARNED, COST) if part.field in chosen]
-    return "".join(f"+{word}" for part, value in known if (word := part.word(value)))
+    options = [(part, chosen[part.field]) for part in GRAMMAR if part.field in chosen]
+    return "".join(f"+{word}" for part, value in options if (word := part.word(value)))
 
 
 def number(field: str, value: Any) -> Any:
@@ -258,14 +258,14 @@ def check_place(scheduler: Any, place: str) -> None:
         if place not in part.runs_on:
             there = " and ".join(text for key, text in PLACES.items() if key in part.runs_on and key != ASKED)
             raise InputError(f"policy {scheduler.name}: +{word} is for {there}, not for {PLACES[place]}")
-        _exclude(scheduler, part, word, chosen, f"@{place}")
+        _exclude(scheduler, part, word, chosen, place)
 
 
 def _exclude(scheduler: Any, part: Part, word: str, chosen: list[tuple[Part, str]], where: str) -> None:
-    """Raises InputError where `part` excludes another one, `where`: everywhere ("") or at a place ("@asked")."""
+    """Raises InputError where `part` excludes another one, `where`: everywhere ("") or at a key of PLACES."""
     for name in part.excludes:
         other, _, place = name.partition("@")
-        if place != where.removeprefix("@"):
+        if place != where:
             continue
         holds = TRAITS[other][0](scheduler) if other in TRAITS else any(p.example == other for p, _ in chosen)
         if holds:

@@ -76,8 +76,8 @@ class Steering:
         """Look at the table of all jobs submitted so far."""
         arrived = len(jobs)
         if arrived >= self._due[0]:
-            self.scheduler, look_of_gate = self._policy.choose(ended(jobs, self._past), self._cluster, arrived)
-            self.looks += [look_of_gate] if look_of_gate else []
+            self.scheduler, look = self._policy.choose(ended(jobs, self._past), self._cluster, arrived)
+            self.looks += [look] if look else []
             self._due = [arrived + self._policy.every, 0]
         if arrived >= self._due[1]:
             relative = self.scheduler.times < np.inf

@@ -45,10 +45,10 @@ class TablePolicy(NeuralPolicy):
         return {"kind": self.spec, "world": asdict(self.world), "encoder": kept, "networks": [n.spec for n in self.networks]}
 
 
-def read(make: type[TablePolicy], settings: Any, parts: dict, weights: dict[str, np.ndarray], label: str) -> TablePolicy:
+def read(make: type[TablePolicy], settings: Any, meta: dict, weights: dict[str, np.ndarray], label: str) -> TablePolicy:
     """Return the policy of a file that has been read; `settings` of its world. Raises KeyError, TypeError, ValueError."""
-    about, networks = dict(parts["about"]), networks_of(parts, weights)
-    row, encoder = float(about["config"].get("row_s", 1.0)), {k: parts["encoder"][k] for k in KEPT}
+    about, networks = dict(meta["about"]), networks_of(meta, weights)
+    row, encoder = float(about["config"].get("row_s", 1.0)), {k: meta["encoder"][k] for k in KEPT}
     if encoder["name"] not in make.encoders or any(type(encoder[k]) is not kind for k, kind in KEPT.items()):
         raise ValueError(f"no such encoder: {encoder}")
     if encoder["slots"] != settings.slots:

@@ -21,7 +21,7 @@ class WorldSpec:
     NameEnv and NameVectorEnv are registered as `jobwise/ID-v0` for each of `ids` (the first is the name, the others are old).
     `config`: the class whose `of(policy)` says what a policy was trained with. `systems`: system -> function (log, preset) ->
     configuration. `generated`: name of generated jobs -> function (name, number, machine) -> Workload. `films`: the system
-    whose jobsets show a rule.
+    whose jobsets show a rule. `bare`: `jobwise watch` takes its rules without the name of the world.
     """
 
     name: str
@@ -34,6 +34,7 @@ class WorldSpec:
     systems: Mapping[str, str] = field(default_factory=dict)
     generated: Mapping[str, str] = field(default_factory=dict)
     films: str = ""
+    bare: bool = False
 
     @property
     def policies(self) -> Any:

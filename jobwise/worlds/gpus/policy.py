@@ -59,11 +59,19 @@ PARTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class GpusRule(Chooser):
-    """A rule of `jobwise.worlds.gpus.rules` in the world of assignments. `tick`: s in a row."""
+class OnGpus:
+    """What rules and networks of this world share."""
 
     spec, jobsets = "gpus", True
+
+    def episodes(self, sets: Sequence[Workload], cost_s: float | np.ndarray, limit: int) -> GpusEpisodes:
+        """Return its world over whole job sequences, one each."""
+        return GpusEpisodes(len(sets), sets, self.world, self.tick, 0.0, limit, True)
+
+
+@dataclass(frozen=True, eq=False)
+class GpusRule(OnGpus, Chooser):
+    """A rule of `jobwise.worlds.gpus.rules` in the world of assignments. `tick`: s in a row."""
 
     rule: str
     world: GpusSettings = field(default_factory=GpusSettings)
@@ -92,17 +100,9 @@ class GpusRule(Chooser):
         """Raises InputError for a cluster whose nodes are not single GPUs."""
         self.world.check(cluster)
 
-    def episodes(self, sets: Sequence[Workload], cost_s: float | np.ndarray, limit: int) -> GpusEpisodes:
-        """Return its world over whole job sequences, one each."""
-        return GpusEpisodes(len(sets), sets, self.world, self.tick, 0.0, limit, True)
-
     def chooser(self, world: World, cluster: Cluster) -> Choose:
         """Return the function that assigns GPUs by the rule."""
         return lambda world: world.by_rule(self.rule, self.layout, self.theta)
-
-    def with_options(self, chosen: dict) -> GpusRule:
-        """Raises InputError: there are none for a policy that is trained."""
-        raise InputError(f"policy {self.name} decides everything itself; {parts.as_typed(chosen)} does not apply")
 
     def with_slots(self, slots: int) -> GpusRule:
         """Return the rule with so many slots."""
@@ -115,14 +115,10 @@ class GpusRule(Chooser):
 
 
 @dataclass(frozen=True, eq=False)
-class GpusPolicy(TablePolicy):
+class GpusPolicy(OnGpus, TablePolicy):
     """A network that says which GPU works for which job, or how many each has (`counts`)."""
 
-    spec, encoders = "gpus", MAKERS
-
-    def episodes(self, sets: Sequence[Workload], cost_s: float | np.ndarray, limit: int) -> GpusEpisodes:
-        """Return its world over whole job sequences, one each."""
-        return GpusEpisodes(len(sets), sets, self.world, self.tick, 0.0, limit, True)
+    encoders = MAKERS
 
     def picker(self, world: World, encoder, out: np.ndarray, dice: np.ndarray | None):
         """Return what chooses; of counts job after job, so that no more GPUs are given than there are."""
@@ -132,18 +128,18 @@ class GpusPolicy(TablePolicy):
         return lambda world: world.narrow(sound(self.forward(out)), world.masks.astype(bool))
 
 
-def network_from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> GpusPolicy:
+def network_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> GpusPolicy:
     """Return the network of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
-    return read(GpusPolicy, GpusSettings(**parts["world"]), parts, weights, label)
+    return read(GpusPolicy, GpusSettings(**meta["world"]), meta, weights, label)
 
 
-def rule_from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> GpusRule:
+def rule_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> GpusRule:
     """The policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
     theta = weights["theta"].astype(float)
     if theta.shape != NO_THETA.shape or not np.isfinite(theta).all():
         raise ValueError(f"the knapsack has {THETA} finite numbers")
-    tick, about = float(parts["tick"]), dict(parts["about"])
-    return GpusRule(parts["rule"], GpusSettings(**parts["world"]), parts["layout"], tick, LIMIT, theta, label, about)
+    tick, about = float(meta["tick"]), dict(meta["about"])
+    return GpusRule(meta["rule"], GpusSettings(**meta["world"]), meta["layout"], tick, LIMIT, theta, label, about)
 
 
 def _usual(rule: str) -> GpusRule:

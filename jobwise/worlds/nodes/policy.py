@@ -99,10 +99,6 @@ class NodesRule(Chooser):
         """Return the function that places jobs by the rule."""
         return lambda world: world.by_rule(self.rule, self.explore)
 
-    def with_options(self, chosen: dict) -> NodesRule:
-        """Raises InputError: there are none for a policy that is trained."""
-        raise InputError(f"policy {self.name} decides everything itself; {parts.as_typed(chosen)} does not apply")
-
     def learnt(self, sets: Sequence[Workload], limit: int = 10_000) -> NodesRule:
         """Return the rule after it has scheduled these jobsets one after the other, and seen how long jobs took."""
         prior = self.prior
@@ -162,18 +158,18 @@ class NodesPolicy(TablePolicy):
         return NodesEpisodes(len(sets), sets, self.world, limit, True, prior)
 
 
-def network_from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> NodesPolicy:
+def network_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> NodesPolicy:
     """Return the network of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
-    if prior := parts["about"].get("prior"):
+    if prior := meta["about"].get("prior"):
         count, mean = (np.asarray(prior[k], float) for k in ("count", "mean"))
         if count.shape != mean.shape or count.ndim != 2 or not np.isfinite([count, mean]).all():
             raise ValueError("what was learnt of run times is two tables alike")
-    return read(NodesPolicy, NodesSettings(**parts["world"]), parts, weights, label)
+    return read(NodesPolicy, NodesSettings(**meta["world"]), meta, weights, label)
 
 
-def rule_from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> NodesRule:
+def rule_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> NodesRule:
     """The policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
-    prior, world, label = None, NodesSettings(**parts["world"]), str(label)
+    prior, world, label = None, NodesSettings(**meta["world"]), str(label)
     if weights:
         count, mean = weights["count"], weights["mean"]
         if count.shape != mean.shape or count.ndim != 2 or len(count) != world.kinds:
@@ -182,9 +178,7 @@ def rule_from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> N
             raise ValueError("counts and means are finite and >= 0")
         prior = np.zeros(count.shape, seen_dtype)
         prior["count"], prior["mean"] = count, mean
-    return NodesRule(
-        parts["rule"], world, float(parts["explore"]), float(parts["tick"]), LIMIT, prior, label, dict(parts["about"])
-    )
+    return NodesRule(meta["rule"], world, float(meta["explore"]), float(meta["tick"]), LIMIT, prior, label, dict(meta["about"]))
 
 
 def named(policy: str) -> NodesRule:

@@ -32,11 +32,19 @@ DOCS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class SlotsRule(Chooser):
-    """RULE[+PLACEMENT] of `jobwise.worlds.slots.rules` in the world of slots, e.g. `sjf`, `tetris+pack`. `tick`: s in a row."""
+class InSlots:
+    """What rules and networks of this world share."""
 
     spec, jobsets, on_nodes = "slots", True, True
+
+    def live(self, cluster: Cluster) -> Live:
+        """Return its world at the instants of a live cluster."""
+        return LiveSlots(self.world, cluster, self.tick or 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SlotsRule(InSlots, Chooser):
+    """RULE[+PLACEMENT] of `jobwise.worlds.slots.rules` in the world of slots, e.g. `sjf`, `tetris+pack`. `tick`: s in a row."""
 
     rule: str
     settings: SlotsSettings = field(default_factory=SlotsSettings)
@@ -63,28 +71,18 @@ class SlotsRule(Chooser):
         placement = self.rule.partition("+")[2] or self.settings.placements[0]
         return replace(self.settings, order="", masked=True, ask_always=True, placements=(placement,))
 
-    def live(self, cluster: Cluster) -> Live:
-        """Return its world at the instants of a live cluster."""
-        return LiveSlots(self.world, cluster, self.tick or 1.0)
-
     def chooser(self, world: World, cluster: Cluster) -> Choose:
         """Return the function that chooses slots by the rule."""
         return lambda world: world.by_rule(self.rule.partition("+")[0])
 
 
 @dataclass(frozen=True, eq=False)
-class SlotsPolicy(NeuralPolicy):
+class SlotsPolicy(InSlots, NeuralPolicy):
     """A network that chooses a slot (and its placement), or two, of which the second chooses the placement."""
-
-    spec, jobsets, on_nodes = "slots", True, True
 
     def made(self, cluster: Cluster) -> GridEncoder:
         """Return the encoder for this machine. Raises InputError."""
         return load_grid(self.metadata, cluster)
-
-    def live(self, cluster: Cluster) -> Live:
-        """Return its world at the instants of a live cluster."""
-        return LiveSlots(self.world, cluster, self.tick or 1.0)
 
     def picker(self, world: World, encoder: GridEncoder, out: np.ndarray, dice: np.ndarray | None):
         """Return what chooses: one network an action; of two the first a slot, the second the placement of its job (CuSH)."""
@@ -141,13 +139,13 @@ WORLD = {  # what of the world of slots a policy file tells, and the values of o
 }
 
 
-def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> SlotsPolicy:
+def from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> SlotsPolicy:
     """Return the policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
-    world, about, networks = dict(parts["world"]), dict(parts["about"]), networks_of(parts, weights)
+    world, about, networks = dict(meta["world"]), dict(meta["about"]), networks_of(meta, weights)
     if set(world) != set(WORLD):
         raise ValueError(f"a world of slots is told by {', '.join(WORLD)}")
     encoder = {"name": world.pop("encoder"), "slots": world["slots"], "backlog": world["backlog"], "rows": world["rows"]}
-    encoder |= {k: [int(n) for n in parts[k]] for k in ("shape", "units")}
+    encoder |= {k: [int(n) for n in meta[k]] for k in ("shape", "units")}
     return SlotsPolicy(networks, encoder, SlotsSettings.of(world), label, about, False, row_s(about))
 
 

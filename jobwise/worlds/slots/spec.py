@@ -12,4 +12,5 @@ SPEC = WorldSpec(
     systems={"deeprm": "jobwise.systems.deeprm:configure", "cush": "jobwise.systems.cush:configure"},
     generated=dict.fromkeys(("deeprm", "cush"), "jobwise.workloads.made:slots"),
     films="deeprm",
+    bare=True,
 )

@@ -125,21 +125,21 @@ class WindowPolicy(NeuralPolicy):
         files.write(path, meta, {k: np.ascontiguousarray(v, np.float32) for k, v in self.forward.weights.items()})
 
 
-def from_file(parts: dict, weights: dict[str, np.ndarray], label: str) -> WindowPolicy:
+def from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> WindowPolicy:
     """Return the policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
-    act, about = WindowSettings(**parts["act"]), dict(parts["about"])
+    act, about = WindowSettings(**meta["act"]), dict(meta["about"])
     for k in ("name", "version", "window", "settings", "scale", "nodes", "shape"):
-        parts["encoder"][k]  # noqa: B018
+        meta["encoder"][k]  # noqa: B018
     if any(v.dtype != np.float32 for v in weights.values()):
         raise ValueError("weights are float32")
-    rows, features = parts["encoder"]["shape"]
-    network, window = parts["network"], int(parts["encoder"]["window"])
+    rows, features = meta["encoder"]["shape"]
+    network, window = meta["network"], int(meta["encoder"]["window"])
     inputs = {"perjob": features, "rows": rows, "levels": rows - 1, "mlp": rows * features}
     first = inputs.get(network["kind"], network["sizes"][0])
     last = 1 if network["kind"] == "perjob" else window
     if network["kind"] in WINDOW and (network["sizes"][0] != first or network["sizes"][-1] != last):
         raise ValueError(f"the encoder gives {first} numbers and {last} scores, the network has {network['sizes']}")
-    if not isinstance(parts["encoder"]["settings"], dict) or not isinstance(parts["encoder"]["name"], str):
+    if not isinstance(meta["encoder"]["settings"], dict) or not isinstance(meta["encoder"]["name"], str):
         raise ValueError("the encoder's settings are no table")
-    policy = WindowPolicy(Forward(parts["network"], weights), parts["encoder"], act, label, about)
+    policy = WindowPolicy(Forward(meta["network"], weights), meta["encoder"], act, label, about)
     return policy.with_options({"cost": float(about["cost"])}) if about.get("cost") else policy
