@@ -96,6 +96,19 @@ past_dtype = np.dtype(
 )
 
 
+# What happens to jobs, in the order in which a scheduler learns of it: see `jobwise.sim.events`.
+STOPPED, SUBMITTED, STARTED = range(3)  # at one time in this order
+event_dtype = np.dtype(
+    [
+        ("time", "f8"),  # s
+        ("run", "f8"),  # s that a job ran that has ended; NaN: it stopped and waits again, or it has not stopped
+        ("job", "i4"),  # row
+        ("kind", "i1"),
+    ],
+    align=True,
+)
+
+
 def blank_jobs(count: int, resources: int = 1) -> np.ndarray:
     """`count` empty rows of the job table: identifiers -1, observations NaN."""
     jobs = np.zeros(count, job_dtype(resources))

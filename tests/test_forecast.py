@@ -13,14 +13,16 @@ from jobwise.compare.fingerprint import seen
 from jobwise.errors import InputError
 from jobwise.forecast import forests
 from jobwise.forecast.runtimes import calibration, foreseen
-from jobwise.jobs import past_dtype
+from jobwise.jobs import STARTED, STOPPED, SUBMITTED, past_dtype
 from jobwise.policies import loglinear
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import load, resolve
 from jobwise.sim import foresight
-from jobwise.sim.campaign import DAY, END, HOUR, START, SUBMIT, F, build, events
-from jobwise.sim.foresight import FEATURES, walk
+from jobwise.sim.events import of_table
+from jobwise.sim.foresight import FEATURES
 from jobwise.sim.forest import NOTHING, Forest, check, joined, node_dtype, raw_all
+from jobwise.sim.groups import F
+from jobwise.sim.memory import DAY, HOUR
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
 from jobwise.testing import check_policy
@@ -53,7 +55,7 @@ class Twin:
         return [x for x in self.seen if all(self.jobs[x[1]][k] == a[k] for k in keys)]
 
     def ended(self, events):
-        return [(self.jobs[j], t) for kind, j, t in events if kind == END]
+        return [(self.jobs[j], t) for kind, j, t in events if kind == STOPPED]
 
     @staticmethod
     def numbers(job):
@@ -78,7 +80,7 @@ class Twin:
         out, job = {}, self.jobs[j]
         every = self.group(j, "all")
         m, _ = self.faded(every, 20.0, [0.5, 0.1, -1.0])
-        waits = [k for kind, k, _ in self.seen if kind == SUBMIT and not any(x[:2] == (START, k) for x in self.seen)]
+        waits = [k for kind, k, _ in self.seen if kind == SUBMITTED and not any(x[:2] == (STARTED, k) for x in self.seen)]
         out["request"], out["processors"] = np.log(max(job["request"], 1)), np.log(job["size"])
         out["share"], out["waiting"] = job["size"] / self.total, np.log1p(len(waits))
         out["all: ratio"], out["all: short"], out["all: log"] = m
@@ -93,24 +95,24 @@ class Twin:
             out |= {f"{level}: {k}": v for k, v in zip(foresight.ENDED, told, strict=True)}
         for level in ("key", "user"):
             own = self.group(j, level)
-            ends, subs = self.ended(own), [t for kind, _, t in own if kind == SUBMIT]
+            ends, subs = self.ended(own), [t for kind, _, t in own if kind == SUBMITTED]
             streak = 0
             for x, _ in ends:
                 streak = streak + 1 if x["run"] < 60 else 0
-            runs = [(k, t) for kind, k, t in own if kind == START and (END, k) not in [x[:2] for x in own]]
+            runs = [(k, t) for kind, k, t in own if kind == STARTED and (STOPPED, k) not in [x[:2] for x in own]]
             begin, size = -np.inf, 0
             for i, t in enumerate(subs):
                 if i == 0 or t - subs[i - 1] > 600:
                     begin, size = t, 0
                 size += 1
-            first = next((i for i, x in enumerate(own) if x[0] == SUBMIT and x[2] == begin), 0)
+            first = next((i for i, x in enumerate(own) if x[0] == SUBMITTED and x[2] == begin), 0)
             since = lambda t: np.log1p(min(max(now - t, 0), 1e7))  # noqa: E731
-            waiting = [k for kind, k, _ in own if kind == SUBMIT and (START, k) not in [x[:2] for x in own]]
+            waiting = [k for kind, k, _ in own if kind == SUBMITTED and (STARTED, k) not in [x[:2] for x in own]]
             told = [min(streak, 20), self.numbers(ends[-1][0])[2] if ends else 0.0, since(ends[-1][1] if ends else -np.inf)]
             told += [since(subs[-1] if subs else -np.inf), len(runs), -1.0, -1.0]
             if runs:
                 mean = now - np.mean([t for _, t in runs])
-                starts = [t for kind, _, t in own if kind == START]
+                starts = [t for kind, _, t in own if kind == STARTED]
                 told[5:7] = np.log1p(max(mean, 0)) - np.log(max(job["request"], 1)), since(starts[-1])
             told += [np.log1p(len(waiting)), np.log1p(size), since(begin)]
             told += [min(len(self.ended(own[first:])), 50)]
@@ -130,18 +132,19 @@ def test_features_are_those_of_the_definition(seed, count, begin):
     table["memory"] = rng.choice([-1.0, 512.0, 513.0], count)
     jobs = [{k: table[k][j] for k in (*LINE, "size")} | {"request": table["walltime"][j], "run": run[j]} for j in range(count)]
     twin, rows = Twin(jobs, 8), []
-    for t, kind, j in zip(*events(submit, start, start + run), strict=True):
-        if kind == SUBMIT:
+    for t, _, j, kind in of_table(submit, start, start + run, run).tolist():
+        if kind == SUBMITTED:
             twin.seen.append((kind, j, t))
             rows.append(twin.features(j, t))
-        elif kind == START:
+        elif kind == STARTED:
             rows.append(twin.features(j, t))
             twin.seen.append((kind, j, t))
         else:
             twin.seen.append((kind, j, t))
-    c, out = build(table, NOTHING, 8), np.empty((2 * count, F))
-    which, n = np.empty((2 * count, 2), np.int32), np.zeros(1, np.int64)
-    walk(c, *events(submit, start, start + run), run, np.ones(count, bool), which, out, n, 1 << 62, np.empty((0, 2)))
+    past = np.zeros(count, past_dtype)
+    for name, column in (table | {"submit": submit, "runtime": run, "end": start + run}).items():
+        past[name] = column
+    out, _ = foresight.features_of(past, 8, np.ones(count, bool))
     for a, b in zip(out, rows, strict=True):
         wrong = [(FEATURES[i], a[i], b[i]) for i in np.flatnonzero(~np.isclose(a, b, atol=1e-9))]
         assert not wrong, wrong
@@ -274,8 +277,8 @@ def test_a_policy_may_begin_in_the_middle():
             run.ended(view, view.ended)
         made = list(run.decide(view))
         if len(view.queue) and view.now > 300:
-            known = policy.begin(view)._memory.known(policy.order, view)
-            mine = run._memory.known(policy.order, view)
+            known = policy.begin(view)._memory.expected(policy.order, view)
+            mine = run._memory.expected(policy.order, view)
             checked += np.allclose(known[:, 2:], mine[:, 2:])
         sim.apply(made)
     assert checked > 10

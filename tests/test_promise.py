@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 import jobwise as jw
 from jobwise.cli import run
 from jobwise.errors import InputError
+from jobwise.jobs import past_dtype
 from jobwise.metrics import wait
-from jobwise.policies.foreseen import PRETRAINED, at_submit
+from jobwise.policies.foreseen import PRETRAINED, at_submit, begin
 from jobwise.policies.gate import Gate
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import resolve
 from jobwise.policies.refit import Refit, learnt
 from jobwise.policies.relative_guard import ended
 from jobwise.policies.replay import remembering
-from jobwise.sim import campaign, foresight, promise, scored_pool
+from jobwise.sim import foresight, groups, memory, promise, scored_pool
 from jobwise.sim.forest import Forest, node_dtype
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
@@ -90,7 +91,7 @@ def test_a_deadline_is_the_start_under_fcfs_and_the_slack_of_its_longest_wait(sl
 
     def look(s, b):
         item, m = b.item[: int(b.count[0])], b.promise.memory[0]
-        promise.urgency(b.promise, b.campaign, s, 0, b.item, b.count[0])
+        promise.urgency(b.promise, b.memory, s, 0, b.item, b.count[0])
         longest, shadow = max(m["longest"], m["least"]), b.promise.s.jobs[0]["start"]
         known = item[np.isfinite(item["deadline"])]
         checked[0] += len(known)
@@ -114,15 +115,15 @@ def test_express_jobs_hold_half_of_the_machine_at_most():
 
     b, s = ran(w, promised(express=0.1), look)
     assert max(held) > 2 and b.promise.memory["held"][0] == 0
-    seen = b.campaign.recent[: int(b.campaign.ended[0]), 0]
+    seen = b.memory.recent[: int(b.memory.ended[0]), 0]
     assert seen.min() <= b.promise.memory["limit"][0] < seen.max()
 
 
 def test_the_lane_is_the_share_of_the_work():
     w = jw.lublin(2500, procs=64, seed=4, load=0.8)
     b, _ = ran(w, promised(express=0.2))
-    recent = b.campaign.recent[: min(int(b.campaign.ended[0]), 2000)]
-    promise.look(b.promise, b.campaign._replace(ended=b.campaign.ended + 100))
+    recent = b.memory.recent[: min(int(b.memory.ended[0]), 2000)]
+    promise.look(b.promise, b.memory._replace(ended=b.memory.ended + 100))
     inside = recent[:, 0] <= b.promise.memory["limit"][0]
     assert 0.15 < recent[inside, 1].sum() / recent[:, 1].sum() <= 0.2 and inside.mean() > 0.4
 
@@ -310,7 +311,7 @@ def test_forecasts_of_the_past_are_those_that_were_made():
     def look(s, b):
         for j in range(int(s.sims[0]["next"])):
             if np.isnan(told[j, 0]):
-                told[j] = campaign.told(b.campaign, b.campaign.of[j])
+                told[j] = memory.forecast_of(b.memory, b.memory.of[j])
 
     policy = resolve("smith-forecast+easy+promise9x")
     _, s = ran(w, policy, look)
@@ -325,11 +326,12 @@ def test_forecasts_of_the_past_are_those_that_were_made():
 
 def test_given_forecasts_stay():
     told = np.array([[0.5, 0.1], [0.2, 0.9]])
-    c = campaign.given(np.array([100.0, 50.0]), np.array([1, 2]), told, 4)
+    jobs = jw.workload([0, 0], [1, 2], [9, 9], [100, 50], cluster=jw.pool(4)).jobs
+    c = groups.with_forecasts(begin(None, np.zeros(0, past_dtype), jobs, 4), jobs, told)
     for j in range(2):
-        campaign.submitted(c, j, 0.0)
+        memory.submitted(c, j, 0.0)
         foresight.forecast(c, j, 5000.0)
-    assert campaign.told(c, 0) == (0.5, 0.1) and campaign.told(c, 1) == (0.2, 0.9) and campaign.run_of(c, 1) == 10.0
+    assert memory.forecast_of(c, 0) == (0.5, 0.1) and memory.forecast_of(c, 1) == (0.2, 0.9) and memory.run_of(c, 1) == 10.0
 
 
 def test_a_promise_is_explained(capsys, tmp_path):
@@ -374,7 +376,7 @@ def test_the_lane_is_empty_at_the_end_also_where_jobs_began_again():
     w = replace(w, cluster=w.cluster.with_outages(down))
     b, s = ran(w, promised(express=0.1))
     assert s.jobs[0]["restarts"].sum() > 3 and b.promise.memory["held"][0] == 0 and not b.promise.lane.any()
-    assert b.campaign.group["waiting"][0] == 0 == b.campaign.group["running"][0]
+    assert b.memory.group["waiting"][0] == 0 == b.memory.group["running"][0]
 
 
 def test_what_promises_are_not_for():

@@ -1,4 +1,4 @@
-"""Forests that forecast run times from what is known of a job (`sim/campaign.py`), learnt with LightGBM from jobs that ended.
+"""Forests that forecast run times from what is known of a job (`sim/memory.py`), learnt with LightGBM from jobs that ended.
 
 Two outputs by cross-entropy: E[min(run / request, 1)] and E[10 / max(run, 10)]. A job is a row when it was submitted and, where
 it waited for more than a minute, another one when it started, each of half the weight. A forest comes with the package, learnt
@@ -14,9 +14,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.jobs import TAU
-from jobwise.sim import campaign
-from jobwise.sim.campaign import build, events
-from jobwise.sim.foresight import walk
+from jobwise.sim.foresight import features_of
 from jobwise.sim.forest import NOTHING, Forest, joined, node_dtype, raw_all
 
 LATE_S = 60.0  # a job that waited longer is looked at again when it starts
@@ -30,23 +28,13 @@ TREES = 120
 THREADS = 2  # where OMP_NUM_THREADS says nothing; trees are the same with any number
 
 
-def columns(past: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the columns that `campaign.build` takes, of jobs of past_dtype."""
-    return {k: past[k] for k in campaign.KNOWN}
-
-
 def rows_of(past: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(features [R, F], targets [R, 2], weights [R]) of jobs that ended, of past_dtype in order of end; `total` processors."""
-    J = len(past)
-    c = build(columns(past), NOTHING, total)
-    start = past["end"] - past["runtime"]
-    late = start - past["submit"] > LATE_S
-    out, which, count = np.empty((J + int(late.sum()), campaign.F)), np.empty((2 * J, 2), np.int32), np.zeros(1, np.int64)
-    walk(c, *events(past["submit"], start, past["end"]), past["runtime"], late, which, out, count, 1 << 62, np.empty((0, 2)))
-    job = which[: count[0], 0]
+    late = past["end"] - past["runtime"] - past["submit"] > LATE_S
+    out, job = features_of(past, total, late)
     run, request = past["runtime"][job], np.maximum(past["walltime"][job], 1.0)
     y = np.stack([np.clip(run / request, 0, 1), TAU / np.maximum(run, TAU)], axis=1)
-    keep = job >= J - ROWS
+    keep = job >= len(past) - ROWS
     return out[keep], y[keep], np.where(late[job], 0.5, 1.0)[keep]
 
 

@@ -10,10 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from jobwise.compiled import kernel
 from jobwise.errors import InputError
 from jobwise.jobs import TAU
-from jobwise.sim import history
+from jobwise.sim.foresight import expected_at_submit
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN
 
@@ -22,32 +21,12 @@ FEATURES = ("log request", "log processors", "ratio", "short", "log ratio", "com
 LEAST = 200  # jobs to learn from
 
 
-@kernel
-def _walk(h, jobs, ended, out):
-    """out[j] = what `history.expect` says of job j when it is submitted."""
-    at = 0
-    for j in range(len(jobs)):
-        job = jobs[j]
-        while at < len(ended) and ended[at]["end"] <= job["submit"]:
-            x = ended[at]
-            history.observe(h, x["user"], x["walltime"], x["size"], x["runtime"])
-            at += 1
-        n = job["request"][0]
-        of_class = history.place(h, job["user"], job["walltime"], n, False)
-        of_user = history.place(h, job["user"], job["walltime"], n, True)
-        request = max(job["walltime"], 1.0)
-        out[j, 0], out[j, 1], out[j, 2], out[j, 3] = history.expect(h.entry, of_class, of_user, request)
-
-
 def features(w: Workload) -> np.ndarray:
     """[J, len(FEATURES)] of every job, at its submit."""
-    out, known = np.empty((len(w), len(FEATURES))), np.empty((len(w), 4))
-    h = history.blank(len(w.past) + 2 * len(w))
-    history.warm(h, w.past)
-    _walk(h, w.jobs, w.by_end, known)
+    out = np.empty((len(w), len(FEATURES)))
     clock = w.jobs["submit"] + (0.0 if np.isnan(w.origin) else w.origin)
     out[:, 0], out[:, 1] = np.log(np.maximum(w.jobs["walltime"], 1.0)), np.log(np.maximum(w.jobs["request"][:, 0], 1))
-    out[:, 2:6], out[:, 6] = known, w.jobs["user"]
+    out[:, 2:6], out[:, 6] = expected_at_submit(w.past, w.jobs, w.by_end), w.jobs["user"]
     out[:, 7], out[:, 8] = clock / 3600 % 24, clock / 86400 % 7 // 1
     return out
 

@@ -11,7 +11,8 @@ from jobwise.errors import InputError, failed
 from jobwise.policies import parts
 from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.foreseen import shipped
-from jobwise.policies.loglinear import Index, Memory
+from jobwise.policies.loglinear import Index
+from jobwise.policies.memory import Memory
 from jobwise.policies.promised import Promised
 from jobwise.policies.relative_guard import Steering
 from jobwise.sim import list_pass, orders
@@ -33,14 +34,10 @@ class ListRun:
         trees = next((p.forest for p in every if p.forest is not None), None)
         promises = any(p.promises for p in every)
         self._memory = Memory(view, trees or (shipped() if promises else None)) if learns or promises else None
-        self._promised = Promised(view, self._memory.foreseen) if promises else None
+        self._promised = Promised(view, self._memory) if self._memory and promises else None
         self._steering = None
         if len(every) > 1 or policy.times < np.inf or policy.refit:
             self._steering = Steering(policy, view.past, view.cluster)
-        done = np.flatnonzero(~np.isnan(view.jobs["end"]))
-        done = done[np.lexsort((done, view.jobs["start"][done], view.jobs["end"][done]))]  # as the kernel ends them
-        if self._memory and len(done):
-            self._memory.add(view, done, False)
 
     @property
     def looks(self) -> list:
@@ -53,11 +50,11 @@ class ListRun:
             self._steering.aside()
 
     def ended(self, view: View, rows: np.ndarray) -> None:
-        """An order with history learns how long these ran."""
-        if self._memory and len(rows):
-            self._memory.add(view, rows)
-        if self._promised and len(rows):
-            self._promised.ended(view, rows)
+        """Take note of the events of a view."""
+        if self._memory:
+            self._memory.note(view)
+        if self._promised:
+            self._promised.note(view)
 
     def decide(self, view: View) -> Iterable[Decision]:
         """One pass over the queue, by whoever decides now."""
@@ -65,15 +62,14 @@ class ListRun:
         return self._plan(scheduler, rule, view)
 
     def _deciding(self, view: View) -> tuple:
-        """Who decides now, and by which rule: the shadow comes to now, and looks that are due are done."""
+        """Who decides now, and by which rule: the events of the view are noted, and looks that are due are done."""
         scheduler, rule = self.policy.everyone[0], None
-        if self._promised:
-            self._promised.look(view)
+        self.ended(view, view.ended)
         if self._steering:
             if len(view.jobs) >= self._steering.next:
                 self._steering.look(view.jobs, view.now)
                 if self._steering.forest is not None:
-                    self._memory.foreseen.renew(self._steering.forest)
+                    self._memory.renew(self._steering.forest)
             scheduler, rule = self._steering.scheduler or scheduler, self._steering.rule
         return scheduler, rule or scheduler.rule
 

@@ -8,13 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from jobwise.decision import View
 from jobwise.errors import InputError
 from jobwise.policies import files
-from jobwise.policies.foreseen import Foreseen
-from jobwise.sim import campaign, foresight, forest, history
+from jobwise.sim import foresight, forest, groups
 from jobwise.sim.forest import Forest
-from jobwise.sim.loglinear import FEATURES, F, score_linear, weights
+from jobwise.sim.loglinear import FEATURES, F, weights
 from jobwise.sim.orders import LINEAR
 
 
@@ -71,75 +69,9 @@ def from_file(parts: dict, tensors: dict[str, np.ndarray], label: str) -> tuple[
     if "forest" in parts:
         if parts["forest"] != list(foresight.FEATURES):
             raise ValueError("its forest sees other features than this version has")
-        trees = forest.from_tensors(tensors, campaign.F)
+        trees = forest.from_tensors(tensors, groups.F)
     index = Index(label, tensors["weights"], dict(parts["about"]), trees, float(parts.get("ageing") or 0.0))
     return index, float(parts.get("times") or np.inf)
-
-
-class Memory:
-    """The history of a policy that is asked, in a simulation or on a live cluster: it grows as jobs end."""
-
-    def __init__(self, view: View, trees: Forest | None = None):
-        self._history = history.blank(len(view.past) + 1024)
-        history.warm(self._history, view.past)
-        self.foreseen = Foreseen(trees, view) if trees is not None else None
-
-    def add(self, view: View, rows: np.ndarray, new: bool = True) -> None:
-        """These jobs have stopped; not `new`: before the first view."""
-        self._history = history.with_room(self._history, len(rows))
-        history.observe_rows(self._history, view.table, rows)
-        if self.foreseen is not None and new:
-            self.foreseen.ended(view, rows)
-
-    def scores(self, index: Index, view: View) -> np.ndarray:
-        """[Q] the scores of the queue."""
-        out, known = np.empty(len(view.queue)), self.known(index, view)
-        free, total = float(view.free[:, 0].sum()), float(view.cluster.processors)
-        score_linear(index.given, view.now, view.table, view.queue, free, total, known, out)
-        return out
-
-    def known(self, index: Index, view: View) -> np.ndarray:
-        """[Q, 4] what is expected of the queue: ratio, short, log ratio, completions; the first two by its forest, if any."""
-        known = np.empty((len(view.queue), 4))
-        self._history = history.with_room(self._history, len(view.queue))
-        history.expect_all(self._history, view.table, view.queue, known)
-        if index.forest is not None:
-            self.foreseen.forecast(view, known)
-        return known
-
-    def explain(self, index: Index, view: View) -> list[dict]:
-        """Per queued job its row, score (smallest first), features, and `moved`: what each adds to the score beyond what the
-        mean of the queue adds."""
-        scores, known = self.scores(index, view), self.known(index, view)
-        x = features(view, known)
-        moved = np.asarray(index.weights, float) * (x - x.mean(axis=0))
-        ranked = []
-        for i in np.lexsort((view.queue, scores)):
-            both = (dict(zip(FEATURES, row.tolist(), strict=True)) for row in (x[i], moved[i]))
-            ranked.append(
-                dict(zip(("features", "moved"), both, strict=True)) | {"job": int(view.queue[i]), "score": float(scores[i])}
-            )
-        return ranked
-
-    def predicted(self, view: View) -> np.ndarray:
-        """The job table with the expected run time of each queued job as its walltime."""
-        table, known = view.table.copy(), np.empty((len(view.queue), 4))
-        self._history = history.with_room(self._history, len(view.queue))
-        history.expect_all(self._history, view.table, view.queue, known)
-        table["walltime"][view.queue] = known[:, 0] * np.maximum(table["walltime"][view.queue], 1.0)
-        return table
-
-
-def features(view: View, known: np.ndarray) -> np.ndarray:
-    """[Q, F] the features of `jobwise.sim.loglinear` of the queue; known [Q, 4] of `history.expect_all`. For explanations: the
-    scores themselves are compiled."""
-    job = view.jobs[view.queue]
-    r, n, w = np.maximum(job["walltime"], 1.0), job["request"][:, 0].astype(float), view.now - job["submit"]
-    free, total, crowd = float(view.free[:, 0].sum()), float(view.cluster.processors), min(len(job), 200) / 100
-    log_r, log_n = np.log(r), np.log(np.maximum(n, 1.0))
-    columns = [log_r, log_n, np.log(known[:, 0]), np.log(known[:, 1]), known[:, 2], np.log(w + 60), w / (w + r)]
-    columns += [np.log((w + r) / r), (n <= free).astype(float), n / total, crowd * log_n, crowd * log_r]
-    return np.stack([*columns, 1 / (1 + known[:, 3]), free / total * log_n], axis=1)
 
 
 def _family() -> dict[str, Index]:

@@ -1,7 +1,7 @@
 """A promise and an express lane for a policy that is asked view by view, in a simulation or on a live cluster.
 
 It does what the compiled loop does (`sim/promise.py`, `sim/scored_pool.py`), with the same kernels, on tables that grow. It may
-begin in the middle: then what has happened so far is told to the shadow at once.
+begin in the middle: then the shadow takes up all jobs of the view at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from jobwise.cluster import pool as cluster_of
 from jobwise.decision import View
 from jobwise.errors import InputError
 from jobwise.jobs import RUNNING
-from jobwise.policies.foreseen import Foreseen
+from jobwise.policies.memory import Memory
 from jobwise.policies.replay import past_waits
 from jobwise.sim import foresight, promise, scored_pool
 from jobwise.sim.list_pass import Rule
@@ -27,11 +27,16 @@ ROOM = 1024  # jobs, at first
 class Promised:
     """The shadow of one simulation or cluster, and who is express."""
 
-    def __init__(self, view: View, foreseen: Foreseen):
-        self._foreseen, self._total, self._known = foreseen, view.cluster.processors, 0
+    def __init__(self, view: View, memory: Memory):
+        self._memory, self._total, self._noted = memory, view.cluster.processors, view.events
         self._waits = past_waits(view.past, self._total)
         self._s, self._q = self._tables(max(ROOM, 2 * len(view.jobs)))
-        self._late: list[tuple[float, int, float]] = []  # (when, row, ran): ends that the shadow is still to be told of
+        self._enter(view, 0)
+        for j, job in enumerate(view.table):
+            promise.come(self._q, memory.tables, j, view.now)
+            if not np.isnan(job["end"]):
+                promise.ended(self._q, j, float(job["ran"]))
+        promise.catch_up(self._q, view.now)
 
     def _tables(self, room: int) -> tuple[State, Promise]:
         """Tables for so many jobs, of which none is known."""
@@ -42,43 +47,28 @@ class Promised:
         empty(q.s)
         return s, q
 
-    def ended(self, view: View, rows: np.ndarray) -> None:
-        """These have stopped running; told to the shadow when it has come to now."""
-        for j in rows.tolist():
-            if not np.isnan(view.jobs["end"][j]):
-                self._late.append((view.now, j, float(view.jobs["ran"][j])))
-
-    def look(self, view: View) -> None:
-        """Let the shadow come to now. To be called at every view."""
+    def _enter(self, view: View, first: int) -> None:
+        """Let the shadow know jobs `first` … of a view."""
         if len(view.edges):
             raise InputError("promises and express lanes are for jobs that wait for no others")
-        self._tell(before=view.now)
-        J = len(view.jobs)
-        if len(self._q.open) < J:
-            self._s, new = self._tables(2 * J)
-            promise.take_over(new, self._q)
-            self._q = new
-        q, c = self._q, self._foreseen.now(view)
-        for j in range(self._known, J):
-            job = view.table[j]
-            enter(q.s, 0, j, job)
-            promise.come(q, c, j, view.now)
-            if not np.isnan(job["end"]):
-                promise.ended(q, j, float(job["ran"]))
-        self._known = J
-        promise.catch_up(q, view.now)
-        self._tell(before=np.inf)
+        for j in range(first, len(view.jobs)):
+            enter(self._q.s, 0, j, view.table[j])
+
+    def note(self, view: View) -> None:
+        """Let the shadow come to the time of a view, once; the memory has taken note of its events."""
+        if view.events is not self._noted:
+            self._noted, J, known = view.events, len(view.jobs), int(self._q.s.sims["jobs"][0])
+            if len(self._q.open) < J:
+                self._s, new = self._tables(2 * J)
+                promise.take_over(new, self._q)
+                self._q = new
+            self._enter(view, known)
+            promise.note(self._q, self._memory.tables, view.table, view.events, view.now)
+        q = self._q
         held = view.running[q.lane[view.running] > 0]  # a start may have been refused
         q.lane[:] = 0
         q.lane[held] = 1
         q.memory["held"] = int(view.jobs["request"][held, 0].sum())
-
-    def _tell(self, before: float) -> None:
-        """Tell the shadow of ends that were seen before this time."""
-        while self._late and self._late[0][0] < before:
-            when, j, ran = self._late.pop(0)
-            promise.catch_up(self._q, when)
-            promise.ended(self._q, j, ran)
 
     def plan(self, view: View, scheduler, rule: Rule, score: np.ndarray) -> list[int]:
         """Rows of the queue that start now under a `ListScheduler`. `score` [Q] by its order."""
@@ -101,12 +91,11 @@ class Promised:
 
     def _pass(self, view: View, scheduler, rule: Rule, score: np.ndarray, starts: bool) -> np.ndarray:
         """A pass on a copy of the view; its items [Q]."""
-        s, c, queue, running = self._s, self._foreseen.now(view), view.queue, view.running
+        s, c, queue, running = self._s, self._memory.tables, view.queue, view.running
         promise.adopt(self._q, scheduler.express, scheduler.promise - 1.0)
         stand(s, view.now, view.table, queue, running, int(view.free[:, 0].sum()))
         rows = queue[view.now - view.jobs["submit"][queue] <= rule.guard]
         foresight.forecast_all(c, rows, view.now, np.empty((len(rows), 2)))
-        trial = c._replace(group=c.group.copy(), began=c.began.copy())  # views tell what has started
-        b = scored_pool.scheduler(s, 0, memory=trial, promised=self._q)
+        b = scored_pool.scheduler(s, 0, memory=c, promised=self._q)
         scored_pool.plan(s, 0, b, rule, queue.astype(np.int64), np.ascontiguousarray(score, float), starts)
         return b.item[: len(queue)]

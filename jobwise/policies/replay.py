@@ -11,10 +11,9 @@ from jobwise.cluster import pool as cluster_of
 from jobwise.errors import InputError
 from jobwise.policies.foreseen import begin, shipped
 from jobwise.policies.loglinear import Index
-from jobwise.sim import campaign, list_loop, pool, promise, scored_pool
+from jobwise.sim import groups, list_loop, pool, promise, scored_pool
 from jobwise.sim.flows import NONE, flows
 from jobwise.sim.forest import Forest
-from jobwise.sim.history import known
 from jobwise.sim.list_pass import blank
 from jobwise.sim.loglinear import F
 from jobwise.sim.orders import FLOW_NET, FLOWS, LINEAR
@@ -68,7 +67,6 @@ def remembering(
     where they are given, else a forest makes them. `waits`: `past_waits`, where they are known."""
     promising = next((p for p in policy.everyone if p.promises), None)
     jobs, total = s.jobs[e, : s.sims[e]["jobs"]], int(s.nodes[e, 0]["capacity"][0])
-    what = known(jobs, past)
     forest = next((p.forest for p in policy.everyone if p.forest is not None), None)
     promised = None
     if promising:
@@ -76,12 +74,10 @@ def remembering(
             raise InputError(f"{promising.name}: promises and express lanes are for jobs that wait for no others")
         forest = forest or shipped()
         promised = promise.begin(s, e, past_waits(past, total) if waits is None else waits)
-    memory = None
+    memory = begin(forest if forecasts is None else None, past, jobs, total)
     if forecasts is not None:
-        memory = campaign.given(jobs["walltime"], jobs["request"][:, 0], forecasts, total)
-    elif forest is not None:
-        memory = begin(forest, past, jobs, total)
-    b = scored_pool.scheduler(s, e, np.zeros(F + 1), what, memory, promised)
+        memory = groups.with_forecasts(memory, jobs, forecasts)
+    b = scored_pool.scheduler(s, e, np.zeros(F + 1), memory, promised)
     adopt(b, policy.everyone[0])
     return b
 
@@ -95,7 +91,7 @@ def adopt(b: ScoredPool, p) -> None:
 
 def renewed(b: ScoredPool, forest: Forest) -> ScoredPool:
     """From now on these trees forecast."""
-    return b._replace(campaign=campaign.renewed(b.campaign, forest))
+    return b._replace(memory=groups.renewed(b.memory, forest))
 
 
 def past_waits(past: np.ndarray, total: int) -> np.ndarray:

@@ -14,8 +14,7 @@ from jobwise.policies.foreseen import begin
 from jobwise.policies.loglinear import Index
 from jobwise.record import Look
 from jobwise.sim import site_list, site_order, slurm_loop, slurm_tables
-from jobwise.sim.campaign import NO_CAMPAIGN
-from jobwise.sim.history import known
+from jobwise.sim.groups import NO_MEMORY
 from jobwise.sim.list_pass import SLURM
 from jobwise.sim.state import State
 
@@ -56,13 +55,10 @@ class SlurmScheduler:
 
 def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
     """Simulation e to its end under a `ListScheduler`, on the nodes, partitions and limits of a site; yields now and then."""
-    rule, jobs, weights = policy.rule, s.jobs[e, : s.sims[e]["jobs"]], np.empty(0)
-    what, memory = known(jobs[:0], past[:0]), NO_CAMPAIGN
+    rule, jobs, weights, memory = policy.rule, s.jobs[e, : s.sims[e]["jobs"]], np.empty(0), NO_MEMORY
     if isinstance(policy.order, Index):
-        weights, what = policy.order.given, known(jobs, past)
-        if policy.forest is not None:
-            memory = begin(policy.forest, past, jobs, cluster.processors)
-    o = site_order.SiteOrder(rule, weights, what, memory)
+        weights, memory = policy.order.given, begin(policy.forest, past, jobs, cluster.processors)
+    o = site_order.SiteOrder(rule, weights, memory)
     if rule.backfill == SLURM:
         m = slurm_tables.scheduler(s, e, cluster.site)
         while slurm_loop.run(s, e, m, o, STEPS):

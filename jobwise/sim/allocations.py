@@ -1,8 +1,8 @@
-"""Who holds what: questions about the slices of running jobs."""
+"""The units that running jobs hold: taking them, giving them back, questions about them."""
 
 from __future__ import annotations
 
-from jobwise.compiled import kernel
+from jobwise.compiled import inlined, kernel
 
 
 @kernel
@@ -25,3 +25,53 @@ def all_up(s, e, j):
         if not s.nodes[e, node]["up"] and on_node(s, e, j, node):
             return False
     return True
+
+
+@inlined
+def hold(s, e, j, node, amount, k):
+    """Take the job's units; False (and nothing taken) where they are not free."""
+    if s.slices.shape[1] == 1:  # a pool
+        n = s.jobs[e, j]["request"][0]
+        if n > s.nodes[e, 0]["free"][0]:
+            return False
+        s.nodes[e, 0]["free"][0] -= n
+        return True
+    R = len(s.nodes[e, 0]["free"])
+    for i in range(k):
+        for r in range(R):
+            if amount[i, r] > s.nodes[e, node[i]]["free"][r]:
+                return False
+    first = -1
+    for i in range(k):
+        at = s.sims[e]["slice"]
+        if at < 0:
+            s.jobs[e, j]["held"] = first
+            release(s, e, j)
+            return False
+        s.sims[e]["slice"] = s.slices[e, at]["next"]
+        s.slices[e, at]["node"], s.slices[e, at]["next"] = node[i], first
+        for r in range(R):
+            s.slices[e, at]["amount"][r] = amount[i, r]
+            s.nodes[e, node[i]]["free"][r] -= amount[i, r]
+        first = at
+    s.jobs[e, j]["held"] = first
+    return True
+
+
+@inlined
+def release(s, e, j):
+    """Give back the units of job j, on nodes that are up."""
+    if s.slices.shape[1] == 1:
+        if s.nodes[e, 0]["up"]:
+            s.nodes[e, 0]["free"][0] += s.jobs[e, j]["request"][0]
+        return
+    at = s.jobs[e, j]["held"]
+    while at >= 0:
+        node, after = s.slices[e, at]["node"], s.slices[e, at]["next"]
+        if s.nodes[e, node]["up"]:
+            for r in range(len(s.nodes[e, 0]["free"])):
+                s.nodes[e, node]["free"][r] += s.slices[e, at]["amount"][r]
+        s.slices[e, at]["next"] = s.sims[e]["slice"]
+        s.sims[e]["slice"] = at
+        at = after
+    s.jobs[e, j]["held"] = -1

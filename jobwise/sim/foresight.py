@@ -8,13 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.jobs import TAU
-from jobwise.sim.campaign import END, GROUPS, START, SUBMIT, F, started, stopped, submitted, to, told
-from jobwise.sim.forest import raw
+from jobwise.jobs import STARTED, STOPPED, SUBMITTED, TAU
+from jobwise.sim.events import of_table
+from jobwise.sim.forest import NOTHING, Forest, raw
+from jobwise.sim.groups import ALL, KEY, LINE, USER, F, Memory, blank, entered
+from jobwise.sim.memory import decay, expect_job, forecast_of, started, stopped, submitted
 
 LEAN = 1.0  # ends: how much a group leans on the wider one
 STALE = 900.0  # s
 PRIOR_RATIO, PRIOR_SHORT, PRIOR_LOG = 0.5, 0.1, -1.0
+JUDGED = 1000  # jobs of the past that are forecast, to see whether requests are better
 ENDED = ("ratio", "short", "log", "count", "hour: count", "hour: short", "hour: quick", "day: count", "day: short",
          "day: quick", "day: log")  # fmt: skip
 NOW = (
@@ -42,7 +45,7 @@ NAMES = (
     "all: hour log",
 )
 FEATURES = (
-    *NAMES, *(f"{g}: {x}" for g in GROUPS for x in ENDED), *(f"{g}: {x}" for g in ("key", "user") for x in NOW)
+    *NAMES, *(f"{g}: {x}" for g in ("key", "line", "user") for x in ENDED), *(f"{g}: {x}" for g in ("key", "user") for x in NOW)
 )  # fmt: skip
 assert len(FEATURES) == F
 
@@ -56,13 +59,13 @@ def _since(now, then):
 def fill(c, k, now):
     """The features of the jobs of cell k at time `now` (s) into c.x."""
     x, me = c.x, c.cell[k]
-    every, request = c.group[0], me["request"]
-    to(every, now)
-    n = every["count"] + 20.0
+    every, run, request = c.group[ALL], c.run[ALL], me["request"]
+    decay(every, now)
+    n = run["count"] + 20.0
     ratio, short, log = (
-        (every["ratio"] + 20.0 * PRIOR_RATIO) / n,
-        (every["short"] + 20.0 * PRIOR_SHORT) / n,
-        (every["log"] + 20.0 * PRIOR_LOG) / n,
+        (run["ratio"] + 20.0 * PRIOR_RATIO) / n,
+        (run["short"] + 20.0 * PRIOR_SHORT) / n,
+        (run["log"] + 20.0 * PRIOR_LOG) / n,
     )
     x[0], x[1], x[2] = np.log(request), np.log(me["size"]), me["size"] / c.total[0]
     x[3] = np.log1p(np.float64(max(every["waiting"], 0)))
@@ -71,15 +74,16 @@ def fill(c, k, now):
     x[7], x[8] = (every["hour_short"] + short) / few, (every["hour_log"] + log) / few
     at = 9 + 22  # of the user, the widest; then what is narrower leans on it
     for level in range(3):
-        g = c.group[me["user"] if level == 0 else me["line"] if level == 1 else me["key"]]
-        to(g, now)
-        n = 1.0 / (g["count"] + LEAN)
+        place = me["group"][USER if level == 0 else LINE if level == 1 else KEY]
+        g, run = c.group[place], c.run[place]
+        decay(g, now)
+        n = 1.0 / (run["count"] + LEAN)
         ratio, short, log = (
-            (g["ratio"] + LEAN * ratio) * n,
-            (g["short"] + LEAN * short) * n,
-            (g["log"] + LEAN * log) * n,
+            (run["ratio"] + LEAN * ratio) * n,
+            (run["short"] + LEAN * short) * n,
+            (run["log"] + LEAN * log) * n,
         )
-        x[at], x[at + 1], x[at + 2], x[at + 3] = ratio, short, log, np.log1p(g["count"])
+        x[at], x[at + 1], x[at + 2], x[at + 3] = ratio, short, log, np.log1p(run["count"])
         n, m = 1.0 / (g["hour_count"] + 0.2), 1.0 / (g["day_count"] + 0.2)
         x[at + 4], x[at + 5], x[at + 6] = g["hour_count"], (g["hour_short"] + 0.2 * short) * n, g["hour_quick"] * n
         x[at + 7], x[at + 8], x[at + 9] = g["day_count"], (g["day_short"] + 0.2 * short) * m, g["day_quick"] * m
@@ -87,7 +91,7 @@ def fill(c, k, now):
         at -= 11
     at = 9 + 33
     for level in range(2):
-        g = c.group[me["key"] if level == 0 else me["user"]]
+        g = c.group[me["group"][KEY if level == 0 else USER]]
         x[at], x[at + 1] = min(g["streak"], 20), g["last"]
         x[at + 2], x[at + 3] = _since(now, g["ended"]), _since(now, g["submitted"])
         x[at + 4], x[at + 5], x[at + 6] = g["running"], -1.0, -1.0
@@ -110,7 +114,7 @@ def forecast(c, k, now):
     me = c.cell[k]
     if me["made"] == np.inf:  # given
         return
-    user, key = c.group[me["user"]], c.group[me["key"]]
+    user, key = c.group[me["group"][USER]], c.group[me["group"][KEY]]
     same = me["news"] == user["news"] and me["own"] == key["news"]
     if same and me["made"] > -np.inf and (now - me["made"] < STALE or user["running"] == 0):
         return
@@ -126,30 +130,92 @@ def forecast_all(c, rows, now, out):
     for i in range(len(rows)):
         k = c.of[rows[i]]
         forecast(c, k, now)
-        out[i, 0], out[i, 1] = told(c, k)
+        out[i, 0], out[i, 1] = forecast_of(c, k)
 
 
 @kernel
-def walk(c, time, kind, job, run, late, which, out, count, judge, said):
-    """Let the events happen, (time s, kind, job), in order; into `out` the features of every job when it is submitted and,
-    where late[j], when it starts; which[i]: (job, START or SUBMIT) of the rows. `count`: rows so far. From event `judge` on
-    jobs are forecast when they are submitted, so that errors are known; said[j] becomes the forecast, where it has rows."""
-    for i in range(len(time)):
-        j, now = job[i], time[i]
-        if kind[i] == END:
-            stopped(c, j, now, run[j])
+def _walk(c, walltime, events, late, which, out, count, judge, forecasts):
+    """Let the events [N] of jobs with these requests (s) happen. Into `out` go the features of every job when it is submitted
+    and, where late[j], when it starts; which[i]: (job, kind of event) of the rows. `count`: rows so far. From event `judge` on
+    jobs are forecast when they are submitted, so that errors are known; forecasts[j] is the forecast, where it has rows."""
+    for i in range(len(events)):
+        j, now, kind = events[i]["job"], events[i]["time"], events[i]["kind"]
+        if kind == STOPPED:
+            stopped(c, j, walltime[j], now, events[i]["run"])
             continue
-        if kind[i] == SUBMIT:
+        if kind == SUBMITTED:
             submitted(c, j, now)
             if i >= judge:
                 forecast(c, c.of[j], now)
-                if len(said) > 0:
-                    said[j, 0], said[j, 1] = told(c, c.of[j])
-        if len(out) > 0 and (kind[i] == SUBMIT or late[j]):
+                if len(forecasts) > 0:
+                    forecasts[j, 0], forecasts[j, 1] = forecast_of(c, c.of[j])
+        if len(out) > 0 and (kind == SUBMITTED or late[j]):
             fill(c, c.of[j], now)
             for f in range(F):
                 out[count[0], f] = c.x[f]
-            which[count[0], 0], which[count[0], 1] = j, kind[i]
+            which[count[0], 0], which[count[0], 1] = j, kind
             count[0] += 1
-        if kind[i] == START:
+        if kind == STARTED:
             started(c, j, now)
+
+
+@kernel
+def _run_times(c, past):
+    """Take note of the run times of jobs that have ended."""
+    for j in range(len(past)):
+        stopped(c, j, past[j]["walltime"], past[j]["end"], past[j]["runtime"])
+
+
+NO_ROWS = np.empty((0, 2))
+
+
+def after(
+    past: np.ndarray, forest: Forest | None, total: int, since: float = np.inf, forecasts: np.ndarray = NO_ROWS
+) -> Memory:
+    """Return the memory of jobs that have ended: `past` [K] of past_dtype in order of end. Without a `forest` it knows run times
+    alone. The last JUDGED jobs, and those submitted at `since` (s) or later, are forecast when they are submitted: into
+    `forecasts` [K, 2], where it has rows."""
+    of, began = np.empty(len(past), np.int32), np.full(len(past), np.nan)
+    memory = entered(blank(total, forest, min(len(past), 1024)), past, of)
+    if forest is None:
+        _run_times(memory._replace(of=of), past)
+        return memory
+    events = of_table(past["submit"], past["end"] - past["runtime"], past["end"], past["runtime"])
+    judge = int(np.searchsorted(events["time"], since)) - 3 * JUDGED
+    none, which, count = np.empty((0, F)), np.empty((0, 2), np.int32), np.zeros(1, np.int64)
+    late = np.zeros(len(past), bool)
+    m = memory._replace(of=of, began=began)
+    _walk(m, past["walltime"], events, late, which, none, count, max(judge, 0), forecasts)
+    return memory
+
+
+def features_of(past: np.ndarray, total: int, late: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(features [R, F], rows [R] of `past`) of jobs [K] that ended: of each when it was submitted and, where late[j], another row
+    when it started."""
+    rows = len(past) + int(late.sum())
+    out, which, count = np.empty((rows, F)), np.empty((rows, 2), np.int32), np.zeros(1, np.int64)
+    of = np.empty(len(past), np.int32)
+    m = entered(blank(total, NOTHING, 1024), past, of)._replace(of=of, began=np.full(len(past), np.nan))
+    events = of_table(past["submit"], past["end"] - past["runtime"], past["end"], past["runtime"])
+    _walk(m, past["walltime"], events, late, which, out, count, 1 << 62, NO_ROWS)
+    return out, which[:, 0]
+
+
+@kernel
+def _expected(c, jobs, of, past, of_past, out):
+    at = 0
+    for j in range(len(jobs)):
+        while at < len(past) and past[at]["end"] <= jobs[j]["submit"]:
+            stopped(c, of_past[at], past[at]["walltime"], past[at]["end"], past[at]["runtime"])
+            at += 1
+        out[j, 0], out[j, 1], out[j, 2], out[j, 3] = expect_job(c, of[j], jobs[j]["walltime"])
+
+
+def expected_at_submit(before: np.ndarray, jobs: np.ndarray, by_end: np.ndarray) -> np.ndarray:
+    """Return the expectations [J, 4] of jobs from run times alone (`memory.expect`), each when it is submitted. `before` [K] and
+    the jobs themselves, `by_end` [J], are of past_dtype in order of end."""
+    of, of_past, out = np.empty(len(jobs), np.int32), np.empty(len(by_end), np.int32), np.empty((len(jobs), 4))
+    memory = entered(entered(after(before, None, 1), jobs, of), by_end, of_past)
+    cells = np.arange(len(memory.cell), dtype=np.int32)
+    _expected(memory._replace(of=cells), jobs, of, by_end, of_past, out)
+    return out

@@ -14,8 +14,8 @@ Rules
   and repairs, arrivals. Then the scheduler is asked, once.
 * `free` of a node that is down is 0, so that no placement needs to look at `up`.
 * RLScheduler decides after every single event, arrivals before completions: `single` reproduces that.
-* Rows that joined the queue or stopped running in an advance are listed in `entered` and `left`: schedulers keep
-  their own index of the queue up to date from them.
+* Rows that joined the queue or stopped running in an advance are listed in `entered` and `left`, those that the scheduler
+  started or paused before it in `acts`: schedulers keep their index of the queue and their memory up to date from them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import numpy as np
 
 from jobwise.compiled import inlined, kernel
 from jobwise.jobs import DONE, FAILED, FUTURE, PAUSED, QUEUED, RUNNING, WAITING
-from jobwise.sim.allocations import all_up, on_node
+from jobwise.sim.allocations import all_up, hold, on_node, release
 from jobwise.sim.completions import sift, take_out
 from jobwise.sim.rates import at_start, expected, finish, on_change, on_changes
-from jobwise.sim.state import ENTERED, FAIL, HEAP, LEFT, RIGID, STALL
+from jobwise.sim.state import ACTS, ENTERED, FAIL, HEAP, LEFT, RIGID, STALL
 
 OVER, CHOICE, UNTIL = range(3)  # what advance returns
 
@@ -47,8 +47,21 @@ def _enter(s, e, j, status):
         sim["head"] = j
     sim["tail"] = j
     sim["queued"] += 1
-    s.lists[e, ENTERED, sim["entered"]] = j
-    sim["entered"] += 1
+    if sim["entered"] < s.lists.shape[2]:  # else a scheduler pauses the same jobs again and again at one instant
+        s.lists[e, ENTERED, sim["entered"]] = j
+        sim["entered"] += 1
+
+
+@inlined
+def _act(s, e, act):
+    """List an act of the scheduler: a start (row) or a pause (~row); one that undoes the last takes it off the list."""
+    sim = s.sims[e]
+    n = sim["acting"]
+    if n > 0 and s.lists[e, ACTS, n - 1] == ~act:
+        sim["acting"] = n - 1
+    elif n < s.lists.shape[2]:
+        s.lists[e, ACTS, n] = act
+        sim["acting"] = n + 1
 
 
 @inlined
@@ -79,58 +92,6 @@ def _wake(s, e):
         j = s.truth[e, j]["next"]
 
 
-# ------------------------------------------------------------------ what a job holds
-
-
-@inlined
-def _hold(s, e, j, node, amount, k):
-    """Take the job's units; False (and nothing taken) where they are not free."""
-    if s.slices.shape[1] == 1:  # a pool
-        n = s.jobs[e, j]["request"][0]
-        if n > s.nodes[e, 0]["free"][0]:
-            return False
-        s.nodes[e, 0]["free"][0] -= n
-        return True
-    R = len(s.nodes[e, 0]["free"])
-    for i in range(k):
-        for r in range(R):
-            if amount[i, r] > s.nodes[e, node[i]]["free"][r]:
-                return False
-    first = -1
-    for i in range(k):
-        at = s.sims[e]["slice"]
-        if at < 0:
-            s.jobs[e, j]["held"] = first
-            _release(s, e, j)
-            return False
-        s.sims[e]["slice"] = s.slices[e, at]["next"]
-        s.slices[e, at]["node"], s.slices[e, at]["next"] = node[i], first
-        for r in range(R):
-            s.slices[e, at]["amount"][r] = amount[i, r]
-            s.nodes[e, node[i]]["free"][r] -= amount[i, r]
-        first = at
-    s.jobs[e, j]["held"] = first
-    return True
-
-
-@inlined
-def _release(s, e, j):
-    if s.slices.shape[1] == 1:
-        if s.nodes[e, 0]["up"]:
-            s.nodes[e, 0]["free"][0] += s.jobs[e, j]["request"][0]
-        return
-    at = s.jobs[e, j]["held"]
-    while at >= 0:
-        node, after = s.slices[e, at]["node"], s.slices[e, at]["next"]
-        if s.nodes[e, node]["up"]:
-            for r in range(len(s.nodes[e, 0]["free"])):
-                s.nodes[e, node]["free"][r] += s.slices[e, at]["amount"][r]
-        s.slices[e, at]["next"] = s.sims[e]["slice"]
-        s.sims[e]["slice"] = at
-        at = after
-    s.jobs[e, j]["held"] = -1
-
-
 # ------------------------------------------------------------------ verbs: start, preempt, reserve, cancel, and the rate
 
 
@@ -158,7 +119,7 @@ def start(s, e, j, rate, node, amount, k):
     sim, job, truth = s.sims[e], s.jobs[e, j], s.truth[e, j]
     if job["status"] != QUEUED and job["status"] != PAUSED:
         return False
-    if not _hold(s, e, j, node, amount, k):
+    if not hold(s, e, j, node, amount, k):
         return False
     now = sim["now"]
     _unqueue(s, e, j)
@@ -175,6 +136,7 @@ def start(s, e, j, rate, node, amount, k):
     sim["running"] += 1
     sift(s.lists[e, HEAP], s.truth[e], sim["running"], sim["running"] - 1)
     sim["changed"] = sim["shared"]
+    _act(s, e, j)
     return True
 
 
@@ -208,7 +170,7 @@ def _stop(s, e, j):
     _settle(s, e, j)
     s.sims[e]["running"] -= 1
     take_out(s.lists[e, HEAP], s.truth[e], s.sims[e]["running"], j)
-    _release(s, e, j)
+    release(s, e, j)
     s.sims[e]["changed"] = s.sims[e]["shared"]
 
 
@@ -220,6 +182,7 @@ def preempt(s, e, j):
     _stop(s, e, j)
     s.sims[e]["preemptions"] += 1
     _enter(s, e, j, PAUSED)
+    _act(s, e, ~j)
     return True
 
 
@@ -426,6 +389,7 @@ def advance(s, e, until):
     """
     sim = s.sims[e]
     sim["entered"], sim["left"] = 0, 0
+    sim["before"], sim["acted"], sim["acting"] = sim["now"], sim["acting"], 0
     if sim["changed"]:
         share(s, e)
     t = np.inf if sim["ended"] == sim["jobs"] else _next_event(s, e)

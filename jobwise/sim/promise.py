@@ -20,8 +20,10 @@ import numpy as np
 
 from jobwise.cluster import outage_dtype
 from jobwise.compiled import inlined, kernel
-from jobwise.sim import campaign, easy, foresight, pool, ranked
-from jobwise.sim.campaign import RECENT
+from jobwise.jobs import STOPPED, SUBMITTED
+from jobwise.sim import easy, foresight, pool, ranked
+from jobwise.sim.groups import RECENT
+from jobwise.sim.memory import index, run_of
 from jobwise.sim.reset import believe, go_on
 from jobwise.sim.state import HEAP, State
 
@@ -124,9 +126,24 @@ def come(q, c, j, now):
     """Job j has come: the shadow takes the forecast for its run time."""
     m = q.memory[0]
     foresight.forecast(c, c.of[j], now)
-    believe(q.s, 0, j, max(campaign.run_of(c, j), 1.0))
+    believe(q.s, 0, j, max(run_of(c, j), 1.0))
     q.open[m["open"]] = j
     m["open"] += 1
+
+
+@kernel
+def note(q, c, jobs, events, now):
+    """Take note of events [N] of jobs of a table, at `now` (s): the shadow comes to now, and then learns how long jobs ran."""
+    for i in range(len(events)):
+        if events[i]["kind"] == STOPPED:
+            leave(q, events[i]["job"], jobs[events[i]["job"]]["request"][0])
+    for i in range(len(events)):
+        if events[i]["kind"] == SUBMITTED:
+            come(q, c, events[i]["job"], now)
+    catch_up(q, now)
+    for i in range(len(events)):
+        if events[i]["kind"] == STOPPED and not np.isnan(events[i]["run"]):
+            ended(q, events[i]["job"], events[i]["run"])
 
 
 @kernel
@@ -181,7 +198,7 @@ def _free_at(s, e, c, need, now):
         for i in range(s.sims[e]["running"]):
             j = s.lists[e, HEAP, i]
             ran, cell = now - c.began[j], c.cell[c.of[j]]
-            if min(max(campaign.run_of(c, j), 1.5 * ran + 60.0), max(cell["request"], ran)) - ran <= middle:
+            if min(max(run_of(c, j), 1.5 * ran + 60.0), max(cell["request"], ran)) - ran <= middle:
                 got += s.jobs[e, j]["request"][0]
         if got >= need:
             high = middle
@@ -231,7 +248,7 @@ def urgency(q, c, s, e, item, count):
                 x["score"] = x["plain"]
             urgent += 1
         if not is_express(x["score"]):
-            work += n * campaign.run_of(c, x["row"])
+            work += n * run_of(c, x["row"])
     return urgent
 
 
@@ -240,7 +257,7 @@ def express(q, c, j, size, score):
     """The score of job j of the queue: as an express one, or as it is."""
     m = q.memory[0]
     if m["share"] > 0.0:
-        x = campaign.index(c, c.of[j])
+        x = index(c, c.of[j])
         if x <= m["limit"] and fits_lane(q, c, size):
             return EXPRESS * (1000.0 - x)
     return score

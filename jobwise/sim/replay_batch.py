@@ -9,7 +9,8 @@ import numpy as np
 
 from jobwise.compiled import kernel
 from jobwise.sim import easy, pool, scored_pool
-from jobwise.sim.history import Known, known
+from jobwise.sim.groups import KEY, USER, blank, entered
+from jobwise.sim.foresight import after
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F
 from jobwise.sim.measures import bounded, bounded_all
@@ -23,10 +24,10 @@ class Trials(NamedTuple):
     """W windows to replay, J jobs the longest."""
 
     plan: Plan  # W plans over one table of all their jobs
-    entry: np.ndarray  # histories, one after the other
+    run: np.ndarray  # of run_dtype: the memory of each, one after the other
     begin: np.ndarray  # [W + 1] where each begins
-    of_class: np.ndarray  # [W, J] i4
-    of_user: np.ndarray  # [W, J]
+    key: np.ndarray  # [W, J] i4, groups of the jobs
+    user: np.ndarray  # [W, J]
     longest: np.ndarray  # [W] s, the longest wait under FCFS with EASY
 
 
@@ -41,21 +42,23 @@ def prepare(windows: Sequence[Tables]) -> Trials:
         np.zeros((1, 1)),
         np.zeros(W, plan_dtype),
     )
-    histories, of_class, of_user = [], np.zeros((W, J), np.int32), np.zeros((W, J), np.int32)
+    runs, key, user, of = [], np.zeros((W, J), np.int32), np.zeros((W, J), np.int32), np.zeros(J, np.int32)
     first = 0
     for k, w in enumerate(windows):
-        h = known(w.jobs, w.past)
-        histories.append(h.entry)
-        of_class[k, : len(w)], of_user[k, : len(w)] = h.of_class, h.of_user
+        memory = entered(after(w.past, None, w.cluster.processors), w.jobs, of)
+        group = memory.cell["group"][of[: len(w)]]
+        places, own = np.unique(np.append(group[:, [USER, KEY]].ravel(), 0), return_inverse=True)
+        runs.append(memory.run[places])
+        user[k, : len(w)], key[k, : len(w)] = own[:-1].reshape(-1, 2).T
         plan.next[k] = (len(w), w.cluster.processors, w.offset, first, 1.0, 0)
         first += len(w)
-    begin = np.concatenate([[0], np.cumsum([len(h) for h in histories])])
+    begin = np.concatenate([[0], np.cumsum([len(x) for x in runs])])
     longest = np.empty(W)
     for k, w in enumerate(windows):
         s = allocate([w], w.cluster)
         pool.replay(s, 0)
         longest[k] = (s.jobs[0]["start"] - s.jobs[0]["submit"]).max()
-    return Trials(plan, np.concatenate(histories), begin, of_class, of_user, longest)
+    return Trials(plan, np.concatenate(runs), begin, key, user, longest)
 
 
 class Bench(NamedTuple):
@@ -69,9 +72,10 @@ def bench(windows: Sequence[Tables]) -> Bench:
     """Room for the longest of the windows."""
     longest = max(windows, key=len)
     state = allocate([longest], max((w.cluster for w in windows), key=lambda c: c.processors))
-    room = known(longest.jobs, longest.past)
-    entry = np.zeros(1 + 2 * len(longest), room.entry.dtype)
-    return Bench(state, scored_pool.scheduler(state, 0, np.zeros(F), Known(entry, room.of_class, room.of_user)))
+    J = len(longest)
+    memory = blank(1, None, J, J)  # each job is a cell
+    memory.of[:] = np.arange(J)
+    return Bench(state, scored_pool.scheduler(state, 0, np.zeros(F), memory))
 
 
 @kernel
@@ -90,10 +94,11 @@ def run(s, b, rule, times, weights, t, which, out):
         guarded = Rule(r.order, r.backfill, r.placement, guard, *kept)
         b.count[0] = b.count[1] = b.running.count[0] = b.running.count[1] = 0
         for k in range(t.begin[w], t.begin[w + 1]):
-            b.known.entry[k - t.begin[w]] = t.entry[k]
+            b.memory.run[k - t.begin[w]] = t.run[k]
         J = s.sims[0]["jobs"]
         for j in range(J):
-            b.known.of_class[j], b.known.of_user[j] = t.of_class[w, j], t.of_user[w, j]
+            group = b.memory.cell[j]["group"]
+            group[KEY], group[USER] = t.key[w, j], t.user[w, j]
         while scored_pool.run(s, 0, b, guarded, 1 << 30):
             pass
         total, longest, waited = 0.0, 0.0, 0.0

@@ -31,7 +31,7 @@ def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State
         sims=np.zeros(1, sim_dtype),
         jobs=np.zeros((1, J), view.jobs.dtype),
         truth=np.zeros((1, J), truth_dtype),
-        lists=np.zeros((1, 3, J), np.int32),
+        lists=np.zeros((1, 4, J), np.int32),
         nodes=np.zeros((1, N), node_dtype(R)),
         slices=np.zeros((1, 1), slice_dtype(R)) if cluster.is_pool else _slices(view)[None],
         child=np.zeros((1, 1), np.int32),
@@ -113,6 +113,7 @@ def refill(s, e, p, k):
     sim, node, plan = s.sims[e], s.nodes[e, 0], p.next[k]
     sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
+    sim["acted"] = sim["acting"] = 0
     sim["outage"], sim["preemptions"], sim["events"], sim["lost"] = 0, 0, 0, 0.0
     sim["jobs"], sim["origin"] = plan["jobs"], plan["offset"]
     node["capacity"][0] = node["free"][0] = plan["processors"]
@@ -207,6 +208,7 @@ def renew(s, e, p, k):
     sim, one, R = s.sims[e], p.sets[k], len(s.nodes[e, 0]["free"])
     sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
+    sim["acted"] = sim["acting"] = 0
     sim["outage"], sim["preemptions"], sim["events"], sim["slice"], sim["lost"] = 0, 0, 0, 0, 0.0
     sim["jobs"], sim["origin"] = one["jobs"], one["offset"]
     for i in range(s.nodes.shape[1]):

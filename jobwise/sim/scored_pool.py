@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.jobs import past_dtype
-from jobwise.sim import campaign, easy, foresight, promise, ranked
-from jobwise.sim.campaign import NO_CAMPAIGN, Campaign
-from jobwise.sim.history import SHORT, Known, expect, known, observe_at
+from jobwise.jobs import event_dtype
+from jobwise.sim import easy, events, foresight, promise, ranked
+from jobwise.sim.groups import KEY, NO_MEMORY, USER, Memory
 from jobwise.sim.kernel import OVER, advance, start
 from jobwise.sim.list_pass import ACTUAL, EASY, EASY_SJBF, NONE, PREDICTED, Rule
 from jobwise.sim.loglinear import F as LOGLINEAR
 from jobwise.sim.loglinear import linear
+from jobwise.sim.memory import SHORT, expect, forecast_of, note_advance, run_of
 from jobwise.sim.orders import LINEAR, STATIC, WAITING, Order, begin, kind, score, uniform
 from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
@@ -42,6 +42,8 @@ item_dtype = np.dtype(
         ("row", "i4"),
         ("log_est", "f8"),
         ("log_size", "f8"),
+        ("user", "i4"),  # groups of the memory
+        ("key", "i4"),
     ],
     align=True,
 )
@@ -54,8 +56,8 @@ class ScoredPool(NamedTuple):
     count: np.ndarray  # type: ignore[assignment] # [3] jobs in the queue; 1: an instant has begun and its pass is still to come; urgent jobs
     running: ranked.Blocks  # by estimated end
     weights: np.ndarray  # [F] of a log-linear order, with a forest [F + 1] (how it ages); else empty
-    known: Known  # what history says of the jobs
-    campaign: Campaign  # what a forest sees of them
+    memory: Memory  # how long jobs ran; with a forest more
+    news: np.ndarray  # [2 J] of event_dtype: room for the events of an instant, of a promise
     promise: promise.Promise  # the shadow of a promise, and the express lane
     node: np.ndarray  # an empty placement
     amount: np.ndarray
@@ -65,19 +67,18 @@ def scheduler(
     s: State,
     e: int,
     weights: np.ndarray | None = None,
-    history: Known | None = None,
-    memory: Campaign | None = None,
+    memory: Memory | None = None,
     promised: promise.Promise | None = None,
 ) -> ScoredPool:
-    """The scheduler's memory for simulation e. `weights` [F] of a log-linear order, and what is known of the jobs then;
-    `memory` of the jobs, for a forest; `promised`: the shadow of a promise."""
+    """The scheduler's memory for simulation e. `weights` [F] of a log-linear order; `memory` of the jobs, where the
+    order or a promise has one; `promised`: the shadow of a promise."""
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = ranked.build(min(J, total))
-    if weights is None or history is None:
-        weights, history = np.empty(0), known(s.jobs[e, :0], np.zeros(0, past_dtype))
+    weights = np.empty(0) if weights is None else weights
     item, count = np.empty(J + 1, item_dtype), np.zeros(3, np.int64)
     room = np.empty(0, np.int32), np.empty((0, 1), np.int64)
-    return ScoredPool(item, count, running, weights, history, memory or NO_CAMPAIGN, promised or promise.NOTHING, *room)
+    news = np.empty(2 * J if promised else 0, event_dtype)
+    return ScoredPool(item, count, running, weights, memory or NO_MEMORY, news, promised or promise.NOTHING, *room)
 
 
 @inlined
@@ -99,19 +100,18 @@ def _score(s, e, b, rule):
         if rule.estimate == ACTUAL:
             x["seen"] = max(s.truth[e, x["row"]]["runtime"], 1.0)
         elif rule.estimate == PREDICTED:
-            k, j = b.known, x["row"]
-            x["seen"] = max(expect(k.entry, k.of_class[j], k.of_user[j], x["est"])[0] * x["est"], 1.0)
+            x["seen"] = max(expect(b.memory, x["key"], x["user"], x["est"])[0] * x["est"], 1.0)
         if easy.overdue(now, x["submit"], rule.guard):
             x["score"] = -np.inf
         elif rule.order == Order.RANDOM:
             x["score"] = uniform(seed, now, x["row"])
         elif rule.order == LINEAR:
             r, n = x["est"], np.float64(x["size"])
-            k, j = b.known, x["row"]
-            ratio, short, log, count = expect(k.entry, k.of_class[j], k.of_user[j], r)
+            ratio, short, log, count = expect(b.memory, x["key"], x["user"], r)
             if forests:
-                foresight.forecast(b.campaign, b.campaign.of[j], now)
-                ratio, short = campaign.told(b.campaign, b.campaign.of[j])
+                cell = b.memory.of[x["row"]]
+                foresight.forecast(b.memory, cell, now)
+                ratio, short = forecast_of(b.memory, cell)
             if rule.estimate == ACTUAL:
                 run_ = x["seen"]
                 ratio, short, log = min(run_ / r, 1.0), SHORT / max(run_, SHORT), np.log(max(run_, SHORT) / max(r, SHORT))
@@ -128,14 +128,14 @@ def _score(s, e, b, rule):
 @kernel
 def _promised(s, e, b):
     """Find who of the scored queue is express, and who is urgent."""
-    promise.look(b.promise, b.campaign)
+    promise.look(b.promise, b.memory)
     for i in range(b.count[0]):
         x = b.item[i]
         x["plain"], x["kept"] = x["score"], 0
         if x["score"] > -np.inf:
-            foresight.forecast(b.campaign, b.campaign.of[x["row"]], s.sims[e]["now"])
-            x["score"] = promise.express(b.promise, b.campaign, x["row"], x["size"], x["plain"])
-    b.count[2] = promise.urgency(b.promise, b.campaign, s, e, b.item, b.count[0])
+            foresight.forecast(b.memory, b.memory.of[x["row"]], s.sims[e]["now"])
+            x["score"] = promise.express(b.promise, b.memory, x["row"], x["size"], x["plain"])
+    b.count[2] = promise.urgency(b.promise, b.memory, s, e, b.item, b.count[0])
 
 
 @kernel
@@ -167,13 +167,11 @@ def _run(s, e, b, i):
     b.count[0] -= 1
     b.item[i] = b.item[b.count[0]]
     start(s, e, j, 1.0, b.node, b.amount, 0)
-    if len(b.campaign.of) > 0:
-        campaign.started(b.campaign, j, s.sims[e]["now"])
     if b.promise.memory[0]["on"]:
         promise.started(b.promise, j, n, score_)
         for k in range(b.count[0] if promise.is_express(score_) else 0):  # the lane is narrower now
             x = b.item[k]
-            if promise.is_express(x["score"]) and not promise.fits_lane(b.promise, b.campaign, x["size"]):
+            if promise.is_express(x["score"]) and not promise.fits_lane(b.promise, b.memory, x["size"]):
                 x["score"] = x["plain"]
     ranked.insert(b.running, s.jobs[e, j]["due"], j, n, 0.0)
 
@@ -206,14 +204,14 @@ def _pass_promised(s, e, b):
             x = b.item[i]
             x["kept"], estimate = 1, x["est"]
             if promise.is_express(x["score"]):
-                estimate = min(estimate, 3.0 * campaign.run_of(b.campaign, x["row"]))
+                estimate = min(estimate, 3.0 * run_of(b.memory, x["row"]))
             elif x["plain"] <= promise.URGENT:
                 begin = 1  # it is the first urgent one
             promise.reserve(q, b.running, x["size"], estimate, s.nodes[e, 0]["free"][0], now)
             break
         _run(s, e, b, i)
     for step in range(begin, 2):  # the first urgent one, and the next that needs half of the machine
-        wide = b.campaign.total[0] // 2 if step else np.int64(0)
+        wide = b.memory.total[0] // 2 if step else np.int64(0)
         while True:
             i = _pick(q, b.item, b.count[0], now, s.nodes[e, 0]["free"][0], wide, False)
             if i < 0:
@@ -277,35 +275,22 @@ def _news(s, e, b):
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
         ranked.remove(b.running, s.jobs[e, j]["due"], j)
-        if len(b.campaign.of) > 0:
-            ended, job = not np.isnan(s.jobs[e, j]["end"]), s.jobs[e, j]
-            campaign.stopped(b.campaign, j, sim["now"], job["ran"] if ended else np.nan)
-        if len(b.weights) and not np.isnan(s.jobs[e, j]["end"]):
-            job = s.jobs[e, j]
-            run_ = job["ran"]
-            observe_at(b.known.entry, b.known.of_class[j], b.known.of_user[j], job["walltime"], run_)
+    remembers = len(b.memory.of) > 0
+    if remembers:
+        note_advance(b.memory, s, e)
     for i in range(sim["entered"]):
         j = s.lists[e, ENTERED, i]
         x = b.item[b.count[0]]
         x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
         x["submit"], x["est"] = s.jobs[e, j]["submit"], expected(s.jobs[e, j])
-        if len(b.weights):
+        if remembers:
             x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
+            group = b.memory.cell[b.memory.of[j]]["group"]
+            x["user"], x["key"] = group[USER], group[KEY]
         b.count[0] += 1
-        if len(b.campaign.of) > 0 and np.isnan(s.jobs[e, j]["start"]):  # it has not come before
-            campaign.submitted(b.campaign, j, s.jobs[e, j]["queued"])
     if b.promise.memory[0]["on"]:
-        for i in range(sim["left"]):
-            j = s.lists[e, LEFT, i]
-            promise.leave(b.promise, j, s.jobs[e, j]["request"][0])
-        for i in range(sim["entered"]):
-            if np.isnan(s.jobs[e, s.lists[e, ENTERED, i]]["start"]):
-                promise.come(b.promise, b.campaign, s.lists[e, ENTERED, i], sim["now"])
-        promise.catch_up(b.promise, sim["now"])
-        for i in range(sim["left"]):
-            job = s.jobs[e, s.lists[e, LEFT, i]]
-            if not np.isnan(job["end"]):
-                promise.ended(b.promise, s.lists[e, LEFT, i], job["ran"])
+        n = events.at_advance(s, e, b.news)
+        promise.note(b.promise, b.memory, s.jobs[e], b.news[:n], sim["now"])
 
 
 @kernel

@@ -10,7 +10,7 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Preempt, Reserve, Start, View, Wait
 from jobwise.errors import InputError
 from jobwise.jobs import PAUSED, QUEUED, STATUS_NAMES
-from jobwise.sim import kernel
+from jobwise.sim import events, kernel
 from jobwise.sim.list_loop import queued_rows
 from jobwise.sim.placement import PLACEMENTS, fits, place
 from jobwise.sim.state import HEAP, LEFT, State, Tables, allocate
@@ -41,6 +41,7 @@ class Simulation:
         self._slices.flags.writeable = False
         self._known = self.cluster.public
         self._submitted = -1, self.workload.edges[:0]
+        self._events = events.since(state, 0)
 
     @property
     def now(self) -> float:
@@ -54,7 +55,9 @@ class Simulation:
 
     def advance(self, until: float = np.inf) -> bool:
         """On to the next instant of choice, at most to `until` s. False where nothing will ever happen again."""
-        return kernel.advance(self.state, 0, float(until)) != kernel.OVER
+        more = kernel.advance(self.state, 0, float(until)) != kernel.OVER
+        self._events = events.since(self.state, 0)
+        return more
 
     def view(self) -> View:
         """Return the view of now, as a scheduler may know it."""
@@ -72,6 +75,7 @@ class Simulation:
             held=s.slices[0],
             origin=float(sim["origin"]),
             seed=int(sim["seed"]),
+            events=self._events,
             past=self.workload.past,
             edges=self._edges(),
         )

@@ -53,7 +53,7 @@ def site_pass(s, e, m, o):
         since = known_from(m, min(notes, NOTES), job["ask"], p, limit, now)
         k = _fits_now(s, e, m, j, p, held, now) if since <= now else 0
         if k > 0:
-            if begin(s, e, m, o, j, k, out) and n >= 0:
+            if begin(s, e, m, j, k, out) and n >= 0:
                 n = insert(s, e, m, n, j, now)
             continue
         if rule.backfill == CONSERVATIVE or not headed[p]:
@@ -79,7 +79,8 @@ def run(s, e, m, o, steps):
     for _ in range(steps):
         if advance(s, e, np.inf) == OVER:
             return False
-        note(s, e, m, o)
+        site_order.note(s, e, o)
+        note(s, e, m)
         if s.sims[e]["queued"] > 0:
             site_pass(s, e, m, o)
     return True

@@ -7,16 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compiled import allocating, kernel
-from jobwise.jobs import job_dtype, past_dtype
-from jobwise.sim import campaign, foresight
-from jobwise.sim.campaign import NO_CAMPAIGN, Campaign
+from jobwise.sim import foresight
 from jobwise.sim.easy import overdue
-from jobwise.sim.history import SHORT, Known, expect, known, observe_at
+from jobwise.sim.groups import NO_MEMORY, Memory
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F, linear
+from jobwise.sim.memory import SHORT, expect_job, forecast_of, note_advance, note_starts
 from jobwise.sim.multifactor import priority
 from jobwise.sim.orders import LINEAR, Order, begin, score, uniform
-from jobwise.sim.state import ENTERED, LEFT
 
 OWN = -2  # the order of Slurm itself
 
@@ -26,39 +24,19 @@ class SiteOrder(NamedTuple):
 
     rule: Rule
     weights: np.ndarray  # [F + 1] of a log-linear order; else empty
-    known: Known  # what history says of the jobs
-    campaign: Campaign  # what a forest sees of them
+    memory: Memory  # how long jobs ran; with a forest more
 
 
 def slurms() -> SiteOrder:
     """Return the order of Slurm itself, by priority."""
-    nothing = known(np.zeros(0, job_dtype(1)), np.zeros(0, past_dtype))
-    return SiteOrder(Rule(OWN, 0, 0, np.inf, False), np.empty(0), nothing, NO_CAMPAIGN)
+    return SiteOrder(Rule(OWN, 0, 0, np.inf, False), np.empty(0), NO_MEMORY)
 
 
 @kernel
 def note(s, e, o):
-    """What a history and a forest learn of jobs that have come and of those that have stopped."""
-    sim = s.sims[e]
-    for i in range(sim["left"]):
-        j = s.lists[e, LEFT, i]
-        job = s.jobs[e, j]
-        ended = not np.isnan(job["end"])
-        if len(o.campaign.of) > 0:
-            campaign.stopped(o.campaign, j, sim["now"], job["ran"] if ended else np.nan)
-        if len(o.weights) and ended:
-            observe_at(o.known.entry, o.known.of_class[j], o.known.of_user[j], job["walltime"], job["ran"])
-    for i in range(sim["entered"]):
-        j = s.lists[e, ENTERED, i]
-        if len(o.campaign.of) > 0 and np.isnan(s.jobs[e, j]["start"]):
-            campaign.submitted(o.campaign, j, s.jobs[e, j]["queued"])
-
-
-@kernel
-def started(s, e, o, j):
-    """Take note that job j has started."""
-    if len(o.campaign.of) > 0:
-        campaign.started(o.campaign, j, s.sims[e]["now"])
+    """Take note of the events of the last advance."""
+    if len(o.memory.of) > 0:
+        note_advance(o.memory, s, e)
 
 
 @kernel
@@ -72,10 +50,10 @@ def _score(s, e, m, o, j, free):
         return uniform(sim["seed"], now, j)
     if o.rule.order != LINEAR:
         return score(o.rule.order, begin(o.rule.order, job["submit"], sim["origin"]), w, r, n, 0.0)
-    ratio, short, log, count = expect(o.known.entry, o.known.of_class[j], o.known.of_user[j], r)
+    ratio, short, log, count = expect_job(o.memory, j, r)
     if o.rule.foreseen:
-        foresight.forecast(o.campaign, o.campaign.of[j], now)
-        ratio, short = campaign.told(o.campaign, o.campaign.of[j])
+        foresight.forecast(o.memory, o.memory.of[j], now)
+        ratio, short = forecast_of(o.memory, o.memory.of[j])
     logs = np.log(r), np.log(max(n, 1.0))
     value = linear(o.weights, ratio, short, log, count, logs[0], logs[1], r, n, w, np.float64(sim["queued"]), free, m.cpus[0])
     return value - (o.weights[F] * np.log1p(w * short / SHORT) if o.rule.foreseen else 0.0)
@@ -86,6 +64,8 @@ def waiting(s, e, m, o):
     """(rows, partitions) of what waits, by tier, then the order, then row; a job that may run in several partitions comes
     several times."""
     n, j, free = 0, s.sims[e]["head"], 0.0
+    if len(o.memory.of) > 0:
+        note_starts(o.memory, s, e)
     W = m.queues.shape[1]
     room = s.sims[e]["queued"] * W
     row, where = np.empty(room, np.int64), np.empty(room, np.int64)

@@ -31,7 +31,7 @@ LATE = 0.001  # s: how late a thread wakes
 
 
 @kernel
-def begin(s, e, m, o, j, k, out):
+def begin(s, e, m, j, k, out):
     """Start job j on m.node[:k]; False where its limits forbid it after all."""
     job, ask = s.jobs[e, j], m.ask[s.jobs[e, j]["ask"]]
     deal(ask, m.free, m.capacity, m.node, k, m.amount)
@@ -42,7 +42,6 @@ def begin(s, e, m, o, j, k, out):
     for x in range(len(out)):
         m.counted[j, x] = out[x]
     m.clock[0]["updated"] = whole(m, s.sims[e]["now"])
-    site_order.started(s, e, o, j)
     for i in range(k):
         for r in range(3):
             m.free[m.node[i], r] -= m.amount[i, r]
@@ -70,7 +69,7 @@ def main_pass(s, e, m, o, depth):
             m.mask[y] &= ~closed[y]
         k = choose(m.ask[s.jobs[e, j]["ask"]], m.mask, m.some, m.free, m.capacity, m.weight, m.room, m.node)
         if k > 0:
-            begin(s, e, m, o, j, k, out)
+            begin(s, e, m, j, k, out)
             continue
         blocked[p], left = True, left - 1
         if left == 0:
@@ -104,7 +103,7 @@ def backfill(s, e, m, o):
         if t == np.inf:
             continue
         if t <= now:
-            if begin(s, e, m, o, j, k, out):
+            if begin(s, e, m, j, k, out):
                 n = insert(s, e, m, n, j, now)
             continue
         if t != m.start_at[j]:
@@ -113,7 +112,7 @@ def backfill(s, e, m, o):
 
 
 @kernel
-def note(s, e, m, o):
+def note(s, e, m):
     """Price the jobs that have come, and charge those that have ended."""
     sim = s.sims[e]
     for i in range(sim["entered"]):
@@ -124,7 +123,6 @@ def note(s, e, m, o):
         count(m, s.jobs[e, j], m.counted[j], -1.0)
     if sim["entered"] or sim["left"]:
         m.clock[0]["news"], m.clock[0]["updated"] = 1, whole(m, sim["now"])
-    site_order.note(s, e, o)
 
 
 @inlined
@@ -164,9 +162,10 @@ def run(s, e, m, o, steps):
         code = advance(s, e, until)
         if code == OVER:
             return False
+        site_order.note(s, e, o)
         if code == CHOICE:
             _wind(m, sim["now"])
-            note(s, e, m, o)
+            note(s, e, m)
             continue
         now, stuck = sim["now"], False
         if now >= c["price"]:

@@ -83,6 +83,9 @@ sim_dtype = np.dtype(
         ("tail", "i4"),
         ("entered", "i8"),  # rows in `entered` / `left` since the last advance
         ("left", "i8"),
+        ("before", "f8"),  # s, when the scheduler was asked last
+        ("acted", "i8"),  # rows in ACTS of then
+        ("acting", "i8"),  # of now
         ("slice", "i4"),  # first free slice
         ("outage", "i4"),  # next row of `outages`
         ("on_failure", "i1"),
@@ -118,7 +121,7 @@ link_dtype = np.dtype(
 )
 
 
-HEAP, ENTERED, LEFT = range(3)  # the lists of rows
+HEAP, ENTERED, LEFT, ACTS = range(4)  # the lists of rows
 
 
 class State(NamedTuple):
@@ -127,7 +130,8 @@ class State(NamedTuple):
     sims: np.ndarray  # [E] of sim_dtype
     jobs: np.ndarray  # [E, J] of job_dtype(R): what schedulers may know
     truth: np.ndarray  # [E, J] of truth_dtype: what they may not
-    lists: np.ndarray  # [E, 3, J] rows: running, as a heap on (finish, row); joined the queue, stopped in the last advance
+    lists: np.ndarray  # [E, 4, J] rows: running, as a heap on (finish, row); joined the queue, stopped in the last advance;
+    # started by the scheduler, or (~row) paused
     nodes: np.ndarray  # [E, N] of node_dtype(R)
     slices: np.ndarray  # [E, S] of slice_dtype(R)
     child: np.ndarray  # [E, M] children, grouped by parent: truth says where they begin and how many
@@ -144,7 +148,7 @@ class State(NamedTuple):
             sims=np.zeros(1, sim_dtype),
             jobs=np.zeros((1, 1), job_dtype(1)),
             truth=np.zeros((1, 1), truth_dtype),
-            lists=np.zeros((1, 3, 1), np.int32),
+            lists=np.zeros((1, 4, 1), np.int32),
             nodes=np.zeros((1, 1), node_dtype(1)),
             slices=np.zeros((1, 1), slice_dtype(1)),
             child=np.zeros((1, 1), np.int32),
@@ -184,7 +188,7 @@ def allocate(
         sims=np.zeros(count, sim_dtype),
         jobs=np.zeros((count, rows), job_dtype(resources)),
         truth=np.zeros((count, rows), truth_dtype),
-        lists=np.zeros((count, 3, rows), np.int32),
+        lists=np.zeros((count, 4, rows), np.int32),
         nodes=np.zeros((count, size), node_dtype(resources)),
         slices=np.zeros((count, held), slice_dtype(resources)),
         child=np.zeros((count, max(edges, 1)), np.int32),

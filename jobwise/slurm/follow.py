@@ -17,7 +17,7 @@ import os
 import secrets
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ from jobwise import decision
 from jobwise.decision import Start, View
 from jobwise.errors import InputError
 from jobwise.files import write_whole
-from jobwise.jobs import DONE, FAILED, QUEUED, RUNNING, WAITING
+from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, WAITING
+from jobwise.sim import events
 from jobwise.slurm import ledger
 from jobwise.slurm.client import ENDED, Job, SlurmError
 from jobwise.slurm.machine import Machine
@@ -103,6 +104,7 @@ class Following:
         try:
             self._machine = Machine(self.manager, self.policy, self.ahead)
             self._jobs, self._run, self._untold = w.jobs.copy(), None, []
+            self._status = np.full(len(w), FUTURE, np.int8)
             if self._machine.names:
                 self._jobs["chunks"] = 1  # a task runs on one node
             self._open()
@@ -266,18 +268,16 @@ class Following:
         )
         slices = machine.slices(node, cores)
         queue, running = (np.flatnonzero(status == k).astype(np.int32) for k in (QUEUED, RUNNING))
+        since, self._status = events.between(self._status, jobs, now), status.copy()
         return View(
             now=now, jobs=jobs, queue=queue, running=running, ended=np.array(ended, np.int32), free=machine.free(held, run),
-            cluster=machine.cluster, slices=slices, table=jobs, held=slices,
-            edges=self.workload.edges,
+            cluster=machine.cluster, slices=slices, table=jobs, held=slices, edges=self.workload.edges, events=since,
         )  # fmt: skip
 
     def _begin(self, view: View) -> np.ndarray:
-        """Begin the run of the policy as if all that has ended still ran; rows that it is to be told of, by their ends."""
-        done, jobs = np.flatnonzero(np.isin(view.jobs["status"], (DONE, FAILED))), view.jobs.copy()
-        jobs["status"][done], jobs["end"][done] = RUNNING, np.nan
-        running = np.flatnonzero(jobs["status"] == RUNNING).astype(np.int32)
-        self._run = decision.begin(self.policy, replace(view, jobs=jobs, table=jobs, running=running))
+        """Begin the run of the policy, which may be in the middle; the rows [K] that have ended, in order of end."""
+        done = np.flatnonzero(np.isin(view.jobs["status"], (DONE, FAILED)))
+        self._run = decision.begin(self.policy, view)
         if hasattr(self._run, "aside"):
             self._run.aside()
         return done[np.argsort(view.jobs["end"][done], kind="stable")]
@@ -295,7 +295,7 @@ class Following:
             if len(ended):
                 self._run.ended(view, np.array(ended, np.int32))
             self._untold = []
-            for d in list(self._run.decide(view)) if len(view.queue) else ():
+            for d in list(self._run.decide(view)):
                 if isinstance(d, Start):
                     self._submit(int(d.job), [], d.placement[0][0] if d.placement else -1)
         return any(t.state == "submitted" for t in self.tasks)

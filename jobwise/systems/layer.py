@@ -93,16 +93,23 @@ class LayerRun:
         self.plans: list[Plan] = []
         self.deciders: list[Policy] = []
         self._runs: list = []
+        self._noted, self._events = np.empty(0), []  # the events of the last view, and of each run
         self.plan, self.part = np.full(len(layer.flow), -1), np.zeros(len(layer.flow), np.int64)
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """Tell each scheduler of its own."""
+        if view.events is self._noted:
+            return
+        self._noted = view.events
         for k, run in enumerate(self._runs):
-            if len(own := rows[self.plan[rows] == k]):
-                run.ended(view, own)
+            own = view.events[self.plan[view.events["job"]] == k]
+            if len(own):
+                self._events[k] = own
+                run.ended(replace(view, events=own), rows[self.plan[rows] == k])
 
     def decide(self, view: View) -> Iterable[Decision]:
         """Plan by plan, on what those before have left: their starts stand in the table while the others are asked."""
+        self.ended(view, view.ended)
         table = view.table
         before = table[["status", "start", "due"]][view.queue].copy()
         try:
@@ -130,6 +137,7 @@ class LayerRun:
             self.plans.append(p)
             self.deciders.append(_decider(p, x.flows, x.cores, x.store))
             self._runs.append(decision.begin(self.deciders[-1], view))
+            self._events.append(view.events)
 
     def _starts(self, view: View, table: np.ndarray) -> np.ndarray:
         """The plans that there are, and, where they leave a core, those of the workflows that have come since."""
@@ -150,7 +158,7 @@ class LayerRun:
             if not len(own):
                 continue
             running = np.sort(np.concatenate([view.running, starts])).astype(np.int32)
-            mine = replace(view, queue=own, running=running, free=free)
+            mine = replace(view, queue=own, running=running, free=free, events=self._events[k])
             rows = np.array([d.job for d in self._runs[k].decide(mine) if isinstance(d, Start)], np.int32)
             table["status"][rows], table["start"][rows] = RUNNING, view.now
             table["due"][rows] = view.now + np.maximum(table["walltime"][rows], 1.0)

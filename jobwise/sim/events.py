@@ -1,0 +1,103 @@
+"""Events of jobs: submitted, started, stopped, in the order in which a scheduler learns of them.
+
+The kernel lists the rows of the last advance (ENTERED, LEFT) and those that the scheduler started or paused before it (ACTS).
+Compiled loops read the lists; a view carries the same as an array (`since`), and tables of jobs tell it, too (`of_table`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.compiled import inlined, kernel
+from jobwise.jobs import DONE, FAILED, QUEUED, RUNNING, STARTED, STOPPED, SUBMITTED, event_dtype
+from jobwise.sim.state import ACTS, ENTERED, LEFT
+
+
+@inlined
+def run_time(job):
+    """The run time (s) of a job that has stopped; NaN where it waits again."""
+    return np.nan if np.isnan(job["end"]) else job["ran"]
+
+
+@kernel
+def at_advance(s, e, out):
+    """Write the stops and submits of the last advance into `out` [N]; how many."""
+    sim, n = s.sims[e], 0
+    for i in range(sim["left"]):
+        j = s.lists[e, LEFT, i]
+        out[n]["time"], out[n]["run"], out[n]["job"], out[n]["kind"] = sim["now"], run_time(s.jobs[e, j]), j, STOPPED
+        n += 1
+    for i in range(sim["entered"]):
+        j = s.lists[e, ENTERED, i]
+        if np.isnan(s.jobs[e, j]["start"]):  # else it has been submitted before
+            out[n]["time"], out[n]["run"], out[n]["job"], out[n]["kind"] = s.jobs[e, j]["queued"], np.nan, j, SUBMITTED
+            n += 1
+    return n
+
+
+@kernel
+def acts(s, e, out):
+    """Write what the scheduler started and paused before the last advance into `out` [N]."""
+    for i in range(s.sims[e]["acted"]):
+        act = s.lists[e, ACTS, i]
+        out[i]["time"], out[i]["run"] = s.sims[e]["before"], np.nan
+        out[i]["job"], out[i]["kind"] = act if act >= 0 else ~act, STARTED if act >= 0 else STOPPED
+
+
+def since(s, e: int) -> np.ndarray:
+    """Return the events of simulation `e` from its last advance but one to the last [N] of `event_dtype`."""
+    sim, acted = s.sims[e], int(s.sims[e]["acted"])
+    out = np.empty(acted + int(sim["left"] + sim["entered"]), event_dtype)
+    acts(s, e, out)
+    return out[: acted + at_advance(s, e, out[acted:])]
+
+
+def of_table(submit: np.ndarray, start: np.ndarray, end: np.ndarray, run: np.ndarray, until: float = np.inf) -> np.ndarray:
+    """Return the events [N] of `event_dtype` that columns [J] of jobs tell of, up to time `until` (s), in order: at one time
+    stops (by row), submits, then starts. NaN: not yet."""
+    J = len(submit)
+    time = np.concatenate([end, submit, start])
+    kind, job = np.repeat([STOPPED, SUBMITTED, STARTED], J), np.tile(np.arange(J), 3)
+    known = np.flatnonzero(time <= until)
+    turn = np.where((kind == STOPPED) & (np.tile(start, 3) == time), 3, kind)  # a job that ran for no time ends after its start
+    order = known[np.lexsort((job[known], turn[known], time[known]))]
+    out = np.empty(len(order), event_dtype)
+    out["time"], out["kind"], out["job"] = time[order], kind[order], job[order]
+    out["run"] = np.where(out["kind"] == STOPPED, run[out["job"]], np.nan)
+    return out
+
+
+def begun(jobs: np.ndarray) -> np.ndarray:
+    """Return when the last run of each job [J] of a job table began, s; NaN where none did."""
+    begun = np.where(np.isnan(jobs["end"]), np.nan, jobs["end"] - jobs["ran"])
+    rows = np.flatnonzero(jobs["status"] == RUNNING)
+    begun[rows] = jobs["due"][rows] - np.maximum(np.maximum(jobs["walltime"][rows], 1.0) - jobs["ran"][rows], 1.0)
+    return begun
+
+
+def so_far(jobs: np.ndarray, queue: np.ndarray, now: float) -> np.ndarray:
+    """Return the events [N] up to `now` (s) that a job table [J] tells of; `queue`: rows that wait."""
+    start = begun(jobs)
+    eligible = np.isin(np.arange(len(jobs)), queue) | ~np.isnan(start)
+    order = np.argsort(start, kind="stable")  # of jobs that end together the kernel ends the one first that started first
+    submit = np.where(eligible, jobs["submit"], np.nan)
+    out = of_table(submit[order], start[order], jobs["end"][order], jobs["ran"][order], now)
+    out["job"] = order[out["job"]]
+    return out
+
+
+def between(status: np.ndarray, jobs: np.ndarray, now: float) -> np.ndarray:
+    """Return the events [N] of `event_dtype` that lead from an earlier `status` [J] of jobs to their table [J] now, for a
+    cluster that is looked at from time to time: starts and submits at their times, stops at `now` (s), when they are seen."""
+    new = jobs["status"]
+    stop = np.flatnonzero((status == RUNNING) & np.isin(new, (QUEUED, DONE, FAILED)))
+    quick = np.flatnonzero(~np.isin(status, (RUNNING, DONE, FAILED)) & np.isin(new, (DONE, FAILED)) & ~np.isnan(jobs["start"]))
+    start = np.concatenate([np.flatnonzero((status != RUNNING) & (new == RUNNING)), quick])
+    submit = np.flatnonzero(~np.isin(status, (QUEUED, RUNNING, DONE, FAILED)) & np.isin(new, (QUEUED, RUNNING, DONE, FAILED)))
+    out = np.empty(len(stop) + len(quick) + len(start) + len(submit), event_dtype)
+    out["job"] = np.concatenate([submit, start, stop, quick])
+    out["kind"] = np.repeat([SUBMITTED, STARTED, STOPPED], [len(submit), len(start), len(stop) + len(quick)])
+    queued, at = np.where(np.isnan(jobs["queued"]), jobs["submit"], jobs["queued"]), begun(jobs)
+    out["time"] = np.concatenate([queued[submit], np.fmin(at[start], now), np.full(len(stop) + len(quick), now)])
+    out["run"] = np.where(out["kind"] == STOPPED, np.where(np.isnan(jobs["end"]), np.nan, jobs["ran"])[out["job"]], np.nan)
+    return out[np.lexsort((out["job"], (out["kind"] - 1) % 3, out["time"]))]

@@ -1,0 +1,182 @@
+"""Events of jobs, as the kernel, views, tables and pollers tell them, and the one memory that is made of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import random_workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jobwise as jw
+from jobwise.decision import Preempt, Start
+from jobwise.jobs import STARTED, STOPPED, SUBMITTED, past_dtype
+from jobwise.policies.foreseen import begin
+from jobwise.policies.names import resolve
+from jobwise.policies.replay import remembering
+from jobwise.sim import events, foresight, groups, memory, scored_pool
+from jobwise.sim.forest import NOTHING
+from jobwise.sim.simulation import Simulation
+from jobwise.simulate import simulate
+
+
+def with_failures(seed, jobs=80, procs=8):
+    """Jobs that overrun, users, and a machine that fails for a moment now and then."""
+    w = random_workload(np.random.default_rng(seed), jobs=jobs, procs=procs, overruns=True)
+    rng = np.random.default_rng(seed)
+    w.jobs["user"], w.jobs["app"] = rng.integers(0, 3, len(w)), rng.integers(-1, 2, len(w))
+    down = [(150.0 * k, 0, 0) for k in range(1, 5)] + [(150.0 * k + 10, 0, 1) for k in range(1, 5)]
+    return replace(w, cluster=w.cluster.with_outages(down))
+
+
+def told(sim, policy):
+    """All events that the views of a simulation tell, to its end, and the last view."""
+    every, view = [], sim.view()
+    while not sim.done and sim.advance():
+        view = sim.view()
+        assert sim.view().events is view.events  # the same of one instant
+        every += view.events.tolist()
+        sim.apply(policy.decide(view))
+    sim.advance()
+    return every + sim.view().events.tolist(), view
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), tick=st.sampled_from([0.0, 30.0]))
+def test_views_tell_every_submit_start_and_stop_once_and_in_order(seed, tick):
+    w = with_failures(seed)
+    sim = Simulation(w, tick=tick)
+    every, _ = told(sim, resolve("fcfs+easy"))
+    kinds = {j: [kind for _, _, i, kind in every if i == j] for j in range(len(w))}
+    jobs = sim.state.jobs[0]
+    for j, own in kinds.items():
+        assert own == [SUBMITTED, *[STARTED, STOPPED] * (1 + jobs["restarts"][j])]
+    for time, run, j, kind in every:
+        if kind == SUBMITTED:
+            assert time == jobs["queued"][j] or jobs["restarts"][j]
+        if kind == STOPPED and not np.isnan(run):
+            assert run == pytest.approx(jobs["ran"][j]) and time >= jobs["end"][j]
+    first = {j: next(t for t, _, i, kind in every if i == j and kind == STARTED) for j in kinds}
+    assert np.array_equal([first[j] for j in range(len(w))], jobs["start"])
+
+
+def test_pauses_are_told_and_what_is_undone_at_once_is_not():
+    w = jw.workload([0, 0, 0], [1, 1, 1], [50, 50, 50], cluster=jw.pool(3))
+    sim = Simulation(w)
+    sim.advance()
+    sim.apply([Start(0), Start(1), Start(2)])
+    sim.fail(0)  # the kernel's own verb: a scheduler's acts of the instant stay what they were
+    sim.repair(0)
+    sim.advance()
+    assert [x[2:] for x in sim.view().events.tolist() if x[3] == STARTED] == [(0, STARTED), (1, STARTED), (2, STARTED)]
+    sim = Simulation(w)
+    sim.advance()
+    sim.apply([Start(0), Start(1), Start(2)])
+    sim.advance(10.0)
+    sim.apply([Preempt(1), Preempt(2), Start(2), *[Start(1), Preempt(1)] * 20])
+    sim.advance(20.0)
+    assert [(t, j, kind) for t, _, j, kind in sim.view().events.tolist()] == [(10.0, 1, STOPPED)]
+    assert np.isnan(sim.view().events["run"]).all() and not len(sim.view().ended)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_same_events_make_the_same_memory(seed):
+    """Compiled, view by view, and from the events of the whole run at once."""
+    w = with_failures(seed).take(slice(20, None))
+    policy = resolve("smith-forecast+easy")
+    compiled = Simulation(w)
+    b = remembering(compiled.state, 0, policy, w.past)
+    while scored_pool.run(compiled.state, 0, b, policy.rule, 1000):
+        pass
+    asked = Simulation(w)
+    run = policy.begin(asked.view())
+    every, view = told(asked, run)
+    run.ended(asked.view(), asked.view().ended)
+    whole = begin(policy.forest, w.past, w.jobs, 8)
+    memory.note(whole, view.table, np.array(every, view.events.dtype))
+    mine = run._memory.tables
+    for other in (mine, whole):
+        used = int(b.memory.used[0])
+        assert other.used[0] == used and np.array_equal(b.memory.of, other.of[: len(w)])
+        assert np.array_equal(b.memory.run[:used], other.run[:used])
+        for field in set(b.memory.group.dtype.names) - {"decayed"} - {x for x in b.memory.group.dtype.names if "_" in x}:
+            assert np.array_equal(b.memory.group[field][:used], other.group[field][:used]), field
+    assert np.array_equal(compiled.state.jobs["start"], asked.state.jobs["start"])
+
+
+def test_a_poller_that_compares_tables_sees_what_happened():
+    """Looked at every 40 s, as a live cluster is: each submit, start and stop once, runs as they were."""
+    w = with_failures(7)
+    sim, policy, every = Simulation(w), resolve("fcfs+easy"), []
+    status = np.zeros(len(w), np.int8)
+    due = 0.0
+    while not sim.done and sim.advance():
+        sim.apply(policy.decide(sim.view()))
+        if sim.now >= due or sim.done:
+            table = sim.state.jobs[0]
+            every += events.between(status, table, sim.now).tolist()
+            status, due = table["status"].copy(), sim.now + 40.0
+    seen = {j: [kind for _, _, i, kind in every if i == j] for j in range(len(w))}
+    assert all(own[0] == SUBMITTED and own[-1] == STOPPED for own in seen.values())
+    assert all(own.count(STARTED) == own.count(STOPPED) for own in seen.values())
+    ran = {j: run for _, run, j, kind in every if kind == STOPPED and not np.isnan(run)}
+    assert ran == pytest.approx(dict(enumerate(sim.state.jobs["ran"][0])))
+
+
+def test_a_memory_grows_with_the_jobs():
+    """Entered one by one or all at once, with room for one job or for all: the same groups."""
+    w = jw.campaigns(3000, procs=64, load=0.8, seed=2, users=40)
+    past = np.zeros(0, past_dtype)
+    whole, grown = begin(NOTHING, past, w.jobs, 64), groups.blank(64, NOTHING)
+    for k in range(1, 3001, 7):
+        grown = groups.with_rows(grown, w.jobs[:k])
+    grown = groups.with_rows(grown, w.jobs)
+    assert np.array_equal(whole.of, grown.of[:3000]) and np.array_equal(whole.used[:2], grown.used[:2])
+    fields = ["user", "app", "queue", "memory", "walltime", "request"]
+    kinds = np.unique(w.jobs[fields], return_inverse=True)[1]
+    assert len(np.unique(kinds)) == whole.used[1]
+    for a, b in zip(kinds, whole.of, strict=True):
+        assert (b == whole.of[kinds == a]).all()
+
+
+def test_run_times_alone_are_expected_as_defined():
+    """The mean of a key leans on its user, a user on everyone, everyone on the prior; each fades by 0.95 with every end."""
+    jobs = jw.workload([0, 1, 2, 3], [1, 1, 2, 1], [9] * 4, [100] * 4, cluster=jw.pool(4), user=np.array([0, 0, 0, 1])).jobs
+    m = begin(None, np.zeros(0, past_dtype), jobs, 4)
+    memory.stopped(m, 0, 100.0, 50.0, 50.0)
+    memory.stopped(m, 2, 100.0, 90.0, 5.0)
+    every = (0.95 * 0.5 + 0.05 + 20 * 0.5) / (1.95 + 20)
+    user = (0.95 * 0.5 + 0.05 + 2 * every) / (1.95 + 2)
+    assert memory.expect_job(m, 1, 100.0)[0] == pytest.approx((0.5 + user) / (1 + 1))
+    assert memory.expect_job(m, 3, 100.0)[0] == pytest.approx((0 + (0 + 2 * every) / 2) / 1)
+    assert memory.expect_job(m, 1, 100.0)[3] == 1.0 and memory.expect_job(m, 3, 100.0)[3] == 0.0
+
+
+def test_a_start_that_is_known_already_is_none():
+    w = with_failures(3)
+    m = begin(NOTHING, np.zeros(0, past_dtype), w.jobs, 8)
+    memory.submitted(m, 0, 0.0)
+    for _ in range(3):
+        memory.started(m, 0, 5.0)
+    assert m.group["running"][0] == 1 and m.group["starts"][0] == 5.0
+    for _ in range(3):
+        memory.stopped(m, 0, 100.0, 9.0, np.nan)
+    assert m.group["running"][0] == 0 and m.group["starts"][0] == 0.0 and m.group["waiting"][0] == 1
+
+
+def test_forecasts_wait_for_news():
+    """What is forecast of a user stays until something has happened to it, a quarter of an hour at most while it runs jobs."""
+    w = with_failures(5)
+    forest = resolve("smith-forecast").order.forest
+    m = begin(forest, np.zeros(0, past_dtype), w.jobs, 8)
+    foresight.forecast(m, m.of[0], 10.0)
+    made = m.cell["made"][m.of[0]]
+    foresight.forecast(m, m.of[0], 5000.0)
+    assert made == 10.0 == m.cell["made"][m.of[0]]
+    memory.started(m, 0, 6000.0)
+    foresight.forecast(m, m.of[0], 6001.0)
+    assert m.cell["made"][m.of[0]] == 6001.0
+    foresight.forecast(m, m.of[0], 6001.0 + 900.0)
+    assert m.cell["made"][m.of[0]] == 6901.0
+    assert simulate(w, "smith-forecast+easy").jobs["end"].max() > 0
