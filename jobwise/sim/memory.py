@@ -81,12 +81,12 @@ def started(m, j, now):
 
 
 @kernel
-def _ran(m, x, request, run):
-    """A job of cell x has ended after `run` s."""
+def _ran(groups, x, levels, request, run):
+    """A job of cell x has ended after `run` s: the first `levels` of its groups remember it."""
     ratio, short = min(run / request, 1.0), SHORT / max(run, SHORT)
     log = np.log(max(run, SHORT) / max(request, SHORT))
-    for level in range(4 if len(m.group) > 0 else LINE):
-        a = m.run[x["group"][level]]
+    for level in range(levels):
+        a = groups[x["group"][level]]
         a["count"] = FADE * a["count"] + 1.0
         a["ratio"] = FADE * a["ratio"] + ratio
         a["short"] = FADE * a["short"] + short
@@ -98,7 +98,7 @@ def stopped(m, j, request, now, run):
     """Job j, of so many s requested, runs no more; it has ended after `run` s, or (NaN) waits again."""
     x, request = m.cell[m.of[j]], max(request, 1.0)
     if not np.isnan(run):
-        _ran(m, x, request, run)
+        _ran(m.run, x, 4 if len(m.group) > 0 else LINE, request, run)
     if len(m.group) == 0 or np.isnan(m.began[j]):
         return
     short, log, quick = SHORT / max(run, SHORT), np.log(max(run, SHORT) / max(request, SHORT)), 1.0 if run < QUICK else 0.0
@@ -158,17 +158,28 @@ def _note_acts(m, s, e, count, time):
             stopped(m, ~act, 1.0, time, np.nan)
 
 
-@kernel
+@inlined
 def note_advance(m, s, e):
     """Take note of the events of simulation e since its last advance but one."""
-    sim = s.sims[e]
     if len(m.group) > 0:
-        _note_acts(m, s, e, sim["acted"], sim["before"])
-        m.heard[0] = 0
+        _note_all(m, s, e)
+        return
+    for i in range(s.sims[e]["left"]):
+        j = s.lists[e, LEFT, i]
+        job = s.jobs[e, j]
+        if not np.isnan(job["end"]):
+            _ran(m.run, m.cell[m.of[j]], LINE, max(job["walltime"], 1.0), job["ran"])
+
+
+@kernel
+def _note_all(m, s, e):
+    sim = s.sims[e]
+    _note_acts(m, s, e, sim["acted"], sim["before"])
+    m.heard[0] = 0
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
         stopped(m, j, s.jobs[e, j]["walltime"], sim["now"], run_time(s.jobs[e, j]))
-    for i in range(sim["entered"] if len(m.group) > 0 else 0):
+    for i in range(sim["entered"]):
         j = s.lists[e, ENTERED, i]
         if np.isnan(s.jobs[e, j]["start"]):  # else it has been submitted before
             submitted(m, j, s.jobs[e, j]["queued"])
