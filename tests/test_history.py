@@ -13,7 +13,7 @@ from jobwise.errors import InputError
 from jobwise.jobs import past_dtype
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import resolve
-from jobwise.sim import history
+from jobwise.sim import foresight, groups, memory
 from jobwise.sim.loglinear import FEATURES, F, weights
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
@@ -52,15 +52,15 @@ def test_expectations_are_those_of_the_definition(seed, count):
         for _ in range(count)
     ]
     past = np.array([(run, r, n, u, 0, 0, -1, -1, -1) for u, r, n, run in seen], past_dtype)
-    h = history.blank(1)
+    m, of = groups.blank(1), np.zeros(16, np.int32)
     for begin in range(0, count, 16):  # the table grows on the way
-        h = history.with_room(h, 16)
-        history.warm(h, past[begin : begin + 16])
+        m = groups.entered(m, past[begin : begin + 16], of)
+        foresight._run_times(m._replace(of=of), past[begin : begin + 16])
     jobs = random_workload(rng, jobs=9).jobs
     jobs["user"], jobs["walltime"] = rng.integers(-1, 3, 9), rng.choice([5, 60, 3600], 9)
     jobs["request"] = rng.integers(1, 4, (9, 1))
-    h, out = history.with_room(h, 9), np.empty((9, 4))
-    history.expect_all(h, jobs, np.arange(9), out)
+    m, out = groups.with_rows(m, jobs), np.empty((9, 4))
+    memory.expect_all(m, jobs, np.arange(9), out)
     for job, found in zip(jobs, out, strict=True):
         assert found == pytest.approx(slow_expect(seen, job["user"], job["walltime"], job["request"][0]))
 
