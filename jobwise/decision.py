@@ -59,10 +59,11 @@ class View:
     """The knowledge of a scheduler at one instant; all arrays are read-only.
 
     `jobs`: the table of the jobs submitted so far; rows are job numbers. `queue`, `running`: rows, in order of entry and
-    ascending. `ended`: rows that stopped running since the last view. `events`: [K] of `event_dtype`: submits, starts and stops since the last view, in order; the same array in all views of one instant. `free`: [N, R] units (0 on a node that is down).
-    `cluster`: as it is known now, without outages to come. `slices`: who holds what where (`jobs["held"]` is a job's first
-    slice). `table`, `held`: the memory of `jobs` and `slices` for compiled code; writing to them is a bug. `origin`: trace
-    time of time 0 (s). `past`: [K] of `past_dtype`, ended before time 0, by end. `edges`: [M, 2] rows (parent, child).
+    ascending. `ended`: rows that stopped running since the last view. `events`: [K] of `event_dtype`: submits, starts and
+    stops since the last view, in order; the same array in all views of one instant. `free`: [N, R] units (0 on a node that is
+    down). `cluster`: as it is known now, without outages to come. `slices`: who holds what where (`jobs["held"]` is a job's
+    first slice). `table`, `held`: the memory of `jobs` and `slices` for compiled code; writing to them is a bug. `origin`:
+    trace time of time 0 (s). `past`: [K] of `past_dtype`, ended before time 0, by end. `edges`: [M, 2] rows (parent, child).
     """
 
     now: float

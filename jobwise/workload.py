@@ -51,6 +51,11 @@ class Workload:
     def __repr__(self) -> str:
         return f"<Workload {self.name!r}: {len(self):,} jobs for {self.cluster.total.tolist()}>"
 
+    @property
+    def left_out(self) -> str:
+        """In words, how many rows the reader left out, and why."""
+        return ", ".join(f"{n:,} {reason}" for reason, n in self.dropped.items()) or "none"
+
     @cached_property
     def ends(self) -> np.ndarray:
         """The jobs [J] of past_dtype, in the order of the jobs, with their ends: as the log recorded them, or, on a pool whose

@@ -29,7 +29,7 @@ def reproduce(
     """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
     if study != "quality":
         needs("learn", "torch", "gymnasium", "tensorboard")
-    from jobwise.report.study import write_study
+    from jobwise.report.page import write_study
     from jobwise_experiments.study import reproduce as run_study
 
     seeds = seeds or (1 if study in ONE_SEED else 5)

@@ -72,16 +72,16 @@ def replayed(folder):
         happened.append((t, 2, int(r["job"]), text.nodes(r["what"])))
         s.truth[0, row[int(r["job"])]]["runtime"] = ended[int(r["job"])] - t
     happened += [(t, 4, 0, rows) for t, rows in printed(folder, o)]
-    m, own, planned = slurm_tables.scheduler(s, 0, site), site_order.slurms(), list(plans(folder, w))
+    m, planned = slurm_tables.scheduler(s, 0, site), list(plans(folder, w))
     m.clock[0]["priced"] = min(t for t, kind, *_ in happened if kind == 3) - site.settings["calc_period"][0]
     for t, kind, job, more in sorted(happened, key=lambda x: x[:2]):
         while kernel.advance(s, 0, t) == kernel.CHOICE:
-            slurm_loop.note(s, 0, m, own)
+            slurm_loop.note(s, 0, m)
         if kind == 2:
             take_free(s, 0, m)
             m.mask[:] = packed(np.isin(np.arange(len(place)), [place[n] for n in more]))
             k = choose(site.asks[s.jobs[0, row[job]]["ask"]], m.mask, m.some, m.free, m.capacity, m.weight, m.room, m.node)
-            assert k == len(more) and slurm_loop.begin(s, 0, m, own, row[job], k, np.zeros(len(LIMITS)))
+            assert k == len(more) and slurm_loop.begin(s, 0, m, row[job], k, np.zeros(len(LIMITS)))
             assert s.jobs[0, row[job]]["status"] == RUNNING, job
         elif kind == 3:
             for then, who, cpus in planned:

@@ -9,7 +9,7 @@ import typer
 
 from jobwise.cli.groups import LogPart, Output, Replay, grouped
 from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, progress, times
-from jobwise.cli.tables import print_comparison, print_json, print_origins
+from jobwise.cli.tables import show
 from jobwise.errors import InputError
 
 DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+easy", "saf+easy+guard24h", "fcfs+conservative"]
@@ -63,9 +63,10 @@ def compare(
     the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
     """
     from jobwise.compare.against import verdicts
-    from jobwise.compare.answer import answer, other_way
+    from jobwise.compare.answer import other_way
     from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve
+    from jobwise.report.comparison import result
 
     bound, split, kill, as_json = _check(judging, report), judging.split, replay.kill, output.as_json
     resolved = [resolve(p) for p in policy or DEFAULT]
@@ -82,23 +83,20 @@ def compare(
     if judging.origins is not None:
         _rolled(w, resolved, judging.origins, settings, as_json)
         return
-    with progress(f"comparing {len(resolved)} schedulers") as show:
-        c, other = both_ways(w, resolved, since=split or 0.0, progress=show, **settings)
+    with progress(f"comparing {len(resolved)} schedulers") as step:
+        c, other = both_ways(w, resolved, since=split or 0.0, progress=step, **settings)
     learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None)]
-    said, beside = verdicts(c, learnt, bound), other_way(c, other, kill, learnt[0] if learnt else None) if other else ""
-    if report:
-        from jobwise.report.comparison import write_report
-
-        with progress("drawing the report") as show:
-            ours = learnt[0] if learnt else None
-            write_report(c, report, day=day, other=other, beside=beside, ours=ours, said=said, force=True, progress=show)
-    if as_json:
-        more = {"answer": said or answer(c)} | ({"other_way": other.to_dict()} if other else {})
-        print_json(c.to_dict() | more | (_beside_rules(c, learnt, bound) if split else {}))
-        return
-    print_comparison(c, said, beside)
-    if report:
-        print(f"report: {report}")
+    ours = learnt[0] if learnt else None
+    judged = result(
+        c,
+        verdicts=verdicts(c, learnt, bound),
+        other=other,
+        beside=other_way(c, other, kill, ours) if other else "",
+        ours=ours if report else None,
+        day=day,
+        data=_beside_rules(c, learnt, bound) if split else {},
+    )
+    show(judged, as_json, report)
 
 
 def _beside_rules(c, learnt: list[int], bound: float) -> dict:
@@ -127,10 +125,8 @@ def _check(j: Judging, report: str | None) -> float:
 def _rolled(w, policies: list, count: int, settings: dict, as_json: bool) -> None:
     """One table over all origins."""
     from jobwise.compare.origins import origins
+    from jobwise.report.comparison import of_origins
 
-    with progress(f"{count} origins, {len(policies)} schedulers") as show:
-        o = origins(w, policies, count, progress=show, **settings)
-    if as_json:
-        print_json(o.to_dict())
-    else:
-        print_origins(o)
+    with progress(f"{count} origins, {len(policies)} schedulers") as step:
+        o = origins(w, policies, count, progress=step, **settings)
+    show(of_origins(o), as_json)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated, Any, Optional
 
-import numpy as np
 import typer
 
 from jobwise.cli.groups import LogPart, Output, grouped
 from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, progress
-from jobwise.cli.tables import print_comparison, print_json, print_origins, print_table, say
+from jobwise.cli.tables import show
 from jobwise.errors import InputError
-from jobwise.policies.files import short
-
-if TYPE_CHECKING:
-    from jobwise.policies.neural import NeuralPolicy
 
 
 @dataclass(frozen=True)
@@ -39,6 +34,22 @@ class Judging:
         return self == Judging()
 
 
+@dataclass(frozen=True)
+class Asked:
+    """One question: how good is this trained policy, on these jobs, beside these rules?"""
+
+    run: str
+    policy: Any
+    folder: str
+    log: str | None
+    rules: list[str] | None
+    judging: Judging
+    part: LogPart
+    seed: int
+    report: bool
+    quiet: bool
+
+
 @grouped
 def evaluate(
     run: Run,
@@ -51,73 +62,72 @@ def evaluate(
     output: Output = Output(),
 ) -> None:
     """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
-    from jobwise.compare.against import against, verdicts
-    from jobwise.compare.answer import other_way
-    from jobwise.compare.baselines import rules
-    from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve_trained
-    from jobwise.workloads.transform import SEEN, unseen
 
     if Path(run).is_file() and not run.endswith(".safetensors") and log is not None:
         raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
-    trained, name = resolve_trained(run)
-    if getattr(trained, "jobsets", False):
-        if not (judging.usual and part.whole):
-            raise InputError(f"{run}: plays on a grid of time; only --policy, --seed and --json are for it")
-        _on_slots(trained, log, policy, report, seed, output.as_json)
-        return
-    whole, origins, kill, as_json = judging.whole, judging.origins, judging.kill, output.as_json
-    if log is None:
-        raise InputError(f"on which log? jobwise evaluate {run} LOG")
-    if origins is not None and (whole or report):
-        raise InputError("--origins trains again and prints one table; --whole and --report are for one comparison")
-    check_outputs(log, report, force=output.force, ending=".html .htm")
-    names = policy or rules(trained)
-    w = open_log(log, part.procs, part.jobs, part.load)
-    if len(w if whole else unseen(w)) < 8:
+    trained, folder = resolve_trained(run)
+    asked = Asked(run, trained, folder, log, policy, judging, part, seed, report is not None, output.as_json)
+    check_outputs(log or "-", report, force=output.force, ending=".html .htm")
+    on_jobsets = getattr(trained, "jobsets", False)
+    answered = _on_jobsets if on_jobsets else _on_log if judging.origins is None else _at_origins
+    show(answered(asked), output.as_json, report)
+
+
+def _jobs(asked: Asked) -> tuple[Any, list[str], dict]:
+    """(the log, names of rules, settings of comparisons). Raises InputError."""
+    from jobwise.compare.baselines import rules
+    from jobwise.workloads.transform import unseen
+
+    if asked.log is None:
+        raise InputError(f"on which log? jobwise evaluate {asked.run} LOG")
+    judging, bound = asked.judging, asked.policy.about.get("max_wait") or float("inf")
+    names = asked.rules or rules(asked.policy)
+    w = open_log(asked.log, asked.part.procs, asked.part.jobs, asked.part.load)
+    if len(w if judging.whole else unseen(w)) < 8:
         raise InputError(f"{w.name}: {len(unseen(w))} unseen jobs are too few to compare anything on")
-    about = trained.about
-    bound = about.get("max_wait") or float("inf")
     if bound < float("inf") and "fcfs+easy" not in names:
         names = ["fcfs+easy", *names]  # what the bound is a multiple of
-    settings = {
-        "max_wait": bound,
-        "window_jobs": judging.window,
-        "shakes": 4 if judging.shakes is None else judging.shakes,
-        "seed": seed,
-    }
-    settings |= {"kill_at_walltime": kill}
-    if not as_json:
+    if not asked.quiet:
         noticed(w)
-    if origins is not None:
-        _origins(name, w, names, origins, settings, as_json)
-        return
-    with progress(f"comparing {len(names) + 1} schedulers") as show:
-        c, other = both_ways(w, [*names, trained], since=0.0 if whole else SEEN, progress=show, **settings)
-    best, fair = against(c, [len(names)], bound)[0]
-    said, beside = verdicts(c, [len(names)], bound), other_way(c, other, kill, len(names)) if other else ""
-    if report:
-        from jobwise.report.comparison import write_report
-
-        curve = Path(name) / "metrics.jsonl"
-        curve = curve if curve.is_file() else None
-        write_report(c, report, curve=curve, other=other, beside=beside, ours=len(names), said=said, force=True)
-    if as_json:
-        more = {"other_way": other.to_dict()} if other else {}
-        print_json(c.to_dict() | {"against_best_rule": best, "against_fair_best": fair} | more)
-        return
-    print_comparison(c, said, beside)
-    if report:
-        print(f"report: {report}")
+    settings = {"max_wait": bound, "window_jobs": judging.window, "shakes": 4 if judging.shakes is None else judging.shakes}
+    return w, names, settings | {"seed": asked.seed, "kill_at_walltime": judging.kill}
 
 
-def _origins(folder: str, w, names: list[str], count: int, settings: dict, as_json: bool) -> None:
+def _on_log(asked: Asked):
+    """Compare it with rules on the part of a log that it has not seen."""
+    from jobwise.compare.against import against, verdicts
+    from jobwise.compare.answer import other_way
+    from jobwise.compare.procedure import both_ways
+    from jobwise.report.comparison import result
+    from jobwise.workloads.transform import SEEN
+
+    w, names, settings = _jobs(asked)
+    ours, bound, since = len(names), settings["max_wait"], 0.0 if asked.judging.whole else SEEN
+    with progress(f"comparing {ours + 1} schedulers") as step:
+        c, other = both_ways(w, [*names, asked.policy], since=since, progress=step, **settings)
+    best, fair = against(c, [ours], bound)[0]
+    curve = Path(asked.folder) / "metrics.jsonl"
+    return result(
+        c,
+        verdicts=verdicts(c, [ours], bound),
+        other=other,
+        beside=other_way(c, other, asked.judging.kill, ours) if other else "",
+        ours=ours,
+        curve=curve if curve.is_file() else None,
+        data={"against_best_rule": best, "against_fair_best": fair},
+    )
+
+
+def _at_origins(asked: Asked):
     """Train the system of a run folder anew before every origin, and compare."""
-    from dataclasses import replace
-
     from jobwise.compare.origins import origins
+    from jobwise.report.comparison import of_origins
     from jobwise.systems.search import Config, train
 
+    if asked.judging.whole or asked.report:
+        raise InputError("--origins trains again and prints one table; --whole and --report are for one comparison")
+    folder, count = asked.folder, asked.judging.origins
     try:
         about = dict(json.loads((Path(folder) / "run.json").read_text())["config"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -130,65 +140,22 @@ def _origins(folder: str, w, names: list[str], count: int, settings: dict, as_js
         policy = train(settings, part, Path(folder) / f"origin{t:g}", resume=True, share=1.0)[0]
         return replace(policy, label="search")
 
-    with progress(f"{count} origins, a search at each") as show:
-        o = origins(w, names, count, learn=learn, progress=show, **settings)
-    if as_json:
-        print_json(o.to_dict())
-    else:
-        print_origins(o)
+    w, names, how = _jobs(asked)
+    with progress(f"{count} origins, a search at each") as step:
+        return of_origins(origins(w, names, count, learn=learn, progress=step, **how))
 
 
-def _on_slots(
-    policy: NeuralPolicy, log: str | None, rules: list[str] | None, report: str | None, seed: int, as_json: bool
-) -> None:
-    """Play jobsets that the policy has not seen, and print it beside the rules."""
-    from jobwise.learn.judged import change
+def _on_jobsets(asked: Asked):
+    """Play jobsets that it has not seen, and compare it with rules on them."""
+    from jobwise.learn.judged import on_jobsets
+    from jobwise.report.jobsets import of_jobsets
     from jobwise.systems import config_of
     from jobwise.workloads.jobsets import TEST
 
-    if report:
-        raise InputError("a report of such a policy is written by `jobwise reproduce`: deeprm, cush, rl-taps, telemetry")
-    config = config_of(policy)
-    config.checked_log(log, policy.label)
-    sets = config.sets(TEST, 100, None if log is None else open_log(log, None, on_nodes=True))
-    names, results = rules or config.rules(), {}
-    with progress(f"playing {len(sets)} jobsets") as show:
-        for i, name in enumerate([*names, policy]):
-            key = name if isinstance(name, str) else policy.label
-            results[key] = config.judged(sets, name, seed, policy.tick)
-            if show:
-                show(i + 1, len(names) + 1, key)
-    plain = [n for n in names if not n.endswith("typed")] or names
-    best = min(plain, key=lambda n: np.mean(results[n]["slowdown"]))
-    changes = {n: change(x["slowdown"], results[best]["slowdown"], windows=config.logged) for n, x in results.items()}
-    if as_json:
-        keep = ("slowdown", "longest", "stretch", "lost")
-        mean = {n: {k: float(np.mean(x[k])) for k in keep} for n, x in results.items()}
-        print_json(
-            {
-                "policy": policy.label,
-                "best_rule": best,
-                "jobsets": len(sets),
-                "policies": mean,
-                "change": {n: e.to_dict() for n, e in changes.items()},
-                "notes": [x for x in [short(policy.about)] if x],
-            }
-        )
-        return
-    rows = []
-    for n, x in results.items():
-        c = changes[n]
-        rows.append(
-            [
-                n,
-                f"{np.mean(x['slowdown']):.3f}",
-                "" if n == best else c.text("+.1%"),
-                f"{np.mean(x['longest']):.1f}",
-                f"{np.mean(x['stretch']):.3f}",
-                f"{sum(x['lost'])}",
-            ]
-        )
-    columns = ["policy", config.measure.split(" (")[0], f"against {best}", "longest wait, rows", config.aside, "jobs not done"]
-    print_table(f"{len(sets)} unseen jobsets: {config.measure}", columns, rows)
-    if note := short(policy.about):
-        say(f"note: {policy.label} {note}")
+    if not (asked.judging.usual and asked.part.whole):
+        raise InputError(f"{asked.run}: plays on a grid of time; only --policy, --seed, --report and --json are for it")
+    config = config_of(asked.policy)
+    config.checked_log(asked.log, asked.policy.label)
+    sets = config.sets(TEST, 100, None if asked.log is None else open_log(asked.log, None, on_nodes=True))
+    with progress(f"playing {len(sets)} jobsets") as step:
+        return of_jobsets(on_jobsets(config, sets, asked.policy, asked.rules or config.rules(), asked.seed, step))

@@ -231,11 +231,6 @@ def needs(extra: str, *modules: str) -> None:
             raise InputError(f"this command needs {name}: pip install 'jobwise[{extra}]'")
 
 
-def left_out(w) -> str:
-    """Return in words what the reader of a log dropped and noticed."""
-    return ", ".join(f"{n:,} {reason}" for reason, n in w.dropped.items()) or "none"
-
-
 def noticed(w) -> None:
     """What the reader noticed of a log, on standard error: sizes that were guessed, requests that are missing."""
     for reason, n in w.notes.items():

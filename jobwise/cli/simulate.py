@@ -9,7 +9,7 @@ import typer
 
 from jobwise.cli import tables
 from jobwise.cli.groups import LogPart, Output, Replay, grouped
-from jobwise.cli.options import Log, check_outputs, in_slots, left_out, noticed, open_log, progress
+from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
 
@@ -65,7 +65,7 @@ def simulate(
         rows.append(row + ([f"{site[k]:,.3f}" if k in site else ""] if site else []))
     machine = f"{w.cluster.processors:,} processors"
     columns = ["metric", "value", "unit"] + (["as recorded"] if site else [])
-    print_table(f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {left_out(w)})", columns, rows)
+    print_table(f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {w.left_out})", columns, rows)
     print("bounded slowdown with tau = 10 s")
     if warning := flattered(w, policy, r.policy):
         say(f"note: {warning}")

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.options import Force, Json, check_outputs, open_log, progress
-from jobwise.cli.tables import print_json, print_table, say
+from jobwise.cli.tables import print_json, print_table, say, show
 from jobwise.errors import InputError
 
 Policies = Annotated[
@@ -73,41 +73,17 @@ def fidelity(
     as_json: Json = False,
 ) -> None:
     """Recorded waits beside simulated ones: which policy explains the record, and how far to trust a what-if."""
-    from jobwise.slurm import fidelity as told
-    from jobwise.slurm.site import most_helpful, read
+    from jobwise.slurm.fidelity import POOL
+    from jobwise.slurm.fidelity import fidelity as compared
+    from jobwise.slurm.results import of_fidelity
+    from jobwise.slurm.site import read
 
     if report:
         check_outputs(source, report, force=force, ending=".html .htm")
     w = read(source) if Path(source).is_dir() else open_log(source, None)
-    names = policy or (["slurm"] if w.cluster.site else []) + list(told.POOL)
+    names = policy or (["slurm"] if w.cluster.site else []) + list(POOL)
     if len(set(names)) < len(names):
         raise InputError("a policy is named twice")
     with progress("replay") as step:
-        results = told.fidelity(w, names, step)
-    said, groups = told.sentence(results), told.by_group(w, results[0])
-    if as_json:
-        about = {"source": w.name, "jobs": len(w), "recorded_mean_wait": float(results[0].recorded.mean())}
-        print_json(about | {"policies": [f.to_dict() for f in results], "told": said})
-        return
-    first = ["recorded", f"{results[0].recorded.mean():,.0f}", "", "", "", "", ""]
-    tables = [
-        (f"{w.name}: {len(w):,} jobs", told.COLUMNS, [first, *(f.row() for f in results)]),
-        (f"by group, {results[0].policy}", ("what", "group", "jobs", "recorded s", "simulated s", "change"), groups),
-    ]
-    for title, columns, rows in tables:
-        print_table(title, columns, rows)
-    say(said)
-    if most_helpful(w):
-        say(most_helpful(w))
-    say(told.EXPLAINED)
-    if report:
-        from jobwise.report.fidelity import write_site_report
-
-        write_site_report(f"{w.name}: recorded and simulated waits", [said], tables, report, _waits(w, results))
-        typer.echo(f"wrote {report}")
-
-
-def _waits(w, results: list) -> dict:
-    """Submits and waits: recorded, and of the three policies that come nearest."""
-    submit = w.jobs["submit"]
-    return {"recorded": (submit, results[0].recorded)} | {f.policy: (submit, f.wait) for f in results[:3]}
+        results = compared(w, names, step)
+    show(of_fidelity(w, results), as_json, report)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Sequence
 from math import isfinite
 
-from jobwise.cli.options import left_out
 from jobwise.errors import plain
 
-NARROW, WIDE = 110, 175  # columns of a terminal: below the first, and from the second on, tables look different
+NARROW = 110  # columns of a terminal below which names are broken earlier
 COUNTS = ("jobs", "workflows", "users", "processors", "preemptions", "failed")  # metrics that are whole numbers
 
 
@@ -86,88 +84,38 @@ def _finite(x):
     return None if isinstance(x, float) and not isfinite(x) else x
 
 
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:,.1f}" if seconds < 1e6 else f"{seconds / 3600:,.0f}"
+def show(result, as_json: bool, report: str | None = None) -> None:
+    """Show a `jobwise.report.result.Result`: as its report, if asked for, and as one JSON document or for people."""
+    if report:
+        from jobwise.cli.options import progress
+        from jobwise.report.page import write
 
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
-
-
-def print_comparison(c, first: Sequence[str] = (), other: str = "") -> None:
-    """A comparison as wide as the terminal is: the answer (`first`, or that of `jobwise.compare.answer`), one table, `other`:
-    what ending jobs at their request would change; what must be known, and what the columns are."""
-    from jobwise.compare.answer import answer
-
-    say(f"{c.workload.name}: {len(c.workload):,} jobs (left out: {left_out(c.workload)})\n")
-    for text in [*(first or answer(c)), *(f"Note: {n}." for n in c.cautions)]:
+        with progress("drawing the report") as step:
+            write(result, report, force=True, progress=step)
+    if as_json:
+        print_json(result.to_dict())
+        return
+    if result.head:
+        say(result.head + "\n")
+    for text in result.answer:
         say(text)
+    for table in result.tables:
+        _print(table)
+    for text in [*result.after, *result.notes]:
+        if text:
+            say(text)
+    if result.lines:
+        say(f"\n{result.lines_title}:")
+    for line in result.lines:
+        print(line)
+    if report:
+        print(f"report: {report}")
+
+
+def _print(table) -> None:
+    """Print a table with the columns that there is room for; long names are broken."""
     columns = width()
-    heads, rows = _compared(c, wide=columns >= WIDE, narrow=columns < NARROW)
-    print_table("", heads, rows)
-    for p in range(len(c.policies)):
-        if c.marks[p]:
-            say(f"{c.policies[p]}: {c.marks[p]}")
-    if other:
-        say(other)
-    for note in c.notes:
-        if note not in c.cautions and not (other and "outlive" in note):  # `other` tells more of it
-            say(f"note: {note}")
-    each = f", {_several(c.shakes, 'shaken replica')} each" if c.shakes else ""
-    of = f"{len(c.first_row)} windows of {c.window_jobs:,} jobs{each}"
-    replays = f"mean of {_several(len(c.replays[0]), 'shaken replay')}" if c.shakes else "as logged"
-    base = c.policies[0]
-    say(
-        f"windows: mean bounded slowdown (tau 10 s) over {of}; change: geometric mean against {base}, 95 % interval over "
-        f"blocks of two windows; !: claimed (Holm, 5 %). whole: the same of the whole log in one replay, {replays}; max h: its "
-        f"longest wait; x first: largest multiple of that of {base} in these and as logged; *: no other is better on both."
-    )
-
-
-def _compared(c, wide: bool, narrow: bool) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table of a comparison."""
-    from jobwise.workloads.transform import recorded
-
-    ranks, pareto, claimed, whole = c.ranks(), c.pareto(), c.claimed, c.whole
-    heads = ["scheduler", "windows", "change [95 %]"] + ["of the mean", "largest", "rank", "won/tied/lost"] * wide
-    heads += ["whole"] + ["wait h"] * (not narrow) + ["p99 h"] * wide + ["max h", "x first"] + ["use"] * wide
-    rows = []
-    for p, name in enumerate(c.policies):
-        x, e, t, s = c.windows["bounded_slowdown"][p], c.change(p), c.totals(p), whole[p]
-        text = broken(name + " *" * (p in pareto), 16 if narrow else 40)
-        row = [text, f"{x.mean():,.2f}", "reference" if p == 0 else e.text() + " !" * claimed[p]]
-        if wide:
-            row += ["" if p == 0 else t.text(), f"{t.share:.0%}", f"{ranks[p]:.1f}", "/".join(map(str, c.wins(p))) if p else ""]
-        row += [f"{s['bounded_slowdown']:,.2f}"] + [_hours(s["wait"])] * (not narrow) + [_hours(s["p99_wait"])] * wide
-        _, least, most = c.waits(p)
-        over = f"{most:.2f}" if most < 100 else f"{most:,.0f}"
-        row += [_hours(s["max_wait"]), "" if p == 0 else over if narrow or not c.shakes else f"{least:.2f}-{over}"]
-        rows.append(row + [f"{s['utilisation']:.3f}"] * wide)
-    if site := recorded(c.workload):
-        row = ["as recorded", "", ""] + [""] * 4 * wide + [f"{site['bounded_slowdown']:,.2f}"]
-        row += [_hours(site["wait"])] * (not narrow) + [""] * wide + [_hours(site["max_wait"]), ""] + [""] * wide
-        rows.append(row)
-    return heads, rows
-
-
-def print_origins(o) -> None:
-    """The table of rolling origins."""
-    from jobwise.compare.intervals import claims
-
-    rows, effects = [], o.effects()
-    sure = [*claims(effects[:-1]), False]
-    for p, name in enumerate(o.policies):
-        middle, least, most = o.waits(p)
-        text = "reference" if p == len(o.policies) - 1 else effects[p].text() + " !" * sure[p]
-        rows.append([name, f"{o.mean(p):,.2f}", text, f"{middle:.2f} ({least:.2f}-{most:.2f})"])
-    windows = sum(len(c.first_row) for c in o.comparisons)
-    head = f"{o.workload.name}: {len(o.at)} origins, {windows} windows of {o.comparisons[0].window_jobs:,} unseen jobs"
-    print_table(head, ["scheduler", "mean", "against the fair best rule", f"longest wait x {o.policies[0]}"], rows)
-    chosen = ", ".join(f"{t:g}: {n}" for t, n in zip(o.at, o.chosen, strict=True))
-    say("!: claimed, p < 0.05 adjusted for all schedulers of the table (Holm), and by sign flips")
-    say(f"fair best rule, chosen on the jobs before each origin: {chosen}")
-    if o.bound < float("inf"):
-        kept = [n for p, n in enumerate(o.policies) if o.keeps(p, o.bound)]
-        say(f"longest wait at most {o.bound:g} times that of {o.policies[0]} in every origin and replica: {', '.join(kept)}")
-    for note in o.notes:
-        say(f"note: {note}")
+    fit = [i for i, c in enumerate(table.columns) if getattr(c, "at", 0) <= columns < getattr(c, "below", 1 << 30)]
+    cells = [[str(row[i]) for i in fit] for row in table.rows]
+    rows = [[broken(row[0], 16 if columns < NARROW else 40), *row[1:]] for row in cells]
+    print_table(table.title, [str(table.columns[i]) for i in fit], rows, table.left)

@@ -18,13 +18,12 @@ from jobwise.cli.options import (
     Procs,
     Seed,
     check_outputs,
-    left_out,
     needs,
     noticed,
     open_log,
     progress,
 )
-from jobwise.cli.tables import print_json, print_table, say
+from jobwise.cli.tables import print_json, print_table, show
 from jobwise.errors import InputError, unknown
 
 
@@ -52,7 +51,7 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
         rows = [["first submit", date(w, 0.0), ""], ["last submit", date(w, span(w)), ""], *rows]
     if site:
         rows += [[f"recorded {k.replace('_', ' ')}", f"{v:,.3f}", "s" if "wait" in k else ""] for k, v in site.items()]
-    print_table(f"{w.name} (left out: {left_out(w)})", ["what", "value", "unit"], rows)
+    print_table(f"{w.name} (left out: {w.left_out})", ["what", "value", "unit"], rows)
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def convert(
         write_swf(rest, f"{out}.rest")
     write_swf(w, out)
     if out != "-":
-        print(f"{out}: {len(w):,} jobs (left out: {left_out(w)})")
+        print(f"{out}: {len(w):,} jobs (left out: {w.left_out})")
 
 
 @dataclass(frozen=True)
@@ -161,40 +160,17 @@ def forecast(
     """How well can run times be foretold on this log? Requests, history, the shipped forest, boosted quantiles, judged on the
     last 30 %."""
     from jobwise.compare.fingerprint import flattered
-    from jobwise.forecast.runtimes import calibration, judge
+    from jobwise.forecast.runtimes import judge
     from jobwise.policies.names import resolve
+    from jobwise.report.forecast import of_forecasts
 
     needs("forecast", "lightgbm")
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs)
-    with progress("learning quantiles") as show:
-        results = judge(w, show)
-    rows = [
-        [
-            f["forecast"],
-            f"{f['accuracy']:.3f}",
-            f"{f['median_factor']:.2f}",
-            f"{f['exceeded']:.1%}",
-            "" if f["coverage"] != f["coverage"] else f"{f['coverage']:.1%}",
-            " ".join(f"{x:.2f}" for x in f["by_quarter"]),
-        ]
-        for f in results
-    ]
+    with progress("learning quantiles") as step:
+        results = judge(w, step)
     warning = flattered(w, resolve("smith-forecast"), "the shipped forest")
-    columns = ["forecast", "accuracy", "factor", "exceeded", "in 80 %", "by quarter"]
-    if report:
-        from jobwise.report.forecast import write_forecast
-
-        write_forecast(w.name, (columns, rows), calibration(w), report, warning)
-    if as_json:
-        print_json({"workload": w.name, "forecasts": results, "forest_has_seen": bool(warning)})
-        return
-    print_table(f"{w.name}: run times of the last 30 %, foretold at submit", columns, rows)
-    print("accuracy: mean of min(forecast / run, run / forecast); exceeded: jobs that ran longer than foretold")
-    if warning:
-        say(f"note: {warning}")
-    if report:
-        print(f"report: {report}")
+    show(of_forecasts(w, results, warning), as_json, report)
 
 
 def sacct_command(

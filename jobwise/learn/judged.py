@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,12 +12,17 @@ from jobwise.compare.intervals import Effect, crossed, in_blocks
 from jobwise.jobs import DONE
 from jobwise.metrics import normalised_turnaround, wait
 from jobwise.policies.chooser import Chooser
+from jobwise.policies.files import short
 from jobwise.policies.names import resolve
 from jobwise.policies.played import played
 from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
 from jobwise.worlds.slots.policy import SlotsRule
 from jobwise.worlds.slots.world import SlotsSettings
+
+if TYPE_CHECKING:
+    from jobwise.learn.jobset_config import JobsetConfig
+    from jobwise.policies.neural import NeuralPolicy
 
 
 def means(sets: Sequence[Workload], policy: str | Chooser, world: dict, seed: int = 0, row_s: float = 1.0) -> dict[str, list]:
@@ -84,3 +91,47 @@ def change(ours: np.ndarray, base: np.ndarray, windows: bool = False) -> Effect:
 def text(e: Effect) -> str:
     """Return an effect as in "-51.0% [-54.0%, -48.1%]"."""
     return e.text("+.1%")
+
+
+@dataclass(frozen=True)
+class OnJobsets:
+    """Policies on jobsets that the trained one has not seen. `results`: name -> numbers per jobset (`JobsetConfig.judged`).
+    `measure`, `aside`: in words, `slowdown` and `stretch`. `windows`: jobsets are neighbouring windows of a log."""
+
+    policy: str
+    results: dict[str, dict[str, list]]
+    count: int
+    measure: str
+    aside: str
+    windows: bool
+    note: str
+
+    @property
+    def best(self) -> str:
+        """The best rule, of those that know no types of jobs, if there are such."""
+        rules = [n for n in self.results if n != self.policy]
+        plain = [n for n in rules if not n.endswith("typed")] or rules
+        return min(plain, key=lambda n: float(np.mean(self.results[n]["slowdown"])))
+
+    def changes(self) -> dict[str, Effect]:
+        """Each policy's effect against the best rule."""
+        base = np.asarray(self.results[self.best]["slowdown"])
+        return {n: change(np.asarray(x["slowdown"]), base, windows=self.windows) for n, x in self.results.items()}
+
+
+def on_jobsets(
+    config: JobsetConfig,
+    sets: Sequence[Workload],
+    policy: NeuralPolicy,
+    rules: Sequence[str],
+    seed: int = 0,
+    progress: Callable[..., None] | None = None,
+) -> OnJobsets:
+    """Play jobsets with a trained policy and with rules, by the configuration that it was trained with. Raises InputError."""
+    results = {}
+    for i, one in enumerate([*rules, policy]):
+        name = one if isinstance(one, str) else one.label
+        results[name] = config.judged(sets, one, seed, policy.tick)
+        if progress:
+            progress(i + 1, len(rules) + 1, name)
+    return OnJobsets(policy.label, results, len(sets), config.measure, config.aside, config.logged, short(policy.about))

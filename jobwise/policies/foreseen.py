@@ -31,8 +31,8 @@ def begin(forest: Forest | None, past: np.ndarray, jobs: np.ndarray, total: int)
 
 
 def at_submit(forest: Forest, past: np.ndarray, total: int, since: float) -> np.ndarray:
-    """Return the forecasts [K, 2] of jobs that have ended, as they were made when the jobs were submitted, of those submitted at
-    `since` (s) or later. `past` [K] in order of end."""
+    """Return the forecasts [K, 2] of jobs that have ended, as they were made when the jobs were submitted, of those submitted
+    at `since` (s) or later. `past` [K] in order of end."""
     forecasts = np.empty((len(past), 2))
     after(past, forest, total, since, forecasts)
     return forecasts

@@ -85,15 +85,17 @@ class LearnedRun:
         classes = view.cluster.classes
         self._class = np.arange(len(view.free)) if classes is None else np.asarray(classes)
         self.factors, self._where = Factors(int(self._class.max()) + 1), {}
-        self._look(view)
+        self._look(view, view.running)
 
-    def _look(self, view: View) -> None:
-        for j in view.running.tolist():
-            if j not in self._where:
+    def _look(self, view: View, rows: np.ndarray) -> None:
+        """Take note where these jobs run, or ran, where the view still says so."""
+        for j in rows.tolist():
+            if j not in self._where and (view.cluster.is_pool or view.jobs["held"][j] >= 0):
                 self._where[j] = {int(self._class[n]) for n, _ in view.nodes_of(j)}
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """Jobs that are done tell how long their kind takes where they ran."""
+        self._look(view, rows)
         for j in rows.tolist():
             kinds, job = self._where.pop(j, set()), view.jobs[j]
             if len(kinds) == 1 and job["status"] == DONE and job["restarts"] == 0 and job["ran"] > 0:
@@ -102,7 +104,7 @@ class LearnedRun:
 
     def decide(self, view: View) -> list:
         """Return the starts of the list scheduler, on other nodes."""
-        self._look(view)
+        self._look(view, view.running)
         made, free, moved = list(self._inner.decide(view)), view.free.copy(), {}
         for i, d in enumerate(made):
             if isinstance(d, Start):

@@ -1,4 +1,4 @@
-"""What the report of a study is made of."""
+"""What reports are made of: sections, tables, figures."""
 
 from __future__ import annotations
 
@@ -22,19 +22,60 @@ def made(command: str) -> str:
     return f"`{command}`, jobwise {__version__}{f', commit {commit}' if commit else ''}, {date.today().isoformat()}"
 
 
-@dataclass
-class Table:
-    """A table: column names, rows of text."""
+@dataclass(frozen=True)
+class Column:
+    """A column that a terminal shows only where it has at least `at` columns of letters and fewer than `below`."""
 
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    name: str
+    at: int = 0
+    below: int = 1 << 30
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table, for a report: `tone`: better, worse or open; the `colour` of a dot before it; `small` print behind
+    it."""
+
+    text: str
+    tone: str = ""
+    colour: str = ""
+    small: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: columns, rows of cells, and optionally a title and a note above it. `left`: columns that are flush left."""
+
+    columns: Sequence[str | Column]
+    rows: Sequence[Sequence[str | Cell]]
+    title: str = ""
+    note: str = ""
+    left: int = 1
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with a caption."""
+
+    svg: str
+    caption: str
 
 
 @dataclass
 class Section:
-    """One experiment: what was asked, what the paper says, what came out."""
+    """A section of a report: a study's experiment (what was asked, what the paper says, what came out), or a view of a result.
+    `lines`: to be copied. `items`: a list of sentences. `folded`: shown when it is asked for."""
 
     title: str
     text: str
     tables: list[Table] = field(default_factory=list)
-    figures: list[str] = field(default_factory=list)  # SVG
+    figures: Sequence[str | Figure] = field(default_factory=list)  # SVG
+    lines: Sequence[str] = ()
+    items: Sequence[str] = ()
+    folded: bool = False

@@ -172,9 +172,9 @@ NO_ROWS = np.empty((0, 2))
 def after(
     past: np.ndarray, forest: Forest | None, total: int, since: float = np.inf, forecasts: np.ndarray = NO_ROWS
 ) -> Memory:
-    """Return the memory of jobs that have ended: `past` [K] of past_dtype in order of end. Without a `forest` it knows run times
-    alone. The last JUDGED jobs, and those submitted at `since` (s) or later, are forecast when they are submitted: into
-    `forecasts` [K, 2], where it has rows."""
+    """Return the memory of jobs that have ended: `past` [K] of past_dtype in order of end. Without a `forest` it knows run
+    times alone. The last JUDGED jobs, and those submitted at `since` (s) or later, are forecast when they are submitted:
+    into `forecasts` [K, 2], where it has rows."""
     of, began = np.empty(len(past), np.int32), np.full(len(past), np.nan)
     memory = entered(blank(total, forest, min(len(past), 1024)), past, of)
     if forest is None:
@@ -190,8 +190,8 @@ def after(
 
 
 def features_of(past: np.ndarray, total: int, late: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(features [R, F], rows [R] of `past`) of jobs [K] that ended: of each when it was submitted and, where late[j], another row
-    when it started."""
+    """(features [R, F], rows [R] of `past`) of jobs [K] that ended: of each when it was submitted and, where late[j], another
+    row when it started."""
     rows = len(past) + int(late.sum())
     out, which, count = np.empty((rows, F)), np.empty((rows, 2), np.int32), np.zeros(1, np.int64)
     of = np.empty(len(past), np.int32)
@@ -212,8 +212,8 @@ def _expected(c, jobs, of, past, of_past, out):
 
 
 def expected_at_submit(before: np.ndarray, jobs: np.ndarray, by_end: np.ndarray) -> np.ndarray:
-    """Return the expectations [J, 4] of jobs from run times alone (`memory.expect`), each when it is submitted. `before` [K] and
-    the jobs themselves, `by_end` [J], are of past_dtype in order of end."""
+    """Return the expectations [J, 4] of jobs from run times alone (`memory.expect`), each when it is submitted. `before` [K]
+    and the jobs themselves, `by_end` [J], are of past_dtype in order of end."""
     of, of_past, out = np.empty(len(jobs), np.int32), np.empty(len(by_end), np.int32), np.empty((len(jobs), 4))
     memory = entered(entered(after(before, None, 1), jobs, of), by_end, of_past)
     cells = np.arange(len(memory.cell), dtype=np.int32)

@@ -22,7 +22,9 @@ ALL, USER, KEY, LINE = range(4)  # the groups of a job
 run_dtype = np.dtype([("count", "f8"), ("ratio", "f8"), ("short", "f8"), ("log", "f8")])  # faded by FADE at each end
 group_dtype = np.dtype(
     [
-        *((f"{span}_{value}", "f8") for span in ("hour", "day") for value in ("count", "short", "quick", "log")),  # decayed sums
+        *(
+            (f"{span}_{value}", "f8") for span in ("hour", "day") for value in ("count", "short", "quick", "log")
+        ),  # decayed sums
         ("decayed", "f8"),  # s, when those were brought up to date
         ("last", "f8"),  # log ratio of the last that ended
         ("ended", "f8"),  # s, when that was

@@ -8,7 +8,8 @@ Bayes with fixed weights).
 
 Where a forest forecasts (`follows`), a group also remembers those that ended in the last hour and day, its jobs that run and
 wait, and its campaign: jobs submitted with less than ten minutes between two. The features of a forest are made of it
-(`foresight.py`). Where requests have lately said twice as much of 10 / run as the forecasts did, requests are believed (`trusts`).
+(`foresight.py`). Where requests have lately said twice as much of 10 / run as the forecasts did, requests are believed
+(`trusts`).
 
 Every event is O(1). The tables are those of `groups.py`; jobs of the same key and line are a cell and share a forecast.
 """
@@ -30,7 +31,6 @@ SHORT = TAU  # s
 HOUR, DAY, GAP = 3600.0, 86_400.0, 600.0  # s
 QUICK = 60.0  # s: jobs that ran for less are counted
 FORGET, ENOUGH = 0.999, 100.0  # of errors
-
 
 
 @inlined

@@ -9,8 +9,8 @@ import numpy as np
 
 from jobwise.compiled import kernel
 from jobwise.sim import easy, pool, scored_pool
-from jobwise.sim.groups import KEY, USER, blank, entered
 from jobwise.sim.foresight import after
+from jobwise.sim.groups import KEY, USER, blank, entered
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F
 from jobwise.sim.measures import bounded, bounded_all

@@ -1,0 +1,38 @@
+"""The result of a trained policy on jobsets that it has not seen, beside rules."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.learn.judged import OnJobsets
+from jobwise.report.result import Result
+from jobwise.report.sections import Table
+
+KEPT = ("slowdown", "longest", "stretch", "lost")  # numbers of a policy on a jobset
+
+
+def of_jobsets(j: OnJobsets) -> Result:
+    """Return the result of policies on jobsets."""
+    changes, rows = j.changes(), []
+    for name, x in j.results.items():
+        change = "" if name == j.best else changes[name].text("+.1%")
+        cells = [f"{np.mean(x['slowdown']):.3f}", change, f"{np.mean(x['longest']):.1f}", f"{np.mean(x['stretch']):.3f}"]
+        rows.append([name, *cells, f"{sum(x['lost'])}"])
+    columns = ["policy", j.measure.split(" (")[0], f"against {j.best}", "longest wait, rows", j.aside, "jobs not done"]
+    notes = [f"{j.policy} {j.note}"] if j.note else []
+    own, e = float(np.mean(j.results[j.policy]["slowdown"])), changes[j.policy]
+    word = "lower" if e.high < 0 else "higher" if e.low > 0 else "not to be told from it"
+    return Result(
+        title=f"{j.policy} on jobsets that it has not seen",
+        answer=[f"{j.policy}: {columns[1]} {own:.3f}, {e.text('+.1%')} against {j.best}, the best rule here: {word}."],
+        tables=[Table(columns, rows, f"{j.count} unseen jobsets: {j.measure}")],
+        notes=[f"note: {x}" for x in notes],
+        data={
+            "policy": j.policy,
+            "best_rule": j.best,
+            "jobsets": j.count,
+            "policies": {n: {k: float(np.mean(x[k])) for k in KEPT} for n, x in j.results.items()},
+            "change": {n: e.to_dict() for n, e in changes.items()},
+            "notes": [j.note] if j.note else [],
+        },
+    )

@@ -1,0 +1,68 @@
+"""A report: a result, or the sections of a study, in one HTML file that opens offline, in any browser, on a phone too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobwise import __version__
+from jobwise.errors import InputError, plain
+from jobwise.files import check_writable, write_whole
+from jobwise.report.result import Progress, Result
+from jobwise.report.sections import Cell, Section, Table, made
+
+
+def write(result: Result, path: str | Path, *, force: bool = False, progress: Progress | None = None) -> None:
+    """Write the report of a result to `path`. Raises InputError where the file cannot be written, or exists and `force` is not
+    set."""
+    check_writable(path)
+    if Path(path).exists() and not force:
+        raise InputError(f"{path}: exists already; force overwrites it")
+    write_whole(path, render(result, progress))
+
+
+def render(result: Result, progress: Progress | None = None) -> str:
+    """Return the report of a result as HTML text; the same result makes the same text."""
+    sections = result.sections(progress) or [Section(t.title, "", [t]) for t in result.tables]
+    if result.lines:
+        sections = [Section(result.lines_title, "", lines=result.lines), *sections]
+    return _page(result.title, sections, answer=result.answer, facts=result.facts, notes=result.notes)
+
+
+def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> None:
+    """Write the sections of a study to `folder/report.html`, and without the figures to `folder/report.md`."""
+    folder = Path(folder)
+    write_whole(folder / "report.html", _page(title, sections))
+    lines = [made(title)]
+    for section in sections:
+        lines += ["", f"## {section.title}", "", section.text]
+        for table in section.tables:
+            lines += ["", f"| {' | '.join(map(str, table.columns))} |", "|" + "---|" * len(table.columns)]
+            lines += [f"| {' | '.join(map(str, row))} |" for row in table.rows]
+    write_whole(folder / "report.md", "\n".join(lines) + "\n")
+
+
+def _page(
+    title: str,
+    sections: Sequence[Section],
+    answer: Sequence[str] = (),
+    facts: Sequence[tuple[str, str]] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    import jinja2
+
+    here = Path(__file__).parent
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string((here / "page.html").read_text())
+    style = (here / "page.css").read_text()
+    shown = [(s, [(t, [[_cell(x) for x in row] for row in t.rows]) for t in s.tables]) for s in sections]
+    return plain(
+        template.render(title=title, answer=answer, facts=facts, notes=notes, sections=shown, style=style, version=__version__)
+    )
+
+
+def _cell(x: str | Cell) -> Cell:
+    return x if isinstance(x, Cell) else Cell(x)
+
+
+__all__ = ["Result", "Section", "Table", "render", "write", "write_study"]

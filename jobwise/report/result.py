@@ -1,0 +1,40 @@
+"""What a command has found: an answer in sentences, tables, notes, and all numbers. One shape for every command that judges.
+
+The terminal (`jobwise.cli.tables.show`), a JSON document and a report (`jobwise.report.page`) show the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from jobwise.report.sections import Section, Table
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a command.
+
+    `title`: of a report. `head`: the first line on a terminal. `answer`: sentences, the most important first. `tables` of a
+    terminal; `after`: sentences that belong behind them. `notes`: what a reader must know, and what the columns mean. `lines`:
+    to be copied (of slurm.conf), under `lines_title`. `data`: all numbers, for JSON. `facts`: (name, value) at the top of a
+    report. `sections`: makes the rest of a report, with progress; without it a report shows the tables.
+    """
+
+    title: str
+    answer: Sequence[str]
+    tables: Sequence[Table]
+    data: dict
+    head: str = ""
+    after: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    lines: Sequence[str] = ()
+    lines_title: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+    sections: Callable[[Progress | None], list[Section]] = field(default=lambda progress: [])
+
+    def to_dict(self) -> dict:
+        """Return everything for JSON: the answer and the notes first, then the numbers."""
+        return {"answer": list(self.answer), "notes": [x for x in self.notes if x]} | self.data
