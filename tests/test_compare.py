@@ -19,7 +19,8 @@ from jobwise.compare.answer import answer
 from jobwise.compare.procedure import compare
 from jobwise.errors import InputError
 from jobwise.report import export
-from jobwise.report.comparison import render, write_report
+from jobwise.report.comparison import result, write_report
+from jobwise.report.page import render
 from jobwise.sim.random import mix
 from jobwise.simulate import simulate
 from jobwise.workload import workload
@@ -140,13 +141,13 @@ def test_report_is_one_offline_file(comparison, tmp_path):
     path = tmp_path / "report.html"
     write_report(comparison, path, day=1)
     text = path.read_text()
-    assert text == render(comparison, day=1)  # same input, same bytes
+    assert text == render(result(comparison, day=1))  # same input, same bytes
     for outside in ("http-equiv", "<script", "<link", "src=", "@import", "url(http"):
         assert outside not in text.replace('xmlns:xlink="http://www.w3.org/1999/xlink"', "")
     for said in answer(comparison):
         assert said in html.unescape(text)
     with pytest.raises(InputError, match="day 4000"):
-        render(comparison, day=4000)
+        result(comparison, day=4000)
     with pytest.raises(InputError, match="no folder"):
         write_report(comparison, tmp_path / "none" / "r.html")
 
@@ -161,7 +162,7 @@ def test_report_in_chromium(comparison, tmp_path, width):
     check = """<script>addEventListener('load', () => {
       const wide = [...document.querySelectorAll('body *')].filter(x => !x.closest('.wide') && x.getBoundingClientRect().right > innerWidth + 1);
       document.title = JSON.stringify({sections: document.querySelectorAll('section').length, figures: document.querySelectorAll('svg').length,
-        rows: document.querySelectorAll('#comparison tbody tr').length, overflow: wide.length, scroll: document.documentElement.scrollWidth - innerWidth,
+        rows: document.querySelectorAll('table')[0].querySelectorAll('tbody tr').length, overflow: wide.length, scroll: document.documentElement.scrollWidth - innerWidth,
         flat: [...document.querySelectorAll('svg')].filter(x => x.getBoundingClientRect().height < 40).length}); });</script>"""
     probe.write_text(page.read_text().replace("</body>", check + "</body>"))
     flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync"

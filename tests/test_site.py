@@ -12,7 +12,7 @@ from jobwise import simulate
 from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
-from jobwise.sim import kernel, site_order, slurm_loop, slurm_tables
+from jobwise.sim import kernel, slurm_loop, slurm_tables
 from jobwise.sim.multifactor import price_all, priority
 from jobwise.sim.node_choice import choose
 from jobwise.sim.node_sets import packed

@@ -23,10 +23,13 @@ def write(result: Result, path: str | Path, *, force: bool = False, progress: Pr
 
 def render(result: Result, progress: Progress | None = None) -> str:
     """Return the report of a result as HTML text; the same result makes the same text."""
-    sections = result.sections(progress) or [Section(t.title, "", [t]) for t in result.tables]
+    sections = result.sections(progress)
+    if not sections:
+        notes = Section("Notes", "", items=[x for x in result.notes if x])
+        sections = [*(Section(t.title, "", [t]) for t in result.tables), notes]
     if result.lines:
         sections = [Section(result.lines_title, "", lines=result.lines), *sections]
-    return _page(result.title, sections, answer=result.answer, facts=result.facts, notes=result.notes)
+    return _page(result.title, sections, answer=result.answer, facts=result.facts)
 
 
 def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> None:
@@ -47,7 +50,6 @@ def _page(
     sections: Sequence[Section],
     answer: Sequence[str] = (),
     facts: Sequence[tuple[str, str]] = (),
-    notes: Sequence[str] = (),
 ) -> str:
     import jinja2
 
@@ -56,9 +58,7 @@ def _page(
     template = environment.from_string((here / "page.html").read_text())
     style = (here / "page.css").read_text()
     shown = [(s, [(t, [[_cell(x) for x in row] for row in t.rows]) for t in s.tables]) for s in sections]
-    return plain(
-        template.render(title=title, answer=answer, facts=facts, notes=notes, sections=shown, style=style, version=__version__)
-    )
+    return plain(template.render(title=title, answer=answer, facts=facts, sections=shown, style=style, version=__version__))
 
 
 def _cell(x: str | Cell) -> Cell:

@@ -49,22 +49,23 @@ def of_fidelity(w: Workload, results: Sequence[Fidelity]) -> Result:
             "recorded_mean_wait": float(recorded.mean()),
             "policies": [f.to_dict() for f in results],
         },
-        sections=partial(_sections, waits, tables),
+        sections=partial(_sections, waits, tables, [most_helpful(w), fidelity.EXPLAINED]),
     )
 
 
 def of_changes(w: Workload, changes: Sequence[Change], lines: Sequence[str], notes: Sequence[str]) -> Result:
     """Return the result of changes at a site. `lines`: those of slurm.conf that were changed; `notes`: on the policies."""
     trust = _trust(_beside(w, changes[0].present.records[0]))
+    explained = [most_helpful(w), *notes, EXPLAINED]
     title = f"{w.name}: {len(w):,} jobs, against the simulated present"
     tables = _tables(title, changes, [(c.name, c) for c in changes])
     return Result(
         title=f"{w.name}: what would have been",
-        answer=[*(c.sentence() for c in changes), *_idle(w, lines, changes), trust],
+        answer=[trust, *(c.sentence() for c in changes), *_idle(w, lines, changes)],
         tables=tables,
-        notes=[most_helpful(w), *notes, EXPLAINED],
+        notes=explained,
         data={"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]},
-        sections=partial(_sections, _waits(changes), tables),
+        sections=partial(_sections, _waits(changes), tables, explained),
     )
 
 
@@ -78,18 +79,19 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
     if tuned.others:
         notes.append("The rows that name another scheduler show what its order would do; no line of slurm.conf gives it.")
     grouped = [("tuned", tuned.test)] if tuned.test else []
+    notes += [EXPLAINED] if changes else []
     tables = _tables("the last 30 % of the jobs, against the simulated present", changes, grouped)
     return Result(
         title=f"{w.name}: what would have been",
-        answer=[tuned.sentence(), trust],
+        answer=[trust, tuned.sentence()],
         tables=tables,
-        notes=[*notes, *([EXPLAINED] if changes else [])],
+        notes=notes,
         lines=tuned.proposed,
         lines_title="Lines for slurm.conf",
         data={"source": w.name, "jobs": len(w), "trusted": tuned.trusted, "trust": trust, "gains": tuned.gains}
         | {"lines": tuned.proposed, "tried": tuned.lines, "trials": tuned.trials}
         | {"fidelity": tuned.fidelity.to_dict() if tuned.fidelity else None, "unseen": [c.to_dict() for c in changes]},
-        sections=partial(_sections, _waits(changes), tables),
+        sections=partial(_sections, _waits(changes), tables, notes),
     )
 
 
@@ -140,7 +142,7 @@ def _waits(changes: Sequence[Change]) -> Waits:
     return {name: (r.jobs["submit"], metrics.for_all(r, metrics.wait(r), 0.0)) for name, r in first}
 
 
-def _sections(waits: Waits, tables: Sequence[Table], progress: Progress | None) -> list[Section]:
+def _sections(waits: Waits, tables: Sequence[Table], notes: Sequence[str], progress: Progress | None) -> list[Section]:
     from jobwise.report.figures import lines
 
     sections = []
@@ -151,7 +153,7 @@ def _sections(waits: Waits, tables: Sequence[Table], progress: Progress | None) 
         (day, x), (hour, y) = _unit(span), _unit(most)
         curves = {name: ((t / day).tolist(), (w / hour).tolist()) for name, (t, w) in means.items()}
         sections.append(Section("Waits over time", text, figures=[lines(curves, x, f"mean wait, {y}")]))
-    return sections + [Section(t.title, "", [t]) for t in tables]
+    return [*sections, *(Section(t.title, "", [t]) for t in tables), Section("Notes", "", items=[x for x in notes if x])]
 
 
 def _unit(most: float) -> tuple[float, str]:
