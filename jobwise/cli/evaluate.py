@@ -67,7 +67,18 @@ def evaluate(
     if Path(run).is_file() and not run.endswith(".safetensors") and log is not None:
         raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
     trained, folder = resolve_trained(run)
-    asked = Asked(run, trained, folder, log, policy, judging, part, seed, report is not None, output.as_json)
+    asked = Asked(
+        run=run,
+        policy=trained,
+        folder=folder,
+        log=log,
+        rules=policy,
+        judging=judging,
+        part=part,
+        seed=seed,
+        report=report is not None,
+        quiet=output.as_json,
+    )
     check_outputs(log or "-", report, force=output.force, ending=".html .htm")
     on_jobsets = getattr(trained, "jobsets", False)
     answered = _on_jobsets if on_jobsets else _on_log if judging.origins is None else _at_origins

@@ -18,10 +18,12 @@ def smooth(y, alpha, out):
 
 
 @kernel
-def seasonal(y, alpha, beta, gamma, phi, level, trend, season, horizons, peak, out):
+def seasonal(y, smoothing, season, level, horizons, peak, out):
     """Holt-Winters, additive, with a damped trend: out [T, H] what is expected `horizons` [H] steps after each sample (with
-    `peak` the largest until then), from `level`, `trend` and season [m] at the beginning; season is changed."""
-    m = len(season)
+    `peak` the largest until then), from `level` and season [m] at the beginning, without a trend; season is changed.
+    `smoothing` [4]: of the level, the trend, the season, and how much of the trend is left after a step."""
+    m, trend = len(season), 0.0
+    alpha, beta, gamma, phi = smoothing
     for t in range(len(y)):
         s = season[t % m]
         x = level + phi * trend + s if np.isnan(y[t]) else y[t]

@@ -72,7 +72,20 @@ def one_pass(s, e, rule, est, score, f, p):
         if rule.backfill == EASY_ORACLE:
             due[i] = s.truth[e, j]["finish"]
     free, capacity = units(s, e)
-    x = Instant(sim["now"], sim["origin"], sim["seed"], s.jobs[e], est, queue, score, running, due, free, capacity, f)
+    x = Instant(
+        now=sim["now"],
+        origin=sim["origin"],
+        seed=sim["seed"],
+        jobs=s.jobs[e],
+        est=est,
+        queue=queue,
+        score=score,
+        running=running,
+        due=due,
+        free=free,
+        capacity=capacity,
+        flows=f,
+    )
     if rule.backfill == CONSERVATIVE:
         plan_conservative(rule, x, ended_early(s, e), p)
     else:

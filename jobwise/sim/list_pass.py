@@ -162,17 +162,18 @@ def _give_back(jobs, slices, j, free):
 
 
 @allocating
-def shadow_time(now, jobs, head, running, due, started, p, est, slices, free):
+def shadow_time(x, p, head, slices, free):
     """T: first instant at which `head` fits by the estimates. `free` [N, R] becomes what is free then, head not placed.
 
-    `due[i]` is the estimated end of running[i]; the jobs of plan `p` started now and end at now + est.
+    x.due[i] is the estimated end of x.running[i]; the jobs of plan `p` started now and end after their estimates.
     """
+    now, jobs, running, due, started = x.now, x.jobs, x.running, x.due, p.row[: p.count[0]]
     k, n = len(running), len(started)
     ends = np.empty(k + n)
     for i in range(k):
         ends[i] = max(due[i], now)
     for i in range(n):
-        ends[k + i] = now + length(jobs, est, started[i])
+        ends[k + i] = now + length(jobs, x.est, started[i])
     order = np.argsort(ends, kind="mergesort")
     i = 0
     while i < k + n:
@@ -184,9 +185,9 @@ def shadow_time(now, jobs, head, running, due, started, p, est, slices, free):
             elif free.size == 1:
                 free[0, 0] += jobs[started[which - k]]["request"][0]
             else:
-                for x in range(p.first[which - k], p.first[which - k + 1]):
+                for a in range(p.first[which - k], p.first[which - k + 1]):
                     for r in range(free.shape[1]):
-                        free[p.node[x], r] += p.amount[x, r]
+                        free[p.node[a], r] += p.amount[a, r]
             i += 1
         if _fits(free, jobs[head]):
             return t
@@ -263,8 +264,9 @@ def _any_fits(free, jobs, queue):
 
 
 @kernel
-def _candidates(rule, now, jobs, est, queue, score, free, t, extra, waiting):
+def _candidates(rule, x, t, extra, waiting):
     """Leave waiting only those that may start behind the reservation (t, extra), which only shrinks from here."""
+    now, jobs, est, queue, score, free = x.now, x.jobs, x.est, x.queue, x.score, x.free
     for i in range(len(queue)):
         if not waiting[i]:
             continue
@@ -289,7 +291,7 @@ def plan_pass(rule, x, slices, p):
     `slices` [S]: who holds what where. A reserved row in the queue is the picked one of a committing scheduler.
     """
     now, jobs, est, queue, score = x.now, x.jobs, x.est, x.queue, x.score
-    running, due, free, capacity = x.running, x.due, x.free, x.capacity
+    running, free, capacity = x.running, x.free, x.capacity
     p.count[:] = 0
     n = len(queue)
     picked = _picked(jobs, queue) if rule.commit else -1
@@ -325,7 +327,7 @@ def plan_pass(rule, x, slices, p):
         return
     j = queue[head]
     later = free.copy()
-    t = shadow_time(now, jobs, j, running, due, p.row[: p.count[0]], p, est, slices, later)
+    t = shadow_time(x, p, j, slices, later)
     if rule.commit and np.isnan(promised):
         promise(p, j, t)
         promised = t
@@ -334,7 +336,7 @@ def plan_pass(rule, x, slices, p):
     loose = jobs[j]["chunks"] == 0
     extra = later.sum(axis=0) - jobs[j]["request"]
     waiting[head] = False
-    _candidates(rule, now, jobs, est, queue, score, free, t, extra, waiting)
+    _candidates(rule, x, t, extra, waiting)
     while True:
         i = first_of(queue, score, waiting)
         if i < 0:

@@ -5,7 +5,7 @@
     smith-geo       n r² exp(2 E[log run/r]) the geometric version
     smith-requested n r / E[1/run]           the request instead of the expected run
 
-E[.] are estimates from jobs that have ended (`history.py`). The weights of the rest of the features are learnt.
+E[.] are estimates from jobs that have ended (`memory.py`). The weights of the rest of the features are learnt.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ def weights(**terms: float) -> np.ndarray:
 
 
 @inlined
-def linear(v, ratio, short, log, count, log_r, log_n, r, n, w, queued, free, total):
-    """The score of one job: v [F] weights, then what history says, logs of r and n, and the instant."""
+def linear(v, expected, logs, job, machine):
+    """The score of one job. v [F] weights; `expected`: ratio, short, log ratio, completions; `logs` of request and processors;
+    `job`: request (s), processors, wait (s); `machine`: jobs in the queue, free processors, all processors."""
+    (ratio, short, log, count), (log_r, log_n), (r, n, w), (queued, free, total) = expected, logs, job, machine
     x = v[0] * log_r + v[1] * log_n + v[4] * log
     if v[2] != 0.0:
         x += v[2] * np.log(ratio)
@@ -67,6 +69,7 @@ def score_linear(v, now, jobs, rows, free, total, known, out):
         job = jobs[rows[i]]
         r, n, w = max(job["walltime"], 1.0), np.float64(job["request"][0]), now - job["submit"]
         k = known[i]
-        out[i] = linear(v, k[0], k[1], k[2], k[3], np.log(r), np.log(max(n, 1.0)), r, n, w, np.float64(len(rows)), free, total)
+        logs, machine = (np.log(r), np.log(max(n, 1.0))), (np.float64(len(rows)), free, total)
+        out[i] = linear(v, (k[0], k[1], k[2], k[3]), logs, (r, n, w), machine)
         if v[F] != 0.0:
             out[i] -= v[F] * np.log1p(w * k[1] / TAU)

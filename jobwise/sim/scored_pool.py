@@ -115,7 +115,8 @@ def _score(s, e, b, rule):
             if rule.estimate == ACTUAL:
                 run_ = x["seen"]
                 ratio, short, log = min(run_ / r, 1.0), SHORT / max(run_, SHORT), np.log(max(run_, SHORT) / max(r, SHORT))
-            x["score"] = linear(v, ratio, short, log, count, x["log_est"], x["log_size"], r, n, w, queued, free, total)
+            logs = x["log_est"], x["log_size"]
+            x["score"] = linear(v, (ratio, short, log, count), logs, (r, n, w), (queued, free, total))
             if forests:
                 x["score"] -= v[LOGLINEAR] * np.log1p(w * short / SHORT)
         else:

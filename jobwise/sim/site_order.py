@@ -55,7 +55,8 @@ def _score(s, e, m, o, j, free):
         foresight.forecast(o.memory, o.memory.of[j], now)
         ratio, short = forecast_of(o.memory, o.memory.of[j])
     logs = np.log(r), np.log(max(n, 1.0))
-    value = linear(o.weights, ratio, short, log, count, logs[0], logs[1], r, n, w, np.float64(sim["queued"]), free, m.cpus[0])
+    machine = np.float64(sim["queued"]), free, np.float64(m.cpus[0])
+    value = linear(o.weights, (ratio, short, log, count), logs, (r, n, w), machine)
     return value - (o.weights[F] * np.log1p(w * short / SHORT) if o.rule.foreseen else 0.0)
 
 
