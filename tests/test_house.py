@@ -247,3 +247,35 @@ def test_docstrings_are_sentences():
                 assert len(text.split()) > 4, f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
                 public = not node.name.startswith("_") and path.parent.name != "cli"
                 assert not (public and text.split()[0] in ("Who", "As")), f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+
+
+def test_short_names_mean_one_thing():
+    """docs/short-names.md: each parameter of one or two letters of a compiled function is there, and has one class."""
+    rows = re.findall(r"^\| (`[^|]+) \| ([^|]+) \| ([^|]+) \|$", (ROOT.parent / "docs" / "short-names.md").read_text(), re.M)
+    classes = {name: re.findall(r"`(\w+)`", owner) for names, owner, _ in rows for name in re.findall(r"`(\w+)`", names)}
+    fields = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and any(ast.unparse(b) == "NamedTuple" for b in node.bases):
+                fields.setdefault(node.name, set()).update(x.target.id for x in node.body if isinstance(x, ast.AnnAssign))
+    assert {c for own in classes.values() for c in own} <= set(fields), "a class of the page is none"
+    used = set()
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef) or not COMPILED & {
+                ast.unparse(d).split("(")[0] for d in node.decorator_list
+            }:
+                continue
+            short = {a.arg for a in node.args.args if len(a.arg) <= 2}
+            assert short <= set(classes), f"{path}: {node.name} has parameters that docs/short-names.md does not explain"
+            used |= short
+            for x in ast.walk(node):
+                if isinstance(x, ast.Attribute) and isinstance(x.value, ast.Name) and x.value.id in short and x.attr != "copy":
+                    own = set().union(*(fields[c] for c in classes[x.value.id])) if classes[x.value.id] else set()
+                    assert x.attr in own, (
+                        f"{path}: {node.name}: {x.value.id}.{x.attr}: the page says that it is {classes[x.value.id]}"
+                    )
+    assert used == set(classes), "the page explains names that no compiled function has"
+
+
+COMPILED = {"kernel", "inlined", "allocating"}

@@ -73,20 +73,29 @@ def replayed(folder):
         s.truth[0, row[int(r["job"])]]["runtime"] = ended[int(r["job"])] - t
     happened += [(t, 4, 0, rows) for t, rows in printed(folder, o)]
     m, planned = slurm_tables.scheduler(s, 0, site), list(plans(folder, w))
-    m.clock[0]["priced"] = min(t for t, kind, *_ in happened if kind == 3) - site.settings["calc_period"][0]
+    m.ledger.clock[0]["priced"] = min(t for t, kind, *_ in happened if kind == 3) - site.settings["calc_period"][0]
     for t, kind, job, more in sorted(happened, key=lambda x: x[:2]):
         while kernel.advance(s, 0, t) == kernel.CHOICE:
             slurm_loop.note(s, 0, m)
         if kind == 2:
             take_free(s, 0, m)
-            m.mask[:] = packed(np.isin(np.arange(len(place)), [place[n] for n in more]))
-            k = choose(site.asks[s.jobs[0, row[job]]["ask"]], m.mask, m.some, m.free, m.capacity, m.weight, m.room, m.node)
+            m.work.mask[:] = packed(np.isin(np.arange(len(place)), [place[n] for n in more]))
+            k = choose(
+                site.asks[s.jobs[0, row[job]]["ask"]],
+                m.work.mask,
+                m.work.some,
+                m.work.free,
+                m.site.capacity,
+                m.site.weight,
+                m.work.room,
+                m.work.node,
+            )
             assert k == len(more) and slurm_loop.begin(s, 0, m, row[job], k, np.zeros(len(LIMITS)))
             assert s.jobs[0, row[job]]["status"] == RUNNING, job
         elif kind == 3:
             for then, who, cpus in planned:
                 if then <= t and s.jobs[0, row[who]]["status"] == QUEUED and site.asks[w.jobs["ask"][row[who]]]["whole"]:
-                    m.planned[row[who]] = cpus
+                    m.ledger.planned[row[who]] = cpus
             price_all(s, 0, m)
         else:
             yield (

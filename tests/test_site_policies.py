@@ -163,7 +163,7 @@ def test_short_cuts_of_searches_change_no_start(monkeypatch, policy, seed):
 
     def plainly(s, e, site, made=slurm_tables.scheduler):
         m = made(s, e, site)
-        m.clock["plain"] = 1
+        m.ledger.clock["plain"] = 1
         return m
 
     monkeypatch.setattr(slurm_tables, "scheduler", plainly)

@@ -84,10 +84,10 @@ def _remove(window, count, x):
 
 
 @kernel
-def _quantile(window, count, q):
+def _quantile(window, count, level):
     """The q-quantile with the correction of split-conformal prediction: the smallest score with a share of q below it, counting
     the one to come; inf where there are too few."""
-    k = np.int64(np.ceil((count + 1) * q)) - 1
+    k = np.int64(np.ceil((count + 1) * level)) - 1
     if k >= count:
         return window[count - 1] * 1.5 + 1e-12 if count > 0 else np.inf
     return window[max(k, 0)]

@@ -150,7 +150,7 @@ class SlotsVectorEnv(VectorEnv):
 
     @property
     def state(self):
-        """(the simulations' State, their Grid): for those who look inside."""
+        """(the simulations' State, their Slots): for those who look inside."""
         return self.world.state, self.world.grid
 
     @property

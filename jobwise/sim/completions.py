@@ -6,12 +6,12 @@ from jobwise.compiled import inlined, kernel
 
 
 @inlined
-def _earlier(truth, a, b):
-    fa, fb = truth[a]["finish"], truth[b]["finish"]
+def _earlier(truth, first, second):
+    fa, fb = truth[first]["finish"], truth[second]["finish"]
     if fa != fb:
         return fa < fb
-    ua, ub = truth[a]["updated"], truth[b]["updated"]
-    return ua < ub or (ua == ub and a < b)
+    ua, ub = truth[first]["updated"], truth[second]["updated"]
+    return ua < ub or (ua == ub and first < second)
 
 
 @kernel

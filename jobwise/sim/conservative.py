@@ -70,10 +70,10 @@ def earliest(time, avail, size, request, length):
 
 
 @kernel
-def copy_row(table, a, b):
+def copy_row(table, first, second):
     """Copy row a of a table to row b."""
     for i in range(table.shape[1]):
-        table[b, i] = table[a, i]
+        table[second, i] = table[first, i]
 
 
 @kernel

@@ -56,10 +56,10 @@ def _since(now, then):
 
 
 @kernel
-def fill(c, k, now):
+def fill(memory, k, now):
     """The features of the jobs of cell k at time `now` (s) into c.x."""
-    x, me = c.x, c.cell[k]
-    every, run, request = c.group[ALL], c.run[ALL], me["request"]
+    x, me = memory.x, memory.cell[k]
+    every, run, request = memory.group[ALL], memory.run[ALL], me["request"]
     decay(every, now)
     n = run["count"] + 20.0
     ratio, short, log = (
@@ -67,7 +67,7 @@ def fill(c, k, now):
         (run["short"] + 20.0 * PRIOR_SHORT) / n,
         (run["log"] + 20.0 * PRIOR_LOG) / n,
     )
-    x[0], x[1], x[2] = np.log(request), np.log(me["size"]), me["size"] / c.total[0]
+    x[0], x[1], x[2] = np.log(request), np.log(me["size"]), me["size"] / memory.total[0]
     x[3] = np.log1p(np.float64(max(every["waiting"], 0)))
     x[4], x[5], x[6] = ratio, short, log
     few = every["hour_count"] + 1.0
@@ -75,7 +75,7 @@ def fill(c, k, now):
     at = 9 + 22  # of the user, the widest; then what is narrower leans on it
     for level in range(3):
         place = me["group"][USER if level == 0 else LINE if level == 1 else KEY]
-        g, run = c.group[place], c.run[place]
+        g, run = memory.group[place], memory.run[place]
         decay(g, now)
         n = 1.0 / (run["count"] + LEAN)
         ratio, short, log = (
@@ -91,7 +91,7 @@ def fill(c, k, now):
         at -= 11
     at = 9 + 33
     for level in range(2):
-        g = c.group[me["group"][KEY if level == 0 else USER]]
+        g = memory.group[me["group"][KEY if level == 0 else USER]]
         x[at], x[at + 1] = min(g["streak"], 20), g["last"]
         x[at + 2], x[at + 3] = _since(now, g["ended"]), _since(now, g["submitted"])
         x[at + 4], x[at + 5], x[at + 6] = g["running"], -1.0, -1.0
@@ -109,61 +109,61 @@ def _chance(raw_):
 
 
 @kernel
-def forecast(c, k, now):
+def forecast(memory, k, now):
     """Bring the forecast of cell k up to date, where something has happened to its user or its key since, or it is old."""
-    me = c.cell[k]
+    me = memory.cell[k]
     if me["made"] == np.inf:  # given
         return
-    user, key = c.group[me["group"][USER]], c.group[me["group"][KEY]]
+    user, key = memory.group[me["group"][USER]], memory.group[me["group"][KEY]]
     same = me["news"] == user["news"] and me["own"] == key["news"]
     if same and me["made"] > -np.inf and (now - me["made"] < STALE or user["running"] == 0):
         return
-    fill(c, k, now)
-    me["ratio"] = max(_chance(raw(c.forest, c.x, 0)), 1e-4)
-    me["short"] = max(_chance(raw(c.forest, c.x, 1)), TAU / max(me["request"], TAU))
+    fill(memory, k, now)
+    me["ratio"] = max(_chance(raw(memory.forest, memory.x, 0)), 1e-4)
+    me["short"] = max(_chance(raw(memory.forest, memory.x, 1)), TAU / max(me["request"], TAU))
     me["made"], me["news"], me["own"] = now, user["news"], key["news"]
 
 
 @kernel
-def forecast_all(c, rows, now, out):
+def forecast_all(memory, rows, now, out):
     """out[i, 0], out[i, 1] = E[run / request] and E[10 / max(run, 10)] of job rows[i]."""
     for i in range(len(rows)):
-        k = c.of[rows[i]]
-        forecast(c, k, now)
-        out[i, 0], out[i, 1] = forecast_of(c, k)
+        k = memory.of[rows[i]]
+        forecast(memory, k, now)
+        out[i, 0], out[i, 1] = forecast_of(memory, k)
 
 
 @kernel
-def _walk(c, walltime, events, late, which, out, count, judge, forecasts):
+def _walk(memory, walltime, events, late, which, out, count, judge, forecasts):
     """Let the events [N] of jobs with these requests (s) happen. Into `out` go the features of every job when it is submitted
     and, where late[j], when it starts; which[i]: (job, kind of event) of the rows. `count`: rows so far. From event `judge` on
     jobs are forecast when they are submitted, so that errors are known; forecasts[j] is the forecast, where it has rows."""
     for i in range(len(events)):
         j, now, kind = events[i]["job"], events[i]["time"], events[i]["kind"]
         if kind == STOPPED:
-            stopped(c, j, walltime[j], now, events[i]["run"])
+            stopped(memory, j, walltime[j], now, events[i]["run"])
             continue
         if kind == SUBMITTED:
-            submitted(c, j, now)
+            submitted(memory, j, now)
             if i >= judge:
-                forecast(c, c.of[j], now)
+                forecast(memory, memory.of[j], now)
                 if len(forecasts) > 0:
-                    forecasts[j, 0], forecasts[j, 1] = forecast_of(c, c.of[j])
+                    forecasts[j, 0], forecasts[j, 1] = forecast_of(memory, memory.of[j])
         if len(out) > 0 and (kind == SUBMITTED or late[j]):
-            fill(c, c.of[j], now)
+            fill(memory, memory.of[j], now)
             for f in range(F):
-                out[count[0], f] = c.x[f]
+                out[count[0], f] = memory.x[f]
             which[count[0], 0], which[count[0], 1] = j, kind
             count[0] += 1
         if kind == STARTED:
-            started(c, j, now)
+            started(memory, j, now)
 
 
 @kernel
-def _run_times(c, past):
+def _run_times(memory, past):
     """Take note of the run times of jobs that have ended."""
     for j in range(len(past)):
-        stopped(c, j, past[j]["walltime"], past[j]["end"], past[j]["runtime"])
+        stopped(memory, j, past[j]["walltime"], past[j]["end"], past[j]["runtime"])
 
 
 NO_ROWS = np.empty((0, 2))
@@ -202,13 +202,13 @@ def features_of(past: np.ndarray, total: int, late: np.ndarray) -> tuple[np.ndar
 
 
 @kernel
-def _expected(c, jobs, of, past, of_past, out):
+def _expected(memory, jobs, of, past, of_past, out):
     at = 0
     for j in range(len(jobs)):
         while at < len(past) and past[at]["end"] <= jobs[j]["submit"]:
-            stopped(c, of_past[at], past[at]["walltime"], past[at]["end"], past[at]["runtime"])
+            stopped(memory, of_past[at], past[at]["walltime"], past[at]["end"], past[at]["runtime"])
             at += 1
-        out[j, 0], out[j, 1], out[j, 2], out[j, 3] = expect_job(c, of[j], jobs[j]["walltime"])
+        out[j, 0], out[j, 1], out[j, 2], out[j, 3] = expect_job(memory, of[j], jobs[j]["walltime"])
 
 
 def expected_at_submit(before: np.ndarray, jobs: np.ndarray, by_end: np.ndarray) -> np.ndarray:

@@ -35,22 +35,24 @@ NOTHING = Forest(np.zeros(0, node_dtype), np.zeros(0, np.int64), np.zeros(3, np.
 
 
 @kernel
-def raw(f, x, k):
+def raw(forest, x, k):
     """The raw score of output k for a row of features x [F]."""
     total = 0.0
-    for t in range(f.bound[k], f.bound[k + 1]):
-        i = f.tree[t]
-        while f.node[i]["feature"] >= 0:
-            i = np.int64(f.node[i]["left"] if x[f.node[i]["feature"]] <= f.node[i]["value"] else f.node[i]["right"])
-        total += f.node[i]["value"]
+    for t in range(forest.bound[k], forest.bound[k + 1]):
+        i = forest.tree[t]
+        while forest.node[i]["feature"] >= 0:
+            i = np.int64(
+                forest.node[i]["left"] if x[forest.node[i]["feature"]] <= forest.node[i]["value"] else forest.node[i]["right"]
+            )
+        total += forest.node[i]["value"]
     return total
 
 
 @kernel
-def raw_all(f, x, k, out):
+def raw_all(forest, x, k, out):
     """out[i] = the raw score of output k for row x[i]."""
     for i in range(len(x)):
-        out[i] = raw(f, x[i], k)
+        out[i] = raw(forest, x[i], k)
 
 
 def joined(a: Forest, b: Forest) -> Forest:

@@ -139,15 +139,15 @@ def _find(slot, hash_):
 
 
 @inlined
-def _place(m, hash_, kind):
+def _place(memory, hash_, kind):
     """(the number of a group (kind 0) or cell (1), True if it is new)."""
     hash_ = mixed(hash_) | np.uint64(1)
-    i = _find(m.slot, hash_)
-    new = m.slot[i]["hash"] == np.uint64(0)
+    i = _find(memory.slot, hash_)
+    new = memory.slot[i]["hash"] == np.uint64(0)
     if new:
-        m.slot[i]["hash"], m.slot[i]["at"] = hash_, m.used[kind]
-        m.used[kind] += 1
-    return m.slot[i]["at"], new
+        memory.slot[i]["hash"], memory.slot[i]["at"] = hash_, memory.used[kind]
+        memory.used[kind] += 1
+    return memory.slot[i]["at"], new
 
 
 @inlined
@@ -156,38 +156,38 @@ def _times(value, factor):
 
 
 @kernel
-def _cell(m, user, app, queue, memory, walltime, size):
+def _cell(memory, user, app, queue, kb, walltime, size):
     """The number of the cell of such a job."""
     own = np.uint64(np.int64(user) + 2) * GOLDEN
-    of_user, _ = _place(m, own, 0)
+    of_user, _ = _place(memory, own, 0)
     key = own + _times(walltime, 0xD1B54A32D192ED03) + _times(size, 0x2545F4914F6CDD1D) + np.uint64(0x632BE59BD9B4E019)
-    of_key, _ = _place(m, key, 0)
+    of_key, _ = _place(memory, key, 0)
     of_line = np.int64(0)
-    if len(m.group) > 0:
+    if len(memory.group) > 0:
         line = own + _times(app, 0xA0761D6478BD642F) + _times(queue, 0xE7037ED1A0B428DB)
-        line += _times(np.float64(memory) * 4096.0, 0x8EBC6AF09C88C6E3) + np.uint64(0x589965CC75374CC3)
-        of_line, _ = _place(m, line, 0)
+        line += _times(np.float64(kb) * 4096.0, 0x8EBC6AF09C88C6E3) + np.uint64(0x589965CC75374CC3)
+        of_line, _ = _place(memory, line, 0)
     both = np.uint64(of_key) * np.uint64(0xFF51AFD7ED558CCD) + np.uint64(of_line) * np.uint64(0xC4CEB9FE1A85EC53)
-    at, new = _place(m, both + np.uint64(0x1D8E4E27C47D124F), 1)
+    at, new = _place(memory, both + np.uint64(0x1D8E4E27C47D124F), 1)
     if new:
-        x = m.cell[at]
+        x = memory.cell[at]
         x["group"][ALL], x["group"][USER], x["group"][KEY], x["group"][LINE] = 0, of_user, of_key, of_line
         x["request"], x["size"], x["made"] = max(walltime, 1.0), size, -np.inf
     return at
 
 
 @kernel
-def _enter_jobs(m, jobs, first, last, of):
+def _enter_jobs(memory, jobs, first, last, of):
     for i in range(first, last):
         x = jobs[i]
-        of[i] = _cell(m, x["user"], x["app"], x["queue"], x["memory"], x["walltime"], x["request"][0])
+        of[i] = _cell(memory, x["user"], x["app"], x["queue"], x["memory"], x["walltime"], x["request"][0])
 
 
 @kernel
-def _enter_past(m, past, first, last, of):
+def _enter_past(memory, past, first, last, of):
     for i in range(first, last):
         x = past[i]
-        of[i] = _cell(m, x["user"], x["app"], x["queue"], x["memory"], x["walltime"], x["size"])
+        of[i] = _cell(memory, x["user"], x["app"], x["queue"], x["memory"], x["walltime"], x["size"])
 
 
 def entered(m: Memory, table: np.ndarray, of: np.ndarray, first: int = 0) -> Memory:

@@ -50,13 +50,13 @@ def decay(g, now):
 
 
 @kernel
-def submitted(m, j, now):
+def submitted(memory, j, now):
     """Take note that job j was submitted."""
-    if len(m.group) == 0:
+    if len(memory.group) == 0:
         return
-    x = m.cell[m.of[j]]
+    x = memory.cell[memory.of[j]]
     for level in range(4):
-        g = m.group[x["group"][level]]
+        g = memory.group[x["group"][level]]
         if now - g["submitted"] > GAP:
             g["burst"], g["size"], g["ends"] = now, 0, 0
         g["submitted"] = now
@@ -65,19 +65,19 @@ def submitted(m, j, now):
 
 
 @kernel
-def started(m, j, now):
+def started(memory, j, now):
     """Take note that job j starts; a start that is known already is none."""
-    if len(m.group) == 0 or not np.isnan(m.began[j]):
+    if len(memory.group) == 0 or not np.isnan(memory.began[j]):
         return
-    x = m.cell[m.of[j]]
-    m.began[j] = now
+    x = memory.cell[memory.of[j]]
+    memory.began[j] = now
     for level in range(4):
-        g = m.group[x["group"][level]]
+        g = memory.group[x["group"][level]]
         g["waiting"] -= 1
         g["running"] += 1
         g["started"] = now
         g["starts"] += now
-    m.group[x["group"][KEY]]["news"] += 1
+    memory.group[x["group"][KEY]]["news"] += 1
 
 
 @kernel
@@ -94,18 +94,18 @@ def _ran(groups, x, levels, request, run):
 
 
 @kernel
-def stopped(m, j, request, now, run):
+def stopped(memory, j, request, now, run):
     """Job j, of so many s requested, runs no more; it has ended after `run` s, or (NaN) waits again."""
-    x, request = m.cell[m.of[j]], max(request, 1.0)
+    x, request = memory.cell[memory.of[j]], max(request, 1.0)
     if not np.isnan(run):
-        _ran(m.run, x, 4 if len(m.group) > 0 else LINE, request, run)
-    if len(m.group) == 0 or np.isnan(m.began[j]):
+        _ran(memory.run, x, 4 if len(memory.group) > 0 else LINE, request, run)
+    if len(memory.group) == 0 or np.isnan(memory.began[j]):
         return
     short, log, quick = SHORT / max(run, SHORT), np.log(max(run, SHORT) / max(request, SHORT)), 1.0 if run < QUICK else 0.0
     for level in range(4):
-        g = m.group[x["group"][level]]
+        g = memory.group[x["group"][level]]
         g["running"] -= 1
-        g["starts"] -= m.began[j]
+        g["starts"] -= memory.began[j]
         g["news"] += 1
         if np.isnan(run):
             g["waiting"] += 1
@@ -122,84 +122,84 @@ def stopped(m, j, request, now, run):
         g["last"], g["ended"] = log, now
         g["streak"] = g["streak"] + 1 if quick > 0.0 else 0
         g["ends"] += 1
-    m.began[j] = np.nan
+    memory.began[j] = np.nan
     if x["made"] > -np.inf and not np.isnan(run):
         true = np.log(short)
-        m.error[0] = FORGET * m.error[0] + (np.log(x["short"]) - true) ** 2
-        m.error[1] = FORGET * m.error[1] + (np.log(SHORT / max(request, SHORT)) - true) ** 2
-        m.error[2] = FORGET * m.error[2] + 1.0
-        at = np.int64(m.ended[0]) % RECENT
-        m.recent[at, 0] = index(m, m.of[j])
-        m.recent[at, 1] = x["size"] * max(run, 1.0)
-        m.ended[0] += 1.0
+        memory.error[0] = FORGET * memory.error[0] + (np.log(x["short"]) - true) ** 2
+        memory.error[1] = FORGET * memory.error[1] + (np.log(SHORT / max(request, SHORT)) - true) ** 2
+        memory.error[2] = FORGET * memory.error[2] + 1.0
+        at = np.int64(memory.ended[0]) % RECENT
+        memory.recent[at, 0] = index(memory, memory.of[j])
+        memory.recent[at, 1] = x["size"] * max(run, 1.0)
+        memory.ended[0] += 1.0
 
 
 @kernel
-def note(m, jobs, events):
+def note(memory, jobs, events):
     """Take note of events [N] of jobs of a table."""
     for i in range(len(events)):
         x = events[i]
         j = x["job"]
         if x["kind"] == STOPPED:
-            stopped(m, j, jobs[j]["walltime"], x["time"], x["run"])
+            stopped(memory, j, jobs[j]["walltime"], x["time"], x["run"])
         elif x["kind"] == SUBMITTED:
-            submitted(m, j, x["time"])
+            submitted(memory, j, x["time"])
         elif x["kind"] == STARTED:
-            started(m, j, x["time"])
+            started(memory, j, x["time"])
 
 
 @kernel
-def _note_acts(m, s, e, count, time):
-    for i in range(m.heard[0], count):
+def _note_acts(memory, s, e, count, time):
+    for i in range(memory.heard[0], count):
         act = s.lists[e, ACTS, i]
         if act >= 0:
-            started(m, act, time)
+            started(memory, act, time)
         else:
-            stopped(m, ~act, 1.0, time, np.nan)
+            stopped(memory, ~act, 1.0, time, np.nan)
 
 
 @inlined
-def note_advance(m, s, e):
+def note_advance(memory, s, e):
     """Take note of the events of simulation e since its last advance but one."""
-    if len(m.group) > 0:
-        _note_all(m, s, e)
+    if len(memory.group) > 0:
+        _note_all(memory, s, e)
         return
     for i in range(s.sims[e]["left"]):
         j = s.lists[e, LEFT, i]
         job = s.jobs[e, j]
         if not np.isnan(job["end"]):
-            _ran(m.run, m.cell[m.of[j]], LINE, max(job["walltime"], 1.0), job["ran"])
+            _ran(memory.run, memory.cell[memory.of[j]], LINE, max(job["walltime"], 1.0), job["ran"])
 
 
 @kernel
-def _note_all(m, s, e):
+def _note_all(memory, s, e):
     sim = s.sims[e]
-    _note_acts(m, s, e, sim["acted"], sim["before"])
-    m.heard[0] = 0
+    _note_acts(memory, s, e, sim["acted"], sim["before"])
+    memory.heard[0] = 0
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
-        stopped(m, j, s.jobs[e, j]["walltime"], sim["now"], run_time(s.jobs[e, j]))
+        stopped(memory, j, s.jobs[e, j]["walltime"], sim["now"], run_time(s.jobs[e, j]))
     for i in range(sim["entered"]):
         j = s.lists[e, ENTERED, i]
         if np.isnan(s.jobs[e, j]["start"]):  # else it has been submitted before
-            submitted(m, j, s.jobs[e, j]["queued"])
+            submitted(memory, j, s.jobs[e, j]["queued"])
 
 
 @kernel
-def note_starts(m, s, e):
+def note_starts(memory, s, e):
     """Take note of what the scheduler has started at this instant: another pass is to come."""
-    if len(m.group) > 0:
-        _note_acts(m, s, e, s.sims[e]["acting"], s.sims[e]["now"])
-        m.heard[0] = s.sims[e]["acting"]
+    if len(memory.group) > 0:
+        _note_acts(memory, s, e, s.sims[e]["acting"], s.sims[e]["now"])
+        memory.heard[0] = s.sims[e]["acting"]
 
 
 # ------------------------------------------------------------------ expectations
 
 
 @inlined
-def expect(m, key, user, request):
+def expect(memory, key, user, request):
     """(E[run / request], E[10 / max(run, 10)], E[log ratio], completions of the key, faded) of jobs of these two groups."""
-    a, u, k = m.run[ALL], m.run[user], m.run[key]
+    a, u, k = memory.run[ALL], memory.run[user], memory.run[key]
     n = a["count"] + LEAN_ON_PRIOR
     ratio = (a["ratio"] + LEAN_ON_PRIOR * PRIOR_RATIO) / n
     short = (a["short"] + LEAN_ON_PRIOR * PRIOR_SHORT) / n
@@ -220,42 +220,42 @@ def expect(m, key, user, request):
 
 
 @kernel
-def expect_job(m, j, request):
+def expect_job(memory, j, request):
     """Return `expect` of job j of so many s requested."""
-    x = m.cell[m.of[j]]
-    return expect(m, x["group"][KEY], x["group"][USER], max(request, 1.0))
+    x = memory.cell[memory.of[j]]
+    return expect(memory, x["group"][KEY], x["group"][USER], max(request, 1.0))
 
 
 @kernel
-def expect_all(m, jobs, rows, out):
+def expect_all(memory, jobs, rows, out):
     """out[i] = `expect` of job rows[i]: ratio, short, log ratio, count [Q, 4]."""
     for i in range(len(rows)):
-        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = expect_job(m, rows[i], jobs[rows[i]]["walltime"])
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = expect_job(memory, rows[i], jobs[rows[i]]["walltime"])
 
 
 @inlined
-def trusts(m):
+def trusts(memory):
     """Return whether requests are believed now."""
-    return m.error[2] > ENOUGH and m.error[0] > 2.0 * m.error[1]
+    return memory.error[2] > ENOUGH and memory.error[0] > 2.0 * memory.error[1]
 
 
 @inlined
-def forecast_of(m, k):
+def forecast_of(memory, k):
     """(E[run / request], E[10 / max(run, 10)]) of the jobs of cell k, as last forecast."""
-    x = m.cell[k]
-    if trusts(m):
+    x = memory.cell[k]
+    if trusts(memory):
         return 1.0, SHORT / max(x["request"], SHORT)
     return x["ratio"], x["short"]
 
 
 @inlined
-def run_of(m, j):
+def run_of(memory, j):
     """The forecast of the run time of job j, s."""
-    return forecast_of(m, m.of[j])[0] * m.cell[m.of[j]]["request"]
+    return forecast_of(memory, memory.of[j])[0] * memory.cell[memory.of[j]]["request"]
 
 
 @inlined
-def index(m, k):
+def index(memory, k):
     """The log of processors E[run] / E[1 / max(run, 10)] of the jobs of cell k."""
-    ratio, short = forecast_of(m, k)
-    return np.log(m.cell[k]["size"] * ratio * m.cell[k]["request"] / short)
+    ratio, short = forecast_of(memory, k)
+    return np.log(memory.cell[k]["size"] * ratio * memory.cell[k]["request"] / short)

@@ -14,10 +14,10 @@ from jobwise.sim.state import HEAP
 
 
 @inlined
-def _size(m, ask, limit, planned):
+def _size(slurm, ask, limit, planned):
     """Return the job size factor."""
-    x, nodes, cpus = m.settings[0], max(ask["nodes"], 1), np.float64(ask["tasks"]) * ask["cpus"]
-    N, C = len(m.weight), m.cpus[0]
+    x, nodes, cpus = slurm.site.settings[0], max(ask["nodes"], 1), np.float64(ask["tasks"]) * ask["cpus"]
+    N, C = len(slurm.site.weight), slurm.site.cpus[0]
     if planned > 0:
         cpus = planned
     if x["small_relative"]:
@@ -29,56 +29,61 @@ def _size(m, ask, limit, planned):
 
 
 @kernel
-def price(s, e, m, j, age):
+def price(s, e, slurm, j, age):
     """Put together the priority of job j, but for its partition's part; `age` s since it became eligible."""
-    x, job = m.settings[0], s.jobs[e, j]
+    x, job = slurm.site.settings[0], s.jobs[e, j]
     if x["basic"]:
-        m.priority[j] = -np.float64(j)
+        slurm.ledger.priority[j] = -np.float64(j)
         return
-    ask, total = m.ask[max(job["ask"], 0)], 0.0
+    ask, total = slurm.site.ask[max(job["ask"], 0)], 0.0
     total += x["age"] * min(1.0, age / x["max_age"])
-    if m.leaf_of[j] >= 0:
-        total += x["fair_share"] * m.fair[m.leaf_of[j]]
-    total += x["size"] * _size(m, ask, job["walltime"], m.planned[j])
-    if 0 <= job["queue"] < len(m.qos):
-        total += x["qos"] * m.qos[job["queue"]]["priority"] / m.highest[0]
-    m.priority[j] = total - ask["nice"]
+    if slurm.ledger.leaf_of[j] >= 0:
+        total += x["fair_share"] * slurm.ledger.fair[slurm.ledger.leaf_of[j]]
+    total += x["size"] * _size(slurm, ask, job["walltime"], slurm.ledger.planned[j])
+    if 0 <= job["queue"] < len(slurm.site.qos):
+        total += x["qos"] * slurm.site.qos[job["queue"]]["priority"] / slurm.site.highest[0]
+    slurm.ledger.priority[j] = total - ask["nice"]
 
 
 @inlined
-def priority(m, j, job, partition):
+def priority(slurm, j, job, partition):
     """Return the priority of job j in a partition: a whole number, at least 1."""
-    x = m.settings[0]
+    x = slurm.site.settings[0]
     if x["basic"]:
-        return m.priority[j]
-    tres, has = x["tres_cpu"] + x["tres_memory"] + x["tres_gpu"], m.tres[partition]
+        return slurm.ledger.priority[j]
+    tres, has = x["tres_cpu"] + x["tres_memory"] + x["tres_gpu"], slurm.site.tres[partition]
     if tres > 0:
         tres = x["tres_cpu"] * job["request"][0] / max(has[0], 1) + x["tres_memory"] * job["request"][1] / max(has[1], 1)
         tres += x["tres_gpu"] * job["request"][2] / max(has[2], 1)
-    return max(np.floor(m.priority[j] + x["partition"] * m.partition[partition]["factor"] / m.highest[1] + tres), 1.0)
+    return max(
+        np.floor(
+            slurm.ledger.priority[j] + x["partition"] * slurm.site.partition[partition]["factor"] / slurm.site.highest[1] + tres
+        ),
+        1.0,
+    )
 
 
 @allocating
-def price_all(s, e, m):
+def price_all(s, e, slurm):
     """The pass over all priorities: usage fades, running jobs are charged, and what waits is priced anew."""
-    sim, x, c = s.sims[e], m.settings[0], m.clock[0]
+    sim, x, c = s.sims[e], slurm.site.settings[0], slurm.ledger.clock[0]
     if x["fair_share"] > 0:
         d = sim["now"] - c["priced"]
-        for i in range(len(m.usage)):
-            m.usage[i] *= fade(x, d)
+        for i in range(len(slurm.ledger.usage)):
+            slurm.ledger.usage[i] *= fade(x, d)
         for i in range(sim["running"]):
             j = s.lists[e, HEAP, i]
-            leaf = m.leaf_of[j]
+            leaf = slurm.ledger.leaf_of[j]
             if leaf >= 0 and s.jobs[e, j]["status"] == RUNNING:
                 begun = s.jobs[e, j]["due"] - max(s.jobs[e, j]["walltime"], 1.0)
                 d = sim["now"] - max(begun, c["priced"])
-                charge(m, leaf, m.counted[j, 1] * d * fade(x, d))
+                charge(slurm, leaf, slurm.ledger.counted[j, 1] * d * fade(x, d))
         if x["fair_tree"]:
-            fair_tree(m)
+            fair_tree(slurm)
         else:
-            classic(m)
+            classic(slurm)
     c["priced"] = sim["now"]
     j = sim["head"]
     while j >= 0:
-        price(s, e, m, j, np.floor(sim["now"]) - np.floor(s.jobs[e, j]["queued"]))
+        price(s, e, slurm, j, np.floor(sim["now"]) - np.floor(s.jobs[e, j]["queued"]))
         j = s.truth[e, j]["next"]

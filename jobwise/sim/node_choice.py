@@ -53,72 +53,72 @@ def rooms(nodes: int) -> Room:
 
 
 @kernel
-def measure(ask, mask, some, free, capacity, w):
+def measure(ask, mask, some, free, capacity, space):
     """Which nodes of the set `mask` the job could use, and how many CPUs it could have of each, into `w`. Do they suffice?
     `some`: the nodes that have free CPUs."""
-    w.sums[0] = w.sums[1] = 0
+    space.sums[0] = space.sums[1] = 0
     for x in range(len(mask)):
         word = mask[x] & some[x]
-        w.usable[x] = NOTHING
+        space.usable[x] = NOTHING
         while word != NOTHING:
             i = np.int64(x * BITS) + lowest(word)
             word &= word - ONE
             have = room(ask, free, capacity, i)
             if have > 0:
-                w.have[i] = have
-                add(w.usable, i)
-                w.sums[0] += have
-                w.sums[1] += 1
-    return enough(ask, w)
+                space.have[i] = have
+                add(space.usable, i)
+                space.sums[0] += have
+                space.sums[1] += 1
+    return enough(ask, space)
 
 
 @inlined
-def again(ask, free, capacity, w, i):
+def again(ask, free, capacity, space, i):
     """More has become free on node i."""
     now = room(ask, free, capacity, i)
-    if has(w.usable, i):
-        w.sums[0] += now - w.have[i]
+    if has(space.usable, i):
+        space.sums[0] += now - space.have[i]
     elif now > 0:
-        add(w.usable, i)
-        w.sums[0] += now
-        w.sums[1] += 1
-    w.have[i] = now
+        add(space.usable, i)
+        space.sums[0] += now
+        space.sums[1] += 1
+    space.have[i] = now
 
 
 @inlined
-def enough(ask, w):
+def enough(ask, room):
     """Could there be enough CPUs and nodes?"""
-    return w.sums[0] >= np.int64(ask["tasks"]) * ask["cpus"] and w.sums[1] >= max(ask["nodes"], 1)
+    return room.sums[0] >= np.int64(ask["tasks"]) * ask["cpus"] and room.sums[1] >= max(ask["nodes"], 1)
 
 
 @kernel
-def _runs(w, free, weight):
+def _runs(room, free, weight):
     """The runs of usable nodes of one weight that lie beside each other; how many."""
     count, last = 0, np.int64(-2)
-    for x in range(len(w.usable)):
-        word = w.usable[x]
+    for x in range(len(room.usable)):
+        word = room.usable[x]
         while word != NOTHING:
             i = np.int64(x * BITS) + lowest(word)
             word &= word - ONE
             if i != last + 1 or weight[i] != weight[last]:
-                w.first[count], w.cpus[count], w.cards[count] = i, 0, 0
+                room.first[count], room.cpus[count], room.cards[count] = i, 0, 0
                 count += 1
-            w.until[count - 1] = last = i
-            w.until[count - 1] += 1
-            w.cpus[count - 1] += w.have[i]
-            w.cards[count - 1] += free[i, GPUS]
+            room.until[count - 1] = last = i
+            room.until[count - 1] += 1
+            room.cpus[count - 1] += room.have[i]
+            room.cards[count - 1] += free[i, GPUS]
     return count
 
 
 @kernel
-def _best(w, count, need, least, gpus, weight):
+def _best(room, count, need, least, gpus, weight):
     """(the run to take from, whether it suffices); -1: there is none left."""
     best, any_node, size, lightest = -1, False, np.int64(0), np.int64(0)
     for x in range(count):
-        cpus, heavy = w.cpus[x], weight[w.first[x]]
+        cpus, heavy = room.cpus[x], weight[room.first[x]]
         if cpus == 0 or (best >= 0 and heavy > lightest):
             continue
-        suffices = cpus >= need and w.until[x] - w.first[x] >= least and w.cards[x] >= gpus
+        suffices = cpus >= need and room.until[x] - room.first[x] >= least and room.cards[x] >= gpus
         better = (suffices and (not any_node or cpus < size)) or (not suffices and not any_node and cpus > size)
         if best < 0 or heavy < lightest or better:
             best, size, lightest, any_node = x, cpus, heavy, suffices
@@ -126,16 +126,16 @@ def _best(w, count, need, least, gpus, weight):
 
 
 @kernel
-def pick(ask, free, weight, w, node):
+def pick(ask, free, weight, room, node):
     """Nodes for a job by what was measured: node[:k]; k = 0 where it does not fit."""
-    have, count = w.have, _runs(w, free, weight)
+    have, count = room.have, _runs(room, free, weight)
     cpus, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
     most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else MANY), np.int64(ask["gpus"]), 0
     while (cpus > 0 or least > 0 or gpus > 0) and k < most:
-        x, suffices = _best(w, count, cpus, least, gpus, weight)
+        x, suffices = _best(room, count, cpus, least, gpus, weight)
         if x < 0:
             return 0
-        begin, until, single = w.first[x], w.until[x], np.int64(-1)
+        begin, until, single = room.first[x], room.until[x], np.int64(-1)
         if suffices and least <= 1:
             for i in range(begin, until):
                 if have[i] >= cpus and free[i, GPUS] >= gpus and (single < 0 or have[i] < have[single]):
@@ -150,14 +150,14 @@ def pick(ask, free, weight, w, node):
             least -= 1
             cpus -= min(have[i], max(cpus - max(least, 0) * ask["cpus"], np.int64(ask["cpus"])))
             gpus -= free[i, GPUS]
-        w.cpus[x] = 0  # all of it is taken, or the job has what it needs
+        room.cpus[x] = 0  # all of it is taken, or the job has what it needs
     return k if cpus <= 0 and least <= 0 and gpus <= 0 else 0
 
 
 @kernel
-def choose(ask, mask, some, free, capacity, weight, w, node):
+def choose(ask, mask, some, free, capacity, weight, room, node):
     """Nodes for a job out of the set `mask`: node[:k], k = 0 where it does not fit. `w`: room."""
-    return pick(ask, free, weight, w, node) if measure(ask, mask, some, free, capacity, w) else 0
+    return pick(ask, free, weight, room, node) if measure(ask, mask, some, free, capacity, room) else 0
 
 
 @kernel

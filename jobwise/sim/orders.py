@@ -104,12 +104,12 @@ def begin(code, submit, origin):
 
 
 @kernel
-def score(code, s, w, r, n, a):
+def score(code, begun, w, r, n, a):
     """Score of one job under the order `code`; those of kinds CLUSTER and WORKFLOW, and `random`, are scored elsewhere."""
     if code == Order.FCFS:
-        return s
+        return begun
     if code == Order.LCFS:
-        return -s
+        return -begun
     if code == Order.SJF:
         return r
     if code == Order.LJF:
@@ -123,13 +123,13 @@ def score(code, s, w, r, n, a):
     if code == Order.LARGEST:
         return -n
     if code == Order.F1:  # Carastan-Santos & de Camargo, SC'17
-        return np.log10(r) * n + 8.70e2 * np.log10(max(s, 1.0))
+        return np.log10(r) * n + 8.70e2 * np.log10(max(begun, 1.0))
     if code == Order.F2:
-        return np.sqrt(r) * n + 2.56e4 * np.log10(max(s, 1.0))
+        return np.sqrt(r) * n + 2.56e4 * np.log10(max(begun, 1.0))
     if code == Order.F3:
-        return r * n + 6.86e6 * np.log10(max(s, 1.0))
+        return r * n + 6.86e6 * np.log10(max(begun, 1.0))
     if code == Order.F4:
-        return r * np.sqrt(n) + 5.30e5 * np.log10(max(s, 1.0))
+        return r * np.sqrt(n) + 5.30e5 * np.log10(max(begun, 1.0))
     if code == Order.LXF:  # largest expansion factor
         return -(w + r) / r
     if code == Order.WFP3:  # Tang et al., CLUSTER'09

@@ -91,30 +91,30 @@ def static_order(code: int, s: State, e: int) -> np.ndarray | None:
 
 
 @inlined
-def _enqueue(s, e, p, j):
+def _enqueue(s, e, pool, j):
     n, est = s.jobs[e, j]["request"][0], expected(s.jobs[e, j])
-    ranked.insert(p.queue, p.rank[j], j, n, est)
-    if p.memory[0]["own_order"]:
-        ranked.insert(p.backfill, p.second[j], j, n, est)
+    ranked.insert(pool.queue, pool.rank[j], j, n, est)
+    if pool.memory[0]["own_order"]:
+        ranked.insert(pool.backfill, pool.second[j], j, n, est)
 
 
 @inlined
-def _dequeue(p, j):
-    ranked.remove(p.queue, p.rank[j], j)
-    if p.memory[0]["own_order"]:
-        ranked.remove(p.backfill, p.second[j], j)
+def _dequeue(pool, j):
+    ranked.remove(pool.queue, pool.rank[j], j)
+    if pool.memory[0]["own_order"]:
+        ranked.remove(pool.backfill, pool.second[j], j)
 
 
 @inlined
-def _run(s, e, p, j, n):
-    start(s, e, j, 1.0, p.node, p.amount, 0)
-    ranked.insert(p.running, s.jobs[e, j]["due"], j, n, 0.0)
+def _run(s, e, pool, j, n):
+    start(s, e, j, 1.0, pool.node, pool.amount, 0)
+    ranked.insert(pool.running, s.jobs[e, j]["due"], j, n, 0.0)
 
 
 @kernel
-def _guard(s, e, p):
+def _guard(s, e, pool):
     """Give the jobs that have waited longer than the guard their places before all others."""
-    m = p.memory[0]
+    m = pool.memory[0]
     while m["guarded"] < s.sims[e]["next"]:
         j = m["guarded"]
         if not easy.overdue(s.sims[e]["now"], s.jobs[e, j]["submit"], m["guard"]):
@@ -122,16 +122,16 @@ def _guard(s, e, p):
         m["guarded"] += 1
         waiting = s.jobs[e, j]["status"] == QUEUED or s.jobs[e, j]["status"] == PAUSED
         if waiting:
-            _dequeue(p, j)
-        p.rank[j] = p.second[j] = j
+            _dequeue(pool, j)
+        pool.rank[j] = pool.second[j] = j
         if waiting:
-            _enqueue(s, e, p, j)
+            _enqueue(s, e, pool, j)
 
 
 @inlined
-def _backfill(s, e, p):
+def _backfill(s, e, pool):
     """Start, in order, what fits now and does not delay the head."""
-    m, q, now = p.memory[0], p.backfill, s.sims[e]["now"]
+    m, q, now = pool.memory[0], pool.backfill, s.sims[e]["now"]
     at = np.int64(0)
     while True:
         free = s.nodes[e, 0]["free"][0]
@@ -146,80 +146,80 @@ def _backfill(s, e, p):
             at += 1
             continue
         m["extra"] = easy.charge(n, end, m["shadow"], m["extra"])
-        _dequeue(p, j)
-        _run(s, e, p, j, n)
+        _dequeue(pool, j)
+        _run(s, e, pool, j, n)
 
 
 @inlined
-def _arrival(s, e, p):
+def _arrival(s, e, pool):
     """The head and its reservation are as they were: only what has just arrived can start. Put it in the queue if not."""
-    m, now, j = p.memory[0], s.sims[e]["now"], s.lists[e, ENTERED, 0]
+    m, now, j = pool.memory[0], s.sims[e]["now"], s.lists[e, ENTERED, 0]
     n, end = s.jobs[e, j]["request"][0], now + expected(s.jobs[e, j])
     if easy.may_start(n, end, s.nodes[e, 0]["free"][0], m["shadow"], m["extra"]):
         m["extra"] = easy.charge(n, end, m["shadow"], m["extra"])
-        _run(s, e, p, j, n)
+        _run(s, e, pool, j, n)
     else:
-        _enqueue(s, e, p, j)
+        _enqueue(s, e, pool, j)
 
 
 @inlined
-def _pass(s, e, p):
-    m, q, now = p.memory[0], p.queue, s.sims[e]["now"]
+def _pass(s, e, pool):
+    m, q, now = pool.memory[0], pool.queue, s.sims[e]["now"]
     while q.count[1] > 0:
         x = q.entry[q.order[0], 0]
         j, n = x["row"], np.int64(x["size"])
         if n > s.nodes[e, 0]["free"][0]:
             break
-        _dequeue(p, j)
-        _run(s, e, p, j, n)
+        _dequeue(pool, j)
+        _run(s, e, pool, j, n)
     if q.count[1] == 0:
         m["head"] = -1
         return
     m["head"] = j
     if m["easy"]:
-        m["shadow"], m["extra"] = easy.reserve(p.running, n, s.nodes[e, 0]["free"][0], now)
+        m["shadow"], m["extra"] = easy.reserve(pool.running, n, s.nodes[e, 0]["free"][0], now)
         if s.nodes[e, 0]["free"][0] > 0:
-            _backfill(s, e, p)
+            _backfill(s, e, pool)
 
 
 @kernel
-def run(s, e, p, steps, until=np.inf):
+def run(s, e, pool, steps, until=np.inf):
     """Run simulation e for up to `steps` instants of choice, at most to time `until`. True while there is more by then."""
-    m, sim = p.memory[0], s.sims[e]
+    m, sim = pool.memory[0], s.sims[e]
     for _ in range(steps):
         if advance(s, e, until) != CHOICE:
             return False
         for i in range(sim["left"]):
             j = s.lists[e, LEFT, i]
-            ranked.remove(p.running, s.jobs[e, j]["due"], j)
+            ranked.remove(pool.running, s.jobs[e, j]["due"], j)
         same = sim["left"] == 0 and s.outages.shape[1] == 0 and m["head"] >= 0
         if m["guard"] < np.inf:
-            _guard(s, e, p)
-            same = same and p.queue.entry[p.queue.order[0], 0]["row"] == m["head"]
-        if same and sim["entered"] == 1 and p.rank[s.lists[e, ENTERED, 0]] > p.rank[m["head"]]:
+            _guard(s, e, pool)
+            same = same and pool.queue.entry[pool.queue.order[0], 0]["row"] == m["head"]
+        if same and sim["entered"] == 1 and pool.rank[s.lists[e, ENTERED, 0]] > pool.rank[m["head"]]:
             if not m["easy"]:
-                _enqueue(s, e, p, s.lists[e, ENTERED, 0])
+                _enqueue(s, e, pool, s.lists[e, ENTERED, 0])
                 continue
             if m["shadow"] > sim["now"]:
-                _arrival(s, e, p)
+                _arrival(s, e, pool)
                 continue
         for i in range(sim["entered"]):
-            _enqueue(s, e, p, s.lists[e, ENTERED, i])
-        if same and not m["easy"] and p.queue.entry[p.queue.order[0], 0]["row"] == m["head"]:
+            _enqueue(s, e, pool, s.lists[e, ENTERED, i])
+        if same and not m["easy"] and pool.queue.entry[pool.queue.order[0], 0]["row"] == m["head"]:
             continue
-        _pass(s, e, p)
+        _pass(s, e, pool)
     return True
 
 
 @kernel
-def resume(s, e, p):
+def resume(s, e, pool):
     """Put what waits and runs into a fresh scheduler, in the order of rows."""
     for j in range(s.sims[e]["next"]):
         if s.jobs[e, j]["status"] == QUEUED or s.jobs[e, j]["status"] == PAUSED:
-            _enqueue(s, e, p, j)
+            _enqueue(s, e, pool, j)
     for i in range(s.sims[e]["running"]):
         j = s.lists[e, HEAP, i]
-        ranked.insert(p.running, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
+        ranked.insert(pool.running, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
 
 
 def replay(s: State, e: int) -> None:

@@ -122,24 +122,24 @@ def ended(q, j, run):
 
 
 @kernel
-def come(q, c, j, now):
+def come(q, memory, j, now):
     """Job j has come: the shadow takes the forecast for its run time."""
     m = q.memory[0]
-    foresight.forecast(c, c.of[j], now)
-    believe(q.s, 0, j, max(run_of(c, j), 1.0))
+    foresight.forecast(memory, memory.of[j], now)
+    believe(q.s, 0, j, max(run_of(memory, j), 1.0))
     q.open[m["open"]] = j
     m["open"] += 1
 
 
 @kernel
-def note(q, c, jobs, events, now):
+def note(q, memory, jobs, events, now):
     """Take note of events [N] of jobs of a table, at `now` (s): the shadow comes to now, and then learns how long jobs ran."""
     for i in range(len(events)):
         if events[i]["kind"] == STOPPED:
             leave(q, events[i]["job"], jobs[events[i]["job"]]["request"][0])
     for i in range(len(events)):
         if events[i]["kind"] == SUBMITTED:
-            come(q, c, events[i]["job"], now)
+            come(q, memory, events[i]["job"], now)
     catch_up(q, now)
     for i in range(len(events)):
         if events[i]["kind"] == STOPPED and not np.isnan(events[i]["run"]):
@@ -164,21 +164,21 @@ def catch_up(q, now):
 
 
 @kernel
-def look(q, c):
+def look(q, memory):
     """Find the largest index of the lane anew, where enough jobs have ended since."""
     m = q.memory[0]
-    if m["share"] <= 0.0 or c.ended[0] < m["looked"] + EVERY:
+    if m["share"] <= 0.0 or memory.ended[0] < m["looked"] + EVERY:
         return
-    m["looked"] = c.ended[0]
-    n, total, low, high = min(np.int64(c.ended[0]), RECENT), 0.0, np.inf, -np.inf
+    m["looked"] = memory.ended[0]
+    n, total, low, high = min(np.int64(memory.ended[0]), RECENT), 0.0, np.inf, -np.inf
     for i in range(n):
-        total += c.recent[i, 1]
-        low, high = min(low, c.recent[i, 0]), max(high, c.recent[i, 0])
+        total += memory.recent[i, 1]
+        low, high = min(low, memory.recent[i, 0]), max(high, memory.recent[i, 0])
     for _ in range(30):
         middle, work = 0.5 * (low + high), 0.0
         for i in range(n):
-            if c.recent[i, 0] <= middle:
-                work += c.recent[i, 1]
+            if memory.recent[i, 0] <= middle:
+                work += memory.recent[i, 1]
         if work <= m["share"] * total:
             low = middle
         else:
@@ -187,7 +187,7 @@ def look(q, c):
 
 
 @kernel
-def _free_at(s, e, c, need, now):
+def _free_at(s, e, memory, need, now):
     """s until so many processors more are free, by predicted ends: the forecast, once that is over 1.5 times what a job has
     run, at most its request."""
     low, high = 0.0, 0.0
@@ -197,8 +197,8 @@ def _free_at(s, e, c, need, now):
         middle, got = 0.5 * (low + high), 0
         for i in range(s.sims[e]["running"]):
             j = s.lists[e, HEAP, i]
-            ran, cell = now - c.began[j], c.cell[c.of[j]]
-            if min(max(run_of(c, j), 1.5 * ran + 60.0), max(cell["request"], ran)) - ran <= middle:
+            ran, cell = now - memory.began[j], memory.cell[memory.of[j]]
+            if min(max(run_of(memory, j), 1.5 * ran + 60.0), max(cell["request"], ran)) - ran <= middle:
                 got += s.jobs[e, j]["request"][0]
         if got >= need:
             high = middle
@@ -208,15 +208,15 @@ def _free_at(s, e, c, need, now):
 
 
 @inlined
-def _sooner(a, b):
-    return a["deadline"] < b["deadline"] or (a["deadline"] == b["deadline"] and a["row"] < b["row"])
+def _sooner(first, second):
+    return first["deadline"] < second["deadline"] or (first["deadline"] == second["deadline"] and first["row"] < second["row"])
 
 
 @kernel
-def urgency(q, c, s, e, item, count):
+def urgency(q, memory, s, e, item, count):
     """Find who is urgent among the queue: with the time that is needed to make room for it and for those whose turn is sooner.
     How many are."""
-    m, now, total = q.memory[0], s.sims[e]["now"], np.float64(c.total[0])
+    m, now, total = q.memory[0], s.sims[e]["now"], np.float64(memory.total[0])
     free, urgent, work = s.nodes[e, 0]["free"][0], 0, 0.0
     longest = max(m["longest"], m["least"])
     for i in range(count):
@@ -241,32 +241,32 @@ def urgency(q, c, s, e, item, count):
         lead = LEAD_WORK * work / total + LEAD_WIDE * longest * n / total
         soon = now + lead + longest > due and w + lead + longest > least
         if n > free and soon and not (now + lead > due and w + lead > least):
-            lead += min(LEAD_ROOM * _free_at(s, e, c, x["size"] - free, now), longest)
+            lead += min(LEAD_ROOM * _free_at(s, e, memory, x["size"] - free, now), longest)
         if now + lead > due and w + lead > least and x["score"] > -np.inf:
             x["plain"] = URGENT * (1e12 - x["submit"])
             if not is_express(x["score"]):
                 x["score"] = x["plain"]
             urgent += 1
         if not is_express(x["score"]):
-            work += n * run_of(c, x["row"])
+            work += n * run_of(memory, x["row"])
     return urgent
 
 
 @inlined
-def express(q, c, j, size, score):
+def express(q, memory, j, size, score):
     """The score of job j of the queue: as an express one, or as it is."""
     m = q.memory[0]
     if m["share"] > 0.0:
-        x = index(c, c.of[j])
-        if x <= m["limit"] and fits_lane(q, c, size):
+        x = index(memory, memory.of[j])
+        if x <= m["limit"] and fits_lane(q, memory, size):
             return EXPRESS * (1000.0 - x)
     return score
 
 
 @inlined
-def fits_lane(q, c, size):
+def fits_lane(q, memory, size):
     """Is there room in the lane?"""
-    return q.memory[0]["held"] + size <= HALF * c.total[0]
+    return q.memory[0]["held"] + size <= HALF * memory.total[0]
 
 
 @inlined

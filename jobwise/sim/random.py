@@ -30,7 +30,7 @@ def unit(x):
 
 
 @inlined
-def draw(m):
+def draw(count):
     """Return a number in [0, 1) from the state m["seed"], which goes on."""
-    m["seed"] += GOLDEN
-    return unit(mixed(m["seed"]))
+    count["seed"] += GOLDEN
+    return unit(mixed(count["seed"]))

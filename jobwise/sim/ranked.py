@@ -58,13 +58,13 @@ def size_class(n):
 
 
 @kernel
-def _locate(q, key, row):
+def _locate(blocks, key, row):
     """Index in `order` of the block whose last entry is not before (key, row), or of the last block."""
-    low, high = 0, q.count[0] - 1
+    low, high = 0, blocks.count[0] - 1
     while low < high:
         mid = (low + high) >> 1
-        b = q.order[mid]
-        last = q.entry[b, q.block[b]["used"] - 1]
+        b = blocks.order[mid]
+        last = blocks.entry[b, blocks.block[b]["used"] - 1]
         if last["key"] < key or (last["key"] == key and last["row"] < row):
             low = mid + 1
         else:
@@ -73,14 +73,14 @@ def _locate(q, key, row):
 
 
 @kernel
-def _summarise(q, b):
+def _summarise(blocks, block):
     """Make the shortest estimates of block b anew."""
-    shortest, classes = q.shortest[b], q.shortest.shape[1]
+    shortest, classes = blocks.shortest[block], blocks.shortest.shape[1]
     for c in range(classes):
         shortest[c] = np.inf
-    q.block[b]["stale"] = 0
-    for k in range(q.block[b]["used"]):
-        x = q.entry[b, k]
+    blocks.block[block]["stale"] = 0
+    for k in range(blocks.block[block]["used"]):
+        x = blocks.entry[block, k]
         c = size_class(x["size"])
         while c < classes and x["est"] < shortest[c]:
             shortest[c] = x["est"]
@@ -88,143 +88,143 @@ def _summarise(q, b):
 
 
 @kernel
-def _new_block(q, i):
+def _new_block(blocks, i):
     """A free block becomes the i-th."""
-    b = q.order[q.count[0]]
-    for k in range(q.count[0], i, -1):
-        q.order[k] = q.order[k - 1]
-    q.order[i] = b
-    q.count[0] += 1
-    q.block[b]["used"], q.block[b]["total"] = 0, 0
-    for c in range(q.shortest.shape[1]):
-        q.shortest[b, c] = np.inf
+    b = blocks.order[blocks.count[0]]
+    for k in range(blocks.count[0], i, -1):
+        blocks.order[k] = blocks.order[k - 1]
+    blocks.order[i] = b
+    blocks.count[0] += 1
+    blocks.block[b]["used"], blocks.block[b]["total"] = 0, 0
+    for c in range(blocks.shortest.shape[1]):
+        blocks.shortest[b, c] = np.inf
     return b
 
 
 @kernel
-def _forget(q, i):
+def _forget(blocks, i):
     """The i-th block becomes free."""
-    b = q.order[i]
-    for k in range(i, q.count[0] - 1):
-        q.order[k] = q.order[k + 1]
-    q.count[0] -= 1
-    q.order[q.count[0]] = b
+    b = blocks.order[i]
+    for k in range(i, blocks.count[0] - 1):
+        blocks.order[k] = blocks.order[k + 1]
+    blocks.count[0] -= 1
+    blocks.order[blocks.count[0]] = b
 
 
 @kernel
-def _move(q, b, begin, to):
+def _move(blocks, block, begin, to):
     """Append the entries of block b from `begin` on to block `to`."""
-    for k in range(begin, q.block[b]["used"]):
-        q.entry[to, q.block[to]["used"]] = q.entry[b, k]
-        q.block[to]["used"] += 1
-        q.block[to]["total"] += q.entry[b, k]["size"]
-        q.block[b]["total"] -= q.entry[b, k]["size"]
-    q.block[b]["used"] = begin
-    _summarise(q, to)
+    for k in range(begin, blocks.block[block]["used"]):
+        blocks.entry[to, blocks.block[to]["used"]] = blocks.entry[block, k]
+        blocks.block[to]["used"] += 1
+        blocks.block[to]["total"] += blocks.entry[block, k]["size"]
+        blocks.block[block]["total"] -= blocks.entry[block, k]["size"]
+    blocks.block[block]["used"] = begin
+    _summarise(blocks, to)
 
 
 @kernel
-def insert(q, key, row, size, est):
+def insert(blocks, key, row, size, est):
     """Add an entry to the blocks."""
-    if q.count[0] == 0:
-        _new_block(q, 0)
-    i = _locate(q, key, row) if q.count[0] > 1 else 0
-    b = q.order[i]
-    if q.block[b]["used"] == BLOCK:
-        new = _new_block(q, i + 1)
-        _move(q, b, BLOCK // 2, new)
-        _summarise(q, b)
-        last = q.entry[b, BLOCK // 2 - 1]
+    if blocks.count[0] == 0:
+        _new_block(blocks, 0)
+    i = _locate(blocks, key, row) if blocks.count[0] > 1 else 0
+    b = blocks.order[i]
+    if blocks.block[b]["used"] == BLOCK:
+        new = _new_block(blocks, i + 1)
+        _move(blocks, b, BLOCK // 2, new)
+        _summarise(blocks, b)
+        last = blocks.entry[b, BLOCK // 2 - 1]
         if last["key"] < key or (last["key"] == key and last["row"] < row):
             b = new
-    entry, k = q.entry[b], q.block[b]["used"]
+    entry, k = blocks.entry[b], blocks.block[b]["used"]
     while k > 0 and (entry[k - 1]["key"] > key or (entry[k - 1]["key"] == key and entry[k - 1]["row"] > row)):
         entry[k] = entry[k - 1]
         k -= 1
     x = entry[k]
     x["key"], x["row"], x["size"], x["est"] = key, row, size, est
-    q.block[b]["used"] += 1
-    q.block[b]["total"] += size
-    q.count[1] += 1
-    for c in range(size_class(size), q.shortest.shape[1]):
-        if est >= q.shortest[b, c]:
+    blocks.block[b]["used"] += 1
+    blocks.block[b]["total"] += size
+    blocks.count[1] += 1
+    for c in range(size_class(size), blocks.shortest.shape[1]):
+        if est >= blocks.shortest[b, c]:
             break
-        q.shortest[b, c] = est
+        blocks.shortest[b, c] = est
 
 
 @kernel
-def remove(q, key, row):
+def remove(blocks, key, row):
     """Take the entry (key, row) out; it must be there."""
-    i = _locate(q, key, row) if q.count[0] > 1 else 0
-    b = q.order[i]
-    entry, used = q.entry[b], q.block[b]["used"]
+    i = _locate(blocks, key, row) if blocks.count[0] > 1 else 0
+    b = blocks.order[i]
+    entry, used = blocks.entry[b], blocks.block[b]["used"]
     k = 0
     while entry[k]["row"] != row:
         k += 1
     size = entry[k]["size"]
     for after in range(k + 1, used):
         entry[after - 1] = entry[after]
-    q.block[b]["used"] = used - 1
-    q.block[b]["total"] -= size
-    q.count[1] -= 1
+    blocks.block[b]["used"] = used - 1
+    blocks.block[b]["total"] -= size
+    blocks.count[1] -= 1
     if used == 1:
-        _forget(q, i)
+        _forget(blocks, i)
         return
-    if i + 1 < q.count[0] and used - 1 + q.block[q.order[i + 1]]["used"] <= BLOCK // 2:
-        _move(q, q.order[i + 1], 0, b)
-        _forget(q, i + 1)
+    if i + 1 < blocks.count[0] and used - 1 + blocks.block[blocks.order[i + 1]]["used"] <= BLOCK // 2:
+        _move(blocks, blocks.order[i + 1], 0, b)
+        _forget(blocks, i + 1)
     else:
-        q.block[b]["stale"] = 1
+        blocks.block[b]["stale"] = 1
 
 
 @kernel
-def find(q, at, narrow, free, slack):
+def find(blocks, at, narrow, free, slack):
     """First place >= at whose job has size <= narrow, or size <= free and est <= slack; -1 if none.
 
     A place is BLOCK * (index of the block in order) + index in the block; after a removal it holds the next entry.
     """
-    top = q.shortest.shape[1] - 1
+    top = blocks.shortest.shape[1] - 1
     wide = min(size_class(narrow), top) if narrow > 0 else -1
     fit = min(size_class(free), top) if free > 0 else -1
     i, k = at // BLOCK, at % BLOCK
-    while i < q.count[0]:
-        b = q.order[i]
-        if (fit >= 0 and q.shortest[b, fit] <= slack) or (wide >= 0 and q.shortest[b, wide] < np.inf):
-            entry = q.entry[b]
-            for x in range(k, q.block[b]["used"]):
+    while i < blocks.count[0]:
+        b = blocks.order[i]
+        if (fit >= 0 and blocks.shortest[b, fit] <= slack) or (wide >= 0 and blocks.shortest[b, wide] < np.inf):
+            entry = blocks.entry[b]
+            for x in range(k, blocks.block[b]["used"]):
                 n = entry[x]["size"]
                 if n <= narrow or (n <= free and entry[x]["est"] <= slack):
                     return i * BLOCK + x
-            if q.block[b]["stale"]:
-                _summarise(q, b)
+            if blocks.block[b]["stale"]:
+                _summarise(blocks, b)
         k = 0
         i += 1
     return -1
 
 
 @kernel
-def shadow(q, need, free, now):
+def shadow(blocks, need, free, now):
     """(T, free at T): the first instant, by the estimates, at which `need` processors are free.
 
     All releases of that instant count; a job that has outlived its estimate is taken to end now. T is inf where even
     the end of all running jobs does not free enough (part of the machine is down).
     """
     got, i = free, 0
-    while i < q.count[0] and got + q.block[q.order[i]]["total"] < need:
-        got += q.block[q.order[i]]["total"]
+    while i < blocks.count[0] and got + blocks.block[blocks.order[i]]["total"] < need:
+        got += blocks.block[blocks.order[i]]["total"]
         i += 1
-    if i == q.count[0]:
+    if i == blocks.count[0]:
         return np.inf, got
-    b, k = q.order[i], 0
+    b, k = blocks.order[i], 0
     while got < need:
-        got += q.entry[b, k]["size"]
+        got += blocks.entry[b, k]["size"]
         k += 1
-    t = max(q.entry[b, max(k - 1, 0)]["key"], now)
+    t = max(blocks.entry[b, max(k - 1, 0)]["key"], now)
     while True:
-        while k < q.block[b]["used"] and q.entry[b, k]["key"] <= t:
-            got += q.entry[b, k]["size"]
+        while k < blocks.block[b]["used"] and blocks.entry[b, k]["key"] <= t:
+            got += blocks.entry[b, k]["size"]
             k += 1
         i += 1
-        if k < q.block[b]["used"] or i == q.count[0]:
+        if k < blocks.block[b]["used"] or i == blocks.count[0]:
             return t, got
-        b, k = q.order[i], 0
+        b, k = blocks.order[i], 0

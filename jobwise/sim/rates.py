@@ -82,10 +82,10 @@ def _mark(s, e, j):
 
 
 @kernel
-def mark(s, e, owner, p):
+def mark(s, e, owner, place):
     """Mark the nodes i with owner[i] = p."""
     for i in range(s.nodes.shape[1]):
-        s.nodes[e, i]["before"] = owner[i] == p
+        s.nodes[e, i]["before"] = owner[i] == place
 
 
 @kernel

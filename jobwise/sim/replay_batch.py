@@ -79,7 +79,7 @@ def bench(windows: Sequence[Tables]) -> Bench:
 
 
 @kernel
-def run(s, b, rule, times, weights, t, which, out):
+def run(s, b, rule, times, weights, trials, which, out):
     """Replay windows which[i] with these weights; out[i] = mean bounded slowdown, longest wait, mean wait (s), and the mean
     bounded slowdown of as many equal blocks of jobs as there is room for."""
     blocks = out.shape[1] - RESULTS
@@ -87,18 +87,18 @@ def run(s, b, rule, times, weights, t, which, out):
         b.weights[k] = weights[k]
     for i in range(len(which)):
         w = which[i]
-        refill(s, 0, t.plan, w)
-        guard = rule.guard if times == np.inf else easy.relative(rule.guard, times, t.longest[w])
+        refill(s, 0, trials.plan, w)
+        guard = rule.guard if times == np.inf else easy.relative(rule.guard, times, trials.longest[w])
         r = rule
         kept = r.commit, r.estimate, r.reserve, r.short, r.express, r.slack, r.foreseen
         guarded = Rule(r.order, r.backfill, r.placement, guard, *kept)
         b.count[0] = b.count[1] = b.running.count[0] = b.running.count[1] = 0
-        for k in range(t.begin[w], t.begin[w + 1]):
-            b.memory.run[k - t.begin[w]] = t.run[k]
+        for k in range(trials.begin[w], trials.begin[w + 1]):
+            b.memory.run[k - trials.begin[w]] = trials.run[k]
         J = s.sims[0]["jobs"]
         for j in range(J):
             group = b.memory.cell[j]["group"]
-            group[KEY], group[USER] = t.key[w, j], t.user[w, j]
+            group[KEY], group[USER] = trials.key[w, j], trials.user[w, j]
         while scored_pool.run(s, 0, b, guarded, 1 << 30):
             pass
         total, longest, waited = 0.0, 0.0, 0.0

@@ -108,9 +108,9 @@ NO_PLAN = Plan(
 
 
 @inlined
-def refill(s, e, p, k):
+def refill(s, e, plans, k):
     """Begin simulation e (of a pool) anew with plan k; its settings stay."""
-    sim, node, plan = s.sims[e], s.nodes[e, 0], p.next[k]
+    sim, node, plan = s.sims[e], s.nodes[e, 0], plans.next[k]
     sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
     sim["acted"] = sim["acting"] = 0
@@ -120,9 +120,9 @@ def refill(s, e, p, k):
     node["up"] = 1
     first, factor, at = plan["first"], plan["factor"], 0
     for i in range(plan["jobs"]):
-        row = first + i if first >= 0 else np.int64(p.row[k, i])
-        job, new, truth, known = s.jobs[e, i], p.jobs[row], s.truth[e, i], p.truth[row]
-        job["submit"] = (new["submit"] - p.jobs[first]["submit"]) / factor if first >= 0 else p.submit[k, i]
+        row = first + i if first >= 0 else np.int64(plans.row[k, i])
+        job, new, truth, known = s.jobs[e, i], plans.jobs[row], s.truth[e, i], plans.truth[row]
+        job["submit"] = (new["submit"] - plans.jobs[first]["submit"]) / factor if first >= 0 else plans.submit[k, i]
         job["walltime"], job["request"][0] = new["walltime"], new["request"][0]
         job["start"] = job["end"] = job["queued"] = job["due"] = job["reserved"] = np.nan
         job["user"], job["group"], job["app"] = new["user"], new["group"], new["app"]
@@ -133,7 +133,7 @@ def refill(s, e, p, k):
             job["unmet"], job["flow"], job["rank"], job["level"] = new["unmet"], new["flow"], new["rank"], new["level"]
             truth["child"], truth["children"] = at, known["children"]
             for c in range(known["children"]):
-                s.child[e, at] = p.child[known["child"] + c]
+                s.child[e, at] = plans.child[known["child"] + c]
                 at += 1
 
 
@@ -203,9 +203,9 @@ def no_jobsets(like: State) -> Jobsets:
 
 
 @inlined
-def renew(s, e, p, k):
+def renew(s, e, plans, k):
     """Begin simulation e again with jobset k; its cluster and settings stay."""
-    sim, one, R = s.sims[e], p.sets[k], len(s.nodes[e, 0]["free"])
+    sim, one, R = s.sims[e], plans.sets[k], len(s.nodes[e, 0]["free"])
     sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
     sim["acted"] = sim["acting"] = 0
@@ -219,18 +219,18 @@ def renew(s, e, p, k):
     for i in range(last):
         s.slices[e, i]["next"] = i + 1
     s.slices[e, last]["next"] = -1
-    for kind in range(p.factor.shape[1] if len(p.factor) > 0 else 0):
-        for i in range(p.factor.shape[2]):
-            s.factor[e, kind, i] = p.factor[k, kind, i]
+    for kind in range(plans.factor.shape[1] if len(plans.factor) > 0 else 0):
+        for i in range(plans.factor.shape[2]):
+            s.factor[e, kind, i] = plans.factor[k, kind, i]
     for i in range(s.outages.shape[1]):
-        if i < p.outages.shape[1]:
-            s.outages[e, i] = p.outages[k, i]
+        if i < plans.outages.shape[1]:
+            s.outages[e, i] = plans.outages[k, i]
         else:
             s.outages[e, i]["time"] = np.inf
-    for i in range(min(s.risk.shape[1], p.risk.shape[1])):
+    for i in range(min(s.risk.shape[1], plans.risk.shape[1])):
         for n in range(s.risk.shape[2]):
-            s.risk[e, i, n] = p.risk[k, i, n]
+            s.risk[e, i, n] = plans.risk[k, i, n]
     for i in range(one["jobs"]):
-        s.jobs[e, i] = p.jobs[one["first"] + i]
-        s.truth[e, i] = p.truth[one["first"] + i]
+        s.jobs[e, i] = plans.jobs[one["first"] + i]
+        s.truth[e, i] = plans.truth[one["first"] + i]
         s.truth[e, i]["heap"] = -1

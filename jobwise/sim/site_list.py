@@ -26,61 +26,70 @@ from jobwise.site import LIMITS
 
 
 @kernel
-def _fits_now(s, e, m, j, p, held, now):
-    """How many nodes (m.node) job j could start on now without touching the plans of others; 0: none."""
-    ask = m.ask[s.jobs[e, j]["ask"]]
-    mask_of(m, s.jobs[e, j], p, m.mask)
-    left_open(m, held, 0, now, max(s.jobs[e, j]["walltime"], 1.0))
-    return choose(ask, m.open_mask, m.some, m.free, m.capacity, m.weight, m.room, m.node)
+def _fits_now(s, e, slurm, j, partition, held, now):
+    """How many nodes (slurm.work.node) job j could start on now without touching the plans of others; 0: none."""
+    ask = slurm.site.ask[s.jobs[e, j]["ask"]]
+    mask_of(slurm, s.jobs[e, j], partition, slurm.work.mask)
+    left_open(slurm, held, 0, now, max(s.jobs[e, j]["walltime"], 1.0))
+    return choose(
+        ask,
+        slurm.work.open_mask,
+        slurm.work.some,
+        slurm.work.free,
+        slurm.site.capacity,
+        slurm.site.weight,
+        slurm.work.room,
+        slurm.work.node,
+    )
 
 
 @allocating
-def site_pass(s, e, m, o):
+def site_pass(s, e, slurm, o):
     """Start what the order, the backfilling and the limits let start now."""
     now, rule, notes = s.sims[e]["now"], o.rule, 0
-    rows, where = site_order.waiting(s, e, m, o)
-    out, headed, heads = np.zeros(len(LIMITS)), np.zeros(len(m.partition), np.bool_), 0
-    take_free(s, e, m)
-    held, n = calendar(m, now), -1
+    rows, where = site_order.waiting(s, e, slurm, o)
+    out, headed, heads = np.zeros(len(LIMITS)), np.zeros(len(slurm.site.partition), np.bool_), 0
+    take_free(s, e, slurm)
+    held, n = calendar(slurm, now), -1
     for i in range(len(rows)):
-        if heads == len(headed) and rule.backfill != CONSERVATIVE and (rule.backfill == NONE or size(m.some) == 0):
+        if heads == len(headed) and rule.backfill != CONSERVATIVE and (rule.backfill == NONE or size(slurm.work.some) == 0):
             return
         j, p = rows[i], where[i]
         job = s.jobs[e, j]
-        if job["status"] != QUEUED or (rule.backfill == NONE and headed[p]) or not allowed(m, job, p, out):
+        if job["status"] != QUEUED or (rule.backfill == NONE and headed[p]) or not allowed(slurm, job, p, out):
             continue
         limit = max(job["walltime"], 1.0)
-        since = known_from(m, min(notes, NOTES), job["ask"], p, limit, now)
-        k = _fits_now(s, e, m, j, p, held, now) if since <= now else 0
+        since = known_from(slurm, min(notes, NOTES), job["ask"], p, limit, now)
+        k = _fits_now(s, e, slurm, j, p, held, now) if since <= now else 0
         if k > 0:
-            if begin(s, e, m, j, k, out) and n >= 0:
-                n = insert(s, e, m, n, j, now)
+            if begin(s, e, slurm, j, k, out) and n >= 0:
+                n = insert(s, e, slurm, n, j, now)
             continue
         if rule.backfill == CONSERVATIVE or not headed[p]:
             heads += not headed[p]
             headed[p] = True
             if rule.backfill == NONE:
-                for x in range(m.open.shape[1]):
-                    m.open[0, x] &= ~m.sets[m.partition[p]["set"], x]
+                for x in range(slurm.work.open.shape[1]):
+                    slurm.work.open[0, x] &= ~slurm.site.sets[slurm.site.partition[p]["set"], x]
                 continue
-            if held + 2 > len(m.begin):  # the calendar is full
+            if held + 2 > len(slurm.work.begin):  # the calendar is full
                 return
             if n < 0:
-                n = expected_ends(s, e, m, now)
-            t, k, since = plan(s, e, m, j, p, held, n, now, since)
+                n = expected_ends(s, e, slurm, now)
+            t, k, since = plan(s, e, slurm, j, p, held, n, now, since)
             if t < np.inf:
-                held = keep(m, m.ask[job["ask"]], held, t, limit, k, j)
-        notes = remember(m, notes, job["ask"], p, limit, max(since, now + 1e-6))
+                held = keep(slurm, slurm.site.ask[job["ask"]], held, t, limit, k, j)
+        notes = remember(slurm, notes, job["ask"], p, limit, max(since, now + 1e-6))
 
 
 @allocating
-def run(s, e, m, o, steps):
+def run(s, e, slurm, o, steps):
     """Run simulation e for up to `steps` instants of choice. True while there is more to do."""
     for _ in range(steps):
         if advance(s, e, np.inf) == OVER:
             return False
         site_order.note(s, e, o)
-        note(s, e, m)
+        note(s, e, slurm)
         if s.sims[e]["queued"] > 0:
-            site_pass(s, e, m, o)
+            site_pass(s, e, slurm, o)
     return True

@@ -40,7 +40,7 @@ def note(s, e, o):
 
 
 @kernel
-def _score(s, e, m, o, j, free):
+def _score(s, e, slurm, o, j, free):
     """The smaller, the sooner; `free`: CPUs."""
     sim, job = s.sims[e], s.jobs[e, j]
     now, w, r, n = sim["now"], sim["now"] - job["submit"], max(job["walltime"], 1.0), np.float64(job["request"][0])
@@ -55,19 +55,19 @@ def _score(s, e, m, o, j, free):
         foresight.forecast(o.memory, o.memory.of[j], now)
         ratio, short = forecast_of(o.memory, o.memory.of[j])
     logs = np.log(r), np.log(max(n, 1.0))
-    machine = np.float64(sim["queued"]), free, np.float64(m.cpus[0])
+    machine = np.float64(sim["queued"]), free, np.float64(slurm.site.cpus[0])
     value = linear(o.weights, (ratio, short, log, count), logs, (r, n, w), machine)
     return value - (o.weights[F] * np.log1p(w * short / SHORT) if o.rule.foreseen else 0.0)
 
 
 @allocating
-def waiting(s, e, m, o):
+def waiting(s, e, slurm, o):
     """(rows, partitions) of what waits, by tier, then the order, then row; a job that may run in several partitions comes
     several times."""
     n, j, free = 0, s.sims[e]["head"], 0.0
     if len(o.memory.of) > 0:
         note_starts(o.memory, s, e)
-    W = m.queues.shape[1]
+    W = slurm.site.queues.shape[1]
     room = s.sims[e]["queued"] * W
     row, where = np.empty(room, np.int64), np.empty(room, np.int64)
     key, tier, tiers = np.empty(room), np.empty(room, np.int64), False
@@ -77,12 +77,12 @@ def waiting(s, e, m, o):
     while j >= 0:
         q, own = max(s.jobs[e, j]["partition"], 0), 0.0
         if o.rule.order != OWN:
-            own = _score(s, e, m, o, j, free)
+            own = _score(s, e, slurm, o, j, free)
         for w in range(W):
-            p = m.queues[q, w]
+            p = slurm.site.queues[q, w]
             if p >= 0:
-                row[n], where[n], tier[n] = j, p, -m.partition[p]["tier"]
-                key[n] = own if o.rule.order != OWN else -priority(m, j, s.jobs[e, j], p)
+                row[n], where[n], tier[n] = j, p, -slurm.site.partition[p]["tier"]
+                key[n] = own if o.rule.order != OWN else -priority(slurm, j, s.jobs[e, j], p)
                 tiers = tiers or tier[n] != tier[0]
                 n += 1
         j = s.truth[e, j]["next"]

@@ -18,140 +18,141 @@ GROUP = 30.0  # s: running jobs whose ends lie so close to the first of a group 
 
 
 @kernel
-def mask_of(m, job, partition, mask):
+def mask_of(slurm, job, partition, mask):
     """The nodes that a job may use in a partition."""
-    own, ask = m.partition[partition]["set"], m.ask[job["ask"]]["set"]
+    own, ask = slurm.site.partition[partition]["set"], slurm.site.ask[job["ask"]]["set"]
     for x in range(len(mask)):
-        mask[x] = m.sets[own, x] & m.sets[ask, x] & m.up[x]
+        mask[x] = slurm.site.sets[own, x] & slurm.site.sets[ask, x] & slurm.work.up[x]
 
 
 @kernel
-def take_free(s, e, m):
-    """m.free = what is free now, m.some = the nodes with free CPUs, m.up = those that work."""
-    for x in range(len(m.some)):
-        m.some[x] = m.up[x] = NOTHING
-    for i in range(len(m.free)):
+def take_free(s, e, slurm):
+    """slurm.work.free = what is free now, slurm.work.some = the nodes with free CPUs, slurm.work.up = those that work."""
+    for x in range(len(slurm.work.some)):
+        slurm.work.some[x] = slurm.work.up[x] = NOTHING
+    for i in range(len(slurm.work.free)):
         node = s.nodes[e, i]
-        for r in range(m.free.shape[1]):
-            m.free[i, r] = node["free"][r]
+        for r in range(slurm.work.free.shape[1]):
+            slurm.work.free[i, r] = node["free"][r]
         if node["up"]:
-            add(m.up, i)
+            add(slurm.work.up, i)
             if node["free"][CPUS] > 0:
-                add(m.some, i)
+                add(slurm.work.some, i)
 
 
 @inlined
-def _expected(s, e, m, j, now):
+def _expected(s, e, slurm, j, now):
     """When job j ends by its limit; soon, where it is over that."""
-    t = whole(m, s.jobs[e, j]["due"])
+    t = whole(slurm, s.jobs[e, j]["due"])
     return t if t > now else now + 1.0
 
 
 @allocating
-def expected_ends(s, e, m, now):
-    """m.ends[:n] = the running jobs by expected end, m.end their ends (s), m.on the nodes that they are on; n."""
+def expected_ends(s, e, slurm, now):
+    """slurm.work.ends[:n] = the running jobs by expected end, slurm.work.end their ends (s), slurm.work.on the nodes that they
+    are on; n."""
     n = s.sims[e]["running"]
     rows = np.sort(s.lists[e, HEAP, :n])
     t = np.empty(n)
     for i in range(n):
-        t[i] = _expected(s, e, m, rows[i], now)
+        t[i] = _expected(s, e, slurm, rows[i], now)
     order = np.argsort(t, kind="mergesort")
     for i in range(n):
-        m.ends[i], m.end[i] = rows[order[i]], t[order[i]]
-        _mark(s, e, m, i)
+        slurm.work.ends[i], slurm.work.end[i] = rows[order[i]], t[order[i]]
+        _mark(s, e, slurm, i)
     return n
 
 
 @kernel
-def _mark(s, e, m, i):
-    """m.on[i] = the nodes of running job m.ends[i]."""
-    for x in range(m.on.shape[1]):
-        m.on[i, x] = NOTHING
-    at = s.jobs[e, m.ends[i]]["held"]
+def _mark(s, e, slurm, i):
+    """slurm.work.on[i] = the nodes of running job slurm.work.ends[i]."""
+    for x in range(slurm.work.on.shape[1]):
+        slurm.work.on[i, x] = NOTHING
+    at = s.jobs[e, slurm.work.ends[i]]["held"]
     while at >= 0:
-        add(m.on[i], s.slices[e, at]["node"])
+        add(slurm.work.on[i], s.slices[e, at]["node"])
         at = s.slices[e, at]["next"]
 
 
 @kernel
-def insert(s, e, m, n, j, now):
+def insert(s, e, slurm, n, j, now):
     """Job j has started, too; how many run."""
-    k, t = n, _expected(s, e, m, j, now)
-    while k > 0 and (m.end[k - 1] > t or (m.end[k - 1] == t and m.ends[k - 1] > j)):
-        m.end[k], m.ends[k] = m.end[k - 1], m.ends[k - 1]
-        copy_row(m.on, k - 1, k)
+    k, t = n, _expected(s, e, slurm, j, now)
+    while k > 0 and (slurm.work.end[k - 1] > t or (slurm.work.end[k - 1] == t and slurm.work.ends[k - 1] > j)):
+        slurm.work.end[k], slurm.work.ends[k] = slurm.work.end[k - 1], slurm.work.ends[k - 1]
+        copy_row(slurm.work.on, k - 1, k)
         k -= 1
-    m.end[k], m.ends[k] = t, j
-    _mark(s, e, m, k)
+    slurm.work.end[k], slurm.work.ends[k] = t, j
+    _mark(s, e, slurm, k)
     return n + 1
 
 
 @inlined
-def _touches(m, i, mask, words):
-    """Is running job m.ends[i] on a node of the mask, whose words m.words[:words] are not empty?"""
+def _touches(slurm, i, mask, words):
+    """Is running job slurm.work.ends[i] on a node of the mask, whose words slurm.work.words[:words] are not empty?"""
     for x in range(words):
-        if m.on[i, m.words[x]] & mask[m.words[x]] != NOTHING:
+        if slurm.work.on[i, slurm.work.words[x]] & mask[slurm.work.words[x]] != NOTHING:
             return True
     return False
 
 
 @kernel
-def _free_later(m, mask):
-    """m.later = what is free now on nodes of the mask; in how many words it has some."""
+def _free_later(slurm, mask):
+    """slurm.work.later = what is free now on nodes of the mask; in how many words it has some."""
     words = 0
     for x in range(len(mask)):
         word = mask[x]
         if word != NOTHING:
-            m.words[words] = x
+            slurm.work.words[words] = x
             words += 1
         while word != NOTHING:
             i = np.int64(x * BITS) + lowest(word)
             word &= word - ONE
-            for r in range(m.free.shape[1]):
-                m.later[i, r] = m.free[i, r]
+            for r in range(slurm.work.free.shape[1]):
+                slurm.work.later[i, r] = slurm.work.free[i, r]
     return words
 
 
 @kernel
-def _give_back(s, e, m, ask, j, mask):
-    """Job j is taken away from m.later."""
+def _give_back(s, e, slurm, ask, j, mask):
+    """Job j is taken away from slurm.work.later."""
     at = s.jobs[e, j]["held"]
     while at >= 0:
         piece = s.slices[e, at]
         node = piece["node"]
         if has(mask, node):
-            for r in range(m.later.shape[1]):
-                m.later[node, r] += piece["amount"][r]
-            again(ask, m.later, m.capacity, m.room, node)
+            for r in range(slurm.work.later.shape[1]):
+                slurm.work.later[node, r] += piece["amount"][r]
+            again(ask, slurm.work.later, slurm.site.capacity, slurm.work.room, node)
         at = piece["next"]
 
 
 @kernel
-def will_run(s, e, m, ask, mask, n, now):
-    """(nodes chosen into m.node, when the job could start on nodes of the mask); none: (0, inf)."""
-    if measure(ask, mask, m.some, m.free, m.capacity, m.room):
-        k = pick(ask, m.free, m.weight, m.room, m.node)
+def will_run(s, e, slurm, ask, mask, n, now):
+    """(nodes chosen into slurm.work.node, when the job could start on nodes of the mask); none: (0, inf)."""
+    if measure(ask, mask, slurm.work.some, slurm.work.free, slurm.site.capacity, slurm.work.room):
+        k = pick(ask, slurm.work.free, slurm.site.weight, slurm.work.room, slurm.work.node)
         if k > 0:
             return k, now
-    words, at, bound = _free_later(m, mask), 0, 0.0
+    words, at, bound = _free_later(slurm, mask), 0, 0.0
     while at < n:
         first, last = np.inf, -1.0
         while at < n:
-            j, t = m.ends[at], m.end[at]
+            j, t = slurm.work.ends[at], slurm.work.end[at]
             at += 1
-            if not _touches(m, at - 1, mask, words):
+            if not _touches(slurm, at - 1, mask, words):
                 continue
             if first == np.inf:
                 first = t
-                bound = first if is_exact(m) else floored(m, first, GROUP) + 2.0 * GROUP
+                bound = first if is_exact(slurm) else floored(slurm, first, GROUP) + 2.0 * GROUP
             last = t
-            _give_back(s, e, m, ask, j, mask)
-            if at < n and m.end[at] > bound:  # asked only behind a job that counts
+            _give_back(s, e, slurm, ask, j, mask)
+            if at < n and slurm.work.end[at] > bound:  # asked only behind a job that counts
                 break
         if last < 0:
             break
-        if enough(ask, m.room):
-            k = pick(ask, m.later, m.weight, m.room, m.node)
+        if enough(ask, slurm.work.room):
+            k = pick(ask, slurm.work.later, slurm.site.weight, slurm.work.room, slurm.work.node)
             if k > 0:
                 return k, last
     return 0, np.inf

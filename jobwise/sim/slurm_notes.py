@@ -8,31 +8,31 @@ NOTES = 64  # plans that are looked up
 
 
 @inlined
-def _asks_more(a, b):
-    """Does b ask for at least what a asks for? Jobs that want few nodes may fail where more nodes are free: never of them."""
+def _asks_more(mine, other):
+    """Does `other` ask for at least as much as `mine`? Jobs that want few nodes may fail where more are free: never of them."""
     return (
-        (a["set"] == b["set"] or a["set"] == 0) and a["nodes"] <= b["nodes"] and a["most"] == 0 and b["most"] == 0
-        and a["tasks"] <= b["tasks"] and a["cpus"] == b["cpus"]
-        and a["memory_cpu"] <= b["memory_cpu"] and a["memory"] <= b["memory"] and a["gpus"] <= b["gpus"]
-        and a["gpus_node"] <= b["gpus_node"] and a["whole"] <= b["whole"]
+        (mine["set"] == other["set"] or mine["set"] == 0) and mine["nodes"] <= other["nodes"]
+        and mine["most"] == 0 and other["most"] == 0 and mine["tasks"] <= other["tasks"] and mine["cpus"] == other["cpus"]
+        and mine["memory_cpu"] <= other["memory_cpu"] and mine["memory"] <= other["memory"] and mine["gpus"] <= other["gpus"]
+        and mine["gpus_node"] <= other["gpus_node"] and mine["whole"] <= other["whole"]
     )  # fmt: skip
 
 
 @kernel
-def known_from(m, count, ask, partition, limit, now):
+def known_from(slurm, count, ask, partition, limit, now):
     """From when on a search for this job has to look: one that asked for less, of higher priority, found nothing before."""
     since = now
-    for i in range(0 if m.clock[0]["plain"] else count):
-        x = m.notes[i]
+    for i in range(0 if slurm.ledger.clock[0]["plain"] else count):
+        x = slurm.work.notes[i]
         counts = x["begin"] > since and x["partition"] == partition and x["limit"] <= limit
-        if counts and _asks_more(m.ask[x["ask"]], m.ask[ask]):
+        if counts and _asks_more(slurm.site.ask[x["ask"]], slurm.site.ask[ask]):
             since = x["begin"]
     return since
 
 
 @kernel
-def remember(m, count, ask, partition, limit, begin):
+def remember(slurm, count, ask, partition, limit, begin):
     """Note how far a search had to go; how many notes there are."""
-    x = m.notes[count % NOTES]
+    x = slurm.work.notes[count % NOTES]
     x["ask"], x["partition"], x["limit"], x["begin"] = ask, partition, limit, begin
     return count + 1

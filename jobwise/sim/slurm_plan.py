@@ -16,43 +16,43 @@ from jobwise.sim.slurm_time import plan_end
 
 
 @inlined
-def _hopeless(m, ask):
-    """Are there too few nodes in m.open_mask, were they all free?"""
-    count = size(m.open_mask)
-    return count < max(ask["nodes"], 1) or count * m.largest[0] < np.int64(ask["tasks"]) * ask["cpus"]
+def _hopeless(slurm, ask):
+    """Are there too few nodes in slurm.work.open_mask, were they all free?"""
+    count = size(slurm.work.open_mask)
+    return count < max(ask["nodes"], 1) or count * slurm.site.largest[0] < np.int64(ask["tasks"]) * ask["cpus"]
 
 
 @inlined
-def _inside(a, b):
+def _inside(first, second):
     """Is set a a part of set b?"""
-    for x in range(len(a)):
-        if a[x] & ~b[x] != NOTHING:
+    for x in range(len(first)):
+        if first[x] & ~second[x] != NOTHING:
             return False
     return True
 
 
 @kernel
-def plan(s, e, m, j, partition, count, n, now, since):
-    """(when job j may start, nodes chosen into m.node, up to where in time nothing was to be had for sure) by a search that
-    begins at `since`; (inf, 0, .) where the job gets no plan in the window."""
-    x, ask, limit = m.settings[0], m.ask[s.jobs[e, j]["ask"]], max(s.jobs[e, j]["walltime"], 1.0)
-    mask_of(m, s.jobs[e, j], partition, m.mask)
-    later, at, known, sure, plain = since, 0, -1.0, -1.0, m.clock[0]["plain"]
+def plan(s, e, slurm, j, partition, count, n, now, since):
+    """(when job j may start, nodes chosen into slurm.work.node, up to where in time nothing was to be had for sure) by a
+    search that begins at `since`; (inf, 0, .) where the job gets no plan in the window."""
+    x, ask, limit = slurm.site.settings[0], slurm.site.ask[s.jobs[e, j]["ask"]], max(s.jobs[e, j]["walltime"], 1.0)
+    mask_of(slurm, s.jobs[e, j], partition, slurm.work.mask)
+    later, at, known, sure, plain = since, 0, -1.0, -1.0, slurm.ledger.clock[0]["plain"]
     while True:
         begin, later = later, 0.0
-        while at + 1 < count and m.until[at] <= begin:
+        while at + 1 < count and slurm.work.until[at] <= begin:
             at += 1
         if at + 1 < count:
-            later = m.until[at]
-        left_open(m, count, at, begin, limit)
-        if later > 0.0 and known > later and ask["most"] == 0 and not plain and _inside(m.open_mask, m.tried):
+            later = slurm.work.until[at]
+        left_open(slurm, count, at, begin, limit)
+        if later > 0.0 and known > later and ask["most"] == 0 and not plain and _inside(slurm.work.open_mask, slurm.work.tried):
             continue  # of fewer nodes it could not start before, and that was too late already
         k, t = 0, np.inf
-        if not _hopeless(m, ask):
-            k, t = will_run(s, e, m, ask, m.open_mask, n, now)
+        if not _hopeless(slurm, ask):
+            k, t = will_run(s, e, slurm, ask, slurm.work.open_mask, n, now)
         known = t
-        for y in range(len(m.tried)):
-            m.tried[y] = m.open_mask[y]
+        for y in range(len(slurm.work.tried)):
+            slurm.work.tried[y] = slurm.work.open_mask[y]
         if k == 0:
             if later > 0.0:
                 continue
@@ -64,7 +64,7 @@ def plan(s, e, m, j, partition, count, n, now, since):
             continue
         if t > now + x["bf_window"]:
             return np.inf, 0, begin if sure < 0 else sure
-        if overlaps(m, count, t, plan_end(m, t, limit), k):
+        if overlaps(slurm, count, t, plan_end(slurm, t, limit), k):
             later = t
             sure = begin if sure < 0 else sure  # other nodes might have been free
             continue

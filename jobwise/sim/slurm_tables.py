@@ -33,8 +33,8 @@ clock_dtype = np.dtype(
 note_dtype = np.dtype([("ask", "i4"), ("partition", "i4"), ("limit", "f8"), ("begin", "f8")], align=True)
 
 
-class Slurm(NamedTuple):
-    """The scheduler of one simulation: its site, what it remembers, and room."""
+class SiteTables(NamedTuple):
+    """What stays as it is: the nodes, partitions, QOS and associations of a site, and its settings."""
 
     settings: np.ndarray  # [1]
     ask: np.ndarray  # [A]
@@ -49,6 +49,11 @@ class Slurm(NamedTuple):
     largest: np.ndarray  # [1] CPUs of the largest node
     tres: np.ndarray  # [P, R] units of each partition
     highest: np.ndarray  # [2] priority of a QOS, factor of a partition
+
+
+class Ledger(NamedTuple):
+    """What changes with every event: clocks, priorities, usage, what counts against limits."""
+
     clock: np.ndarray  # [1]
     leaf_of: np.ndarray  # [J] the association of each job; -1
     priority: np.ndarray  # [J] without the partition's part
@@ -61,7 +66,11 @@ class Slurm(NamedTuple):
     fair: np.ndarray  # [S]
     by_qos: np.ndarray  # [Q, LIMITS] what runs
     by_user: np.ndarray  # [Q, U, LIMITS]
-    # room
+
+
+class Work(NamedTuple):
+    """Room for passes and cycles: nothing in it outlives one, but `notes` within a cycle."""
+
     free: np.ndarray  # [N, R]
     later: np.ndarray  # [N, R]
     some: np.ndarray  # [W] nodes with free CPUs
@@ -81,6 +90,14 @@ class Slurm(NamedTuple):
     open: np.ndarray  # [C, W]
     notes: np.ndarray  # [NOTES] of note_dtype
     room: Room
+
+
+class Slurm(NamedTuple):
+    """The scheduler of one simulation."""
+
+    site: SiteTables
+    ledger: Ledger
+    work: Work
 
 
 PLANS = 2000  # of one cycle
@@ -104,50 +121,56 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     some, up, mask, open_mask, tried, chosen = np.zeros((6, W), np.uint64)
     units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
     return Slurm(
-        settings=site.settings,
-        ask=site.asks,
-        partition=site.partitions,
-        queues=site.queues,
-        qos=site.qos,
-        association=site.associations,
-        sets=sets,
-        weight=site.weight,
-        capacity=capacity,
-        cpus=np.array([capacity[:, 0].sum()], float),
-        largest=capacity[:, 0].max(keepdims=True),
-        tres=units,
-        highest=highest,
-        clock=clock,
-        leaf_of=leaf,
-        priority=np.zeros(J),
-        start_at=np.zeros(J),
-        planned=np.zeros(J),
-        counted=np.zeros((J, len(LIMITS))),
-        usage=np.zeros(S),
-        sums=np.zeros((S, 2)),
-        level=np.zeros(S),
-        fair=fair,
-        by_qos=np.zeros((Q, len(LIMITS))),
-        by_user=np.zeros((Q, users, len(LIMITS))),
-        free=capacity.copy(),
-        later=capacity.copy(),
-        some=some,
-        up=up,
-        mask=mask,
-        open_mask=open_mask,
-        tried=tried,
-        chosen=chosen,
-        node=np.zeros(N, np.int32),
-        amount=np.zeros((N, 3), np.int64),
-        ends=np.zeros(J, np.int32),
-        end=np.zeros(J),
-        on=np.zeros((running, W), np.uint64),
-        words=np.zeros(W, np.int64),
-        begin=np.zeros(room),
-        until=np.zeros(room),
-        open=np.zeros((room, W), np.uint64),
-        notes=np.zeros(NOTES, note_dtype),
-        room=rooms(N),
+        site=SiteTables(
+            settings=site.settings,
+            ask=site.asks,
+            partition=site.partitions,
+            queues=site.queues,
+            qos=site.qos,
+            association=site.associations,
+            sets=sets,
+            weight=site.weight,
+            capacity=capacity,
+            cpus=np.array([capacity[:, 0].sum()], float),
+            largest=capacity[:, 0].max(keepdims=True),
+            tres=units,
+            highest=highest,
+        ),
+        ledger=Ledger(
+            clock=clock,
+            leaf_of=leaf,
+            priority=np.zeros(J),
+            start_at=np.zeros(J),
+            planned=np.zeros(J),
+            counted=np.zeros((J, len(LIMITS))),
+            usage=np.zeros(S),
+            sums=np.zeros((S, 2)),
+            level=np.zeros(S),
+            fair=fair,
+            by_qos=np.zeros((Q, len(LIMITS))),
+            by_user=np.zeros((Q, users, len(LIMITS))),
+        ),
+        work=Work(
+            free=capacity.copy(),
+            later=capacity.copy(),
+            some=some,
+            up=up,
+            mask=mask,
+            open_mask=open_mask,
+            tried=tried,
+            chosen=chosen,
+            node=np.zeros(N, np.int32),
+            amount=np.zeros((N, 3), np.int64),
+            ends=np.zeros(J, np.int32),
+            end=np.zeros(J),
+            on=np.zeros((running, W), np.uint64),
+            words=np.zeros(W, np.int64),
+            begin=np.zeros(room),
+            until=np.zeros(room),
+            open=np.zeros((room, W), np.uint64),
+            notes=np.zeros(NOTES, note_dtype),
+            room=rooms(N),
+        ),
     )
 
 

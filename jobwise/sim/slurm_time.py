@@ -8,25 +8,25 @@ from jobwise.compiled import inlined
 
 
 @inlined
-def is_exact(m):
+def is_exact(slurm):
     """Does it count in parts of a second? A list scheduler does, Slurm in whole ones."""
-    return m.settings[0]["bf_resolution"] == 0
+    return slurm.site.settings[0]["bf_resolution"] == 0
 
 
 @inlined
-def whole(m, t):
+def whole(slurm, t):
     """The scheduler counts in whole seconds."""
-    return t if is_exact(m) else np.floor(t)
+    return t if is_exact(slurm) else np.floor(t)
 
 
 @inlined
-def floored(m, t, step):
+def floored(slurm, t, step):
     """The last whole multiple of the step, as clocks show it."""
-    zero = m.clock[0]["zero"]
+    zero = slurm.ledger.clock[0]["zero"]
     return np.floor((t + zero) / step) * step - zero
 
 
 @inlined
-def plan_end(m, start, limit):
+def plan_end(slurm, start, limit):
     """Plans end at whole multiples of the resolution."""
-    return start + limit if is_exact(m) else floored(m, start + limit, m.settings[0]["bf_resolution"])
+    return start + limit if is_exact(slurm) else floored(slurm, start + limit, slurm.site.settings[0]["bf_resolution"])

@@ -10,8 +10,8 @@ from jobwise.jobs import COMPUTE, NETWORK, PAUSED, QUEUED, RUNNING
 from jobwise.sim.state import HEAP, State
 from jobwise.sim.topology import Topology
 from jobwise.worlds.gpus.tables import Gpus
-from jobwise.worlds.nodes.passes import Buffer
-from jobwise.worlds.slots.tables import Grid
+from jobwise.worlds.nodes.passes import Nodes
+from jobwise.worlds.slots.tables import Slots
 
 CELL = 7  # pixels
 PAPER, FREE = (255, 255, 255), (238, 241, 245)
@@ -23,7 +23,7 @@ PALETTE = [
 ]  # fmt: skip
 
 
-def picture(s: State, g: Grid, e: int = 0) -> np.ndarray:
+def picture(s: State, g: Slots, e: int = 0) -> np.ndarray:
     """[height, width, 3] uint8: simulation e as it stands.
 
     Per resource the rows to come (now at the top) by units, nodes apart; at the right the jobs in the slots at their size, and
@@ -98,7 +98,7 @@ def cluster_picture(s: State, g: Gpus, cluster: Cluster, e: int = 0) -> np.ndarr
     return out
 
 
-def nodes_picture(s: State, g: Buffer, e: int = 0) -> np.ndarray:
+def nodes_picture(s: State, g: Nodes, e: int = 0) -> np.ndarray:
     """[height, width, 3] uint8: simulation e as it stands: a column per node, as high as its capacity, filled by its jobs in
     the colours of their kinds; at the right the places of the buffer, and the queue behind it."""
     nodes, jobs = s.nodes[e], s.jobs[e]

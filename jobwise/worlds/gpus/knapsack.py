@@ -27,9 +27,9 @@ SLOT_PRICE = 4.0  # GPUs that a slot is worth
 
 
 @kernel
-def weight(rule, s, g, e, p):
+def weight(rule, s, g, e, slot):
     """Return the worth of a job's work, in its speed at its request."""
-    one = g.place[e, p]
+    one = g.place[e, slot]
     job = s.jobs[e, one["job"]]
     if rule == SPEED:
         return own_speed(s.sims[e], s.curve, job)
@@ -51,9 +51,9 @@ def weight(rule, s, g, e, p):
 
 
 @kernel
-def _learned(theta, s, g, e, p, busy, lost, cost):
+def _learned(theta, s, g, e, slot, busy, lost, cost):
     """A weight, log-linear in features of the job, and into lost[p] how dear a restart is; theta 0 is the rule `both`."""
-    one, job = g.place[e, p], s.jobs[e, g.place[e, p]["job"]]
+    one, job = g.place[e, slot], s.jobs[e, g.place[e, slot]["job"]]
     own, held, left = own_speed(s.sims[e], s.curve, job), 1.0 * (one["held"] > 0), np.log(one["left"])
     v1, v4 = alone(s, e, job, 1, 1), alone(s, e, job, 4, racks(g, 4))
     v8, v16 = alone(s, e, job, 8, racks(g, 8)), alone(s, e, job, 16, racks(g, 16))
@@ -63,7 +63,7 @@ def _learned(theta, s, g, e, p, busy, lost, cost):
     x += held * (theta[HELD] + theta[9] * (left + np.log(own))) + theta[10] * busy * np.log(one["length"])
     rows = theta[RESTART] + theta[12] * (left - np.log(max(one["rate"], 0.3))) + theta[13] * np.log(cost + 0.1)
     rows += theta[14] * busy + theta[15] * (1.0 - held)
-    lost[p] = min(lost[p] * np.exp(rows), 0.99)
+    lost[slot] = min(lost[slot] * np.exp(rows), 0.99)
     return np.exp(x) * np.sqrt(own / (one["left"] * one["length"]))
 
 

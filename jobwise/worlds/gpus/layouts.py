@@ -30,7 +30,7 @@ def free(s, g, e, x):
 
 
 @kernel
-def lay_out(s, g, e, p, n, layout):
+def lay_out(s, g, e, slot, n, layout):
     """Give n free GPUs, or as many as there are, to place p."""
     M = g.want.shape[1]
     if layout == PACK:
@@ -50,13 +50,13 @@ def lay_out(s, g, e, p, n, layout):
             one = best if best >= 0 else largest
             for i in range(g.groups[one]["first"], g.groups[one]["last"]):
                 if n > 0 and g.want[e, i] < 0 and s.nodes[e, i]["up"]:
-                    g.want[e, i], n = p, n - 1
+                    g.want[e, i], n = slot, n - 1
         return
     at = np.int64(draw(g.moment[e]) * M) if layout == ANY else 0
     for i in range(M):
         k = (at + i * (1 if layout == LEFT else 7)) % M if M % 7 else (at + i) % M
         if n > 0 and g.want[e, k] < 0 and s.nodes[e, k]["up"]:
-            g.want[e, k], n = p, n - 1
+            g.want[e, k], n = slot, n - 1
 
 
 @allocating
@@ -107,9 +107,9 @@ def _value(s, g, e, w, cap, lost):
 
 
 @kernel
-def kept(s, g, e, p, rate, changed, lost):
+def kept(s, g, e, slot, rate, changed, lost):
     """Return what is left of a job's rate if a restart takes the share `lost` of it."""
-    return rate * (1.0 - lost) if changed and not np.isnan(s.jobs[e, g.place[e, p]["job"]]["start"]) else rate
+    return rate * (1.0 - lost) if changed and not np.isnan(s.jobs[e, g.place[e, slot]["job"]]["start"]) else rate
 
 
 @kernel

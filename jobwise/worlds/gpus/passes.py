@@ -100,9 +100,9 @@ def _queue(s, g, e, first):
 
 
 @kernel
-def _enter(s, g, e, p, j):
+def _enter(s, g, e, slot, j):
     """Job j takes place p."""
-    job, one = s.jobs[e, j], g.place[e, p]
+    job, one = s.jobs[e, j], g.place[e, slot]
     elastic = g.moment[e]["elastic"] and job["least"] > 0
     n = job["request"][0]
     one["job"], one["held"], one["rate"], one["request"] = j, 0, 0.0, n

@@ -148,16 +148,16 @@ def _log(x):
 
 
 @kernel
-def _node(s, g, e, j, n, f):
+def _node(s, g, e, j, n, field):
     """Fill the features of node n for job j."""
     kind, now = s.jobs[e, j]["kind"], s.sims[e]["now"]
     known = g.seen[e, kind, n]["count"] if kind >= 0 and kind < g.seen.shape[1] else 0.0
-    f[0], f[1] = 1.0, has_room(s, g, e, j, n)
-    f[2] = s.nodes[e, n]["free"][0] / max(s.nodes[e, n]["capacity"][0], 1)
-    f[3] = s.jobs[e, j]["request"][0] / max(s.nodes[e, n]["capacity"][0], 1)
-    f[4] = min((room_at(PATIENT, s, g, e, j, n) - now) / (10.0 * s.sims[e]["tick"]), 3.0)
-    f[5], f[6] = np.log1p(known) / 3.0, known == 0.0
-    f[7], f[8] = guessed(g, e, kind, n, 0.0), 0.0  # relative to the others: below
+    field[0], field[1] = 1.0, has_room(s, g, e, j, n)
+    field[2] = s.nodes[e, n]["free"][0] / max(s.nodes[e, n]["capacity"][0], 1)
+    field[3] = s.jobs[e, j]["request"][0] / max(s.nodes[e, n]["capacity"][0], 1)
+    field[4] = min((room_at(PATIENT, s, g, e, j, n) - now) / (10.0 * s.sims[e]["tick"]), 3.0)
+    field[5], field[6] = np.log1p(known) / 3.0, known == 0.0
+    field[7], field[8] = guessed(g, e, kind, n, 0.0), 0.0  # relative to the others: below
     others, count = 0.0, 0
     for k in range(g.seen.shape[1]):
         if k != kind and g.seen[e, k, n]["count"] > 0.0:
@@ -166,8 +166,8 @@ def _node(s, g, e, j, n, f):
                 mean += guessed(g, e, k, i, 0.0) / g.seen.shape[2]
             others += _log(g.seen[e, k, n]["mean"] / mean)
             count += 1
-    f[9] = others / count if count > 0 else 0.0
-    f[10] = 0.0
+    field[9] = others / count if count > 0 else 0.0
+    field[10] = 0.0
 
 
 @kernel

@@ -68,7 +68,7 @@ report_dtype = np.dtype(  # what happened since the last choice: rewards are fun
 )
 
 
-class Buffer(NamedTuple):
+class Nodes(NamedTuple):
     """E simulations, b places, N nodes, A actions, K kinds of jobs."""
 
     moment: np.ndarray  # [E] of moment_dtype
@@ -95,7 +95,7 @@ def parts_of(nodes: int, places: int) -> np.ndarray:
     return np.array([*first, *(c for c in every if c not in set(first))], np.int64)
 
 
-def buffer(s: State, settings, limit: float, prior: np.ndarray) -> Buffer:
+def buffer(s: State, settings, limit: float, prior: np.ndarray) -> Nodes:
     """Return the memory of the world of the simulations of `s`; `settings`: a `world.Places`."""
     E, N, R = s.nodes["free"].shape
     moment = np.zeros(E, moment_dtype)
@@ -104,7 +104,7 @@ def buffer(s: State, settings, limit: float, prior: np.ndarray) -> Buffer:
     moment["limit"], moment["seed"] = limit, s.sims["seed"]
     alone = np.append(np.arange(N), -1)[:, None]  # none is the last, as for slots
     parts = parts_of(N, settings.places) if settings.joint else alone
-    return Buffer(
+    return Nodes(
         moment=moment,
         place=np.full((E, settings.places), -1, np.int32),
         to=np.full((E, settings.places), -1, np.int64),
@@ -142,16 +142,16 @@ def has_room(s, g, e, j, n):
 
 
 @kernel
-def _place(s, g, e, p, n):
+def _place(s, g, e, slot, n):
     """Place the job of place p on node n; False where that cannot be."""
-    j = np.int64(g.place[e, p])
+    j = np.int64(g.place[e, slot])
     if j < 0 or n < 0 or not has_room(s, g, e, j, n):
         return False
     g.node[e, 0] = n
     for r in range(g.amount.shape[2]):
         g.amount[e, 0, r] = s.jobs[e, j]["request"][r]
     start(s, e, j, 1.0, g.node[e], g.amount[e], 1)
-    g.place[e, p], g.at[e, j] = -1, n
+    g.place[e, slot], g.at[e, j] = -1, n
     g.begun[e, n] += 1
     g.report[e]["placed"] += 1.0
     return True
@@ -280,10 +280,10 @@ def _begin(s, g, e):
 
 
 @kernel
-def _may(s, g, e, a):
+def _may(s, g, e, action):
     """Could every part of action a be carried out?"""
     for p in range(g.parts.shape[1]):
-        n, q = g.parts[a, p], p if g.moment[e]["joint"] else g.moment[e]["turn"]
+        n, q = g.parts[action, p], p if g.moment[e]["joint"] else g.moment[e]["turn"]
         if n < 0:
             continue
         j = np.int64(g.place[e, q])
@@ -294,7 +294,7 @@ def _may(s, g, e, a):
         for r in range(g.amount.shape[2]):
             need = s.jobs[e, j]["request"][r]
             for other in range(p):
-                if g.parts[a, other] == n:
+                if g.parts[action, other] == n:
                     need += s.jobs[e, g.place[e, other]]["request"][r]
             if need > s.nodes[e, n]["free"][r]:
                 return False
@@ -322,17 +322,17 @@ def _choice(s, g, e):
 
 
 @kernel
-def _act(s, g, e, a):
+def _act(s, g, e, action):
     """Do action a: its parts, and, as the world is, a row of time."""
     m = g.moment[e]
     if not m["joint"]:
-        m["some"] = _place(s, g, e, m["turn"], g.parts[a, 0]) or m["some"]
+        m["some"] = _place(s, g, e, m["turn"], g.parts[action, 0]) or m["some"]
         m["turn"] += 1
         if m["turn"] < g.place.shape[1]:
             return
     else:
         for p in range(g.place.shape[1]):
-            m["some"] = _place(s, g, e, p, g.parts[a, p]) or m["some"]
+            m["some"] = _place(s, g, e, p, g.parts[action, p]) or m["some"]
     _round(s, g, e)
 
 

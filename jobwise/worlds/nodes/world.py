@@ -14,7 +14,7 @@ from jobwise.sim.reset import no_jobsets
 from jobwise.sim.state import State
 from jobwise.workload import Workload
 from jobwise.worlds.jobset_episodes import JobsetEpisodes
-from jobwise.worlds.nodes.passes import ACT, BEGIN, RENEW, Buffer, buffer, go, look, seen_dtype
+from jobwise.worlds.nodes.passes import ACT, BEGIN, RENEW, Nodes, buffer, go, look, seen_dtype
 from jobwise.worlds.nodes.rules import RULES, choose
 from jobwise.worlds.render import nodes_picture
 from jobwise.worlds.rows import Rows, Settings
@@ -84,7 +84,7 @@ class NodesWorld(Rows):
         if prior is not None and prior.shape != blank.shape:
             text = f"run times of {prior.shape[0]} kinds of jobs on {prior.shape[1]} nodes are known"
             raise InputError(f"{text}; here are {blank.shape[0]} kinds and {blank.shape[1]} nodes")
-        self.buffer: Buffer = buffer(state, settings, limit, blank if prior is None else prior.copy())
+        self.buffer: Nodes = buffer(state, settings, limit, blank if prior is None else prior.copy())
         E, self.actions = len(state.sims), len(self.buffer.parts)
         self.counts, self._over, self._which = np.full(E, self.actions), np.zeros(E, np.int8), np.zeros(E, np.int64)
         self.mask = self.masks = self.buffer.mask

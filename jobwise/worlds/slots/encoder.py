@@ -17,7 +17,7 @@ from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.sim.state import State
 from jobwise.worlds.encoder import RowsEncoder
 from jobwise.worlds.slots.passes import first_row, show_waiting
-from jobwise.worlds.slots.tables import COLOURS, Grid
+from jobwise.worlds.slots.tables import COLOURS, Slots
 
 COLOUR = np.random.default_rng(0).permutation(np.arange(1, COLOURS + 1)).astype(np.float32) / (COLOURS + 1)
 CAP = 10  # rows since the last arrival that DeepRM's image can tell apart
@@ -26,9 +26,9 @@ LONG_WAIT = 100.0  # rows of waiting from which CuSH's cells are full
 
 class GridEncoder(RowsEncoder):
     """How the state of a grid is shown: `kernel(waiting, g, scale, out, first, last)` reads the public rows of the jobs in the
-    slots, waiting [E, M] (those of empty slots are stale), and the Grid."""
+    slots, waiting [E, M] (those of empty slots are stale), and the Slots."""
 
-    def encode(self, s: State, g: Grid, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
+    def encode(self, s: State, g: Slots, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last] with the observations of simulations."""
         last = len(out) if last is None else last
         show_waiting(s, g, first, last)

@@ -147,15 +147,15 @@ def _colour(g, e):
 
 
 @allocating
-def _place(s, g, e, m, p):
+def _place(s, g, e, slot, placement):
     """Place the job in slot m; False where that cannot be."""
-    j, now = np.int64(g.slot[e, m]), s.sims[e]["now"]
+    j, now = np.int64(g.slot[e, slot]), s.sims[e]["now"]
     if j < 0:
         return False
     N, R = g.capacity.shape
     row, z = np.int64(0), g.report[e]
     if g.moment[e]["reserve"]:
-        row, k, whole = _later(s, g, e, j, g.codes[p])
+        row, k, whole = _later(s, g, e, j, g.codes[placement])
         if row < 0:
             return False
     elif not fits_now(s, g, e, j):
@@ -166,9 +166,9 @@ def _place(s, g, e, m, p):
         for q in range(len(g.codes)):
             best = min(best, g.sigma[e, q])
             mean += g.sigma[e, q] / len(g.codes)
-        z["penalty"], z["mean"] = g.sigma[e, p] - best, mean - best
+        z["penalty"], z["mean"] = g.sigma[e, placement] - best, mean - best
     if row == 0:
-        k = _now(s, g, e, j, g.codes[p])
+        k = _now(s, g, e, j, g.codes[placement])
         _begin(s, g, e, j, k)
         whole = np.int64(np.ceil((s.jobs[e, j]["due"] - now) / s.sims[e]["tick"] - 1e-9))
     else:
@@ -186,13 +186,13 @@ def _place(s, g, e, m, p):
     z["placed"] = 1.0
     b = g.moment[e]["backlog"]
     if b > 0:
-        g.slot[e, m] = g.backlog[e, 0]
+        g.slot[e, slot] = g.backlog[e, 0]
         for i in range(b - 1):
             g.backlog[e, i] = g.backlog[e, i + 1]
         g.moment[e]["backlog"] = b - 1
         _let_in(g, e)
     else:
-        g.slot[e, m] = -1
+        g.slot[e, slot] = -1
     return True
 
 

@@ -62,7 +62,7 @@ def _held(s, g, e, job):
 
 
 @kernel
-def choose(rule, s, g, actions, p, first, last):
+def choose(rule, s, g, actions, placement, first, last):
     """The slots that a rule chooses, placed by the p-th placement: fills actions[first:last] for `grid.go`."""
     P, M = len(g.codes), g.slot.shape[1]
     for e in range(first, last):
@@ -71,7 +71,7 @@ def choose(rule, s, g, actions, p, first, last):
             continue
         if rule == RANDOM:
             m = np.int64(draw(g.moment[e]) * (M + 1))
-            actions[e] = m * P + p if m < M else M * P
+            actions[e] = m * P + placement if m < M else M * P
             continue
         best = -np.inf
         for m in range(M):
@@ -86,4 +86,4 @@ def choose(rule, s, g, actions, p, first, last):
             ok = ok and (rule != HOLD or not _held(s, g, e, job))
             score = _score(rule, s, g, e, job)
             if ok and score > best:
-                best, actions[e] = score, m * P + p
+                best, actions[e] = score, m * P + placement

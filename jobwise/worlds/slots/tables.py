@@ -61,7 +61,7 @@ report_dtype = np.dtype(  # what happened between two choices: rewards are funct
 )
 
 
-class Grid(NamedTuple):
+class Slots(NamedTuple):
     """E simulations, M slots, B places in the backlog, H rows, X columns, N nodes, R resources, P placements, J jobs."""
 
     moment: np.ndarray  # [E] of moment_dtype
@@ -123,7 +123,7 @@ def room(sets: Jobsets, workload: Workload, count: int, **settings) -> State:
     return s._replace(outages=np.tile(sets.outages[:1], (count, 1)))
 
 
-def build(sets: Jobsets, workload: Workload, count: int, world, limit: float = 2000) -> tuple[State, Grid]:
+def build(sets: Jobsets, workload: Workload, count: int, world, limit: float = 2000) -> tuple[State, Slots]:
     """Room for `count` simulations of jobsets on the cluster of `workload`, to be begun with RENEW. `world`: the settings, a
     `SlotsSettings`. Raises InputError."""
     whole = np.array_equal(sets.jobs["walltime"], np.round(sets.jobs["walltime"])) and (sets.jobs["walltime"] >= 1).all()
@@ -149,7 +149,7 @@ def check(name: str, jobs: np.ndarray, truth: np.ndarray, cluster: Cluster, worl
         raise InputError(f"{name}: a job of up to {longest:g} rows never fits an image of {world.rows}")
 
 
-def grid(s: State, cluster: Cluster, world, limit: float, reject: bool) -> Grid:
+def grid(s: State, cluster: Cluster, world, limit: float, reject: bool) -> Slots:
     """Return the memory of the world of the simulations of `s`, whose tick is a row. `reject`: jobs that find no place in the
     backlog are turned away; else they wait behind it."""
     (N, R), (count, J) = cluster.capacity.shape, s.jobs.shape
@@ -164,7 +164,7 @@ def grid(s: State, cluster: Cluster, world, limit: float, reject: bool) -> Grid:
     )
     moment["until_arrivals"], moment["limit"], moment["seed"] = world.until_arrivals, min(limit, 2**62), s.sims["seed"]
     P, slots, backlog, rows = len(world.placements), world.slots, world.backlog, world.rows
-    return Grid(
+    return Slots(
         moment=moment,
         slot=np.full((count, slots), -1, np.int32),
         waiting=np.zeros((count, slots), s.jobs.dtype),

@@ -17,7 +17,7 @@ from jobwise.worlds.render import picture
 from jobwise.worlds.rows import Rows, Settings
 from jobwise.worlds.slots.passes import BEGIN, go
 from jobwise.worlds.slots.rules import RULES, choose
-from jobwise.worlds.slots.tables import Grid, check, grid
+from jobwise.worlds.slots.tables import Slots, check, grid
 
 MOST_ROWS = 1_000_000  # of a simulation
 
@@ -86,7 +86,7 @@ class SlotsWorld(Rows):
 
     action_shape = ()
 
-    def __init__(self, settings: SlotsSettings, state: State, table: Grid, cluster: Cluster):
+    def __init__(self, settings: SlotsSettings, state: State, table: Slots, cluster: Cluster):
         self.settings, self.state, self.grid, self.cluster = settings, state, table, cluster
         self.placements, self.void, self.actions = settings.placements, settings.actions - 1, settings.actions
         self.counts, self._over = np.full(len(state.sims), self.actions), np.zeros(len(state.sims), np.int8)

@@ -99,24 +99,24 @@ def _time(t, unit):
 
 
 @inlined
-def _waiting(queue, m, slots, e, unit, size, x):
+def _waiting(queue, moment, slots, e, unit, size, x):
     """The first 2 W rows of x."""
     W = slots.shape[1]
     for i in range(W):
-        if i < m["count"]:
+        if i < moment["count"]:
             job = queue[e, slots[e, i]]
             n = np.float64(job["size"])
             x[2 * i, 0], x[2 * i, 1] = n / size, _time(job["est"], unit)
-            x[2 * i + 1, 0] = 1.0 if n >= PRIORITY * m["total"] else 0.0
-            x[2 * i + 1, 1] = _time(m["now"] - job["submit"], unit)
+            x[2 * i + 1, 0] = 1.0 if n >= PRIORITY * moment["total"] else 0.0
+            x[2 * i + 1, 1] = _time(moment["now"] - job["submit"], unit)
         else:
             x[2 * i, 0] = x[2 * i, 1] = x[2 * i + 1, 0] = x[2 * i + 1, 1] = 0.0
 
 
 @inlined
-def _level(m, x):
+def _level(moment, x):
     """The last row of x: is a job chosen to be backfilled?"""
-    x[-1, 0], x[-1, 1] = 1.0 if m["phase"] == BEHIND else 0.0, 0.0
+    x[-1, 0], x[-1, 1] = 1.0 if moment["phase"] == BEHIND else 0.0, 0.0
 
 
 @inlined
