@@ -38,7 +38,7 @@ def _simulated(source: str):
 
 
 def _open(source: str, metrics: list[str] | None, node: str | None, last: str, step: float, column: str | None = None):
-    needs("forecast", "pandas")
+    needs("forecast", "pandas", "sklearn")
     if not step <= 1e9:
         raise InputError(f"--step {step:g}: so many seconds are no step")
     if simulated := _simulated(source):

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 
 from jobwise.errors import InputError, unknown
 from jobwise.forecast.loads import PARTS
-from jobwise.forecast.worth import Worth, auprc, best_theta, calibrated, worth
+from jobwise.forecast.worth import Worth, best_theta, calibrated, worth
 
 HORIZON = 20  # steps
 SHORT, LONG = 10, 60  # windows of features, steps
@@ -92,30 +91,28 @@ Model = Callable[[np.ndarray], np.ndarray]  # features [K, F] -> scores [K], lar
 
 def threshold(x: np.ndarray, y: np.ndarray) -> Model:
     """The one feature, upwards or downwards, that tells failures best alone (area under precision and recall)."""
+    from sklearn.metrics import average_precision_score
+
     best, chosen = -1.0, (0, 1.0)
     for k in range(x.shape[1]):
         for sign in (1.0, -1.0):
-            area = auprc(y, sign * x[:, k])
+            area = float(average_precision_score(y, sign * x[:, k]))
             if area > best:
                 best, chosen = area, (k, sign)
     return lambda z: chosen[1] * z[:, chosen[0]].astype(float)
 
 
 def logistic(x: np.ndarray, y: np.ndarray, shrink: float = 1.0) -> Model:
-    """Logistic regression, failures and others of the same weight."""
+    """Logistic regression (scikit-learn's), failures and others of the same weight."""
+    from sklearn.linear_model import LogisticRegression
+
     mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-6
-    z = np.clip((x - mean) / spread, -10, 10).astype(float)
-    weight = np.where(y, 0.5 / max(y.mean(), 1e-9), 0.5 / max(1 - y.mean(), 1e-9))
 
-    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
-        s = z @ w[:-1] + w[-1]
-        p = 1 / (1 + np.exp(-np.clip(s, -30, 30)))
-        g = weight * (p - y)
-        value = float((weight * (np.logaddexp(0, s) - y * s)).mean()) + shrink / len(y) * float(w[:-1] @ w[:-1])
-        return value, np.append(z.T @ g / len(y) + 2 * shrink / len(y) * w[:-1], g.mean())
+    def scaled(q: np.ndarray) -> np.ndarray:
+        return np.clip((q - mean) / spread, -10, 10).astype(float)
 
-    w = minimize(loss, np.zeros(x.shape[1] + 1), jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
-    return lambda q: np.clip((q - mean) / spread, -10, 10) @ w[:-1] + w[-1]
+    model = LogisticRegression(C=0.5 / shrink, class_weight="balanced", max_iter=1000).fit(scaled(x), y)
+    return lambda q: model.decision_function(scaled(q))
 
 
 def boosted(x: np.ndarray, y: np.ndarray) -> Model:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jobwise.errors import InputError, unknown
 from jobwise.forecast.loads import HORIZONS, LAGS, Forecast, Model, Series
-from jobwise.forecast.online import seasonal, smooth
+from jobwise.forecast.online import seasonal
 
 ALPHAS = (0.05, 0.1, 0.2, 0.4, 0.7)
 QUANTILES = (0.05, 0.5, 0.95)
@@ -43,12 +43,13 @@ def naive(s: Series, horizons: Sequence[int], peak: bool) -> Forecast:
 
 def ewma(s: Series, horizons: Sequence[int], peak: bool) -> Forecast:
     """The exponentially weighted mean, as quick as did best on the first part."""
-    out, a = np.empty((len(horizons), len(s.y))), s.cuts[0]
+    import pandas
+
+    out, a, series = np.empty((len(horizons), len(s.y))), s.cuts[0], pandas.Series(s.y)
     for k, h in enumerate(horizons):
         y, best = s.target(h, peak)[: a - h], np.inf
         for alpha in ALPHAS:
-            x = np.empty(len(s.y))
-            smooth(s.y, alpha, x)
+            x = series.ewm(alpha=alpha, adjust=False, ignore_na=True).mean().to_numpy()
             error = np.nanmean(np.abs(y - x[: a - h])) if not np.isnan(y).all() else 0.0
             if error < best:
                 best, out[k] = float(error), np.nan_to_num(x, nan=s.known[0])
@@ -164,15 +165,13 @@ class Ridge:
 
 
 def _shrunk(z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    cut, best, weights = int(0.75 * len(y)), np.inf, np.zeros(z.shape[1])
-    part, whole = (z[:cut].T @ z[:cut], z[:cut].T @ y[:cut]), (z.T @ z, z.T @ y)
-    for shrink in (1.0, 10.0, 100.0, 1000.0, 1e4, 1e6):
-        penalty = shrink * np.eye(z.shape[1])
-        w = np.linalg.solve(part[0] + penalty, part[1])
-        error = np.abs(z[cut:] @ w - y[cut:]).mean()
-        if error < best:
-            best, weights = error, np.linalg.solve(whole[0] + penalty, whole[1])
-    return weights
+    """The weights [F] of scikit-learn's ridge regression, with the shrinkage that did best on the last quarter."""
+    from sklearn.linear_model import Ridge as Regression
+
+    cut = int(0.75 * len(y))
+    models = [Regression(alpha=shrink, fit_intercept=False) for shrink in (1.0, 10.0, 100.0, 1000.0, 1e4, 1e6)]
+    errors = [np.abs(m.fit(z[:cut], y[:cut]).predict(z[cut:]) - y[cut:]).mean() for m in models]
+    return models[int(np.argmin(errors))].fit(z, y).coef_
 
 
 class Boosted:

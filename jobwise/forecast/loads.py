@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.forecast.online import adaptive, lead, smooth
+from jobwise.forecast.online import adaptive, lead
 
 HORIZONS = (1, 6, 12, 36)  # steps
 LAGS = 48  # samples that a model sees
@@ -105,10 +105,11 @@ class Score:
 def intervals(s: Series, f: Forecast, horizons: Sequence[int], peak: bool = False, gamma: float = 0.02) -> np.ndarray:
     """[T, H, 2] intervals that cover 90 % of what comes: those of the forecast, widened (or narrowed) by adaptive conformal
     prediction with what was seen of the series so far."""
-    out, usual = np.empty((len(s.y), len(horizons), 2)), np.empty(len(s.y))
+    import pandas
+
+    out = np.empty((len(s.y), len(horizons), 2))
     change = np.minimum(np.abs(np.diff(s.known, prepend=s.known[0])), 5 * s.scale)  # a jump is no reason for wide intervals
-    smooth(change, 0.05, usual)
-    scale = usual + 0.1 * s.scale
+    scale = pandas.Series(change).ewm(alpha=0.05, adjust=False).mean().to_numpy() + 0.1 * s.scale
     least, most = np.minimum.accumulate(s.known), np.maximum.accumulate(s.known)
     room = 0.1 * (most - least) + 1e-12  # beyond all that was seen so far
     for k, h in enumerate(horizons):

@@ -8,16 +8,6 @@ from jobwise.compiled import allocating, kernel
 
 
 @kernel
-def smooth(y, alpha, out):
-    """out [T]: the exponentially weighted mean of y [T] up to each sample; gaps (NaN) change nothing."""
-    level = np.nan
-    for t in range(len(y)):
-        if not np.isnan(y[t]):
-            level = y[t] if np.isnan(level) else level + alpha * (y[t] - level)
-        out[t] = level
-
-
-@kernel
 def seasonal(y, smoothing, season, level, horizons, peak, out):
     """Holt-Winters, additive, with a damped trend: out [T, H] what is expected `horizons` [H] steps after each sample (with
     `peak` the largest until then), from `level` and season [m] at the beginning, without a trend; season is changed.

@@ -9,23 +9,6 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 
-def auprc(y: np.ndarray, score: np.ndarray) -> float:
-    """Area under precision and recall (average precision)."""
-    order = np.argsort(-score, kind="stable")
-    hits = np.cumsum(y[order])
-    last = np.append(np.diff(score[order]) != 0, True)
-    precision, recall = hits[last] / (np.flatnonzero(last) + 1), hits[last] / max(y.sum(), 1)
-    return float((np.diff(recall, prepend=0.0) * precision).sum())
-
-
-def auroc(y: np.ndarray, score: np.ndarray) -> float:
-    """Area under true and false alarms: the chance that a failure scores higher than another sample."""
-    _, place, count = np.unique(score, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(count) - (count - 1) / 2)[place]
-    n = int(y.sum())
-    return float((rank[y].sum() - n * (n + 1) / 2) / max(n * (len(y) - n), 1))
-
-
 @dataclass(frozen=True)
 class Worth:
     """The worth of a model on the last part. `base`: share of samples before a failure. `theta`: the risk from which it is an
@@ -64,7 +47,9 @@ def best_theta(y: np.ndarray, risk: np.ndarray) -> float:
 
 
 def worth(x, model: str, risk: np.ndarray, theta: float, horizon: int, step_s: float) -> Worth:
-    """Return the worth of risks [T, N] on the last part of `x`, a `failures.Nodes`."""
+    """Return the worth of risks [T, N] on the last part of `x`, a `failures.Nodes`. Measures of samples are scikit-learn's."""
+    from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
+
     b = x.cuts[1]
     end = len(risk) - horizon
     up, y = x.up[b:end], x.label(horizon)[b:end]
@@ -83,9 +68,9 @@ def worth(x, model: str, risk: np.ndarray, theta: float, horizon: int, step_s: f
     return Worth(
         model=model,
         base=float(y[up].mean()),
-        auprc=auprc(y[up], r[up]),
-        auroc=auroc(y[up], r[up]),
-        brier=float(((r - y)[up] ** 2).mean()),
+        auprc=float(average_precision_score(y[up], r[up])) if y[up].any() else 0.0,
+        auroc=float(roc_auc_score(y[up], r[up])) if y[up].any() and not y[up].all() else 0.5,
+        brier=float(brier_score_loss(y[up], r[up])),
         theta=theta,
         precision=float(precision),
         recall=float(recall),
