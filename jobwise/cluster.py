@@ -101,6 +101,13 @@ class Cluster:
         return self.capacity.shape == (1, 1) and self.topology is None
 
     @property
+    def known_site(self) -> Site:
+        """The settings of its site. Raises InputError where nothing is known of them."""
+        if self.site is None:
+            raise InputError("nothing is known of the site; read it with `jobwise slurm site FOLDER`")
+        return self.site
+
+    @property
     def public(self) -> Cluster:
         """The cluster as a scheduler may know it: nobody knows what will fail, affinities have to be learnt."""
         return replace(self, outages=self.outages[:0], affinity=None, risk=None)

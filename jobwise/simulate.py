@@ -6,6 +6,7 @@ A policy replays whole simulations itself where it can (`replay`, compiled); any
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -61,28 +62,28 @@ def simulate_many(
     Simulation e is seeded with seed + e. The records are those of E single simulations. `after(transitions [E], rows [E]
     bool)` is called after every round of choices of a network; other policies have none.
     """
-    policy = resolve(policy)
+    chosen: Any = resolve(policy)
     if not workloads:
         return []
     cluster = cluster or workloads[0].cluster
-    if hasattr(policy, "check"):
-        policy.check(cluster)
-    settings["tick"] = settings.get("tick") or getattr(policy, "tick", 0.0)
-    settings["single_events"] = settings.get("single_events", False) or getattr(policy, "single_events", False)
+    if hasattr(chosen, "check"):
+        chosen.check(cluster)
+    settings["tick"] = settings.get("tick") or getattr(chosen, "tick", 0.0)
+    settings["single_events"] = settings.get("single_events", False) or getattr(chosen, "single_events", False)
     s = allocate(workloads, cluster, **settings)
-    if after and not getattr(policy, "chooses", False):
+    if after and not getattr(chosen, "chooses", False):
         raise InputError("after is told of the choices of a network; this policy makes none")
-    if is_compiled(policy, cluster):
-        steps = policy.replay(s, cluster, [w.past for w in workloads], after)  # type: ignore[attr-defined]
+    if is_compiled(chosen, cluster):
+        steps = chosen.replay(s, cluster, [w.past for w in workloads], after)
     else:
-        steps = _asked_in_turn(s, cluster, workloads, policy)
+        steps = _asked_in_turn(s, cluster, workloads, chosen)
     total = sum(map(len, workloads))
     while True:
         try:
             next(steps)
         except StopIteration as end:
             looks = end.value or [[] for _ in workloads]
-            return [record(s, e, w, cluster, policy, looks[e]) for e, w in enumerate(workloads)]
+            return [record(s, e, w, cluster, chosen, looks[e]) for e, w in enumerate(workloads)]
         if progress:
             progress(int(s.sims["ended"].sum()), total)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -79,19 +80,19 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
     (`passes` instants). And in whole replays: where one long job runs longer, or shorter, no start moves that was made before
     that job ended; where the jobs of the last third are others, none moves that was made before they came.
     """
-    policy = resolve(policy)
-    name = getattr(policy, "name", type(policy).__name__)
-    clean, hidden = (_asked(policy, workload, passes, seed, hide) for hide in (False, True))
+    chosen: Any = resolve(policy)
+    name = getattr(chosen, "name", type(chosen).__name__)
+    clean, hidden = (_asked(chosen, workload, passes, seed, hide) for hide in (False, True))
     for k, (open_, masked) in enumerate(zip(clean, hidden, strict=True)):
         for what, a, b in zip(("queue", "running", "ended", "free", "decisions"), open_, masked, strict=True):
             assert a == b, f"{name}: at instant {k} its {what} are others where truth and future are hidden"
-    plain = simulate(workload, policy, seed=seed).jobs
+    plain = simulate(workload, chosen, seed=seed).jobs
     every = np.argsort(-workload.truth["runtime"], kind="stable")
     for j in every[: max(len(every) // 4, 1)][:: max(len(every) // 4 // long_jobs, 1)][:long_jobs]:
         for factor in (4.0, 0.25):
             other = replace(workload, truth=workload.truth.copy())
             other.truth["runtime"][j] *= factor
-            moved = simulate(other, policy, seed=seed).jobs
+            moved = simulate(other, chosen, seed=seed).jobs
             _same_before(plain, moved, min(plain["end"][j], moved["end"][j]), f"{name}: job {j} runs {factor:g} times as long")
     cut = 2 * len(workload) // 3
     other = replace(workload, jobs=workload.jobs.copy(), truth=workload.truth.copy())
@@ -99,7 +100,7 @@ def check_policy(policy: str | Policy, workload: Workload, long_jobs: int = 4, p
         other.jobs[field][cut:] = other.jobs[field][cut:][::-1]
     for column in (other.jobs["walltime"], other.truth["runtime"]):
         column[cut:] = 3 * column[cut:][::-1]
-    moved = simulate(other, policy, seed=seed).jobs
+    moved = simulate(other, chosen, seed=seed).jobs
     _same_before(plain, moved, workload.jobs["submit"][cut], f"{name}: later jobs are others")
 
 

@@ -312,7 +312,6 @@ def test_commands(tmp_path, capsys):
     for wrong, text in (
         (["train", "sem", "--out", out], "which log"),
         (["evaluate", out, "log.swf"], "name no log"),
-        (["evaluate", out, "--report", "x.html"], "jobwise reproduce"),
         (["evaluate", out, "--whole"], "grid of time"),
         (["train", "deeprm", "--jobs", "9", "--out", out + "2"], "--jobs"),
         (["explain", out, log], "was made for [10, 10] units"),

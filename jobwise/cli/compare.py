@@ -106,7 +106,7 @@ def _beside_rules(c, learnt: list[int], bound: float) -> dict:
     effects = against(c, learnt, bound)
     names = ("against_best_rule", "against_fair_best")
     return {
-        name: [{"policy": c.policies[p]} | x[k] for p, x in zip(learnt, effects, strict=True) if x[k]]
+        name: [{"policy": c.policies[p]} | (x[k] or {}) for p, x in zip(learnt, effects, strict=True) if x[k]]
         for k, name in enumerate(names)
     }
 

@@ -138,7 +138,7 @@ def _at_origins(asked: Asked):
 
     if asked.judging.whole or asked.report:
         raise InputError("--origins trains again and prints one table; --whole and --report are for one comparison")
-    folder, count = asked.folder, asked.judging.origins
+    folder, count = asked.folder, asked.judging.origins or 1
     try:
         about = dict(json.loads((Path(folder) / "run.json").read_text())["config"])
     except (OSError, ValueError, KeyError, TypeError) as error:

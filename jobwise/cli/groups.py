@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from jobwise.cli.options import Force, Jobs, Json, Kill, Load, Procs, Racks, RestartCost, Seed
 
@@ -58,7 +58,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def call(**values: Any) -> None:
         for name, group in groups.items():
-            values[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
+            values[name] = cast(Any, group)(**{f.name: values.pop(f.name) for f in fields(group)})
         command(**values)
 
     # typer reads the signature and, for types, the annotations; it would follow __wrapped__ back to the command

@@ -133,7 +133,7 @@ def _told(error) -> str:
     text = plain(" ".join(error.format_message().split()))
     if command := re.match(r"No such command '(.*?)'", text):
         known = [_name(c) for c in app.registered_commands]
-        known += [f"{g.name} {_name(c)}" for g in app.registered_groups for c in g.typer_instance.registered_commands]
+        known += [f"{g.name} {_name(c)}" for g in app.registered_groups for c in (g.typer_instance or app).registered_commands]
         return str(unknown("command", command[1], known))
     return text
 

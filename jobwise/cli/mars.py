@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional, cast
 
 import typer
 
@@ -79,10 +79,10 @@ def run(
     if models is not None and policy != "mars":
         raise InputError("--models goes with -p mars")
     chosen = argbest(w) if policy == "argbest" else policy
-    decides = layer(w, flows, Store(models) if models else None) if policy == "mars" else None
+    decides: Any = layer(w, flows, Store(models) if models else None) if policy == "mars" else None
     if policy not in ("mars", "manager"):
         decides = resolve(chosen)
-    with Following(w, manager, Path(state), told, decides, tasks.retries, poll_s=tasks.poll) as following:
+    with Following(w, cast(Any, manager), Path(state), told, decides, tasks.retries, poll_s=tasks.poll) as following:
         if all(t.state == "done" for t in following.tasks):
             complain(f"{state}: all {len(w):,} tasks were done already; another --state runs them again")
         try:

@@ -117,7 +117,7 @@ def progress(what: str):
             yield lines
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.table import Column
     from rich.text import Text
 
@@ -130,7 +130,9 @@ def progress(what: str):
     console = Console(stderr=True)
     narrow = console.width < 110
     column = Column(no_wrap=True, overflow="ellipsis", max_width=console.width - 24 if narrow else 76)
-    columns = [TextColumn("{task.description}", markup=False, table_column=column)] + [BarColumn(20)] * (not narrow)
+    columns: list[ProgressColumn] = [TextColumn("{task.description}", markup=False, table_column=column)] + [BarColumn(20)] * (
+        not narrow
+    )
     columns += [TimeElapsedColumn(), Left()]
     with Progress(*columns, console=console, transient=True, disable=False) as bar:
         shown = Bar(bar, what)

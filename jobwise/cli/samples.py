@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def log():
     """Return a small generated log."""
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
 
     return jw.lublin(600, procs=64, load=0.8, seed=1)
 
@@ -29,14 +33,18 @@ def window() -> None:
 
 def slots() -> None:
     """Step the world of slots."""
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
 
     environments("jobwise/Slots-v0", workload=[jw.deeprm(seed=k) for k in range(4)])
 
 
 def gpus() -> None:
     """Step the world of GPUs, and replay a rule."""
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
 
     environments("jobwise/Gpus-v0", workload=jw.rltaps(20))
     jw.simulate(jw.rltaps(20), "gpus:slot")
@@ -44,7 +52,9 @@ def gpus() -> None:
 
 def nodes() -> None:
     """Step the world of nodes with its encoders, and replay a rule."""
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
 
     sets = [jw.affinities(seed=k) for k in range(4)]
     for encoder in ("nodes", "affinity"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -36,14 +36,14 @@ def simulate(
 
     if policy and len(policy) > 1:
         raise InputError(f"simulate takes one policy, not {len(policy)}; `jobwise compare` takes several")
-    policy = resolve((policy or ["fcfs+easy"])[0])
+    chosen = resolve((policy or ["fcfs+easy"])[0])
     check_outputs(log, out, evalys, force=output.force)
     if out:
         export.writer(out)
-    w = open_log(log, part.procs, part.jobs, part.load, in_slots([policy]), replaying.racks or "")
+    w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "")
     with progress(f"replaying {len(w):,} jobs") as show:
-        settings = {"kill_at_walltime": replaying.kill, "restart_cost_s": replaying.restart_cost}
-        r = replay(w, policy, seed=replaying.seed, progress=show, **settings)
+        settings: dict[str, Any] = {"kill_at_walltime": replaying.kill, "restart_cost_s": replaying.restart_cost}
+        r = replay(w, chosen, seed=replaying.seed, progress=show, **settings)
     summary = r.summary()
     if out:
         export.write(r, out)
@@ -67,5 +67,5 @@ def simulate(
     columns = ["metric", "value", "unit"] + (["as recorded"] if site else [])
     print_table(f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {w.left_out})", columns, rows)
     print("bounded slowdown with tau = 10 s")
-    if warning := flattered(w, policy, r.policy):
+    if warning := flattered(w, chosen, r.policy):
         say(f"note: {warning}")

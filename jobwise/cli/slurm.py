@@ -27,7 +27,7 @@ def site(
         typer.echo(commands())
         return
     w = read(folder)
-    s = w.cluster.site
+    s = w.cluster.known_site
     x = s.settings[0]
     total = dict(zip(("cpus", "memory_mib", "gpus"), w.cluster.total.tolist(), strict=True))
     if as_json:

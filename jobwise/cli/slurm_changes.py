@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -111,9 +111,9 @@ def tune(
         raise InputError("--resume goes on with the run of a folder; name it with --out")
     _ready(folder, report, output.force)
     w, bound = read(folder), times(searching.max_wait)
-    count = replayed(out) if resume else 0
+    count = replayed(out) if resume and out else 0
     with progress("tuning") as step:
-        settings = {
+        settings: dict[str, Any] = {
             "max_wait": bound,
             "keep": searching.keep or [],
             "metric": searching.metric,

@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -54,8 +54,8 @@ def _open(source: str, metrics: list[str] | None, node: str | None, last: str, s
         server = Prometheus(source, token=os.environ.get(TOKEN, ""))
         end = server.now()
         with progress("reading") as show:
-            read = server.read(metrics, end - float(parsed[1]) * UNITS[parsed[2]], end, step or 60.0, show)
-        return read.only(node=node)
+            samples = server.read(metrics, end - float(parsed[1]) * UNITS[parsed[2]], end, step or 60.0, show)
+        return samples.only(node=node)
     from jobwise.telemetry.read import read
 
     return _some(read(source, column), metrics, node, step)
@@ -65,7 +65,7 @@ def _some(t, metrics: list[str] | None, node: str | None, step: float):
     """The metrics and the node that are wanted, as often as wanted."""
     from jobwise.telemetry.read import together
 
-    parts = [t.only(m, node) for m in metrics or [None]]
+    parts = [t.only(m, node) for m in metrics or list[Any]([None])]
     whole = parts[0] if len(parts) == 1 else together(t.name, parts)
     return whole.every(step) if step else whole
 

@@ -6,7 +6,7 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -60,7 +60,7 @@ def train(
     for key in ("learner", "encoding"):  # tables add to the system's
         if isinstance(own.get(key), dict) and hasattr(settings, key):
             own[key] = getattr(settings, key) | own[key]
-    changes = {"seed": training.seed, "threads": training.threads, "choices": training.choices}
+    changes: dict[str, Any] = {"seed": training.seed, "threads": training.threads, "choices": training.choices}
     changes |= {"max_wait": times(training.max_wait)}
     changes = {k: v for k, v in changes.items() if v is not None}
     if training.choices is not None and hasattr(settings, "episodes"):

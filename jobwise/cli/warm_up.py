@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import redirect_stdout
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -84,21 +84,27 @@ def _family(name: str) -> None:
 
 
 def _rules() -> None:
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
 
     for policy in ("fcfs+easy", "wfp3+easy", "smith+easy"):
         jw.simulate(samples.log(), policy)
 
 
 def _adaptive() -> None:
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
 
     for policy in ("saf+easy+guard1x", "gated:fcfs+easy,saf+easy"):
         jw.simulate(samples.log(), policy)
 
 
 def _promises() -> None:
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
     from jobwise.sim.simulation import Simulation
 
     part = jw.lublin(1300, procs=64, load=0.8, seed=1).take(slice(700, None))
@@ -110,7 +116,9 @@ def _promises() -> None:
 
 
 def _nodes() -> None:
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
     from jobwise.workloads.gpu import on_nodes
 
     for policy in ("fcfs+easy", "sjf+conservative", "fcfs+easy+learned"):
@@ -118,7 +126,9 @@ def _nodes() -> None:
 
 
 def _slurm() -> None:
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
     from jobwise.slurm.changes import fitting
     from jobwise.workloads.sites import on_site
 
@@ -129,7 +139,9 @@ def _slurm() -> None:
 
 
 def _flows() -> None:
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
     from jobwise.workloads.workflows import workflow
 
     tasks = [{"name": "a", "runtime": 2.0}, {"name": "b", "runtime": 3.0}]
@@ -160,7 +172,9 @@ def _search() -> None:
 
 def _on_a_log(*commands: str) -> None:
     """Run commands on a generated log, LOG, without their output."""
-    import jobwise as jw
+    import jobwise
+
+    jw: Any = jobwise
     from jobwise.cli import run
 
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):

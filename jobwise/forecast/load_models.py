@@ -80,8 +80,8 @@ def holt_winters(s: Series, horizons: Sequence[int], peak: bool) -> Forecast:
     number = lambda k, other: float(p[k]) if np.isfinite(p.get(k, np.nan)) else other  # noqa: E731
     season = s.known[: max(m, 1)] - s.known[: max(m, 1)].mean() if m else np.zeros(1)
     out = np.empty((len(s.y), len(horizons)))
-    smoothing = number("smoothing_level", 0.5), number("smoothing_trend", 0.0)
-    smoothing += number("smoothing_seasonal", 0.0) if m else 0.0, number("damping_trend", 0.98)
+    gamma, phi = number("smoothing_seasonal", 0.0) if m else 0.0, number("damping_trend", 0.98)
+    smoothing = number("smoothing_level", 0.5), number("smoothing_trend", 0.0), gamma, phi
     seasonal(s.y, smoothing, season.copy(), float(s.known[0]), np.array(horizons), peak, out)
     return _point(out) if np.isfinite(out).all() else ewma(s, horizons, peak)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ class RMSProp(torch.optim.Optimizer):
         super().__init__(groups, {"rho": rho, "eps": eps})
 
     @torch.no_grad()
-    def step(self, closure=None) -> None:
+    def step(self, closure=None) -> None:  # type: ignore[override] # as torch itself does it
         """Update the parameters by their gradients."""
         for group in self.param_groups:
             for p in group["params"]:
@@ -42,13 +43,13 @@ class Agent:
         self.narrow: Callable | None = None  # of a world where the parts of an action bind each other
         self.ragged = network["kind"] == "perjob"  # only the rows of jobs that are there
         self.actor = actor(network).to(self.device)
-        self.critic = None
+        self.critic: Any = None  # a network, where the learner has one
         groups = [{"params": list(self.actor.parameters()), "lr": settings.actor_lr}]
         if settings.learner != "reinforce":
             self.critic = critic(network, encoder.shape, settings.critic).to(self.device)
             groups.append({"params": list(self.critic.parameters()), "lr": settings.critic_lr})
         makers = {"adam": lambda g: torch.optim.Adam(g, eps=1e-8, fused=True), "rmsprop": RMSProp, "sgd": torch.optim.SGD}
-        self.optimiser = makers[settings.optimiser](groups)
+        self.optimiser = cast(Any, makers[settings.optimiser])(groups)
         self.random = torch.Generator(device="cpu")
         self.random.manual_seed(seed)
         self.scale, self.count = 1.0, 0  # of rewards: running mean square of returns

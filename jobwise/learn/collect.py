@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -58,7 +59,7 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
         actions[active], logp[active], values[active] = agent.act(obs)
         xs.append(rows.copy())
         if mask is not None:
-            masks.append(obs.mask.cpu().numpy())
+            masks.append(cast(Any, obs.mask).cpu().numpy())
         over = envs.choose(actions, again=not whole) > 0
         reward = np.where(active, envs.reward(envs.intervals), 0.0)
         z, new = envs.intervals, over & active

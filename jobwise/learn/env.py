@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any, cast
 
 import numpy as np
 
@@ -74,6 +75,8 @@ class WindowVectorEnv(VectorEnv):
     `stream`, `loads`, `shake_s` (see `Episodes`), `bound_s` (of the reward `bounded_wait`).
     """
 
+    world: WindowWorld
+
     WORLD = ("act", "backfill", "window", "jobs", "stream", "loads", "shake_s", "bound_s")
 
     def __init__(
@@ -92,7 +95,7 @@ class WindowVectorEnv(VectorEnv):
             logs = [workload] if isinstance(workload, Workload) else list(workload)
             drawn = {k: world[k] for k in ("jobs", "stream", "loads", "shake_s") if k in world}
             workload = Episodes(logs, **drawn | ({"loads": tuple(drawn["loads"])} if "loads" in drawn else {}))
-        logs, act = workload.logs, world.get("act", "pick")
+        logs, act = list(workload.logs), world.get("act", "pick")
         if isinstance(encoder, str):
             encoder = make(encoder, logs[0].cluster, np.concatenate([w.jobs for w in logs]), world.get("window"))
         sizes = {w.cluster.processors for w in logs}
@@ -124,6 +127,8 @@ class SlotsVectorEnv(VectorEnv):
     (deeprm, compact, cush, cush-backlog, slots, or a GridEncoder), `reward`; those of `VectorEnv`; `limit`: rows after which
     an episode is cut; `each`: simulation e plays the jobset e; and those of `jobwise.worlds.slots.world.SlotsSettings`.
     """
+
+    world: SlotsEpisodes
 
     WORLD = ("limit", "each", *(f.name for f in fields(SlotsSettings)))
 
@@ -193,6 +198,8 @@ class GpusVectorEnv(VectorEnv):
     and those of `jobwise.worlds.gpus.world.GpusSettings`.
     """
 
+    world: GpusEpisodes
+
     WORLD = ("row_s", "restart_cost_s", "limit", "each", *(f.name for f in fields(GpusSettings)))
 
     def __init__(
@@ -211,7 +218,7 @@ class GpusVectorEnv(VectorEnv):
         made = GpusEpisodes(_some(num_envs), sets, GpusSettings(**world), row_s, cost_s, limit, each)
         if isinstance(encoder, str):
             leave = {"leave": made.settings.leave} if encoder == "gpu-jobs" else {}
-            encoder = make_table(gpus_encoder.MAKERS, encoder, made.cluster, made.settings.slots, **leave)
+            encoder = make_table(cast(Any, gpus_encoder.MAKERS), encoder, made.cluster, made.settings.slots, **leave)
         made.takes(encoder)
         super().__init__(made, encoder, rewards.resolve(reward, rewards.ASSIGNED), **shared)
         self.workloads = sets
@@ -234,6 +241,8 @@ class NodesVectorEnv(VectorEnv):
     `NodesEpisodes`; and those of `jobwise.worlds.nodes.world.NodesSettings`.
     """
 
+    world: NodesEpisodes
+
     WORLD = ("limit", "each", "prior", "encoder_settings", *(f.name for f in fields(NodesSettings)))
 
     def __init__(
@@ -252,7 +261,7 @@ class NodesVectorEnv(VectorEnv):
         world = {"joint": encoder != "nodes"} | world
         made = NodesEpisodes(_some(num_envs), sets, NodesSettings(**world), limit, each, prior)
         if isinstance(encoder, str):
-            encoder = make_table(nodes_encoder.MAKERS, encoder, made.cluster, made.settings.places, **more)
+            encoder = make_table(cast(Any, nodes_encoder.MAKERS), encoder, made.cluster, made.settings.places, **more)
         made.takes(encoder)
         super().__init__(made, encoder, rewards.resolve(reward, rewards.PLACED), **shared)
         self.workloads = sets

@@ -22,6 +22,8 @@ from jobwise.worlds.slots.tables import jobsets
 class GpusTrainer(Scored, JobsetTrainer):
     """A network that assigns GPUs, and the job sequences it learns from."""
 
+    config: GpusConfig
+
     drawn = 0  # how often the sequences were drawn anew
 
     def __init__(self, config: GpusConfig, log: Workload | None, device: str):

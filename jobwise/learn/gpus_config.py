@@ -93,7 +93,9 @@ class GpusConfig(JobsetConfig):
     def rules(self) -> list[str]:
         """The fixed rules to be measured against, as policies are named, in this world."""
         usual = [named(f"gpus:{r}") for r in RULES[:-1]]
-        world = [{"slots": self.slots, "leave": self.leave} | ({} if r.rule in PICKERS else {"mode": self.mode}) for r in usual]
+        world: list[dict[str, Any]] = [
+            {"slots": self.slots, "leave": self.leave} | ({} if r.rule in PICKERS else {"mode": self.mode}) for r in usual
+        ]
         return [replace(r, tick=self.row_s, world=replace(r.world, **w)).name for r, w in zip(usual, world, strict=True)]
 
     def sets(self, part: int, count: int, log: Workload | None = None, fresh: int = 0) -> list[Workload]:

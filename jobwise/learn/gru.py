@@ -50,7 +50,7 @@ def fit(
         rows = np.sort(rng.choice(rows, each, replace=False)) if len(rows) > each else rows
         xs.append(_seen(s)[rows])
         ys.append(np.clip((y[rows] - s.known[rows, None]) / s.scale, -20, 20).astype(np.float32))
-    x, y = torch.from_numpy(np.concatenate(xs)), torch.from_numpy(np.concatenate(ys))
+    x, y = torch.from_numpy(np.concatenate(xs)), torch.from_numpy(np.concatenate(ys))  # type: ignore[assignment]
     if len(x) == 0:
         raise InputError("no series has samples to learn from")
     torch.manual_seed(seed)

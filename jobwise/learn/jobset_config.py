@@ -65,7 +65,7 @@ class JobsetConfig(RunSettings):
         config = policy.about.get("config")
         if not isinstance(config, dict):
             raise InputError(f"policy {policy.label} does not say what it was trained with")
-        return cls().changed(**config)
+        return cls().changed(**config)  # type: ignore[call-arg] # subclasses name their system
 
     @property
     def logged(self) -> bool:

@@ -8,7 +8,9 @@ either every worker steps by the same summed gradient, or each steps alone and t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,7 +20,6 @@ from jobwise.learn.agent import Agent
 from jobwise.learn.losses import chosen
 from jobwise.learn.networks import Seen
 from jobwise.learn.returns import discounted
-from jobwise.learn.vector_env import VectorEnv
 
 
 def join() -> None:
@@ -84,8 +85,13 @@ class Dice:
         agent.noise = lambda shape: some[:, first : first + prod(shape[1:])].reshape(shape)
 
 
+def _noise(module, shape) -> torch.Tensor:
+    """Numbers that a network draws, from its own generator."""
+    return torch.rand(shape, generator=module.random)
+
+
 def play(
-    envs: VectorEnv, select: Agent, placer: Agent | None, jobsets: np.ndarray, dice: Dice, centred: bool = False
+    envs: Any, select: Agent, placer: Agent | None, jobsets: np.ndarray, dice: Dice, centred: bool = False
 ) -> tuple[Steps, Steps | None, np.ndarray]:
     """Play every jobset to its end, once per run of this worker: what each module did, and the runs' mean slowdowns [N]."""
     per = envs.num_envs // len(jobsets)
@@ -130,10 +136,10 @@ def play(
     result = z["total"] / np.maximum(z["started"], 1)
     for module in (select, placer):
         if module is not None:
-            module.noise = lambda shape, module=module: torch.rand(shape, generator=module.random)
+            module.noise = partial(_noise, module)
     join = lambda parts: [np.concatenate(p) for p in zip(*parts, strict=True)]  # noqa: E731
-    first = Steps(*join(history), np.array(rewards))
-    second = Steps(*join(placed), np.array(local)) if placed else None
+    first = cast(Any, Steps)(*join(history), np.array(rewards))
+    second = cast(Any, Steps)(*join(placed), np.array(local)) if placed else None
     return first, second, result
 
 
@@ -174,7 +180,7 @@ def gather(agent: Agent, steps: Steps, advantage: np.ndarray, group: int = 4096)
 
 
 def epoch(
-    envs: VectorEnv,
+    envs: Any,
     select: Agent,
     placer: Agent | None,
     groups: list[np.ndarray],
@@ -218,7 +224,7 @@ def epoch(
     return line | {"choices": choices, "episodes": sum(map(len, slowdowns))}
 
 
-def imitate(envs: VectorEnv, agent: Agent, rule: str, epochs: int, l2: float = 1e-3, seed: int = 0, batch: int = 256) -> float:
+def imitate(envs: Any, agent: Agent, rule: str, epochs: int, l2: float = 1e-3, seed: int = 0, batch: int = 256) -> float:
     """Supervised warm start: cross-entropy against what `rule` (RULE[+PLACEMENT]) does, plus l2 times the squared weights
     (DeepRM's `pg_su`).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -129,7 +129,8 @@ def on_jobsets(
 ) -> OnJobsets:
     """Play jobsets with a trained policy and with rules, by the configuration that it was trained with. Raises InputError."""
     results = {}
-    for i, one in enumerate([*rules, policy]):
+    several: list[Any] = [*rules, policy]
+    for i, one in enumerate(several):
         name = one if isinstance(one, str) else one.label
         results[name] = config.judged(sets, one, seed, policy.tick)
         if progress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from jobwise.worlds.gpus.policy import GpusRule, named
 
 class Scored:
     """Measures of policies that assign GPUs."""
+
+    config: Any
+    validation: Any
 
     def measured(self, policy: GpusRule | NeuralPolicy) -> tuple[float, float]:
         """(mean slowdown, geometric over sequences, whose costs may differ; mean reward with both penalties, as a share of the
@@ -45,7 +48,7 @@ class KnapsackTrainer(Scored):
     def __init__(self, config: Any, log: Workload | None, device: str):
         if config.iterations is None:
             raise InputError("the knapsack is searched for so many iterations: say how many")
-        self.config, self.log, self.recent = config, config.learns_from(log), []
+        self.config, self.log, self.recent = config, config.learns_from(log), list[float]()
         self.ground = Sequences(config)
         self.validation = config.sets(VALIDATION, config.validation_jobsets)
         self.budget = [("updates", config.iterations), ("choices", config.choices)]
@@ -60,7 +63,7 @@ class KnapsackTrainer(Scored):
 
     def update(self, updates: int) -> dict:
         """Do one generation of the search."""
-        self.found = generation(self.ground, self.found, self.base, self.search, self.config.seed)
+        self.found = generation(cast(Any, self.ground), self.found, self.base, self.search, self.config.seed)
         played = self.found["replays"]
         return {"fitness": self.found["fitness"], "choices": played * self.config.steps, "episodes": played}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -75,7 +76,7 @@ class Levels(nn.Module):
     def forward(self, obs: Seen) -> torch.Tensor:
         """Scores [B, W], -inf behind the last job of each."""
         behind = obs.x[:, -1, 0] > 0.5
-        scores = obs.x.new_empty((len(obs.x), self.first.net[-1].out_features))
+        scores = obs.x.new_empty((len(obs.x), cast(Any, self.first.net[-1]).out_features))
         for which, net in ((~behind, self.first), (behind, self.second)):
             if which.any():
                 counts, mask = obs.counts[which], None if obs.mask is None else obs.mask[which]

@@ -9,6 +9,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.learn.env import NodesVectorEnv
 from jobwise.learn.jobset_run import JobsetTrainer
+from jobwise.learn.nodes_config import NodesConfig
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.played import played
@@ -19,6 +20,8 @@ from jobwise.worlds.nodes.policy import NodesPolicy, NodesRule
 class NodesTrainer(JobsetTrainer):
     """A network that places jobs, and the jobsets it learns from. Where the factors are the same in all of them, one that looks
     at run times begins with those of the first training jobsets (`prior`), as the rules that learn do."""
+
+    config: NodesConfig
 
     prior: np.ndarray | None = None
 

@@ -97,7 +97,7 @@ class Run:
 
     def policy(self, weights: Any = None):
         """The present network (or these weights) as a policy."""
-        about = {k: self.done[k] for k in ("choices", "seconds")}
+        about: dict[str, Any] = {k: self.done[k] for k in ("choices", "seconds")}
         about |= {"validation": None if np.isinf(self.best) else self.best, "best_rule": list(self.rule)}
         return self.trainer.policy(weights or self.trainer.weights(), about)
 
@@ -139,7 +139,7 @@ class Run:
         """One update, and a validation where one is due; a line of metrics. Raises InputError where training diverges."""
         begin = time.perf_counter()
         try:
-            metrics = self.trainer.update(self.done["updates"])
+            metrics = self.trainer.update(int(self.done["updates"]))
         except FloatingPointError as error:
             raise InputError(f"{self.folder}: training diverged: {error}; try a lower learning rate") from None
         self.done["updates"] += 1

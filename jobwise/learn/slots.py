@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from jobwise.worlds.slots.world import SlotsSettings
 
 class SlotsTrainer(JobsetTrainer):
     """One or two networks that choose slots (and placements), and the jobsets they learn from."""
+
+    config: SlotsConfig
 
     def __init__(self, config: SlotsConfig, log: Workload | None, device: str):
         super().__init__(config, log, device)
@@ -60,7 +63,7 @@ class SlotsTrainer(JobsetTrainer):
         shape = (c.slots + 1, c.rows, int(self.envs.cluster.capacity.sum()))
         return {"kind": "image", "sizes": [*shape, len(c.placements)], "norm": c.norm}
 
-    def _score(self, policy: str | NeuralPolicy, limit: int = LIMIT) -> float:
+    def _score(self, policy: Any, limit: int = LIMIT) -> float:
         if isinstance(policy, str):
             policy = SlotsRule(policy, SlotsSettings.of(self.config.world))
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from queue import SimpleQueue
 from threading import Thread
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -17,6 +18,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from jobwise.errors import InputError, unknown
+from jobwise.workload import Workload
 from jobwise.worlds import EpisodeWorld
 from jobwise.worlds.rewards import Reward
 
@@ -34,6 +36,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 12, "autoreset_mode": AutoresetMode.SAME_STEP}
+    world: Any
+    workloads: Sequence[Workload]
     autoreset_mode = AutoresetMode.SAME_STEP
 
     def __init__(
@@ -53,7 +57,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             raise InputError(f"threads are at least 1, not {threads}")
         self.world, self.encoder, self.reward = world, encoder, reward
         self.num_envs, self.copy, self.dict_obs, self.render_mode = len(world.done), copy, dict_obs, render_mode
-        E, box = self.num_envs, spaces.Box(*encoder.bounds, encoder.shape, np.float32)
+        E, box = self.num_envs, spaces.Box(encoder.bounds[0], encoder.bounds[1], encoder.shape, np.float32)
         self._obs, self._steps = np.zeros((E, *box.shape), np.float32), np.zeros(E, np.int64)
         self._actions = np.zeros((E, *world.action_shape), np.int64)
         self._none = np.zeros(box.shape, np.float32)
@@ -123,12 +127,12 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             which = np.asarray(options["reset_mask"], bool)
             if which.shape != (self.num_envs,) or not which.any() or not self._ready:
                 raise InputError("reset_mask is [num_envs] bool, some of it True, after a first whole reset")
-        seeds = [None] * self.num_envs
+        seeds: list[int | None] = [None] * self.num_envs
         if seed is not None:
-            seeds = [int(seed) + e for e in range(self.num_envs)] if np.ndim(seed) == 0 else list(seed)
+            seeds = list(seed) if isinstance(seed, Sequence | np.ndarray) else [int(seed) + e for e in range(self.num_envs)]
             if len(seeds) != self.num_envs or any(x is not None and not 0 <= x < 2**64 for x in seeds):
                 raise InputError(f"seeds are {self.num_envs} whole numbers >= 0, or one, not {seed!r}")
-        for e in np.flatnonzero(which):
+        for e in np.flatnonzero(which).tolist():
             if seeds[e] is not None:
                 self._rngs[e] = np.random.default_rng(seeds[e])
             self._begin(e, seeds[e] is not None or not self._ready)
@@ -195,7 +199,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             worker.end()
         self._steps += 1
         if again:
-            for e in self.world.done.nonzero()[0]:
+            for e in self.world.done.nonzero()[0].tolist():
                 if self.world.next_episode(e, self._rngs[e]):
                     self._steps[e] = 0
                     self.world.encode(self.encoder, self._obs, e, e + 1)
@@ -213,7 +217,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def restart(self, which: np.ndarray) -> None:
         """Begin the simulations where `which` [E] is true anew, and encode them."""
-        for e in np.flatnonzero(which):
+        for e in np.flatnonzero(which).tolist():
             self._begin(e)
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -278,7 +282,7 @@ class SingleEnv(gymnasium.Env):
     """A batch of one as an environment; `batch` is the class of the batch. `render_mode="rgb_array"` has pictures."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 12}
-    batch: type[VectorEnv]
+    batch: Any  # the class of the batch
 
     def __init__(self, workload=None, render_mode: str | None = None, **settings):
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jobwise import __version__
@@ -56,21 +58,21 @@ class WindowTrainer:
         if self.settings.cost and config.network != "perjob":
             raise InputError(f"learner.cost goes with a perjob network, not with {config.network}")
         self.parallel = self.settings.learner in PARALLEL
-        self.envs = self._environments(episodes)
+        self.envs: Any = self._environments(episodes)
         self.agent = Agent(config.network_spec(self.encoder), self.encoder, self.settings, config.seed, device)
         count, size = config.validation_windows, config.validation_jobs or config.jobs
         self.validation = windows(judged, size, count, config.shake_s, config.seed)
         self.overlap = max(sum(map(len, self.validation)) / len(judged), 1.0)  # how often a job is in a validation window
         self.sketch = sketch(known)
         self.workers = Workers(self.agent, self.envs, config.seed) if self.parallel else None
-        self.generations, self.rule, self._known = Generations(), ("", np.inf), {}
+        self.generations, self.rule, self._known = Generations(), ("", np.inf), dict[Any, Any]()
         self.budget = [(k, getattr(config, k)) for k in ("choices", "episodes")]
         self.recent: list[float] = []
 
-    def _environments(self, episodes: Episodes) -> WindowVectorEnv | Group:
+    def _environments(self, episodes: Episodes) -> Any:
         """One batch of simulations; of workers a group of batches."""
         c, k = self.config, self.settings.workers
-        same = {"act": self.act, "encoder": self.encoder, "reward": c.reward, "copy": False}
+        same: dict[str, Any] = {"act": self.act, "encoder": self.encoder, "reward": c.reward, "copy": False}
         if not self.parallel:
             return WindowVectorEnv(c.simulations, episodes, threads=c.threads, **same)
         if c.simulations < k or c.simulations % k:

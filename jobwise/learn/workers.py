@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class Workers:
     def __init__(self, agent: Agent, envs: Group, seed: int):
         self.agent, self.envs = agent, envs
         make = [agent.network, agent.encoder, agent.settings]
-        self.copies = [Agent(*make, seed + 1 + k, str(agent.device)) for k in range(len(envs.parts))]
+        self.copies = [cast(Any, Agent)(*make, seed + 1 + k, str(agent.device)) for k in range(len(envs.parts))]
         self.fetch()
 
     def fetch(self) -> None:
@@ -60,7 +61,7 @@ class Workers:
         for copy in self.copies:
             copy.follow(self.agent)
 
-    def update(self, learner: str, steps: int) -> tuple[dict[str, float], list[Rollout]]:
+    def update(self, learner: str, steps: int | None) -> tuple[dict[str, float], list[Rollout]]:
         """A turn of every worker: mean metrics, and what they did. `learner`: a3c, or a3c_ppo."""
 
         def work(k: int) -> tuple[Rollout, dict]:

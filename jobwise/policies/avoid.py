@@ -10,6 +10,7 @@ What stopping costs is the simulation's `restart_cost_s`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ class _Run:
         """Stops, then what the inner policy starts elsewhere; asked again when risks are known anew."""
         p = self.policy
         risky = p.risks.at(view.now) > p.theta
-        free, out = view.free.copy(), []
+        free, out = view.free.copy(), list[Any]()
         free[risky] = 0
         if p.how != "drain" and risky.any():
             for j in view.running:

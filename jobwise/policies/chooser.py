@@ -7,6 +7,7 @@ decide   a view ─► the world at that instant ─► choose ─► … until 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +16,11 @@ from jobwise.decision import Decision, View
 from jobwise.errors import InputError, naming
 from jobwise.sim.state import State
 from jobwise.workload import Workload
-from jobwise.worlds import EpisodeWorld, Live, World
+from jobwise.worlds import World
 
 ROUNDS = 1000  # of choices between two looks at progress and Ctrl-C
 LIMIT = 20_000  # rows after the last arrival after which a simulation in slots is cut
-Choose = Callable[[World], np.ndarray]
+Choose = Callable[[Any], np.ndarray]  # a world -> actions [E]
 
 
 class Chooser:
@@ -31,9 +32,13 @@ class Chooser:
     spec = ""
     jobsets = False  # it plays whole jobsets, in rows of time
     on_nodes = False  # it sees the processors of a pool as equal nodes
+    world: Any  # its settings
+    limit: float
+    tick: float
+    name: Any
     chooses = True  # its replay tells `after` of every round of choices
 
-    def chooser(self, world: World, cluster: Cluster) -> Choose:
+    def chooser(self, world: Any, cluster: Cluster) -> Choose:
         """Return what chooses: world -> actions [E]. Raises InputError for a cluster that it cannot take."""
         raise NotImplementedError
 
@@ -49,16 +54,16 @@ class Chooser:
         """It replays whole simulations itself."""
         return True
 
-    def attach(self, s: State, cluster: Cluster) -> World:
+    def attach(self, s: State, cluster: Cluster) -> Any:
         """Return its world over the simulations of `s`, which have been filled and not begun. Raises InputError."""
         with naming(f"policy {self.name}"):
             return self.world.attach(s, cluster, self.limit)
 
-    def live(self, cluster: Cluster) -> Live:
+    def live(self, cluster: Cluster) -> Any:
         """Return its world at instants of a live cluster. Raises InputError."""
         raise InputError(f"policy {self.name} plays whole simulations; it cannot be asked about one instant yet")
 
-    def episodes(self, sets: Sequence[Workload], cost_s: float | np.ndarray, limit: int) -> EpisodeWorld:
+    def episodes(self, sets: Sequence[Workload], cost_s: float | np.ndarray, limit: int) -> Any:
         """Return its world over whole jobsets, one each, cut after `limit` rows. Raises InputError."""
         raise InputError(f"{self.name} does not assign GPUs or nodes; rules are named gpus:… and nodes:…")
 
@@ -112,7 +117,8 @@ class ChooserRun:
         policy.check(cluster)
         self.policy, self._cluster = policy, cluster
         self._live = policy.live(cluster)
-        self._world, self._choose = None, None
+        self._world: World | None = None
+        self._choose: Choose = policy.chooser  # type: ignore[assignment] # replaced with the first world
 
     def _at(self, view: View) -> World | None:
         world = self._live.at(view)

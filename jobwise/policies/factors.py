@@ -8,6 +8,8 @@ class is what is known of the class, and at first nothing). An estimate comes wi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 OF_CLASS, OF_PAIR = 5.0, 3.0  # observations that a prior of 0 is worth
@@ -19,7 +21,7 @@ class Factors:
     """Run times of groups of jobs on `classes` classes of nodes; groups are any whole numbers."""
 
     def __init__(self, classes: int):
-        self._classes, self._row = classes, {}
+        self._classes, self._row = classes, dict[int, Any]()
         self._count, self._sum = np.zeros((0, classes)), np.zeros((0, classes))
         self._square, self._new = 0.0, 0
         self._of_class, self._of_pair = np.zeros(classes), np.zeros((0, classes))

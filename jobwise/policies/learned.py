@@ -84,7 +84,7 @@ class LearnedRun:
         self._policy, self._inner = policy, ListRun(policy.inner, view)
         classes = view.cluster.classes
         self._class = np.arange(len(view.free)) if classes is None else np.asarray(classes)
-        self.factors, self._where = Factors(int(self._class.max()) + 1), {}
+        self.factors, self._where = Factors(int(self._class.max()) + 1), dict[int, set[int]]()
         self._look(view, view.running)
 
     def _look(self, view: View, rows: np.ndarray) -> None:
@@ -111,13 +111,13 @@ class LearnedRun:
                 held = self._placed(view, d.job, free)
                 if held is None:  # what is left does not take all of them this way
                     self._where |= {
-                        int(x.job): {int(self._class[n]) for n, _ in x.placement} for x in made if isinstance(x, Start)
+                        int(x.job): {int(self._class[n]) for n, _ in x.placement or ()} for x in made if isinstance(x, Start)
                     }
                     return made
                 moved[i] = replace(d, placement=held)
         for i, d in enumerate(made):
             if isinstance(d, Start):
-                self._where[int(d.job)] = {int(self._class[n]) for n, _ in moved[i].placement}
+                self._where[int(d.job)] = {int(self._class[n]) for n, _ in moved[i].placement or ()}
         return [moved.get(i, d) for i, d in enumerate(made)]
 
     def _placed(self, view: View, j: int, free: np.ndarray) -> tuple | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -33,8 +34,8 @@ class ListRun:
         learns = any(isinstance(p.order, Index) or p.estimate == "predicted" for p in every)
         trees = next((p.forest for p in every if p.forest is not None), None)
         promises = any(p.promises for p in every)
-        self._memory = Memory(view, trees or (shipped() if promises else None)) if learns or promises else None
-        self._promised = Promised(view, self._memory) if self._memory and promises else None
+        self._memory: Any = Memory(view, trees or (shipped() if promises else None)) if learns or promises else None
+        self._promised: Any = Promised(view, self._memory) if self._memory and promises else None
         self._steering = None
         if len(every) > 1 or policy.times < np.inf or policy.refit:
             self._steering = Steering(policy, view.past, view.cluster)
@@ -113,7 +114,7 @@ class ListRun:
                 raise TypeError("scores are complex numbers")
             out = out.astype(float)
         except (Exception, SystemExit) as error:  # a user's function may raise anything
-            reason = failed(error, view.jobs.dtype.names)
+            reason = failed(error, view.jobs.dtype.names or ())
             raise InputError(f"order {name!r} failed at time {view.now:g} s: {reason}") from error
         if out.shape != (len(view.queue),):
             raise InputError(f"order {name!r} returned shape {out.shape} for {len(view.queue)} jobs; one score per job")
@@ -187,6 +188,8 @@ def _decisions(p: list_pass.Plan, is_pool: bool) -> list[Decision]:
 
 class Remembering:
     """Base of policies whose memory is in a `ListRun`: they are values, and may be asked about any view."""
+
+    check: Any  # raises InputError where it cannot schedule a cluster
 
     def begin(self, view: View) -> ListRun:
         """Its run in the simulation of a view."""

@@ -69,7 +69,7 @@ class ListScheduler(Remembering):
         """The canonical name, ORDER[+OPTION…], options in the order of `parts.PARTS`."""
         own = self.order if isinstance(self.order, str) else getattr(self.order, "label", None)
         own = own or getattr(self.order, "__name__", "order")
-        return "+".join([self.label or own, *(word for _, word in parts.used(self))])
+        return "+".join([self.label or str(own), *(word for _, word in parts.used(self))])
 
     @property
     def learns(self) -> bool:
@@ -137,7 +137,7 @@ class ListScheduler(Remembering):
             return cluster.is_pool and scored_pool.suits(self.rule)
         return isinstance(self.order, str | FlowNet)
 
-    def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, list]:
+    def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, None]:
         """Whole simulations, one after the other, by compiled loops."""
         for e, past in enumerate(pasts):
             if cluster.site is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Index:
 
 def save(order: Index, path: str | Path, times: float = np.inf) -> None:
     """Write its policy file, whole or not at all. `times`: the relative guard it was learnt with."""
-    meta = {"kind": "index", "features": list(FEATURES), "label": order.label, "about": order.about}
+    meta: dict[str, Any] = {"kind": "index", "features": list(FEATURES), "label": order.label, "about": order.about}
     meta["times"] = times if times < np.inf else None
     tensors = {"weights": np.asarray(order.weights, float)}
     if order.forest is not None:

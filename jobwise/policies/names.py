@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from jobwise.policies.gate import Gate
 from jobwise.policies.learned import Learned
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDEX_DOCS, INDICES
-from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.slurm import SlurmScheduler
 from jobwise.sim.orders import CODES, Order
 from jobwise.worlds.spec import kinds as kinds_of_worlds
@@ -61,7 +60,7 @@ def kinds() -> list[Kind]:
     return [
         Kind("recommended", lambda name: re.split("[:+]", name)[0].lower() in recommended.NAMES, _recommended, RECOMMENDED),
         Kind("gates", lambda name: name.startswith("gated:"), _gated, GATE),
-        Kind("sites", lambda name: name == "slurm", lambda name: SlurmScheduler(), SLURM),
+        Kind("sites", lambda name: name == "slurm", lambda name: cast(Any, SlurmScheduler()), SLURM),
     ]
 
 
@@ -81,7 +80,7 @@ def _of_prefix(policy: str) -> Policy | None:
     return made
 
 
-def resolve(policy: str | Policy) -> Policy:
+def resolve(policy: str | Policy) -> Any:
     """Return the policy of a name, e.g. `saf+easy+spread+guard24h`, `mine.py:order+easy` for a function of your own,
     `runs/mine+easy` for a trained one (a run folder or a policy file).
 
@@ -102,7 +101,7 @@ def resolve(policy: str | Policy) -> Policy:
         raise InputError(f"policy {policy[:80]!r}: {error.strerror}") from None
 
 
-def _resolved(policy: str) -> Policy:
+def _resolved(policy: str) -> Any:
     for kind in kinds():
         if kind.begins(policy):
             return kind.make(policy)
@@ -162,7 +161,7 @@ def _placed(make, chosen: dict) -> Policy:
     return Learned(make(**{k: v for k, v in chosen.items() if k != "placement"}))
 
 
-def load(path: str | Path) -> NeuralPolicy | ListScheduler:
+def load(path: str | Path) -> Any:
     """The policy of a file, or of a run folder. Raises InputError for anything that is no policy of ours."""
     if (model := Path(path, "model.json")).is_file():
         return _of_store(model)
@@ -178,7 +177,7 @@ def load(path: str | Path) -> NeuralPolicy | ListScheduler:
         raise InputError(f"{file}: its metadata are damaged: {type(error).__name__}: {error}") from None
 
 
-def _of_store(file: Path) -> NeuralPolicy | ListScheduler:
+def _of_store(file: Path) -> Any:
     """What schedules now in a folder of a model store: one of its generations, or a built-in rule. Raises InputError."""
     try:
         model = json.loads(file.read_text())
@@ -192,7 +191,7 @@ def _of_store(file: Path) -> NeuralPolicy | ListScheduler:
     return resolve(name)
 
 
-def resolve_trained(run: str) -> tuple[NeuralPolicy, str]:
+def resolve_trained(run: str) -> tuple[Any, str]:
     """(the policy of a run folder or file with the options behind it, the folder or file). Raises InputError."""
     name, *options = run.split("+")
     policy = load(name)
@@ -201,7 +200,7 @@ def resolve_trained(run: str) -> tuple[NeuralPolicy, str]:
     return policy, name
 
 
-def with_options(policy: NeuralPolicy | ListScheduler, chosen: dict) -> NeuralPolicy | ListScheduler:
+def with_options(policy: Any, chosen: dict) -> Any:
     """The policy with other options of the name grammar: backfill, guard. Raises InputError for those that cannot be."""
     if isinstance(policy, ListScheduler):
         return _placed(lambda **c: replace(policy, **c), chosen)
@@ -228,7 +227,7 @@ def _recommended(name: str) -> Gate:
     orders = [getattr(load(run or PRETRAINED / "smith-forecast.safetensors"), "order", None), resolve("general").order]
     if not isinstance(orders[0], loglinear.Index):
         raise InputError(f"policy {name!r}: {run} is no order with a forest; train one with jobwise train smith-forecast")
-    return recommended.recommended(which, *orders, name, refit.DEFAULT if name != own else 0)
+    return recommended.recommended(which, orders[0], orders[1], name, refit.DEFAULT if name != own else 0)
 
 
 def _gated(name: str) -> Gate:
@@ -254,7 +253,7 @@ def _own(name: str, chosen: dict) -> Policy:
         raise InputError(f"policy {name!r}: which function or class of {file}? write {file}:NAME")
     if path.suffix != ".py":
         raise InputError(f"policy {name!r}: {file} is no Python file (.py)")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = cast(Any, importlib.util.spec_from_file_location(path.stem, path))
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jobwise.errors import InputError
@@ -24,7 +26,7 @@ class Forward:
 
     def __init__(self, spec: dict, weights: dict[str, np.ndarray]):
         self.spec, self.kind, self.weights = spec, spec.get("kind"), weights
-        self.sizes, self.levels, self.layers = [int(n) for n in spec.get("sizes", [])], [], []
+        self.sizes, self.levels, self.layers = [int(n) for n in spec.get("sizes", [])], list[Any](), list[Any]()
         if self.kind not in KINDS or len(self.sizes) < (4 if self.kind == "image" else 2) or min(self.sizes) < 1:
             raise InputError(f"unknown network {spec}; kinds are {', '.join(KINDS)}")
         classes = spec.get("classes", 1)

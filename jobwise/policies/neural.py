@@ -6,7 +6,6 @@ world's settings, what it was trained on. Its `kind` is the name of its world, w
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ class NeuralPolicy(Chooser):
     most probable action; else actions are drawn, as DeepRM is tested, for each simulation from its own seed.
     """
 
-    networks: Forward | tuple[Forward, ...]
+    networks: Any  # one Forward or several; a tuple of them after the beginning
     encoder: Any
     world: Any
     label: str = "neural"
@@ -75,11 +74,11 @@ class NeuralPolicy(Chooser):
 
     # -------------------------------------------------------------- choosing
 
-    def picker(self, world: World, encoder, out: np.ndarray, dice: np.ndarray | None) -> Callable[[World], np.ndarray]:
+    def picker(self, world: World, encoder, out: np.ndarray, dice: np.ndarray | None) -> Choose:
         """Return what chooses actions [E] once `out` [E, …] shows the world: by default the best valid one, or one drawn."""
         return lambda world: self._draw(self.forward(out), world.masks.astype(bool), dice)
 
-    def chooser(self, world: World, cluster: Cluster) -> Choose:
+    def chooser(self, world: Any, cluster: Cluster) -> Choose:
         """The networks, with memory for observations and random numbers of their own."""
         encoder = self.bound(cluster)
         out, dice = np.zeros((len(world.counts), *encoder.shape), np.float32), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def to_onnx(policy: NeuralPolicy) -> bytes:
     else:
         node("Identity", [dense(f, "x")], "scores")
     shape = ["rows", f.sizes[0]] if f.kind == "perjob" else ["batch", None, None]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, cast(Any, shape))
     y = helper.make_tensor_value_info(
         "scores", TensorProto.FLOAT, ["rows", 1] if f.kind == "perjob" else ["batch", f.sizes[-1]]
     )

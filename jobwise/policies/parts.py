@@ -89,7 +89,7 @@ class Part:
         """Return the word for a value of the field, "" where this part does not stand for it."""
         if value == self.usual or (self.read is None and value != self.value):
             return ""
-        return self.example if self.read is None else self.write(value)
+        return self.example if self.write is None else self.write(value)
 
 
 def _fixed(heading: str, field: str, usual: Any, number: Any, example: str, doc: str, value: Any = None, **more) -> Part:

@@ -9,6 +9,7 @@ cluster does not know.
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
@@ -65,12 +66,12 @@ class Steering:
         cluster = pool_of(cluster.processors)  # what is replayed knows of no outages, least of all of those to come
         self._policy, self._past, self._cluster = policy, past, cluster
         self._lately, self._longest = Lately(past, cluster), 0.0
-        self._due = [0, 0]  # of the two kinds of look: at candidates, at waits
+        self._due: list[float] = [0, 0]  # of the two kinds of look: at candidates, at waits
         self._refit = Refit(policy.refit, cluster.processors) if policy.refit else None
         self.forest: Forest | None = None  # new trees, to be taken
-        self.scheduler = None
+        self.scheduler: Any = None
         self.looks: list = []  # of a gate
-        self.next = 1
+        self.next: float = 1
 
     def look(self, jobs: np.ndarray, now: float) -> None:
         """Look at the table of all jobs submitted so far."""

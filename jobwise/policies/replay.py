@@ -42,13 +42,13 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
         while scored_pool.run(s, e, b, rule, STEPS // 100):
             yield
     else:
-        est, p = list_loop.estimates(s, e, rule), blank(count, s.nodes.shape[1], s.jobs["request"].shape[2])
+        est, plan = list_loop.estimates(s, e, rule), blank(count, s.nodes.shape[1], s.jobs["request"].shape[2])
         f = NONE
         if rule.order == FLOW_NET:
             f = policy.order.attach(s.jobs[e, :count], edges(s, e), cluster.processors)
         elif rule.order in FLOWS:
             f = flows(s.jobs[e, :count])
-        while list_loop.run(s, e, rule, est, f, p, STEPS // 100):
+        while list_loop.run(s, e, rule, est, f, plan, STEPS // 100):
             yield
 
 

@@ -41,7 +41,7 @@ class SlurmScheduler:
     ) -> Generator[None, None, list[list[Look]]]:
         """Carry out the simulations of `s`; yields now and then."""
         for e in range(len(s.sims)):
-            m, o = slurm_tables.scheduler(s, e, cluster.site), site_order.slurms()
+            m, o = slurm_tables.scheduler(s, e, cluster.known_site), site_order.slurms()
             while slurm_loop.run(s, e, m, o, STEPS):
                 yield
         return [[] for _ in range(len(s.sims))]
@@ -60,10 +60,10 @@ def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray)
         weights, memory = policy.order.given, begin(policy.forest, past, jobs, cluster.processors)
     o = site_order.SiteOrder(rule, weights, memory)
     if rule.backfill == SLURM:
-        m = slurm_tables.scheduler(s, e, cluster.site)
+        m = slurm_tables.scheduler(s, e, cluster.known_site)
         while slurm_loop.run(s, e, m, o, STEPS):
             yield
     else:
-        m = slurm_tables.scheduler(s, e, cluster.site.changed(**EXACT))
+        m = slurm_tables.scheduler(s, e, cluster.known_site.changed(**EXACT))
         while site_list.run(s, e, m, o, STEPS):
             yield

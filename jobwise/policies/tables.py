@@ -11,7 +11,6 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.policies.neural import NeuralPolicy, networks_of
-from jobwise.worlds import World
 from jobwise.worlds.encoder import KEPT, TableEncoder, load_table
 
 
@@ -20,13 +19,13 @@ class TablePolicy(NeuralPolicy):
     """One network that answers for every part of an action."""
 
     jobsets = True
-    encoders = {}  # makers by name, of its world
+    encoders: dict[str, Any] = {}  # makers by name, of its world
 
     def made(self, cluster: Cluster) -> TableEncoder:
         """Return the encoder for this cluster. Raises InputError."""
         return load_table(self.encoders, self.metadata, cluster)
 
-    def picker(self, world: World, encoder: TableEncoder, out: np.ndarray, dice: np.ndarray | None) -> Callable:
+    def picker(self, world: Any, encoder: TableEncoder, out: np.ndarray, dice: np.ndarray | None) -> Callable:
         """Return what chooses. Raises InputError where the network does not answer for every part of an action."""
         world.takes(encoder)
         try:

@@ -159,7 +159,7 @@ def _sections(
     users = [partial(figures.by_class, c, "user")] if len(np.unique(c.workload.jobs["user"])) > 1 else []
     when, days = date(c.workload, day * 86400)[:10], statistics(c.workload)["span_days"] / 160
     several = len(c.policies) > 1
-    drawn: list[tuple[Section, Sequence[Callable[[], str]]]] = [
+    drawn: list[tuple[Section, Sequence[Callable[[], str | Figure]]]] = [
         (_compared(c, figures.colour), [partial(figures.forest, c)] if several else []),
         *([(_other(other, beside, figures.colour), [])] if other else []),
         (Section("The trade-off", TRADE_OFF), [partial(figures.trade_off, c)]),
@@ -225,11 +225,15 @@ def _other(other: Comparison, beside: str, colour: Callable[[int], str]) -> Sect
 def _tables(c: Comparison, colour: Callable[[int], str]) -> list[Table]:
     """On windows, and in the continuous replay."""
     whole, ranks, pareto, claimed = c.whole, c.ranks(), c.pareto(), c.claimed
-    windows, continuous = [], []
+    windows: list[list[str | Cell]] = []
+    continuous: list[list[str | Cell]] = []
     for p, name in enumerate(c.policies):
         e, t, first, s = c.change(p), c.totals(p), p == 0, whole[p]
         tone = ("better" if e.change < 0 else "worse") if claimed[p] else "open"
-        row = [Cell(name, colour=colour(p), small=c.marks[p]), f"{c.windows['bounded_slowdown'][p].mean():,.2f}"]
+        row: list[str | Cell] = [
+            Cell(name, colour=colour(p), small=c.marks[p]),
+            f"{c.windows['bounded_slowdown'][p].mean():,.2f}",
+        ]
         row += [Cell("reference" if first else e.text(), tone), "" if first else t.text(), f"{t.share:.0%}"]
         windows.append([*row, f"{ranks[p]:.1f}", "" if first else "/".join(map(str, c.wins(p)))])
         middle, least, most = c.waits(p)
@@ -276,12 +280,11 @@ def _starvation(c: Comparison) -> Table:
 
 
 def _winners(c: Comparison) -> Section:
-    rows = []
+    rows: list[list[str | Cell]] = []
     for p in range(1, len(c.policies)):
         gain, loss = _moved(c, p)
         better, worse = "better" if gain[0] < 0 else "open", "worse" if loss[0] > 0 else "open"
-        row = [c.policies[p], gain[1], Cell(f"{gain[0]:+,.1f}", better), loss[1], Cell(f"{loss[0]:+,.1f}", worse)]
-        rows.append(row)
+        rows.append([c.policies[p], gain[1], Cell(f"{gain[0]:+,.1f}", better), loss[1], Cell(f"{loss[0]:+,.1f}", worse)])
     heads = ["scheduler", "gains most", "mean wait, h", "loses most", "mean wait, h"]
     text = f"Job by job against {c.policies[0]}, continuous replay, and the classes of jobs whose mean wait changes most."
     return Section("Who wins, who loses", text, [Table(heads, rows)])

@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -28,7 +29,7 @@ from jobwise.report.export import _bounds, assign_processors
 DAY = 86400.0
 COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#e09f3e", "#7b5ea7", "#3bb3c3", "#8d6e4f", "#c95d9f", "#6b7280", "#94a84a")
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "jobwise",
     "font.family": "sans-serif",
@@ -53,8 +54,8 @@ def colour(p: int) -> str:
     if turn == 0:
         return COLOURS[k]
     share = turn / (turn + 1)  # of black (odd turns) or of white
-    mixed = (x * (1 - share) + (0.0 if turn % 2 else share * 0.9) for x in (red, green, blue))
-    return to_hex(tuple(mixed))
+    mixed = [x * (1 - share) + (0.0 if turn % 2 else share * 0.9) for x in (red, green, blue)]
+    return to_hex((mixed[0], mixed[1], mixed[2]))
 
 
 def number(x: float, _=None) -> str:

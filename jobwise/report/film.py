@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 from jobwise.files import write_whole
 from jobwise.policies.chooser import Chooser
@@ -21,7 +22,8 @@ def film(w: Workload, policy: Chooser, out: str | Path, rows: int = 120, restart
     font = ImageFont.load_default(size=2 * CELL - 3)
     state = allocate([w], w.cluster, tick=policy.tick, restart_cost_s=restart_cost_s)
     world = policy.attach(state, w.cluster)
-    choose, left, frames, last = policy.chooser(world, w.cluster), world.begin(), [], -1
+    choose, left, last = policy.chooser(world, w.cluster), world.begin(), -1
+    frames: list[Any] = []
     while left and len(frames) < rows:
         now, queued = world.moment
         if now != last:

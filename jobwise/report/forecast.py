@@ -55,7 +55,7 @@ def _sections(w: Workload, table: Table, progress: Progress | None) -> list[Sect
     for value, results in calibration(w).items():
         heading, text = WHAT[value]
         curves = {n: (x["told"], x["was"]) for n, x in results.items()}
-        drift = {n: (list(range(1, len(x["loss"]) + 1)), x["loss"]) for n, x in results.items()}
+        drift = {n: ([float(k) for k in range(1, len(x["loss"]) + 1)], x["loss"]) for n, x in results.items()}
         figures = [
             lines(curves, f"forecast of {heading}, mean of a tenth of the jobs", f"{heading} as it was", diagonal=True),
             lines(drift, "part of the judged jobs, in time", "cross-entropy"),

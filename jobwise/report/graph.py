@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import matplotlib
 
@@ -56,7 +57,16 @@ def draw(w: Workflow, path: str | Path, cores: int = 64) -> None:
             of = kinds == k
             if of.any():
                 edges = np.where(on[of], "#d1495b", "white")
-                axes.scatter(*at[of].T, s=size[of], color=COLOURS[k], edgecolors=edges, linewidths=0.7, label=name, zorder=3)
+                axes.scatter(
+                    at[of, 0],
+                    at[of, 1],
+                    s=size[of],
+                    color=COLOURS[k],
+                    edgecolors=cast(Any, edges),
+                    linewidths=0.7,
+                    label=name,
+                    zorder=3,
+                )
         beside = np.bincount(w.levels)[w.levels]  # tasks of the same level: names of many would lie on one another
         for i in np.flatnonzero(beside <= WIDEST) if len(w) <= FEW else ():
             axes.annotate(

@@ -6,7 +6,7 @@ What is done with them: `memory.py`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -118,7 +118,7 @@ def with_forecasts(m: Memory, jobs: np.ndarray, forecasts: np.ndarray) -> Memory
     cell["request"], cell["size"], cell["made"] = np.maximum(jobs["walltime"], 1.0), jobs["request"][:, 0], np.inf
     cell["ratio"], cell["short"] = forecasts[:, 0], forecasts[:, 1]
     run = np.append(m.run, np.zeros(1, run_dtype))
-    tables = {"run": run, "group": _blank_groups(len(run)), "recent": np.zeros((RECENT, 2))}
+    tables: dict[str, Any] = {"run": run, "group": _blank_groups(len(run)), "recent": np.zeros((RECENT, 2))}
     return m._replace(cell=cell, of=np.arange(J, dtype=np.int32), **tables)
 
 

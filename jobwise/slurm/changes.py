@@ -37,7 +37,7 @@ def changed(w: Workload, lines: Sequence[str] = (), nodes: int = 0, limits: floa
 
 
 def _line(w: Workload, text: str) -> Workload:
-    site = w.cluster.site
+    site = w.cluster.known_site
     word = text.partition("=")[0].strip().lower()
     if word in ("partitionname", "partition"):
         site = replace(site, partitions=_row(site.partitions, site.partition_names, text, PARTITION))
@@ -139,7 +139,7 @@ def _row(table: np.ndarray, names: Sequence[str], text: str, keys: dict) -> np.n
 
 def _resized(w: Workload, more: int) -> Workload:
     """So many nodes more, each like the last one, in its partitions; or fewer, the last ones are gone."""
-    site, capacity = w.cluster.site, w.cluster.capacity
+    site, capacity = w.cluster.known_site, w.cluster.capacity
     count = len(capacity) + more
     if count < 1:
         raise InputError(f"a site of {len(capacity)} nodes cannot lose {-more}")
@@ -161,7 +161,7 @@ def _resized(w: Workload, more: int) -> Workload:
 
 def fitting(w: Workload) -> np.ndarray:
     """[J] could each job start on the empty nodes of one of its partitions?"""
-    site, capacity = w.cluster.site, w.cluster.capacity
+    site, capacity = w.cluster.known_site, w.cluster.capacity
     kinds, which = np.unique(np.stack([w.jobs["ask"], w.jobs["partition"]], axis=1), axis=0, return_inverse=True)
     sets, room, node = packed(site.sets), rooms(len(capacity)), np.zeros(len(capacity), np.int32)
 

@@ -78,7 +78,20 @@ def jobs_of(text: str) -> list[Job]:
         times = [number(x.get(k)) for k in ("submit_time", "start_time", "end_time")]
         cores, code = int(number(x.get("cpus"), 1)), status >> 8 or status
         name, why, node = (str(x.get(k) or "") for k in ("name", "state_reason", "nodes"))
-        jobs.append(Job(int(number(x.get("job_id"))), name, state(x.get("job_state")), why, *times, cores, code, node))
+        jobs.append(
+            Job(
+                int(number(x.get("job_id"))),
+                name,
+                state(x.get("job_state")),
+                why,
+                times[0],
+                times[1],
+                times[2],
+                cores,
+                code,
+                node,
+            )
+        )
     return jobs
 
 

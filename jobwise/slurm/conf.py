@@ -155,9 +155,9 @@ def _tres(values: np.ndarray, text: str) -> None:
         values[field] = 0.0
     for word in filter(None, text.split(",")):
         name, _, value = word.partition("=")
-        if (field := TRES.get(name.strip().lower())) is None:
+        if (key := TRES.get(name.strip().lower())) is None:
             raise ValueError(f"PriorityWeightTRES: {name!r} is not simulated; known are {', '.join(TRES)}")
-        values[field] = _number(value, 0.0)
+        values[key] = _number(value, 0.0)
 
 
 def change(before: np.ndarray, text: str) -> np.ndarray:

@@ -56,7 +56,12 @@ class Fidelity:
 
     def to_dict(self) -> dict[str, float | str]:
         """Return its numbers as JSON takes them."""
-        result = {"policy": self.policy, "mean_wait": float(self.wait.mean()), "error": self.error, "order": self.order}
+        result: dict[str, float | str] = {
+            "policy": self.policy,
+            "mean_wait": float(self.wait.mean()),
+            "error": self.error,
+            "order": self.order,
+        }
         return result | {
             "near": self.near,
             "median_difference": self.typical,

@@ -164,7 +164,8 @@ class Following:
         t.node, t.since, t.moved, t.start = node if names else -1, t.seen, False, 0.0
         there = {"node": names[node]} if t.node >= 0 else {}
         self._write({"event": "submit", "task": i, "try": t.tries} | there)
-        name, how = self._name(i), {"cores": int(job["request"][0]), "after": after, "folder": str(self.folder)}
+        name = self._name(i)
+        how: dict[str, Any] = {"cores": int(job["request"][0]), "after": after, "folder": str(self.folder)}
         text = script(self.folder, name, self.command(i))
         try:
             t.id = self.manager.submit(text, name=name, **how, **there)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,10 @@ from jobwise.workloads.accounting import Accounting
 from jobwise.workloads.sacct import elapsed, ran
 
 MOST_HELD = 20_000_000  # names in all lists of nodes of a file
+
+
+def _amount(key: str, text: str) -> float:
+    return resources(text).get(key, 0)
 
 
 def _held(a: Accounting) -> tuple[np.ndarray, list[list[str]]]:
@@ -35,7 +40,7 @@ def machines(a: Accounting) -> list[dict[str, str]]:
     together have at least what it got, and all nodes what all jobs held at once; where more is needed the smallest grow."""
     a, start, _ = ran(a)
     held, lists = _held(a)
-    got = np.stack([a.map(lambda text, key=key: resources(text).get(key, 0), "AllocTRES") for key in ("cpu", "mem", "gpu")], 1)
+    got = np.stack([a.map(partial(_amount, key), "AllocTRES") for key in ("cpu", "mem", "gpu")], 1)
     when = np.concatenate([start, start + elapsed(a, start)])
     sign = np.repeat([1, -1], len(a))
     order = np.lexsort((sign, when))  # ends first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ def read(
     a: Accounting, name: str, cluster: Cluster, sets: Any, features: list[set], assoc: list[dict], default: tuple
 ) -> Workload:
     """The workload; `default`: MiB of a CPU, of a node that asks for none. Raises InputError with file:line."""
-    site = cluster.site
+    site = cluster.known_site
     if missing := [x for x in NEEDED if not a.has(x)]:
         raise InputError(f"{a.where}:1: the header has no column {missing[0]}; `jobwise slurm site` prints the command")
     a, _, left = ran(a)
@@ -119,7 +119,7 @@ def _dependencies(a: Accounting) -> np.ndarray:
     row = dict(zip(numbers_of(a).astype(np.int64).tolist(), range(len(a)), strict=True)) if len(rows) else {}
     edges = set()
     for j, line in zip(rows.tolist(), a.columns["SubmitLine"].take(pa.array(rows)).to_pylist(), strict=True):
-        for ids in re.findall(r"after(?:any|ok|notok|corr):([\d:]+)", re.search(DEPENDENCY, line)[1]):
+        for ids in re.findall(r"after(?:any|ok|notok|corr):([\d:]+)", cast(re.Match, re.search(DEPENDENCY, line))[1]):
             parents = (row.get(int(x)) for x in ids.split(":") if x)
             edges |= {(p, j) for p in parents if p is not None and p < j}
     return np.array(sorted(edges), np.int64).reshape(-1, 2)
@@ -208,7 +208,7 @@ def _request(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
 
 def _fits(table: np.ndarray, lists: list[str], which: np.ndarray, ask: np.ndarray, cluster: Cluster, sets: Any) -> np.ndarray:
     """[J] could each job start on the empty nodes of one of its partitions?"""
-    site, capacity = cluster.site, cluster.capacity
+    site, capacity = cluster.known_site, cluster.capacity
     at, masks, w = {p: i for i, p in enumerate(site.partition_names)}, packed(sets.table()), rooms(len(site.weight))
     node = np.zeros(len(site.weight), np.int32)
 

@@ -19,7 +19,7 @@ def read(file: Path, tasks: int) -> list[dict]:
     if not file.exists():
         return []
     text = file.read_bytes().decode("utf-8", "replace").split("\n")
-    events = []
+    events: list[dict] = []
     for n, line in enumerate(text, 1):
         try:
             x = json.loads(line)

@@ -8,7 +8,18 @@ from jobwise.slurm.text import gpus, memory
 
 LONG = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "C": "constraint", "p": "partition", "d": "dependency"}
 LONG |= {"w": "nodelist", "x": "exclude", "a": "array", "b": "begin", "G": "gpus", "t": "time", "q": "qos", "A": "account"}
-FLAGS = ("parsable", "exclusive", "wait", "hold", "requeue", "no-requeue", "overcommit", "contiguous", "spread-job", "quiet")
+FLAGS: tuple[str, ...] = (
+    "parsable",
+    "exclusive",
+    "wait",
+    "hold",
+    "requeue",
+    "no-requeue",
+    "overcommit",
+    "contiguous",
+    "spread-job",
+    "quiet",
+)
 FLAGS += ("verbose", "test-only", "use-min-nodes", "reboot", "nice")
 LETTERS = "HkIQsvO"  # flags
 

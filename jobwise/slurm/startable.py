@@ -14,7 +14,7 @@ from jobwise.workload import Workload
 
 def _least(w: Workload) -> np.ndarray:
     """[J, LIMITS] the least that each job counts for limits."""
-    asks, nodes = w.cluster.site.asks[w.jobs["ask"]], np.maximum(w.cluster.site.asks["nodes"][w.jobs["ask"]], 1)
+    asks, nodes = w.cluster.known_site.asks[w.jobs["ask"]], np.maximum(w.cluster.known_site.asks["nodes"][w.jobs["ask"]], 1)
     cards = np.maximum(asks["gpus"], asks["gpus_node"] * nodes)
     cpus = asks["tasks"].astype(np.int64) * asks["cpus"]
     return np.stack([np.ones(len(w)), cpus, np.zeros(len(w)), cards, nodes], axis=1)
@@ -22,7 +22,7 @@ def _least(w: Workload) -> np.ndarray:
 
 def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
     """(which limit, [J] the jobs that it alone would keep from starting in all of their partitions)."""
-    site, jobs = w.cluster.site, w.jobs
+    site, jobs = w.cluster.known_site, w.jobs
     queues = site.queues[jobs["partition"]]
     asked = site.asks["nodes"][jobs["ask"]]
     for what, column, x in (("MaxTime", "max_time", jobs["walltime"]), ("MaxNodes", "max_nodes", asked), ("State", "up", None)):
@@ -57,7 +57,7 @@ def check(w: Workload) -> None:
 def lifted(w: Workload) -> Workload:
     """The site with limits that let all of its recorded jobs start, for they did; each change is among its guesses."""
     site, texts = (
-        w.cluster.site,
+        w.cluster.known_site,
         [f"{n.sum():,} jobs ran against {what}: it is taken as wide as they need" for what, n in never(w)],
     )
     if not texts:

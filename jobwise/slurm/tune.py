@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -81,7 +82,12 @@ class Tuned:
     @property
     def gains(self) -> bool:
         """Is it better on jobs that it was not chosen by, by its metric, in no other way worse, and is the bound kept there?"""
-        return self._better and self.test.slowdown.low <= 0 and float(self.test.longest.max()) <= self.bound
+        return (
+            self._better
+            and self.test is not None
+            and self.test.slowdown.low <= 0
+            and float(self.test.longest.max()) <= self.bound
+        )
 
     @property
     def _better(self) -> bool:
@@ -149,8 +155,8 @@ class Trials:
 
     def _one(self, settings: np.ndarray, part: int, step: Callable[[], None]) -> tuple[float, float, float]:
         w = self.parts[part]
-        site = replace(w.cluster.site, settings=settings)
-        r = simulate(replace(w, cluster=replace(w.cluster, site=site)), SlurmScheduler())
+        site = replace(w.cluster.known_site, settings=settings)
+        r = simulate(replace(w, cluster=replace(w.cluster, site=site)), cast(Any, SlurmScheduler()))
         step()
         wait, slow = metrics.wait(r), metrics.bounded_slowdown(r)
         edges = np.linspace(0, len(slow), 17).astype(int)[:-1]
@@ -238,10 +244,10 @@ def tune(
     fit = _fidelity(w)
     by = shake_for(w)
     shaken = [shake(train, by, [seed, k]) for k in range(REPLICAS)] + [shake(validation, by, [seed, 10 + k]) for k in range(2)]
-    present, rng, count = w.cluster.site.settings, np.random.default_rng(seed), lambda n: max(int(round(n * scale)), 2)
+    present, rng, count = w.cluster.known_site.settings, np.random.default_rng(seed), lambda n: max(int(round(n * scale)), 2)
     trials = Trials(shaken, folder, max_wait, metric, threads)
     kept = [KEEPS[k] for k in keep]
-    if not (w.cluster.site.leaf >= 0).any() and "fair_share" not in kept:
+    if not (w.cluster.known_site.leaf >= 0).any() and "fair_share" not in kept:
         kept.append("fair_share")  # nobody has a share: what it would do is not known
     total = count(FIRST) + 1 + (count(SECOND) + count(MOVES)) * 2 + 2 * count(FINAL) + 6
     done = 0
@@ -271,7 +277,7 @@ def tune(
         return Tuned([], present, None, None, beside_, trials.candidates, max_wait, metric, fit)
 
     def change(part: Workload) -> Change:
-        site = replace(part.cluster.site, settings=every[i])
+        site = replace(part.cluster.known_site, settings=every[i])
         after = replace(part, cluster=replace(part.cluster, site=site))
         return against("tuned", *(replays(x, "slurm", by, seed=seed + 1, threads=threads) for x in (part, after)))
 
@@ -286,7 +292,7 @@ def _fidelity(w: Workload) -> Fidelity | None:
         recorded(w)
     except InputError:
         return None
-    return beside(w, "slurm", simulate(w, SlurmScheduler()))
+    return beside(w, "slurm", simulate(w, cast(Any, SlurmScheduler())))
 
 
 def _parts(w: Workload) -> tuple[Workload, Workload, Workload]:
@@ -311,7 +317,7 @@ def _opened(w: Workload, folder: str | Path | None, resume: bool, run_settings: 
     if folder is None:
         return None
     folder, about = Path(folder), run_settings | {"log": w.name, "sha256": public_hash(w)}
-    about["site"] = [float(x) if np.isfinite(x) else -1 for x in w.cluster.site.settings[0]]
+    about["site"] = [float(x) if np.isfinite(x) else -1 for x in w.cluster.known_site.settings[0]]
     file = folder / "tune.json"
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the run")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -63,8 +64,12 @@ class Replays:
         return np.stack(means, axis=1)
 
 
-def _between(x: np.ndarray, low: int, high: int) -> np.ndarray:
-    return (x > low) & (x <= high)
+def _sized(low: int, high: int, r: Record) -> np.ndarray:
+    return (r.jobs["request"][:, 0] > low) & (r.jobs["request"][:, 0] <= high)
+
+
+def _same(key: str, value: int, r: Record) -> np.ndarray:
+    return r.jobs[key] == value
 
 
 def _wait(r: Record) -> np.ndarray:
@@ -112,11 +117,11 @@ class Change:
             ids, count = np.unique(first.jobs[key], return_counts=True)
             for i in ids[np.argsort(-count, kind="stable")][:most] if len(ids) > 1 else ():
                 label = str(names.get(key, {}).get(int(i), i))
-                rows += self._group(what, label, lambda r, key=key, i=i: r.jobs[key] == i)
+                rows += self._group(what, label, partial(_same, key, i))
         edges = [0, 1, 4, 16, 64, 256, 1024, 1 << 40]
         for low, high in zip(edges[:-1], edges[1:], strict=True):
             label = "1" if high == 1 else f"{low + 1:,} to {high:,}" if high < 1 << 40 else f"over {low:,}"
-            rows += self._group("CPUs", label, lambda r, low=low, high=high: _between(r.jobs["request"][:, 0], low, high))
+            rows += self._group("CPUs", label, partial(_sized, low, high))
         return rows
 
     def rows(self) -> list[list[str]]:

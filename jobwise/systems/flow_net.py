@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from pydantic import Field
@@ -120,7 +121,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
             report({"updates": done, "choices": done * replays, "fitness": now["fitness"], "part": done / config.generations})
 
     replays = 2 * config.pairs * search.windows  # a generation
-    best = evolve(ground, start, first, search, config.seed, state.get("state"), told)
+    best = evolve(cast(Any, ground), start, first, search, config.seed, state.get("state"), told)
     every = np.arange(judged.count)
     both = {k: judged.measure(x[None], every)[0] for k, x in (("start", start), ("searched", best))}
     means = {k: float(np.exp(np.log(x[:, BOUNDED]).mean())) for k, x in both.items()}
@@ -131,7 +132,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
              "judged": means, "makespan": span, "validation": means[chosen], "best_rule": [rule, means["start"]],
              "choices": config.generations * replays, "jobwise": __version__}  # fmt: skip
     policy = judged.policy({"start": start, "searched": best}[chosen], folder.name, known)
-    flow_net.save(policy.order, policy.reserve, folder / "policy.safetensors")
+    flow_net.save(cast(Any, policy.order), policy.reserve, folder / "policy.safetensors")
     if report:
         report({"updates": config.generations, "part": 1.0, "validation": means[chosen], "best": means[chosen],
                 "best_rule": means["start"], "choices": known["choices"], "seconds": time.perf_counter() - began})  # fmt: skip

@@ -82,7 +82,7 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
 
     validation, rules = measured(ListScheduler(order, "easy")), {r: measured(r) for r in (*RULES, "smith+easy")}
     before = measured(ListScheduler(replace(shipped, ageing=config.ageing), "easy"))
-    best = min(rules, key=rules.get)
+    best = min(rules, key=lambda n: rules[n])
     known = {"system": config.system, "log": log.name, "processors": total, "seed": config.seed, "trees": len(forest.tree),
              "preset": config.preset,
              "validation": validation, "best_rule": [best, rules[best]], "shipped": before, "choices": len(x),

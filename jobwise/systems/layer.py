@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class Layer:
         return self.made[0].plans if self.made else []
 
     @property
-    def deciders(self) -> list[Policy]:
+    def deciders(self) -> list[Any]:
         """The schedulers of the plans, one each."""
         return self.made[0].deciders if self.made else []
 
@@ -91,9 +92,9 @@ class LayerRun:
     def __init__(self, layer: Layer):
         self._layer = layer
         self.plans: list[Plan] = []
-        self.deciders: list[Policy] = []
+        self.deciders: list[Any] = []
         self._runs: list = []
-        self._noted, self._events = np.empty(0), []  # the events of the last view, and of each run
+        self._noted, self._events = np.empty(0), list[np.ndarray]()  # the events of the last view, and of each run
         self.plan, self.part = np.full(len(layer.flow), -1), np.zeros(len(layer.flow), np.int64)
 
     def ended(self, view: View, rows: np.ndarray) -> None:

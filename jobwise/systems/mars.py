@@ -138,7 +138,7 @@ def tuned(pasts: Sequence[Workload], makespans: float = 1.03, rules: Sequence[st
 
     spans = [makespan(simulate(w, "rank")) for w in pasts]
     plain = {rule: on(rule)[0] for rule in rules}
-    best = sorted(rules, key=plain.get)[:2]
+    best = sorted(rules, key=lambda n: plain[n])[:2]
     lengths = np.unique(np.round(np.quantile(np.concatenate([w.jobs["walltime"] for w in pasts]), PARTS)))
     scores = {rule: plain[rule] for rule in best}
     for rule in best:
@@ -148,4 +148,4 @@ def tuned(pasts: Sequence[Workload], makespans: float = 1.03, rules: Sequence[st
                 slow, span = on(name)
                 if span <= makespans:
                     scores[name] = slow
-    return min(scores, key=scores.get)
+    return min(scores, key=lambda n: scores[n])

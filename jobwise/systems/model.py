@@ -6,7 +6,7 @@ import fcntl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from pydantic import ValidationError
@@ -123,7 +123,7 @@ class Model:
             trainer.agent.load(back or present, g.rate)
             trainer.begin(warm=False)
         self._learnt(trainer, config)
-        best = min(rules, key=rules.get)
+        best = min(rules, key=lambda n: rules[n])
         shown |= {"score": rule_score, "net": net_score, "gain": gain, "rolled_back": back is not None}
         window = Window(**shown, best=best, best_score=rules[best])
         self._weigh(trainer, pieces)
@@ -147,7 +147,7 @@ class Model:
     def _weigh(self, trainer: WindowTrainer, pieces: list[Workload]) -> None:
         """Keep or halve beta, the weight of cost, by the acceptance test."""
         a = self.about
-        plain = trainer.policy(trainer.weights(), {})
+        plain: Any = trainer.policy(trainer.weights(), {})
         if a.first is None:
             a.first = -float(np.mean(slowdowns(simulate_many(pieces, plain))))
         elif a.beta > 0:
@@ -177,7 +177,7 @@ class Model:
                 file.unlink(missing_ok=True)
 
     def _policy(self, trainer: WindowTrainer, weights: dict) -> NeuralPolicy:
-        return trainer.policy(weights, {"cost": self.about.beta}).with_options({"cost": self.about.beta})
+        return cast(Any, trainer.policy(weights, {"cost": self.about.beta})).with_options({"cost": self.about.beta})
 
 
 @contextmanager

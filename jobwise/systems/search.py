@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pydantic import Field
@@ -37,7 +37,13 @@ from jobwise.simulate import simulate, simulate_many
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, shake, stretch
 
-AGEING = ({}, {"log_stretch": -4.0}, {"log_wait": -2.0}, {"log_wait": -4.0}, {"log_wait": -2.0, "log_stretch": -2.0})
+AGEING: tuple[dict[str, float], ...] = (
+    {},
+    {"log_stretch": -4.0},
+    {"log_wait": -2.0},
+    {"log_wait": -4.0},
+    {"log_wait": -2.0, "log_stretch": -2.0},
+)
 TIMES = (0.65, 0.8, 1.0, 1.2, 1.4)  # relative guards tried where waits are bounded
 TIGHTER = (0.35, 0.5)  # and when a guard is chosen for what was found
 MARGIN = 0.95  # of the bound is aimed at: other months are not like these
@@ -111,7 +117,9 @@ class Run:
         begin = np.unique(np.linspace(self.cut, len(self.seen) - jobs, JUDGED).astype(int))
         self.judged = Ground(self._windows(begin, jobs, 1, [1.0]), config.threads)
         self.file = folder / "checkpoint.json"
-        self.state, self.lines, self.replays = None, [], 0
+        self.state: Any = None
+        self.lines: list[dict] = []
+        self.replays = 0
         if opened(folder, config, log, resume):
             self._restore()
 
@@ -210,7 +218,7 @@ class Run:
             one = Index(which, vector, about | {"chosen": which})
             loglinear.save(one, self.folder / f"{which}.safetensors", guards[which])
         policy = ListScheduler(Index(self.folder.name, both[chosen], about), "easy", times=guards[chosen])
-        loglinear.save(policy.order, self.folder / "policy.safetensors", policy.times)
+        loglinear.save(cast(Any, policy.order), self.folder / "policy.safetensors", policy.times)
         return policy
 
     def _judged(self, candidates: dict[str, np.ndarray]) -> tuple[dict, dict]:
@@ -252,7 +260,7 @@ def calibrated(measured: dict[float, tuple[float, float]], bound: float) -> floa
     """Of guard -> (bounded slowdown, longest wait as a multiple of FCFS + EASY's): the best that keeps MARGIN of the bound; the
     one that comes nearest if none does."""
     good = {k: x[0] for k, x in measured.items() if x[1] <= MARGIN * bound}
-    return min(good, key=good.get) if good else min(measured, key=lambda k: measured[k][1])
+    return min(good, key=lambda k: good[k]) if good else min(measured, key=lambda k: measured[k][1])
 
 
 def train(

@@ -71,7 +71,7 @@ class Store:
         about = About(log=log.name, cores=cores, signature=own.tolist(), config=config, beta=beta or 0.0, asked=beta or 0.0)
         near, alike = self.nearest(own, cores)
         kin = near.net(near.about.present) if near is not None and alike >= ALIKE else None
-        if kin and (near.about.config.encoding != config.encoding or seen(log, kin.about) > CHANCE):
+        if kin and near and (near.about.config.encoding != config.encoding or seen(log, kin.about) > CHANCE):
             kin = None  # it sees other costs, or it has learnt from these very jobs
         return Model(self._folder(), about, kin)
 

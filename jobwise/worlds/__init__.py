@@ -27,14 +27,42 @@ class World(Protocol):
     """
 
     actions: int
-    action_shape: tuple[int, ...]
-    mask: np.ndarray
-    masks: np.ndarray | None
-    counts: np.ndarray
-    asked: np.ndarray
-    transition: np.ndarray
-    now: float
     state: Any
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """() for one action, (M,) for one of each of M parts."""
+        ...
+
+    @property
+    def mask(self) -> np.ndarray:
+        """[E, A] int8, or [E, M, A]: the valid actions."""
+        ...
+
+    @property
+    def masks(self) -> np.ndarray | None:
+        """The mask where valid actions are not just the first ones."""
+        ...
+
+    @property
+    def counts(self) -> np.ndarray:
+        """[E] how many actions are valid."""
+        ...
+
+    @property
+    def asked(self) -> np.ndarray:
+        """[E] bool: the simulations that stand at a decision point."""
+        ...
+
+    @property
+    def transition(self) -> np.ndarray:
+        """[E] structured: what happened between two choices."""
+        ...
+
+    @property
+    def now(self) -> float:
+        """The simulated time of the first simulation, s."""
+        ...
 
     def begin(self) -> int:
         """Begin the simulations as they are filled; how many stand at a decision point."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.sim.reset import Jobsets
+from jobwise.sim.state import State
 from jobwise.workload import Workload
 
 KEPT = ("sims", "jobs", "truth", "lists", "nodes", "slices", "links")  # of a state: all that changes
@@ -18,7 +19,17 @@ class JobsetEpisodes:
     (`_renew`), what is remembered besides the state (`_tables`), and what an episode came to (`ends`)."""
 
     ends: dict[str, str]
-    steps_in_stream = None
+    steps_in_stream: int | None = None
+    state: State
+    mask: np.ndarray
+
+    def _renew(self, first: int, last: int) -> None:
+        """Begin simulations first .. last - 1 with their jobsets."""
+        raise NotImplementedError
+
+    def _tables(self) -> dict[str, np.ndarray]:
+        """What is remembered besides the state, by name."""
+        raise NotImplementedError
 
     def _hold(
         self, count: int, sets: Sequence[Workload], tables: Jobsets, report: np.ndarray, limit: float, each: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class Settings:
     @classmethod
     def of(cls, settings: dict) -> Self:
         """From a dictionary that may hold more. Raises InputError."""
-        return cls(**{f.name: settings[f.name] for f in fields(cls) if f.name in settings})
+        return cls(**{f.name: settings[f.name] for f in fields(cast(Any, cls)) if f.name in settings})
 
 
 class Rows:

@@ -26,7 +26,7 @@ from jobwise.worlds.gpus.layouts import LAYOUTS
 from jobwise.worlds.gpus.rules import PICKERS, RULES
 from jobwise.worlds.gpus.world import NO_THETA, GpusSettings
 
-FIXED = {"mode": "none", "elastic": False}  # the world of those that pick jobs at their requests
+FIXED: dict[str, Any] = {"mode": "none", "elastic": False}  # the world of those that pick jobs at their requests
 PREFIX, HEADING = "gpus", "jobs on GPU racks"
 DOCS = {
     "fifo": "jobs at their requests, in order of submit, never moved (RL-TAPS's baseline)",
@@ -61,6 +61,9 @@ PARTS = (
 
 class OnGpus:
     """What rules and networks of this world share."""
+
+    world: Any
+    tick: float
 
     spec, jobsets = "gpus", True
 
@@ -128,7 +131,7 @@ class GpusPolicy(OnGpus, TablePolicy):
         return lambda world: world.narrow(sound(self.forward(out)), world.masks.astype(bool))
 
 
-def network_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> GpusPolicy:
+def network_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> Any:
     """Return the network of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
     return read(GpusPolicy, GpusSettings(**meta["world"]), meta, weights, label)
 

@@ -5,6 +5,8 @@ They see the nodes, the jobs of the buffer and those behind it, and how long job
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jobwise.cluster import Cluster
@@ -76,7 +78,7 @@ def distance(
         "request": [memory + p * each + i for p in range(slots) for i in range(request)],
         "preference": [memory + p * each + request + i for p in range(slots) for i in range(N + 1)],
     }
-    how = {"bounds": (0.0, 1.0), "slots": slots, "blind": hidden("distance", without, groups)}
+    how: dict[str, Any] = {"bounds": (0.0, 1.0), "slots": slots, "blind": hidden("distance", without, groups)}
     return TableEncoder("distance", 1, (wide,), 1, _distance, scale, settings, **how)
 
 
@@ -123,7 +125,7 @@ def affinity(cluster: Cluster, slots: int, *, bit_order: str = "left", apps: int
         "buffer": list(range(N * wide, (N + slots) * wide)),
         "next": list(range((N + slots) * wide, shape[0])),
     }
-    how = {"bounds": (0.0, 1.0), "slots": slots, "blind": hidden("affinity", without, groups)}
+    how: dict[str, Any] = {"bounds": (0.0, 1.0), "slots": slots, "blind": hidden("affinity", without, groups)}
     return TableEncoder("affinity", 1, shape, 1, _affinity, scale, settings, **how)
 
 
@@ -208,7 +210,7 @@ def nodes(cluster: Cluster, slots: int, *, without: str = "", risk: bool = False
     shape = (len(cluster.capacity) + 1, OWN + ABOUT + bool(risk))
     groups = {"room": [1, 2, 3, 4], "run times": [5, 6, 7, 8, 9], "next": [10, OWN, OWN + 1], "counts": [5, 6]}
     settings = {"without": without} | ({"risk": True} if risk else {})
-    how = {"per_slot": True, "bounds": (-3.0, 8.0), "slots": slots, "blind": hidden("nodes", without, groups)}
+    how: dict[str, Any] = {"per_slot": True, "bounds": (-3.0, 8.0), "slots": slots, "blind": hidden("nodes", without, groups)}
     return TableEncoder("nodes", 1, shape, 1, _nodes, (1.0,) if risk else (), settings, **how)
 
 

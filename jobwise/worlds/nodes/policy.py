@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -120,8 +121,9 @@ class NodesRule(Chooser):
 
 def _check_prior(policy: NodesRule, shape: tuple[int, ...]) -> None:
     """Raises InputError where run times that are known are of other kinds or nodes than [kinds, N] = `shape`."""
-    if policy.prior.shape != shape:
-        text = f"knows {policy.prior.shape[0]} kinds of jobs on {policy.prior.shape[1]} nodes"
+    prior: Any = policy.prior
+    if prior.shape != shape:
+        text = f"knows {prior.shape[0]} kinds of jobs on {prior.shape[1]} nodes"
         raise InputError(f"policy {policy.name}: {text}; here are {list(shape)}")
 
 
@@ -158,7 +160,7 @@ class NodesPolicy(TablePolicy):
         return NodesEpisodes(len(sets), sets, self.world, limit, True, prior)
 
 
-def network_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> NodesPolicy:
+def network_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> Any:
     """Return the network of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
     if prior := meta["about"].get("prior"):
         count, mean = (np.asarray(prior[k], float) for k in ("count", "mean"))

@@ -54,7 +54,7 @@ class NodesSettings(Settings):
 
     def check(self, cluster: Cluster, requests: np.ndarray) -> None:
         """Raises InputError where a job [J, R] fits on no node alone, or there are too many joint actions."""
-        fits = (requests[:, None] <= cluster.capacity[None]).all(axis=2).any(axis=1)
+        fits = np.any((requests[:, None] <= cluster.capacity[None]).all(axis=2), axis=1)
         if not fits.all():
             row = int(np.flatnonzero(~fits)[0])
             raise InputError(f"job {row} requests {requests[row].tolist()}, which no node has: here every job runs on one node")

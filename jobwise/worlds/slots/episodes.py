@@ -41,9 +41,9 @@ class SlotsEpisodes(JobsetEpisodes, SlotsWorld):
         go(self.state, self.grid, self._sets, actions, self.which, self.done, first, last)
         self._report[first:last] = self.grid.report[first:last]
 
-    def encode(self, encoder, out: np.ndarray, first: int, last: int) -> None:
+    def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last] with the observations of simulations."""
-        self.look(first, last)
+        self.look(first, len(self.done) if last is None else last)
         encoder.encode(self.state, self.grid, out, first, last)
 
     def blank_mask(self) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jobwise.cluster import Cluster
@@ -20,7 +22,7 @@ class LiveSlots:
 
     def __init__(self, settings: SlotsSettings, cluster: Cluster, row_s: float):
         self._settings, self._cluster, self._row_s = settings, cluster, row_s
-        self._world: SlotsWorld | None = None
+        self._world: Any = None
         self._now = -np.inf
 
     def at(self, view: View) -> SlotsWorld | None:
@@ -83,7 +85,8 @@ class LiveSlots:
     def decisions(self, view: View) -> list[Decision]:
         """Return the decisions made in the view, and to be asked again at the next row."""
         s = self._world.state
-        jobs, decisions = s.jobs[0], []
+        jobs = s.jobs[0]
+        decisions: list[Decision] = []
         for j in view.queue:
             if jobs["status"][j] == RUNNING:
                 decisions.append(Start(int(j), None if self._cluster.is_pool else self._pieces(j)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from jobwise.policies import parts
 from jobwise.policies.chooser import LIMIT, Choose, Chooser
 from jobwise.policies.neural import NeuralPolicy, networks_of
 from jobwise.sim.placement import PLACEMENTS
-from jobwise.worlds import Live, World
+from jobwise.worlds import Live
 from jobwise.worlds.slots.encoder import GridEncoder, load_grid, placing
 from jobwise.worlds.slots.live import LiveSlots
 from jobwise.worlds.slots.rules import RULES
@@ -34,6 +35,9 @@ DOCS = {
 
 class InSlots:
     """What rules and networks of this world share."""
+
+    world: Any
+    tick: float
 
     spec, jobsets, on_nodes = "slots", True, True
 
@@ -71,7 +75,7 @@ class SlotsRule(InSlots, Chooser):
         placement = self.rule.partition("+")[2] or self.settings.placements[0]
         return replace(self.settings, order="", masked=True, ask_always=True, placements=(placement,))
 
-    def chooser(self, world: World, cluster: Cluster) -> Choose:
+    def chooser(self, world: Any, cluster: Cluster) -> Choose:
         """Return the function that chooses slots by the rule."""
         return lambda world: world.by_rule(self.rule.partition("+")[0])
 
@@ -84,14 +88,14 @@ class SlotsPolicy(InSlots, NeuralPolicy):
         """Return the encoder for this machine. Raises InputError."""
         return load_grid(self.metadata, cluster)
 
-    def picker(self, world: World, encoder: GridEncoder, out: np.ndarray, dice: np.ndarray | None):
+    def picker(self, world: Any, encoder: GridEncoder, out: np.ndarray, dice: np.ndarray | None):
         """Return what chooses: one network an action; of two the first a slot, the second the placement of its job (CuSH)."""
         if len(self.networks) == 1:
             return super().picker(world, encoder, out, dice)
         E, units = len(out), int(world.grid.capacity.sum())
         images = np.zeros((E, 2, encoder.rows, units), np.float32)
 
-        def chosen(world: World) -> np.ndarray:
+        def chosen(world: Any) -> np.ndarray:
             mask, P = world.masks.astype(bool), len(world.placements)
             slots = self._draw(self.forward(out), np.concatenate([mask[:, :-1:P], mask[:, -1:]], axis=1), dice)
             M = mask.shape[1] // P
@@ -107,14 +111,14 @@ class SlotsPolicy(InSlots, NeuralPolicy):
 
         return chosen
 
-    def valid(self, world: World) -> np.ndarray:
+    def valid(self, world: Any) -> np.ndarray:
         """Return the actions that are ranked; with two networks the slots, and the void action."""
         valid = super().valid(world)
         if len(self.networks) == 1:
             return valid
         return np.array([a for a in valid if a % len(world.placements) == 0 or a == world.void])
 
-    def scores(self, world: World, out: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    def scores(self, world: Any, out: np.ndarray, valid: np.ndarray) -> np.ndarray:
         """Return the scores [V] of valid actions."""
         return self.forward(out)[0][valid if len(self.networks) == 1 else valid // len(world.placements)]
 
@@ -125,7 +129,7 @@ class SlotsPolicy(InSlots, NeuralPolicy):
         return {"kind": "slots", "world": {k: known[k] for k in WORLD}, **kept, "networks": [n.spec for n in self.networks]}
 
 
-WORLD = {  # what of the world of slots a policy file tells, and the values of old
+WORLD: dict[str, Any] = {  # what of the world of slots a policy file tells, and the values of old
     "encoder": "deeprm",
     "slots": 10,
     "backlog": 60,

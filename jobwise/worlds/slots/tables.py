@@ -7,7 +7,7 @@ canvas    [rows, columns] which job holds a unit at each row to come, by its est
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -102,7 +102,7 @@ def jobsets(workloads: list[Workload], failures: bool = False) -> Jobsets:
     truth["least"], truth["most"] = one.spread(jobs["request"])
     if any((w.cluster.affinity is None) != (one.affinity is None) for w in workloads):
         raise InputError("jobsets are all for clusters with affinities, or none is")
-    factor = np.stack([w.cluster.affinity.factors for w in workloads]) if one.affinity else np.zeros((0, 1, 1))
+    factor = np.stack([cast(Any, w.cluster.affinity).factors for w in workloads]) if one.affinity else np.zeros((0, 1, 1))
     outages = np.zeros((len(workloads), max(len(w.cluster.outages) for w in workloads)), outage_dtype)
     outages["time"] = np.inf
     for k, w in enumerate(workloads):
@@ -118,7 +118,7 @@ def room(sets: Jobsets, workload: Workload, count: int, **settings) -> State:
     J = int(sets.sets["jobs"].max())
     blank = workload.jobs[:1].copy()
     blank["request"] = sets.jobs["request"].max(axis=0)  # curves are told up to the largest
-    big = {"jobs": np.repeat(blank, J), "truth": np.repeat(workload.truth[:1], J), "columns": {}}
+    big: dict[str, Any] = {"jobs": np.repeat(blank, J), "truth": np.repeat(workload.truth[:1], J), "columns": {}}
     s = allocate([replace(workload, **big)] * count, workload.cluster, **settings)
     return s._replace(outages=np.tile(sets.outages[:1], (count, 1)))
 

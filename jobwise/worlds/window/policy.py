@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -97,7 +98,7 @@ class WindowPolicy(NeuralPolicy):
         """Return the scores [V] of the jobs that are shown."""
         every = self.forward(out[0, : len(valid)]) if self.forward.kind == "perjob" else self.forward(out)[0]
         if self.cost:
-            every = every + self._dear(out)[0, : len(every)]
+            every = every + cast(Any, self._dear(out))[0, : len(every)]
         return every[valid]
 
     def reasons(self, encoder: Encoder, x: np.ndarray, scores: np.ndarray) -> list[dict]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from jobwise.errors import InputError, unknown
 from jobwise.worlds.window import tables
@@ -54,5 +55,5 @@ class WindowSettings:
     def allocate(self, state, window: int, bound_s: float = 86400.0) -> tables.Choices:
         """Memory for the choices of `state`."""
         sticky, _, rules = ACTS[self.mode]
-        settings = {"sticky": sticky, "backfill": rules[self.backfill], "fill": self.fill, "guard": self.guard}
+        settings: dict[str, Any] = {"sticky": sticky, "backfill": rules[self.backfill], "fill": self.fill, "guard": self.guard}
         return tables.allocate(state, window, bound=bound_s, **settings)
