@@ -69,7 +69,7 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
         rows.append(row + [change(windows[o], windows[r]) if o != r else "" for o in ("random+easy", "fcfs+easy", best)])
     text = (
         f"{log.name}: trained on the first 70 % of the jobs ({base.choices:,} choices, {seeds} seeds), compared on "
-        f"{len(windows[best])} windows of {size} unseen jobs, {shakes} shaken replicas each. Changes are of the "
+        f"{len(windows[best])} windows of {size} unseen jobs, {shakes} time-shifted replicas each. Changes are of the "
         "geometric mean over "
         f"windows, 95 % by Student's t over blocks of two; negative is better. The best rule is so on these very windows, in "
         f"hindsight."

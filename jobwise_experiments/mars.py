@@ -29,7 +29,7 @@ BUDGET = {"small": 200_000, "medium": 400_000, "large": 600_000}
 CURVES = (256, 512, 4_000, 20_000)
 SHAKES, CHECKS = 4, 30
 FIGURE4 = """The first 2,000, 9,000 and 25,000 jobs of six workloads (fewer where a log ends): trained on 60 %, chosen on
-windows of the first 70 %, judged on the last 30 % in windows of up to 256 jobs, {shakes} shaken replicas; {seeds} seeds.
+windows of the first 70 %, judged on the last 30 % in windows of up to 256 jobs, {shakes} time-shifted replicas; {seeds} seeds.
 Intrepid's log is not at hand: Theta's stands in its place; the synthetic ones are Lublin's model at a load of 0.85. MARS: the
 model with a cold start, asynchronous clipped updates, generations and rollback, where it is ahead of the best rule of the first
 70 % (of ten with EASY) by more than chance; else that rule. RL-A3C: plain actor-critic as published (a picked job must start

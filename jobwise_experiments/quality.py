@@ -139,7 +139,7 @@ def _windows(results: dict[str, dict]) -> Section:
     columns = ["log", "windows", "fair best rule, mean", "best in hindsight", *ON_WINDOWS]
     text = (
         "Change of bounded slowdown (tau = 10 s) against the fair best rule on windows of unseen jobs, "
-        f"{SHAKES} shaken replicas each: geometric mean, 95 % by Student's t over blocks of two windows; negative "
+        f"{SHAKES} time-shifted replicas each: geometric mean, 95 % by Student's t over blocks of two windows; negative "
         "is better; fewer "
         "than 6 blocks carry no interval. Last row: random effects over logs (Hartung-Knapp). `start` is the "
         "order the search began "

@@ -257,7 +257,7 @@ def test_new_trees_are_learnt_aside_on_a_live_cluster():
     again = np.empty(len(w.by_end), w.by_end.dtype)
     for name in again.dtype.names:
         again[name] = w.by_end[name]
-    assert learnt(again, 64) is learnt(w.by_end, 64)  # shaken replicas of a window share them
+    assert learnt(again, 64) is learnt(w.by_end, 64)  # time-shifted replicas of a window share them
 
 
 def test_what_we_recommend():

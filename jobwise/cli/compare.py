@@ -30,7 +30,7 @@ class Judging:
         ),
     ] = None
     shakes: Annotated[
-        int, typer.Option("--shakes", min=0, max=1000, help="Shaken replicas of windows, and of the log (at most 4).")
+        int, typer.Option("--shakes", min=0, max=1000, help="Time-shifted replicas of windows, and of the log (at most 4).")
     ] = 8
     shake_s: Annotated[
         Optional[float], typer.Option("--shake-s", min=0, help="Move submits by so many seconds. [default: by the log's gaps]")

@@ -63,7 +63,7 @@ def _all(c: Comparison, ours: Sequence[int], rules: Sequence[int], bound: float,
 
 
 def _mean(c: Comparison, p: int, bound: float) -> str:
-    """The mean bounded slowdown that a sentence names: in one piece where there is a bound, else on windows."""
+    """The mean bounded slowdown that a sentence names: of the continuous replay where there is a bound, else on windows."""
     return f"{c.whole[p]['bounded_slowdown'] if bound < inf else float(c.windows['bounded_slowdown'][p].mean()):,.1f}"
 
 
@@ -72,7 +72,7 @@ def _within(bound: float) -> str:
 
 
 def _whole(c: Comparison, p: int, rule: int, bound: float, change: str) -> str:
-    where = "on later jobs, in one piece" if bound < inf else "on windows"
+    where = "on later jobs, in one continuous replay" if bound < inf else "on windows"
     means = f"{_mean(c, p, bound)} against {_mean(c, rule, bound)} of {c.policies[rule]}"
     return f"{c.policies[p]}: mean bounded slowdown {means} {where}: {change}. {_waits(c, p, bound)}"
 

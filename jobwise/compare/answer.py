@@ -20,7 +20,7 @@ def best(c: Comparison) -> int:
 
 def answer(c: Comparison) -> list[str]:
     """Return at most three sentences: the scheduler that is best on windows, and whether that may be claimed; its mean and its
-    longest wait where the whole log is simulated in one piece; the best of those that keep the longest wait."""
+    longest wait where the whole log is simulated continuously; the best of those that keep the longest wait."""
     if not c.queues:
         return ["This log has hardly a queue: no order matters on it. Scale its load (--load 0.9), or take another log."]
     if len(c.policies) < 2:
@@ -36,7 +36,7 @@ def answer(c: Comparison) -> list[str]:
     else:
         return [f"No scheduler here is better than {base}: the next one, {c.policies[first]}, has {e.text()}."]
     ours, its = (c.whole[p]["bounded_slowdown"] for p in (first, 0))
-    said.append(f"Simulated in one piece, its mean is {ours:,.1f} against {its:,.1f}, and its {c.price(first)}.")
+    said.append(f"Simulated continuously, its mean is {ours:,.1f} against {its:,.1f}, and its {c.price(first)}.")
     limit = LONGER if c.bound == inf else c.bound
     safe = [p for p in better if c.keeps(p, limit)]
     if not better:

@@ -16,7 +16,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.transform import recorded, statistics
 from jobwise.worlds.spec import load
 
-REPLAYS = 4  # shaken replicas of the continuous replay, at most
+REPLAYS = 4  # time-shifted replicas of the continuous replay, at most
 IDLE = 1.3  # where no scheduler has a higher mean bounded slowdown in the continuous replay, there is no queue
 LONGER = 1.2  # times the longest wait: what a headline calls kept
 
@@ -201,7 +201,7 @@ def conventions(c: Comparison) -> list[str]:
     machine = f"{w.cluster.processors:,} {w.cluster.resources[0]}"
     dropped = ", ".join(f"{n:,} {r}" for r, n in w.dropped.items()) or "none"
     moved = f"submits moved by up to {c.shake_s:g} s"
-    shaken = f"mean of {c.shakes} replicas with {moved}" if c.shakes else "submits as logged"
+    shifted = f"mean of {c.shakes} replicas with {moved}" if c.shakes else "submits as logged"
     replays = (
         f'mean of {min(c.shakes, REPLAYS)} replays with {moved}; figures and "as logged" with none moved'
         if c.shakes
@@ -213,7 +213,7 @@ def conventions(c: Comparison) -> list[str]:
         "Jobs run their true time; one that has outlived its estimate is taken to end now.",
         "Schedulers decide anew at every event; EASY reserves for the first job that does not fit.",
         "Bounded slowdown: max((wait + run) / max(run, 10 s), 1); run: the time executed, wait: the rest until the job's end.",
-        f"Windows: {len(c.first_row)} of {c.window_jobs:,} consecutive jobs, as many before each not counted; {shaken}.",
+        f"Windows: {len(c.first_row)} of {c.window_jobs:,} consecutive jobs, as many before each not counted; {shifted}.",
         f"The whole log in one continuous replay: {replays}.",
         "Changes: geometric mean over windows, 95 % by Student's t over blocks of two windows (in the continuous replay: of as "
         "many jobs); no interval below 6 blocks; a claim needs Holm's adjustment over all policies and the sign-flip test.",

@@ -2,7 +2,7 @@
 
 Two replays of a log answer two questions. The *whole* log, replayed continuously, is what a site would have seen: it shows
 starvation, but it is one sample of a chaotic system. *Windows* of consecutive jobs (`windows.py`) are many samples that do not
-overlap. Both are repeated with submits shaken, the same for all; what they carry is the business of `intervals.py`.
+overlap. Both are repeated with submits shifted in time, the same for all; what they carry is the business of `intervals.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def compare(
     earlier: Baselines | bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
-    """Compare policies (the first is the reference) on a log in one piece and on consecutive windows of it.
+    """Compare policies (the first is the reference) on a log in one continuous replay and on consecutive windows of it.
 
     `since`, `until`: judge on the jobs between these shares of the log alone. With `since` > 0 the rule that is best on the
     jobs before (`baselines.py`) joins as the fair best, and, unless `hindsight` is False, the one that is best on the judged
@@ -137,12 +137,12 @@ def _measured(
         report(len(chosen))
         return out
 
-    shaken = [shake(part, shake_s, [seed, k]) for k in range(replays)]
+    shifted = [shake(part, shake_s, [seed, k]) for k in range(replays)]
     blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
 
     def continuous(p: Policy) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
         logged = simulate(part, p, **settings)
-        records = [simulate(x, p, **settings) for x in shaken] or [logged]
+        records = [simulate(x, p, **settings) for x in shifted] or [logged]
         report()
         return logged, [r.summary() for r in records], [windows.in_time(r, blocks) for r in records]
 

@@ -1,4 +1,4 @@
-"""Windows of a log: many samples of it that do not overlap, and shaken replicas that chaos alone tells apart.
+"""Windows of a log: many samples of it that do not overlap, and time-shifted replicas that chaos alone tells apart.
 
 A *window* is `size` consecutive jobs. They do not meet an empty machine: as many jobs before them are replayed too, and not
 counted (the first window of a log has none before it). No job arrives after the last one.
@@ -35,7 +35,7 @@ def begins(first: int, last: int, size: int, most: int | None = None) -> np.ndar
 
 
 def replicas(w: Workload, row: int, size: int, shakes: int, shake_s: float, seed: int) -> list[Workload]:
-    """The window of `size` jobs from `row` with what is replayed before it, `shakes` times shaken (0: as logged). Column
+    """The window of `size` jobs from `row` with what is replayed before it, `shakes` times time-shifted (0: as logged). Column
     `counted` marks the jobs that count."""
     begin = max(row - size, 0)
     part = w.take(slice(begin, row + size))

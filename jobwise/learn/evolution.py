@@ -1,4 +1,4 @@
-"""Direct search for the weights of a log-linear order on shaken windows: evolution strategies (Salimans et al. 2017,
+"""Direct search for the weights of a log-linear order on time-shifted windows: evolution strategies (Salimans et al. 2017,
 arXiv:1703.03864).
 
 Every generation draws windows and, in antithetic pairs, directions; both weights of a pair, and all pairs, replay the same

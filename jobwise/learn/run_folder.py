@@ -93,7 +93,7 @@ def parts(w: Workload) -> tuple[Workload, Workload, Workload]:
 
 
 def windows(w: Workload, jobs: int, count: int, shake_s: float = 0.0, seed: int = 0) -> list[Workload]:
-    """Up to `count` evenly spaced windows of `jobs` consecutive jobs (fewer where the log is short), shaken once."""
+    """Up to `count` evenly spaced windows of `jobs` consecutive jobs (fewer where the log is short), time-shifted once."""
     jobs = min(jobs, len(w))
     first = np.unique(np.linspace(0, len(w) - jobs, min(count, max(len(w) // jobs, 1) * 4)).astype(int))
     parts_of_log = [w.take(slice(i, i + jobs)) for i in first]

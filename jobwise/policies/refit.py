@@ -19,7 +19,7 @@ DEFAULT = 5000  # jobs that arrive between two fits
 FOLLOWED = 60_000  # jobs that ended last
 FEWEST = 500  # jobs that have ended; with fewer it waits for as many
 LEAST = 100  # jobs between two fits
-KEPT = 32  # forests: shaken replicas of a window ask for the same
+KEPT = 32  # forests: time-shifted replicas of a window ask for the same
 
 _known: dict[tuple[bytes, int], Forest] = {}
 _lock = Lock()

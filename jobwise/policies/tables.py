@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class TablePolicy(NeuralPolicy):
     """One network that answers for every part of an action."""
 
     jobsets = True
-    encoders: dict[str, Any] = {}  # makers by name, of its world
+    encoders: ClassVar[dict[str, Any]] = {}  # makers by name, of its world
 
     def made(self, cluster: Cluster) -> TableEncoder:
         """Return the encoder for this cluster. Raises InputError."""

@@ -79,9 +79,9 @@ def _several(count: int, what: str) -> str:
 
 def _columns(c: Comparison) -> str:
     """What the columns of the table mean."""
-    each = f", {_several(c.shakes, 'shaken replica')} each" if c.shakes else ""
+    each = f", {_several(c.shakes, 'time-shifted replica')} each" if c.shakes else ""
     windows = f"{len(c.first_row)} windows of {c.window_jobs:,} jobs{each}"
-    replays = f"mean of {_several(len(c.replays[0]), 'shaken replay')}" if c.shakes else "as logged"
+    replays = f"mean of {_several(len(c.replays[0]), 'time-shifted replay')}" if c.shakes else "as logged"
     base = c.policies[0]
     return (
         f"windows: mean bounded slowdown (tau 10 s) over {windows}; change: geometric mean against {base}, 95 % interval over "
@@ -245,19 +245,26 @@ def _tables(c: Comparison, colour: Callable[[int], str]) -> list[Table]:
     if site := recorded(c.workload):
         row = ["as recorded by the site", f"{site['bounded_slowdown']:,.2f}", "", "", f"{site['wait'] / 3600:,.1f}", ""]
         continuous.append([*row, f"{site['max_wait'] / 3600:,.1f}", "", ""])
-    shaken = f", means of {c.shakes} shaken replicas" if c.shakes else ""
+    shifted = f", means of {c.shakes} time-shifted replicas" if c.shakes else ""
     note = (
-        f"Bounded slowdown in {len(c.first_row)} windows of {c.window_jobs:,} jobs{shaken}. Change: geometric mean, 95 % over "
+        f"Bounded slowdown in {len(c.first_row)} windows of {c.window_jobs:,} jobs{shifted}. Change: geometric mean, 95 % over "
         "blocks of two windows; coloured where it may be claimed. Largest: share of the largest window in the totals. Rank: "
         "mean place over windows. Won/tied/lost: windows against the reference."
     )
-    replays = ": as logged, and means of shaken replays" if c.shakes else ""
+    replays = ": as logged, and means of time-shifted replays" if c.shakes else ""
     whole_note = (
         f"As the site would have seen it{replays}. The last but one column: longest wait as a multiple of that of "
         f"{c.policies[0]}, with its range. * no other is better on both slowdown and longest wait."
     )
     heads = ["scheduler", "mean", "change [95 %]", "change of the mean", "largest", "rank", "won/tied/lost"]
-    ends = ["scheduler", "slowdown, as logged", "shaken" if c.shakes else "same", "change [95 %]", "mean wait h", "p99 wait h"]
+    ends = [
+        "scheduler",
+        "slowdown, as logged",
+        "time-shifted" if c.shakes else "same",
+        "change [95 %]",
+        "mean wait h",
+        "p99 wait h",
+    ]
     return [
         Table(heads, windows, "Windows", note),
         Table([*ends, "longest h", "times the first's", "use"], continuous, "The whole log in one replay", whole_note),

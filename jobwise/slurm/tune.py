@@ -243,9 +243,9 @@ def tune(
     )
     fit = _fidelity(w)
     by = shake_for(w)
-    shaken = [shake(train, by, [seed, k]) for k in range(REPLICAS)] + [shake(validation, by, [seed, 10 + k]) for k in range(2)]
+    shifted = [shake(train, by, [seed, k]) for k in range(REPLICAS)] + [shake(validation, by, [seed, 10 + k]) for k in range(2)]
     present, rng, count = w.cluster.known_site.settings, np.random.default_rng(seed), lambda n: max(int(round(n * scale)), 2)
-    trials = Trials(shaken, folder, max_wait, metric, threads)
+    trials = Trials(shifted, folder, max_wait, metric, threads)
     kept = [KEEPS[k] for k in keep]
     if not (w.cluster.known_site.leaf >= 0).any() and "fair_share" not in kept:
         kept.append("fair_share")  # nobody has a share: what it would do is not known

@@ -1,7 +1,7 @@
 """What would a change have done? Jobs replayed on a site as it is and as it would be, beside each other.
 
 Both are simulations: a change is told against the *simulated* present, so that what the simulation does not know is missing on
-both sides. Replicas with shaken submits, the same for both; intervals over blocks of time.
+both sides. Replicas with time-shifted submits, the same for both; intervals over blocks of time.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ class Replays:
     @property
     def wait(self) -> float:
         """Mean of the replicas' mean waits, s."""
-        return float(np.mean([_wait(r).mean() for r in self.shaken]))
+        return float(np.mean([_wait(r).mean() for r in self.replicas]))
 
     @property
     def slowdown(self) -> float:
         """The mean bounded slowdown of the replays."""
-        return float(np.mean([metrics.bounded_slowdown(r).mean() for r in self.shaken]))
+        return float(np.mean([metrics.bounded_slowdown(r).mean() for r in self.replicas]))
 
     @property
-    def shaken(self) -> list[Record]:
-        """The shaken ones, if any."""
+    def replicas(self) -> list[Record]:
+        """The time-shifted ones, if any."""
         return self.records[1:] or self.records
 
     def blocks(self, of: Callable[[Record], np.ndarray], keep: Callable[[Record], np.ndarray] | None = None) -> np.ndarray:
         """[B, K] means (with `keep` [J] bool: sums over those jobs) of blocks of consecutive jobs."""
         means = []
-        for r in self.shaken:
+        for r in self.replicas:
             x = of(r) if keep is None else np.where(keep(r), of(r), 0.0)
             edges = np.linspace(0, len(x), min(BLOCKS, len(x)) + 1).astype(int)
             means.append(np.add.reduceat(x, edges[:-1]) / (np.diff(edges) if keep is None else 1.0))
