@@ -89,7 +89,8 @@ def caption(rows: list[list[str]]) -> str:
         f"*{LOG.removesuffix('.swf.gz')}, mean bounded slowdown of time-shifted replays of the whole log. In windows of "
         "1,024 jobs smallest-area-"
         f"first looks far better than first-come, first-served ({b['windows']} against {a['windows']}); replayed continuously "
-        f"({b['time-shifted replays']} against {a['time-shifted replays']}) its longest wait is {b['longest wait, days']} days against "
+        f"({b['time-shifted replays']} against {a['time-shifted replays']}) its longest wait is "
+        f"{b['longest wait, days']} days against "
         f"{a['longest wait, days']}. The dashed line joins what nothing else beats on both axes.*"
     )
 

@@ -1,11 +1,11 @@
 """How often is an interval wrong? Replicas of one rule against each other, and pairs of rules whose difference is known.
 
-    python -m benchmarks.intervals FOLDER_WITH_LOGS     # writes benchmarks/INTERVALS.md
+python -m benchmarks.intervals FOLDER_WITH_LOGS     # writes benchmarks/INTERVALS.md
 
-*False claims*: windows of a log under one rule, four time-shifted replicas of each window on either side, none of them shared: a fair
-test at 5 % tells the two sides apart in 5 % of the trials. *Coverage*: two different rules, the same four replicas for both,
-as `compare` does it; the truth is the mean over all windows and replicas of the log; a fair 95 % interval holds it in 95 %.
-Blocks of two neighbouring windows are drawn at random, or windows as one run of neighbours: the truth is then that of other
+*False claims*: windows of a log under one rule, four time-shifted replicas of each window on either side, none of them shared:
+a fair test at 5 % tells the two sides apart in 5 % of the trials. *Coverage*: two different rules, the same four replicas for
+both, as `compare` does it; the truth is the mean over all windows and replicas of the log; a fair 95 % interval holds it in 95
+%. Blocks of two neighbouring windows are drawn at random, or windows as one run of neighbours: the truth is then that of other
 times, too.
 """
 

@@ -145,7 +145,8 @@ def _windows(every: dict[str, dict]) -> Section:
         effects = [[Effect(**x["windows"]["effects"][base][len(RULES) + p]) for x in every.values() if busy(x)] for p in (0, 1)]
         more.append([f"against {name}", *(pooled(e).text() for e in effects)])
     note = (
-        "Mean bounded slowdown (tau = 10 s) on windows of 1,024 jobs after six origins (0.4 to 0.9 of a log), four time-shifted "
+        "Mean bounded slowdown (tau = 10 s) on windows of 1,024 jobs after six origins (0.4 to 0.9 of a "
+        "log), four time-shifted "
         "replicas each; the fair best rule is chosen anew on the jobs before each origin, among all classic rules with their "
         "backfilling and guards. Changes: geometric mean over blocks of two windows, 95 %. All forests were learnt without the "
         "log (lublin: with all). `jobwise` keeps waits in bounds, the others do not. Last row: random effects over logs. "
@@ -229,7 +230,8 @@ def _continuous(every: dict[str, dict]) -> Section:
         rows.append(["all busy logs", policy, "", text, f"{np.median(r):.2f} ({r.max():.2f})", f"{(r <= BOUND).mean():.0%}",
                      f"{(r > 1.5).sum()}"])  # fmt: skip
     note = (
-        "The tenth of the log after each of six origins in one continuous replay, four time-shifted replicas. Longest wait: as a multiple of "
+        "The tenth of the log after each of six origins in one continuous replay, four time-shifted "
+        "replicas. Longest wait: as a multiple of "
         f"that of fcfs+easy, median (largest) over origins and replicas; the fair best rule was within {BOUND:g} x on the jobs "
         "before the origin. Changes: geometric mean over blocks of time, 95 %. Without promise, without lane, with a lane of "
         "1 % of the work, and `jobwise`, which chooses; forests learnt without the log. The shadow of a promise is no oracle: "

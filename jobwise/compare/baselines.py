@@ -107,7 +107,8 @@ class Baselines:
         self.windows |= self._on_windows(missing, self.rows, self.shakes)
 
     def measure_whole(self, names: Sequence[str], replays: int) -> None:
-        """Replay rules on the part, continuously (of earlier jobs on the last LATELY), `replays` times time-shifted (0: as logged)."""
+        """Replay rules on the part, continuously (of earlier jobs on the last LATELY), `replays` times time-shifted (0: as
+        logged)."""
         missing = [n for n in dict.fromkeys(names) if n not in self.whole or len(self.whole[n][1]) < max(replays, 1)]
         lately = max(self.first, self.last - LATELY) if self.first == 0 else self.first  # judged jobs count, all of them
         part = self.log.take(slice(lately, self.last))

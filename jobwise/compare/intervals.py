@@ -1,9 +1,10 @@
 """What a comparison carries: effects, intervals, tests. One implementation for commands, reports and studies.
 
-The *effect* of a policy against another is the mean, over blocks of two consecutive windows, of log(ours / base), averaged over
-time-shifted replicas: exp of it is a ratio of geometric means. Its 95 % interval is Student's t over blocks. Neighbouring windows
-share a congestion, blocks do less; logarithms keep one window from carrying the mean. The ratio of totals (what a site's mean
-would have been) is told beside it, with the share of the largest window. Checked by `python -m benchmarks.intervals`.
+The *effect* of a policy against another is the mean, over blocks of two consecutive windows, of log(ours / base), averaged
+over time-shifted replicas: exp of it is a ratio of geometric means. Its 95 % interval is Student's t over blocks. Neighbouring
+windows share a congestion, blocks do less; logarithms keep one window from carrying the mean. The ratio of totals (what a
+site's mean would have been) is told beside it, with the share of the largest window. Checked by `python -m
+benchmarks.intervals`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A gate: a rule to fall back on, and others that take over only while they are better by more than chance.
 
-Every so many jobs the jobs that ended last are replayed, shifted in time, under all candidates; the best one decides from then on if it
-beats the fallback significantly, else the fallback does. With a bound on the longest wait, candidates beyond it are out (the
-bound is a multiple of what FCFS with EASY would have made of the same jobs). A gate sees nothing but jobs that have ended: it
-works in replay as it does on a live cluster. Why so: `docs/systems/gate.md`.
+Every so many jobs the jobs that ended last are replayed, shifted in time, under all candidates; the best one decides from then
+on if it beats the fallback significantly, else the fallback does. With a bound on the longest wait, candidates beyond it are
+out (the bound is a multiple of what FCFS with EASY would have made of the same jobs). A gate sees nothing but jobs that have
+ended: it works in replay as it does on a live cluster. Why so: `docs/systems/gate.md`.
 """
 
 from __future__ import annotations
@@ -204,9 +204,9 @@ def alone(w: Workload, p: ListScheduler, guard: float, pieces: int, waits: np.nd
 def replays(
     recent: np.ndarray, before: np.ndarray, cluster: Cluster, gate: Gate, forecasts: np.ndarray | None = None
 ) -> list[Workload]:
-    """Return what a gate replays: time-shifted replicas of jobs that ended (of past_dtype, in order of submit), `before` having ended
-    before them. With a bound on waits in one continuous replay; without, in BLOCKS windows, each from an empty machine.
-    `forecasts` [K, 2] of these jobs."""
+    """Return what a gate replays: time-shifted replicas of jobs that ended (of past_dtype, in order of submit), `before`
+    having ended before them. With a bound on waits in one continuous replay; without, in BLOCKS windows, each from an empty
+    machine. `forecasts` [K, 2] of these jobs."""
     first = recent["submit"][0]
     w = workload(
         recent["submit"] - first,

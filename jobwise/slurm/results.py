@@ -24,7 +24,8 @@ HEAD = ("change", "wait s", "mean wait", "slowdown", "longest x")
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
 EXPLAINED = (
     "mean wait, slowdown: change with 95 % interval over blocks of time; longest x: the longest wait in times the present one, "
-    "median (most) of the replicas; now: time-shifted replicas, so its mean wait is not quite that of `slurm fidelity`; no interval "
+    "median (most) of the replicas; now: time-shifted replicas, so its mean wait is not quite that of "
+    "`slurm fidelity`; no interval "
     "where it would be wider than tenfold; groups: the six largest of a kind, of 20 jobs or more"
 )
 

@@ -1,9 +1,9 @@
 """Search: a log-linear order with history and ageing, its weights found by evolution strategies on the log itself.
 
 State: 14 features of a job (`jobwise.sim.loglinear`). Action: the smallest score is next, EASY behind it. Reward: bounded
-slowdown of whole time-shifted windows against a reference. With `max_wait` the windows are long, a guard relative to FCFS + EASY is
-part of what is looked for, and waits beyond the bound cost. Of the first 70 % of the log, the last fifth is not searched on:
-there it is decided whether the search has beaten the order it began at. See `docs/systems/search.md`.
+slowdown of whole time-shifted windows against a reference. With `max_wait` the windows are long, a guard relative to FCFS +
+EASY is part of what is looked for, and waits beyond the bound cost. Of the first 70 % of the log, the last fifth is not
+searched on: there it is decided whether the search has beaten the order it began at. See `docs/systems/search.md`.
 """
 
 from __future__ import annotations
