@@ -6,7 +6,7 @@ TRACES ?= ../shared/traces/swf
 DEMO_OUT ?= out
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test test-all test-docs check check-slurm bench wheel clean
+.PHONY: demo test coverage test-all test-docs check check-slurm bench wheel clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -22,6 +22,11 @@ demo: $(VENV)/ready
 test: $(VENV)/ready
 	@$(BIN)/jobwise warm-up
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
+
+# How much of the code the tests run, compiled functions left out (they are not seen): COVERAGE.txt.
+coverage: $(VENV)/ready
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup --cov=jobwise --cov-report=
+	$(BIN)/python -m coverage report > COVERAGE.txt && tail -1 COVERAGE.txt
 
 test-all: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

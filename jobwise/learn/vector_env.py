@@ -18,6 +18,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from jobwise.errors import InputError, unknown
+from jobwise.sim.state import from_older
 from jobwise.workload import Workload
 from jobwise.worlds import EpisodeWorld
 from jobwise.worlds.rewards import Reward
@@ -237,7 +238,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def restore(self, snapshot: dict) -> None:
         """Stand where a snapshot of an equal environment was taken."""
         for key, array in self._arrays().items():
-            array.reshape(-1).view(np.uint8)[:] = np.ascontiguousarray(snapshot["arrays"][key]).reshape(-1).view(np.uint8)
+            stored = np.ascontiguousarray(snapshot["arrays"][key]).reshape(-1).view(np.uint8)
+            stored = stored if stored.size == array.nbytes else from_older(key, stored, array)
+            array.reshape(-1).view(np.uint8)[:] = stored
         for rng, state in zip(self._rngs, snapshot["random"], strict=True):
             rng.bit_generator.state = state
         self._ready = True

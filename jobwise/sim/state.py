@@ -259,6 +259,26 @@ def fill(s: State, e: int, jobs: np.ndarray, truth: np.ndarray, offset: float) -
     s.truth[e, :J]["fails"], s.truth[e, :J]["kind"] = truth["fails"], truth["kind"]
 
 
+NEWER = ("before", "acted", "acting")  # fields that the simulations of 0.1 did not have
+
+
+def from_older(key: str, stored: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Return the bytes of an array of a state that version 0.1 stored as bytes, laid out as `like`. Raises ValueError where it is
+    none of those that have changed since."""
+    out = np.zeros_like(like)
+    if key == "state_sims":
+        kept = [(n, like.dtype[n].base, like.dtype[n].shape) for n in like.dtype.names or () if n not in NEWER]
+        old = stored.view(np.dtype(kept, align=True)).reshape(like.shape)
+        for name in old.dtype.names or ():
+            out[name] = old[name]
+        out["before"] = out["now"]
+    elif key == "state_lists":
+        out[:, :ACTS] = stored.view(like.dtype).reshape(like.shape[0], ACTS, like.shape[2])
+    else:
+        raise ValueError(f"{key} has {stored.size} bytes instead of {like.nbytes}")
+    return out.reshape(-1).view(np.uint8)
+
+
 def edges(s: State, e: int) -> np.ndarray:
     """[M, 2] rows (parent, child) of simulation e."""
     own = s.truth[e, : s.sims[e]["jobs"]]
