@@ -18,7 +18,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST, cush
 from jobwise.worlds.slots.rules import RULES
 from jobwise_experiments.jobsets import curve, figure
-from jobwise_experiments.study import Study
+from jobwise_experiments.study import Study, prose
 
 MIXES = (1.0, 0.75, 0.5, 0.25, 0.0)
 RATES = (0.5, 0.7, 0.9, 1.1, 1.3)
@@ -138,15 +138,7 @@ def _mixes(s: Study, count: int, seeds: int) -> Section:
         axes.set(xlabel="compute- / network-intensive jobs", ylabel="normalised turnaround", ylim=(1, None))
         axes.legend(ncols=4)
 
-    note = (
-        f"Mean normalised turnaround (end - submit) / length of {count} unseen jobsets, rate {system.RATE}, {seeds} seeds; "
-        "95 % "
-        "intervals, paired over jobsets and seeds. The best fixed policy is the best order x {packed, spread} of all in "
-        "hindsight. "
-        f"CuSH says: up to {CLAIM:.0%} lower than the best heuristic (its data differ). `typed` knows the types and places "
-        "by them. "
-        "The last column: our longest wait as a multiple of the best fixed policy's."
-    )
+    note = prose("cush", "mixes", count=count, rate=system.RATE, seeds=seeds, claim=CLAIM)
     columns = ["compute / network", "ours", "best fixed", "", "ours against it", "its order, typed", "ours against it"]
     columns += ["hold, best fixed", "ours against it", "against hold, typed", "longest wait"]
     tables = [Table(columns, rows), Table(["compute / network", "order", *FIXED, "typed"], every)]
@@ -182,13 +174,7 @@ def _parts(s: Study, preset: str, count: int) -> Section:
         against = "" if n == fixed else text(change(x["slowdown"], rules[fixed]["slowdown"]))
         stretch, longest = f"{np.mean(x['stretch']):.3f}", f"{np.mean(x['longest']):.0f}"
         rows.append([f"rule {n}", f"{np.mean(x['slowdown']):.3f}", against, stretch, longest, "", ""])
-    note = (
-        "Half of the jobs of each type. `published`: two modules with convolutions, REINFORCE, no masks, a part of its 500 "
-        "epochs at the preset small. `order alone`: one placement for all, learned order; `placement alone`: SJF chooses the "
-        "job. "
-        "Longer: how much longer than at their best jobs ran (the locality penalty of what was done, contention aside). One "
-        "seed."
-    )
+    note = prose("cush", "parts")
     columns = ["agent", "turnaround", f"against {fixed}", "longer", "longest wait, rows", "choices", "minutes"]
     return Section("What is order, what is placement", note, [Table(columns, rows)])
 
@@ -262,13 +248,7 @@ def _unknown(s: Study, count: int, seeds: int) -> Section:
         cells = [f"{np.mean(v['ours']):.3f}", text(change(v["ours"], x["given"]["ours"])) if key != "given" else ""]
         cells += [f"{np.mean(v['rule']):.3f}", text(change(v["rule"], x["given"]["rule"])) if key != "given" else ""]
         regret.append([key, *cells])
-    note = (
-        "Jobs whose type nobody told: a classifier (gradient boosting on what a user's past executions lost where they ran "
-        "packed, "
-        "spread or between; `jobwise.forecast.job_types`) says it once there are three of the user; before that it is "
-        "unknown. At the left: its "
-        "accuracy, and the share of jobs it speaks of. Below: what it costs against types that are given."
-    )
+    note = prose("cush", "unknown")
     tables = [
         Table(["executions of the user", "accuracy", "classified"], rows),
         Table(["executions", "ours", "regret", "sjf+typed", "regret"], regret),
@@ -305,11 +285,14 @@ def _log(s: Study, name: str, w: Workload, preset: str) -> Section:
         rows.append(
             [n, f"{np.mean(v['slowdown']):.3f}", against, f"{np.mean(v['stretch']):.3f}", f"{np.mean(v['longest']):.0f}"]
         )
-    note = (
-        f"{len(sets)} windows of {c.jobs} jobs of the last 30 % of the log, rows of {c.row_s:g} s, on "
-        f"{len(w.cluster.capacity)} nodes "
-        f"of {w.cluster.capacity[0].tolist()} CPUs and GPUs; trained on the first 60 % of it. Types are assigned by a rule "
-        "(`jobwise.workloads.gpu`), for no log tells them. One seed."
+    note = prose(
+        "cush",
+        "log",
+        sets=len(sets),
+        jobs=c.jobs,
+        row_s=c.row_s,
+        capacity=len(w.cluster.capacity),
+        tolist=w.cluster.capacity[0].tolist(),
     )
     columns = ["policy", "turnaround", f"against {fixed}", "longer", "longest wait, rows"]
     return Section(f"A real GPU log: {name}", note, [Table(columns, rows)])

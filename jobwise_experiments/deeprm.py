@@ -18,14 +18,9 @@ from jobwise.systems import deeprm as system
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST, deeprm, load_of
 from jobwise_experiments.jobsets import cdf, curve, figure
-from jobwise_experiments.study import Study
+from jobwise_experiments.study import Study, anchors, prose
 
-ANCHORS = {
-    (0.3, 50): {"sjf": 2.90, "tetris": 5.27, "random": 6.95},
-    (0.3, 200): {"sjf": 3.28, "tetris": 7.65, "random": 8.29},
-    (0.7, 50): {"sjf": 4.88, "tetris": 12.9, "random": 9.15},
-    (0.7, 200): {"sjf": 23.4, "tetris": 43.7, "random": 30.5},
-}
+ANCHORS = {(x["rate"], x["rows"]): x["slowdown"] for x in anchors("deeprm")["rules"]}
 RATES = (0.054, 0.163, 0.271, 0.379, 0.488, 0.596, 0.705, 0.813, 0.921, 0.976)  # 10 % to 180 % of the capacity
 RULES = ("sjf", "tetris", "random", "saf", "fcfs", "hold")
 COLOURS = {"ours": "#d1495b", "plain": "#e09f3e", "sjf": "#1b6ca8", "tetris": "#2e8b57", "random": "#6b7280", "hold": "#7b5ea7"}
@@ -97,15 +92,12 @@ def _anchors(s: Study, preset: str, world: dict) -> Section:
         }
 
     results = s.piece("anchors", measured)
-    for (rate, steps), anchors in ANCHORS.items():
-        for rule, value in anchors.items():
+    for (rate, steps), rules in ANCHORS.items():
+        for rule, value in rules.items():
             x = results[f"{rate} {steps}"][rule]
             near = "yes" if abs(x / value - 1) <= 0.15 else "no"
             rows.append([f"{rate}", f"{steps}", rule, f"{value:.2f}", f"{x:.2f}", f"{x / value - 1:+.0%}", near])
-    note = (
-        f"Mean slowdown of {count} unseen jobsets (the reference has 20, and a mean of 20 Tetris jobsets at rate 0.3 varies by "
-        "15 % from draw to draw)."
-    )
+    note = prose("deeprm", "anchors", count=count)
     columns = ["rate", "rows", "rule", "reference", "here", "difference", "within 15 %"]
     return Section("The rules, against reference values", note, [Table(columns, rows)])
 
@@ -132,15 +124,7 @@ def _agents(s: Study, agents: dict[str, list[dict]], rules: dict[str, dict], see
                 f"{np.mean([x['seconds'] for x in runs]) / 60:.1f}",
             ]
         )
-    note = (
-        "Rate 0.7 (129 % of the capacity), 50 rows with arrivals, all jobs run to their end; unseen jobsets. "
-        "Intervals: 95 %, paired over jobsets and over seeds. DeepRM's paper: at least as good as the best heuristic, "
-        "clearly better at high load, by holding back large jobs. `plain` is the paper's algorithm with a small part of its "
-        "1,000 "
-        "iterations at the preset small; every other row changes what its name says. `hold` is a rule made after the agents: "
-        "SJF, but "
-        "a job of more than three rows starts only where half of every resource stays free, or nothing runs."
-    )
+    note = prose("deeprm", "agents")
     columns = [
         "policy",
         "seeds",
@@ -184,11 +168,7 @@ def _distribution(s: Study, agents: dict, rules: dict, preset: str, world: dict)
             x = np.asarray(data[name])
             qs = [f"{np.quantile(x, q):.2f}" for q in (0.5, 0.75, 0.9, 0.95, 0.99)]
             rows.append([title, name, *qs, _left(np.asarray(data["ours"]), x) if name not in ("ours", "plain") else ""])
-    note = (
-        "The slides' figure (PG, Tetris, SJF, Random; 10 unseen sequences of 200 rows at rate 0.3) at the right, for agents "
-        "trained at rate 0.7; on the left the rate that they were trained at. The last column: at how many of 99 percentiles "
-        "ours lies left of the rule (or on it)."
-    )
+    note = prose("deeprm", "distribution")
     columns = ["jobs", "policy", "median", "75 %", "90 %", "95 %", "99 %", "ours is left"]
     svg = figure(s, "cdf", draw, label="distribution of slowdowns")
     return Section("Distribution of slowdowns", note, [Table(columns, rows)], [svg])
@@ -235,10 +215,7 @@ def _loads(s: Study, preset: str, world: dict, seeds: int) -> Section:
         axes.set(xlabel="offered load, % of the capacity", ylabel="mean slowdown", yscale="log")
         axes.legend()
 
-    note = (
-        "Our agents, trained at 129 % alone, at every load; unseen jobsets of 50 rows. (At DeepRM's demands one arrival "
-        "a row is 184 %.) The paper: at least equal to the best heuristic at low load, clearly better at high load."
-    )
+    note = prose("deeprm", "loads")
     columns = ["load", "ours", "sjf", "tetris", "random", "hold", "ours against SJF", "ours against hold"]
     return Section("Slowdown against load", note, [Table(columns, rows)], [figure(s, "loads", draw)])
 

@@ -26,7 +26,7 @@ from jobwise.sim.forest import NOTHING
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first, overruns
 from jobwise_experiments import forest
-from jobwise_experiments.study import Study, read_log
+from jobwise_experiments.study import Study, prose, read_log
 
 LOGS = ("HPC2N", "lublin_256", "SDSC-SP2", "ALCF-Theta", "NASA-iPSC", "MetaCentrum", "LLNL-Atlas", "LANL-CM5")
 LOGS += ("SDSC-BLUE", "RICC")
@@ -144,16 +144,7 @@ def _windows(every: dict[str, dict]) -> Section:
     for base, name in ((1, "smith"), (2, "general")):
         effects = [[Effect(**x["windows"]["effects"][base][len(RULES) + p]) for x in every.values() if busy(x)] for p in (0, 1)]
         more.append([f"against {name}", *(pooled(e).text() for e in effects)])
-    note = (
-        "Mean bounded slowdown (tau = 10 s) on windows of 1,024 jobs after six origins (0.4 to 0.9 of a "
-        "log), four time-shifted "
-        "replicas each; the fair best rule is chosen anew on the jobs before each origin, among all classic rules with their "
-        "backfilling and guards. Changes: geometric mean over blocks of two windows, 95 %. All forests were learnt without the "
-        "log (lublin: with all). `jobwise` keeps waits in bounds, the others do not. Last row: random effects over logs. "
-        "Parameters of forests, features, promises and gates were chosen on 30 to 70 % of six of these logs, which overlaps "
-        "what is judged here: this is no blind test. Logs where hardly anybody waits (mean of fcfs+easy below "
-        f"{BUSY:g}) are not pooled."
-    )
+    note = prose("forecast", "windows", busy=BUSY)
     tables = [Table(columns, rows), Table(["over all busy logs", *OURS[:2]], more)]
     return Section("Windows", note, tables)
 
@@ -167,10 +158,7 @@ def _exact(every: dict[str, dict]) -> Section:
         share = [f"{100 * a / log[2]:.0f}%" if log[2] < np.log(0.95) else "" for a in log[:2]]
         rows.append([name, *(x.text() for x in e), *share])
     columns = ["log", "history (smith)", "forecasts", "true run times", "history takes", "forecasts take"]
-    note = (
-        "The same index with history, forecasts and true run times, against the fair best rule on the same "
-        "windows; and the share of what the true ones gain (of logarithms) where that is 5 % or more."
-    )
+    note = prose("forecast", "exact")
     return Section("What forecasts take of what true run times give", note, [Table(columns, rows)])
 
 
@@ -182,10 +170,7 @@ def _local(every: dict[str, dict]) -> Section:
         for k, e in enumerate(effects if busy(x) else []):
             per.setdefault(k, []).append(e)
     rows.append(["all busy logs", *(pooled(e).text() for e in per.values())])
-    note = (
-        "Windows again: trees learnt at each origin on the jobs of this log that had ended, alone or behind those of the other "
-        "logs, against the forest of the other logs alone. Refitted: local trees learnt at the beginning of each window."
-    )
+    note = prose("forecast", "local")
     columns = ["log", "local trees", "behind those of other logs", "refitted"]
     return Section("Trees of the log itself", note, [Table(columns, rows)])
 
@@ -229,12 +214,5 @@ def _continuous(every: dict[str, dict]) -> Section:
         text = "" if policy == FAIR else pooled(effects).text()
         rows.append(["all busy logs", policy, "", text, f"{np.median(r):.2f} ({r.max():.2f})", f"{(r <= BOUND).mean():.0%}",
                      f"{(r > 1.5).sum()}"])  # fmt: skip
-    note = (
-        "The tenth of the log after each of six origins in one continuous replay, four time-shifted "
-        "replicas. Longest wait: as a multiple of "
-        f"that of fcfs+easy, median (largest) over origins and replicas; the fair best rule was within {BOUND:g} x on the jobs "
-        "before the origin. Changes: geometric mean over blocks of time, 95 %. Without promise, without lane, with a lane of "
-        "1 % of the work, and `jobwise`, which chooses; forests learnt without the log. The shadow of a promise is no oracle: "
-        "it knows how long jobs ran that have ended, and forecasts. What parameters were chosen on overlaps this: see above."
-    )
+    note = prose("forecast", "continuous", bound=BOUND)
     return Section("Continuous, with a promise about waits", note, [Table(COLUMNS, rows)])

@@ -18,7 +18,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.sim.forest import Forest
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, first
-from jobwise_experiments.study import Study, read_log
+from jobwise_experiments.study import Study, prose, read_log
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "LANL-CM5", "ALCF-Theta", "HPC2N", "MetaCentrum", "RICC", "LLNL-Atlas", "NASA-iPSC")
 SMOKE = ("SDSC-SP2", "HPC2N", "NASA-iPSC")  # logs of the preset smoke
@@ -37,11 +37,7 @@ def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
     for name in rows:
         sections.append([name, *s.piece(f"without-{name}", lambda name=name: _judged(s, rows, name, trees))])
     _save(s.out / "smith-forecast.safetensors", "smith-forecast", pooled(rows, trees=trees), rows)
-    note = (
-        "Cross-entropy of E[run / request] and of E[10 / max(run, 10)], smaller is better, and R² of the second, on the last "
-        "30 % of each log's rows (jobs when submitted, and when they started). Elsewhere: a forest learnt on the other logs; "
-        "local: on the first 70 % of this log; both: local trees behind those of the others."
-    )
+    note = prose("forest", "study")
     columns = ["log", "rows", "elsewhere", "local", "both", "elsewhere, R²", "local, R²", "both, R²"]
     return [Section("A forest for logs that it has not seen", note, [Table(columns, sections)])]
 

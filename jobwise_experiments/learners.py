@@ -14,7 +14,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.systems import configure
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first
-from jobwise_experiments.study import Study, read_log
+from jobwise_experiments.study import Study, prose, read_log
 
 LOGS = ("SDSC-SP2", "lublin_256")
 LEARNERS = {
@@ -67,12 +67,8 @@ def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
     for r in rules:
         row = [r, f"{np.mean(windows[r]):.2f}", ""]
         rows.append(row + [change(windows[o], windows[r]) if o != r else "" for o in ("random+easy", "fcfs+easy", best)])
-    text = (
-        f"{log.name}: trained on the first 70 % of the jobs ({base.choices:,} choices, {seeds} seeds), compared on "
-        f"{len(windows[best])} windows of {size} unseen jobs, {shakes} time-shifted replicas each. Changes are of the "
-        "geometric mean over "
-        f"windows, 95 % by Student's t over blocks of two; negative is better. The best rule is so on these very windows, in "
-        f"hindsight."
+    text = prose(
+        "learners", "one", name=log.name, choices=base.choices, seeds=seeds, best=len(windows[best]), size=size, shakes=shakes
     )
     columns = ["scheduler", "mean bounded slowdown", "each seed", "against random", "against FCFS", f"against {best}"]
     shown = {k: float(np.mean(windows[k])) for k in ("random+easy", "fcfs+easy", best, *LEARNERS)}

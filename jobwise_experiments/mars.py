@@ -21,26 +21,13 @@ from jobwise.workload import Workload
 from jobwise.workloads.lublin import lublin
 from jobwise.workloads.transform import first
 from jobwise_experiments.mars_layers import layers
-from jobwise_experiments.study import Study, read_log, text_interval
+from jobwise_experiments.study import Study, prose, read_log, text_interval
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "HPC2N", "ALCF-Theta", "Lublin 256", "Lublin 1024")
 SIZES = {"small": 2_000, "medium": 9_000, "large": 25_000}
 BUDGET = {"small": 200_000, "medium": 400_000, "large": 600_000}
 CURVES = (256, 512, 4_000, 20_000)
 SHAKES, CHECKS = 4, 30
-FIGURE4 = """The first 2,000, 9,000 and 25,000 jobs of six workloads (fewer where a log ends): trained on 60 %, chosen on
-windows of the first 70 %, judged on the last 30 % in windows of up to 256 jobs, {shakes} time-shifted replicas; {seeds} seeds.
-Intrepid's log is not at hand: Theta's stands in its place; the synthetic ones are Lublin's model at a load of 0.85. MARS: the
-model with a cold start, asynchronous clipped updates, generations and rollback, where it is ahead of the best rule of the first
-70 % (of ten with EASY) by more than chance; else that rule. RL-A3C: plain actor-critic as published (a picked job must start
-next, the reward at the end, A3C from random weights). Actor-critic: the same, in the environment of MARS, with its features.
-Changes are of the geometric mean with 95 % intervals over seeds and blocks of two windows; below 0 MARS is better. The best
-rule is so on the judged jobs, in hindsight, of eight with EASY that re-decide. The paper claims "5 to 60 % better" than other
-policies on average; ours against each of them in the second table."""
-FIGURE5 = """SDSC-SP2, clipped actor-critic from random weights on n consecutive jobs; all judged on the 6,000 jobs that
-follow, in {windows} windows. {seeds} seeds, {checks} looks each. The paper's plates: a large set (over-interaction), an optimal
-one, a configuration that changes at random, a set that is too small. Where the last score is above the least, learning has
-gone on too long for the jobs there are; least at: share of the budget where that was."""
 VARIANTS: dict[str, Callable[[Config], Config]] = {
     "no cold start": lambda c: c.changed(warm=0),
     "no rollback": lambda c: c.changed(rollback=False),
@@ -163,7 +150,7 @@ def _figure4(s: Study, logs: Path, cells: list, preset: str, seeds: int) -> Sect
     columns = ["workload", "judged jobs", "MARS", "the model schedules", "best rule", "against it", "RL-A3C", "against it"]
     columns += ["actor-critic", "against it", "longest wait against the best rule's"]
     tables = [Table(columns, rows), Table(["MARS against", *HEURISTICS, "mean"], every)]
-    text = FIGURE4.format(shakes=SHAKES, seeds=seeds)
+    text = prose("mars", "figure 4", shakes=SHAKES, seeds=seeds)
     each = [{k: v for k, v in shown.items() if k.startswith(f"{name},")} for name in dict.fromkeys(n for n, _ in cells)]
     drawn = [figures.bars(x, "mean bounded slowdown") for x in each if x]
     return Section("Figure 4: six workloads, three sizes", text, tables, drawn)
@@ -194,7 +181,7 @@ def _figure5(s: Study, logs: Path, preset: str, seeds: int) -> Section:
             at = [min(x, key=lambda p: p[1])[0] / x[-1][0] for x in points]
             final, least = ([f(x) for x in curves[label]] for f in (lambda x: x[-1], min))
             rows.append([label, text_interval(least, 2), text_interval(final, 2), f"{100 * np.mean(at):.0f} %"])
-    text = FIGURE5.format(windows=len(unseen), seeds=len(many), checks=looks)
+    text = prose("mars", "figure 5", windows=len(unseen), seeds=len(many), checks=looks)
     shown = figures.convergence(curves, "score on unseen jobs", f"look, {looks} in all")
     return Section("Figure 5: learning curves", text, [Table(["jobs", "least", "at the end", "least at"], rows)], [shown])
 

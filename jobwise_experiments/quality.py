@@ -25,7 +25,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.systems import configure
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, first, overruns
-from jobwise_experiments.study import Study, read_log
+from jobwise_experiments.study import Study, prose, read_log
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "LANL-CM5", "ALCF-Theta", "HPC2N", "lublin_256")
 BOUNDS = (1.2, 1.5)  # times the longest wait of FCFS + EASY
@@ -137,18 +137,7 @@ def _windows(results: dict[str, dict]) -> Section:
         rows.append(row)
     rows.append(["all logs with 6 blocks or more", "", "", *(_over_logs(e) for e in every.values())])
     columns = ["log", "windows", "fair best rule, mean", "best in hindsight", *ON_WINDOWS]
-    text = (
-        "Change of bounded slowdown (tau = 10 s) against the fair best rule on windows of unseen jobs, "
-        f"{SHAKES} time-shifted replicas each: geometric mean, 95 % by Student's t over blocks of two windows; negative "
-        "is better; fewer "
-        "than 6 blocks carry no interval. Last row: random effects over logs (Hartung-Knapp). `start` is the "
-        "order the search began "
-        "at, `search` what was chosen between start and result on jobs that neither had seen, `gated` hands over "
-        "to an index or the "
-        "search where a replay of past jobs says so. Some settings of search and indices were chosen "
-        "with these logs' "
-        "test parts in view: this is no blind test."
-    )
+    text = prose("quality", "windows", shakes=SHAKES)
     return Section("Windows", text, [Table(columns, rows)])
 
 
@@ -184,14 +173,7 @@ def _bounded(results: dict[str, dict], bound: float) -> Section:
         *BOUNDED,
     ]
     last = ["all logs with 6 blocks or more", "", "", "", ""] + [_over_logs(every[n]) for n in BOUNDED]
-    text = (
-        f"Continuous replay of the unseen 30 %, {SHAKES} times shaken: mean bounded slowdown / longest wait as a "
-        "multiple of that of "
-        f"FCFS + EASY, median (largest) over replicas; the bound of {bound:g} is kept only if it is kept in every "
-        "replica. Then the "
-        "change against the fair best rule, geometric mean over blocks of time. What breaks the bound has lost, whatever its "
-        "slowdown."
-    )
+    text = prose("quality", "bounded", shakes=SHAKES, bound=bound)
     return Section(f"Longest wait at most {bound:g} times that of FCFS", text, [Table(columns, [*rows, last])])
 
 
@@ -204,11 +186,7 @@ def _kill(results: dict[str, dict]) -> Section:
             cells = [_effect(w, n, "fair").text() for n in ON_WINDOWS]
             rows.append([name, f"{x['outlive']:.0%}", how, f"{w['fair']} {np.mean(w['rows']['fair']['windows']):.2f}", *cells])
     columns = ["log", "outlive their request", "they", "fair best rule, mean", *ON_WINDOWS]
-    text = (
-        "Logs with more than 5 % of jobs that run longer than they asked for: the same windows with jobs that "
-        "run on, and ended "
-        "at their request as most sites would. The searches saw jobs that run on."
-    )
+    text = prose("quality", "kill")
     return Section("Jobs that outlive their request", text, [Table(columns, rows)])
 
 
@@ -233,8 +211,5 @@ def _chosen(results: dict[str, dict]) -> Section:
         "on jobs kept back",
         "chosen",
     ]
-    text = (
-        "What the searches began at, how start and result did on the last fifth of the training part, which neither had seen, "
-        "and which was chosen."
-    )
+    text = prose("quality", "chosen")
     return Section("Choices", text, [Table(columns, rows)])

@@ -17,13 +17,10 @@ from jobwise.report.sections import Section, Table
 from jobwise.simulate import simulate_many
 from jobwise.systems import configure
 from jobwise.workload import Workload
-from jobwise_experiments.study import Study, read_log, text_interval
+from jobwise_experiments.study import Study, anchors, prose, read_log, text_interval
 
 FIRST = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
-PUBLISHED = {
-    "none": {"fcfs": 7273.7714, "sjf": 277.3483, "f1": 258.3664, "agent": 254.6660},
-    "greedy": {"fcfs": 235.8173, "sjf": 73.3065, "f1": 75.0682, "agent": 58.6429},
-}
+PUBLISHED = anchors("rlscheduler")
 
 
 VALIDATION = {"whole_log": True, "validation_jobs": 1024, "validation_windows": 16}  # on the log it is tested on, as there
@@ -98,11 +95,6 @@ def _column(s: Study, log: Workload, backfill: str, preset: str, seeds: int) -> 
                 f"{np.mean([x['seconds'] for x in results]) / 60:.1f}",
             ]
         )
-    text = (
-        f"Backfilling: {backfill}. Mean bounded slowdown over the ten sequences; the rules' rows must agree to the last digit. "
-        "Trained on windows (of 256 jobs, ours of 1,024) of the whole log, as RLScheduler was: it is tested on the log it was "
-        f"trained on. Checkpoint chosen on 16 evenly spaced windows of it; {seeds} seeds (95 % interval over seeds). "
-        "Re-deciding rules do far better than anything in this game: see docs/systems/rlscheduler.md."
-    )
+    text = prose("rlscheduler", "column", backfill=backfill, seeds=seeds)
     columns = ["scheduler", "published", "here", "against the published agent", "minutes of training"]
     return Section(f"RLScheduler on lublin_256, {backfill} backfilling", text, [Table(columns, rows)])

@@ -23,7 +23,7 @@ from jobwise.workloads.dnn import rltaps
 from jobwise.workloads.jobsets import TEST
 from jobwise_experiments.jobsets import figure
 from jobwise_experiments.rltaps_hysteresis import hysteresis
-from jobwise_experiments.study import Study
+from jobwise_experiments.study import Study, anchors, prose
 
 SIZES = {"smoke": (2, 60), "small": (60, 400), "paper": (200, 400)}  # preset: (unseen sequences, jobs of each)
 WORK, COSTS = ("seed", "lab"), (0.0, 10.0, 30.0, 60.0)
@@ -31,19 +31,9 @@ PICKERS = ("gpus:random", "gpus:fifo", "gpus:sjf", "gpus:tetris", "gpus:fifo+pac
 PAPERS = ("gpus:random", "gpus:sjf", "gpus:tetris")
 DP = ("gpus:slot", "gpus:speed", "gpus:root", "gpus:index", "gpus:both", "gpus:srpt", "gpus:las")
 ELASTIC = ("gpus:one", "gpus:greedy", "gpus:fair", *DP)
-ANCHORS = {  # mean slowdown under (seed, lab), of the specification's program, and of a prototype's study
-    "gpus:random": ((267, 142), (267.2, 134.3)), "gpus:fifo": ((273, 146), (270.2, 136.1)),
-    "gpus:sjf": ((260, 128), (256.6, 124.4)), "gpus:tetris": ((268, 152), (266.1, 137.6)),
-    "gpus:one": ((183, 32), (175.9, 32.3)), "gpus:greedy": ((115, 1.4), (103.1, 1.50)),
-    "gpus:slot": (None, (81.7, 1.04)), "gpus:speed": (None, (82.9, 1.06)), "gpus:root": (None, (83.2, 1.00)),
-    "gpus:index": (None, (89.3, 0.955)),
-}  # fmt: skip
-AT_COST = {  # of the prototype's study at 10, 30, 60 s
-    ("gpus:slot", "seed"): (88.9, 96.4, 105), ("gpus:slot", "lab"): (1.17, 1.46, 1.99),
-    ("gpus:speed", "seed"): (90.5, 98.2, 106), ("gpus:speed", "lab"): (1.19, 1.50, 1.91),
-    ("gpus:root", "seed"): (91, 101, 109), ("gpus:root", "lab"): (1.11, 1.42, 1.95),
-    ("gpus:index", "seed"): (97, 108, 115), ("gpus:index", "lab"): (1.07, 1.51, 2.79),
-}  # fmt: skip
+PUBLISHED = anchors("rltaps")
+ANCHORS = {r: (x.get("specification"), x.get("prototype")) for r, x in PUBLISHED["rules"].items()}
+AT_COST = {(r, work): x for work, rules in PUBLISHED["restarts"].items() for r, x in rules.items()}
 COLOURS = {
     "gpus:random": "#6b7280",
     "gpus:sjf": "#1b6ca8",
@@ -127,11 +117,7 @@ def _curves(s: Study) -> Section:
         axes.imshow(world.picture(0), interpolation="nearest")
         axes.axis("off")
 
-    note = (
-        "Figure 3 of the paper: a reduction in one rack, measured up to 16 GPUs and fitted by square roots; "
-        "and a textbook ring. Below, its figure 2: the cluster with an assignment of the rule `slot`: GPUs in the colours "
-        "of their jobs, links with one job green, with two orange, with more red."
-    )
+    note = prose("rltaps", "curves")
     pictures = [figure(s, "reduction", draw), figure(s, "cluster", drawn, 9.0, 3.6)]
     return Section("The cluster and its links", note, figures=pictures)
 
@@ -147,11 +133,7 @@ def _anchors(rules: dict, sizes: tuple[int, int]) -> Section:
         z = rules["seed"][0.0][name]
         rows.append([*row, f"{steps - np.mean(z['lost']):.0f}", f"{_mean(z, 'speed'):.0f}"])
     columns = ["rule", *[f"{w}, {x}" for w in WORK for x in ("specification", "prototype", "here", "against it")]]
-    note = (
-        f"Mean slowdown of {count} unseen sequences of {steps} jobs on 32 GPUs, 10 slots that jobs keep, restarts free; jobs "
-        "that have not ended after 1,000 rows count as if they ended then. Jobs ended and TFLOPS under the seed's work model. "
-        "The reference values are of other sequences (3 and 24)."
-    )
+    note = prose("rltaps", "anchors", count=count, steps=steps)
     return Section("Rules, against reference values", note, [Table([*columns, "ended", "TFLOPS"], rows)])
 
 
@@ -166,11 +148,7 @@ def _slots(s: Study, sizes: tuple[int, int]) -> Section:
     for work in WORK:
         results = s.piece(f"slots-{work}", lambda w=work: measured(w))
         rows += [[work, n, *[f"{np.mean(results[f'{n}{k}']):.3g}" for k in SLOTS]] for n in names]
-    note = (
-        "The number of slots, and whether started jobs leave them, decide the result under the seed's work "
-        "model: with ten slots "
-        "that are kept ten jobs run at most, and no rule that preempts can match one GPU for each job that leaves its slot."
-    )
+    note = prose("rltaps", "slots")
     return Section("Slots", note, [Table(["work", "rule", *SLOTS], rows)])
 
 
@@ -194,16 +172,20 @@ def _published(s: Study, preset: str, seeds: int) -> list[Section]:
             _learning(fig, s, regime, base, seeds, c)
 
         figures.append(figure(s, f"published-{regime}", draw))
-    note = (
-        f"Trained as published at the preset {preset} (here: {len(c.racks)} racks of {c.racks[0]} machines, "
-        f"{c.steps} arrivals, "
-        f"{c.limit} rows, {c.jobsets} sequences, {c.runs} runs of each, {c.iterations} steps of {c.drawn} "
-        f"sequences), arg-max in "
-        f"use; {count} unseen sequences, {seeds} seeds. Reward: speed as a share of the cluster's, summed "
-        f"over the rows; raw, less "
-        "pen1 (idle jobs), less both penalties. The paper sets RL-TAPS's penalised reward beside the raw one of the baselines; "
-        "here like is compared with like. Differences: the mean over sequences of ours less theirs, 95 %. The paper: clearly "
-        "better than all three in both measures; most is learnt in the first epochs."
+    note = prose(
+        "rltaps",
+        "published",
+        preset=preset,
+        racks=len(c.racks),
+        racks2=c.racks[0],
+        steps=c.steps,
+        limit=c.limit,
+        jobsets=c.jobsets,
+        runs=c.runs,
+        iterations=c.iterations,
+        drawn=c.drawn,
+        count=count,
+        seeds=seeds,
     )
     columns = ["regime", "policy", "mean slowdown", "agent against it", "reward, raw", "less pen1", "less both"]
     columns += ["difference, raw", "difference, both"]
@@ -293,13 +275,7 @@ def _costs(s: Study, rules: dict, preset: str, seeds: int, sizes: tuple[int, int
     for (r, w), values in AT_COST.items():
         pairs = zip(values, COSTS[1:], strict=True)
         prototype.append([r, w, *[f"{p:g} / {_mean(rules[w][c][r]):.3g}" for p, c in pairs]])
-    note = (
-        f"Mean slowdown of {sizes[0]} unseen sequences, 10 slots kept, full preemption. Best: of the knapsack rules in "
-        "hindsight. Learned: weights and restart prices of the knapsack found by evolution on other sequences of all four "
-        f"costs, {seeds} seeds. Longest: its longest wait as a multiple of the best rule's. Network: numbers of GPUs "
-        f"by a network over "
-        "job tokens, started by imitation of the rule `both` and trained by PPO at 30 s, one seed."
-    )
+    note = prose("rltaps", "costs", sizes=sizes[0], seeds=seeds)
     columns = ["work", "restart s", *[r.removeprefix("gpus:") for r in (*DP, "gpus:greedy", "gpus:fair")], "best", "learned"]
     columns += ["learned against best", "longest", "network", "network against best"]
     tables = [Table(columns, rows), Table(["rule", "work", "10 s: prototype / here", "30 s", "60 s"], prototype)]
@@ -323,10 +299,7 @@ def _imitation(s: Study, rules: dict, preset: str, sizes: tuple[int, int]) -> Se
         x = s.piece(f"played-{folder}", measured)
         against = [text(change(x["slowdown"], base[r]["slowdown"])) for r in ("gpus:both", best)]
         rows.append([name, f"{_mean(x):.3g}", *against])
-    note = (
-        f"The network over job tokens on {sizes[0]} unseen sequences, lab, restarts of 30 s, one seed: what of it is the rule "
-        "that it imitates, and what PPO adds."
-    )
+    note = prose("rltaps", "imitation", sizes=sizes[0])
     columns = ["training", "mean slowdown", "against the rule it imitates, both", f"against the best rule, {best[5:]}"]
     return Section("Imitation's share", note, [Table(columns, rows)])
 
@@ -352,9 +325,7 @@ def _ablation(s: Study, sizes: tuple[int, int]) -> Section:
         rows.append(
             [work, "racks cost nothing", f"gpus:{best[work]}", f"{_mean(free):.3g}", text(change(free["slowdown"], base))]
         )
-    note = (
-        "What the result is made of, at restart cost 0: elasticity first, then packing; preemption pays where slots are kept."
-    )
+    note = prose("rltaps", "ablation")
     return Section("Ablations", note, [Table(["work", "variant", "policy", "mean slowdown", "against the first"], rows)])
 
 
@@ -389,10 +360,6 @@ def _sizes(s: Study, preset: str, seeds: int) -> Section:
                 ]
                 + [text(change(slow, by_rule[fixed]["slowdown"])), text(change(slow, by_rule[best]["slowdown"]))]
             )
-    note = (
-        "The knapsack's weights learnt on 32 GPUs, on larger clusters of racks of 8 GPUs without any further "
-        "training: arrivals and "
-        f"slots in proportion, {length} rows with arrivals, cut at 600, restarts of 30 s; {count} unseen sequences."
-    )
+    note = prose("rltaps", "sizes", length=length, count=count)
     columns = ["GPUs", "work", "best fixed request", "best rule", "learned at 32", "against fixed", "against the best rule"]
     return Section("Larger clusters", note, [Table(columns, rows)])

@@ -14,7 +14,7 @@ from jobwise.workloads.dnn import rltaps
 from jobwise.workloads.jobsets import TEST, VALIDATION
 from jobwise.worlds.gpus.knapsack import HELD, RESTART, THETA
 from jobwise.worlds.gpus.policy import GpusRule
-from jobwise_experiments.study import Study
+from jobwise_experiments.study import Study, prose
 
 PRICES, BONUSES = (1.0, 1.35, 1.8, 2.5), (0.0, 0.15, 0.3, 0.6)  # times the restart's price; of the logarithm of a weight
 LIMIT = 1000  # rows
@@ -42,12 +42,7 @@ def hysteresis(s: Study, rules: dict, costs: tuple[float, ...], preset: str, siz
         base, (price, bonus, plain) = rules[work][cost]["gpus:both"]["slowdown"], x["chosen"]
         rows.append([work, f"{cost:g}", f"{np.mean(base):.3g}", f"x {plain:g}", text(change(x["price"], base)),
                      f"x {price:g}, {bonus:+g}", text(change(x["both"], base))])  # fmt: skip
-    note = (
-        "The rule `both` takes a restart at a fixed price; the learned knapsack may tune it, and fifteen other numbers. Here "
-        f"the price alone, and the price and a bonus for jobs that hold GPUs, are chosen on {kept} other sequences from "
-        f"{len(PRICES)} x {len(BONUSES)} values: changes against `both` on the same {count} unseen sequences. What they gain "
-        "is no gain of the other numbers."
-    )
+    note = prose("rltaps_hysteresis", "hysteresis", kept=kept, prices=len(PRICES), bonuses=len(BONUSES), count=count)
     columns = ["work", "restart s", "both", "price", "price alone", "price, bonus", "both tuned"]
     return Section("Restarts: how much is two numbers", note, [Table(columns, rows)])
 

@@ -30,13 +30,11 @@ from jobwise.worlds.window import encoders
 from jobwise.worlds.window.passes import BEGIN, ask
 from jobwise.worlds.window.policy import WindowPolicy
 from jobwise.worlds.window.settings import WindowSettings
-from jobwise_experiments.study import Study, read_log, text_interval
+from jobwise_experiments.study import Study, anchors, prose, read_log, text_interval
 
 LOGS = {"Theta": "ALCF-Theta", "Atlas": "LLNL-Atlas", "BLUE": "SDSC-BLUE"}
 KS = (30, 40, 50)
-PAPER_MAXIMUM = {"Theta": "32", "Atlas": "90", "BLUE": "81 (DataStar)"}
-PAPER_LOSS = {"Atlas": ("0.23 %", "0.03 %", "9e-05"), "BLUE": ("1.22 %", "0.36 %", "0.01 % (DataStar)")}
-PAPER_COVER = {"Atlas": ("99/>98", "-/>99", "-/100"), "BLUE": ("97/93", "99/97", "-/>99 (DataStar)")}
+PAPER = anchors("sem")
 AXES = ("utilisation", "1 / mean wait", "1 / longest wait", "1 / mean slowdown")
 TIMES = 5  # repeats of a timing; the median counts
 # side: (log, changes of the configuration, the paper's episodes to convergence, its largest difference in quality)
@@ -78,11 +76,8 @@ def _running(s: Study, logs: dict[str, Workload]) -> Section:
     for name, w in logs.items():
         x = s.piece(f"running-{name}", lambda w=w: metrics.largest_running(simulate(w, "fcfs+easy"), KS))
         curves[w.name] = x["jobs_share"]
-        rows.append([w.name, PAPER_MAXIMUM[name], f"{x['most']}", f"{x['mean']:.1f}"])
-    text = (
-        "How many jobs run at once decides how long SEM's state is. Schedules: FCFS with EASY. "
-        "Maxima depend on the log and its scheduler: the paper's Theta log is another year's."
-    )
+        rows.append([w.name, PAPER["maximum"][name], f"{x['most']}", f"{x['mean']:.1f}"])
+    text = prose("sem", "running")
     return Section(
         "1. Jobs running at once",
         text,
@@ -100,16 +95,13 @@ def _coverage(s: Study, logs: dict[str, Workload]) -> Section:
                 [
                     logs[name].name,
                     str(k),
-                    PAPER_LOSS[name][i],
+                    PAPER["loss"][name][i],
                     f"{x['loss'][i]:.4%}",
-                    PAPER_COVER[name][i],
+                    PAPER["cover"][name][i],
                     f"{x['cover90'][i]:.2%} / {x['cover95'][i]:.2%}",
                 ]
             )
-    text = (
-        "With the K largest running jobs encoded: the node-hours that are not, and the share of time in which the K largest "
-        "hold at least 90 % / 95 % of the allocated nodes. Our `rest` row keeps the lost node-hours."
-    )
+    text = prose("sem", "coverage")
     columns = ["log", "K", "loss, paper", "loss, here", "cover 90/95 %, paper", "cover 90/95 %, here"]
     return Section("2-3. Node-hour loss and coverage", text, [Table(columns, rows)])
 
@@ -216,11 +208,7 @@ def _learning(s: Study, side: str, log: Workload, preset: str, seeds: int) -> li
     sooner = [a - b for a, b in zip(episodes["dras"], episodes["sem"], strict=True)]
     rows.append(["DRAS less SEM", f"{int(paper['dras']) - int(paper['sem'])}", text_interval(sooner), ""])
     total = len(runs["sem"][0]["validation"])
-    text = (
-        f"{where}. Mean reward of a choice on unseen jobs after each of {total} episodes, {seeds} seeds, 95 % intervals. "
-        "The paper does not define convergence; ours: the first episode from which the moving average of 5 stays within 2 % of "
-        "the mean of the last 10. The paper trains for 100 episodes."
-    )
+    text = prose("sem", "learning", where=where, total=total, seeds=seeds)
     figure = figures.convergence({n.upper(): [x["reward"] for x in curves] for n, curves in runs.items()}, "mean reward")
     columns = ["encoding", "episodes, paper", "episodes, here", "mean reward over all episodes (area)"]
     five = Section(f"5. Convergence: {side}", text, [Table(columns, rows)], [figure])
@@ -231,12 +219,7 @@ def _learning(s: Study, side: str, log: Workload, preset: str, seeds: int) -> li
     ours, theirs = (np.array([x["axes"] for x in runs[name]]) for name in ("sem", "dras"))
     rows.append(["SEM against DRAS", *_paired(theirs, ours)])
     worst = max(np.exp(np.log(ours / theirs).mean(axis=0)) - 1, key=abs)
-    text = (
-        f"{where}: {len(test):,} unseen jobs in one continuous replay, each axis divided by the best (1 is best). The last "
-        f"row: change of the geometric mean, its 95 % interval over {seeds} pairs of seeds (of training; same jobs). "
-        f"The paper: SEM and DRAS within {most:.0%}. Here the axis of SEM furthest from DRAS is {worst:+.1%}. Neither learns "
-        "slowdown: the rules are there to see what that costs."
-    )
+    text = prose("sem", "learning more", where=where, test=len(test), seeds=seeds, most=most, worst=worst)
     drawn = [figures.kiviat({k: v / best for k, v in axes.items()}, AXES)]
     return [five, Section(f"6. Quality: {side}", text, [Table(["scheduler", *AXES], rows)], drawn)]
 
@@ -264,11 +247,7 @@ def _levels(s: Study, log: Workload, preset: str, seeds: int) -> Section:
         ["DRAS, its second network does", f"{whole[0]['parameters']:,}", *(f"{v:.3f}" for v in ours.mean(axis=0) / best)],
         ["the second against EASY", "", *_paired(base, ours)],
     ]
-    text = (
-        f"{log.name}, DRAS's reward, {seeds} seeds. DRAS proper has two networks of one shape: the first chooses the next job; "
-        "where that has a reservation, the second chooses which of the jobs that do not delay it starts. SEM's paper compares "
-        "the first level alone."
-    )
+    text = prose("sem", "levels", name=log.name, seeds=seeds)
     return Section("DRAS's second level", text, [Table(["scheduler", "parameters", *AXES], rows)])
 
 
@@ -329,11 +308,15 @@ def _cost(s: Study, log: Workload, preset: str) -> Section:
         update = float(np.median([1000 * t["update"] / t["choices"] for t in learnt]))
         parts_of.append([name.upper(), *(f"{v:.4f}" for v in each), f"{update:.3f}"])
     faster = [x["dras"][i] / x["sem"][i] for i in (0, 1)]
-    text = (
-        f"Seconds for 60,000 jobs of training and 6,000 of inference, from medians of {TIMES} times {train_jobs} and "
-        f"{test_jobs} jobs, {s.threads} threads, warm. "
-        f"The paper: up to 9 and 6 times faster. Here: training {faster[0]:.1f} times, inference {faster[1]:.1f} times. Below: "
-        "milliseconds for a choice, by what they are spent on; an update learns from ten choices."
+    text = prose(
+        "sem",
+        "cost",
+        times=TIMES,
+        train_jobs=train_jobs,
+        test_jobs=test_jobs,
+        threads=s.threads,
+        faster=faster[0],
+        faster2=faster[1],
     )
     columns = ["encoding", "parameters", "train 60,000 jobs, s", "infer 6,000 jobs, s", "train ms/job", "infer ms/job"]
     columns_of = ["encoding", "encode", "forward", "simulate", "update"]
@@ -364,11 +347,6 @@ def _scaling(s: Study, log: Workload, preset: str) -> Section:
             each, mine = b["seconds"] / b["choices"], a["seconds"] / a["choices"]
             line += [f"{b['parameters']:,}", f"{1000 * each:.0f} ({each / mine:,.0f}x)"]
         rows.append(line)
-    text = (
-        "Training time per choice as the machine and its jobs grow (jobs replicated with jittered submits). SEM's state grows "
-        "with the number of jobs that fit (N / 128), DRAS's with N; its dense layers are scaled with N, or fixed (the paper "
-        "does not say). "
-        "The paper: over 1000 times at 34,880 nodes, and calls the growth exponential: parameters grow with N squared."
-    )
+    text = prose("sem", "scaling")
     columns = ["nodes", "SEM parameters", "ms a choice", "DRAS parameters", "ms (scaled)", "DRAS parameters", "ms (fixed)"]
     return Section("8. Scaling", text, [Table(columns, rows)])

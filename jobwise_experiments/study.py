@@ -7,7 +7,9 @@ that an interrupted study goes on where it stopped. Figures and tables are made 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,6 +86,23 @@ class Study:
     def folder(self, name: str) -> Path:
         """Where a training run of the study goes."""
         return self.out / "runs" / name
+
+
+@cache
+def _sections(study: str) -> dict[str, str]:
+    """The sections of prose/STUDY.md by their titles, each as one line."""
+    pieces = (Path(__file__).parent / "prose" / f"{study}.md").read_text().split("\n## ")[1:]
+    return {title.strip(): " ".join(body.split()) for title, _, body in (x.partition("\n") for x in pieces)}
+
+
+def prose(study: str, section: str, **values: Any) -> str:
+    """Return the words of a section of prose/STUDY.md, with these values in the places of their {names}."""
+    return _sections(study)[section].format(**values)
+
+
+def anchors(study: str) -> dict[str, Any]:
+    """Return the published numbers of anchors/STUDY.toml that a study sets beside ours."""
+    return tomllib.loads((Path(__file__).parent / "anchors" / f"{study}.toml").read_text())
 
 
 def text_interval(x: Sequence[float], digits: int = 1) -> str:

@@ -22,15 +22,10 @@ from jobwise.worlds.nodes.policy import NodesRule
 from jobwise.worlds.nodes.world import NodesSettings
 from jobwise_experiments import telemetry_nodes
 from jobwise_experiments.jobsets import figure
-from jobwise_experiments.study import Study
+from jobwise_experiments.study import Study, anchors, prose
 from jobwise_experiments.telemetry_risk import foreseen
 
-ANCHORS = [  # of the specification, by its own 200 jobsets
-    ("distances", 0.25, {"lb": 18.7, "oracle": 11.5}),
-    ("distances", 0.35, {"lb": 22.2, "oracle": 13.6}),
-    ("affinities", 0.5, {"fewest": 12.2, "greedy": 5.6, "oracle": 5.3}),
-    ("affinities", 0.7, {"fewest": 17.6, "greedy": 8.7, "oracle": 6.6}),
-]
+ANCHORS = [(x["world"], x["rate"], x["rows"]) for x in anchors("telemetry")["rules"]]
 PLACES = {"distances": 2, "affinities": 1}
 LB = {"distances": "lb", "affinities": "fewest"}  # what the source calls LB in each part
 WHAT = {"distances": "A: two nodes at a distance", "affinities": "B: six nodes, three applications"}
@@ -86,10 +81,7 @@ def _anchors(s: Study, count: int) -> Section:
         rows += [
             [WHAT[name], f"{rate:g}", r, f"{v:g}", f"{results[r]:.2f}", f"{results[r] / v - 1:+.0%}"] for r, v in known.items()
         ]
-    note = (
-        "Mean time in the system (rows) of rules, beside what the specification found with the same assumed parameters. Its "
-        "oracle of part A at the higher rate knows distances; ours waits by the true ends of running jobs, too, and is better."
-    )
+    note = prose("telemetry", "anchors")
     return Section("Rules", note, [Table(["world", "arrivals a row", "rule", "specification", "here", "difference"], rows)])
 
 
@@ -152,12 +144,7 @@ def _part(s: Study, part: str, preset: str, seeds: int, count: int) -> Section:
     agents["ours, a network per node, PPO"] = _agents(s, part, "ours", ours, seeds, count)
     rows, fair = _table(rules, agents, LB[part])
     figures = [_figure(s, part, rules, agents, seeds)]
-    note = (
-        f"{count} unseen jobsets, {seeds} seeds, paired; 95 % intervals over seeds and jobsets. `{fair}` is the fair "
-        "competitor: it has scheduled 20 training jobsets and knows how long jobs of each kind took on each node; ours begins "
-        "with the same. `greedy` and `oracle` know the factors, the oracle when jobs will end, too. Unevenness: how unlike the "
-        "nodes' use is, as a share of a node."
-    )
+    note = prose("telemetry", "part", count=count, seeds=seeds, fair=fair)
     columns = [
         "policy",
         "rows in the system",
@@ -211,12 +198,7 @@ def _hidden(s: Study, preset: str, seeds: int, count: int) -> Section:
     ours = np.array([x["slowdown"] for x in agents["ours, adapts"]])
     e = change(ours, rules[fair]["slowdown"])
     said = "beats" if e.high < 0 else "does not beat" if e.low <= 0 else "is behind"
-    note = (
-        f"Part B with factors drawn anew in every jobset of {c.steps} rows with arrivals: nobody has seen them, and all "
-        "begin with "
-        f"a blank page. The network was trained on such jobsets; its features are how long jobs took so far, relative to other "
-        f"nodes, and how often that was seen. It {said} the best bandit, chosen in hindsight among six (`{fair}`): {text(e)}."
-    )
+    note = prose("telemetry", "hidden", steps=c.steps, said=said, fair=fair, text=text(e))
     columns = [
         "policy",
         "rows in the system",

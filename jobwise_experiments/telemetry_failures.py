@@ -23,7 +23,7 @@ from jobwise.telemetry.risk import nodes_of
 from jobwise.telemetry.simulated import Faults, lives
 from jobwise.workload import Workload, workload
 from jobwise_experiments.jobsets import figure
-from jobwise_experiments.study import Study
+from jobwise_experiments.study import Study, prose
 
 RESTART_S, THETAS = 60.0, (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 
@@ -80,16 +80,7 @@ def _one(seed: int, preset: str) -> dict:
 def avoided(s: Study, preset: str, seeds: int) -> tuple[Section, list[str]]:
     """Models, and what schedulers make of them, on simulated nodes; and a sentence on it."""
     every = [s.piece(f"failures-{k}", lambda k=k: _one(k, preset)) for k in range(seeds)]
-    note = (
-        f"16 nodes; Weibull faults with a mean of {_between(preset):,.0f} steps between them, precursors (errors, "
-        "temperature) before 70 %, leaks "
-        f"of memory; a failure within {HORIZON} steps is asked for; models learn on the first 60 % of the time, are calibrated "
-        f"on the next 20 % and measured on the last, {seeds} seeds. There jobs of an hour in the mean run under FCFS with EASY "
-        f"at a load of 0.7; a stop costs {RESTART_S:.0f} s. drain: no new jobs on a node at risk; move: and its jobs are "
-        "stopped, keep what they did, and go elsewhere; save: they go on where they are. An alarm is a risk above the best F1 "
-        "where the model was calibrated; the figure has other thresholds. Caught: failures with an alarm before; lead: steps; "
-        "false alarms: a node and day. The oracle that is compared with moves jobs and knows every failure."
-    )
+    note = prose("telemetry_failures", "avoided", preset=_between(preset), horizon=HORIZON, seeds=seeds, restart_s=RESTART_S)
     title = "Question 2: failures avoided, simulated nodes"
     section = Section(title, note, [_models(every), _schedules(every)], [figure(s, "theta", partial(_draw, every), 7.4, 3.0)])
     moved, longer = _interval(_saved(every, "move, boosted")), _interval(_longer(every, "move, boosted"))
@@ -181,13 +172,7 @@ def recorded(s: Study, folder: Path) -> Section:
                     "yes" if ratio >= 3 else "no",
                 ]
                 rows.append([name, m, *cells])
-    note = (
-        "The same models on what was recorded. Anomalies: does a window that experts marked begin within the next hour "
-        "(12 steps), by the "
-        "series itself? Outages: does one begin within the next ten minutes, by the outages so far? AUPRC of three "
-        "times the base rate "
-        "was asked for."
-    )
+    note = prose("telemetry_failures", "recorded")
     return Section(
         "Real failures", note, [Table(["data", "model", "base rate", "AUPRC", "by base rate", "caught", "3 times"], rows)]
     )

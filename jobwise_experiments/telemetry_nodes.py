@@ -11,7 +11,7 @@ from jobwise.forecast.loads import HORIZONS
 from jobwise.report.sections import Section, Table
 from jobwise.telemetry.forecasts import forecast_all, summary
 from jobwise.telemetry.read import read
-from jobwise_experiments.study import Study
+from jobwise_experiments.study import Study, prose
 from jobwise_experiments.telemetry_failures import avoided, recorded
 from jobwise_experiments.telemetry_placement import placement
 
@@ -69,15 +69,13 @@ def _forecasts(s: Study, folder: Path, preset: str) -> tuple[Section, list[str]]
         covered += measured["cover"]
     c = np.array(covered)
     pooled, share = float(np.average(c[:, 0], weights=c[:, 1])), float(np.mean(all_better))
-    note = (
-        f"{len(all_better)} series that change; the last fifth of each, {', '.join(map(str, HORIZONS))} steps ahead, "
-        "rolling origin; "
-        "the model chosen on the fifth before. MASE: mean absolute error by that of persistence, geometric mean over "
-        "the horizons. "
-        f"Chosen models are better than persistence on {share:.0%} of all series. A series that stands still or walks at "
-        "random has no better guess than its last value; where that is what was chosen, MASE is 1. "
-        f"90 % intervals cover {pooled:.1%} of all values; where a series stands still they cover more, for they cannot be "
-        "narrower than nothing."
+    note = prose(
+        "telemetry_nodes",
+        "forecasts",
+        all_better=len(all_better),
+        horizons=", ".join(map(str, HORIZONS)),
+        share=share,
+        pooled=pooled,
     )
     columns = "set, series, mostly chosen, median MASE, below 1, cover, width, seasonal, ewma, ridge, boosted, leader"
     said = [f"Load: the chosen forecast beats persistence on {share:.0%} of {len(all_better)} series."]

@@ -14,7 +14,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 from jobwise.workloads.gpu import read_gavel
-from jobwise_experiments.study import Study
+from jobwise_experiments.study import Study, prose
 
 PLACEMENTS = ("fcfs+easy", "fcfs+easy+balance", "fcfs+easy+best", "fcfs+easy+learned", "sjf+easy", "sjf+easy+learned")
 
@@ -49,13 +49,7 @@ def placement(s: Study, logs: Path, preset: str) -> Section:
             cells = [f"{np.mean(ours[k]) / 3600:.1f}" for k in ("turnaround", "run", "wait")]
             changes = [text(change(ours[k], measured[best][k])) for k in ("turnaround", "wait")]
             rows.append([f"{rate:g}", f"{order}+easy+learned", *cells, *changes])
-    note = (
-        "Arrivals and training jobs of Philly with speeds measured on V100, P100 and K80 (Gavel, OSDI 2020), 24 nodes "
-        "of 4 GPUs in an "
-        f"order drawn anew; {count} windows of 500 jobs one after the other in time, each begun with nothing known; "
-        "arrivals so many "
-        "times as fast. Beside each learned placement the best of those that learn nothing, in hindsight. Hours."
-    )
+    note = prose("telemetry_placement", "placement", count=count)
     columns = ["rate", "policy", "turnaround", "run time", "longest wait", "turnaround", "longest wait"]
     return Section("Placement by what jobs took", note, [Table(columns, rows)])
 

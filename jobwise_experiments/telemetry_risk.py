@@ -12,7 +12,7 @@ from jobwise.report.sections import Section, Table
 from jobwise.systems import telemetry as system
 from jobwise.workloads.jobsets import TEST
 from jobwise.worlds.nodes.policy import NodesRule
-from jobwise_experiments.study import Study
+from jobwise_experiments.study import Study, prose
 
 FORECASTS = {"as good as ours": {}, "perfect": {"perfect": True}}
 
@@ -33,14 +33,7 @@ def foreseen(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, li
                     for k in range(seeds)
                 ]
     rows = [[f, *row] for f, x in results.items() for row in _rows(x)]
-    note = (
-        "A job at a time is placed on one of 8 nodes, which fail 200 rows after a repair in the mean; a job whose node fails "
-        "begins again. The forecast is as good as the boosted trees above (80 % of failures foreseen for 20 rows, 90 % of the "
-        f"alarms right), or perfect. {count} unseen jobsets, {seeds} seeds, paired, 95 % intervals. first: the first free "
-        "node; masked: nodes at risk take no jobs; safest: of the free nodes the one that is least likely to fail (penalised, "
-        "not masked). The agent is one network for every node, PPO; its reward is minus the jobs in the system and the rows of "
-        "work undone."
-    )
+    note = prose("telemetry_risk", "foreseen", count=count, seeds=seeds)
     columns = ["forecast", "policy", "rows in the system", "against first", "against safest", "work undone, rows", "jobs hit"]
     section = Section("Question 2: an agent that sees risks", note, [Table([*columns, "longest wait"], rows)])
     x = results["as good as ours"]

@@ -1,10 +1,14 @@
 """Every published study runs to its report at the preset smoke, with its tables and figures."""
 
+import ast
 import re
+from pathlib import Path
+from string import Formatter
 
 import pytest
 from conftest import SHARED, missing
 
+import jobwise_experiments
 from jobwise.cli import run
 from jobwise_experiments.study import SHORT
 
@@ -44,3 +48,28 @@ def test_a_study_ends_with_its_report(name, tmp_path, capsys):
     assert "nan" not in re.sub(r"[a-z]*finan\w*|\w*nan[a-z]+", "", " ".join(re.findall(r"<td>([^<]*)</td>", page)))
     out = capsys.readouterr().out
     assert f"report: {tmp_path}" in out
+
+
+def test_the_words_of_studies_have_their_values():
+    """Each section of prose/*.md is asked for once or more, with just the values that it names; none is asked for that is not there."""
+    folder = Path(jobwise_experiments.__file__).parent
+    asked = {}
+    for path in sorted(folder.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "prose":
+                name, section = (x.value for x in node.args)
+                asked.setdefault((name, section), []).append({k.arg for k in node.keywords})
+    there = {}
+    for file in sorted((folder / "prose").glob("*.md")):
+        for section, text in study._sections(file.stem).items():
+            there[file.stem, section] = {name for _, name, _, _ in Formatter().parse(text) if name}
+    assert asked.keys() == there.keys() and len(there) > 25
+    for key, calls in asked.items():
+        assert all(values == there[key] for values in calls), key
+    assert {file.stem for file in (folder / "anchors").glob("*.toml")} == {
+        "deeprm",
+        "rlscheduler",
+        "rltaps",
+        "sem",
+        "telemetry",
+    }

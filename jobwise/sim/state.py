@@ -263,8 +263,8 @@ NEWER = ("before", "acted", "acting")  # fields that the simulations of 0.1 did 
 
 
 def from_older(key: str, stored: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Return the bytes of an array of a state that version 0.1 stored as bytes, laid out as `like`. Raises ValueError where it is
-    none of those that have changed since."""
+    """Return the bytes of an array of a state that version 0.1 stored as bytes, laid out as `like`. Raises ValueError where it
+    is none of those that have changed since."""
     out = np.zeros_like(like)
     if key == "state_sims":
         kept = [(n, like.dtype[n].base, like.dtype[n].shape) for n in like.dtype.names or () if n not in NEWER]
