@@ -10,6 +10,7 @@ from conftest import SHARED, missing
 
 import jobwise_experiments
 from jobwise.cli import run
+from jobwise_experiments import study
 from jobwise_experiments.study import SHORT
 
 STUDIES = {  # name: (sections at least, tables at least, figures at least)
