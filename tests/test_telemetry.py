@@ -22,7 +22,7 @@ from jobwise.errors import InputError
 from jobwise.forecast import loads
 from jobwise.forecast.load_models import Boosted, Ridge, models_for
 from jobwise.forecast.loads import Series, intervals, judged, leader
-from jobwise.forecast.online import adaptive, lead, smooth
+from jobwise.forecast.online import adaptive, lead
 from jobwise.telemetry import prometheus
 from jobwise.telemetry.forecasts import draw, forecast_all, series_of, summary
 from jobwise.telemetry.prometheus import Prometheus
@@ -407,9 +407,6 @@ def test_intervals_adapt_where_a_series_changes():
 
 
 def test_kernels_by_hand():
-    x = np.empty(4)
-    smooth(np.array([np.nan, 2.0, 4.0, np.nan]), 0.5, x)
-    assert np.array_equal(x, [np.nan, 2, 3, 3], equal_nan=True)
     at = np.zeros(4, np.int64)
     lead(np.array([0.0, 0, 0, 0]), np.array([[1.0, 0.0], [0.0, 5.0], [1.0, 1], [1, 1]]), 1, 1.0, at)
     assert at.tolist() == [0, 1, 0, 0]

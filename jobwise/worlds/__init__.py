@@ -19,11 +19,8 @@ from jobwise.decision import Decision, View
 class World(Protocol):
     """E simulations side by side, each at a decision point or over. The action space belongs to the world.
 
-    `actions`: how many there are, A; with `action_shape` (M,) and not (), of each of M parts (masks are [E, M, A]). `mask`
-    [E, A] int8: those that are valid, one at least. `masks`: the same where valid actions are not just the first ones, else
-    None. `counts` [E]: how many are valid (where there are no `masks`). `asked` [E] bool: which simulations stand at a
-    decision point. `transition` [E]: a structured array, what happened between two choices; rewards are functions of it.
-    `now`: simulated time of the first simulation, s. `state`: the simulations' State.
+    `actions`: how many there are, A; with `action_shape` (M,) of each of M parts. `transition`: rewards are functions of it.
+    `state`: the simulations' State.
     """
 
     actions: int
