@@ -76,7 +76,7 @@ def older(key, array):
 def test_a_training_that_an_earlier_version_was_interrupted_in_goes_on(world):
     """Simulations had fewer fields and fewer lists then: environments go on to the same observations and rewards."""
     gymnasium = pytest.importorskip("gymnasium")
-    log = jw.lublin(200, procs=32, load=0.9, seed=1)
+    log = jw.lublin(400, procs=32, load=0.9, seed=1)
     works = {"Window": log, "Slots": jw.deeprm(seed=1), "Gpus": jw.rltaps(20), "Nodes": jw.distances()}
     more = {"Nodes": {"encoder": "distance", "places": 2}}.get(world, {})
     make = lambda: gymnasium.make_vec(f"jobwise/{world}-v0", num_envs=2, workload=works[world], **more).unwrapped  # noqa: E731

@@ -8,28 +8,18 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.sim.reset import Jobsets
-from jobwise.sim.state import State
 from jobwise.workload import Workload
+from jobwise.worlds.rows import ACT, RENEW, Rows
 
 KEPT = ("sims", "jobs", "truth", "lists", "nodes", "slices", "links")  # of a state: all that changes
 
 
-class JobsetEpisodes:
-    """An episode draws a jobset, or is the jobset e of simulation e with `each`. The world says how a jobset is begun
-    (`_renew`), what is remembered besides the state (`_tables`), and what an episode came to (`ends`)."""
+class JobsetEpisodes(Rows):
+    """An episode draws a jobset, or is the jobset e of simulation e with `each`; `ends`: what an episode came to."""
 
     ends: dict[str, str]
     steps_in_stream: int | None = None
-    state: State
-    mask: np.ndarray
-
-    def _renew(self, first: int, last: int) -> None:
-        """Begin simulations first .. last - 1 with their jobsets."""
-        raise NotImplementedError
-
-    def _tables(self) -> dict[str, np.ndarray]:
-        """What is remembered besides the state, by name."""
-        raise NotImplementedError
+    kept_of_state: tuple[str, ...] = ()  # more of the state that changes
 
     def _hold(
         self, count: int, sets: Sequence[Workload], tables: Jobsets, report: np.ndarray, limit: float, each: bool
@@ -60,10 +50,26 @@ class JobsetEpisodes:
         self.which[:] = which
         self._renew(0, len(self.which))
 
+    def _renew(self, first: int, last: int) -> None:
+        """Begin simulations first .. last - 1 with their jobsets."""
+        self._go(self._sets, RENEW, self._none, self.which, self._last, first, last)
+        self._after(first, last)
+
     def reset(self, e: int, rng: np.random.Generator, seeded: bool) -> None:
         """Begin a jobset in simulation e."""
         self.which[e] = e if self.each else rng.integers(len(self.workloads))
         self._renew(e, e + 1)
+
+    def step(self, actions: np.ndarray, autoreset: bool, first: int, last: int) -> None:
+        """Do actions, and go on."""
+        self._go(self._sets, ACT, self._placed(actions, first, last), self.which, self.done, first, last)
+        self._after(first, last)
+        self._report[first:last] = self.table.report[first:last]
+
+    def blank_mask(self) -> np.ndarray:
+        """[…, A] the void action; where nothing is masked, all."""
+        void = np.broadcast_to(np.arange(self.actions) == self.void, self.mask.shape[1:])
+        return void.astype(np.int8) if self.settings.masked else np.ones_like(self.mask[0])
 
     def next_episode(self, e: int, rng: np.random.Generator) -> bool:
         """Begin another jobset in simulation e."""
@@ -75,5 +81,6 @@ class JobsetEpisodes:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All there is to go on from."""
-        tables = {f"state_{k}": getattr(self.state, k) for k in KEPT} | self._tables()
+        tables = {f"state_{k}": getattr(self.state, k) for k in (*KEPT, *self.kept_of_state)}
+        tables |= {f"{self.prefix}_{k}": getattr(self.table, k) for k in self.kept}
         return tables | {"which": self.which, "report": self._report, "allowed": self.mask, "over": self.done}

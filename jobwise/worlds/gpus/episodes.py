@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from jobwise.workload import Workload
-from jobwise.worlds.gpus.passes import ACT, RENEW, go
 from jobwise.worlds.gpus.tables import gpus
 from jobwise.worlds.gpus.world import GpusSettings, GpusWorld
 from jobwise.worlds.jobset_episodes import JobsetEpisodes
@@ -32,26 +29,3 @@ class GpusEpisodes(JobsetEpisodes, GpusWorld):
         state = room(tables, sets[0], count, tick=row_s, restart_cost_s=cost_s)
         GpusWorld.__init__(self, settings, state, gpus(state, cluster, settings, limit), cluster)
         self._hold(count, sets, tables, self.gpus.report, limit, each)
-
-    def _renew(self, first: int, last: int) -> None:
-        go(self.state, self.gpus, self._sets, RENEW, self._none, self.which, self._last, first, last)
-
-    def step(self, actions: np.ndarray, autoreset: bool, first: int, last: int) -> None:
-        """Assign the GPUs, and let a row pass."""
-        actions = self._placed(actions, first, last)
-        go(self.state, self.gpus, self._sets, ACT, actions, self.which, self.done, first, last)
-        self._report[first:last] = self.gpus.report[first:last]
-
-    def blank_mask(self) -> np.ndarray:
-        """[M, P + 1] nothing; where nothing is masked, all."""
-        none = np.broadcast_to(
-            np.arange(self.actions) == (0 if self.settings.counts else self.actions - 1), self.mask.shape[1:]
-        )
-        return none.astype(np.int8) if self.settings.masked else np.ones_like(self.mask[0])
-
-    def _tables(self) -> dict[str, np.ndarray]:
-        return {f"gpus_{k}": getattr(self.gpus, k) for k in ("moment", "place", "has", "want", "report")}
-
-    def seed_rules(self, seed: int) -> None:
-        """Seed what the rule `random` draws."""
-        self.gpus.moment["seed"] = np.arange(len(self.which)) + seed * 1_000_003

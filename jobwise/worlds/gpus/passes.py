@@ -22,8 +22,8 @@ from jobwise.sim.reset import renew
 from jobwise.sim.state import LEFT
 from jobwise.sim.topology import EFFICIENCY, PEAK
 from jobwise.worlds.gpus.bounds import legal
+from jobwise.worlds.rows import ACT, RENEW
 
-BEGIN, RENEW, ACT = range(3)  # what can be asked of a simulation
 TFLOPS = PEAK * EFFICIENCY  # of a GPU that computes all the time
 
 

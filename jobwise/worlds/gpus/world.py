@@ -9,12 +9,11 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
-from jobwise.sim.reset import no_jobsets
 from jobwise.sim.state import State
 from jobwise.worlds.gpus.bounds import in_turn, may_have
 from jobwise.worlds.gpus.knapsack import THETA
 from jobwise.worlds.gpus.layouts import LAYOUTS, lay_counts
-from jobwise.worlds.gpus.passes import ACT, BEGIN, go
+from jobwise.worlds.gpus.passes import go
 from jobwise.worlds.gpus.rules import RULES, choose
 from jobwise.worlds.gpus.tables import MODES, Gpus, gpus
 from jobwise.worlds.render import cluster_picture
@@ -69,32 +68,22 @@ class GpusWorld(Rows):
     """E simulations in the world of assignments. Actions [E, M]: for each GPU a place, or their number P for none. `mask`
     [E, M, P + 1] int8: which places have a job (the GPU's own alone where it may not be moved), and none."""
 
+    prefix, kept = "gpus", ("moment", "place", "has", "want", "report")
+
     def __init__(self, settings: GpusSettings, state: State, table: Gpus, cluster: Cluster):
         self.settings, self.state, self.gpus, self.cluster = settings, state, table, cluster
-        E, M = table.has.shape
-        self.actions, self.action_shape = table.place.shape[1] + 1, (M,)
-        if settings.counts:
-            self.actions, self.action_shape = len(COUNTS), (table.place.shape[1],)
-        self.counts, self._over, self._which = np.full(E, self.actions), np.zeros(E, np.int8), np.zeros(E, np.int64)
+        (E, M), places = table.has.shape, table.place.shape[1]
+        self.action_shape = (places,) if settings.counts else (M,)
+        self._hold_rows(len(COUNTS) if settings.counts else places + 1, np.full((E, M), places))
         self.mask = self.masks = np.ones((E, *self.action_shape, self.actions), np.int8)
-        self._no_sets = no_jobsets(state)
-        self._none = np.full((E, M), table.place.shape[1])
+
+    def _go(self, sets, code, actions, which, over, first, last) -> int:
+        return go(self.state, self.gpus, sets, code, actions, which, over, first, last)
 
     @property
-    def transition(self) -> np.ndarray:
-        """[E] of `report_dtype`: what happened in the last row; rewards are functions of it."""
-        return self.gpus.report
-
-    def begin(self) -> int:
-        """Begin all simulations as they are filled; how many stand at a decision point."""
-        E = len(self._over)
-        return go(self.state, self.gpus, self._no_sets, BEGIN, self._none, self._which, self._over, 0, E)
-
-    def advance(self, actions: np.ndarray) -> int:
-        """Do actions [E, M], and let a row pass; how many stand at a decision point."""
-        E = len(self._over)
-        actions = self._placed(np.ascontiguousarray(actions, np.int64), 0, E)
-        return go(self.state, self.gpus, self._no_sets, ACT, actions, self._which, self._over, 0, E)
+    def void(self) -> int:
+        """The number of the action that does nothing: no job, or no GPUs."""
+        return 0 if self.settings.counts else self.actions - 1
 
     def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
         """Fill out[first:last], and bring the mask up to date."""

@@ -21,8 +21,7 @@ from jobwise.jobs import DONE, QUEUED
 from jobwise.sim.kernel import advance, start
 from jobwise.sim.reset import renew
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
-
-BEGIN, RENEW, ACT = range(3)  # what can be asked of a simulation
+from jobwise.worlds.rows import ACT, RENEW
 
 moment_dtype = np.dtype(
     [

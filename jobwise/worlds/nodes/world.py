@@ -10,11 +10,10 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
-from jobwise.sim.reset import no_jobsets
 from jobwise.sim.state import State
 from jobwise.workload import Workload
 from jobwise.worlds.jobset_episodes import JobsetEpisodes
-from jobwise.worlds.nodes.passes import ACT, BEGIN, RENEW, Nodes, buffer, go, look, seen_dtype
+from jobwise.worlds.nodes.passes import Nodes, buffer, go, look, seen_dtype
 from jobwise.worlds.nodes.rules import RULES, choose
 from jobwise.worlds.render import nodes_picture
 from jobwise.worlds.rows import Rows, Settings
@@ -76,7 +75,8 @@ class NodesSettings(Settings):
 class NodesWorld(Rows):
     """E simulations in the world of buffers. `mask` [E, A] int8: actions that could be carried out, one at least."""
 
-    action_shape, measure = (), "mean rows in the system"
+    action_shape, measure, prefix = (), "mean rows in the system", "buffer"
+    kept = ("moment", "place", "line", "at", "begun", "seen", "report")
 
     def __init__(self, settings: NodesSettings, state: State, cluster: Cluster, limit: float, prior: np.ndarray | None = None):
         self.settings, self.state, self.cluster = settings, state, cluster
@@ -85,38 +85,24 @@ class NodesWorld(Rows):
             text = f"run times of {prior.shape[0]} kinds of jobs on {prior.shape[1]} nodes are known"
             raise InputError(f"{text}; here are {blank.shape[0]} kinds and {blank.shape[1]} nodes")
         self.buffer: Nodes = buffer(state, settings, limit, blank if prior is None else prior.copy())
-        E, self.actions = len(state.sims), len(self.buffer.parts)
-        self.counts, self._over, self._which = np.full(E, self.actions), np.zeros(E, np.int8), np.zeros(E, np.int64)
+        self._hold_rows(len(self.buffer.parts), np.zeros(len(state.sims), np.int64))
         self.mask = self.masks = self.buffer.mask
-        self._no_sets, self._none = no_jobsets(state), np.zeros(E, np.int64)
+
+    def _go(self, sets, code, actions, which, over, first, last) -> int:
+        return go(self.state, self.buffer, sets, code, actions, which, over, first, last)
+
+    def _after(self, first: int, last: int) -> None:
+        self.look(first, last)
 
     @property
-    def transition(self) -> np.ndarray:
-        """[E] of `report_dtype`: what happened since the last choice; rewards are functions of it."""
-        return self.buffer.report
-
-    def begin(self) -> int:
-        """Begin all simulations as they are filled; how many stand at a decision point."""
-        E = len(self._over)
-        left = go(self.state, self.buffer, self._no_sets, BEGIN, self._none, self._which, self._over, 0, E)
-        self.look(0, E)
-        return left
-
-    def advance(self, actions: np.ndarray) -> int:
-        """Do actions [E] and go on to the next decision points; how many stand at one."""
-        actions, E = np.ascontiguousarray(actions, np.int64), len(self._over)
-        left = go(self.state, self.buffer, self._no_sets, ACT, actions, self._which, self._over, 0, E)
-        self.look(0, E)
-        return left
+    def void(self) -> int:
+        """The number of the action that does nothing: no job goes anywhere, or this one does not."""
+        return 0 if self.settings.joint else self.actions - 1
 
     def look(self, first: int, last: int) -> None:
         """Bring the masks of simulations first .. last - 1 up to date, where they are asked for."""
         if self.settings.masked:
             look(self.state, self.buffer, first, last)
-
-    def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last] with the observations of simulations."""
-        encoder.encode(self.state, self.buffer, out, first, last)
 
     def takes(self, encoder) -> None:
         """Raises InputError for an encoder of another world."""
@@ -152,6 +138,7 @@ class NodesEpisodes(JobsetEpisodes, NodesWorld):
 
     ends = {"duration": "total", "slowdown": "all_slow", "wait": "all_waited", "max_wait": "longest", "jobs": "started"}
     ends |= {"lost": "all_lost", "hit": "hit"}
+    kept_of_state = ("factor", "outages", "risk")
 
     def __init__(
         self,
@@ -171,28 +158,3 @@ class NodesEpisodes(JobsetEpisodes, NodesWorld):
         state = room(tables, sets[0], count, tick=1.0)
         NodesWorld.__init__(self, settings, state, cluster, limit, prior)
         self._hold(count, sets, tables, self.buffer.report, limit, each)
-
-    def _renew(self, first: int, last: int) -> None:
-        go(self.state, self.buffer, self._sets, RENEW, self._none, self.which, self._last, first, last)
-        self.look(first, last)
-
-    def step(self, actions: np.ndarray, autoreset: bool, first: int, last: int) -> None:
-        """Place jobs, and go on."""
-        go(self.state, self.buffer, self._sets, ACT, actions, self.which, self.done, first, last)
-        self.look(first, last)
-        self._report[first:last] = self.buffer.report[first:last]
-
-    def blank_mask(self) -> np.ndarray:
-        """[A] nothing; where nothing is masked, all."""
-        none = np.arange(self.actions) == (0 if self.settings.joint else self.actions - 1)
-        return none.astype(np.int8) if self.settings.masked else np.ones_like(self.mask[0])
-
-    def _tables(self) -> dict[str, np.ndarray]:
-        kept = ("moment", "place", "line", "at", "begun", "seen", "report")
-        return {f"buffer_{k}": getattr(self.buffer, k) for k in kept} | {
-            f"state_{k}": getattr(self.state, k) for k in ("factor", "outages", "risk")
-        }
-
-    def seed_rules(self, seed: int) -> None:
-        """Seed what the rule `random` draws."""
-        self.buffer.moment["seed"] = np.arange(len(self.which)) + seed * 1_000_003

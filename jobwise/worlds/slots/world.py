@@ -11,11 +11,11 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE
 from jobwise.sim.placement import PLACEMENTS
-from jobwise.sim.reset import no_jobsets
 from jobwise.sim.state import State
+from jobwise.worlds import rows
 from jobwise.worlds.render import picture
 from jobwise.worlds.rows import Rows, Settings
-from jobwise.worlds.slots.passes import BEGIN, go
+from jobwise.worlds.slots.passes import BEGIN, RENEW, go
 from jobwise.worlds.slots.rules import RULES, choose
 from jobwise.worlds.slots.tables import Slots, check, grid
 
@@ -84,40 +84,27 @@ class SlotsSettings(Settings):
 class SlotsWorld(Rows):
     """E simulations in the world of slots. `mask` [E, A] int8: the actions that are valid, one at least."""
 
-    action_shape = ()
+    action_shape, prefix = (), "grid"
+    kept = ("moment", "slot", "backlog", "canvas", "free", "colour", "used", "promised", "held", "report", "mask")
 
     def __init__(self, settings: SlotsSettings, state: State, table: Slots, cluster: Cluster):
         self.settings, self.state, self.grid, self.cluster = settings, state, table, cluster
-        self.placements, self.void, self.actions = settings.placements, settings.actions - 1, settings.actions
-        self.counts, self._over = np.full(len(state.sims), self.actions), np.zeros(len(state.sims), np.int8)
+        self.placements = settings.placements
+        self._hold_rows(settings.actions, np.zeros(len(state.sims), np.int64))
         self.mask = self.masks = table.mask if settings.masked and not settings.order else np.ones_like(table.mask)
         self._picked = np.zeros(len(state.sims), np.int64)
-        self._no_sets = no_jobsets(state)
+        self._codes = {code: np.full(len(state.sims), x) for code, x in ((rows.BEGIN, BEGIN), (rows.RENEW, RENEW))}
 
-    @property
-    def transition(self) -> np.ndarray:
-        """[E] of `report_dtype`: what happened since the last choice; rewards are functions of it."""
-        return self.grid.report
+    def _go(self, sets, code, actions, which, over, first, last) -> int:
+        return go(self.state, self.grid, sets, self._codes.get(code, actions), which, over, first, last)
+
+    def _after(self, first: int, last: int) -> None:
+        self.look(first, last)
 
     @property
     def placeable(self) -> np.ndarray:
         """[E, M] bool: slots whose job could be placed."""
         return self.grid.mask[:, : -1 : len(self.placements)].astype(bool)
-
-    def begin(self) -> int:
-        """Begin all simulations as they are filled; how many stand at a decision point."""
-        return self.advance(np.full(len(self.state.sims), BEGIN))
-
-    def advance(self, actions: np.ndarray) -> int:
-        """Do actions [E] and go on to the next decision points; how many stand at one."""
-        actions, E = np.asarray(actions, np.int64), len(actions)
-        left = go(self.state, self.grid, self._no_sets, actions, self._picked, self._over, 0, E)
-        self.look(0, E)
-        return left
-
-    def encode(self, encoder, out: np.ndarray, first: int = 0, last: int | None = None) -> None:
-        """Fill out[first:last] with the observations of simulations."""
-        encoder.encode(self.state, self.grid, out, first, last)
 
     def look(self, first: int, last: int) -> None:
         """Bring the mask of simulations first .. last - 1 up to date."""
