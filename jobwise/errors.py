@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 _HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
 
@@ -38,6 +40,15 @@ def failed(error: BaseException, fields: Iterable[str]) -> str:
     """What a user's own function raised, in words; where it asked for a field of jobs that there is not, with all fields."""
     known = f"; fields of jobs: {', '.join(fields)}" if "no field of name" in str(error) else ""
     return f"{type(error).__name__}: {error}{known}"
+
+
+def library(name: str, extra: str) -> Any:
+    """Return a module of an extra. Raises InputError where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        package = {"sklearn": "scikit-learn"}.get(name.partition(".")[0], name.partition(".")[0])
+        raise InputError(f"this needs {package}: pip install 'jobwise[{extra}]'") from None
 
 
 class Interrupted(Exception):

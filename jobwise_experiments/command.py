@@ -29,6 +29,8 @@ def reproduce(
     """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
     if study != "quality":
         needs("learn", "torch", "gymnasium", "tensorboard")
+    if study == "telemetry":
+        needs("forecast", "pandas", "sklearn")
     from jobwise.report.page import write_study
     from jobwise_experiments.study import reproduce as run_study
 

@@ -65,14 +65,22 @@ def test_pauses_are_told_and_what_is_undone_at_once_is_not():
     sim = Simulation(w)
     sim.advance()
     sim.apply([Start(0), Start(1), Start(2)])
-    sim.fail(0)  # the kernel's own verb: a scheduler's acts of the instant stay what they were
+    sim.fail(0)  # after the starts, at the same instant
     sim.repair(0)
     sim.advance()
-    assert [x[2:] for x in sim.view().events.tolist() if x[3] == STARTED] == [(0, STARTED), (1, STARTED), (2, STARTED)]
+    every = [(j, kind) for kind in (SUBMITTED, STARTED, STOPPED) for j in range(3)]
+    assert [x[2:] for x in sim.view().events.tolist()] == every
+    sim.apply([Start(0)])
+    view = sim.view()
+    sim.fail(0)  # a view has told of the instant: the next one tells of the failure, and of the start before it
+    later = sim.view()
+    assert [x[2:] for x in later.events.tolist()] == [(0, STARTED), (0, STOPPED)] and later.events is not view.events
+    sim.repair(0)
     sim = Simulation(w)
     sim.advance()
     sim.apply([Start(0), Start(1), Start(2)])
     sim.advance(10.0)
+    sim.view()
     sim.apply([Preempt(1), Preempt(2), Start(2), *[Start(1), Preempt(1)] * 20])
     sim.advance(20.0)
     assert [(t, j, kind) for t, _, j, kind in sim.view().events.tolist()] == [(10.0, 1, STOPPED)]
@@ -103,6 +111,35 @@ def test_the_same_events_make_the_same_memory(seed):
         for field in set(b.memory.group.dtype.names) - {"decayed"} - {x for x in b.memory.group.dtype.names if "_" in x}:
             assert np.array_equal(b.memory.group[field][:used], other.group[field][:used]), field
     assert np.array_equal(compiled.state.jobs["start"], asked.state.jobs["start"])
+
+
+def test_instants_that_nobody_looks_at_are_told_by_the_next_view():
+    w, policy = with_failures(11), resolve("fcfs+easy")
+    every, some = Simulation(w), Simulation(w)
+    whole, _ = told(every, policy)
+    heard, k = [], 0
+    while not some.done and some.advance():
+        k += 1
+        waiting = some.state.sims["queued"][0] > 0
+        if waiting or k % 5 == 0:
+            view = some.view()
+            heard += view.events.tolist()
+            some.apply(policy.decide(view))
+    some.advance()
+    assert str(heard + some.view().events.tolist()) == str(whole)
+
+
+def test_jobs_that_never_ran_are_neither_started_nor_stopped():
+    """Descendants of a failed job end without a start: a memory that begins in the middle learns nothing of them."""
+    w = jw.workload([0, 0, 5], [1, 1, 1], [50, 50, 50], cluster=jw.pool(1), edges=np.array([[0, 1]]))
+    w.truth["fails"][0] = 1
+    sim = Simulation(w)
+    for _ in range(3):
+        sim.advance()
+        sim.apply(resolve("fcfs").decide(sim.view()))
+    view = sim.view()
+    kinds = [(j, kind) for _, _, j, kind in events.so_far(view.jobs, view.queue, view.now).tolist()]
+    assert (1, STARTED) not in kinds and (1, STOPPED) not in kinds and (0, STOPPED) in kinds
 
 
 def test_a_poller_that_compares_tables_sees_what_happened():

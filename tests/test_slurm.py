@@ -317,6 +317,51 @@ def test_a_node_that_is_refused_and_a_manager_that_fails(tmp_path):
         Following(w, one, tmp_path / "one", lambda i: ["true"], jw.resolve("fcfs+learned"))
 
 
+def test_events_are_told_once_also_where_the_manager_fails(tmp_path):
+    """Each submit, start and stop reaches the policy, whichever command fails on the way."""
+
+    class Fails(Simulated):
+        calls = 0
+
+        def nodes(self):
+            self.calls += 1
+            if self.calls % 3 == 0:
+                raise SlurmError("sinfo does not answer")
+            return super().nodes()
+
+    class Counts:
+        def check(self, cluster):
+            if cluster.is_pool:
+                raise InputError("nodes are needed")
+
+        def reset(self, view):
+            self.counts, self.noted = np.zeros(3, int), None
+            self.note(view)
+
+        def note(self, view):
+            if view.events is not self.noted:
+                self.noted = view.events
+                self.counts += np.bincount(view.events["kind"], minlength=3)
+
+        def ended(self, view, rows):
+            self.note(view)
+
+        def decide(self, view):
+            self.note(view)
+            free = view.free[:, 0].copy()
+            for j in view.queue:
+                need = view.jobs["request"][j, 0]
+                if (n := int(np.argmax(free))) is not None and free[n] >= need:
+                    free[n] -= need
+                    yield jw.Start(int(j), ((n, (int(need),)),))
+
+    w, policy = wide(4, 30), Counts()
+    m = Fails(2, lambda n: 10.0, machines={"n0": "", "n1": "", "n2": ""})
+    with Following(w, m, tmp_path, lambda i: ["true"], policy) as f:
+        f.follow()
+        assert f.summary()["done"] == 30 and policy.counts.tolist() == [30, 30, 30]
+
+
 def test_tasks_that_fail_tell_nothing_and_moved_ones_are_known_by_where_they_ran(tmp_path):
     w = wide(5, 20)
 

@@ -66,7 +66,7 @@ def compare(
     from jobwise.compare.answer import other_way
     from jobwise.compare.procedure import both_ways
     from jobwise.policies.names import resolve
-    from jobwise.report.comparison import result
+    from jobwise.report.comparison import check_day, result
 
     bound, split, kill, as_json = _check(judging, report), judging.split, replay.kill, output.as_json
     resolved = [resolve(p) for p in policy or DEFAULT]
@@ -76,6 +76,8 @@ def compare(
     w = open_log(log, part.procs, part.jobs, part.load, in_slots(resolved), replay.racks or "")
     settings = {"window_jobs": judging.window, "shakes": judging.shakes, "shake_s": judging.shake_s, "seed": replay.seed}
     settings |= {"kill_at_walltime": kill, "restart_cost_s": replay.restart_cost, "max_wait": bound}
+    if report:
+        check_day(w, day)
     if policy is None and w.cluster.is_pool and not (w.jobs["unmet"] > 0).any():
         resolved.append(resolve("jobwise"))
     if not as_json:
@@ -93,7 +95,7 @@ def compare(
         other=other,
         beside=other_way(c, other, kill, ours) if other else "",
         ours=ours if report else None,
-        day=day,
+        day=day if report else None,
         data=_beside_rules(c, learnt, bound) if split else {},
     )
     show(judged, as_json, report)

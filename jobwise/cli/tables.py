@@ -34,7 +34,11 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
     if sys.stdout.isatty() and sum(widths) + 2 * len(columns) > Console().width:  # some would be cut: row by row
         say(title)
         for row in rows:
-            say(f"{row[0]}: " + "; ".join(f"{name} {cell}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell))
+            say(
+                row[0].replace("\n", "")
+                + ": "
+                + "; ".join(f"{name} {cell}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell)
+            )
         return
     table = Table(title=Text(plain(title)), title_justify="left", box=SIMPLE, pad_edge=False)
     for i, name in enumerate(columns):
@@ -97,7 +101,7 @@ def show(result, as_json: bool, report: str | None = None) -> None:
         return
     if result.head:
         say(result.head + "\n")
-    for text in result.answer:
+    for text in [*result.answer, *result.cautions]:
         say(text)
     for table in result.tables:
         _print(table)

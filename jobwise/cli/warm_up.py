@@ -8,6 +8,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor, wait
 from contextlib import redirect_stdout
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -25,6 +26,7 @@ ABOUT = {  # functions that each compiles in a process of its own, behind those 
     "recommended": 313, "trees": 12, "rules": 1, "promises": 162, "nodes": 176, "flows": 15, "slots": 156, "gpus": 162,
     "buffer": 99, "adaptive": 0, "window": 95, "search": 0, "forecasts": 10, "slurm": 150,
 }  # fmt: skip
+PACKAGES = {"trees": ("lightgbm",), "forecasts": ("pandas", "sklearn")}  # that families need beyond the base install
 WHOLE = 835  # functions that all of them compile, side by side, for they share many
 LOOK_S = 0.5  # between two looks at how far it is
 
@@ -45,7 +47,7 @@ def warm_up(
     for name in families or ():
         if name not in FAMILIES:
             raise unknown("family of kernels", name, FAMILIES)
-    wanted = list(dict.fromkeys(families or FAMILIES))
+    wanted = list(dict.fromkeys(families or [n for n in FAMILIES if all(map(find_spec, PACKAGES.get(n, ())))]))
     begun, cores, context = time.monotonic(), workers or os.cpu_count() or 1, get_context("spawn")
     count, total = context.Value("i", 0), WHOLE if len(wanted) == len(FAMILIES) else sum(ABOUT[name] for name in wanted)
     with (

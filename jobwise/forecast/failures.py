@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from jobwise.errors import InputError, unknown
+from jobwise.errors import InputError, library, unknown
 from jobwise.forecast.loads import PARTS
 from jobwise.forecast.worth import Worth, best_theta, calibrated, worth
 
@@ -91,8 +91,7 @@ Model = Callable[[np.ndarray], np.ndarray]  # features [K, F] -> scores [K], lar
 
 def threshold(x: np.ndarray, y: np.ndarray) -> Model:
     """The one feature, upwards or downwards, that tells failures best alone (area under precision and recall)."""
-    from sklearn.metrics import average_precision_score
-
+    average_precision_score = library("sklearn.metrics", "forecast").average_precision_score
     best, chosen = -1.0, (0, 1.0)
     for k in range(x.shape[1]):
         for sign in (1.0, -1.0):
@@ -104,8 +103,7 @@ def threshold(x: np.ndarray, y: np.ndarray) -> Model:
 
 def logistic(x: np.ndarray, y: np.ndarray, shrink: float = 1.0) -> Model:
     """Logistic regression (scikit-learn's), failures and others of the same weight."""
-    from sklearn.linear_model import LogisticRegression
-
+    LogisticRegression = library("sklearn.linear_model", "forecast").LogisticRegression
     mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-6
 
     def scaled(q: np.ndarray) -> np.ndarray:
@@ -154,7 +152,8 @@ def fitted(x: Nodes, model: str, horizon: int = HORIZON, step_s: float = 60.0, m
     f, y = features(x, horizon), x.label(horizon)
     rows = np.flatnonzero(x.up[: a - horizon])
     inputs, failed = f[: a - horizon].reshape(-1, f.shape[2])[rows], y[: a - horizon].reshape(-1)[rows]
-    if failed.sum() < 20 or y[a:b].sum() < 20 or y[b:].sum() < 20:
+    last = y[b:] & x.up[b:]
+    if failed.sum() < 20 or y[a:b].sum() < 20 or last.sum() < 20 or failed.all():
         raise InputError("too few failures: each part of the time (60, 20, 20 %) takes some")
     keep = np.flatnonzero(failed | (np.random.default_rng(0).random(len(failed)) < ROWS / len(failed)))
     score = known[model](inputs[keep], failed[keep])(f.reshape(-1, f.shape[2])).reshape(y.shape)

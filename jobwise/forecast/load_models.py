@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobwise.errors import InputError, unknown
+from jobwise.errors import InputError, library, unknown
 from jobwise.forecast.loads import HORIZONS, LAGS, Forecast, Model, Series
 from jobwise.forecast.online import seasonal
 
@@ -43,8 +43,7 @@ def naive(s: Series, horizons: Sequence[int], peak: bool) -> Forecast:
 
 def ewma(s: Series, horizons: Sequence[int], peak: bool) -> Forecast:
     """The exponentially weighted mean, as quick as did best on the first part."""
-    import pandas
-
+    pandas = library("pandas", "forecast")
     out, a, series = np.empty((len(horizons), len(s.y))), s.cuts[0], pandas.Series(s.y)
     for k, h in enumerate(horizons):
         y, best = s.target(h, peak)[: a - h], np.inf
@@ -166,8 +165,7 @@ class Ridge:
 
 def _shrunk(z: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The weights [F] of scikit-learn's ridge regression, with the shrinkage that did best on the last quarter."""
-    from sklearn.linear_model import Ridge as Regression
-
+    Regression = library("sklearn.linear_model", "forecast").Ridge
     cut = int(0.75 * len(y))
     models = [Regression(alpha=shrink, fit_intercept=False) for shrink in (1.0, 10.0, 100.0, 1000.0, 1e4, 1e6)]
     errors = [np.abs(m.fit(z[:cut], y[:cut]).predict(z[cut:]) - y[cut:]).mean() for m in models]

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from jobwise.errors import InputError
+from jobwise.errors import InputError, library
 from jobwise.forecast.online import adaptive, lead
 
 HORIZONS = (1, 6, 12, 36)  # steps
@@ -105,8 +105,7 @@ class Score:
 def intervals(s: Series, f: Forecast, horizons: Sequence[int], peak: bool = False, gamma: float = 0.02) -> np.ndarray:
     """[T, H, 2] intervals that cover 90 % of what comes: those of the forecast, widened (or narrowed) by adaptive conformal
     prediction with what was seen of the series so far."""
-    import pandas
-
+    pandas = library("pandas", "forecast")
     out = np.empty((len(s.y), len(horizons), 2))
     change = np.minimum(np.abs(np.diff(s.known, prepend=s.known[0])), 5 * s.scale)  # a jump is no reason for wide intervals
     scale = pandas.Series(change).ewm(alpha=0.05, adjust=False).mean().to_numpy() + 0.1 * s.scale

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import isotonic_regression
 
+from jobwise.errors import library
+
 
 @dataclass(frozen=True)
 class Worth:
@@ -48,8 +50,7 @@ def best_theta(y: np.ndarray, risk: np.ndarray) -> float:
 
 def worth(x, model: str, risk: np.ndarray, theta: float, horizon: int, step_s: float) -> Worth:
     """Return the worth of risks [T, N] on the last part of `x`, a `failures.Nodes`. Measures of samples are scikit-learn's."""
-    from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
-
+    measure = library("sklearn.metrics", "forecast")
     b = x.cuts[1]
     end = len(risk) - horizon
     up, y = x.up[b:end], x.label(horizon)[b:end]
@@ -68,9 +69,9 @@ def worth(x, model: str, risk: np.ndarray, theta: float, horizon: int, step_s: f
     return Worth(
         model=model,
         base=float(y[up].mean()),
-        auprc=float(average_precision_score(y[up], r[up])) if y[up].any() else 0.0,
-        auroc=float(roc_auc_score(y[up], r[up])) if y[up].any() and not y[up].all() else 0.5,
-        brier=float(brier_score_loss(y[up], r[up])),
+        auprc=float(measure.average_precision_score(y[up], r[up])) if y[up].any() else 0.0,
+        auroc=float(measure.roc_auc_score(y[up], r[up])) if y[up].any() and not y[up].all() else 0.5,
+        brier=float(measure.brier_score_loss(y[up], r[up])) if up.any() else float("nan"),
         theta=theta,
         precision=float(precision),
         recall=float(recall),

@@ -17,7 +17,7 @@ class Memory:
 
     def __init__(self, view: View, forest: Forest | None = None):
         m = foresight.after(view.past, forest, view.cluster.processors)
-        self.tables = groups.with_rows(m, view.jobs)
+        self.tables = groups.with_rows(m, view.table)
         self._noted = view.events
         memory.note(self.tables, view.table, events.so_far(view.jobs, view.queue, view.now))
 
@@ -25,7 +25,7 @@ class Memory:
         """Take note of the events of a view, once."""
         if view.events is not self._noted:
             self._noted = view.events
-            self.tables = groups.with_rows(self.tables, view.jobs)
+            self.tables = groups.with_rows(self.tables, view.table)
             memory.note(self.tables, view.table, view.events)
 
     def renew(self, forest: Forest) -> None:

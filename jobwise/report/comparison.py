@@ -18,6 +18,7 @@ from jobwise.errors import InputError
 from jobwise.report import page
 from jobwise.report.result import Progress, Result
 from jobwise.report.sections import Cell, Column, Figure, Section, Table
+from jobwise.workload import Workload
 from jobwise.workloads.transform import date, recorded, span, statistics
 
 THRESHOLD_H = 24.0  # waits beyond it are counted as starvation
@@ -43,21 +44,27 @@ def result(
     log.
     """
     w = c.workload
-    if day is not None and not 0 <= day * 86400 <= float(w.jobs["submit"][-1]):
-        raise InputError(f"day {day:g} is not in the log; it has days 0 to {w.jobs['submit'][-1] / 86400:.0f}")
+    check_day(w, day)
     marks = [f"{name}: {mark}" for name, mark in zip(c.policies, c.marks, strict=True) if mark]
     notes = [f"note: {n}" for n in c.notes if n not in c.cautions and not (beside and "outlive" in n)]  # it says more of that
     return Result(
         title=f"{w.name}: what other schedulers would have done",
         head=f"{w.name}: {len(w):,} jobs (left out: {w.left_out})",
-        answer=[*(verdicts or answer(c)), *(f"Note: {n}." for n in c.cautions)],
+        answer=list(verdicts or answer(c)),
+        cautions=[f"Note: {n}." for n in c.cautions],
         tables=[_table(c)],
         after=[*marks, *([beside] if beside else [])],
         notes=[*notes, _columns(c)],
-        data=c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {}),
+        data=lambda: c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {}),
         facts=_facts(c),
         sections=partial(_sections, c, other, beside, ours, day, curve),
     )
+
+
+def check_day(w: Workload, day: float | None) -> None:
+    """Raises InputError for a day that is not in the log."""
+    if day is not None and not 0 <= day * 86400 <= float(w.jobs["submit"][-1]):
+        raise InputError(f"day {day:g} is not in the log; it has days 0 to {w.jobs['submit'][-1] / 86400:.0f}")
 
 
 def write_report(c: Comparison, path: str | Path, *, force: bool = False, progress: Progress | None = None, **settings) -> None:
@@ -160,8 +167,8 @@ def _sections(
     when, days = date(c.workload, day * 86400)[:10], statistics(c.workload)["span_days"] / 160
     several = len(c.policies) > 1
     drawn: list[tuple[Section, Sequence[Callable[[], str | Figure]]]] = [
-        (_compared(c, figures.colour), [partial(figures.forest, c)] if several else []),
-        *([(_other(other, beside, figures.colour), [])] if other else []),
+        (_compared(c, beside, figures.colour), [partial(figures.forest, c)] if several else []),
+        *([(_other(other, figures.colour), [])] if other else []),
         (Section("The trade-off", TRADE_OFF), [partial(figures.trade_off, c)]),
         (Section("Starvation", "Continuous replay of the whole log, as logged.", [_starvation(c)]), []),
         *([(_winners(c), [partial(figures.winners, c)])] if several else []),
@@ -212,14 +219,14 @@ def _gantt(c: Comparison, p: int, day: float) -> Figure:
     return Figure(figures.gantt(c.records[p], day), c.policies[p])
 
 
-def _compared(c: Comparison, colour: Callable[[int], str]) -> Section:
+def _compared(c: Comparison, beside: str, colour: Callable[[int], str]) -> Section:
     verdicts = [c.verdict(p) for p in range(1, len(c.policies))]
-    return Section("The comparison", "", _tables(c, colour), items=[*verdicts, *(f"Note: {n}." for n in c.notes)])
+    return Section("The comparison", beside, _tables(c, colour), items=[*verdicts, *(f"Note: {n}." for n in c.notes)])
 
 
-def _other(other: Comparison, beside: str, colour: Callable[[int], str]) -> Section:
+def _other(other: Comparison, colour: Callable[[int], str]) -> Section:
     title = "The same, jobs that outlive their request treated the other way"
-    return Section(title, beside, _tables(other, colour), folded=True)
+    return Section(title, "", _tables(other, colour), folded=True)
 
 
 def _tables(c: Comparison, colour: Callable[[int], str]) -> list[Table]:
@@ -324,11 +331,17 @@ def of_origins(o: Origins) -> Result:
     columns = ["scheduler", "mean", "against the fair best rule", f"longest wait x {o.policies[0]}"]
     chosen = ", ".join(f"{t:g}: {n}" for t, n in zip(o.at, o.chosen, strict=True))
     kept = [n for p, n in enumerate(o.policies) if o.keeps(p, o.bound)]
-    within = f"longest wait at most {o.bound:g} times that of {o.policies[0]} in every origin and replica: {', '.join(kept)}"
-    best = min(range(len(rows)), key=lambda p: effects[p].change if p < len(rows) - 1 else 0.0)
-    first = f"{o.policies[best]} has the lowest bounded slowdown over the origins, {rows[best][2]} against the fair best rule."
-    if best == len(rows) - 1:
-        first = "No scheduler here has a lower bounded slowdown than the fair best rule."
+    bound = f"longest wait at most {o.bound:g} times that of {o.policies[0]} in every origin and replica: {', '.join(kept)}"
+    able = [p for p in range(len(rows) - 1) if o.bound == inf or o.keeps(p, o.bound)]
+    best = min(able, key=lambda p: effects[p].change, default=None)
+    within = f" of those that keep the longest wait within {o.bound:g} times" if o.bound < inf else ""
+    if best is None:
+        first = f"No scheduler here keeps the longest wait within {o.bound:g} times in every origin and replica."
+    elif sure[best] and effects[best].change < 0:
+        first = f"{o.policies[best]}{within}: bounded slowdown {effects[best].text()}, lower than the fair best rule."
+    else:
+        nearest = f"{o.policies[best]} has {effects[best].text()}"
+        first = f"No scheduler here can be said to be better than the fair best rule{within}; {nearest}."
     return Result(
         title=f"{o.workload.name}: rolling origins",
         answer=[first],
@@ -336,8 +349,8 @@ def of_origins(o: Origins) -> Result:
         after=["!: claimed, p < 0.05 adjusted for all schedulers of the table (Holm), and by sign flips"],
         notes=[
             f"fair best rule, chosen on the jobs before each origin: {chosen}",
-            *([within] if o.bound < inf else []),
+            *([bound] if o.bound < inf else []),
             *(f"note: {x}" for x in o.notes),
         ],
-        data=o.to_dict(),
+        data=o.to_dict,
     )

@@ -43,15 +43,15 @@ def of_forecasts(w: Workload, results: Sequence[dict], warning: str = "") -> Res
         tables=[table],
         notes=[EXPLAINED, *([f"note: {warning}"] if warning else [])],
         data={"workload": w.name, "forecasts": list(results), "forest_has_seen": bool(warning)},
-        sections=partial(_sections, w, table),
+        sections=partial(_sections, w, table, warning),
     )
 
 
-def _sections(w: Workload, table: Table, progress: Progress | None) -> list[Section]:
+def _sections(w: Workload, table: Table, warning: str, progress: Progress | None) -> list[Section]:
     """The table, and a calibration curve and the loss over time of each forecast."""
     from jobwise.report.figures import lines
 
-    sections = [Section("Accuracy", EXPLAINED, [table])]
+    sections = [Section("Accuracy", " ".join([EXPLAINED, f"Note: {warning}." if warning else ""]).strip(), [table])]
     for value, results in calibration(w).items():
         heading, text = WHAT[value]
         curves = {n: (x["told"], x["was"]) for n, x in results.items()}

@@ -22,9 +22,10 @@ def of_jobsets(j: OnJobsets) -> Result:
     notes = [f"{j.policy} {j.note}"] if j.note else []
     own, e = float(np.mean(j.results[j.policy]["slowdown"])), changes[j.policy]
     word = "lower" if e.high < 0 else "higher" if e.low > 0 else "not to be told from it"
+    rule = f"{j.best}, the rule that is best on these very jobsets, in hindsight"
     return Result(
         title=f"{j.policy} on jobsets that it has not seen",
-        answer=[f"{j.policy}: {columns[1]} {own:.3f}, {e.text('+.1%')} against {j.best}, the best rule here: {word}."],
+        answer=[f"{j.policy}: {columns[1]} {own:.3f}, {e.text('+.1%')} against {rule}: {word}."],
         tables=[Table(columns, rows, f"{j.count} unseen jobsets: {j.measure}")],
         notes=[f"note: {x}" for x in notes],
         data={

@@ -29,7 +29,7 @@ def render(result: Result, progress: Progress | None = None) -> str:
         sections = [*(Section(t.title, "", [t]) for t in result.tables), notes]
     if result.lines:
         sections = [Section(result.lines_title, "", lines=result.lines), *sections]
-    return _page(result.title, sections, answer=result.answer, facts=result.facts)
+    return _page(result.title, sections, answer=[*result.answer, *result.cautions], facts=result.facts)
 
 
 def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> None:

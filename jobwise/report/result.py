@@ -17,17 +17,19 @@ Progress = Callable[[int, int], None]
 class Result:
     """The result of a command.
 
-    `title`: of a report. `head`: the first line on a terminal. `answer`: sentences, the most important first. `tables` of a
-    terminal; `after`: sentences that belong behind them. `notes`: what a reader must know, and what the columns mean. `lines`:
-    to be copied (of slurm.conf), under `lines_title`. `data`: all numbers, for JSON. `facts`: (name, value) at the top of a
-    report. `sections`: makes the rest of a report, with progress; without it a report shows the tables.
+    `title`: of a report. `head`: the first line on a terminal. `answer`: sentences, the most important first; `cautions` stand
+    behind it. `tables` of a terminal; `after`: sentences that belong behind them. `notes`: what a reader must know, and what
+    the columns mean. `lines`: to be copied (of slurm.conf), under `lines_title`. `data`: all numbers, for JSON (a `notes` of
+    its own stands for those here), or a function that makes them. `facts`: (name, value) at the top of a report. `sections`:
+    makes the rest of a report, with progress; without it a report shows the tables.
     """
 
     title: str
     answer: Sequence[str]
     tables: Sequence[Table]
-    data: dict
+    data: dict | Callable[[], dict]
     head: str = ""
+    cautions: Sequence[str] = ()
     after: Sequence[str] = ()
     notes: Sequence[str] = ()
     lines: Sequence[str] = ()
@@ -36,5 +38,6 @@ class Result:
     sections: Callable[[Progress | None], list[Section]] = field(default=lambda progress: [])
 
     def to_dict(self) -> dict:
-        """Return everything for JSON: the answer and the notes first, then the numbers."""
-        return {"answer": list(self.answer), "notes": [x for x in self.notes if x]} | self.data
+        """Return everything for JSON: the answer, what a reader must know (`notes`), then the numbers."""
+        data = self.data() if callable(self.data) else self.data
+        return {"answer": list(self.answer), "notes": [x for x in (*self.after, *self.notes) if x]} | data

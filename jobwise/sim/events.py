@@ -20,14 +20,14 @@ def run_time(job):
 
 
 @kernel
-def at_advance(s, e, out):
-    """Write the stops and submits of the last advance into `out` [N]; how many."""
+def at_advance(s, e, left, entered, out):
+    """Write the stops and submits of the last advance into `out` [N], from these places of the kernel's lists on; how many."""
     sim, n = s.sims[e], 0
-    for i in range(sim["left"]):
+    for i in range(left, sim["left"]):
         j = s.lists[e, LEFT, i]
         out[n]["time"], out[n]["run"], out[n]["job"], out[n]["kind"] = sim["now"], run_time(s.jobs[e, j]), j, STOPPED
         n += 1
-    for i in range(sim["entered"]):
+    for i in range(entered, sim["entered"]):
         j = s.lists[e, ENTERED, i]
         if np.isnan(s.jobs[e, j]["start"]):  # else it has been submitted before
             out[n]["time"], out[n]["run"], out[n]["job"], out[n]["kind"] = s.jobs[e, j]["queued"], np.nan, j, SUBMITTED
@@ -36,20 +36,23 @@ def at_advance(s, e, out):
 
 
 @kernel
-def acts(s, e, out):
-    """Write what the scheduler started and paused before the last advance into `out` [N]."""
-    for i in range(s.sims[e]["acted"]):
-        act = s.lists[e, ACTS, i]
-        out[i]["time"], out[i]["run"] = s.sims[e]["before"], np.nan
-        out[i]["job"], out[i]["kind"] = act if act >= 0 else ~act, STARTED if act >= 0 else STOPPED
+def acts(s, e, first, last, time, out):
+    """Write what the scheduler started and paused at `time`, from place `first` to `last` of the kernel's list, into `out`."""
+    for i in range(first, last):
+        act, x = s.lists[e, ACTS, i], out[i - first]
+        x["time"], x["run"] = time, np.nan
+        x["job"], x["kind"] = act if act >= 0 else ~act, STARTED if act >= 0 else STOPPED
 
 
-def since(s, e: int) -> np.ndarray:
-    """Return the events of simulation `e` from its last advance but one to the last [N] of `event_dtype`."""
-    sim, acted = s.sims[e], int(s.sims[e]["acted"])
-    out = np.empty(acted + int(sim["left"] + sim["entered"]), event_dtype)
-    acts(s, e, out)
-    return out[: acted + at_advance(s, e, out[acted:])]
+def since(s, e: int, act: int = 0, left: int = 0, entered: int = 0, last: int | None = None) -> np.ndarray:
+    """Return the events [N] of simulation `e` that its lists tell, from these places on: acts before the last advance (with
+    `last`: the first so many of this instant), stops, and submits."""
+    sim = s.sims[e]
+    count, time = (int(sim["acted"]), sim["before"]) if last is None else (last, sim["now"])
+    out = np.empty(max(count - act, 0) + int(sim["left"] - left + sim["entered"] - entered), event_dtype)
+    acts(s, e, act, count, float(time), out)
+    first = max(count - act, 0)
+    return out[: first + at_advance(s, e, left, entered, out[first:])]
 
 
 def of_table(submit: np.ndarray, start: np.ndarray, end: np.ndarray, run: np.ndarray, until: float = np.inf) -> np.ndarray:
@@ -69,10 +72,15 @@ def of_table(submit: np.ndarray, start: np.ndarray, end: np.ndarray, run: np.nda
 
 def begun(jobs: np.ndarray) -> np.ndarray:
     """Return when the last run of each job [J] of a job table began, s; NaN where none did."""
-    begun = np.where(np.isnan(jobs["end"]), np.nan, jobs["end"] - jobs["ran"])
+    begun = np.where(np.isnan(jobs["end"]) | np.isnan(jobs["start"]), np.nan, jobs["end"] - jobs["ran"])
     rows = np.flatnonzero(jobs["status"] == RUNNING)
     begun[rows] = jobs["due"][rows] - np.maximum(np.maximum(jobs["walltime"][rows], 1.0) - jobs["ran"][rows], 1.0)
     return begun
+
+
+def _eligible(jobs: np.ndarray) -> np.ndarray:
+    """When each job [J] of a job table became eligible to start, s; of one that has begun again, when it was submitted."""
+    return np.where(np.isnan(jobs["queued"]) | (jobs["restarts"] > 0), jobs["submit"], jobs["queued"])
 
 
 def so_far(jobs: np.ndarray, queue: np.ndarray, now: float) -> np.ndarray:
@@ -80,8 +88,8 @@ def so_far(jobs: np.ndarray, queue: np.ndarray, now: float) -> np.ndarray:
     start = begun(jobs)
     eligible = np.isin(np.arange(len(jobs)), queue) | ~np.isnan(start)
     order = np.argsort(start, kind="stable")  # of jobs that end together the kernel ends the one first that started first
-    submit = np.where(eligible, jobs["submit"], np.nan)
-    out = of_table(submit[order], start[order], jobs["end"][order], jobs["ran"][order], now)
+    submit, end = np.where(eligible, _eligible(jobs), np.nan), np.where(np.isnan(start), np.nan, jobs["end"])
+    out = of_table(submit[order], start[order], end[order], jobs["ran"][order], now)
     out["job"] = order[out["job"]]
     return out
 
@@ -97,7 +105,7 @@ def between(status: np.ndarray, jobs: np.ndarray, now: float) -> np.ndarray:
     out = np.empty(len(stop) + len(quick) + len(start) + len(submit), event_dtype)
     out["job"] = np.concatenate([submit, start, stop, quick])
     out["kind"] = np.repeat([SUBMITTED, STARTED, STOPPED], [len(submit), len(start), len(stop) + len(quick)])
-    queued, at = np.where(np.isnan(jobs["queued"]), jobs["submit"], jobs["queued"]), begun(jobs)
+    queued, at = _eligible(jobs), begun(jobs)
     out["time"] = np.concatenate([queued[submit], np.fmin(at[start], now), np.full(len(stop) + len(quick), now)])
     out["run"] = np.where(out["kind"] == STOPPED, np.where(np.isnan(jobs["end"]), np.nan, jobs["ran"])[out["job"]], np.nan)
     return out[np.lexsort((out["job"], (out["kind"] - 1) % 3, out["time"]))]

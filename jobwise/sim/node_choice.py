@@ -54,7 +54,7 @@ def rooms(nodes: int) -> Room:
 
 @kernel
 def measure(ask, mask, some, free, capacity, space):
-    """Which nodes of the set `mask` the job could use, and how many CPUs it could have of each, into `w`. Do they suffice?
+    """Which nodes of the set `mask` the job could use, and how many CPUs it could have of each, into `space`. Do they suffice?
     `some`: the nodes that have free CPUs."""
     space.sums[0] = space.sums[1] = 0
     for x in range(len(mask)):
@@ -156,7 +156,7 @@ def pick(ask, free, weight, room, node):
 
 @kernel
 def choose(ask, mask, some, free, capacity, weight, room, node):
-    """Nodes for a job out of the set `mask`: node[:k], k = 0 where it does not fit. `w`: room."""
+    """Nodes for a job out of the set `mask`: node[:k], k = 0 where it does not fit. `space`: room."""
     return pick(ask, free, weight, room, node) if measure(ask, mask, some, free, capacity, room) else 0
 
 

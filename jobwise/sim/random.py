@@ -30,7 +30,7 @@ def unit(x):
 
 
 @inlined
-def draw(count):
-    """Return a number in [0, 1) from the state m["seed"], which goes on."""
-    count["seed"] += GOLDEN
-    return unit(mixed(count["seed"]))
+def draw(state):
+    """Return a number in [0, 1) from state["seed"], which goes on."""
+    state["seed"] += GOLDEN
+    return unit(mixed(state["seed"]))

@@ -290,7 +290,7 @@ def _news(s, e, b):
             x["user"], x["key"] = group[USER], group[KEY]
         b.count[0] += 1
     if b.promise.memory[0]["on"]:
-        n = events.at_advance(s, e, b.news)
+        n = events.at_advance(s, e, 0, 0, b.news)
         promise.note(b.promise, b.memory, s.jobs[e], b.news[:n], sim["now"])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Preempt, Reserve, Start, View, Wait
 from jobwise.errors import InputError
-from jobwise.jobs import PAUSED, QUEUED, STATUS_NAMES
+from jobwise.jobs import PAUSED, QUEUED, STATUS_NAMES, event_dtype
 from jobwise.sim import events, kernel
 from jobwise.sim.list_loop import queued_rows
 from jobwise.sim.placement import PLACEMENTS, fits, place
@@ -41,7 +41,8 @@ class Simulation:
         self._slices.flags.writeable = False
         self._known = self.cluster.public
         self._submitted = -1, self.workload.edges[:0]
-        self._events = events.since(state, 0)
+        self._events, self._viewed, self._stale = np.zeros(0, event_dtype), False, True
+        self._told = [0, 0, 0]  # places of the kernel's lists (acts, left, entered) whose events are told already
 
     @property
     def now(self) -> float:
@@ -55,13 +56,29 @@ class Simulation:
 
     def advance(self, until: float = np.inf) -> bool:
         """On to the next instant of choice, at most to `until` s. False where nothing will ever happen again."""
-        more = kernel.advance(self.state, 0, float(until)) != kernel.OVER
-        self._events = events.since(self.state, 0)
-        return more
+        self._gather()
+        if self._viewed:
+            self._events, self._viewed = self._events[:0], False
+        self._stale = True
+        return kernel.advance(self.state, 0, float(until)) != kernel.OVER
+
+    def _gather(self) -> None:
+        """Add the events of the last advance to those that no view has told yet."""
+        if self._stale:
+            self._add(events.since(self.state, 0, act=self._told[0]))
+            self._stale, self._told = False, [0, int(self._sim["left"]), int(self._sim["entered"])]
+
+    def _add(self, new: np.ndarray) -> None:
+        if self._viewed:
+            self._events, self._viewed = new, False
+        else:
+            self._events = np.concatenate([self._events, new]) if len(self._events) else new
 
     def view(self) -> View:
         """Return the view of now, as a scheduler may know it."""
         s, sim = self.state, self._sim
+        self._gather()
+        self._viewed = True
         return View(
             now=float(sim["now"]),
             jobs=self._public[: sim["next"]],
@@ -92,6 +109,7 @@ class Simulation:
 
         Raises InputError, naming `by`, for a decision that cannot be carried out.
         """
+        self._gather()
         until = np.inf
         for d in decisions if decisions is not None else ():
             match d:
@@ -118,7 +136,11 @@ class Simulation:
 
     def fail(self, node: int) -> None:
         """Take a node down now."""
+        self._gather()
         kernel.fail(self.state, 0, int(node))
+        sim, (act, left, entered) = self._sim, self._told
+        self._add(events.since(self.state, 0, act, left, entered, last=int(sim["acting"])))
+        self._told = [int(sim["acting"]), int(sim["left"]), int(sim["entered"])]
 
     def repair(self, node: int) -> None:
         """Bring a node back now."""

@@ -104,7 +104,7 @@ class Following:
         try:
             self._machine = Machine(self.manager, self.policy, self.ahead)
             self._jobs, self._run, self._untold = w.jobs.copy(), None, []
-            self._status = np.full(len(w), FUTURE, np.int8)
+            self._status = self._shown = np.full(len(w), FUTURE, np.int8)  # as of the last view that the policy has seen
             if self._machine.names:
                 self._jobs["chunks"] = 1  # a task runs on one node
             self._open()
@@ -254,6 +254,7 @@ class Following:
                 jobs[i]["due"] = now + max(jobs[i]["walltime"], 1.0)
             elif t.state == "":
                 jobs[i]["status"] = WAITING if open_parents else QUEUED
+                jobs[i]["queued"] = now if not open_parents and np.isnan(jobs[i]["queued"]) else jobs[i]["queued"]
             elif t.state in ("done", "failed"):
                 jobs[i]["status"] = DONE if t.state == "done" else FAILED
                 jobs[i]["start"] = max(t.start - self.begun, 0.0)
@@ -269,9 +270,10 @@ class Following:
         )
         slices = machine.slices(node, cores)
         queue, running = (np.flatnonzero(status == k).astype(np.int32) for k in (QUEUED, RUNNING))
-        since, self._status = events.between(self._status, jobs, now), status.copy()
+        free = machine.free(held, run)  # the manager may fail: nothing has been told then
+        self._shown, since = status.copy(), events.between(self._status, jobs, now)
         return View(
-            now=now, jobs=jobs, queue=queue, running=running, ended=np.array(ended, np.int32), free=machine.free(held, run),
+            now=now, jobs=jobs, queue=queue, running=running, ended=np.array(ended, np.int32), free=free,
             cluster=machine.cluster, slices=slices, table=jobs, held=slices, edges=self.workload.edges, events=since,
         )  # fmt: skip
 
@@ -295,7 +297,7 @@ class Following:
                 ended = self._begin(view)
             if len(ended):
                 self._run.ended(view, np.array(ended, np.int32))
-            self._untold = []
+            self._untold, self._status = [], self._shown
             for d in list(self._run.decide(view)):
                 if isinstance(d, Start):
                     self._submit(int(d.job), [], d.placement[0][0] if d.placement else -1)

@@ -76,7 +76,7 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
     trust = _trust(tuned.fidelity)
     notes = [most_helpful(w)]
     if any(x.startswith("SchedulerParameters") for x in tuned.proposed):
-        notes.append("The SchedulerParameters below name what changes alone: keep the other words of yours.")
+        notes.append("The SchedulerParameters that are proposed name what changes alone: keep the other words of yours.")
     if tuned.others:
         notes.append("The rows that name another scheduler show what its order would do; no line of slurm.conf gives it.")
     grouped = [("tuned", tuned.test)] if tuned.test else []

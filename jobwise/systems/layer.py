@@ -102,11 +102,11 @@ class LayerRun:
         if view.events is self._noted:
             return
         self._noted = view.events
-        for k, run in enumerate(self._runs):
-            own = view.events[self.plan[view.events["job"]] == k]
-            if len(own):
-                self._events[k] = own
-                run.ended(replace(view, events=own), rows[self.plan[rows] == k])
+        of_event, of_row = self.plan[view.events["job"]], self.plan[rows]
+        for k in np.unique(np.concatenate([of_event, of_row])).tolist():
+            if 0 <= k < len(self._runs):
+                self._events[k] = view.events[of_event == k]
+                self._runs[k].ended(replace(view, events=self._events[k]), rows[of_row == k])
 
     def decide(self, view: View) -> Iterable[Decision]:
         """Plan by plan, on what those before have left: their starts stand in the table while the others are asked."""

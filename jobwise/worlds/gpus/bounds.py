@@ -58,7 +58,7 @@ def _sizes(g, e):
 
 @kernel
 def bounds(g, e, slot):
-    """(fewest, most) GPUs that the job in place p may have, where it has any; (0, 0) without a job."""
+    """(fewest, most) GPUs that the job in place `slot` may have, where it has any; (0, 0) without a job."""
     one = g.place[e, slot]
     if one["job"] < 0:
         return 0, 0

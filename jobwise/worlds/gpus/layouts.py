@@ -31,7 +31,7 @@ def free(s, g, e, x):
 
 @kernel
 def lay_out(s, g, e, slot, n, layout):
-    """Give n free GPUs, or as many as there are, to place p."""
+    """Give n free GPUs, or as many as there are, to place `slot`."""
     M = g.want.shape[1]
     if layout == PACK:
         n = min(n, free(s, g, e, 0))

@@ -101,7 +101,7 @@ def _queue(s, g, e, first):
 
 @kernel
 def _enter(s, g, e, slot, j):
-    """Job j takes place p."""
+    """Job j takes place `slot`."""
     job, one = s.jobs[e, j], g.place[e, slot]
     elastic = g.moment[e]["elastic"] and job["least"] > 0
     n = job["request"][0]

@@ -142,7 +142,7 @@ def has_room(s, g, e, j, n):
 
 @kernel
 def _place(s, g, e, slot, n):
-    """Place the job of place p on node n; False where that cannot be."""
+    """Place the job of place `slot` on node n; False where that cannot be."""
     j = np.int64(g.place[e, slot])
     if j < 0 or n < 0 or not has_room(s, g, e, j, n):
         return False
@@ -280,7 +280,7 @@ def _begin(s, g, e):
 
 @kernel
 def _may(s, g, e, action):
-    """Could every part of action a be carried out?"""
+    """Could every part of `action` be carried out?"""
     for p in range(g.parts.shape[1]):
         n, q = g.parts[action, p], p if g.moment[e]["joint"] else g.moment[e]["turn"]
         if n < 0:
@@ -322,7 +322,7 @@ def _choice(s, g, e):
 
 @kernel
 def _act(s, g, e, action):
-    """Do action a: its parts, and, as the world is, a row of time."""
+    """Do `action`: its parts, and, as the world is, a row of time."""
     m = g.moment[e]
     if not m["joint"]:
         m["some"] = _place(s, g, e, m["turn"], g.parts[action, 0]) or m["some"]
