@@ -75,23 +75,20 @@ def jobs_of(text: str) -> list[Job]:
         if isinstance(code, dict):
             code = code.get("return_code")
         status = int(number(code))
-        times = [number(x.get(k)) for k in ("submit_time", "start_time", "end_time")]
-        cores, code = int(number(x.get("cpus"), 1)), status >> 8 or status
         name, why, node = (str(x.get(k) or "") for k in ("name", "state_reason", "nodes"))
-        jobs.append(
-            Job(
-                int(number(x.get("job_id"))),
-                name,
-                state(x.get("job_state")),
-                why,
-                times[0],
-                times[1],
-                times[2],
-                cores,
-                code,
-                node,
-            )
+        job = Job(
+            id=int(number(x.get("job_id"))),
+            name=name,
+            state=state(x.get("job_state")),
+            reason=why,
+            submit=number(x.get("submit_time")),
+            start=number(x.get("start_time")),
+            end=number(x.get("end_time")),
+            cores=int(number(x.get("cpus"), 1)),
+            code=status >> 8 or status,
+            node=node,
         )
+        jobs.append(job)
     return jobs
 
 
