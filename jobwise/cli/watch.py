@@ -49,15 +49,15 @@ def _played(run: str):
     from jobwise.worlds.spec import worlds
 
     first, _, rule = run.partition(":")
-    known = worlds()
-    if rule and first in known and known[first].films:
-        return configure(known[first].films, None, "small"), resolve(run)
+    specs = worlds()
+    if rule and first in specs and specs[first].films:
+        return configure(specs[first].films, None, "small"), resolve(run)
     if rule and first in systems():
         config = configure(first, None, "small")
         if not hasattr(config, "rule"):
             raise InputError(f"{run}: {first} learns from logs; films are of worlds of rows")
         return config, config.rule(rule)
-    for spec in known.values():
+    for spec in specs.values():
         if spec.bare and run.partition("+")[0] in spec.policies.DOCS and not Path(run).exists():
             config = configure(spec.films, None, "small")
             return config, config.rule(run)

@@ -74,10 +74,10 @@ def _of_prefix(policy: str) -> Policy | None:
     if (make := extensions.load("jobwise.policies", prefix)) is None:
         return None
     with extensions.of_package("jobwise.policies", prefix, f"made no policy of {policy!r}"):
-        made = make(policy)
-        if not isinstance(made, Policy):
-            raise TypeError(f"a {type(made).__name__} is no policy")
-    return made
+        resolved = make(policy)
+        if not isinstance(resolved, Policy):
+            raise TypeError(f"a {type(resolved).__name__} is no policy")
+    return resolved
 
 
 def resolve(policy: str | Policy) -> Any:

@@ -1,4 +1,4 @@
-"""Which compiled loop replays a list scheduler: `pool` and `bag` on processor pools, `list_loop` everywhere else."""
+"""Which compiled loop replays a list scheduler: `pool` on processor pools, `list_loop` everywhere else."""
 
 from __future__ import annotations
 

@@ -330,8 +330,8 @@ def of_origins(o: Origins) -> Result:
     head = f"{o.workload.name}: {len(o.at)} origins, {windows} windows of {o.comparisons[0].window_jobs:,} unseen jobs"
     columns = ["scheduler", "mean", "against the fair best rule", f"longest wait x {o.policies[0]}"]
     chosen = ", ".join(f"{t:g}: {n}" for t, n in zip(o.at, o.chosen, strict=True))
-    kept = [n for p, n in enumerate(o.policies) if o.keeps(p, o.bound)]
-    bound = f"longest wait at most {o.bound:g} times that of {o.policies[0]} in every origin and replica: {', '.join(kept)}"
+    bounded = [n for p, n in enumerate(o.policies) if o.keeps(p, o.bound)]
+    bound = f"longest wait at most {o.bound:g} times that of {o.policies[0]} in every origin and replica: {', '.join(bounded)}"
     able = [p for p in range(len(rows) - 1) if o.bound == inf or o.keeps(p, o.bound)]
     best = min(able, key=lambda p: effects[p].change, default=None)
     within = f" of those that keep the longest wait within {o.bound:g} times" if o.bound < inf else ""
