@@ -1,6 +1,6 @@
 """Published experiments, by `jobwise reproduce NAME`. (This file imports nothing: the command line reads it at every start.)"""
 
-STUDIES = {  # name: the module whose `study` runs it
+STUDIES = {  # name: the module whose `study` runs it, the prose and the anchors
     "sem": "sem",
     "rlscheduler": "rlscheduler",
     "learners": "learners",
@@ -13,5 +13,6 @@ STUDIES = {  # name: the module whose `study` runs it
     "forest": "forest",
     "forecast": "forecast",
 }
+PRESETS = ("smoke", "small", "paper")
 GENERATED = ("deeprm", "cush", "rl-taps", "telemetry")  # studies that need no logs
 ONE_SEED = ("quality", "forest", "forecast")  # studies in which a second seed would be a choice to make

@@ -5,312 +5,194 @@ Jobsets are generated as its specification assumes (8 nodes of 2 CPUs and 4 GPUs
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 
-from jobwise.learn.judged import change, means, text
+from jobwise.learn.judged import means
 from jobwise.learn.slots_config import SlotsConfig
 from jobwise.policies.names import load
-from jobwise.report.sections import Section, Table
+from jobwise.report.figures import bars
+from jobwise.report.sections import Section
 from jobwise.systems import cush as system
 from jobwise.workload import Workload
+from jobwise.workloads.gpu import read_alibaba, read_philly
 from jobwise.workloads.jobsets import TEST, cush
 from jobwise.worlds.slots.rules import RULES
-from jobwise_experiments.jobsets import curve, figure
-from jobwise_experiments.study import Study, prose
+from jobwise_experiments.study import Arms, Study
 
 MIXES = (1.0, 0.75, 0.5, 0.25, 0.0)
 RATES = (0.5, 0.7, 0.9, 1.1, 1.3)
 ORDERS = tuple(r for r in RULES if r != "las")  # least attained service without preemption is FCFS, to the digit
-FIXED = ("pack", "spread")
 CLASSIC = tuple(r for r in ORDERS if r != "hold")  # `hold` is ours, made after the agents
-CLAIM = 0.19
+SWEPT = ("fcfs", "sjf", "saf", "tetris", "hold")
+FIXED, PLACES = ("pack", "spread"), ("pack", "spread", "typed")
+SHOWN = (*(f"{r}+{p}" for r in ("fcfs", "sjf", "hold") for p in FIXED), "sjf+typed", "hold+typed", "ours")
+EXECUTIONS = {"given": None} | {str(n): n for n in (0, 1, 3, 10, 30)}
+LOGS = {"philly": read_philly, "alibaba": read_alibaba}
 BUDGET = {"smoke": (1, 1_500, 1_500), "small": (5, 450_000, 1_500_000), "paper": (500, 4_000_000, 8_000_000)}
+KEPT = ("slowdown", "longest", "stretch", "lost", "kinds")
 
 
-def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
+def study(s: Study) -> list[Section]:
     """Mixes, what brings what, loads, kinds, unknown kinds, and GPU logs where there is a folder with them."""
-    count = {"smoke": 4, "small": 100, "paper": 200}[preset]
-
-    def mixes() -> Section:
-        for k in range(seeds):
-            s.train(config("joint", preset), None, f"joint{k}", k)
-        return _mixes(s, count, seeds)
-
-    return s.parts(
-        mixes,
-        lambda: _parts(s, preset, count),
-        lambda: _loads(s, preset, count, seeds),
-        lambda: _kinds(s, count, seeds),
-        lambda: _unknown(s, count, seeds),
-        lambda: [] if logs is None else _logs(s, logs, preset),
-        lambda: _curves(s, seeds),
-    )
+    return s.parts(mixes, shares, loads, kinds, unknown, gpu_logs, curves)
 
 
-def config(name: str, preset: str) -> SlotsConfig:
+def config(s: Study, name: str) -> SlotsConfig:
     """The configuration of a variant for the study."""
-    iterations, choices, ours = BUDGET[preset]
-    c = system.published(preset).changed(**system.VARIANTS[name])
-    validations = 10
-    if preset == "smoke":
-        c, validations = c.changed(jobsets=4, warm=min(c.warm, 1), validation_jobsets=1, simulations=16, runs=2), 2
+    iterations, choices, ours = BUDGET[s.preset]
+    c = system.published(s.preset).changed(**system.VARIANTS[name])
+    if s.smoke:
+        c = c.changed(jobsets=4, warm=min(c.warm, 1), validation_jobsets=1, simulations=16, runs=2)
+    validations = 2 if s.smoke else 10
     if c.network == "slots":
         return c.changed(iterations=None, choices=ours if name == "joint" else choices, validations=validations)
     return c.changed(iterations=iterations, choices=None, validations=min(iterations, validations))
 
 
-def _unseen(compute: float, count: int, rate: float = system.RATE) -> list[Workload]:
-    return [cush(50, rate, [TEST, i], compute=compute) for i in range(count)]
+def _unseen(s: Study, compute: float = 0.5, rate: float = system.RATE, most: int = 200) -> list[Workload]:
+    return [cush(50, rate, [TEST, i], compute=compute) for i in range(min(s.pick(4, 100, 200), most))]
 
 
 def _world() -> dict:
     return {k: v for k, v in system.published("small").world.items() if k not in ("placements", "encoder")}
 
 
-def _ours(s: Study, seeds: int, sets: list[Workload]) -> list[dict]:
-    return [_short(means(sets, load(s.folder(f"joint{k}")), {}, seed=k)) for k in range(seeds)]
+def _judged(sets: list[Workload], policy, world: dict, **more) -> dict:
+    x = means(sets, policy, world, **more)
+    return {k: x[k] for k in KEPT}
 
 
-def _short(x: dict) -> dict:
-    return {k: x[k] for k in ("slowdown", "longest", "stretch", "lost", "kinds")}
+def _rules(sets: list[Workload], orders: Sequence[str] = ORDERS, row_s: float = 1.0) -> dict[str, dict]:
+    return {f"{r}+{p}": _judged(sets, f"{r}+{p}", _world(), row_s=row_s) for r in orders for p in PLACES}
 
 
-def _rules(sets: list[Workload], orders=ORDERS, placements=(*FIXED, "typed"), row_s: float = 1.0) -> dict[str, dict]:
-    return {f"{r}+{p}": _short(means(sets, f"{r}+{p}", _world(), row_s=row_s)) for r in orders for p in placements}
+def _all(s: Study, sets: list[Workload], orders: Sequence[str] = ORDERS) -> dict:
+    """Rules, and our agents of every seed."""
+    ours = [_judged(sets, load(s.folder(f"joint{k}")), {}, seed=k) for k in range(s.seeds)]
+    return {"rules": _rules(sets, orders), "ours": ours}
 
 
-def _best(x: dict[str, dict], *placements: str, orders: tuple = CLASSIC) -> str:
-    names = [n for n in x if n.split("+")[1] in placements and n.split("+")[0] in orders]
-    return min(names, key=lambda n: np.mean(x[n]["slowdown"]))
+def _arms(x: dict) -> Arms:
+    return Arms(x["rules"] | {"ours": x["ours"]})
 
 
-def _mixes(s: Study, count: int, seeds: int) -> Section:
-    rows, drawn, every = [], {}, []
+def _mix(s: Study, mix: float = 0.5) -> Arms:
+    return _arms(s.piece(f"mix-{mix}", lambda: _all(s, _unseen(s, mix))))
+
+
+def _best(x: Arms, orders: Sequence[str] = CLASSIC) -> str:
+    """The best order with the best of the placements that know no types."""
+    return x.best(n for n in x if n != "ours" and n.split("+")[0] in orders and n.split("+")[1] in FIXED)
+
+
+def _typed(rule: str) -> str:
+    return rule.split("+")[0] + "+typed"
+
+
+def mixes(s: Study) -> Section:
+    """Agents trained on one mix, on each."""
+    for k in range(s.seeds):
+        s.train(config(s, "joint"), None, f"joint{k}", k)
+    rows, every, drawn = [], [], {}
     for mix in MIXES:
-
-        def measured(mix=mix) -> dict:
-            sets = _unseen(mix, count)
-            return {"rules": _rules(sets), "ours": _ours(s, seeds, sets)}
-
-        x = s.piece(f"mix-{mix}", measured)
-        ours = np.array([r["slowdown"] for r in x["ours"]])
-        fixed = _best(x["rules"], *FIXED)
-        oracle = fixed.split("+")[0] + "+typed"
-        name = f"{mix:.0%} / {1 - mix:.0%}"
-        drawn[name] = {n: np.mean(v["slowdown"]) for n, v in x["rules"].items()} | {"ours": ours.mean()}
-        held = _best(x["rules"], *FIXED, orders=("hold",))
-        wait = np.mean([np.mean(r["longest"]) for r in x["ours"]]) / np.mean(x["rules"][fixed]["longest"])
-        rows.append(
-            [
-                name,
-                f"{ours.mean():.3f}",
-                fixed,
-                f"{drawn[name][fixed]:.3f}",
-                text(change(ours, x["rules"][fixed]["slowdown"])),
-                f"{drawn[name][oracle]:.3f}",
-                text(change(ours, x["rules"][oracle]["slowdown"])),
-                f"{drawn[name][held]:.3f}",
-                text(change(ours, x["rules"][held]["slowdown"])),
-                text(change(ours, x["rules"]["hold+typed"]["slowdown"])),
-                f"{wait:.2f}",
-            ]
-        )
-        every += [[name, n, *(f"{drawn[name][f'{n}+{p}']:.3f}" for p in (*FIXED, "typed"))] for n in ORDERS]
-
-    def draw(fig) -> None:
-        axes = fig.subplots()
-        shown = [
-            "fcfs+pack",
-            "fcfs+spread",
-            "sjf+pack",
-            "sjf+spread",
-            "hold+pack",
-            "hold+spread",
-            "sjf+typed",
-            "hold+typed",
-            "ours",
-        ]
-        for i, n in enumerate(shown):
-            axes.bar([k + i * 0.1 for k in range(len(drawn))], [d[n] for d in drawn.values()], 0.095, label=n)
-        axes.set_xticks([k + 0.35 for k in range(len(drawn))], list(drawn))
-        axes.set(xlabel="compute- / network-intensive jobs", ylabel="normalised turnaround", ylim=(1, None))
-        axes.legend(ncols=4)
-
-    note = prose("cush", "mixes", count=count, rate=system.RATE, seeds=seeds, claim=CLAIM)
-    columns = ["compute / network", "ours", "best fixed", "", "ours against it", "its order, typed", "ours against it"]
-    columns += ["hold, best fixed", "ours against it", "against hold, typed", "longest wait"]
-    tables = [Table(columns, rows), Table(["compute / network", "order", *FIXED, "typed"], every)]
-    return Section("Turnaround by mix of types", note, tables, [figure(s, "mixes", draw, height=4.2)])
+        x, name = _mix(s, mix), f"{mix:.0%} / {1 - mix:.0%}"
+        fixed, held = _best(x), _best(x, ("hold",))
+        cells = [cell for base in (fixed, _typed(fixed), held) for cell in (x.mean(base), x.change("ours", base))]
+        rows.append([name, x.mean("ours"), fixed, *cells, x.change("ours", "hold+typed"), x.ratio("ours", fixed)])
+        every += [[name, n, *(x.mean(f"{n}+{p}") for p in PLACES)] for n in ORDERS]
+        drawn[name] = {n: x.mean(n) for n in SHOWN}
+    shown = [bars(drawn, "normalised turnaround")]
+    count = len(_unseen(s))
+    return s.section("Turnaround by mix of types", rows, every, figures=shown, count=count, rate=system.RATE, places=PLACES)
 
 
-def _parts(s: Study, preset: str, count: int) -> Section:
+def _run(variant: str) -> str:
+    return variant.replace(", ", "-").replace(" ", "-") + "0"
+
+
+def _variant(s: Study, name: str) -> dict:
+    policy = s.train(config(s, name), None, _run(name))
+    return _judged(_unseen(s), policy, {}) | {k: policy.about[k] for k in ("seconds", "choices")}
+
+
+def shares(s: Study) -> Section:
     """What order and placement bring each, and our options: one seed."""
-    sets, rows = _unseen(0.5, count), []
-    rules = s.piece("mix-0.5", dict)["rules"]
-    fixed = _best(rules, *FIXED)
-    for name in system.VARIANTS:
-        run = name.replace(", ", "-").replace(" ", "-") + "0"
-
-        def learnt(name=name, run=run) -> dict:
-            policy = s.train(config(name, preset), None, run)
-            return _short(means(sets, policy, {})) | {"seconds": policy.about["seconds"], "choices": policy.about["choices"]}
-
-        x = s.piece(f"variant-{run}", learnt)
-        rows.append(
-            [
-                name,
-                f"{np.mean(x['slowdown']):.3f}",
-                text(change(x["slowdown"], rules[fixed]["slowdown"])),
-                f"{np.mean(x['stretch']):.3f}",
-                f"{np.mean(x['longest']):.0f}",
-                f"{x['choices']:,}",
-                f"{x['seconds'] / 60:.1f}",
-            ]
-        )
-    for n in (fixed, fixed.split("+")[0] + "+typed"):
-        x = rules[n]
-        against = "" if n == fixed else text(change(x["slowdown"], rules[fixed]["slowdown"]))
-        stretch, longest = f"{np.mean(x['stretch']):.3f}", f"{np.mean(x['longest']):.0f}"
-        rows.append([f"rule {n}", f"{np.mean(x['slowdown']):.3f}", against, stretch, longest, "", ""])
-    note = prose("cush", "parts")
-    columns = ["agent", "turnaround", f"against {fixed}", "longer", "longest wait, rows", "choices", "minutes"]
-    return Section("What is order, what is placement", note, [Table(columns, rows)])
+    rules = _mix(s)
+    fixed = _best(rules)
+    agents = {name: s.piece(f"variant-{_run(name)}", _variant, s, name) for name in system.VARIANTS}
+    x = Arms(agents | {f"rule {n}": rules[n] for n in (fixed, _typed(fixed))})
+    costs = {n: [a["choices"], a["seconds"] / 60] for n, a in agents.items()}
+    rows = [
+        [n, x.mean(n), x.change(n, f"rule {fixed}"), x.mean(n, "stretch"), x.mean(n, "longest"), *costs.get(n, ["", ""])]
+        for n in x
+    ]
+    return s.section("What is order, what is placement", rows, fixed=fixed)
 
 
-def _loads(s: Study, preset: str, count: int, seeds: int) -> Section:
-    rates, rows = (RATES[::2] if preset == "smoke" else RATES), []
-    count = min(count, 60)
-
-    def swept() -> dict:
-        by_load = {}
-        for rate in rates:
-            sets = _unseen(0.5, count, rate)
-            rules = _rules(sets, ("fcfs", "sjf", "saf", "tetris", "hold"))
-            by_load[str(rate)] = {"rules": rules, "ours": _ours(s, seeds, sets)}
-        return by_load
-
-    sweep = s.piece("loads", swept)
-    for rate in rates:
-        x = sweep[str(rate)]
-        fixed = _best(x["rules"], *FIXED)
-        ours = np.array([r["slowdown"] for r in x["ours"]])
-        base = x["rules"][fixed]["slowdown"]
-        rows.append([f"{rate}", f"{ours.mean():.3f}", fixed, f"{np.mean(base):.3f}", text(change(ours, base))])
-
-    def draw(fig) -> None:
-        axes = fig.subplots()
-        for n in ("fcfs+pack", "sjf+pack", "sjf+spread", "sjf+typed", "hold+typed"):
-            axes.plot(rates, [np.mean(sweep[str(r)]["rules"][n]["slowdown"]) for r in rates], "o-", ms=3, label=n)
-        y = [np.mean([v["slowdown"] for v in sweep[str(r)]["ours"]]) for r in rates]
-        axes.plot(rates, y, "o-", ms=3, color="#d1495b", label="ours")
-        axes.set(xlabel="arrivals per row", ylabel="normalised turnaround")
-        axes.legend()
-
-    note = f"Half of the jobs of each type. Our agents were trained at rate {system.RATE} alone; arrivals above 1 are Poisson."
-    columns = ["rate", "ours", "best fixed", "", "ours against it"]
-    return Section("Turnaround against load", note, [Table(columns, rows)], [figure(s, "loads", draw)])
+def loads(s: Study) -> Section:
+    """Agents trained at one rate, at each."""
+    rates = s.pick(RATES[::2], RATES, RATES)
+    sweep = s.piece("loads", lambda: {str(rate): _all(s, _unseen(s, rate=rate, most=60), SWEPT) for rate in rates})
+    arms = {rate: _arms(sweep[str(rate)]) for rate in rates}
+    rows = [[f"{r}", x.mean("ours"), _best(x), x.mean(_best(x)), x.change("ours", _best(x))] for r, x in arms.items()]
+    shown = ("fcfs+pack", "sjf+pack", "sjf+spread", "sjf+typed", "hold+typed", "ours")
+    drawn = {n: (rates, [x.mean(n) for x in arms.values()]) for n in shown}
+    figure = s.lines("loads", drawn, "arrivals per row", "normalised turnaround")
+    return s.section("Turnaround against load", rows, figures=[figure], rate=system.RATE)
 
 
-def _kinds(s: Study, count: int, seeds: int) -> Section:
-    x, rows = s.piece("mix-0.5", dict), []
-    fixed = _best(x["rules"], *FIXED)
-    named = [(n, [x["rules"][n]]) for n in (fixed, fixed.split("+")[0] + "+typed", "fcfs+pack", "fcfs+spread")]
-    for name, runs in [*named, ("ours", x["ours"])]:
-        kinds = np.nanmean([np.nanmean(np.array(r["kinds"], float), axis=0) for r in runs], axis=0)
-        stretch = np.mean([r["stretch"] for r in runs])
-        rows.append([name, f"{kinds[0]:.3f}", f"{kinds[1]:.3f}", f"{stretch:.3f}"])
-    columns = ["policy", "compute-intensive", "network-intensive", "longer than at their best"]
-    return Section("By type", "Mean normalised turnaround, half of the jobs of each type.", [Table(columns, rows)])
+def kinds(s: Study) -> Section:
+    """The two types of jobs apart."""
+    x, rows = _mix(s), []
+    for n in (_best(x), _typed(_best(x)), "fcfs+pack", "fcfs+spread", "ours"):
+        both = np.nanmean(np.nanmean(x.of(n, "kinds").astype(float), axis=1), axis=0)
+        rows.append([n, *both, x.mean(n, "stretch")])
+    return s.section("By type", rows)
 
 
-def _unknown(s: Study, count: int, seeds: int) -> Section:
+def unknown(s: Study) -> Section:
+    """Types said by a classifier that has watched few executions of a user."""
     from jobwise.forecast.job_types import learning_curve, told
 
-    rows, regret = [], []
-    curve_of_accuracy = s.piece("accuracy", lambda: [list(x) for x in learning_curve()])
-    for executions, accuracy, known in curve_of_accuracy:
-        rows.append([f"{int(executions)}", f"{accuracy:.1%}", f"{known:.1%}"])
-    sets = _unseen(0.5, count)
+    accuracy, sets = s.piece("accuracy", lambda: [list(x) for x in learning_curve()]), _unseen(s)
 
     def measured() -> dict:
-        results = {}
-        policy = load(s.folder("joint0"))
-        for executions in (None, 0, 1, 3, 10, 30):
-            said = sets if executions is None else told(sets, executions)
-            key = "given" if executions is None else str(executions)
-            results[key] = {"ours": means(said, policy, {})["slowdown"], "rule": means(said, "sjf+typed", _world())["slowdown"]}
-        return results
+        named = {key: sets if n is None else told(sets, n) for key, n in EXECUTIONS.items()}
+        policies = {"ours": (load(s.folder("joint0")), {}), "rule": ("sjf+typed", _world())}
+        return {k: {n: means(x, *p)["slowdown"] for n, p in policies.items()} for k, x in named.items()}
 
-    x = s.piece("unknown", measured)
-    for key, v in x.items():
-        cells = [f"{np.mean(v['ours']):.3f}", text(change(v["ours"], x["given"]["ours"])) if key != "given" else ""]
-        cells += [f"{np.mean(v['rule']):.3f}", text(change(v["rule"], x["given"]["rule"])) if key != "given" else ""]
-        regret.append([key, *cells])
-    note = prose("cush", "unknown")
-    tables = [
-        Table(["executions of the user", "accuracy", "classified"], rows),
-        Table(["executions", "ours", "regret", "sjf+typed", "regret"], regret),
-    ]
-    return Section("Unknown types", note, tables)
-
-
-def _logs(s: Study, logs: Path, preset: str) -> list[Section]:
-    from jobwise.workloads.gpu import read_alibaba, read_philly
-
-    sections = []
-    for name, read in (("philly", read_philly), ("alibaba", read_alibaba)):
-        w = read(logs)
-        if w is None:
-            continue
-        sections.append(_log(s, name, w, preset))
-    return sections
-
-
-def _log(s: Study, name: str, w: Workload, preset: str) -> Section:
-    c = config("joint", preset).changed(generator="log", jobs=96, jobsets=200, settings={}, **LOGS[name])
-    sets = c.sets(TEST, {"smoke": 3, "small": 40, "paper": 100}[preset], w)
-
-    def measured() -> dict:
-        policy = s.train(c, w, f"log-{name}")
-        rules = _rules(sets, ("fcfs", "sjf", "saf", "tetris", "hold"), row_s=c.row_s)
-        return {"rules": rules, "ours": _short(means(sets, policy, {}))}
-
-    x = s.piece(f"log-{name}", measured)
+    results = s.piece("unknown", measured)
     rows = []
-    fixed = _best(x["rules"], *FIXED)
-    for n, v in [*x["rules"].items(), ("ours", x["ours"])]:
-        against = "" if n == fixed else text(change(v["slowdown"], x["rules"][fixed]["slowdown"]))
-        rows.append(
-            [n, f"{np.mean(v['slowdown']):.3f}", against, f"{np.mean(v['stretch']):.3f}", f"{np.mean(v['longest']):.0f}"]
-        )
-    note = prose(
-        "cush",
-        "log",
-        sets=len(sets),
-        jobs=c.jobs,
-        row_s=c.row_s,
-        capacity=len(w.cluster.capacity),
-        tolist=w.cluster.capacity[0].tolist(),
-    )
-    columns = ["policy", "turnaround", f"against {fixed}", "longer", "longest wait, rows"]
-    return Section(f"A real GPU log: {name}", note, [Table(columns, rows)])
+    for key, result in results.items():
+        x = Arms({f"{n} {k}": {"slowdown": results[k][n]} for n in result for k in ("given", key)})
+        rows.append([key, *(cell for n in result for cell in (x.mean(f"{n} {key}"), x.change(f"{n} {key}", f"{n} given")))])
+    return s.section("Unknown types", [[f"{int(n)}", a, b] for n, a, b in accuracy], rows)
 
 
-LOGS = {"philly": {"row_s": 1800.0, "rows": 20}, "alibaba": {"row_s": 1800.0, "rows": 20}}
+def gpu_logs(s: Study) -> list[Section]:
+    """The real logs that the folder has."""
+    logs = {name: read(s.logs) for name, read in LOGS.items()} if s.logs else {}
+    return [_log(s, name, w) for name, w in logs.items() if w is not None]
 
 
-def _curves(s: Study, seeds: int) -> Section:
-    def draw(fig) -> None:
-        axes = fig.subplots()
-        for name in system.VARIANTS:
-            for k in range(seeds if name == "joint" else 1):
-                folder = s.folder(name.replace(", ", "-").replace(" ", "-") + str(k))
-                if (folder / "metrics.jsonl").is_file():
-                    x, y = curve(folder)
-                    axes.plot(x, y, lw=1.2, label=name if k == 0 else None, color="#d1495b" if name == "joint" else None)
-        axes.set(xlabel="choices made in training", ylabel="turnaround in validation", yscale="log", xscale="log")
-        axes.legend()
+def _log(s: Study, name: str, w: Workload) -> Section:
+    c = config(s, "joint").changed(generator="log", jobs=96, jobsets=200, settings={}, row_s=1800.0, rows=20)
+    sets = c.sets(TEST, s.pick(3, 40, 100), w)
 
-    return Section("Learning curves", "Validation jobsets, sampled actions.", figures=[figure(s, "curves", draw)])
+    def measured() -> dict:
+        ours = _judged(sets, s.train(c, w, f"log-{name}"), {})
+        return {"rules": _rules(sets, SWEPT, row_s=c.row_s), "ours": ours}
+
+    x = _arms(s.piece(f"log-{name}", measured))
+    fixed, machine = _best(x), w.cluster.capacity
+    rows = [[n, x.mean(n), x.change(n, fixed), x.mean(n, "stretch"), x.mean(n, "longest")] for n in x]
+    values = {"sets": len(sets), "jobs": c.jobs, "row_s": c.row_s, "nodes": len(machine), "each": machine[0].tolist()}
+    return s.section("A real GPU log: {name}", rows, name=name, fixed=fixed, **values)
+
+
+def curves(s: Study) -> Section:
+    """Validations of all agents."""
+    runs = {name: [_run(name)] for name in system.VARIANTS} | {"joint": [f"joint{k}" for k in range(s.seeds)]}
+    return s.section("Learning curves", figures=[s.learning(runs, "turnaround")])

@@ -1,236 +1,165 @@
 """DeepRM's experiments (HotNets'16; the CuSH review's run of its code): rules, agents, the distribution of slowdowns, loads.
 
-Jobsets are generated; 100 unseen ones test. Everything is paired over jobsets. `spec` numbers are those of a throw-away
-re-implementation, mean slowdown of 20 sequences.
+Jobsets are generated; 100 unseen ones test. Everything is paired over jobsets. The reference numbers of rules are those of a
+throw-away re-implementation, mean slowdown of 20 sequences.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
-from jobwise.learn.judged import change, means, text
+from jobwise.learn.judged import means
 from jobwise.learn.slots_config import SlotsConfig
 from jobwise.policies.names import load
-from jobwise.report.sections import Section, Table
+from jobwise.report.sections import Section
 from jobwise.systems import deeprm as system
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST, deeprm, load_of
-from jobwise_experiments.jobsets import cdf, curve, figure
-from jobwise_experiments.study import Study, anchors, prose
+from jobwise_experiments.study import Arms, Study, anchors
 
-ANCHORS = {(x["rate"], x["rows"]): x["slowdown"] for x in anchors("deeprm")["rules"]}
+REFERENCES = anchors("deeprm")["rules"]
 RATES = (0.054, 0.163, 0.271, 0.379, 0.488, 0.596, 0.705, 0.813, 0.921, 0.976)  # 10 % to 180 % of the capacity
 RULES = ("sjf", "tetris", "random", "saf", "fcfs", "hold")
+COMPARED = ("sjf", "tetris", "random", "hold")
 COLOURS = {"ours": "#d1495b", "plain": "#e09f3e", "sjf": "#1b6ca8", "tetris": "#2e8b57", "random": "#6b7280", "hold": "#7b5ea7"}
-BUDGET = {  # of the variants but ours: iterations, or choices of those with PPO
-    "smoke": (1, 1_500),
-    "small": (8, 650_000),
-    "paper": (1000, 6_000_000),
-}
-OURS = {"smoke": 1_500, "small": 650_000, "paper": 6_000_000}
+ITERATIONS = {"smoke": 1, "small": 8, "paper": 1000}  # of the variants with REINFORCE
+CHOICES = {"smoke": 1_500, "small": 650_000, "paper": 6_000_000}  # of the others
+QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99)
 
 
-def study(logs: Path | None, s: Study, preset: str, seeds: int) -> list[Section]:
+def study(s: Study) -> list[Section]:
     """Anchors, agents, distributions, loads, learning curves."""
-    count = {"smoke": 6, "small": 100, "paper": 200}[preset]
-    world = system.published(preset).changed(**system.STUDIED).world
-    trained, rules = {}, {}
-
-    def agents() -> Section:
-        rules.update(s.piece("rules", lambda: {r: means(_unseen(0.7, 50, count), r, world) for r in RULES}))
-        trained.update({n: _variant(s, n, preset, seeds if n == "ours" else 1, count) for n in system.VARIANTS})
-        return _agents(s, trained, rules, seeds)
-
-    return s.parts(
-        lambda: _anchors(s, preset, world),
-        agents,
-        lambda: _distribution(s, trained, rules, preset, world),
-        lambda: _loads(s, preset, world, seeds),
-        lambda: _curves(s, seeds),
-    )
+    return s.parts(references, agents, distribution, loads, curves)
 
 
-def _unseen(rate: float, steps: int, count: int) -> list[Workload]:
+def _world(s: Study) -> dict:
+    return system.published(s.preset).changed(**system.STUDIED).world
+
+
+def _unseen(count: int, rate: float = 0.7, steps: int = 50) -> list[Workload]:
     return [deeprm(steps, rate, [TEST, i]) for i in range(count)]
 
 
-def config(name: str, preset: str) -> SlotsConfig:
+def config(s: Study, name: str) -> SlotsConfig:
     """The configuration of a variant for the study: 50 rows, rate 0.7 (129 % of the capacity)."""
-    changes = dict(system.VARIANTS[name])
-    iterations, choices = BUDGET[preset]
-    c = system.published(preset).changed(**system.STUDIED | changes)
-    validations = 10
-    if preset == "smoke":
-        c, validations = c.changed(jobsets=5, validation_jobsets=3, simulations=16, warm=min(c.warm, 1)), 2
+    iterations, validations = ITERATIONS[s.preset], 2 if s.smoke else 10
+    c = system.published(s.preset).changed(**system.STUDIED | system.VARIANTS[name])
+    if s.smoke:
+        c = c.changed(jobsets=5, validation_jobsets=3, simulations=16, warm=min(c.warm, 1))
     if c.learner["learner"] == "ppo":
-        return c.changed(iterations=None, choices=OURS[preset] if name == "ours" else choices, validations=validations)
+        return c.changed(iterations=None, choices=CHOICES[s.preset], validations=validations)
     return c.changed(iterations=iterations, choices=None, validations=min(iterations, validations))
 
 
-def _variant(s: Study, name: str, preset: str, seeds: int, count: int) -> list[dict]:
-    results = []
-    for k in range(seeds):
-
-        def learnt(k=k) -> dict:
-            policy = s.train(config(name, preset), None, f"{name.replace(', ', '-').replace(' ', '-')}{k}", k)
-            about = {key: policy.about[key] for key in ("seconds", "choices", "validation")}
-            return means(_unseen(0.7, 50, count), policy, {}, seed=k) | about
-
-        results.append(s.piece(f"agent-{name.replace(', ', '-').replace(' ', '-')}-{k}", learnt))
-    return results
-
-
-def _anchors(s: Study, preset: str, world: dict) -> Section:
-    count, rows = {"smoke": 6, "small": 200, "paper": 400}[preset], []
+def references(s: Study) -> Section:
+    """Rules beside reference values."""
+    sets, rows = partial(_unseen, s.pick(6, 200, 400)), []
 
     def measured() -> dict:
-        return {
-            f"{rate} {steps}": {r: float(np.mean(means(_unseen(rate, steps, count), r, world)["slowdown"])) for r in anchors}
-            for (rate, steps), anchors in ANCHORS.items()
-        }
+        mean = {}
+        for x in REFERENCES:
+            unseen = sets(x["rate"], x["rows"])
+            mean[f"{x['rate']} {x['rows']}"] = {
+                r: float(np.mean(means(unseen, r, _world(s))["slowdown"])) for r in x["slowdown"]
+            }
+        return mean
 
     results = s.piece("anchors", measured)
-    for (rate, steps), rules in ANCHORS.items():
-        for rule, value in rules.items():
-            x = results[f"{rate} {steps}"][rule]
-            near = "yes" if abs(x / value - 1) <= 0.15 else "no"
-            rows.append([f"{rate}", f"{steps}", rule, f"{value:.2f}", f"{x:.2f}", f"{x / value - 1:+.0%}", near])
-    note = prose("deeprm", "anchors", count=count)
-    columns = ["rate", "rows", "rule", "reference", "here", "difference", "within 15 %"]
-    return Section("The rules, against reference values", note, [Table(columns, rows)])
+    for x in REFERENCES:
+        for rule, value in x["slowdown"].items():
+            here = results[f"{x['rate']} {x['rows']}"][rule]
+            near = "yes" if abs(here / value - 1) <= 0.15 else "no"
+            rows.append([f"{x['rate']}", f"{x['rows']}", rule, value, here, here / value - 1, near])
+    return s.section("The rules, against reference values", rows, count=len(sets()))
 
 
-def _agents(s: Study, agents: dict[str, list[dict]], rules: dict[str, dict], seeds: int) -> Section:
-    rows, base, strong = [], rules["sjf"]["slowdown"], rules["hold"]["slowdown"]
-    for r in RULES:
-        x, same = rules[r], r == "sjf"
-        against = ["" if same else text(change(x["slowdown"], base)), text(change(x["slowdown"], strong))]
-        longest = f"{np.mean(x['longest']):.0f}"
-        rows.append([r, "", f"{np.mean(x['slowdown']):.2f}", *against, longest, f"{sum(x['lost'])}", "", ""])
-    for name, runs in agents.items():
-        slow = np.array([x["slowdown"] for x in runs])
-        rows.append(
-            [
-                name,
-                f"{len(runs)}",
-                f"{slow.mean():.2f}",
-                text(change(slow, base)),
-                text(change(slow, strong)),
-                f"{np.mean([x['longest'] for x in runs]):.0f}",
-                f"{sum(sum(x['lost']) for x in runs)}",
-                f"{runs[0]['choices']:,}",
-                f"{np.mean([x['seconds'] for x in runs]) / 60:.1f}",
-            ]
-        )
-    note = prose("deeprm", "agents")
-    columns = [
-        "policy",
-        "seeds",
-        "mean slowdown",
-        "against SJF",
-        "against hold",
-        "longest wait, rows",
-        "jobs not done",
-        "choices",
-        "minutes",
-    ]
-    return Section("Agents and rules on unseen jobsets", note, [Table(columns, rows)])
+def _run(variant: str, seed: int, between: str = "") -> str:
+    return variant.replace(", ", "-").replace(" ", "-") + between + str(seed)
 
 
-def _distribution(s: Study, agents: dict, rules: dict, preset: str, world: dict) -> Section:
-    drawn = {"ours": [x for run in agents["ours"] for x in run["jobs"]], "plain": agents["plain"][0]["jobs"]}
-    drawn |= {r: rules[r]["jobs"] for r in ("sjf", "tetris", "random", "hold")}
+def _runs(s: Study) -> dict[str, int]:
+    """Variant -> seeds."""
+    return {name: s.seeds if name == "ours" else 1 for name in system.VARIANTS}
+
+
+def _learnt(s: Study, name: str, k: int) -> dict:
+    policy = s.train(config(s, name), None, _run(name, k), k)
+    about = {key: policy.about[key] for key in ("seconds", "choices", "validation")}
+    return means(_unseen(s.pick(6, 100, 200)), policy, {}, seed=k) | about
+
+
+def _arms(s: Study) -> Arms:
+    """Rules and variants at the rate of the training."""
+    rules = s.piece("rules", lambda: {r: means(_unseen(s.pick(6, 100, 200)), r, _world(s)) for r in RULES})
+    learnt = {n: [s.piece(f"agent-{_run(n, k, '-')}", _learnt, s, n, k) for k in range(c)] for n, c in _runs(s).items()}
+    return Arms(rules | learnt)
+
+
+def agents(s: Study) -> Section:
+    """Agents and rules where the agents were trained."""
+    x, rows = _arms(s), []
+    for n, runs in x.items():
+        cells = [x.mean(n), x.change(n, "sjf"), x.change(n, "hold"), x.mean(n, "longest"), x.of(n, "lost").sum()]
+        costs = ["", ""] if n in RULES else [runs[0]["choices"], np.mean([y["seconds"] for y in runs]) / 60]
+        rows.append([n, "" if n in RULES else len(runs), *cells, *costs])
+    return s.section("Agents and rules on unseen jobsets", rows)
+
+
+def distribution(s: Study) -> Section:
+    """Slowdowns of jobs, where the agents were trained and at a light load."""
+    arms = _arms(s)
+    trained = {n: [y for run in arms[n] for y in run["jobs"]] for n in COLOURS}
 
     def slides() -> dict:
-        sets = _unseen(0.3, 200, 10)
-        by_rule = {r: means(sets, r, world)["jobs"] for r in ("sjf", "tetris", "random", "hold")}
-        for name in ("ours", "plain"):
-            policy = load(s.folder(f"{name}0"))
-            by_rule[name] = means(sets, policy, {})["jobs"]
-        return by_rule
+        sets = _unseen(10, 0.3, 200)
+        light = {r: means(sets, r, _world(s))["jobs"] for r in COMPARED}
+        return light | {n: means(sets, load(s.folder(f"{n}0")), {})["jobs"] for n in ("ours", "plain")}
 
-    light = s.piece("slides", slides)
+    shown = {"rate 0.7, 50 rows": trained, "rate 0.3, 200 rows": s.piece("slides", slides)}
 
     def draw(fig) -> None:
-        for axes, data, title in zip(
-            fig.subplots(1, 2), (drawn, light), ("rate 0.7, 50 rows", "rate 0.3, 200 rows"), strict=True
-        ):
+        for axes, (title, data) in zip(fig.subplots(1, 2), shown.items(), strict=True):
             for name, colour in COLOURS.items():
-                cdf(axes, data[name], name, colour)
+                x = np.sort(np.asarray(data[name], float))
+                axes.step(x, np.arange(1, len(x) + 1) / len(x), where="post", label=name, color=colour)
             axes.set(xscale="log", xlabel="slowdown", ylabel="share of jobs", title=title)
             axes.legend()
 
     rows = []
-    for title, data in (("rate 0.7", drawn), ("rate 0.3", light)):
-        for name in COLOURS:
-            x = np.asarray(data[name])
-            qs = [f"{np.quantile(x, q):.2f}" for q in (0.5, 0.75, 0.9, 0.95, 0.99)]
-            rows.append([title, name, *qs, _left(np.asarray(data["ours"]), x) if name not in ("ours", "plain") else ""])
-    note = prose("deeprm", "distribution")
-    columns = ["jobs", "policy", "median", "75 %", "90 %", "95 %", "99 %", "ours is left"]
-    svg = figure(s, "cdf", draw, label="distribution of slowdowns")
-    return Section("Distribution of slowdowns", note, [Table(columns, rows)], [svg])
+    for title, data in shown.items():
+        for n in COLOURS:
+            left = _left(data["ours"], data[n]) if n in COMPARED else ""
+            rows.append([title.split(",")[0], n, *np.quantile(data[n], QUANTILES), left])
+    svg = s.figure("cdf", draw, label="distribution of slowdowns")
+    return s.section("Distribution of slowdowns", rows, figures=[svg])
 
 
-def _left(ours: np.ndarray, other: np.ndarray) -> str:
+def _left(ours: list[float], other: list[float]) -> str:
     q = np.arange(1, 100) / 100
     return f"{int((np.quantile(ours, q) <= np.quantile(other, q) + 1e-9).sum())} of 99"
 
 
-def _loads(s: Study, preset: str, world: dict, seeds: int) -> Section:
-    count = {"smoke": 4, "small": 60, "paper": 200}[preset]
-    rates = RATES[::3] if preset == "smoke" else RATES
+def loads(s: Study) -> Section:
+    """Agents trained at one load, at each."""
+    rates, rows = s.pick(RATES[::3], RATES, RATES), []
 
-    def swept() -> dict:
-        by_load: dict[str, dict] = {}
-        for rate in rates:
-            sets = _unseen(rate, 50, count)
-            one = {r: means(sets, r, world)["slowdown"] for r in ("sjf", "tetris", "random", "hold")}
-            one["ours"] = [means(sets, load(s.folder(f"ours{k}")), {}, seed=k)["slowdown"] for k in range(seeds)]
-            by_load[str(rate)] = one
-        return by_load
+    def at(rate: float) -> dict:
+        sets = _unseen(s.pick(4, 60, 200), rate)
+        ours = [means(sets, load(s.folder(f"ours{k}")), {}, seed=k)["slowdown"] for k in range(s.seeds)]
+        return {r: means(sets, r, _world(s))["slowdown"] for r in COMPARED} | {"ours": ours}
 
-    sweep, rows = s.piece("loads", swept), []
+    sweep, names = s.piece("loads", lambda: {str(rate): at(rate) for rate in rates}), ("ours", *COMPARED)
     for rate in rates:
-        x = sweep[str(rate)]
-        ours = np.array(x["ours"])
-        means_of = [f"{np.mean(x[r]):.2f}" for r in ("sjf", "tetris", "random", "hold")]
-        rows.append(
-            [
-                f"{load_of(rate):.0%}",
-                f"{ours.mean():.2f}",
-                *means_of,
-                text(change(ours, x["sjf"])),
-                text(change(ours, x["hold"])),
-            ]
-        )
-
-    def draw(fig) -> None:
-        axes = fig.subplots()
-        for name in ("ours", "sjf", "tetris", "random", "hold"):
-            y = [np.mean(sweep[str(rate)][name]) for rate in rates]
-            axes.plot([100 * load_of(rate) for rate in rates], y, "o-", ms=3, label=name, color=COLOURS[name])
-        axes.set(xlabel="offered load, % of the capacity", ylabel="mean slowdown", yscale="log")
-        axes.legend()
-
-    note = prose("deeprm", "loads")
-    columns = ["load", "ours", "sjf", "tetris", "random", "hold", "ours against SJF", "ours against hold"]
-    return Section("Slowdown against load", note, [Table(columns, rows)], [figure(s, "loads", draw)])
+        x = Arms({n: [{"slowdown": y} for y in np.atleast_2d(sweep[str(rate)][n])] for n in names})
+        rows.append([load_of(rate), *(x.mean(n) for n in names), x.change("ours", "sjf"), x.change("ours", "hold")])
+    drawn = {n: ([100 * row[0] for row in rows], [row[1 + i] for row in rows]) for i, n in enumerate(names)}
+    figure = s.lines("loads", drawn, "offered load, % of the capacity", "mean slowdown", yscale="log")
+    return s.section("Slowdown against load", rows, figures=[figure], names=names)
 
 
-def _curves(s: Study, seeds: int) -> Section:
-    def draw(fig) -> None:
-        axes = fig.subplots()
-        for name in system.VARIANTS:
-            for k in range(seeds if name == "ours" else 1):
-                folder = s.folder(f"{name.replace(', ', '-').replace(' ', '-')}{k}")
-                if (folder / "metrics.jsonl").is_file():
-                    x, y = curve(folder)
-                    colour = "#d1495b" if name == "ours" else None
-                    axes.plot(x, y, lw=1.2, label=name if k == 0 else None, color=colour)
-        axes.set(xlabel="choices made in training", ylabel="mean slowdown in validation", yscale="log", xscale="log")
-        axes.legend()
-
-    return Section("Learning curves", "Validation jobsets, sampled actions.", figures=[figure(s, "curves", draw)])
+def curves(s: Study) -> Section:
+    """Validations of all agents."""
+    runs = {name: [_run(name, k) for k in range(count)] for name, count in _runs(s).items()}
+    return s.section("Learning curves", figures=[s.learning(runs, "mean slowdown")])

@@ -7,7 +7,7 @@ rule that was best on the jobs before it within the same bound.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
@@ -21,40 +21,32 @@ from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
 from jobwise.policies.names import load, resolve
 from jobwise.policies.recommended import aged, recommended
-from jobwise.report.sections import Section, Table
+from jobwise.report.sections import Section
 from jobwise.sim.forest import NOTHING
 from jobwise.workload import Workload
-from jobwise.workloads.transform import first, overruns
+from jobwise.workloads.transform import overruns
 from jobwise_experiments import forest
-from jobwise_experiments.study import Study, prose, read_log
+from jobwise_experiments.study import Study
 
 LOGS = ("HPC2N", "lublin_256", "SDSC-SP2", "ALCF-Theta", "NASA-iPSC", "MetaCentrum", "LLNL-Atlas", "LANL-CM5")
 LOGS += ("SDSC-BLUE", "RICC")
-SMOKE = ("SDSC-SP2",)  # logs of the preset smoke
 RULES = ("fcfs+easy", "smith+easy", "general+easy")
-KEPT = ("fcfs+easy", "no promise", "promise 1.1x", "promise 1.1x, lane 1 %", "jobwise", FAIR)  # continuous
 OURS = ("smith-forecast", "jobwise-unbounded", "jobwise", "true run times")
-AGAINST = (None, 1, 2)  # policies on windows that ours are measured against: the fair best rule, smith, general
+KEPT = ("fcfs+easy", "no promise", "promise 1.1x", "promise 1.1x, lane 1 %", "jobwise", FAIR)  # continuous
+TREES = ("local", "both", "refit")
+FIRST = len(RULES)  # of OURS among the policies
 AT = [round(FROM + STEP * k, 1) for k in range(MOST)]  # origins
 BOUND = 1.2
-SHAKES = 4
 BUSY = 1.5  # mean slowdown of FCFS with EASY on windows; logs with less, where hardly anybody waits, are not pooled
 
 
-def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
+def study(s: Study) -> list[Section]:
     """Forests, windows, continuous. Raises InputError."""
-    every: dict = {}
-
-    def one(name: str) -> list[Section]:
-        log = read_log(logs, name)
-        log = first(log, min(len(log), 700)) if preset == "smoke" else log
-        every[log.name] = _one(s, log, preset)
-        return []
-
+    every: dict[str, dict] = {}
+    some = s.pick(("SDSC-SP2",), LOGS, LOGS)
+    tables = (on_windows, exact, local, kill, continuous)
     return s.parts(
-        lambda: forest.study(logs, s, preset, seeds),
-        *(lambda name=name: one(name) for name in (SMOKE if preset == "smoke" else LOGS)),
-        lambda: [_windows(every), _exact(every), _local(every), _kill(every), _continuous(every)],
+        forest.section, *(partial(measure, name=n, every=every) for n in some), *(partial(t, every=every) for t in tables)
     )
 
 
@@ -66,153 +58,138 @@ def _order(s: Study, log: Workload) -> Index:
     return replace(load(file).order, label="smith-forecast")
 
 
-def _one(s: Study, log: Workload, preset: str) -> dict:
-    shakes, count = (1, 2) if preset == "smoke" else (SHAKES, 6)
-    order, general = _order(s, log), resolve("general").order
+def measure(s: Study, name: str, every: dict) -> list[Section]:
+    """What all schedulers do on a log: no section of its own."""
+    log = s.log(name, smoke=700)
+    order, general, how = _order(s, log), resolve("general").order, {"shakes": s.pick(1, 4, 4), "count": s.pick(2, 6, 6)}
     free, bounded = (recommended(name, order, general) for name in ("jobwise-unbounded", "jobwise"))
     plain, exact = ListScheduler(order, "easy"), replace(resolve("smith+easy+actual"), label="true run times")
+    old = ListScheduler(aged(order), "easy")
+    promised = [old, replace(old, promise=1.1), replace(old, promise=1.1, express=0.01), bounded]
 
     def on_windows(kill: bool) -> dict:
-        o = origins(log, [*RULES, plain, free, bounded, exact], count, shakes=shakes, kill_at_walltime=kill)
-        effects = [[vars(x) for x in o.effects(base)] for base in AGAINST]
+        o = origins(log, [*RULES, plain, free, bounded, exact], **how, kill_at_walltime=kill)
+        effects = [[vars(x) for x in o.effects(base)] for base in (None, 1, 2)]  # the fair best rule, smith, general
         return {"effects": effects, "means": [o.mean(p) for p in range(len(o.policies))], "chosen": o.chosen}
 
-    def continuous(kill: bool = False) -> dict:
-        old = ListScheduler(aged(order), "easy")
-        kept = [old, replace(old, promise=1.1), replace(old, promise=1.1, express=0.01), bounded]
-        o = origins(log, ["fcfs+easy", *kept], count, shakes=shakes, max_wait=BOUND, kill_at_walltime=kill)
-        wholes = [_whole(o, p) for p in range(len(o.policies))]
-        return {"found": wholes, "chosen": o.chosen}
+    def in_one(kill: bool) -> dict:
+        o = origins(log, ["fcfs+easy", *promised], **how, max_wait=BOUND, kill_at_walltime=kill)
+        return {"found": [_whole(o, p) for p in range(len(o.policies))], "chosen": o.chosen}
 
-    def local() -> dict:
-        effects: dict = {"local": [], "both": [], "refit": []}
-        for t in AT[-1:] if preset == "smoke" else AT:
-            cut = int(t * len(log))
-            past = log.by_end[log.by_end["end"] < log.jobs["submit"][cut]]
-            trees = [forests.of_past(past, log.cluster.processors, base) for base in (NOTHING, order.forest)]
-            learnt = [replace(plain, label=k, order=replace(order, forest=x)) for k, x in zip(effects, trees, strict=False)]
-            learnt.append(replace(plain, refit=refit.DEFAULT))
-            c = compare(log, [plain, *learnt], since=t, until=round(t + STEP, 1), earlier=False, shakes=shakes)
-            x = c.windows["bounded_slowdown"]
-            for k, name in enumerate(effects):
-                effects[name] += list(in_blocks(log_ratio(x[0], x[1 + k])))
-        return {name: vars(effect(np.array(d))) for name, d in effects.items()}
+    outlive, key = overruns(log), log.name
+    every[key] = {"local": s.piece(f"local-{key}", _local, s, log, plain, how["shakes"]), "outlive": outlive}
+    every[key] |= {"windows": s.piece(f"windows-{key}", on_windows, False)}
+    every[key] |= {"continuous": s.piece(f"continuous-{key}", in_one, False)}
+    if outlive > 0.05:
+        every[key] |= {"kill": s.piece(f"kill-{key}", on_windows, True)}
+        every[key] |= {"ended": s.piece(f"continuous-kill-{key}", in_one, True)}
+    return []
 
-    return {
-        "local": s.piece(f"local-{log.name}", local),
-        "windows": s.piece(f"windows-{log.name}", lambda: on_windows(False)),
-        "continuous": s.piece(f"continuous-{log.name}", continuous),
-        "kill": s.piece(f"kill-{log.name}", lambda: on_windows(True)) if overruns(log) > 0.05 else None,
-        "ended": s.piece(f"continuous-kill-{log.name}", lambda: continuous(True)) if overruns(log) > 0.05 else None,
-        "outlive": overruns(log),
-    }
+
+def _local(s: Study, log: Workload, plain: ListScheduler, shakes: int) -> dict:
+    """Effects of trees of the log itself against those of other logs."""
+    d: dict[str, list] = {name: [] for name in TREES}
+    for t in AT[-1:] if s.smoke else AT:
+        past = log.by_end[log.by_end["end"] < log.jobs["submit"][int(t * len(log))]]
+        made = {
+            k: forests.of_past(past, log.cluster.processors, x)
+            for k, x in zip(TREES, (NOTHING, plain.order.forest), strict=False)
+        }
+        learnt = [replace(plain, label=k, order=replace(plain.order, forest=x)) for k, x in made.items()]
+        learnt.append(replace(plain, refit=refit.DEFAULT))
+        c = compare(log, [plain, *learnt], since=t, until=round(t + STEP, 1), earlier=False, shakes=shakes)
+        x = c.windows["bounded_slowdown"]
+        for k, name in enumerate(d):
+            d[name] += list(in_blocks(log_ratio(x[0], x[1 + k])))
+    return {name: vars(effect(np.array(x))) for name, x in d.items()}
 
 
 def _whole(o: Origins, p: int) -> dict:
     """What a policy makes of continuous replays: means, change against the fair rule, longest waits as multiples."""
     fair, d, slow, ratio = len(o.policies) - 1, [], [], []
     for k, c in enumerate(o.comparisons):
-        mine, base = c.blocks[o._place(k, p)].mean(axis=0), c.blocks[o._place(k, fair)].mean(axis=0)
-        d.append(np.log(mine / base))
-        slow.append(c.blocks[o._place(k, p)].mean())
-        ratio += list(c.wait_ratios(o._place(k, p), 0))
+        mine, base = (c.blocks[o.place(k, x)] for x in (p, fair))
+        d.append(np.log(mine.mean(axis=0) / base.mean(axis=0)))
+        slow.append(mine.mean())
+        ratio += list(c.wait_ratios(o.place(k, p), 0))
     return {"mean": float(np.mean(slow)), "effect": vars(effect(np.concatenate(d))), "ratio": [float(x) for x in ratio]}
 
 
-def busy(x: dict) -> bool:
-    """Do jobs of this log wait?"""
-    return x["windows"]["means"][0] >= BUSY
+def _busy(every: dict) -> list[dict]:
+    """The logs whose jobs wait."""
+    return [x for x in every.values() if x["windows"]["means"][0] >= BUSY]
 
 
-def _row(name: str, x: dict, per: dict, what: tuple[int, ...]) -> list[str]:
-    """A row of a table of windows: means, and changes of policies what[...] of OURS against the fair best rule."""
-    cells = []
-    for p in what:
-        e = Effect(**x["effects"][0][len(RULES) + p])
-        per.setdefault(p, []).append(e)
-        cells.append(e.text())
-    return [name, *(f"{m:.2f}" for m in x["means"]), *cells]
+def _effects(x: dict, places: range = range(FIRST, FIRST + 3), base: int = 0) -> list[Effect]:
+    return [Effect(**x["effects"][base][p]) for p in places]
 
 
-def _windows(every: dict[str, dict]) -> Section:
-    per: dict = {}
-    rows = [_row(name, x["windows"], per if busy(x) else {}, (0, 1, 2)) for name, x in every.items()]
-    blank = [""] * (len(RULES) + len(OURS) + 1)
-    rows.append(["all busy logs", *blank, *(pooled(per[p]).text() for p in (0, 1, 2))])
-    columns = ["log", *RULES, *OURS, "fair best rule", *(f"{n} against it" for n in OURS[:3])]
-    more = []
-    for base, name in ((1, "smith"), (2, "general")):
-        effects = [[Effect(**x["windows"]["effects"][base][len(RULES) + p]) for x in every.values() if busy(x)] for p in (0, 1)]
-        more.append([f"against {name}", *(pooled(e).text() for e in effects)])
-    note = prose("forecast", "windows", busy=BUSY)
-    tables = [Table(columns, rows), Table(["over all busy logs", *OURS[:2]], more)]
-    return Section("Windows", note, tables)
+def _pooled(rows: list[list[Effect]]) -> list[Effect]:
+    """Over logs, column by column."""
+    return [pooled(list(column)) for column in zip(*rows, strict=True)]
 
 
-def _exact(every: dict[str, dict]) -> Section:
+def on_windows(s: Study, every: dict) -> Section:
+    """Windows after all origins."""
+    rows = [[name, *x["windows"]["means"], *_effects(x["windows"])] for name, x in every.items()]
+    logs = [x["windows"] for x in _busy(every)]
+    if logs:
+        rows.append(["all busy logs", *[""] * (FIRST + len(OURS) + 1), *_pooled([_effects(x) for x in logs])])
+    bases, both = {"smith": 1, "general": 2} if logs else {}, range(FIRST, FIRST + 2)
+    more = [[f"against {n}", *_pooled([_effects(x, both, b) for x in logs])] for n, b in bases.items()]
+    return s.section("Windows", rows, more, busy=BUSY, rules=RULES, ours=OURS)
+
+
+def exact(s: Study, every: dict) -> Section:
     """How much of what true run times would give is taken."""
-    rows, smith, exact = [], RULES.index("smith+easy"), len(RULES) + OURS.index("true run times")
-    for name, x in every.items():
-        e = [Effect(**x["windows"]["effects"][0][p]) for p in (smith, len(RULES), exact)]
-        log = [x.log for x in e]
-        share = [f"{100 * a / log[2]:.0f}%" if log[2] < np.log(0.95) else "" for a in log[:2]]
-        rows.append([name, *(x.text() for x in e), *share])
-    columns = ["log", "history (smith)", "forecasts", "true run times", "history takes", "forecasts take"]
-    note = prose("forecast", "exact")
-    return Section("What forecasts take of what true run times give", note, [Table(columns, rows)])
-
-
-def _local(every: dict[str, dict]) -> Section:
-    rows, per = [], {}
-    for name, x in every.items():
-        effects = [Effect(**x["local"][k]) for k in ("local", "both", "refit")]
-        rows.append([name, *(e.text() for e in effects)])
-        for k, e in enumerate(effects if busy(x) else []):
-            per.setdefault(k, []).append(e)
-    rows.append(["all busy logs", *(pooled(e).text() for e in per.values())])
-    note = prose("forecast", "local")
-    columns = ["log", "local trees", "behind those of other logs", "refitted"]
-    return Section("Trees of the log itself", note, [Table(columns, rows)])
-
-
-def _kill(every: dict[str, dict]) -> Section:
-    rows, per = [], {}
-    for name, x in every.items():
-        for how in ("windows", "kill") if x["kill"] else ():
-            label = f"{name}, {x['outlive']:.0%} outlive; {'ended' if how == 'kill' else 'run on'}"
-            rows.append(_row(label, x[how], per, (0, 1, 2)))
-    columns = ["log", *RULES, *OURS, "fair best rule", *(f"{n} against it" for n in OURS[:3])]
-    note = "Logs where more than 5 % of the jobs outlive their request: the same windows, and with jobs ended at their request."
-    ended = [r for name, x in every.items() if x["ended"] for r in _bounded(f"{name}; ended", x["ended"]["found"])]
-    note += f" Below: the continuous replays with the bound of {BOUND:g} x, with jobs ended at their request."
-    return Section("Jobs that outlive their request", note, [Table(columns, rows), Table(COLUMNS, ended)])
-
-
-COLUMNS = ["log", "policy", "slowdown", "against the fair rule", "longest wait", f"at most {BOUND:g} x", "above 1.5 x"]
-
-
-def _bounded(name: str, wholes: list[dict]) -> list[list[str]]:
-    """Rows of COLUMNS: what each of KEPT did in continuous replays of a log."""
     rows = []
-    for policy, y in zip(KEPT, wholes, strict=True):
-        e, r = Effect(**y["effect"]), np.array(y["ratio"])
-        cells = [f"{np.median(r):.2f} ({r.max():.2f})", f"{(r <= BOUND).mean():.0%}", f"{(r > 1.5).sum()}"]
-        rows.append([name, policy, f"{y['mean']:.1f}", "" if policy == FAIR else e.text(), *cells])
-    return rows
-
-
-def _continuous(every: dict[str, dict]) -> Section:
-    rows, per, ratios = [], {}, {}
     for name, x in every.items():
-        rows += _bounded(name, x["continuous"]["found"])
-        for policy, y in zip(KEPT, x["continuous"]["found"], strict=True):
-            if busy(x):
-                per.setdefault(policy, []).append(Effect(**y["effect"]))
-                ratios.setdefault(policy, []).append(np.array(y["ratio"]))
-    for policy, effects in per.items():
-        r = np.concatenate(ratios[policy])
-        text = "" if policy == FAIR else pooled(effects).text()
-        rows.append(["all busy logs", policy, "", text, f"{np.median(r):.2f} ({r.max():.2f})", f"{(r <= BOUND).mean():.0%}",
-                     f"{(r > 1.5).sum()}"])  # fmt: skip
-    note = prose("forecast", "continuous", bound=BOUND)
-    return Section("Continuous, with a promise about waits", note, [Table(COLUMNS, rows)])
+        e = [Effect(**x["windows"]["effects"][0][p]) for p in (RULES.index("smith+easy"), FIRST, FIRST + len(OURS) - 1)]
+        share = [f"{100 * y.log / e[2].log:.0f}%" if e[2].log < np.log(0.95) else "" for y in e[:2]]
+        rows.append([name, *e, *share])
+    return s.section("What forecasts take of what true run times give", rows)
+
+
+def local(s: Study, every: dict) -> Section:
+    """Trees of the log itself."""
+
+    def effects(x: dict) -> list[Effect]:
+        return [Effect(**x["local"][k]) for k in TREES]
+
+    rows = [[name, *effects(x)] for name, x in every.items()]
+    if _busy(every):
+        rows.append(["all busy logs", *_pooled([effects(x) for x in _busy(every)])])
+    return s.section("Trees of the log itself", rows)
+
+
+def kill(s: Study, every: dict) -> Section:
+    """Logs with many jobs that outlive their request."""
+    rows, logs = [], {name: x for name, x in every.items() if "kill" in x}
+    for name, x in logs.items():
+        for how, key in (("run on", "windows"), ("ended", "kill")):
+            rows.append([f"{name}, {x['outlive']:.0%} outlive; {how}", *x[key]["means"], *_effects(x[key])])
+    ended = [row for name, x in logs.items() for row in _promises(f"{name}; ended", x["ended"]["found"])]
+    return s.section("Jobs that outlive their request", rows, ended, bound=BOUND, rules=RULES, ours=OURS)
+
+
+def _promises(name: str, wholes: list[dict]) -> list[list]:
+    """A row for each of KEPT in continuous replays of a log."""
+    return [
+        [name, policy, f"{y['mean']:.1f}", "" if policy == FAIR else Effect(**y["effect"]), *_ratios(y["ratio"])]
+        for policy, y in zip(KEPT, wholes, strict=True)
+    ]
+
+
+def _ratios(ratio: list[float]) -> list:
+    """Longest waits as multiples: median (largest), share within the bound, how many far above it."""
+    r = np.array(ratio)
+    return [f"{np.median(r):.2f} ({r.max():.2f})", (r <= BOUND).mean(), (r > 1.5).sum()]
+
+
+def continuous(s: Study, every: dict) -> Section:
+    """The tenth of the log after each origin, with a promise about waits."""
+    rows = [row for name, x in every.items() for row in _promises(name, x["continuous"]["found"])]
+    for policy, several in zip(KEPT, zip(*(x["continuous"]["found"] for x in _busy(every)), strict=True), strict=False):
+        change = "" if policy == FAIR else pooled([Effect(**y["effect"]) for y in several])
+        rows.append(["all busy logs", policy, "", change, *_ratios([r for y in several for r in y["ratio"]])])
+    return s.section("Continuous, with a promise about waits", rows, bound=BOUND)

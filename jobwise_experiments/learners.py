@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
-from jobwise.compare.baselines import CLASSIC as RULES
-from jobwise.compare.intervals import compared, crossed, in_blocks, log_ratio
+from jobwise.compare.baselines import CLASSIC
 from jobwise.compare.procedure import compare
 from jobwise.learn.run_folder import parts
-from jobwise.report.sections import Section, Table
+from jobwise.report.figures import bars
+from jobwise.report.sections import Section
 from jobwise.systems import configure
-from jobwise.workload import Workload
-from jobwise.workloads.transform import first
-from jobwise_experiments.study import Study, prose, read_log
+from jobwise_experiments.mars import change
+from jobwise_experiments.study import Study
 
 LOGS = ("SDSC-SP2", "lublin_256")
+RULES = ["fcfs+easy", "random+easy", *(f"{r}+easy" for r in CLASSIC if r != "fcfs")]
 LEARNERS = {
     "ppo": {},
     "actor_critic": {"learner": "actor_critic", "steps": 16, "critic_lr": 5e-3},
@@ -24,60 +24,32 @@ LEARNERS = {
 }
 
 
-def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
+def study(s: Study) -> list[Section]:
     """Train each learner with each seed on the first 70 %, compare on the last 30 %."""
-    some = LOGS[:1] if preset == "smoke" else LOGS
-    return s.parts(*(lambda name=name: _one(s, read_log(logs, name), preset, seeds) for name in some))
+    return s.parts(*(partial(one, name=name) for name in s.pick(LOGS[:1], LOGS, LOGS)))
 
 
-def _one(s: Study, log: Workload, preset: str, seeds: int) -> Section:
-    from jobwise.report import figures
+def one(s: Study, name: str) -> Section:
+    """All learners on one log."""
+    log = s.log(name, smoke=2000)
+    base, test = configure("perjob", log, s.preset), parts(log)[2]
+    base = base.changed(choices=1_500, validations=2, validation_windows=4) if s.smoke else base
+    size, shakes = min(256, len(test) // 8), s.pick(1, 4, 4)
 
-    log = first(log, min(len(log), 2000)) if preset == "smoke" else log
-    base, windows = configure("perjob", log, preset), {}
-    base = base.changed(choices=1_500, validations=2, validation_windows=4) if preset == "smoke" else base
-    test = parts(log)[2]
-    size = min(256, len(test) // 8)
-    shakes = 1 if preset == "smoke" else 4
-    rules = ["fcfs+easy", "random+easy", *(f"{r}+easy" for r in RULES if r != "fcfs")]
-
-    def against_rules() -> dict:
-        c = compare(test, rules, window_jobs=size, shakes=shakes, shake_s=300.0)
+    def on_windows(policies: list) -> dict[str, list]:
+        c = compare(test, policies, window_jobs=size, shakes=shakes, shake_s=300.0)
         return dict(zip(c.policies, c.windows["bounded_slowdown"].tolist(), strict=True))
 
-    windows = s.piece(f"rules-{log.name}", against_rules)
-    rows = []
-    best = min(rules, key=lambda r: np.mean(windows[r]))
-    for name, changes in LEARNERS.items():
-        validated = []
-        for k in range(seeds):
+    def learnt(learner: str, k: int) -> list:
+        config = base.changed(learner=base.learner | LEARNERS[learner])
+        return next(iter(on_windows([s.train(config, log, f"{log.name}-{learner}{k}", k)]).values()))
 
-            def learnt(name=name, changes=changes, k=k) -> list[float]:
-                config = base.changed(learner=base.learner | changes)
-                policy = s.train(config, log, f"{log.name}-{name}{k}", k)
-                c = compare(test, [policy], window_jobs=size, shakes=shakes, shake_s=300.0)
-                return c.windows["bounded_slowdown"][0].tolist()
-
-            validated.append(s.piece(f"{log.name}-{name}-{k}", learnt))
-        windows[name] = validated
-        row = [name, f"{np.mean(validated):.2f}", " ".join(f"{np.mean(x):.1f}" for x in validated)]
-        for other in ("random+easy", "fcfs+easy", best):
-            row.append(change(windows[other], windows[name]))
-        rows.append(row)
-    for r in rules:
-        row = [r, f"{np.mean(windows[r]):.2f}", ""]
-        rows.append(row + [change(windows[o], windows[r]) if o != r else "" for o in ("random+easy", "fcfs+easy", best)])
-    text = prose(
-        "learners", "one", name=log.name, choices=base.choices, seeds=seeds, best=len(windows[best]), size=size, shakes=shakes
-    )
-    columns = ["scheduler", "mean bounded slowdown", "each seed", "against random", "against FCFS", f"against {best}"]
-    shown = {k: float(np.mean(windows[k])) for k in ("random+easy", "fcfs+easy", best, *LEARNERS)}
-    return Section(log.name, text, [Table(columns, rows)], [figures.bars({log.name: shown}, "mean bounded slowdown")])
-
-
-def change(base: list, ours: list) -> str:
-    """Change of the geometric mean over windows, over blocks of two: base [W, K], ours the same or [S, W, K] of S seeds."""
-    ours = np.array(ours)
-    if ours.ndim < 3:
-        return compared(np.array(base), ours).text()
-    return crossed(np.array([in_blocks(log_ratio(np.array(base), x)) for x in ours])).text()
+    rules = s.piece(f"rules-{log.name}", on_windows, RULES)
+    seeds = {n: [s.piece(f"{log.name}-{n}-{k}", learnt, n, k) for k in range(s.seeds)] for n in LEARNERS}
+    best, rows = min(RULES, key=lambda r: np.mean(rules[r])), []
+    for n, x in (seeds | {r: [rules[r]] for r in RULES}).items():
+        each = " ".join(f"{np.mean(y):.1f}" for y in x) if n in LEARNERS else ""
+        rows.append([n, np.mean(x), each, *("" if n == o else change(rules[o], x) for o in ("random+easy", "fcfs+easy", best))])
+    shown = {n: float(np.mean(x)) for n, x in ({r: rules[r] for r in ("random+easy", "fcfs+easy", best)} | seeds).items()}
+    values = {"choices": base.choices, "windows": len(rules[best]), "size": size, "shakes": shakes, "best": best}
+    return s.section("{name}", rows, figures=[bars({log.name: shown}, "mean bounded slowdown")], name=log.name, **values)

@@ -5,7 +5,6 @@ better than other policies"."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from jobwise.compare.intervals import Effect, crossed, in_blocks, log_ratio
 from jobwise.compare.windows import begins, numbers, replicas
 from jobwise.learn.config import Config
 from jobwise.learn.run_folder import parts, windows
-from jobwise.report.sections import Section, Table
+from jobwise.report import figures
+from jobwise.report.sections import Section
 from jobwise.simulate import simulate_many
 from jobwise.systems.mars import HEURISTICS
 from jobwise.systems.rla3c import configure, configure_plain, without
@@ -21,7 +21,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.lublin import lublin
 from jobwise.workloads.transform import first
 from jobwise_experiments.mars_layers import layers
-from jobwise_experiments.study import Study, prose, read_log, text_interval
+from jobwise_experiments.study import Study, text_interval
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "HPC2N", "ALCF-Theta", "Lublin 256", "Lublin 1024")
 SIZES = {"small": 2_000, "medium": 9_000, "large": 25_000}
@@ -38,39 +38,30 @@ VARIANTS: dict[str, Callable[[Config], Config]] = {
 }
 
 
-def log_of(logs: Path, name: str) -> Workload:
+def study(s: Study) -> list[Section]:
+    """Everything, in the paper's order; the folder of SWF logs has the folder `workflows` beside it."""
+    return s.parts(figure4, figure5, ablations, layers)
+
+
+def _log(s: Study, name: str) -> Workload:
     """A log of the folder, or a generated one."""
-    if name.startswith("Lublin"):
-        procs = int(name.split()[1])
-        return lublin(25_000, procs, procs, load=0.85, estimates="users")
-    return read_log(logs, name)
+    if not name.startswith("Lublin"):
+        return s.log(name)
+    processors = int(name.split()[1])
+    return lublin(25_000, processors, processors, load=0.85, estimates="users")
 
 
-def cell(log: Workload, size: str, preset: str) -> tuple[Workload, Config] | None:
+def _cell(s: Study, name: str, size: str) -> tuple[Workload, Config] | None:
     """(the log's first jobs, the configuration of MARS) of a size; None where the log has not nearly as many."""
-    count = SIZES[size]
+    log, count = _log(s, name), SIZES[size]
     if len(log) < 0.9 * count:
         return None
-    part = first(log, min(count, len(log)))
-    factor = {"smoke": 0.002, "small": 1.0, "paper": 10.0}[preset]
-    return part, configure(part, preset).changed(choices=int(factor * BUDGET[size]))
+    part, factor = first(log, min(count, len(log))), s.pick(0.002, 1.0, 10.0)
+    return part, configure(part, s.preset).changed(choices=int(factor * BUDGET[size]))
 
 
-def key(name: str, size: str) -> str:
-    """Return the name of a piece or run."""
+def _key(name: str, size: str) -> str:
     return f"{name.replace(' ', '')}-{size}"
-
-
-def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
-    """Everything, in the paper's order; `logs`: SWF logs, and beside it the folder `workflows`."""
-    some = preset == "smoke"
-    cells = [(name, size) for name in (LOGS[:1] if some else LOGS) for size in (("small",) if some else SIZES)]
-    return s.parts(
-        lambda: _figure4(s, logs, cells, preset, seeds),
-        lambda: _figure5(s, logs, preset, seeds),
-        lambda: _ablations(s, logs, preset, seeds),
-        lambda: layers(s, logs, preset),
-    )
 
 
 # ------------------------------------------------------------------ figure 4
@@ -80,23 +71,17 @@ def measured(test: Workload, policies: list) -> dict:
     """[P] of windows' bounded slowdowns [W, K], and of longest waits (s): the largest of the windows, mean over replicas."""
     size = max(min(256, len(test) // 16), 16)
     rows = begins(0, len(test), size)
-    parts = [x for row in rows for x in replicas(test, int(row), size, SHAKES, 300.0, 0)]
+    several = [x for row in rows for x in replicas(test, int(row), size, SHAKES, 300.0, 0)]
     results: dict[str, list] = {"slowdown": [], "longest": []}
     for policy in policies:
-        each = [numbers(r) for r in simulate_many(parts, policy)]
+        each = [numbers(r) for r in simulate_many(several, policy)]
         slow, longest = (np.array([x[k] for x in each]).reshape(len(rows), SHAKES) for k in ("bounded_slowdown", "max_wait"))
         results["slowdown"].append(slow.tolist())
         results["longest"].append(float(longest.max(axis=0).mean()))
     return results
 
 
-def rules_of(s: Study, log: Workload, name: str) -> dict:
-    """The heuristics on the unseen jobs."""
-    results = s.piece(f"rules-{name}", lambda: measured(parts(log)[2], list(HEURISTICS)))
-    return {n: (results["slowdown"][i], results["longest"][i]) for i, n in enumerate(HEURISTICS)}
-
-
-def trained(s: Study, log: Workload, config: Config, name: str, k: int) -> dict:
+def _trained(s: Study, log: Workload, config: Config, name: str, k: int) -> dict:
     """A policy of `config` with seed k on the unseen jobs; what MARS would have let schedule: it, or the best rule."""
 
     def learnt() -> dict:
@@ -109,13 +94,6 @@ def trained(s: Study, log: Workload, config: Config, name: str, k: int) -> dict:
     return s.piece(f"{name}-{k}", learnt)
 
 
-def played(s: Study, log: Workload, config: Config, preset: str, tag: str, k: int) -> tuple[dict, dict, dict]:
-    """(MARS, RL-A3C as published, plain actor-critic in the environment of MARS) of one cell with seed k."""
-    published = configure_plain(log, preset).changed(choices=config.choices)
-    made = {"mars": config, "published": published, "plain": without(config)}
-    return tuple(trained(s, log, c, f"{name}-{tag}", k) for name, c in made.items())
-
-
 def change(base: list, ours: list) -> Effect:
     """Of the geometric mean: base [W, K] or [S, W, K], ours [S, W, K]."""
     base = np.array(base)
@@ -123,57 +101,70 @@ def change(base: list, ours: list) -> Effect:
     return crossed(np.array([in_blocks(log_ratio(b, np.array(x))) for b, x in zip(each, ours, strict=True)]))
 
 
-def _figure4(s: Study, logs: Path, cells: list, preset: str, seeds: int) -> Section:
-    from jobwise.report import figures
-
+def figure4(s: Study) -> Section:
+    """MARS, RL-A3C as published and plain actor-critic beside rules: six workloads, three sizes."""
     rows, every, shown = [], [], {}
-    for name, size in cells:
-        if (made := cell(log_of(logs, name), size, preset)) is None:
-            continue
-        (log, config), label, tag = made, f"{name}, {size}", key(name, size)
-        rules = rules_of(s, log, tag)
-        alone, published, plain = zip(*[played(s, log, config, preset, tag, k) for k in range(seeds)], strict=True)
-        mars, published, plain = [m["served"] for m in alone], *([x["slowdown"] for x in y] for y in (published, plain))
-        ours = [x for x, _ in mars]
-        best = min(HEURISTICS, key=lambda n: float(np.log(rules[n][0]).mean()))
-        against = {n: change(rules[n][0], ours) for n in HEURISTICS}
-        count = sum(m["by"] == "model" for m in alone)
-        by = f"{count} of {seeds}" if count else ", ".join(sorted({m["by"] for m in alone}))
-        row = [label, f"{len(parts(log)[2]):,}", f"{np.mean(ours):.2f}", by, f"{best} {np.mean(rules[best][0]):.2f}"]
-        row += [against[best].text(), f"{np.mean(published):.2f}", change(published, ours).text()]
-        row += [f"{np.mean(plain):.2f}", change(plain, ours).text()]
-        rows.append([*row, f"{np.mean([w for _, w in mars]) / rules[best][1] - 1:+.0%}"])
-        mean = np.mean([e.change for e in against.values()])
-        every.append([label, *[against[n].text() for n in HEURISTICS], f"{mean:+.0%}"])
-        shown[label] = {n: float(np.mean(rules[n][0])) for n in HEURISTICS}
-        shown[label] |= {"RL-A3C": float(np.mean(published)), "MARS": float(np.mean(ours))}
-    columns = ["workload", "judged jobs", "MARS", "the model schedules", "best rule", "against it", "RL-A3C", "against it"]
-    columns += ["actor-critic", "against it", "longest wait against the best rule's"]
-    tables = [Table(columns, rows), Table(["MARS against", *HEURISTICS, "mean"], every)]
-    text = prose("mars", "figure 4", shakes=SHAKES, seeds=seeds)
-    each = [{k: v for k, v in shown.items() if k.startswith(f"{name},")} for name in dict.fromkeys(n for n, _ in cells)]
-    drawn = [figures.bars(x, "mean bounded slowdown") for x in each if x]
-    return Section("Figure 4: six workloads, three sizes", text, tables, drawn)
+    for name in s.pick(LOGS[:1], LOGS, LOGS):
+        for size in s.pick(("small",), SIZES, SIZES):
+            cell = _cell(s, name, size)
+            if cell is not None:
+                row, against, means = _compared(s, *cell, name, size)
+                rows.append(row)
+                every.append([row[0], *against, np.mean([e.change for e in against])])
+                shown.setdefault(name, {})[row[0]] = means
+    drawn = [figures.bars(x, "mean bounded slowdown") for x in shown.values()]
+    return s.section("Figure 4: six workloads, three sizes", rows, every, figures=drawn, rules=HEURISTICS, shakes=SHAKES)
+
+
+def _compared(s: Study, log: Workload, config: Config, name: str, size: str) -> tuple[list, list[Effect], dict]:
+    """(a row, the changes against every rule, mean slowdowns by name) of a workload."""
+    test, tag = parts(log)[2], _key(name, size)
+    of_rules = s.piece(f"rules-{tag}", measured, test, list(HEURISTICS))
+    rules = {n: (of_rules["slowdown"][i], of_rules["longest"][i]) for i, n in enumerate(HEURISTICS)}
+    configs = {"mars": config, "published": configure_plain(log, s.preset).changed(choices=config.choices)}
+    configs["plain"] = without(config)
+    runs = {n: [_trained(s, log, c, f"{n}-{tag}", k) for k in range(s.seeds)] for n, c in configs.items()}
+    ours, waits = zip(*(x["served"] for x in runs["mars"]), strict=True)
+    best = min(HEURISTICS, key=lambda n: float(np.log(rules[n][0]).mean()))
+    against = {n: change(rules[n][0], ours) for n in HEURISTICS}
+    by = [x["by"] for x in runs["mars"]]
+    schedules = f"{by.count('model')} of {s.seeds}" if "model" in by else ", ".join(sorted(set(by)))
+    row = [
+        f"{name}, {size}",
+        f"{len(test):,}",
+        np.mean(ours),
+        schedules,
+        f"{best} {np.mean(rules[best][0]):.2f}",
+        against[best],
+    ]
+    published, plain = ([x["slowdown"] for x in runs[n]] for n in ("published", "plain"))
+    row += [
+        np.mean(published),
+        change(published, ours),
+        np.mean(plain),
+        change(plain, ours),
+        np.mean(waits) / rules[best][1] - 1,
+    ]
+    shown = {n: rules[n][0] for n in HEURISTICS} | {"RL-A3C": published, "MARS": ours}
+    return row, list(against.values()), {n: float(np.mean(x)) for n, x in shown.items()}
 
 
 # ------------------------------------------------------------------ figure 5
 
 
-def _figure5(s: Study, logs: Path, preset: str, seeds: int) -> Section:
-    from jobwise.report import figures
-
-    looks = 6 if preset == "smoke" else CHECKS
-    log, curves, rows, judged, many = log_of(logs, "SDSC-SP2"), {}, [], 24_000, range(min(seeds, 3))
-    unseen = windows(log.take(slice(judged, judged + 6_000)), 256, 12)
-    for n in CURVES if preset != "smoke" else CURVES[:2]:
+def figure5(s: Study) -> Section:
+    """Learning curves by the number of jobs that are learnt from."""
+    looks, seeds, log, end = s.pick(6, CHECKS, CHECKS), range(min(s.seeds, 3)), s.log("SDSC-SP2"), 24_000
+    unseen, curves, rows = windows(log.take(slice(end, end + 6_000)), 256, 12), {}, []
+    for n in s.pick(CURVES[:2], CURVES, CURVES):
         for loads in ([1.0], [0.7, 1.0, 1.3]) if n == 4_000 else ([1.0],):
-            part, drawn = log.take(slice(judged - n, judged)), len(loads) > 1
-            config = configure(log, preset).changed(loads=loads, rollback=False, warm=0, jobs=min(256, n), threads=s.threads)
+            part, drawn = log.take(slice(end - n, end)), len(loads) > 1
+            config = configure(log, s.preset).changed(loads=loads, rollback=False, warm=0, jobs=min(256, n), threads=s.threads)
             config = config.changed(learner=config.learner | {"critic_first": 0}, whole_log=True)
-            config = config.changed(choices=500) if preset == "smoke" else config
+            config = config.changed(choices=500) if s.smoke else config
 
-            def learnt(config=config, part=part) -> list:
-                return [curve(config.changed(seed=k), part, unseen, looks) for k in many]
+            def learnt(config: Config = config, part: Workload = part) -> list:
+                return [curve(config.changed(seed=k), part, unseen, looks) for k in seeds]
 
             points = s.piece(f"curve-{n}{'-loads' if drawn else ''}", learnt)
             label = f"n = {n:,}" + (", load drawn anew" if drawn else "")
@@ -181,9 +172,9 @@ def _figure5(s: Study, logs: Path, preset: str, seeds: int) -> Section:
             at = [min(x, key=lambda p: p[1])[0] / x[-1][0] for x in points]
             final, least = ([f(x) for x in curves[label]] for f in (lambda x: x[-1], min))
             rows.append([label, text_interval(least, 2), text_interval(final, 2), f"{100 * np.mean(at):.0f} %"])
-    text = prose("mars", "figure 5", windows=len(unseen), seeds=len(many), checks=looks)
     shown = figures.convergence(curves, "score on unseen jobs", f"look, {looks} in all")
-    return Section("Figure 5: learning curves", text, [Table(["jobs", "least", "at the end", "least at"], rows)], [shown])
+    values = {"windows": len(unseen), "seeds": len(seeds), "checks": looks}
+    return s.section("Figure 5: learning curves", rows, figures=[shown], **values)
 
 
 def curve(config: Config, part: Workload, unseen: list[Workload], looks: int) -> list[list[float]]:
@@ -203,16 +194,13 @@ def curve(config: Config, part: Workload, unseen: list[Workload], looks: int) ->
 # ------------------------------------------------------------------ ablations
 
 
-def _ablations(s: Study, logs: Path, preset: str, seeds: int) -> Section:
-    rows, some = [], range(min(seeds, 3))
-    for name, size in (("SDSC-SP2", "medium" if preset != "smoke" else "small"),):
-        log, config = cell(log_of(logs, name), size, preset)
-        tag = key(name, size)
-        base = [trained(s, log, config, f"mars-{tag}", k)["slowdown"] for k in some]
-        rows.append([name, "MARS's model", f"{np.mean(base):.2f}", ""])
-        made = {label: f(config) for label, f in VARIANTS.items()}
-        for i, (label, changed) in enumerate(made.items()):
-            slowdowns = [trained(s, log, changed, f"ablation{i}-{tag}", k)["slowdown"] for k in some]
-            rows.append([name, label, f"{np.mean(slowdowns):.2f}", change(base, slowdowns).text()])
-    text = f"The model alone, 9,000 jobs, {len(some)} seeds; a change above 0 says that the part that was left out helped."
-    return Section("What the model is made of", text, [Table(["workload", "variant", "bounded slowdown", "change"], rows)])
+def ablations(s: Study) -> Section:
+    """The model without its parts."""
+    name, size, seeds = "SDSC-SP2", s.pick("small", "medium", "medium"), range(min(s.seeds, 3))
+    log, config = _cell(s, name, size)
+    configs = {"MARS's model": ("mars", config)}
+    configs |= {label: (f"ablation{i}", f(config)) for i, (label, f) in enumerate(VARIANTS.items())}
+    slow = {n: [_trained(s, log, c, f"{k}-{_key(name, size)}", j)["slowdown"] for j in seeds] for n, (k, c) in configs.items()}
+    base = slow["MARS's model"]
+    rows = [[name, label, np.mean(x), "" if x is base else change(base, x)] for label, x in slow.items()]
+    return s.section("What the model is made of", rows, seeds=len(seeds))

@@ -8,7 +8,7 @@ of the index) were chosen by earlier looks at these logs' test parts: this is no
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
@@ -21,78 +21,77 @@ from jobwise.policies import names
 from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.names import resolve
-from jobwise.report.sections import Section, Table
+from jobwise.report.sections import Section
 from jobwise.systems import configure
 from jobwise.workload import Workload
-from jobwise.workloads.transform import SEEN, first, overruns
-from jobwise_experiments.study import Study, prose, read_log
+from jobwise.workloads.transform import SEEN, overruns
+from jobwise_experiments.study import Study
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "LANL-CM5", "ALCF-Theta", "HPC2N", "lublin_256")
 BOUNDS = (1.2, 1.5)  # times the longest wait of FCFS + EASY
 INDICES = ("smith+easy", "smith-geo+easy", "area-history+easy")
 ON_WINDOWS = (*INDICES, "general+easy", "start", "search", "gated")
 BOUNDED = ("general+easy+guard1x", "smith-geo+easy+guard1x", "start", "search", "gated")
+GATED = ("lxf+easy+guard1x", "wfp3+easy+guard1x", "smith-aged+easy+guard0.8x")
 SHAKES = 4
 
 
-def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
+def study(s: Study) -> list[Section]:
     """All logs; one search per log and objective (seed 0), for a second seed would be a choice to make. Raises InputError."""
-    results = {}
-
-    def one(name: str) -> list[Section]:
-        log = read_log(logs, name)
-        results[log.name] = _one(s, first(log, min(len(log), 1500)) if preset == "smoke" else log, preset)
-        return []
-
-    def tables() -> list[Section]:
-        return [_windows(results), *(_bounded(results, b) for b in BOUNDS), _kill(results), _chosen(results)]
-
-    some = LOGS[4:5] if preset == "smoke" else LOGS
-    return s.parts(*(lambda name=name: one(name) for name in some), tables)
+    results: dict[str, dict] = {}
+    some = s.pick(LOGS[4:5], LOGS, LOGS)
+    tables = (on_windows, *(partial(bounded, bound=b) for b in BOUNDS), kill, chosen)
+    return s.parts(*(partial(measure, name=n, results=results) for n in some), *(partial(t, results=results) for t in tables))
 
 
-def _one(s: Study, log: Workload, preset: str) -> dict:
-    shakes = 1 if preset == "smoke" else SHAKES
-    base = configure("search", log, preset)
+def measure(s: Study, name: str, results: dict) -> list[Section]:
+    """What all schedulers do on a log: no section of its own."""
+    log = s.log(name, smoke=1500)
+    base = configure("search", log, s.preset)
     s.train(base, log, f"{log.name}-windows")
     s.train(base.changed(max_wait=min(BOUNDS)), log, f"{log.name}-bounded")
-
-    def learnt(which: str, key: str) -> ListScheduler:
-        policy = names.load(s.folder(f"{log.name}-{key}") / f"{which}.safetensors")
-        return replace(policy, label="search" if which == "policy" else which)
-
-    def on_windows(kill: bool = False) -> dict:
-        search = learnt("policy", "windows")
-        ours = [*INDICES, "general+easy", learnt("start", "windows"), search]
-        gate = Gate([resolve("saf+easy"), *map(resolve, INDICES), search], label="gated")
-        c = compare(log, ["fcfs+easy", *ours, gate], since=SEEN, shakes=shakes, kill_at_walltime=kill)
-        return _kept(c, ("fcfs+easy", *ON_WINDOWS))
-
-    both = {}
-
-    def rules() -> dict:
-        """What rules did before and after the split: measured once, for both bounds."""
-        cut, size = int(SEEN * len(log)), windows.size_for(len(log) - int(SEEN * len(log)))
-        if not both:
-            shared = {"shakes": shakes, "shake_s": windows.shake_for(log.take(slice(cut, None)))}
-            both["earlier"] = Baselines(log, 0, cut, size, **shared)
-            both["hindsight"] = Baselines(log, cut, len(log), size, **shared)
-        return both
-
-    def bounded(bound: float) -> dict:
-        ours = [learnt("start", "bounded"), learnt("policy", "bounded")]
-        rest = [resolve(x) for x in ("wfp3+easy+guard1x", "lxf+easy+guard1x", "smith-aged+easy+guard0.8x")]
-        gate = Gate([resolve("lxf+easy+guard1x"), ours[1], *rest[:1], *rest[2:]], bound, label="gated")
-        c = compare(log, ["fcfs+easy", *BOUNDED[:2], *ours, gate], since=SEEN, max_wait=bound, shakes=shakes, **rules())
-        return _kept(c, ("fcfs+easy", *BOUNDED))
-
-    return {
-        "windows": s.piece(f"windows-{log.name}", on_windows),
-        "kill": s.piece(f"kill-{log.name}", lambda: on_windows(True)) if overruns(log) > 0.05 else None,
-        "outlive": overruns(log),
-        "bounded": {b: s.piece(f"bounded-{log.name}-{b:g}", lambda b=b: bounded(b)) for b in BOUNDS},
+    outlive, both = overruns(log), _rules(s, log)
+    results[log.name] = {
+        "windows": s.piece(f"windows-{log.name}", _on_windows, s, log),
+        "kill": s.piece(f"kill-{log.name}", _on_windows, s, log, kill=True) if outlive > 0.05 else None,
+        "outlive": outlive,
+        "bounded": {b: s.piece(f"bounded-{log.name}-{b:g}", _bounded, s, log, b, both) for b in BOUNDS},
         "about": [names.load(s.folder(f"{log.name}-{k}")).about for k in ("windows", "bounded")],
     }
+    return []
+
+
+def _shakes(s: Study) -> int:
+    return s.pick(1, SHAKES, SHAKES)
+
+
+def _learnt(s: Study, log: Workload, which: str, key: str) -> ListScheduler:
+    policy = names.load(s.folder(f"{log.name}-{key}") / f"{which}.safetensors")
+    return replace(policy, label="search" if which == "policy" else which)
+
+
+def _rules(s: Study, log: Workload) -> dict:
+    """What rules did before and after the split (measured when first asked for, once for both bounds)."""
+    cut = int(SEEN * len(log))
+    size = windows.size_for(len(log) - cut)
+    shared = {"shakes": _shakes(s), "shake_s": windows.shake_for(log.take(slice(cut, None)))}
+    return {"earlier": Baselines(log, 0, cut, size, **shared), "hindsight": Baselines(log, cut, len(log), size, **shared)}
+
+
+def _on_windows(s: Study, log: Workload, kill: bool = False) -> dict:
+    search = _learnt(s, log, "policy", "windows")
+    ours = [*INDICES, "general+easy", _learnt(s, log, "start", "windows"), search]
+    gate = Gate([resolve("saf+easy"), *map(resolve, INDICES), search], label="gated")
+    c = compare(log, ["fcfs+easy", *ours, gate], since=SEEN, shakes=_shakes(s), kill_at_walltime=kill)
+    return _kept(c, ("fcfs+easy", *ON_WINDOWS))
+
+
+def _bounded(s: Study, log: Workload, bound: float, rules: dict) -> dict:
+    ours = [_learnt(s, log, which, "bounded") for which in ("start", "policy")]
+    first, *rest = map(resolve, GATED)
+    policies = ["fcfs+easy", *BOUNDED[:2], *ours, Gate([first, ours[1], *rest], bound, label="gated")]
+    c = compare(log, policies, since=SEEN, max_wait=bound, shakes=_shakes(s), **rules)
+    return _kept(c, ("fcfs+easy", *BOUNDED))
 
 
 def _kept(c: Comparison, keys: tuple[str, ...]) -> dict:
@@ -100,23 +99,21 @@ def _kept(c: Comparison, keys: tuple[str, ...]) -> dict:
     label = {c.fair: "fair"} | {p: "hindsight" for p, m in enumerate(c.marks) if "hindsight" in m and p != c.fair}
     rows = {}
     for p, name in enumerate(c.policies):
-        row = {
-            "windows": c.windows["bounded_slowdown"][p].tolist(),
-            "blocks": c.blocks[p].tolist(),
-            "whole": [r["bounded_slowdown"] for r in c.replays[p]],
-            "longest": [r["max_wait"] for r in c.replays[p]],
+        replays = {
+            key: [r[name] for r in c.replays[p]] for key, name in (("whole", "bounded_slowdown"), ("longest", "max_wait"))
         }
+        row = {"windows": c.windows["bounded_slowdown"][p].tolist(), "blocks": c.blocks[p].tolist()} | replays
         rows[keys[p] if p < len(keys) else name] = row
         if p in label:
             rows[label[p]] = row
-    fair = c.policies[c.fair]
-    best = next((c.policies[p] for p, m in enumerate(c.marks) if "hindsight" in m), fair)
+    best = next((c.policies[p] for p, m in enumerate(c.marks) if "hindsight" in m), c.policies[c.fair])
     rows.setdefault("hindsight", rows["fair"])
-    return {"fair": fair, "hindsight": best, "jobs": c.window_jobs, "shake_s": c.shake_s, "rows": rows}
+    return {"fair": c.policies[c.fair], "hindsight": best, "jobs": c.window_jobs, "shake_s": c.shake_s, "rows": rows}
 
 
-def _effect(x: dict, name: str, base: str, key: str = "windows") -> Effect:
-    a, b = (np.array(x["rows"][n][key]) for n in (base, name))
+def _effect(x: dict, name: str, key: str = "windows") -> Effect:
+    """The effect against the fair best rule."""
+    a, b = (np.array(x["rows"][n][key]) for n in ("fair", name))
     return compared(a, b) if key == "windows" else compared(a.T, b.T, size=1)
 
 
@@ -125,91 +122,61 @@ def _over_logs(effects: list[Effect]) -> str:
     return e.text().replace("block", "log") if e.blocks else ""
 
 
-def _windows(results: dict[str, dict]) -> Section:
-    rows, every = [], {n: [] for n in ("hindsight", *ON_WINDOWS)}
-    for name, x in results.items():
-        w = x["windows"]
-        count = len(w["rows"]["fair"]["windows"])
-        row = [name, f"{count} of {w['jobs']:,}", f"{w['fair']} {np.mean(w['rows']['fair']['windows']):.2f}"]
-        for n in every:
-            every[n].append(_effect(w, n, "fair"))
-            row.append((f"{w['hindsight']} " if n == "hindsight" else "") + every[n][-1].text())
-        rows.append(row)
-    rows.append(["all logs with 6 blocks or more", "", "", *(_over_logs(e) for e in every.values())])
-    columns = ["log", "windows", "fair best rule, mean", "best in hindsight", *ON_WINDOWS]
-    text = prose("quality", "windows", shakes=SHAKES)
-    return Section("Windows", text, [Table(columns, rows)])
+def _mean(x: dict) -> str:
+    return f"{x['fair']} {np.mean(x['rows']['fair']['windows']):.2f}"
 
 
-def _bounded(results: dict[str, dict], bound: float) -> Section:
-    rows, every = [], {n: [] for n in ("hindsight", *BOUNDED)}
-    for name, x in results.items():
-        b = x["bounded"][bound] if bound in x["bounded"] else x["bounded"][str(bound)]
-        fcfs = np.array(b["rows"]["fcfs+easy"]["longest"])
+def on_windows(s: Study, results: dict[str, dict]) -> Section:
+    """Windows of unseen jobs."""
+    rows, several = [], ("hindsight", *ON_WINDOWS)
+    every = {name: [_effect(x["windows"], n) for n in several] for name, x in results.items()}
+    for name, effects in every.items():
+        w = results[name]["windows"]
+        count = f"{len(w['rows']['fair']['windows'])} of {w['jobs']:,}"
+        rows.append([name, count, _mean(w), f"{w['hindsight']} {effects[0]}", *effects[1:]])
+    rows.append(["all logs with 6 blocks or more", "", "", *map(_over_logs, zip(*every.values(), strict=True))])
+    return s.section("Windows", rows, shakes=SHAKES, policies=ON_WINDOWS)
 
-        def cell(n: str, b=b, fcfs=fcfs) -> str:
-            ratio = np.array(b["rows"][n]["longest"]) / np.maximum(fcfs, 1.0)
+
+def bounded(s: Study, results: dict[str, dict], bound: float) -> Section:
+    """One continuous replay within a bound on the longest wait."""
+    rows, every = [], []
+    for name, y in results.items():
+        x = y["bounded"][bound]
+        fcfs = np.array(x["rows"]["fcfs+easy"]["longest"])
+
+        def cell(n: str, x: dict = x, fcfs: np.ndarray = fcfs) -> str:
+            ratio = np.array(x["rows"][n]["longest"]) / np.maximum(fcfs, 1.0)
             kept = "kept" if ratio.max() <= bound else "broken"
-            return f"{np.mean(b['rows'][n]['whole']):.1f} / {np.median(ratio):.2f} ({ratio.max():.2f}, {kept})"
+            return f"{np.mean(x['rows'][n]['whole']):.1f} / {np.median(ratio):.2f} ({ratio.max():.2f}, {kept})"
 
-        row = [
-            name,
-            f"{fcfs.mean() / 3600:.0f}",
-            cell("fcfs+easy"),
-            f"{b['fair']} {cell('fair')}",
-            f"{b['hindsight']} {cell('hindsight')}",
-        ]
-        for n in BOUNDED:
-            e = _effect(b, n, "fair", "blocks")
-            every[n].append(e)
-            row.append(f"{cell(n)}; {e.text()}")
-        rows.append(row)
-    columns = [
-        "log",
-        "longest wait of FCFS, h",
-        "FCFS + EASY",
-        "fair best rule within the bound",
-        "best in hindsight within it",
-        *BOUNDED,
+        every.append([_effect(x, n, "blocks") for n in BOUNDED])
+        best = [f"{x[n]} {cell(n)}" for n in ("fair", "hindsight")]
+        ours = [f"{cell(n)}; {e}" for n, e in zip(BOUNDED, every[-1], strict=True)]
+        rows.append([name, fcfs.mean() / 3600, cell("fcfs+easy"), *best, *ours])
+    rows.append(["all logs with 6 blocks or more", *[""] * 4, *map(_over_logs, zip(*every, strict=True))])
+    return s.section("Longest wait at most {bound:g} times that of FCFS", rows, shakes=SHAKES, bound=bound, policies=BOUNDED)
+
+
+def kill(s: Study, results: dict[str, dict]) -> Section:
+    """Logs with many jobs that outlive their request."""
+    rows = [
+        [name, x["outlive"], how, _mean(x[key]), *(_effect(x[key], n) for n in ON_WINDOWS)]
+        for name, x in results.items()
+        for how, key in (("run on", "windows"), ("ended", "kill"))
+        if x["kill"]
     ]
-    last = ["all logs with 6 blocks or more", "", "", "", ""] + [_over_logs(every[n]) for n in BOUNDED]
-    text = prose("quality", "bounded", shakes=SHAKES, bound=bound)
-    return Section(f"Longest wait at most {bound:g} times that of FCFS", text, [Table(columns, [*rows, last])])
+    return s.section("Jobs that outlive their request", rows, policies=ON_WINDOWS)
 
 
-def _kill(results: dict[str, dict]) -> Section:
-    rows = []
-    for name, x in results.items():
-        if not x["kill"]:
-            continue
-        for how, w in (("run on", x["windows"]), ("ended", x["kill"])):
-            cells = [_effect(w, n, "fair").text() for n in ON_WINDOWS]
-            rows.append([name, f"{x['outlive']:.0%}", how, f"{w['fair']} {np.mean(w['rows']['fair']['windows']):.2f}", *cells])
-    columns = ["log", "outlive their request", "they", "fair best rule, mean", *ON_WINDOWS]
-    text = prose("quality", "kill")
-    return Section("Jobs that outlive their request", text, [Table(columns, rows)])
+def chosen(s: Study, results: dict[str, dict]) -> Section:
+    """What the searches began at and chose."""
 
-
-def _chosen(results: dict[str, dict]) -> Section:
-    rows = []
-    for name, x in results.items():
-        free, tied = x["about"]
-        said = [
+    def cells(about: dict) -> list[str]:
+        judged = [
             f"{k}: {v[1]:.1f}, longest wait {v[2]:.2f}{', bound broken' if v[0] else ''}" if len(v) > 1 else f"{k}: {v[0]:.2f}"
-            for a in (free, tied)
-            for k, v in a["judged"].items()
+            for k, v in about["judged"].items()
         ]
-        rows.append(
-            [name, free["start"], "; ".join(said[:2]), free["chosen"], tied["start"], "; ".join(said[2:]), tied["chosen"]]
-        )
-    columns = [
-        "log",
-        "search began at",
-        "on jobs kept back",
-        "chosen",
-        "bounded search began at",
-        "on jobs kept back",
-        "chosen",
-    ]
-    text = prose("quality", "chosen")
-    return Section("Choices", text, [Table(columns, rows)])
+        return [about["start"], "; ".join(judged), about["chosen"]]
+
+    return s.section("Choices", [[name, *(cell for a in x["about"] for cell in cells(a))] for name, x in results.items()])

@@ -7,94 +7,64 @@ backfilling, or its greedy rule. Estimates are run times. All but the rows of ou
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
 from jobwise.learn.config import Config
 from jobwise.policies.list_scheduler import ListScheduler
-from jobwise.report.sections import Section, Table
+from jobwise.report.sections import Section
 from jobwise.simulate import simulate_many
 from jobwise.systems import configure
 from jobwise.workload import Workload
-from jobwise_experiments.study import Study, anchors, prose, read_log, text_interval
+from jobwise_experiments.study import Study, anchors, text_interval
 
 FIRST = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
 PUBLISHED = anchors("rlscheduler")
-
-
 VALIDATION = {"whole_log": True, "validation_jobs": 1024, "validation_windows": 16}  # on the log it is tested on, as there
 
 
-def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
+def study(s: Study) -> list[Section]:
     """Both columns of the table."""
-    log = read_log(logs, "lublin_256")
-    return s.parts(*(lambda backfill=backfill: _column(s, log, backfill, preset, seeds) for backfill in PUBLISHED))
+    return s.parts(*(partial(column, backfill=backfill) for backfill in PUBLISHED))
 
 
-def sequences(log: Workload) -> list[Workload]:
-    """Return the ten sequences that are judged."""
-    return [log.take(slice(i, i + 1024)) for i in FIRST]
-
-
-def theirs(log: Workload, backfill: str, preset: str) -> Config:
+def theirs(s: Study, log: Workload, backfill: str) -> Config:
     """Its features, network, critic and reward; our minibatches."""
-    short = {"choices": 1_000, "validations": 2} if preset == "smoke" else {}
-    return configure("rlscheduler", log, preset).changed(backfill=backfill, **VALIDATION | short)
+    short = {"choices": 1_000, "validations": 2} if s.smoke else {}
+    return configure("rlscheduler", log, s.preset).changed(backfill=backfill, **VALIDATION | short)
 
 
-def ours(log: Workload, backfill: str, preset: str) -> Config:
+def ours(s: Study, log: Workload, backfill: str) -> Config:
     """The same game with our features and the reward as it accrues."""
-    c = configure("perjob", log, preset)
-    learner = c.learner | {"steps": 128 if preset != "smoke" else 32}
-    size, jobs = (64, 1024) if preset != "smoke" else (8, 256)
-    budget = {"smoke": 1_000, "small": 3_000_000, "paper": 10_000_000}[preset]
-    return c.changed(
-        act="commit",
-        backfill=backfill,
-        learner=learner,
-        simulations=size,
-        jobs=jobs,
-        choices=budget,
-        shake_s=0.0,
-        **VALIDATION,
-    )
+    c, (simulations, jobs) = configure("perjob", log, s.preset), s.pick((8, 256), (64, 1024), (64, 1024))
+    size = {"simulations": simulations, "jobs": jobs, "choices": s.pick(1_000, 3_000_000, 10_000_000), "shake_s": 0.0}
+    learner = c.learner | {"steps": s.pick(32, 128, 128)}
+    return c.changed(act="commit", backfill=backfill, learner=learner, **VALIDATION, **size)
 
 
-def _column(s: Study, log: Workload, backfill: str, preset: str, seeds: int) -> Section:
-    games, rows = sequences(log), []
+def column(s: Study, backfill: str) -> Section:
+    """One column of the table, rules and agents."""
+    log, published = s.log("lublin_256"), PUBLISHED[backfill]
+    games, rows = [log.take(slice(i, i + 1024)) for i in FIRST], []
+
+    def mean(policy, **how) -> float:
+        return float(np.mean([r.summary()["bounded_slowdown"] for r in simulate_many(games, policy, **how)]))
+
+    def learnt(config: Config, k: int) -> dict:
+        begin = time.perf_counter()
+        policy = s.train(config, log, f"{backfill}-{config.system}{k}", k)
+        seconds = time.perf_counter() - begin
+        return {"value": mean(policy), "seconds": seconds}
+
     for name in ("fcfs", "sjf", "f1"):
-
-        def rule(name=name) -> float:
-            policy = ListScheduler(name, backfill, commit=True)
-            records = simulate_many(games, policy, single_events=True)
-            return float(np.mean([r.summary()["bounded_slowdown"] for r in records]))
-
-        value = s.piece(f"{backfill}-{name}", rule)
-        rows.append([name.upper(), f"{PUBLISHED[backfill][name]:.4f}", f"{value:.4f}", "", ""])
-    published = PUBLISHED[backfill]["agent"]
+        rule = ListScheduler(name, backfill, commit=True)
+        value = s.piece(f"{backfill}-{name}", mean, rule, single_events=True)
+        rows.append([name.upper(), published[name], f"{value:.4f}", "", ""])
     for label, make in (("its network, our training", theirs), ("our features and reward", ours)):
-        config, results = make(log, backfill, preset), []
-        for k in range(seeds):
-
-            def learnt(label=label, config=config, k=k) -> dict:
-                begin, folder = time.perf_counter(), s.folder(f"{backfill}-{config.system}{k}")
-                policy = s.train(config, log, folder.name, k)
-                seconds = time.perf_counter() - begin
-                value = np.mean([r.summary()["bounded_slowdown"] for r in simulate_many(games, policy)])
-                return {"value": float(value), "seconds": seconds}
-
-            results.append(s.piece(f"{backfill}-{config.system}-{k}", learnt))
-        values = [x["value"] for x in results]
-        rows.append(
-            [
-                label,
-                f"{published:.4f}",
-                text_interval(values, 2),
-                f"{np.mean(values) / published - 1:+.1%}",
-                f"{np.mean([x['seconds'] for x in results]) / 60:.1f}",
-            ]
-        )
-    text = prose("rlscheduler", "column", backfill=backfill, seeds=seeds)
-    columns = ["scheduler", "published", "here", "against the published agent", "minutes of training"]
-    return Section(f"RLScheduler on lublin_256, {backfill} backfilling", text, [Table(columns, rows)])
+        config = make(s, log, backfill)
+        results = [s.piece(f"{backfill}-{config.system}-{k}", learnt, config, k) for k in range(s.seeds)]
+        values, minutes = [x["value"] for x in results], np.mean([x["seconds"] for x in results]) / 60
+        against = np.mean(values) / published["agent"] - 1
+        rows.append([label, published["agent"], text_interval(values, 2), against, minutes])
+    return s.section("RLScheduler on lublin_256, {backfill} backfilling", rows, backfill=backfill)

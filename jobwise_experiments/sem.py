@@ -6,8 +6,9 @@ from the same site and of the same kind, stands in and is labelled so.
 
 from __future__ import annotations
 
+import shutil
 import time
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,8 @@ from jobwise.learn.networks import actor, weights
 from jobwise.learn.run import Run
 from jobwise.learn.run_folder import parts
 from jobwise.policies.networks import Forward, choose
-from jobwise.report.sections import Section, Table
+from jobwise.report import figures
+from jobwise.report.sections import Section
 from jobwise.sim.state import allocate
 from jobwise.simulate import simulate
 from jobwise.systems import configure
@@ -30,13 +32,16 @@ from jobwise.worlds.window import encoders
 from jobwise.worlds.window.passes import BEGIN, ask
 from jobwise.worlds.window.policy import WindowPolicy
 from jobwise.worlds.window.settings import WindowSettings
-from jobwise_experiments.study import Study, anchors, prose, read_log, text_interval
+from jobwise_experiments.study import Study, anchors, text_interval
 
 LOGS = {"Theta": "ALCF-Theta", "Atlas": "LLNL-Atlas", "BLUE": "SDSC-BLUE"}
 KS = (30, 40, 50)
 PAPER = anchors("sem")
 AXES = ("utilisation", "1 / mean wait", "1 / longest wait", "1 / mean slowdown")
+RULES = ("fcfs+easy", "sjf+easy", "wfp3+easy")
+WINDOWS = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 TIMES = 5  # repeats of a timing; the median counts
+SMALL = {"hidden": [64, 32]}  # DRAS's layers at the preset smoke
 # side: (log, changes of the configuration, the paper's episodes to convergence, its largest difference in quality)
 SIDES = {
     "Theta": ("Theta", {}, {"sem": "60", "dras": "86"}, 0.04),
@@ -44,77 +49,55 @@ SIDES = {
 }
 
 
-def study(logs: Path, s: Study, preset: str, seeds: int) -> list[Section]:
+def study(s: Study) -> list[Section]:
     """All experiments; `preset` small and smoke train on fewer episodes than the paper's 100."""
-    traces = {name: read_log(logs, start) for name, start in LOGS.items()}
-    if preset == "smoke":
-        traces = {name: first(w, min(len(w), 3000)) for name, w in traces.items()}
-    theta = traces["Theta"]
-    return s.parts(
-        lambda: _running(s, traces),
-        lambda: _coverage(s, traces),
-        lambda: _windows(s, theta, preset),
-        *(lambda side=side, log=log: list(_learning(s, side, traces[log], preset, seeds)) for side, (log, *_) in SIDES.items()),
-        lambda: _levels(s, traces["BLUE"], preset, seeds),
-        lambda: _cost(s, theta, preset),
-        lambda: _scaling(s, theta, preset),
-    )
+    return s.parts(running, coverage, windows, *(partial(learning, side=side) for side in SIDES), levels, cost, scaling)
 
 
-def _config(name: str, log: Workload, preset: str) -> Config:
-    c = configure(name, log, preset)
-    return c if preset != "smoke" or name == "sem" else c.changed(hidden=[64, 32])
+def _log(s: Study, name: str) -> Workload:
+    return s.log(LOGS[name], smoke=3000)
+
+
+def _config(s: Study, name: str, log: Workload) -> Config:
+    c = configure(name, log, s.preset)
+    return c.changed(**SMALL) if s.smoke and name != "sem" else c
 
 
 # ------------------------------------------------------------------ 1-3: how many jobs run, what K largest lose
 
 
-def _running(s: Study, logs: dict[str, Workload]) -> Section:
-    from jobwise.report import figures
-
-    rows, curves = [], {}
-    for name, w in logs.items():
-        x = s.piece(f"running-{name}", lambda w=w: metrics.largest_running(simulate(w, "fcfs+easy"), KS))
-        curves[w.name] = x["jobs_share"]
-        rows.append([w.name, PAPER["maximum"][name], f"{x['most']}", f"{x['mean']:.1f}"])
-    text = prose("sem", "running")
-    return Section(
-        "1. Jobs running at once",
-        text,
-        [Table(["log", "most, paper", "most, here", "mean over time"], rows)],
-        [figures.running_jobs(curves)],
-    )
+def _running(s: Study, name: str) -> dict:
+    log = _log(s, name)
+    return s.piece(f"running-{name}", lambda: metrics.largest_running(simulate(log, "fcfs+easy"), KS))
 
 
-def _coverage(s: Study, logs: dict[str, Workload]) -> Section:
+def running(s: Study) -> Section:
+    """How many jobs run at once."""
+    results = {name: _running(s, name) for name in LOGS}
+    rows = [[_log(s, n).name, PAPER["maximum"][n], f"{x['most']}", x["mean"]] for n, x in results.items()]
+    drawn = figures.running_jobs({_log(s, n).name: x["jobs_share"] for n, x in results.items()})
+    return s.section("1. Jobs running at once", rows, figures=[drawn])
+
+
+def coverage(s: Study) -> Section:
+    """What is lost where the K largest running jobs alone are encoded."""
     rows = []
     for name in ("Atlas", "BLUE"):
-        x = s.piece(f"running-{name}", dict)
+        x, paper = _running(s, name), [PAPER[key][name] for key in ("loss", "cover")]
         for i, k in enumerate(KS):
-            rows.append(
-                [
-                    logs[name].name,
-                    str(k),
-                    PAPER["loss"][name][i],
-                    f"{x['loss'][i]:.4%}",
-                    PAPER["cover"][name][i],
-                    f"{x['cover90'][i]:.2%} / {x['cover95'][i]:.2%}",
-                ]
-            )
-    text = prose("sem", "coverage")
-    columns = ["log", "K", "loss, paper", "loss, here", "cover 90/95 %, paper", "cover 90/95 %, here"]
-    return Section("2-3. Node-hour loss and coverage", text, [Table(columns, rows)])
+            both = f"{x['cover90'][i]:.2%} / {x['cover95'][i]:.2%}"
+            rows.append([_log(s, name).name, str(k), paper[0][i], x["loss"][i], paper[1][i], both])
+    return s.section("2-3. Node-hour loss and coverage", rows)
 
 
 # ------------------------------------------------------------------ 4: the window
 
 
-def _time_training(config: Config, log: Workload, jobs: int, folder: Path, threads: int) -> dict[str, float]:
+def _time_training(s: Study, config: Config, log: Workload, jobs: int, name: str) -> dict[str, float]:
     """Seconds to train on `jobs` jobs (warm): all, of the updates alone, and how many choices that were."""
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
-    t = Run(config.changed(jobs=jobs, episodes=1, choices=None, validations=1, threads=threads), log, folder).trainer
+    shutil.rmtree(s.folder(name), ignore_errors=True)
+    changes = {"jobs": jobs, "episodes": 1, "choices": None, "validations": 1, "threads": s.threads}
+    t = Run(config.changed(**changes), log, s.folder(name)).trainer
     learn, steps = LEARNERS[t.settings.learner], t.settings.steps
     learn(t.agent, collect(t.envs, t.agent, steps))
     t.envs.reset(seed=0)
@@ -126,19 +109,18 @@ def _time_training(config: Config, log: Workload, jobs: int, folder: Path, threa
         update += time.perf_counter() - collected
         choices, ended = choices + int(rollout.there.sum()), len(rollout.episodes)
     seconds = time.perf_counter() - begin
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(s.folder(name), ignore_errors=True)
     return {"seconds": seconds, "update": update, "choices": choices, "parameters": t.agent.parameters}
 
 
-def _windows(s: Study, log: Workload, preset: str) -> Section:
-    jobs = {"smoke": 50, "small": 200, "paper": 1000}[preset]
-    rows = []
-    for window in (10, 50, 100) if preset == "smoke" else (10, 20, 30, 40, 50, 60, 70, 80, 90, 100):
-        c = _config("dras", log, preset).changed(window=window)
-        x = s.piece(f"window-{window}", lambda c=c: _time_training(c, log, jobs, s.folder("window"), s.threads))
-        rows.append([str(window), f"{x['seconds']:.1f}", str(x["choices"]), f"{1000 * x['seconds'] / x['choices']:.1f}"])
-    text = f"Training DRAS on {jobs} jobs with windows of W jobs. The paper: less than 1 s of difference on 1,000 jobs."
-    return Section("4. The window costs nothing", text, [Table(["W", "s", "choices", "ms a choice"], rows)])
+def windows(s: Study) -> Section:
+    """The time of a training by the length of the window."""
+    jobs, rows, log = s.pick(50, 200, 1000), [], _log(s, "Theta")
+    for window in s.pick((10, 50, 100), WINDOWS, WINDOWS):
+        c = _config(s, "dras", log).changed(window=window)
+        x = s.piece(f"window-{window}", _time_training, s, c, log, jobs, "window")
+        rows.append([str(window), x["seconds"], str(x["choices"]), 1000 * x["seconds"] / x["choices"]])
+    return s.section("4. The window costs nothing", rows, jobs=jobs)
 
 
 # ------------------------------------------------------------------ 5, 6: convergence and quality
@@ -154,74 +136,54 @@ def convergence(scores: np.ndarray, wide: int = 5, last: int = 10, within: float
     return int(off[-1] + 1 + wide) if len(off) else wide
 
 
+def _test(log: Workload) -> Workload:
+    test = parts(log)[2]
+    return first(test, min(6000, len(test)))
+
+
 def _trained(s: Study, log: Workload, config: Config, name: str, seed: int) -> dict:
     """Train one, replay the test jobs: validation scores, the four axes, seconds."""
-    folder, begin = s.folder(f"{name}{seed}"), time.perf_counter()
-    policy = s.train(config, log, folder.name, seed)
-    lines = [x for x in map(_line, (folder / "metrics.jsonl").read_text().splitlines()) if "validation" in x]
-    test = parts(log)[2]
-    test = first(test, min(6000, len(test)))
-    r = simulate(test, policy)
-    return {
-        "validation": [x["validation"] for x in lines],
-        "reward": [x["validation_reward"] for x in lines],
-        "axes": _axes(r),
-        "seconds": time.perf_counter() - begin,
-        "parameters": policy.forward.parameters,
-    }
+    begin = time.perf_counter()
+    policy = s.train(config, log, f"{name}{seed}", seed)
+    lines, axes = s.metrics(f"{name}{seed}", "validation"), _axes(log, policy)
+    scores = {"validation": [x["validation"] for x in lines], "reward": [x["validation_reward"] for x in lines], "axes": axes}
+    return scores | {"seconds": time.perf_counter() - begin, "parameters": policy.forward.parameters}
 
 
-def _line(text: str) -> dict:
-    import json
-
-    return json.loads(text)
-
-
-def _axes(r) -> list[float]:
-    summary = r.summary()
+def _axes(log: Workload, policy) -> list[float]:
+    summary = simulate(_test(log), policy).summary()
     return [summary["utilisation"], 1 / summary["wait"], 1 / summary["max_wait"], 1 / summary["slowdown"]]
 
 
-def _learning(s: Study, side: str, log: Workload, preset: str, seeds: int) -> list[Section]:
-    """Convergence and quality of one side: both encodings with every seed, the paper's figures beside them."""
-    from jobwise.report import figures
+def _seeds(s: Study, log: Workload, c: Config, piece: str, name: str) -> list[dict]:
+    return [s.piece(f"{piece}-{k}", _trained, s, log, c, name, k) for k in range(s.seeds)]
 
-    _, changes, paper, most = SIDES[side]
-    runs = {
-        name: [
-            s.piece(
-                f"train-{side}-{name}-{k}",
-                lambda name=name, k=k: _trained(s, log, _config(name, log, preset).changed(**changes), f"{side}-{name}", k),
-            )
-            for k in range(seeds)
-        ]
-        for name in ("sem", "dras")
-    }
-    test = first(parts(log)[2], min(6000, len(parts(log)[2])))
-    rules = {
-        r: s.piece(f"rule-{side}-{r}", lambda r=r: _axes(simulate(test, r))) for r in ("fcfs+easy", "sjf+easy", "wfp3+easy")
-    }
+
+def learning(s: Study, side: str) -> list[Section]:
+    """Convergence and quality of one side: both encodings with every seed, the paper's figures beside them."""
+    of, changes, paper, most = SIDES[side]
+    log = _log(s, of)
+    runs = {}
+    for name in ("sem", "dras"):
+        runs[name] = _seeds(s, log, _config(s, name, log).changed(**changes), f"train-{side}-{name}", f"{side}-{name}")
     where = f"{log.name}" + (" in place of DataStar's log" if side == "DataStar" else "")
     episodes = {name: [convergence(x["reward"]) for x in curves] for name, curves in runs.items()}
     area = {name: [float(np.mean(x["reward"])) for x in curves] for name, curves in runs.items()}
     rows = [[name.upper(), paper[name], text_interval(episodes[name]), text_interval(area[name], 4)] for name in runs]
     sooner = [a - b for a, b in zip(episodes["dras"], episodes["sem"], strict=True)]
     rows.append(["DRAS less SEM", f"{int(paper['dras']) - int(paper['sem'])}", text_interval(sooner), ""])
-    total = len(runs["sem"][0]["validation"])
-    text = prose("sem", "learning", where=where, total=total, seeds=seeds)
-    figure = figures.convergence({n.upper(): [x["reward"] for x in curves] for n, curves in runs.items()}, "mean reward")
-    columns = ["encoding", "episodes, paper", "episodes, here", "mean reward over all episodes (area)"]
-    five = Section(f"5. Convergence: {side}", text, [Table(columns, rows)], [figure])
-    axes = {name.upper(): np.mean([x["axes"] for x in curves], axis=0) for name, curves in runs.items()}
-    axes |= {name: np.array(x) for name, x in rules.items()}
-    best = np.max(list(axes.values()), axis=0)
-    rows = [[name, *(f"{v:.3f}" for v in x / best)] for name, x in axes.items()]
+    drawn = figures.convergence({n.upper(): [x["reward"] for x in curves] for n, curves in runs.items()}, "mean reward")
+    values = {"side": side, "where": where, "total": len(runs["sem"][0]["validation"])}
+    five = s.section("5. Convergence: {side}", rows, figures=[drawn], **values)
     ours, theirs = (np.array([x["axes"] for x in runs[name]]) for name in ("sem", "dras"))
-    rows.append(["SEM against DRAS", *_paired(theirs, ours)])
+    axes = {"SEM": ours.mean(axis=0), "DRAS": theirs.mean(axis=0)}
+    axes |= {r: np.array(s.piece(f"rule-{side}-{r}", _axes, log, r)) for r in RULES}
+    best = np.max(list(axes.values()), axis=0)
+    rows = [*([name, *(x / best)] for name, x in axes.items()), ["SEM against DRAS", *_paired(theirs, ours)]]
     worst = max(np.exp(np.log(ours / theirs).mean(axis=0)) - 1, key=abs)
-    text = prose("sem", "learning more", where=where, test=len(test), seeds=seeds, most=most, worst=worst)
-    drawn = [figures.kiviat({k: v / best for k, v in axes.items()}, AXES)]
-    return [five, Section(f"6. Quality: {side}", text, [Table(["scheduler", *AXES], rows)], drawn)]
+    drawn = figures.kiviat({k: v / best for k, v in axes.items()}, AXES)
+    values |= {"test": len(_test(log)), "most": most, "worst": worst, "axes": AXES}
+    return [five, s.section("6. Quality: {side}", rows, figures=[drawn], **values)]
 
 
 def _paired(base: np.ndarray, ours: np.ndarray) -> list[str]:
@@ -233,22 +195,21 @@ def _paired(base: np.ndarray, ours: np.ndarray) -> list[str]:
     return rows
 
 
-def _levels(s: Study, log: Workload, preset: str, seeds: int) -> Section:
+def levels(s: Study) -> Section:
     """The whole of DRAS, whose second network chooses whom to backfill, against its first level with EASY."""
-    c = configure("dras2", log, preset)
-    c = c.changed(hidden=[64, 32]) if preset == "smoke" else c
-    whole = [s.piece(f"train-levels-{k}", lambda k=k: _trained(s, log, c, "levels", k)) for k in range(seeds)]
+    log = _log(s, "BLUE")
+    c = _config(s, "dras2", log)
+    whole = _seeds(s, log, c, "train-levels", "levels")
     one = c.changed(system="dras", encoding={}, network="rows", backfill="easy")
-    level = [s.piece(f"train-level-{k}", lambda k=k: _trained(s, log, one, "level", k)) for k in range(seeds)]
-    ours, base = (np.array([x["axes"] for x in axes_of]) for axes_of in (whole, level))
+    level = _seeds(s, log, one, "train-level", "level")
+    ours, base = (np.array([x["axes"] for x in runs]) for runs in (whole, level))
     best = np.maximum(ours.mean(axis=0), base.mean(axis=0))
     rows = [
-        ["DRAS, EASY backfills", f"{level[0]['parameters']:,}", *(f"{v:.3f}" for v in base.mean(axis=0) / best)],
-        ["DRAS, its second network does", f"{whole[0]['parameters']:,}", *(f"{v:.3f}" for v in ours.mean(axis=0) / best)],
+        ["DRAS, EASY backfills", level[0]["parameters"], *(base.mean(axis=0) / best)],
+        ["DRAS, its second network does", whole[0]["parameters"], *(ours.mean(axis=0) / best)],
         ["the second against EASY", "", *_paired(base, ours)],
     ]
-    text = prose("sem", "levels", name=log.name, seeds=seeds)
-    return Section("DRAS's second level", text, [Table(["scheduler", "parameters", *AXES], rows)])
+    return s.section("DRAS's second level", rows, name=log.name, axes=AXES)
 
 
 # ------------------------------------------------------------------ 7, 8: cost
@@ -280,73 +241,46 @@ def _time_inference(config: Config, log: Workload, jobs: int) -> dict[str, float
     return seconds | {"seconds": clock() - begin, "choices": choices}
 
 
-def _cost(s: Study, log: Workload, preset: str) -> Section:
-    train_jobs = {"smoke": 50, "small": 300, "paper": 2000}[preset]
-    test_jobs = {"smoke": 100, "small": 1000, "paper": 6000}[preset]
-    rows, parts_of, x = [], [], {}
+def cost(s: Study) -> Section:
+    """The time of a training and of schedules, by the encoding."""
+    log, train_jobs, test_jobs = _log(s, "Theta"), s.pick(50, 300, 2000), s.pick(100, 1000, 6000)
+    rows, shares, each = [], [], {}
+
+    def median(timings: list[dict], key: str, by: str) -> float:  # ms
+        return float(np.median([1000 * x[key] / x[by] for x in timings]))
+
     for name in ("sem", "dras"):
-        c = _config(name, log, preset)
-        learnt = [
-            s.piece(f"cost-train-{name}-{k}", lambda c=c: _time_training(c, log, train_jobs, s.folder("cost"), s.threads))
-            for k in range(TIMES)
-        ]
-        timings = [s.piece(f"cost-infer-{name}-{k}", lambda c=c: _time_inference(c, log, test_jobs)) for k in range(TIMES)]
-        per = float(np.median([t["seconds"] for t in learnt])) / train_jobs
-        infer = float(np.median([t["seconds"] for t in timings])) / test_jobs
-        x[name] = per, infer
-        rows.append(
-            [
-                name.upper(),
-                f"{learnt[0]['parameters']:,}",
-                f"{60_000 * per:,.0f}",
-                f"{6_000 * infer:,.1f}",
-                f"{1000 * per:.2f}",
-                f"{1000 * infer:.2f}",
-            ]
-        )
-        each = [float(np.median([1000 * t[k] / t["choices"] for t in timings])) for k in ("encode", "forward", "simulate")]
-        update = float(np.median([1000 * t["update"] / t["choices"] for t in learnt]))
-        parts_of.append([name.upper(), *(f"{v:.4f}" for v in each), f"{update:.3f}"])
-    faster = [x["dras"][i] / x["sem"][i] for i in (0, 1)]
-    text = prose(
-        "sem",
-        "cost",
-        times=TIMES,
-        train_jobs=train_jobs,
-        test_jobs=test_jobs,
-        threads=s.threads,
-        faster=faster[0],
-        faster2=faster[1],
-    )
-    columns = ["encoding", "parameters", "train 60,000 jobs, s", "infer 6,000 jobs, s", "train ms/job", "infer ms/job"]
-    columns_of = ["encoding", "encode", "forward", "simulate", "update"]
-    return Section("7. Cost", text, [Table(columns, rows), Table(columns_of, parts_of)])
+        c = _config(s, name, log)
+        learnt = [s.piece(f"cost-train-{name}-{k}", _time_training, s, c, log, train_jobs, "cost") for k in range(TIMES)]
+        timed = [s.piece(f"cost-infer-{name}-{k}", _time_inference, c, log, test_jobs) for k in range(TIMES)]
+        seconds = ((np.median([x["seconds"] for x in y]) / n) for y, n in ((learnt, train_jobs), (timed, test_jobs)))
+        each[name] = per, infer = [float(x) for x in seconds]
+        rows.append([name.upper(), learnt[0]["parameters"], 60_000 * per, 6_000 * infer, 1000 * per, 1000 * infer])
+        spent = [median(timed, key, "choices") for key in ("encode", "forward", "simulate")]
+        shares.append([name.upper(), *spent, median(learnt, "update", "choices")])
+    faster = np.divide(each["dras"], each["sem"])
+    values = {"train_jobs": train_jobs, "test_jobs": test_jobs, "times": TIMES, "threads": s.threads}
+    return s.section("7. Cost", rows, shares, faster=faster, **values)
 
 
-def _scaling(s: Study, log: Workload, preset: str) -> Section:
-    jobs = {"smoke": 30, "small": 60, "paper": 1000}[preset]
-    rows = []
-    for times in (1, 2) if preset == "smoke" else (1, 2, 4, 8):
-        big = replicate(first(log, max(jobs * 40 // times, 400)), times, seed=0) if times > 1 else first(log, jobs * 40)
+def scaling(s: Study) -> Section:
+    """The time of a choice by the size of the machine."""
+    log, jobs, rows = _log(s, "Theta"), s.pick(30, 60, 1000), []
+    for times in s.pick((1, 2), (1, 2, 4, 8), (1, 2, 4, 8)):
+        big = first(log, jobs * 40) if times == 1 else replicate(first(log, max(jobs * 40 // times, 400)), times, seed=0)
         N = big.cluster.processors
-        line = [f"{N:,}"]
-        sem = configure("sem", log, preset).changed(encoding={"minimum": 128})
-        a = s.piece(f"scale-sem-{times}", lambda big=big, c=sem: _time_training(c, big, jobs, s.folder("scale"), s.threads))
-        line += [f"{a['parameters']:,}", f"{1000 * a['seconds'] / a['choices']:.2f}"]
+        sem = configure("sem", log, s.preset).changed(encoding={"minimum": 128})
+        a = s.piece(f"scale-sem-{times}", _time_training, s, sem, big, jobs, "scale")
+        ours = a["seconds"] / a["choices"]
+        row = [N, a["parameters"], 1000 * ours]
         for how, hidden in (("scaled", [4000 * times, 1000 * times]), ("fixed", [4000, 1000])):
             size = 4 * ((N + 100) * hidden[0] + hidden[0] * hidden[1] + hidden[1] * 50)
-            if 5 * size > 10e9 or preset == "smoke":  # weights, gradients, two moments of Adam, and room to work
-                line += [f"{size / 4:,.0f}", f"not run: {5 * size / 1e9:.0f} GB"]
+            if 5 * size > 10e9 or s.smoke:  # weights, gradients, two moments of Adam, and room to work
+                row += [f"{size / 4:,.0f}", f"not run: {5 * size / 1e9:.0f} GB"]
                 continue
-            c = configure("dras", log, preset).changed(hidden=hidden)
-            few = max(jobs // (2 * times), 12)
-            b = s.piece(
-                f"scale-dras-{how}-{times}",
-                lambda big=big, c=c, few=few: _time_training(c, big, few, s.folder("scale"), s.threads),
-            )
-            each, mine = b["seconds"] / b["choices"], a["seconds"] / a["choices"]
-            line += [f"{b['parameters']:,}", f"{1000 * each:.0f} ({each / mine:,.0f}x)"]
-        rows.append(line)
-    text = prose("sem", "scaling")
-    columns = ["nodes", "SEM parameters", "ms a choice", "DRAS parameters", "ms (scaled)", "DRAS parameters", "ms (fixed)"]
-    return Section("8. Scaling", text, [Table(columns, rows)])
+            c, few = configure("dras", log, s.preset).changed(hidden=hidden), max(jobs // (2 * times), 12)
+            b = s.piece(f"scale-dras-{how}-{times}", _time_training, s, c, big, few, "scale")
+            theirs = b["seconds"] / b["choices"]
+            row += [b["parameters"], f"{1000 * theirs:.0f} ({theirs / ours:,.0f}x)"]
+        rows.append(row)
+    return s.section("8. Scaling", rows)

@@ -1,14 +1,16 @@
-"""Published experiments by command: `jobwise reproduce NAME`. A study is a list of sections; finished pieces are kept.
+"""The engine of published experiments: `jobwise reproduce NAME`. A study is a list of parts; finished pieces of work are kept.
 
 Every piece of work is a function that returns plain values; they are written to `OUT/pieces/*.json` as they are done, so
-that an interrupted study goes on where it stopped. Figures and tables are made from them at the end.
+that an interrupted study goes on where it stopped. prose/STUDY.md has every section's title, words and tables (columns, and a
+row of formats below them); a part of a study gives the rows. anchors/STUDY.toml has published numbers.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,57 +21,60 @@ import numpy as np
 from jobwise.compare.intervals import over_seeds
 from jobwise.errors import InputError, unknown
 from jobwise.files import write_whole
-from jobwise.report.sections import Section
-from jobwise_experiments import GENERATED, ONE_SEED, STUDIES
+from jobwise.learn.judged import change, text
+from jobwise.report.sections import Section, Table
+from jobwise_experiments import GENERATED, ONE_SEED, PRESETS, STUDIES
 
 if TYPE_CHECKING:
     from jobwise.workload import Workload
 
-
+HERE = Path(__file__).parent
 NOT_SHORT = ("forest",)  # trees are learnt whole at every preset but `smoke`, where there are few of them
-SHORT = {
-    "smoke": "Preset smoke trains for seconds and judges on few jobs, to show that everything runs. Its numbers say nothing of "
-    "the methods, and no conclusion is drawn from them.",
-    "small": "Preset small trains for minutes, where the published trainings take hours or days. Learned policies may be far "
-    "from what they would become; a difference between them and rules is a finding about trainings of this length.",
-}
 
 
 class Study:
-    """A folder with the finished pieces of a study. `show(done, total, text)` is told which of its parts is being done, and
-    what of it; `threads` train. `kept`: pieces of an earlier run that need not be done again."""
+    """A study and the folder of its finished pieces. `show(done, total, text)` is told which of its parts is being done;
+    `threads` train; `kept`: pieces of an earlier run that need not be done again. Raises InputError."""
 
-    def __init__(self, out: str | Path, about: dict, show: Callable[[int, int, str], None] | None = None, threads: int = 2):
-        self.out, self.show, self.threads = Path(out), show, threads
+    def __init__(
+        self, name: str, out: str | Path, logs: str | Path | None, preset: str, seeds: int, threads: int, show: Callable | None
+    ):
+        self.name, self.preset, self.seeds, self.threads, self.show = name, preset, seeds, threads, show
+        self.out, self.logs = Path(out), Path(logs) if logs is not None else None
+        self.smoke, self._read = preset == "smoke", dict[str, "Workload"]()
         self.done, self._part, self._parts = 0, 0, 1
         (self.out / "pieces").mkdir(parents=True, exist_ok=True)
         self.kept = len(list((self.out / "pieces").glob("*.json")))
-        file = self.out / "study.json"
-        if file.exists() and json.loads(file.read_text()) != json.loads(json.dumps(about)):
+        file, about = self.out / "study.json", {"study": name, "preset": preset}  # seeds may be added later
+        if file.exists() and json.loads(file.read_text()) != about:
             raise InputError(f"{self.out}: holds another study ({file.read_text()[:120]} …); name another folder")
         write_whole(file, json.dumps(about))
 
-    def say(self, text: str) -> None:
+    def pick(self, smoke: Any, small: Any, paper: Any) -> Any:
+        """Return the value that is meant for the preset."""
+        return {"smoke": smoke, "small": small, "paper": paper}[self.preset]
+
+    def say(self, words: str) -> None:
         """Tell what is being done."""
         if self.show:
             pieces = f"{self.done} piece{'s' * (self.done != 1)} done"
-            self.show(self._part, self._parts, f"part {self._part + 1} of {self._parts}, {pieces}: {text}")
+            self.show(self._part, self._parts, f"part {self._part + 1} of {self._parts}, {pieces}: {words}")
 
-    def parts(self, *steps: Callable[[], Section | list[Section]]) -> list[Section]:
+    def parts(self, *steps: Callable[[Study], Section | list[Section]]) -> list[Section]:
         """The sections of every step, done one after the other."""
         sections: list[Section] = []
         self._parts = len(steps)
         for self._part, step in enumerate(steps):
-            made = step()
+            made = step(self)
             sections += made if isinstance(made, list) else [made]
         return sections
 
-    def piece(self, name: str, work: Callable[[], Any]) -> Any:
-        """The result of `work`, done now or kept from before."""
+    def piece(self, name: str, work: Callable, *args: Any, **more: Any) -> Any:
+        """The result of `work(*args, **more)`, done now or kept from before."""
         file = self.out / "pieces" / f"{name}.json"
         if not file.exists():
             self.say(name.replace("-", " "))
-            write_whole(file, json.dumps(work(), default=float))
+            write_whole(file, json.dumps(work(*args, **more), default=float))
             self.done += 1
         return json.loads(file.read_text())
 
@@ -87,22 +92,122 @@ class Study:
         """Where a training run of the study goes."""
         return self.out / "runs" / name
 
+    def metrics(self, name: str, key: str = "") -> list[dict]:
+        """The lines of a training run's metrics that have `key`; none where it has not run."""
+        file = self.folder(name) / "metrics.jsonl"
+        lines = map(json.loads, file.read_text().splitlines() if file.is_file() else ())
+        return [x for x in lines if not key or key in x]
+
+    def log(self, start: str, smoke: int | None = None) -> Workload:
+        """The log whose file name begins so, the first `smoke` jobs of it at the preset smoke. Raises InputError."""
+        from jobwise.workloads.transform import first
+
+        if start not in self._read:
+            self.say(f"read {start}")
+            self._read[start] = read_log(self.logs, start)
+        log = self._read[start]
+        return first(log, min(len(log), smoke)) if smoke and self.smoke else log
+
+    def section(self, key: str, *tables: Iterable, figures: Sequence = (), of: str = "", **values: Any) -> Section:
+        """The section `key` of the study's prose (or that of study `of`), with these values in the places of its {names},
+        and rows for each of its tables."""
+        words, heads = sections_of(of or STUDIES[self.name])[key]
+        values = {"seeds": self.seeds, "preset": self.preset} | values
+        filled = [_table(*head, rows, values) for head, rows in zip(heads, tables, strict=True)]
+        return Section(key.format(**values), words.format(**values), filled, figures)
+
+    def figure(self, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> str:
+        """A figure as SVG for the report; the same as OUT/figures/NAME.pdf."""
+        from jobwise.report.figures import svg_and_pdf
+
+        (self.out / "figures").mkdir(exist_ok=True)
+        return svg_and_pdf(draw, self.out / "figures" / f"{name}.pdf", width, height, label or name)
+
+    def lines(self, name: str, curves: dict[str, tuple], x: str, y: str, **how: Any) -> str:
+        """A figure of (x, y) by name."""
+
+        def draw(fig) -> None:
+            axes = fig.subplots()
+            for label, xy in curves.items():
+                axes.plot(*xy, "o-", ms=3, label=label)
+            axes.set(xlabel=x, ylabel=y, **how)
+            axes.legend()
+
+        return self.figure(name, draw, label=f"{y} by {x}")
+
+    def learning(self, runs: dict[str, list[str]], y: str) -> str:
+        """A figure of learning curves: validations over choices, one colour for the runs of a label."""
+
+        def draw(fig) -> None:
+            axes = fig.subplots()
+            for i, (label, names) in enumerate(runs.items()):
+                for k, name in enumerate(names):
+                    points = [(x["choices"], x["validation"]) for x in self.metrics(name, "validation")]
+                    if points:
+                        axes.plot(*zip(*points, strict=True), lw=1.2, color=f"C{i}", label=None if k else label)
+            axes.set(xlabel="choices made in training", ylabel=f"{y} in validation", yscale="log", xscale="log")
+            axes.legend()
+
+        return self.figure("curves", draw)
+
+
+class Arms(dict[str, list[dict]]):
+    """What the arms of an experiment did on the same jobsets: for each a run per seed, with numbers per jobset (`judged`)."""
+
+    def __init__(self, runs: dict[str, dict | list[dict]]):
+        super().__init__({n: x if isinstance(x, list) else [x] for n, x in runs.items()})
+
+    def of(self, arm: str, key: str = "slowdown") -> np.ndarray:
+        """[S, K] numbers of an arm, seeds × jobsets."""
+        return np.array([x[key] for x in self[arm]])
+
+    def mean(self, arm: str, key: str = "slowdown") -> float:
+        """The mean over seeds and jobsets."""
+        return float(self.of(arm, key).mean())
+
+    def ratio(self, arm: str, base: str, key: str = "longest") -> float:
+        """The ratio of two arms' means."""
+        return self.mean(arm, key) / self.mean(base, key)
+
+    def best(self, arms: Iterable[str]) -> str:
+        """The arm with the least mean slowdown."""
+        return min(arms, key=self.mean)
+
+    def change(self, arm: str, base: str, key: str = "slowdown") -> str:
+        """The paired change of an arm against another one, with its interval; nothing against itself."""
+        return "" if arm == base else text(change(self.of(arm, key), self.of(base, key).mean(axis=0)))
+
 
 @cache
-def _sections(study: str) -> dict[str, str]:
-    """The sections of prose/STUDY.md by their titles, each as one line."""
-    pieces = (Path(__file__).parent / "prose" / f"{study}.md").read_text().split("\n## ")[1:]
-    return {title.strip(): " ".join(body.split()) for title, _, body in (x.partition("\n") for x in pieces)}
+def sections_of(study: str) -> dict[str, tuple[str, list[tuple[list[str], list[str]]]]]:
+    """Return title -> (words, (columns, formats) of each table) of prose/STUDY.md."""
+    sections = {}
+    for piece in (HERE / "prose" / f"{study}.md").read_text().split("\n## ")[1:]:
+        title, _, body = piece.partition("\n")
+        lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", body, re.M)]
+        words = " ".join(re.sub(r"^\|.*\|$", "", body, flags=re.M).split())
+        sections[title.strip()] = words, list(zip(lines[::2], lines[1::2], strict=True))
+    return sections
 
 
-def prose(study: str, section: str, **values: Any) -> str:
-    """Return the words of a section of prose/STUDY.md, with these values in the places of their {names}."""
-    return _sections(study)[section].format(**values)
+def _table(columns: list[str], formats: list[str], rows: Iterable, values: dict[str, Any]) -> Table:
+    """A table. A column {names} of several names stands for as many columns of one format; cells of text stay as they are."""
+    flat = {k: " | ".join(v) if isinstance(v, (list, tuple)) else v for k, v in values.items()}
+    heads = [cell.format(**flat).split(" | ") for cell in columns]
+    forms = [f for several, f in zip(heads, formats, strict=True) for _ in several]
+    cells = [[_cell(v, f) for v, f in zip(row, forms, strict=True)] for row in rows]
+    return Table([name for several in heads for name in several], cells)
+
+
+def _cell(value: Any, form: str) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return format(value, form.strip("-"))
 
 
 def anchors(study: str) -> dict[str, Any]:
     """Return the published numbers of anchors/STUDY.toml that a study sets beside ours."""
-    return tomllib.loads((Path(__file__).parent / "anchors" / f"{study}.toml").read_text())
+    return tomllib.loads((HERE / "anchors" / f"{study}.toml").read_text())
 
 
 def text_interval(x: Sequence[float], digits: int = 1) -> str:
@@ -113,7 +218,7 @@ def text_interval(x: Sequence[float], digits: int = 1) -> str:
 
 def reproduce(
     name: str,
-    folder: str | Path | None,
+    logs: str | Path | None,
     out: str | Path,
     *,
     preset: str = "small",
@@ -121,30 +226,30 @@ def reproduce(
     threads: int = 2,
     show: Callable[[int, int, str], None] | None = None,
 ) -> list[Section]:
-    """Run a study on the logs of `folder`; the sections of its report. `show(part, parts, text)`: how far it is. Raises
+    """Run a study on the logs of a folder; the sections of its report. `show(part, parts, text)`: how far it is. Raises
     InputError."""
     if name not in STUDIES:
         raise unknown("study", name, STUDIES)
-    if folder is None and name not in GENERATED:
+    if logs is None and name not in GENERATED:
         raise InputError(f"the study {name} replays logs: --logs names the folder with the SWF files")
     if name in ONE_SEED and seeds != 1:
         raise InputError(f"the study {name} learns once; there is no use for {seeds} seeds")
-    about = {"study": name, "preset": preset}  # seeds may be added later
-    if preset not in ("smoke", "small", "paper"):
-        raise unknown("preset", preset, ("smoke", "small", "paper"))
-    study = Study(out, about, show, threads)
-    study.say(f"{study.kept} pieces are kept from an earlier run" if study.kept else "begins")
-    run = import_module(f"jobwise_experiments.{STUDIES[name]}").study
-    sections = run(None if folder is None else Path(folder), study, preset, seeds)
-    long = name in NOT_SHORT or preset == "paper"
-    return sections if long else [Section("Trained for a short time", SHORT[preset]), *sections]
+    if preset not in PRESETS:
+        raise unknown("preset", preset, PRESETS)
+    s = Study(name, out, logs, preset, seeds, threads, show)
+    s.say(f"{s.kept} pieces are kept from an earlier run" if s.kept else "begins")
+    sections = import_module(f"jobwise_experiments.{STUDIES[name]}").study(s)
+    if name in NOT_SHORT or preset == "paper":
+        return sections
+    words, _ = sections_of("presets")[preset]
+    return [Section("Trained for a short time", words), *sections]
 
 
-def read_log(folder: Path, start: str):
+def read_log(folder: str | Path | None, start: str) -> Workload:
     """The log in `folder` whose file name begins so. Raises InputError where there is none."""
     from jobwise.workloads.swf import read_swf
 
-    files = sorted(p for p in folder.glob("*") if p.name.startswith(start))
+    files = sorted(p for p in Path(folder or ".").glob("*") if p.name.startswith(start))
     if not files:
         raise InputError(f"{folder}: there is no log {start}*; --logs names the folder with the SWF files")
     return read_swf(files[0])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +16,16 @@ from jobwise.forecast.failures import HORIZON, MODELS, Nodes, fitted
 from jobwise.metrics import wait
 from jobwise.policies.avoid import Avoid, Risks
 from jobwise.policies.names import resolve
-from jobwise.report.sections import Section, Table
+from jobwise.report.sections import Section
 from jobwise.simulate import simulate
 from jobwise.telemetry.read import read
 from jobwise.telemetry.risk import nodes_of
 from jobwise.telemetry.simulated import Faults, lives
 from jobwise.workload import Workload, workload
-from jobwise_experiments.jobsets import figure
-from jobwise_experiments.study import Study, prose
+from jobwise_experiments.study import Arms, Study
 
 RESTART_S, THETAS = 60.0, (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+SHOWN = ("brier", "precision", "recall", "f1", "caught", "lead", "false_alarms")
 
 
 def _jobs(f: Faults, outages: np.ndarray, begin: float, seed: int, load: float = 0.7) -> Workload:
@@ -39,143 +39,104 @@ def _jobs(f: Faults, outages: np.ndarray, begin: float, seed: int, load: float =
     return workload(submit - submit[0], np.ones((count, 1), int), run, 2 * run, cluster=machine, name="faults")
 
 
-def _between(preset: str) -> float:
+def _between(s: Study) -> float:
     """Steps between faults of a node, in the mean."""
-    return 300.0 if preset == "smoke" else 2000.0
+    return 300.0 if s.smoke else 2000.0
 
 
-def _one(seed: int, preset: str) -> dict:
+def _one(s: Study, seed: int) -> dict:
     """Models and schedulers on one cluster that fails."""
-    f = Faults(steps={"smoke": 3000, "small": 20_000, "paper": 60_000}[preset], mtbf=_between(preset))
+    f = Faults(steps=s.pick(3000, 20_000, 60_000), mtbf=_between(s))
     measured, outages = lives(f, [77, seed])
     x, _, step = nodes_of(measured, outages)
-    models = {m: fitted(x, m, HORIZON, step) for m in MODELS}
-    cut = x.cuts[1]
+    models, cut = {m: fitted(x, m, HORIZON, step) for m in MODELS}, x.cuts[1]
     w, inner = _jobs(f, outages, cut * step, seed), resolve("fcfs+easy")
-    sure = x.label(HORIZON).astype(float)
 
     def run(policy) -> dict:
         r = simulate(w, policy, restart_cost_s=RESTART_S)
-        long = r.jobs["end"] - r.jobs["submit"]
-        used = float(r.runtime.sum() / (r.jobs["end"].max() * f.nodes))
-        return {
-            "lost": r.lost / f.step_s, "duration": float(long.mean()), "longest": float(wait(r).max()),
-            "hit": int(r.jobs["restarts"].sum()), "used": used, "stops": r.preemptions,
-        }  # fmt: skip
+        long, used = r.jobs["end"] - r.jobs["submit"], float(r.runtime.sum() / (r.jobs["end"].max() * f.nodes))
+        hit, stops = int(r.jobs["restarts"].sum()), r.preemptions
+        measured = {"lost": r.lost / f.step_s, "duration": float(long.mean()), "longest": float(wait(r).max())}
+        return measured | {"hit": hit, "used": used, "stops": stops}
 
     def avoid(risk: np.ndarray, theta: float, how: str) -> dict:
         return run(Avoid(inner, Risks(risk[cut:], 0.0, step), theta, how))
 
-    best = models["boosted"]
     results = {"none": run(inner)}
     for how in ("drain", "move", "save"):
-        results[f"{how}, oracle"] = avoid(sure, 0.5, how)
+        results[f"{how}, oracle"] = avoid(x.label(HORIZON).astype(float), 0.5, how)
         for m, r in models.items():
             results[f"{how}, {m}"] = avoid(r.risk, r.worth.theta, how)
-    thetas = THETAS[::3] if preset == "smoke" else THETAS
-    sweep = {f"{t:g}": avoid(best.risk, t, "move") for t in thetas}
+    thetas = s.pick(THETAS[::3], THETAS, THETAS)
+    sweep = {f"{t:g}": avoid(models["boosted"].risk, t, "move") for t in thetas}
     return {"models": {m: r.to_dict() for m, r in models.items()}, "found": results, "sweep": sweep}
 
 
-def avoided(s: Study, preset: str, seeds: int) -> tuple[Section, list[str]]:
+def avoided(s: Study, said: list[str]) -> Section:
     """Models, and what schedulers make of them, on simulated nodes; and a sentence on it."""
-    every = [s.piece(f"failures-{k}", lambda k=k: _one(k, preset)) for k in range(seeds)]
-    note = prose("telemetry_failures", "avoided", preset=_between(preset), horizon=HORIZON, seeds=seeds, restart_s=RESTART_S)
-    title = "Question 2: failures avoided, simulated nodes"
-    section = Section(title, note, [_models(every), _schedules(every)], [figure(s, "theta", partial(_draw, every), 7.4, 3.0)])
-    moved, longer = _interval(_saved(every, "move, boosted")), _interval(_longer(every, "move, boosted"))
-    sentence = f"Failures: moving jobs away by the boosted model saves {moved} of the lost work that a perfect oracle saves"
-    return section, [f"{sentence}; the mean duration changes by {longer}."]
+    every = [s.piece(f"failures-{k}", _one, s, k) for k in range(s.seeds)]
+    x = Arms({n: [e["found"][n] for e in every] for n in every[0]["found"]})
+    none, best = x.of("none", "lost"), x.of("move, oracle", "lost")
 
+    def saved(name: str) -> str:  # of the lost work that the oracle saves
+        return _share((none - x.of(name, "lost")) / np.maximum(none - best, 1e-9))
 
-def _models(every: list[dict]) -> Table:
-    rows = []
+    def longer(name: str) -> str:
+        return _share(x.of(name, "duration") / x.of("none", "duration") - 1)
+
+    moved = "move, boosted"
+    said.append(f"Failures: moving jobs away by the boosted model saves {saved(moved)} of the lost work that a perfect oracle "
+                f"saves; the mean duration changes by {longer(moved)}.")  # fmt: skip
+    models, rows = [], []
     for m in MODELS:
-        x = [e["models"][m] for e in every]
-        mean = {k: float(np.mean([y[k] for y in x])) for k in x[0] if k not in ("model", "failures")}
-        rows.append(
-            [m, f"{mean['auprc']:.2f}", f"{mean['auprc'] / mean['base']:.0f}x", f"{mean['auroc']:.2f}", f"{mean['brier']:.4f}",
-             f"{mean['precision']:.0%}", f"{mean['recall']:.0%}", f"{mean['f1']:.2f}", f"{mean['caught']:.0%}",
-             f"{mean['lead']:.0f}", f"{mean['false_alarms']:.2f}"]
-        )  # fmt: skip
-    columns = "model, AUPRC, by base rate, AUROC, Brier, precision, recall, F1, caught, lead, false alarms"
-    return Table(columns.split(", "), rows)
+        mean = Arms({m: [e["models"][m] for e in every]}).mean
+        ratio = mean(m, "auprc") / mean(m, "base")
+        models.append([m, mean(m, "auprc"), f"{ratio:.0f}x", mean(m, "auroc"), *(mean(m, key) for key in SHOWN)])
+    for n in x:
+        changes = ["", ""] if n == "none" else [saved(n), longer(n)]
+        rows.append([n, *(x.mean(n, k) for k in ("lost", "hit", "stops")), *changes, x.mean(n, "longest") / 3600,
+                     x.mean(n, "used")])  # fmt: skip
+
+    def draw(fig) -> None:
+        thetas = [float(t) for t in every[0]["sweep"]]
+        axes = fig.subplots(1, 2)
+        for ax, key, name in ((axes[0], "lost", "work lost, node steps"), (axes[1], "duration", "mean duration, s")):
+            y = np.array([[z[key] for z in e["sweep"].values()] for e in every])
+            ax.plot(thetas, y.T, color="#1b6ca8", lw=0.6, alpha=0.5)
+            ax.plot(thetas, y.mean(axis=0), color="#1b6ca8", lw=2, label="boosted, jobs moved")
+            for arm, colour in (("none", "#6b7280"), ("move, oracle", "#2e8b57")):
+                ax.axhline(x.mean(arm, key), color=colour, ls="--", lw=1, label=arm)
+            ax.set(xlabel="moved above this risk", ylabel=name, xscale="log")
+        axes[0].legend(fontsize=7, frameon=False)
+
+    figures, values = [s.figure("theta", draw, 7.4, 3.0)], {"between": _between(s), "horizon": HORIZON, "restart_s": RESTART_S}
+    return s.section("Question 2: failures avoided, simulated nodes", models, rows, figures=figures, **values)
 
 
-def _of(every: list[dict], name: str, key: str) -> np.ndarray:
-    return np.array([e["found"][name][key] for e in every])
-
-
-def _saved(every: list[dict], name: str) -> np.ndarray:
-    """[S] of the lost work that the oracle saves, the share that is saved."""
-    base, best = (_of(every, n, "lost") for n in ("none", "move, oracle"))
-    return (base - _of(every, name, "lost")) / np.maximum(base - best, 1e-9)
-
-
-def _longer(every: list[dict], name: str) -> np.ndarray:
-    return _of(every, name, "duration") / _of(every, "none", "duration") - 1
-
-
-def _schedules(every: list[dict]) -> Table:
-    rows = []
-    for name in every[0]["found"]:
-        lost, hit, stops, longest, used = (_of(every, name, k).mean() for k in ("lost", "hit", "stops", "longest", "used"))
-        cells = ["", ""] if name == "none" else [_interval(_saved(every, name)), _interval(_longer(every, name))]
-        rows.append([name, f"{lost:,.0f}", f"{hit:.0f}", f"{stops:.0f}", *cells, f"{longest / 3600:.1f}", f"{used:.1%}"])
-    columns = ["scheduling", "work lost, node steps", "jobs hit", "stops", "of what the oracle saves", "mean duration"]
-    return Table([*columns, "longest wait, h", "used"], rows)
-
-
-def _draw(every: list[dict], fig) -> None:
-    axes, thetas = fig.subplots(1, 2), [float(t) for t in every[0]["sweep"]]
-    for ax, key, name in ((axes[0], "lost", "work lost, node steps"), (axes[1], "duration", "mean duration, s")):
-        y = np.array([[x[key] for x in e["sweep"].values()] for e in every])
-        ax.plot(thetas, y.T, color="#1b6ca8", lw=0.6, alpha=0.5)
-        ax.plot(thetas, y.mean(axis=0), color="#1b6ca8", lw=2, label="boosted, jobs moved")
-        for what, colour in (("none", "#6b7280"), ("move, oracle", "#2e8b57")):
-            ax.axhline(_of(every, what, key).mean(), color=colour, ls="--", lw=1, label=what)
-        ax.set(xlabel="moved above this risk", ylabel=name, xscale="log")
-    axes[0].legend(fontsize=7, frameon=False)
-
-
-def _interval(x: np.ndarray) -> str:
+def _share(x: np.ndarray) -> str:
     mean, low, high = (100 * v for v in over_seeds(x))
     return f"{mean:.0f} %" if np.isnan(low) else f"{mean:.0f} % [{low:.0f}, {high:.0f}]"
 
 
 def recorded(s: Study, folder: Path) -> Section:
     """Failures that were recorded: anomalies of CloudWatch, outages as users reported them."""
-    rows = []
-    for name, build in (("anomalies (NAB, 17 AWS series)", _anomalies), ("outages (reported by users, 2 services)", _outages)):
+    rows, sources = [], {"anomalies (NAB, 17 AWS series)": _anomalies, "outages (reported by users, 2 services)": _outages}
 
-        def measure(build=build) -> dict:
-            x, step, horizon = build(folder)
-            results = {}
-            for m in MODELS:
-                try:
-                    results[m] = fitted(x, m, horizon, step).to_dict()
-                except InputError as error:
-                    results[m] = {"why": str(error)}
-            return results
+    def measured(build: Callable) -> dict:
+        (x, step, horizon), results = build(folder), {}
+        for m in MODELS:
+            try:
+                results[m] = fitted(x, m, horizon, step).to_dict()
+            except InputError as error:
+                results[m] = {"why": str(error)}
+        return results
 
-        measured = s.piece(f"real-{build.__name__.strip('_')}", measure)
-        for m, w in measured.items():
-            if "why" in w:
-                rows.append([name, m, w["why"], "", "", "", ""])
-            else:
-                ratio = w["auprc"] / w["base"]
-                cells = [
-                    f"{w['base']:.2%}",
-                    f"{w['auprc']:.3f}",
-                    f"{ratio:.1f}x",
-                    f"{w['caught']:.0%}",
-                    "yes" if ratio >= 3 else "no",
-                ]
-                rows.append([name, m, *cells])
-    note = prose("telemetry_failures", "recorded")
-    return Section(
-        "Real failures", note, [Table(["data", "model", "base rate", "AUPRC", "by base rate", "caught", "3 times"], rows)]
-    )
+    for name, build in sources.items():
+        for m, w in s.piece(f"real-{build.__name__.strip('_')}", measured, build).items():
+            ratio = w["auprc"] / w["base"] if "why" not in w else 0.0
+            cells = [w["base"], w["auprc"], f"{ratio:.1f}x", w["caught"], "yes" if ratio >= 3 else "no"] if ratio else []
+            rows.append([name, m, *(cells or [w["why"], "", "", "", ""])])
+    return s.section("Real failures", rows)
 
 
 def _anomalies(folder: Path) -> tuple[Nodes, float, int]:
@@ -184,11 +145,9 @@ def _anomalies(folder: Path) -> tuple[Nodes, float, int]:
     parts, events, step = [], [], 300.0
     for n in range(t.count):
         begin, _, y = t.regular(n, step)
-        name = t.nodes[t.node[n]]
-        key = next((k for k in marked if k.endswith(f"{name}.csv")), None)
+        key = next((k for k in marked if k.endswith(f"{t.nodes[t.node[n]]}.csv")), None)
         for a, _b in marked.get(key, []):
-            at = datetime.fromisoformat(a + "+00:00").timestamp()
-            events.append((int((at - begin) / step), n))
+            events.append((int((datetime.fromisoformat(a + "+00:00").timestamp() - begin) / step), n))
         parts.append(y)
     T = int(np.median([len(y) for y in parts]))  # two weeks; a few are shorter, or longer by gaps
     values = np.stack([np.append(y, np.full(max(T - len(y), 0), np.nan))[:T] for y in parts], axis=1)

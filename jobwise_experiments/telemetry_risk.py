@@ -4,65 +4,45 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from jobwise.learn.judged import change, placed, text
+from jobwise.learn.judged import placed
 from jobwise.learn.nodes_config import NodesConfig
-from jobwise.report.sections import Section, Table
+from jobwise.report.sections import Section
 from jobwise.systems import telemetry as system
 from jobwise.workloads.jobsets import TEST
 from jobwise.worlds.nodes.policy import NodesRule
-from jobwise_experiments.study import Study, prose
+from jobwise_experiments.study import Arms, Study
 
 FORECASTS = {"as good as ours": {}, "perfect": {"perfect": True}}
+AGENTS = {"risk": "agent, sees risks", "blind": "agent, blind"}
 
 
-def foreseen(s: Study, preset: str, seeds: int, count: int) -> tuple[Section, list[str]]:
+def foreseen(s: Study, said: list[str]) -> Section:
     """Agents that see risks and agents that do not, rules that mask nodes at risk or prefer others; and a sentence on it."""
-    base = system.failing(None, preset)
-    kinds = {"risk": base, "blind": system.failing(None, preset, risk=False)}
-    results = {}
+    count, rows = s.pick(4, 200, 500), []
+    kinds = {"risk": system.failing(None, s.preset), "blind": system.failing(None, s.preset, risk=False)}
+
+    def learnt(c: NodesConfig, name: str, k: int) -> dict:
+        return placed(c.sets(TEST, count), s.train(c, None, f"{name}{k}", k), c.limit)
+
     for forecast, settings in FORECASTS.items():
-        own = {k: c.changed(settings=settings) for k, c in kinds.items()}
-        key = "perfect-" if settings else ""
-        results[forecast] = s.piece(f"failing-{key}rules", lambda c=own["risk"]: _rules(c, count))
+        own = {k: c.changed(settings=settings) for k, c in kinds.items() if not (settings and k == "blind")}
+        key = "perfect-" if settings else ""  # without risks the forecast does not matter
+        results = s.piece(f"failing-{key}rules", _rules, own["risk"], count)
         for kind, c in own.items():
-            if not (settings and kind == "blind"):  # without risks the forecast does not matter
-                results[forecast][f"agent, {'sees risks' if kind == 'risk' else 'blind'}"] = [
-                    s.piece(f"failing-{key}{kind}-{k}", lambda c=c, k=k, n=f"failing-{key}{kind}{k}": _agent(s, c, n, k, count))
-                    for k in range(seeds)
-                ]
-    rows = [[f, *row] for f, x in results.items() for row in _rows(x)]
-    note = prose("telemetry_risk", "foreseen", count=count, seeds=seeds)
-    columns = ["forecast", "policy", "rows in the system", "against first", "against safest", "work undone, rows", "jobs hit"]
-    section = Section("Question 2: an agent that sees risks", note, [Table([*columns, "longest wait"], rows)])
-    x = results["as good as ours"]
-    ours = np.array([a["slowdown"] for a in x["agent, sees risks"]])
-    sentence = f"An agent that sees risks: {text(change(ours, x['first']['slowdown']))} of the time in the system against none"
-    return section, [f"{sentence}, {text(change(ours, x['safest']['slowdown']))} against the rule that prefers safe nodes."]
+            name = f"failing-{key}{kind}"
+            results[AGENTS[kind]] = [s.piece(f"{name}-{k}", learnt, c, name, k) for k in range(s.seeds)]
+        x = Arms(results)
+        for n in x:
+            against = [x.change(n, base) for base in ("first", "safest")]
+            rows.append([forecast, n, x.mean(n), *against, *(x.mean(n, key) for key in ("undone", "hit", "longest"))])
+        if not settings:
+            first, safest = (x.change(AGENTS["risk"], base) for base in ("first", "safest"))
+            said.append(f"An agent that sees risks: {first} of the time in the system against none, {safest} against the rule "
+                        "that prefers safe nodes.")  # fmt: skip
+    return s.section("Question 2: an agent that sees risks", rows, count=count)
 
 
 def _rules(c: NodesConfig, count: int) -> dict[str, dict]:
-    sets, open_ = c.sets(TEST, count), replace(c.world, joint=True, masked=False)
-    rules = {
-        "first": NodesRule("first", open_),
-        "first, masked": NodesRule("first", replace(open_, avoid=0.5)),
-        "safest": NodesRule("safest", open_),
-    }
-    return {n: placed(sets, p, c.limit) for n, p in rules.items()}
-
-
-def _agent(s: Study, c: NodesConfig, name: str, seed: int, count: int) -> dict:
-    return placed(c.sets(TEST, count), s.train(c, None, name, seed), c.limit)
-
-
-def _rows(results: dict) -> list[list[str]]:
-    rows = []
-    for name, x in results.items():
-        several = x if isinstance(x, list) else [x]
-        slow, undone, hit, longest = (np.array([y[k] for y in several]) for k in ("slowdown", "undone", "hit", "longest"))
-        against = ["" if name == r else text(change(slow, results[r]["slowdown"])) for r in ("first", "safest")]
-        rows.append(
-            [name, f"{slow.mean():.2f}", *against, f"{undone.mean():.1f}", f"{hit.mean():.2f}", f"{longest.mean():.1f}"]
-        )
-    return rows
+    sets, free = c.sets(TEST, count), replace(c.world, joint=True, masked=False)
+    rules = {"first": NodesRule("first", free), "first, masked": NodesRule("first", replace(free, avoid=0.5))}
+    return {n: placed(sets, p, c.limit) for n, p in (rules | {"safest": NodesRule("safest", free)}).items()}

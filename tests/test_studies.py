@@ -3,15 +3,14 @@
 import ast
 import re
 from pathlib import Path
-from string import Formatter
 
 import pytest
 from conftest import SHARED, missing
 
 import jobwise_experiments
 from jobwise.cli import run
-from jobwise_experiments import study
-from jobwise_experiments.study import SHORT
+from jobwise_experiments import STUDIES as STUDY_MODULES
+from jobwise_experiments.study import Arms, Study, sections_of
 
 STUDIES = {  # name: (sections at least, tables at least, figures at least)
     "deeprm": (6, 4, 3),
@@ -45,32 +44,50 @@ def test_a_study_ends_with_its_report(name, tmp_path, capsys):
     assert not any(
         "$" in x for svg in re.findall(r"<svg.*?</svg>", page, re.S) for x in re.findall(r"<text[^>]*>([^<]*)<", svg)
     )
-    assert name == "forest" or SHORT["smoke"] in text
+    assert name == "forest" or sections_of("presets")["smoke"][0] in text
     assert "nan" not in re.sub(r"[a-z]*finan\w*|\w*nan[a-z]+", "", " ".join(re.findall(r"<td>([^<]*)</td>", page)))
     out = capsys.readouterr().out
     assert f"report: {tmp_path}" in out
 
 
-def test_the_words_of_studies_have_their_values():
-    """Each section of prose/*.md is asked for once or more, with just the values that it names; none is asked for that is not there."""
+def test_every_section_of_the_prose_is_asked_for():
+    """A section without rows in the code would be lost, one without words ends in an error; each column has its format."""
     folder = Path(jobwise_experiments.__file__).parent
-    asked = {}
+    asked = set()
     for path in sorted(folder.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "prose":
-                name, section = (x.value for x in node.args)
-                asked.setdefault((name, section), []).append({k.arg for k in node.keywords})
-    there = {}
+            if (
+                isinstance(node, ast.Call)
+                and getattr(node.func, "attr", "") == "section"
+                and isinstance(node.args[0], ast.Constant)
+            ):
+                asked.add((path.stem.split("_")[0], node.args[0].value))
+    there = set()
     for file in sorted((folder / "prose").glob("*.md")):
-        for section, text in study._sections(file.stem).items():
-            there[file.stem, section] = {name for _, name, _, _ in Formatter().parse(text) if name}
-    assert asked.keys() == there.keys() and len(there) > 25
-    for key, calls in asked.items():
-        assert all(values == there[key] for values in calls), key
-    assert {file.stem for file in (folder / "anchors").glob("*.toml")} == {
-        "deeprm",
-        "rlscheduler",
-        "rltaps",
-        "sem",
-        "telemetry",
-    }
+        for title, (words, tables) in sections_of(file.stem).items():
+            there.add((file.stem, title))
+            assert words and all(len(columns) == len(formats) for columns, formats in tables), title
+    assert asked == {x for x in there if x[0] != "presets"} and len(there) > 45
+    assert {title for name, title in there if name == "presets"} == {"smoke", "small"}
+    assert {file.stem for file in (folder / "anchors").glob("*.toml")} <= set(STUDY_MODULES.values())
+
+
+def test_experiments_use_public_names_alone():
+    for path in Path(jobwise_experiments.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert not any(part.startswith("_") for a in node.names for part in a.name.split(".")), path
+
+
+def test_rows_are_formatted_by_the_columns_of_the_prose(tmp_path):
+    """Several names stand for as many columns; text stays as it is, None is an empty cell; arms are compared in pairs."""
+    s = Study("cush", tmp_path, None, "smoke", 1, 1, None)
+    x = Arms({"a": {"slowdown": [2.0, 4.0]}, "b": [{"slowdown": [1.0, 2.0]}, {"slowdown": [1.0, 2.0]}]})
+    assert x.best(x) == "b" and x.ratio("a", "b", "slowdown") == 2 and x.change("a", "a") == ""
+    assert x.change("b", "a").startswith("-50.0%")
+    rows = [["1", "sjf", 1.0, 2, None]]
+    section = s.section("Turnaround by mix of types", [], rows, count=3, rate=0.9, places=("pack", "spread", "typed"))
+    assert section.tables[1].columns == ["compute / network", "order", "pack", "spread", "typed"]
+    assert section.tables[1].rows == [["1", "sjf", "1.000", "2.000", ""]] and "3 unseen jobsets" in section.text
+    with pytest.raises(KeyError):
+        s.section("Turnaround by mix of types", [], [], places=("pack",))

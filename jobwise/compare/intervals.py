@@ -42,6 +42,9 @@ class Effect:
         few = f" ({self.blocks} block{'s' * (self.blocks != 1)})" if isnan(self.low) else ""
         return _text(self, form) + few
 
+    def __format__(self, form: str) -> str:
+        return self.text(form or "+.0%")
+
     def to_dict(self) -> dict:
         """Return its fields as JSON takes them."""
         return {

@@ -39,7 +39,7 @@ class Origins:
     chosen: list[str]
     bound: float = inf
 
-    def _place(self, k: int, p: int) -> int:
+    def place(self, k: int, p: int) -> int:
         """Where policy p stands in the comparison of origin k."""
         fair = self.comparisons[k].fair
         return fair if p == len(self.policies) - 1 and fair is not None else p
@@ -53,12 +53,12 @@ class Origins:
         d = []
         for k, c in enumerate(self.comparisons):
             x = c.windows["bounded_slowdown"]
-            d.append(in_blocks(log_ratio(x[self._place(k, base)], x[self._place(k, p)])))
+            d.append(in_blocks(log_ratio(x[self.place(k, base)], x[self.place(k, p)])))
         return effect(np.concatenate(d))
 
     def waits(self, p: int, base: int = 0) -> tuple[float, float, float]:
         """Longest wait as a multiple of that of `base`, continuous replays: (median, least, most) over origins and replicas."""
-        ratio = [x for k, c in enumerate(self.comparisons) for x in c.wait_ratios(self._place(k, p), self._place(k, base))]
+        ratio = [x for k, c in enumerate(self.comparisons) for x in c.wait_ratios(self.place(k, p), self.place(k, base))]
         return float(np.median(ratio)), min(ratio), max(ratio)
 
     def keeps(self, p: int, bound: float, base: int = 0) -> bool:
@@ -73,7 +73,7 @@ class Origins:
     def mean(self, p: int) -> float:
         """Mean bounded slowdown over all windows."""
         return float(
-            np.concatenate([c.windows["bounded_slowdown"][self._place(k, p)] for k, c in enumerate(self.comparisons)]).mean()
+            np.concatenate([c.windows["bounded_slowdown"][self.place(k, p)] for k, c in enumerate(self.comparisons)]).mean()
         )
 
     def to_dict(self) -> dict:
@@ -91,7 +91,7 @@ class Origins:
                     "longest_wait_ratio": {"median": middle, "least": least, "most": most},
                     "keeps_bound": None if self.bound == inf else self.keeps(p, self.bound),
                     "by_origin": [
-                        {"at": t, "bounded_slowdown": float(c.windows["bounded_slowdown"][self._place(k, p)].mean())}
+                        {"at": t, "bounded_slowdown": float(c.windows["bounded_slowdown"][self.place(k, p)].mean())}
                         for k, (t, c) in enumerate(zip(self.at, self.comparisons, strict=True))
                     ],
                 }
