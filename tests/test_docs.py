@@ -154,7 +154,7 @@ def place(tmp_path_factory):
     from jobwise.workloads.workflows import workflow
 
     folder = tmp_path_factory.mktemp("place")
-    w = jw.lublin(jobs=1600, procs=64, load=1.0, seed=3, estimates="users", users=12)
+    w = jw.lublin(jobs=1200, procs=64, load=1.0, seed=3, estimates="users", users=12)
     for name in ("log.swf.gz", "LOG", Path(LOGS["sdsc-sp2"]).name):
         write_swf(w, folder / f"{name}.swf" if name == "LOG" else folder / name)
     (folder / "LOG.swf").rename(folder / "LOG")

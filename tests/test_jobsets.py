@@ -101,7 +101,7 @@ def _work(rank, count, folder, how):
     env = SlotsVectorEnv(2 * runs // count, sets, **CUSH)
     settings = SGD if how == "parameters" else Settings(learner="reinforce", optimiser="rmsprop", max_norm=1e9)
     select, placer = modules(env, settings)
-    for e in range(3):
+    for e in range(2):
         epoch(env, select, placer, [np.array([0, 1]), np.array([2, 3])], runs=runs, seed=(0, e), shared=how == "gradients")
         if how == "parameters":
             average(select)

@@ -16,9 +16,21 @@ import functools
 from numba import njit, types
 from numba.core import codegen, compiler
 from numba.core.compiler_machinery import register_pass
+from numba.core.targetconfig import TargetConfig
 from numba.core.typed_passes import NativeLowering
 
 TESTED = ("0.68",)  # minor versions of numba whose internals are as expected
+
+
+def _same(flags, other) -> bool:
+    """Equal flags of a compilation; numba lists all of them, set or not, for each of the tens of thousands of comparisons."""
+    if not isinstance(other, TargetConfig):
+        return NotImplemented
+    return flags is other or flags._values == other._values or flags.values() == other.values()
+
+
+TargetConfig.__eq__ = _same  # type: ignore[method-assign]
+TargetConfig.__hash__ = lambda flags: 1  # type: ignore[method-assign]  # part of keys that differ by their types
 
 
 class _Part(codegen.JITCodeLibrary):

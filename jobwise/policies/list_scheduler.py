@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -69,7 +70,12 @@ class ListScheduler(Remembering):
         """The canonical name, ORDER[+OPTION…], options in the order of `parts.PARTS`."""
         own = self.order if isinstance(self.order, str) else getattr(self.order, "label", None)
         own = own or getattr(self.order, "__name__", "order")
-        return "+".join([self.label or str(own), *(word for _, word in parts.used(self))])
+        return "+".join([self.label or str(own), *(word for _, word in self.used)])
+
+    @cached_property
+    def used(self) -> list[tuple[parts.Part, str]]:
+        """The parts that it has beside its order, each with its word."""
+        return parts.used(self)
 
     @property
     def learns(self) -> bool:
@@ -91,7 +97,7 @@ class ListScheduler(Remembering):
         """The trees of its order, if it forecasts with some."""
         return getattr(self.order, "forest", None)
 
-    @property
+    @cached_property
     def rule(self) -> Rule:
         """The scheduler as numbers, for kernels."""
         code = orders.CODES[self.order] if isinstance(self.order, str) else getattr(self.order, "code", orders.GIVEN)

@@ -253,7 +253,7 @@ def check(scheduler: Any) -> None:
 
 def check_place(scheduler: Any, place: str) -> None:
     """Raises InputError where a part of a list scheduler does not run on `place`, a key of PLACES."""
-    chosen = used(scheduler)
+    chosen = scheduler.used
     for part, word in chosen:
         if place not in part.runs_on:
             there = " and ".join(text for key, text in PLACES.items() if key in part.runs_on and key != ASKED)

@@ -57,12 +57,12 @@ class Promised:
     def note(self, view: View) -> None:
         """Let the shadow come to the time of a view, once; the memory has taken note of its events."""
         if view.events is not self._noted:
-            self._noted, J, known = view.events, len(view.jobs), int(self._q.s.sims["jobs"][0])
+            self._noted, J, entered = view.events, len(view.jobs), int(self._q.s.sims["jobs"][0])
             if len(self._q.open) < J:
                 self._s, new = self._tables(2 * J)
                 promise.take_over(new, self._q)
                 self._q = new
-            self._enter(view, known)
+            self._enter(view, entered)
             promise.note(self._q, self._memory.tables, view.table, view.events, view.now)
         q = self._q
         held = view.running[q.lane[view.running] > 0]  # a start may have been refused

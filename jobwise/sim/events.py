@@ -61,9 +61,9 @@ def of_table(submit: np.ndarray, start: np.ndarray, end: np.ndarray, run: np.nda
     J = len(submit)
     time = np.concatenate([end, submit, start])
     kind, job = np.repeat([STOPPED, SUBMITTED, STARTED], J), np.tile(np.arange(J), 3)
-    known = np.flatnonzero(time <= until)
+    past = np.flatnonzero(time <= until)
     turn = np.where((kind == STOPPED) & (np.tile(start, 3) == time), 3, kind)  # a job that ran for no time ends after its start
-    order = known[np.lexsort((job[known], turn[known], time[known]))]
+    order = past[np.lexsort((job[past], turn[past], time[past]))]
     out = np.empty(len(order), event_dtype)
     out["time"], out["kind"], out["job"] = time[order], kind[order], job[order]
     out["run"] = np.where(out["kind"] == STOPPED, run[out["job"]], np.nan)

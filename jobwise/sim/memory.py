@@ -6,7 +6,7 @@ E[10 / max(run, 10)] (how likely is a short failure: what bounded slowdown is ab
 `expect` makes of them an expectation in which a key leans on its user, a user on everyone, everyone on a prior (empirical
 Bayes with fixed weights).
 
-Where a forest forecasts (`follows`), a group also remembers those that ended in the last hour and day, its jobs that run and
+Where a forest forecasts, a group also remembers those that ended in the last hour and day, its jobs that run and
 wait, and its campaign: jobs submitted with less than ten minutes between two. The features of a forest are made of it
 (`foresight.py`). Where requests have lately said twice as much of 10 / run as the forecasts did, requests are believed
 (`trusts`).

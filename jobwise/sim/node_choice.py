@@ -161,6 +161,13 @@ def choose(ask, mask, some, free, capacity, weight, room, node):
 
 
 @kernel
+def choose_now(slurm, ask, mask):
+    """Nodes of a site (slurm.work.node) for a job out of the set `mask`, as they are now: how many."""
+    site, work = slurm.site, slurm.work
+    return choose(ask, mask, work.some, work.free, site.capacity, site.weight, work.room, work.node)
+
+
+@kernel
 def deal(ask, free, capacity, node, k, amount):
     """amount[i] = what the job takes of node[i]: tasks from the first node on, GPUs in turn, memory by node or CPU."""
     tasks, cards = np.int64(ask["tasks"]), np.int64(ask["gpus"])

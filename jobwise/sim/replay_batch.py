@@ -65,7 +65,7 @@ class Bench(NamedTuple):
     """One simulation and one scheduler, used again and again; one per thread."""
 
     state: State
-    bag: scored_pool.ScoredPool
+    pool: scored_pool.ScoredPool
 
 
 def bench(windows: Sequence[Tables]) -> Bench:
@@ -137,7 +137,7 @@ def trial(
     out = np.empty((len(which), RESULTS + blocks))
     run(
         at.state,
-        at.bag,
+        at.pool,
         rule,
         float(times),
         np.ascontiguousarray(weights, float),

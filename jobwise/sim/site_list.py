@@ -14,7 +14,7 @@ from jobwise.jobs import QUEUED
 from jobwise.sim import site_order
 from jobwise.sim.kernel import OVER, advance
 from jobwise.sim.list_pass import CONSERVATIVE, NONE
-from jobwise.sim.node_choice import choose
+from jobwise.sim.node_choice import choose_now
 from jobwise.sim.node_sets import size
 from jobwise.sim.slurm_calendar import calendar, keep, left_open
 from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
@@ -28,19 +28,9 @@ from jobwise.site import LIMITS
 @kernel
 def _fits_now(s, e, slurm, j, partition, held, now):
     """How many nodes (slurm.work.node) job j could start on now without touching the plans of others; 0: none."""
-    ask = slurm.site.ask[s.jobs[e, j]["ask"]]
     mask_of(slurm, s.jobs[e, j], partition, slurm.work.mask)
     left_open(slurm, held, 0, now, max(s.jobs[e, j]["walltime"], 1.0))
-    return choose(
-        ask,
-        slurm.work.open_mask,
-        slurm.work.some,
-        slurm.work.free,
-        slurm.site.capacity,
-        slurm.site.weight,
-        slurm.work.room,
-        slurm.work.node,
-    )
+    return choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.open_mask)
 
 
 @allocating

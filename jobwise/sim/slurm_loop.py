@@ -15,7 +15,7 @@ from jobwise.sim import site_order
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all
-from jobwise.sim.node_choice import CPUS, choose, deal
+from jobwise.sim.node_choice import CPUS, choose_now, deal
 from jobwise.sim.node_sets import drop
 from jobwise.sim.slurm_calendar import calendar, keep
 from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
@@ -67,16 +67,7 @@ def main_pass(s, e, slurm, o, depth):
         mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
         for y in range(len(closed)):
             slurm.work.mask[y] &= ~closed[y]
-        k = choose(
-            slurm.site.ask[s.jobs[e, j]["ask"]],
-            slurm.work.mask,
-            slurm.work.some,
-            slurm.work.free,
-            slurm.site.capacity,
-            slurm.site.weight,
-            slurm.work.room,
-            slurm.work.node,
-        )
+        k = choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
         if k > 0:
             begin(s, e, slurm, j, k, out)
             continue

@@ -267,8 +267,8 @@ def from_older(key: str, stored: np.ndarray, like: np.ndarray) -> np.ndarray:
     is none of those that have changed since."""
     out = np.zeros_like(like)
     if key == "state_sims":
-        kept = [(n, like.dtype[n].base, like.dtype[n].shape) for n in like.dtype.names or () if n not in NEWER]
-        old = stored.view(np.dtype(kept, align=True)).reshape(like.shape)
+        fields = [(n, like.dtype[n].base, like.dtype[n].shape) for n in like.dtype.names or () if n not in NEWER]
+        old = stored.view(np.dtype(fields, align=True)).reshape(like.shape)
         for name in old.dtype.names or ():
             out[name] = old[name]
         out["before"] = out["now"]

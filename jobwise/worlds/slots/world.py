@@ -12,7 +12,7 @@ from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE
 from jobwise.sim.placement import PLACEMENTS
 from jobwise.sim.state import State
-from jobwise.worlds import rows
+from jobwise.worlds import rows as row_world
 from jobwise.worlds.render import picture
 from jobwise.worlds.rows import Rows, Settings
 from jobwise.worlds.slots.passes import BEGIN, RENEW, go
@@ -93,7 +93,7 @@ class SlotsWorld(Rows):
         self._hold_rows(settings.actions, np.zeros(len(state.sims), np.int64))
         self.mask = self.masks = table.mask if settings.masked and not settings.order else np.ones_like(table.mask)
         self._picked = np.zeros(len(state.sims), np.int64)
-        self._codes = {code: np.full(len(state.sims), x) for code, x in ((rows.BEGIN, BEGIN), (rows.RENEW, RENEW))}
+        self._codes = {code: np.full(len(state.sims), x) for code, x in ((row_world.BEGIN, BEGIN), (row_world.RENEW, RENEW))}
 
     def _go(self, sets, code, actions, which, over, first, last) -> int:
         return go(self.state, self.grid, sets, self._codes.get(code, actions), which, over, first, last)
