@@ -74,6 +74,7 @@ settings_dtype = np.dtype(
         ("bf_resolution", "f8"),
         ("bf_max_test", "f8"),
         ("bf_max_user", "f8"),  # of a user
+        ("kill_wait", "f8"),  # s between the end of a job's limit and its being killed
         ("memory", "i1"),  # is memory handed out?
         ("charged", "i1"),  # are jobs charged when they end? Else a pass charges those that run then, and no others
     ],
@@ -82,7 +83,7 @@ settings_dtype = np.dtype(
 STOCK = {  # Slurm's own
     "backfill": 1, "charged": 1, "max_age": 7 * 86_400.0, "half_life": 7 * 86_400.0, "calc_period": 300.0,
     "fair_tree": 1, "loop": 1.0, "batch_delay": 3.0, "sched_interval": 60.0, "depth": 100.0, "bf_interval": 30.0,
-    "bf_window": 86_400.0, "bf_resolution": 60.0, "bf_max_test": 500.0, "bf_max_user": inf,
+    "bf_window": 86_400.0, "bf_resolution": 60.0, "bf_max_test": 500.0, "bf_max_user": inf, "kill_wait": 30.0,
 }  # fmt: skip
 
 

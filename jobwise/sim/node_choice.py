@@ -12,26 +12,28 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest
+from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, drop, has, lowest
 
 CPUS, MEMORY, GPUS = range(3)
 MANY = 1 << 40
+RANKS = 256  # of nodes of one weight
 
 
 @inlined
 def room(ask, free, capacity, i):
-    """CPUs of node i that tasks of the job could have; 0: it is of no use."""
+    """CPUs of node i that the job could have, for one task or more; 0: it is of no use."""
     if ask["whole"]:
         for r in range(free.shape[1]):
             if free[i, r] != capacity[i, r]:
                 return np.int64(0)
-    if ask["memory"] > free[i, MEMORY] or ask["gpus_node"] > free[i, GPUS] or (ask["gpus"] > 0 and free[i, GPUS] == 0):
+    if ask["gpus_node"] > free[i, GPUS] or (ask["gpus"] > 0 and free[i, GPUS] == 0):
         return np.int64(0)
-    tasks = free[i, CPUS] if ask["cpus"] == 1 else free[i, CPUS] // ask["cpus"]
-    each = ask["memory_cpu"] * ask["cpus"]
-    if tasks * each > free[i, MEMORY]:  # divided only where memory is short
-        tasks = free[i, MEMORY] // each
-    return np.int64(tasks * ask["cpus"])
+    if ask["memory"] > free[i, MEMORY]:
+        return np.int64(0)
+    cpus = free[i, CPUS]
+    if cpus * ask["memory_cpu"] > free[i, MEMORY]:  # rounded to tasks only where memory is short
+        cpus = free[i, MEMORY] // ask["memory_cpu"] // ask["cpus"] * ask["cpus"]
+    return np.int64(cpus) if cpus >= ask["cpus"] else np.int64(0)
 
 
 class Room(NamedTuple):
@@ -44,12 +46,24 @@ class Room(NamedTuple):
     until: np.ndarray  # [N] the node behind the last,
     cpus: np.ndarray  # [N] CPUs to be had; 0: taken
     cards: np.ndarray  # [N] GPUs
+    rank: np.ndarray  # [N] behind the weight: fewer free GPUs come later, as the last job with GPUs that was tested left it
 
 
 def rooms(nodes: int) -> Room:
     """Return room for so many nodes."""
-    runs = (np.zeros(nodes, np.int64) for _ in range(4))
-    return Room(np.zeros(nodes, np.int64), np.zeros(-(-nodes // BITS), np.uint64), np.zeros(2, np.int64), *runs)
+    first, until, cpus, cards, rank, have = np.zeros((6, nodes), np.int64)
+    return Room(have, np.zeros(-(-nodes // BITS), np.uint64), np.zeros(2, np.int64), first, until, cpus, cards, rank)
+
+
+@kernel
+def _rank(free, nodes, space):
+    """Nodes that a job with GPUs could use are ranked by their free GPUs: the most come first, for later jobs, too."""
+    for x in range(len(nodes)):
+        word = nodes[x]
+        while word != NOTHING:
+            i = np.int64(x * BITS) + lowest(word)
+            word &= word - ONE
+            space.rank[i] = max(RANKS - 1 - free[i, GPUS], 0)
 
 
 @kernel
@@ -100,7 +114,7 @@ def _runs(room, free, weight):
         while word != NOTHING:
             i = np.int64(x * BITS) + lowest(word)
             word &= word - ONE
-            if i != last + 1 or weight[i] != weight[last]:
+            if i != last + 1 or weight[i] != weight[last] or room.rank[i] != room.rank[last]:
                 room.first[count], room.cpus[count], room.cards[count] = i, 0, 0
                 count += 1
             room.until[count - 1] = last = i
@@ -115,7 +129,7 @@ def _best(room, count, need, least, gpus, weight):
     """(the run to take from, whether it suffices); -1: there is none left."""
     best, any_node, size, lightest = -1, False, np.int64(0), np.int64(0)
     for x in range(count):
-        cpus, heavy = room.cpus[x], weight[room.first[x]]
+        cpus, heavy = room.cpus[x], weight[room.first[x]] * RANKS + room.rank[room.first[x]]
         if cpus == 0 or (best >= 0 and heavy > lightest):
             continue
         suffices = cpus >= need and room.until[x] - room.first[x] >= least and room.cards[x] >= gpus
@@ -125,12 +139,47 @@ def _best(room, count, need, least, gpus, weight):
     return best, any_node
 
 
+@inlined
+def cap(ask, have, rest, owed):
+    """CPUs that are taken of a node with `have`, where the job still needs `rest` on `owed` nodes at least, this one included."""
+    return min(have, max(rest - max(owed - 1, 0), np.int64(ask["cpus"])))
+
+
 @kernel
 def pick(ask, free, weight, room, node):
-    """Nodes for a job by what was measured: node[:k]; k = 0 where it does not fit."""
+    """Nodes for a job by what was measured: node[:k]; k = 0 where it does not fit. Where the choice fails, the nodes with the
+    least are left out, and it is made again."""
+    least = np.int64(1)
+    if ask["gpus"] > 0 or ask["gpus_node"] > 0:
+        _rank(free, room.usable, room)
+    while enough(ask, room):
+        k = _pick(ask, free, weight, room, node)
+        if k > 0:
+            return k
+        left = MANY
+        for x in range(len(room.usable)):
+            word = room.usable[x]
+            while word != NOTHING:
+                i = np.int64(x * BITS) + lowest(word)
+                word &= word - ONE
+                own = room.have[i] + free[i, GPUS]
+                if own <= least:
+                    drop(room.usable, i)
+                    room.sums[0] -= room.have[i]
+                    room.sums[1] -= 1
+                else:
+                    left = min(left, own)
+        least = max(left, least + 1)
+        if left == MANY:
+            break
+    return 0
+
+
+@kernel
+def _pick(ask, free, weight, room, node):
     have, count = room.have, _runs(room, free, weight)
     cpus, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
-    most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else MANY), np.int64(ask["gpus"]), 0
+    most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else max(ask["tasks"], least)), np.int64(ask["gpus"]), 0
     while (cpus > 0 or least > 0 or gpus > 0) and k < most:
         x, suffices = _best(room, count, cpus, least, gpus, weight)
         if x < 0:
@@ -145,10 +194,12 @@ def pick(ask, free, weight, room, node):
         for i in range(begin, until):
             if (cpus <= 0 and least <= 0 and gpus <= 0) or k >= most:
                 break
+            if k + 1 == most and have[i] < cpus:  # the last that it may have must hold all of the rest
+                continue
             node[k] = i
             k += 1
+            cpus -= cap(ask, have[i], cpus, least)
             least -= 1
-            cpus -= min(have[i], max(cpus - max(least, 0) * ask["cpus"], np.int64(ask["cpus"])))
             gpus -= free[i, GPUS]
         room.cpus[x] = 0  # all of it is taken, or the job has what it needs
     return k if cpus <= 0 and least <= 0 and gpus <= 0 else 0
@@ -168,19 +219,43 @@ def choose_now(slurm, ask, mask):
 
 
 @kernel
+def _whole_tasks(ask, free, node, k, tasks, amount):
+    """amount[i, CPUS], what node[i] was taken for, as CPUs of whole tasks: one for each node, then in turn as far as it goes; the
+    rest shares what is free."""
+    cpus, left = np.int64(ask["cpus"]), tasks
+    for i in range(k):
+        amount[i, MEMORY] = 1 if left > 0 else 0
+        left -= amount[i, MEMORY]
+    for full in range(2):  # then beyond what the node was taken for
+        before = left + 1
+        while 0 < left < before:
+            before = left
+            for i in range(k):
+                most = amount[i, CPUS] if full == 0 else free[node[i], CPUS]
+                if left > 0 and (amount[i, MEMORY] * cpus < most if full else (amount[i, MEMORY] + 1) * cpus <= most):
+                    amount[i, MEMORY] += 1
+                    left -= 1
+    for i in range(k):
+        amount[i, CPUS] = min(amount[i, MEMORY] * cpus, free[node[i], CPUS])
+
+
+@kernel
 def deal(ask, free, capacity, node, k, amount):
-    """amount[i] = what the job takes of node[i]: tasks from the first node on, GPUs in turn, memory by node or CPU."""
+    """amount[i] = what the job takes of node[i]: CPUs as the node was taken for, tasks one after the other in turn, GPUs in turn,
+    memory by node or CPU."""
     tasks, cards = np.int64(ask["tasks"]), np.int64(ask["gpus"])
     for i in range(k):
         for r in range(3):
             amount[i, r] = capacity[node[i], r] if ask["whole"] else 0
     if ask["whole"]:
         return
-    for i in range(k):  # one task for each node, the first node is filled first
-        most = room(ask, free, capacity, node[i]) // ask["cpus"]
-        here = max(min(most, tasks - (k - 1 - i)), min(tasks, 1))
-        amount[i, CPUS] = here * ask["cpus"]
-        tasks -= here
+    rest, owed = tasks * ask["cpus"], np.int64(max(ask["nodes"], 1))
+    for i in range(k):
+        amount[i, CPUS] = cap(ask, room(ask, free, capacity, node[i]), rest, owed)
+        rest -= amount[i, CPUS]
+        owed -= 1
+    if ask["cpus"] > 1 or rest < 0:
+        _whole_tasks(ask, free, node, k, tasks, amount)
     while cards > 0:
         before = cards
         for i in range(k):

@@ -23,6 +23,11 @@ def packed(rows: np.ndarray) -> np.ndarray:
     return np.packbits(room, axis=-1, bitorder="little").view("<u8").astype(np.uint64)
 
 
+def members(words: np.ndarray, count: int) -> np.ndarray:
+    """The numbers below `count` of the nodes in a set [W]."""
+    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")[:count])
+
+
 @inlined
 def lowest(word):
     """The place of the lowest bit of a word that has some."""

@@ -86,7 +86,7 @@ def waiting(s, e, slurm, o):
                 tiers = tiers or tier[n] != tier[0]
                 n += 1
         j = s.truth[e, j]["next"]
-    order = np.argsort(row[:n], kind="mergesort")
+    order = np.argsort(slurm.ledger.turn[row[:n]], kind="mergesort")
     order = order[np.argsort(key[:n][order], kind="mergesort")]
     if tiers:
         order = order[np.argsort(tier[:n][order], kind="mergesort")]

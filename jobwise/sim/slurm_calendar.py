@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from jobwise.compiled import kernel
+from jobwise.compiled import inlined, kernel
 from jobwise.sim.conservative import copy_row
 from jobwise.sim.node_sets import NOTHING, add
-from jobwise.sim.slurm_time import floored, is_exact, plan_end
+from jobwise.sim.slurm_time import floored, is_exact, plan_end, planned_from, resolution
 
 
 @kernel
 def calendar(slurm, now):
     """Empty the calendar of planned nodes."""
-    slurm.work.begin[0], slurm.work.until[0] = now, now + slurm.site.settings[0]["bf_window"]
+    begin = now if is_exact(slurm) else floored(slurm, now, slurm.site.settings[0]["bf_resolution"])
+    slurm.ledger.clock[0]["plans"] = 0
+    slurm.work.begin[0], slurm.work.until[0] = begin, now + slurm.site.settings[0]["bf_window"]
     for x in range(slurm.work.open.shape[1]):
         slurm.work.open[0, x] = ~NOTHING
     return 1
@@ -51,6 +53,29 @@ def hold_back(slurm, count, start, end, k):
         if slurm.work.begin[i] >= start and slurm.work.until[i] <= end:
             for x in range(len(slurm.work.chosen)):
                 slurm.work.open[i, x] &= ~slurm.work.chosen[x]
+    return count if is_exact(slurm) else _joined(slurm, count)
+
+
+@kernel
+def _same(slurm, i):
+    """Are the same nodes left open in record i and the next?"""
+    for x in range(slurm.work.open.shape[1]):
+        if slurm.work.open[i, x] != slurm.work.open[i + 1, x]:
+            return False
+    return True
+
+
+@kernel
+def _joined(slurm, count):
+    """Join the first two records beside each other that leave the same nodes open, as Slurm does after each plan; how many
+    records there are then."""
+    for i in range(count - 1):
+        if _same(slurm, i):
+            slurm.work.until[i] = slurm.work.until[i + 1]
+            for y in range(i + 1, count - 1):
+                slurm.work.begin[y], slurm.work.until[y] = slurm.work.begin[y + 1], slurm.work.until[y + 1]
+                copy_row(slurm.work.open, y + 1, y)
+            return count - 1
     return count
 
 
@@ -67,16 +92,35 @@ def overlaps(slurm, count, start, end, k):
 
 
 @kernel
-def left_open(slurm, count, at, begin, limit):
+def left_open(slurm, partition, count, at, begin, limit):
     """slurm.work.open_mask = the nodes of slurm.work.mask that are kept for nobody from begin to begin + limit; record `at`
-    holds begin."""
-    for x in range(len(slurm.work.mask)):
-        slurm.work.open_mask[x] = slurm.work.mask[x]
+    holds begin. Returns when another node of the partition, whether it suits the job or not, is next left open; 0: never."""
+    later, mask, left, every, exact = 0.0, slurm.work.mask, slurm.work.open_mask, slurm.work.chosen, is_exact(slurm)
+    if exact and at + 1 < count:
+        later = slurm.work.until[at]
+    for x in range(len(mask)):
+        left[x] = mask[x]
+        every[x] = slurm.site.sets[slurm.site.partition[partition]["set"], x] & slurm.work.up[x]
     for i in range(at, count):
-        if slurm.work.begin[i] >= begin + limit:
+        if later == 0.0 and i + 1 < count:
+            later = _offers(slurm, partition, i, every)
+        if slurm.work.begin[i] > begin + limit or (exact and slurm.work.begin[i] >= begin + limit):
             break
-        for x in range(len(slurm.work.mask)):
-            slurm.work.open_mask[x] &= slurm.work.open[i, x]
+        for x in range(len(mask)):
+            left[x] &= slurm.work.open[i, x]
+            every[x] &= slurm.work.open[i, x]
+    return later
+
+
+@inlined
+def _offers(slurm, partition, i, every):
+    """The end of record i where the next one leaves a node of the partition open that is not among `every` in this one; else
+    0."""
+    own = slurm.site.sets[slurm.site.partition[partition]["set"]]
+    for x in range(len(every)):
+        if slurm.work.open[i + 1, x] & own[x] & slurm.work.up[x] & ~(every[x] & slurm.work.open[i, x]) != NOTHING:
+            return slurm.work.until[i]
+    return 0.0
 
 
 @kernel
@@ -86,5 +130,17 @@ def keep(slurm, ask, count, t, limit, k, j):
         slurm.ledger.planned[j] = 0.0
         for i in range(k):
             slurm.ledger.planned[j] += slurm.site.capacity[slurm.work.node[i], 0]
-    begin = t if is_exact(slurm) else max(floored(slurm, t, slurm.site.settings[0]["bf_resolution"]), slurm.work.begin[0])
-    return hold_back(slurm, count, begin, plan_end(slurm, t, limit), k)
+    n = slurm.ledger.clock[0]["plans"]
+    slurm.work.plans[n]["job"], slurm.work.plans[n]["start"] = j, t
+    _chosen(slurm, k)
+    for x in range(len(slurm.work.chosen)):
+        slurm.work.planned[n, x] = slurm.work.chosen[x]
+    slurm.ledger.clock[0]["plans"] = n + 1
+    begin, end = planned_from(slurm, t), plan_end(slurm, t, limit)
+    return hold_back(slurm, count, begin, end if is_exact(slurm) else max(end, begin + resolution(slurm)), k)
+
+
+@kernel
+def keep_whole(slurm, count, now, limit, k):
+    """Keep whole nodes slurm.work.node[:k], which a job has just got, until its limit."""
+    return hold_back(slurm, count, slurm.work.begin[0], plan_end(slurm, now, limit), k)

@@ -14,7 +14,7 @@ from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest
 from jobwise.sim.slurm_time import floored, is_exact, whole
 from jobwise.sim.state import HEAP
 
-GROUP = 30.0  # s: running jobs whose ends lie so close to the first of a group are taken away together
+GROUP = 30.0  # s: the first group of running jobs that are taken away together ends so long after the first end; then twice it
 
 
 @kernel
@@ -42,9 +42,15 @@ def take_free(s, e, slurm):
 
 @inlined
 def _expected(s, e, slurm, j, now):
-    """When job j ends by its limit; soon, where it is over that."""
+    """When job j ends by its limit; a list scheduler expects soon what is over it."""
     t = whole(slurm, s.jobs[e, j]["due"])
-    return t if t > now else now + 1.0
+    return now + 1.0 if t <= now and is_exact(slurm) else t
+
+
+@inlined
+def _free_at(slurm, t, now):
+    """When a job is gone that ends at t by its limit: where it is over that, once it has been killed."""
+    return t if t > now else max(t + slurm.site.settings[0]["kill_wait"], now + 1.0)
 
 
 @allocating
@@ -52,7 +58,8 @@ def expected_ends(s, e, slurm, now):
     """slurm.work.ends[:n] = the running jobs by expected end, slurm.work.end their ends (s), slurm.work.on the nodes that they
     are on; n."""
     n = s.sims[e]["running"]
-    rows = np.sort(s.lists[e, HEAP, :n])
+    rows = s.lists[e, HEAP, :n].copy()
+    rows = rows[np.argsort(slurm.ledger.turn[rows])]
     t = np.empty(n)
     for i in range(n):
         t[i] = _expected(s, e, slurm, rows[i], now)
@@ -77,8 +84,8 @@ def _mark(s, e, slurm, i):
 @kernel
 def insert(s, e, slurm, n, j, now):
     """Job j has started, too; how many run."""
-    k, t = n, _expected(s, e, slurm, j, now)
-    while k > 0 and (slurm.work.end[k - 1] > t or (slurm.work.end[k - 1] == t and slurm.work.ends[k - 1] > j)):
+    k, t, turn = n, _expected(s, e, slurm, j, now), slurm.ledger.turn
+    while k > 0 and (slurm.work.end[k - 1] > t or (slurm.work.end[k - 1] == t and turn[slurm.work.ends[k - 1]] > turn[j])):
         slurm.work.end[k], slurm.work.ends[k] = slurm.work.end[k - 1], slurm.work.ends[k - 1]
         copy_row(slurm.work.on, k - 1, k)
         k -= 1
@@ -134,25 +141,29 @@ def will_run(s, e, slurm, ask, mask, n, now):
         k = pick(ask, slurm.work.free, slurm.site.weight, slurm.work.room, slurm.work.node)
         if k > 0:
             return k, now
-    words, at, bound = _free_later(slurm, mask), 0, 0.0
+    words, at, origin, window, last = _free_later(slurm, mask), 0, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
     while at < n:
-        first, last = np.inf, -1.0
+        gone = False
         while at < n:
-            j, t = slurm.work.ends[at], slurm.work.end[at]
+            t = slurm.work.end[at]
             at += 1
             if not _touches(slurm, at - 1, mask, words):
                 continue
-            if first == np.inf:
-                first = t
-                bound = first if is_exact(slurm) else floored(slurm, first, GROUP) + 2.0 * GROUP
-            last = t
-            _give_back(s, e, slurm, ask, j, mask)
-            if at < n and slurm.work.end[at] > bound:  # asked only behind a job that counts
+            if origin == np.inf:
+                origin = t if is_exact(slurm) else floored(slurm, t, GROUP) + GROUP
+            if is_exact(slurm):
+                origin = t if not gone else origin
+            last, gone = t, True
+            _give_back(s, e, slurm, ask, slurm.work.ends[at - 1], mask)
+            if at < n and slurm.work.end[at] > origin + window:  # asked only behind a job that counts
                 break
-        if last < 0:
+        if not gone:
             break
+        window *= 2.0
+        while window > 0.0 and at < n and slurm.work.end[at] > origin + window:
+            window *= 2.0
         if enough(ask, slurm.work.room):
             k = pick(ask, slurm.work.later, slurm.site.weight, slurm.work.room, slurm.work.node)
             if k > 0:
-                return k, last
+                return k, _free_at(slurm, last, now)
     return 0, np.inf

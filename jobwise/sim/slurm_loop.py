@@ -17,7 +17,7 @@ from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all
 from jobwise.sim.node_choice import CPUS, choose_now, deal
 from jobwise.sim.node_sets import drop
-from jobwise.sim.slurm_calendar import calendar, keep
+from jobwise.sim.slurm_calendar import calendar, keep, keep_whole
 from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
 from jobwise.sim.slurm_limits import allowed, asked, count, within
 from jobwise.sim.slurm_notes import NOTES, known_from, remember
@@ -66,7 +66,8 @@ def main_pass(s, e, slurm, o, depth):
             break
         mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
         for y in range(len(closed)):
-            slurm.work.mask[y] &= ~closed[y]
+            slurm.work.mask[y] &= ~(closed[y] | slurm.work.completing[y])
+        slurm.work.room.rank[:] = 0
         k = choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
         if k > 0:
             begin(s, e, slurm, j, k, out)
@@ -76,6 +77,15 @@ def main_pass(s, e, slurm, o, depth):
             return
         for y in range(len(closed)):
             closed[y] |= slurm.site.sets[slurm.site.partition[p]["set"], y]
+
+
+@kernel
+def _may_have(slurm, job, k, out):
+    """Do limits let the job have whole nodes slurm.work.node[:k] beside what runs now? Else it gets no plan."""
+    ask = slurm.site.ask[job["ask"]]
+    deal(ask, slurm.work.free, slurm.site.capacity, slurm.work.node, k, slurm.work.amount)
+    asked(slurm, ask, k, out)
+    return within(slurm, job, out)
 
 
 @allocating
@@ -103,8 +113,13 @@ def backfill(s, e, slurm, o):
         if t == np.inf:
             continue
         if t <= now:
+            slurm.work.room.rank[:] = 0
             if begin(s, e, slurm, j, k, out):
                 n = insert(s, e, slurm, n, j, now)
+                if slurm.site.ask[job["ask"]]["whole"]:
+                    held = keep_whole(slurm, held, now, max(job["walltime"], 1.0), k)
+            continue
+        if slurm.site.ask[job["ask"]]["whole"] and not _may_have(slurm, job, k, out):
             continue
         if t != slurm.ledger.start_at[j]:
             slurm.ledger.start_at[j], slurm.ledger.clock[0]["updated"] = t, now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobwise.compiled import inlined, kernel
+from jobwise.sim.slurm_time import is_exact
 
 NOTES = 64  # plans that are looked up
 
@@ -22,7 +23,7 @@ def _asks_more(mine, other):
 def known_from(slurm, count, ask, partition, limit, now):
     """From when on a search for this job has to look: one that asked for less, of higher priority, found nothing before."""
     since = now
-    for i in range(0 if slurm.ledger.clock[0]["plain"] else count):
+    for i in range(0 if slurm.ledger.clock[0]["plain"] or not is_exact(slurm) else count):
         x = slurm.work.notes[i]
         counts = x["begin"] > since and x["partition"] == partition and x["limit"] <= limit
         if counts and _asks_more(slurm.site.ask[x["ask"]], slurm.site.ask[ask]):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim.node_sets import NOTHING, size
+from jobwise.sim.node_sets import NOTHING, has, size
 from jobwise.sim.slurm_calendar import left_open, overlaps
 from jobwise.sim.slurm_ends import mask_of, will_run
-from jobwise.sim.slurm_time import plan_end
+from jobwise.sim.slurm_time import is_exact, plan_end, planned_from
 
 
 @inlined
@@ -31,21 +31,35 @@ def _inside(first, second):
     return True
 
 
+@inlined
+def _some_completing(slurm, k):
+    """Has one of the nodes slurm.work.node[:k] just lost a job, and takes no other yet?"""
+    for i in range(k):
+        if has(slurm.work.completing, slurm.work.node[i]):
+            return True
+    return False
+
+
 @kernel
 def plan(s, e, slurm, j, partition, count, n, now, since):
     """(when job j may start, nodes chosen into slurm.work.node, up to where in time nothing was to be had for sure) by a
     search that begins at `since`; (inf, 0, .) where the job gets no plan in the window."""
     x, ask, limit = slurm.site.settings[0], slurm.site.ask[s.jobs[e, j]["ask"]], max(s.jobs[e, j]["walltime"], 1.0)
     mask_of(slurm, s.jobs[e, j], partition, slurm.work.mask)
-    later, at, known, sure, plain = since, 0, -1.0, -1.0, slurm.ledger.clock[0]["plain"]
+    later, at, known, sure, plain = since if is_exact(slurm) else now, 0, -1.0, -1.0, slurm.ledger.clock[0]["plain"]
     while True:
-        begin, later = later, 0.0
+        begin = later
         while at + 1 < count and slurm.work.until[at] <= begin:
             at += 1
-        if at + 1 < count:
-            later = slurm.work.until[at]
-        left_open(slurm, count, at, begin, limit)
-        if later > 0.0 and known > later and ask["most"] == 0 and not plain and _inside(slurm.work.open_mask, slurm.work.tried):
+        later = left_open(slurm, partition, count, at, begin, limit)
+        if (
+            later > 0.0
+            and known > later
+            and ask["most"] == 0
+            and is_exact(slurm)
+            and not plain
+            and _inside(slurm.work.open_mask, slurm.work.tried)
+        ):
             continue  # of fewer nodes it could not start before, and that was too late already
         k, t = 0, np.inf
         if not _hopeless(slurm, ask):
@@ -59,12 +73,14 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
             return np.inf, 0, begin if sure < 0 else sure
         t = max(t, begin)
         if t <= now:
+            if _some_completing(slurm, k):
+                return now + 1.0, k, begin
             return t, k, begin
         if later > 0.0 and t > later:
             continue
         if t > now + x["bf_window"]:
             return np.inf, 0, begin if sure < 0 else sure
-        if overlaps(slurm, count, t, plan_end(slurm, t, limit), k):
+        if overlaps(slurm, count, planned_from(slurm, t), plan_end(slurm, t, limit), k):
             later = t
             sure = begin if sure < 0 else sure  # other nodes might have been free
             continue

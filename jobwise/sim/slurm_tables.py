@@ -25,11 +25,13 @@ clock_dtype = np.dtype(
         ("zero", "f8"),  # s since 1970 of time 0
         ("plain", "i1"),  # searches take no short cuts: for tests
         ("news", "i1"),  # has something happened since the last main pass?
+        ("plans", "i8"),  # plans of the last cycle
     ],
     align=True,
 )
 
 
+plan_dtype = np.dtype([("job", "i4"), ("start", "f8")], align=True)
 note_dtype = np.dtype([("ask", "i4"), ("partition", "i4"), ("limit", "f8"), ("begin", "f8")], align=True)
 
 
@@ -57,6 +59,7 @@ class Ledger(NamedTuple):
     clock: np.ndarray  # [1]
     leaf_of: np.ndarray  # [J] the association of each job; -1
     priority: np.ndarray  # [J] without the partition's part
+    turn: np.ndarray  # [J] who is first of those with the same priority: the order of submits, which may not be that of rows
     start_at: np.ndarray  # [J] planned starts
     planned: np.ndarray  # [J] CPUs of the nodes that an exclusive job was planned on; 0: not yet
     counted: np.ndarray  # [J, LIMITS] what it holds, as limits count
@@ -89,6 +92,9 @@ class Work(NamedTuple):
     until: np.ndarray  # [C]
     open: np.ndarray  # [C, W]
     notes: np.ndarray  # [NOTES] of note_dtype
+    plans: np.ndarray  # [C] of plan_dtype: the plans of the last cycle
+    planned: np.ndarray  # [C, W] their nodes
+    completing: np.ndarray  # [W] nodes that have lost a job and take no other yet
     room: Room
 
 
@@ -118,7 +124,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     room = int(min(site.settings[0]["bf_max_test"], J, PLANS)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
     fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
-    some, up, mask, open_mask, tried, chosen = np.zeros((6, W), np.uint64)
+    some, up, mask, open_mask, tried, chosen, completing = np.zeros((7, W), np.uint64)
     units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
     return Slurm(
         site=SiteTables(
@@ -140,6 +146,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             clock=clock,
             leaf_of=leaf,
             priority=np.zeros(J),
+            turn=np.arange(J),
             start_at=np.zeros(J),
             planned=np.zeros(J),
             counted=np.zeros((J, len(LIMITS))),
@@ -169,6 +176,9 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             until=np.zeros(room),
             open=np.zeros((room, W), np.uint64),
             notes=np.zeros(NOTES, note_dtype),
+            plans=np.zeros(room, plan_dtype),
+            planned=np.zeros((room, W), np.uint64),
+            completing=completing,
             room=rooms(N),
         ),
     )

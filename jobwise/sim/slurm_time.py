@@ -27,6 +27,18 @@ def floored(slurm, t, step):
 
 
 @inlined
+def resolution(slurm):
+    """The steps (s) of the calendar."""
+    return slurm.site.settings[0]["bf_resolution"]
+
+
+@inlined
+def planned_from(slurm, t):
+    """Plans begin at whole multiples of the resolution, not before the calendar does."""
+    return t if is_exact(slurm) else max(floored(slurm, t, resolution(slurm)), slurm.work.begin[0])
+
+
+@inlined
 def plan_end(slurm, start, limit):
     """Plans end at whole multiples of the resolution."""
-    return start + limit if is_exact(slurm) else floored(slurm, start + limit, slurm.site.settings[0]["bf_resolution"])
+    return start + limit if is_exact(slurm) else floored(slurm, start + limit, resolution(slurm))

@@ -79,6 +79,7 @@ LINES = {
     "PriorityCalcPeriod": Line("calc_period", _time, clock),
     "PriorityDecayHalfLife": Line("half_life", _half_life, clock),
     "PriorityFavorSmall": Line("favor_small", *_yes),
+    "KillWait": Line("kill_wait", lambda text, before: _whole(text.removesuffix("sec").strip(), before), _plain),
     "SelectTypeParameters": Line("memory", *_flag("memory", on="CR_Core_Memory", off="CR_Core")),
 }
 WORDS = {  # what a change may say

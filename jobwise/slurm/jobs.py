@@ -52,9 +52,9 @@ def read(
         if not len(a):
             raise InputError(f"{a.where}: no job that ran ({', '.join(f'{n} {k}' for k, n in left.items())})")
     a = a.take(np.argsort(numbers_of(a), kind="stable"))
-    a = _once(a, left)
+    a = _named_partitions(_once(a, left), site.partition_names)
     site = _known_qos(a, site)
-    table, ask, unread = _asks(a, features, sets, site.settings[0]["memory"], default)
+    table, ask, unread = _asks(a, features, sets, cluster.capacity, site.settings[0]["memory"], default)
     if unread:
         site = replace(site, guesses=(*site.guesses, f"{unread:,} jobs whose SubmitLine cannot be read: ReqTRES is taken"))
     which, lists = a.distinct("Partition")
@@ -85,7 +85,8 @@ def read(
         app=np.array([work[_work(x)] for x in works])[app] if len(works) else app,
     )  # fmt: skip
     order = np.argsort(eligible, kind="stable")
-    columns = {"wait": (start - eligible)[order], "job": numbers_of(a).astype(np.int64)[order]}
+    numbers = numbers_of(a).astype(np.int64)
+    columns = {"wait": (start - eligible)[order], "job": numbers[order], "array": _arrays(a, numbers)[order]}
     names = {k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))}
     names["queue"] = dict(enumerate(site.qos_names))
     return lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
@@ -98,6 +99,25 @@ def _once(a: Accounting, left: dict[str, int]) -> Accounting:
     if twice.any():
         left["given twice"] = int(twice.sum())
     return a.take(~twice) if twice.any() else a
+
+
+PARTITION = r"\s(?:--partition[=\s]\s*|-p\s*)(?P<p>[\w.,-]+)"
+
+
+def _named_partitions(a: Accounting, known: tuple[str, ...]) -> Accounting:
+    """Jobs that named several partitions with all of them: accounting names the one in which a job started alone."""
+    if not a.has("SubmitLine"):
+        return a
+    lines = pc.struct_field(pc.extract_regex(a.columns["SubmitLine"], PARTITION), "p")
+    several = np.asarray(pc.fill_null(pc.match_substring(lines, ","), False))
+    if not several.any():
+        return a
+    own = a.text("Partition").to_pylist()
+    for j, line in zip(np.flatnonzero(several).tolist(), lines.filter(pa.array(several)).to_pylist(), strict=True):
+        names = line.split(",")
+        if own[j] in names and all(x in known for x in names):
+            own[j] = line
+    return replace(a, columns=a.columns | {"Partition": pa.array(own)})
 
 
 def _known_qos(a: Accounting, site: Site) -> Site:
@@ -116,20 +136,38 @@ def _dependencies(a: Accounting) -> np.ndarray:
     if not a.has("SubmitLine"):
         return np.zeros((0, 2), np.int64)
     rows = np.flatnonzero(a.matches(DEPENDENCY, "SubmitLine"))
-    row = dict(zip(numbers_of(a).astype(np.int64).tolist(), range(len(a)), strict=True)) if len(rows) else {}
+    named: dict[int, set[int]] = {}  # rows by the number of a job, and by that of an array
+    if len(rows):
+        numbers = numbers_of(a).astype(np.int64)
+        for which in (numbers, _arrays(a, numbers)):
+            for j, number in enumerate(which.tolist()):
+                named.setdefault(number, set()).add(j)
     edges = set()
     for j, line in zip(rows.tolist(), a.columns["SubmitLine"].take(pa.array(rows)).to_pylist(), strict=True):
         for ids in re.findall(r"after(?:any|ok|notok|corr):([\d:]+)", cast(re.Match, re.search(DEPENDENCY, line))[1]):
-            parents = (row.get(int(x)) for x in ids.split(":") if x)
-            edges |= {(p, j) for p in parents if p is not None and p < j}
+            edges |= {(p, j) for x in ids.split(":") if x for p in named.get(int(x), ()) if p != j}
     return np.array(sorted(edges), np.int64).reshape(-1, 2)
+
+
+def _arrays(a: Accounting, numbers: np.ndarray) -> np.ndarray:
+    """[J] the number of the array that a job is a task of, or its own."""
+    array = a.map(_array, "JobID", kind=int) if a.has("JobID") else numbers
+    return np.where(array < 0, numbers, array)
+
+
+def _array(text: str) -> int:
+    """The number of the array that a job is a task of; -1: of none."""
+    number, task, _ = text.partition("_")
+    return int(number) if task and number.isdigit() else -1
 
 
 def _limit(text: str) -> float:
     return float(text) * 60 if text.isascii() and text.isdigit() else UNLIMITED
 
 
-def _asks(a: Accounting, features: list[set], sets: Any, memory: bool, default: tuple) -> tuple[np.ndarray, np.ndarray, int]:
+def _asks(
+    a: Accounting, features: list[set], sets: Any, capacity: np.ndarray, memory: bool, default: tuple
+) -> tuple[np.ndarray, np.ndarray, int]:
     """(rows of ask_dtype, which one each job has [J], how many jobs have a line that cannot be read); each different request is
     read once. Raises InputError."""
     if a.has("SubmitLine"):
@@ -149,14 +187,14 @@ def _asks(a: Accounting, features: list[set], sets: Any, memory: bool, default: 
     for i in np.argsort(first, kind="stable"):  # in order of appearance
         row = {name: texts[code[first[i]]] for name, (code, texts) in zip(ASKED, parts, strict=True)}
         try:
-            asked, unread[i] = _ask(row, features, sets, memory, default)
+            asked, unread[i] = _ask(row, features, sets, capacity, memory, default)
             ask[i] = known.setdefault(asked, len(known))
         except ValueError as error:
             raise a.wrong(int(first[i]), str(error)) from None
     return np.array(list(known), ask_dtype), ask[which], int(unread[which].sum())
 
 
-def _ask(r: dict, features: list[set], sets: Any, memory: bool, default: tuple) -> tuple[tuple, bool]:
+def _ask(r: dict, features: list[set], sets: Any, capacity: np.ndarray, memory: bool, default: tuple) -> tuple[tuple, bool]:
     """(a row of ask_dtype: what the line says as far as it goes, for the script may say more, else accounting; is the line
     one that cannot be read?). Raises ValueError."""
     o, asked = options(r["SubmitLine"]), resources(r["ReqTRES"])
@@ -177,9 +215,12 @@ def _ask(r: dict, features: list[set], sets: Any, memory: bool, default: tuple) 
             amounts[6:8] = more[6:8]
     if not memory:
         amounts[4] = amounts[5] = 0
+    usable = (capacity[:, 0] >= amounts[3]) & (capacity[:, 1] >= max(amounts[5], amounts[4] * amounts[3]))
     if text := o.get("constraint", said(r["Constraints"])):
         either = features_of(text)
-        amounts[9] = sets.add(i for i, has in enumerate(features) if any(x <= has for x in either))
+        usable &= [any(x <= has for x in either) for has in features]
+    if text or not usable.all():
+        amounts[9] = sets.add(np.flatnonzero(usable).tolist())
     return tuple(amounts), unread
 
 
