@@ -75,6 +75,11 @@ settings_dtype = np.dtype(
         ("bf_max_test", "f8"),
         ("bf_max_user", "f8"),  # of a user
         ("kill_wait", "f8"),  # s between the end of a job's limit and its being killed
+        ("epilog", "i1"),  # does every end start a main pass at once? An Epilog tells the controller when it is done
+        ("boot", "f8"),  # s since 1970, when the controller began: priorities are computed so long after it; 0: not known
+        ("look_phase", "f8"),  # s, when the loop looks first, the first cycle is due, priorities are first computed (where the
+        ("cycle_phase", "f8"),  # controller's begin is not known): accounting does not tell
+        ("price_phase", "f8"),
         ("memory", "i1"),  # is memory handed out?
         ("charged", "i1"),  # are jobs charged when they end? Else a pass charges those that run then, and no others
     ],
@@ -84,6 +89,7 @@ STOCK = {  # Slurm's own
     "backfill": 1, "charged": 1, "max_age": 7 * 86_400.0, "half_life": 7 * 86_400.0, "calc_period": 300.0,
     "fair_tree": 1, "loop": 1.0, "batch_delay": 3.0, "sched_interval": 60.0, "depth": 100.0, "bf_interval": 30.0,
     "bf_window": 86_400.0, "bf_resolution": 60.0, "bf_max_test": 500.0, "bf_max_user": inf, "kill_wait": 30.0,
+    "look_phase": 0.5, "cycle_phase": 0.75, "price_phase": 300.0,
 }  # fmt: skip
 
 

@@ -192,13 +192,18 @@ def as_estimated(w: Workload) -> Workload:
 
 def resort(w: Workload, name: str | None = None) -> Workload:
     """The workload with its rows by submit again, first at 0 (after a change of submits)."""
-    order = np.argsort(w.jobs["submit"], kind="stable")
+    w = in_order(w, np.argsort(w.jobs["submit"], kind="stable"))
+    jobs = w.jobs.copy()
+    jobs["submit"] -= jobs["submit"][0]
+    return replace(w, jobs=jobs, name=name or w.name)
+
+
+def in_order(w: Workload, order: np.ndarray) -> Workload:
+    """Return the workload with row order[i] [J] in place i; times stay as they are."""
     place = np.empty(len(w), np.int64)
     place[order] = np.arange(len(w))
-    jobs = w.jobs[order]
-    jobs["submit"] -= jobs["submit"][0]
     columns = {k: v[order] for k, v in w.columns.items()}
-    return replace(w, jobs=jobs, truth=w.truth[order], columns=columns, edges=place[w.edges], name=name or w.name)
+    return replace(w, jobs=w.jobs[order], truth=w.truth[order], columns=columns, edges=place[w.edges])
 
 
 def shake(w: Workload, by: float, seed: Seed) -> Workload:

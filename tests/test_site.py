@@ -2,7 +2,9 @@
 
 import csv
 import gzip
+import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +23,13 @@ from jobwise.sim.state import allocate
 from jobwise.site import LIMITS
 from jobwise.slurm import text
 from jobwise.slurm.fidelity import fidelity
+from jobwise.slurm.open_loop import check
+from jobwise.slurm.recording import read as read_recording
 from jobwise.slurm.requests import by_line, options
 from jobwise.slurm.site import read
 
 RECORDED = Path(__file__).parent.parent.parent / "shared" / "slurm" / "recorded"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="recordings of a real Slurm are absent")
-ALL = ("fifo-backfill", "size-qos", "fairshare", "memory-gpu", "stock")
 
 
 # ------------------------------------------------------------------ priorities, the recorded schedule replayed as it was
@@ -114,20 +117,74 @@ def test_priorities_are_those_that_sprio_printed(name):
     assert seen > 600
 
 
-# ------------------------------------------------------------------ starts
+# ------------------------------------------------------------------ pass by pass
 
-# What holds today, from sacct alone (the clocks' phases are not known): error of the mean wait and the makespan, rank correlation
-HOLDS = {
-    "fifo-backfill": (0.06, 0.04, 0.98),
-    "size-qos": (0.08, 0.06, 0.88),
-    "fairshare": (0.05, 0.05, 0.95),
-    "memory-gpu": (0.05, 0.05, 0.95),
-    "stock": (0.08, 0.05, 0.99),
+# The least shares of a recording's starts of main passes and of cycles, and of its plans, that are computed equal
+OPEN = {
+    "size-qos": (1.0, 1.0, 1.0),
+    "fairshare": (1.0, 1.0, 1.0),
+    "fifo-backfill": (1.0, 1.0, 0.999),
+    "stock": (1.0, 1.0, 1.0),
+    "memory-gpu": (1.0, 0.97, 0.78),  # which of equal nodes with GPUs is not known for sure
+    "partitions": (0.9, 0.9, 0.6),  # arrays that run so many tasks at once are not simulated
 }
 
 
 @recorded
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", OPEN)
+def test_each_pass_does_what_the_real_one_did(name):
+    found = check(read_recording(RECORDED / name))
+    for counts, least in zip((found.main, found.backfill, found.plans), OPEN[name], strict=True):
+        assert counts.equal + counts.explained >= least * counts.all, counts
+    assert found.main.all + found.backfill.all == len(read(RECORDED / name)) and found.plans.all > 390
+
+
+@recorded
+def test_a_difference_shows_where_it_is_made():
+    recording = read_recording(RECORDED / "stock")
+    cycle = next(p for p in recording.passes if p.kind == "backfill" and len(p.plans) > 5)
+    cycle.plans[3] = replace(cycle.plans[3], start=cycle.plans[3].start + 60)
+    found = check(recording)
+    assert found.plans.equal == found.plans.all - 1 and found.times == found.plans.all - 1
+    wrong = [x for x in found.differences if x.kind == "plan"]
+    assert len(wrong) == 1 and wrong[0].time == cycle.time and wrong[0].here != wrong[0].there
+
+
+@recorded
+def test_a_recording_is_checked_by_command(tmp_path, capsys):
+    assert cli(["slurm", "check", str(RECORDED / "stock")]) == 0 and "starts of backfill" in capsys.readouterr().out
+    assert cli(["slurm", "check", str(RECORDED / "stock"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["plans_equal"] == found["plans"] == 397 and found["starts_equal"] == found["starts"] == 175
+    for file in (RECORDED / "stock").iterdir():
+        shutil.copy(file, tmp_path)
+        (tmp_path / file.name).chmod(0o644)
+    lines = (RECORDED / "stock" / "events.csv").read_text().splitlines()
+    start = next(i for i, x in enumerate(lines) if "start_main" in x)
+    for k, wrong in ((5, "x" + lines[5]), (start, lines[start].replace("node", "other"))):
+        (tmp_path / "events.csv").write_text("\n".join([*lines[:k], wrong, *lines[k + 1 :]]) + "\n")
+        assert cli(["slurm", "check", str(tmp_path)]) == 2
+        err = capsys.readouterr().err
+        assert f"events.csv:{k + 1}" in err and len(err.strip().splitlines()) == 1
+    (tmp_path / "events.csv").unlink()
+    assert cli(["slurm", "check", str(tmp_path)]) == 2 and "events.csv is missing" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------ starts
+
+# What holds, from what a site exports (means over phases of the clocks): error of the mean wait and the makespan, rank correlation
+HOLDS = {
+    "fifo-backfill": (0.05, 0.04, 0.98),
+    "size-qos": (0.05, 0.05, 0.88),
+    "fairshare": (0.05, 0.05, 0.95),
+    "memory-gpu": (0.05, 0.05, 0.95),
+    "partitions": (0.05, 0.05, 0.96),
+    "stock": (0.13, 0.05, 0.99),  # not explained: with the recorded clocks its waits are exact
+}
+
+
+@recorded
+@pytest.mark.parametrize("name", HOLDS)
 def test_a_replay_waits_as_the_record_says(name):
     found = fidelity(read(RECORDED / name), ["slurm", "fcfs+easy"])
     assert found[0].policy == "slurm"  # no other explains it as well

@@ -83,6 +83,7 @@ _group(
     "A site's own Slurm in the simulator.",
     slurm.site,
     slurm.fidelity,
+    slurm.check,
     slurm_changes.what_if,
     slurm_changes.tune,
 )

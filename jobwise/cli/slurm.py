@@ -87,3 +87,38 @@ def fidelity(
     with progress("replay") as step:
         results = compared(w, names, step)
     show(of_fidelity(w, results), as_json, report)
+
+
+def check(
+    folder: Annotated[
+        str, typer.Argument(help="A recording: a folder of Slurm's outputs with events.csv and backfill.csv.gz.")
+    ],
+    shown: Annotated[int, typer.Option("--differences", min=0, help="Differences that are printed.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Compute each pass of a recorded Slurm from the recorded state, and compare what it started and planned."""
+    from jobwise.slurm.open_loop import check as checked
+    from jobwise.slurm.recording import read
+
+    recording = read(folder)
+    with progress("pass") as step:
+        result = checked(recording, step)
+    if as_json:
+        print_json(result.to_dict())
+        return
+    rows = [
+        [name, f"{x.all:,}", f"{x.equal:,}", f"{x.explained:,}", f"{(x.equal + x.explained) / max(x.all, 1):.1%}"]
+        for name, x in (
+            ("starts of main passes", result.main),
+            ("starts of backfill", result.backfill),
+            ("plans", result.plans),
+        )
+    ]
+    print_table(
+        f"{result.name}, pass by pass", ["of the recording", "number", "equal", "if nodes were completing", "share"], rows
+    )
+    say("Equal: at the same time, on the same nodes. Nodes that have just lost a job may be completing, which no log tells.")
+    table = [[f"{x.time:,.1f}", x.kind, f"{x.job}", x.here, x.there, x.why] for x in result.differences[:shown]]
+    if table:
+        columns = ["s", "what", "job", "computed", "recorded", "why"]
+        print_table(f"the first {len(table)} of {len(result.differences):,} differences", columns, table)

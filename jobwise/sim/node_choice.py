@@ -141,7 +141,7 @@ def _best(room, count, need, least, gpus, weight):
 
 @inlined
 def cap(ask, have, rest, owed):
-    """CPUs that are taken of a node with `have`, where the job still needs `rest` on `owed` nodes at least, this one included."""
+    """CPUs that are taken of a node with `have`, where the job needs `rest` more on `owed` nodes at least, with this one."""
     return min(have, max(rest - max(owed - 1, 0), np.int64(ask["cpus"])))
 
 
@@ -220,8 +220,8 @@ def choose_now(slurm, ask, mask):
 
 @kernel
 def _whole_tasks(ask, free, node, k, tasks, amount):
-    """amount[i, CPUS], what node[i] was taken for, as CPUs of whole tasks: one for each node, then in turn as far as it goes; the
-    rest shares what is free."""
+    """amount[i, CPUS], what node[i] was taken for, as CPUs of whole tasks: one for each node, then in turn as far as it goes;
+    the rest shares what is free."""
     cpus, left = np.int64(ask["cpus"]), tasks
     for i in range(k):
         amount[i, MEMORY] = 1 if left > 0 else 0
@@ -241,8 +241,8 @@ def _whole_tasks(ask, free, node, k, tasks, amount):
 
 @kernel
 def deal(ask, free, capacity, node, k, amount):
-    """amount[i] = what the job takes of node[i]: CPUs as the node was taken for, tasks one after the other in turn, GPUs in turn,
-    memory by node or CPU."""
+    """amount[i] = what the job takes of node[i]: CPUs as the node was taken for, tasks and GPUs in turn, memory by node or
+    CPU."""
     tasks, cards = np.int64(ask["tasks"]), np.int64(ask["gpus"])
     for i in range(k):
         for r in range(3):

@@ -181,6 +181,8 @@ def run(s, e, slurm, o, steps):
         if code == CHOICE:
             _wind(slurm, sim["now"])
             note(s, e, slurm)
+            if x["epilog"] and sim["left"] > 0 and sim["queued"] > 0:  # it leaves the clocks of the other passes as they are
+                main_pass(s, e, slurm, o, x["depth"])
             continue
         now, stuck = sim["now"], False
         if now >= c["price"]:

@@ -107,7 +107,7 @@ class Slurm(NamedTuple):
 
 
 PLANS = 2000  # of one cycle
-LOOK, CYCLE = 0.5, 0.75  # s after whole ones, in which accounting counts: when clocks tick, which it does not tell
+FIRST_PRICE = 61.0  # s after the controller's begin: the first pass over priorities
 
 
 def scheduler(s, e: int, site: Site) -> Slurm:
@@ -196,7 +196,9 @@ def _leaves(jobs: np.ndarray, site: Site) -> np.ndarray:
 def _clock(site: Site, origin: float) -> np.ndarray:
     """[1] of `clock_dtype` before the first event; `origin`: s, trace time of time 0."""
     clock = np.zeros(1, clock_dtype)
-    clock["look"], clock["backfill"], clock["price"] = LOOK, CYCLE, site.settings[0]["calc_period"]
+    x = site.settings[0]
+    clock["look"], clock["backfill"] = x["look_phase"], x["cycle_phase"]
+    clock["price"] = x["boot"] + FIRST_PRICE - origin if x["boot"] > 0 and np.isfinite(origin) else x["price_phase"]
     clock["zero"] = origin
     clock["passed"] = clock["whole"] = clock["updated"] = -np.inf
     clock["cycled"] = -1e18  # long ago, but after what has never been

@@ -259,6 +259,11 @@ def fill(s: State, e: int, jobs: np.ndarray, truth: np.ndarray, offset: float) -
     s.truth[e, :J]["fails"], s.truth[e, :J]["kind"] = truth["fails"], truth["kind"]
 
 
+def runs_for(s: State, e: int, j: int, seconds: float) -> None:
+    """Let job j, which has not started, run for so many s."""
+    s.truth[e, j]["runtime"] = seconds
+
+
 NEWER = ("before", "acted", "acting")  # fields that the simulations of 0.1 did not have
 
 

@@ -109,6 +109,9 @@ def scheduler(known: dict[str, str]) -> np.ndarray:
     for name, text in known.items():
         if name in small and said(text):
             _put(values, small[name], name, text)
+    values["price_phase"] = values["calc_period"]
+    values["boot"] = float(boot) if (boot := known.get("boot_time", "")).isdigit() else 0.0
+    values["epilog"] = said(known.get("epilog", "")) != "" and "defer" not in known.get("schedulerparameters", "")
     values["charged"] = known.get("accountingstorageenforce", "associations") != ""  # measured: docs/systems/slurm.md
     _flags(values, known.get("priorityflags", ""))
     _tres(values, ",".join(x for x in known.get("priorityweighttres", "").split(",") if _name(x) in TRES))

@@ -17,9 +17,10 @@ from jobwise.sim.multifactor import price_all
 from jobwise.sim.node_choice import choose_now
 from jobwise.sim.node_sets import members, packed
 from jobwise.sim.slurm_ends import take_free
-from jobwise.sim.state import State, allocate
+from jobwise.sim.state import State, allocate, runs_for
 from jobwise.site import LIMITS
 from jobwise.slurm.recording import Pass, Plan, Recording
+from jobwise.workload import in_order
 
 COMPLETING_S = 0.1  # a node that has lost a job so shortly before a pass may still be completing
 MOST_TRIES = 64  # sets of nodes that may have been completing
@@ -104,7 +105,7 @@ class _Run:
         order = np.argsort(jobs["submit"], kind="stable")
         self.place = np.argsort(order)  # row of the recording -> row of the simulation
         self.row = order
-        w = _ordered(replace(w, jobs=jobs), order)
+        w = in_order(replace(w, jobs=jobs), order)
         self.site, self.cluster = w.cluster.known_site, w.cluster
         self.s: State = allocate([w], w.cluster)
         self.slurm = slurm_tables.scheduler(self.s, 0, self.site)
@@ -161,7 +162,7 @@ class _Run:
         j, s = int(self.place[row]), self.s
         if row not in self.r.end:
             raise InputError(f"{self.r.workload.name}: job {self._job(row)} starts and never ends in events.csv")
-        s.truth[0, j]["runtime"] = max(self.r.end[row] - t, 1e-3)
+        runs_for(s, 0, j, max(self.r.end[row] - t, 1e-3))
         take_free(s, 0, self.slurm)
         self.slurm.work.mask[:] = packed(np.isin(np.arange(len(self.site.weight)), nodes))
         k = choose_now(self.slurm, self.site.asks[s.jobs[0, j]["ask"]], self.slurm.work.mask)
@@ -196,13 +197,6 @@ class _Run:
 
     def _job(self, row: int) -> int:
         return int(self.r.workload.columns["job"][row])
-
-
-def _ordered(w, order: np.ndarray):
-    """The workload with its rows in another order."""
-    place = np.argsort(order)
-    columns = {k: v[order] for k, v in w.columns.items()}
-    return replace(w, jobs=w.jobs[order], truth=w.truth[order], columns=columns, edges=place[w.edges])
 
 
 def _arrays(x) -> list[np.ndarray]:

@@ -1,8 +1,7 @@
 """A recording of a real Slurm: what its log said of every submit, start, end, pass and plan, beside the outputs of a site.
 
 events.csv: epoch_s, event, job, what, more (submit, start_main, start_backfill, end, timeout, main_pass, backfill_begin,
-backfill_end, prio_pass). backfill.csv.gz: the plans of each cycle. Both are made of slurmctld's log with DebugFlags=Backfill;
-`benchmarks/record_slurm.py` makes them.
+backfill_end, prio_pass). backfill.csv.gz: the plans of each cycle. Both are made of slurmctld's log with DebugFlags=Backfill.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ class _Jobs:
         return row
 
     def places(self, text: str, where: str) -> tuple[int, ...]:
-        """The numbers of nodes."""
+        """The numbers of the nodes that a list names."""
         try:
             return tuple(sorted(self.place[n] for n in nodes(text)))
         except (KeyError, ValueError) as error:
@@ -137,10 +136,10 @@ class _Jobs:
 
 
 def _last(passes: list[Pass], kind: str, where: str) -> Pass:
-    found = next((p for p in reversed(passes) if p.kind == kind), None)
-    if found is None:
+    last = next((p for p in reversed(passes) if p.kind == kind), None)
+    if last is None:
         raise InputError(f"{where}: a start before any pass")
-    return found
+    return last
 
 
 def _plans(file: Path, origin: float, ids: _Jobs, cycles: list[Pass]) -> None:

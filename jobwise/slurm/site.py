@@ -26,7 +26,7 @@ FIELDS = "JobID,JobIDRaw,JobName,User,Account,Partition,QOS,State,Submit,Eligibl
 FIELDS += ",NNodes,NCPUS,ReqCPUS,ReqMem,ReqTRES,AllocTRES,NodeList,Priority,Constraints,SubmitLine"
 COMMANDS = {
     "sacct": f"SLURM_TIME_FORMAT=%s sacct -a -X -P -S now-180days -E now --format={FIELDS}",
-    "scontrol_config": "scontrol show config",
+    "scontrol_config": "SLURM_TIME_FORMAT=%s scontrol show config",
     "scontrol_node": "scontrol show node -o",
     "scontrol_partition": "scontrol show partition",
     "sacctmgr_qos": "sacctmgr -P show qos",

@@ -10,7 +10,7 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.jobs import job_dtype
 from jobwise.site import RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype, settings
-from jobwise.workload import Workload
+from jobwise.workload import Workload, in_order
 from jobwise.workloads.lublin import lublin
 
 MEMORY = (1024, 2048, 4096, 7168)  # MiB of a CPU that generated jobs ask for
@@ -58,6 +58,23 @@ def generated(
     capacity[sets[2] > 0, 2] = 4
     site = _site(nodes, sets, asks, queues, ("batch", "large", "gpu"), {"memory": 1} | known)
     return _with(w, site, capacity, asks, kind.reshape(-1), queue)
+
+
+IDLE = 1.0  # s, how often the backfill thread looks while no cycle is due, as before the first job
+ENDS = 0.02, 0.15  # s by which jobs end after the whole seconds that they were asked to run for, as measured
+
+
+def phase(w: Workload, seed: int) -> tuple[Workload, np.ndarray]:
+    """(the jobs of a site as they may have been, where accounting tells whole seconds alone: submits anywhere in their second,
+    ends a little behind theirs, clocks at any phase; its rows as rows of `w` [J])."""
+    rng, x = np.random.default_rng([17, seed]), w.cluster.known_site.settings[0]
+    jobs, truth = w.jobs.copy(), w.truth.copy()
+    jobs["submit"] += rng.random(len(w))
+    truth["runtime"] += rng.uniform(*ENDS, len(w))
+    phases = {"look_phase": x["loop"], "cycle_phase": IDLE, "price_phase": x["calc_period"]}
+    site = w.cluster.known_site.changed(**{k: rng.random() * period for k, period in phases.items()})
+    order = np.argsort(jobs["submit"], kind="stable")
+    return in_order(replace(w, jobs=jobs, truth=truth, cluster=replace(w.cluster, site=site)), order), order
 
 
 def _site(
