@@ -52,7 +52,7 @@ def changed(wait=(-0.4, -0.2), slow=(-0.4, -0.2), longest=(1.0, 1.0, 1.0)):
 
 def judged(test, metric="wait", error=0.02):
     recorded = np.full(50, 100.0)
-    fit = None if error is None else Fidelity("slurm", recorded * (1 + error), recorded, np.arange(50.0), (1.0, 1.0))
+    fit = None if error is None else Fidelity("slurm", recorded[None] * (1 + error), recorded, np.arange(50.0), (1.0, 1.0))
     return Tuned(["PriorityFavorSmall=YES"], settings(), test, test, [], 10, 1.2, metric, fit)
 
 
@@ -70,7 +70,7 @@ def test_no_lines_are_proposed_by_a_simulation_that_does_not_explain_the_record(
     for error, lines in ((0.2, 1), (0.26, 0), (-0.3, 0), (None, 0)):
         t = judged(changed(), error=error)
         assert len(t.proposed) == lines and (("no lines are proposed" in t.sentence()) == (not lines))
-    few = replace(judged(changed()), fidelity=Fidelity("slurm", *np.ones((3, 5)), (1.0, 1.0)))
+    few = replace(judged(changed()), fidelity=Fidelity("slurm", np.ones((1, 5)), *np.ones((2, 5)), (1.0, 1.0)))
     assert few.proposed == []
     broken = judged(changed(longest=(1.5,)))
     assert broken.proposed == [] and "No lines are proposed" in broken.sentence() and "is broken" in broken.sentence()

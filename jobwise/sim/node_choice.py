@@ -156,6 +156,8 @@ def pick(ask, free, weight, room, node):
         k = _pick(ask, free, weight, room, node)
         if k > 0:
             return k
+        if _too_small(ask, room):
+            return 0
         left = MANY
         for x in range(len(room.usable)):
             word = room.usable[x]
@@ -173,6 +175,18 @@ def pick(ask, free, weight, room, node):
         if left == MANY:
             break
     return 0
+
+
+@kernel
+def _too_small(ask, room):
+    """Are even the largest nodes too small for so many of them to hold the job?"""
+    most, largest = np.int64(ask["most"] if ask["most"] > 0 else max(ask["tasks"], ask["nodes"], 1)), np.int64(0)
+    for x in range(len(room.usable)):
+        word = room.usable[x]
+        while word != NOTHING:
+            largest = max(largest, room.have[np.int64(x * BITS) + lowest(word)])
+            word &= word - ONE
+    return most * largest < np.int64(ask["tasks"]) * ask["cpus"]
 
 
 @kernel

@@ -106,8 +106,15 @@ def left_open(slurm, partition, count, at, begin, limit):
             later = _offers(slurm, partition, i, every)
         if slurm.work.begin[i] > begin + limit or (exact and slurm.work.begin[i] >= begin + limit):
             break
+        some = NOTHING
         for x in range(len(mask)):
             left[x] &= slurm.work.open[i, x]
+            some |= left[x]
+        if later > 0.0:
+            if some == NOTHING:
+                break  # nothing is left: the rest of the calendar changes nothing
+            continue
+        for x in range(len(mask)):
             every[x] &= slurm.work.open[i, x]
     return later
 

@@ -135,8 +135,8 @@ def _give_back(s, e, slurm, ask, j, mask):
 
 
 @kernel
-def will_run(s, e, slurm, ask, mask, n, now):
-    """(nodes chosen into slurm.work.node, when the job could start on nodes of the mask); none: (0, inf)."""
+def will_run(s, e, slurm, ask, mask, n, now, until):
+    """(nodes chosen into slurm.work.node, when the job could start on nodes of the mask); none, or not by `until`: (0, inf)."""
     if measure(ask, mask, slurm.work.some, slurm.work.free, slurm.site.capacity, slurm.work.room):
         k = pick(ask, slurm.work.free, slurm.site.weight, slurm.work.room, slurm.work.node)
         if k > 0:
@@ -149,6 +149,8 @@ def will_run(s, e, slurm, ask, mask, n, now):
             at += 1
             if not _touches(slurm, at - 1, mask, words):
                 continue
+            if t > until:
+                return 0, np.inf
             if origin == np.inf:
                 origin = t if is_exact(slurm) else floored(slurm, t, GROUP) + GROUP
             if is_exact(slurm):

@@ -63,7 +63,9 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
             continue  # of fewer nodes it could not start before, and that was too late already
         k, t = 0, np.inf
         if not _hopeless(slurm, ask):
-            k, t = will_run(s, e, slurm, ask, slurm.work.open_mask, n, now)
+            plain_ask = ask["gpus"] == 0 and ask["gpus_node"] == 0  # tests for GPUs leave the nodes in another order
+            until = later if later > 0.0 and plain_ask and not is_exact(slurm) else np.inf  # what is later is tried again then
+            k, t = will_run(s, e, slurm, ask, slurm.work.open_mask, n, now, until)
         known = t
         for y in range(len(slurm.work.tried)):
             slurm.work.tried[y] = slurm.work.open_mask[y]
