@@ -131,7 +131,8 @@ def _on_log(asked: Asked):
 
 
 def _at_origins(asked: Asked):
-    """Train the system of a run folder anew before every origin, and compare."""
+    """Repeat the search of a run folder (system `search`) on the jobs before each of the last origins, or go on with those of
+    before, and compare what it finds, not the trained policy itself, with rules on the jobs behind each origin."""
     from jobwise.compare.origins import origins
     from jobwise.report.comparison import of_origins
     from jobwise.systems.search import Config, train
@@ -140,15 +141,15 @@ def _at_origins(asked: Asked):
         raise InputError("--origins trains again and prints one table; --whole and --report are for one comparison")
     folder, count = asked.folder, asked.judging.origins or 1
     try:
-        about = dict(json.loads((Path(folder) / "run.json").read_text())["config"])
+        config = dict(json.loads((Path(folder) / "run.json").read_text())["config"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder}: --origins trains again and needs the run folder with its run.json ({error})") from None
-    if about.get("system") != "search":
-        raise InputError(f"{folder}: --origins trains search anew, not {about.get('system')}; a network takes too long")
-    settings = Config().changed(**about)
+    if config.get("system") != "search":
+        raise InputError(f"{folder}: --origins trains search anew, not {config.get('system')}; a network takes too long")
+    search = Config().changed(**config)
 
-    def learn(part, t: float):
-        policy = train(settings, part, Path(folder) / f"origin{t:g}", resume=True, share=1.0)[0]
+    def learn(earlier, t: float):  # t: the share of the log's jobs that lies before the origin
+        policy = train(search, earlier, Path(folder) / f"origin{t:g}", resume=True, share=1.0)[0]
         return replace(policy, label="search")
 
     w, names, how = _jobs(asked)

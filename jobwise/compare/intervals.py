@@ -46,7 +46,7 @@ class Effect:
         return self.text(form or "+.0%")
 
     def to_dict(self) -> dict:
-        """Return its fields as JSON takes them."""
+        """Return what is published of it by name (`flips` as p_flips; without `log` and `error`); NaN where there is none."""
         return {
             "change": self.change,
             "low": self.low,

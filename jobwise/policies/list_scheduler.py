@@ -99,7 +99,7 @@ class ListScheduler(Remembering):
 
     @cached_property
     def rule(self) -> Rule:
-        """The scheduler as numbers, for kernels."""
+        """The scheduler as numbers, for compiled loops; `times` and `refit` are not part of it (`relative_guard.py`)."""
         code = orders.CODES[self.order] if isinstance(self.order, str) else getattr(self.order, "code", orders.GIVEN)
         return Rule(
             order=code,

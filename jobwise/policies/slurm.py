@@ -19,7 +19,7 @@ from jobwise.sim.list_pass import SLURM
 from jobwise.sim.state import State
 
 STEPS = 20_000  # events and passes between two looks at progress and Ctrl-C
-EXACT = {"bf_resolution": 0.0, "bf_window": np.inf, "bf_max_test": np.inf}  # how a list scheduler plans
+EXACT = {"bf_resolution": 0.0, "bf_window": np.inf, "bf_max_test": np.inf}  # of list schedulers: nothing rounded, no horizon
 
 
 class SlurmScheduler:
@@ -54,7 +54,8 @@ class SlurmScheduler:
 
 
 def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
-    """Simulation e to its end under a `ListScheduler`, on the nodes, partitions and limits of a site; yields now and then."""
+    """Run simulation e to its end under the list scheduler `policy`, on the nodes, partitions and limits of a site; `past` [K]:
+    the jobs that ended before. Yields every STEPS events."""
     rule, jobs, weights, memory = policy.rule, s.jobs[e, : s.sims[e]["jobs"]], np.empty(0), NO_MEMORY
     if isinstance(policy.order, Index):
         weights, memory = policy.order.given, begin(policy.forest, past, jobs, cluster.processors)

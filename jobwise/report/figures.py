@@ -48,13 +48,14 @@ STYLE: dict[Any, Any] = {
 
 
 def colour(p: int) -> str:
-    """Return the colour of policy p, the same in every figure; behind COLOURS come darker and lighter ones, each once."""
-    turn, k = divmod(p, len(COLOURS))
-    red, green, blue = to_rgb(COLOURS[k])
-    if turn == 0:
-        return COLOURS[k]
-    share = turn / (turn + 1)  # of black (odd turns) or of white
-    mixed = [x * (1 - share) + (0.0 if turn % 2 else share * 0.9) for x in (red, green, blue)]
+    """Return the colour of policy p, the same in every figure. After COLOURS they come again, mixed with black or light grey in
+    turn, more of it each time, so that no colour comes twice."""
+    round_, index = divmod(p, len(COLOURS))
+    red, green, blue = to_rgb(COLOURS[index])
+    if round_ == 0:
+        return COLOURS[index]
+    share = round_ / (round_ + 1)  # of black (odd rounds) or of light grey
+    mixed = [x * (1 - share) + (0.0 if round_ % 2 else share * 0.9) for x in (red, green, blue)]
     return to_hex((mixed[0], mixed[1], mixed[2]))
 
 

@@ -74,13 +74,13 @@ def open_log(
 
 
 def _of_jobs(source: str, procs: int | None, machine: Cluster | None) -> Workload:
-    """Return the jobs of a file of one of our formats, told by its content. Raises InputError."""
+    """Return the jobs of an SWF or sacct file or a table of GPU jobs, recognised by its content. Raises InputError."""
     text = swf.read_text(source)
     if sacct.is_sacct(text):
         return sacct.from_text(text, source, procs)
-    sacct.nearly(text, source)
+    sacct.nearly(text, source)  # raises where it is sacct's, in another form
     head = text[:4096].split("\n", 1)[0]
-    typed = "job_type" in head or "model_name" in head
+    typed = "job_type" in head or "model_name" in head  # are the jobs models of known kinds?
     if typed or "num_gpus" in head or "num_gpu," in head:
         if source == "-":
             raise InputError("-: tables of GPU jobs are read from files")

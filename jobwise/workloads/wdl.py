@@ -213,6 +213,7 @@ def _needs(task: Any) -> dict:
     declared = {d.name: d.expr for d in [*(task.inputs or []), *task.postinputs] if d.expr is not None}
 
     def literal(expr: Any, depth: int = 0) -> Any:
+        """The constant that an expression stands for, by defaults of declarations up to 5 deep; None where there is none."""
         if expr is None or depth > 5:
             return None
         if (value := expr.literal) is not None:
@@ -221,14 +222,11 @@ def _needs(task: Any) -> dict:
         name = getattr(inner, "name", None)
         return literal(declared.get(name), depth + 1) if isinstance(name, str) else None
 
-    def number(*keys: str) -> float | None:
-        for key in keys:
-            value = literal(task.runtime.get(key))
-            try:
-                return float(value) if value is not None else None
-            except ValueError:
-                return None
-        return None
+    def number(key: str) -> float | None:
+        try:
+            return None if (value := literal(task.runtime.get(key))) is None else float(value)
+        except ValueError:
+            return None
 
     size = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?)B?\s*", str(literal(task.runtime.get("memory"))), re.I)
     seconds = literal((task.meta or {}).get("jobwise_seconds"))

@@ -203,10 +203,10 @@ def _nodes(s, g, scale, out, first, last):
 
 
 def nodes(cluster: Cluster, slots: int, *, without: str = "", risk: bool = False):
-    """Ours: [nodes + 1, F], a row for each node as the job that is asked about meets it, the last for waiting; the same for any
-    number of nodes: has it room, when will it, how long do jobs of this kind take there compared with elsewhere, as far as that
-    has been seen, and how often; how many of the next jobs want it. `risk`: and how likely it is to
-    fail, as it is forecast now."""
+    """Our own encoder, for any number of nodes: [nodes + 1, F], a row of features of each node for the job that is placed, the
+    last row for letting it wait. Has the node room, when will it, how long do jobs of this kind take there compared with
+    elsewhere, as far as they have run there, and how often; which share of the next jobs is expected to run shortest there; the
+    queue. `without`: a group of features that is hidden; `risk`: how likely the node is to fail, by the forecast of now."""
     shape = (len(cluster.capacity) + 1, OWN + ABOUT + bool(risk))
     groups = {"room": [1, 2, 3, 4], "run times": [5, 6, 7, 8, 9], "next": [10, OWN, OWN + 1], "counts": [5, 6]}
     settings = {"without": without} | ({"risk": True} if risk else {})

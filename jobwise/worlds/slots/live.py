@@ -32,6 +32,8 @@ class LiveSlots:
         return self._world if self._world.advance(np.array([LOOK])) else None
 
     def _see(self, view: View) -> None:
+        """Bring the world to this view: on the first draw the jobs that run; later move time on by the rows that have passed,
+        and let new jobs queue."""
         cluster, s = view.cluster, from_view(view, True, self._row_s)[0]
         check("the queue", s.jobs[0, view.queue], s.truth[0, view.queue], cluster, self._settings, self._row_s)
         known = self._keep(view)
@@ -49,7 +51,7 @@ class LiveSlots:
         catch_up(s, self._world.grid, 0, rows, arrived)
 
     def _keep(self, view: View) -> set[int]:
-        """Forget jobs that have left the queue without us; the rows of those that still stand in it here."""
+        """Remove jobs that are in the queue no longer; the rows of those that still wait."""
         if self._world is None:
             return set()
         g, queued = self._world.grid, set(view.queue.tolist())
