@@ -56,6 +56,16 @@ def rooms(nodes: int) -> Room:
 
 
 @kernel
+def unranked(slurm):
+    """Forget the ranks of the nodes of slurm.work.mask, as Slurm does when it chooses nodes for a job that could use them."""
+    for x in range(len(slurm.work.mask)):
+        word = slurm.work.mask[x]
+        while word != NOTHING:
+            slurm.work.room.rank[np.int64(x * BITS) + lowest(word)] = 0
+            word &= word - ONE
+
+
+@kernel
 def _rank(free, nodes, space):
     """Nodes that a job with GPUs could use are ranked by their free GPUs: the most come first, for later jobs, too."""
     for x in range(len(nodes)):

@@ -15,7 +15,7 @@ from jobwise.sim import site_order
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all
-from jobwise.sim.node_choice import CPUS, choose_now, deal
+from jobwise.sim.node_choice import CPUS, choose_now, deal, unranked
 from jobwise.sim.node_sets import drop
 from jobwise.sim.slurm_calendar import calendar, keep, keep_whole
 from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
@@ -65,9 +65,9 @@ def main_pass(s, e, slurm, o, depth):
         if tried > depth:
             break
         mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
+        unranked(slurm)
         for y in range(len(closed)):
             slurm.work.mask[y] &= ~(closed[y] | slurm.work.completing[y])
-        slurm.work.room.rank[:] = 0
         k = choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
         if k > 0:
             begin(s, e, slurm, j, k, out)
@@ -113,7 +113,8 @@ def backfill(s, e, slurm, o):
         if t == np.inf:
             continue
         if t <= now:
-            slurm.work.room.rank[:] = 0
+            mask_of(slurm, job, p, slurm.work.mask)
+            unranked(slurm)
             if begin(s, e, slurm, j, k, out):
                 n = insert(s, e, slurm, n, j, now)
                 if slurm.site.ask[job["ask"]]["whole"]:

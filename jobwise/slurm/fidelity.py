@@ -113,8 +113,8 @@ def recorded(w: Workload) -> np.ndarray:
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
     """Spearman's, of values of which equal ones stand in the order of rows."""
-    ranks = [np.argsort(np.argsort(x, kind="stable"), kind="stable") for x in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1]) if len(a) > 1 else 1.0
+    first, second = (np.argsort(np.argsort(x, kind="stable"), kind="stable").astype(float) for x in (a, b))
+    return float(np.corrcoef(first, second)[0, 1]) if len(a) > 1 else 1.0
 
 
 def fidelity(

@@ -136,7 +136,7 @@ class _Run:
         else:
             slurm_loop.backfill(self.s, 0, self.slurm, self.order)
         begun = np.flatnonzero(before & (self.s.jobs[0]["status"] == RUNNING))
-        self.chosen = {int(self.row[j]): self._held(j)[::-1] for j in begun}  # in the order in which they were chosen
+        self.chosen = {int(self.row[j]): self._held(j)[::-1] for j in begun.tolist()}  # in the order in which they were chosen
         starts = [(row, tuple(sorted(nodes))) for row, nodes in self.chosen.items()]
         table = self.slurm.work.plans[: self.slurm.ledger.clock[0]["plans"]] if p.kind == "backfill" else ()
         plans = [Plan(self.r.key[self.row[x["job"]]], float(x["start"]), self._members(i)) for i, x in enumerate(table)]
