@@ -205,7 +205,9 @@ def test_no_cpus_are_invented_where_sacct_is_all_there_is(tmp_path, capsys):
     assert run(["slurm", "site", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cpus"] == 16
     assert run(["slurm", "site", str(tmp_path)]) == 0
-    assert "scontrol_config.txt would help most; `SLURM_TIME_FORMAT=%s scontrol show config` writes it." in capsys.readouterr().out
+    assert (
+        "scontrol_config.txt would help most; `SLURM_TIME_FORMAT=%s scontrol show config` writes it." in capsys.readouterr().out
+    )
     assert run(["slurm", "what-if", str(tmp_path), "--set", "PriorityFavorSmall=YES", "--shakes", "1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "not one start changes" in out and "first come, first served (no scontrol_config in this folder)" in out

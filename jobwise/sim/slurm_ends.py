@@ -147,6 +147,8 @@ def will_run(s, e, slurm, ask, mask, n, now, until):
         while at < n:
             t = slurm.work.end[at]
             at += 1
+            if t > until and not gone:
+                return 0, np.inf
             if not _touches(slurm, at - 1, mask, words):
                 continue
             if t > until:
