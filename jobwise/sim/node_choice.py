@@ -41,7 +41,7 @@ class Room(NamedTuple):
 
     have: np.ndarray  # [N] CPUs to be had of usable nodes
     usable: np.ndarray  # [W] nodes of which some are to be had
-    sums: np.ndarray  # [2] CPUs to be had, usable nodes
+    sums: np.ndarray  # [3] CPUs to be had, usable nodes, free CPUs of whatever use
     first: np.ndarray  # [N] runs of usable nodes: the first node,
     until: np.ndarray  # [N] the node behind the last,
     cpus: np.ndarray  # [N] CPUs to be had; 0: taken
@@ -52,7 +52,7 @@ class Room(NamedTuple):
 def rooms(nodes: int) -> Room:
     """Return room for so many nodes."""
     first, until, cpus, cards, rank, have = np.zeros((6, nodes), np.int64)
-    return Room(have, np.zeros(-(-nodes // BITS), np.uint64), np.zeros(2, np.int64), first, until, cpus, cards, rank)
+    return Room(have, np.zeros(-(-nodes // BITS), np.uint64), np.zeros(3, np.int64), first, until, cpus, cards, rank)
 
 
 @kernel
@@ -61,7 +61,7 @@ def unranked(slurm):
     for x in range(len(slurm.work.mask)):
         word = slurm.work.mask[x]
         while word != NOTHING:
-            slurm.work.room.rank[np.int64(x * BITS) + lowest(word)] = 0
+            slurm.work.room.rank[lowest(x, word)] = 0
             word &= word - ONE
 
 
@@ -71,7 +71,7 @@ def _rank(free, nodes, space):
     for x in range(len(nodes)):
         word = nodes[x]
         while word != NOTHING:
-            i = np.int64(x * BITS) + lowest(word)
+            i = lowest(x, word)
             word &= word - ONE
             space.rank[i] = max(RANKS - 1 - free[i, GPUS], 0)
 
@@ -80,14 +80,15 @@ def _rank(free, nodes, space):
 def measure(ask, mask, some, free, capacity, space):
     """Which nodes of the set `mask` the job could use, and how many CPUs it could have of each, into `space`. Do they suffice?
     `some`: the nodes that have free CPUs."""
-    space.sums[0] = space.sums[1] = 0
+    space.sums[:] = 0
     for x in range(len(mask)):
         word = mask[x] & some[x]
         space.usable[x] = NOTHING
         while word != NOTHING:
-            i = np.int64(x * BITS) + lowest(word)
+            i = lowest(x, word)
             word &= word - ONE
             have = room(ask, free, capacity, i)
+            space.sums[2] += free[i, CPUS]
             if have > 0:
                 space.have[i] = have
                 add(space.usable, i)
@@ -118,17 +119,17 @@ def enough(ask, room):
 @kernel
 def _runs(room, free, weight):
     """The runs of usable nodes of one weight that lie beside each other; how many."""
-    count, last = 0, np.int64(-2)
+    count, last = 0, NOTHING
     for x in range(len(room.usable)):
         word = room.usable[x]
         while word != NOTHING:
-            i = np.int64(x * BITS) + lowest(word)
+            i = lowest(x, word)
             word &= word - ONE
-            if i != last + 1 or weight[i] != weight[last] or room.rank[i] != room.rank[last]:
+            if count == 0 or i != last + ONE or weight[i] != weight[last] or room.rank[i] != room.rank[last]:
                 room.first[count], room.cpus[count], room.cards[count] = i, 0, 0
                 count += 1
-            room.until[count - 1] = last = i
-            room.until[count - 1] += 1
+            last = i
+            room.until[count - 1] = i + ONE
             room.cpus[count - 1] += room.have[i]
             room.cards[count - 1] += free[i, GPUS]
     return count
@@ -172,7 +173,7 @@ def pick(ask, free, weight, room, node):
         for x in range(len(room.usable)):
             word = room.usable[x]
             while word != NOTHING:
-                i = np.int64(x * BITS) + lowest(word)
+                i = lowest(x, word)
                 word &= word - ONE
                 own = room.have[i] + free[i, GPUS]
                 if own <= least:
@@ -194,7 +195,7 @@ def _too_small(ask, room):
     for x in range(len(room.usable)):
         word = room.usable[x]
         while word != NOTHING:
-            largest = max(largest, room.have[np.int64(x * BITS) + lowest(word)])
+            largest = max(largest, room.have[lowest(x, word)])
             word &= word - ONE
     return most * largest < np.int64(ask["tasks"]) * ask["cpus"]
 

@@ -9,7 +9,7 @@ from jobwise.compiled import inlined, kernel
 BITS = 64
 ONE, NOTHING = np.uint64(1), np.uint64(0)
 _SPREAD = np.uint64(0x03F79D71B4CB0A89)  # a de Bruijn sequence: its six highest bits tell which single bit it was multiplied by
-_PLACE = np.zeros(BITS, np.int64)
+_PLACE = np.zeros(BITS, np.uint64)
 for _k in range(BITS):
     _PLACE[(int(_SPREAD) << _k & (1 << 64) - 1) >> 58] = _k
 
@@ -29,9 +29,9 @@ def members(words: np.ndarray, count: int) -> np.ndarray:
 
 
 @inlined
-def lowest(word):
-    """The place of the lowest bit of a word that has some."""
-    return _PLACE[np.int64(((word & (~word + ONE)) * _SPREAD) >> np.uint64(58))]
+def lowest(x, word):
+    """The lowest node in what is left of word x of a set; an unsigned number, which needs no test whether it is negative."""
+    return np.uint64(x * BITS) + _PLACE[((word & (~word + ONE)) * _SPREAD) >> np.uint64(58)]
 
 
 @inlined
@@ -52,14 +52,19 @@ def drop(words, i):
     words[i >> 6] &= ~(ONE << np.uint64(i & 63))
 
 
+@inlined
+def ones(v):
+    """How many nodes are in a word."""
+    v -= (v >> ONE) & np.uint64(0x5555555555555555)
+    v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((v * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
 @kernel
 def size(words):
     """How many nodes are in the set."""
     n = 0
     for x in range(len(words)):
-        v = words[x]
-        v -= (v >> ONE) & np.uint64(0x5555555555555555)
-        v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
-        v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-        n += np.int64((v * np.uint64(0x0101010101010101)) >> np.uint64(56))
+        n += ones(words[x])
     return n

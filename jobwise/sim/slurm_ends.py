@@ -10,10 +10,11 @@ import numpy as np
 from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim.conservative import copy_row
 from jobwise.sim.node_choice import CPUS, again, enough, measure, pick
-from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest
+from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest, ones
 from jobwise.sim.slurm_time import floored, is_exact, whole
 from jobwise.sim.state import HEAP
 
+RESOURCES = 3  # of a node of a site: CPUs, memory, GPUs
 GROUP = 30.0  # s: the first group of running jobs that are taken away together ends so long after the first end; then twice it
 
 
@@ -27,13 +28,14 @@ def mask_of(slurm, job, partition, mask):
 
 @kernel
 def take_free(s, e, slurm):
-    """slurm.work.free = what is free now, slurm.work.some = the nodes with free CPUs, slurm.work.up = those that work."""
+    """slurm.work.free = slurm.work.later = what is free now, slurm.work.some = the nodes with free CPUs, slurm.work.up = those
+    that work."""
     for x in range(len(slurm.work.some)):
         slurm.work.some[x] = slurm.work.up[x] = NOTHING
     for i in range(len(slurm.work.free)):
         node = s.nodes[e, i]
-        for r in range(slurm.work.free.shape[1]):
-            slurm.work.free[i, r] = node["free"][r]
+        for r in range(RESOURCES):
+            slurm.work.free[i, r] = slurm.work.later[i, r] = node["free"][r]
         if node["up"]:
             add(slurm.work.up, i)
             if node["free"][CPUS] > 0:
@@ -55,8 +57,7 @@ def _free_at(slurm, t, now):
 
 @allocating
 def expected_ends(s, e, slurm, now):
-    """slurm.work.ends[:n] = the running jobs by expected end, slurm.work.end their ends (s), slurm.work.on the nodes that they
-    are on; n."""
+    """slurm.work.ends[:n] = the running jobs by expected end, slurm.work.on the nodes that they are on; n."""
     n = s.sims[e]["running"]
     rows = s.lists[e, HEAP, :n].copy()
     rows = rows[np.argsort(slurm.ledger.turn[rows])]
@@ -64,74 +65,89 @@ def expected_ends(s, e, slurm, now):
     for i in range(n):
         t[i] = _expected(s, e, slurm, rows[i], now)
     order = np.argsort(t, kind="mergesort")
+    slurm.work.held[0] = 0
     for i in range(n):
-        slurm.work.ends[i], slurm.work.end[i] = rows[order[i]], t[order[i]]
-        _mark(s, e, slurm, i)
+        _mark(s, e, slurm, i, rows[order[i]], t[order[i]])
     return n
 
 
 @kernel
-def _mark(s, e, slurm, i):
-    """slurm.work.on[i] = the nodes of running job slurm.work.ends[i]."""
+def _mark(s, e, slurm, i, j, t):
+    """slurm.work.ends[i] = running job j, which ends at t; slurm.work.on[i] = its nodes; its pieces."""
+    end, k = slurm.work.ends[i], slurm.work.held[0]
+    end["job"], end["t"], end["first"], end["low"], end["high"], end["cpus"] = j, t, k, slurm.work.on.shape[1], 0, 0
     for x in range(slurm.work.on.shape[1]):
         slurm.work.on[i, x] = NOTHING
-    at = s.jobs[e, slurm.work.ends[i]]["held"]
+    at = s.jobs[e, j]["held"]
     while at >= 0:
-        add(slurm.work.on[i], s.slices[e, at]["node"])
-        at = s.slices[e, at]["next"]
+        piece, mine = s.slices[e, at], slurm.work.pieces[k]
+        mine["node"] = node = piece["node"]
+        for r in range(RESOURCES):
+            mine["amount"][r] = piece["amount"][r]
+        add(slurm.work.on[i], node)
+        end["cpus"] = max(end["cpus"], piece["amount"][CPUS])
+        end["low"], end["high"] = min(end["low"], np.uint64(node // BITS)), max(end["high"], np.uint64(node // BITS + 1))
+        at = piece["next"]
+        k += 1
+    end["until"] = slurm.work.held[0] = k
 
 
 @kernel
 def insert(s, e, slurm, n, j, now):
     """Job j has started, too; how many run."""
-    k, t, turn = n, _expected(s, e, slurm, j, now), slurm.ledger.turn
-    while k > 0 and (slurm.work.end[k - 1] > t or (slurm.work.end[k - 1] == t and turn[slurm.work.ends[k - 1]] > turn[j])):
-        slurm.work.end[k], slurm.work.ends[k] = slurm.work.end[k - 1], slurm.work.ends[k - 1]
+    k, t, turn, ends = n, _expected(s, e, slurm, j, now), slurm.ledger.turn, slurm.work.ends
+    while k > 0 and (ends[k - 1]["t"] > t or (ends[k - 1]["t"] == t and turn[ends[k - 1]["job"]] > turn[j])):
+        ends[k] = ends[k - 1]
         copy_row(slurm.work.on, k - 1, k)
         k -= 1
-    slurm.work.end[k], slurm.work.ends[k] = t, j
-    _mark(s, e, slurm, k)
+    _mark(s, e, slurm, k, j, t)
     return n + 1
 
 
 @inlined
-def _touches(slurm, i, mask, words):
-    """Is running job slurm.work.ends[i] on a node of the mask, whose words slurm.work.words[:words] are not empty?"""
-    for x in range(words):
-        if slurm.work.on[i, slurm.work.words[x]] & mask[slurm.work.words[x]] != NOTHING:
+def _touches(slurm, i, mask):
+    """Is running job slurm.work.ends[i] on a node of the mask?"""
+    for x in range(slurm.work.ends[i]["low"], slurm.work.ends[i]["high"]):
+        if slurm.work.on[i, x] & mask[x] != NOTHING:
             return True
     return False
 
 
-@kernel
-def _free_later(slurm, mask):
-    """slurm.work.later = what is free now on nodes of the mask; in how many words it has some."""
-    words = 0
-    for x in range(len(mask)):
-        word = mask[x]
-        if word != NOTHING:
-            slurm.work.words[words] = x
-            words += 1
-        while word != NOTHING:
-            i = np.int64(x * BITS) + lowest(word)
-            word &= word - ONE
-            for r in range(slurm.work.free.shape[1]):
-                slurm.work.later[i, r] = slurm.work.free[i, r]
-    return words
+@inlined
+def _most(slurm, i, mask):
+    """The CPUs that running job slurm.work.ends[i] could hold on nodes of the mask."""
+    count = 0
+    for x in range(slurm.work.ends[i]["low"], slurm.work.ends[i]["high"]):
+        count += ones(slurm.work.on[i, x] & mask[x])
+    return count * slurm.work.ends[i]["cpus"]
 
 
 @kernel
-def _give_back(s, e, slurm, ask, j, mask):
-    """Job j is taken away from slurm.work.later."""
-    at = s.jobs[e, j]["held"]
-    while at >= 0:
-        piece = s.slices[e, at]
-        node = piece["node"]
+def _give_back(slurm, ask, i, mask):
+    """Running job slurm.work.ends[i] is taken away from slurm.work.later."""
+    end = slurm.work.ends[i]
+    for x in range(end["low"], end["high"]):
+        slurm.work.changed[x] |= slurm.work.on[i, x] & mask[x]
+    for at in range(end["first"], end["until"]):
+        piece = slurm.work.pieces[at]
+        node = np.uint64(piece["node"])
         if has(mask, node):
-            for r in range(slurm.work.later.shape[1]):
+            for r in range(RESOURCES):
                 slurm.work.later[node, r] += piece["amount"][r]
             again(ask, slurm.work.later, slurm.site.capacity, slurm.work.room, node)
-        at = piece["next"]
+
+
+@kernel
+def _as_now(slurm):
+    """slurm.work.later = slurm.work.free, wherever a search has changed it."""
+    for x in range(len(slurm.work.changed)):
+        word = slurm.work.changed[x]
+        slurm.work.changed[x] = NOTHING
+        while word != NOTHING:
+            i = lowest(x, word)
+            word &= word - ONE
+            for r in range(RESOURCES):
+                slurm.work.later[i, r] = slurm.work.free[i, r]
 
 
 @kernel
@@ -141,15 +157,24 @@ def will_run(s, e, slurm, ask, mask, n, now, until):
         k = pick(ask, slurm.work.free, slurm.site.weight, slurm.work.room, slurm.work.node)
         if k > 0:
             return k, now
-    words, at, origin, window, last = _free_later(slurm, mask), 0, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
+    k, t = _will_run_later(slurm, ask, mask, n, until)
+    _as_now(slurm)
+    return k, _free_at(slurm, t, now)
+
+
+@kernel
+def _will_run_later(slurm, ask, mask, n, until):
+    """The same behind now, as the limits of running jobs say: a job that is over its limit counts as gone at that."""
+    at, given, origin, window, last = 0, 0, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
+    need = np.int64(ask["tasks"]) * ask["cpus"] - slurm.work.room.sums[2]
     while at < n:
         gone = False
         while at < n:
-            t = slurm.work.end[at]
+            t = slurm.work.ends[at]["t"]
             at += 1
             if t > until and not gone:
                 return 0, np.inf
-            if not _touches(slurm, at - 1, mask, words):
+            if not _touches(slurm, at - 1, mask):
                 continue
             if t > until:
                 return 0, np.inf
@@ -158,16 +183,22 @@ def will_run(s, e, slurm, ask, mask, n, now, until):
             if is_exact(slurm):
                 origin = t if not gone else origin
             last, gone = t, True
-            _give_back(s, e, slurm, ask, slurm.work.ends[at - 1], mask)
-            if at < n and slurm.work.end[at] > origin + window:  # asked only behind a job that counts
+            need -= _most(slurm, at - 1, mask)
+            if at < n and slurm.work.ends[at]["t"] > origin + window:  # asked only behind a job that counts
                 break
         if not gone:
             break
         window *= 2.0
-        while window > 0.0 and at < n and slurm.work.end[at] > origin + window:
+        while window > 0.0 and at < n and slurm.work.ends[at]["t"] > origin + window:
             window *= 2.0
+        if need > 0:  # not enough, wherever on their nodes they give it back
+            continue
+        while given < at:
+            if _touches(slurm, given, mask):
+                _give_back(slurm, ask, given, mask)
+            given += 1
         if enough(ask, slurm.work.room):
             k = pick(ask, slurm.work.later, slurm.site.weight, slurm.work.room, slurm.work.node)
             if k > 0:
-                return k, _free_at(slurm, last, now)
+                return k, last
     return 0, np.inf

@@ -45,6 +45,7 @@ def begin(s, e, slurm, j, k, out):
     for i in range(k):
         for r in range(3):
             slurm.work.free[slurm.work.node[i], r] -= slurm.work.amount[i, r]
+            slurm.work.later[slurm.work.node[i], r] = slurm.work.free[slurm.work.node[i], r]
         if slurm.work.free[slurm.work.node[i], CPUS] <= 0:
             drop(slurm.work.some, slurm.work.node[i])
     return True

@@ -32,6 +32,9 @@ clock_dtype = np.dtype(
 
 
 plan_dtype = np.dtype([("job", "i4"), ("start", "f8")], align=True)
+end_dtype = np.dtype(  # a running job: when it ends, its pieces from first to until, the words low to high of its nodes
+    [("job", "i4"), ("t", "f8"), ("cpus", "i8"), ("first", "u8"), ("until", "u8"), ("low", "u8"), ("high", "u8")], align=True
+)
 note_dtype = np.dtype([("ask", "i4"), ("partition", "i4"), ("limit", "f8"), ("begin", "f8")], align=True)
 
 
@@ -84,10 +87,11 @@ class Work(NamedTuple):
     chosen: np.ndarray  # [W]
     node: np.ndarray  # [N]
     amount: np.ndarray  # [N, R]
-    ends: np.ndarray  # [J] running jobs by expected end
-    end: np.ndarray  # [J]
+    changed: np.ndarray  # [W] nodes where `later` is not `free`
+    ends: np.ndarray  # [J] of end_dtype: running jobs by expected end
     on: np.ndarray  # [running, W] their nodes
-    words: np.ndarray  # [W] i8
+    pieces: np.ndarray  # [S] of slice_dtype: what they hold, job by job
+    held: np.ndarray  # [1] pieces
     begin: np.ndarray  # [C] the calendar of planned nodes
     until: np.ndarray  # [C]
     open: np.ndarray  # [C, W]
@@ -124,7 +128,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     room = int(min(site.settings[0]["bf_max_test"], J, PLANS)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
     fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
-    some, up, mask, open_mask, tried, chosen, completing = np.zeros((7, W), np.uint64)
+    some, up, mask, open_mask, tried, chosen, completing, changed = np.zeros((8, W), np.uint64)
     units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
     return Slurm(
         site=SiteTables(
@@ -168,10 +172,11 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             chosen=chosen,
             node=np.zeros(N, np.int32),
             amount=np.zeros((N, 3), np.int64),
-            ends=np.zeros(J, np.int32),
-            end=np.zeros(J),
+            changed=changed,
+            ends=np.zeros(J, end_dtype),
             on=np.zeros((running, W), np.uint64),
-            words=np.zeros(W, np.int64),
+            pieces=np.zeros(s.slices.shape[1], s.slices.dtype),
+            held=np.zeros(1, np.int64),
             begin=np.zeros(room),
             until=np.zeros(room),
             open=np.zeros((room, W), np.uint64),
