@@ -27,6 +27,8 @@ ask_dtype = np.dtype(
         ("whole", "i1"),  # nodes are not shared with other jobs
         ("set", "i4"),  # node set that it may use, of those of its partition
         ("nice", "i4"),  # taken from its priority
+        ("array", "i4"),  # the number of the array, from 1, whose tasks alone share this row; 0: of no matter
+        ("at_once", "i4"),  # its tasks that may run at once; 0: any number
     ],
     align=True,
 )
@@ -74,6 +76,7 @@ settings_dtype = np.dtype(
         ("bf_resolution", "f8"),
         ("bf_max_test", "f8"),
         ("bf_max_user", "f8"),  # of a user
+        ("bf_max_array", "f8"),  # plans of an array's tasks, one after the other
         ("kill_wait", "f8"),  # s between the end of a job's limit and its being killed
         ("epilog", "i1"),  # does every end start a main pass at once? An Epilog tells the controller when it is done
         ("boot", "f8"),  # s since 1970, when the controller began: priorities are computed so long after it; 0: not known
@@ -89,7 +92,7 @@ STOCK = {  # Slurm's own
     "backfill": 1, "charged": 1, "max_age": 7 * 86_400.0, "half_life": 7 * 86_400.0, "calc_period": 300.0,
     "fair_tree": 1, "loop": 1.0, "batch_delay": 3.0, "sched_interval": 60.0, "depth": 100.0, "bf_interval": 30.0,
     "bf_window": 86_400.0, "bf_resolution": 60.0, "bf_max_test": 500.0, "bf_max_user": inf, "kill_wait": 30.0,
-    "look_phase": 0.5, "cycle_phase": 0.75, "price_phase": 300.0,
+    "bf_max_array": 20.0, "look_phase": 0.5, "cycle_phase": 0.75, "price_phase": 300.0,
 }  # fmt: skip
 
 

@@ -209,7 +209,7 @@ def test_sets_of_nodes():
         assert node_sets.has(words, n - 1)
         node_sets.drop(words, n - 1)
         assert node_sets.size(words) == row[:-1].sum()
-    assert [node_sets.lowest(np.uint64(1) << np.uint64(k)) for k in range(64)] == list(range(64))
+    assert [node_sets.lowest(1, np.uint64(1) << np.uint64(k)) for k in range(64)] == list(range(64, 128))
 
 
 def test_generated_sites_refuse_what_cannot_be():

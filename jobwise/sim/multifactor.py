@@ -31,7 +31,7 @@ def _size(slurm, ask, limit, planned):
 @kernel
 def price(s, e, slurm, j, age):
     """Put together the priority of job j, but for its partition's part; `age` s since it became eligible."""
-    x, job = slurm.site.settings[0], s.jobs[e, j]
+    x, job, age = slurm.site.settings[0], s.jobs[e, j], max(age, 0.0)
     if x["basic"]:
         slurm.ledger.priority[j] = -np.float64(j)
         return
@@ -85,5 +85,5 @@ def price_all(s, e, slurm):
     c["priced"] = sim["now"]
     j = sim["head"]
     while j >= 0:
-        price(s, e, slurm, j, np.floor(sim["now"]) - np.floor(s.jobs[e, j]["queued"]))
+        price(s, e, slurm, j, np.floor(sim["now"]) - np.floor(slurm.ledger.since[j]))
         j = s.truth[e, j]["next"]

@@ -1,10 +1,10 @@
-"""Limits of partitions and of QOS: they hold jobs back without blocking others."""
+"""Limits of partitions, of QOS and of arrays: they hold jobs back without blocking others."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from jobwise.compiled import kernel
+from jobwise.compiled import inlined, kernel
 
 
 @kernel
@@ -35,11 +35,19 @@ def within(slurm, job, out):
 def count(slurm, job, out, sign):
     """A job starts (1) or has stopped (-1)."""
     q = job["queue"]
+    slurm.ledger.by_array[slurm.site.ask[job["ask"]]["array"]] += np.int64(sign)
     if 0 <= q < len(slurm.site.qos):
         for x in range(len(out)):
             slurm.ledger.by_qos[q, x] += sign * out[x]
             if job["user"] >= 0:
                 slurm.ledger.by_user[q, job["user"], x] += sign * out[x]
+
+
+@inlined
+def begun_elsewhere(slurm, ask, partition):
+    """Has this pass started a task of the job's array in another partition? Then it sees no more of the array."""
+    where = slurm.work.begun_in[slurm.site.ask[ask]["array"]]
+    return where >= 0 and where != partition
 
 
 @kernel
@@ -53,6 +61,8 @@ def _least(slurm, ask, out):
 def allowed(slurm, job, partition, out):
     """May the job run in this partition now, as far as limits go?"""
     p, ask = slurm.site.partition[partition], slurm.site.ask[job["ask"]]
+    if ask["at_once"] > 0 and slurm.ledger.by_array[ask["array"]] >= ask["at_once"]:
+        return False
     if not p["up"] or job["walltime"] > p["max_time"] or ask["nodes"] > p["max_nodes"]:
         return False
     if 0 <= job["queue"] < len(slurm.site.qos) and job["walltime"] > slurm.site.qos[job["queue"]]["max_wall"]:

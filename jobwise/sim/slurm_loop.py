@@ -19,7 +19,7 @@ from jobwise.sim.node_choice import CPUS, choose_now, deal, unranked
 from jobwise.sim.node_sets import drop
 from jobwise.sim.slurm_calendar import calendar, keep, keep_whole
 from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
-from jobwise.sim.slurm_limits import allowed, asked, count, within
+from jobwise.sim.slurm_limits import allowed, asked, begun_elsewhere, count, within
 from jobwise.sim.slurm_notes import NOTES, known_from, remember
 from jobwise.sim.slurm_plan import plan
 from jobwise.sim.slurm_time import whole
@@ -51,16 +51,30 @@ def begin(s, e, slurm, j, k, out):
     return True
 
 
+@kernel
+def see_released(s, e, slurm):
+    """A pass sees which jobs have nothing left to wait for: they are eligible from now on."""
+    j = s.sims[e]["head"] if slurm.ledger.clock[0]["released"] else np.int32(-1)
+    while j >= 0:
+        slurm.ledger.since[j] = min(slurm.ledger.since[j], s.sims[e]["now"])
+        j = s.truth[e, j]["next"]
+    slurm.ledger.clock[0]["released"] = 0
+
+
 @allocating
 def main_pass(s, e, slurm, o, depth):
     """Start by priority; a partition whose first waiting job does not fit starts nothing more, nor do its nodes."""
+    see_released(s, e, slurm)
     rows, where = site_order.waiting(s, e, slurm, o)
     blocked, out, left = np.zeros(len(slurm.site.partition), np.bool_), np.zeros(len(LIMITS)), len(slurm.site.partition)
     closed, tried = np.zeros(len(slurm.work.mask), np.uint64), 0
+    slurm.work.begun_in[:] = -1
     take_free(s, e, slurm)
     for i in range(len(rows)):
         j, p = rows[i], where[i]
         if blocked[p] or s.jobs[e, j]["status"] != QUEUED or not allowed(slurm, s.jobs[e, j], p, out):
+            continue
+        if begun_elsewhere(slurm, s.jobs[e, j]["ask"], p):
             continue
         tried += 1
         if tried > depth:
@@ -71,13 +85,21 @@ def main_pass(s, e, slurm, o, depth):
             slurm.work.mask[y] &= ~(closed[y] | slurm.work.completing[y])
         k = choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
         if k > 0:
-            begin(s, e, slurm, j, k, out)
+            if begin(s, e, slurm, j, k, out):
+                _note_array(slurm, s.jobs[e, j]["ask"], p)
             continue
         blocked[p], left = True, left - 1
         if left == 0:
             return
         for y in range(len(closed)):
             closed[y] |= slurm.site.sets[slurm.site.partition[p]["set"], y]
+
+
+@inlined
+def _note_array(slurm, ask, partition):
+    """A task of an array has started in a partition."""
+    if slurm.site.ask[ask]["array"] > 0:
+        slurm.work.begun_in[slurm.site.ask[ask]["array"]] = partition
 
 
 @kernel
@@ -93,14 +115,20 @@ def _may_have(slurm, job, k, out):
 def backfill(s, e, slurm, o):
     """Carry out one backfill cycle."""
     x, now = slurm.site.settings[0], whole(slurm, s.sims[e]["now"])
+    see_released(s, e, slurm)
     rows, where = site_order.waiting(s, e, slurm, o)
     out, held, n = np.zeros(len(LIMITS)), calendar(slurm, now), expected_ends(s, e, slurm, now)
     notes, tested = 0, np.zeros(slurm.ledger.by_user.shape[1] + 1, np.int64)  # of each user; jobs of nobody are the last
+    slurm.work.begun_in[:] = -1
+    array, of_array = 0, 0  # the array whose tasks were planned last, and how many
     take_free(s, e, slurm)
     for i in range(min(len(rows), np.int64(min(x["bf_max_test"], 1e9)))):
         j, p = rows[i], where[i]
         job = s.jobs[e, j]
-        if job["status"] != QUEUED or not allowed(slurm, job, p, out):
+        mine = slurm.site.ask[job["ask"]]["array"]
+        if job["status"] != QUEUED or not allowed(slurm, job, p, out) or begun_elsewhere(slurm, job["ask"], p):
+            continue
+        if mine > 0 and mine == array and of_array >= x["bf_max_array"]:
             continue
         tested[job["user"]] += 1
         if job["user"] >= 0 and tested[job["user"]] > x["bf_max_user"]:
@@ -118,6 +146,7 @@ def backfill(s, e, slurm, o):
             unranked(slurm)
             if begin(s, e, slurm, j, k, out):
                 n = insert(s, e, slurm, n, j, now)
+                _note_array(slurm, job["ask"], p)
                 if slurm.site.ask[job["ask"]]["whole"]:
                     held = keep_whole(slurm, held, now, max(job["walltime"], 1.0), k)
             continue
@@ -125,6 +154,8 @@ def backfill(s, e, slurm, o):
             continue
         if t != slurm.ledger.start_at[j]:
             slurm.ledger.start_at[j], slurm.ledger.clock[0]["updated"] = t, now
+        if mine > 0:
+            array, of_array = mine, of_array + 1 if mine == array else 1
         held = keep(slurm, slurm.site.ask[job["ask"]], held, t, max(job["walltime"], 1.0), k, j)
 
 
@@ -133,7 +164,11 @@ def note(s, e, slurm):
     """Price the jobs that have come, and charge those that have ended."""
     sim = s.sims[e]
     for i in range(sim["entered"]):
-        price(s, e, slurm, s.lists[e, ENTERED, i], 0.0)
+        j = s.lists[e, ENTERED, i]
+        price(s, e, slurm, j, 0.0)
+        slurm.ledger.since[j] = sim["now"]
+        if s.jobs[e, j]["queued"] > s.jobs[e, j]["submit"]:
+            slurm.ledger.since[j], slurm.ledger.clock[0]["released"] = np.inf, 1
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
         used(s, e, slurm, j, sim["now"], slurm.ledger.counted[j, 1])

@@ -25,6 +25,7 @@ clock_dtype = np.dtype(
         ("zero", "f8"),  # s since 1970 of time 0
         ("plain", "i1"),  # searches take no short cuts: for tests
         ("news", "i1"),  # has something happened since the last main pass?
+        ("released", "i1"),  # does a job wait whose dependencies no pass has looked at since they were met?
         ("plans", "i8"),  # plans of the last cycle
     ],
     align=True,
@@ -63,6 +64,7 @@ class Ledger(NamedTuple):
     leaf_of: np.ndarray  # [J] the association of each job; -1
     priority: np.ndarray  # [J] without the partition's part
     turn: np.ndarray  # [J] who is first of those with the same priority: the order of submits, which may not be that of rows
+    since: np.ndarray  # [J] s, when it became eligible; inf: the next pass sees that what it depended on has ended
     start_at: np.ndarray  # [J] planned starts
     planned: np.ndarray  # [J] CPUs of the nodes that an exclusive job was planned on; 0: not yet
     counted: np.ndarray  # [J, LIMITS] what it holds, as limits count
@@ -72,6 +74,7 @@ class Ledger(NamedTuple):
     fair: np.ndarray  # [S]
     by_qos: np.ndarray  # [Q, LIMITS] what runs
     by_user: np.ndarray  # [Q, U, LIMITS]
+    by_array: np.ndarray  # [A] tasks that run
 
 
 class Work(NamedTuple):
@@ -99,6 +102,7 @@ class Work(NamedTuple):
     plans: np.ndarray  # [C] of plan_dtype: the plans of the last cycle
     planned: np.ndarray  # [C, W] their nodes
     completing: np.ndarray  # [W] nodes that have lost a job and take no other yet
+    begun_in: np.ndarray  # [A] a partition where the pass has started a task of the array; -1: it has not
     room: Room
 
 
@@ -123,7 +127,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     J, N = len(jobs), len(capacity)
     users, leaf, sets = int(jobs["user"].max(initial=-1)) + 1, _leaves(jobs, site), packed(site.sets)
     W, running = sets.shape[1], int(min(J, capacity[:, 0].sum()))
-    S, Q = len(site.associations), len(site.qos)
+    S, Q, arrays = len(site.associations), len(site.qos), int(site.asks["array"].max(initial=0)) + 1
     clock = _clock(site, s.sims[e]["origin"])
     room = int(min(site.settings[0]["bf_max_test"], J, PLANS)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
@@ -151,6 +155,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             leaf_of=leaf,
             priority=np.zeros(J),
             turn=np.arange(J),
+            since=np.zeros(J),
             start_at=np.zeros(J),
             planned=np.zeros(J),
             counted=np.zeros((J, len(LIMITS))),
@@ -160,6 +165,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             fair=fair,
             by_qos=np.zeros((Q, len(LIMITS))),
             by_user=np.zeros((Q, users, len(LIMITS))),
+            by_array=np.zeros(arrays, np.int64),
         ),
         work=Work(
             free=capacity.copy(),
@@ -184,6 +190,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             plans=np.zeros(room, plan_dtype),
             planned=np.zeros((room, W), np.uint64),
             completing=completing,
+            begun_in=np.full(arrays, -1, np.int64),
             room=rooms(N),
         ),
     )

@@ -99,6 +99,7 @@ PARAMETERS = {  # words of SchedulerParameters
     "bf_resolution": Line("bf_resolution", _whole, _plain),
     "bf_max_job_test": Line("bf_max_test", _number, _plain),
     "bf_max_job_user": Line("bf_max_user", _most, _plain),
+    "bf_max_job_array_resv": Line("bf_max_array", _number, _plain),
 }
 
 

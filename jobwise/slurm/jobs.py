@@ -67,6 +67,7 @@ def read(
         raise InputError(f"{a.where}: no job fits the nodes of its partition")
     (user, users), (account, accounts) = a.distinct("User"), a.distinct("Account")
     tree, leaf = _associations(assoc, _numbers(users), _numbers(accounts))
+    table, ask = _of_arrays(a, table, ask)
     queues = _lists(lists, site.partition_names, a.where)
     site = replace(site, asks=table, queues=queues, sets=sets.table(), associations=tree, leaf=leaf)
     start, edges = times(a, "Start"), _dependencies(a)
@@ -74,6 +75,11 @@ def read(
     if len(edges):  # a job that waited for others was there when it was submitted
         waited, submit = np.isin(np.arange(len(a)), edges[:, 1]), times(a, "Submit")
         eligible = np.where(waited & (submit <= start), submit, eligible)
+    limited = table["at_once"][ask] > 0
+    if limited.any():  # a task that waits for others of its array is there from the begin
+        first = np.full(table["array"].max() + 1, np.inf)
+        np.minimum.at(first, table["array"][ask], eligible)
+        eligible = np.where(limited, first[table["array"][ask]], eligible)
     limit = a.map(_limit, "TimelimitRaw")
     qos = {q: i for i, q in enumerate(site.qos_names)}
     app, works = a.distinct("JobName")
@@ -84,9 +90,9 @@ def read(
         queue=a.map(lambda x: qos.get(x, -1), "QOS", kind=int),
         app=np.array([work[_work(x)] for x in works])[app] if len(works) else app,
     )  # fmt: skip
-    order = np.argsort(eligible, kind="stable")
     numbers = numbers_of(a).astype(np.int64)
-    columns = {"wait": (start - eligible)[order], "job": numbers[order], "array": _arrays(a, numbers)[order]}
+    arrays, order = _arrays(a, numbers), np.argsort(eligible, kind="stable")
+    columns = {"wait": (start - eligible)[order], "job": numbers[order], "array": arrays[order]}
     names = {k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))}
     names["queue"] = dict(enumerate(site.qos_names))
     return lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
@@ -153,6 +159,33 @@ def _arrays(a: Accounting, numbers: np.ndarray) -> np.ndarray:
     """[J] the number of the array that a job is a task of, or its own."""
     array = a.map(_array, "JobID", kind=int) if a.has("JobID") else numbers
     return np.where(array < 0, numbers, array)
+
+
+MANY = 20  # tasks of an array: of fewer that may all run at once, in one partition, the scheduler takes no note
+AT_ONCE = r"\s(?:--array[=\s]\s*|-a\s*)[^\s%]*%(?P<n>\d+)"
+
+
+def _of_arrays(a: Accounting, table: np.ndarray, ask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(rows of ask_dtype, which one each job has [J]), where arrays have rows of their own: those that say how many tasks may
+    run at once, that name several partitions, or that are large."""
+    if not a.has("JobID"):
+        return table, ask
+    of = a.map(_array, "JobID", kind=int)
+    _, array, count = np.unique(of, return_inverse=True, return_counts=True)
+    many, at_once = count[array] > MANY, np.zeros(len(a), np.int64)
+    many |= np.asarray(pc.match_substring(a.columns["Partition"], ","))
+    if a.has("SubmitLine"):
+        text = pc.struct_field(pc.extract_regex(a.columns["SubmitLine"], AT_ONCE), "n")
+        at_once = np.asarray(pc.cast(pc.fill_null(text, "0"), pa.int64()))
+    mine = (of >= 0) & (many | (at_once > 0))
+    if not mine.any():
+        return table, ask
+    number = np.zeros(len(a), np.int64)
+    number[mine] = np.unique(of[mine], return_inverse=True)[1] + 1
+    _, first, which = np.unique(ask * (number.max() + 1) + number, return_index=True, return_inverse=True)
+    table = table[ask[first]]
+    table["array"], table["at_once"] = number[first], np.where(mine, at_once, 0)[first]
+    return table, which
 
 
 def _array(text: str) -> int:

@@ -176,6 +176,7 @@ class _Run:
     def carry_on(self, p: Pass) -> None:
         """Carry out what was recorded of a pass."""
         self.computed(p)
+        slurm_loop.see_released(self.s, 0, self.slurm)
         rank = self.left.copy()
         for x in p.starts:
             self.start(x.time, x.row, x.nodes)
