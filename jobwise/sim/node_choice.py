@@ -20,8 +20,14 @@ RANKS = 256  # of nodes of one weight
 
 
 @inlined
-def room(ask, free, capacity, i):
-    """CPUs of node i that the job could have, for one task or more; 0: it is of no use."""
+def of_gpus(ask):
+    """Does a job ask for GPUs?"""
+    return ask["gpus"] > 0 or ask["gpus_node"] > 0
+
+
+@inlined
+def _free(ask, free, capacity, i):
+    """CPUs of node i that are free for a job, for one task or more; 0: it is of no use."""
     if ask["whole"]:
         for r in range(free.shape[1]):
             if free[i, r] != capacity[i, r]:
@@ -36,51 +42,74 @@ def room(ask, free, capacity, i):
     return np.int64(cpus) if cpus >= ask["cpus"] else np.int64(0)
 
 
+@inlined
+def room(ask, free, capacity, i):
+    """CPUs of node i that the job could have. Where it asks for GPUs: of whole tasks, all of them on the only node that it may
+    have, and one where it has one for each node."""
+    cpus = _free(ask, free, capacity, i)
+    if not of_gpus(ask) or cpus == 0:
+        return cpus
+    tasks = cpus // ask["cpus"]
+    if ask["most"] == 1:
+        return np.int64(ask["tasks"]) * ask["cpus"] if tasks >= ask["tasks"] else np.int64(0)
+    return ask["cpus"] * (1 if ask["tasks"] == 1 or ask["tasks"] == ask["nodes"] == ask["most"] else tasks)
+
+
 class Room(NamedTuple):
     """Arrays that `choose` writes to."""
 
     have: np.ndarray  # [N] CPUs to be had of usable nodes
     usable: np.ndarray  # [W] nodes of which some are to be had
-    sums: np.ndarray  # [3] CPUs to be had, usable nodes, free CPUs of whatever use
+    sums: np.ndarray  # [4] CPUs to be had, usable nodes, free CPUs of whatever use, have nodes been ranked?
     first: np.ndarray  # [N] runs of usable nodes: the first node,
     until: np.ndarray  # [N] the node behind the last,
     cpus: np.ndarray  # [N] CPUs to be had; 0: taken
     cards: np.ndarray  # [N] GPUs
-    rank: np.ndarray  # [N] behind the weight: fewer free GPUs come later, as the last job with GPUs that was tested left it
+    rank: np.ndarray  # [N] behind the weight: smaller with more GPUs, as the last job with GPUs that was tested left it
 
 
 def rooms(nodes: int) -> Room:
     """Return room for so many nodes."""
-    first, until, cpus, cards, rank, have = np.zeros((6, nodes), np.int64)
-    return Room(have, np.zeros(-(-nodes // BITS), np.uint64), np.zeros(3, np.int64), first, until, cpus, cards, rank)
+    first, until, cpus, cards, have = np.zeros((5, nodes), np.int64)
+    usable, sums, rank = np.zeros(-(-nodes // BITS), np.uint64), np.zeros(4, np.int64), np.full(nodes, RANKS - 1)
+    return Room(have, usable, sums, first, until, cpus, cards, rank)
 
 
 @kernel
-def unranked(slurm):
-    """Forget the ranks of the nodes of slurm.work.mask, as Slurm does when it chooses nodes for a job that could use them."""
-    for x in range(len(slurm.work.mask)):
-        word = slurm.work.mask[x]
+def unranked(space, nodes):
+    """Forget the ranks of nodes, as Slurm does when it chooses nodes for a job that could use them."""
+    for x in range(len(nodes) if space.sums[3] else 0):
+        word = nodes[x]
         while word != NOTHING:
-            slurm.work.room.rank[lowest(x, word)] = 0
+            space.rank[lowest(x, word)] = RANKS - 1
             word &= word - ONE
 
 
 @kernel
-def _rank(free, nodes, space):
-    """Nodes that a job with GPUs could use are ranked by their free GPUs: the most come first, for later jobs, too."""
+def rank(ask, nodes, free, capacity, space):
+    """Each test for a job with GPUs ranks the nodes that have some for it, whether they have CPUs or not: those with more of
+    what it asks for come first, for later jobs, too."""
+    space.sums[3] = 1
     for x in range(len(nodes)):
         word = nodes[x]
         while word != NOTHING:
             i = lowest(x, word)
             word &= word - ONE
-            space.rank[i] = max(RANKS - 1 - free[i, GPUS], 0)
+            cards, memory = free[i, GPUS], max(ask["memory"], ask["memory_cpu"] * ask["cpus"])
+            if cards < max(ask["gpus_node"], 1) or free[i, MEMORY] < memory or capacity[i, CPUS] < ask["cpus"]:
+                continue
+            if ask["whole"] == 0:
+                cards = min(cards, ask["gpus_node"] if ask["gpus_node"] > 0 else ask["gpus"])
+            elif free[i, CPUS] < capacity[i, CPUS]:
+                continue
+            space.rank[i] = max(RANKS - 1 - cards, 0)
 
 
 @kernel
 def measure(ask, mask, some, free, capacity, space):
     """Which nodes of the set `mask` the job could use, and how many CPUs it could have of each, into `space`. Do they suffice?
     `some`: the nodes that have free CPUs."""
-    space.sums[:] = 0
+    space.sums[:3] = 0
     for x in range(len(mask)):
         word = mask[x] & some[x]
         space.usable[x] = NOTHING
@@ -157,12 +186,10 @@ def cap(ask, have, rest, owed):
 
 
 @kernel
-def pick(ask, free, weight, room, node):
+def pick(ask, free, capacity, weight, room, node):
     """Nodes for a job by what was measured: node[:k]; k = 0 where it does not fit. Where the choice fails, the nodes with the
     least are left out, and it is made again."""
     least = np.int64(1)
-    if ask["gpus"] > 0 or ask["gpus_node"] > 0:
-        _rank(free, room.usable, room)
     while enough(ask, room):
         k = _pick(ask, free, weight, room, node)
         if k > 0:
@@ -175,7 +202,7 @@ def pick(ask, free, weight, room, node):
             while word != NOTHING:
                 i = lowest(x, word)
                 word &= word - ONE
-                own = room.have[i] + free[i, GPUS]
+                own = _free(ask, free, capacity, i) + (free[i, GPUS] if of_gpus(ask) else 0)
                 if own <= least:
                     drop(room.usable, i)
                     room.sums[0] -= room.have[i]
@@ -233,13 +260,16 @@ def _pick(ask, free, weight, room, node):
 @kernel
 def choose(ask, mask, some, free, capacity, weight, room, node):
     """Nodes for a job out of the set `mask`: node[:k], k = 0 where it does not fit. `space`: room."""
-    return pick(ask, free, weight, room, node) if measure(ask, mask, some, free, capacity, room) else 0
+    return pick(ask, free, capacity, weight, room, node) if measure(ask, mask, some, free, capacity, room) else 0
 
 
 @kernel
 def choose_now(slurm, ask, mask):
     """Nodes of a site (slurm.work.node) for a job out of the set `mask`, as they are now: how many."""
     site, work = slurm.site, slurm.work
+    unranked(work.room, mask)
+    if of_gpus(ask):
+        rank(ask, mask, work.free, site.capacity, work.room)
     return choose(ask, mask, work.some, work.free, site.capacity, site.weight, work.room, work.node)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim.conservative import copy_row
-from jobwise.sim.node_choice import CPUS, again, enough, measure, pick
+from jobwise.sim.node_choice import CPUS, again, enough, measure, of_gpus, pick, rank, unranked
 from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest, ones
 from jobwise.sim.slurm_time import floored, is_exact, whole
 from jobwise.sim.state import HEAP
@@ -153,8 +153,12 @@ def _as_now(slurm):
 @kernel
 def will_run(s, e, slurm, ask, mask, n, now, until):
     """(nodes chosen into slurm.work.node, when the job could start on nodes of the mask); none, or not by `until`: (0, inf)."""
+    if of_gpus(ask):
+        if is_exact(slurm):
+            unranked(slurm.work.room, mask)
+        rank(ask, mask, slurm.work.free, slurm.site.capacity, slurm.work.room)
     if measure(ask, mask, slurm.work.some, slurm.work.free, slurm.site.capacity, slurm.work.room):
-        k = pick(ask, slurm.work.free, slurm.site.weight, slurm.work.room, slurm.work.node)
+        k = pick(ask, slurm.work.free, slurm.site.capacity, slurm.site.weight, slurm.work.room, slurm.work.node)
         if k > 0:
             return k, now
     k, t = _will_run_later(slurm, ask, mask, n, until)
@@ -165,7 +169,7 @@ def will_run(s, e, slurm, ask, mask, n, now, until):
 @kernel
 def _will_run_later(slurm, ask, mask, n, until):
     """The same behind now, as the limits of running jobs say: a job that is over its limit counts as gone at that."""
-    at, given, origin, window, last = 0, 0, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
+    at, returned, origin, window, last = 0, 0, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
     need = np.int64(ask["tasks"]) * ask["cpus"] - slurm.work.room.sums[2]
     while at < n:
         gone = False
@@ -191,14 +195,16 @@ def _will_run_later(slurm, ask, mask, n, until):
         window *= 2.0
         while window > 0.0 and at < n and slurm.work.ends[at]["t"] > origin + window:
             window *= 2.0
-        if need > 0:  # not enough, wherever on their nodes they give it back
+        if need > 0 and not of_gpus(ask):  # not enough, wherever on their nodes they give it back
             continue
-        while given < at:
-            if _touches(slurm, given, mask):
-                _give_back(slurm, ask, given, mask)
-            given += 1
+        while returned < at:
+            if _touches(slurm, returned, mask):
+                _give_back(slurm, ask, returned, mask)
+            returned += 1
+        if of_gpus(ask):
+            rank(ask, mask, slurm.work.later, slurm.site.capacity, slurm.work.room)
         if enough(ask, slurm.work.room):
-            k = pick(ask, slurm.work.later, slurm.site.weight, slurm.work.room, slurm.work.node)
+            k = pick(ask, slurm.work.later, slurm.site.capacity, slurm.site.weight, slurm.work.room, slurm.work.node)
             if k > 0:
                 return k, last
     return 0, np.inf

@@ -15,7 +15,7 @@ from jobwise.sim import site_order
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all
-from jobwise.sim.node_choice import CPUS, choose_now, deal, unranked
+from jobwise.sim.node_choice import CPUS, choose_now, deal, of_gpus, rank, unranked
 from jobwise.sim.node_sets import drop
 from jobwise.sim.slurm_calendar import calendar, keep, keep_whole
 from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
@@ -80,7 +80,6 @@ def main_pass(s, e, slurm, o, depth):
         if tried > depth:
             break
         mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
-        unranked(slurm)
         for y in range(len(closed)):
             slurm.work.mask[y] &= ~(closed[y] | slurm.work.completing[y])
         k = choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
@@ -88,6 +87,10 @@ def main_pass(s, e, slurm, o, depth):
             if begin(s, e, slurm, j, k, out):
                 _note_array(slurm, s.jobs[e, j]["ask"], p)
             continue
+        if of_gpus(slurm.site.ask[s.jobs[e, j]["ask"]]):  # could it ever?
+            rank(
+                slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask, slurm.site.capacity, slurm.site.capacity, slurm.work.room
+            )
         blocked[p], left = True, left - 1
         if left == 0:
             return
@@ -142,8 +145,8 @@ def backfill(s, e, slurm, o):
         if t == np.inf:
             continue
         if t <= now:
-            mask_of(slurm, job, p, slurm.work.mask)
-            unranked(slurm)
+            if slurm.work.room.sums[3]:  # it chooses again, by ranks of its own
+                k = max(choose_now(slurm, slurm.site.ask[job["ask"]], slurm.work.open_mask), k)
             if begin(s, e, slurm, j, k, out):
                 n = insert(s, e, slurm, n, j, now)
                 _note_array(slurm, job["ask"], p)
@@ -160,6 +163,21 @@ def backfill(s, e, slurm, o):
 
 
 @kernel
+def _tested(s, e, slurm, j):
+    """A job that comes is tested against its empty nodes: that ranks them anew."""
+    ask = slurm.site.ask[s.jobs[e, j]["ask"]]
+    if not of_gpus(ask) and slurm.work.room.sums[3] == 0:
+        return
+    for w in range(slurm.site.queues.shape[1]):
+        p = slurm.site.queues[max(s.jobs[e, j]["partition"], 0), w]
+        if p >= 0:
+            mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
+            unranked(slurm.work.room, slurm.work.mask)
+            if of_gpus(ask):
+                rank(ask, slurm.work.mask, slurm.site.capacity, slurm.site.capacity, slurm.work.room)
+
+
+@kernel
 def note(s, e, slurm):
     """Price the jobs that have come, and charge those that have ended."""
     sim = s.sims[e]
@@ -167,7 +185,9 @@ def note(s, e, slurm):
         j = s.lists[e, ENTERED, i]
         price(s, e, slurm, j, 0.0)
         slurm.ledger.since[j] = sim["now"]
-        if s.jobs[e, j]["queued"] > s.jobs[e, j]["submit"]:
+        if s.jobs[e, j]["queued"] == s.jobs[e, j]["submit"]:
+            _tested(s, e, slurm, j)
+        else:
             slurm.ledger.since[j], slurm.ledger.clock[0]["released"] = np.inf, 1
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]

@@ -133,6 +133,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
     fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
     some, up, mask, open_mask, tried, chosen, completing, changed = np.zeros((8, W), np.uint64)
+    up[:] = packed(np.ones(N))
     units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
     return Slurm(
         site=SiteTables(
