@@ -1,13 +1,15 @@
 """The simulator beside a real Slurm on this machine: `make check-slurm`, or `python -m benchmarks.check_slurm [--install]`.
 
-Five workloads of sleeping jobs run side by side on private clusters of emulated nodes; what Slurm's own commands tell
-afterwards is read by `jobwise.slurm.site`, replayed under `slurm`, and compared: some eight minutes. Without Slurm it says so.
+Five workloads of sleeping jobs run side by side on private clusters of emulated nodes, three times; what Slurm's own commands
+tell afterwards is read by `jobwise.slurm.site` and replayed under `slurm`, and real runs are compared with each other and with
+the replays; its log is checked pass by pass: some twenty minutes. Without Slurm it says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,12 +17,18 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.slurm_cluster import Cluster, install, missing
+from jobwise.slurm import recording
+from jobwise.slurm.controller_log import LOG
 from jobwise.slurm.fidelity import COLUMNS, fidelity
+from jobwise.slurm.open_loop import check
+from jobwise.slurm.repeats import COLUMNS as BESIDE
+from jobwise.slurm.repeats import repeats
 from jobwise.slurm.site import COMMANDS, read
 
 NODES, CPUS, JOBS, SPAN = 16, 4, 210, 260.0
@@ -101,7 +109,7 @@ def jobs(t: Trial, seed: int) -> Iterator[tuple[float, list[str]]]:
     rng = np.random.default_rng([seed, len(t.name)])
     when = np.sort(rng.uniform(0, SPAN, JOBS))
     for k in range(JOBS):
-        tasks, run = int(rng.choice([1, 2, 4, 8, 16], p=[0.35, 0.25, 0.2, 0.14, 0.06])), int(rng.integers(5, 56))
+        tasks, run = int(rng.choice([1, 2, 4, 8, 16], p=[0.35, 0.25, 0.2, 0.14, 0.06])), rng.uniform(5, 56)
         limit = int(rng.choice([1, 2, 3, 5])) if t.options != "wrong" else int(rng.choice([1, 5, 20, 60]))
         own = ["-n", str(tasks), "-t", str(limit)]
         if t.options == "qos":
@@ -112,7 +120,7 @@ def jobs(t: Trial, seed: int) -> Iterator[tuple[float, list[str]]]:
             own = ["-n", "1", "-t", str(limit), "-p", "gpu", "--gres", f"gpu:{rng.integers(1, 3)}"]
         elif t.options == "gpu":
             own += ["--mem-per-cpu", f"{rng.choice([500, 1000, 2000])}M"]
-        yield float(when[k]), [*own, "-o", "/dev/null", "--wrap", f"sleep {run}"]
+        yield float(when[k]), [*own, "-o", "/dev/null", "--wrap", f"sleep {run:.2f}"]
 
 
 def record(t: Trial, folder: Path, port: int, seed: int, say) -> Path:
@@ -136,6 +144,7 @@ def record(t: Trial, folder: Path, port: int, seed: int, say) -> Path:
             more = dict(w.split("=", 1) for w in words if w.startswith("SLURM_TIME_FORMAT"))
             words = [w for w in words if not w.startswith("SLURM_TIME_FORMAT")]
             (out / f"{name}.txt").write_text(cluster.run(*words, **more))
+        shutil.copy(folder / "log" / LOG, out)
     finally:
         cluster.stop()
     return out
@@ -146,13 +155,48 @@ def _port(line: str, port: int) -> str:
     return f"{before}{port + 9 + int(k)}{after}"
 
 
+def judged(base: Path) -> Iterator[str]:
+    """Lines of the report on the runs that lie in a folder. Raises InputError."""
+    yield f"| workload | run | recorded s | {' | '.join(COLUMNS[1:])} |\n|{'---|' * (len(COLUMNS) + 2)}"
+    of_trial = {t.name: [read(x) for x in _runs(base, k)] for k, t in enumerate(TRIALS)}
+    replays = {name: [fidelity(w, ["slurm"])[0] for w in runs] for name, runs in of_trial.items()}
+    for name, several in replays.items():
+        for k, f in enumerate(several):
+            yield f"| {name} | {k + 1} | {f.recorded.mean():.1f} | {' | '.join(f.row()[1:])} |"
+    yield "\nReal runs beside each other, and the simulation beside them.\n"
+    yield f"| workload | {' | '.join(BESIDE)} | verdict |\n|{'---|' * (len(BESIDE) + 2)}"
+    for name, runs in of_trial.items():
+        if len(runs) > 1:
+            both = repeats(runs, replays[name])
+            for row in both.table():
+                yield f"| {name} | {' | '.join(row)} | {both.sentence() if row[0] == both.simulated.name else ''} |"
+    yield "\nPass by pass (`jobwise slurm check`): equal, and of how many; in parentheses: where nodes were completing.\n"
+    yield "| workload | run | starts of main passes | starts of cycles | plans |\n|---|---|---|---|---|"
+    for k, t in enumerate(TRIALS):
+        for n, folder in enumerate(_runs(base, k)):
+            passes = check(recording.read(folder))
+            cells = [f"{x.equal:,} ({x.explained}) of {x.all:,}" for x in (passes.main, passes.backfill, passes.plans)]
+            yield f"| {t.name} | {n + 1} | {' | '.join(cells)} |"
+
+
+def _runs(base: Path, k: int) -> list[Path]:
+    """Folders of the runs of workload k."""
+    return sorted(base.glob(f"r*/c{k}/told"))
+
+
 def main() -> int:
     """Run all; 0 also where Slurm is absent."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--install", action="store_true", help="install Slurm's packages first (Debian, as root)")
     parser.add_argument("--keep", help="keep what was recorded in this folder")
+    parser.add_argument("--judge", metavar="FOLDER", help="record nothing: judge what --keep has kept in a folder")
+    parser.add_argument("--runs", type=int, default=3, help="how often each workload runs (3)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
+    if args.judge:
+        for line in judged(Path(args.judge)):
+            print(line, flush=True)
+        return 0
     if missing() and args.install:
         try:
             install()
@@ -170,20 +214,21 @@ def main() -> int:
     base.mkdir(parents=True, exist_ok=True)
     base.chmod(0o755)  # munge wants its socket to be within reach
 
-    def one(k: int) -> Path:
-        folder = base.resolve() / f"c{k}"
-        return record(TRIALS[k], folder, 26_800 + 100 * k, args.seed, lambda text: print(text, file=sys.stderr, flush=True))
+    def one(run: int, k: int) -> Path:
+        folder, port = base.resolve() / f"r{run + 1}" / f"c{k}", 26_800 + 100 * k
+        return record(
+            TRIALS[k], folder, port, args.seed, lambda text: print(f"run {run + 1}: {text}", file=sys.stderr, flush=True)
+        )
 
-    with ThreadPoolExecutor(len(TRIALS)) as workers:
-        try:
-            folders = list(workers.map(one, range(len(TRIALS))))
-        except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-            print(f"check-slurm: {error}", file=sys.stderr)
-            return 1
-    print(f"| workload | jobs | recorded s | {' | '.join(COLUMNS[1:])} |\n|{'---|' * (len(COLUMNS) + 2)}")
-    for t, folder in zip(TRIALS, folders, strict=True):
-        f = fidelity(read(folder), ["slurm"])[0]
-        print(f"| {t.name} | {len(f.wait)} | {f.recorded.mean():.1f} | {' | '.join(f.row()[1:])} |")
+    for run in range(args.runs):
+        with ThreadPoolExecutor(len(TRIALS)) as workers:
+            try:
+                list(workers.map(partial(one, run), range(len(TRIALS))))
+            except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                print(f"check-slurm: {error}", file=sys.stderr)
+                return 1
+    for line in judged(base):
+        print(line, flush=True)
     print(f"recorded in {base}" if args.keep else "")
     return 0
 

@@ -68,6 +68,10 @@ def site(
 def fidelity(
     source: Annotated[str, typer.Argument(metavar="FOLDER|LOG", help="A folder as `jobwise slurm site` reads it, or a log.")],
     policy: Policies = None,
+    again: Annotated[
+        Optional[list[str]],
+        typer.Option(metavar="FOLDER", help="The same jobs, run again on the real Slurm: how far does it differ from itself?"),
+    ] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write an HTML report to this file.")] = None,
     force: Force = False,
     as_json: Json = False,
@@ -75,6 +79,7 @@ def fidelity(
     """Recorded waits beside simulated ones: which policy explains the record, and how far to trust a what-if."""
     from jobwise.slurm.fidelity import POOL
     from jobwise.slurm.fidelity import fidelity as compared
+    from jobwise.slurm.repeats import repeats
     from jobwise.slurm.results import of_fidelity
     from jobwise.slurm.site import read
 
@@ -84,9 +89,17 @@ def fidelity(
     names = policy or (["slurm"] if w.cluster.site else []) + list(POOL)
     if len(set(names)) < len(names):
         raise InputError("a policy is named twice")
+    if again and not (w.cluster.site and "slurm" in names):
+        raise InputError("--again compares runs of a real Slurm: a folder of its outputs and the policy slurm are needed")
     with progress("replay") as step:
         results = compared(w, names, step)
-    show(of_fidelity(w, results), as_json, report)
+    repeated = None
+    if again:
+        own = next(f for f in results if f.policy == "slurm")
+        runs = [w, *(read(folder) for folder in again)]
+        with progress("replay of the other runs") as step:
+            repeated = repeats(runs, [own, *(compared(x, ["slurm"], step)[0] for x in runs[1:])])
+    show(of_fidelity(w, results, repeated), as_json, report)
 
 
 def check(

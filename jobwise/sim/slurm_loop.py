@@ -146,8 +146,8 @@ def backfill(s, e, slurm, o):
             continue
         if t <= now:
             if slurm.work.room.sums[3]:  # it chooses again, by ranks of its own
-                k = max(choose_now(slurm, slurm.site.ask[job["ask"]], slurm.work.open_mask), k)
-            if begin(s, e, slurm, j, k, out):
+                k = choose_now(slurm, slurm.site.ask[job["ask"]], slurm.work.open_mask)
+            if k > 0 and begin(s, e, slurm, j, k, out):
                 n = insert(s, e, slurm, n, j, now)
                 _note_array(slurm, job["ask"], p)
                 if slurm.site.ask[job["ask"]]["whole"]:

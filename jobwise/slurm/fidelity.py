@@ -56,12 +56,12 @@ class Fidelity:
     @property
     def order(self) -> float:
         """Rank correlation (Spearman) of the starts, the mean over phases."""
-        return float(np.mean([_correlation(self.start, self.start + x - self.recorded) for x in self.waits]))
+        return float(np.mean([correlation(self.start, self.start + x - self.recorded) for x in self.waits]))
 
     @property
     def near(self) -> float:
         """Share of the jobs that start within NEAR_S and a share NEAR of their wait of the recorded start, mean over phases."""
-        return float((np.abs(self.waits - self.recorded) <= NEAR_S + NEAR * self.recorded).mean())
+        return near(self.recorded, self.waits)
 
     @property
     def typical(self) -> float:
@@ -111,10 +111,15 @@ def recorded(w: Workload) -> np.ndarray:
     return np.maximum(np.asarray(wait, float), 0.0)
 
 
-def _correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's, of values of which equal ones stand in the order of rows."""
+def correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's rank correlation, of values of which equal ones stand in the order of rows."""
     first, second = (np.argsort(np.argsort(x, kind="stable"), kind="stable").astype(float) for x in (a, b))
     return float(np.corrcoef(first, second)[0, 1]) if len(a) > 1 else 1.0
+
+
+def near(first: np.ndarray, waits: np.ndarray) -> float:
+    """Share of waits that are within NEAR_S and a share NEAR of the first ones."""
+    return float((np.abs(waits - first) <= NEAR_S + NEAR * first).mean())
 
 
 def fidelity(

@@ -1,7 +1,8 @@
 """A recording of a real Slurm: what its log said of every submit, start, end, pass and plan, beside the outputs of a site.
 
+slurmctld.log, with DebugFlags=Backfill,Priority and SlurmctldDebug=debug (`controller_log.py`); or two tables made of it:
 events.csv: epoch_s, event, job, what, more (submit, start_main, start_backfill, end, timeout, main_pass, backfill_begin,
-backfill_end, prio_pass). backfill.csv.gz: the plans of each cycle. Both are made of slurmctld's log with DebugFlags=Backfill.
+backfill_end, prio_pass), and backfill.csv.gz, the plans of each cycle.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ import csv
 import gzip
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from jobwise.errors import InputError
+from jobwise.slurm.controller_log import LOG, Line, lines, zone
 from jobwise.slurm.site import read as read_site
 from jobwise.slurm.text import nodes
 from jobwise.workload import Workload
 
 EVENTS, PLANS = "events.csv", "backfill.csv.gz"
 STARTS = ("start_main", "start_backfill")
+LAST_MOMENT = 0.999  # s of a second
 PASSES = {"main_pass": "main", "backfill_begin": "backfill"}
 
 
@@ -70,32 +75,49 @@ def read(folder: str | Path) -> Recording:
     """The recording in a folder. Raises InputError, naming file and line."""
     folder = Path(folder)
     w = read_site(folder)
-    for name in (EVENTS, PLANS):
-        if not (folder / name).is_file():
-            raise InputError(f"{folder}: {name} is missing; a recording of passes and plans is needed (docs/systems/slurm.md)")
     ids = _Jobs(w)
     submit: dict[int, float] = {}
     end: dict[int, float] = {}
     passes: list[Pass] = []
-    for line, r in _rows(folder / EVENTS):
-        where, kind = f"{folder / EVENTS}:{line}", r["event"]
-        time = _seconds(r["epoch_s"], where) - w.origin
+    began = w.jobs["submit"] + np.asarray(w.columns["wait"], float)
+    happened, plans = _lines(folder, w, ids)
+    for x in happened:
+        time, kind = x.time - w.origin, x.kind
         if kind in PASSES:
-            passes.append(Pass(PASSES[kind], time, r["what"] != "default depth", time))
+            passes.append(Pass(PASSES[kind], time, x.what != "default depth", time))
         elif kind == "prio_pass":
             passes.append(Pass("price", time))
         elif kind == "backfill_end":
-            next(p for p in reversed(passes) if p.kind == "backfill").until = time
+            _last(passes, "backfill", x.where).until = time
         elif kind == "submit":
-            submit |= dict.fromkeys(ids.rows(r["job"]), time)
+            submit |= dict.fromkeys(ids.rows(x.job), time)
         elif kind in STARTS:
-            _last(passes, "main" if kind == "start_main" else "backfill", where).starts.append(
-                Start(time, ids.row(r["job"], where), ids.places(r["what"], where))
-            )
+            row = ids.row(x.job, x.where)
+            time = min(time, began[row] + LAST_MOMENT)  # it may have been logged a second later
+            of = _last(passes, "main" if kind == "start_main" else "backfill", x.where)
+            of.starts.append(Start(time, row, ids.places(x.what, x.where)))
         elif kind in ("end", "timeout"):
-            end |= dict.fromkeys([x for x in [ids.row(r["job"], "")] if x >= 0], time)
-    _plans(folder / PLANS, w.origin, ids, [p for p in passes if p.kind == "backfill"])
+            end |= dict.fromkeys([row for row in [ids.row(x.job, "")] if row >= 0], time)
+    _put(plans, w.origin, ids, [p for p in passes if p.kind == "backfill"])
     return Recording(w, submit, end, passes, ids.key)
+
+
+def _lines(folder: Path, w: Workload, ids: _Jobs) -> tuple[list[Line], list[Line]]:
+    """(events, plans) of a folder, times in s since 1970: of the controller's log, or of the two tables made of it."""
+    if (folder / LOG).is_file():
+        shown = list(lines(folder / LOG))
+        told = [
+            (x.time, w.jobs["submit"][rows[0]] + w.origin) for x in shown if x.kind == "submit" and (rows := ids.rows(x.job))
+        ]
+        ahead = zone(folder / LOG, told)
+        shown = [replace(x, time=x.time - ahead, begin=x.begin - ahead) for x in shown]
+        return [x for x in shown if x.kind != "plan"], [x for x in shown if x.kind == "plan"]
+    for name in (EVENTS, PLANS):
+        if not (folder / name).is_file():
+            raise InputError(
+                f"{folder}: {name} is missing, and so is {LOG}; passes and plans must be recorded (docs/systems/slurm.md)"
+            )
+    return list(_events(folder / EVENTS)), list(_planned(folder / PLANS))
 
 
 class _Jobs:
@@ -142,28 +164,35 @@ def _last(passes: list[Pass], kind: str, where: str) -> Pass:
     return last
 
 
-def _plans(file: Path, origin: float, ids: _Jobs, cycles: list[Pass]) -> None:
+def _put(plans: list[Line], origin: float, ids: _Jobs, cycles: list[Pass]) -> None:
     """Put the plans to their cycles."""
     at = 0
-    with gzip.open(file, "rt", newline="") as lines:
-        for line, r in enumerate(csv.reader(lines), 1):
-            if line == 1 or r[1] != "plan":
-                continue
-            where = f"{file}:{line}"
-            time = _seconds(r[0], where) - origin
-            while at + 1 < len(cycles) and cycles[at + 1].time <= time + 1e-6:
-                at += 1
-            rows = ids.rows(r[2])
-            if rows:
-                cycles[at].plans.append(Plan(ids.key[rows[0]], _seconds(r[3], where) - origin, ids.places(r[5], where)))
+    for x in plans:
+        while at + 1 < len(cycles) and cycles[at + 1].time <= x.time - origin + 1e-6:
+            at += 1
+        rows = ids.rows(x.job)
+        if rows:
+            cycles[at].plans.append(Plan(ids.key[rows[0]], x.begin - origin, ids.places(x.what, x.where)))
 
 
-def _rows(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    with open(file, newline="") as lines:
-        reader = csv.DictReader(lines)
+def _events(file: Path) -> Iterator[Line]:
+    """Read events.csv."""
+    with open(file, newline="") as text:
+        reader = csv.DictReader(text)
         if missing := {"epoch_s", "event", "job", "what"} - set(reader.fieldnames or ()):
             raise InputError(f"{file}:1: no column {sorted(missing)[0]}")
-        yield from enumerate(reader, 2)
+        for n, r in enumerate(reader, 2):
+            where = f"{file}:{n}"
+            yield Line(where, _seconds(r["epoch_s"], where), r["event"], r["job"], r["what"])
+
+
+def _planned(file: Path) -> Iterator[Line]:
+    """Read backfill.csv.gz."""
+    with gzip.open(file, "rt", newline="") as text:
+        for n, r in enumerate(csv.reader(text), 1):
+            if n > 1 and r[1] == "plan":
+                where = f"{file}:{n}"
+                yield Line(where, _seconds(r[0], where), "plan", r[2], r[5], _seconds(r[3], where))
 
 
 def _seconds(text: str, where: str) -> float:

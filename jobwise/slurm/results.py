@@ -14,6 +14,7 @@ from jobwise.report.result import Progress, Result
 from jobwise.report.sections import Section, Table
 from jobwise.slurm import fidelity
 from jobwise.slurm.fidelity import Fidelity
+from jobwise.slurm.repeats import COLUMNS, Repeats
 from jobwise.slurm.site import most_helpful
 from jobwise.slurm.tune import Tuned
 from jobwise.slurm.what_if import Change
@@ -30,8 +31,9 @@ EXPLAINED = (
 )
 
 
-def of_fidelity(w: Workload, results: Sequence[Fidelity]) -> Result:
-    """Return the result of recorded waits beside simulated ones; the policy that explains the record best is the first."""
+def of_fidelity(w: Workload, results: Sequence[Fidelity], again: Repeats | None = None) -> Result:
+    """Return the result of recorded waits beside simulated ones; the policy that explains the record best is the first.
+    `again`: the same jobs were run more than once."""
     recorded = results[0].recorded
     first = ["recorded", f"{recorded.mean():,.0f}", "", "", "", "", ""]
     submit = w.jobs["submit"]
@@ -39,9 +41,11 @@ def of_fidelity(w: Workload, results: Sequence[Fidelity]) -> Result:
     groups = Table(("what", "group", "jobs", "recorded s", "simulated s", "change"), fidelity.by_group(w, results[0]))
     groups = Table(groups.columns, groups.rows, f"by group, {results[0].policy}")
     tables = [Table(fidelity.COLUMNS, [first, *(f.row() for f in results)], f"{w.name}: {len(w):,} jobs"), groups]
+    if again:
+        tables.append(Table(COLUMNS, again.table(), "Slurm beside itself, the simulation beside Slurm"))
     return Result(
         title=f"{w.name}: recorded and simulated waits",
-        answer=[fidelity.sentence(results)],
+        answer=[fidelity.sentence(results), *([again.sentence()] if again else [])],
         tables=tables,
         notes=[most_helpful(w), fidelity.EXPLAINED],
         data={
@@ -49,7 +53,8 @@ def of_fidelity(w: Workload, results: Sequence[Fidelity]) -> Result:
             "jobs": len(w),
             "recorded_mean_wait": float(recorded.mean()),
             "policies": [f.to_dict() for f in results],
-        },
+        }
+        | ({"repeats": again.to_dict()} if again else {}),
         sections=partial(_sections, waits, tables, [most_helpful(w), fidelity.EXPLAINED]),
     )
 
