@@ -110,14 +110,16 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Compute each pass of a recorded Slurm from the recorded state, and compare what it started and planned."""
+    from jobwise.slurm.closed_loop import follow
     from jobwise.slurm.open_loop import check as checked
     from jobwise.slurm.recording import read
 
     recording = read(folder)
     with progress("pass") as step:
         result = checked(recording, step)
+    followed = follow(recording, result)
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | {"with_recorded_clocks": followed.to_dict()})
         return
     rows = [
         [name, f"{x.all:,}", f"{x.equal:,}", f"{x.explained:,}", f"{(x.equal + x.explained) / max(x.all, 1):.1%}"]
@@ -131,6 +133,7 @@ def check(
         f"{result.name}, pass by pass", ["of the recording", "number", "equal", "if nodes were completing", "share"], rows
     )
     say("Equal: at the same time, on the same nodes. Nodes that have just lost a job may be completing, which no log tells.")
+    say(followed.sentence())
     table = [[f"{x.time:,.1f}", x.kind, f"{x.job}", x.here, x.there, x.why] for x in result.differences[:shown]]
     if table:
         columns = ["s", "what", "job", "computed", "recorded", "why"]

@@ -51,7 +51,7 @@ def read(
         a = a.take(~never)
         if not len(a):
             raise InputError(f"{a.where}: no job that ran ({', '.join(f'{n} {k}' for k, n in left.items())})")
-    a = a.take(np.argsort(numbers_of(a), kind="stable"))
+    a = a.take(_turns(a))
     a = _named_partitions(_once(a, left), site.partition_names)
     site = _known_qos(a, site)
     table, ask, unread = _asks(a, features, sets, cluster.capacity, site.settings[0]["memory"], default)
@@ -161,6 +161,13 @@ def _arrays(a: Accounting, numbers: np.ndarray) -> np.ndarray:
     return np.where(array < 0, numbers, array)
 
 
+def _turns(a: Accounting) -> np.ndarray:
+    """[J] rows in the order of submits: by job id, the tasks of an array by their index, for they get ids as they start."""
+    numbers = numbers_of(a).astype(np.int64)
+    index = a.map(_index, "JobID", kind=int) if a.has("JobID") else np.zeros(len(a), np.int64)
+    return np.lexsort((numbers, index, _arrays(a, numbers)))
+
+
 MANY = 20  # tasks of an array: of fewer that may all run at once, in one partition, the scheduler takes no note
 AT_ONCE = r"\s(?:--array[=\s]\s*|-a\s*)[^\s%]*%(?P<n>\d+)"
 
@@ -192,6 +199,12 @@ def _array(text: str) -> int:
     """The number of the array that a job is a task of; -1: of none."""
     number, task, _ = text.partition("_")
     return int(number) if task and number.isdigit() else -1
+
+
+def _index(text: str) -> int:
+    """The index of a task in its array; 0 of other jobs."""
+    task = re.search(r"_\[?(\d+)", text)
+    return int(task[1]) if task else 0
 
 
 def _limit(text: str) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 
@@ -59,6 +59,7 @@ class Check:
     backfill: Counts = field(default_factory=Counts)
     main: Counts = field(default_factory=Counts)
     differences: list[Difference] = field(default_factory=list)
+    completing: dict[float, Places] = field(default_factory=dict)  # by the time of a pass, where that explains it
 
     def to_dict(self) -> dict:
         """Return its numbers as JSON takes them."""
@@ -81,7 +82,7 @@ class Check:
 
 def check(recording: Recording, progress: Callable[[int, int], None] | None = None) -> Check:
     """Compute each pass of a recording from the recorded state. Raises InputError where the recording does not fit itself."""
-    run, result = _Run(recording), Check(recording.workload.name)
+    run, result = Run(recording), Check(recording.workload.name)
     for n, p in enumerate(recording.passes):
         run.to(p.time)
         if p.kind == "price":
@@ -94,7 +95,7 @@ def check(recording: Recording, progress: Callable[[int, int], None] | None = No
     return result
 
 
-class _Run:
+class Run:
     """The recorded state as it moves on."""
 
     def __init__(self, r: Recording):
@@ -129,12 +130,7 @@ class _Run:
         """(starts, plans) of a pass in the present state, which stays as it is; nodes `without` are completing."""
         arrays = [*_arrays(self.s), *_arrays(self.slurm.ledger), self.slurm.work.room.rank]
         kept, before = [x.copy() for x in arrays], self.s.jobs[0]["status"] == QUEUED
-        self.slurm.work.completing[:] = packed(np.isin(np.arange(len(self.site.weight)), without))
-        if p.kind == "main":
-            depth = np.inf if p.whole else self.site.settings["depth"][0]
-            slurm_loop.main_pass(self.s, 0, self.slurm, self.order, depth)
-        else:
-            slurm_loop.backfill(self.s, 0, self.slurm, self.order)
+        self.carry_out(p, without)
         begun = np.flatnonzero(before & (self.s.jobs[0]["status"] == RUNNING))
         self.chosen = {int(self.row[j]): self._held(j)[::-1] for j in begun.tolist()}  # in the order in which they were chosen
         starts = [(row, tuple(sorted(nodes))) for row, nodes in self.chosen.items()]
@@ -143,8 +139,17 @@ class _Run:
         self.left = self.slurm.work.room.rank.copy()  # what the pass leaves of the order of nodes
         for x, y in zip(arrays, kept, strict=True):
             x[...] = y
-        self.slurm.work.completing[:] = 0
         return starts, plans
+
+    def carry_out(self, p: Pass, without: Places = ()) -> None:
+        """Carry out a pass as it is computed; nodes `without` are completing."""
+        self.slurm.work.completing[:] = packed(np.isin(np.arange(len(self.site.weight)), without))
+        if p.kind == "main":
+            depth = np.inf if p.whole else self.site.settings["depth"][0]
+            slurm_loop.main_pass(self.s, 0, self.slurm, self.order, depth)
+        else:
+            slurm_loop.backfill(self.s, 0, self.slurm, self.order)
+        self.slurm.work.completing[:] = 0
 
     def _members(self, i: int) -> Places:
         return tuple(members(self.slurm.work.planned[i], len(self.site.weight)).tolist())
@@ -190,11 +195,16 @@ class _Run:
             if self.site.asks[self.s.jobs[0, j]["ask"]]["whole"]:
                 self.slurm.ledger.planned[j] = self.cluster.capacity[list(x.nodes), 0].sum()
 
-    def completing(self, t: float) -> Places:
-        """The nodes that lost a job within COMPLETING_S before t."""
+    def completing(self, t: float) -> list[Places]:
+        """Sets of nodes that may have been completing at t: those of jobs that ended within COMPLETING_S before, a job's or
+        several jobs', then parts of them."""
         j = np.flatnonzero((self.s.jobs[0]["end"] > t - COMPLETING_S) & (self.s.jobs[0]["end"] <= t))
         rows = {int(self.row[x]) for x in j}
-        return tuple(sorted({n for p in self.r.passes for x in p.starts if x.row in rows for n in x.nodes}))
+        held = sorted({x.nodes for p in self.r.passes for x in p.starts if x.row in rows})
+        nodes = sorted({n for x in held for n in x})
+        jobs = [tuple(sorted({n for x in part for n in x})) for k in range(len(held)) for part in combinations(held, k + 1)]
+        parts = [part for k in range(len(nodes)) for part in islice(combinations(nodes, k + 1), MOST_TRIES)]
+        return list(dict.fromkeys([*jobs, *parts]))[:MOST_TRIES]
 
     def _job(self, row: int) -> int:
         return int(self.r.workload.columns["job"][row])
@@ -205,16 +215,16 @@ def _arrays(x) -> list[np.ndarray]:
     return [y for y in x if hasattr(y, "dtype")]
 
 
-def _compare(result: Check, run: _Run, p: Pass) -> None:
+def _compare(result: Check, run: Run, p: Pass) -> None:
     """Count what is equal in a pass. Which nodes were completing the log does not tell: where the outcome differs, those of the
     nodes that have just lost a job are taken to be completing with which it differs least."""
     sides = _Sides(run, p, *run.computed(p))
     strict, why = sides.equal, ""
     if sides.wrong and (late := run.completing(p.time)):
-        tried = [x for n in range(1, len(late) + 1) for x in combinations(late, n)][:MOST_TRIES]
-        several = [(x, _Sides(run, p, *run.computed(p, x))) for x in tried]
+        several = [(x, _Sides(run, p, *run.computed(p, x))) for x in late]
         nodes, better = min(several, key=lambda x: x[1].wrong)
         if better.wrong < sides.wrong:
+            result.completing[p.time] = nodes
             sides, why = better, f"if {', '.join(run.site.names[n] for n in nodes)} was completing"
     counts = result.main if p.kind == "main" else result.backfill
     counts.all += sum(sides.there.values())
@@ -229,7 +239,7 @@ def _compare(result: Check, run: _Run, p: Pass) -> None:
 class _Sides:
     """What a pass did here and there: starts by job and nodes, plans by job."""
 
-    def __init__(self, run: _Run, p: Pass, starts: list, plans: list[Plan]):
+    def __init__(self, run: Run, p: Pass, starts: list, plans: list[Plan]):
         self.run, self.pass_ = run, p
         self.there = Counter((run.r.key[x.row], x.nodes) for x in p.starts)
         self.here = Counter((run.r.key[j], nodes) for j, nodes in starts)
@@ -260,9 +270,9 @@ def _numbered(plans: list[Plan]) -> dict[tuple[int, int], Plan]:
     return numbered
 
 
-def _names(run: _Run, nodes: Places) -> str:
+def _names(run: Run, nodes: Places) -> str:
     return ",".join(run.site.names[n] for n in nodes)
 
 
-def _text(run: _Run, x: Plan | None) -> str:
+def _text(run: Run, x: Plan | None) -> str:
     return "no plan" if x is None else f"at {x.start + run.r.workload.origin:.0f} on {_names(run, x.nodes)}"

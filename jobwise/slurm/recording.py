@@ -24,6 +24,7 @@ from jobwise.workload import Workload
 
 EVENTS, PLANS = "events.csv", "backfill.csv.gz"
 STARTS = ("start_main", "start_backfill")
+SOONER = 1e-6  # s
 LAST_MOMENT = 0.999  # s of a second
 PASSES = {"main_pass": "main", "backfill_begin": "backfill"}
 
@@ -81,8 +82,10 @@ def read(folder: str | Path) -> Recording:
     passes: list[Pass] = []
     began = w.jobs["submit"] + np.asarray(w.columns["wait"], float)
     happened, plans = _lines(folder, w, ids)
+    last = -np.inf
     for x in happened:
         time, kind = x.time - w.origin, x.kind
+        last = time = max(time, last + SOONER)  # what happened in the same millisecond, in the order of the log
         if kind in PASSES:
             passes.append(Pass(PASSES[kind], time, x.what != "default depth", time))
         elif kind == "prio_pass":
