@@ -80,8 +80,9 @@ settings_dtype = np.dtype(
         ("kill_wait", "f8"),  # s between the end of a job's limit and its being killed
         ("epilog", "i1"),  # does every end start a main pass at once? An Epilog tells the controller when it is done
         ("boot", "f8"),  # s since 1970, when the controller began: priorities are computed so long after it; 0: not known
-        ("look_phase", "f8"),  # s, when the loop looks first, the first cycle is due, priorities are first computed (where the
-        ("cycle_phase", "f8"),  # controller's begin is not known): accounting does not tell
+        ("look_phase", "f8"),  # s, when the loop looks first, the first main pass over the whole queue and the first cycle are
+        ("whole_phase", "f8"),  # due, priorities are first computed (where the controller's begin is not known): accounting
+        ("cycle_phase", "f8"),  # does not tell
         ("price_phase", "f8"),
         ("memory", "i1"),  # is memory handed out?
         ("charged", "i1"),  # are jobs charged when they end? Else a pass charges those that run then, and no others

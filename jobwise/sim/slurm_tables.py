@@ -213,6 +213,7 @@ def _clock(site: Site, origin: float) -> np.ndarray:
     clock["look"], clock["backfill"] = x["look_phase"], x["cycle_phase"]
     clock["price"] = x["boot"] + FIRST_PRICE - origin if x["boot"] > 0 and np.isfinite(origin) else x["price_phase"]
     clock["zero"] = origin
-    clock["passed"] = clock["whole"] = clock["updated"] = -np.inf
+    clock["passed"] = clock["updated"] = -np.inf
+    clock["whole"] = x["whole_phase"] - x["sched_interval"]
     clock["cycled"] = -1e18  # long ago, but after what has never been
     return clock

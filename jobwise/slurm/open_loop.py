@@ -254,10 +254,17 @@ class _Sides:
         for x, here in [*((x, False) for x in self.there - self.here), *((x, True) for x in self.here - self.there)]:
             said = ("not started", f"started on {_names(run, x[1])}")
             result.append(Difference(p.time, f"{p.kind} start", run._job(x[0]), *(said[::-1] if here else said), why))
-        for k in self.not_planned:
+        for n, k in enumerate(self.not_planned):
             a, b = (_text(run, x.get(k)) for x in (self.mine, self.theirs))
-            result.append(Difference(p.time, "plan", run._job(k[0]), a, b, why))
+            because = why or self._crossed(k) or ("follows from the first of this cycle" if n else "")
+            result.append(Difference(p.time, "plan", run._job(k[0]), a, b, because))
         return result
+
+    def _crossed(self, k: tuple[int, int]) -> str:
+        """Why a plan begins a second later there: a cycle counts from the second that it has reached."""
+        a, b, p = self.mine.get(k), self.theirs.get(k), self.pass_
+        later = a is not None and b is not None and a.nodes == b.nodes and b.start == a.start + 1
+        return "the cycle went on into the next second" if later and np.floor(p.until) > np.floor(p.time) else ""
 
 
 def _numbered(plans: list[Plan]) -> dict[tuple[int, int], Plan]:

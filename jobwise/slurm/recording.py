@@ -109,10 +109,10 @@ def _lines(folder: Path, w: Workload, ids: _Jobs) -> tuple[list[Line], list[Line
     """(events, plans) of a folder, times in s since 1970: of the controller's log, or of the two tables made of it."""
     if (folder / LOG).is_file():
         shown = list(lines(folder / LOG))
-        told = [
+        submits = [
             (x.time, w.jobs["submit"][rows[0]] + w.origin) for x in shown if x.kind == "submit" and (rows := ids.rows(x.job))
         ]
-        ahead = zone(folder / LOG, told)
+        ahead = zone(folder / LOG, submits)
         shown = [replace(x, time=x.time - ahead, begin=x.begin - ahead) for x in shown]
         return [x for x in shown if x.kind != "plan"], [x for x in shown if x.kind == "plan"]
     for name in (EVENTS, PLANS):
@@ -179,7 +179,7 @@ def _put(plans: list[Line], origin: float, ids: _Jobs, cycles: list[Pass]) -> No
 
 
 def _events(file: Path) -> Iterator[Line]:
-    """Read events.csv."""
+    """Read the events of events.csv."""
     with open(file, newline="") as text:
         reader = csv.DictReader(text)
         if missing := {"epoch_s", "event", "job", "what"} - set(reader.fieldnames or ()):
@@ -190,7 +190,7 @@ def _events(file: Path) -> Iterator[Line]:
 
 
 def _planned(file: Path) -> Iterator[Line]:
-    """Read backfill.csv.gz."""
+    """Read the plans of backfill.csv.gz."""
     with gzip.open(file, "rt", newline="") as text:
         for n, r in enumerate(csv.reader(text), 1):
             if n > 1 and r[1] == "plan":

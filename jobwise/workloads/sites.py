@@ -60,18 +60,20 @@ def generated(
     return _with(w, site, capacity, asks, kind.reshape(-1), queue)
 
 
-IDLE = 1.0  # s, how often the backfill thread looks while no cycle is due, as before the first job
-ENDS = 0.02, 0.15  # s by which jobs end after the whole seconds that they were asked to run for, as measured
+IDLE = 1.0  # s, how often the backfill thread looks while no cycle is due
+SHORTEST = 0.05  # s, a run
 
 
 def phase(w: Workload, seed: int) -> tuple[Workload, np.ndarray]:
-    """(the jobs of a site as they may have been, where accounting tells whole seconds alone: submits anywhere in their second,
-    ends a little behind theirs, clocks at any phase; its rows as rows of `w` [J])."""
+    """(the jobs of a site as they may have been, where accounting tells whole seconds alone: submits, starts and ends anywhere in
+    their second, but jobs of the same second in the order of their rows; clocks at any phase; its rows as rows of `w` [J])."""
     rng, x = np.random.default_rng([17, seed]), w.cluster.known_site.settings[0]
     jobs, truth = w.jobs.copy(), w.truth.copy()
-    jobs["submit"] += rng.random(len(w))
-    truth["runtime"] += rng.uniform(*ENDS, len(w))
-    phases = {"look_phase": x["loop"], "cycle_phase": IDLE, "price_phase": x["calc_period"]}
+    part = rng.random(len(w))
+    jobs["submit"] += part[np.lexsort((part, w.jobs["submit"]))]  # in each second the smaller parts first
+    truth["runtime"] = np.maximum(truth["runtime"] + rng.random(len(w)) - rng.random(len(w)), SHORTEST)
+    phases = {"look_phase": x["loop"], "whole_phase": x["sched_interval"], "cycle_phase": max(x["bf_interval"], IDLE)}
+    phases["price_phase"] = x["calc_period"]
     site = w.cluster.known_site.changed(**{k: rng.random() * period for k, period in phases.items()})
     order = np.argsort(jobs["submit"], kind="stable")
     return in_order(replace(w, jobs=jobs, truth=truth, cluster=replace(w.cluster, site=site)), order), order
