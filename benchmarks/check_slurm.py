@@ -1,6 +1,6 @@
 """The simulator beside a real Slurm on this machine: `make check-slurm`, or `python -m benchmarks.check_slurm [--install]`.
 
-Five workloads of sleeping jobs run side by side on private clusters of emulated nodes, three times; what Slurm's own commands
+Seven workloads of sleeping jobs run side by side on private clusters of emulated nodes, three times; what Slurm's own commands
 tell afterwards is read by `jobwise.slurm.site` and replayed under `slurm`, and real runs are compared with each other and with
 the replays; its log is checked pass by pass: some twenty minutes. Without Slurm it says so.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,7 @@ class Trial:
     accounts: list[list[str]]
     options: str
     gpus: int = 0
+    acts: tuple[tuple[float, tuple[str, ...]], ...] = ()  # (s, words): what an administrator does
 
 
 ACCOUNT = [["add", "account", "all"], ["add", "user", "root", "account=all"]]
@@ -101,6 +103,40 @@ TRIALS = [
         2,
     ),  # fmt: skip
     Trial("stock passes, wrong limits", [*PLAIN, *AGE], ACCOUNT, "wrong"),
+    Trial(
+        "limits of accounts, licences",
+        [*PLAIN, *AGE, FAST, "AccountingStorageEnforce=associations,limits,qos", "Licenses=matlab:4,ansys:2"],
+        [
+            *SHARES,
+            ["modify", "account", "bio", "set", "GrpTRES=cpu=16"],
+            ["modify", "user", "root", "where", "account=chem", "set", "MaxJobs=6"],
+        ],
+        "licences",
+    ),
+    Trial(
+        "drained nodes, a reservation",
+        [*PLAIN, *AGE, FAST],
+        ACCOUNT,
+        "plain",
+        acts=(
+            (50.0, ("scontrol", "update", "nodename=node[05-06]", "state=drain", "reason=trial")),
+            (
+                80.0,
+                (
+                    "scontrol",
+                    "create",
+                    "reservation",
+                    "reservationname=maint",
+                    "starttime=now+80",
+                    "duration=2",
+                    "nodes=node[01-04]",
+                    "users=root",
+                    "flags=ignore_jobs",
+                ),
+            ),
+            (130.0, ("scontrol", "update", "nodename=node[05-06]", "state=resume")),
+        ),
+    ),
 ]
 
 
@@ -116,6 +152,9 @@ def jobs(t: Trial, seed: int) -> Iterator[tuple[float, list[str]]]:
             own += ["--qos", str(rng.choice(["low", "normal", "high"], p=[0.4, 0.4, 0.2]))]
         if t.options == "account":
             own += ["-A", str(rng.choice(["bio", "chem", "physics"]))]
+        if t.options == "licences":
+            own += ["-A", str(rng.choice(["bio", "chem", "physics"], p=[0.4, 0.4, 0.2]))]
+            own += ["-L", str(rng.choice(["matlab:1", "matlab:2", "ansys:1"]))] if rng.random() < 0.25 else []
         if t.options == "gpu" and rng.random() < 0.3:
             own = ["-n", "1", "-t", str(limit), "-p", "gpu", "--gres", f"gpu:{rng.integers(1, 3)}"]
         elif t.options == "gpu":
@@ -130,10 +169,12 @@ def record(t: Trial, folder: Path, port: int, seed: int, say) -> Path:
     out.mkdir()
     try:
         cluster.start(t.accounts)
+        time.sleep(random.uniform(0.0, 30.0))  # clocks of each run tick at another phase
         began = time.monotonic()
-        for k, (when, words) in enumerate(jobs(t, seed)):
+        work = [(when, ("sbatch", "--parsable", *words)) for when, words in jobs(t, seed)]
+        for k, (when, words) in enumerate(sorted([*work, *t.acts])):
             time.sleep(max(began + when - time.monotonic(), 0.0))
-            cluster.run("sbatch", "--parsable", *words)
+            cluster.run(*words)
             if k % 50 == 0:
                 say(f"{t.name}: {k} of {JOBS} jobs submitted")
         while cluster.run("squeue", "-h", "-o", "%i").split():

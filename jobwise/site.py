@@ -29,6 +29,8 @@ ask_dtype = np.dtype(
         ("nice", "i4"),  # taken from its priority
         ("array", "i4"),  # the number of the array, from 1, whose tasks alone share this row; 0: of no matter
         ("at_once", "i4"),  # its tasks that may run at once; 0: any number
+        ("licences", "i4"),  # row of the site's licence requests; 0: none
+        ("reservation", "i4"),  # the closure, from 1, whose nodes alone it may use; 0: none
     ],
     align=True,
 )
@@ -48,7 +50,20 @@ LIMITS = ("jobs", "cpus", "memory", "gpus", "nodes")
 qos_dtype = np.dtype(
     [("priority", "f8"), ("max_wall", "f8"), ("all", "f8", (len(LIMITS),)), ("user", "f8", (len(LIMITS),))], align=True
 )
-association_dtype = np.dtype([("parent", "i4"), ("shares", "f8"), ("leaf", "i1")], align=True)  # row 0: the root account
+# Row 0: the root account. Limits: of all jobs below it together (Grp…), and of its own jobs that run (MaxJobs).
+association_dtype = np.dtype(
+    [
+        ("parent", "i4"),
+        ("shares", "f8"),
+        ("leaf", "i1"),
+        ("all", "f8", (len(LIMITS),)),
+        ("jobs", "f8"),
+        ("usage", "f8"),  # CPU-seconds so far
+    ],
+    align=True,
+)
+# Nodes that take no jobs: out of service, or reserved, which the scheduler knows ahead. Times in s since 1970.
+closure_dtype = np.dtype([("set", "i4"), ("begin", "f8"), ("end", "f8"), ("announced", "i1")], align=True)
 settings_dtype = np.dtype(
     [
         ("basic", "i1"),  # first come, first served (priority/basic)
@@ -110,7 +125,8 @@ class Site:
     """`weight` [N]: nodes of a smaller one are taken first. `sets` [M, N] of 0 and 1: node sets, the first one all nodes.
     `asks` [A]; `partitions` [P]; `queues` [K, W]: which partitions (-1: none) a job may run in whose number of a partition is
     k; `qos` [Q] of jobs whose queue is q; `associations` [S], a tree, and `leaf` [U, A]: which of them a job of user u and
-    account a (its group) is charged to. `settings` [1]."""
+    account a (its group) is charged to. `settings` [1]. `closures` [K]: when nodes take no jobs. `licences` [L]: how many of
+    each there are, `licence_asks` [M, L]: how many jobs ask for, the first row nothing."""
 
     weight: np.ndarray
     sets: np.ndarray
@@ -121,6 +137,9 @@ class Site:
     associations: np.ndarray
     leaf: np.ndarray
     settings: np.ndarray = field(default_factory=settings)
+    closures: np.ndarray = field(default_factory=lambda: np.zeros(0, closure_dtype))
+    licences: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    licence_asks: np.ndarray = field(default_factory=lambda: np.zeros((1, 0)))
     names: tuple[str, ...] = ()  # of nodes
     partition_names: tuple[str, ...] = ()
     qos_names: tuple[str, ...] = ()
@@ -132,3 +151,9 @@ class Site:
         for key, value in known.items():
             row[key] = value
         return replace(self, settings=row)
+
+
+def association(parent: int, shares: float, leaf: int, own: float = inf, usage: float = 0.0, **most: float) -> tuple:
+    """Return a row of association_dtype; `own`: of its own jobs so many may run; `most`: limits of all jobs below it, by their
+    names in LIMITS."""
+    return parent, shares, leaf, [most.get(x, inf) for x in LIMITS], own, usage

@@ -12,7 +12,8 @@ import numpy as np
 from jobwise.compiled import allocating, kernel
 from jobwise.jobs import QUEUED
 from jobwise.sim import site_order
-from jobwise.sim.kernel import OVER, advance
+from jobwise.sim.closures import next_change
+from jobwise.sim.kernel import CHOICE, OVER, advance
 from jobwise.sim.list_pass import CONSERVATIVE, NONE
 from jobwise.sim.node_choice import choose_now
 from jobwise.sim.node_sets import size
@@ -46,7 +47,7 @@ def site_pass(s, e, slurm, o):
             return
         j, p = rows[i], where[i]
         job = s.jobs[e, j]
-        if job["status"] != QUEUED or (rule.backfill == NONE and headed[p]) or not allowed(slurm, job, p, out):
+        if job["status"] != QUEUED or (rule.backfill == NONE and headed[p]) or not allowed(slurm, j, job, p, out):
             continue
         limit = max(job["walltime"], 1.0)
         since = known_from(slurm, min(notes, NOTES), job["ask"], p, limit, now)
@@ -76,10 +77,13 @@ def site_pass(s, e, slurm, o):
 def run(s, e, slurm, o, steps):
     """Run simulation e for up to `steps` instants of choice. True while there is more to do."""
     for _ in range(steps):
-        if advance(s, e, np.inf) == OVER:
+        until = next_change(slurm, s.sims[e]["now"]) if s.sims[e]["queued"] > 0 else np.inf
+        code = advance(s, e, until)
+        if code == OVER:
             return False
-        site_order.note(s, e, o)
-        note(s, e, slurm)
+        if code == CHOICE:
+            site_order.note(s, e, o)
+            note(s, e, slurm)
         if s.sims[e]["queued"] > 0:
             site_pass(s, e, slurm, o)
     return True

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from jobwise.compiled import inlined, kernel
+from jobwise.sim.closures import nodes_of
 from jobwise.sim.conservative import copy_row
 from jobwise.sim.node_sets import NOTHING, add
 from jobwise.sim.slurm_time import floored, is_exact, plan_end, planned_from, resolution
-
-
-@kernel
-def calendar(slurm, now):
-    """Empty the calendar of planned nodes."""
-    begin = now if is_exact(slurm) else floored(slurm, now, slurm.site.settings[0]["bf_resolution"])
-    slurm.ledger.clock[0]["plans"] = 0
-    slurm.work.begin[0], slurm.work.until[0] = begin, now + slurm.site.settings[0]["bf_window"]
-    for x in range(slurm.work.open.shape[1]):
-        slurm.work.open[0, x] = ~NOTHING
-    return 1
 
 
 @kernel
@@ -76,6 +66,22 @@ def _joined(slurm, count):
                 slurm.work.begin[y], slurm.work.until[y] = slurm.work.begin[y + 1], slurm.work.until[y + 1]
                 copy_row(slurm.work.open, y + 1, y)
             return count - 1
+    return count
+
+
+@kernel
+def calendar(slurm, now):
+    """Empty the calendar of planned nodes."""
+    begin = now if is_exact(slurm) else floored(slurm, now, slurm.site.settings[0]["bf_resolution"])
+    slurm.ledger.clock[0]["plans"] = 0
+    slurm.work.begin[0], slurm.work.until[0] = begin, now + slurm.site.settings[0]["bf_window"]
+    for x in range(slurm.work.open.shape[1]):
+        slurm.work.open[0, x] = ~NOTHING
+    count = 1
+    for i in range(len(slurm.site.closures)):
+        c, zero = slurm.site.closures[i], slurm.ledger.clock[0]["zero"]
+        if c["announced"] and c["end"] - zero > now and c["begin"] - zero < slurm.work.until[count - 1]:
+            count = hold_back(slurm, count, max(c["begin"] - zero, begin), c["end"] - zero, nodes_of(slurm, i))
     return count
 
 

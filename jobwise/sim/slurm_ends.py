@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import allocating, inlined, kernel
+from jobwise.sim.closures import out_of_service
 from jobwise.sim.conservative import copy_row
 from jobwise.sim.node_choice import CPUS, again, enough, measure, of_gpus, pick, rank, unranked
 from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest, ones
@@ -40,6 +41,8 @@ def take_free(s, e, slurm):
             add(slurm.work.up, i)
             if node["free"][CPUS] > 0:
                 add(slurm.work.some, i)
+    if len(slurm.site.closures):
+        out_of_service(slurm, s.sims[e]["now"])
 
 
 @inlined

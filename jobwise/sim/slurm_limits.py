@@ -1,4 +1,4 @@
-"""Limits of partitions, of QOS and of arrays: they hold jobs back without blocking others."""
+"""Limits of partitions, QOS, associations, arrays and licences: they hold jobs back without blocking others."""
 
 from __future__ import annotations
 
@@ -18,23 +18,46 @@ def asked(slurm, ask, k, out):
 
 
 @kernel
-def within(slurm, job, out):
-    """Do the limits of the job's QOS let it run beside what runs?"""
+def within(slurm, j, job, out):
+    """Do the limits of the QOS and of the associations of job j let it run beside what runs?"""
     q = job["queue"]
-    if not 0 <= q < len(slurm.site.qos):
-        return True
-    for x in range(len(out)):
+    known = 0 <= q < len(slurm.site.qos)
+    for x in range(len(out) if known else 0):
         if slurm.ledger.by_qos[q, x] + out[x] > slurm.site.qos[q]["all"][x]:
             return False
         if job["user"] >= 0 and slurm.ledger.by_user[q, job["user"], x] + out[x] > slurm.site.qos[q]["user"][x]:
             return False
+    return not slurm.site.bounded[0] or _within_associations(slurm, j, q if known else -1, out)
+
+
+@kernel
+def _within_associations(slurm, j, q, out):
+    """A limit of the QOS q (-1: none) stands for that of the associations."""
+    leaf = at = slurm.ledger.leaf_of[j]
+    if leaf < 0:
+        return True
+    free = q < 0 or slurm.site.qos[q]["user"][0] == np.inf
+    if free and slurm.ledger.by_association[leaf, 0] + 1.0 > slurm.site.association[leaf]["jobs"]:
+        return False
+    while at >= 0:
+        for x in range(len(out)):
+            free = q < 0 or slurm.site.qos[q]["all"][x] == np.inf
+            if free and slurm.ledger.by_association[at, x] + out[x] > slurm.site.association[at]["all"][x]:
+                return False
+        at = slurm.site.association[at]["parent"]
     return True
 
 
 @kernel
-def count(slurm, job, out, sign):
-    """A job starts (1) or has stopped (-1)."""
-    q = job["queue"]
+def count(slurm, j, job, out, sign):
+    """Job j starts (1) or has stopped (-1)."""
+    q, at, asked_for = job["queue"], slurm.ledger.leaf_of[j], slurm.site.ask[job["ask"]]["licences"]
+    while at >= 0 and slurm.site.bounded[0]:
+        for x in range(len(out)):
+            slurm.ledger.by_association[at, x] += sign * out[x]
+        at = slurm.site.association[at]["parent"]
+    for x in range(len(slurm.ledger.licences) if asked_for > 0 else 0):
+        slurm.ledger.licences[x] += sign * slurm.site.licence_asks[asked_for, x]
     slurm.ledger.by_array[slurm.site.ask[job["ask"]]["array"]] += np.int64(sign)
     if 0 <= q < len(slurm.site.qos):
         for x in range(len(out)):
@@ -58,8 +81,17 @@ def _least(slurm, ask, out):
 
 
 @kernel
-def allowed(slurm, job, partition, out):
-    """May the job run in this partition now, as far as limits go?"""
+def _licensed(slurm, ask):
+    """Are the licences free that the job asks for?"""
+    for x in range(len(slurm.ledger.licences) if ask["licences"] > 0 else 0):
+        if slurm.ledger.licences[x] + slurm.site.licence_asks[ask["licences"], x] > slurm.site.licences[x]:
+            return False
+    return True
+
+
+@kernel
+def allowed(slurm, j, job, partition, out):
+    """May job j run in this partition now, as far as limits go?"""
     p, ask = slurm.site.partition[partition], slurm.site.ask[job["ask"]]
     if ask["at_once"] > 0 and slurm.ledger.by_array[ask["array"]] >= ask["at_once"]:
         return False
@@ -68,4 +100,4 @@ def allowed(slurm, job, partition, out):
     if 0 <= job["queue"] < len(slurm.site.qos) and job["walltime"] > slurm.site.qos[job["queue"]]["max_wall"]:
         return False
     _least(slurm, ask, out)
-    return within(slurm, job, out)
+    return _licensed(slurm, ask) and within(slurm, j, job, out)

@@ -12,6 +12,7 @@ import numpy as np
 from jobwise.compiled import allocating, inlined, kernel
 from jobwise.jobs import QUEUED
 from jobwise.sim import site_order
+from jobwise.sim.closures import next_change, reserved
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all
@@ -36,9 +37,9 @@ def begin(s, e, slurm, j, k, out):
     job, ask = s.jobs[e, j], slurm.site.ask[s.jobs[e, j]["ask"]]
     deal(ask, slurm.work.free, slurm.site.capacity, slurm.work.node, k, slurm.work.amount)
     asked(slurm, ask, k, out)
-    if not within(slurm, job, out) or not start(s, e, j, 1.0, slurm.work.node[:k], slurm.work.amount[:k], k):
+    if not within(slurm, j, job, out) or not start(s, e, j, 1.0, slurm.work.node[:k], slurm.work.amount[:k], k):
         return False
-    count(slurm, job, out, 1.0)
+    count(slurm, j, job, out, 1.0)
     for x in range(len(out)):
         slurm.ledger.counted[j, x] = out[x]
     slurm.ledger.clock[0]["updated"] = whole(slurm, s.sims[e]["now"])
@@ -72,7 +73,7 @@ def main_pass(s, e, slurm, o, depth):
     take_free(s, e, slurm)
     for i in range(len(rows)):
         j, p = rows[i], where[i]
-        if blocked[p] or s.jobs[e, j]["status"] != QUEUED or not allowed(slurm, s.jobs[e, j], p, out):
+        if blocked[p] or s.jobs[e, j]["status"] != QUEUED or not allowed(slurm, j, s.jobs[e, j], p, out):
             continue
         if begun_elsewhere(slurm, s.jobs[e, j]["ask"], p):
             continue
@@ -82,6 +83,7 @@ def main_pass(s, e, slurm, o, depth):
         mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
         for y in range(len(closed)):
             slurm.work.mask[y] &= ~(closed[y] | slurm.work.completing[y])
+        reserved(slurm, s.jobs[e, j], s.sims[e]["now"], slurm.work.mask)
         k = choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
         if k > 0:
             if begin(s, e, slurm, j, k, out):
@@ -106,12 +108,12 @@ def _note_array(slurm, ask, partition):
 
 
 @kernel
-def _may_have(slurm, job, k, out):
+def _may_have(slurm, j, job, k, out):
     """Do limits let the job have whole nodes slurm.work.node[:k] beside what runs now? Else it gets no plan."""
     ask = slurm.site.ask[job["ask"]]
     deal(ask, slurm.work.free, slurm.site.capacity, slurm.work.node, k, slurm.work.amount)
     asked(slurm, ask, k, out)
-    return within(slurm, job, out)
+    return within(slurm, j, job, out)
 
 
 @allocating
@@ -129,7 +131,7 @@ def backfill(s, e, slurm, o):
         j, p = rows[i], where[i]
         job = s.jobs[e, j]
         mine = slurm.site.ask[job["ask"]]["array"]
-        if job["status"] != QUEUED or not allowed(slurm, job, p, out) or begun_elsewhere(slurm, job["ask"], p):
+        if job["status"] != QUEUED or not allowed(slurm, j, job, p, out) or begun_elsewhere(slurm, job["ask"], p):
             continue
         if mine > 0 and mine == array and of_array >= x["bf_max_array"]:
             continue
@@ -153,7 +155,7 @@ def backfill(s, e, slurm, o):
                 if slurm.site.ask[job["ask"]]["whole"]:
                     held = keep_whole(slurm, held, now, max(job["walltime"], 1.0), k)
             continue
-        if slurm.site.ask[job["ask"]]["whole"] and not _may_have(slurm, job, k, out):
+        if slurm.site.ask[job["ask"]]["whole"] and not _may_have(slurm, j, job, k, out):
             continue
         if t != slurm.ledger.start_at[j]:
             slurm.ledger.start_at[j], slurm.ledger.clock[0]["updated"] = t, now
@@ -192,7 +194,7 @@ def note(s, e, slurm):
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
         used(s, e, slurm, j, sim["now"], slurm.ledger.counted[j, 1])
-        count(slurm, s.jobs[e, j], slurm.ledger.counted[j], -1.0)
+        count(slurm, j, s.jobs[e, j], slurm.ledger.counted[j], -1.0)
     if sim["entered"] or sim["left"]:
         slurm.ledger.clock[0]["news"], slurm.ledger.clock[0]["updated"] = 1, whole(slurm, sim["now"])
 
@@ -261,6 +263,12 @@ def run(s, e, slurm, o, steps):
                 backfill(s, e, slurm, o)
                 c["cycled"], stuck = whole(slurm, now), True
             c["backfill"] += LATE + (x["bf_interval"] if due else SHORT_SLEEP)
-        if stuck and sim["running"] == 0 and sim["next"] == sim["jobs"] and sim["queued"] > 0:
+        if (
+            stuck
+            and next_change(slurm, now) == np.inf
+            and sim["running"] == 0
+            and sim["next"] == sim["jobs"]
+            and sim["queued"] > 0
+        ):
             return False  # on an empty machine nothing could start, and nothing will come
     return True

@@ -48,6 +48,10 @@ class SiteTables(NamedTuple):
     queues: np.ndarray  # [K, W]
     qos: np.ndarray  # [Q]
     association: np.ndarray  # [S]
+    bounded: np.ndarray  # [1] has an association limits?
+    closures: np.ndarray  # [K]
+    licences: np.ndarray  # [L]
+    licence_asks: np.ndarray  # [M, L]
     sets: np.ndarray  # [M, W] node sets (`node_sets.py`)
     weight: np.ndarray  # [N]
     capacity: np.ndarray  # [N, R]
@@ -74,6 +78,8 @@ class Ledger(NamedTuple):
     fair: np.ndarray  # [S]
     by_qos: np.ndarray  # [Q, LIMITS] what runs
     by_user: np.ndarray  # [Q, U, LIMITS]
+    by_association: np.ndarray  # [S, LIMITS]
+    licences: np.ndarray  # [L] in use
     by_array: np.ndarray  # [A] tasks that run
 
 
@@ -129,7 +135,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     W, running = sets.shape[1], int(min(J, capacity[:, 0].sum()))
     S, Q, arrays = len(site.associations), len(site.qos), int(site.asks["array"].max(initial=0)) + 1
     clock = _clock(site, s.sims[e]["origin"])
-    room = int(min(site.settings[0]["bf_max_test"], J, PLANS)) * 2 + 4
+    room = (int(min(site.settings[0]["bf_max_test"], J, PLANS)) + len(site.closures)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
     fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
     some, up, mask, open_mask, tried, chosen, completing, changed = np.zeros((8, W), np.uint64)
@@ -143,6 +149,11 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             queues=site.queues,
             qos=site.qos,
             association=site.associations,
+            bounded=np.isfinite(site.associations["all"]).any(keepdims=True).ravel()
+            | np.isfinite(site.associations["jobs"]).any(),
+            closures=site.closures,
+            licences=site.licences,
+            licence_asks=site.licence_asks,
             sets=sets,
             weight=site.weight,
             capacity=capacity,
@@ -160,12 +171,14 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             start_at=np.zeros(J),
             planned=np.zeros(J),
             counted=np.zeros((J, len(LIMITS))),
-            usage=np.zeros(S),
+            usage=site.associations["usage"].copy(),
             sums=np.zeros((S, 2)),
             level=np.zeros(S),
             fair=fair,
             by_qos=np.zeros((Q, len(LIMITS))),
             by_user=np.zeros((Q, users, len(LIMITS))),
+            by_association=np.zeros((S, len(LIMITS))),
+            licences=np.zeros(len(site.licences)),
             by_array=np.zeros(arrays, np.int64),
         ),
         work=Work(

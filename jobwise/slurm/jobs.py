@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -14,10 +14,11 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.sim.node_choice import choose, rooms
 from jobwise.sim.node_sets import packed
-from jobwise.site import Site, ask_dtype, association_dtype
+from jobwise.site import Site, ask_dtype
+from jobwise.slurm.associations import associations
 from jobwise.slurm.requests import by_accounting, by_line, options
 from jobwise.slurm.startable import lifted
-from jobwise.slurm.text import features_of, resources, said
+from jobwise.slurm.text import amount, features_of, resources, said
 from jobwise.workload import Workload, workload
 from jobwise.workloads.accounting import Accounting
 from jobwise.workloads.sacct import UNLIMITED, elapsed, numbers_of, queued, ran, times
@@ -38,10 +39,33 @@ OTHERS = (
 DEPENDENCY = r"\s(?:--dependency[=\s]|-d\s*)(after\S+)"
 
 
-def read(
-    a: Accounting, name: str, cluster: Cluster, sets: Any, features: list[set], assoc: list[dict], default: tuple
-) -> Workload:
-    """The workload; `default`: MiB of a CPU, of a node that asks for none. Raises InputError with file:line."""
+@dataclass
+class Known:
+    """What a site says of its nodes and names. `sets`: node sets (`site.Sets`); `features` of each node; `memory`: MiB of a
+    CPU, of a node for jobs that ask for none; `reservations`: the number of each closure by its name; `licences`: names."""
+
+    sets: Any
+    features: list[set]
+    memory: tuple[int, int]
+    reservations: dict[str, int] = field(default_factory=dict)
+    licences: tuple[str, ...] = ()
+    bundles: dict[tuple, int] = field(default_factory=dict)  # what jobs ask for of each licence, by its number
+
+    def __post_init__(self):
+        self.bundles.setdefault((0.0,) * len(self.licences), 0)
+
+    def bundle(self, text: str) -> int:
+        """The number of a request of licences: matlab:2,ansys@server. Raises ValueError."""
+        amounts = dict.fromkeys(self.licences, 0.0)
+        for word in filter(None, text.split(",")):
+            name, _, count = word.partition(":")
+            if (name := name.partition("@")[0]) in amounts:
+                amounts[name] += amount(count or "1")
+        return self.bundles.setdefault(tuple(amounts.values()), len(self.bundles))
+
+
+def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[dict]) -> Workload:
+    """The jobs of a site's accounting as a workload. Raises InputError with file:line."""
     site = cluster.known_site
     if missing := [x for x in NEEDED if not a.has(x)]:
         raise InputError(f"{a.where}:1: the header has no column {missing[0]}; `jobwise slurm site` prints the command")
@@ -54,11 +78,11 @@ def read(
     a = a.take(_turns(a))
     a = _named_partitions(_once(a, left), site.partition_names)
     site = _known_qos(a, site)
-    table, ask, unread = _asks(a, features, sets, cluster.capacity, site.settings[0]["memory"], default)
+    table, ask, unread = _asks(a, known, cluster.capacity, site.settings[0]["memory"])
     if unread:
         site = replace(site, guesses=(*site.guesses, f"{unread:,} jobs whose SubmitLine cannot be read: ReqTRES is taken"))
     which, lists = a.distinct("Partition")
-    fits = _fits(table, lists, which, ask, cluster, sets)
+    fits = _fits(table, lists, which, ask, cluster, known.sets)
     if not fits.all():
         left["that no nodes of their partition can hold"] = int((~fits).sum())
         a, ask = a.take(fits), ask[fits]
@@ -66,10 +90,11 @@ def read(
     if not len(a):
         raise InputError(f"{a.where}: no job fits the nodes of its partition")
     (user, users), (account, accounts) = a.distinct("User"), a.distinct("Account")
-    tree, leaf = _associations(assoc, _numbers(users), _numbers(accounts))
+    tree, leaf = associations(assoc, _numbers(users), _numbers(accounts))
     table, ask = _of_arrays(a, table, ask)
     queues = _lists(lists, site.partition_names, a.where)
-    site = replace(site, asks=table, queues=queues, sets=sets.table(), associations=tree, leaf=leaf)
+    site = replace(site, asks=table, queues=queues, sets=known.sets.table(), associations=tree, leaf=leaf)
+    site = replace(site, licence_asks=np.array(list(known.bundles), float).reshape(len(known.bundles), len(known.licences)))
     start, edges = times(a, "Start"), _dependencies(a)
     eligible, run = queued(a, start), np.maximum(elapsed(a, start), 1.0)
     if len(edges):  # a job that waited for others was there when it was submitted
@@ -211,9 +236,7 @@ def _limit(text: str) -> float:
     return float(text) * 60 if text.isascii() and text.isdigit() else UNLIMITED
 
 
-def _asks(
-    a: Accounting, features: list[set], sets: Any, capacity: np.ndarray, memory: bool, default: tuple
-) -> tuple[np.ndarray, np.ndarray, int]:
+def _asks(a: Accounting, site: Known, capacity: np.ndarray, memory: bool) -> tuple[np.ndarray, np.ndarray, int]:
     """(rows of ask_dtype, which one each job has [J], how many jobs have a line that cannot be read); each different request is
     read once. Raises InputError."""
     if a.has("SubmitLine"):
@@ -233,21 +256,21 @@ def _asks(
     for i in np.argsort(first, kind="stable"):  # in order of appearance
         row = {name: texts[code[first[i]]] for name, (code, texts) in zip(ASKED, parts, strict=True)}
         try:
-            asked, unread[i] = _ask(row, features, sets, capacity, memory, default)
+            asked, unread[i] = _ask(row, site, capacity, memory)
             ask[i] = known.setdefault(asked, len(known))
         except ValueError as error:
             raise a.wrong(int(first[i]), str(error)) from None
     return np.array(list(known), ask_dtype), ask[which], int(unread[which].sum())
 
 
-def _ask(r: dict, features: list[set], sets: Any, capacity: np.ndarray, memory: bool, default: tuple) -> tuple[tuple, bool]:
+def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tuple, bool]:
     """(a row of ask_dtype: what the line says as far as it goes, for the script may say more, else accounting; is the line
     one that cannot be read?). Raises ValueError."""
     o, asked = options(r["SubmitLine"]), resources(r["ReqTRES"])
     amounts = list(by_accounting(asked, resources(r["AllocTRES"]), int(r["ReqCPUS"] or 0), r["ReqMem"]))
     asks, unread = None, False
     try:
-        asks = _line(o, default, asked)
+        asks = _line(o, site.memory, asked)
     except ValueError:
         if not asked.get("cpu"):
             raise
@@ -264,9 +287,11 @@ def _ask(r: dict, features: list[set], sets: Any, capacity: np.ndarray, memory: 
     usable = (capacity[:, 0] >= amounts[3]) & (capacity[:, 1] >= max(amounts[5], amounts[4] * amounts[3]))
     if text := o.get("constraint", said(r["Constraints"])):
         either = features_of(text)
-        usable &= [any(x <= has for x in either) for has in features]
+        usable &= [any(x <= has for x in either) for has in site.features]
     if text or not usable.all():
-        amounts[9] = sets.add(np.flatnonzero(usable).tolist())
+        amounts[9] = site.sets.add(np.flatnonzero(usable).tolist())
+    amounts[13] = site.bundle(o.get("licenses", ""))
+    amounts[14] = site.reservations.get(o.get("reservation", ""), 0)
     return tuple(amounts), unread
 
 
@@ -328,32 +353,3 @@ def _lists(queues: list[str], partitions: tuple[str, ...], where: str) -> np.nda
     for k, x in enumerate(lists):
         table[k, : len(x)] = x
     return table
-
-
-def _associations(rows: list[dict], users: dict[str, int], accounts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """(the tree, parents before children, and `leaf` [U, A]). Raises InputError."""
-    tree, names = [(-1, 1.0, 0)], {"root": 0}
-    leaf = np.full((len(users), len(accounts)), -1, np.int32)
-    waiting = [r for r in rows if not r["User"] and r["Account"] != "root"]
-    parent = {r["Account"]: r.get("ParentName", r.get("Par Name", "")) or "root" for r in waiting}
-    while waiting:
-        ready = [r for r in waiting if parent[r["Account"]] in names]
-        if not ready:
-            raise InputError(f"sacctmgr_assoc.txt: account {waiting[0]['Account']}: no parent {parent[waiting[0]['Account']]}")
-        for r in ready:
-            names[r["Account"]] = len(tree)
-            tree.append((names[parent[r["Account"]]], _share(r), 0))
-        waiting = [r for r in waiting if r not in ready]
-    for r in rows:
-        if r["User"]:
-            if r["User"] in users and r["Account"] in accounts:
-                leaf[users[r["User"]], accounts[r["Account"]]] = len(tree)
-            tree.append((names[r["Account"]], _share(r), 1))
-    return np.array(tree, association_dtype), leaf
-
-
-def _share(r: dict) -> float:
-    text = r.get("Share", "")
-    if not text.isdigit() and text != "parent":
-        raise InputError(f"sacctmgr_assoc.txt: {r['User'] or 'account'} {r['Account']} has no share ({text!r})")
-    return float(text) if text.isdigit() else 1.0

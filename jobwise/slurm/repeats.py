@@ -51,7 +51,7 @@ class Repeats:
         x, beyond = self.simulated, []
         if abs(x.difference) > wait:
             beyond.append(f"its mean wait is {x.difference:+.1%} off, two real runs differ by {wait:.1%} at most")
-        if x.order < order:
+        if round(x.order, 3) < round(order, 3):
             beyond.append(f"the rank correlation of its starts is {x.order:.3f}, of two real runs {order:.3f} at least")
         if x.near < close:
             beyond.append(f"{x.near:.0%} of its starts are near real ones, of two real runs {close:.0%} at least")

@@ -7,7 +7,17 @@ import shlex
 from jobwise.slurm.text import gpus, memory
 
 LONG = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "C": "constraint", "p": "partition", "d": "dependency"}
-LONG |= {"w": "nodelist", "x": "exclude", "a": "array", "b": "begin", "G": "gpus", "t": "time", "q": "qos", "A": "account"}
+LONG |= {
+    "w": "nodelist",
+    "x": "exclude",
+    "a": "array",
+    "b": "begin",
+    "G": "gpus",
+    "t": "time",
+    "q": "qos",
+    "A": "account",
+    "L": "licenses",
+}
 FLAGS: tuple[str, ...] = (
     "parsable",
     "exclusive",
@@ -73,8 +83,7 @@ def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:
         whole,
         0,
         100 if nice == "yes" else int(nice),
-        0,
-        0,
+        *(0, 0, 0, 0),
     )
 
 
@@ -87,5 +96,5 @@ def by_accounting(asked: dict[str, float], got: dict[str, float], cpus: int, tex
     cpu = 0 if node else memory(text) if text.endswith("c") else int(asked.get("mem", 0)) // cpus
     cards, whole = int(asked.get("gpu", 0)), got.get("cpu", 0) > cpus
     if cards and got.get("node", 1) == 1:
-        return 1, 1, cpus, 1, cpu, node, 0, cards, whole, 0, 0, 0, 0
-    return least, 0, cpus, 1, cpu, node, cards, 0, whole, 0, 0, 0, 0
+        return 1, 1, cpus, 1, cpu, node, 0, cards, whole, 0, 0, 0, 0, 0, 0
+    return least, 0, cpus, 1, cpu, node, cards, 0, whole, 0, 0, 0, 0, 0, 0

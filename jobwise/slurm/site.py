@@ -16,7 +16,9 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype
 from jobwise.slurm import conf, documents, guesses, jobs
-from jobwise.slurm.text import config, gpus, nodes, records, resources, said, seconds, table
+from jobwise.slurm.associations import LIMITED, unlimited, used
+from jobwise.slurm.closures import closures
+from jobwise.slurm.text import amount, config, gpus, nodes, records, resources, said, seconds, table
 from jobwise.workload import Workload
 from jobwise.workloads.accounting import Accounting
 from jobwise.workloads.accounting import read as accounts
@@ -24,6 +26,7 @@ from jobwise.workloads.sacct import is_sacct
 
 FIELDS = "JobID,JobIDRaw,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,ReqMem,ReqTRES,AllocTRES,NodeList,Priority,Constraints,SubmitLine"
+SINCE = "SLURM_TIME_FORMAT=%s sacctmgr -P"
 COMMANDS = {
     "sacct": f"SLURM_TIME_FORMAT=%s sacct -a -X -P -S now-180days -E now --format={FIELDS}",
     "scontrol_config": "SLURM_TIME_FORMAT=%s scontrol show config",
@@ -31,6 +34,8 @@ COMMANDS = {
     "scontrol_partition": "scontrol show partition",
     "sacctmgr_qos": "sacctmgr -P show qos",
     "sacctmgr_assoc": "sacctmgr -P show assoc",
+    "sacctmgr_event": f"{SINCE} show event start=now-180days format=NodeName,TimeStart,TimeEnd,State",
+    "sacctmgr_reservation": f"{SINCE} show reservation start=now-180days format=Name,NodeNames,TimeStart,TimeEnd",
 }
 
 
@@ -114,13 +119,32 @@ def _read(folder: Path) -> Workload:
     assoc = _table(folder, texts, "sacctmgr_assoc", ("Account", "User", "Share"))
     if not assoc and set_["fair_share"] > 0:
         guessed.append("no sacctmgr_assoc: nobody has a share, fair share does not count")
+    if assoc and not any(x in enforced for x in ("limits", "safe")):
+        assoc = unlimited(assoc)
+    if text := _text(folder, f"{USAGE}.txt"):
+        assoc = _told(folder, USAGE, lambda: used(assoc, table(text)))
     memory = _told(folder, "scontrol_config", lambda: tuple(int(number(known, f"DefMemPer{x}")) for x in ("CPU", "Node")))
+    away = _table(folder, texts, "sacctmgr_event", ("NodeName", "TimeStart", "TimeEnd", "State"))
+    kept = _table(folder, texts, "sacctmgr_reservation", ("Name", "NodeNames", "TimeStart", "TimeEnd"))
+    closed, reservations = _told(folder, "sacctmgr_event", lambda: closures(away, kept, site.names, sets.add))
+    licences = _told(folder, "scontrol_config", lambda: _licences(known.get("licenses", "")))
+    site = replace(site, closures=closed, licences=np.array(list(licences.values()), float))
     guessed += [
         f"not simulated: {x}" for x in conf.not_simulated(known) + _ignored(qos, QOS_READ) + _ignored(assoc, ASSOC_READ)
     ]
-    guessed += _agree(folder, known, assoc, accounting, site, machines)
+    guessed += _agree(folder, known, assoc, accounting, site, machines, bool(texts["sacctmgr_event"]))
     site = replace(site, guesses=tuple(guessed))
-    return jobs.read(accounting, folder.name, replace(cluster, site=site), sets, features, assoc, memory)
+    about = jobs.Known(sets, features, memory, reservations, tuple(licences))
+    return jobs.read(accounting, folder.name, replace(cluster, site=site), about, assoc)
+
+
+USAGE = "sshare_start"  # `sshare -a -P -o Account,User,RawUsage` at the begin of the record
+
+
+def _licences(text: str) -> dict[str, float]:
+    """Licenses=matlab:4,ansys -> {"matlab": 4, "ansys": 1}. Raises ValueError."""
+    words = [x.partition(":") for x in filter(None, said(text).split(","))]
+    return {name.partition("@")[0]: amount(count or "1") for name, _, count in words}
 
 
 def _records(folder: Path, texts: dict[str, str], name: str, first: str) -> list[dict[str, str]]:
@@ -162,7 +186,7 @@ def _accounting(folder: Path, text: str) -> Accounting:
 
 
 QOS_READ = {"Name", "Priority", "MaxWall", "GrpTRES", "GrpJobs", "MaxTRESPU", "MaxJobsPU"}
-ASSOC_READ = {"Cluster", "Account", "User", "Share", "ParentName", "Par Name"}
+ASSOC_READ = {"Cluster", "Account", "User", "Share", "ParentName", "Par Name", "RawUsage", *LIMITED}
 NO_MATTER = {"Flags", "QOS", "Def QOS", "DefaultQOS", "UsageThres", "GraceTime", "UsageFactor", "LFT", "RGT", "ID", "ParentID"}
 NO_MATTER |= {"PreemptMode", "MaxSubmitPU", "MaxSubmitPA", "MaxSubmit", "GrpSubmit", "MaxSubmitJobsPU", "MaxSubmitJobsPA"}
 
@@ -179,9 +203,10 @@ def _ignored(rows: list[dict], read: set[str]) -> list[str]:
 
 
 def _agree(
-    folder: Path, known: dict[str, str], assoc: list[dict], a: Accounting, site: Site, machines: list[dict]
+    folder: Path, known: dict[str, str], assoc: list[dict], a: Accounting, site: Site, machines: list[dict], dated: bool
 ) -> list[str]:
-    """What does not fit together but can be lived with. Raises InputError for files of different clusters."""
+    """What does not fit together but can be lived with; `dated`: when nodes were out of service is known. Raises
+    InputError for files of different clusters."""
     own, others = known.get("clustername", ""), []
     if own and assoc and own not in {r.get("Cluster", own) for r in assoc}:
         raise InputError(
@@ -198,7 +223,7 @@ def _agree(
             raise InputError(f"{a.where}: {text} (e.g. {lists[int(np.argmax(gone))][:30]}): are the files of one cluster?")
         others.append(f"{text}: their jobs are replayed on those that it has")
     down = [r["NodeName"] for r in machines if any(x in r.get("State", "").upper() for x in ("DOWN", "DRAIN", "FAIL"))]
-    if down:
+    if down and not dated:
         others.append(f"{len(down)} nodes are out of service now (e.g. {down[0]}): when is not known, they are taken to work")
     if assoc and site.settings["fair_share"][0] > 0:
         (user, users), (account, accounts_) = a.distinct("User"), a.distinct("Account")

@@ -1,4 +1,4 @@
-"""Jobs that limits would never let start: of partitions (MaxTime, MaxNodes, State) and of QOS."""
+"""Jobs that limits would never let start: of partitions (MaxTime, MaxNodes, State), QOS, associations and licences."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
             which = site.partition_names[queues[int(np.argmax(bad)), 0]]
             yield f"{what} of partition {which}", bad
     known, least = (jobs["queue"] >= 0) & (jobs["queue"] < len(site.qos)), _least(w)
+    for a, below in _limited(w):
+        if (bad := below & (least > site.associations["all"][a]).any(axis=1)).any():
+            yield f"the limits of association {a}", bad
+    if (bad := (site.licence_asks[site.asks["licences"][jobs["ask"]]] > site.licences).any(axis=1)).any():
+        yield "the number of licences", bad
     if not len(site.qos):
         return
     own = site.qos[np.where(known, jobs["queue"], 0)]
@@ -44,6 +49,20 @@ def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
     ):
         if (bad := bad & known).any():
             yield f"{what} of QOS {site.qos_names[jobs['queue'][int(np.argmax(bad))]]}", bad
+
+
+def _limited(w: Workload) -> Iterator[tuple[int, np.ndarray]]:
+    """(an association with limits, [J] the jobs below it)."""
+    site, leaf = w.cluster.known_site, np.full(len(w), -1)
+    inside = (w.jobs["user"] >= 0) & (w.jobs["user"] < site.leaf.shape[0]) & (w.jobs["group"] >= 0)
+    inside &= w.jobs["group"] < site.leaf.shape[1]
+    leaf[inside] = site.leaf[w.jobs["user"][inside], w.jobs["group"][inside]]
+    for a in np.flatnonzero(np.isfinite(site.associations["all"]).any(axis=1)).tolist():
+        below, at = np.zeros(len(w), bool), leaf
+        while (at >= 0).any():
+            below |= at == a
+            at = np.where(at >= 0, site.associations["parent"][at], -1)
+        yield a, below
 
 
 def check(w: Workload) -> None:
@@ -76,5 +95,12 @@ def lifted(w: Workload) -> Workload:
             qos["max_wall"][q] = max(qos["max_wall"][q], w.jobs["walltime"][mine].max())
             for which in ("all", "user"):
                 qos[which][q] = np.maximum(qos[which][q], least[mine].max(axis=0))
-    site = replace(site, partitions=partitions, qos=qos, guesses=(*site.guesses, *texts))
+    tree, licences = site.associations.copy(), site.licences
+    for a, below in _limited(w):
+        if below.any():
+            tree["all"][a] = np.maximum(tree["all"][a], least[below].max(axis=0))
+    if len(licences):
+        licences = np.maximum(licences, site.licence_asks[site.asks["licences"][w.jobs["ask"]]].max(axis=0))
+    guesses = (*site.guesses, *texts)
+    site = replace(site, partitions=partitions, qos=qos, associations=tree, licences=licences, guesses=guesses)
     return replace(w, cluster=replace(w.cluster, site=site))

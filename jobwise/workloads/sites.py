@@ -9,7 +9,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.jobs import job_dtype
-from jobwise.site import RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype, settings
+from jobwise.site import RESOURCES, Site, ask_dtype, association, association_dtype, partition_dtype, qos_dtype, settings
 from jobwise.workload import Workload, in_order
 from jobwise.workloads.lublin import lublin
 
@@ -65,8 +65,8 @@ SHORTEST = 0.05  # s, a run
 
 
 def phase(w: Workload, seed: int) -> tuple[Workload, np.ndarray]:
-    """(the jobs of a site as they may have been, where accounting tells whole seconds alone: submits, starts and ends anywhere in
-    their second, but jobs of the same second in the order of their rows; clocks at any phase; its rows as rows of `w` [J])."""
+    """(the jobs of a site as they may have been, where accounting tells whole seconds alone: submits, starts and ends anywhere
+    in their second, but jobs of the same second in the order of rows; clocks at any phase; its rows as rows of `w` [J])."""
     rng, x = np.random.default_rng([17, seed]), w.cluster.known_site.settings[0]
     jobs, truth = w.jobs.copy(), w.truth.copy()
     part = rng.random(len(w))
@@ -103,7 +103,8 @@ def _site(
 def _with(w: Workload, site: Site, capacity: np.ndarray, asks: np.ndarray, kind: np.ndarray, queue: np.ndarray) -> Workload:
     """The jobs on the nodes; all users have equal shares of one account."""
     users = np.unique(w.jobs["user"], return_inverse=True)[1]
-    tree = np.array([(-1, 1.0, 0), (0, 1.0, 0), *[(1, 1.0, 1)] * (int(users.max()) + 1)], association_dtype)
+    leaves = [association(1, 1.0, 1)] * (int(users.max()) + 1)
+    tree = np.array([association(-1, 1.0, 0), association(0, 1.0, 0), *leaves], association_dtype)
     leaf = 2 + np.arange(int(users.max()) + 1, dtype=np.int32)[:, None]
     jobs = np.zeros(len(w), job_dtype(len(RESOURCES)))
     for key in w.jobs.dtype.names or ():

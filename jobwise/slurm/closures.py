@@ -1,0 +1,39 @@
+"""When nodes took no jobs: out of service (`sacctmgr show event`), or reserved (`sacctmgr show reservation`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from jobwise.site import closure_dtype
+from jobwise.slurm.text import nodes, said
+
+IDLE = ("POWERED_DOWN", "POWERING", "POWER_", "PLANNED", "RESERVED", "MAINT")  # states in which nodes take jobs all the same
+FOREVER = 4e9  # s since 1970
+
+
+def closures(
+    events: list[dict], reservations: list[dict], names: tuple[str, ...], add: Callable[[Iterable[int]], int]
+) -> tuple[np.ndarray, dict[str, int]]:
+    """(rows of closure_dtype, the number, from 1, of each reservation by its name). `names`: of the nodes; `add`: the number of
+    a set of nodes. Raises ValueError, KeyError."""
+    place, rows, number = {n: i for i, n in enumerate(names)}, [], {}
+    for r in events:
+        if r["NodeName"] in place and not any(x in r["State"].upper() for x in IDLE):
+            rows.append((add([place[r["NodeName"]]]), _second(r["TimeStart"]), _second(r["TimeEnd"]), 0))
+    for r in reservations:
+        mine = [place[n] for n in nodes(said(r["NodeNames"])) if n in place]
+        if mine:
+            rows.append((add(mine), _second(r["TimeStart"]), _second(r["TimeEnd"]), 1))
+            number[r["Name"]] = len(rows)
+    return np.array(rows, closure_dtype), number
+
+
+def _second(text: str) -> float:
+    """s since 1970; what has not ended ends never."""
+    if text.strip().upper() in ("UNKNOWN", "NONE", "", "0"):
+        return FOREVER
+    if not text.strip().isdigit():
+        raise ValueError(f"{text[:30]!r} is no time in s since 1970 (SLURM_TIME_FORMAT=%s)")
+    return float(text)
