@@ -62,8 +62,8 @@ association_dtype = np.dtype(
     ],
     align=True,
 )
-# Nodes that take no jobs: out of service, or reserved, which the scheduler knows ahead. Times in s since 1970.
-closure_dtype = np.dtype([("set", "i4"), ("begin", "f8"), ("end", "f8"), ("announced", "i1")], align=True)
+# Nodes that take no jobs: out of service, or reserved, which the scheduler knows ahead from some time on. s since 1970.
+closure_dtype = np.dtype([("set", "i4"), ("begin", "f8"), ("end", "f8"), ("announced", "i1"), ("known", "f8")], align=True)
 settings_dtype = np.dtype(
     [
         ("basic", "i1"),  # first come, first served (priority/basic)

@@ -7,7 +7,7 @@ import pytest
 from conftest import write_site
 
 import jobwise as jw
-from jobwise.cli import main as cli
+from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
 from jobwise.site import association, association_dtype, closure_dtype, qos_dtype
 from jobwise.slurm.closures import closures
@@ -77,7 +77,7 @@ def test_nodes_out_of_service_take_no_jobs(policy):
     last = float(w.jobs["submit"][100])
     sets = np.ones((2, 16), np.uint8)
     sets[1, 4:] = 0
-    away = np.array([(1, w.offset - 10.0, w.offset + last, 0)], closure_dtype)
+    away = np.array([(1, w.offset - 10.0, w.offset + last, 0, 0.0)], closure_dtype)
     r, cpus = jw.simulate(with_site(w, sets=sets, closures=away), policy), w.jobs["request"][:, 0]
     before = r.jobs["start"] < last
     held = [cpus[before & (r.jobs["start"] <= t) & (r.jobs["end"] > t)].sum() for t in r.jobs["start"][before]]
@@ -88,7 +88,7 @@ def test_nodes_out_of_service_take_no_jobs(policy):
 def test_no_job_runs_into_a_reservation(policy):
     w = log(jobs=120)
     begin, end = float(w.jobs["submit"][40]), float(w.jobs["submit"][80])
-    rows = np.array([(0, w.offset + begin, w.offset + end, 1)], closure_dtype)
+    rows = np.array([(0, w.offset + begin, w.offset + end, 1, 0.0)], closure_dtype)
     r = jw.simulate(with_site(w, closures=rows), policy)
     start = r.jobs["start"]
     assert ((start + np.maximum(w.jobs["walltime"], 1.0) <= begin + 1) | (start >= end)).all()
@@ -102,7 +102,7 @@ def test_a_job_of_a_reservation_has_its_nodes():
     first = int(np.argmin(jobs["request"][:, 0]))
     jobs["ask"][first] += len(asks) // 2
     begin = w.offset + float(jobs["submit"][first]) + 5_000.0
-    rows = np.array([(0, begin, begin + 500_000.0, 1)], closure_dtype)
+    rows = np.array([(0, begin, begin + 500_000.0, 1, 0.0)], closure_dtype)
     r = jw.simulate(replace(with_site(w, asks=asks, closures=rows), jobs=jobs), "slurm")
     inside = (r.jobs["start"] >= begin - w.offset) & (r.jobs["start"] < begin - w.offset + 500_000)
     assert np.flatnonzero(inside).tolist() == [first] and r.jobs["start"][first] < begin - w.offset + 60
@@ -120,7 +120,7 @@ def test_a_folder_tells_limits_licences_and_closures(tmp_path):
     begin = 1_800_000_100
     events = f"NodeName|TimeStart|TimeEnd|State\n|5|Unknown|\nn2|{begin}|{begin + 60}|DRAIN\nn3|{begin}|Unknown|DOWN*\nn4|{begin}|0|POWERED_DOWN\n"
     (folder / "sacctmgr_event.txt").write_text(events)
-    (folder / "sacctmgr_reservation.txt").write_text(f"Name|NodeNames|TimeStart|TimeEnd\nmaint|n[1-2]|{begin}|{begin + 9}\n")
+    (folder / "sacctmgr_reservation.txt").write_text(f"Name|NodeName|TimeStart|TimeEnd\nmaint|n[1-2]|{begin}|{begin + 9}\n")
     (folder / "sshare_start.txt").write_text("Account|User|RawUsage\nroot||70\n all||50\n  all|u1|50\n")
     sacct = (folder / "sacct.txt").read_text().splitlines()
     sacct[1] = sacct[1].replace("sbatch -n", "sbatch -L matlab:2,ansys -n")
@@ -150,7 +150,7 @@ def test_a_folder_tells_limits_licences_and_closures(tmp_path):
     [
         ("sacctmgr_event", "NodeName|TimeStart|TimeEnd|State\nn1|yesterday|5|DOWN\n", "yesterday"),
         ("sacctmgr_event", "NodeName|TimeStart|State\nn1|5|DOWN\n", "no column TimeEnd"),
-        ("sacctmgr_reservation", "Name|NodeNames|TimeStart|TimeEnd\nx|n[1-|5|6\n", r"n\[1-"),
+        ("sacctmgr_reservation", "Name|NodeName|TimeStart|TimeEnd\nx|n[1-|5|6\n", r"n\[1-"),
         ("sshare_start", "Account|User|Usage\nall|u1|5\n", "RawUsage"),
     ],
 )

@@ -78,9 +78,9 @@ def calendar(slurm, now):
     for x in range(slurm.work.open.shape[1]):
         slurm.work.open[0, x] = ~NOTHING
     count = 1
-    for i in range(len(slurm.site.closures)):
+    for i in range(len(slurm.site.closures) if is_exact(slurm) else 0):  # Slurm asks for reservations job by job
         c, zero = slurm.site.closures[i], slurm.ledger.clock[0]["zero"]
-        if c["announced"] and c["end"] - zero > now and c["begin"] - zero < slurm.work.until[count - 1]:
+        if c["announced"] and c["known"] - zero <= now < c["end"] - zero and c["begin"] - zero < slurm.work.until[count - 1]:
             count = hold_back(slurm, count, max(c["begin"] - zero, begin), c["end"] - zero, nodes_of(slurm, i))
     return count
 

@@ -83,7 +83,7 @@ def main_pass(s, e, slurm, o, depth):
         mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
         for y in range(len(closed)):
             slurm.work.mask[y] &= ~(closed[y] | slurm.work.completing[y])
-        reserved(slurm, s.jobs[e, j], s.sims[e]["now"], slurm.work.mask)
+        reserved(slurm, s.jobs[e, j], s.sims[e]["now"], s.sims[e]["now"], slurm.work.mask)
         k = choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask)
         if k > 0:
             if begin(s, e, slurm, j, k, out):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
+from jobwise.sim.closures import reserved
 from jobwise.sim.node_sets import NOTHING, has, size
 from jobwise.sim.slurm_calendar import left_open, overlaps
 from jobwise.sim.slurm_ends import mask_of, will_run
-from jobwise.sim.slurm_time import is_exact, plan_end, planned_from
+from jobwise.sim.slurm_time import floored, is_exact, plan_end, planned_from, resolution
 
 
 @inlined
@@ -52,6 +53,11 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
         while at + 1 < count and slurm.work.until[at] <= begin:
             at += 1
         later = left_open(slurm, partition, count, at, begin, limit)
+        if len(slurm.site.closures) and not is_exact(slurm):
+            end = reserved(slurm, s.jobs[e, j], now, begin, slurm.work.open_mask)
+            again = floored(slurm, end + resolution(slurm) - 1.0, resolution(slurm)) + 1.0  # its end, rounded up
+            if end > 0.0 and again < now + x["bf_window"] and (later == 0.0 or again < later):
+                later = again
         if (
             later > 0.0
             and known > later

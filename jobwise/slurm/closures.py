@@ -21,11 +21,11 @@ def closures(
     place, rows, number = {n: i for i, n in enumerate(names)}, [], {}
     for r in events:
         if r["NodeName"] in place and not any(x in r["State"].upper() for x in IDLE):
-            rows.append((add([place[r["NodeName"]]]), _second(r["TimeStart"]), _second(r["TimeEnd"]), 0))
+            rows.append((add([place[r["NodeName"]]]), _second(r["TimeStart"]), _second(r["TimeEnd"]), 0, 0.0))
     for r in reservations:
-        mine = [place[n] for n in nodes(said(r["NodeNames"])) if n in place]
+        mine = [place[n] for n in nodes(said(r["NodeName"])) if n in place]
         if mine:
-            rows.append((add(mine), _second(r["TimeStart"]), _second(r["TimeEnd"]), 1))
+            rows.append((add(mine), _second(r["TimeStart"]), _second(r["TimeEnd"]), 1, 0.0))
             number[r["Name"]] = len(rows)
     return np.array(rows, closure_dtype), number
 

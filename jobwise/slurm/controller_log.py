@@ -22,10 +22,13 @@ EVENTS = {
     "start_backfill": rf"_start_job: Started {JOB} in \S+ on (\S+)",
     "end": rf"_job_complete: {JOB} done",
     "timeout": rf"Time limit exhausted for {JOB}",
+    "draining": r"update_node: node (\S+) state set to DRAIN()",
+    "resumed": r"Node (\S+) now responding()",
+    "reserved": r"sched: Created reservation=\S+ .* start=(\S+) ",
     "plan": rf"_dump_job_sched: {JOB} to start at (\S+), end at \S+ on nodes (\S+)",
 }
 LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)\] (.*)")
-OF_JOBS = ("submit", "start_main", "start_backfill", "end", "timeout", "plan")
+OF_JOBS = ("draining", "resumed", "submit", "start_main", "start_backfill", "end", "timeout", "plan")
 QUARTER_S = 900  # steps of time zones
 
 
@@ -60,6 +63,8 @@ def lines(file: Path) -> Iterator[Line]:
 
 
 def _event(where: str, time: float, kind: str, m: re.Match[str]) -> Line:
+    if kind == "reserved":
+        return Line(where, time, kind, begin=_clock(m[1]))
     if kind not in OF_JOBS:
         return Line(where, time, kind, what=m[1])
     if kind == "plan":

@@ -24,6 +24,7 @@ from jobwise.workload import Workload
 
 EVENTS, PLANS = "events.csv", "backfill.csv.gz"
 STARTS = ("start_main", "start_backfill")
+ANSWERS_S = 30.0  # a node that is resumed takes jobs once it has answered
 SOONER = 1e-6  # s
 LAST_MOMENT = 0.999  # s of a second
 PASSES = {"main_pass": "main", "backfill_begin": "backfill"}
@@ -92,6 +93,10 @@ def read(folder: str | Path) -> Recording:
             passes.append(Pass("price", time))
         elif kind == "backfill_end":
             _last(passes, "backfill", x.where).until = time
+        elif kind == "reserved":
+            w = _announced(w, x.begin, x.time)
+        elif kind in ("draining", "resumed"):
+            w = _moved(w, kind, ids.place.get(x.job, -1), x.time)
         elif kind == "submit":
             submit |= dict.fromkeys(ids.rows(x.job), time)
         elif kind in STARTS:
@@ -121,6 +126,25 @@ def _lines(folder: Path, w: Workload, ids: _Jobs) -> tuple[list[Line], list[Line
                 f"{folder}: {name} is missing, and so is {LOG}; passes and plans must be recorded (docs/systems/slurm.md)"
             )
     return list(_events(folder / EVENTS)), list(_planned(folder / PLANS))
+
+
+def _announced(w: Workload, begin: float, known: float) -> Workload:
+    """The scheduler knows reservations that begin then (s since 1970) since they were made."""
+    rows = w.cluster.known_site.closures.copy()
+    rows["known"][(rows["announced"] > 0) & (rows["begin"] == begin)] = known
+    return replace(w, cluster=replace(w.cluster, site=replace(w.cluster.known_site, closures=rows)))
+
+
+def _moved(w: Workload, kind: str, node: int, time: float) -> Workload:
+    """A node that is draining takes no jobs from then on, one that is resumed takes them again; accounting tells since when it
+    has had none, and whole seconds."""
+    site, rows = w.cluster.known_site, w.cluster.known_site.closures.copy()
+    alone = (rows["announced"] == 0) & (site.sets[rows["set"]].sum(axis=1) == 1) & (site.sets[rows["set"], node] > 0)
+    of = np.flatnonzero(alone & (rows["end"] + ANSWERS_S > time) & (rows["begin"] <= time if kind == "resumed" else True))
+    if node >= 0 and len(of):
+        k = of[np.argmin(rows["begin"][of])]
+        rows["begin" if kind == "draining" else "end"][k] = time if kind == "resumed" else min(rows["begin"][k], time)
+    return replace(w, cluster=replace(w.cluster, site=replace(site, closures=rows)))
 
 
 class _Jobs:

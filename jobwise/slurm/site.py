@@ -35,7 +35,7 @@ COMMANDS = {
     "sacctmgr_qos": "sacctmgr -P show qos",
     "sacctmgr_assoc": "sacctmgr -P show assoc",
     "sacctmgr_event": f"{SINCE} show event start=now-180days format=NodeName,TimeStart,TimeEnd,State",
-    "sacctmgr_reservation": f"{SINCE} show reservation start=now-180days format=Name,NodeNames,TimeStart,TimeEnd",
+    "sacctmgr_reservation": f"{SINCE} show reservation start=now-180days format=Name,NodeName,TimeStart,TimeEnd",
 }
 
 
@@ -125,7 +125,7 @@ def _read(folder: Path) -> Workload:
         assoc = _told(folder, USAGE, lambda: used(assoc, table(text)))
     memory = _told(folder, "scontrol_config", lambda: tuple(int(number(known, f"DefMemPer{x}")) for x in ("CPU", "Node")))
     away = _table(folder, texts, "sacctmgr_event", ("NodeName", "TimeStart", "TimeEnd", "State"))
-    kept = _table(folder, texts, "sacctmgr_reservation", ("Name", "NodeNames", "TimeStart", "TimeEnd"))
+    kept = _table(folder, texts, "sacctmgr_reservation", ("Name", "NodeName", "TimeStart", "TimeEnd"))
     closed, reservations = _told(folder, "sacctmgr_event", lambda: closures(away, kept, site.names, sets.add))
     licences = _told(folder, "scontrol_config", lambda: _licences(known.get("licenses", "")))
     site = replace(site, closures=closed, licences=np.array(list(licences.values()), float))
@@ -154,9 +154,12 @@ def _records(folder: Path, texts: dict[str, str], name: str, first: str) -> list
     return rows
 
 
+MAY_BE_EMPTY = ("sacctmgr_event", "sacctmgr_reservation")
+
+
 def _table(folder: Path, texts: dict[str, str], name: str, needed: tuple[str, ...]) -> list[dict[str, str]]:
     rows = table(texts[name])
-    if texts[name].strip() and not rows:
+    if texts[name].strip() and not rows and name not in MAY_BE_EMPTY:
         raise InputError(f"{folder / name}.txt: holds no rows; {COMMANDS[name]} writes it")
     for n, r in enumerate(rows, 2):
         if lost := [x for x in needed if x not in r]:
