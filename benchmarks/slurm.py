@@ -21,7 +21,12 @@ from benchmarks.timing import seconds
 from jobwise.metrics import wait
 from jobwise.report.sections import made
 from jobwise.simulate import simulate
+from jobwise.slurm.closed_loop import follow
+from jobwise.slurm.controller_log import LOG
 from jobwise.slurm.fidelity import COLUMNS, EXPLAINED, POOL, fidelity
+from jobwise.slurm.open_loop import check
+from jobwise.slurm.recording import EVENTS
+from jobwise.slurm.recording import read as read_recording
 from jobwise.slurm.site import FIELDS, read
 from jobwise.slurm.tune import tune
 from jobwise.workloads.sites import generated, on_site
@@ -37,15 +42,30 @@ LOGS = ("HPC2N", "SDSC-SP2", "LANL-CM5", "ALCF-Theta", "MetaCentrum")  # whose w
 SITES = ((2_000, 64, 4), (10_000, 500, 16), (10_000, 1000, 8))  # jobs, nodes, CPUs of a node
 
 
+def _passes(folder: Path) -> list[str]:
+    """A recording pass by pass, and with its clocks."""
+    recording = read_recording(folder)
+    checked = check(recording)
+    followed = follow(recording, checked)
+    counts = (
+        f"{x.equal:,}{f' ({x.explained})' if x.explained else ''} of {x.all:,}"
+        for x in (checked.main, checked.backfill, checked.plans)
+    )
+    return [folder.name, *counts, f"{followed.near:.0%}", f"{followed.error:+.1%}"]
+
+
 def main() -> None:
     """Measure, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recordings", type=Path)
     parser.add_argument("logs", type=Path)
     told = parser.parse_args()
-    rows, speed, real = [], [], []
+    rows, speed, real, passes = [], [], [], []
     for folder in sorted(x for x in told.recordings.iterdir() if (x / "sacct.txt").is_file()):
         w = read(folder)
+        if (folder / EVENTS).is_file() or (folder / LOG).is_file():
+            passes.append(_passes(folder))
+            print(passes[-1], flush=True)
         for f in fidelity(w, ["slurm", "fcfs+easy"]):
             rows.append([w.name, f"{len(w)}", f"{f.recorded.mean():.1f}", *f.row()])
     for name in LOGS:
@@ -74,6 +94,10 @@ def main() -> None:
         "Recorded on a real Slurm 22.05, replayed from what sacct and scontrol printed; when its clocks ticked is not known.",
         f"{EXPLAINED}.",
         _table(("recording", "jobs", "recorded s", *COLUMNS), rows),
+        "Pass by pass (`jobwise slurm check`): each computed from the recorded state, equal at the same time and on the same "
+        "nodes, and of how many; in parentheses more, where nodes that had just lost a job are taken to be completing. Then "
+        "replayed with the recorded clocks, everything that is decided computed.",
+        _table(("recording", "starts of main passes", "starts of cycles", "plans", "near", "mean wait"), passes),
         f"Logs whose waits are recorded, replayed on a pool: of {', '.join(POOL)} the two that come nearest. These sites had "
         "queues, limits and priorities that their logs do not tell, and some machines were smaller at times.",
         _table(("log", "jobs", "recorded s", *COLUMNS), real),

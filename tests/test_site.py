@@ -5,6 +5,7 @@ import gzip
 import json
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +23,11 @@ from jobwise.sim.slurm_ends import take_free
 from jobwise.sim.state import allocate
 from jobwise.site import LIMITS
 from jobwise.slurm import text
+from jobwise.slurm.closed_loop import follow
 from jobwise.slurm.fidelity import fidelity
 from jobwise.slurm.open_loop import check
 from jobwise.slurm.recording import read as read_recording
+from jobwise.slurm.repeats import repeats
 from jobwise.slurm.requests import by_line, options
 from jobwise.slurm.site import read
 
@@ -168,6 +171,99 @@ def test_a_recording_is_checked_by_command(tmp_path, capsys):
         assert f"events.csv:{k + 1}" in err and len(err.strip().splitlines()) == 1
     (tmp_path / "events.csv").unlink()
     assert cli(["slurm", "check", str(tmp_path)]) == 2 and "events.csv is missing" in capsys.readouterr().err
+
+
+LINES = {
+    "main_pass": "debug:  sched: Running job scheduler for {what}.",
+    "backfill_begin": "sched/backfill: _attempt_backfill: beginning",
+    "backfill_end": "sched/backfill: _attempt_backfill: completed testing {what} jobs, usec=100",
+    "prio_pass": "priority/multifactor: _decay_thread: PRIO: Decay factor over 60 seconds goes from 0.9 -> 0.8",
+    "submit": "_slurm_rpc_submit_batch_job: JobId={job} InitPrio=1 usec=500",
+    "start_main": "sched: Allocate JobId={job} NodeList={what} #CPUs=1 Partition=batch",
+    "start_backfill": "sched/backfill: _start_job: Started JobId={job} in batch on {what}",
+    "end": "_job_complete: JobId={job} done",
+    "timeout": "Time limit exhausted for JobId={job}",
+}
+
+
+def controller_log(folder, ahead):
+    """The log that events.csv and backfill.csv.gz were made of, as a clock shows it that is so many seconds ahead of UTC."""
+
+    def clock(t, digits=3):
+        x = datetime.fromtimestamp(float(t) + ahead, UTC)
+        return x.isoformat(timespec="milliseconds" if digits else "seconds").removesuffix("+00:00")
+
+    rows = [
+        (float(r["epoch_s"]), n, LINES[r["event"]].format(**r))
+        for n, r in enumerate(lines(folder, "events.csv"))
+        if r["event"] in LINES
+    ]
+    with gzip.open(folder / "backfill.csv.gz", "rt") as text:
+        for n, r in enumerate(csv.reader(text)):
+            if r[1] == "plan":
+                where = f"to start at {clock(r[3], 0)}, end at {clock(r[4], 0)} on nodes {r[5]} in partition batch"
+                rows.append((float(r[0]), 1e6 + n, f"sched/backfill: _dump_job_sched: JobId={r[2]} {where}"))
+    return "slurmctld version 22.05.8 started\n" + "".join(
+        f"[{clock(t)}] {x}\n" for t, _, x in sorted(rows, key=lambda x: x[0])
+    )
+
+
+def lines(folder, name):
+    with open(folder / name, newline="") as text:
+        return list(csv.DictReader(text))
+
+
+@recorded
+def test_the_log_of_the_controller_is_a_recording(tmp_path, capsys):
+    for file in (RECORDED / "stock").iterdir():
+        if file.name not in ("events.csv", "backfill.csv.gz"):
+            shutil.copy(file, tmp_path)
+    log = controller_log(RECORDED / "stock", 7200)
+    (tmp_path / "slurmctld.log").write_text(log)
+    mine, theirs = read_recording(tmp_path), read_recording(RECORDED / "stock")
+    assert mine.submit == pytest.approx(theirs.submit, abs=1e-3) and mine.end == pytest.approx(theirs.end, abs=1e-3)
+    assert [(p.kind, p.whole, len(p.starts), p.plans) for p in mine.passes] == [
+        (p.kind, p.whole, len(p.starts), p.plans) for p in theirs.passes
+    ]
+    assert check(mine).plans.equal == 397
+    first = [x for x in log.splitlines() if "submit_batch" in x][0]
+    for wrong, said in (
+        (log.replace("[20", "(20"), "no line begins with a time"),
+        (log.replace(first, first.replace("T", "T0", 1)[:12] + "23:59:59" + first[20:]), "summer time"),
+        ("\n".join(x for x in log.splitlines() if "submit" not in x), "no submit"),
+    ):
+        (tmp_path / "slurmctld.log").write_text(wrong)
+        assert cli(["slurm", "check", str(tmp_path)]) == 2
+        err = capsys.readouterr().err
+        assert said in err and len(err.strip().splitlines()) == 1
+
+
+@recorded
+@pytest.mark.parametrize("name", OPEN)
+def test_with_the_recorded_clocks_waits_are_the_recorded_ones(name):
+    recording = read_recording(RECORDED / name)
+    followed = follow(recording, check(recording))
+    assert followed.near == 1 and abs(followed.error) < 0.001 and followed.order > 0.999
+
+
+@recorded
+def test_the_same_jobs_run_again_say_how_far_slurm_differs_from_itself(tmp_path, capsys):
+    w = read(RECORDED / "stock")
+    f = fidelity(w, ["slurm"], phases=2)[0]
+    later = replace(w, columns=w.columns | {"wait": w.columns["wait"] + 40.0})
+    near, far = repeats([w, later], [f, f]), repeats([w, w], [f, f])
+    assert (
+        near.within and near.pairs[0].difference == pytest.approx(40 / w.columns["wait"].mean()) and "within" in near.sentence()
+    )
+    assert not far.within and far.pairs[0].near == 1 and "two real runs differ by 0.0%" in far.sentence()
+    with pytest.raises(InputError, match="two runs"):
+        repeats([w], [f])
+    with pytest.raises(InputError, match="not those of"):
+        repeats([w, read(RECORDED / "fairshare")], [f, f])
+    stock = str(RECORDED / "stock")
+    assert cli(["slurm", "fidelity", stock, "--again", stock, "-p", "slurm", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["repeats"]["pairs"][0]["difference"] == 0
+    assert cli(["slurm", "fidelity", stock, "--again", stock, "-p", "fcfs"]) == 2 and "--again" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------ starts

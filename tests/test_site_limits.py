@@ -92,7 +92,8 @@ def test_no_job_runs_into_a_reservation(policy):
     r = jw.simulate(with_site(w, closures=rows), policy)
     start = r.jobs["start"]
     assert ((start + np.maximum(w.jobs["walltime"], 1.0) <= begin + 1) | (start >= end)).all()
-    assert (start < begin).sum() > 5 and np.isfinite(start).all()
+    assert policy == "fcfs" or (start < begin).sum() > 5  # its first job may run into the reservation, and hold all others back
+    assert np.isfinite(start).all()
 
 
 def test_a_job_of_a_reservation_has_its_nodes():
@@ -137,8 +138,9 @@ def test_a_folder_tells_limits_licences_and_closures(tmp_path):
     assert site.associations["usage"].tolist() == [70, 50, 0, 50, 0, 0]
     assert site.licences.tolist() == [4, 2]
     assert site.licence_asks[site.asks["licences"][w.jobs["ask"][0]]].tolist() == [2, 1]
-    assert [(site.sets[c["set"]].tolist(), c["end"] - c["begin"] < 1e6, c["announced"]) for c in site.closures] == [
-        ([0, 1, 0, 0], True, 0), ([0, 0, 1, 0], False, 0), ([1, 1, 0, 0], True, 1),
+    end = max(int(x.split("|")[10]) for x in sacct[1:])  # what comes behind the record is not known
+    assert [(site.sets[c["set"]].tolist(), c["end"] == end, c["announced"]) for c in site.closures] == [
+        ([0, 1, 0, 0], False, 0), ([0, 0, 1, 0], True, 0), ([1, 1, 0, 0], False, 1),
     ]  # fmt: skip
     assert site.asks["reservation"][w.jobs["ask"][1]] == 3
     assert not any("GrpTRES" in g or "MaxJobs" in g or "out of service" in g for g in site.guesses)
@@ -150,7 +152,7 @@ def test_a_folder_tells_limits_licences_and_closures(tmp_path):
     [
         ("sacctmgr_event", "NodeName|TimeStart|TimeEnd|State\nn1|yesterday|5|DOWN\n", "yesterday"),
         ("sacctmgr_event", "NodeName|TimeStart|State\nn1|5|DOWN\n", "no column TimeEnd"),
-        ("sacctmgr_reservation", "Name|NodeName|TimeStart|TimeEnd\nx|n[1-|5|6\n", r"n\[1-"),
+        ("sacctmgr_reservation", "Name|NodeName|TimeStart|TimeEnd\nx|n[1-x]|5|6\n", "n.1-x"),
         ("sshare_start", "Account|User|Usage\nall|u1|5\n", "RawUsage"),
     ],
 )
@@ -163,7 +165,9 @@ def test_wrong_files_get_one_line(tmp_path, capsys, name, text, said):
 
 
 def test_nodes_that_a_site_has_no_more_are_left_out():
-    rows, number = closures([{"NodeName": "gone", "TimeStart": "1", "TimeEnd": "2", "State": "DOWN"}], [], ("n1",), lambda x: 0)
+    rows, number = closures(
+        [{"NodeName": "gone", "TimeStart": "1", "TimeEnd": "2", "State": "DOWN"}], [], ("n1",), lambda x: 0, 9.0
+    )
     assert len(rows) == 0 and not number
 
 

@@ -23,7 +23,7 @@ def out_of_service(slurm, now):
 @kernel
 def reserved(slurm, job, at, now, mask):
     """Leave in the mask the nodes on which the job, begun at `now`, would not run into a reservation of others
-    that is known at the time `at`; a job of a reservation has its nodes alone, while that lasts. Returns when the first
+    that is known at the time `at`; a job of a reservation has its nodes alone until that ends. Returns when the first
     reservation ends, should the job run into one on whatever nodes; else 0."""
     zero, own = slurm.ledger.clock[0]["zero"], slurm.site.ask[job["ask"]]["reservation"]
     first, overlap = np.inf, False
@@ -31,8 +31,8 @@ def reserved(slurm, job, at, now, mask):
         c = slurm.site.closures[i]
         begin, end = c["begin"] - zero, c["end"] - zero
         if own == i + 1:
-            for x in range(len(mask)):
-                mask[x] &= slurm.site.sets[c["set"], x] if begin <= now < end else NOTHING
+            for x in range(len(mask) if now < end else 0):
+                mask[x] &= slurm.site.sets[c["set"], x] if begin <= now else NOTHING
         elif c["announced"] and c["known"] - zero <= at and begin < now + max(job["walltime"], 1.0) and now < end:
             for x in range(len(mask)):
                 overlap |= slurm.work.up[x] & slurm.site.sets[c["set"], x] != NOTHING

@@ -131,13 +131,10 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     if ((known < 0) | (known >= len(site.asks))).any():
         raise InputError("a site's scheduler needs what its jobs ask of nodes; `jobwise slurm site` and `on_site` know it")
     J, N = len(jobs), len(capacity)
-    users, leaf, sets = int(jobs["user"].max(initial=-1)) + 1, _leaves(jobs, site), packed(site.sets)
+    leaf, sets, arrays = _leaves(jobs, site), packed(site.sets), int(site.asks["array"].max(initial=0)) + 1
     W, running = sets.shape[1], int(min(J, capacity[:, 0].sum()))
-    S, Q, arrays = len(site.associations), len(site.qos), int(site.asks["array"].max(initial=0)) + 1
-    clock = _clock(site, s.sims[e]["origin"])
     room = (int(min(site.settings[0]["bf_max_test"], J, PLANS)) + len(site.closures)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
-    fair = np.where(site.associations["leaf"] > 0, 1.0, 0.0)
     some, up, mask, open_mask, tried, chosen, completing, changed = np.zeros((8, W), np.uint64)
     up[:] = packed(np.ones(N))
     units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
@@ -149,8 +146,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             queues=site.queues,
             qos=site.qos,
             association=site.associations,
-            bounded=np.isfinite(site.associations["all"]).any(keepdims=True).ravel()
-            | np.isfinite(site.associations["jobs"]).any(),
+            bounded=np.array([any(np.isfinite(site.associations[k]).any() for k in ("all", "jobs"))]),
             closures=site.closures,
             licences=site.licences,
             licence_asks=site.licence_asks,
@@ -162,25 +158,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             tres=units,
             highest=highest,
         ),
-        ledger=Ledger(
-            clock=clock,
-            leaf_of=leaf,
-            priority=np.zeros(J),
-            turn=np.arange(J),
-            since=np.zeros(J),
-            start_at=np.zeros(J),
-            planned=np.zeros(J),
-            counted=np.zeros((J, len(LIMITS))),
-            usage=site.associations["usage"].copy(),
-            sums=np.zeros((S, 2)),
-            level=np.zeros(S),
-            fair=fair,
-            by_qos=np.zeros((Q, len(LIMITS))),
-            by_user=np.zeros((Q, users, len(LIMITS))),
-            by_association=np.zeros((S, len(LIMITS))),
-            licences=np.zeros(len(site.licences)),
-            by_array=np.zeros(arrays, np.int64),
-        ),
+        ledger=_ledger(s, e, site, leaf, arrays),
         work=Work(
             free=capacity.copy(),
             later=capacity.copy(),
@@ -207,6 +185,30 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             begun_in=np.full(arrays, -1, np.int64),
             room=rooms(N),
         ),
+    )
+
+
+def _ledger(s, e: int, site: Site, leaf: np.ndarray, arrays: int) -> Ledger:
+    """The ledger of simulation e before the first event; `leaf` [J]: the associations of its jobs."""
+    J, S, Q, users = len(s.jobs[e]), len(site.associations), len(site.qos), int(s.jobs[e]["user"].max(initial=-1)) + 1
+    return Ledger(
+        clock=_clock(site, s.sims[e]["origin"]),
+        leaf_of=leaf,
+        priority=np.zeros(J),
+        turn=np.arange(J),
+        since=np.zeros(J),
+        start_at=np.zeros(J),
+        planned=np.zeros(J),
+        counted=np.zeros((J, len(LIMITS))),
+        usage=site.associations["usage"].copy(),
+        sums=np.zeros((S, 2)),
+        level=np.zeros(S),
+        fair=np.where(site.associations["leaf"] > 0, 1.0, 0.0),
+        by_qos=np.zeros((Q, len(LIMITS))),
+        by_user=np.zeros((Q, users, len(LIMITS))),
+        by_association=np.zeros((S, len(LIMITS))),
+        licences=np.zeros(len(site.licences)),
+        by_array=np.zeros(arrays, np.int64),
     )
 
 

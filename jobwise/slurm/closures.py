@@ -14,10 +14,11 @@ FOREVER = 4e9  # s since 1970
 
 
 def closures(
-    events: list[dict], reservations: list[dict], names: tuple[str, ...], add: Callable[[Iterable[int]], int]
+    events: list[dict], reservations: list[dict], names: tuple[str, ...], add: Callable[[Iterable[int]], int], last: float
 ) -> tuple[np.ndarray, dict[str, int]]:
     """(rows of closure_dtype, the number, from 1, of each reservation by its name). `names`: of the nodes; `add`: the number of
-    a set of nodes. Raises ValueError, KeyError."""
+    a set of nodes; `last`: s since 1970, the end of the record: what comes later is not known, nodes work then. Raises
+    ValueError, KeyError."""
     place, rows, number = {n: i for i, n in enumerate(names)}, [], {}
     for r in events:
         if r["NodeName"] in place and not any(x in r["State"].upper() for x in IDLE):
@@ -27,7 +28,9 @@ def closures(
         if mine:
             rows.append((add(mine), _second(r["TimeStart"]), _second(r["TimeEnd"]), 1, 0.0))
             number[r["Name"]] = len(rows)
-    return np.array(rows, closure_dtype), number
+    table = np.array(rows, closure_dtype)
+    table["end"] = np.minimum(table["end"], last)
+    return table, number
 
 
 def _second(text: str) -> float:

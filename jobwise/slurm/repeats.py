@@ -58,7 +58,7 @@ class Repeats:
         return beyond
 
     def sentence(self) -> str:
-        """Return the verdict."""
+        """Say whether the simulation differs more."""
         if self.within:
             return "The simulation is within what Slurm differs from itself."
         return f"The simulation differs from Slurm more than Slurm from itself: {'; '.join(self._beyond())}."

@@ -22,7 +22,7 @@ from jobwise.slurm.text import amount, config, gpus, nodes, records, resources, 
 from jobwise.workload import Workload
 from jobwise.workloads.accounting import Accounting
 from jobwise.workloads.accounting import read as accounts
-from jobwise.workloads.sacct import is_sacct
+from jobwise.workloads.sacct import is_sacct, times
 
 FIELDS = "JobID,JobIDRaw,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
 FIELDS += ",NNodes,NCPUS,ReqCPUS,ReqMem,ReqTRES,AllocTRES,NodeList,Priority,Constraints,SubmitLine"
@@ -126,7 +126,9 @@ def _read(folder: Path) -> Workload:
     memory = _told(folder, "scontrol_config", lambda: tuple(int(number(known, f"DefMemPer{x}")) for x in ("CPU", "Node")))
     away = _table(folder, texts, "sacctmgr_event", ("NodeName", "TimeStart", "TimeEnd", "State"))
     kept = _table(folder, texts, "sacctmgr_reservation", ("Name", "NodeName", "TimeStart", "TimeEnd"))
-    closed, reservations = _told(folder, "sacctmgr_event", lambda: closures(away, kept, site.names, sets.add))
+    ends = times(accounting, "End") if (away or kept) and accounting.has("End") else np.zeros(0)
+    last = float(np.nanmax(ends, initial=0.0))
+    closed, reservations = _told(folder, "sacctmgr_event", lambda: closures(away, kept, site.names, sets.add, last))
     licences = _told(folder, "scontrol_config", lambda: _licences(known.get("licenses", "")))
     site = replace(site, closures=closed, licences=np.array(list(licences.values()), float))
     guessed += [
