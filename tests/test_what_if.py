@@ -156,7 +156,7 @@ def test_a_limit_is_cleared_and_names_have_any_case(site):
 
 
 def test_tuning_beats_weights_that_favour_large_jobs_and_keeps_the_bound():
-    w = generated(6000, 100, 32, 0.95, seed=7, age=1000, size=1000)
+    w = generated(6000, 100, 32, 0.95, seed=8, age=1000, size=1000)
     w = replace(w, columns=w.columns | {"wait": wait(simulate(w, "slurm"))})  # as that site would have recorded it
     found = tune(w, max_wait=1.2, scale=0.2, others=["saf+slurm"])
     assert found.trusted and found.proposed == found.lines
