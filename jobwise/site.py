@@ -30,7 +30,7 @@ ask_dtype = np.dtype(
         ("array", "i4"),  # the number of the array, from 1, whose tasks alone share this row; 0: of no matter
         ("at_once", "i4"),  # its tasks that may run at once; 0: any number
         ("licences", "i4"),  # row of the site's licence requests; 0: none
-        ("reservation", "i4"),  # the closure, from 1, whose nodes alone it may use; 0: none
+        ("reservation", "i4"),  # the group of closures whose nodes alone it may use; 0: none
     ],
     align=True,
 )
@@ -62,8 +62,11 @@ association_dtype = np.dtype(
     ],
     align=True,
 )
-# Nodes that take no jobs: out of service, or reserved, which the scheduler knows ahead from some time on. s since 1970.
-closure_dtype = np.dtype([("set", "i4"), ("begin", "f8"), ("end", "f8"), ("announced", "i1"), ("known", "f8")], align=True)
+# Nodes that take no jobs, by begin: out of service, or reserved, which the scheduler knows ahead from some time on. Times in s
+# since 1970. Reservations of one name are a group.
+closure_dtype = np.dtype(
+    [("set", "i4"), ("begin", "f8"), ("end", "f8"), ("announced", "i1"), ("known", "f8"), ("group", "i4")], align=True
+)
 settings_dtype = np.dtype(
     [
         ("basic", "i1"),  # first come, first served (priority/basic)

@@ -78,7 +78,7 @@ def calendar(slurm, now):
     for x in range(slurm.work.open.shape[1]):
         slurm.work.open[0, x] = ~NOTHING
     count = 1
-    for i in range(len(slurm.site.closures) if is_exact(slurm) else 0):  # Slurm asks for reservations job by job
+    for i in range(slurm.ledger.clock[0]["over"], len(slurm.site.closures) if is_exact(slurm) else 0):  # Slurm asks job by job
         c, zero = slurm.site.closures[i], slurm.ledger.clock[0]["zero"]
         if c["announced"] and c["known"] - zero <= now < c["end"] - zero and c["begin"] - zero < slurm.work.until[count - 1]:
             count = hold_back(slurm, count, max(c["begin"] - zero, begin), c["end"] - zero, nodes_of(slurm, i))
@@ -105,8 +105,8 @@ def left_open(slurm, partition, count, at, begin, limit):
     if exact and at + 1 < count:
         later = slurm.work.until[at]
     for x in range(len(mask)):
-        left[x] = mask[x]
-        every[x] = slurm.site.sets[slurm.site.partition[partition]["set"], x] & slurm.work.up[x]
+        left[x] = mask[x] & slurm.work.unreserved[x]
+        every[x] = slurm.site.sets[slurm.site.partition[partition]["set"], x] & slurm.work.up[x] & slurm.work.unreserved[x]
     for i in range(at, count):
         if later == 0.0 and i + 1 < count:
             later = _offers(slurm, partition, i, every)
@@ -131,7 +131,14 @@ def _offers(slurm, partition, i, every):
     0."""
     own = slurm.site.sets[slurm.site.partition[partition]["set"]]
     for x in range(len(every)):
-        if slurm.work.open[i + 1, x] & own[x] & slurm.work.up[x] & ~(every[x] & slurm.work.open[i, x]) != NOTHING:
+        if (
+            slurm.work.open[i + 1, x]
+            & own[x]
+            & slurm.work.up[x]
+            & slurm.work.unreserved[x]
+            & ~(every[x] & slurm.work.open[i, x])
+            != NOTHING
+        ):
             return slurm.work.until[i]
     return 0.0
 

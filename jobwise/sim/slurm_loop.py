@@ -89,6 +89,8 @@ def main_pass(s, e, slurm, o, depth):
             if begin(s, e, slurm, j, k, out):
                 _note_array(slurm, s.jobs[e, j]["ask"], p)
             continue
+        if slurm.site.ask[s.jobs[e, j]["ask"]]["reservation"] > 0:
+            continue
         if of_gpus(slurm.site.ask[s.jobs[e, j]["ask"]]):  # could it ever?
             rank(
                 slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask, slurm.site.capacity, slurm.site.capacity, slurm.work.room
@@ -233,6 +235,7 @@ def run(s, e, slurm, o, steps):
             until = min(until, c["look"])
         if x["backfill"] and (sim["queued"] > 0 or c["updated"] >= c["cycled"]):
             until = min(until, c["backfill"])
+        until = min(until, c["change"]) if sim["queued"] > 0 else until
         code = advance(s, e, until)
         if code == OVER:
             return False
@@ -244,6 +247,8 @@ def run(s, e, slurm, o, steps):
                 main_pass(s, e, slurm, o, x["depth"])
             continue
         now, stuck = sim["now"], False
+        if now >= c["change"]:
+            c["updated"], c["news"], c["change"] = whole(slurm, now), 1, next_change(slurm, now)
         if now >= c["price"]:
             price_all(s, e, slurm)
             c["price"] = _next(c["price"], now, x["calc_period"])
@@ -263,12 +268,6 @@ def run(s, e, slurm, o, steps):
                 backfill(s, e, slurm, o)
                 c["cycled"], stuck = whole(slurm, now), True
             c["backfill"] += LATE + (x["bf_interval"] if due else SHORT_SLEEP)
-        if (
-            stuck
-            and next_change(slurm, now) == np.inf
-            and sim["running"] == 0
-            and sim["next"] == sim["jobs"]
-            and sim["queued"] > 0
-        ):
+        if stuck and c["change"] == np.inf and sim["running"] == 0 and sim["next"] == sim["jobs"] and sim["queued"] > 0:
             return False  # on an empty machine nothing could start, and nothing will come
     return True

@@ -52,11 +52,14 @@ def plan(s, e, slurm, j, partition, count, n, now, since):
         begin = later
         while at + 1 < count and slurm.work.until[at] <= begin:
             at += 1
-        later = left_open(slurm, partition, count, at, begin, limit)
+        end = 0.0
         if len(slurm.site.closures) and not is_exact(slurm):
-            end = reserved(slurm, s.jobs[e, j], now, begin, slurm.work.open_mask)
+            slurm.work.unreserved[:] = ~NOTHING
+            end = reserved(slurm, s.jobs[e, j], s.sims[e]["now"], begin, slurm.work.unreserved)
+        later = left_open(slurm, partition, count, at, begin, limit)
+        if end > 0.0:
             again = floored(slurm, end + resolution(slurm) - 1.0, resolution(slurm)) + 1.0  # its end, rounded up
-            if end > 0.0 and again < now + x["bf_window"] and (later == 0.0 or again < later):
+            if again < now + x["bf_window"] and (later == 0.0 or again < later):
                 later = again
         if (
             later > 0.0

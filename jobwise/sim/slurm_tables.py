@@ -27,6 +27,8 @@ clock_dtype = np.dtype(
         ("news", "i1"),  # has something happened since the last main pass?
         ("released", "i1"),  # does a job wait whose dependencies no pass has looked at since they were met?
         ("plans", "i8"),  # plans of the last cycle
+        ("over", "i8"),  # closures before this one have ended
+        ("change", "f8"),  # when the next one begins or ends
     ],
     align=True,
 )
@@ -92,6 +94,7 @@ class Work(NamedTuple):
     up: np.ndarray  # [W] nodes that work
     mask: np.ndarray  # [W]
     open_mask: np.ndarray  # [W]
+    unreserved: np.ndarray  # [W]
     tried: np.ndarray  # [W]
     chosen: np.ndarray  # [W]
     node: np.ndarray  # [N]
@@ -147,7 +150,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             qos=site.qos,
             association=site.associations,
             bounded=np.array([any(np.isfinite(site.associations[k]).any() for k in ("all", "jobs"))]),
-            closures=site.closures,
+            closures=site.closures[np.argsort(site.closures["begin"], kind="stable")],
             licences=site.licences,
             licence_asks=site.licence_asks,
             sets=sets,
@@ -166,6 +169,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             up=up,
             mask=mask,
             open_mask=open_mask,
+            unreserved=~np.zeros(W, np.uint64),
             tried=tried,
             chosen=chosen,
             node=np.zeros(N, np.int32),
@@ -228,6 +232,7 @@ def _clock(site: Site, origin: float) -> np.ndarray:
     clock["look"], clock["backfill"] = x["look_phase"], x["cycle_phase"]
     clock["price"] = x["boot"] + FIRST_PRICE - origin if x["boot"] > 0 and np.isfinite(origin) else x["price_phase"]
     clock["zero"] = origin
+    clock["change"] = np.min(site.closures["begin"], initial=np.inf) - origin
     clock["passed"] = clock["updated"] = -np.inf
     clock["whole"] = x["whole_phase"] - x["sched_interval"]
     clock["cycled"] = -1e18  # long ago, but after what has never been

@@ -37,6 +37,8 @@ def associations(rows: list[dict], users: dict[str, int], accounts: dict[str, in
 def used(rows: list[dict], usage: list[dict]) -> list[dict]:
     """The rows of sacctmgr with the usage of sshare's, a user's of an account. Raises ValueError, KeyError."""
     known = {(r["Account"].strip(), r["User"].strip()): r["RawUsage"] for r in usage}
+    for text in known.values():
+        amount(said(text) or "0")
     return [r | {"RawUsage": known.get((r["Account"], r["User"]), "0")} for r in rows]
 
 

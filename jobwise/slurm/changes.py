@@ -149,7 +149,14 @@ def _resized(w: Workload, more: int) -> Workload:
         raise InputError("nodes are neither added to nor taken from a site with outages")
     rows = np.minimum(np.arange(count), len(capacity) - 1)
     names = tuple(site.names[i] if i < len(site.names) else f"more{i - len(capacity) + 1}" for i in range(count))
-    site = replace(site, weight=site.weight[rows], sets=site.sets[:, rows], names=names)
+    sets, closures = site.sets[:, rows], site.closures.copy()
+    broken = closures["announced"] == 0
+    if more > 0 and broken.any():  # what breaks one node does not break those that are like it
+        own = sets[closures["set"][broken]]
+        own[:, len(capacity) :] = 0
+        closures["set"][broken] = len(sets) + np.arange(len(own))
+        sets = np.concatenate([sets, own])
+    site = replace(site, weight=site.weight[rows], sets=sets, names=names, closures=closures)
     w = replace(w, cluster=replace(w.cluster, capacity=capacity[rows], site=site))
     if more < 0:
         fits = fitting(w)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,7 @@ EVENTS = {
 LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)\] (.*)")
 OF_JOBS = ("draining", "resumed", "submit", "start_main", "start_backfill", "end", "timeout", "plan")
 QUARTER_S = 900  # steps of time zones
+HOUR_S, FEW = 3600, 0.05  # so large a share of submits an hour off means that the clock was changed
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,10 @@ def lines(file: Path) -> Iterator[Line]:
             dated = True
             for kind, pattern in kinds.items():
                 if m := pattern.search(stamped[2]):
-                    yield _event(f"{file}:{number}", _clock(stamped[1]), kind, m)
+                    try:
+                        yield _event(f"{file}:{number}", _clock(stamped[1]), kind, m)
+                    except ValueError:
+                        raise InputError(f"{file}:{number}: {row.strip()[:80]!r} holds no time that can be read") from None
                     break
     if not dated:
         raise InputError(f"{file}:1: no line begins with a time as in [2026-01-31T23:59:59.000] (LogTimeFormat=iso8601_ms)")
@@ -79,8 +84,10 @@ def _clock(text: str) -> float:
 def zone(file: Path, submits: list[tuple[float, float]]) -> float:
     """Seconds that the log's clock is ahead of UTC, from submits (as the log shows them, as accounting tells them; s since
     1970). Raises InputError where there are none, or where the clock was put forward or back between them."""
-    ahead = {round((shown - known) / QUARTER_S) * QUARTER_S for shown, known in submits}
-    if len(ahead) != 1:
-        why = "its clock was put forward or back (summer time?)" if ahead else "it shows no submit of a job that sacct.txt has"
-        raise InputError(f"{file}: {why}")
-    return float(ahead.pop())
+    ahead = Counter(round((shown - known) / QUARTER_S) * QUARTER_S for shown, known in submits)
+    if not ahead:
+        raise InputError(f"{file}: it shows no submit of a job that sacct.txt has")
+    most = max(ahead, key=lambda x: ahead[x])  # jobs with a begin time count as submitted then
+    if max(ahead[most - HOUR_S], ahead[most + HOUR_S]) > FEW * len(submits):
+        raise InputError(f"{file}: its clock was put forward or back (summer time?)")
+    return float(most)

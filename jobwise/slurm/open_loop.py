@@ -165,8 +165,6 @@ class Run:
         """Start a job as it was recorded."""
         self.to(t)
         j, s = int(self.place[row]), self.s
-        if row not in self.r.end:
-            raise InputError(f"{self.r.workload.name}: job {self._job(row)} starts and never ends in events.csv")
         runs_for(s, 0, j, max(self.r.end[row] - t, 1e-3))
         take_free(s, 0, self.slurm)
         self.slurm.work.mask[:] = packed(np.isin(np.arange(len(self.site.weight)), nodes))

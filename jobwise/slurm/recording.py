@@ -106,6 +106,13 @@ def read(folder: str | Path) -> Recording:
             of.starts.append(Start(time, row, ids.places(x.what, x.where)))
         elif kind in ("end", "timeout"):
             end |= dict.fromkeys([row for row in [ids.row(x.job, "")] if row >= 0], time)
+    if not any(p.kind in ("main", "backfill") for p in passes):
+        raise InputError(f"{folder}: no pass of the scheduler is recorded (SlurmctldDebug=debug, DebugFlags=Backfill)")
+    before = np.setdiff1d(np.flatnonzero(began < passes[0].time - 1), [x.row for p in passes for x in p.starts])
+    if len(before):
+        raise InputError(f"{folder}: {len(before):,} jobs had started before the first recorded pass; the whole log is needed")
+    ran = began + w.truth["runtime"]
+    end = {x.row: end.get(x.row, max(float(ran[x.row]), x.time)) for p in passes for x in p.starts}  # the log may end before
     _put(plans, w.origin, ids, [p for p in passes if p.kind == "backfill"])
     return Recording(w, submit, end, passes, ids.key)
 
@@ -165,13 +172,15 @@ class _Jobs:
 
     def rows(self, name: str) -> list[int]:
         """All rows of a job or an array."""
-        number = int(re.split(r"[_(]", name)[0])
+        text = re.split(r"[_+(]", name)[0]
+        number = int(text) if text.isascii() and text.isdigit() else -1
         return self.arrays.get(number) or [self.row_of[number]] if number in self.row_of or number in self.arrays else []
 
     def row(self, name: str, where: str) -> int:
         """The row of one job; -1, or an error where there is a place `where` to name, for one that is not in the table."""
         inside = re.search(r"\((\d+)\)", name)
-        row = self.row_of.get(int(inside[1] if inside else name), -1)
+        text = inside[1] if inside else name
+        row = self.row_of.get(int(text), -1) if text.isascii() and text.isdigit() else -1
         if row < 0 and where:
             raise InputError(f"{where}: job {name} is not in sacct.txt")
         return row
@@ -198,7 +207,7 @@ def _put(plans: list[Line], origin: float, ids: _Jobs, cycles: list[Pass]) -> No
         while at + 1 < len(cycles) and cycles[at + 1].time <= x.time - origin + 1e-6:
             at += 1
         rows = ids.rows(x.job)
-        if rows:
+        if rows and cycles:
             cycles[at].plans.append(Plan(ids.key[rows[0]], x.begin - origin, ids.places(x.what, x.where)))
 
 

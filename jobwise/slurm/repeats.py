@@ -49,7 +49,7 @@ class Repeats:
             *(min(getattr(x, k) for x in self.pairs) for k in KEYS),
         )
         x, beyond = self.simulated, []
-        if abs(x.difference) > wait:
+        if round(abs(x.difference), 3) > round(wait, 3):
             beyond.append(f"its mean wait is {x.difference:+.1%} off, two real runs differ by {wait:.1%} at most")
         if round(x.order, 3) < round(order, 3):
             beyond.append(f"the rank correlation of its starts is {x.order:.3f}, of two real runs {order:.3f} at least")

@@ -128,7 +128,11 @@ def _read(folder: Path) -> Workload:
     kept = _table(folder, texts, "sacctmgr_reservation", ("Name", "NodeName", "TimeStart", "TimeEnd"))
     ends = times(accounting, "End") if (away or kept) and accounting.has("End") else np.zeros(0)
     last = float(np.nanmax(ends, initial=0.0))
-    closed, reservations = _told(folder, "sacctmgr_event", lambda: closures(away, kept, site.names, sets.add, last))
+    closed, _ = _told(folder, "sacctmgr_event", lambda: closures(away, [], site.names, sets.add, last))
+    more, reservations = _told(folder, "sacctmgr_reservation", lambda: closures([], kept, site.names, sets.add, last))
+    if len(more):
+        guessed.append(f"{len(more):,} reservations: when they were made is not known, a week before they begin is taken")
+    closed = np.sort(np.concatenate([closed, more]), order="begin", kind="stable")
     licences = _told(folder, "scontrol_config", lambda: _licences(known.get("licenses", "")))
     site = replace(site, closures=closed, licences=np.array(list(licences.values()), float))
     guessed += [

@@ -13,11 +13,17 @@ from jobwise.workload import Workload
 
 
 def _least(w: Workload) -> np.ndarray:
-    """[J, LIMITS] the least that each job counts for limits."""
+    """[J, LIMITS] the least that each job counts for limits; whole nodes count as the largest."""
     asks, nodes = w.cluster.known_site.asks[w.jobs["ask"]], np.maximum(w.cluster.known_site.asks["nodes"][w.jobs["ask"]], 1)
     cards = np.maximum(asks["gpus"], asks["gpus_node"] * nodes)
     cpus = asks["tasks"].astype(np.int64) * asks["cpus"]
-    return np.stack([np.ones(len(w)), cpus, np.zeros(len(w)), cards, nodes], axis=1)
+    memory = np.maximum(asks["memory"] * nodes, asks["memory_cpu"] * cpus)
+    table = np.stack([np.ones(len(w)), cpus, memory, cards, nodes], axis=1)
+    largest = w.cluster.capacity.max(axis=0)[:3]
+    whole = (asks["whole"] > 0)[:, None] & (np.arange(table.shape[1]) % 4 > 0)
+    amounts = np.zeros_like(table)
+    amounts[:, 1:4] = nodes[:, None] * largest
+    return np.where(whole, np.maximum(table, amounts), table)
 
 
 def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
@@ -35,7 +41,8 @@ def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
             yield f"{what} of partition {which}", bad
     known, least = (jobs["queue"] >= 0) & (jobs["queue"] < len(site.qos)), _least(w)
     for a, below in _limited(w):
-        if (bad := below & (least > site.associations["all"][a]).any(axis=1)).any():
+        too_much = (least > site.associations["all"][a]).any(axis=1)
+        if (bad := below & (too_much | (site.associations["jobs"][a] < 1))).any():
             yield f"the limits of association {a}", bad
     if (bad := (site.licence_asks[site.asks["licences"][jobs["ask"]]] > site.licences).any(axis=1)).any():
         yield "the number of licences", bad
@@ -57,7 +64,8 @@ def _limited(w: Workload) -> Iterator[tuple[int, np.ndarray]]:
     inside = (w.jobs["user"] >= 0) & (w.jobs["user"] < site.leaf.shape[0]) & (w.jobs["group"] >= 0)
     inside &= w.jobs["group"] < site.leaf.shape[1]
     leaf[inside] = site.leaf[w.jobs["user"][inside], w.jobs["group"][inside]]
-    for a in np.flatnonzero(np.isfinite(site.associations["all"]).any(axis=1)).tolist():
+    tree = site.associations
+    for a in np.flatnonzero(np.isfinite(tree["all"]).any(axis=1) | (tree["jobs"] < 1)).tolist():
         below, at = np.zeros(len(w), bool), leaf
         while (at >= 0).any():
             below |= at == a
@@ -99,6 +107,7 @@ def lifted(w: Workload) -> Workload:
     for a, below in _limited(w):
         if below.any():
             tree["all"][a] = np.maximum(tree["all"][a], least[below].max(axis=0))
+            tree["jobs"][a] = max(tree["jobs"][a], 1.0)
     if len(licences):
         licences = np.maximum(licences, site.licence_asks[site.asks["licences"][w.jobs["ask"]]].max(axis=0))
     guesses = (*site.guesses, *texts)
