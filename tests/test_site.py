@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import re
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -226,10 +227,17 @@ def test_the_log_of_the_controller_is_a_recording(tmp_path, capsys):
         (p.kind, p.whole, len(p.starts), p.plans) for p in theirs.passes
     ]
     assert check(mine).plans.equal == 397
-    first = [x for x in log.splitlines() if "submit_batch" in x][0]
+    winter = controller_log(RECORDED / "stock", 3600).splitlines()
+    changed = [*log.splitlines()[: len(winter) // 2], *winter[len(winter) // 2 :]]
+    no_pass = [
+        x for x in log.splitlines() if "Running job" not in x and "beginning" not in x and "Start" not in x and "Alloc" not in x
+    ]
     for wrong, said in (
         (log.replace("[20", "(20"), "no line begins with a time"),
-        (log.replace(first, first.replace("T", "T0", 1)[:12] + "23:59:59" + first[20:]), "summer time"),
+        ("\n".join(changed), "summer time"),
+        ("\n".join(x for x in no_pass if "completed" not in x), "no pass"),
+        (re.sub(r"to start at \S+,", "to start at Unknown,", log), "slurmctld.log:"),
+        ("\n".join(log.splitlines()[len(winter) // 2 :]), "before the first recorded pass"),
         ("\n".join(x for x in log.splitlines() if "submit" not in x), "no submit"),
     ):
         (tmp_path / "slurmctld.log").write_text(wrong)

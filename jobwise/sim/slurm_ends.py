@@ -15,6 +15,8 @@ from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest, ones
 from jobwise.sim.slurm_time import floored, is_exact, whole
 from jobwise.sim.state import HEAP
 
+BLOCK = 16  # running jobs whose nodes are looked at together
+
 RESOURCES = 3  # of a node of a site: CPUs, memory, GPUs
 GROUP = 30.0  # s: the first group of running jobs that are taken away together ends so long after the first end; then twice it
 
@@ -71,6 +73,7 @@ def expected_ends(s, e, slurm, now):
     slurm.work.held[0] = 0
     for i in range(n):
         _mark(s, e, slurm, i, rows[order[i]], t[order[i]])
+    _blocks(slurm, 0, n)
     return n
 
 
@@ -104,7 +107,29 @@ def insert(s, e, slurm, n, j, now):
         copy_row(slurm.work.on, k - 1, k)
         k -= 1
     _mark(s, e, slurm, k, j, t)
+    _blocks(slurm, k, n + 1)
     return n + 1
+
+
+@kernel
+def _blocks(slurm, k, n):
+    """The nodes of blocks of running jobs, from that of slurm.work.ends[k] on."""
+    for b in range(k // BLOCK, n // BLOCK + 1):
+        for x in range(slurm.work.on.shape[1]):
+            slurm.work.blocks[b, x] = NOTHING
+        for i in range(b * BLOCK, min(b * BLOCK + BLOCK, n)):
+            for x in range(slurm.work.ends[i]["low"], slurm.work.ends[i]["high"]):
+                slurm.work.blocks[b, x] |= slurm.work.on[i, x]
+
+
+@inlined
+def _none_touches(slurm, i, mask):
+    """Is none of the block of running jobs that begins with slurm.work.ends[i] on a node of the mask?"""
+    b = i // BLOCK
+    for x in range(len(mask)):
+        if slurm.work.blocks[b, x] & mask[x] != NOTHING:
+            return False
+    return True
 
 
 @inlined
@@ -177,6 +202,10 @@ def _will_run_later(slurm, ask, mask, n, until):
     while at < n:
         gone = False
         while at < n:
+            while at % BLOCK == 0 and at + BLOCK < n and slurm.work.ends[at + BLOCK - 1]["t"] <= until:
+                if not _none_touches(slurm, at, mask):
+                    break
+                at += BLOCK
             t = slurm.work.ends[at]["t"]
             at += 1
             if t > until and not gone:
@@ -201,6 +230,9 @@ def _will_run_later(slurm, ask, mask, n, until):
         if need > 0 and not of_gpus(ask):  # not enough, wherever on their nodes they give it back
             continue
         while returned < at:
+            if returned % BLOCK == 0 and returned + BLOCK <= at and _none_touches(slurm, returned, mask):
+                returned += BLOCK
+                continue
             if _touches(slurm, returned, mask):
                 _give_back(slurm, ask, returned, mask)
             returned += 1

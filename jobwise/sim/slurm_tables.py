@@ -9,6 +9,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.sim.node_choice import Room, rooms
 from jobwise.sim.node_sets import packed
+from jobwise.sim.slurm_ends import BLOCK
 from jobwise.sim.slurm_notes import NOTES
 from jobwise.site import LIMITS, Site
 
@@ -102,6 +103,7 @@ class Work(NamedTuple):
     changed: np.ndarray  # [W] nodes where `later` is not `free`
     ends: np.ndarray  # [J] of end_dtype: running jobs by expected end
     on: np.ndarray  # [running, W] their nodes
+    blocks: np.ndarray  # [running / BLOCK, W] the nodes of BLOCK of them that lie beside each other
     pieces: np.ndarray  # [S] of slice_dtype: what they hold, job by job
     held: np.ndarray  # [1] pieces
     begin: np.ndarray  # [C] the calendar of planned nodes
@@ -177,6 +179,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             changed=changed,
             ends=np.zeros(J, end_dtype),
             on=np.zeros((running, W), np.uint64),
+            blocks=np.zeros((running // BLOCK + 1, W), np.uint64),
             pieces=np.zeros(s.slices.shape[1], s.slices.dtype),
             held=np.zeros(1, np.int64),
             begin=np.zeros(room),

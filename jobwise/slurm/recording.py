@@ -111,7 +111,7 @@ def read(folder: str | Path) -> Recording:
     before = np.setdiff1d(np.flatnonzero(began < passes[0].time - 1), [x.row for p in passes for x in p.starts])
     if len(before):
         raise InputError(f"{folder}: {len(before):,} jobs had started before the first recorded pass; the whole log is needed")
-    ran = began + w.truth["runtime"]
+    ran = w.ends["end"]
     end = {x.row: end.get(x.row, max(float(ran[x.row]), x.time)) for p in passes for x in p.starts}  # the log may end before
     _put(plans, w.origin, ids, [p for p in passes if p.kind == "backfill"])
     return Recording(w, submit, end, passes, ids.key)
