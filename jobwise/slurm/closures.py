@@ -20,7 +20,8 @@ def closures(
     """(rows of closure_dtype, the group of each reservation by its name). `names`: of the nodes; `add`: the number of
     a set of nodes; `last`: s since 1970, the end of the record: what comes later is not known, nodes work then. Raises
     ValueError, KeyError."""
-    place, rows, number = {n: i for i, n in enumerate(names)}, [], {}
+    number: dict[str, int] = {}
+    place, rows = {n: i for i, n in enumerate(names)}, []
     for r in events:
         if r["NodeName"] in place and not any(x in r["State"].upper() for x in IDLE):
             rows.append((add([place[r["NodeName"]]]), _second(r["TimeStart"]), _second(r["TimeEnd"]), 0, 0.0, 0))
