@@ -91,14 +91,14 @@ def fidelity(
         raise InputError("a policy is named twice")
     if again and not (w.cluster.site and "slurm" in names):
         raise InputError("--again compares runs of a real Slurm: a folder of its outputs and the policy slurm are needed")
+    others = [read(folder) for folder in again or ()]
     with progress("replay") as step:
         results = compared(w, names, step)
     repeated = None
-    if again:
+    if others:
         own = next(f for f in results if f.policy == "slurm")
-        runs = [w, *(read(folder) for folder in again)]
         with progress("replay of the other runs") as step:
-            repeated = repeats(runs, [own, *(compared(x, ["slurm"], step)[0] for x in runs[1:])])
+            repeated = repeats([w, *others], [own, *(compared(x, ["slurm"], step)[0] for x in others)])
     show(of_fidelity(w, results, repeated), as_json, report)
 
 
@@ -110,7 +110,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Compute each pass of a recorded Slurm from the recorded state, and compare what it started and planned."""
-    from jobwise.slurm.closed_loop import follow
+    from jobwise.slurm.closed_loop import follow, sentence
     from jobwise.slurm.open_loop import check as checked
     from jobwise.slurm.recording import read
 
@@ -133,7 +133,7 @@ def check(
         f"{result.name}, pass by pass", ["of the recording", "number", "equal", "if nodes were completing", "share"], rows
     )
     say("Equal: at the same time, on the same nodes. Nodes that have just lost a job may be completing, which no log tells.")
-    say(followed.sentence())
+    say(sentence(followed))
     table = [[f"{x.time:,.1f}", x.kind, f"{x.job}", x.here, x.there, x.why] for x in result.differences[:shown]]
     if table:
         columns = ["s", "what", "job", "computed", "recorded", "why"]
