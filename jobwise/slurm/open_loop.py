@@ -30,7 +30,8 @@ Places = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Difference:
-    """A plan or start that differs: when, of which pass, which job; what each side thought; what may explain it."""
+    """A plan or start that differs: when (s since the first submit, as in the texts), of which pass, which job; what each side
+    thought; what may explain it."""
 
     time: float
     kind: str
@@ -276,8 +277,8 @@ def _numbered(plans: list[Plan]) -> dict[tuple[int, int], Plan]:
 
 
 def _names(run: Run, nodes: Places) -> str:
-    return ",".join(run.site.names[n] for n in nodes)
+    return ", ".join(run.site.names[n] for n in nodes)
 
 
 def _text(run: Run, x: Plan | None) -> str:
-    return "no plan" if x is None else f"at {x.start + run.r.workload.origin:.0f} on {_names(run, x.nodes)}"
+    return "no plan" if x is None else f"at {x.start:.0f} s on {_names(run, x.nodes)}"
