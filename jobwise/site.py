@@ -62,7 +62,7 @@ association_dtype = np.dtype(
     ],
     align=True,
 )
-# Nodes that take no jobs, by begin: out of service, or reserved, which the scheduler knows ahead from some time on. Times in s
+# Nodes that take no jobs: out of service, or reserved, which the scheduler knows ahead from some time on. Times in s
 # since 1970. Reservations of one name are a group.
 closure_dtype = np.dtype(
     [("set", "i4"), ("begin", "f8"), ("end", "f8"), ("announced", "i1"), ("known", "f8"), ("group", "i4")], align=True

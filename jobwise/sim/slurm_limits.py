@@ -21,13 +21,13 @@ def asked(slurm, ask, k, out):
 def within(slurm, j, job, out):
     """Do the limits of the QOS and of the associations of job j let it run beside what runs?"""
     q = job["queue"]
-    known = 0 <= q < len(slurm.site.qos)
-    for x in range(len(out) if known else 0):
+    limited = 0 <= q < len(slurm.site.qos)
+    for x in range(len(out) if limited else 0):
         if slurm.ledger.by_qos[q, x] + out[x] > slurm.site.qos[q]["all"][x]:
             return False
         if job["user"] >= 0 and slurm.ledger.by_user[q, job["user"], x] + out[x] > slurm.site.qos[q]["user"][x]:
             return False
-    return not slurm.site.bounded[0] or _within_associations(slurm, j, q if known else -1, out)
+    return not slurm.site.bounded[0] or _within_associations(slurm, j, q if limited else -1, out)
 
 
 @kernel

@@ -136,7 +136,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     if ((known < 0) | (known >= len(site.asks))).any():
         raise InputError("a site's scheduler needs what its jobs ask of nodes; `jobwise slurm site` and `on_site` know it")
     J, N = len(jobs), len(capacity)
-    leaf, sets, arrays = _leaves(jobs, site), packed(site.sets), int(site.asks["array"].max(initial=0)) + 1
+    leaf, sets, arrays = leaves(jobs, site), packed(site.sets), int(site.asks["array"].max(initial=0)) + 1
     W, running = sets.shape[1], int(min(J, capacity[:, 0].sum()))
     room = (int(min(site.settings[0]["bf_max_test"], J, PLANS)) + len(site.closures)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
@@ -219,7 +219,7 @@ def _ledger(s, e: int, site: Site, leaf: np.ndarray, arrays: int) -> Ledger:
     )
 
 
-def _leaves(jobs: np.ndarray, site: Site) -> np.ndarray:
+def leaves(jobs: np.ndarray, site: Site) -> np.ndarray:
     """[J] the association of each job; -1: accounting has none."""
     leaf = np.full(len(jobs), -1)
     inside = (jobs["user"] >= 0) & (jobs["user"] < site.leaf.shape[0]) & (jobs["group"] >= 0)

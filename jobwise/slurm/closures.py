@@ -30,7 +30,7 @@ def closures(
         if mine:
             group, begin = number.setdefault(r["Name"], len(number) + 1), _second(r["TimeStart"])
             rows.append((add(mine), begin, _second(r["TimeEnd"]), 1, begin - AHEAD_S, group))
-    table = np.array(sorted(rows, key=lambda x: x[1]), closure_dtype)
+    table = np.array(rows, closure_dtype)
     table["end"] = np.minimum(table["end"], last)
     return table, number
 

@@ -29,7 +29,7 @@ EVENTS = {
     "plan": rf"_dump_job_sched: {JOB} to start at (\S+), end at \S+ on nodes (\S+)",
 }
 LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?)\] (.*)")
-OF_JOBS = ("draining", "resumed", "submit", "start_main", "start_backfill", "end", "timeout", "plan")
+NAMED = ("draining", "resumed", "submit", "start_main", "start_backfill", "end", "timeout", "plan")
 QUARTER_S = 900  # steps of time zones
 HOUR_S, FEW = 3600, 0.05  # so large a share of submits an hour off means that the clock was changed
 
@@ -37,12 +37,12 @@ HOUR_S, FEW = 3600, 0.05  # so large a share of submits an hour off means that t
 @dataclass(frozen=True)
 class Line:
     """An event: where the log tells it, when (s since 1970 as the log's clock shows it, of no zone), its kind, the name of its
-    job, what else it says (of a plan: nodes), and when a plan begins."""
+    job or node, what else it says (of a plan: nodes), and when a plan begins."""
 
     where: str
     time: float
     kind: str
-    job: str = ""
+    name: str = ""
     what: str = ""
     begin: float = 0.0
 
@@ -70,7 +70,7 @@ def lines(file: Path) -> Iterator[Line]:
 def _event(where: str, time: float, kind: str, m: re.Match[str]) -> Line:
     if kind == "reserved":
         return Line(where, time, kind, begin=_clock(m[1]))
-    if kind not in OF_JOBS:
+    if kind not in NAMED:
         return Line(where, time, kind, what=m[1])
     if kind == "plan":
         return Line(where, time, kind, m[1], m[3], _clock(m[2]))

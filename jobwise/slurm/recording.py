@@ -96,16 +96,16 @@ def read(folder: str | Path) -> Recording:
         elif kind == "reserved":
             w = _announced(w, x.begin, x.time)
         elif kind in ("draining", "resumed"):
-            w = _moved(w, kind, ids.place.get(x.job, -1), x.time)
+            w = _moved(w, kind, ids.place.get(x.name, -1), x.time)
         elif kind == "submit":
-            submit |= dict.fromkeys(ids.rows(x.job), time)
+            submit |= dict.fromkeys(ids.rows(x.name), time)
         elif kind in STARTS:
-            row = ids.row(x.job, x.where)
+            row = ids.row(x.name, x.where)
             time = min(time, began[row] + LAST_MOMENT)  # it may have been logged a second later
             of = _last(passes, "main" if kind == "start_main" else "backfill", x.where)
             of.starts.append(Start(time, row, ids.places(x.what, x.where)))
         elif kind in ("end", "timeout"):
-            end |= dict.fromkeys([row for row in [ids.row(x.job, "")] if row >= 0], time)
+            end |= dict.fromkeys([row for row in [ids.row(x.name, "")] if row >= 0], time)
     if not any(p.kind in ("main", "backfill") for p in passes):
         raise InputError(f"{folder}: no pass of the scheduler is recorded (SlurmctldDebug=debug, DebugFlags=Backfill)")
     before = np.setdiff1d(np.flatnonzero(began < passes[0].time - 1), [x.row for p in passes for x in p.starts])
@@ -122,7 +122,7 @@ def _lines(folder: Path, w: Workload, ids: _Jobs) -> tuple[list[Line], list[Line
     if (folder / LOG).is_file():
         shown = list(lines(folder / LOG))
         submits = [
-            (x.time, w.jobs["submit"][rows[0]] + w.origin) for x in shown if x.kind == "submit" and (rows := ids.rows(x.job))
+            (x.time, w.jobs["submit"][rows[0]] + w.origin) for x in shown if x.kind == "submit" and (rows := ids.rows(x.name))
         ]
         ahead = zone(folder / LOG, submits)
         shown = [replace(x, time=x.time - ahead, begin=x.begin - ahead) for x in shown]
@@ -206,7 +206,7 @@ def _put(plans: list[Line], origin: float, ids: _Jobs, cycles: list[Pass]) -> No
     for x in plans:
         while at + 1 < len(cycles) and cycles[at + 1].time <= x.time - origin + 1e-6:
             at += 1
-        rows = ids.rows(x.job)
+        rows = ids.rows(x.name)
         if rows and cycles:
             cycles[at].plans.append(Plan(ids.key[rows[0]], x.begin - origin, ids.places(x.what, x.where)))
 

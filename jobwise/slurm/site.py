@@ -132,9 +132,8 @@ def _read(folder: Path) -> Workload:
     more, reservations = _told(folder, "sacctmgr_reservation", lambda: closures([], kept, site.names, sets.add, last))
     if len(more):
         guessed.append(f"{len(more):,} reservations: when they were made is not known, a week before they begin is taken")
-    closed = np.sort(np.concatenate([closed, more]), order="begin", kind="stable")
     licences = _told(folder, "scontrol_config", lambda: _licences(known.get("licenses", "")))
-    site = replace(site, closures=closed, licences=np.array(list(licences.values()), float))
+    site = replace(site, closures=np.concatenate([closed, more]), licences=np.array(list(licences.values()), float))
     guessed += [
         f"not simulated: {x}" for x in conf.not_simulated(known) + _ignored(qos, QOS_READ) + _ignored(assoc, ASSOC_READ)
     ]

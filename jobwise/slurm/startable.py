@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from jobwise.errors import InputError
+from jobwise.sim.slurm_tables import leaves
 from jobwise.site import LIMITS
 from jobwise.workload import Workload
 
@@ -60,10 +61,8 @@ def never(w: Workload) -> Iterator[tuple[str, np.ndarray]]:
 
 def _limited(w: Workload) -> Iterator[tuple[int, np.ndarray]]:
     """(an association with limits, [J] the jobs below it)."""
-    site, leaf = w.cluster.known_site, np.full(len(w), -1)
-    inside = (w.jobs["user"] >= 0) & (w.jobs["user"] < site.leaf.shape[0]) & (w.jobs["group"] >= 0)
-    inside &= w.jobs["group"] < site.leaf.shape[1]
-    leaf[inside] = site.leaf[w.jobs["user"][inside], w.jobs["group"][inside]]
+    site = w.cluster.known_site
+    leaf = leaves(w.jobs, site)
     tree = site.associations
     for a in np.flatnonzero(np.isfinite(tree["all"]).any(axis=1) | (tree["jobs"] < 1)).tolist():
         below, at = np.zeros(len(w), bool), leaf
