@@ -12,7 +12,13 @@ from jobwise.policies import parts
 from jobwise.policies.names import described, resolve
 from jobwise.sim.orders import CODES, Order
 
-NEEDS = {"refit": "smith-forecast+easy", "learned": "fcfs+easy", "predicted": "saf", "actual": "saf"}
+NEEDS = {
+    "by-history": "saf+promise1.1x",
+    "refit": "smith-forecast+easy",
+    "learned": "fcfs+easy",
+    "predicted": "saf",
+    "actual": "saf",
+}
 DEFAULTS = {part.example for part in parts.PARTS if part.value is not None and part.value == part.usual}
 HEADINGS = {part.heading for part in parts.GRAMMAR}
 ORDERS = list(described()["orders"])

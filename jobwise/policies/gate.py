@@ -18,7 +18,7 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.jobs import digest
 from jobwise.policies import files
-from jobwise.policies.foreseen import at_submit, shipped
+from jobwise.policies.foreseen import at_submit
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
@@ -66,14 +66,12 @@ class Gate(Remembering):
                 )
         if not max_wait >= 1:
             raise InputError(f"gate: the longest wait may be {max_wait:g} times that of fcfs+easy; it must be 1 or more")
-        forests = [p.forest for p in candidates if p.forest is not None]
+        forests = [p.forecaster for p in candidates if p.forecaster is not None]
         if not all(np.array_equal(a, b) for f in forests for a, b in zip(f, forests[0], strict=True)):
             raise InputError("gate: its candidates forecast with different forests; give all of them the same")
         if len({p.refit for p in candidates if p.forest is not None}) > 1:
             raise InputError("gate: +refit is for all of its candidates with forests, or for none")
         self._forest = forests[0] if forests else None
-        if self._forest is None and any(p.promises for p in candidates):
-            self._forest = shipped()
         self.last = last or FALLBACK
         self.candidates, self.max_wait, self.label = tuple(candidates), float(max_wait), label
         self.every, self.trail, self.shakes, self.z = every, trail, shakes, z

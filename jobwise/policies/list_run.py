@@ -11,7 +11,6 @@ from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError, failed
 from jobwise.policies import parts
 from jobwise.policies.flow_net import FlowNet
-from jobwise.policies.foreseen import shipped
 from jobwise.policies.loglinear import Index
 from jobwise.policies.memory import Memory
 from jobwise.policies.promised import Promised
@@ -32,9 +31,9 @@ class ListRun:
         policy.check(view.cluster)
         self.policy, every = policy, policy.everyone
         learns = any(isinstance(p.order, Index) or p.estimate == "predicted" for p in every)
-        trees = next((p.forest for p in every if p.forest is not None), None)
+        trees = next((p.forecaster for p in every if p.forecaster is not None), None)
         promises = any(p.promises for p in every)
-        self._memory: Any = Memory(view, trees or (shipped() if promises else None)) if learns or promises else None
+        self._memory: Any = Memory(view, trees) if learns or promises else None
         self._promised: Any = Promised(view, self._memory) if self._memory and promises else None
         self._steering = None
         if len(every) > 1 or policy.times < np.inf or policy.refit:

@@ -14,13 +14,14 @@ from jobwise.decision import View
 from jobwise.errors import InputError, unknown
 from jobwise.policies import flow_net, loglinear, parts
 from jobwise.policies.flow_net import FlowNet
+from jobwise.policies.foreseen import shipped
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.relative_guard import steered
 from jobwise.policies.replay import replay
 from jobwise.policies.slurm import replay_on_site
 from jobwise.sim import orders, scored_pool
-from jobwise.sim.forest import Forest
+from jobwise.sim.forest import NOTHING, Forest
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.state import State
 
@@ -37,10 +38,11 @@ class ListScheduler(Remembering):
     stays picked until it starts (as RLScheduler does; re-deciding is the default). `estimate`: what the order takes a run
     time to be: as requested, predicted from history, or actual (nobody knows that: simulations of pools only).
     Reservations go by requests all the same, so that no prediction delays the head. `reserve` (share, s): jobs that ask for
-    longer hold no more than the rest of the units, but one alone may always run. `promise`: no job waits much longer than
-    this many times the longest wait of FCFS with EASY, measured, not guaranteed; `express`: jobs that together are this share
-    of the work go before those of the promise (`jobwise.sim.promise`; pools only). `refit`: jobs that arrive between two fits
-    of new trees to the jobs that have ended (`refit.py`; 0: those of the order serve).
+    longer hold no more than the rest of the units, but one alone may always run. `promise`: others go ahead of a job only while
+    it can start in so many times the longest wait of FCFS with EASY, measured, not guaranteed; `express`: jobs that together
+    are this share of the work go first (`jobwise.sim.promise`; pools only). `trees`: what forecasts for promise and lane, where
+    the order has no trees: those of the package (None), others, or "history", what such jobs ran before. `refit`: jobs that
+    arrive between two fits of new trees to the jobs that have ended (`refit.py`; 0: those of the order serve).
     """
 
     order: str | Order | Index | FlowNet = "fcfs"
@@ -54,6 +56,7 @@ class ListScheduler(Remembering):
     label: str = ""
     promise: float = inf
     express: float = 0.0
+    trees: Forest | str | None = None
     refit: int = 0
 
     def __post_init__(self):
@@ -96,6 +99,16 @@ class ListScheduler(Remembering):
     def forest(self) -> Forest | None:
         """The trees of its order, if it forecasts with some."""
         return getattr(self.order, "forest", None)
+
+    @property
+    def forecaster(self) -> Forest | None:
+        """What forecasts run times for its order, promise and lane: trees, or none of them (`NOTHING`): history. None: nothing
+        needs forecasts."""
+        if self.forest is not None or not self.promises:
+            return self.forest
+        if isinstance(self.trees, Forest):
+            return self.trees
+        return NOTHING if self.trees == "history" else shipped()
 
     @cached_property
     def rule(self) -> Rule:

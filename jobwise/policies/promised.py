@@ -1,7 +1,7 @@
 """A promise and an express lane for a policy that is asked view by view, in a simulation or on a live cluster.
 
 It does what the compiled loop does (`sim/promise.py`, `sim/scored_pool.py`), with the same kernels, on tables that grow. It may
-begin in the middle: then the shadow takes up all jobs of the view at once.
+begin in the middle: then the virtual schedule takes up all jobs of the view at once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from jobwise.errors import InputError
 from jobwise.jobs import RUNNING
 from jobwise.policies.memory import Memory
 from jobwise.policies.replay import past_waits
-from jobwise.sim import foresight, promise, scored_pool
+from jobwise.sim import foresight, promise, promised_pass, scored_pool
 from jobwise.sim.list_pass import Rule
-from jobwise.sim.promise import URGENT, Promise
+from jobwise.sim.promise import Promise
 from jobwise.sim.reset import empty, enter, stand
 from jobwise.sim.state import State, allocate
 from jobwise.workload import workload
@@ -25,7 +25,7 @@ ROOM = 1024  # jobs, at first
 
 
 class Promised:
-    """The shadow of one simulation or cluster, and who is express."""
+    """The virtual schedule of one simulation or cluster, bounds and plan, and who is express."""
 
     def __init__(self, view: View, memory: Memory):
         self._memory, self._total, self._noted = memory, view.cluster.processors, view.events
@@ -48,17 +48,17 @@ class Promised:
         return s, q
 
     def _enter(self, view: View, first: int) -> None:
-        """Let the shadow know jobs `first` … of a view."""
+        """Let the virtual schedule know jobs `first` … of a view."""
         if len(view.edges):
             raise InputError("promises and express lanes are for jobs that wait for no others")
         for j in range(first, len(view.jobs)):
             enter(self._q.s, 0, j, view.table[j])
 
     def note(self, view: View) -> None:
-        """Let the shadow come to the time of a view, once; the memory has taken note of its events."""
+        """Let the virtual schedule come to the time of a view, once; the memory has taken note of its events."""
         if view.events is not self._noted:
             self._noted, J, entered = view.events, len(view.jobs), int(self._q.s.sims["jobs"][0])
-            if len(self._q.open) < J:
+            if len(self._q.lane) < J:
                 self._s, new = self._tables(2 * J)
                 promise.take_over(new, self._q)
                 self._q = new
@@ -77,20 +77,36 @@ class Promised:
 
     def why(self, view: View, scheduler, rule: Rule, score: np.ndarray) -> list[tuple[float, str]]:
         """[Q] of the queue: its score with the promise, and why it stands there ("": by its order)."""
-        reasons, shadow = {}, self._q.s.jobs[0]
-        for x in self._pass(view, scheduler, rule, score, False):
-            text, begun = "", shadow["start"][x["row"]]
-            if promise.is_express(x["score"]):
-                text = f"express: among the smallest jobs that make {100 * scheduler.express:.3g}% of the work"
-            elif x["score"] == -np.inf:
-                text = "guarded"
-            elif x["plain"] <= URGENT:
-                text = f"urgent: fcfs+easy would have started it {(view.now - begun) / 3600:.1f} h ago"
-            reasons[int(x["row"])] = (float(x["score"]), text)
+        before = self._q.memory.copy(), self._q.due.copy()  # to explain changes nothing
+        b = self._pass(view, scheduler, rule, score, False)
+        items, late = b.item[: len(view.queue)], np.empty(len(view.queue), np.int64)
+        if scheduler.promise < np.inf:
+            promised_pass.reasons(self._s, 0, b, late)
+        reasons = {
+            int(x["row"]): (float(x["score"]), self._reason(view, scheduler, x, int(i)))
+            for x, i in zip(items, late, strict=True)
+        }
+        self._q.memory[:], self._q.due[:] = before
         return [reasons[int(j)] for j in view.queue]
 
-    def _pass(self, view: View, scheduler, rule: Rule, score: np.ndarray, starts: bool) -> np.ndarray:
-        """A pass on a copy of the view; its items [Q]."""
+    def _reason(self, view: View, scheduler, x: np.ndarray, late: int) -> str:
+        """Why a job of the queue stands where it does; `late`: as `promised_pass.reasons` has it."""
+        due = self._q.due[x["row"]]
+        if x["score"] == -np.inf:
+            return "guarded"
+        if promise.is_express(x["score"]):
+            text = f"express: among the smallest jobs that make {100 * scheduler.express:.3g}% of the work"
+        elif scheduler.promise == np.inf or due["deadline"] == np.inf:
+            return ""
+        else:
+            hours = [(due[key] - view.now) / 3600 for key in ("deadline", "planned")]
+            text = f"{'urgent: ' * bool(due['urgent'])}must start in {hours[0]:.1f} h, would in {max(hours[1], 0.0):.1f} h"
+        if scheduler.promise < np.inf and late >= 0:
+            text += f"; not now: job {late} would be late"
+        return text
+
+    def _pass(self, view: View, scheduler, rule: Rule, score: np.ndarray, starts: bool) -> scored_pool.ScoredPool:
+        """A pass on a copy of the view; its queue [Q]."""
         s, c, queue, running = self._s, self._memory.tables, view.queue, view.running
         promise.adopt(self._q, scheduler.express, scheduler.promise - 1.0)
         stand(s, view.now, view.table, queue, running, int(view.free[:, 0].sum()))
@@ -98,4 +114,4 @@ class Promised:
         foresight.forecast_all(c, rows, view.now, np.empty((len(rows), 2)))
         b = scored_pool.scheduler(s, 0, memory=c, promised=self._q)
         scored_pool.plan(s, 0, b, rule, queue.astype(np.int64), np.ascontiguousarray(score, float), starts)
-        return b.item[: len(queue)]
+        return b

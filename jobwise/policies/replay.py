@@ -9,7 +9,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.cluster import pool as cluster_of
 from jobwise.errors import InputError
-from jobwise.policies.foreseen import begin, shipped
+from jobwise.policies.foreseen import begin
 from jobwise.policies.loglinear import Index
 from jobwise.sim import groups, list_loop, pool, promise, scored_pool
 from jobwise.sim.flows import NONE, flows
@@ -67,12 +67,11 @@ def remembering(
     where they are given, else a forest makes them. `waits`: `past_waits`, where they are known."""
     promising = next((p for p in policy.everyone if p.promises), None)
     jobs, total = s.jobs[e, : s.sims[e]["jobs"]], int(s.nodes[e, 0]["capacity"][0])
-    forest = next((p.forest for p in policy.everyone if p.forest is not None), None)
+    forest = next((p.forecaster for p in policy.everyone if p.forecaster is not None), None)
     promised = None
     if promising:
         if (jobs["unmet"] > 0).any():
             raise InputError(f"{promising.name}: promises and express lanes are for jobs that wait for no others")
-        forest = forest or shipped()
         promised = promise.begin(s, e, past_waits(past, total) if waits is None else waits)
     memory = begin(forest if forecasts is None else None, past, jobs, total)
     if forecasts is not None:

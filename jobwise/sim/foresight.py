@@ -12,7 +12,7 @@ from jobwise.jobs import STARTED, STOPPED, SUBMITTED, TAU
 from jobwise.sim.events import of_table
 from jobwise.sim.forest import NOTHING, Forest, raw
 from jobwise.sim.groups import ALL, KEY, LINE, USER, F, Memory, blank, entered
-from jobwise.sim.memory import decay, expect_job, forecast_of, started, stopped, submitted
+from jobwise.sim.memory import decay, expect, expect_job, forecast_of, started, stopped, submitted
 
 LEAN = 1.0  # ends: how much a group leans on the wider one
 STALE = 900.0  # s
@@ -118,9 +118,12 @@ def forecast(memory, k, now):
     same = me["news"] == user["news"] and me["own"] == key["news"]
     if same and me["made"] > -np.inf and (now - me["made"] < STALE or user["running"] == 0):
         return
-    fill(memory, k, now)
-    me["ratio"] = max(_chance(raw(memory.forest, memory.x, 0)), 1e-4)
-    me["short"] = max(_chance(raw(memory.forest, memory.x, 1)), TAU / max(me["request"], TAU))
+    if len(memory.forest.tree) == 0:  # by what such jobs ran before
+        me["ratio"], me["short"], _, _ = expect(memory, me["group"][KEY], me["group"][USER], me["request"])
+    else:
+        fill(memory, k, now)
+        me["ratio"] = max(_chance(raw(memory.forest, memory.x, 0)), 1e-4)
+        me["short"] = max(_chance(raw(memory.forest, memory.x, 1)), TAU / max(me["request"], TAU))
     me["made"], me["news"], me["own"] = now, user["news"], key["news"]
 
 

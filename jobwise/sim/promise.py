@@ -1,15 +1,13 @@
 """A promise about waits, and an express lane that makes it affordable; for any order on a processor pool.
 
-shadow   a second simulation of the same arrivals under first-come, first-served with EASY, kept up to date event by event. It
+virtual  a second simulation of the same arrivals under first-come, first-served with EASY, kept up to date event by event. It
          knows how long jobs ran that have ended; of the others it takes the forecast that was made when they came.
          Nothing fails in it.
-promise  a job is urgent once it has waited for half of M (a wide one for less, a quarter at least), and `slack` M longer
-         than it waits in the shadow, less the time that is needed to make room for it; M: the longest wait in the shadow so
-         far, at least half of the longest in the calmest quarter of the past. Urgent jobs go first, in order of submit. Where
-         there are some, room is reserved for the first of them, for the next that needs half of the machine, and for the
-         first express job that does not fit.
+bound    of a job: the longest wait in the virtual schedule of all jobs that were submitted up to it, foreseen for those that
+         still wait there; at least half of the longest in the calmest quarter of the past, and ten minutes.
+promise  a deadline for each job: its submit and so many times its bound. `promised_pass.py` keeps deadlines.
 express  jobs whose index (processors E[run] / E[1 / run]) is among the smallest that together made `share` of the work of the
-         jobs that ended lately go before urgent ones, in order of index, on half of the machine at most.
+         jobs that ended lately go before others, in order of index, on half of the machine at most.
 """
 
 from __future__ import annotations
@@ -21,53 +19,80 @@ import numpy as np
 from jobwise.cluster import outage_dtype
 from jobwise.compiled import inlined, kernel
 from jobwise.jobs import STOPPED, SUBMITTED
-from jobwise.sim import easy, foresight, pool, ranked
+from jobwise.sim import deadlines, easy, foresight, pool, ranked
 from jobwise.sim.groups import RECENT
 from jobwise.sim.memory import index, run_of
 from jobwise.sim.reset import believe, go_on
 from jobwise.sim.state import HEAP, State
 
 EVERY = 50  # jobs that end between two looks at who is express
-HALF = 0.5  # of M that a job must have waited; of the machine that express jobs may hold
-LEAD_WORK, LEAD_WIDE, LEAD_ROOM = 0.25, 0.05, 0.25  # of the work whose turn is sooner, of M, of the time until there is room
+HALF = 0.5  # of the machine that express jobs may hold
+LEAST = 600.0  # s: a bound is at least so long
+RESERVED = 3  # reservations of a pass
 URGENT, EXPRESS = -1e100, -1e200
 
 memory_dtype = np.dtype(
     [
         ("on", "i1"),
-        ("slack", "f8"),  # of M; inf: nothing is promised
+        ("slack", "f8"),  # a deadline is 1 + slack times the bound after the submit; inf: nothing is promised
         ("share", "f8"),  # of the work, for the express lane
-        ("longest", "f8"),  # s, wait in the shadow so far
-        ("least", "f8"),  # s, M is at least so much
+        ("longest", "f8"),  # s, the bound of the job that came last
+        ("least", "f8"),  # s, bounds are at least so long
         ("limit", "f8"),  # log of the largest index in the lane
         ("looked", "f8"),  # jobs that had ended when that was found
         ("held", "i8"),  # processors that express jobs hold
         ("slots", "i8"),  # reservations of this pass
-        ("open", "i8"),  # jobs that have not started in the shadow
+        ("known", "i8"),  # rows before this one have started in the virtual schedule: their bounds are final
+        ("bounded", "i8"),  # rows before this one have a bound
+        ("renewed", "f8"),  # s, when the plan was made; -inf: never
+        ("room", "f8"),  # s by which jobs may still go ahead of order without another look at the plan
+        ("soft_room", "f8"),  # s, express jobs
     ],
     align=True,
 )
 
 
+due_dtype = np.dtype(
+    [
+        ("bound", "f8"),  # s, the longest wait in the virtual schedule of jobs up to this one
+        ("deadline", "f8"),  # s
+        ("planned", "f8"),  # s, its start in the plan
+        ("anchor", "f8"),  # s, its planned start when that came near its deadline; NaN: it has not
+        ("limit", "f8"),  # s, how late others that go ahead of it may make its planned start
+        ("soft", "f8"),  # s, express jobs
+        ("urgent", "i1"),
+    ],
+    align=True,
+)
 slot_dtype = np.dtype([("at", "f8"), ("end", "f8"), ("size", "i8"), ("extra", "i8")], align=True)  # a reservation
 
 
 class Promise(NamedTuple):
-    """The shadow of one simulation, and who is express."""
+    """The virtual schedule beside one simulation, bounds and plan of its jobs, and who is express."""
 
     memory: np.ndarray  # [1] of memory_dtype
-    s: State  # the shadow
+    s: State  # the virtual schedule
     p: pool.PoolScheduler
-    open: np.ndarray  # [J] rows of those that have not started in the shadow
+    due: np.ndarray  # [J] of due_dtype: bounds, deadlines and the plan
     lane: np.ndarray  # [J] i1: it started as an express job
-    slot: np.ndarray  # [3] of slot_dtype: reservations of this pass
+    slot: np.ndarray  # [RESERVED] of slot_dtype: reservations of this pass
+    steps: deadlines.Steps
 
 
 def _nothing() -> Promise:
     """Return a promise that promises nothing and has no lane."""
     s = State.blank()
     p = pool.scheduler(s, 0, None, None, True, np.inf)
-    return Promise(np.zeros(1, memory_dtype), s, p, np.zeros(0, np.int32), np.zeros(0, np.int8), np.zeros(3, slot_dtype))
+    return _around(np.zeros(1, memory_dtype), s, p, 0)
+
+
+def _around(memory: np.ndarray, s: State, p: pool.PoolScheduler, jobs: int) -> Promise:
+    """A virtual schedule with fresh tables for so many jobs."""
+    due = np.zeros(jobs, due_dtype)
+    due["anchor"] = np.nan
+    for name in ("deadline", "planned", "limit", "soft"):
+        due[name] = np.inf
+    return Promise(memory, s, p, due, np.zeros(jobs, np.int8), np.zeros(RESERVED, slot_dtype), deadlines.room_for(jobs))
 
 
 NOTHING = _nothing()
@@ -87,15 +112,16 @@ def begin(s: State, e: int, waits: np.ndarray) -> Promise:
     memory["on"], memory["slack"], memory["limit"] = 1, np.inf, -np.inf
     quarters = [q.max() for q in np.array_split(waits, 4) if len(q)]
     memory["least"] = 0.5 * min(quarters, default=0.0)
-    p = pool.scheduler(shadow, 0, None, None, True, np.inf)
-    return Promise(memory, shadow, p, np.zeros(len(jobs), np.int32), np.zeros(len(jobs), np.int8), np.zeros(3, slot_dtype))
+    memory["renewed"] = -np.inf
+    return _around(memory, shadow, pool.scheduler(shadow, 0, None, None, True, np.inf), len(jobs))
 
 
 def take_over(new: Promise, old: Promise) -> None:
     """The fresh `new`, with room for more jobs, knows and promises what `old` does."""
-    J = len(old.open)
+    J = len(old.lane)
     go_on(new.s, old.s)
-    new.memory[:], new.open[:J], new.lane[:J] = old.memory, old.open, old.lane
+    new.memory[:] = old.memory
+    new.due[:J], new.lane[:J] = old.due, old.lane
     pool.resume(new.s, 0, new.p)
     new.p.memory[:] = old.p.memory
 
@@ -104,7 +130,7 @@ def adopt(q: Promise, share: float, slack: float) -> None:
     """From now on: `share` of the work for the lane (0: none), `slack` of M (inf: nothing is promised)."""
     m = q.memory[0]
     if m["on"] and (m["share"] != share or m["slack"] != slack):
-        m["share"], m["slack"], m["limit"], m["looked"] = share, slack, -np.inf, 0.0
+        m["share"], m["slack"], m["limit"], m["looked"], m["renewed"] = share, slack, -np.inf, 0.0, -np.inf
 
 
 @inlined
@@ -117,23 +143,21 @@ def leave(q, j, size):
 
 @inlined
 def ended(q, j, run):
-    """Job j has ended after `run` s: the shadow knows it now."""
+    """Job j has ended after `run` s: the virtual schedule knows it now."""
     believe(q.s, 0, j, run)
 
 
 @kernel
 def come(q, memory, j, now):
-    """Job j has come: the shadow takes the forecast for its run time."""
-    m = q.memory[0]
+    """Job j has come: the virtual schedule takes the forecast for its run time."""
     foresight.forecast(memory, memory.of[j], now)
     believe(q.s, 0, j, max(run_of(memory, j), 1.0))
-    q.open[m["open"]] = j
-    m["open"] += 1
 
 
 @kernel
 def note(q, memory, jobs, events, now):
-    """Take note of events [N] of jobs of a table, at `now` (s): the shadow comes to now, and then learns how long jobs ran."""
+    """Take note of events [N] of jobs of a table, at `now` (s): the virtual schedule comes to now, then learns how long jobs
+    ran."""
     for i in range(len(events)):
         if events[i]["kind"] == STOPPED:
             leave(q, events[i]["job"], jobs[events[i]["job"]]["request"][0])
@@ -148,19 +172,30 @@ def note(q, memory, jobs, events, now):
 
 @kernel
 def catch_up(q, now):
-    """Let the shadow go on to `now`."""
-    m, s, kept = q.memory[0], q.s, 0
-    pool.run(s, 0, q.p, 1 << 60, now)
-    for i in range(m["open"]):
-        j = q.open[i]
-        start = s.jobs[0, j]["start"]
-        if np.isnan(start):
-            q.open[kept] = j
-            kept += 1
-            m["longest"] = max(m["longest"], now - s.jobs[0, j]["submit"])
-        else:
-            m["longest"] = max(m["longest"], start - s.jobs[0, j]["submit"])
-    m["open"] = kept
+    """Let the virtual schedule go on to `now`."""
+    pool.run(q.s, 0, q.p, 1 << 60, now)
+
+
+@kernel
+def foresee(q, now):
+    """Bring the bounds of all jobs up to date: what waits in the virtual schedule is planned there, in order of submit."""
+    m, s = q.memory[0], q.s
+    size = deadlines.of_ends(
+        q.steps, s.jobs[0], s.truth[0]["finish"], s.lists[0, HEAP], s.sims[0]["running"], s.nodes[0, 0]["free"][0], now
+    )
+    size, final = deadlines.copied(q.steps, size), True
+    longest = q.due[m["known"] - 1]["bound"] if m["known"] > 0 else max(m["least"], LEAST)
+    for j in range(m["known"], s.sims[0]["next"]):
+        job = s.jobs[0, j]
+        at = job["start"]
+        if np.isnan(at):
+            final = False
+            at, size = deadlines.place(q.steps, size, job["request"][0], s.truth[0, j]["runtime"])
+        longest = max(longest, at - job["submit"])
+        q.due[j]["bound"] = longest
+        if final:
+            m["known"] = j + 1
+    m["longest"], m["bounded"] = longest, s.sims[0]["next"]
 
 
 @kernel
@@ -184,72 +219,6 @@ def look(q, memory):
         else:
             high = middle
     m["limit"] = low
-
-
-@kernel
-def _free_at(s, e, memory, need, now):
-    """s until so many processors more are free, by predicted ends: the forecast, once that is over 1.5 times what a job has
-    run, at most its request."""
-    low, high = 0.0, 0.0
-    for i in range(s.sims[e]["running"]):
-        high = max(high, s.jobs[e, s.lists[e, HEAP, i]]["due"] - now)
-    for _ in range(16):
-        middle, got = 0.5 * (low + high), 0
-        for i in range(s.sims[e]["running"]):
-            j = s.lists[e, HEAP, i]
-            ran, cell = now - memory.began[j], memory.cell[memory.of[j]]
-            if min(max(run_of(memory, j), 1.5 * ran + 60.0), max(cell["request"], ran)) - ran <= middle:
-                got += s.jobs[e, j]["request"][0]
-        if got >= need:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-@inlined
-def _sooner(first, second):
-    return first["deadline"] < second["deadline"] or (first["deadline"] == second["deadline"] and first["row"] < second["row"])
-
-
-@kernel
-def urgency(q, memory, s, e, item, count):
-    """Find who is urgent among the queue: with the time that is needed to make room for it and for those whose turn is sooner.
-    How many are."""
-    m, now, total = q.memory[0], s.sims[e]["now"], np.float64(memory.total[0])
-    free, urgent, work = s.nodes[e, 0]["free"][0], 0, 0.0
-    longest = max(m["longest"], m["least"])
-    for i in range(count):
-        x = item[i]
-        begun = q.s.jobs[0, x["row"]]["start"]
-        x["deadline"] = np.inf if np.isnan(begun) else max(begun + m["slack"] * longest, x["submit"] + HALF * longest)
-    last = len(item) - 1  # room for one
-    for i in range(1, count):  # nearly in order already
-        k = i
-        if _sooner(item[i], item[i - 1]):
-            item[last] = item[i]
-            while k > 0 and _sooner(item[last], item[k - 1]):
-                item[k] = item[k - 1]
-                k -= 1
-            item[k] = item[last]
-    for i in range(count):
-        x = item[i]
-        if x["deadline"] == np.inf or m["slack"] == np.inf:
-            break
-        n, w = np.float64(x["size"]), now - x["submit"]
-        due, least = q.s.jobs[0, x["row"]]["start"] + m["slack"] * longest, HALF * longest * (1.0 - 0.5 * n / total)
-        lead = LEAD_WORK * work / total + LEAD_WIDE * longest * n / total
-        soon = now + lead + longest > due and w + lead + longest > least
-        if n > free and soon and not (now + lead > due and w + lead > least):
-            lead += min(LEAD_ROOM * _free_at(s, e, memory, x["size"] - free, now), longest)
-        if now + lead > due and w + lead > least and x["score"] > -np.inf:
-            x["plain"] = URGENT * (1e12 - x["submit"])
-            if not is_express(x["score"]):
-                x["score"] = x["plain"]
-            urgent += 1
-        if not is_express(x["score"]):
-            work += n * run_of(memory, x["row"])
-    return urgent
 
 
 @inlined

@@ -17,9 +17,10 @@ import numpy as np
 
 from jobwise.compiled import inlined, kernel
 from jobwise.jobs import event_dtype
-from jobwise.sim import easy, events, foresight, promise, ranked
+from jobwise.sim import easy, events, foresight, promise, promised_pass, ranked
 from jobwise.sim.groups import KEY, NO_MEMORY, USER, Memory
-from jobwise.sim.kernel import OVER, advance, start
+from jobwise.sim.items import before, by_row, item_dtype, launch
+from jobwise.sim.kernel import OVER, advance
 from jobwise.sim.list_pass import ACTUAL, EASY, EASY_SJBF, NONE, PREDICTED, Rule
 from jobwise.sim.loglinear import F as LOGLINEAR
 from jobwise.sim.loglinear import linear
@@ -29,31 +30,13 @@ from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
 
 MANY = 1 << 62
-item_dtype = np.dtype(
-    [
-        ("submit", "f8"),
-        ("est", "f8"),  # s, as requested
-        ("seen", "f8"),  # s, as the order takes it
-        ("score", "f8"),
-        ("plain", "f8"),  # were it no express job
-        ("deadline", "f8"),  # s, of a promise
-        ("kept", "i1"),  # room is reserved for it in this pass
-        ("size", "i8"),
-        ("row", "i4"),
-        ("log_est", "f8"),
-        ("log_size", "f8"),
-        ("user", "i4"),  # groups of the memory
-        ("key", "i4"),
-    ],
-    align=True,
-)
 
 
 class ScoredPool(NamedTuple):
     """The scheduler of one simulation of a pool: its queue by scores."""
 
     item: np.ndarray  # [J + 1] of item_dtype; the first count[0] are the queue, in no order
-    count: np.ndarray  # type: ignore[assignment] # [3] jobs in the queue; 1: an instant has begun and its pass is still to come; urgent jobs
+    count: np.ndarray  # type: ignore[assignment] # [2] jobs in the queue; 1: an instant has begun and its pass is still to come
     running: ranked.Blocks  # by estimated end
     weights: np.ndarray  # [F] of a log-linear order, with a forest [F + 1] (how it ages); else empty
     memory: Memory  # how long jobs ran; with a forest more
@@ -75,15 +58,10 @@ def scheduler(
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = ranked.build(min(J, total))
     weights = np.empty(0) if weights is None else weights
-    item, count = np.empty(J + 1, item_dtype), np.zeros(3, np.int64)
+    item, count = np.empty(J + 1, item_dtype), np.zeros(2, np.int64)
     room = np.empty(0, np.int32), np.empty((0, 1), np.int64)
     news = np.empty(2 * J if promised else 0, event_dtype)
     return ScoredPool(item, count, running, weights, memory or NO_MEMORY, news, promised or promise.NOTHING, *room)
-
-
-@inlined
-def _before(x, key_x, y, key_y):
-    return key_x < key_y or (key_x == key_y and x["row"] < y["row"])
 
 
 @inlined
@@ -130,20 +108,23 @@ def _score(s, e, b, rule):
 def _promised(s, e, b):
     """Find who of the scored queue is express, and who is urgent."""
     promise.look(b.promise, b.memory)
+    by_row(b.item, b.count[0])
     for i in range(b.count[0]):
         x = b.item[i]
-        x["plain"], x["kept"] = x["score"], 0
+        x["plain"] = x["score"]
         if x["score"] > -np.inf:
             foresight.forecast(b.memory, b.memory.of[x["row"]], s.sims[e]["now"])
+            x["run"] = max(run_of(b.memory, x["row"]), 1.0)
             x["score"] = promise.express(b.promise, b.memory, x["row"], x["size"], x["plain"])
-    b.count[2] = promise.urgency(b.promise, b.memory, s, e, b.item, b.count[0])
+    if b.promise.memory[0]["slack"] < np.inf:
+        promised_pass.look(s, e, b)
 
 
 @kernel
 def _first(item, count):
     best = 0
     for i in range(1, count):
-        if _before(item[i], item[i]["score"], item[best], item[best]["score"]):
+        if before(item[i], item[i]["score"], item[best], item[best]["score"]):
             best = i
     return best
 
@@ -156,80 +137,9 @@ def _next(item, count, sjbf, now, free, shadow, extra):
         x = item[i]
         if easy.may_start(x["size"], now + x["est"], free, shadow, extra):
             key = x["seen"] if sjbf and x["score"] > -np.inf else x["score"]
-            if best < 0 or _before(x, key, item[best], best_key):
+            if best < 0 or before(x, key, item[best], best_key):
                 best, best_key = i, key
     return best
-
-
-@inlined
-def _run(s, e, b, i):
-    """Start the i-th item of the queue."""
-    j, n, score_ = b.item[i]["row"], b.item[i]["size"], b.item[i]["score"]
-    b.count[0] -= 1
-    b.item[i] = b.item[b.count[0]]
-    start(s, e, j, 1.0, b.node, b.amount, 0)
-    if b.promise.memory[0]["on"]:
-        promise.started(b.promise, j, n, score_)
-        for k in range(b.count[0] if promise.is_express(score_) else 0):  # the lane is narrower now
-            x = b.item[k]
-            if promise.is_express(x["score"]) and not promise.fits_lane(b.promise, b.memory, x["size"]):
-                x["score"] = x["plain"]
-    ranked.insert(b.running, s.jobs[e, j]["due"], j, n, 0.0)
-
-
-@kernel
-def _pick(q, item, count, now, free, wide, fits):
-    """Index of the first in order that no room is reserved for; -1: none. `wide`: of the urgent ones that need more processors;
-    `fits`: of all that may start."""
-    best = -1
-    for i in range(count):
-        x = item[i]
-        if x["kept"] or (not fits and not (x["plain"] <= promise.URGENT and x["size"] > wide)):
-            continue
-        if fits and not promise.may_start(q, x["size"], now + x["est"], free):
-            continue
-        key = x["score"] if fits else x["plain"]
-        if best < 0 or _before(x, key, item[best], item[best]["score"] if fits else item[best]["plain"]):
-            best = i
-    return best
-
-
-@kernel
-def _pass_promised(s, e, b):
-    """A pass where jobs are urgent: up to three reservations."""
-    q, now, m = b.promise, s.sims[e]["now"], b.promise.memory[0]
-    m["slots"], begin = 0, 0
-    while b.count[0] > 0:  # in order, as far as they fit
-        i = _first(b.item, b.count[0])
-        if b.item[i]["size"] > s.nodes[e, 0]["free"][0]:
-            x = b.item[i]
-            x["kept"], estimate = 1, x["est"]
-            if promise.is_express(x["score"]):
-                estimate = min(estimate, 3.0 * run_of(b.memory, x["row"]))
-            elif x["plain"] <= promise.URGENT:
-                begin = 1  # it is the first urgent one
-            promise.reserve(q, b.running, x["size"], estimate, s.nodes[e, 0]["free"][0], now)
-            break
-        _run(s, e, b, i)
-    for step in range(begin, 2):  # the first urgent one, and the next that needs half of the machine
-        wide = b.memory.total[0] // 2 if step else np.int64(0)
-        while True:
-            i = _pick(q, b.item, b.count[0], now, s.nodes[e, 0]["free"][0], wide, False)
-            if i < 0:
-                break
-            x = b.item[i]
-            if not promise.may_start(q, x["size"], now + x["est"], s.nodes[e, 0]["free"][0]):
-                x["kept"] = 1
-                promise.reserve(q, b.running, x["size"], x["est"], s.nodes[e, 0]["free"][0], now)
-                break
-            promise.charge(q, x["size"], now + x["est"])
-            _run(s, e, b, i)
-    while True:  # the others fit around
-        i = _pick(q, b.item, b.count[0], now, s.nodes[e, 0]["free"][0], np.int64(0), True)
-        if i < 0:
-            return
-        promise.charge(q, b.item[i]["size"], now + b.item[i]["est"])
-        _run(s, e, b, i)
 
 
 @inlined
@@ -247,8 +157,8 @@ def _pass(s, e, b, rule):
 def _start(s, e, b, rule):
     """Start what the scores, the backfilling and the promise let start."""
     now = s.sims[e]["now"]
-    if b.promise.memory[0]["on"] and b.count[2] > 0 and rule.backfill != NONE:
-        _pass_promised(s, e, b)
+    if b.promise.memory[0]["on"] and b.promise.memory[0]["slack"] < np.inf:
+        promised_pass.promised_pass(s, e, b, rule)
         return
     shadow, extra, blocked = np.inf, np.int64(0), False
     while b.count[0] > 0:
@@ -266,7 +176,7 @@ def _start(s, e, b, rule):
             if i < 0:
                 return
             extra = easy.charge(b.item[i]["size"], now + b.item[i]["est"], shadow, extra)
-        _run(s, e, b, i)
+        launch(s, e, b, i)
 
 
 @inlined

@@ -1,0 +1,119 @@
+"""When every waiting job would start, first come, first served: a plan by requests, on the steps in which processors are free.
+
+The plan gives each job, in order of submit, the earliest time at which it fits for as long as it asks (conservative
+backfilling: Mu'alem & Feitelson, IEEE TPDS 12(6), 2001). Whoever lets a job go ahead of this order may ask whether the others
+would still start in time, by a plan with that job put first; slack-based backfilling (Talby & Feitelson, IPPS 1999) asks it of
+reservations.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jobwise.compiled import inlined, kernel
+
+
+class Steps(NamedTuple):
+    """How many processors are free from each time on: row RUNNING while the running jobs end, row PLAN with others beside."""
+
+    time: np.ndarray  # [2, J + 8] s
+    free: np.ndarray  # [2, J + 8]
+
+
+RUNNING, PLAN = range(2)
+
+
+def room_for(jobs: int) -> Steps:
+    """Room for the steps that so many jobs make (memory is touched only as it is used)."""
+    return Steps(np.empty((2, jobs + 8)), np.empty((2, jobs + 8), np.int64))
+
+
+@kernel
+def of_requests(steps, running, free, now):
+    """Make the steps of running jobs (`ranked.Blocks` by estimated end; one that has outlived it ends now); how many."""
+    time, level, size = steps.time[RUNNING], steps.free[RUNNING], 1
+    time[0], level[0] = now, free
+    for i in range(running.count[0]):
+        b = running.order[i]
+        for k in range(running.block[b]["used"]):
+            x = running.entry[b, k]
+            end = max(x["key"], now + 1.0)
+            if end > time[size - 1]:
+                time[size], level[size] = end, level[size - 1]
+                size += 1
+            level[size - 1] += x["size"]
+    return size
+
+
+@kernel
+def of_ends(steps, jobs, finish, rows, count, free, now):
+    """Make the steps of running jobs rows[: count] of a table, which end at finish[row], nearly in order; how many."""
+    time, level, size = steps.time[RUNNING], steps.free[RUNNING], 1
+    time[0], level[0] = now, free
+    for i in range(count):
+        end, n = max(finish[rows[i]], now + 1.0), jobs[rows[i]]["request"][0]
+        k = size
+        while time[k - 1] > end:
+            k -= 1
+        if time[k - 1] < end:
+            for m in range(size, k, -1):
+                time[m], level[m] = time[m - 1], level[m - 1]
+            time[k], level[k] = end, level[k - 1]
+            size += 1
+            k += 1
+        for m in range(k - 1, size):
+            level[m] += n
+    return size
+
+
+@kernel
+def copied(steps, size):
+    """Begin a plan at the steps of the running jobs; how many."""
+    for i in range(size):
+        steps.time[PLAN, i], steps.free[PLAN, i] = steps.time[RUNNING, i], steps.free[RUNNING, i]
+    return size
+
+
+@kernel
+def earliest(steps, size, n, run):
+    """Index of the first step of the plan from which n processors are free for `run` s; -1: never."""
+    time, level, i = steps.time[PLAN], steps.free[PLAN], 0
+    while i < size:
+        if level[i] < n:
+            i += 1
+            continue
+        k, end = i + 1, time[i] + run
+        while k < size and time[k] < end and level[k] >= n:
+            k += 1
+        if k == size or time[k] >= end:
+            return i
+        i = k + 1
+    return -1
+
+
+@kernel
+def occupy(steps, size, row, i, n, run):
+    """Take n processors from step i of a row on, for `run` s; how many steps there are then."""
+    time, level = steps.time[row], steps.free[row]
+    k, end = i, time[i] + run
+    while k < size and time[k] < end:
+        level[k] -= n
+        k += 1
+    if k < size and time[k] == end:
+        return size
+    for m in range(size, k, -1):
+        time[m], level[m] = time[m - 1], level[m - 1]
+    time[k], level[k] = end, level[k - 1] + n
+    return size + 1
+
+
+@inlined
+def place(steps, size, n, run):
+    """(planned start in s, steps) of one more job of the plan; inf where it never fits: part of the machine is down."""
+    i = earliest(steps, size, n, run)
+    if i < 0:
+        return np.inf, size
+    at = steps.time[PLAN, i]
+    return at, occupy(steps, size, PLAN, i, n, run)
