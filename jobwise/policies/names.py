@@ -35,9 +35,9 @@ FILES = {
     "models/m000": "what a model store lets schedule now (`jobwise mars learn`)",
 }
 RECOMMENDED = {
-    "jobwise": "what we recommend: smith-forecast-aged with the promise and lane that did best in replays of past jobs",
-    "jobwise-unbounded": "the same for the mean alone: smith-forecast, or a rule that is better in replays of past jobs",
-    "jobwise+refit": "the same with trees that are fitted on the way",
+    "jobwise": "what we recommend: smith-aged+easy+express2%+promise1.2x+by-history",
+    "jobwise-unbounded": "for the mean alone: smith-forecast, or a rule that is better in replays of past jobs",
+    "jobwise+refit": "the same with forecasts of trees that are fitted on the way",
 }
 
 
@@ -214,9 +214,8 @@ def pretrained() -> list[str]:
     return sorted([*(p.stem for p in PRETRAINED.glob("*.safetensors")), "smith-forecast-aged"])
 
 
-def _recommended(name: str) -> Gate:
-    """`jobwise` and `jobwise-unbounded`, with the forest that comes with the package, or, `jobwise:RUN`, of a run folder; or
-    with trees that are fitted anew (`+refit`)."""
+def _recommended(name: str) -> Policy:
+    """`jobwise`; with trees of a run folder, `jobwise:RUN`, or fitted on the way, `jobwise+refit`; `jobwise-unbounded`."""
     first = re.split("[:+]", name)[0]
     name = first.lower() + name[len(first) :]
     which, _, run = (own := name.removesuffix("+refit")).partition(":")
@@ -224,6 +223,8 @@ def _recommended(name: str) -> Gate:
         raise InputError(f"policy {name!r} chooses backfilling, lane and promise itself; only +refit goes with it")
     if own.endswith(":"):
         raise InputError(f"policy {name!r}: which run? jobwise:runs/NAME, or jobwise alone")
+    if name == "jobwise":
+        return recommended.by_history()
     orders = [getattr(load(run or PRETRAINED / "smith-forecast.safetensors"), "order", None), resolve("general").order]
     if not isinstance(orders[0], loglinear.Index):
         raise InputError(f"policy {name!r}: {run} is no order with a forest; train one with jobwise train smith-forecast")

@@ -1,6 +1,8 @@
-"""What the product recommends: a gate over one order with several promises, and over rules that might do better.
+"""What the product recommends: one order behind a promise and an express lane, by history alone; and a gate for the mean.
 
-`jobwise` aims at waits of at most 1.2 times the longest of FCFS with EASY; `jobwise-unbounded` at the mean alone.
+`jobwise` keeps waits in bounds: smith-aged, the smallest jobs that make LANE of the work first, deadlines of PROMISE times the
+longest wait of FCFS with EASY. Trees, a gate over several lanes, and other orders were no better on the shared logs
+(docs/studies/forecast.md). `jobwise-unbounded` aims at the mean alone.
 """
 
 from __future__ import annotations
@@ -13,11 +15,19 @@ from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
 
 AGED = 1.0  # an order with a forest is divided by ((w + p) / p) to this power
-BOUND = 1.15  # in replays of the past, times the longest wait of FCFS with EASY; the future is worse
+LANE, PROMISE = 0.02, 1.2
 EVERY = 2500  # jobs between two looks
-PROMISES = ((0.01, 1.1), (0.03, 1.1), (0.03, 1.3), (0.1, 1.3), (0.01, 1.5))  # (share of the express lane, promise)
 SURE = 2.0  # standard errors by which a rule must be better where waits are not bounded
 NAMES = ("jobwise", "jobwise-unbounded")
+
+
+class Recommended(ListScheduler):
+    """A list scheduler with one word for a name."""
+
+    @property
+    def name(self) -> str:
+        """Its label."""
+        return self.label
 
 
 def aged(order: Index) -> Index:
@@ -25,7 +35,12 @@ def aged(order: Index) -> Index:
     return replace(order, label=f"{order.label}-aged", ageing=AGED)
 
 
-def recommended(name: str, order: Index, general: Index, label: str = "", refit: int = 0) -> Gate:
+def by_history(label: str = "jobwise") -> Recommended:
+    """`jobwise`, which needs no trees."""
+    return Recommended("smith-aged", "easy", express=LANE, promise=PROMISE, trees="history", label=label)
+
+
+def recommended(name: str, order: Index, general: Index, label: str = "", refit: int = 0) -> ListScheduler | Gate:
     """`name` of NAMES, with an order that has a forest, and the general one. `refit`: jobs between two fits of new trees (0:
     none). Raises InputError."""
     if order.forest is None:
@@ -34,5 +49,4 @@ def recommended(name: str, order: Index, general: Index, label: str = "", refit:
         rules = [ListScheduler(x, "easy") for x in (general, "smith-geo", "area-history", "saf", "f2")]
         rules.insert(0, ListScheduler(order, "easy", refit=refit))
         return Gate(rules, every=EVERY, z=SURE, label=label or name)
-    kept = [ListScheduler(aged(order), "easy", express=x, promise=p, refit=refit) for x, p in PROMISES]
-    return Gate(kept, BOUND, every=EVERY, last=kept[0], label=label or name)
+    return Recommended(aged(order), "easy", express=LANE, promise=PROMISE, refit=refit, label=label or name)

@@ -4,7 +4,7 @@ virtual  a second simulation of the same arrivals under first-come, first-served
          knows how long jobs ran that have ended; of the others it takes the forecast that was made when they came.
          Nothing fails in it.
 bound    of a job: the longest wait in the virtual schedule of all jobs that were submitted up to it, foreseen for those that
-         still wait there; at least half of the longest in the calmest quarter of the past, and ten minutes.
+         still wait there; at least the longest of the calmest quarter of the past, and ten minutes.
 promise  a deadline for each job: its submit and so many times its bound. `promised_pass.py` keeps deadlines.
 express  jobs whose index (processors E[run] / E[1 / run]) is among the smallest that together made `share` of the work of the
          jobs that ended lately go before others, in order of index, on half of the machine at most.
@@ -28,7 +28,7 @@ from jobwise.sim.state import HEAP, State
 EVERY = 50  # jobs that end between two looks at who is express
 HALF = 0.5  # of the machine that express jobs may hold
 LEAST = 600.0  # s: a bound is at least so long
-RESERVED = 3  # reservations of a pass
+RESERVED = 2  # reservations of a pass
 URGENT, EXPRESS = -1e100, -1e200
 
 memory_dtype = np.dtype(
@@ -111,7 +111,7 @@ def begin(s: State, e: int, waits: np.ndarray) -> Promise:
     memory = np.zeros(1, memory_dtype)
     memory["on"], memory["slack"], memory["limit"] = 1, np.inf, -np.inf
     quarters = [q.max() for q in np.array_split(waits, 4) if len(q)]
-    memory["least"] = 0.5 * min(quarters, default=0.0)
+    memory["least"] = min(quarters, default=0.0)
     memory["renewed"] = -np.inf
     return _around(memory, shadow, pool.scheduler(shadow, 0, None, None, True, np.inf), len(jobs))
 

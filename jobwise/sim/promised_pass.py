@@ -1,7 +1,7 @@
 """A pass under a promise: jobs go ahead of the order of submit only while the deadlines of all others can be met.
 
 The waiting jobs have a plan, by requests, in order of submit (`deadlines.py`). A job whose planned start comes near its
-deadline is urgent: urgent jobs go first, in order of submit, with up to three reservations. Another job that would start now
+deadline is urgent: urgent jobs go first, in order of submit, with up to two reservations. Another job that would start now
 may do so if a plan with it, for as long as it is forecast to run, keeps every deadline; a job that is late already may not be
 made later. Express jobs may make a planned start that is near its deadline a little later, each and together.
 
@@ -21,11 +21,11 @@ from jobwise.sim.list_pass import EASY_SJBF, NONE
 from jobwise.sim.promise import RESERVED, URGENT
 
 # all of these in bounds
-FRESH = 0.005  # a plan is not older
-SPARE = 0.1  # what plans keep back before a deadline, for what arrivals and requests change
+FRESH = 0.001  # a plan is not older
+SPARE = 0.2  # what plans keep back before a deadline, for what arrivals and requests change
 LEAD, WIDER, MOST = 0.1, 0.4, 0.5  # how long before that a job is urgent; the more, the wider it is (of the machine); at most
 NEAR = 0.1  # how long before that a planned start is near its deadline
-ALLOWED, CREEP = 0.005, 0.04  # what express jobs may delay a start that is near: one of them, all of them
+ALLOWED, CREEP = 0.01, 0.1  # what express jobs may delay a start that is near: one of them, all of them
 SECOND = 1.0  # s
 FITS, AGAIN = -1, -2
 
