@@ -12,7 +12,8 @@ STUDIES = {  # name: the module whose `study` runs it, the prose and the anchors
     "telemetry": "telemetry",
     "forest": "forest",
     "forecast": "forecast",
+    "promise": "promise",
 }
 PRESETS = ("smoke", "small", "paper")
 GENERATED = ("deeprm", "cush", "rl-taps", "telemetry")  # studies that need no logs
-ONE_SEED = ("quality", "forest", "forecast")  # studies in which a second seed would be a choice to make
+ONE_SEED = ("quality", "forest", "forecast", "promise")  # studies in which a second seed would be a choice to make

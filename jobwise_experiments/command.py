@@ -22,7 +22,7 @@ def reproduce(
     logs: Annotated[Optional[str], typer.Option("--logs", help="Folder with the SWF logs; cush: with GPU logs.")] = None,
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
     seeds: Annotated[
-        Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, forest and forecast: 1.")
+        Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, forest, forecast, promise: 1.")
     ] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
 ) -> None:

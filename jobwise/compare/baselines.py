@@ -5,10 +5,10 @@ one that does best on the very jobs of the comparison: nobody could have known i
 by: the geometric mean over windows, or, with a bound on the longest wait, over blocks of the continuous replay, among the rules
 that keep the bound in every replica.
 
-The whole table has 13 orders × 3 ways of backfilling × (no guard, one of 10, an express lane, a promise about waits, or both);
-lane and promise go by history, so that nothing in it is learnt. It is searched in three rounds: all orders × backfillings on a few
-windows, the best of them there under every guard, and the best dozen of all on all windows and replicas. Orders that no site would
-choose (last come first, longest first, random) are not in it.
+The whole table has 13 orders × 3 ways of backfilling × (no guard, one of 10, an express lane, a promise about waits, or
+both); lane and promise go by history, so that nothing in it is learnt. It is searched in three rounds: all orders ×
+backfillings on a few windows, the best of them there under every guard, and the best dozen of all on all windows and replicas.
+Orders that no site would choose (last come first, longest first, random) are not in it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,296 @@
+"""Promises about waits, and what each part of the recommended scheduler brings: continuous replays of each log.
+
+Whole logs: is the bound kept in every fifth, at what price in slowdown. Six origins: the tenth of the log after each, beside the
+rule that did best before, with and without the parts that any rule may have (a promise, an express lane).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from jobwise.compare import windows
+from jobwise.compare.baselines import LANES, PROMISED, Baselines
+from jobwise.compare.comparison import REPLAYS
+from jobwise.compare.intervals import Effect, effect, pooled
+from jobwise.compare.procedure import compare
+from jobwise.metrics import wait
+from jobwise.policies.gate import Gate
+from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.loglinear import Index
+from jobwise.policies.names import load, resolve
+from jobwise.policies.recommended import LANE, PROMISE, aged
+from jobwise.report.sections import Section
+from jobwise.sim.easy import HOUR
+from jobwise.simulate import simulate
+from jobwise.workload import Workload
+from jobwise.workloads.transform import overruns, shake
+from jobwise_experiments import forest
+from jobwise_experiments.forecast import AT, BUSY, LOGS
+from jobwise_experiments.study import Study
+
+FIFTHS, REPLICAS = 5, 5
+BOUNDS = (1.0, 1.1, 1.2, 1.5, 2.0)
+ORDERS = ("saf", "f4", "smith-aged")  # of the trade-off
+RULES = ("saf", "sjf", "f4", "lxf")  # fixed rules in hindsight, under
+UNDER = ("", "+guard72h", "+guard1x", *(f"+{x}promise{PROMISE:g}x+by-history" for x in ("", f"{LANES[1]}+")))
+FAIR, PLAIN, FIXED = "fair rule", "fair rule without them", "best fixed rule in hindsight"
+OUTLIVE = 0.05  # share of the jobs that outlive their request from which replays are made both ways
+
+
+def study(s: Study) -> list[Section]:
+    """Bounds on whole logs, the trade-off, the parts at six origins. Raises InputError."""
+    every: dict[str, dict] = {}
+    some = s.pick(("SDSC-SP2",), LOGS, LOGS)
+    there = [n for n in some if s.logs and any(p.name.startswith(n) for p in s.logs.glob("*"))]
+    left = ", ".join(n for n in some if n not in there) or "none"
+    steps = [partial(measure, name=n, every=every) for n in there]
+    return s.parts(
+        forest.section, *steps, *(partial(t, every=every, left=left) for t in (bounds, trade_off, parts, against, in_hindsight))
+    )
+
+
+def _parts(order: Index) -> dict[str, ListScheduler | Gate]:
+    """The schedulers of the table of parts; `order`: by trees that have not seen the log."""
+    old = aged(order)
+    behind = [f"{o}+easy+express{100 * LANE:g}%+promise{PROMISE:g}x+by-history" for o in ("saf", "f4", "lxf")]
+    lanes = [replace(resolve("jobwise"), express=x, label=f"lane {100 * x:g} %") for x in (LANE, 0.05, 0.1)]
+    out = {n: resolve(n) for n in ("saf+easy", "f4+easy", "smith-aged+easy")}
+    out["forecasts"] = ListScheduler(old, "easy")
+    out |= {n: resolve(n) for n in (f"{o}+easy+promise{PROMISE:g}x+by-history" for o in ("saf", "smith-aged"))}
+    out["forecasts, promise"] = ListScheduler(old, "easy", promise=PROMISE)
+    out |= {n: resolve(n) for n in behind}
+    out["jobwise"] = resolve("jobwise")
+    out["saf, lane and promise by trees"] = ListScheduler("saf", "easy", express=LANE, promise=PROMISE, trees=order.forest)
+    out["forecasts, lane, promise"] = ListScheduler(old, "easy", express=LANE, promise=PROMISE)
+    out["gate over three lanes"] = Gate(lanes, PROMISE, every=2500, last=lanes[0], label="gate over three lanes")
+    return out
+
+
+def measure(s: Study, name: str, every: dict) -> list[Section]:
+    """Measure all of it on a log: no section of its own."""
+    log = s.log(name, smoke=700)
+    file = forest.without(s.out, log)
+    order = replace(load(file if file.is_file() else s.out / "smith-forecast.safetensors").order, label="smith-forecast")
+    x = every[log.name] = {"outlive": overruns(log)}
+    x["whole"] = s.piece(f"whole-{log.name}", _whole, log, s.pick(1, REPLICAS, REPLICAS))
+    for way in ("run on", "ended")[: 1 + (x["outlive"] > OUTLIVE)]:
+        origins = s.pick(AT[-1:], AT, AT)
+        pieces = [s.piece(f"origin-{t}-{way}-{log.name}", _origin, log, order, t, way == "ended", s.smoke) for t in origins]
+        x[way] = _joined(pieces)
+    return []
+
+
+def _cells(log: Workload, policy: str, replicas: Sequence[Workload], longest: Sequence[np.ndarray]) -> dict:
+    """Mean slowdown, and the longest wait of each fifth's jobs over that of FCFS with EASY so far, of every replica."""
+    edges, slow, cells = np.linspace(0, len(log), FIFTHS + 1).astype(int), [], []
+    for w, so_far in zip(replicas, longest, strict=True):
+        r = simulate(w, policy)
+        slow.append(r.summary()["bounded_slowdown"])
+        waits = wait(r)
+        cells.append([waits[a:b].max() / max(so_far[b - 1], HOUR) for a, b in zip(edges[:-1], edges[1:], strict=True)])
+    return {"slowdown": float(np.mean(slow)), "cells": cells}
+
+
+def _whole(log: Workload, count: int) -> dict:
+    """All bounds on the whole log, in so many time-shifted replicas."""
+    replicas = [shake(log, windows.shake_for(log), [0, k]) for k in range(count)]
+    longest = [np.maximum.accumulate(wait(simulate(w, "fcfs+easy"))) for w in replicas]
+    lane = f"express{100 * LANE:g}%"
+    names = ["fcfs+easy", *(f"{o}+easy" for o in ORDERS)]
+    names += [f"{o}+easy+{lane}+promise{p:g}x+by-history" for o in ORDERS for p in BOUNDS]
+    return {n: _cells(log, n, replicas, longest) for n in names}
+
+
+def _origin(log: Workload, order: Index, t: float, kill: bool, smoke: bool) -> dict:
+    """What the parts, the fair rules and the fixed ones do on the tenth of a log after share t."""
+    size, first = min(windows.SIZE, int(0.1 * len(log)) // 2), int(t * len(log))
+    shakes = 1 if smoke else REPLAYS
+    earlier = Baselines(log, 0, first, size, shakes, windows.shake_for(log.take(slice(0, first))), kill_at_walltime=kill)
+    earlier.shortlist_bounded(PROMISE, shakes)
+    with_all = earlier.best_within(PROMISE, shakes)
+    earlier.whole = {n: x for n, x in earlier.whole.items() if not any(n.endswith(p) for p in PROMISED)}
+    plain = earlier.best_within(PROMISE, shakes)
+    fixed = [f"{rule}+easy{guard}" for rule in RULES[: 1 if smoke else None] for guard in UNDER]
+    ours = _parts(order)
+    names = list(dict.fromkeys(["fcfs+easy", with_all, plain, *fixed]))
+    names = [n for n in names if n not in ours]
+    c = compare(
+        log,
+        [*names, *ours.values()],
+        since=t,
+        until=round(t + 0.1, 1),
+        earlier=False,
+        window_jobs=size,
+        shakes=shakes,
+        kill_at_walltime=kill,
+    )
+    rows = {
+        name: {
+            "blocks": np.log(c.blocks[p].mean(axis=0)).tolist(),
+            "mean": float(c.blocks[p].mean()),
+            "ratio": c.wait_ratios(p),
+        }
+        for p, name in enumerate([*names, *ours])
+    }
+    return {"rows": rows, "fair": with_all, "plain": plain, "windows": float(c.windows["bounded_slowdown"][0].mean())}
+
+
+def _joined(pieces: list[dict]) -> dict:
+    """The origins of a log put together: policy -> logs of block means, mean, ratios of longest waits."""
+    names = [n for n in pieces[0]["rows"] if all(n in x["rows"] for x in pieces)]
+    rows = {n: [x["rows"][n] for x in pieces] for n in names}
+    rows[FAIR], rows[PLAIN] = ([x["rows"][x[key]] for x in pieces] for key in ("fair", "plain"))
+    out = {
+        n: {
+            "blocks": sum((y["blocks"] for y in x), []),
+            "mean": float(np.mean([y["mean"] for y in x])),
+            "ratio": sum((y["ratio"] for y in x), []),
+        }
+        for n, x in rows.items()
+    }
+    ours = _kept(out["jobwise"]["ratio"])
+    fixed = [f"{rule}+easy{guard}" for rule in RULES for guard in UNDER]
+    careful = [n for n in fixed if n in out and _kept(out[n]["ratio"]) >= ours] or ["fcfs+easy"]
+    best = min(careful, key=lambda n: float(np.mean(out[n]["blocks"])))
+    out[FIXED] = out[best]
+    chosen = {"fair": [x["fair"] for x in pieces], "plain": [x["plain"] for x in pieces], "fixed": best}
+    return {"rows": out, "windows": float(np.mean([x["windows"] for x in pieces])), "chosen": chosen}
+
+
+def _kept(ratio: list[float]) -> float:
+    return float((np.array(ratio) <= PROMISE).mean())
+
+
+def _change(x: dict, policy: str, base: str) -> Effect:
+    """The change of a policy against another one on the blocks of all origins of a log."""
+    return effect(np.array(x["rows"][policy]["blocks"]) - np.array(x["rows"][base]["blocks"]))
+
+
+def bounds(s: Study, every: dict, left: str) -> Section:
+    """Is the bound kept in every fifth of a log?"""
+    rows, all_cells = [], []
+    name = f"smith-aged+easy+express{100 * LANE:g}%+promise{PROMISE:g}x+by-history"
+    for log, x in every.items():
+        fcfs, ours = x["whole"]["fcfs+easy"], x["whole"][name]
+        cells = np.array(ours["cells"])
+        all_cells.append(cells.ravel())
+        rows.append([log, fcfs["slowdown"], ours["slowdown"], *_shares(cells)])
+    every_cell = np.concatenate(all_cells)
+    rows.append(["all logs", "", "", *_shares(every_cell)])
+    held = float(np.quantile(every_cell, 0.95))
+    return s.section("Bounds kept", rows, replicas=s.pick(1, REPLICAS, REPLICAS), left=left, bound=PROMISE, held=f"{held:.2f}")
+
+
+def _shares(cells: np.ndarray) -> list[float]:
+    return [float((cells <= PROMISE).mean()), float((cells <= 1.4).mean()), float(np.median(cells)), float(cells.max())]
+
+
+def trade_off(s: Study, every: dict, left: str) -> Section:
+    """Slowdown against longest wait for a row of bounds, each order a curve."""
+    rows, curves = [], {}
+    lane = f"express{100 * LANE:g}%"
+    logs = [x["whole"] for x in every.values()]
+    for order in ORDERS:
+        points = []
+        names = [f"{order}+easy+{lane}+promise{p:g}x+by-history" for p in BOUNDS]
+        for p, n in zip((*BOUNDS, None), (*names, f"{order}+easy"), strict=True):
+            change = np.exp(np.mean([np.log(x[n]["slowdown"] / x["fcfs+easy"]["slowdown"]) for x in logs])) - 1
+            cells = np.concatenate([np.ravel(x[n]["cells"]) for x in logs])
+            kept = float((cells <= p).mean()) if p else ""
+            rows.append([order, f"{p:g}" if p else "none", f"{change:+.1%}", "" if p is None else f"{kept:.0%}",
+                         float(np.quantile(cells, 0.95)), float(cells.max())])  # fmt: skip
+            if p:
+                points.append((float(np.quantile(cells, 0.95)), 100 * float(change)))
+        curves[order] = tuple(zip(*points, strict=True))
+    axes = ("longest wait over that of fcfs+easy, 95 % of the fifths below", "slowdown against fcfs+easy, %")
+    figure = s.lines("trade-off", curves, *axes)
+    return s.section("Slowdown against longest wait", rows, figures=[figure], bounds=", ".join(f"{b:g}" for b in BOUNDS))
+
+
+def _busy(every: dict) -> dict:
+    """The logs whose jobs wait."""
+    return {n: x for n, x in every.items() if x["run on"]["windows"] >= BUSY}
+
+
+def _rows_of(name: str, x: dict, policies: Sequence[str], base: str) -> list[list]:
+    out = []
+    for p in policies:
+        y = x["rows"][p]
+        r = np.array(y["ratio"])
+        change = "" if p == base else _change(x, p, base)
+        out.append([name, p, f"{y['mean']:.1f}", change, f"{np.median(r):.2f} ({r.max():.2f})", _kept(y["ratio"])])
+    return out
+
+
+def _pooled_rows(logs: dict[str, dict], policies: Sequence[str], base: str) -> list[list]:
+    out = []
+    for p in policies:
+        r = np.concatenate([x["rows"][p]["ratio"] for x in logs.values()])
+        change = "" if p == base else pooled([_change(x, p, base) for x in logs.values()])
+        out.append(["all busy logs", p, "", change, f"{np.median(r):.2f} ({r.max():.2f})", _kept(list(r))])
+    return out
+
+
+def parts(s: Study, every: dict, left: str) -> Section:
+    """What each part brings, beside fcfs+easy."""
+    first = next(iter(every.values()))["run on"]["rows"]
+    ours = [n for n in first if n in _NAMES]
+    rows = []
+    for name, x in every.items():
+        for way in ("run on", "ended"):
+            if way in x:
+                label = f"{name}; {way}" if "ended" in x else name
+                rows += _rows_of(label, x[way], ["fcfs+easy", *ours], "fcfs+easy")
+    busy = {n: x["run on"] for n, x in _busy(every).items()}
+    return s.section("What each part brings", [*_pooled_rows(busy or {n: x["run on"] for n, x in every.items()}, ["fcfs+easy", *ours], "fcfs+easy"), *rows],
+                     bound=PROMISE)  # fmt: skip
+
+
+_NAMES = (
+    "saf+easy", "f4+easy", "smith-aged+easy", "forecasts", "saf+easy+promise1.2x+by-history",
+    "smith-aged+easy+promise1.2x+by-history", "forecasts, promise", "saf+easy+express2%+promise1.2x+by-history",
+    "f4+easy+express2%+promise1.2x+by-history", "lxf+easy+express2%+promise1.2x+by-history", "jobwise",
+    "saf, lane and promise by trees", "forecasts, lane, promise", "gate over three lanes",
+)  # fmt: skip
+
+
+def against(s: Study, every: dict, left: str) -> Section:
+    """`jobwise` against the fair rules, on jobs after each origin."""
+    rows = []
+    for name, x in every.items():
+        for way in ("run on", "ended"):
+            if way in x:
+                label = f"{name}; {way}" if "ended" in x else name
+                rows.append([label, *_against(x[way])])
+    for way in ("run on", "ended"):
+        logs = {n: x.get(way, x["run on"]) for n, x in _busy(every).items()}
+        if logs:
+            changes = [pooled([_change(x, "jobwise", base) for x in logs.values()]) for base in (FAIR, PLAIN, FIXED)]
+            kept = [_kept(sum((x["rows"][n]["ratio"] for x in logs.values()), [])) for n in ("jobwise", FAIR, PLAIN, FIXED)]
+            rows.append(
+                [f"all busy logs; {way}", "", *sum(([c, k] for c, k in zip(changes, kept[1:], strict=True)), [kept[0]])]
+            )
+    return s.section("Against the rules that did best before", rows, bound=PROMISE)
+
+
+def _against(x: dict) -> list:
+    """A row: slowdown of jobwise and how often it keeps the bound; the change against each baseline, and how often that does."""
+    out: list = [f"{x['rows']['jobwise']['mean']:.1f}", _kept(x["rows"]["jobwise"]["ratio"])]
+    for base in (FAIR, PLAIN, FIXED):
+        out += [_change(x, "jobwise", base), _kept(x["rows"][base]["ratio"])]
+    return out
+
+
+def in_hindsight(s: Study, every: dict, left: str) -> Section:
+    """Name the rules that were chosen."""
+    rows = []
+    for name, x in every.items():
+        chosen = x["run on"]["chosen"]
+        rows.append(
+            [name, ", ".join(dict.fromkeys(chosen["fair"])), ", ".join(dict.fromkeys(chosen["plain"])), chosen["fixed"]]
+        )
+    return s.section("The rules that were chosen", rows)
