@@ -1,7 +1,7 @@
 """Promises about waits, and what each part of the recommended scheduler brings: continuous replays of each log.
 
-Whole logs: is the bound kept in every fifth, at what price in slowdown. Six origins: the tenth of the log after each, beside the
-rule that did best before, with and without the parts that any rule may have (a promise, an express lane).
+Whole logs: is the bound kept in every fifth, at what price in slowdown. Six origins: the tenth of the log after each, beside
+the rule that did best before, with and without the parts that any rule may have (a promise, an express lane).
 """
 
 from __future__ import annotations
@@ -48,9 +48,8 @@ def study(s: Study) -> list[Section]:
     there = [n for n in some if s.logs and any(p.name.startswith(n) for p in s.logs.glob("*"))]
     left = ", ".join(n for n in some if n not in there) or "none"
     steps = [partial(measure, name=n, every=every) for n in there]
-    return s.parts(
-        forest.section, *steps, *(partial(t, every=every, left=left) for t in (bounds, trade_off, parts, against, in_hindsight))
-    )
+    forest.learn(s)
+    return s.parts(*steps, *(partial(t, every=every, left=left) for t in (bounds, trade_off, parts, against, in_hindsight)))
 
 
 def _parts(order: Index) -> dict[str, ListScheduler | Gate]:
@@ -170,6 +169,11 @@ def _change(x: dict, policy: str, base: str) -> Effect:
     return effect(np.array(x["rows"][policy]["blocks"]) - np.array(x["rows"][base]["blocks"]))
 
 
+def _over(effects: list[Effect]) -> Effect:
+    """One effect of several logs; of one log its own."""
+    return pooled(effects) if len(effects) > 1 else effects[0]
+
+
 def bounds(s: Study, every: dict, left: str) -> Section:
     """Is the bound kept in every fifth of a log?"""
     rows, all_cells = [], []
@@ -230,7 +234,7 @@ def _pooled_rows(logs: dict[str, dict], policies: Sequence[str], base: str) -> l
     out = []
     for p in policies:
         r = np.concatenate([x["rows"][p]["ratio"] for x in logs.values()])
-        change = "" if p == base else pooled([_change(x, p, base) for x in logs.values()])
+        change = "" if p == base else _over([_change(x, p, base) for x in logs.values()])
         out.append(["all busy logs", p, "", change, f"{np.median(r):.2f} ({r.max():.2f})", _kept(list(r))])
     return out
 
@@ -245,9 +249,8 @@ def parts(s: Study, every: dict, left: str) -> Section:
             if way in x:
                 label = f"{name}; {way}" if "ended" in x else name
                 rows += _rows_of(label, x[way], ["fcfs+easy", *ours], "fcfs+easy")
-    busy = {n: x["run on"] for n, x in _busy(every).items()}
-    return s.section("What each part brings", [*_pooled_rows(busy or {n: x["run on"] for n, x in every.items()}, ["fcfs+easy", *ours], "fcfs+easy"), *rows],
-                     bound=PROMISE)  # fmt: skip
+    busy = {n: x["run on"] for n, x in (_busy(every) or every).items()}
+    return s.section("What each part brings", [*_pooled_rows(busy, ["fcfs+easy", *ours], "fcfs+easy"), *rows], bound=PROMISE)
 
 
 _NAMES = (
@@ -269,16 +272,15 @@ def against(s: Study, every: dict, left: str) -> Section:
     for way in ("run on", "ended"):
         logs = {n: x.get(way, x["run on"]) for n, x in _busy(every).items()}
         if logs:
-            changes = [pooled([_change(x, "jobwise", base) for x in logs.values()]) for base in (FAIR, PLAIN, FIXED)]
+            changes = [_over([_change(x, "jobwise", base) for x in logs.values()]) for base in (FAIR, PLAIN, FIXED)]
             kept = [_kept(sum((x["rows"][n]["ratio"] for x in logs.values()), [])) for n in ("jobwise", FAIR, PLAIN, FIXED)]
-            rows.append(
-                [f"all busy logs; {way}", "", *sum(([c, k] for c, k in zip(changes, kept[1:], strict=True)), [kept[0]])]
-            )
+            cells = [cell for pair in zip(changes, kept[1:], strict=True) for cell in pair]
+            rows.append([f"all busy logs; {way}", "", kept[0], *cells])
     return s.section("Against the rules that did best before", rows, bound=PROMISE)
 
 
 def _against(x: dict) -> list:
-    """A row: slowdown of jobwise and how often it keeps the bound; the change against each baseline, and how often that does."""
+    """Return the slowdown of `jobwise`, how often it keeps the bound, its change against each baseline, how often that does."""
     out: list = [f"{x['rows']['jobwise']['mean']:.1f}", _kept(x["rows"]["jobwise"]["ratio"])]
     for base in (FAIR, PLAIN, FIXED):
         out += [_change(x, "jobwise", base), _kept(x["rows"][base]["ratio"])]
