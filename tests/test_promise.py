@@ -449,3 +449,23 @@ def test_what_promises_are_not_for():
     wide = jw.lublin(300, procs=128, seed=1)
     small = replace(jw.lublin(100, procs=32, seed=1), past=wide.take(slice(200, None)).past)
     assert len(simulate(small, "saf+easy+promise1.1x").jobs) == 100 == len(simulate(small, "saf+easy+guard1x").jobs)
+
+
+def test_a_report_shows_what_bounds_cost(tmp_path, capsys):
+    """A curve for each order that may have a promise, guards left out; the numbers are those of simulations."""
+    from jobwise.compare.bounds import BOUNDS
+    from jobwise.workloads.transform import shake
+
+    w = jw.lublin(700, procs=64, seed=4, load=1.0, estimates="users", users=9)
+    c = jw.compare(w, ["fcfs+easy", "saf+easy", "saf+easy+guard2h", "fcfs+conservative", "jobwise"], shakes=2, trade_off=True)
+    assert list(c.curves) == ["fcfs+easy", "saf+easy", "jobwise"]
+    assert [x.bound for x in c.curves["saf+easy"]] == list(BOUNDS)
+    r = [simulate(shake(w, c.shake_s, [0, k]), "saf+easy+promise1.5x+by-history").summary() for k in range(2)]
+    point = c.curves["saf+easy"][3]
+    assert point.bounded_slowdown == pytest.approx(np.mean([x["bounded_slowdown"] for x in r]))
+    assert point.largest == pytest.approx(max(a["max_wait"] / b["max_wait"] for a, b in zip(r, c.replays[0], strict=True)))
+    assert c.to_dict()["bounds"]["jobwise"][2]["bound"] == 1.2
+    c.write_report(tmp_path / "out.html")
+    page = (tmp_path / "out.html").read_text()
+    assert "What a bound on waits costs" in page and "Trade-off between slowdown and longest wait for several bounds" in page
+    assert not jw.compare(w, ["fcfs+easy"], shakes=0).curves

@@ -86,7 +86,7 @@ def compare(
         _rolled(w, resolved, judging.origins, settings, as_json)
         return
     with progress(f"comparing {len(resolved)} schedulers") as step:
-        c, other = both_ways(w, resolved, since=split or 0.0, progress=step, **settings)
+        c, other = both_ways(w, resolved, since=split or 0.0, progress=step, trade_off=bool(report), **settings)
     learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None)]
     ours = learnt[0] if learnt else None
     judged = result(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from jobwise import metrics
+from jobwise.compare.bounds import AtBound
 from jobwise.compare.intervals import LEAST, Effect, Totals, claims, compared, holm, totals
 from jobwise.record import Record
 from jobwise.workload import Workload
@@ -29,7 +30,7 @@ class Comparison:
     replay. `replays`: P lists of R summaries of it; `logged`: P summaries with submits as logged; `records`: their records.
     `first_row`: [W] first job of each window, in the workload. `marks`: P texts: which rule is the fair best, which the best
     in hindsight. `fair`: place of the fair best, if known. `notes`: what a reader must know of these policies and this log;
-    `cautions`: those of them that are to be read before any number.
+    `cautions`: those of them that are to be read before any number. `curves`: policies under promises of several bounds.
     """
 
     workload: Workload
@@ -48,6 +49,7 @@ class Comparison:
     bound: float = inf
     notes: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    curves: dict[str, list[AtBound]] = field(default_factory=dict)
 
     @property
     def whole(self) -> list[dict[str, float]]:
@@ -187,6 +189,7 @@ class Comparison:
             "has_a_queue": self.queues,
             "fair_best": None if self.fair is None else self.policies[self.fair],
             "policies": rows,
+            "bounds": {name: [x._asdict() for x in curve] for name, curve in self.curves.items()},
         }
 
     def write_report(self, path: str | Path, *, force: bool = False, **settings) -> None:

@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from jobwise.compare import windows
+from jobwise.compare import bounds, windows
 from jobwise.compare.baselines import Baselines
 from jobwise.compare.comparison import REPLAYS, Comparison
 from jobwise.decision import Policy, is_compiled
@@ -44,6 +44,7 @@ def compare(
     restart_cost_s: float = 0.0,
     hindsight: bool | Baselines = True,
     earlier: Baselines | bool = True,
+    trade_off: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare policies (the first is the reference) on a log in one continuous replay and on consecutive windows of it.
@@ -51,7 +52,8 @@ def compare(
     `since`, `until`: judge on the jobs between these shares of the log alone. With `since` > 0 the rule that is best on the
     jobs before (`baselines.py`) joins as the fair best, and, unless `hindsight` is False, the one that is best on the judged
     jobs; with `max_wait` those whose longest wait is at most so many times that of FCFS with EASY. `earlier`: what rules did
-    on the jobs before, where it is known (and `hindsight` the same of the judged jobs); False: no rule joins.
+    on the jobs before, where it is known (and `hindsight` the same of the judged jobs); False: no rule joins. `trade_off`: what
+    each policy that may have a promise does under several (`bounds.py`).
 
     `window_jobs`: jobs per window (default: 1,024, fewer where the log is short). `shakes`: replicas with submits moved by
     U(-shake_s, shake_s), the same for all policies, of every window, and at most REPLAYS of the whole; 0: as logged.
@@ -85,6 +87,8 @@ def compare(
     records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, shaking, replays, settings, report)
     fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
     cautions = tuple(_cautions(chosen, names))
+    shifted = [shake(part, shake_s, [seed, k]) for k in range(replays)] or [part]
+    drawn = bounds.curves(shifted, chosen, names, summaries[0], settings) if trade_off else {}
     return Comparison(
         workload=part,
         policies=names,
@@ -102,6 +106,7 @@ def compare(
         bound=max_wait,
         notes=(*cautions, *_notes(part, chosen, names, size, kill_at_walltime)),
         cautions=cautions,
+        curves=drawn,
     )
 
 
@@ -240,6 +245,6 @@ def both_ways(workload: Workload, policies: Sequence[str | Policy], **settings) 
         return c, None
     joined = [n for n in c.policies if n not in {getattr(p, "name", type(p).__name__) for p in map(resolve, policies)}]
     kill = not settings.pop("kill_at_walltime", False)
-    changed = settings | {"kill_at_walltime": kill, "earlier": False, "shake_s": c.shake_s or None}
+    changed = settings | {"kill_at_walltime": kill, "earlier": False, "shake_s": c.shake_s or None, "trade_off": False}
     other = compare(workload, [*policies, *joined], **changed)  # the same rules: chosen as the first way has it
     return c, replace(other, marks=c.marks, fair=c.fair)

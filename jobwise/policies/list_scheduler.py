@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
@@ -138,6 +138,12 @@ class ListScheduler(Remembering):
     def about(self) -> dict:
         """The data that a trained order was trained on; empty for others."""
         return getattr(self.order, "about", {})
+
+    def promising(self, bound: float) -> ListScheduler:
+        """Return the same under a promise of `bound`, without a guard; it goes by history, unless it had a promise or trees.
+        Raises InputError where none goes with it."""
+        trees = self.trees if self.promises or self.forest is not None else "history"
+        return replace(self, promise=bound, guard=inf, times=inf, trees=trees)
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""

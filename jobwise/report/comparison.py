@@ -170,6 +170,7 @@ def _sections(
         (_compared(c, beside, figures.colour), [partial(figures.forest, c)] if several else []),
         *([(_other(other, figures.colour), [])] if other else []),
         (Section("The trade-off", TRADE_OFF), [partial(figures.trade_off, c)]),
+        *([(_bounds(c), [partial(figures.bounds, c)])] if c.curves else []),
         (Section("Starvation", "Continuous replay of the whole log, as logged.", [_starvation(c)]), []),
         *([(_winners(c), [partial(figures.winners, c)])] if several else []),
         (Section("Over time", OVER_TIME.format(days)), [partial(figures.over_time, c)]),
@@ -199,6 +200,11 @@ TRADE_OFF = (
     "Low slowdown is easily bought with the starvation of large jobs. Down and to the left is better on both; the dashed line "
     "joins what no other scheduler beats on both axes. Diamond: the reference."
 )
+BOUNDS = (
+    "Each scheduler that may have a promise, without its guard, under several bounds: a job goes ahead of others only "
+    "while all can start within so many times the longest wait under fcfs+easy so far. A point is a bound; x: the largest "
+    "multiple of the first scheduler's longest wait over all replays. Choose a bound knowing its price."
+)
 OVER_TIME = "Share of processors in use, and jobs waiting, while jobs arrive (averages over {:.1f} days)."
 DISTRIBUTION = "A curve further left is better; its right end is who suffers most."
 CLASSES, USERS = "By size, by run time", ", and by the users with the most processor time"
@@ -211,6 +217,15 @@ LEARNT = (
     "smaller is better), on jobs before those compared here; the rule has the same guard. Of a network the best point became "
     "the policy; of a search the mean of its last generations, if it was better than the order it began at."
 )
+
+
+def _bounds(c: Comparison) -> Section:
+    bounds = [f"{x.bound:g}" for x in next(iter(c.curves.values()))]
+    rows = [
+        [n, *(f"{x.bounded_slowdown:,.1f} / {_hours(x.max_wait)} h / {x.largest:.2f} x" for x in y)]
+        for n, y in c.curves.items()
+    ]
+    return Section("What a bound on waits costs", BOUNDS, [Table(["slowdown / longest wait / x", *bounds], rows)])
 
 
 def _gantt(c: Comparison, p: int, day: float) -> Figure:

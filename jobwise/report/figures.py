@@ -254,6 +254,31 @@ def trade_off(c: Comparison) -> str:
     return _svg(draw, height=4.4, label="Trade-off between mean bounded slowdown and longest wait")
 
 
+def bounds(c: Comparison) -> str:
+    """Mean bounded slowdown against longest wait of each scheduler under promises of several bounds, a curve each."""
+
+    def draw(figure):
+        ax = figure.subplots()
+        for name, curve in c.curves.items():
+            p = c.policies.index(name)
+            x, y = [a.bounded_slowdown for a in curve], [max(a.max_wait / 3600, 0.01) for a in curve]
+            ax.plot(x, y, "o-", color=colour(p), ms=4, lw=1.3, label=plain(name))
+        last = list(c.curves.values())[-1]
+        for a in last:
+            ax.annotate(
+                f"{a.bound:g}x",
+                (a.bounded_slowdown, max(a.max_wait / 3600, 0.01)),
+                textcoords="offset points",
+                xytext=(5, 4),
+                fontsize=8,
+            )
+        ax.set(xscale="log", yscale="log", xlabel="mean bounded slowdown of the whole log", ylabel="longest wait, h")
+        ax.margins(x=0.12, y=0.12)
+        ax.legend()
+
+    return _svg(draw, height=4.2, label="Trade-off between slowdown and longest wait for several bounds")
+
+
 def forest(c: Comparison) -> str:
     """Change of bounded slowdown over windows against the first policy, with 95 % intervals where there are any."""
     effects = [c.change(p) for p in range(1, len(c.policies))]

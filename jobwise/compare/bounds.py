@@ -1,0 +1,57 @@
+"""What a bound on waits costs: each scheduler again under promises of several bounds, in continuous replays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jobwise.compare.baselines import DEEP
+from jobwise.decision import Policy
+from jobwise.errors import InputError
+from jobwise.simulate import simulate
+from jobwise.workload import Workload
+
+BOUNDS = (1.0, 1.1, 1.2, 1.5, 2.0)
+
+
+class AtBound(NamedTuple):
+    """A scheduler under a promise of `bound`: means over replays, and the largest multiple of the first scheduler's longest
+    wait."""
+
+    bound: float
+    bounded_slowdown: float
+    max_wait: float  # s
+    largest: float
+
+
+def curves(
+    parts: Sequence[Workload],
+    policies: Sequence[Policy],
+    names: Sequence[str],
+    first: Sequence[dict[str, float]],
+    settings: dict,
+) -> dict[str, list[AtBound]]:
+    """Return {name: its curve} for those policies that may have a promise, where the queue is not too deep. `parts`: replays;
+    `first`: summaries of the first scheduler in them."""
+    if not parts[0].cluster.is_pool or (parts[0].jobs["unmet"] > 0).any() or first[0]["queue_length"] > DEEP:
+        return {}
+    drawn, orders = {}, set()
+    for policy, name in zip(policies, names, strict=True):
+        promising: Any = getattr(policy, "promising", None)
+        try:
+            several = [promising(b) for b in BOUNDS] if promising else []
+        except InputError:  # of an order or a backfilling that no promise goes with
+            continue
+        if several and several[0].name not in orders:  # guards are left out: the same order comes once
+            orders.add(several[0].name)
+            drawn[name] = [_at(parts, p, b, first, settings) for p, b in zip(several, BOUNDS, strict=True)]
+    return drawn
+
+
+def _at(parts: Sequence[Workload], policy: Policy, bound: float, first: Sequence[dict[str, float]], settings: dict) -> AtBound:
+    summaries = [simulate(w, policy, **settings).summary() for w in parts]
+    ratios = [max(a["max_wait"], 1.0) / max(b["max_wait"], 1.0) for a, b in zip(summaries, first, strict=True)]
+    slowdown, longest = (float(np.mean([s[key] for s in summaries])) for key in ("bounded_slowdown", "max_wait"))
+    return AtBound(bound, slowdown, longest, max(ratios))
