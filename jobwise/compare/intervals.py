@@ -81,10 +81,38 @@ def effect(d: np.ndarray, least: int = LEAST) -> Effect:
     if error == 0.0:
         same = exp(mean) - 1
         return Effect(same, same, same, 1.0 if mean == 0 else 0.0, sign_flip(d), mean, error, count)
-    half = float(stdtrit(count - 1, 0.975)) * error
-    p = 2 * float(stdtr(count - 1, -abs(mean) / error))
+    return _by_t(d, mean, error, float(count - 1))
+
+
+def _by_t(d: np.ndarray, mean: float, error: float, free: float) -> Effect:
+    """The effect with Student's t of so many degrees of freedom."""
+    half = float(stdtrit(free, 0.975)) * error
+    p = 2 * float(stdtr(free, -abs(mean) / error))
     low, high = (exp(min(max(x, -50.0), 50.0)) - 1 for x in (mean - half, mean + half))
-    return Effect(exp(mean) - 1, low, high, p, sign_flip(d), mean, error, count)
+    return Effect(exp(mean) - 1, low, high, p, sign_flip(d), mean, error, len(d))
+
+
+def continuous(base: np.ndarray, ours: np.ndarray, least: int = LEAST) -> Effect:
+    """The effect of `ours` against `base` in R continuous replays [R, B] of B blocks. A congestion may outlast a block: their
+    lag-1 correlation r, if it is above 0, leaves B (1 - r) / (1 + r) of them. And a whole replay may go another way than the
+    next: the variance of the mean over replays is added, with degrees of freedom by Welch and Satterthwaite."""
+    each = np.log(np.asarray(ours, float) / np.asarray(base, float))
+    d = each.mean(axis=0)
+    plain = effect(d, least)
+    if isnan(plain.low) or plain.error == 0.0:
+        return plain
+    r, replays = correlation(d), len(each)
+    parts = [(plain.error**2 * (1 + r) / (1 - r), max(len(d) * (1 - r) / (1 + r) - 1, 1.0))]
+    if replays > 1:
+        parts.append((float(np.var(each.mean(axis=1), ddof=1)) / replays, replays - 1.0))
+    whole = sum(v for v, _ in parts)
+    return _by_t(d, plain.log, sqrt(whole), whole**2 / sum(v**2 / f for v, f in parts))
+
+
+def correlation(d: np.ndarray) -> float:
+    """Return the lag-1 correlation of d [B], 0 to 0.9: 1 / B is added, by which the usual estimate is too low."""
+    x = d - d.mean()
+    return float(np.clip((x[1:] * x[:-1]).sum() / max((x**2).sum(), 1e-300) + 1 / len(d), 0.0, 0.9))
 
 
 def compared(base: np.ndarray, ours: np.ndarray, size: int = BLOCK) -> Effect:
