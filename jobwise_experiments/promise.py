@@ -47,7 +47,7 @@ def study(s: Study) -> list[Section]:
     some = s.pick(("SDSC-SP2",), LOGS, LOGS)
     there = [n for n in some if s.logs and any(p.name.startswith(n) for p in s.logs.glob("*"))]
     left = ", ".join(n for n in some if n not in there) or "none"
-    steps = [partial(measure, name=n, every=every) for n in there]
+    steps = [partial(measure, name=n, every=every) for n in there] + [partial(ended, name=n, every=every) for n in there]
     forest.learn(s)
     return s.parts(*steps, *(partial(t, every=every, left=left) for t in (bounds, trade_off, parts, against, in_hindsight)))
 
@@ -72,15 +72,25 @@ def _parts(order: Index) -> dict[str, ListScheduler | Gate]:
 def measure(s: Study, name: str, every: dict) -> list[Section]:
     """Measure all of it on a log: no section of its own."""
     log = s.log(name, smoke=700)
-    file = forest.without(s.out, log)
-    order = replace(load(file if file.is_file() else s.out / "smith-forecast.safetensors").order, label="smith-forecast")
     x = every[log.name] = {"outlive": overruns(log)}
     x["whole"] = s.piece(f"whole-{log.name}", _whole, log, s.pick(1, REPLICAS, REPLICAS))
-    for way in ("run on", "ended")[: 1 + (x["outlive"] > OUTLIVE)]:
-        origins = s.pick(AT[-1:], AT, AT)
-        pieces = [s.piece(f"origin-{t}-{way}-{log.name}", _origin, log, order, t, way == "ended", s.smoke) for t in origins]
-        x[way] = _joined(pieces)
+    x["run on"] = _at_origins(s, log, "run on")
     return []
+
+
+def ended(s: Study, name: str, every: dict) -> list[Section]:
+    """Measure a log whose jobs outlive their request again, with jobs ended at it: no section of its own."""
+    log = s.log(name, smoke=700)
+    if every[log.name]["outlive"] > OUTLIVE:
+        every[log.name]["ended"] = _at_origins(s, log, "ended")
+    return []
+
+
+def _at_origins(s: Study, log: Workload, way: str) -> dict:
+    file = forest.without(s.out, log)
+    order = replace(load(file if file.is_file() else s.out / "smith-forecast.safetensors").order, label="smith-forecast")
+    origins = s.pick(AT[-1:], AT, AT)
+    return _joined([s.piece(f"origin-{t}-{way}-{log.name}", _origin, log, order, t, way == "ended", s.smoke) for t in origins])
 
 
 def _cells(log: Workload, policy: str, replicas: Sequence[Workload], longest: Sequence[np.ndarray]) -> dict:

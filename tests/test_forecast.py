@@ -320,7 +320,7 @@ def test_trees_of_a_site(tmp_path, capsys):
     assert len(policy.order.forest.tree) == 20 and policy.order.about["shipped"] > 0
     assert run(["simulate", str(tmp_path / "log.swf"), "-p", f"{tmp_path / 'run'}+express1%+promise1.2x"]) == 0
     mine = resolve(f"jobwise:{tmp_path / 'run'}")
-    assert len(mine.candidates[0].order.forest.tree) == 20 and mine.name == f"jobwise:{tmp_path / 'run'}"
+    assert len(mine.order.forest.tree) == 20 and mine.name == f"jobwise:{tmp_path / 'run'}"
     assert seen(w, mine.about) > 0.4 and seen(w.take(slice(2000, None)), mine.about) == 0
     assert seen(w, resolve("jobwise").about) == 0
     capsys.readouterr()

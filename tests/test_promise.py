@@ -260,7 +260,7 @@ def test_a_gate_judges_each_machine_for_itself():
     assert again == fresh and first.ratio < again.ratio
     wide = replace(w, past=w.past.copy())
     wide.past["size"][::50] = 100  # the machine was larger before
-    assert len(simulate(wide, "jobwise").looks) > 0
+    assert len(simulate(wide, "gated:jobwise,saf+easy").looks) > 0
     with pytest.raises(InputError, match="all of its candidates"):
         resolve("gated:smith-forecast+easy,smith-forecast-aged+easy+refit")
 
@@ -325,13 +325,13 @@ def test_new_trees_are_learnt_aside_on_a_live_cluster():
 
 def test_what_we_recommend():
     p, free = resolve("jobwise"), resolve("jobwise-unbounded")
-    assert (p.name, free.name) == ("jobwise", "jobwise-unbounded")
-    assert p.max_wait < 1.2 and all(x.promises for x in p.candidates) and not any(x.promises for x in free.candidates)
+    assert (p.name, free.name) == ("jobwise", "jobwise-unbounded") and p.promise == 1.2
+    assert p.forecaster is not None and len(p.forecaster.tree) == 0 and not any(x.promises for x in free.candidates)
     w = jw.lublin(3000, procs=64, seed=5, load=0.95, estimates="users", users=9).take(slice(1500, None))
     base, kept = simulate(w, "fcfs+easy"), simulate(w, p)
+    assert np.array_equal(kept.jobs["start"], simulate(w, "smith-aged+easy+express2%+promise1.2x+by-history").jobs["start"])
     assert kept.summary()["bounded_slowdown"] < 0.7 * base.summary()["bounded_slowdown"]
-    assert wait(kept).max() < 1.5 * wait(base).max()
-    assert {x.chosen for x in kept.looks} <= {x.name for x in p.candidates}
+    assert wait(kept).max() < 1.4 * wait(base).max()
     for bad, text in (
         ("jobwise+easy", "chooses backfilling"),
         ("jobwise:nowhere", "no policy file"),
@@ -345,7 +345,7 @@ def test_what_we_recommend():
             resolve(bad)
     assert resolve("JOBWISE").name == "jobwise"
     again = resolve("jobwise+refit")
-    assert again.name == "jobwise+refit" and all(x.refit for x in again.candidates) and again.refit == 5000
+    assert again.name == "jobwise+refit" and again.refit == 5000 and len(again.forecaster.tree) > 0
     general = PRETRAINED / "general.safetensors"
     with pytest.raises(InputError, match="has no forest"):
         resolve(f"jobwise:{general}")
@@ -405,11 +405,12 @@ def test_a_promise_is_explained(capsys, tmp_path):
     name = "smith+easy+express2%+promise1x"
     assert run(["explain", name, str(tmp_path / "log.swf"), "--choice", "800", "--top", "99", "--json"]) == 0
     found = [x["why"] for x in json.loads(capsys.readouterr().out)["jobs"]]
-    words = [x.split(":")[0] for x in found]
-    assert {"express", "urgent"} <= set(words)
-    assert words == sorted(words, key=["express", "urgent", ""].index)  # in the order in which they may start
+    words = [x.split(":")[0] if x.split(":")[0] in ("express", "urgent") else "by order" for x in found]
+    assert {"express", "urgent", "by order"} == set(words)
+    assert words == sorted(words, key=["express", "urgent", "by order"].index)  # in the order in which they may start
+    assert all(x.startswith("must start in") for x, word in zip(found, words, strict=True) if word == "by order")
     assert run(["explain", name, str(tmp_path / "log.swf"), "--choice", "800"]) == 0
-    assert "urgent: must start in" in capsys.readouterr().out
+    assert "must start in" in capsys.readouterr().out
 
 
 def first_view(w):

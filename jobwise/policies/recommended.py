@@ -26,7 +26,7 @@ class Recommended(ListScheduler):
 
     @property
     def name(self) -> str:
-        """Its label."""
+        """The word that stands for all of its parts."""
         return self.label
 
 
