@@ -87,7 +87,7 @@ def compare(
         return
     with progress(f"comparing {len(resolved)} schedulers") as step:
         c, other = both_ways(w, resolved, since=split or 0.0, progress=step, trade_off=bool(report), **settings)
-    learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None)]
+    learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None) or _recommended(x)]
     ours = learnt[0] if learnt else None
     judged = result(
         c,
@@ -99,6 +99,13 @@ def compare(
         data=_beside_rules(c, learnt, bound) if split else {},
     )
     show(judged, as_json, report)
+
+
+def _recommended(policy) -> bool:
+    """Is it `jobwise` or one of its kind, which no rule table holds?"""
+    from jobwise.policies.recommended import NAMES
+
+    return getattr(policy, "name", "").split(":")[0].split("+")[0] in NAMES
 
 
 def _beside_rules(c, learnt: list[int], bound: float) -> dict:
