@@ -175,7 +175,8 @@ def main(folder: Path) -> None:
         *table(columns, rows),
         "",
         f"Blocks of continuous replays, a rule against itself: {SHAKES} of {WHOLE} time-shifted replays on either side, "
-        f"none shared, {TRIALS} trials. *Plain*: Student's t over blocks. *As compare does it*: with the correlation of neighbouring "
+        f"none shared, {TRIALS} trials. *Plain*: Student's t over blocks. *As compare does it*: with the correlation of "
+        "neighbouring "
         "blocks, for a congestion may outlast a block, and with the variance over replays, for a whole replay may go another "
         "way than the next. A claim needs sign flips, too, and six blocks:",
         "",
