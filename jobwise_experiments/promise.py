@@ -7,6 +7,7 @@ the rule that did best before, with and without the parts that any rule may have
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -16,7 +17,6 @@ from jobwise.compare import windows
 from jobwise.compare.baselines import LANES, PROMISED, Baselines
 from jobwise.compare.comparison import REPLAYS
 from jobwise.compare.intervals import Effect, effect, pooled
-from jobwise.compare.procedure import compare
 from jobwise.metrics import wait
 from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
@@ -127,25 +127,23 @@ def _origin(log: Workload, order: Index, t: float, kill: bool, smoke: bool) -> d
     ours = _parts(order)
     names = list(dict.fromkeys(["fcfs+easy", with_all, plain, *fixed]))
     names = [n for n in names if n not in ours]
-    c = compare(
-        log,
-        [*names, *ours.values()],
-        since=t,
-        until=round(t + 0.1, 1),
-        earlier=False,
-        window_jobs=size,
-        shakes=shakes,
-        kill_at_walltime=kill,
-    )
+    last = int(round((t + 0.1) * len(log)))
+    part = log.take(slice(first, last))
+    shifted = [shake(part, windows.shake_for(part), [0, k]) for k in range(shakes)]
+    blocks = max(len(windows.begins(first, last, size)) // 2, 1)
+
+    def judged(policy: str | ListScheduler | Gate) -> tuple[np.ndarray, list[float]]:
+        records = [simulate(w, policy, kill_at_walltime=kill) for w in (*shifted, part)]
+        return np.mean([windows.in_time(r, blocks) for r in records[:-1]], axis=0), [max(wait(r).max(), 1.0) for r in records]
+
+    with ThreadPoolExecutor(2) as workers:
+        results = dict(zip([*names, *ours], workers.map(judged, [*names, *ours.values()]), strict=True))
+    base = np.array(results["fcfs+easy"][1])
     rows = {
-        name: {
-            "blocks": np.log(c.blocks[p].mean(axis=0)).tolist(),
-            "mean": float(c.blocks[p].mean()),
-            "ratio": c.wait_ratios(p),
-        }
-        for p, name in enumerate([*names, *ours])
+        n: {"blocks": np.log(x).tolist(), "mean": float(x.mean()), "ratio": (np.array(longest) / base).tolist()}
+        for n, (x, longest) in results.items()
     }
-    return {"rows": rows, "fair": with_all, "plain": plain, "windows": float(c.windows["bounded_slowdown"][0].mean())}
+    return {"rows": rows, "fair": with_all, "plain": plain}
 
 
 def _joined(pieces: list[dict]) -> dict:
@@ -167,7 +165,7 @@ def _joined(pieces: list[dict]) -> dict:
     best = min(careful, key=lambda n: float(np.mean(out[n]["blocks"])))
     out[FIXED] = out[best]
     chosen = {"fair": [x["fair"] for x in pieces], "plain": [x["plain"] for x in pieces], "fixed": best}
-    return {"rows": out, "windows": float(np.mean([x["windows"] for x in pieces])), "chosen": chosen}
+    return {"rows": out, "chosen": chosen}
 
 
 def _kept(ratio: list[float]) -> float:
@@ -227,7 +225,7 @@ def trade_off(s: Study, every: dict, left: str) -> Section:
 
 def _busy(every: dict) -> dict:
     """The logs whose jobs wait."""
-    return {n: x for n, x in every.items() if x["run on"]["windows"] >= BUSY}
+    return {n: x for n, x in every.items() if x["whole"]["fcfs+easy"]["slowdown"] >= BUSY}
 
 
 def _rows_of(name: str, x: dict, policies: Sequence[str], base: str) -> list[list]:
