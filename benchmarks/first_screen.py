@@ -129,7 +129,7 @@ def outputs(folder: Path) -> list[tuple[str, str]]:
         last = "jobwise compare log.swf.gz --split 0.7 --max-wait 1.2x -p fcfs+easy -p jobwise"
         for command in (
             "jobwise compare log.swf.gz -p fcfs+easy -p saf+easy -p saf+easy+guard24h",
-            "jobwise explain jobwise log.swf.gz --choice 2500 --top 5",
+            "jobwise explain jobwise log.swf.gz --choice 1022 --top 6",
             f"{last} --report out.html",
         ):
             script = "import sys; sys.stdout.isatty = lambda: True; from jobwise.cli import run; "

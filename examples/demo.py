@@ -32,7 +32,7 @@ else:
     run(["trace", "generate", str(log), *made.split()])
 learnt = out / "runs" / "learnt"
 shutil.rmtree(learnt, ignore_errors=True)  # a run folder is never overwritten; the demo's is made anew
-policies = ["fcfs+easy", "saf+easy", "smith+easy", f"jobwise:{learnt}"]
+policies = ["fcfs+easy", "saf+easy", "smith+easy", "jobwise", f"jobwise:{learnt}"]  # without trees, and with these
 steps = {
     "1. How well can run times be forecast when jobs are submitted?": ["trace", "forecast", str(log)],
     "2. Learn forecasts of run times on the first 60 % of this log.": [

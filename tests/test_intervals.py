@@ -9,7 +9,9 @@ import pytest
 from jobwise.compare import intervals
 from jobwise.compare.intervals import (
     Effect,
+    claims,
     compared,
+    continuous,
     crossed,
     effect,
     holm,
@@ -158,3 +160,20 @@ def test_drawn_sign_flips_agree_with_counted_ones():
     exact = sign_flip(d)
     more = np.concatenate([d, np.full(2, 1e-9)])  # beyond what is counted
     assert sign_flip(more) == pytest.approx(exact, abs=0.01) and 0.02 < exact < 0.98
+
+
+@pytest.mark.parametrize("blocks", [12, 40])
+@pytest.mark.parametrize("lasting, apart", [(0.4, 0.0), (0.0, 0.15), (0.4, 0.1)])
+def test_a_rule_is_not_told_from_itself_in_continuous_replays(blocks, lasting, apart):
+    """Congestion that outlasts blocks, and replays that go another way as a whole: plain blocks make up to 50 % false claims."""
+    rng, false, plain = np.random.default_rng(3), 0, 0
+    for _ in range(600):
+        noise = rng.normal(0, 0.3, (2, blocks))
+        for k in range(1, blocks):
+            noise[:, k] += lasting * noise[:, k - 1]
+        x = np.exp(noise[:, None] + rng.normal(0, 0.1, (2, 4, blocks)) + rng.normal(0, 2 * apart, (2, 4, 1)))
+        false += claims([continuous(*x)])[0]
+        plain += claims([effect(log_ratio(x[0].T, x[1].T))])[0]
+    assert false / 600 <= 0.09 and plain > false
+    changed = continuous(x[0], 0.5 * x[0])
+    assert claims([changed])[0] and changed.change == pytest.approx(-0.5)
