@@ -79,9 +79,10 @@ def measure(s: Study, name: str, every: dict) -> list[Section]:
 
 
 def ended(s: Study, name: str, every: dict) -> list[Section]:
-    """Measure a log whose jobs outlive their request again, with jobs ended at it: no section of its own."""
+    """Measure a log whose jobs outlive their request again, with jobs ended at it (not at the preset small): no section of its
+    own."""
     log = s.log(name, smoke=700)
-    if every[log.name]["outlive"] > OUTLIVE:
+    if s.pick(True, False, True) and every[log.name]["outlive"] > OUTLIVE:
         every[log.name]["ended"] = _at_origins(s, log, "ended")
     return []
 
@@ -279,7 +280,7 @@ def against(s: Study, every: dict, left: str) -> Section:
                 rows.append([label, *_against(x[way])])
     for way in ("run on", "ended"):
         logs = {n: x.get(way, x["run on"]) for n, x in _busy(every).items()}
-        if logs:
+        if logs and any(way in x for x in every.values()):
             changes = [_over([_change(x, "jobwise", base) for x in logs.values()]) for base in (FAIR, PLAIN, FIXED)]
             kept = [_kept(sum((x["rows"][n]["ratio"] for x in logs.values()), [])) for n in ("jobwise", FAIR, PLAIN, FIXED)]
             cells = [cell for pair in zip(changes, kept[1:], strict=True) for cell in pair]
