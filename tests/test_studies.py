@@ -45,7 +45,7 @@ def test_a_study_ends_with_its_report(name, tmp_path, capsys):
     assert not any(
         "$" in x for svg in re.findall(r"<svg.*?</svg>", page, re.S) for x in re.findall(r"<text[^>]*>([^<]*)<", svg)
     )
-    assert name == "forest" or sections_of("presets")["smoke"][0] in text
+    assert name in ("forest", "promise") or sections_of("presets")["smoke"][0] in text
     assert "nan" not in re.sub(r"[a-z]*finan\w*|\w*nan[a-z]+", "", " ".join(re.findall(r"<td>([^<]*)</td>", page)))
     out = capsys.readouterr().out
     assert f"report: {tmp_path}" in out
