@@ -196,10 +196,9 @@ def bounds() -> str:
     ours, trees = pooled["jobwise"], pooled["forecasts, lane, promise"]
     missing = "" if left == "none" else f" Not finished, and left out: {left}."
     return (
-        f"Aimed at are waits of at most 1.2 times the longest under FCFS + EASY so far: kept in {every[3]} of the fifths of "
-        f"these logs; in 95 % of them the longest wait is within {held} times ({every[6]} at most). On later jobs, against "
-        f"FCFS + EASY, `jobwise` is at {ours[3]}; with forecasts by trees in order and lane it would be at {trees[3]}: they "
-        f"bring nothing that history does not. Numbers are means, changes those of geometric means.{missing}"
+        f"Aimed at: 1.2 times the longest wait under FCFS + EASY so far; kept in {every[3]} of the fifths, and in 95 % of them "
+        f"within {held} times ({every[6]} at most). On later jobs, against FCFS + EASY: {ours[3]}; with forecasts by trees "
+        f"{trees[3]}: they bring nothing here. Changes are of geometric means.{missing}"
     )
 
 
