@@ -24,8 +24,17 @@ from jobwise_experiments.study import read_log
 
 HERE = Path(__file__).parent
 LOG = "SDSC-SP2"
-PROMISED = "smith-forecast-aged+easy+express1%+promise1.1x"
-REPLAYS = ("fcfs+easy", "smith+easy", "smith-forecast+easy", PROMISED, "jobwise", "smith-forecast+easy+refit", "jobwise+refit")
+PROMISED = "smith-forecast-aged+easy+express2%+promise1.2x"
+REPLAYS = (
+    "fcfs+easy",
+    "smith+easy",
+    "smith-aged+easy+promise1.2x+by-history",
+    "smith-forecast+easy",
+    PROMISED,
+    "jobwise",
+    "smith-forecast+easy+refit",
+    "jobwise+refit",
+)
 
 
 def main() -> None:
@@ -56,13 +65,13 @@ def main() -> None:
 
     told(f"whole replay, `{PROMISED}`, forecasts given", given)
     told("forecasts of all jobs when they came", lambda: at_submit(shipped(), past, total, -np.inf))
-    gate = resolve("jobwise")
+    gate = resolve("jobwise-unbounded")
 
     def look() -> None:
         gate._seen.clear()
         gate.choose(past[-9000:], log.cluster, 1)
 
-    told("a look of `jobwise` at 8,000 past jobs: 5 candidates, 2 replicas", look)
+    told("a look of `jobwise-unbounded` at 8,000 past jobs: 6 candidates, 2 replicas", look)
     told("new trees from the last 30,000 rows", lambda: forests.of_past(past[-60_000:], total), 1)
     text = [
         "# Forecasts, promises, gates",
