@@ -15,6 +15,7 @@ import numpy as np
 
 from jobwise.compare import windows
 from jobwise.compare.baselines import LANES, PROMISED, Baselines
+from jobwise.compare.bounds import BOUNDS
 from jobwise.compare.comparison import REPLAYS
 from jobwise.compare.intervals import Effect, effect, pooled
 from jobwise.metrics import wait
@@ -33,7 +34,6 @@ from jobwise_experiments.forecast import AT, BUSY, LOGS
 from jobwise_experiments.study import Study
 
 FIFTHS, REPLICAS = 5, 5
-BOUNDS = (1.0, 1.1, 1.2, 1.5, 2.0)
 ORDERS = ("saf", "f4", "smith-aged")  # of the trade-off
 RULES = ("saf", "sjf", "f4", "lxf")  # fixed rules in hindsight, under
 UNDER = ("", "+guard72h", "+guard1x", *(f"+{x}promise{PROMISE:g}x+by-history" for x in ("", f"{LANES[1]}+")))
@@ -251,7 +251,7 @@ def _pooled_rows(logs: dict[str, dict], policies: Sequence[str], base: str) -> l
 def parts(s: Study, every: dict, left: str) -> Section:
     """What each part brings, beside fcfs+easy."""
     first = next(iter(every.values()))["run on"]["rows"]
-    ours = [n for n in first if n in _NAMES]
+    ours = [n for n in _parts(resolve("smith-forecast").order) if n in first]
     rows = []
     for name, x in every.items():
         for way in ("run on", "ended"):
@@ -260,14 +260,6 @@ def parts(s: Study, every: dict, left: str) -> Section:
                 rows += _rows_of(label, x[way], ["fcfs+easy", *ours], "fcfs+easy")
     busy = {n: x["run on"] for n, x in (_busy(every) or every).items()}
     return s.section("What each part brings", [*_pooled_rows(busy, ["fcfs+easy", *ours], "fcfs+easy"), *rows], bound=PROMISE)
-
-
-_NAMES = (
-    "saf+easy", "f4+easy", "smith-aged+easy", "forecasts", "saf+easy+promise1.2x+by-history",
-    "smith-aged+easy+promise1.2x+by-history", "forecasts, promise", "saf+easy+express2%+promise1.2x+by-history",
-    "f4+easy+express2%+promise1.2x+by-history", "lxf+easy+express2%+promise1.2x+by-history", "jobwise",
-    "saf, lane and promise by trees", "forecasts, lane, promise", "gate over three lanes",
-)  # fmt: skip
 
 
 def against(s: Study, every: dict, left: str) -> Section:

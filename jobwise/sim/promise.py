@@ -127,7 +127,7 @@ def take_over(new: Promise, old: Promise) -> None:
 
 
 def adopt(q: Promise, share: float, slack: float) -> None:
-    """From now on: `share` of the work for the lane (0: none), `slack` of M (inf: nothing is promised)."""
+    """From now on: `share` of the work for the lane (0: none); deadlines 1 + `slack` bounds after the submit (inf: none)."""
     m = q.memory[0]
     if m["on"] and (m["share"] != share or m["slack"] != slack):
         m["share"], m["slack"], m["limit"], m["looked"], m["renewed"] = share, slack, -np.inf, 0.0, -np.inf
