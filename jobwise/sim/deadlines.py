@@ -20,14 +20,17 @@ class Steps(NamedTuple):
 
     time: np.ndarray  # [2, J + 8] s
     free: np.ndarray  # [2, J + 8]
+    placed: np.ndarray  # [SIZES] of placed_dtype: the last job of each size that the plan has placed, by powers of two
 
 
 RUNNING, PLAN = range(2)
+SIZES = 32
+placed_dtype = np.dtype([("size", "i8"), ("run", "f8"), ("step", "i8")], align=True)
 
 
 def room_for(jobs: int) -> Steps:
     """Room for the steps that so many jobs make (memory is touched only as it is used)."""
-    return Steps(np.empty((2, jobs + 8)), np.empty((2, jobs + 8), np.int64))
+    return Steps(np.empty((2, jobs + 8)), np.empty((2, jobs + 8), np.int64), np.zeros(SIZES, placed_dtype))
 
 
 @kernel
@@ -73,13 +76,29 @@ def copied(steps, size):
     """Begin a plan at the steps of the running jobs; how many."""
     for i in range(size):
         steps.time[PLAN, i], steps.free[PLAN, i] = steps.time[RUNNING, i], steps.free[RUNNING, i]
+    for i in range(SIZES):
+        steps.placed[i]["size"] = 0
     return size
+
+
+@inlined
+def _size_class(n):
+    """Index of the power of two of a size, in `placed`."""
+    c = 0
+    while n > 1 and c < SIZES - 1:
+        n, c = n >> 1, c + 1
+    return c
 
 
 @kernel
 def earliest(steps, size, n, run):
-    """Index of the first step of the plan from which n processors are free for `run` s; -1: never."""
-    time, level, i = steps.time[PLAN], steps.free[PLAN], 0
+    """Index of the first step of the plan from which n processors are free for `run` s; -1: never. No job starts before one
+    that was placed earlier and is neither larger nor longer: as the plan grows, steps have ever less free."""
+    time, level, i, top = steps.time[PLAN], steps.free[PLAN], 0, _size_class(n)
+    for c in range(top + 1):
+        x = steps.placed[c]
+        if 0 < x["size"] <= n and x["run"] <= run:
+            i = max(i, x["step"])
     while i < size:
         if level[i] < n:
             i += 1
@@ -88,6 +107,8 @@ def earliest(steps, size, n, run):
         while k < size and time[k] < end and level[k] >= n:
             k += 1
         if k == size or time[k] >= end:
+            x = steps.placed[top]
+            x["size"], x["run"], x["step"] = n, run, i
             return i
         i = k + 1
     return -1
