@@ -26,7 +26,7 @@ LAYERS = [
     ["policies"],
     ["worlds/*/policy"],
     ["names", "simulate"],
-    ["compare", "testing"],
+    ["compare", "testing", "starts"],
     ["learn", "forecast", "registration"],
     ["systems"],
     ["report", "slurm", "telemetry"],

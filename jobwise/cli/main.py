@@ -25,6 +25,7 @@ from jobwise.cli import (
     train,
     warm_up,
     watch,
+    when,
     workflow,
 )
 from jobwise.cli.options import complain
@@ -60,6 +61,7 @@ app = typer.Typer(
 for command in (simulate.simulate, compare.compare, policies.policies, train.train, evaluate.evaluate, explain.explain):
     app.command()(command)
 app.command()(watch.watch)
+app.command()(when.when)
 app.command("warm-up")(warm_up.warm_up)
 app.command("export-onnx")(explain.export_onnx)
 for _command_name in sorted({*extensions.names("jobwise.commands")} - {_name(c) for c in app.registered_commands}):

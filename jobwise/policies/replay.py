@@ -24,8 +24,9 @@ from jobwise.workload import workload
 STEPS = 100_000  # instants of choice of the fastest loop between two looks at progress and Ctrl-C
 
 
-def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
-    """Simulation e to its end under a `ListScheduler` that a compiled loop suits; yields now and then."""
+def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray, steps: int = 0) -> Generator[None, None, None]:
+    """Simulation e, which may stand in the middle, to its end under a `ListScheduler` that a compiled loop suits; yields every
+    `steps` instants of choice (0: now and then)."""
     rule, count = policy.rule, int(s.sims[e]["jobs"])
     if cluster.is_pool and policy.is_static and not policy.commit and policy.backfill in FAST:
         shortest = None
@@ -33,13 +34,15 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
             shortest = np.argsort(np.maximum(s.jobs[e]["walltime"][:count], 1.0), kind="stable")
         order = pool.static_order(rule.order, s, e)
         p = pool.scheduler(s, e, order, shortest, policy.backfill != "none", rule.guard)
-        while pool.run(s, e, p, STEPS):
+        pool.resume(s, e, p)
+        while pool.run(s, e, p, steps or STEPS):
             yield
     elif cluster.is_pool and scored_pool.suits(rule):
         b = scored_pool.scheduler(s, e)
         if rule.order == LINEAR or rule.estimate or rule.express or rule.slack < np.inf:
             b = remembering(s, e, policy, past)
-        while scored_pool.run(s, e, b, rule, STEPS // 100):
+        scored_pool.resume(s, e, b)
+        while scored_pool.run(s, e, b, rule, steps or STEPS // 100):
             yield
     else:
         est, plan = list_loop.estimates(s, e, rule), blank(count, s.nodes.shape[1], s.jobs["request"].shape[2])
@@ -48,7 +51,7 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Gene
             f = policy.order.attach(s.jobs[e, :count], edges(s, e), cluster.processors)
         elif rule.order in FLOWS:
             f = flows(s.jobs[e, :count])
-        while list_loop.run(s, e, rule, est, f, plan, STEPS // 100):
+        while list_loop.run(s, e, rule, est, f, plan, steps or STEPS // 100):
             yield
 
 

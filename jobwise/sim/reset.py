@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.cluster import outage_dtype
+from jobwise.cluster import Cluster, outage_dtype
 from jobwise.compiled import inlined, kernel
 from jobwise.decision import View
-from jobwise.jobs import RUNNING, job_dtype, truth_dtype
+from jobwise.jobs import FUTURE, QUEUED, RUNNING, job_dtype, truth_dtype
 from jobwise.sim import state
 from jobwise.sim.kernel import set_rate
 from jobwise.sim.state import HEAP, LEFT, State, node_dtype, sim_dtype, slice_dtype
@@ -180,6 +180,44 @@ def stand(s: State, now: float, table: np.ndarray, queue: np.ndarray, running: n
     sim["now"], sim["next"], sim["jobs"] = now, len(table), len(table)
     sim["queued"], sim["running"], s.nodes["free"][0, 0, 0] = len(queue), len(running), free
     s.lists[0, HEAP, : len(running)], s.truth["heap"][0, running] = running, np.arange(len(running))
+
+
+def room(jobs: int, cluster: Cluster) -> State:
+    """A state of one simulation of a pool with room for so many jobs, to be filled (`amid`)."""
+    like = State.blank()
+    s = like._replace(
+        jobs=np.zeros((1, jobs), job_dtype(1)),
+        truth=np.zeros((1, jobs), truth_dtype),
+        lists=np.zeros((1, 4, jobs), np.int32),
+    )
+    state.rate_model(s, cluster)
+    s.nodes["capacity"], s.nodes["up"] = cluster.processors, 1
+    return s
+
+
+def amid(s: State, now: float, table: np.ndarray, run: np.ndarray) -> None:
+    """Simulation 0 of a pool stands in the middle: at `now` the jobs `table` [J] (in order of submit) wait, run or are still to
+    come, as their status says; they run for run[J] s in all."""
+    J, sim, truth = len(table), s.sims[0], s.truth[0, : len(table)]
+    s.jobs[0, :J] = table
+    truth[:] = np.zeros((), truth_dtype)
+    truth["runtime"] = truth["saved"] = run
+    truth["heap"], truth["kind"] = -1, -1
+    queue, running = (np.flatnonzero(table["status"] == k) for k in (QUEUED, RUNNING))
+    model = sim["rate_model"]
+    s.sims[0] = np.zeros((), sim_dtype)
+    sim["rate_model"], sim["now"], sim["before"], sim["wake"], sim["jobs"] = model, now, now, np.inf, J
+    sim["next"] = int(np.searchsorted(table["status"] == FUTURE, True))
+    sim["queued"], sim["running"], sim["slice"] = len(queue), len(running), -1
+    sim["head"], sim["tail"] = (queue[0], queue[-1]) if len(queue) else (-1, -1)
+    truth["next"][queue], truth["prev"][queue] = np.append(queue[1:], -1), np.append(-1, queue[:-1])
+    truth["left"][running] = np.maximum(table["start"][running] + run[running] - now, 0.0)
+    truth["updated"][running], truth["rate"][running] = now, 1.0
+    truth["finish"][running] = now + truth["left"][running]
+    heap = running[np.argsort(truth["finish"][running], kind="stable")]
+    s.lists[0, HEAP, : len(heap)] = heap
+    truth["heap"][heap] = np.arange(len(heap))
+    s.nodes["free"][0, 0, 0] = s.nodes["capacity"][0, 0, 0] - int(table["request"][running, 0].sum())
 
 
 set_dtype = np.dtype([("first", "i8"), ("jobs", "i8"), ("offset", "f8")], align=True)

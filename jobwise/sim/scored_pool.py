@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.jobs import event_dtype
+from jobwise.jobs import PAUSED, QUEUED, event_dtype
 from jobwise.sim import easy, events, foresight, promise, promised_pass, ranked
 from jobwise.sim.groups import KEY, NO_MEMORY, USER, Memory
 from jobwise.sim.items import before, by_row, item_dtype, launch
@@ -180,25 +180,40 @@ def _start(s, e, b, rule):
 
 
 @inlined
+def _enqueue(s, e, b, j):
+    """Put job j into the queue."""
+    x = b.item[b.count[0]]
+    x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
+    x["submit"], x["est"] = s.jobs[e, j]["submit"], expected(s.jobs[e, j])
+    if len(b.memory.of) > 0:
+        x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
+        group = b.memory.cell[b.memory.of[j]]["group"]
+        x["user"], x["key"] = group[USER], group[KEY]
+    b.count[0] += 1
+
+
+@kernel
+def resume(s, e, b):
+    """Put what waits and runs into a fresh scheduler."""
+    for j in range(s.sims[e]["next"]):
+        if s.jobs[e, j]["status"] == QUEUED or s.jobs[e, j]["status"] == PAUSED:
+            _enqueue(s, e, b, j)
+    for i in range(s.sims[e]["running"]):
+        j = s.lists[e, HEAP, i]
+        ranked.insert(b.running, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
+
+
+@inlined
 def _news(s, e, b):
     """Take note of what has ended and what has arrived."""
     sim = s.sims[e]
     for i in range(sim["left"]):
         j = s.lists[e, LEFT, i]
         ranked.remove(b.running, s.jobs[e, j]["due"], j)
-    remembers = len(b.memory.of) > 0
-    if remembers:
+    if len(b.memory.of) > 0:
         note_advance(b.memory, s, e)
     for i in range(sim["entered"]):
-        j = s.lists[e, ENTERED, i]
-        x = b.item[b.count[0]]
-        x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
-        x["submit"], x["est"] = s.jobs[e, j]["submit"], expected(s.jobs[e, j])
-        if remembers:
-            x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
-            group = b.memory.cell[b.memory.of[j]]["group"]
-            x["user"], x["key"] = group[USER], group[KEY]
-        b.count[0] += 1
+        _enqueue(s, e, b, s.lists[e, ENTERED, i])
     if b.promise.memory[0]["on"]:
         n = events.at_advance(s, e, 0, 0, b.news)
         promise.note(b.promise, b.memory, s.jobs[e], b.news[:n], sim["now"])

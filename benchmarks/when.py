@@ -1,0 +1,188 @@
+"""Predicted starts on logs: how far off, how often an interval holds the truth, beside other methods.
+
+python -m benchmarks.when LOG… [--policy NAME …] [--jobs N] [--instants N] [--json]     # without --json: writes benchmarks/WHEN.md
+
+A log is replayed under a policy, its jobs ended at their request: that is the truth. At arrivals of jobs that do not start at once,
+their start and that of up to three other waiting jobs is predicted; a prediction learns what came of earlier ones only once
+those jobs have started. The second half of the time is judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict, deque
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+import jobwise as jw
+from jobwise.policies.names import resolve
+from jobwise.report.sections import made
+from jobwise.starts import futures
+from jobwise.starts.bags import class_of
+from jobwise.starts.calibration import LEVELS, logs, pinball
+from jobwise.starts.history import History
+from jobwise.starts.predictor import MIDDLE, Predictor
+from jobwise.starts.sooner import offers, variants
+from jobwise.workloads.transform import first
+
+POLICIES = ("fcfs+easy", "saf+easy+guard24h")
+JOBS, INSTANTS, OTHERS = 40_000, 1500, 3
+ADVISED, AFTER = 300, 3000  # jobs of each log that are advised; jobs to come that are simulated as they came
+LAST, OF_CLASS = 20, 300  # waits of other methods
+METHODS = ("requests", "mean of the last 20", "QBETS", "requests, calibrated", "futures", "shown")
+
+
+@dataclass
+class Waits:
+    """What methods without a simulator know: the last waits, and those of each class."""
+
+    start: np.ndarray
+    wait: np.ndarray
+    of: np.ndarray
+    last: deque = field(default_factory=lambda: deque(maxlen=LAST))
+    of_class: dict = field(default_factory=lambda: defaultdict(lambda: deque(maxlen=OF_CLASS)))
+
+    def __post_init__(self):
+        self.order, self.at = np.argsort(self.start, kind="stable"), 0
+
+    def until(self, now: float) -> None:
+        """Go on to `now`."""
+        while self.at < len(self.order) and self.start[self.order[self.at]] <= now:
+            j = self.order[self.at]
+            self.last.append(self.wait[j])
+            self.of_class[self.of[j]].append(self.wait[j])
+            self.at += 1
+
+    def mean(self, waited: float) -> float:
+        """The mean of the last 20, less what the job has waited."""
+        return max(float(np.mean(self.last)) - waited, 0.0) if self.last else 0.0
+
+    def qbets(self, j: int, waited: float) -> np.ndarray:
+        """Quantiles of the last waits of its class that were longer than what it has waited (Nurmi et al., SIGMETRICS 2007)."""
+        x = np.array(self.of_class[self.of[j]] or [0.0])
+        x = x[x > waited] - waited
+        return np.quantile(x, LEVELS) if len(x) else np.full(len(LEVELS), max(waited, 60.0))
+
+
+def walk(log: jw.Workload, policy: str, instants: int = INSTANTS, seed: int = 0) -> dict:
+    """Predictions of one log under one policy: truth [N], quantiles of each method [N, LEVELS], all logarithms; which are judged."""
+    r = jw.simulate(log, policy, kill_at_walltime=True)
+    jobs, wait = r.jobs, r.jobs["start"] - r.jobs["submit"]
+    rng = np.random.default_rng(seed)
+    late = np.flatnonzero(wait > 1.0)
+    if len(late) == 0:
+        return {"truth": np.zeros(0)}
+    at = np.sort(rng.choice(late, min(instants, len(late)), replace=False))
+    p = Predictor(History(jobs, past=log.past), policy, log.cluster, seed=seed)
+    w = Waits(jobs["start"], wait, class_of(jobs["walltime"], jobs["request"][:, 0]))
+    rows, truth, made_at = [], [], []
+    for i in at:
+        now = float(jobs["submit"][i])
+        w.until(now)
+        waiting = np.flatnonzero((jobs["submit"][: i + 1] <= now) & (jobs["start"][: i + 1] > now))
+        others = waiting[waiting != i]
+        some = np.append(rng.choice(others, min(OTHERS, len(others)), replace=False), i)
+        x = p.at(now, some)
+        for n, j in enumerate(x.rows):
+            waited = now - float(jobs["submit"][j])
+            plain = [np.full(len(LEVELS), v) for v in (x.requested[n], w.mean(waited))]
+            rows.append(np.stack([*plain, w.qbets(int(j), waited), x.both[1, n], x.both[0, n], x.quantiles[n]]))
+            truth.append(jobs["start"][j] - now)
+            made_at.append(now)
+    middle = 0.5 * float(jobs["submit"][-1])
+    return {"truth": np.array(truth), "quantiles": np.array(rows), "judged": np.array(made_at) > middle}
+
+
+def advised(log: jw.Workload, policy: str, instants: int, seed: int = 0) -> list[tuple[str, bool, float, float]]:
+    """Of jobs that wait: (change, is it told, how much sooner its start is foretold, how much sooner it would truly have been)."""
+    r, p = jw.simulate(log, policy, kill_at_walltime=True), resolve(policy)
+    jobs, rng, out = r.jobs, np.random.default_rng(seed), []
+    late = np.flatnonzero((jobs["start"] - jobs["submit"] > 1.0) & (jobs["submit"] > 0.5 * jobs["submit"][-1]))
+    h = History(jobs, past=log.past)
+    for i in np.sort(rng.choice(late, min(instants, len(late)), replace=False)):
+        h.at(float(jobs["submit"][i]))
+        d = futures.draw(h, seed=(seed, int(i)))
+        walltime, size = float(jobs["walltime"][i]), int(jobs["request"][i, 0])
+        told = {x.words: x for x in offers(d, int(i), p, log.cluster, log.past)}
+        come = np.arange(np.searchsorted(jobs["submit"], h.now, side="right"), len(jobs))[:AFTER]
+        truth = replace(d, run=h.run[d.rows][None], arrivals=[(come, np.zeros(len(come)))], known=True)
+        place = np.searchsorted(d.rows, [i])
+        for other, n, words in variants(walltime, size):
+            if words in told:
+                true = jobs["start"][i] - futures.play(truth.changed(int(place[0]), other, n), p, log.cluster, log.past, place)[0, 0]
+                out.append((words, told[words].worth_telling, told[words].gain, float(true)))
+    return out
+
+
+def judged(x: dict) -> dict[str, dict[str, float]]:
+    """The numbers of each method: median error (s), mean log error, pinball loss, shares of truths in the 80 and 90 % intervals."""
+    truth, out = x["truth"][x["judged"]], {}
+    for k, name in enumerate(METHODS):
+        q = x["quantiles"][x["judged"], k]
+        log = logs(q)
+        out[name] = {
+            "error": float(np.median(np.abs(q[:, MIDDLE] - truth))),
+            "log_error": float(np.abs(log[:, MIDDLE] - logs(truth)).mean()),
+            "pinball": float(pinball(logs(truth), log).mean()),
+            "cover80": float(((truth >= q[:, 1] - 1) & (truth <= q[:, 3] + 1)).mean()),
+            "cover90": float(((truth >= q[:, 0] - 1) & (truth <= q[:, 4] + 1)).mean()),
+        }
+    return out
+
+
+def main() -> None:
+    """Measure, and print or write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("logs", nargs="+")
+    parser.add_argument("--policy", action="append")
+    parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--instants", type=int, default=INSTANTS)
+    parser.add_argument("--json", action="store_true")
+    given, rows, every = parser.parse_args(), [], []
+    for path in given.logs:
+        log = first(jw.open_log(path), given.jobs)
+        for policy in given.policy or POLICIES:
+            print(f"{log.name} under {policy} …", file=sys.stderr, flush=True)
+            x = walk(log, policy, given.instants)
+            if not len(x["truth"]) or not x["judged"].any():
+                continue
+            numbers = judged(x)
+            base, ours = numbers["requests"], numbers["shown"]
+            row = {"log": log.name, "policy": policy, "predictions": int(x["judged"].sum())}
+            row |= {"ratio": ours["error"] / max(base["error"], 1.0), "log_ratio": ours["log_error"] / max(base["log_error"], 1e-9)}
+            row |= {"cover80": ours["cover80"], "cover90": ours["cover90"], "pinball": ours["pinball"]}
+            rows.append(row)
+            every.append(numbers)
+            print(json.dumps(row), file=sys.stderr, flush=True)
+    if given.json:
+        print(json.dumps(rows, indent=1))
+        return
+    write(rows, every)
+
+
+def write(rows: list[dict], every: list[dict]) -> None:
+    """The page."""
+    text = ["# Predicted starts, measured", "", made("python -m benchmarks.when LOG…") + ".", "", *(__doc__ or "").split("\n\n")[2].split("\n"), ""]
+    columns = ["log", "policy", "predictions", "median error, of requests'", "log error, of requests'", "in 80 %", "in 90 %", "pinball"]
+    text += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for r in rows:
+        cells = [r["log"], f"`{r['policy']}`", f"{r['predictions']:,}", f"{r['ratio']:.2f}", f"{r['log_ratio']:.2f}"]
+        text.append("| " + " | ".join([*cells, f"{r['cover80']:.0%}", f"{r['cover90']:.0%}", f"{r['pinball']:.3f}"]) + " |")
+    text += ["", "Geometric means over these, of each method:", ""]
+    columns = ["method", "median error, min", "log error", "pinball", "in 80 %", "in 90 %"]
+    text += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for name in METHODS:
+        mean = {k: np.exp(np.mean([np.log(max(x[name][k], 1e-3)) for x in every])) for k in ("error", "log_error", "pinball")}
+        cover = [f"{np.mean([x[name][k] for x in every]):.0%}" for k in ("cover80", "cover90")]
+        cover = ["", ""] if name in METHODS[:2] else cover
+        cells = [name, f"{mean['error'] / 60:.0f}", f"{mean['log_error']:.2f}", f"{mean['pinball']:.3f}", *cover]
+        text.append("| " + " | ".join(cells) + " |")
+    (Path(__file__).parent / "WHEN.md").write_text("\n".join(text) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""`jobwise when`: predicted starts at a moment of a log."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.cli.options import Jobs, Json, Log, Procs, Seed, open_log, progress
+from jobwise.cli.tables import print_json, print_table, say
+from jobwise.errors import InputError
+
+SHOWN = 20
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def seconds(text: str, of: str) -> float:
+    """Seconds of "90m", "12h", "30d", "3600". Raises InputError."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
+    try:
+        value = float(number) * UNITS[unit]
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e12:
+        raise InputError(f"{of} {text!r}: a time such as 3600, 90m, 12h or 30d was expected")
+    return value
+
+
+def moment(text: str, origin: float) -> float:
+    """Seconds from the first submit of a log, of such a time or of a date. Raises InputError."""
+    from datetime import UTC, datetime
+    from math import isnan
+
+    if "-" not in text:
+        return seconds(text, "--at")
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"--at {text!r}: a time such as 30d, or a date such as 2026-03-01T12:00, was expected") from None
+    if isnan(origin):
+        raise InputError(f"--at {text!r}: the log does not say when it begins; name a time since its first submit, such as 30d")
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - origin
+
+
+def span(s: float) -> str:
+    """A duration in few letters."""
+    if s < 60:
+        return "now" if s < 1 else f"{s:.0f} s"
+    return f"{s / 60:.0f} min" if s < 5400 else f"{s / 3600:.1f} h" if s < 172_800 else f"{s / 86_400:.1f} d"
+
+
+def table_of(rows: list[dict]) -> list[list[str]]:
+    """Cells of the predictions."""
+    out = []
+    for x in rows:
+        a, b = x["start_80"]
+        sure = "/".join(f"{100 * x[f'within_{h}h']:.0f}" for h in (1, 4, 24))
+        out.append([str(x["job"]), f"{x['procs']:,}", span(x["limit"]), span(x["waited"]), span(x["start"])])
+        out[-1] += [f"{span(a)} - {span(b)}", sure, span(x["end"]), str(x["ahead"])]
+    return out
+
+
+COLUMNS = ["job", "procs", "limit", "waited", "starts in", "80 %", "% in 1/4/24 h", "ends in", "ahead"]
+
+
+def told(offers, of: str) -> None:
+    """Say what would start sooner, with the end."""
+    for x in [x for x in offers if x.worth_telling]:
+        ends = f"it would end in {span(x.end)} instead of {span(x.own[1])}"
+        say(f"{of}: {x.words}: starts in {span(x.start)} instead of {span(x.own[0])} ({100 * x.sooner:.0f} % sooner); {ends}")
+
+
+def when(
+    log: Log,
+    at: Annotated[str, typer.Option("--at", metavar="TIME", help="30d after the first submit, or 2026-03-01T12:00 (UTC).")],
+    policy: Annotated[str, typer.Option("--policy", "-p", help="The scheduler that decides there.")] = "fcfs+easy",
+    job: Annotated[Optional[list[int]], typer.Option("--job", help="Only these jobs (rows of the log, from 0).")] = None,
+    user: Annotated[Optional[int], typer.Option("--user", help="Only jobs of this user; with --fits, who submits.")] = None,
+    fits: Annotated[Optional[str], typer.Option("--fits", metavar="PROCSxTIME", help="One more job, such as 16x4h.")] = None,
+    sooner: Annotated[bool, typer.Option("--sooner", help="What would start sooner, for each job shown.")] = False,
+    truth: Annotated[bool, typer.Option("--truth", help="Show when they started in the replay, too.")] = False,
+    procs: Procs = None,
+    jobs: Jobs = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """When will waiting jobs start, at a moment of a log? Medians, intervals, and what would start sooner."""
+    from jobwise.policies.names import resolve
+    from jobwise.starts.on_log import rows_of
+    from jobwise.starts.on_log import when as predicted
+    from jobwise.starts.sooner import offers
+
+    chosen = resolve(policy)
+    w = open_log(log, procs, jobs)
+    more = None
+    if fits:
+        size, _, time = fits.partition("x")
+        if not size.isdigit() or int(size) < 1 or not time:
+            raise InputError(f"--fits {fits!r}: processors and a time limit, such as 16x4h, were expected")
+        more = (int(size), seconds(time, "--fits"), -1 if user is None else user)
+    with progress(f"predicting starts in {w.name}") as show:
+        m = predicted(w, chosen, moment(at, w.origin), more=more, seed=seed, progress=show)
+    rows = rows_of(m.starts)
+    new = len(m.predictor.history.jobs) - 1 if more else -1
+    wanted = {new} if more else {j - m.first for j in job} if job else None
+    users = m.predictor.history.jobs["user"]
+    rows = [x for x in rows if (wanted is None or x["job"] in wanted) and (more or user is None or users[x["job"]] == user)]
+    if job and (missing := sorted(wanted - {x["job"] for x in rows})):
+        raise InputError(f"{w.name}: job {missing[0] + m.first} does not wait then")
+    start = dict(zip(m.starts.rows.tolist(), m.truth.tolist(), strict=True))
+    asked = {
+        x["job"]: offers(m.starts.drawn, x["job"], chosen, w.cluster, w.past)
+        for x in (rows[:SHOWN] if sooner or more else [])
+    }
+    for x in rows:
+        if truth and x["job"] != new:
+            x["truth"] = start[x["job"]]
+        if x["job"] in asked:
+            x["sooner"] = [vars(o) for o in asked[x["job"]] if o.worth_telling]
+        x["job"], x["frees"] = x["job"] + m.first if x["job"] != new else "new", [j + m.first for j in x["frees"]]
+    running = len(m.starts.drawn.rows) - len(m.starts.drawn.waiting)
+    method = ("sampled futures", "requests, for they have been closer lately")[m.starts.method]
+    if as_json:
+        print_json({"log": w.name, "policy": chosen.name, "at": m.starts.now, "running": running, "method": method, "jobs": rows})
+        return
+    cells = table_of(rows[:SHOWN])
+    if truth:
+        cells = [[*c, span(x["truth"]) if "truth" in x else ""] for c, x in zip(cells, rows, strict=False)]
+    waiting = f"{len(m.starts.rows):,} jobs wait, {running:,} run"
+    print_table(f"{w.name} at {m.starts.now / 3600:,.1f} h under {chosen.name}: {waiting}", COLUMNS + ["was"] * truth, cells)
+    if not rows:
+        say("no job waits then")
+        return
+    if len(rows) > SHOWN:
+        say(f"{len(rows) - SHOWN:,} more; --json has all")
+    for j, x in asked.items():
+        told(x, "it" if j == new else f"job {j + m.first}")
+    if asked and not any(o.worth_telling for x in asked.values() for o in x):
+        say("nothing that was tried (a shorter limit, fewer processors for longer) is likely to start much sooner")
+    say(f"by {method}; ahead: jobs that start before it in most futures")

@@ -1,0 +1,144 @@
+"""Sampled futures: every job that waits or runs draws a run time, past days are copied as arrivals to come, and the site's scheduler
+plays them. It plans with requests; jobs end at the drawn run times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.decision import is_compiled
+from jobwise.errors import InputError
+from jobwise.jobs import QUEUED, RUNNING
+from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.replay import replay
+from jobwise.sim import reset
+from jobwise.sim.easy import HOUR
+from jobwise.sim.simulation import Simulation
+from jobwise.simulate import asked
+from jobwise.starts import bags
+from jobwise.starts.history import History
+from jobwise.workload import Workload
+
+DAY = 24 * HOUR
+FUTURES, AHEAD = 32, 4  # how many are sampled; days of arrivals to come
+LAGS = (1, 2, 3), (7, 14, 21, 28)  # days: day d to come is copied from d + one of the first, or one of the second, days before
+STEPS = 64  # instants of choice between two looks at whether all have started
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What K futures are made of. `rows` [B]: jobs of the history that wait or run; `run` [K, B] s: how long they run in all;
+    `arrivals`: K pairs (rows [A] of the history, s by which they come later [A])."""
+
+    history: History
+    rows: np.ndarray
+    run: np.ndarray
+    arrivals: list[tuple[np.ndarray, np.ndarray]]
+    known: bool = False  # arrivals run as long as the history says, whether they have ended by now or not
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """The jobs `rows` [B] as they are now."""
+        return self.history.table(self.rows)
+
+    @property
+    def waiting(self) -> np.ndarray:
+        """Which of `rows` wait, places [Q]."""
+        return np.flatnonzero(self.table["status"] == QUEUED)
+
+    def future(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(jobs of future k in order of submit, s that they run): first those of `rows`."""
+        rows, later = self.arrivals[k]
+        table = np.concatenate([self.table, self.history.copies(rows, later)])
+        run, h = self.history.run[rows], self.history
+        open_ = ~(h.jobs["end"][rows] <= h.now)
+        if open_.any() and not self.known:
+            run = np.where(open_, self.run[k][np.searchsorted(self.rows, rows) % len(self.rows)], run)
+        run = np.minimum(np.concatenate([self.run[k], run]), np.maximum(table["walltime"], 1.0))
+        run[: len(self.rows)] = self.run[k]  # one that has outlived its request runs on
+        return table, np.maximum(run, 1e-3)
+
+    def alone(self) -> Drawn:
+        """One future as requests say it: each job runs as long as it asks, and nobody comes."""
+        run = np.maximum(self.table["walltime"], 1.0)
+        going = self.table["status"] == RUNNING
+        run[going] = np.maximum(run[going], self.history.now - self.table["start"][going] + 1.0)
+        none = np.zeros(0, np.int64)
+        return replace(self, run=run[None], arrivals=[(none, none)])
+
+    def changed(self, place: int, walltime: float, size: int) -> Drawn:
+        """The same futures, in which the waiting job rows[place] asks for something else, and runs accordingly."""
+        out = replace(self, run=self.run.copy())
+        table = self.table.copy()
+        longer = walltime / max(self.table["walltime"][place], 1.0) if size != self.table["request"][place, 0] else 1.0
+        table["walltime"][place], table["request"][place, 0] = walltime, size
+        out.run[:, place] = np.minimum(self.run[:, place] * max(longer, 1.0), walltime)
+        out.__dict__["table"] = table
+        return out
+
+
+def draw(history: History, futures: int = FUTURES, seed: Any = 0) -> Drawn:
+    """Draw so many futures from what is known now."""
+    rng, rows = np.random.default_rng(seed), history.present()
+    jobs, ids = history.table(rows), history.ids[rows]
+    elapsed = np.where(jobs["status"] == RUNNING, history.now - np.nan_to_num(jobs["start"]), 0.0)
+    level, run = np.empty((futures, len(rows))), np.empty((futures, len(rows)))
+    users, own = np.unique(ids[:, 1], return_inverse=True)
+    z, e = rng.standard_normal((futures, max(len(users), 1))), rng.standard_normal((futures, len(rows)))
+    bags.levels(own.astype(np.int64), z, e, level)
+    bags.draw(history.bags, ids, jobs["walltime"], elapsed, level, run)
+    return Drawn(history, rows, run, [_arrivals(history, rng) for _ in range(futures)])
+
+
+def _arrivals(history: History, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, s later) of the arrivals of AHEAD days to come: of each day those of one past day, at the same time of day."""
+    submit, now = history.jobs["submit"], history.now
+    rows, later = [], []
+    for d in range(1, AHEAD + 1):
+        lags = [x for x in (*(d + x for x in LAGS[0]), *LAGS[1]) if x >= d and now + (d - 1 - x) * DAY >= submit[0]]
+        if not lags:
+            continue
+        lag = DAY * lags[int(rng.integers(len(lags)))]
+        first, last = np.searchsorted(submit, [now + (d - 1) * DAY - lag, now + d * DAY - lag], side="right")
+        rows.append(np.arange(first, last))
+        later.append(np.full(last - first, lag))
+    none = np.zeros(0, np.int64)
+    return np.concatenate([none, *rows]), np.concatenate([none, *later])
+
+
+def play(drawn: Drawn, policy: Any, cluster: Cluster, past: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
+    """[K, Q] s: when the waiting jobs (places `among` of `drawn.rows`, by default all that wait) start in each future."""
+    if not cluster.is_pool:
+        raise InputError("starts are predicted for pools of processors")
+    among = drawn.waiting if among is None else among
+    most = max((len(drawn.rows) + len(a) for a, _ in drawn.arrivals), default=1)
+    s, out = reset.room(max(most, 1), cluster), np.empty((len(drawn.run), len(among)))
+    for k in range(len(drawn.run)):
+        table, run = drawn.future(k)
+        reset.amid(s, drawn.history.now, table, run)
+        start = s.jobs[0]["start"]
+        for _ in _steps(s, policy, cluster, past, len(table)):
+            if not np.isnan(start[among]).any():
+                break
+        out[k] = start[among]
+    return out
+
+
+def is_fast(policy: Any, cluster: Cluster) -> bool:
+    """Do compiled loops play the policy from the middle on? Any other is asked at every instant: a hundred times as slow."""
+    from_the_middle = isinstance(policy, ListScheduler) and not policy.promises and not policy.refit
+    return from_the_middle and is_compiled(policy, cluster)
+
+
+def _steps(s, policy: Any, cluster: Cluster, past: np.ndarray, jobs: int) -> Iterator[None]:
+    """Carry simulation 0 on under the policy; yields now and then."""
+    if is_fast(policy, cluster):
+        yield from replay(s, 0, policy, cluster, past, STEPS)
+        return
+    w = Workload(s.jobs[0, :jobs], s.truth[0, :jobs], cluster, past=past)
+    yield from asked(Simulation.of(s, w, cluster), policy)

@@ -1,0 +1,96 @@
+"""Predicted starts of all waiting jobs, with intervals, as time goes on: futures, calibration, and the score of both methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.jobs import RUNNING, past_dtype
+from jobwise.policies.names import resolve
+from jobwise.starts import futures
+from jobwise.starts.calibration import LEVELS, MIDDLE, REQUESTED, SAMPLED, Calibration, logs, waits
+from jobwise.starts.futures import Drawn
+from jobwise.starts.history import History
+
+RECORDED = 4  # predictions that are remembered of one instant
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """Predictions of one instant for Q waiting jobs. `rows` [Q] of the history; times in s from `now`.
+
+    `quantiles` [Q, LEVELS] of the wait still to come (5, 10, 50, 90, 95 %), of the method that is shown (`method`: SAMPLED or
+    REQUESTED); `both` [METHODS, Q, LEVELS] of each; `futures` [K, Q] starts in each future; `requested` [Q] starts by requests;
+    `ends` [Q] the median end.
+    """
+
+    now: float
+    rows: np.ndarray
+    quantiles: np.ndarray
+    both: np.ndarray
+    method: int
+    futures: np.ndarray
+    requested: np.ndarray
+    ends: np.ndarray
+    drawn: Drawn
+
+    def within(self, seconds: float) -> np.ndarray:
+        """[Q] how likely jobs are to start within so many s."""
+        return (self.futures <= seconds).mean(axis=0)
+
+    def ahead(self, i: int) -> int:
+        """How many of the other waiting jobs start before the i-th in most futures."""
+        return int(((self.futures < self.futures[:, [i]]).mean(axis=0) > 0.5).sum())
+
+    def frees(self, i: int, most: int = 3) -> list[int]:
+        """Rows of running jobs that end before the i-th starts in nearly all futures: what it waits for, the largest first."""
+        d, running = self.drawn, np.flatnonzero(self.drawn.table["status"] == RUNNING)
+        end = d.table["start"][running] + d.run[:, running] - self.now
+        sure = running[(end <= self.futures[:, [i]]).mean(axis=0) >= 0.9]
+        return d.rows[sure[np.argsort(-d.table["request"][sure, 0], kind="stable")][:most]].tolist()
+
+
+@dataclass
+class Predictor:
+    """Predicts starts on a pool of processors under `policy`; times must not go back. Same seed, same predictions."""
+
+    history: History
+    policy: Any
+    cluster: Cluster
+    count: int = futures.FUTURES
+    seed: int = 0
+    calibration: Calibration = field(default_factory=Calibration)
+
+    def __post_init__(self):
+        self.policy = resolve(self.policy)
+        self._past = self.history.past if self.history.past is not None else np.zeros(0, past_dtype)
+
+    def at(self, now: float, only: np.ndarray | None = None) -> Starts:
+        """Predict the starts of the jobs that wait at `now`, or of those of them whose rows are in `only`."""
+        h = self.history.at(now)
+        self.calibration.started(h.jobs["start"], now)
+        drawn = futures.draw(h, self.count, (self.seed, int(1000 * now) & 0xFFFFFFFFFFFF))
+        among = drawn.waiting
+        if only is not None:
+            among = among[np.isin(drawn.rows[among], only)]
+        play = [futures.play(x, self.policy, self.cluster, self._past, among) - now for x in (drawn, drawn.alone())]
+        starts, requested = np.nan_to_num(play[0], nan=1e9), np.nan_to_num(play[1][0], nan=1e9)
+        q = np.quantile(logs(starts), LEVELS, axis=0, method="weibull").T if len(among) else np.zeros((0, len(LEVELS)))
+        both = np.stack([self.calibration.stretched(q, now), logs(requested)[:, None] + self.calibration.residuals()])
+        method = self.calibration.better()
+        rows = drawn.rows[among]
+        self._remember(now, rows, q, requested, both)
+        ends = np.median(starts + drawn.run[:, among], axis=0)
+        return Starts(now, rows, waits(both[method]), waits(both), method, starts, requested, ends, drawn)
+
+    def _remember(self, now: float, rows: np.ndarray, q: np.ndarray, requested: np.ndarray, both: np.ndarray) -> None:
+        rng = np.random.default_rng((self.seed, 1, int(1000 * now) & 0xFFFFFFFFFFFF))
+        some = np.arange(len(rows)) if len(rows) <= RECORDED else np.sort(rng.choice(len(rows), RECORDED, replace=False))
+        for i in some.tolist():
+            self.calibration.add(now, int(rows[i]), q[i], float(logs(requested[i])), both[:, i])
+
+
+__all__ = ["LEVELS", "MIDDLE", "REQUESTED", "SAMPLED", "Predictor", "Starts"]
