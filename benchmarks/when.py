@@ -1,10 +1,11 @@
 """Predicted starts on logs: how far off, how often an interval holds the truth, beside other methods.
 
-python -m benchmarks.when LOG… [--policy NAME …] [--jobs N] [--instants N] [--json]     # without --json: writes benchmarks/WHEN.md
+python -m benchmarks.when LOG… [--policy NAME …] [--jobs N] [--instants N] [--json]     # else it writes benchmarks/WHEN.md
+python -m benchmarks.when --speed LOG…     # how long a prediction takes where 10, 100, 1,000 jobs wait
 
-A log is replayed under a policy, its jobs ended at their request: that is the truth. At arrivals of jobs that do not start at once,
-their start and that of up to three other waiting jobs is predicted; a prediction learns what came of earlier ones only once
-those jobs have started. The second half of the time is judged.
+A log is replayed under a policy, its jobs ended at their request: that is the truth. At arrivals of jobs that do not start at
+once, their start and that of up to three other waiting jobs is predicted; a prediction learns what came of earlier ones only
+once those jobs have started. The second half of the time between the first and the last of them is judged.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,7 +71,7 @@ class Waits:
 
 
 def walk(log: jw.Workload, policy: str, instants: int = INSTANTS, seed: int = 0) -> dict:
-    """Predictions of one log under one policy: truth [N], quantiles of each method [N, LEVELS], all logarithms; which are judged."""
+    """Predictions of one log under one policy: truth [N] and quantiles of each method [N, METHODS, LEVELS], s; which count."""
     r = jw.simulate(log, policy, kill_at_walltime=True)
     jobs, wait = r.jobs, r.jobs["start"] - r.jobs["submit"]
     rng = np.random.default_rng(seed)
@@ -93,17 +95,17 @@ def walk(log: jw.Workload, policy: str, instants: int = INSTANTS, seed: int = 0)
             rows.append(np.stack([*plain, w.qbets(int(j), waited), x.both[1, n], x.both[0, n], x.quantiles[n]]))
             truth.append(jobs["start"][j] - now)
             made_at.append(now)
-    middle = 0.5 * float(jobs["submit"][-1])
+    middle = 0.5 * (made_at[0] + made_at[-1])
     return {"truth": np.array(truth), "quantiles": np.array(rows), "judged": np.array(made_at) > middle}
 
 
 def advised(log: jw.Workload, policy: str, instants: int, seed: int = 0) -> list[tuple[str, bool, float, float]]:
-    """Of jobs that wait: (change, is it told, how much sooner its start is foretold, how much sooner it would truly have been)."""
+    """Of jobs that wait: (change, is it told, s by which its start is foretold to be sooner, s by which it would have been)."""
     r, p = jw.simulate(log, policy, kill_at_walltime=True), resolve(policy)
     jobs, rng, out = r.jobs, np.random.default_rng(seed), []
     late = np.flatnonzero((jobs["start"] - jobs["submit"] > 1.0) & (jobs["submit"] > 0.5 * jobs["submit"][-1]))
     h = History(jobs, past=log.past)
-    for i in np.sort(rng.choice(late, min(instants, len(late)), replace=False)):
+    for i in np.sort(rng.choice(late, min(instants, len(late)), replace=False)) if len(late) else ():
         h.at(float(jobs["submit"][i]))
         d = futures.draw(h, seed=(seed, int(i)))
         walltime, size = float(jobs["walltime"][i]), int(jobs["request"][i, 0])
@@ -113,13 +115,13 @@ def advised(log: jw.Workload, policy: str, instants: int, seed: int = 0) -> list
         place = np.searchsorted(d.rows, [i])
         for other, n, words in variants(walltime, size):
             if words in told:
-                true = jobs["start"][i] - futures.play(truth.changed(int(place[0]), other, n), p, log.cluster, log.past, place)[0, 0]
-                out.append((words, told[words].worth_telling, told[words].gain, float(true)))
+                start = futures.play(truth.changed(int(place[0]), other, n), p, log.cluster, log.past, place)[0, 0]
+                out.append((words, told[words].worth_telling, told[words].gain, float(jobs["start"][i] - start)))
     return out
 
 
 def judged(x: dict) -> dict[str, dict[str, float]]:
-    """The numbers of each method: median error (s), mean log error, pinball loss, shares of truths in the 80 and 90 % intervals."""
+    """The numbers of each method: median error (s), mean log error, pinball loss, shares of truths in 80 and 90 % intervals."""
     truth, out = x["truth"][x["judged"]], {}
     for k, name in enumerate(METHODS):
         q = x["quantiles"][x["judged"], k]
@@ -134,6 +136,24 @@ def judged(x: dict) -> dict[str, dict[str, float]]:
     return out
 
 
+def speed(log: jw.Workload, policy: str) -> list[tuple[int, int, float]]:
+    """(jobs that wait, jobs that run, ms of a prediction for all that wait) where about 10, 100, 1,000 wait."""
+    r = jw.simulate(log, policy, kill_at_walltime=True)
+    submit, start, out = r.jobs["submit"], r.jobs["start"], []
+    queue = np.arange(1, len(log) + 1) - np.searchsorted(np.sort(start), submit, side="right")
+    for n in (10, 100, 1000):
+        at = np.flatnonzero(np.abs(queue - n) <= 0.1 * n)
+        if not len(at):
+            continue
+        p, took = Predictor(History(r.jobs, past=log.past), policy, log.cluster), []
+        for i in at[np.linspace(0, len(at) - 1, 7).astype(int)]:
+            begun = time.perf_counter()
+            x = p.at(float(submit[i]))
+            took.append((len(x.rows), len(x.drawn.rows) - len(x.rows), 1000 * (time.perf_counter() - begun)))
+        out.append(tuple(np.median(took, axis=0)))
+    return out
+
+
 def main() -> None:
     """Measure, and print or write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -142,9 +162,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--instants", type=int, default=INSTANTS)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--speed", action="store_true")
     given, rows, every = parser.parse_args(), [], []
     for path in given.logs:
         log = first(jw.open_log(path), given.jobs)
+        if given.speed:
+            for policy in given.policy or POLICIES:
+                for queue, running, ms in speed(log, policy):
+                    print(f"{log.name} {policy}: {queue:.0f} wait, {running:.0f} run: {ms:.1f} ms")
+            continue
         for policy in given.policy or POLICIES:
             print(f"{log.name} under {policy} …", file=sys.stderr, flush=True)
             x = walk(log, policy, given.instants)
@@ -153,11 +179,17 @@ def main() -> None:
             numbers = judged(x)
             base, ours = numbers["requests"], numbers["shown"]
             row = {"log": log.name, "policy": policy, "predictions": int(x["judged"].sum())}
-            row |= {"ratio": ours["error"] / max(base["error"], 1.0), "log_ratio": ours["log_error"] / max(base["log_error"], 1e-9)}
+            row["ratio"] = ours["error"] / max(base["error"], 1.0)
+            row["log_ratio"] = ours["log_error"] / max(base["log_error"], 1e-9)
             row |= {"cover80": ours["cover80"], "cover90": ours["cover90"], "pinball": ours["pinball"]}
+            told = np.array([true for _, worth, _, true in advised(log, policy, ADVISED) if worth] or [np.nan])
+            row |= {"advice": int((~np.isnan(told)).sum())}
+            row |= {"sooner": float((told > 1).mean()), "later": float((told < -1).mean())}
             rows.append(row)
             every.append(numbers)
             print(json.dumps(row), file=sys.stderr, flush=True)
+    if given.speed:
+        return
     if given.json:
         print(json.dumps(rows, indent=1))
         return
@@ -166,12 +198,21 @@ def main() -> None:
 
 def write(rows: list[dict], every: list[dict]) -> None:
     """The page."""
-    text = ["# Predicted starts, measured", "", made("python -m benchmarks.when LOG…") + ".", "", *(__doc__ or "").split("\n\n")[2].split("\n"), ""]
-    columns = ["log", "policy", "predictions", "median error, of requests'", "log error, of requests'", "in 80 %", "in 90 %", "pinball"]
+    text = [
+        "# Predicted starts, measured",
+        "",
+        made("python -m benchmarks.when LOG…") + ".",
+        "",
+        (__doc__ or "").split("\n\n")[2],
+        "",
+    ]
+    columns = ["log", "policy", "predictions", "median error, of requests'", "log error, of requests'", "in 80 %", "in 90 %"]
+    columns += ["pinball", "advised", "sooner", "later"]
     text += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for r in rows:
         cells = [r["log"], f"`{r['policy']}`", f"{r['predictions']:,}", f"{r['ratio']:.2f}", f"{r['log_ratio']:.2f}"]
-        text.append("| " + " | ".join([*cells, f"{r['cover80']:.0%}", f"{r['cover90']:.0%}", f"{r['pinball']:.3f}"]) + " |")
+        cells += [f"{r['cover80']:.0%}", f"{r['cover90']:.0%}", f"{r['pinball']:.3f}", f"{r['advice']:,}"]
+        text.append("| " + " | ".join([*cells, f"{r['sooner']:.0%}", f"{r['later']:.0%}"]) + " |")
     text += ["", "Geometric means over these, of each method:", ""]
     columns = ["method", "median error, min", "log error", "pinball", "in 80 %", "in 90 %"]
     text += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]

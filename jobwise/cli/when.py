@@ -105,12 +105,11 @@ def when(
     wanted = {new} if more else {j - m.first for j in job} if job else None
     users = m.predictor.history.jobs["user"]
     rows = [x for x in rows if (wanted is None or x["job"] in wanted) and (more or user is None or users[x["job"]] == user)]
-    if job and (missing := sorted(wanted - {x["job"] for x in rows})):
+    if job and wanted and (missing := sorted(wanted - {x["job"] for x in rows})):
         raise InputError(f"{w.name}: job {missing[0] + m.first} does not wait then")
     start = dict(zip(m.starts.rows.tolist(), m.truth.tolist(), strict=True))
     asked = {
-        x["job"]: offers(m.starts.drawn, x["job"], chosen, w.cluster, w.past)
-        for x in (rows[:SHOWN] if sooner or more else [])
+        x["job"]: offers(m.starts.drawn, x["job"], chosen, w.cluster, w.past) for x in (rows[:SHOWN] if sooner or more else [])
     }
     for x in rows:
         if truth and x["job"] != new:
@@ -121,7 +120,8 @@ def when(
     running = len(m.starts.drawn.rows) - len(m.starts.drawn.waiting)
     method = ("sampled futures", "requests, for they have been closer lately")[m.starts.method]
     if as_json:
-        print_json({"log": w.name, "policy": chosen.name, "at": m.starts.now, "running": running, "method": method, "jobs": rows})
+        about = {"log": w.name, "policy": chosen.name, "at": m.starts.now, "running": running, "method": method}
+        print_json(about | {"jobs": rows})
         return
     cells = table_of(rows[:SHOWN])
     if truth:
@@ -133,8 +133,8 @@ def when(
         return
     if len(rows) > SHOWN:
         say(f"{len(rows) - SHOWN:,} more; --json has all")
-    for j, x in asked.items():
-        told(x, "it" if j == new else f"job {j + m.first}")
+    for j, some in asked.items():
+        told(some, "it" if j == new else f"job {j + m.first}")
     if asked and not any(o.worth_telling for x in asked.values() for o in x):
         say("nothing that was tried (a shorter limit, fewer processors for longer) is likely to start much sooner")
     say(f"by {method}; ahead: jobs that start before it in most futures")

@@ -1,8 +1,8 @@
 """How long may a job run? Weighted bags of the run times of jobs that have ended, given how long it has run already.
 
-A bag holds the last run times of the same key (user, request, processors), recent ones weighing more; the last of the same user, as
-shares of the request; and the last of the same class (request and processors, by powers of four). A key with few jobs leans on the user,
-a user on the class. A little weight is spread over the whole request, and put on its end.
+A bag holds the last run times of the same key (user, request, processors), recent ones weighing more; the last of the same
+user, as shares of the request; and the last of the same class (request and processors, by powers of four). A key with few jobs
+leans on the user, a user on the class. A little weight is spread over the whole request, and put on its end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from jobwise.compiled import allocating, kernel
 KEYS, USERS, CLASSES = 20, 50, 200  # run times that are kept of a key, a user, a class
 KEY_FADE, USER_FADE = 0.9, 0.97
 KEY_LEAN, USER_LEAN = 5.0, 20.0  # in run times: so many of its own weigh half
-ANYWHERE, CLASS_ANYWHERE, AT_LIMIT, POINTS = 0.005, 0.02, 0.005, 16  # shares that are spread over the request, or put on its end
+ANYWHERE, CLASS_ANYWHERE, AT_LIMIT = 0.005, 0.02, 0.005  # shares that are spread over the request, or put on its end
+POINTS = 16  # that they are spread over
 
 
 class Bags(NamedTuple):
@@ -66,8 +67,8 @@ def learn(bags, rows, ids, request, run):
 
 @kernel
 def _add(ring, count, most, fade, scale, share, lean, value, weight, n):
-    """Add a ring to a bag of n values: it takes `share`, or as much of it as it has; returns (values, what is left of the share).
-    lean < 0: all of it."""
+    """Add a ring to a bag of n values: it takes as much of `share` as it has jobs for (lean < 0: all of it). Returns how many
+    values there are, and the rest of the share."""
     held = min(count, most)
     total = 0.0
     for i in range(held):
@@ -96,15 +97,16 @@ ROOM = KEYS + USERS + CLASSES + 2 * POINTS + 1
 
 @allocating
 def draw(bags, ids, request, elapsed, level, out):
-    """out[K, J]: run times (s, in all) of jobs with groups ids[J, 3] and requests [J] s, that have run for elapsed[J] s, at levels
-    [K, J] of (0, 1) of their bags. No job outlives its request, but by a second where it has done so already."""
+    """out[K, J]: run times (s, in all) of jobs with groups ids[J, 3] and requests [J] s, that have run for elapsed[J] s, at
+    levels [K, J] of (0, 1) of their bags. No job outlives its request, but by a second where it has done so already."""
     value, weight = np.empty(ROOM), np.empty(ROOM)
     for j in range(len(ids)):
         asked = max(request[j], 1.0)
-        n, rest = _add(bags.key[ids[j, 0]], bags.key_count[ids[j, 0]], KEYS, KEY_FADE, 1.0, 1.0, KEY_LEAN, value, weight, 0)
-        n, rest = _add(bags.user[ids[j, 1]], bags.user_count[ids[j, 1]], USERS, USER_FADE, asked, rest, USER_LEAN, value, weight, n)
-        even = CLASS_ANYWHERE * rest if bags.class_count[ids[j, 2]] > 0 else rest
-        n, _ = _add(bags.of_class[ids[j, 2]], bags.class_count[ids[j, 2]], CLASSES, 1.0, 1.0, rest - even, -1.0, value, weight, n)
+        k, u, c = ids[j, 0], ids[j, 1], ids[j, 2]
+        n, rest = _add(bags.key[k], bags.key_count[k], KEYS, KEY_FADE, 1.0, 1.0, KEY_LEAN, value, weight, 0)
+        n, rest = _add(bags.user[u], bags.user_count[u], USERS, USER_FADE, asked, rest, USER_LEAN, value, weight, n)
+        even = CLASS_ANYWHERE * rest if bags.class_count[c] > 0 else rest
+        n, _ = _add(bags.of_class[c], bags.class_count[c], CLASSES, 1.0, 1.0, rest - even, -1.0, value, weight, n)
         n = _spread(asked, even + ANYWHERE, value, weight, n)
         value[n], weight[n] = asked, AT_LIMIT
         n += 1

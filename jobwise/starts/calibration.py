@@ -1,8 +1,8 @@
 """What came of earlier predictions: it stretches the intervals of the next, and says which of two methods to show.
 
-Times are waits from the moment of a prediction; errors are those of log(wait + 60 s), so that a minute counts little for a job that
-waits for hours. A job that has not started yet is not left out (who starts soon is known soon, so that would make intervals
-too short): its wait is at least its age (right-censored; Kaplan & Meier, JASA 53, 1958).
+Times are waits from the moment of a prediction; errors are those of log(wait + 60 s), so that a minute counts little for a job
+that waits for hours. A job that has not started yet is not left out (who starts soon is known soon, so that would make
+intervals too short): its wait is at least its age (right-censored; Kaplan & Meier, JASA 53, 1958).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Sampled futures: every job that waits or runs draws a run time, past days are copied as arrivals to come, and the site's scheduler
-plays them. It plans with requests; jobs end at the drawn run times."""
+"""Sampled futures: every job that waits or runs draws a run time, past days are copied as arrivals to come, and the site's
+scheduler plays them. It plans with requests; jobs end at the drawn run times."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ MOST = 40_000  # jobs before that are remembered
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """A moment of a replayed log: predictions for those that wait, the table of jobs [J] whose rows they are about (`first`: the row
-    of the log that is its first), and when they started there [Q], s from now."""
+    """A moment of a replayed log: predictions for those that wait, which row of the log is the first of the predictor's
+    history, and when the waiting jobs started there [Q], s from now."""
 
     starts: Starts
     predictor: Predictor
@@ -41,8 +41,8 @@ def when(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Moment:
-    """Replay a log on a pool under `policy`, its jobs ended at their request, and predict the starts of the jobs that wait `at` s
-    after its first submit. `more`: (processors, s, user) of one more job, submitted then: it comes last. Raises InputError."""
+    """Replay a log on a pool under `policy`, its jobs ended at their request, and predict the starts of the jobs that wait
+    `at` s after its first submit. `more`: (processors, s, user) of one more job, which comes then. Raises InputError."""
     chosen = resolve(policy)
     if not log.cluster.is_pool:
         raise InputError(f"{log.name}: starts are predicted on pools of processors")
@@ -80,8 +80,9 @@ def rows_of(m: Starts) -> list[dict]:
     chances = {f"within_{h}h": m.within(3600.0 * h) for h in (1, 4, 24)}
     for i in np.argsort(m.quantiles[:, 2], kind="stable").tolist():
         job, q = table[m.rows[i]], m.quantiles[i]
-        row = {"job": int(m.rows[i]), "procs": int(job["request"][0]), "limit": float(job["walltime"])}
+        row: dict[str, Any] = {"job": int(m.rows[i]), "procs": int(job["request"][0]), "limit": float(job["walltime"])}
         row |= {"waited": float(m.now - job["submit"]), "start": float(q[2]), "start_80": [float(q[1]), float(q[3])]}
         row |= {"start_90": [float(q[0]), float(q[4])], **{k: float(x[i]) for k, x in chances.items()}}
-        out.append(row | {"end": float(m.ends[i]), "by_requests": float(m.requested[i]), "ahead": m.ahead(i), "frees": m.frees(i)})
+        row |= {"end": float(m.ends[i]), "by_requests": float(m.requested[i])}
+        out.append(row | {"ahead": m.ahead(i), "frees": m.frees(i)})
     return out

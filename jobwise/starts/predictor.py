@@ -1,4 +1,4 @@
-"""Predicted starts of all waiting jobs, with intervals, as time goes on: futures, calibration, and the score of both methods."""
+"""Predicted starts of all waiting jobs, with intervals, as time goes on: futures, calibration, the score of two methods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jobwise.starts.calibration import LEVELS, MIDDLE, REQUESTED, SAMPLED, Calib
 from jobwise.starts.futures import Drawn
 from jobwise.starts.history import History
 
-RECORDED = 4  # predictions that are remembered of one instant
+RECORDED = 1  # predictions that are remembered of one instant: those of one queue go wrong together
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What would start sooner: the same futures again, in which one job asks for less. Told only where it is likely, and with the end."""
+"""What would start sooner: the same futures again, in which one job asks for less. Told only where likely, and with the end."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def offers(
     tried: Sequence[tuple[float, int, str]] | None = None,
     most: float = np.inf,
 ) -> list[Offer]:
-    """What job `job` (a row of the history, which waits) may ask for instead (`tried`, by default `variants`), each against itself
-    in the same futures. `most`: limits longer than this (s) are not tried. Limits that its run may not fit are left out."""
+    """Try what job `job` (a row of the history, which waits) may ask for instead (`tried`, by default `variants`), each against
+    itself in the same futures. Limits longer than `most` s are not tried, nor any that its run may not fit."""
     place, now = int(np.searchsorted(drawn.rows, job)), drawn.history.now
     among, table = np.array([place]), drawn.table[place]
     own = play(drawn, policy, cluster, past, among)[:, 0] - now
