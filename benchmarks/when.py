@@ -26,6 +26,7 @@ from jobwise.report.sections import made
 from jobwise.starts import futures
 from jobwise.starts.bags import class_of
 from jobwise.starts.calibration import LEVELS, logs, pinball
+from jobwise.starts.futures import PoolPlayer
 from jobwise.starts.history import History
 from jobwise.starts.predictor import MIDDLE, Predictor
 from jobwise.starts.sooner import offers, variants
@@ -79,7 +80,7 @@ def walk(log: jw.Workload, policy: str, instants: int = INSTANTS, seed: int = 0)
     if len(late) == 0:
         return {"truth": np.zeros(0)}
     at = np.sort(rng.choice(late, min(instants, len(late)), replace=False))
-    p = Predictor(History(jobs, past=log.past), policy, log.cluster, seed=seed)
+    p = Predictor(History(jobs, past=log.past), PoolPlayer(resolve(policy), log.cluster, log.past), seed=seed)
     w = Waits(jobs["start"], wait, class_of(jobs["walltime"], jobs["request"][:, 0]))
     rows, truth, made_at = [], [], []
     for i in at:
@@ -101,7 +102,7 @@ def walk(log: jw.Workload, policy: str, instants: int = INSTANTS, seed: int = 0)
 
 def advised(log: jw.Workload, policy: str, instants: int, seed: int = 0) -> list[tuple[str, bool, float, float]]:
     """Of jobs that wait: (change, is it told, s by which its start is foretold to be sooner, s by which it would have been)."""
-    r, p = jw.simulate(log, policy, kill_at_walltime=True), resolve(policy)
+    r, p = jw.simulate(log, policy, kill_at_walltime=True), PoolPlayer(resolve(policy), log.cluster, log.past)
     jobs, rng, out = r.jobs, np.random.default_rng(seed), []
     late = np.flatnonzero((jobs["start"] - jobs["submit"] > 1.0) & (jobs["submit"] > 0.5 * jobs["submit"][-1]))
     h = History(jobs, past=log.past)
@@ -109,14 +110,14 @@ def advised(log: jw.Workload, policy: str, instants: int, seed: int = 0) -> list
         h.at(float(jobs["submit"][i]))
         d = futures.draw(h, seed=(seed, int(i)))
         walltime, size = float(jobs["walltime"][i]), int(jobs["request"][i, 0])
-        told = {x.words: x for x in offers(d, int(i), p, log.cluster, log.past)}
+        told = {x.change.words: x for x in offers(d, int(i), p)}
         come = np.arange(np.searchsorted(jobs["submit"], h.now, side="right"), len(jobs))[:AFTER]
         truth = replace(d, run=h.run[d.rows][None], arrivals=[(come, np.zeros(len(come)))], known=True)
         place = np.searchsorted(d.rows, [i])
-        for other, n, words in variants(walltime, size):
-            if words in told:
-                start = futures.play(truth.changed(int(place[0]), other, n), p, log.cluster, log.past, place)[0, 0]
-                out.append((words, told[words].worth_telling, told[words].gain, float(jobs["start"][i] - start)))
+        for change in variants(walltime, size):
+            if x := told.get(change.words):
+                start = p.play(truth.changed(int(place[0]), change.fields, change.slower), place)[0, 0]
+                out.append((change.words, x.worth_telling, x.gain, float(jobs["start"][i] - start)))
     return out
 
 
@@ -145,7 +146,7 @@ def speed(log: jw.Workload, policy: str) -> list[tuple[int, int, float]]:
         at = np.flatnonzero(np.abs(queue - n) <= 0.1 * n)
         if not len(at):
             continue
-        p, took = Predictor(History(r.jobs, past=log.past), policy, log.cluster), []
+        p, took = Predictor(History(r.jobs, past=log.past), PoolPlayer(resolve(policy), log.cluster, log.past)), []
         for i in at[np.linspace(0, len(at) - 1, 7).astype(int)]:
             begun = time.perf_counter()
             x = p.at(float(submit[i]))

@@ -66,8 +66,8 @@ COLUMNS = ["job", "procs", "limit", "waited", "starts in", "80 %", "% in 1/4/24 
 def told(offers, of: str) -> None:
     """Say what would start sooner, with the end."""
     for x in [x for x in offers if x.worth_telling]:
-        ends = f"it would end in {span(x.end)} instead of {span(x.own[1])}"
-        say(f"{of}: {x.words}: starts in {span(x.start)} instead of {span(x.own[0])} ({100 * x.sooner:.0f} % sooner); {ends}")
+        starts = f"starts in {span(x.start)} instead of {span(x.own[0])} ({100 * x.sooner:.0f} % sooner)"
+        say(f"{of}: {x.change.words}: {starts}; it would end in {span(x.end)} instead of {span(x.own[1])}")
 
 
 def when(
@@ -108,14 +108,12 @@ def when(
     if job and wanted and (missing := sorted(wanted - {x["job"] for x in rows})):
         raise InputError(f"{w.name}: job {missing[0] + m.first} does not wait then")
     start = dict(zip(m.starts.rows.tolist(), m.truth.tolist(), strict=True))
-    asked = {
-        x["job"]: offers(m.starts.drawn, x["job"], chosen, w.cluster, w.past) for x in (rows[:SHOWN] if sooner or more else [])
-    }
+    asked = {x["job"]: offers(m.starts.drawn, x["job"], m.predictor.player) for x in (rows[:SHOWN] if sooner or more else [])}
     for x in rows:
         if truth and x["job"] != new:
             x["truth"] = start[x["job"]]
         if x["job"] in asked:
-            x["sooner"] = [vars(o) for o in asked[x["job"]] if o.worth_telling]
+            x["sooner"] = [o.to_dict() for o in asked[x["job"]] if o.worth_telling]
         x["job"], x["frees"] = x["job"] + m.first if x["job"] != new else "new", [j + m.first for j in x["frees"]]
     running = len(m.starts.drawn.rows) - len(m.starts.drawn.waiting)
     method = ("sampled futures", "requests, for they have been closer lately")[m.starts.method]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from jobwise.policies.replay import replay
 from jobwise.sim import reset
 from jobwise.sim.easy import HOUR
 from jobwise.sim.simulation import Simulation
+from jobwise.sim.state import State
 from jobwise.simulate import asked
 from jobwise.starts import bags
 from jobwise.starts.history import History
@@ -71,14 +72,18 @@ class Drawn:
         none = np.zeros(0, np.int64)
         return replace(self, run=run[None], arrivals=[(none, none)])
 
-    def changed(self, place: int, walltime: float, size: int) -> Drawn:
-        """The same futures, in which the waiting job rows[place] asks for something else, and runs accordingly."""
-        out = replace(self, run=self.run.copy())
-        table = self.table.copy()
-        longer = walltime / max(self.table["walltime"][place], 1.0) if size != self.table["request"][place, 0] else 1.0
-        table["walltime"][place], table["request"][place, 0] = walltime, size
-        out.run[:, place] = np.minimum(self.run[:, place] * max(longer, 1.0), walltime)
-        out.__dict__["table"] = table
+    def changed(self, place: int, fields: dict[str, float], slower: float = 1.0) -> Drawn:
+        """The same futures, in which the waiting job rows[place] asks for something else (fields of job_dtype; "request": units
+        of the first resource), and runs `slower` times as long."""
+        run, table = self.run.copy(), self.table.copy()
+        for key, value in fields.items():
+            if key == "request":
+                table["request"][place, 0] = value
+            else:
+                table[key][place] = value
+        run[:, place] = np.minimum(run[:, place] * slower, max(table["walltime"][place], 1.0))
+        out = replace(self, run=run)
+        out.__dict__["table"] = table  # in place of the cached one
         return out
 
 
@@ -98,47 +103,70 @@ def draw(history: History, futures: int = FUTURES, seed: Any = 0) -> Drawn:
 def _arrivals(history: History, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """(rows, s later) of the arrivals of AHEAD days to come: of each day those of one past day, at the same time of day."""
     submit, now = history.jobs["submit"], history.now
-    rows, later = [], []
+    rows, later, long = [], [], now - submit[0] if len(submit) else 0.0
     for d in range(1, AHEAD + 1):
         lags = [x for x in (*(d + x for x in LAGS[0]), *LAGS[1]) if x >= d and now + (d - 1 - x) * DAY >= submit[0]]
-        if not lags:
+        day, lag = (
+            (DAY, DAY * lags[int(rng.integers(len(lags)))]) if lags else (0.5 * long, 0.5 * long * d)
+        )  # too short: its end
+        if day <= 0:
             continue
-        lag = DAY * lags[int(rng.integers(len(lags)))]
-        first, last = np.searchsorted(submit, [now + (d - 1) * DAY - lag, now + d * DAY - lag], side="right")
+        first, last = np.searchsorted(submit, [now + (d - 1) * day - lag, now + d * day - lag], side="right")
         rows.append(np.arange(first, last))
         later.append(np.full(last - first, lag))
     none = np.zeros(0, np.int64)
     return np.concatenate([none, *rows]), np.concatenate([none, *later])
 
 
-def play(drawn: Drawn, policy: Any, cluster: Cluster, past: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
-    """[K, Q] s: when the waiting jobs (places `among` of `drawn.rows`, by default all that wait) start in each future."""
-    if not cluster.is_pool:
-        raise InputError("starts are predicted for pools of processors")
-    among = drawn.waiting if among is None else among
-    most = max((len(drawn.rows) + len(a) for a, _ in drawn.arrivals), default=1)
-    s, out = reset.room(max(most, 1), cluster), np.empty((len(drawn.run), len(among)))
-    for k in range(len(drawn.run)):
-        table, run = drawn.future(k)
-        reset.amid(s, drawn.history.now, table, run)
-        start = s.jobs[0]["start"]
-        for _ in _steps(s, policy, cluster, past, len(table)):
-            if not np.isnan(start[among]).any():
-                break
-        out[k] = start[among]
-    return out
+class Player(Protocol):
+    """Plays futures under a scheduler, from the middle on."""
+
+    def play(self, drawn: Drawn, among: np.ndarray) -> np.ndarray:
+        """[K, Q] s: when jobs (places `among` [Q] of `drawn.rows`, which wait) start in each future; NaN: never."""
+        ...
+
+    @property
+    def fast(self) -> bool:
+        """Does it take ms rather than s?"""
+        ...
 
 
-def is_fast(policy: Any, cluster: Cluster) -> bool:
-    """Do compiled loops play the policy from the middle on? Any other is asked at every instant: a hundred times as slow."""
-    from_the_middle = isinstance(policy, ListScheduler) and not policy.promises and not policy.refit
-    return from_the_middle and is_compiled(policy, cluster)
+@dataclass(frozen=True)
+class PoolPlayer:
+    """Plays futures on a pool of processors under any policy. `past` [K]: jobs that ended before the history begins."""
 
+    policy: Any
+    cluster: Cluster
+    past: np.ndarray
 
-def _steps(s, policy: Any, cluster: Cluster, past: np.ndarray, jobs: int) -> Iterator[None]:
-    """Carry simulation 0 on under the policy; yields now and then."""
-    if is_fast(policy, cluster):
-        yield from replay(s, 0, policy, cluster, past, STEPS)
-        return
-    w = Workload(s.jobs[0, :jobs], s.truth[0, :jobs], cluster, past=past)
-    yield from asked(Simulation.of(s, w, cluster), policy)
+    def __post_init__(self):
+        if not self.cluster.is_pool:
+            raise InputError("starts are predicted for pools of processors")
+
+    @property
+    def fast(self) -> bool:
+        """Do compiled loops play the policy from the middle on? Any other is asked at every instant."""
+        from_the_middle = isinstance(self.policy, ListScheduler) and not self.policy.promises and not self.policy.refit
+        return from_the_middle and is_compiled(self.policy, self.cluster)
+
+    def play(self, drawn: Drawn, among: np.ndarray) -> np.ndarray:
+        """[K, Q] s: see `Player`."""
+        most = max((len(drawn.rows) + len(a) for a, _ in drawn.arrivals), default=1)
+        s, out = reset.room(max(most, 1), self.cluster), np.empty((len(drawn.run), len(among)))
+        for k in range(len(drawn.run)):
+            table, run = drawn.future(k)
+            reset.amid(s, drawn.history.now, table, run)
+            start = s.jobs[0]["start"]
+            for _ in self._steps(s, len(table)):
+                if not np.isnan(start[among]).any():
+                    break
+            out[k] = start[among]
+        return out
+
+    def _steps(self, s: State, jobs: int) -> Iterator[None]:
+        """Carry simulation 0 on; yields now and then."""
+        if self.fast:
+            yield from replay(s, 0, self.policy, self.cluster, self.past, STEPS)
+            return
+        w = Workload(s.jobs[0, :jobs], s.truth[0, :jobs], self.cluster, past=self.past)
+        yield from asked(Simulation.of(s, w, self.cluster), self.policy)

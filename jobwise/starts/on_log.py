@@ -12,7 +12,7 @@ from jobwise.errors import InputError
 from jobwise.jobs import blank_jobs
 from jobwise.policies.names import resolve
 from jobwise.simulate import simulate
-from jobwise.starts.futures import FUTURES, is_fast
+from jobwise.starts.futures import FUTURES, PoolPlayer
 from jobwise.starts.history import History
 from jobwise.starts.predictor import Predictor, Starts
 from jobwise.workload import Workload
@@ -56,9 +56,9 @@ def when(
     jobs = r.jobs[first:come]
     if more:
         jobs = np.append(jobs, _asked(jobs, at, *more))
-    history, fast = History(jobs, past=log.past if first == 0 else None), is_fast(chosen, log.cluster)
-    predictor = Predictor(history, chosen, log.cluster, FUTURES if fast else FUTURES // 4, seed)
-    waited = np.flatnonzero((jobs["start"] > jobs["submit"] + 1.0) & (jobs["submit"] < at))[-EARLIER if fast else -FEW :]
+    history, player = History(jobs, past=log.past if first == 0 else None), PoolPlayer(chosen, log.cluster, log.past)
+    predictor = Predictor(history, player, FUTURES if player.fast else FUTURES // 4, seed)
+    waited = np.flatnonzero((jobs["start"] > jobs["submit"] + 1.0) & (jobs["submit"] < at))[-EARLIER if player.fast else -FEW :]
     for n, j in enumerate(waited):
         predictor.at(float(jobs["submit"][j]), waited[n : n + 1])
         if progress:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from jobwise.cluster import Cluster
-from jobwise.jobs import RUNNING, past_dtype
-from jobwise.policies.names import resolve
+from jobwise.jobs import RUNNING
 from jobwise.starts import futures
 from jobwise.starts.calibration import LEVELS, MIDDLE, REQUESTED, SAMPLED, Calibration, logs, waits
-from jobwise.starts.futures import Drawn
+from jobwise.starts.futures import Drawn, Player
 from jobwise.starts.history import History
 
 RECORDED = 1  # predictions that are remembered of one instant: those of one queue go wrong together
@@ -55,18 +52,13 @@ class Starts:
 
 @dataclass
 class Predictor:
-    """Predicts starts on a pool of processors under `policy`; times must not go back. Same seed, same predictions."""
+    """Predicts starts, by futures that `player` plays; times must not go back. Same seed, same predictions."""
 
     history: History
-    policy: Any
-    cluster: Cluster
+    player: Player
     count: int = futures.FUTURES
     seed: int = 0
     calibration: Calibration = field(default_factory=Calibration)
-
-    def __post_init__(self):
-        self.policy = resolve(self.policy)
-        self._past = self.history.past if self.history.past is not None else np.zeros(0, past_dtype)
 
     def at(self, now: float, only: np.ndarray | None = None) -> Starts:
         """Predict the starts of the jobs that wait at `now`, or of those of them whose rows are in `only`."""
@@ -76,7 +68,7 @@ class Predictor:
         among = drawn.waiting
         if only is not None:
             among = among[np.isin(drawn.rows[among], only)]
-        play = [futures.play(x, self.policy, self.cluster, self._past, among) - now for x in (drawn, drawn.alone())]
+        play = [self.player.play(x, among) - now for x in (drawn, drawn.alone())]
         starts, requested = np.nan_to_num(play[0], nan=1e9), np.nan_to_num(play[1][0], nan=1e9)
         q = np.quantile(logs(starts), LEVELS, axis=0, method="weibull").T if len(among) else np.zeros((0, len(LEVELS)))
         both = np.stack([self.calibration.stretched(q, now), logs(requested)[:, None] + self.calibration.residuals()])

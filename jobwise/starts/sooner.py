@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from jobwise.cluster import Cluster
-from jobwise.starts.futures import Drawn, play
+from jobwise.starts.futures import Drawn, Player
 
 LEAST_S, LEAST_SHARE = 600.0, 0.2  # a gain is told from so many s and such a share of the wait on
 FITS = 0.9  # a shorter limit is tried only where so many futures of the job end within it
@@ -17,12 +15,19 @@ SAME_S = 1.0
 
 
 @dataclass(frozen=True)
-class Offer:
-    """A change of a waiting job, and what it would bring: medians over paired futures, in s from now."""
+class Change:
+    """Another request of a waiting job: fields of job_dtype, and how many times as long it runs then."""
 
-    walltime: float  # s
-    size: int
     words: str
+    fields: dict[str, float]
+    slower: float = 1.0
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What a change would bring: medians over paired futures, in s from now."""
+
+    change: Change
     start: float
     end: float
     gain: float  # s by which it starts sooner
@@ -35,37 +40,39 @@ class Offer:
         """Is it likely to start sooner, by much?"""
         return self.sooner > 0.5 and self.gain > max(LEAST_S, LEAST_SHARE * self.own[0])
 
-
-def variants(walltime: float, size: int) -> list[tuple[float, int, str]]:
-    """(s, processors, words) of what a job may ask for instead."""
-    some = [(walltime / 2, size, "half the time limit"), (walltime / 4, size, "a quarter of the time limit")]
-    some = [(t, n, words) for t, n, words in some if t >= 60.0]
-    return some + ([(2 * walltime, -(-size // 2), "half the processors for twice the time")] if size > 1 else [])
+    def to_dict(self) -> dict:
+        """Return it as JSON takes it."""
+        own = {"start_now": self.own[0], "end_now": self.own[1], "probability": self.sooner}
+        return {"change": self.change.words, "start": self.start, "end": self.end} | own
 
 
-def offers(
-    drawn: Drawn,
-    job: int,
-    policy: Any,
-    cluster: Cluster,
-    past: np.ndarray,
-    tried: Sequence[tuple[float, int, str]] | None = None,
-    most: float = np.inf,
-) -> list[Offer]:
-    """Try what job `job` (a row of the history, which waits) may ask for instead (`tried`, by default `variants`), each against
-    itself in the same futures. Limits longer than `most` s are not tried, nor any that its run may not fit."""
+def shorter(walltime: float) -> list[Change]:
+    """Shorter time limits than so many s."""
+    some = (("half the time limit", walltime / 2), ("a quarter of the time limit", walltime / 4))
+    return [Change(words, {"walltime": t}) for words, t in some if t >= 60.0]
+
+
+def variants(walltime: float, size: int) -> list[Change]:
+    """What a job of so many s and processors may ask for instead."""
+    half = {"walltime": 2 * walltime, "request": -(-size // 2)}
+    return shorter(walltime) + ([Change("half the processors for twice the time", half, 2.0)] if size > 1 else [])
+
+
+def offers(drawn: Drawn, job: int, player: Player, changes: Sequence[Change] | None = None) -> list[Offer]:
+    """Try what job `job` (a row of the history, which waits) may ask for instead (`changes`, by default `variants`), each
+    against itself in the same futures. Shorter limits that its run may not fit are left out."""
     place, now = int(np.searchsorted(drawn.rows, job)), drawn.history.now
     among, table = np.array([place]), drawn.table[place]
-    own = play(drawn, policy, cluster, past, among)[:, 0] - now
+    own = player.play(drawn, among)[:, 0] - now
     before = float(np.median(own)), float(np.median(own + drawn.run[:, place]))
     out = []
-    for walltime, size, words in tried if tried is not None else variants(float(table["walltime"]), int(table["request"][0])):
-        shorter = size == table["request"][0]
-        if walltime > most or shorter and (drawn.run[:, place] <= walltime).mean() < FITS:
+    for change in variants(float(table["walltime"]), int(table["request"][0])) if changes is None else changes:
+        limit = change.fields.get("walltime", np.inf)
+        if change.slower == 1.0 and (drawn.run[:, place] <= limit).mean() < FITS:
             continue
-        other = drawn.changed(place, walltime, size)
-        start = play(other, policy, cluster, past, among)[:, 0] - now
+        other = drawn.changed(place, change.fields, change.slower)
+        start = player.play(other, among)[:, 0] - now
         sooner, later = (start < own - SAME_S).mean(), (start > own + SAME_S).mean()
         end, gain = float(np.median(start + other.run[:, place])), float(np.median(own - start))
-        out.append(Offer(walltime, size, words, float(np.median(start)), end, gain, float(sooner), float(later), before))
+        out.append(Offer(change, float(np.median(start)), end, gain, float(sooner), float(later), before))
     return out
