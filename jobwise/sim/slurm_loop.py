@@ -208,7 +208,7 @@ def _next(t, now, step):
 
 
 @kernel
-def _wind(slurm, now):
+def wind(slurm, now):
     """Bring clocks that lie behind up to now."""
     c, x = slurm.ledger.clock[0], slurm.site.settings[0]
     if c["look"] < now:
@@ -241,7 +241,7 @@ def run(s, e, slurm, o, steps):
             return False
         site_order.note(s, e, o)
         if code == CHOICE:
-            _wind(slurm, sim["now"])
+            wind(slurm, sim["now"])
             note(s, e, slurm)
             if x["epilog"] and sim["left"] > 0 and sim["queued"] > 0:  # it leaves the clocks of the other passes as they are
                 main_pass(s, e, slurm, o, x["depth"])

@@ -117,8 +117,9 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     )  # fmt: skip
     numbers = numbers_of(a).astype(np.int64)
     arrays, order = _arrays(a, numbers), np.argsort(eligible, kind="stable")
-    columns = {"wait": (start - eligible)[order], "job": numbers[order], "array": arrays[order]}
-    names = {k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))}
+    where, places = a.distinct("NodeList")
+    columns = {"wait": (start - eligible)[order], "job": numbers[order], "array": arrays[order], "nodes": where[order]}
+    names = {"nodes": dict(enumerate(places))} | {k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))}
     names["queue"] = dict(enumerate(site.qos_names))
     return lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
 

@@ -103,15 +103,13 @@ def draw(history: History, futures: int = FUTURES, seed: Any = 0) -> Drawn:
 def _arrivals(history: History, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """(rows, s later) of the arrivals of AHEAD days to come: of each day those of one past day, at the same time of day."""
     submit, now = history.jobs["submit"], history.now
-    rows, later, long = [], [], now - submit[0] if len(submit) else 0.0
+    rows, later = [], []
     for d in range(1, AHEAD + 1):
         lags = [x for x in (*(d + x for x in LAGS[0]), *LAGS[1]) if x >= d and now + (d - 1 - x) * DAY >= submit[0]]
-        day, lag = (
-            (DAY, DAY * lags[int(rng.integers(len(lags)))]) if lags else (0.5 * long, 0.5 * long * d)
-        )  # too short: its end
-        if day <= 0:
+        if not lags:
             continue
-        first, last = np.searchsorted(submit, [now + (d - 1) * day - lag, now + d * day - lag], side="right")
+        lag = DAY * lags[int(rng.integers(len(lags)))]
+        first, last = np.searchsorted(submit, [now + (d - 1) * DAY - lag, now + d * DAY - lag], side="right")
         rows.append(np.arange(first, last))
         later.append(np.full(last - first, lag))
     none = np.zeros(0, np.int64)

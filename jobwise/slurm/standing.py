@@ -1,0 +1,149 @@
+"""A site's scheduler in the middle of a queue: the jobs that wait and run stand where they are, and futures are played from there.
+
+The running jobs are started anew, in order, each when it started and on its nodes, so that limits, usage and priorities count
+them. Clocks of passes are not known: they begin now.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError
+from jobwise.jobs import FUTURE, RUNNING, truth_dtype
+from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.policies.slurm import EXACT, SlurmScheduler
+from jobwise.sim import kernel, site_list, site_order, slurm_loop, slurm_tables
+from jobwise.sim.fair_share import fade
+from jobwise.sim.list_pass import SLURM
+from jobwise.sim.multifactor import price_all
+from jobwise.sim.node_choice import choose_now
+from jobwise.sim.node_sets import packed
+from jobwise.sim.slurm_ends import take_free
+from jobwise.sim.state import State, allocate
+from jobwise.site import LIMITS
+from jobwise.slurm.text import nodes
+from jobwise.starts.futures import Drawn
+from jobwise.workload import Workload
+
+STEPS = 256  # events and passes between two looks at whether all have started
+
+
+class SitePlayer:
+    """Plays futures under a site's own Slurm, or a list scheduler on its nodes. `w`: the jobs of the history, in its order, with
+    the lists of nodes that they had or have (`columns["nodes"]`). Raises InputError for a policy that is neither."""
+
+    fast = True
+
+    def __init__(self, w: Workload, policy: Any):
+        if not isinstance(policy, SlurmScheduler | ListScheduler):
+            raise InputError(f"policy {policy.name}: starts on a site are predicted under slurm and list schedulers")
+        policy.check(w.cluster)
+        self.cluster: Cluster = w.cluster
+        self.w, self.policy, self.site = w, policy, w.cluster.known_site
+        self._place = {n: i for i, n in enumerate(self.site.names)}
+        self._lists, self._codes = w.names["nodes"], w.columns["nodes"]
+        self._of = lru_cache(4096)(self._nodes)
+        own = not isinstance(policy, ListScheduler) or policy.rule.backfill == SLURM
+        self._known = self.site if own else self.site.changed(**EXACT)
+        self._order = site_order.slurms()
+        if isinstance(policy, ListScheduler):
+            if policy.learns:
+                raise InputError(f"policy {policy.name}: starts on a site are not predicted under trained orders")
+            self._order = site_order.SiteOrder(policy.rule, np.empty(0), self._order.memory)
+        self._run = slurm_loop.run if own else site_list.run
+
+    def _nodes(self, code: int) -> np.ndarray:
+        """The numbers of the nodes of a list; those that the site does not have are left out."""
+        return np.array([self._place[n] for n in nodes(self._lists[code]) if n in self._place], np.int64)
+
+    def play(self, drawn: Drawn, among: np.ndarray) -> np.ndarray:
+        """[K, Q] s: see `starts.futures.Player`."""
+        out = np.empty((len(drawn.run), len(among)))
+        for k in range(len(drawn.run)):
+            table, run = drawn.future(k)
+            s, slurm = self.stand(drawn, table, run)
+            start = s.jobs[0]["start"]
+            while self._run(s, 0, slurm, self._order, STEPS):
+                if not np.isnan(start[among]).any():
+                    break
+            out[k] = start[among]
+        return out
+
+    def stand(self, drawn: Drawn, table: np.ndarray, run: np.ndarray) -> tuple[State, slurm_tables.Slurm]:
+        """A simulation of jobs `table` [J], the first of them `drawn.rows`, that run for so many s, as it stands now."""
+        jobs, truth, now = table.copy(), np.zeros(len(table), truth_dtype), drawn.history.now
+        going = np.flatnonzero(table["status"] == RUNNING)
+        jobs["status"] = FUTURE
+        for key in ("start", "end", "queued", "due"):
+            jobs[key] = np.nan
+        truth["runtime"], truth["kind"] = run, -1
+        jobs["submit"][going] = np.minimum(jobs["submit"][going], table["start"][going])
+        w = Workload(jobs, truth, self.cluster, offset=self.w.offset)
+        s = allocate([w], self.cluster)
+        s.sims["origin"] = self.w.origin
+        slurm = slurm_tables.scheduler(s, 0, self._known)
+        self._spent(slurm, drawn)
+        for j in going[np.argsort(table["start"][going], kind="stable")].tolist():
+            self._to(s, slurm, float(table["start"][j]))
+            self._begin(s, slurm, j, self._of(int(self._codes[drawn.rows[j]])))
+        self._to(s, slurm, now)
+        slurm_loop.wind(slurm, now)
+        slurm.ledger.clock[0]["priced"] = now
+        slurm.ledger.clock[0]["news"], slurm.ledger.clock[0]["updated"] = 1, now
+        price_all(s, 0, slurm)
+        return s, slurm
+
+    def _spent(self, slurm: slurm_tables.Slurm, drawn: Drawn) -> None:
+        """Charge what ran until now, as it has faded since, where the site does not say how much everyone has used."""
+        site, h = self.site, drawn.history
+        if site.associations["usage"].any() or not site.settings[0]["charged"]:
+            return
+        jobs = h.jobs[h.jobs["start"] <= h.now]
+        ago, begun = h.now - np.minimum(np.nan_to_num(jobs["end"], nan=np.inf), h.now), h.now - jobs["start"]
+        half = float(site.settings["half_life"][0])
+        rate = -np.log(fade(site.settings[0], 1.0)) if half < np.inf else 0.0
+        seconds = (np.exp(-rate * ago) - np.exp(-rate * begun)) / rate if rate > 0 else begun - ago
+        leaf = slurm_tables.leaves(jobs, site)
+        used = np.bincount(leaf + 1, seconds * jobs["request"][:, 0], len(site.associations) + 1)[1:]
+        for a in np.flatnonzero(used).tolist():
+            at = a
+            while at >= 0:
+                slurm.ledger.usage[at] += used[a]
+                at = int(site.associations["parent"][at])
+
+    @staticmethod
+    def _to(s: State, slurm: slurm_tables.Slurm, t: float) -> None:
+        while kernel.advance(s, 0, t) == kernel.CHOICE:
+            slurm_loop.note(s, 0, slurm)
+
+    def _begin(self, s: State, slurm: slurm_tables.Slurm, j: int, where: np.ndarray) -> None:
+        """Start job j on these nodes; one that cannot be there is taken out."""
+        take_free(s, 0, slurm)
+        slurm.work.mask[:] = packed(np.isin(np.arange(len(self.site.weight)), where))
+        k = choose_now(slurm, self.site.asks[s.jobs[0, j]["ask"]], slurm.work.mask)
+        if k != len(where):
+            k = len(where)
+            slurm.work.node[:k] = where
+        if k == 0 or not slurm_loop.begin(s, 0, slurm, j, k, np.zeros(len(LIMITS))):
+            kernel.cancel(s, 0, j)
+
+
+def changes_of(w: Workload, row: int) -> list[tuple[str, dict[str, float]]]:
+    """Other partitions of a site in which a waiting job could start by its limits, as changes of its columns."""
+    site, job = w.cluster.known_site, w.jobs[row]
+    own = set(site.queues[job["partition"]].tolist())
+    out = []
+    for k, row_of in enumerate(site.queues):
+        p = int(row_of[0])
+        if p in own or (row_of[1:] >= 0).any():
+            continue
+        x, ask = site.partitions[p], site.asks[job["ask"]]
+        if x["up"] and job["walltime"] <= x["max_time"] and ask["nodes"] <= x["max_nodes"]:
+            out.append((f"partition {site.partition_names[p]}", {"partition": float(k)}))
+    return out
+
+
