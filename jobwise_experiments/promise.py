@@ -28,7 +28,7 @@ from jobwise.report.sections import Section
 from jobwise.sim.easy import HOUR
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
-from jobwise.workloads.transform import overruns, shake
+from jobwise.workloads.transform import first, overruns, shake
 from jobwise_experiments import forest
 from jobwise_experiments.forecast import AT, BUSY, LOGS
 from jobwise_experiments.study import Study
@@ -38,6 +38,7 @@ ORDERS = ("saf", "f4", "smith-aged")  # of the trade-off
 RULES = ("saf", "sjf", "f4", "lxf")  # fixed rules in hindsight, under
 UNDER = ("", "+guard72h", "+guard1x", *(f"+{x}promise{PROMISE:g}x+by-history" for x in ("", f"{LANES[1]}+")))
 FAIR, PLAIN, FIXED = "fair rule", "fair rule without them", "best fixed rule in hindsight"
+DEEP = {"RICC": 40_000}  # logs whose queues are thousands deep: so many first jobs, whole; no origins
 OUTLIVE = 0.05  # share of the jobs that outlive their request from which replays are made both ways
 
 
@@ -72,9 +73,12 @@ def _parts(order: Index) -> dict[str, ListScheduler | Gate]:
 def measure(s: Study, name: str, every: dict) -> list[Section]:
     """Measure all of it on a log: no section of its own."""
     log = s.log(name, smoke=700)
+    if name in DEEP:
+        log = first(log, min(len(log), DEEP[name]))
     x = every[log.name] = {"outlive": overruns(log)}
     x["whole"] = s.piece(f"whole-{log.name}", _whole, log, s.pick(1, REPLICAS, REPLICAS))
-    x["run on"] = _at_origins(s, log, "run on")
+    if name not in DEEP:
+        x["run on"] = _at_origins(s, log, "run on")
     return []
 
 
@@ -82,7 +86,7 @@ def ended(s: Study, name: str, every: dict) -> list[Section]:
     """Measure a log whose jobs outlive their request again, with jobs ended at it (not at the preset small): no section of its
     own."""
     log = s.log(name, smoke=700)
-    if s.pick(True, False, True) and every[log.name]["outlive"] > OUTLIVE:
+    if s.pick(True, False, True) and every.get(log.name, {}).get("outlive", 0.0) > OUTLIVE and name not in DEEP:
         every[log.name]["ended"] = _at_origins(s, log, "ended")
     return []
 
@@ -117,9 +121,9 @@ def _whole(log: Workload, count: int) -> dict:
 
 def _origin(log: Workload, order: Index, t: float, kill: bool, smoke: bool) -> dict:
     """What the parts, the fair rules and the fixed ones do on the tenth of a log after share t."""
-    size, first = min(windows.SIZE, int(0.1 * len(log)) // 2), int(t * len(log))
+    size, begin = min(windows.SIZE, int(0.1 * len(log)) // 2), int(t * len(log))
     shakes = 1 if smoke else REPLAYS
-    earlier = Baselines(log, 0, first, size, shakes, windows.shake_for(log.take(slice(0, first))), kill_at_walltime=kill)
+    earlier = Baselines(log, 0, begin, size, shakes, windows.shake_for(log.take(slice(0, begin))), kill_at_walltime=kill)
     earlier.shortlist_bounded(PROMISE, shakes)
     with_all = earlier.best_within(PROMISE, shakes)
     earlier.whole = {n: x for n, x in earlier.whole.items() if not any(n.endswith(p) for p in PROMISED)}
@@ -129,9 +133,9 @@ def _origin(log: Workload, order: Index, t: float, kill: bool, smoke: bool) -> d
     names = list(dict.fromkeys(["fcfs+easy", with_all, plain, *fixed]))
     names = [n for n in names if n not in ours]
     last = int(round((t + 0.1) * len(log)))
-    part = log.take(slice(first, last))
+    part = log.take(slice(begin, last))
     shifted = [shake(part, windows.shake_for(part), [0, k]) for k in range(shakes)]
-    blocks = max(len(windows.begins(first, last, size)) // 2, 1)
+    blocks = max(len(windows.begins(begin, last, size)) // 2, 1)
 
     def judged(policy: str | ListScheduler | Gate) -> tuple[np.ndarray, list[float]]:
         records = [simulate(w, policy, kill_at_walltime=kill) for w in (*shifted, part)]
@@ -224,9 +228,14 @@ def trade_off(s: Study, every: dict, left: str) -> Section:
     return s.section("Slowdown against longest wait", rows, figures=[figure], bounds=", ".join(f"{b:g}" for b in BOUNDS))
 
 
+def _followed(every: dict) -> dict:
+    """The logs that are replayed at origins, too."""
+    return {n: x for n, x in every.items() if "run on" in x}
+
+
 def _busy(every: dict) -> dict:
-    """The logs whose jobs wait."""
-    return {n: x for n, x in every.items() if x["whole"]["fcfs+easy"]["slowdown"] >= BUSY}
+    """Those of them whose jobs wait."""
+    return {n: x for n, x in _followed(every).items() if x["whole"]["fcfs+easy"]["slowdown"] >= BUSY}
 
 
 def _rows_of(name: str, x: dict, policies: Sequence[str], base: str) -> list[list]:
@@ -250,8 +259,9 @@ def _pooled_rows(logs: dict[str, dict], policies: Sequence[str], base: str) -> l
 
 def parts(s: Study, every: dict, left: str) -> Section:
     """What each part brings, beside fcfs+easy."""
-    first = next(iter(every.values()))["run on"]["rows"]
-    ours = [n for n in _parts(resolve("smith-forecast").order) if n in first]
+    every = _followed(every)
+    known = next(iter(every.values()))["run on"]["rows"]
+    ours = [n for n in _parts(resolve("smith-forecast").order) if n in known]
     rows = []
     for name, x in every.items():
         for way in ("run on", "ended"):
@@ -291,7 +301,7 @@ def _against(x: dict) -> list:
 def in_hindsight(s: Study, every: dict, left: str) -> Section:
     """Name the rules that were chosen."""
     rows = []
-    for name, x in every.items():
+    for name, x in _followed(every).items():
         chosen = x["run on"]["chosen"]
         rows.append(
             [name, ", ".join(dict.fromkeys(chosen["fair"])), ", ".join(dict.fromkeys(chosen["plain"])), chosen["fixed"]]

@@ -180,3 +180,31 @@ def table(workload) -> list[dict]:
         {"submit": float(j["submit"]), "procs": int(j["request"][0]), "walltime": float(j["walltime"]), "runtime": float(t)}
         for j, t in zip(workload.jobs, workload.truth["runtime"], strict=True)
     ]
+
+
+def bag(ended: list[tuple], job: tuple, elapsed: float) -> list[tuple[float, float]]:
+    """(run time, weight) of what a job may still run, weights adding up to 1: `jobwise.starts.bags` by its words. `ended`: (user,
+    processors, request, run) in order of end; `job`: (user, processors, request)."""
+    user, size, asked = job
+    asked = max(asked, 1.0)
+
+    def class_of(n, t):
+        return min(int(math.log2(max(t, 1))) // 2, 15), min(int(math.log2(max(n, 1))) // 2, 15)
+
+    keys = [r for u, n, t, r in reversed(ended) if (u, n, t) == job][:20]
+    users = [min(r / max(t, 1.0), 1.0) for u, n, t, r in reversed(ended) if u == user][:50]
+    others = [r for u, n, t, r in reversed(ended) if class_of(n, t) == class_of(size, job[2])][:200]
+    found, left = [], 1.0
+    for values, fade, lean, scale in ((keys, 0.9, 5.0, 1.0), (users, 0.97, 20.0, asked)):
+        weights = [fade**i for i in range(len(values))]
+        if values:
+            share = left * sum(weights) / (sum(weights) + lean)
+            found += [(v * scale, share * x / sum(weights)) for v, x in zip(values, weights, strict=True)]
+            left -= share
+    even = 0.02 * left if others else left
+    found += [(v, (left - even) / len(others)) for v in others]
+    found += [((i + 0.5) / 16 * asked, (even + 0.005) / 16) for i in range(16)] + [(asked, 0.005)]
+    kept = [(min(v, asked), x) for v, x in found if min(v, asked) > elapsed] or [(elapsed + 1.0, 1.0)]
+    kept = [(max(v, elapsed + 1.0), x) for v, x in kept]
+    total = sum(x for _, x in kept)
+    return sorted((v, x / total) for v, x in kept)

@@ -20,6 +20,7 @@ from jobwise.cli import (
     simulate,
     slurm,
     slurm_changes,
+    slurm_when,
     telemetry,
     trace,
     train,
@@ -82,7 +83,9 @@ _group("workflow", "Look at, draw and convert workflows.", workflow.info, workfl
 _group("mars", "Run workflows on a cluster; models that learn from a log.", mars.run, models.learn, models.models)
 _group(
     "slurm",
-    "A site's own Slurm in the simulator.",
+    "A site's own Slurm: in the simulator, and live.",
+    slurm_when.when,
+    slurm_when.fits,
     slurm.site,
     slurm.fidelity,
     slurm.check,

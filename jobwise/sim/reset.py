@@ -195,9 +195,10 @@ def room(jobs: int, cluster: Cluster) -> State:
     return s
 
 
-def amid(s: State, now: float, table: np.ndarray, run: np.ndarray) -> None:
+def amid(s: State, now: float, table: np.ndarray, run: np.ndarray, ask: bool = False) -> None:
     """Simulation 0 of a pool stands in the middle: at `now` the jobs `table` [J] (in order of submit) wait, run or are still to
-    come, as their status says; they run for run[J] s in all."""
+    come, as their status says; they run for run[J] s in all. `ask`: the scheduler is asked at once, not only as something
+    happens."""
     J, sim, truth = len(table), s.sims[0], s.truth[0, : len(table)]
     s.jobs[0, :J] = table
     truth[:] = np.zeros((), truth_dtype)
@@ -206,7 +207,7 @@ def amid(s: State, now: float, table: np.ndarray, run: np.ndarray) -> None:
     queue, running = (np.flatnonzero(table["status"] == k) for k in (QUEUED, RUNNING))
     model = sim["rate_model"]
     s.sims[0] = np.zeros((), sim_dtype)
-    sim["rate_model"], sim["now"], sim["before"], sim["wake"], sim["jobs"] = model, now, now, np.inf, J
+    sim["rate_model"], sim["now"], sim["before"], sim["wake"], sim["jobs"] = model, now, now, now if ask else np.inf, J
     sim["next"] = int(np.searchsorted(table["status"] == FUTURE, True))
     sim["queued"], sim["running"], sim["slice"] = len(queue), len(running), -1
     sim["head"], sim["tail"] = (queue[0], queue[-1]) if len(queue) else (-1, -1)

@@ -133,12 +133,12 @@ class Slurm:
         if missing := [c for c in ("sbatch", "squeue", "sinfo", "scancel", "scontrol") if shutil.which(c) is None]:
             raise SlurmError(f"there is no Slurm here: the command {missing[0]!r} is not found")
 
-    def run(self, *arguments: str, text: str | None = None) -> str:
-        """Return what a command of Slurm prints. Raises SlurmError with what it complained of."""
+    def run(self, *arguments: str, text: str | None = None, env: dict[str, str] | None = None) -> str:
+        """Return what a command of Slurm prints; `env`: further variables. Raises SlurmError with what it complained of."""
         try:
             done = subprocess.run(
                 arguments, input=text, capture_output=True, text=True, timeout=self.timeout_s, check=False,
-                env=os.environ | {"SLURM_TIME_FORMAT": "standard", "TZ": "UTC", "LC_ALL": "C"},
+                env=os.environ | {"SLURM_TIME_FORMAT": "standard", "TZ": "UTC", "LC_ALL": "C"} | (env or {}),
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise SlurmError(f"{arguments[0]} does not answer within {self.timeout_s:g} s") from None

@@ -119,7 +119,9 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     arrays, order = _arrays(a, numbers), np.argsort(eligible, kind="stable")
     where, places = a.distinct("NodeList")
     columns = {"wait": (start - eligible)[order], "job": numbers[order], "array": arrays[order], "nodes": where[order]}
-    names = {"nodes": dict(enumerate(places))} | {k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))}
+    names = {"nodes": dict(enumerate(places))} | {
+        k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))
+    }
     names["queue"] = dict(enumerate(site.qos_names))
     return lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
 

@@ -1,4 +1,4 @@
-"""A site's scheduler in the middle of a queue: the jobs that wait and run stand where they are, and futures are played from there.
+"""A site's scheduler in the middle of a queue: the jobs that wait and run stand where they are; futures are played from there.
 
 The running jobs are started anew, in order, each when it started and on its nodes, so that limits, usage and priorities count
 them. Clocks of passes are not known: they begin now.
@@ -33,8 +33,8 @@ STEPS = 256  # events and passes between two looks at whether all have started
 
 
 class SitePlayer:
-    """Plays futures under a site's own Slurm, or a list scheduler on its nodes. `w`: the jobs of the history, in its order, with
-    the lists of nodes that they had or have (`columns["nodes"]`). Raises InputError for a policy that is neither."""
+    """Plays futures under a site's own Slurm, or a list scheduler on its nodes. `w`: the jobs of the history, in its order,
+    with the lists of nodes that they had or have (`columns["nodes"]`). Raises InputError for a policy that is neither."""
 
     fast = True
 
@@ -145,5 +145,3 @@ def changes_of(w: Workload, row: int) -> list[tuple[str, dict[str, float]]]:
         if x["up"] and job["walltime"] <= x["max_time"] and ask["nodes"] <= x["max_nodes"]:
             out.append((f"partition {site.partition_names[p]}", {"partition": float(k)}))
     return out
-
-

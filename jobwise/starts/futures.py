@@ -40,6 +40,7 @@ class Drawn:
     rows: np.ndarray
     run: np.ndarray
     arrivals: list[tuple[np.ndarray, np.ndarray]]
+    anew: bool = False  # a job asks for something else now: the scheduler looks at once
     known: bool = False  # arrivals run as long as the history says, whether they have ended by now or not
 
     @cached_property
@@ -82,7 +83,7 @@ class Drawn:
             else:
                 table[key][place] = value
         run[:, place] = np.minimum(run[:, place] * slower, max(table["walltime"][place], 1.0))
-        out = replace(self, run=run)
+        out = replace(self, run=run, anew=True)
         out.__dict__["table"] = table  # in place of the cached one
         return out
 
@@ -153,7 +154,7 @@ class PoolPlayer:
         s, out = reset.room(max(most, 1), self.cluster), np.empty((len(drawn.run), len(among)))
         for k in range(len(drawn.run)):
             table, run = drawn.future(k)
-            reset.amid(s, drawn.history.now, table, run)
+            reset.amid(s, drawn.history.now, table, run, drawn.anew)
             start = s.jobs[0]["start"]
             for _ in self._steps(s, len(table)):
                 if not np.isnan(start[among]).any():

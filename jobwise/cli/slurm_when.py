@@ -1,0 +1,151 @@
+"""`jobwise slurm when`, `fits`: predicted starts on a running cluster."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from jobwise.cli.options import Json, Seed, progress
+from jobwise.cli.tables import print_json, print_table, say
+from jobwise.cli.when import SHOWN, seconds, span, told
+from jobwise.errors import InputError
+
+Folder = Annotated[
+    Optional[str], typer.Option("--folder", help="Outputs of the commands that --keep has written, in place of a cluster.")
+]
+Keep = Annotated[Optional[str], typer.Option("--keep", help="Keep what Slurm's commands print in this new folder.")]
+Policy = Annotated[str, typer.Option("--policy", "-p", help="slurm, or a list scheduler: who decides from now on.")]
+Sooner = Annotated[bool, typer.Option("--sooner", help="What would start sooner, for each job shown.")]
+COLUMNS = ["job", "user", "cpus", "limit", "waited", "starts in", "80 %", "% in 1/4/24 h", "ends in", "Slurm says"]
+
+
+def _look(folder: str | None, keep: str | None, more: Any = None):
+    """The cluster, read. Raises InputError."""
+    from jobwise.slurm import live
+    from jobwise.slurm.client import Slurm
+
+    if folder and keep:
+        raise InputError("--folder reads a folder, --keep writes one; name one of them")
+    if folder:
+        return live.look(Path(folder), more)
+    slurm = Slurm()
+    if not keep:
+        return live.look(slurm, more)
+    if Path(keep).exists():
+        raise InputError(f"{keep}: exists already; name a new folder")
+    live.fetch(slurm, Path(keep))
+    return live.look(Path(keep), more)
+
+
+def _shown(p, rows: list[dict], sooner: bool, policy: str, as_json: bool) -> None:
+    """Print the predictions."""
+    asked = {x["job"]: p.sooner(x["job"]) for x in (rows[:SHOWN] if sooner else [])}
+    method = ("sampled futures", "requests, for they have been closer lately")[p.starts.method]
+    running = len(p.starts.drawn.rows) - len(p.starts.drawn.waiting)
+    if as_json:
+        for x in rows:
+            x |= {"sooner": [o.to_dict() for o in asked[x["job"]] if o.worth_telling]} if x["job"] in asked else {}
+        out = [{"job": x.id, "user": x.user, "reason": x.reason} for x in p.cluster.out.values()]
+        print_json({"policy": policy, "running": running, "method": method, "jobs": rows, "cannot_start": out})
+        return
+    cells = []
+    for x in rows[:SHOWN]:
+        a, b = x["start_80"]
+        name = str(x["job"]) + (f"_[{x['tasks']}]" if x["tasks"] > 1 else "")
+        sure = "/".join(f"{100 * x[f'within_{h}h']:.0f}" for h in (1, 4, 24))
+        plan = "" if x["slurm"] is None else span(x["slurm"])
+        cells.append([name, x["user"], f"{x['cpus']:,}", span(x["limit"]), span(x["waited"]), span(x["start"])])
+        cells[-1] += [f"{span(a)} - {span(b)}", sure, span(x["end"]), plan]
+    print_table(f"{len(p.starts.rows):,} jobs wait and may start, {running:,} run", COLUMNS, cells)
+    for x in rows[:SHOWN] if len(rows) <= 3 else []:
+        ends = f"; first of all {', '.join(map(str, x['frees']))} have to end" if x["frees"] else ""
+        say(f"job {x['job']}: {x['why']}; {x['ahead']:,} start before it{ends}")
+    if len(rows) > SHOWN:
+        say(f"{len(rows) - SHOWN:,} more; --json has all")
+    for id, some in asked.items():
+        told(some, f"job {id}")
+    if asked and not any(o.worth_telling for some in asked.values() for o in some):
+        say("nothing that was tried (a shorter limit, another partition) is likely to start much sooner")
+    say(f"by {method}, under {policy}")
+
+
+def when(
+    job: Annotated[Optional[list[int]], typer.Argument(metavar="[JOBID]...", help="Only these jobs.")] = None,
+    user: Annotated[Optional[str], typer.Option("--user", help="Only jobs of this user.")] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Only my jobs.")] = False,
+    policy: Policy = "slurm",
+    sooner: Sooner = False,
+    folder: Folder = None,
+    keep: Keep = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """When will waiting jobs of this cluster start, and why do they wait?"""
+    from jobwise.slurm.starts import in_words, predict
+
+    cluster = _look(folder, keep)
+    user = getpass.getuser() if mine else user
+    with progress("predicting starts") as show:
+        p = predict(cluster, policy, seed=seed, progress=show)
+    rows = [x for x in p.rows() if (not job or x["job"] in job) and (user is None or x["user"] == user)]
+    out = [x for x in cluster.out.values() if (not job or x.id in job) and (user is None or x.user == user)]
+    if job and (missing := sorted(set(job) - {x["job"] for x in rows} - {x.id for x in out})):
+        raise InputError(f"job {missing[0]} does not wait")
+    if rows or as_json:
+        _shown(p, rows, sooner, policy, as_json)
+    elif not out:
+        say("no job waits")
+    for x in [] if as_json else out[:SHOWN]:
+        say(f"job {x.id}: {in_words(x.reason)}")
+
+
+def fits(
+    procs: Annotated[int, typer.Option("--procs", min=1, help="CPUs.")],
+    time: Annotated[str, typer.Option("--time", metavar="TIME", help="Time limit: 90m, 12h, 2d.")],
+    partition: Annotated[Optional[str], typer.Option("--partition", help="Partition; by default that of most jobs.")] = None,
+    nodes: Annotated[Optional[int], typer.Option("--nodes", min=1, help="Nodes.")] = None,
+    gpus: Annotated[Optional[int], typer.Option("--gpus-per-node", min=0, help="GPUs of each node.")] = None,
+    account: Annotated[str, typer.Option("--account", help="Account.")] = "",
+    user: Annotated[Optional[str], typer.Option("--user", help="Who would submit it; by default you.")] = None,
+    policy: Policy = "slurm",
+    folder: Folder = None,
+    keep: Keep = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """When would a job start that has not been submitted yet, and what would start sooner?"""
+    from collections import Counter
+
+    from jobwise.slurm import live
+    from jobwise.slurm.starts import predict
+
+    limit = seconds(time, "--time")
+    if limit < 60:
+        raise InputError(f"--time {time!r}: a time limit is a minute or more")
+    cluster = _look(folder, keep)
+    w = cluster.workload
+    partition = partition or Counter(w.jobs["partition"].tolist()).most_common(1)[0][0]
+    name = w.names["partition"][partition] if isinstance(partition, int) else partition
+    if name.split(",")[0] not in w.cluster.known_site.partition_names:
+        raise InputError(f"--partition {name!r}: the cluster has {', '.join(w.cluster.known_site.partition_names)}")
+    options = f"-n {procs} -t {limit / 60:.0f}"
+    options += (f" -N {nodes}" if nodes else "") + (f" --gpus-per-node={gpus}" if gpus else "")
+    more = live.asked(options, user or getpass.getuser(), account, name, procs, round(limit / 60), cluster.now + w.origin)
+    cluster = live.look(Path(folder or keep or ""), more) if folder or keep else _look(None, None, more)
+    if cluster.row(live.NEW) < 0:
+        raise InputError(f"no nodes of partition {name} can hold {procs} CPUs{f' on {nodes} nodes' if nodes else ''}")
+    with progress("predicting starts") as show:
+        p = predict(cluster, policy, seed=seed, progress=show)
+    rows = [x | {"job": "new"} for x in p.rows() if x["job"] == live.NEW]
+    some = p.sooner(live.NEW)
+    if as_json:
+        print_json(rows[0] | {"sooner": [o.to_dict() for o in some if o.worth_telling]})
+        return
+    x = rows[0]
+    a, b = x["start_80"]
+    says = f"starts in {span(x['start'])} (80 %: {span(a)} to {span(b)}), ends in {span(x['end'])}"
+    say(f"{procs:,} CPUs for {span(limit)} in {name}: {says}")
+    told(some, "it")

@@ -1,0 +1,239 @@
+"""A running cluster, read: Slurm's own commands, one call each, as a workload of what ended, runs and waits now.
+
+`squeue --json` says what waits and runs; `sacct` what ended, and with which line jobs were submitted; the rest is what
+`jobwise slurm site` reads. A folder with the same outputs stands for a cluster that is not here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.slurm.client import ENDED, Slurm, SlurmError, number, state
+from jobwise.slurm.site import COMMANDS, FIELDS, read
+from jobwise.workload import Workload
+
+DAYS = 40  # of accounting: what futures copy arrivals from
+SHARES = "SLURM_TIME_FORMAT=%s sshare -a -P -o Account,User,RawUsage"
+OPTIONAL = ("sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "sshare_start")
+MOST_TASKS = 1000  # of an array that waits: so many are looked at
+NEW = 2_000_000_000  # number of a job that has not been submitted; and of tasks of arrays that have no number yet, from here on
+OUT = ("Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "BeginTime")  # reasons: it cannot start yet
+COLUMNS = FIELDS.split(",")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A job that waits, as squeue has it. `id`: the job's number; `tasks`: of an array, else 1."""
+
+    id: int
+    name: str
+    user: str
+    reason: str
+    planned: float  # s since 1970, the start that Slurm plans; 0: none
+    tasks: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """What a cluster is doing. `workload`: ended, running and waiting jobs on its site, in order of submit, with `start` and
+    `end` (NaN: not yet) in s from `origin`; `now` likewise. `waiting`: jobs that may start, by number; `out`: that may not."""
+
+    workload: Workload
+    now: float
+    waiting: dict[int, Waiting]
+    out: dict[int, Waiting]
+
+    def row(self, id: int) -> int:
+        """The row of a job; -1: it is not there."""
+        at = np.flatnonzero(self.workload.columns["job"] == id)
+        return int(at[0]) if len(at) else -1
+
+
+def fetch(slurm: Slurm, folder: Path) -> None:
+    """Fill a folder with what the commands of Slurm print. Raises SlurmError where squeue, sacct or scontrol do not answer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    commands = COMMANDS | {"sshare_start": SHARES}
+    for name, command in commands.items():
+        words = shlex.split(command.replace("now-180days", f"now-{DAYS}days"))
+        env = dict(w.split("=", 1) for w in words if "=" in w and w.split("=")[0].isupper())
+        try:
+            text = slurm.run(*(w for w in words if w.split("=")[0] not in env), env=env)
+        except SlurmError:
+            if name not in OPTIONAL:
+                raise
+            continue
+        (folder / f"{name}.txt").write_text(text)
+    (folder / "squeue.json").write_text(slurm.run("squeue", "--json"))
+    (folder / "now.txt").write_text(f"{time.time():.3f}\n")
+
+
+def look(source: Slurm | Path, more: dict[str, str] | None = None) -> Cluster:
+    """Read a cluster, or a folder that `fetch` has filled. `more`: columns of sacct of one more job that waits (`asked`).
+    Raises InputError."""
+    if isinstance(source, Path):
+        return _read(source, more)
+    with tempfile.TemporaryDirectory(prefix="jobwise-") as folder:
+        fetch(source, Path(folder))
+        return _read(Path(folder), more)
+
+
+def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
+    """The row of a job that has not been submitted, with these options of sbatch."""
+    own = {"JobID": str(NEW), "JobIDRaw": str(NEW), "JobName": "new", "User": user, "Account": account, "Partition": partition}
+    own |= {"State": "PENDING", "Submit": f"{now:.0f}", "Eligible": f"{now:.0f}", "TimelimitRaw": str(minutes), "NNodes": "1"}
+    own |= {"NCPUS": str(cpus), "ReqCPUS": str(cpus), "ReqTRES": f"cpu={cpus}", "SubmitLine": f"sbatch {options} job.sh"}
+    return own
+
+
+def _read(folder: Path, more: dict[str, str] | None) -> Cluster:
+    file = folder / "squeue.json"
+    if not file.is_file():
+        raise InputError(f"{folder}: squeue.json is missing; `squeue --json` writes it")
+    try:
+        jobs = [x for x in json.loads(file.read_text())["jobs"] if isinstance(x, dict)]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{file}: is no whole output of `squeue --json`") from None
+    now = _now(folder, jobs)
+    open_ = [x for x in jobs if state(x.get("job_state")) not in ENDED]
+    waits, out, rows = {}, {}, []
+    told = {r["JobIDRaw"]: r for r in _accounted(folder)}
+    extra = iter(range(NEW + 1, 2**31 - 1))
+    for x in open_:
+        pending = state(x.get("job_state")) == "PENDING"
+        own = _row(x, told.get(str(int(number(x.get("job_id")))), {}), now, pending)
+        if not pending:
+            rows.append(own)
+            continue
+        tasks = _tasks(str(x.get("array_task_string") or ""))
+        w = Waiting(int(own["JobIDRaw"]), own["JobName"], own["User"], str(x.get("state_reason") or ""), _planned(x), tasks)
+        if w.reason in OUT or own["Eligible"] == "":
+            out[w.id] = w
+            continue
+        waits[w.id] = w
+        rows.append(own)
+        for _ in range(1, min(tasks, MOST_TASKS)):
+            rows.append(own | {"JobIDRaw": str(next(extra))})
+    if more:
+        rows.append(_faked(more, now, True))
+        waits[NEW] = Waiting(NEW, more["JobName"], more["User"], "", 0.0)
+    live = {r["JobIDRaw"] for r in rows}
+    seen = {str(int(number(x.get("job_id")))) for x in open_} | live
+    ended = [r for r in told.values() if r["JobIDRaw"] not in seen and r["State"].split(" ")[0] not in ("PENDING", "RUNNING")]
+    if not rows and not ended:
+        raise InputError(f"{folder}: no job waits, runs, or has ended")
+    return Cluster(*_open(_workload(folder, [*ended, *rows]), rows, now), waits, out)
+
+
+def _now(folder: Path, jobs: list[dict]) -> float:
+    """s since 1970 when squeue was asked: as `fetch` wrote, else when its scheduler looked last."""
+    try:
+        return float((folder / "now.txt").read_text())
+    except (OSError, ValueError):
+        return max((number(x.get(k)) for x in jobs for k in ("last_sched_evaluation", "submit_time")), default=time.time())
+
+
+def _accounted(folder: Path) -> list[dict[str, str]]:
+    """The rows of sacct.txt, if there are any."""
+    try:
+        text = (folder / "sacct.txt").read_text()
+    except (OSError, UnicodeDecodeError):
+        return []
+    reader = csv.DictReader(io.StringIO(text), delimiter="|", quoting=csv.QUOTE_NONE)
+    rows = [{k: v or "" for k, v in r.items() if k} for r in reader]
+    return [r for r in rows if r.get("JobIDRaw") and r.get("State")]
+
+
+def _planned(x: dict) -> float:
+    return number(x.get("start_time"))
+
+
+def _tasks(text: str) -> int:
+    """How many tasks "0-3,7" names; 1 for none."""
+    count = 0
+    for part in filter(None, text.split("%")[0].split(",")):
+        first, _, last = part.split(":")[0].partition("-")
+        if first.isdigit() and (not last or last.isdigit()):
+            count += int(last or first) - int(first) + 1
+    return max(count, 1)
+
+
+def _row(x: dict, told: dict[str, str], now: float, pending: bool) -> dict[str, str]:
+    """A job of squeue as a row of sacct; what accounting knows of it, if it does, goes before."""
+    id, task = int(number(x.get("job_id"))), number(x.get("array_task_id"), -1.0)
+    array = int(number(x.get("array_job_id")))
+    limit = number(x.get("time_limit"), -1.0)
+    eligible = number(x.get("eligible_time"))
+    cpus = str(int(number(x.get("cpus"), 1)))
+    own = {
+        "JobID": f"{array}_{int(task)}" if array and task >= 0 else str(id),
+        "JobIDRaw": str(id),
+        "JobName": str(x.get("name") or ""),
+        "User": str(x.get("user_name") or ""),
+        "Account": str(x.get("account") or ""),
+        "Partition": str(x.get("partition") or ""),
+        "QOS": str(x.get("qos") or ""),
+        "Submit": f"{number(x.get('submit_time')):.0f}",
+        "Eligible": f"{eligible:.0f}" if eligible > 0 else "",
+        "TimelimitRaw": f"{limit:.0f}" if limit > 0 else "UNLIMITED",
+        "NNodes": str(int(number(x.get("node_count"), 1))),
+        "NCPUS": cpus,
+        "ReqCPUS": cpus,
+        "ReqTRES": str(x.get("tres_req_str") or "").removeprefix(","),
+        "AllocTRES": str(x.get("tres_alloc_str") or ""),
+        "NodeList": str(x.get("nodes") or ""),
+        "Constraints": str(x.get("features") or ""),
+        "SubmitLine": told.get("SubmitLine", ""),
+        "ReqMem": told.get("ReqMem", ""),
+        "Start": f"{number(x.get('start_time')):.0f}",
+    }
+    return _faked(own, now, pending)
+
+
+def _faked(row: dict[str, str], now: float, pending: bool) -> dict[str, str]:
+    """A row that can be read as one of a job that ran: it starts when it may, and ends at once, or now."""
+    start = float(row.get("Eligible") or row["Submit"]) if pending else float(row["Start"])
+    ran = 1.0 if pending else max(now - start, 1.0)
+    times = {"Start": f"{start:.0f}", "End": f"{start + ran:.0f}", "ElapsedRaw": f"{ran:.0f}", "State": "COMPLETED"}
+    return row | times | {"wait": "1" if pending else "0"}
+
+
+def _workload(folder: Path, rows: list[dict[str, str]]) -> Workload:
+    """The rows as the accounting of the site of the folder. Raises InputError."""
+    with tempfile.TemporaryDirectory(prefix="jobwise-") as other:
+        for name in (*COMMANDS, "sshare_start"):
+            if name != "sacct" and (file := folder / f"{name}.txt").is_file():
+                (Path(other) / file.name).write_bytes(file.read_bytes())
+        lines = ["|".join(COLUMNS), *("|".join(_cell(r.get(k, "")) for k in COLUMNS) for r in rows)]
+        (Path(other) / "sacct.txt").write_text("\n".join(lines) + "\n")
+        try:
+            return replace(read(other), name=folder.name)
+        except InputError as error:
+            raise InputError(str(error).replace(other, str(folder))) from None
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", " ").replace("\n", " ")
+
+
+def _open(w: Workload, rows: list[dict[str, str]], now: float) -> tuple[Workload, float]:
+    """(the workload with starts and ends, NaN where there are none yet; now, in s from its origin)."""
+    jobs = w.jobs.copy()
+    jobs["start"] = jobs["submit"] + w.columns["wait"]
+    jobs["end"] = jobs["start"] + w.truth["runtime"]
+    pending = {int(r["JobIDRaw"]): r["wait"] == "1" for r in rows}
+    for i, id in enumerate(w.columns["job"].tolist()):
+        if id in pending:
+            jobs["end"][i] = np.nan
+            if pending[id]:
+                jobs["start"][i] = np.nan
+    return replace(w, jobs=jobs), now - w.origin

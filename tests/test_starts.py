@@ -1,0 +1,256 @@
+"""Predicted starts: futures from the middle of a queue, what they are drawn from, calibration, advice; nothing is known too early."""
+
+import json
+from dataclasses import replace
+
+import naive
+import numpy as np
+import pytest
+from conftest import random_workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kstest, norm
+
+import jobwise as jw
+from jobwise.cli import run
+from jobwise.policies.names import resolve
+from jobwise.starts import bags, futures
+from jobwise.starts.calibration import KEPT, LEVELS, REQUESTED, SAMPLED, Calibration, logs, quantile_of_censored
+from jobwise.starts.futures import PoolPlayer
+from jobwise.starts.history import History
+from jobwise.starts.on_log import when
+from jobwise.starts.predictor import Predictor
+from jobwise.starts.sooner import Change, offers
+
+pytestmark = pytest.mark.xdist_group("forecast")
+
+
+def as_it_came(h: History, drawn: futures.Drawn) -> futures.Drawn:
+    """The one future that is true."""
+    come = np.arange(np.searchsorted(h.jobs["submit"], h.now, side="right"), len(h.jobs))
+    return replace(drawn, run=h.run[drawn.rows][None], arrivals=[(come, np.zeros(len(come)))], known=True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    policy=st.sampled_from(["fcfs+easy", "saf+easy+guard1h", "wfp3+easy", "sjf"]),
+)
+def test_a_future_from_the_middle_is_the_rest_of_the_replay(seed, policy):
+    """Who knows all run times and arrivals foretells every start, wherever it begins."""
+    rng = np.random.default_rng(seed)
+    w = random_workload(rng, jobs=50, procs=8)
+    r = jw.simulate(w, policy, kill_at_walltime=True)
+    h, player = History(r.jobs), PoolPlayer(resolve(policy), w.cluster, w.past)
+    for now in np.sort(rng.uniform(0, r.jobs["end"].max(), 4)):
+        d = as_it_came(h.at(float(now)), futures.draw(h, 1))
+        assert player.play(d, d.waiting)[0] == pytest.approx(r.jobs["start"][d.rows[d.waiting]])
+
+
+def test_a_policy_that_is_asked_plays_the_same_futures():
+    w = jw.lublin(300, procs=32, seed=3, load=1.0, estimates="users")
+    r = jw.simulate(w, "saf+easy", kill_at_walltime=True)
+    h = History(r.jobs).at(float(r.jobs["submit"][250]))
+    d, policy = futures.draw(h, 3, seed=1), resolve("saf+easy")
+
+    class Asked:
+        name = "asked"
+        begin = staticmethod(policy.begin)
+        reset = decide = ended = None
+
+    both = [PoolPlayer(p, w.cluster, w.past) for p in (policy, Asked())]
+    assert [p.fast for p in both] == [True, False] and len(d.waiting) > 3
+    assert both[0].play(d, d.waiting) == pytest.approx(both[1].play(d, d.waiting))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_draws_are_those_of_the_slow_twin(seed):
+    rng = np.random.default_rng(seed)
+    ended = [
+        (int(rng.integers(3)), int(2 ** rng.integers(4)), float(60 * rng.integers(1, 5)), float(rng.integers(1, 200)))
+        for _ in range(int(rng.integers(0, 300)))
+    ]
+    jobs = [(int(rng.integers(3)), int(2 ** rng.integers(4)), float(60 * rng.integers(1, 5))) for _ in range(6)]
+    rows = [*ended, *((*j, 0.0) for j in jobs)]
+    w = jw.workload(
+        np.arange(len(rows), dtype=float), [x[1] for x in rows], [x[3] for x in rows], [x[2] for x in rows],
+        cluster=jw.pool(64), user=np.array([x[0] for x in rows]),
+    )  # fmt: skip
+    table = w.jobs.copy()
+    table["start"][: len(ended)] = 1000.0
+    table["end"][: len(ended)] = 1000.0 + np.array([x[3] for x in ended])
+    last = np.argsort(table["end"][: len(ended)], kind="stable")
+    h = History(table).at(5000.0)
+    elapsed = rng.choice([0.0, 30.0, 100.0, 400.0], len(jobs))
+    level, out = rng.uniform(0.01, 0.99, (9, len(jobs))), np.empty((9, len(jobs)))
+    bags.draw(h.bags, h.ids[len(ended) :], table["walltime"][len(ended) :], elapsed, level, out)
+    for j, job in enumerate(jobs):
+        bag = naive.bag([ended[i] for i in last], job, elapsed[j])
+        sums = np.cumsum([x for _, x in bag])
+        for k in range(9):
+            near = np.abs(sums - level[k, j]).min() < 1e-9
+            assert near or out[k, j] == pytest.approx(bag[int(np.searchsorted(sums, level[k, j]))][0])
+        assert (out[:, j] > elapsed[j]).all() and (out[:, j] <= max(job[2], elapsed[j] + 1)).all()
+
+
+def test_run_times_of_a_user_go_together():
+    user, rng = np.array([0, 0, 1]), np.random.default_rng(0)
+    out = np.empty((4000, 3))
+    bags.levels(user, rng.standard_normal((4000, 2)), rng.standard_normal((4000, 3)), out)
+    x = norm.ppf(out)
+    assert np.corrcoef(x[:, 0], x[:, 1])[0, 1] == pytest.approx(0.5, abs=0.05)
+    assert abs(np.corrcoef(x[:, 0], x[:, 2])[0, 1]) < 0.05
+    assert all(kstest(out[:, k], "uniform").pvalue > 0.001 for k in range(3))
+
+
+def test_nothing_that_comes_later_is_known():
+    """Starts, ends and jobs after `now` are changed: every prediction stays the same, to the byte."""
+    w = jw.lublin(1500, procs=64, seed=5, load=0.95, estimates="users")
+    r = jw.simulate(w, "fcfs+easy", kill_at_walltime=True)
+    told = []
+    for poisoned in (False, True):
+        jobs = r.jobs.copy()
+        now = float(jobs["submit"][1100])
+        if poisoned:
+            later = jobs["start"] > now
+            jobs["start"][later] = now + np.random.default_rng(0).uniform(1, 1e6, int(later.sum()))
+            jobs["end"][jobs["end"] > now] = now + 17.0 + np.arange(int((jobs["end"] > now).sum()))
+            come = jobs["submit"] > now
+            jobs["walltime"][come], jobs["user"][come] = 12_345.0, -1
+        h = History(jobs)
+        p = Predictor(h, PoolPlayer(resolve("fcfs+easy"), w.cluster, w.past), 8)
+        for i in range(1000, 1100, 10):
+            p.at(float(jobs["submit"][i]))
+        x = p.at(now)
+        told.append((x.rows.tolist(), x.both.tobytes(), x.futures.tobytes(), x.ends.tobytes()))
+        assert len(x.rows) > 3
+    assert told[0] == told[1]
+
+
+def test_past_days_come_again():
+    """Copies of earlier days, at the same time of day, with what is known of how long they ran."""
+    days = 40
+    submit = np.concatenate([np.arange(24) * 3600.0 + 86_400 * d for d in range(days)])
+    w = jw.workload(submit, np.ones(len(submit)), np.full(len(submit), 60.0), cluster=jw.pool(4))
+    r = jw.simulate(w, "fcfs+easy")
+    h = History(r.jobs).at(30 * 86_400.0 + 1800.0)
+    for rows, later in futures.draw(h, 6, seed=2).arrivals:
+        again = h.jobs["submit"][rows] + later
+        assert len(again) == futures.AHEAD * 24 and (np.diff(again) > 0).all()
+        assert (again > h.now).all() and (again % 3600 == 0).all() and (h.jobs["submit"][rows] <= h.now).all()
+
+
+def test_censored_quantiles():
+    x = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    every = np.ones(5, bool)
+    assert quantile_of_censored(x, every, 0.5) == 3.0 and quantile_of_censored(x, every, 0.8) == 4.0
+    seen = np.array([True, False, True, True, True])  # Kaplan-Meier: S = 4/5, then 4/5 * 2/3, 4/15, 0
+    assert quantile_of_censored(x, seen, 0.4) == 3.0 and quantile_of_censored(x, seen, 0.73) == 4.0
+    assert quantile_of_censored(x, np.zeros(5, bool), 0.5) == 5.0
+
+
+@pytest.mark.parametrize("wrong", [0.3, 1.0, 3.0])
+def test_intervals_are_stretched_until_they_hold_what_they_say(wrong):
+    """Quantiles that are too narrow or too wide by a factor, and truths that the quantiles of 1 would hold."""
+    rng, c = np.random.default_rng(1), Calibration()
+    z, inside = np.array([-1.645, -1.2816, 0.0, 1.2816, 1.645]), []
+    for i in range(4000):
+        median = logs(np.array(rng.uniform(600, 36_000)))
+        q = median + 0.5 * wrong * z
+        told = c.stretched(q[None], i * 1000.0)[0]
+        truth = median + 0.5 * rng.standard_normal()
+        inside.append((told[1] <= truth <= told[3], told[0] <= truth <= told[4]))
+        c.add(i * 1000.0, i, q, float(median), np.stack([told, told]))
+        c.truth[-1] = float(truth)
+        if i == 200:
+            c.started(np.full(i + 1, np.nan), i * 1000.0)
+    assert len(c.job) <= 2 * KEPT
+    for share, level, got in zip((0.8, 0.9), (1.2816, 1.645), np.mean(inside[2000:], axis=0), strict=True):
+        plain = 1 - 2 * norm.sf(wrong * level)  # without any stretch; 600 predictions say that none is needed
+        assert abs(got - share) <= max(0.7 * abs(plain - share), 0.03)
+
+
+def test_requests_are_shown_where_they_have_been_clearly_better():
+    rng, c = np.random.default_rng(1), Calibration()
+    assert c.better() == SAMPLED
+    for i in range(100):
+        truth = rng.uniform(5, 9)
+        near, far = truth + 0.01 * np.arange(-2, 3), truth + 1.0 + 0.3 * rng.standard_normal() + 0.01 * np.arange(-2, 3)
+        c.add(float(i), i, far, float(truth), np.stack([far, near]))
+        c.truth[-1] = float(truth)
+    assert c.better() == REQUESTED
+    c.gone(set(range(50)))
+    assert len(c.job) == len(c.made) == 50 and min(c.job) == 50
+
+
+def test_a_narrower_job_starts_sooner_and_the_end_is_told():
+    """Four processors; a job of two runs for an hour, a wide one waits; with one processor it would start at once."""
+    w = jw.workload([0, 1, 2], [3, 4, 2], [3600, 60, 600], [3600, 60, 600], cluster=jw.pool(4))
+    r = jw.simulate(w, "fcfs+easy")
+    h = History(r.jobs).at(2.0)
+    player = PoolPlayer(resolve("fcfs+easy"), w.cluster, w.past)
+    d = futures.draw(h, 16)
+    found = {x.change.words: x for x in offers(d, 2, player)}
+    half = found["half the processors for twice the time"]
+    assert half.worth_telling and half.sooner > 0.9 and half.start < 60 < half.own[0]
+    assert half.end == pytest.approx(np.median(np.minimum(2 * d.run[:, 2], 1200)), abs=5)
+    late = offers(d, 2, player, [Change("more processors", {"request": 4})])[0]
+    assert late.gain <= 0 and not late.worth_telling
+
+
+def test_when_on_a_log():
+    w = jw.lublin(2500, procs=64, seed=7, load=1.0, estimates="users")
+    at = float(w.jobs["submit"][2000])
+    m = when(w, "saf+easy+guard24h", at)
+    assert len(m.starts.rows) > 3 and (np.diff(m.starts.quantiles, axis=1) >= 0).all()
+    again = when(w, "saf+easy+guard24h", at)
+    assert again.starts.quantiles.tobytes() == m.starts.quantiles.tobytes()
+    assert (m.truth > 0).all() and m.starts.within(1e9).min() == 1.0
+    error = np.abs(logs(m.starts.quantiles[:, 2]) - logs(m.truth)).mean()
+    assert error < np.abs(logs(m.starts.requested) - logs(m.truth)).mean() + 0.5
+    assert len(LEVELS) == m.starts.quantiles.shape[1]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "log.swf"
+    jw.write_swf(jw.lublin(1500, procs=64, seed=7, load=1.0, estimates="users"), path)
+    return str(path)
+
+
+def test_the_command(log, capsys):
+    assert run(["when", log, "--at", "4d", "--json", "--truth", "--sooner"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert out["jobs"] and out["policy"] == "fcfs+easy"
+    for x in out["jobs"]:
+        a, b = x["start_80"]
+        assert x["start_90"][0] <= a <= x["start"] <= b <= x["start_90"][1] and x["end"] > x["start"] and x["truth"] > 0
+        assert x["within_1h"] <= x["within_4h"] <= x["within_24h"] <= 1
+    starts = [x["start"] for x in out["jobs"]]
+    assert starts == sorted(starts)
+    job = out["jobs"][0]["job"]
+    assert run(["when", log, "--at", "4d", "--job", str(job)]) == 0
+    assert str(job) in capsys.readouterr().out
+    assert run(["when", log, "--at", "4d", "--fits", "16x4h", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"][0]["job"] == "new"
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (["--at", "soon"], "a time such as"),
+        (["--at", "2040-01-01"], "does not say when it begins"),
+        (["--at", "2040-13-01"], "or a date such as"),
+        (["--at", "5000d"], "is not in it"),
+        (["--at", "4d", "--job", "0"], "job 0 does not wait then"),
+        (["--at", "4d", "--fits", "16"], "such as 16x4h"),
+        (["--at", "4d", "--fits", "65x4h"], "do not fit"),
+        (["--at", "4d", "-p", "nonsense"], "nonsense"),
+    ],
+)
+def test_wrong_use_is_one_line(log, capsys, words, says):
+    assert run(["when", log, *words]) == 2
+    out, err = capsys.readouterr()
+    last = err.strip().split("\n")[-1]
+    assert out == "" and last.startswith("jobwise: ") and says in last
