@@ -118,7 +118,8 @@ def main() -> int:
         rows.append(x)
         print(x, flush=True)
     columns = ["seed", "jobs", "predictions", "median error, s", "Slurm's own, s", "ratio", "in 80 %", "in 90 %", "s a reading"]
-    text = ["# Predicted starts on a real Slurm", "", made("python -m benchmarks.when_live") + ".", "", (__doc__ or "").split("\n\n")[2]]
+    text = ["# Predicted starts on a real Slurm", "", made("python -m benchmarks.when_live") + "."]
+    text += ["", (__doc__ or "").split("\n\n")[2]]
     text += ["", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for seed, x in enumerate(rows):
         cells = [f"{seed}", f"{x['jobs']:.0f}", f"{x['predictions']:,.0f}", f"{x['ours']:.0f}", f"{x['slurm']:.0f}"]

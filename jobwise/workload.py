@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -181,6 +182,13 @@ def workload(
             raise InputError(f"{name}: {error}") from None
         jobs["rank"], jobs["level"] = ranks(g, np.maximum(jobs["walltime"], 1.0)), np.minimum(levels(g), 65_535)
     return Workload(jobs, truth, cluster, name=name, edges=links, offset=float(first))
+
+
+def supposed(jobs: np.ndarray, run: np.ndarray, cluster: Cluster, **more: Any) -> Workload:
+    """Return a workload of job rows [J] as they are, which are supposed to run for run[J] s. `more`: fields of Workload."""
+    truth = np.zeros(len(jobs), truth_dtype)
+    truth["runtime"], truth["kind"] = run, jobs["kind"]
+    return Workload(jobs, truth, cluster, **more)
 
 
 def as_estimated(w: Workload) -> Workload:

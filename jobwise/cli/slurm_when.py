@@ -10,7 +10,7 @@ import typer
 
 from jobwise.cli.options import Json, Seed, progress
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.cli.when import SHOWN, seconds, span, told
+from jobwise.cli.when import SHOWN, say_offers, seconds, span
 from jobwise.errors import InputError
 
 Folder = Annotated[
@@ -41,7 +41,7 @@ def _look(folder: str | None, keep: str | None, more: Any = None):
 
 
 def _shown(p, rows: list[dict], sooner: bool, policy: str, as_json: bool) -> None:
-    """Print the predictions."""
+    """Print the predictions: a table, or JSON."""
     asked = {x["job"]: p.sooner(x["job"]) for x in (rows[:SHOWN] if sooner else [])}
     method = ("sampled futures", "requests, for they have been closer lately")[p.starts.method]
     running = len(p.starts.drawn.rows) - len(p.starts.drawn.waiting)
@@ -66,7 +66,7 @@ def _shown(p, rows: list[dict], sooner: bool, policy: str, as_json: bool) -> Non
     if len(rows) > SHOWN:
         say(f"{len(rows) - SHOWN:,} more; --json has all")
     for id, some in asked.items():
-        told(some, f"job {id}")
+        say_offers(some, f"job {id}")
     if asked and not any(o.worth_telling for some in asked.values() for o in some):
         say("nothing that was tried (a shorter limit, another partition) is likely to start much sooner")
     say(f"by {method}, under {policy}")
@@ -148,4 +148,4 @@ def fits(
     a, b = x["start_80"]
     says = f"starts in {span(x['start'])} (80 %: {span(a)} to {span(b)}), ends in {span(x['end'])}"
     say(f"{procs:,} CPUs for {span(limit)} in {name}: {says}")
-    told(some, "it")
+    say_offers(some, "it")

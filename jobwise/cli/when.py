@@ -50,7 +50,7 @@ def span(s: float) -> str:
 
 
 def table_of(rows: list[dict]) -> list[list[str]]:
-    """Cells of the predictions."""
+    """The cells of a table of predictions."""
     out = []
     for x in rows:
         a, b = x["start_80"]
@@ -63,7 +63,7 @@ def table_of(rows: list[dict]) -> list[list[str]]:
 COLUMNS = ["job", "procs", "limit", "waited", "starts in", "80 %", "% in 1/4/24 h", "ends in", "ahead"]
 
 
-def told(offers, of: str) -> None:
+def say_offers(offers, of: str) -> None:
     """Say what would start sooner, with the end."""
     for x in [x for x in offers if x.worth_telling]:
         starts = f"starts in {span(x.start)} instead of {span(x.own[0])} ({100 * x.sooner:.0f} % sooner)"
@@ -78,7 +78,7 @@ def when(
     user: Annotated[Optional[int], typer.Option("--user", help="Only jobs of this user; with --fits, who submits.")] = None,
     fits: Annotated[Optional[str], typer.Option("--fits", metavar="PROCSxTIME", help="One more job, such as 16x4h.")] = None,
     sooner: Annotated[bool, typer.Option("--sooner", help="What would start sooner, for each job shown.")] = False,
-    truth: Annotated[bool, typer.Option("--truth", help="Show when they started in the replay, too.")] = False,
+    shown: Annotated[bool, typer.Option("--outcome", help="Show when they started in the replay, too.")] = False,
     procs: Procs = None,
     jobs: Jobs = None,
     seed: Seed = 0,
@@ -107,11 +107,11 @@ def when(
     rows = [x for x in rows if (wanted is None or x["job"] in wanted) and (more or user is None or users[x["job"]] == user)]
     if job and wanted and (missing := sorted(wanted - {x["job"] for x in rows})):
         raise InputError(f"{w.name}: job {missing[0] + m.first} does not wait then")
-    start = dict(zip(m.starts.rows.tolist(), m.truth.tolist(), strict=True))
+    start = dict(zip(m.starts.rows.tolist(), m.came.tolist(), strict=True))
     asked = {x["job"]: offers(m.starts.drawn, x["job"], m.predictor.player) for x in (rows[:SHOWN] if sooner or more else [])}
     for x in rows:
-        if truth and x["job"] != new:
-            x["truth"] = start[x["job"]]
+        if shown and x["job"] != new:
+            x["started"] = start[x["job"]]
         if x["job"] in asked:
             x["sooner"] = [o.to_dict() for o in asked[x["job"]] if o.worth_telling]
         x["job"], x["frees"] = x["job"] + m.first if x["job"] != new else "new", [j + m.first for j in x["frees"]]
@@ -122,17 +122,17 @@ def when(
         print_json(about | {"jobs": rows})
         return
     cells = table_of(rows[:SHOWN])
-    if truth:
-        cells = [[*c, span(x["truth"]) if "truth" in x else ""] for c, x in zip(cells, rows, strict=False)]
+    if shown:
+        cells = [[*c, span(x["started"]) if "started" in x else ""] for c, x in zip(cells, rows, strict=False)]
     waiting = f"{len(m.starts.rows):,} jobs wait, {running:,} run"
-    print_table(f"{w.name} at {m.starts.now / 3600:,.1f} h under {chosen.name}: {waiting}", COLUMNS + ["was"] * truth, cells)
+    print_table(f"{w.name} at {m.starts.now / 3600:,.1f} h under {chosen.name}: {waiting}", COLUMNS + ["was"] * shown, cells)
     if not rows:
         say("no job waits then")
         return
     if len(rows) > SHOWN:
         say(f"{len(rows) - SHOWN:,} more; --json has all")
     for j, some in asked.items():
-        told(some, "it" if j == new else f"job {j + m.first}")
+        say_offers(some, "it" if j == new else f"job {j + m.first}")
     if asked and not any(o.worth_telling for x in asked.values() for o in x):
         say("nothing that was tried (a shorter limit, fewer processors for longer) is likely to start much sooner")
     say(f"by {method}; ahead: jobs that start before it in most futures")

@@ -19,7 +19,7 @@ from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.relative_guard import steered
 from jobwise.policies.replay import replay
-from jobwise.policies.slurm import replay_on_site
+from jobwise.policies.slurm import SiteLoop, loop_of, replay_on_site
 from jobwise.sim import orders, scored_pool
 from jobwise.sim.forest import NOTHING, Forest
 from jobwise.sim.list_pass import Rule
@@ -170,6 +170,18 @@ class ListScheduler(Remembering):
                 continue
             plain = self.times == inf and not self.refit
             yield from replay(s, e, self, cluster, past) if plain else steered(s, e, self, cluster, past)
+
+    def on_site(self, cluster: Cluster, jobs: np.ndarray, past: np.ndarray) -> SiteLoop:
+        """Return its compiled loop on a site, for jobs [J]; `past` [K]: the jobs that ended before."""
+        return loop_of(self, cluster, jobs, past)
+
+    def resumes(self, cluster: Cluster) -> bool:
+        """Does a compiled loop carry on simulations of this pool that stand in the middle of a queue?"""
+        return self.is_compiled(cluster) and not self.promises and not self.refit
+
+    def resume(self, s: State, cluster: Cluster, past: np.ndarray, steps: int) -> Generator[None, None, None]:
+        """Carry on simulation 0, which stands in the middle; yields every `steps` instants of choice."""
+        yield from replay(s, 0, self, cluster, past, steps)
 
     @property
     def everyone(self) -> tuple[ListScheduler, ...]:

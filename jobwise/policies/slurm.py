@@ -3,7 +3,8 @@ partitions and limits. See docs/systems/slurm.md."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,9 +18,18 @@ from jobwise.sim import site_list, site_order, slurm_loop, slurm_tables
 from jobwise.sim.groups import NO_MEMORY
 from jobwise.sim.list_pass import SLURM
 from jobwise.sim.state import State
+from jobwise.site import Site
 
 STEPS = 20_000  # events and passes between two looks at progress and Ctrl-C
 EXACT = {"bf_resolution": 0.0, "bf_window": np.inf, "bf_max_test": np.inf}  # of list schedulers: nothing rounded, no horizon
+
+
+class SiteLoop(NamedTuple):
+    """The compiled loop of a scheduler of a site: its settings, its order, and the loop (`slurm_loop.run`, `site_list.run`)."""
+
+    site: Site
+    order: site_order.SiteOrder
+    run: Callable[..., bool]
 
 
 class SlurmScheduler:
@@ -41,10 +51,12 @@ class SlurmScheduler:
     ) -> Generator[None, None, list[list[Look]]]:
         """Carry out the simulations of `s`; yields now and then."""
         for e in range(len(s.sims)):
-            m, o = slurm_tables.scheduler(s, e, cluster.known_site), site_order.slurms()
-            while slurm_loop.run(s, e, m, o, STEPS):
-                yield
+            yield from replay_on_site(s, e, self, cluster, pasts[e])
         return [[] for _ in range(len(s.sims))]
+
+    def on_site(self, cluster: Cluster, jobs: np.ndarray, past: np.ndarray) -> SiteLoop:
+        """Return its loop: by Slurm's own priority."""
+        return SiteLoop(cluster.known_site, site_order.slurms(), slurm_loop.run)
 
     def reset(self, view: View) -> None:
         """Raises InputError: a real Slurm decides where there is one."""
@@ -54,17 +66,20 @@ class SlurmScheduler:
 
 
 def replay_on_site(s: State, e: int, policy, cluster: Cluster, past: np.ndarray) -> Generator[None, None, None]:
-    """Run simulation e to its end under the list scheduler `policy`, on the nodes, partitions and limits of a site; `past` [K]:
-    the jobs that ended before. Yields every STEPS events."""
-    rule, jobs, weights, memory = policy.rule, s.jobs[e, : s.sims[e]["jobs"]], np.empty(0), NO_MEMORY
+    """Run simulation e to its end under `policy`, on the nodes, partitions and limits of a site; `past` [K]: the jobs that
+    ended before. Yields every STEPS events."""
+    loop = policy.on_site(cluster, s.jobs[e, : s.sims[e]["jobs"]], past)
+    m = slurm_tables.scheduler(s, e, loop.site)
+    while loop.run(s, e, m, loop.order, STEPS):
+        yield
+
+
+def loop_of(policy, cluster: Cluster, jobs: np.ndarray, past: np.ndarray) -> SiteLoop:
+    """Return the loop of a list scheduler on a site, for jobs [J]; `past` [K]: the jobs that ended before."""
+    weights, memory = np.empty(0), NO_MEMORY
     if isinstance(policy.order, Index):
         weights, memory = policy.order.given, begin(policy.forest, past, jobs, cluster.processors)
-    o = site_order.SiteOrder(rule, weights, memory)
-    if rule.backfill == SLURM:
-        m = slurm_tables.scheduler(s, e, cluster.known_site)
-        while slurm_loop.run(s, e, m, o, STEPS):
-            yield
-    else:
-        m = slurm_tables.scheduler(s, e, cluster.known_site.changed(**EXACT))
-        while site_list.run(s, e, m, o, STEPS):
-            yield
+    order = site_order.SiteOrder(policy.rule, weights, memory)
+    if policy.rule.backfill == SLURM:
+        return SiteLoop(cluster.known_site, order, slurm_loop.run)
+    return SiteLoop(cluster.known_site.changed(**EXACT), order, site_list.run)

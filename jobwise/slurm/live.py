@@ -106,11 +106,11 @@ def _read(folder: Path, more: dict[str, str] | None) -> Cluster:
     now = _now(folder, jobs)
     open_ = [x for x in jobs if state(x.get("job_state")) not in ENDED]
     waits, out, rows = {}, {}, []
-    told = {r["JobIDRaw"]: r for r in _accounted(folder)}
+    accounted = {r["JobIDRaw"]: r for r in _accounted(folder)}
     extra = iter(range(NEW + 1, 2**31 - 1))
     for x in open_:
         pending = state(x.get("job_state")) == "PENDING"
-        own = _row(x, told.get(str(int(number(x.get("job_id")))), {}), now, pending)
+        own = _row(x, accounted.get(str(int(number(x.get("job_id")))), {}), now, pending)
         if not pending:
             rows.append(own)
             continue
@@ -127,8 +127,10 @@ def _read(folder: Path, more: dict[str, str] | None) -> Cluster:
         rows.append(_faked(more, now, True))
         waits[NEW] = Waiting(NEW, more["JobName"], more["User"], "", 0.0)
     live = {r["JobIDRaw"] for r in rows}
-    seen = {str(int(number(x.get("job_id")))) for x in open_} | live
-    ended = [r for r in told.values() if r["JobIDRaw"] not in seen and r["State"].split(" ")[0] not in ("PENDING", "RUNNING")]
+    listed = {str(int(number(x.get("job_id")))) for x in open_} | live
+    ended = [
+        r for r in accounted.values() if r["JobIDRaw"] not in listed and r["State"].split(" ")[0] not in ("PENDING", "RUNNING")
+    ]
     if not rows and not ended:
         raise InputError(f"{folder}: no job waits, runs, or has ended")
     return Cluster(*_open(_workload(folder, [*ended, *rows]), rows, now), waits, out)
@@ -167,7 +169,7 @@ def _tasks(text: str) -> int:
     return max(count, 1)
 
 
-def _row(x: dict, told: dict[str, str], now: float, pending: bool) -> dict[str, str]:
+def _row(x: dict, accounted: dict[str, str], now: float, pending: bool) -> dict[str, str]:
     """A job of squeue as a row of sacct; what accounting knows of it, if it does, goes before."""
     id, task = int(number(x.get("job_id"))), number(x.get("array_task_id"), -1.0)
     array = int(number(x.get("array_job_id")))
@@ -192,8 +194,8 @@ def _row(x: dict, told: dict[str, str], now: float, pending: bool) -> dict[str, 
         "AllocTRES": str(x.get("tres_alloc_str") or ""),
         "NodeList": str(x.get("nodes") or ""),
         "Constraints": str(x.get("features") or ""),
-        "SubmitLine": told.get("SubmitLine", ""),
-        "ReqMem": told.get("ReqMem", ""),
+        "SubmitLine": accounted.get("SubmitLine", ""),
+        "ReqMem": accounted.get("ReqMem", ""),
         "Start": f"{number(x.get('start_time')):.0f}",
     }
     return _faked(own, now, pending)
@@ -228,8 +230,7 @@ def _cell(text: str) -> str:
 def _open(w: Workload, rows: list[dict[str, str]], now: float) -> tuple[Workload, float]:
     """(the workload with starts and ends, NaN where there are none yet; now, in s from its origin)."""
     jobs = w.jobs.copy()
-    jobs["start"] = jobs["submit"] + w.columns["wait"]
-    jobs["end"] = jobs["start"] + w.truth["runtime"]
+    jobs["start"], jobs["end"] = jobs["submit"] + w.columns["wait"], w.ends["end"]
     pending = {int(r["JobIDRaw"]): r["wait"] == "1" for r in rows}
     for i, id in enumerate(w.columns["job"].tolist()):
         if id in pending:

@@ -11,23 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from jobwise.cluster import Cluster
 from jobwise.errors import InputError
-from jobwise.jobs import FUTURE, RUNNING, truth_dtype
-from jobwise.policies.list_scheduler import ListScheduler
-from jobwise.policies.slurm import EXACT, SlurmScheduler
-from jobwise.sim import kernel, site_list, site_order, slurm_loop, slurm_tables
+from jobwise.jobs import FUTURE, RUNNING
+from jobwise.sim import kernel, slurm_loop, slurm_tables
 from jobwise.sim.fair_share import fade
-from jobwise.sim.list_pass import SLURM
 from jobwise.sim.multifactor import price_all
 from jobwise.sim.node_choice import choose_now
 from jobwise.sim.node_sets import packed
 from jobwise.sim.slurm_ends import take_free
 from jobwise.sim.state import State, allocate
-from jobwise.site import LIMITS
+from jobwise.site import LIMITS, Site
 from jobwise.slurm.text import nodes
 from jobwise.starts.futures import Drawn
-from jobwise.workload import Workload
+from jobwise.workload import Workload, supposed
 
 STEPS = 256  # events and passes between two looks at whether all have started
 
@@ -39,22 +35,13 @@ class SitePlayer:
     fast = True
 
     def __init__(self, w: Workload, policy: Any):
-        if not isinstance(policy, SlurmScheduler | ListScheduler):
+        if not hasattr(policy, "on_site"):
             raise InputError(f"policy {policy.name}: starts on a site are predicted under slurm and list schedulers")
         policy.check(w.cluster)
-        self.cluster: Cluster = w.cluster
         self.w, self.policy, self.site = w, policy, w.cluster.known_site
         self._place = {n: i for i, n in enumerate(self.site.names)}
         self._lists, self._codes = w.names["nodes"], w.columns["nodes"]
         self._of = lru_cache(4096)(self._nodes)
-        own = not isinstance(policy, ListScheduler) or policy.rule.backfill == SLURM
-        self._known = self.site if own else self.site.changed(**EXACT)
-        self._order = site_order.slurms()
-        if isinstance(policy, ListScheduler):
-            if policy.learns:
-                raise InputError(f"policy {policy.name}: starts on a site are not predicted under trained orders")
-            self._order = site_order.SiteOrder(policy.rule, np.empty(0), self._order.memory)
-        self._run = slurm_loop.run if own else site_list.run
 
     def _nodes(self, code: int) -> np.ndarray:
         """The numbers of the nodes of a list; those that the site does not have are left out."""
@@ -65,27 +52,25 @@ class SitePlayer:
         out = np.empty((len(drawn.run), len(among)))
         for k in range(len(drawn.run)):
             table, run = drawn.future(k)
-            s, slurm = self.stand(drawn, table, run)
+            loop = self.policy.on_site(self.w.cluster, table, self.w.past)
+            s, slurm = self.stand(drawn, table, run, loop.site)
             start = s.jobs[0]["start"]
-            while self._run(s, 0, slurm, self._order, STEPS):
+            while loop.run(s, 0, slurm, loop.order, STEPS):
                 if not np.isnan(start[among]).any():
                     break
             out[k] = start[among]
         return out
 
-    def stand(self, drawn: Drawn, table: np.ndarray, run: np.ndarray) -> tuple[State, slurm_tables.Slurm]:
+    def stand(self, drawn: Drawn, table: np.ndarray, run: np.ndarray, site: Site) -> tuple[State, slurm_tables.Slurm]:
         """A simulation of jobs `table` [J], the first of them `drawn.rows`, that run for so many s, as it stands now."""
-        jobs, truth, now = table.copy(), np.zeros(len(table), truth_dtype), drawn.history.now
+        jobs, now = table.copy(), drawn.history.now
         going = np.flatnonzero(table["status"] == RUNNING)
         jobs["status"] = FUTURE
         for key in ("start", "end", "queued", "due"):
             jobs[key] = np.nan
-        truth["runtime"], truth["kind"] = run, -1
         jobs["submit"][going] = np.minimum(jobs["submit"][going], table["start"][going])
-        w = Workload(jobs, truth, self.cluster, offset=self.w.offset)
-        s = allocate([w], self.cluster)
-        s.sims["origin"] = self.w.origin
-        slurm = slurm_tables.scheduler(s, 0, self._known)
+        s = allocate([supposed(jobs, run, self.w.cluster, offset=self.w.origin)], self.w.cluster)
+        slurm = slurm_tables.scheduler(s, 0, site)
         self._spent(slurm, drawn)
         for j in going[np.argsort(table["start"][going], kind="stable")].tolist():
             self._to(s, slurm, float(table["start"][j]))

@@ -17,12 +17,12 @@ MIDDLE = 2
 KEPT, RESIDUALS = 1500, 400  # predictions that stretch intervals, and that calibrate a forecast by requests
 PSEUDO = 600.0  # predictions that say: do not stretch
 WIDTH = 0.05  # of an interval's half, in logs, at least
-LONGEST = 10.0  # a factor is at most so, and at least one over it
+LONGEST = 10  # a factor is at most so, and at least one over it
 METHODS = SAMPLED, REQUESTED = range(2)
 
 
 def logs(wait: np.ndarray) -> np.ndarray:
-    """Logarithms of waits (s)."""
+    """Logarithms of waits (s), a minute added."""
     return np.log(np.maximum(wait, 0.0) + OFFSET)
 
 
@@ -31,20 +31,20 @@ def waits(log: np.ndarray) -> np.ndarray:
     return np.maximum(np.exp(log) - OFFSET, 0.0)
 
 
-def pinball(truth: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+def pinball(outcome: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     """[N] mean pinball loss at 10, 50 and 90 % of quantiles [N, LEVELS] of logarithms."""
     some = [1, 2, 3]
-    miss = truth[:, None] - quantiles[:, some]
+    miss = outcome[:, None] - quantiles[:, some]
     level = np.array(LEVELS)[some]
     return np.maximum(level * miss, (level - 1) * miss).mean(axis=1)
 
 
-def quantile_of_censored(x: np.ndarray, seen: np.ndarray, level: float) -> float:
-    """The quantile of a distribution of which x [N] are values, or (where not `seen`) what values are larger than."""
-    order = np.lexsort((~seen, x))
-    x, seen = x[order], seen[order]
-    left = np.cumprod(1.0 - seen / np.arange(len(x), 0, -1))
-    reached = np.flatnonzero((1.0 - left >= level - 1e-12) & seen)
+def quantile_of_censored(x: np.ndarray, known: np.ndarray, level: float) -> float:
+    """The quantile of a distribution of which x [N] are values, or (where not `known`) what values are larger than."""
+    order = np.lexsort((~known, x))
+    x, known = x[order], known[order]
+    left = np.cumprod(1.0 - known / np.arange(len(x), 0, -1))
+    reached = np.flatnonzero((1.0 - left >= level - 1e-12) & known)
     return float(x[reached[0]] if len(reached) else x[-1])
 
 
@@ -55,26 +55,26 @@ class Calibration:
     job: list[int] = field(default_factory=list)
     made: list[float] = field(default_factory=list)  # s
     sampled: list[np.ndarray] = field(default_factory=list)  # [LEVELS] logarithms, before any stretch
-    told: list[np.ndarray] = field(default_factory=list)  # [METHODS, LEVELS] logarithms, as they would have been shown
+    shown: list[np.ndarray] = field(default_factory=list)  # [METHODS, LEVELS] logarithms, as they would have been shown
     requested: list[float] = field(default_factory=list)  # logarithm
-    truth: list[float] = field(default_factory=list)  # logarithm; NaN: it has not started
+    outcome: list[float] = field(default_factory=list)  # logarithm; NaN: it has not started
 
-    def add(self, now: float, job: int, sampled: np.ndarray, requested: float, told: np.ndarray) -> None:
+    def add(self, now: float, job: int, sampled: np.ndarray, requested: float, shown: np.ndarray) -> None:
         """A prediction has been made; the oldest are forgotten."""
-        for column, x in zip(self._columns(), (job, now, sampled, told, requested, np.nan), strict=True):
+        for column, x in zip(self._columns(), (job, now, sampled, shown, requested, np.nan), strict=True):
             column.append(x)
             if len(column) > 2 * KEPT:
                 del column[:KEPT]
 
     def _columns(self) -> tuple[list, ...]:
-        return self.job, self.made, self.sampled, self.told, self.requested, self.truth
+        return self.job, self.made, self.sampled, self.shown, self.requested, self.outcome
 
     def started(self, start: np.ndarray, now: float) -> None:
         """Take note of which jobs have started: start [J] s, NaN or after `now` where they have not."""
-        for i in [i for i, x in enumerate(self.truth) if np.isnan(x)]:
+        for i in [i for i, x in enumerate(self.outcome) if np.isnan(x)]:
             at = start[self.job[i]]
             if at <= now:
-                self.truth[i] = float(logs(np.array(at - self.made[i])))
+                self.outcome[i] = float(logs(np.array(at - self.made[i])))
 
     def gone(self, jobs: set[int]) -> None:
         """These jobs will never start (they were cancelled): predictions about them are taken out."""
@@ -87,18 +87,18 @@ class Calibration:
         """[LEVELS] by how much the distance of each quantile from the median is to be stretched."""
         out = np.ones(len(LEVELS))
         last = slice(-KEPT, None)
-        truth, made = np.array(self.truth[last]), np.array(self.made[last])
-        seen = ~np.isnan(truth)
-        n = int(seen.sum())
+        outcome, made = np.array(self.outcome[last]), np.array(self.made[last])
+        known = ~np.isnan(outcome)
+        n = int(known.sum())
         if n == 0:
             return out
         quantiles = np.array(self.sampled[last])
-        off = np.where(seen, truth, logs(now - made)) - quantiles[:, MIDDLE]
+        off = np.where(known, outcome, logs(now - made)) - quantiles[:, MIDDLE]
         for i, level in enumerate(LEVELS):
             if i == MIDDLE:
                 continue
             half = np.maximum(np.abs(quantiles[:, i] - quantiles[:, MIDDLE]), WIDTH)
-            x = quantile_of_censored(off / half, seen, level) * (1 if i > MIDDLE else -1)
+            x = quantile_of_censored(off / half, known, level) * (1 if i > MIDDLE else -1)
             out[i] = np.clip(x, 1 / LONGEST, LONGEST) ** (n / (n + PSEUDO))
         return out
 
@@ -112,17 +112,17 @@ class Calibration:
 
     def residuals(self) -> np.ndarray:
         """[LEVELS] quantiles of the last errors of forecasts by requests."""
-        truth = np.array(self.truth)
-        seen = np.flatnonzero(~np.isnan(truth))[-RESIDUALS:]
-        off = truth[seen] - np.array(self.requested)[seen]
+        outcome = np.array(self.outcome)
+        known = np.flatnonzero(~np.isnan(outcome))[-RESIDUALS:]
+        off = outcome[known] - np.array(self.requested)[known]
         return np.quantile(off, LEVELS) if len(off) else np.zeros(len(LEVELS))
 
     def better(self) -> int:
         """The method to show: sampled futures, unless requests have been clearly better lately."""
-        truth = np.array(self.truth)
-        seen = np.flatnonzero(~np.isnan(truth))[-RESIDUALS:]
-        if len(seen) < 30:
+        outcome = np.array(self.outcome)
+        known = np.flatnonzero(~np.isnan(outcome))[-RESIDUALS:]
+        if len(known) < 30:
             return SAMPLED
-        told = np.array(self.told)[seen]
-        worse = pinball(truth[seen], told[:, SAMPLED]) - pinball(truth[seen], told[:, REQUESTED])
-        return REQUESTED if worse.mean() > 2.0 * worse.std(ddof=1) / np.sqrt(len(seen)) else SAMPLED
+        shown = np.array(self.shown)[known]
+        worse = pinball(outcome[known], shown[:, SAMPLED]) - pinball(outcome[known], shown[:, REQUESTED])
+        return REQUESTED if worse.mean() > 2.0 * worse.std(ddof=1) / np.sqrt(len(known)) else SAMPLED

@@ -11,11 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.decision import is_compiled
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
-from jobwise.policies.list_scheduler import ListScheduler
-from jobwise.policies.replay import replay
 from jobwise.sim import reset
 from jobwise.sim.easy import HOUR
 from jobwise.sim.simulation import Simulation
@@ -23,7 +20,7 @@ from jobwise.sim.state import State
 from jobwise.simulate import asked
 from jobwise.starts import bags
 from jobwise.starts.history import History
-from jobwise.workload import Workload
+from jobwise.workload import supposed
 
 DAY = 24 * HOUR
 FUTURES, AHEAD = 32, 4  # how many are sampled; days of arrivals to come
@@ -145,8 +142,7 @@ class PoolPlayer:
     @property
     def fast(self) -> bool:
         """Do compiled loops play the policy from the middle on? Any other is asked at every instant."""
-        from_the_middle = isinstance(self.policy, ListScheduler) and not self.policy.promises and not self.policy.refit
-        return from_the_middle and is_compiled(self.policy, self.cluster)
+        return hasattr(self.policy, "resumes") and self.policy.resumes(self.cluster)
 
     def play(self, drawn: Drawn, among: np.ndarray) -> np.ndarray:
         """[K, Q] s: see `Player`."""
@@ -156,16 +152,16 @@ class PoolPlayer:
             table, run = drawn.future(k)
             reset.amid(s, drawn.history.now, table, run, drawn.anew)
             start = s.jobs[0]["start"]
-            for _ in self._steps(s, len(table)):
+            for _ in self._steps(s, table, run):
                 if not np.isnan(start[among]).any():
                     break
             out[k] = start[among]
         return out
 
-    def _steps(self, s: State, jobs: int) -> Iterator[None]:
+    def _steps(self, s: State, table: np.ndarray, run: np.ndarray) -> Iterator[None]:
         """Carry simulation 0 on; yields now and then."""
         if self.fast:
-            yield from replay(s, 0, self.policy, self.cluster, self.past, STEPS)
+            yield from self.policy.resume(s, self.cluster, self.past, STEPS)
             return
-        w = Workload(s.jobs[0, :jobs], s.truth[0, :jobs], self.cluster, past=self.past)
+        w = supposed(table, run, self.cluster, past=self.past)
         yield from asked(Simulation.of(s, w, self.cluster), self.policy)

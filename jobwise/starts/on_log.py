@@ -29,7 +29,7 @@ class Moment:
     starts: Starts
     predictor: Predictor
     first: int
-    truth: np.ndarray
+    came: np.ndarray
 
 
 def when(
