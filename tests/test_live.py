@@ -1,0 +1,217 @@
+"""A running cluster, read from the outputs of Slurm's commands: predicted starts, both dialects, bad input; recorded sites."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobwise.cli import run
+from jobwise.errors import InputError
+from jobwise.policies.names import resolve
+from jobwise.slurm import live
+from jobwise.slurm.recording import read as read_recording
+from jobwise.slurm.standing import SitePlayer
+from jobwise.slurm.starts import in_words, predict
+from jobwise.starts import futures
+from jobwise.starts.history import History
+
+RECORDED = Path(__file__).parent.parent.parent / "shared" / "slurm" / "recorded"
+recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="recordings of a real Slurm are absent")
+pytestmark = pytest.mark.xdist_group("sites")
+AHEAD = 900.0  # s after the last end of the history
+
+
+def job(id, cpus, minutes, now, state="PENDING", reason="Priority", waited=600, nodes="", ran=0, **more):
+    """A job as `squeue --json` of 22.05 has it."""
+    x = {"job_id": id, "job_state": state, "state_reason": reason, "name": f"j{id}", "user_name": "u1", "account": "all"}
+    x |= {
+        "partition": "batch",
+        "qos": "normal",
+        "submit_time": int(now - waited - ran),
+        "eligible_time": int(now - waited - ran),
+    }
+    x |= {"time_limit": minutes, "cpus": cpus, "node_count": 1, "tres_req_str": f"cpu={cpus},mem=100M,node=1", "nodes": nodes}
+    x |= {"tres_alloc_str": f"cpu={cpus},mem=100M,node=1" if nodes else "", "features": "", "array_job_id": 0}
+    x |= {
+        "array_task_id": None,
+        "array_task_string": "",
+        "start_time": int(now - ran) if nodes else int(now + 3600),
+        "exit_code": 0,
+    }
+    return x | more
+
+
+def newer(x):
+    """The same in 24.11's dialect."""
+    wrapped = {
+        k: {"set": v is not None, "infinite": False, "number": v or 0} if k.endswith(("_time", "_limit", "cpus")) else v
+        for k, v in x.items()
+    }
+    return wrapped | {"job_state": [x["job_state"]], "array_task_id": {"set": False, "infinite": False, "number": 0}}
+
+
+@pytest.fixture
+def cluster(site_folder, tmp_path):
+    """A full machine of 16 CPUs, and jobs that wait: a wide one, a narrow one, an array, one that is held, one that depends."""
+    folder = tmp_path / "seen"
+    shutil.copytree(site_folder, folder)
+    rows = (folder / "sacct.txt").read_text().splitlines()
+    ends = [int(r.split("|")[10]) for r in rows[1:]]
+    now = max(ends) + AHEAD
+    running = {"state": "RUNNING", "reason": "None"}
+    jobs = [
+        job(9001, 8, 600, now, nodes="n[1-2]", ran=3000, **running),
+        job(9002, 4, 600, now, nodes="n3", ran=100, **running),
+        job(9003, 4, 30, now, nodes="n4", ran=60, **running),
+        job(9004, 16, 120, now, reason="Resources", waited=900),
+        job(9005, 4, 20, now, waited=300),
+        job(9006, 1, 10, now, waited=200, array_job_id=9006, array_task_string="0-2"),
+        job(9007, 4, 10, now, reason="JobHeldUser"),
+        job(9008, 4, 10, now, reason="Dependency", eligible_time=0),
+        job(9009, 1, 10, now, state="COMPLETED", nodes="n1", ran=600),
+    ]
+    (folder / "squeue.json").write_text(json.dumps({"jobs": jobs}))
+    (folder / "now.txt").write_text(f"{now:.3f}\n")
+    return folder
+
+
+def test_what_waits_runs_and_has_ended(cluster):
+    c = live.look(cluster)
+    jobs, ids = c.workload.jobs, c.workload.columns["job"].tolist()
+    assert set(c.waiting) == {9004, 9005, 9006} and set(c.out) == {9007, 9008} and c.waiting[9006].tasks == 3
+    assert 9007 not in ids and 9009 not in ids  # one cannot start; accounting does not know the end of the other yet
+    state = {i: (np.isnan(jobs["start"][k]), np.isnan(jobs["end"][k])) for k, i in enumerate(ids)}
+    assert [state[i] for i in (1, 9001, 9004)] == [(False, False), (False, True), (True, True)]
+    assert sum(i > live.NEW for i in ids) == 2  # the other tasks of the array
+    k = c.row(9001)
+    assert c.now - jobs["start"][k] == pytest.approx(3000, abs=1) and jobs["request"][k, 0] == 8
+    assert c.now - jobs["submit"][c.row(9004)] == pytest.approx(900, abs=1)
+
+
+def test_both_dialects_are_one_cluster(cluster):
+    first = predict(live.look(cluster), count=8)
+    jobs = json.loads((cluster / "squeue.json").read_text())["jobs"]
+    (cluster / "squeue.json").write_text(json.dumps({"jobs": [newer(x) for x in jobs]}))
+    second = predict(live.look(cluster), count=8)
+    assert first.rows() == second.rows() and len(first.rows()) == 3
+
+
+def test_predictions_of_a_cluster(cluster):
+    p = predict(live.look(cluster))
+    rows = {x["job"]: x for x in p.rows()}
+    assert set(rows) == {9004, 9005, 9006}
+    for x in rows.values():
+        assert 0 <= x["start_90"][0] <= x["start_80"][0] <= x["start"] <= x["start_80"][1] <= x["start_90"][1] < x["end"] + 1e9
+        assert x["within_1h"] <= x["within_24h"] and x["slurm"] == pytest.approx(3600, abs=1)
+    limit = 600 * 60 - 100
+    assert rows[9004]["start"] <= limit and rows[9004]["frees"] and set(rows[9004]["frees"]) <= {9001, 9002, 9003}
+    assert rows[9005]["why"] == in_words("Priority") and rows[9004]["why"] == in_words("Resources")
+    assert rows[9005]["start"] <= rows[9004]["start"]  # it is backfilled
+    again = predict(live.look(cluster))
+    assert again.rows() == p.rows()
+
+
+def test_other_schedulers_on_the_same_nodes(cluster):
+    starts = {p: {x["job"]: x["start"] for x in predict(live.look(cluster), p, count=8).rows()} for p in ("fcfs", "saf+easy")}
+    assert starts["fcfs"][9005] >= starts["fcfs"][9004] and starts["saf+easy"][9005] <= starts["saf+easy"][9004]
+    with pytest.raises(InputError, match="under slurm and list schedulers"):
+        predict(live.look(cluster), "gated:saf+easy,smith+easy")
+
+
+def test_the_commands(cluster, capsys):
+    assert run(["slurm", "when", "--folder", str(cluster), "--json", "--sooner"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert [x["job"] for x in out["cannot_start"]] == [9007, 9008] and {x["job"] for x in out["jobs"]} == {9004, 9005, 9006}
+    assert all("sooner" in x for x in out["jobs"])
+    assert run(["slurm", "when", "9004", "9007", "--folder", str(cluster)]) == 0
+    text = capsys.readouterr().out
+    assert "it is the next of its partition" in text and "its user holds it" in text and "9005" not in text
+    assert run(["slurm", "when", "--folder", str(cluster), "--user", "nobody"]) == 0
+    assert "no job waits" in capsys.readouterr().out
+    assert run(["slurm", "fits", "--folder", str(cluster), "--procs", "4", "--time", "2h", "--json"]) == 0
+    new = json.loads(capsys.readouterr().out)
+    assert new["cpus"] == 4 and new["limit"] == 7200 and new["start"] >= 0
+    assert run(["slurm", "fits", "--folder", str(cluster), "--procs", "4", "--time", "2h"]) == 0
+    assert "starts in" in capsys.readouterr().out
+
+
+def bad(folder, name, text):
+    (folder / name).write_text(text)
+    return ["when", "--folder", str(folder)]
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (lambda f: ["when", "4711", "--folder", str(f)], "job 4711 does not wait"),
+        (lambda f: ["when", "--folder", str(f), "--keep", "x"], "name one of them"),
+        (lambda f: ["when", "--folder", str(f / "none")], "squeue.json is missing"),
+        (lambda f: bad(f, "squeue.json", '{"jobs": [{"job_id"'), "no whole output"),
+        (lambda f: bad(f, "squeue.json", "[]"), "no whole output"),
+        (lambda f: bad(f, "scontrol_node.txt", "nonsense\n"), "scontrol_node.txt"),
+        (lambda f: ["fits", "--folder", str(f), "--procs", "4", "--time", "5s"], "a minute or more"),
+        (lambda f: ["fits", "--folder", str(f), "--procs", "4", "--time", "2h", "--partition", "x"], "the cluster has batch"),
+        (lambda f: ["fits", "--folder", str(f), "--procs", "99", "--time", "2h"], "can hold 99 CPUs"),
+    ],
+)
+def test_wrong_use_is_one_line(cluster, capsys, words, says):
+    assert run(["slurm", *words(cluster)]) == 2
+    out, err = capsys.readouterr()
+    last = err.strip().split("\n")[-1]
+    assert out == "" and last.startswith("jobwise: ") and says in last, err
+
+
+def test_without_slurm_it_says_so(capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    for words in (["when"], ["fits", "--procs", "1", "--time", "1h"]):
+        assert run(["slurm", *words]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.strip().split("\n")[-1].startswith("jobwise: there is no Slurm here")
+
+
+def test_commands_are_asked_once_each_and_kept(tmp_path, monkeypatch, capsys, cluster):
+    """A folder of small programs in place of Slurm: what they print is what is kept."""
+    place, asked = tmp_path / "bin", tmp_path / "asked"
+    place.mkdir()
+    answers = {"squeue": "squeue.json", "sacct": "sacct.txt"}
+    for name in ("sbatch", "sinfo", "scancel", "sshare", "squeue", "sacct", "scontrol", "sacctmgr"):
+        lines = ["#!/bin/sh", f'echo "{name} $*" >> {asked}']
+        if name in answers:
+            lines += [f"cat {cluster / answers[name]}"]
+        if name == "scontrol":
+            lines += [f'case "$2" in config) cat {cluster}/scontrol_config.txt;; node) cat {cluster}/scontrol_node.txt;;']
+            lines += [f"*) cat {cluster}/scontrol_partition.txt;; esac"]
+        if name in ("sacctmgr", "sshare"):
+            lines += ["echo 'no accounting here' >&2; exit 1"]
+        (place / name).write_text("\n".join(lines) + "\n")
+        (place / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    assert run(["slurm", "when", "--keep", str(tmp_path / "kept"), "--json"]) == 0
+    assert {x["job"] for x in json.loads(capsys.readouterr().out)["jobs"]} <= {9004, 9005, 9006}
+    words = [line.split()[0] for line in asked.read_text().splitlines()]
+    assert words.count("squeue") == words.count("sacct") == 1 and words.count("scontrol") == 3
+    assert (tmp_path / "kept" / "squeue.json").read_text() == (cluster / "squeue.json").read_text()
+    assert run(["slurm", "when", "--keep", str(tmp_path / "kept")]) == 2
+    (place / "squeue").write_text("#!/bin/sh\necho lost >&2\nexit 1\n")
+    assert run(["slurm", "when"]) == 2
+    assert "squeue: lost" in capsys.readouterr().err
+
+
+@recorded
+@pytest.mark.parametrize("name", ["size-qos", "partitions", "memory-gpu"])
+def test_who_knows_the_future_foretells_a_real_slurm(name):
+    """From recorded moments on, with true run times and arrivals: within seconds of the real starts."""
+    r = read_recording(RECORDED / name)
+    jobs = r.workload.jobs.copy()
+    jobs["start"] = jobs["submit"] + r.workload.columns["wait"]
+    jobs["end"] = r.workload.ends["end"]
+    h, player, errors = History(jobs), SitePlayer(r.workload, resolve("slurm")), []
+    cycles = [x.time for x in r.passes if x.kind == "backfill" and x.plans]
+    for now in cycles[:: len(cycles) // 6]:
+        d = futures.draw(h.at(now + 0.5), 1)
+        come = np.flatnonzero(jobs["submit"] > h.now)
+        d = futures.Drawn(h, d.rows, h.run[d.rows][None], [(come, np.zeros(len(come)))], known=True)
+        errors += list(player.play(d, d.waiting)[0] - jobs["start"][d.rows[d.waiting]])
+    assert len(errors) > 20 and np.median(np.abs(errors)) < 12
