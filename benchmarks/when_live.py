@@ -27,20 +27,24 @@ from jobwise.slurm.live import fetch, look
 from jobwise.slurm.starts import predict
 
 JOBS, SPAN, POLL = 330, 300.0, 10.0
+USERS = ("daemon", "bin", "sys", "games", "man", "mail", "news", "backup")  # of every Debian; root submits in their name
+ACCOUNTS = [*ACCOUNT, *(["add", "user", name, "account=all"] for name in USERS)]
 CONF = [*_nodes(), *BATCH, "SelectTypeParameters=CR_Core", *AGE, "PriorityWeightJobSize=1000", FAST]
 
 
 def jobs(seed: int) -> Iterator[tuple[float, list[str]]]:
     """(s, options of sbatch) of each job."""
     rng = np.random.default_rng(seed)
-    kinds = [
-        (int(rng.choice([1, 2, 4, 8, 16], p=[0.3, 0.25, 0.2, 0.15, 0.1])), int(rng.choice([1, 2, 5, 10])), rng.uniform(4, 40))
-        for _ in range(12)
+    sizes, shares = [1, 2, 4, 8, 16], [0.3, 0.25, 0.2, 0.15, 0.1]
+    kinds = [  # two or three of each user
+        (USERS[k % len(USERS)], int(rng.choice(sizes, p=shares)), int(rng.choice([1, 2, 5, 10])), rng.uniform(3, 28))
+        for k in range(20)
     ]
     for when in np.sort(rng.uniform(0, SPAN, JOBS)):
-        tasks, limit, mean = kinds[int(rng.integers(len(kinds)))]
+        user, tasks, limit, mean = kinds[int(rng.integers(len(kinds)))]
         run = min(mean * np.exp(0.4 * rng.standard_normal()), 58.0 * limit)
-        yield float(when), ["-n", str(tasks), "-t", str(limit), "-o", "/dev/null", "--wrap", f"sleep {run:.2f}"]
+        words = ["--uid", user, "-D", "/", "-n", str(tasks), "-t", str(limit), "-o", "/dev/null"]
+        yield float(when), [*words, "--wrap", f"sleep {run:.2f}"]
 
 
 def record(base: Path, seed: int, port: int) -> Path:
@@ -49,7 +53,7 @@ def record(base: Path, seed: int, port: int) -> Path:
     cluster, out = Cluster(base / "cluster", port, conf), base / "readings"
     out.mkdir()
     try:
-        cluster.start(ACCOUNT)
+        cluster.start(ACCOUNTS)
         os.environ["SLURM_CONF"], os.environ["PATH"] = cluster.env["SLURM_CONF"], PATHS
         slurm, work, n = Slurm(), list(jobs(seed)), 0
         began, at = time.monotonic(), 0

@@ -121,6 +121,16 @@ def nodes_of(text: str) -> list[Node]:
     return sorted((default or nodes).values(), key=lambda n: n.name)
 
 
+def priorities_of(text: str) -> dict[int, tuple[int, int]]:
+    """(priority, site factor) by job, of what `sprio -h -o "%i|%Y|%S"` printed; other lines are messages."""
+    out = {}
+    for line in text.splitlines():
+        cells = [x.strip() for x in line.split("|")]
+        if len(cells) == 3 and cells[0].split("_")[0].isdigit() and all(re.fullmatch(r"-?\d+", x) for x in cells[1:]):
+            out[int(cells[0].split("_")[0])] = int(cells[1]), int(cells[2])
+    return out
+
+
 class Slurm:
     """The Slurm of this machine (of SLURM_CONF). Raises SlurmError where there is none."""
 
@@ -196,6 +206,20 @@ class Slurm:
         if not said.isdigit():
             raise SlurmError(f"sbatch printed {plain(said[:80])!r}; a job id was expected")
         return int(said)
+
+    def priorities(self) -> dict[int, tuple[int, int]]:
+        """(priority, site factor) of each job that waits and may start, by its number; of an array once."""
+        return priorities_of(self.run("sprio", "-h", "-o", "%i|%Y|%S"))
+
+    def set_site_factors(self, factors: dict[int, int]) -> str:
+        """Set the site factors of waiting jobs, by one scontrol; what it complained of (jobs that have started meanwhile), ""
+        where all were set."""
+        lines = "".join(f"update JobId={id} SiteFactor={x}\n" for id, x in factors.items())
+        try:
+            self.run("scontrol", text=lines)
+        except SlurmError as error:
+            return str(error)
+        return ""
 
     def cancel(self, ids: Sequence[int]) -> None:
         """Cancel jobs, those that have ended too."""

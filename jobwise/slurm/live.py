@@ -22,6 +22,7 @@ from jobwise.slurm.client import ENDED, Slurm, SlurmError, number, state
 from jobwise.slurm.site import COMMANDS, FIELDS, read
 from jobwise.workload import Workload
 
+REFRESH_S = 600.0
 DAYS = 40  # of accounting: what futures copy arrivals from
 SHARES = "SLURM_TIME_FORMAT=%s sshare -a -P -o Account,User,RawUsage"
 OPTIONAL = ("sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "sshare_start")
@@ -59,11 +60,32 @@ class Cluster:
         return int(at[0]) if len(at) else -1
 
 
-def fetch(slurm: Slurm, folder: Path) -> None:
-    """Fill a folder with what the commands of Slurm print. Raises SlurmError where squeue, sacct or scontrol do not answer."""
+class Reader:
+    """Reads a cluster again and again: the queue at each look, all else every `refresh` s."""
+
+    def __init__(self, slurm: Slurm, refresh: float = REFRESH_S):
+        self.slurm, self.refresh, self._at = slurm, refresh, -np.inf
+        self._folder = tempfile.TemporaryDirectory(prefix="jobwise-")
+
+    def look(self) -> Cluster:
+        """Read the cluster as it is now. Raises InputError."""
+        folder, now = Path(self._folder.name), time.monotonic()
+        whole = now - self._at >= self.refresh
+        fetch(self.slurm, folder, whole)
+        self._at = now if whole else self._at
+        return _read(folder, None)
+
+    def close(self) -> None:
+        """Delete what it has kept on disk."""
+        self._folder.cleanup()
+
+
+def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
+    """Fill a folder with what the commands of Slurm print; not `whole`: the queue alone. Raises SlurmError where squeue or
+    scontrol do not answer."""
     folder.mkdir(parents=True, exist_ok=True)
     commands = COMMANDS | {"sshare_start": SHARES}
-    for name, command in commands.items():
+    for name, command in commands.items() if whole else ():
         words = shlex.split(command.replace("now-180days", f"now-{DAYS}days"))
         env = dict(w.split("=", 1) for w in words if "=" in w and w.split("=")[0].isupper())
         try:
