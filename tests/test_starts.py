@@ -164,7 +164,7 @@ def test_intervals_are_stretched_until_they_hold_what_they_say(wrong):
         c.add(i * 1000.0, i, q, float(median), np.stack([told, told]))
         c.outcome[-1] = float(truth)
         if i == 200:
-            c.started(np.full(i + 1, np.nan), i * 1000.0)
+            c.started(lambda job: np.nan, i * 1000.0)
     assert len(c.job) <= 2 * KEPT
     for share, level, got in zip((0.8, 0.9), (1.2816, 1.645), np.mean(inside[2000:], axis=0), strict=True):
         plain = 1 - 2 * norm.sf(wrong * level)  # without any stretch; 600 predictions say that none is needed

@@ -11,6 +11,7 @@ import numpy as np
 from jobwise.policies.names import resolve
 from jobwise.slurm.live import Cluster, Waiting
 from jobwise.slurm.standing import SitePlayer, changes_of
+from jobwise.starts.calibration import Calibration
 from jobwise.starts.futures import FUTURES
 from jobwise.starts.history import History
 from jobwise.starts.predictor import Predictor, Starts
@@ -91,13 +92,17 @@ def predict(
     earlier: int = EARLIER,
     count: int = FUTURES,
     seed: int = 0,
+    calibration: Calibration | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Predicted:
-    """Predict the starts of the jobs of a cluster that wait, under its own Slurm or another policy; `earlier` predictions at
-    arrivals of jobs that have started since calibrate them. Raises InputError."""
+    """Predict the starts of the jobs of a cluster that wait, under its own Slurm or another policy. What calibrates them: what
+    came of earlier predictions (`calibration`, which goes on), or as many as `earlier` that are made now at arrivals of jobs
+    that have started since. Raises InputError."""
     w = cluster.workload
     jobs, player = w.jobs, SitePlayer(w, resolve(policy))
-    predictor = Predictor(History(jobs), player, count, seed)
+    earlier = earlier if calibration is None else max(earlier - len(calibration.job), 0)
+    calibration = Calibration() if calibration is None else calibration
+    predictor = Predictor(History(jobs), player, count, seed, calibration, w.columns["job"], w.origin)
     waited = np.flatnonzero((jobs["start"] > jobs["submit"] + 1.0) & (jobs["submit"] < cluster.now))
     waited = waited[len(waited) // 4 :][-earlier:] if earlier else waited[:0]  # at first nothing is known of how long jobs run
     for n, j in enumerate(waited):

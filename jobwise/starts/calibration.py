@@ -7,6 +7,7 @@ intervals too short): its wait is at least its age (right-censored; Kaplan & Mei
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,10 +70,10 @@ class Calibration:
     def _columns(self) -> tuple[list, ...]:
         return self.job, self.made, self.sampled, self.shown, self.requested, self.outcome
 
-    def started(self, start: np.ndarray, now: float) -> None:
-        """Take note of which jobs have started: start [J] s, NaN or after `now` where they have not."""
+    def started(self, start: Callable[[int], float], now: float) -> None:
+        """Take note of which jobs have started: `start` of a job, s; NaN or after `now` where it has not."""
         for i in [i for i, x in enumerate(self.outcome) if np.isnan(x)]:
-            at = start[self.job[i]]
+            at = start(self.job[i])
             if at <= now:
                 self.outcome[i] = float(logs(np.array(at - self.made[i])))
 

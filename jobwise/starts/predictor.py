@@ -52,18 +52,29 @@ class Starts:
 
 @dataclass
 class Predictor:
-    """Predicts starts, by futures that `player` plays; times must not go back. Same seed, same predictions."""
+    """Predicts starts, by futures that `player` plays; times must not go back. Same seed, same predictions. `calibration` may
+    be that of another history: it knows jobs by their numbers `ids` [J] (None: their rows), and times from `origin` on (s)."""
 
     history: History
     player: Player
     count: int = futures.FUTURES
     seed: int = 0
     calibration: Calibration = field(default_factory=Calibration)
+    ids: np.ndarray | None = None
+    origin: float = 0.0
+
+    def __post_init__(self):
+        self._row = None if self.ids is None else {int(j): i for i, j in enumerate(self.ids)}
+
+    def _start(self, id: int) -> float:
+        """When a job started, s from the calibration's time 0; NaN: it has not, or is not there."""
+        row = id if self._row is None else self._row.get(id, -1)
+        return float(self.history.jobs["start"][row]) + self.origin if row >= 0 else np.nan
 
     def at(self, now: float, only: np.ndarray | None = None) -> Starts:
         """Predict the starts of the jobs that wait at `now`, or of those of them whose rows are in `only`."""
         h = self.history.at(now)
-        self.calibration.started(h.jobs["start"], now)
+        self.calibration.started(self._start, now + self.origin)
         drawn = futures.draw(h, self.count, (self.seed, int(1000 * now) & 0xFFFFFFFFFFFF))
         among = drawn.waiting
         if only is not None:
@@ -71,7 +82,9 @@ class Predictor:
         play = [self.player.play(x, among) - now for x in (drawn, drawn.alone())]
         starts, requested = np.nan_to_num(play[0], nan=1e9), np.nan_to_num(play[1][0], nan=1e9)
         q = np.quantile(logs(starts), LEVELS, axis=0, method="weibull").T if len(among) else np.zeros((0, len(LEVELS)))
-        both = np.stack([self.calibration.stretched(q, now), logs(requested)[:, None] + self.calibration.residuals()])
+        both = np.stack(
+            [self.calibration.stretched(q, now + self.origin), logs(requested)[:, None] + self.calibration.residuals()]
+        )
         method = self.calibration.better()
         rows = drawn.rows[among]
         self._remember(now, rows, q, requested, both)
@@ -82,7 +95,8 @@ class Predictor:
         rng = np.random.default_rng((self.seed, 1, int(1000 * now) & 0xFFFFFFFFFFFF))
         some = np.arange(len(rows)) if len(rows) <= RECORDED else np.sort(rng.choice(len(rows), RECORDED, replace=False))
         for i in some.tolist():
-            self.calibration.add(now, int(rows[i]), q[i], float(logs(requested[i])), both[:, i])
+            id = int(rows[i] if self.ids is None else self.ids[rows[i]])
+            self.calibration.add(now + self.origin, id, q[i], float(logs(requested[i])), both[:, i])
 
 
 __all__ = ["LEVELS", "MIDDLE", "REQUESTED", "SAMPLED", "Predictor", "Starts"]

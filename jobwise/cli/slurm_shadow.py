@@ -1,0 +1,119 @@
+"""`jobwise slurm watch`, `shadow`: a running cluster, live on a terminal, or in a journal for days."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from jobwise.cli.options import Json, complain
+from jobwise.cli.tables import print_json, print_table, say
+from jobwise.cli.when import seconds, span
+from jobwise.errors import InputError
+
+Policy = Annotated[str, typer.Option("--policy", "-p", help="Who would decide instead of Slurm.")]
+Every = Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 10s, 1m.")]
+Cycles = Annotated[Optional[int], typer.Option("--cycles", min=1, help="End after so many; by default never.")]
+COLUMNS = ["job", "user", "cpus", "limit", "waited", "starts in", "80 %", "Slurm says", "policy"]
+SHOWN = 20
+
+
+def _cycles(shadow, every: str, cycles: int | None):
+    """Cycle after cycle; what Slurm or the clock do wrong is said, and it goes on."""
+    pause, n = seconds(every, "--every"), 0
+    while cycles is None or n < cycles:
+        n += 1
+        try:
+            yield n, *shadow.cycle(n)
+        except InputError as error:
+            if n == 1:
+                raise
+            complain(f"{error}; trying again", "note")
+        if cycles is None or n < cycles:
+            time.sleep(pause)
+
+
+def _table(shadow, p) -> list[list[str]]:
+    """The cells of the queue, as the predictions order it."""
+    rank, out = {x["job"]: k + 1 for k, x in enumerate(shadow.order)}, []
+    for x in p.rows()[:SHOWN]:
+        a, b = x["start_80"]
+        wish = "starts it now" if x["job"] in shadow.begin else f"rank {rank[x['job']]}" if x["job"] in rank else ""
+        plan = "" if x["slurm"] is None else span(x["slurm"])
+        out.append([str(x["job"]), x["user"], f"{x['cpus']:,}", span(x["limit"]), span(x["waited"]), span(x["start"])])
+        out[-1] += [f"{span(a)} - {span(b)}", plan, wish]
+    return out
+
+
+def watch(policy: Policy = "jobwise", every: Every = "30s", cycles: Cycles = None) -> None:
+    """Watch this cluster: queue, expected starts, what a policy would start now. Only reads."""
+    from jobwise.policies.names import resolve
+    from jobwise.slurm.client import Slurm
+    from jobwise.slurm.live import Reader
+    from jobwise.slurm.shadow import Shadow
+
+    reader = Reader(Slurm())
+    try:
+        shadow = Shadow(reader, resolve(policy))
+        for _, p, _ in _cycles(shadow, every, cycles):
+            c = p.cluster
+            running = len(p.starts.drawn.rows) - len(p.starts.drawn.waiting)
+            clock = time.strftime("%H:%M:%S", time.gmtime(c.now + c.workload.origin))
+            title = f"{clock} UTC: {len(c.waiting):,} wait, {len(c.out):,} may not start yet, {running:,} run"
+            print_table(title, COLUMNS, _table(shadow, p))
+            if shadow.problem:
+                say(shadow.problem)
+    finally:
+        reader.close()
+
+
+def shadow(
+    state: Annotated[str, typer.Option("--state", help="A folder for the journal.")],
+    policy: Policy = "jobwise",
+    every: Every = "1m",
+    cycles: Cycles = None,
+    report: Annotated[bool, typer.Option("--report", help="Only say what the journal tells so far.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Follow this cluster for days, writing nothing to it: a journal of predictions, and of what a policy wanted."""
+    from jobwise.policies.names import resolve
+    from jobwise.slurm.client import Slurm
+    from jobwise.slurm.journal import Journal
+    from jobwise.slurm.live import Reader
+    from jobwise.slurm.shadow import Shadow
+
+    if report and not (Path(state) / "journal.sqlite").is_file():
+        raise InputError(f"{state}: holds no journal; `jobwise slurm shadow --state {state}` begins one")
+    journal = Journal(Path(state))
+    try:
+        if not report:
+            reader = Reader(Slurm())
+            try:
+                for n, p, events in _cycles(Shadow(reader, resolve(policy), journal), every, cycles):
+                    news = ", ".join(f"{v:,} {k}" for k, v in events.items() if v) or "nothing new"
+                    say(f"cycle {n:,}: {len(p.cluster.waiting):,} wait; {news}")
+            finally:
+                reader.close()
+        _told(journal, as_json)
+    finally:
+        journal.close()
+
+
+def _told(journal, as_json: bool) -> None:
+    """Say what the journal tells."""
+    score, wish = journal.score(), journal.agreement()
+    first, count = journal.rows("select min(time), count(*) from cycle")[0]
+    if as_json:
+        print_json({"cycles": count, "starts": score, "policy": wish})
+        return
+    say(f"{count:,} cycles" + (f" in {span(journal.last - first)}" if count else ""))
+    if score["predictions"]:
+        beside = f", Slurm's own plans {span(score['slurm_error'])}" if "slurm_error" in score else ""
+        error = span(score.get("error_planned", score["error"]))
+        say(f"{score['predictions']:,.0f} predictions of jobs that have started: median error {error}{beside}")
+        say(f"starts within the 80 % interval: {score['cover80']:.0%}; within the 90 % interval: {score['cover90']:.0%}")
+    if wish["started"]:
+        say(f"of {wish['started']:,.0f} jobs that Slurm started, the policy wanted {wish['wanted']:.0%} to start then, too")
+    say("what it would have done to waits: `jobwise slurm what-if` on a folder that `jobwise slurm when --keep` has written")

@@ -1,0 +1,56 @@
+"""A shadow of a running cluster: cycle by cycle it predicts, asks a policy, and writes down; nothing is written to Slurm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobwise.decision import Start, begin
+from jobwise.errors import InputError, plain
+from jobwise.slurm.journal import Journal
+from jobwise.slurm.live import Cluster
+from jobwise.slurm.starts import Predicted, predict
+from jobwise.slurm.views import order_of, view_of
+from jobwise.starts.calibration import Calibration
+
+KEPT_BACK_S = 1.0  # a clock that goes back by more has been set
+
+
+def starts_now(policy: Any, c: Cluster) -> set[int]:
+    """The numbers of the jobs that a policy would start now, on the CPUs of the cluster as one pool. Raises InputError."""
+    view, ids = view_of(c)
+    if len(view.queue) == 0:
+        return set()
+    return {int(ids[d.job]) for d in begin(policy, view).decide(view) if isinstance(d, Start)}
+
+
+@dataclass
+class Shadow:
+    """Looks at a cluster through `reader`; with a `journal` it remembers. `site`: who is taken to decide (slurm)."""
+
+    reader: Any
+    policy: Any
+    journal: Journal | None = None
+    site: Any = "slurm"
+    calibration: Calibration | None = None
+    problem: str = ""
+    order: list[dict] = field(default_factory=list)
+    begin: set[int] = field(default_factory=set)
+
+    def __post_init__(self):
+        if self.calibration is None:
+            self.calibration = self.journal.calibration() if self.journal else Calibration()
+
+    def cycle(self, seed: int = 0) -> tuple[Predicted, dict[str, int]]:
+        """(predictions, how many jobs came, started and ended since the last cycle). Raises InputError where Slurm does not
+        answer."""
+        c = self.reader.look()
+        self.problem = ""
+        if self.journal and c.now + c.workload.origin < self.journal.last - KEPT_BACK_S:
+            raise InputError("the clock has been set back; nothing is written until it is past the last cycle again")
+        p = predict(c, self.site, calibration=self.calibration, seed=seed)
+        try:
+            self.order, self.begin = order_of(self.policy, c), starts_now(self.policy, c)
+        except Exception as error:  # a user's policy may raise anything
+            self.order, self.begin, self.problem = [], set(), f"the policy failed: {plain(str(error))[:200]}"
+        return p, self.journal.write(p, self.order, self.begin, self.problem) if self.journal else {}

@@ -1,0 +1,202 @@
+"""The shadow and its journal: what is written down, kills, clocks that go back, jobs that go, damaged files, a full disk."""
+
+import itertools
+import json
+import sqlite3
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from test_live import cluster, job  # noqa: F401
+
+from jobwise.cli import run
+from jobwise.errors import InputError
+from jobwise.policies.names import resolve
+from jobwise.slurm import live
+from jobwise.slurm.journal import Journal
+from jobwise.slurm.shadow import Shadow, starts_now
+from jobwise.slurm.starts import predict
+
+pytestmark = pytest.mark.xdist_group("sites")
+
+
+class Looks:
+    """A reader of a folder; `at` moves its clock, `change` its jobs."""
+
+    def __init__(self, folder):
+        self.folder, self.now = folder, float((folder / "now.txt").read_text())
+
+    def at(self, seconds, change=lambda jobs, now: jobs):
+        """Go on by so many seconds."""
+        self.now += seconds
+        (self.folder / "now.txt").write_text(f"{self.now:.3f}\n")
+        jobs = json.loads((self.folder / "squeue.json").read_text())["jobs"]
+        (self.folder / "squeue.json").write_text(json.dumps({"jobs": change(jobs, self.now)}))
+
+    def look(self):
+        return live.look(self.folder)
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def looks(cluster):  # noqa: F811
+    return Looks(cluster)
+
+
+def started(id, cpus, nodes):
+    """A change: this job starts now, in the place of one that ends."""
+
+    def change(jobs, now):
+        out = [x for x in jobs if x["job_id"] != 9003]
+        for x in out:
+            if x["job_id"] == id:
+                x |= {"job_state": "RUNNING", "start_time": int(now), "nodes": nodes, "tres_alloc_str": f"cpu={cpus}"}
+        return out
+
+    return change
+
+
+def test_what_a_cycle_writes(looks, tmp_path):
+    j = Journal(tmp_path / "state")
+    s = Shadow(looks, resolve("sjf+easy"), j)
+    p, events = s.cycle()
+    assert events == {"submitted": 8, "started": 3, "ended": 0} and len(p.starts.rows) == 5  # an array of three tasks
+    assert [x["job"] for x in s.order][0] == 9006 and s.begin == set()  # the machine is full
+    looks.at(60.0, started(9005, 4, "n4"))
+    _, events = s.cycle()
+    assert events["started"] == 1 and events["submitted"] == 0
+    start = dict(j.rows("select id, start from job"))
+    assert start[9005] == pytest.approx(looks.now, abs=1) and start[9004] is None
+    score = j.score()
+    assert score["predictions"] == 1 and score["error"] >= 0 and score["slurm_error"] == pytest.approx(3540, abs=2)
+    assert j.agreement()["started"] == 1 and j.agreement()["wanted"] == 0
+    assert j.rows("select count(*) from cycle")[0][0] == 2
+    j.close()
+
+
+def test_a_new_process_goes_on_where_the_last_was_killed(looks, tmp_path):
+    first = Journal(tmp_path)
+    s = Shadow(looks, resolve("fcfs"), first)
+    for _ in range(3):
+        s.cycle()
+        looks.at(30.0)
+    looks.at(0.0, started(9005, 4, "n4"))
+    s.cycle()
+    made = s.calibration
+    second = Journal(tmp_path)  # the first was never closed
+    again = Shadow(looks, resolve("fcfs"), second)
+    c = again.calibration
+    mine = [i for i, x in enumerate(made.job) if 9003 < x < live.NEW and made.made[i] > looks.now - 1000]  # of the cycles
+    assert c.job == [made.job[i] for i in mine] and 2 <= len(mine) <= 4
+    assert np.allclose(c.made, np.array(made.made)[mine]) and np.allclose(c.sampled, np.array(made.sampled)[mine])
+    assert np.allclose(c.shown, np.array(made.shown)[mine], atol=1e-6)
+    assert np.array_equal(~np.isnan(c.outcome), [x == 9005 for x in c.job])
+    assert again.cycle()[1] == {"submitted": 0, "started": 0, "ended": 0}
+    first.close()
+    second.close()
+
+
+def test_clocks_that_go_back_and_jobs_that_go(looks, tmp_path):
+    j = Journal(tmp_path)
+    s = Shadow(looks, resolve("fcfs"), j)
+    s.cycle()
+    looks.at(-500.0)
+    with pytest.raises(InputError, match="set back"):
+        s.cycle()
+    looks.at(560.0, lambda jobs, now: [x for x in jobs if x["job_id"] != 9004])  # it was cancelled
+    s.cycle()
+    assert j.rows("select what from event where job = 9004 order by time") == [("submitted",), ("gone",)]
+    assert j.rows("select count(*) from prediction where job = 9004")[0][0] == 0
+    j.close()
+
+
+def test_a_policy_that_fails_stops_nothing(looks, tmp_path):
+    class Wrong:
+        name = "wrong"
+
+        def begin(self, view):
+            raise ZeroDivisionError("oh")
+
+        reset = decide = ended = begin
+
+    j = Journal(tmp_path)
+    s = Shadow(looks, Wrong(), j)
+    p, _ = s.cycle()
+    assert "the policy failed" in s.problem and len(p.starts.rows) == 5
+    assert "failed" in j.rows("select problem from cycle")[0][0]
+    j.close()
+
+
+def test_whom_a_policy_would_start(looks):
+    assert starts_now(resolve("fcfs+easy"), looks.look()) == set()
+    looks.at(10.0, lambda jobs, now: [x for x in jobs if x["job_id"] != 9003])
+    found = starts_now(resolve("fcfs+easy"), looks.look())
+    assert found and 9004 not in found  # the wide one waits; narrow ones fit beside its reservation
+
+
+def test_damaged_files_and_full_disks(looks, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "journal.sqlite").write_bytes(b"nonsense" * 100)
+    with pytest.raises(InputError, match="is no journal"):
+        Journal(tmp_path / "a")
+    j = Journal(tmp_path / "b")
+    j._db.execute("update about set value = '99'")
+    j.close()
+    with pytest.raises(InputError, match="is of version 99"):
+        Journal(tmp_path / "b")
+    j = Journal(tmp_path / "c")
+    s = Shadow(looks, resolve("fcfs"), j)
+    s.cycle()
+    before = j.rows("select count(*) from prediction")
+    j._db.execute(f"pragma max_page_count = {j.rows('pragma page_count')[0][0]}")
+    p = predict(looks.look())
+    many = [{"job": i, "why": "x" * 3000} for i in range(100)]
+    with pytest.raises(InputError, match="cannot be written"):
+        j.write(p, many, set())
+    assert j.rows("select count(*) from prediction") == before and j.rows("select count(*) from cycle") == [(1,)]
+    j.close()
+    assert sqlite3.connect(tmp_path / "c" / "journal.sqlite").execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch, cluster):  # noqa: F811
+    """Small programs in place of Slurm's commands, which print the files of the cluster, at its time."""
+    now = itertools.count(float((cluster / "now.txt").read_text()))
+    monkeypatch.setattr(live, "time", SimpleNamespace(time=lambda: next(now), monotonic=time.monotonic))
+    place = tmp_path / "bin"
+    place.mkdir()
+    files = {"squeue": "squeue.json", "sacct": "sacct.txt"}
+    for name in ("sbatch", "sinfo", "scancel", "sshare", "squeue", "sacct", "scontrol", "sacctmgr"):
+        lines = ["#!/bin/sh"] + ([f"cat {cluster / files[name]}"] if name in files else [])
+        if name == "scontrol":
+            lines += [f'case "$2" in config) cat {cluster}/scontrol_config.txt;; node) cat {cluster}/scontrol_node.txt;;']
+            lines += [f"*) cat {cluster}/scontrol_partition.txt;; esac"]
+        if name in ("sacctmgr", "sshare"):
+            lines += ["exit 1"]
+        (place / name).write_text("\n".join(lines) + "\n")
+        (place / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+
+
+def test_the_commands(programs, tmp_path, capsys):
+    state = str(tmp_path / "state")
+    assert run(["slurm", "watch", "-p", "sjf+easy", "--cycles", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "3 wait, 2 may not start yet, 3 run" in out and "rank 1" in out
+    assert run(["slurm", "shadow", "--state", state, "--cycles", "2", "--every", "1s"]) == 0
+    out = capsys.readouterr().out
+    assert "cycle 2: 3 wait" in out and "2 cycles" in out
+    assert run(["slurm", "shadow", "--state", state, "--report", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cycles"] == 2
+
+
+def test_wrong_use_is_one_line(tmp_path, capsys, monkeypatch):
+    assert run(["slurm", "shadow", "--state", str(tmp_path), "--report"]) == 2
+    assert "holds no journal" in capsys.readouterr().err
+    monkeypatch.setenv("PATH", "/nowhere")
+    for words in (["watch"], ["shadow", "--state", str(tmp_path / "s")]):
+        assert run(["slurm", *words, "--cycles", "1"]) == 2
+        assert "there is no Slurm here" in capsys.readouterr().err
