@@ -60,9 +60,9 @@ class Waits:
             self.of_class[self.of[j]].append(self.wait[j])
             self.at += 1
 
-    def mean(self, waited: float) -> float:
-        """The mean of the last 20, less what the job has waited."""
-        return max(float(np.mean(self.last)) - waited, 0.0) if self.last else 0.0
+    def mean(self) -> float:
+        """The mean of the last 20 waits."""
+        return float(np.mean(self.last)) if self.last else 0.0
 
     def qbets(self, j: int, waited: float) -> np.ndarray:
         """Quantiles of the last waits of its class that were longer than what it has waited (Nurmi et al., SIGMETRICS 2007)."""
@@ -92,7 +92,7 @@ def walk(log: jw.Workload, policy: str, instants: int = INSTANTS, seed: int = 0)
         x = p.at(now, some)
         for n, j in enumerate(x.rows):
             waited = now - float(jobs["submit"][j])
-            plain = [np.full(len(LEVELS), v) for v in (x.requested[n], w.mean(waited))]
+            plain = [np.full(len(LEVELS), v) for v in (x.requested[n], w.mean())]
             rows.append(np.stack([*plain, w.qbets(int(j), waited), x.both[1, n], x.both[0, n], x.quantiles[n]]))
             truth.append(jobs["start"][j] - now)
             made_at.append(now)
