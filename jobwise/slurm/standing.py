@@ -13,14 +13,11 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.jobs import FUTURE, RUNNING
-from jobwise.sim import kernel, slurm_loop, slurm_tables
+from jobwise.sim import slurm_tables
 from jobwise.sim.fair_share import fade
-from jobwise.sim.multifactor import price_all
-from jobwise.sim.node_choice import choose_now
-from jobwise.sim.node_sets import packed
-from jobwise.sim.slurm_ends import take_free
+from jobwise.sim.slurm_stand import stand
 from jobwise.sim.state import State, allocate
-from jobwise.site import LIMITS, Site
+from jobwise.site import Site
 from jobwise.slurm.text import nodes
 from jobwise.starts.futures import Drawn
 from jobwise.workload import Workload, supposed
@@ -72,14 +69,11 @@ class SitePlayer:
         s = allocate([supposed(jobs, run, self.w.cluster, offset=self.w.origin)], self.w.cluster)
         slurm = slurm_tables.scheduler(s, 0, site)
         self._spent(slurm, drawn)
-        for j in going[np.argsort(table["start"][going], kind="stable")].tolist():
-            self._to(s, slurm, float(table["start"][j]))
-            self._begin(s, slurm, j, self._of(int(self._codes[drawn.rows[j]])))
-        self._to(s, slurm, now)
-        slurm_loop.wind(slurm, now)
-        slurm.ledger.clock[0]["priced"] = now
-        slurm.ledger.clock[0]["news"], slurm.ledger.clock[0]["updated"] = 1, now
-        price_all(s, 0, slurm)
+        going = going[np.argsort(table["start"][going], kind="stable")]
+        where = [self._of(int(self._codes[drawn.rows[j]])) for j in going]
+        first = np.cumsum([0, *map(len, where)])
+        node = np.concatenate([np.zeros(0, np.int64), *where])
+        stand(s, 0, slurm, going.astype(np.int64), table["start"][going], first, node, now)
         return s, slurm
 
     def _spent(self, slurm: slurm_tables.Slurm, drawn: Drawn) -> None:
@@ -99,22 +93,6 @@ class SitePlayer:
             while at >= 0:
                 slurm.ledger.usage[at] += used[a]
                 at = int(site.associations["parent"][at])
-
-    @staticmethod
-    def _to(s: State, slurm: slurm_tables.Slurm, t: float) -> None:
-        while kernel.advance(s, 0, t) == kernel.CHOICE:
-            slurm_loop.note(s, 0, slurm)
-
-    def _begin(self, s: State, slurm: slurm_tables.Slurm, j: int, where: np.ndarray) -> None:
-        """Start job j on these nodes; one that cannot be there is taken out."""
-        take_free(s, 0, slurm)
-        slurm.work.mask[:] = packed(np.isin(np.arange(len(self.site.weight)), where))
-        k = choose_now(slurm, self.site.asks[s.jobs[0, j]["ask"]], slurm.work.mask)
-        if k != len(where):
-            k = len(where)
-            slurm.work.node[:k] = where
-        if k == 0 or not slurm_loop.begin(s, 0, slurm, j, k, np.zeros(len(LIMITS))):
-            kernel.cancel(s, 0, j)
 
 
 def changes_of(w: Workload, row: int) -> list[tuple[str, dict[str, float]]]:

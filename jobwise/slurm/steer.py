@@ -194,7 +194,7 @@ class Drift:
     late: list[bool] = field(default_factory=list)
 
     def started(self, id: int, at: float) -> None:
-        """A job has started."""
+        """Take note of a job that has started, s since 1970."""
         if (median := self.foreseen.pop(id, None)) is not None:
             self.late = [*self.late[-499:], at > median + 60.0]
 
