@@ -22,7 +22,7 @@ Sooner = Annotated[bool, typer.Option("--sooner", help="What would start sooner,
 COLUMNS = ["job", "user", "cpus", "limit", "waited", "starts in", "80 %", "% in 1/4/24 h", "ends in", "Slurm says"]
 
 
-def _look(folder: str | None, keep: str | None, more: Any = None):
+def look(folder: str | None, keep: str | None, more: Any = None):
     """The cluster, read. Raises InputError."""
     from jobwise.slurm import live
     from jobwise.slurm.client import Slurm
@@ -86,7 +86,7 @@ def when(
     """When will waiting jobs of this cluster start, and why do they wait?"""
     from jobwise.slurm.starts import in_words, predict
 
-    cluster = _look(folder, keep)
+    cluster = look(folder, keep)
     user = getpass.getuser() if mine else user
     with progress("predicting starts") as show:
         p = predict(cluster, policy, seed=seed, progress=show)
@@ -125,7 +125,7 @@ def fits(
     limit = seconds(time, "--time")
     if limit < 60:
         raise InputError(f"--time {time!r}: a time limit is a minute or more")
-    cluster = _look(folder, keep)
+    cluster = look(folder, keep)
     w = cluster.workload
     partition = partition or Counter(w.jobs["partition"].tolist()).most_common(1)[0][0]
     name = w.names["partition"][partition] if isinstance(partition, int) else partition
@@ -134,7 +134,7 @@ def fits(
     options = f"-n {procs} -t {limit / 60:.0f}"
     options += (f" -N {nodes}" if nodes else "") + (f" --gpus-per-node={gpus}" if gpus else "")
     more = live.asked(options, user or getpass.getuser(), account, name, procs, round(limit / 60), cluster.now + w.origin)
-    cluster = live.look(Path(folder or keep or ""), more) if folder or keep else _look(None, None, more)
+    cluster = live.look(Path(folder or keep or ""), more) if folder or keep else look(None, None, more)
     if cluster.row(live.NEW) < 0:
         raise InputError(f"no nodes of partition {name} can hold {procs} CPUs{f' on {nodes} nodes' if nodes else ''}")
     with progress("predicting starts") as show:

@@ -1,0 +1,105 @@
+"""A compressed day on a real Slurm: multifactor priority alone, and steered by `jobwise`; the same jobs, several times.
+
+python -m benchmarks.steer_live [--days 3] [--span 0] [--policy jobwise]     # writes benchmarks/STEER_LIVE.md
+
+Private clusters of emulated nodes run side by side; the jobs are those of `benchmarks.when_live` (one seed a day, the same for both).
+Steering is the command itself, `jobwise slurm steer`, every five seconds. Waits are those of accounting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t as student
+
+from benchmarks.check_slurm import _port
+from benchmarks.slurm_cluster import PATHS, Cluster, missing
+from benchmarks.when_live import ACCOUNTS, CONF, jobs
+from jobwise.report.sections import made
+
+TAU = 10.0  # s
+
+
+def day(base: Path, seed: int, port: int, steer: list[str]) -> dict[str, float]:
+    """Run a day; `steer`: options of the command, none: Slurm alone. Mean wait (s), mean bounded slowdown, longest wait (s)."""
+    cluster = Cluster(base / "cluster", port, [line if "@" not in line else _port(line, port) for line in CONF])
+    process = None
+    try:
+        cluster.start(ACCOUNTS)
+        env = cluster.env | {"PATH": f"{Path(sys.executable).parent}:{PATHS}"}
+        if steer:
+            words = ["jobwise", "slurm", "steer", "--state", str(base / "state"), "--every", "5s", *steer]
+            process = subprocess.Popen(words, env=env, stdout=open(base / "steer.log", "w"), stderr=subprocess.STDOUT)
+            time.sleep(20.0)
+        began = time.monotonic()
+        for when, words in jobs(seed):
+            time.sleep(max(began + when - time.monotonic(), 0.0))
+            cluster.run("sbatch", "--parsable", *words)
+        while cluster.run("squeue", "-h", "-o", "%i").split():
+            time.sleep(2.0)
+        time.sleep(3.0)  # accounting lags
+        text = cluster.run("sacct", "-a", "-X", "-P", "-n", "-o", "Submit,Start,End", SLURM_TIME_FORMAT="%s")
+    finally:
+        if process:
+            (base / "state" / "stop").touch()
+            process.wait(60)
+        cluster.stop()
+    x = np.array([line.split("|") for line in text.split()], float)
+    wait, run = x[:, 1] - x[:, 0], x[:, 2] - x[:, 1]
+    slow = np.maximum((wait + run) / np.maximum(run, TAU), 1.0)
+    return {"jobs": len(x), "wait": float(wait.mean()), "slowdown": float(slow.mean()), "longest": float(wait.max())}
+
+
+def main() -> int:
+    """Run all days side by side, write the page; 0 also where Slurm is absent."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--days", type=int, default=3)
+    parser.add_argument("--span", type=int, default=0)
+    parser.add_argument("--policy", default="jobwise")
+    given = parser.parse_args()
+    if missing() or os.geteuid():
+        print(f"steer_live: skipped, it needs Slurm ({', '.join(missing()) or 'all there'}) and root", file=sys.stderr)
+        return 0
+    base = Path(tempfile.mkdtemp(prefix="steer-live."))
+    base.chmod(0o755)
+    options = ["--policy", given.policy, "--span", str(given.span)]
+    arms = [(seed, steer) for seed in range(given.days) for steer in ([], options)]
+
+    def one(k: int) -> dict[str, float]:
+        (base / f"d{k}").mkdir()
+        x = day(base / f"d{k}", arms[k][0], 29_000 + 100 * k, arms[k][1])
+        print(arms[k][0], "steered" if arms[k][1] else "alone", x, flush=True)
+        return x
+
+    with ThreadPoolExecutor(len(arms)) as workers:
+        results = list(workers.map(one, range(len(arms))))
+    columns = ["day", "jobs", "wait, s: alone", "steered", "slowdown: alone", "steered", "longest wait, s: alone", "steered"]
+    text = ["# A compressed day, steered", "", made("python -m benchmarks.steer_live")]
+    text[-1] += f": `{given.policy}`, " + (
+        f"a span of {given.span:,} points." if given.span else "which alone decides the order."
+    )
+    text += ["", (__doc__ or "").split("\n\n")[2], "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    pairs = list(zip(results[::2], results[1::2], strict=True))
+    for seed, (a, b) in enumerate(pairs):
+        cells = [f"{seed}", f"{a['jobs']:.0f}", *(f"{x[k]:.1f}" for k in ("wait", "slowdown", "longest") for x in (a, b))]
+        text.append("| " + " | ".join(cells) + " |")
+    text += ["", "Change by steering, over days (geometric mean, 95 % by Student's t of logarithms):", ""]
+    for name, key in (("mean wait", "wait"), ("mean bounded slowdown", "slowdown"), ("longest wait", "longest")):
+        x = np.log([b[key] / a[key] for a, b in pairs])
+        half = float(student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x))) if len(x) > 1 else np.inf
+        low, middle, high = (100 * (np.exp(v) - 1) for v in (x.mean() - half, x.mean(), x.mean() + half))
+        text.append(f"* {name}: {middle:+.0f} % [{low:+.0f}, {high:+.0f}]")
+    (Path(__file__).parent / "STEER_LIVE.md").write_text("\n".join(text) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""`jobwise slurm advise`: what a policy, shorter limits, other settings would do for a site."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobwise.cli.options import Json, Seed, progress
+from jobwise.cli.slurm_when import Folder, Keep, look
+from jobwise.cli.tables import print_json, print_table, say
+from jobwise.errors import InputError
+
+SHOWN = 10
+
+
+def advise(
+    policy: Annotated[str, typer.Option("--policy", "-p", help="Whose order is set beside Slurm's.")] = "jobwise",
+    tune: Annotated[bool, typer.Option("--tune", help="Also search settings of slurm.conf (minutes).")] = False,
+    folder: Folder = None,
+    keep: Keep = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Advise this cluster: whose place a policy would change, whose limits are too long, lines for slurm.conf. Only reads."""
+    from jobwise.slurm.advice import ended, limits, lines, moves
+    from jobwise.slurm.starts import predict
+
+    c = look(folder, keep)
+    w, verdict = ended(c), ""
+    diff: list[str] = []
+    with progress("predicting starts") as show:
+        changed = moves(predict(c, seed=seed, progress=show), policy) if c.waiting else []
+    with progress("replaying with shorter limits") as show:
+        users = limits(w, show)
+    if tune:
+        with progress("tuning") as show:
+            try:
+                diff, verdict = lines(w, progress=show)
+            except InputError as error:
+                verdict = str(error)
+    if as_json:
+        people = [vars(x) | {"mail": x.words()} for x in users]
+        print_json(
+            {"policy": policy, "moves": changed, "limits": people} | ({"diff": diff, "verdict": verdict} if tune else {})
+        )
+        return
+    if changed:
+        cells = [[str(x["job"]), x["user"], f"{x['place']:,}", f"{x['wanted']:,}", x["why"]] for x in changed[:SHOWN]]
+        title = f"{len(changed):,} of {len(c.waiting):,} waiting jobs would change places under {policy}"
+        print_table(title, ["job", "user", "place now", "wanted", "why"], cells)
+    else:
+        say(f"no waiting job would change its place under {policy}")
+    for x in users:
+        say(x.words())
+    if not users:
+        say("no user is known who would have waited much less with shorter time limits")
+    if tune:
+        for line in diff:
+            say(line)
+        say(verdict)
