@@ -2,8 +2,8 @@
 
 python -m benchmarks.steer_live [--days 3] [--span 0] [--policy jobwise]     # writes benchmarks/STEER_LIVE.md
 
-Private clusters of emulated nodes run side by side; the jobs are those of `benchmarks.when_live` (one seed a day, the same for both).
-Steering is the command itself, `jobwise slurm steer`, every five seconds. Waits are those of accounting.
+Private clusters of emulated nodes run side by side; the jobs are those of `benchmarks.when_live` (one seed a day, the same for
+both). Steering is the command itself, `jobwise slurm steer`, every five seconds. Waits are those of accounting.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def day(base: Path, seed: int, port: int, steer: list[str]) -> dict[str, float]:
         env = cluster.env | {"PATH": f"{Path(sys.executable).parent}:{PATHS}"}
         if steer:
             words = ["jobwise", "slurm", "steer", "--state", str(base / "state"), "--every", "5s", *steer]
-            process = subprocess.Popen(words, env=env, stdout=open(base / "steer.log", "w"), stderr=subprocess.STDOUT)
+            process = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(20.0)
         began = time.monotonic()
         for when, words in jobs(seed):
