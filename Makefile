@@ -40,9 +40,12 @@ check: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# A real Slurm on this machine beside the simulator; INSTALL=1 installs it first (Debian, as root).
+# A real Slurm on this machine beside the simulator; predicted starts and steering on it. INSTALL=1 installs it first (Debian, root).
 check-slurm: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.check_slurm $(if $(INSTALL),--install)
+	@$(BIN)/python -m benchmarks.when_live
+	@$(BIN)/python -m benchmarks.steer_order
+	@$(BIN)/python -m benchmarks.steer_live
 
 # The wheel, installed into a fresh environment and used once there.
 wheel: $(VENV)/ready

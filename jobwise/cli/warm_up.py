@@ -20,11 +20,11 @@ from jobwise.cli.options import progress
 from jobwise.errors import unknown
 
 FAMILY_NAMES = (
-    "recommended, trees, rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises, slurm"
+    "recommended, trees, rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises, slurm, starts"
 )
 ABOUT = {  # functions that each compiles in a process of its own, behind those before it: `python -m benchmarks.compiling`
     "recommended": 313, "trees": 12, "rules": 1, "promises": 162, "nodes": 176, "flows": 15, "slots": 156, "gpus": 162,
-    "buffer": 99, "adaptive": 0, "window": 95, "search": 0, "forecasts": 10, "slurm": 150,
+    "buffer": 99, "adaptive": 0, "window": 95, "search": 0, "forecasts": 10, "slurm": 150, "starts": 200,
 }  # fmt: skip
 PACKAGES = {"trees": ("lightgbm",), "forecasts": ("pandas", "sklearn")}  # that families need beyond the base install
 WHOLE = 953  # functions that all of them compile, side by side, for they share many
@@ -197,6 +197,30 @@ def _trees() -> None:
     _on_a_log("trace forecast LOG", "train smith-forecast LOG --out OUT/trees --preset smoke")
 
 
+def _starts() -> None:
+    import jobwise
+
+    jw: Any = jobwise
+    from dataclasses import replace
+
+    import numpy as np
+
+    from jobwise.slurm.standing import SitePlayer
+    from jobwise.starts.history import History
+    from jobwise.starts.on_log import when
+    from jobwise.starts.predictor import Predictor
+    from jobwise.workloads.sites import on_site
+
+    part = jw.lublin(400, procs=64, load=1.0, seed=1)
+    at = float(part.jobs["submit"][300])
+    when(part, "fcfs+easy", at)
+    w = on_site(part, 16, 4, age=1000.0)
+    w = replace(
+        w, columns=w.columns | {"nodes": np.zeros(len(w), int)}, names=w.names | {"nodes": {0: w.cluster.site.names[0]}}
+    )
+    Predictor(History(jw.simulate(w, "slurm").jobs), SitePlayer(w, jw.resolve("slurm")), 1).at(at)
+
+
 FAMILIES = {  # those that take longest first
     "recommended": _recommended,
     "trees": _trees,
@@ -212,4 +236,5 @@ FAMILIES = {  # those that take longest first
     "search": _search,
     "forecasts": _forecasts,
     "slurm": _slurm,
+    "starts": _starts,
 }

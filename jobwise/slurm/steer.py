@@ -220,7 +220,7 @@ class Steer:
     def __post_init__(self):
         self.ledger = Ledger(Path(self.folder))
         self.reader = self.reader or Reader(self.slurm)
-        self._order: list[int] = []
+        self.order: list[int] = []
         self._why: dict[int, str] = {}
         self._failures, self._running, self._foreseen = 0, set(), -np.inf
         self.ledger.note("begin", policy=self.policy.name, span=self.settings.span, dry=self.settings.dry)
@@ -239,7 +239,7 @@ class Steer:
         if self._failures >= FAILURES or self.drift.alarming:
             self.undo(problem)
             return {"waiting": len(c.waiting), "changed": 0, "problem": problem, "off": True}
-        goal = wanted(self._order, self.settings.span, factors)
+        goal = wanted(self.order, self.settings.span, factors)
         change = dict(list(differing(goal, factors, self.settings.span).items())[: self.settings.most])
         self._write(change, factors)
         return {"waiting": len(c.waiting), "changed": len(change), "problem": problem, "off": False}
@@ -290,7 +290,7 @@ class Steer:
         waited = {x["job"]: c.now - submit[x["job"]] for x in ranked}
         starved = sorted((id for id, x in waited.items() if x > self.settings.starve), key=lambda id: submit[id])
         first = set(starved)
-        self._order = [*starved, *(x["job"] for x in ranked if x["job"] not in first)]
+        self.order = [*starved, *(x["job"] for x in ranked if x["job"] not in first)]
         self._why = {x["job"]: x["why"] for x in ranked}
         self._why |= {id: f"starved: waited {waited[id] / 3600:.1f} h" for id in starved}
         return ""
@@ -298,7 +298,7 @@ class Steer:
     def _write(self, change: dict[int, int], factors: dict[int, tuple[int, int]]) -> None:
         if not change:
             return
-        rank = {id: k for k, id in enumerate(self._order)}
+        rank = {id: k for k, id in enumerate(self.order)}
         if not self.settings.dry:
             self.ledger.keep({id: factors[id][1] for id in change})
         lines = []

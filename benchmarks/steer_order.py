@@ -1,0 +1,87 @@
+"""Do jobs on a real Slurm start in the order that a policy wants? And is everything given back?
+
+python -m benchmarks.steer_order [--jobs 200]     # prints; 0 where all holds, 1 where not
+
+On a private cluster of emulated nodes, jobs of the whole machine wait behind others. Steered with `--span 0` they have to start
+in the policy's order, one after the other; steered within a span no factor is beyond it; afterwards `sprio` prints what it did
+before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes, _port
+from benchmarks.slurm_cluster import PATHS, Cluster, missing
+from jobwise.policies.names import resolve
+from jobwise.slurm.client import Slurm, SlurmError
+from jobwise.slurm.live import Reader
+from jobwise.slurm.steer import Settings, Steer
+
+WEIGHTS = ["PriorityWeightAge=1000", "PriorityMaxAge=00:10:00", "PriorityCalcPeriod=1", "PriorityWeightJobSize=1000"]
+CONF, SPAN, PORT = [*_nodes(last=8), *BATCH, "SelectTypeParameters=CR_Core", *WEIGHTS, FAST], 500, 28_700
+
+
+def submit(cluster: Cluster, count: int, command: str, rng: np.random.Generator) -> None:
+    """Submit jobs of the whole machine, with limits of 1 to 500 minutes."""
+    for _ in range(count):
+        words = ["sbatch", "--parsable", "-n", "32", "-t", str(int(rng.integers(1, 500))), "-o", "/dev/null", "--wrap", command]
+        cluster.run(*words)
+
+
+def main() -> int:
+    """Run it, and say what came of it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=200)
+    given = parser.parse_args()
+    if missing() or os.geteuid():
+        print(f"steer_order: skipped, it needs Slurm ({', '.join(missing()) or 'all there'}) and root", file=sys.stderr)
+        return 0
+    base = Path(tempfile.mkdtemp(prefix="steer-order."))
+    base.chmod(0o755)
+    cluster = Cluster(base / "cluster", PORT, [_port(x, PORT) if "@" in x else x for x in CONF])
+    try:
+        cluster.start(ACCOUNT)
+        os.environ["SLURM_CONF"], os.environ["PATH"] = cluster.env["SLURM_CONF"], PATHS
+        slurm, rng = Slurm(), np.random.default_rng(0)
+        for _ in range(8):
+            cluster.run("sbatch", "--parsable", "-n", "4", "-t", "2", "-o", "/dev/null", "--wrap", f"sleep {given.jobs // 4}")
+        submit(cluster, given.jobs, "sleep 0.2", rng)
+        with Steer(slurm, resolve("sjf"), base / "state", Settings(0), Reader(slurm, 5.0), foresee=0) as steer:
+            steer.cycle()
+            order = steer.order
+            while cluster.run("squeue", "-h", "-o", "%i").split():
+                try:
+                    steer.cycle()
+                except SlurmError as error:
+                    print(f"steer_order: {error}", file=sys.stderr)
+                time.sleep(1.0)
+            time.sleep(3.0)  # accounting lags
+            rows = cluster.run("sacct", "-a", "-X", "-P", "-n", "-o", "JobIDRaw,Start", SLURM_TIME_FORMAT="%s").split()
+        start = {int(id): float(at) for id, at in (r.split("|") for r in rows)}
+        begun = [start[id] for id in order]
+        inversions = sum(a > b for a, b in zip(begun, begun[1:], strict=False))
+        submit(cluster, 60, "sleep 300", rng)
+        time.sleep(5.0)  # the first has started
+        before = sorted(cluster.run("sprio", "-h", "-o", "%i %S").splitlines())
+        with Steer(slurm, resolve("sjf"), base / "state", Settings(SPAN), Reader(slurm, 5.0), foresee=0) as steer:
+            steer.cycle()
+            factors = [x for _, x in slurm.priorities().values()]
+        same = sorted(cluster.run("sprio", "-h", "-o", "%i %S").splitlines()) == before
+    finally:
+        cluster.stop()
+    print(f"{len(order)} jobs under whole control: {inversions} inversions")
+    print(f"within a span of {SPAN}: factors from {min(factors)} to {max(factors)}")
+    print(f"afterwards sprio prints what it did before: {same}")
+    return int(inversions > 0 or min(factors) < 0 or max(factors) > SPAN or not same)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
