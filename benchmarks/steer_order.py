@@ -53,6 +53,8 @@ def main() -> int:
         slurm, rng = Slurm(), np.random.default_rng(0)
         for _ in range(8):
             cluster.run("sbatch", "--parsable", "-n", "4", "-t", "2", "-o", "/dev/null", "--wrap", f"sleep {given.jobs // 4}")
+        while len(cluster.run("squeue", "-h", "-t", "running", "-o", "%i").split()) < 8:
+            time.sleep(0.2)
         submit(cluster, given.jobs, "sleep 0.2", rng)
         with Steer(slurm, resolve("sjf"), base / "state", Settings(0), Reader(slurm, 5.0), foresee=0) as steer:
             steer.cycle()

@@ -328,6 +328,14 @@ def test_the_command_on_small_programs_in_place_of_slurm(tmp_path, capsys, monke
         (place / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
     state = str(tmp_path / "state")
+    whole = (cluster / "squeue.json").read_text()
+    for wrong in ('{"jobs": []}', whole[:500], "", "[" * 100_000):  # nobody yet; cut; nothing; nested
+        (cluster / "squeue.json").write_text(wrong)
+        (cluster / "sacct.txt").rename(cluster / "kept")
+        assert run(["slurm", "steer", "--state", state, "-p", "sjf", "--cycles", "2", "--every", "0s"]) == 0
+        assert "trying again" in capsys.readouterr().err and not updates.exists()
+        (cluster / "kept").rename(cluster / "sacct.txt")
+    (cluster / "squeue.json").write_text(whole)
     assert run(["slurm", "steer", "--state", state, "-p", "sjf", "--cycles", "1", "--span", "100", "--every", "1s"]) == 0
     assert "3 wait, changed 2" in capsys.readouterr().out
     assert updates.read_text().splitlines()[:2] == ["update JobId=9006 SiteFactor=100", "update JobId=9005 SiteFactor=50"]

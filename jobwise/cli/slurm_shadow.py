@@ -28,8 +28,6 @@ def _cycles(shadow, every: str, cycles: int | None):
         try:
             yield n, *shadow.cycle(n)
         except InputError as error:
-            if n == 1:
-                raise
             complain(f"{error}; trying again", "note")
         if cycles is None or n < cycles:
             time.sleep(pause)

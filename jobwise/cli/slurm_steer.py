@@ -11,6 +11,7 @@ import typer
 from jobwise.cli.options import complain
 from jobwise.cli.tables import say
 from jobwise.cli.when import seconds
+from jobwise.errors import InputError
 
 
 def steer(
@@ -26,7 +27,7 @@ def steer(
 ) -> None:
     """Steer this cluster by site factors; ends with Ctrl-C or a file `stop` in the state folder, and gives all factors back."""
     from jobwise.policies.names import resolve
-    from jobwise.slurm.client import Slurm, SlurmError
+    from jobwise.slurm.client import Slurm
     from jobwise.slurm.steer import Ledger, Settings, Steer, undo
 
     pause, settings = seconds(every, "--every"), Settings(span, seconds(starve, "--starve"), most, dry)
@@ -44,7 +45,7 @@ def steer(
             n += 1
             try:
                 x = s.cycle()
-            except SlurmError as error:
+            except InputError as error:  # no answer, or none that can be read; no job has come yet
                 s.ledger.note("slurm", problem=str(error))
                 complain(f"{error}; trying again", "note")
             else:

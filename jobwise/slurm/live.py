@@ -123,7 +123,7 @@ def _read(folder: Path, more: dict[str, str] | None) -> Cluster:
         raise InputError(f"{folder}: squeue.json is missing; `squeue --json` writes it")
     try:
         jobs = [x for x in json.loads(file.read_text())["jobs"] if isinstance(x, dict)]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{file}: is no whole output of `squeue --json`") from None
     now = _now(folder, jobs)
     open_ = [x for x in jobs if state(x.get("job_state")) not in ENDED]
