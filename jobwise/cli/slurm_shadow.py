@@ -10,13 +10,12 @@ import typer
 
 from jobwise.cli.options import Json, complain
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.cli.when import seconds, span
+from jobwise.cli.when import chances, headed, seconds, short, span
 from jobwise.errors import InputError
 
 Policy = Annotated[str, typer.Option("--policy", "-p", help="Who would decide instead of Slurm.")]
 Every = Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 10s, 1m.")]
 Cycles = Annotated[Optional[int], typer.Option("--cycles", min=1, help="End after so many; by default never.")]
-COLUMNS = ["job", "user", "cpus", "limit", "waited", "starts in", "80 %", "Slurm says", "policy"]
 SHOWN = 20
 
 
@@ -37,11 +36,9 @@ def _table(shadow, p) -> list[list[str]]:
     """The cells of the queue, as the predictions order it."""
     rank, out = {x["job"]: k + 1 for k, x in enumerate(shadow.order)}, []
     for x in p.rows()[:SHOWN]:
-        a, b = x["start_80"]
         wish = "starts it now" if x["job"] in shadow.begin else f"rank {rank[x['job']]}" if x["job"] in rank else ""
-        plan = "" if x["slurm"] is None else span(x["slurm"])
-        out.append([str(x["job"]), x["user"], f"{x['cpus']:,}", span(x["limit"]), span(x["waited"]), span(x["start"])])
-        out[-1] += [f"{span(a)} - {span(b)}", plan, wish]
+        plan = "" if x["slurm"] is None else short(x["slurm"])
+        out.append([str(x["job"]), x["user"], f"{x['cpus']:,}", short(x["limit"]), short(x["waited"]), *chances(x), plan, wish])
     return out
 
 
@@ -60,7 +57,8 @@ def watch(policy: Policy = "jobwise", every: Every = "30s", cycles: Cycles = Non
             running = len(p.starts.drawn.rows) - len(p.starts.drawn.waiting)
             clock = time.strftime("%H:%M:%S", time.gmtime(c.now + c.workload.origin))
             title = f"{clock} UTC: {len(c.waiting):,} wait, {len(c.out):,} may not start yet, {running:,} run"
-            print_table(title, COLUMNS, _table(shadow, p))
+            columns = ["job", "user", "cpus", "limit", "waited", *headed(), "Slurm says", "policy"]
+            print_table(title, columns, _table(shadow, p))
             if shadow.problem:
                 say(shadow.problem)
     finally:

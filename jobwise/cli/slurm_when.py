@@ -10,7 +10,7 @@ import typer
 
 from jobwise.cli.options import Json, Seed, progress
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.cli.when import SHOWN, say_offers, seconds, span
+from jobwise.cli.when import SHOWN, chances, headed, say_offers, seconds, short, span
 from jobwise.errors import InputError
 
 Folder = Annotated[
@@ -19,7 +19,6 @@ Folder = Annotated[
 Keep = Annotated[Optional[str], typer.Option("--keep", help="Keep what Slurm's commands print in this new folder.")]
 Policy = Annotated[str, typer.Option("--policy", "-p", help="slurm, or a list scheduler: who decides from now on.")]
 Sooner = Annotated[bool, typer.Option("--sooner", help="What would start sooner, for each job shown.")]
-COLUMNS = ["job", "user", "cpus", "limit", "waited", "starts in", "80 %", "% in 1/4/24 h", "ends in", "Slurm says"]
 
 
 def look(folder: str | None, keep: str | None, more: Any = None):
@@ -53,13 +52,11 @@ def _shown(p, rows: list[dict], sooner: bool, policy: str, as_json: bool) -> Non
         return
     cells = []
     for x in rows[:SHOWN]:
-        a, b = x["start_80"]
         name = str(x["job"]) + (f"_[{x['tasks']}]" if x["tasks"] > 1 else "")
-        sure = "/".join(f"{100 * x[f'within_{h}h']:.0f}" for h in (1, 4, 24))
-        plan = "" if x["slurm"] is None else span(x["slurm"])
-        cells.append([name, x["user"], f"{x['cpus']:,}", span(x["limit"]), span(x["waited"]), span(x["start"])])
-        cells[-1] += [f"{span(a)} - {span(b)}", sure, span(x["end"]), plan]
-    print_table(f"{len(p.starts.rows):,} jobs wait and may start, {running:,} run", COLUMNS, cells)
+        plan = "" if x["slurm"] is None else short(x["slurm"])
+        cells.append([name, x["user"], f"{x['cpus']:,}", short(x["limit"]), short(x["waited"]), *chances(x), plan])
+    columns = ["job", "user", "cpus", "limit", "waited", *headed(), "Slurm says"]
+    print_table(f"{len(p.starts.rows):,} jobs wait and may start, {running:,} run", columns, cells)
     for x in rows[:SHOWN] if len(rows) <= 3 else []:
         ends = f"; first of all {', '.join(map(str, x['frees']))} have to end" if x["frees"] else ""
         say(f"job {x['job']}: {x['why']}; {x['ahead']:,} start before it{ends}")

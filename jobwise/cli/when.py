@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.options import Jobs, Json, Log, Procs, Seed, open_log, progress
-from jobwise.cli.tables import print_json, print_table, say
+from jobwise.cli.tables import NARROW, print_json, print_table, say, width
 from jobwise.errors import InputError
 
 SHOWN = 20
@@ -49,18 +49,29 @@ def span(s: float) -> str:
     return f"{s / 60:.0f} min" if s < 5400 else f"{s / 3600:.1f} h" if s < 172_800 else f"{s / 86_400:.1f} d"
 
 
+def short(s: float) -> str:
+    """A duration for a cell of a table: 45s, 10m, 4.5h, 2.1d."""
+    return span(s).replace("min", "m").replace(" ", "")
+
+
+def chances(x: dict) -> list[str]:
+    """The cells that every table of predictions has: start, its 80 % interval; where there is room, how likely it starts within
+    1, 4, 24 h, and its end."""
+    a, b = x["start_80"]
+    sure = "/".join(f"{100 * x[f'within_{h}h']:.0f}" for h in (1, 4, 24))
+    return [short(x["start"]), f"{short(a)}-{short(b)}", *([sure, short(x["end"])] if width() >= NARROW else [])]
+
+
+def headed() -> list[str]:
+    """The heads of `chances`."""
+    return ["starts in", "80 %", *(["% in 1/4/24 h", "ends in"] if width() >= NARROW else [])]
+
+
 def table_of(rows: list[dict]) -> list[list[str]]:
     """The cells of a table of predictions."""
-    out = []
-    for x in rows:
-        a, b = x["start_80"]
-        sure = "/".join(f"{100 * x[f'within_{h}h']:.0f}" for h in (1, 4, 24))
-        out.append([str(x["job"]), f"{x['procs']:,}", span(x["limit"]), span(x["waited"]), span(x["start"])])
-        out[-1] += [f"{span(a)} - {span(b)}", sure, span(x["end"]), str(x["ahead"])]
-    return out
-
-
-COLUMNS = ["job", "procs", "limit", "waited", "starts in", "80 %", "% in 1/4/24 h", "ends in", "ahead"]
+    return [
+        [str(x["job"]), f"{x['procs']:,}", short(x["limit"]), short(x["waited"]), *chances(x), str(x["ahead"])] for x in rows
+    ]
 
 
 def say_offers(offers, of: str) -> None:
@@ -123,9 +134,10 @@ def when(
         return
     cells = table_of(rows[:SHOWN])
     if shown:
-        cells = [[*c, span(x["started"]) if "started" in x else ""] for c, x in zip(cells, rows, strict=False)]
+        cells = [[*c, short(x["started"]) if "started" in x else ""] for c, x in zip(cells, rows, strict=False)]
+    columns = ["job", "procs", "limit", "waited", *headed(), "ahead"]
     waiting = f"{len(m.starts.rows):,} jobs wait, {running:,} run"
-    print_table(f"{w.name} at {m.starts.now / 3600:,.1f} h under {chosen.name}: {waiting}", COLUMNS + ["was"] * shown, cells)
+    print_table(f"{w.name} at {m.starts.now / 3600:,.1f} h under {chosen.name}: {waiting}", columns + ["was"] * shown, cells)
     if not rows:
         say("no job waits then")
         return
