@@ -63,7 +63,7 @@ def chances(x: dict) -> list[str]:
 
 
 def headed() -> list[str]:
-    """The heads of `chances`."""
+    """The heads of the columns of `chances`."""
     return ["starts in", "80 %", *(["% in 1/4/24 h", "ends in"] if width() >= NARROW else [])]
 
 
