@@ -24,7 +24,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 PACKAGE = Path(__file__).parent.parent
 # what kernels are made of: themselves, each other, the constants and dtypes that they use
 SOURCES: tuple[str, ...] = ("sim", "compiled", "worlds", "jobs.py", "cluster.py", "site.py")
-SOURCES += ("forecast/runtimes.py", "forecast/online.py", "report/export.py", "workloads/lublin.py")
+SOURCES += ("forecast/runtimes.py", "forecast/online.py", "report/export.py", "workloads/lublin.py", "starts/bags.py")
 PLAIN = ("policy.py", "spec.py")  # of worlds: no kernel is made of them
 KEPT = 4  # folders of other versions that stay
 
