@@ -13,6 +13,12 @@ from jobwise.slurm.starts import predict
 pytestmark = pytest.mark.xdist_group("sites")
 
 
+@pytest.fixture(autouse=True)
+def _few(monkeypatch):
+    """Few predictions of the past calibrate: each takes a tenth of a second."""
+    monkeypatch.setattr("jobwise.slurm.starts.EARLIER", 6)
+
+
 @pytest.fixture
 def wasteful(cluster):  # noqa: F811
     """The cluster, one of whose users asks for ten times as long as the others."""

@@ -21,6 +21,12 @@ from jobwise.slurm.starts import predict
 pytestmark = pytest.mark.xdist_group("sites")
 
 
+@pytest.fixture(autouse=True)
+def _few(monkeypatch):
+    """Few predictions of the past calibrate: each takes a tenth of a second."""
+    monkeypatch.setattr("jobwise.slurm.starts.EARLIER", 6)
+
+
 class Looks:
     """A reader of a folder; `at` moves its clock, `change` its jobs."""
 

@@ -89,17 +89,18 @@ def predict(
     cluster: Cluster,
     policy: Any = "slurm",
     *,
-    earlier: int = EARLIER,
+    earlier: int | None = None,
     count: int = FUTURES,
     seed: int = 0,
     calibration: Calibration | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Predicted:
     """Predict the starts of the jobs of a cluster that wait, under its own Slurm or another policy. What calibrates them: what
-    came of earlier predictions (`calibration`, which goes on), or as many as `earlier` that are made now at arrivals of jobs
-    that have started since. Raises InputError."""
+    came of earlier predictions (`calibration`, which goes on), or as many as `earlier` (None: EARLIER) that are made now at
+    arrivals of jobs that have started since. Raises InputError."""
     w = cluster.workload
     jobs, player = w.jobs, SitePlayer(w, resolve(policy))
+    earlier = EARLIER if earlier is None else earlier
     earlier = earlier if calibration is None else max(earlier - len(calibration.job), 0)
     calibration = Calibration() if calibration is None else calibration
     predictor = Predictor(History(jobs), player, count, seed, calibration, w.columns["job"], w.origin)
