@@ -103,7 +103,7 @@ def main() -> None:
                 took.append(time.perf_counter() - begun)
                 if n % 10 == 9:
                     memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-            steer.ledger.close()
+            steer.state.close()
         cells = [
             f"`{policy}`",
             f"{span:,}" if span else "all",

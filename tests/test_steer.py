@@ -2,13 +2,16 @@
 
 import contextlib
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from conftest import programs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_live import cluster, job  # noqa: F401
@@ -18,7 +21,9 @@ from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.slurm import live
 from jobwise.slurm.client import SlurmError, priorities_of
-from jobwise.slurm.steer import DRIFT_LEAST, FAILURES, Drift, Ledger, Settings, Steer, differing, undo, wanted
+from jobwise.slurm.site_factors import differing, wanted
+from jobwise.slurm.state_folder import StateFolder, undo
+from jobwise.slurm.steer import DRIFT_LEAST, FAILURES, Drift, Settings, Steer
 from jobwise.slurm.views import order_of, view_of
 
 pytestmark = pytest.mark.xdist_group("sites")
@@ -26,17 +31,18 @@ pytestmark = pytest.mark.xdist_group("sites")
 
 @dataclass
 class Fake:
-    """A Slurm in memory: priorities, and every update that came. `broken`: the next call fails."""
+    """A Slurm in memory: priorities, and every update that came. `broken`: the next call fails; `held`: sprio does not list them."""
 
     factors: dict
     own: dict
+    held: set = field(default_factory=set)
     writes: list = field(default_factory=list)
     broken: bool = False
 
     def priorities(self):
         if self.broken:
             raise SlurmError("sprio: no answer")
-        return {i: (self.own[i] + x, x) for i, x in self.factors.items()}
+        return {i: (self.own[i] + x, x) for i, x in self.factors.items() if i not in self.held}
 
     def set_site_factors(self, change):
         if self.broken:
@@ -86,7 +92,7 @@ def order(slurm):
 def test_a_cluster_is_a_view(cluster):  # noqa: F811
     view, ids = view_of(live.look(cluster))
     assert view.cluster.processors == 16 and view.free.sum() == 0 and len(view.running) == 3
-    assert (view.jobs["submit"] <= 0).all() and (np.diff(view.jobs["submit"]) >= 0).all() and len(view.past) == 300
+    assert (view.jobs["submit"] <= 0).all() and (np.diff(view.jobs["submit"]) >= 0).all() and len(view.past) == 301
     assert (view.past["end"] < 0).all() and set(ids[view.queue].tolist()) >= {9004, 9005, 9006}
     first = order_of(resolve("sjf"), live.look(cluster))[0]["job"]
     assert first == 9006 and order_of(resolve("fcfs"), live.look(cluster))[0]["job"] == 9004
@@ -158,6 +164,49 @@ def test_dry_runs_write_nothing(site):
     with steering(site, own=Settings(dry=True)) as s:
         assert s.cycle()["changed"] == 3 and site[1].writes == [] and site[1].factors == before
     assert [x["what"] for x in log(site)].count("would") == 3
+
+
+def test_dry_runs_leave_what_a_killed_process_has_left(site):
+    s = steering(site)
+    s.cycle()
+    s.state.close()  # killed
+    left = dict(site[1].factors)
+    with steering(site, own=Settings(dry=True)) as s:
+        s.cycle()
+    assert site[1].factors == left and json.loads((site[2] / "before.json").read_text())
+
+
+def test_jobs_that_are_held_or_put_back_into_the_queue_are_given_back_too(site):
+    """sprio lists neither those that are held nor those that run."""
+    folder, slurm, state = site
+    before = dict(slurm.factors)
+    whole = (folder / "squeue.json").read_text()
+    with steering(site) as s:
+        s.cycle()
+        jobs = json.loads(whole)["jobs"]
+        for x in jobs:
+            if x["job_id"] == 9004:
+                x |= {"state_reason": "JobHeldUser"}
+            if x["job_id"] == 9005:  # it runs for a while, in the place of another
+                x |= {"job_state": "RUNNING", "start_time": x["start_time"] - 3600, "nodes": "n4", "tres_alloc_str": "cpu=4"}
+        (folder / "squeue.json").write_text(json.dumps({"jobs": [x for x in jobs if x["job_id"] != 9003]}))
+        slurm.held = {9004, 9005}
+        s.cycle()
+        assert set(s.state.before) >= {9004, 9005}
+        (folder / "squeue.json").write_text(whole)
+        slurm.held = {9004}
+        s.cycle()
+    slurm.held = set()
+    assert slurm.factors == before
+
+
+def test_where_many_wait_nothing_is_foreseen(site, monkeypatch):
+    monkeypatch.setattr("jobwise.slurm.steer.MOST_FORESEEN", 2)
+    folder, slurm, state = site
+    with Steer(slurm, resolve("sjf"), state, Settings(), Looks(folder, slurm)) as s:
+        s.cycle()
+        assert s.drift.foreseen == {}
+    assert any("nothing is foreseen" in x.get("problem", "") for x in log(site))
 
 
 class Wrong:
@@ -236,8 +285,8 @@ def test_one_process_a_cluster_and_a_new_one_goes_on(site):
     s = steering(site)
     s.cycle()
     with pytest.raises(InputError, match="another process steers"):
-        Ledger(state)
-    s.ledger.close()  # killed: nothing was given back
+        StateFolder(state)
+    s.state.close()  # killed: nothing was given back
     assert slurm.factors != before
     with steering(site, "fcfs") as s:
         s.cycle()
@@ -253,10 +302,10 @@ def test_undo_alone(site):
     before = dict(slurm.factors)
     s = steering(site)
     s.cycle()
-    s.ledger.close()
-    ledger = Ledger(state)
-    assert undo(slurm, ledger, "asked for") == 3 and slurm.factors == before and undo(slurm, ledger, "again") == 0
-    ledger.close()
+    s.state.close()
+    kept = StateFolder(state)
+    assert undo(slurm, kept, "asked for") == 3 and slurm.factors == before and undo(slurm, kept, "again") == 0
+    kept.close()
 
 
 def test_priorities_of_what_sprio_prints():
@@ -293,12 +342,12 @@ def test_faults_at_random_points(site, seed):
             except SlurmError:
                 assert slurm.broken
         if fault in ("killed", "policy"):
-            s.ledger.close()
+            s.state.close()
             s = None
     slurm.broken = False
-    ledger = s.ledger if s else Ledger(state)
-    undo(slurm, ledger, "the end")
-    ledger.close()
+    kept = s.state if s else StateFolder(state)
+    undo(slurm, kept, "the end")
+    kept.close()
     assert slurm.factors == before
     noted = [(x["job"], x["new"]) for x in log(site) if x["what"] == "write" and x["why"]]
     for write in slurm.writes:
@@ -312,21 +361,9 @@ def test_the_command_without_slurm(tmp_path, capsys, monkeypatch):
 
 
 def test_the_command_on_small_programs_in_place_of_slurm(tmp_path, capsys, monkeypatch, cluster):  # noqa: F811
-    place, updates = tmp_path / "bin", tmp_path / "updates"
-    place.mkdir()
-    files = {"squeue": "squeue.json", "sacct": "sacct.txt"}
-    for name in ("sbatch", "sinfo", "scancel", "sshare", "squeue", "sacct", "scontrol", "sacctmgr", "sprio"):
-        lines = ["#!/bin/sh"] + ([f"cat {cluster / files[name]}"] if name in files else [])
-        if name == "scontrol":
-            lines += [f'case "$2" in config) cat {cluster}/scontrol_config.txt;; node) cat {cluster}/scontrol_node.txt;;']
-            lines += [f"partition) cat {cluster}/scontrol_partition.txt;; *) cat >> {updates};; esac"]
-        if name == "sprio":
-            lines += ["printf '9004|10|0\\n9005|10|0\\n9006|10|0\\n'"]
-        if name in ("sacctmgr", "sshare"):
-            lines += ["exit 1"]
-        (place / name).write_text("\n".join(lines) + "\n")
-        (place / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    updates = tmp_path / "updates"
+    told = {"scontrol": f'[ -z "$1" ] && cat >> {updates}', "sprio": "printf '9004|10|0\\n9005|10|0\\n9006|10|0\\n'"}
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster, **told))
     state = str(tmp_path / "state")
     whole = (cluster / "squeue.json").read_text()
     for wrong in ('{"jobs": []}', whole[:500], "", "[" * 100_000):  # nobody yet; cut; nothing; nested
@@ -339,9 +376,28 @@ def test_the_command_on_small_programs_in_place_of_slurm(tmp_path, capsys, monke
     assert run(["slurm", "steer", "--state", state, "-p", "sjf", "--cycles", "1", "--span", "100", "--every", "1s"]) == 0
     assert "3 wait, changed 2" in capsys.readouterr().out
     assert updates.read_text().splitlines()[:2] == ["update JobId=9006 SiteFactor=100", "update JobId=9005 SiteFactor=50"]
+    assert run(["slurm", "steer", "--state", state, "-p", "sjf", "--dry-run", "--cycles", "1"]) == 0
     (tmp_path / "state" / "stop").touch()
     assert run(["slurm", "steer", "--state", state, "--every", "1s"]) == 0
     assert run(["slurm", "steer", "--state", state, "--undo"]) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_and_all_is_given_back(tmp_path, monkeypatch, cluster, number):  # noqa: F811
+    updates = tmp_path / "updates"
+    told = {"scontrol": f'[ -z "$1" ] && cat >> {updates}', "sprio": "printf '9004|10|0\\n9005|10|0\\n9006|10|0\\n'"}
+    path = programs(tmp_path / "bin", cluster, **told)
+    words = ["slurm", "steer", "--state", str(tmp_path / "state"), "-p", "sjf", "--span", "100", "--every", "1s"]
+    own = os.environ | {"PATH": path}
+    command = [sys.executable, "-m", "jobwise.cli", *words]
+    with subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+        assert "changed 2" in p.stdout.readline()
+        p.send_signal(number)
+        _, err = p.communicate(timeout=60)
+    assert p.returncode == 130 and err.strip().split("\n")[-1].endswith("have the site factors that they had before")
+    kept = json.loads((tmp_path / "state" / "before.json").read_text())
+    lines = [json.loads(x) for x in (tmp_path / "state" / "audit.jsonl").read_text().splitlines()]
+    assert kept == {} or any("undo" in x.get("why", "") for x in lines)
 
 
 def test_nothing_of_this_is_imported_by_the_package():

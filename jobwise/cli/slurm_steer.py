@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -11,7 +14,19 @@ import typer
 from jobwise.cli.options import complain
 from jobwise.cli.tables import say
 from jobwise.cli.when import seconds
-from jobwise.errors import InputError
+from jobwise.errors import InputError, Interrupted
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C and SIGTERM (`systemctl stop`) alike end what is done within: all is given back on the way out."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted("all jobs have the site factors that they had before") from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def steer(
@@ -28,31 +43,33 @@ def steer(
     """Steer this cluster by site factors; ends with Ctrl-C or a file `stop` in the state folder, and gives all factors back."""
     from jobwise.policies.names import resolve
     from jobwise.slurm.client import Slurm
-    from jobwise.slurm.steer import Ledger, Settings, Steer, undo
+    from jobwise.slurm.state_folder import StateFolder, undo
+    from jobwise.slurm.steer import Settings, Steer
 
     pause, settings = seconds(every, "--every"), Settings(span, seconds(starve, "--starve"), most, dry)
     slurm = Slurm()
     if back:
-        ledger = Ledger(Path(state))
+        kept = StateFolder(Path(state))
         try:
-            say(f"{undo(slurm, ledger, 'asked for'):,} jobs have the site factor that they had before")
+            say(f"{undo(slurm, kept, 'asked for'):,} jobs have the site factor that they had before")
         finally:
-            ledger.close()
+            kept.close()
         return
-    with Steer(slurm, resolve(policy), Path(state), settings) as s:
-        n = 0
-        while (cycles is None or n < cycles) and not s.ledger.stopped:
+    chosen, off, n = resolve(policy), False, 0
+    with _stoppable(), Steer(slurm, chosen, Path(state), settings) as s:
+        while (cycles is None or n < cycles) and not s.state.stopped and not off:
             n += 1
             try:
                 x = s.cycle()
             except InputError as error:  # no answer, or none that can be read; no job has come yet
-                s.ledger.note("slurm", problem=str(error))
+                s.state.note("slurm", problem=str(error))
                 complain(f"{error}; trying again", "note")
             else:
                 changed = f"{'would change' if dry else 'changed'} {x['changed']:,}"
                 say(f"cycle {n:,}: {x['waiting']:,} wait, {changed}" + (f"; {x['problem']}" if x["problem"] else ""))
-                if x["off"]:
-                    break
+                off = x["off"]
             end = time.monotonic() + pause
-            while (cycles is None or n < cycles) and time.monotonic() < end and not s.ledger.stopped:
+            while (cycles is None or n < cycles) and time.monotonic() < end and not s.state.stopped and not off:
                 time.sleep(min(0.2, pause))
+    if off:  # a guard rail has ended it
+        raise typer.Exit(1)

@@ -1,0 +1,91 @@
+"""The state folder of a cluster that is steered, and how everything is given back."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from jobwise.errors import InputError
+from jobwise.files import write_whole
+from jobwise.slurm.client import Slurm
+
+
+class StateFolder:
+    """The state folder of one cluster: what there was before the first write, and the audit log; one process at a time. Raises
+    InputError where another is at work."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = open(folder / "lock", "w")  # noqa: SIM115
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise InputError(f"{folder}: another process steers this cluster") from None
+        try:
+            self.before: dict[int, int] = self._read()
+        except InputError:
+            self._lock.close()
+            raise
+
+    def _read(self) -> dict[int, int]:
+        file = self.folder / "before.json"
+        if not file.is_file():
+            return {}
+        try:
+            return {int(k): int(v) for k, v in json.loads(file.read_text()).items()}
+        except (ValueError, AttributeError, TypeError):
+            raise InputError(f"{file}: is damaged; it should hold the site factor that each job had before") from None
+
+    def keep(self, factors: dict[int, int]) -> None:
+        """Remember the factors that jobs have before they are changed for the first time: on disk before Slurm is told."""
+        new = {id: x for id, x in factors.items() if id not in self.before}
+        if new:
+            self.before |= new
+            self._save()
+
+    def forget(self, gone: set[int]) -> None:
+        """These jobs are as they were, or there no more."""
+        if gone & set(self.before):
+            self.before = {id: x for id, x in self.before.items() if id not in gone}
+            self._save()
+
+    def _save(self) -> None:
+        write_whole(self.folder / "before.json", json.dumps({str(k): v for k, v in self.before.items()}) + "\n")
+
+    def note(self, kind: str, *lines: dict[str, Any], **more: Any) -> None:
+        """Add a line to the audit log, or several of one kind."""
+        head = {"time": round(time.time(), 3), "what": kind}
+        with open(self.folder / "audit.jsonl", "a") as log:
+            log.write("".join(json.dumps(head | x | more) + "\n" for x in lines or ({},)))
+            log.flush()
+            os.fsync(log.fileno())
+
+    @property
+    def stopped(self) -> bool:
+        """Has somebody put the file `stop` into the folder?"""
+        return (self.folder / "stop").exists()
+
+    def close(self) -> None:
+        """Let others steer the cluster."""
+        self._lock.close()
+
+
+def undo(slurm: Slurm, state: StateFolder, reason: str) -> int:
+    """Give every job that was changed the site factor that it had before; how many. Jobs that sprio does not list (held, or put
+    back into the queue later) are told, too; what has ended is refused. Raises SlurmError where Slurm does not answer."""
+    present = slurm.priorities()
+    change = {id: x for id, x in state.before.items() if id not in present or present[id][1] != x}
+    lines = [{"job": id, "old": present.get(id, (0, None))[1], "new": x, "why": f"undo: {reason}"} for id, x in change.items()]
+    if lines:
+        state.note("write", *lines)
+    if change and (complaint := slurm.set_site_factors(change)):
+        state.note("refused", complaint=complaint)
+    left = {id for id, x in slurm.priorities().items() if id in state.before and x[1] != state.before[id]}
+    state.forget(set(state.before) - left)
+    return len(change)
