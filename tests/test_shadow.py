@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import programs
 from test_live import cluster, job  # noqa: F401
 
 from jobwise.cli import run
@@ -69,11 +70,13 @@ def test_what_a_cycle_writes(looks, tmp_path):
     j = Journal(tmp_path / "state")
     s = Shadow(looks, resolve("sjf+easy"), j)
     p, events = s.cycle()
-    assert events == {"submitted": 8, "started": 3, "ended": 0} and len(p.starts.rows) == 5  # an array of three tasks
+    assert {k: len(ids) for k, ids in events.items()} == {"submitted": 8, "started": 3, "ended": 0, "gone": 0} and len(
+        p.starts.rows
+    ) == 5  # an array of three tasks
     assert [x["job"] for x in s.order][0] == 9006 and s.begin == set()  # the machine is full
     looks.at(60.0, started(9005, 4, "n4"))
     _, events = s.cycle()
-    assert events["started"] == 1 and events["submitted"] == 0
+    assert events["started"] == [9005] and not events["submitted"] and not events["gone"]
     start = dict(j.rows("select id, start from job"))
     assert start[9005] == pytest.approx(looks.now, abs=1) and start[9004] is None
     score = j.score()
@@ -100,7 +103,7 @@ def test_a_new_process_goes_on_where_the_last_was_killed(looks, tmp_path):
     assert np.allclose(c.made, np.array(made.made)[mine]) and np.allclose(c.sampled, np.array(made.sampled)[mine])
     assert np.allclose(c.shown, np.array(made.shown)[mine], atol=1e-6)
     assert np.array_equal(~np.isnan(c.outcome), [x == 9005 for x in c.job])
-    assert again.cycle()[1] == {"submitted": 0, "started": 0, "ended": 0}
+    assert not any(again.cycle()[1].values())
     first.close()
     second.close()
 
@@ -113,9 +116,31 @@ def test_clocks_that_go_back_and_jobs_that_go(looks, tmp_path):
     with pytest.raises(InputError, match="set back"):
         s.cycle()
     looks.at(560.0, lambda jobs, now: [x for x in jobs if x["job_id"] != 9004])  # it was cancelled
-    s.cycle()
+    assert 9004 in s.calibration.job or 9004 in [r[0] for r in j.rows("select job from prediction")]
+    assert s.cycle()[1]["gone"] == [9004] and s.cycle()[1]["gone"] == [] and 9004 not in s.calibration.job
     assert j.rows("select what from event where job = 9004 order by time") == [("submitted",), ("gone",)]
     assert j.rows("select count(*) from prediction where job = 9004")[0][0] == 0
+    j.close()
+
+
+def test_a_job_that_starts_and_ends_between_two_cycles_or_is_held_is_not_gone(looks, tmp_path):
+    j = Journal(tmp_path)
+    s = Shadow(looks, resolve("fcfs"), j)
+    s.cycle()
+
+    def change(jobs, now):
+        for x in jobs:
+            if x["job_id"] == 9005:
+                x |= {"job_state": "COMPLETED", "start_time": int(now - 40), "end_time": int(now - 10), "nodes": "n4"}
+            if x["job_id"] == 9004:
+                x |= {"state_reason": "JobHeldUser"}
+        return jobs
+
+    looks.at(60.0, change)
+    events = s.cycle()[1]
+    assert events["started"] == events["ended"] == [9005] and events["gone"] == []
+    assert j.rows("select ended - start from job where id = 9005") == [(30.0,)]
+    assert j.score()["predictions"] == 1 and j.rows("select count(*) from prediction where job = 9004") == [(1,)]
     j.close()
 
 
@@ -168,26 +193,14 @@ def test_damaged_files_and_full_disks(looks, tmp_path):
 
 
 @pytest.fixture
-def programs(tmp_path, monkeypatch, cluster):  # noqa: F811
+def there(tmp_path, monkeypatch, cluster):  # noqa: F811
     """Small programs in place of Slurm's commands, which print the files of the cluster, at its time."""
     now = itertools.count(float((cluster / "now.txt").read_text()))
     monkeypatch.setattr(live, "time", SimpleNamespace(time=lambda: next(now), monotonic=time.monotonic))
-    place = tmp_path / "bin"
-    place.mkdir()
-    files = {"squeue": "squeue.json", "sacct": "sacct.txt"}
-    for name in ("sbatch", "sinfo", "scancel", "sshare", "squeue", "sacct", "scontrol", "sacctmgr"):
-        lines = ["#!/bin/sh"] + ([f"cat {cluster / files[name]}"] if name in files else [])
-        if name == "scontrol":
-            lines += [f'case "$2" in config) cat {cluster}/scontrol_config.txt;; node) cat {cluster}/scontrol_node.txt;;']
-            lines += [f"*) cat {cluster}/scontrol_partition.txt;; esac"]
-        if name in ("sacctmgr", "sshare"):
-            lines += ["exit 1"]
-        (place / name).write_text("\n".join(lines) + "\n")
-        (place / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
 
 
-def test_the_commands(programs, tmp_path, capsys):
+def test_the_commands(there, tmp_path, capsys):
     state = str(tmp_path / "state")
     assert run(["slurm", "watch", "-p", "sjf+easy", "--cycles", "1"]) == 0
     out = capsys.readouterr().out

@@ -11,7 +11,7 @@ import typer
 from jobwise.cli.options import Json, complain
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import chances, headed, seconds, short, span
-from jobwise.errors import InputError
+from jobwise.errors import InputError, Interrupted
 
 Policy = Annotated[str, typer.Option("--policy", "-p", help="Who would decide instead of Slurm.")]
 Every = Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 10s, 1m.")]
@@ -54,9 +54,8 @@ def watch(policy: Policy = "jobwise", every: Every = "30s", cycles: Cycles = Non
         shadow = Shadow(reader, resolve(policy))
         for _, p, _ in _cycles(shadow, every, cycles):
             c = p.cluster
-            running = len(p.starts.drawn.rows) - len(p.starts.drawn.waiting)
             clock = time.strftime("%H:%M:%S", time.gmtime(c.now + c.workload.origin))
-            title = f"{clock} UTC: {len(c.waiting):,} wait, {len(c.out):,} may not start yet, {running:,} run"
+            title = f"{clock} UTC: {len(c.waiting):,} wait, {len(c.out):,} may not start yet, {p.starts.running:,} run"
             columns = ["job", "user", "cpus", "limit", "waited", *headed(), "Slurm says", "policy"]
             print_table(title, columns, _table(shadow, p))
             if shadow.problem:
@@ -88,8 +87,10 @@ def shadow(
             reader = Reader(Slurm())
             try:
                 for n, p, events in _cycles(Shadow(reader, resolve(policy), journal), every, cycles):
-                    news = ", ".join(f"{v:,} {k}" for k, v in events.items() if v) or "nothing new"
+                    news = ", ".join(f"{len(ids):,} {kind}" for kind, ids in events.items() if ids) or "nothing new"
                     say(f"cycle {n:,}: {len(p.cluster.waiting):,} wait; {news}")
+            except KeyboardInterrupt:
+                raise Interrupted(f"jobwise slurm shadow --state {state} goes on") from None
             finally:
                 reader.close()
         _told(journal, as_json)

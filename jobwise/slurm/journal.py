@@ -14,7 +14,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.slurm.live import Cluster
 from jobwise.slurm.starts import Predicted
-from jobwise.starts.calibration import KEPT, Calibration, logs
+from jobwise.starts.calibration import KEPT, LEVELS, Calibration, logs
 
 VERSION = 1
 AGAIN_S = 1800.0  # a prediction of a job is written down again so long after the last one; those that calibrate, always
@@ -26,8 +26,7 @@ create table if not exists job(id int primary key, name text, user text, account
   asked real, start real, ended real);
 create table if not exists event(time real, job int, what text);
 create table if not exists prediction(time real, job int, q05 real, q10 real, q50 real, q90 real, q95 real, slurm real,
-  calibrates int, s05 real, s10 real, s50 real, s90 real, s95 real, requested real, r05 real, r10 real, r50 real, r90 real,
-  r95 real);
+  requested real, sampled blob, both blob);
 create table if not exists wish(time real, job int, rank int, begin_now int, why text);
 create index if not exists of_job on prediction(job);
 """
@@ -66,19 +65,18 @@ class Journal:
         time = self.rows("select max(time) from cycle")[0][0]
         return -np.inf if time is None else float(time)
 
-    def write(self, p: Predicted, order: list[dict], begin: set[int], problem: str = "") -> dict[str, int]:
-        """Write down a cycle: predictions, how the policy ranks the queue, whom it would start now. Returns how many jobs came,
-        started and ended since the last one."""
+    def write(self, p: Predicted, order: list[dict], begin: set[int], problem: str = "") -> dict[str, list[int]]:
+        """Write down a cycle: predictions, how the policy ranks the queue, whom it would start now. Returns which jobs came
+        ("submitted"), started, ended, and were cancelled ("gone") since the last one."""
         c = p.cluster
         now, jobs = c.now + c.workload.origin, self._jobs(c)
-        known = {r[0]: r[1:] for r in self.rows("select id, start, ended from job")}
-        events = []
-        for id, job in jobs.items():
-            before = known.get(id, (None, None))
-            events += [(now, id, "submitted")] if id not in known else []
-            events += [(now, id, "started")] if job["start"] is not None and before[0] is None else []
-            events += [(now, id, "ended")] if job["ended"] is not None and before[1] is None else []
-        gone = [id for id, (start, _) in known.items() if start is None and id not in jobs]
+        started = dict(self.rows("select id, start from job where ended is null"))  # of those that had not ended yet
+        events: dict[str, list[int]] = {
+            "submitted": [id for id in jobs if id not in started],
+            "started": [id for id, job in jobs.items() if job["start"] is not None and started.get(id) is None],
+            "ended": [id for id, job in jobs.items() if job["ended"] is not None],
+            "gone": [id for id, at in started.items() if at is None and id not in jobs and id not in c.out],
+        }
         try:
             self._db.execute("begin immediate")
             self._db.execute(
@@ -89,9 +87,12 @@ class Journal:
                 "conflict(id) do update set start = :start, ended = :ended, asked = :asked",
                 list(jobs.values()),
             )
-            self._db.executemany("insert into event values(?, ?, ?)", events + [(now, id, "gone") for id in gone])
-            self._db.executemany("delete from prediction where job = ?", [(id,) for id in gone])
-            self._db.executemany(f"insert into prediction values({', '.join('?' * 20)})", self._predictions(p, now))
+            rows = [(now, id, kind) for kind, ids in events.items() for id in ids]
+            self._db.executemany("insert into event values(?, ?, ?)", rows)
+            for id in events["gone"]:  # it was cancelled: nothing comes of its predictions
+                self._db.execute("delete from prediction where job = ?", (id,))
+                self._db.execute("update job set ended = ? where id = ?", (now, id))
+            self._db.executemany(f"insert into prediction values({', '.join('?' * 11)})", self._predictions(p, now))
             wishes = [
                 (now, x["job"], k, int(x["job"] in begin), x["why"])
                 for k, x in enumerate(order)
@@ -103,8 +104,7 @@ class Journal:
             if self._db.in_transaction:
                 self._db.execute("rollback")
             raise InputError(f"{self.file}: cannot be written: {error}") from None
-        count = [x[2] for x in events]
-        return {k: count.count(k) for k in ("submitted", "started", "ended")}
+        return events
 
     def _running(self, c: Cluster) -> int:
         jobs = c.workload.jobs
@@ -114,52 +114,44 @@ class Journal:
         """The jobs of a cluster that the journal is about: those that are there now, and those that it knows."""
         w, known = c.workload, {r[0] for r in self.rows("select id from job where ended is null")}
         jobs, names, out = w.jobs, w.names, {}
-        for i, id in enumerate(w.columns["job"].tolist()):
-            if not np.isnan(jobs["end"][i]) and id not in known:
-                continue
-            at = {k: None if np.isnan(x := jobs[k][i]) else float(x) + w.origin for k in ("start", "end", "submit")}
-            out[id] = {
-                "id": id,
-                "cpus": int(jobs["request"][i, 0]),
-                "submit": at["submit"],
-                "asked": float(jobs["walltime"][i]),
-            }
-            out[id] |= {"start": at["start"], "ended": at["end"], "name": c.waiting[id].name if id in c.waiting else ""}
-            of = (("user", "user"), ("account", "group"), ("partition", "partition"))
-            out[id] |= {k: names[column].get(int(jobs[column][i]), "") for k, column in of}
+        ids = w.columns["job"]
+        for i in np.flatnonzero(np.isnan(jobs["end"]) | np.isin(ids, list(known))).tolist():
+            id = int(ids[i])
+            at = {k: None if np.isnan(x := jobs[k][i]) else float(x) + w.origin for k in ("submit", "start", "end")}
+            job: dict[str, Any] = {"id": id, "submit": at["submit"], "start": at["start"], "ended": at["end"]}
+            job |= {"cpus": int(jobs["request"][i, 0]), "asked": float(jobs["walltime"][i])}
+            job["name"] = c.waiting[id].name if id in c.waiting else ""
+            for key, column in (("user", "user"), ("account", "group"), ("partition", "partition")):
+                job[key] = names[column].get(int(jobs[column][i]), "")
+            out[id] = job
         return out
 
     def _predictions(self, p: Predicted, now: float) -> list[tuple]:
         m, c, ids = p.starts, p.cluster, p.cluster.workload.columns["job"]
-        last = {id: k for k, id in enumerate(p.predictor.calibration.job)}
         lately = {r[0] for r in self.rows("select distinct job from prediction where time > ?", now - AGAIN_S)}
         out = []
         for i, row in enumerate(m.rows):
             id = int(ids[row])
             if (x := c.waiting.get(id)) is None:
                 continue
-            k = last.get(id, -1)
-            k = k if k >= 0 and abs(p.predictor.calibration.made[k] - now) < 1e-3 else -1
-            if k < 0 and id in lately:
+            calibrates = i in m.recorded
+            if id in lately and not calibrates:
                 continue
-            plain = p.predictor.calibration.sampled[k] if k >= 0 else np.full(5, np.nan)
-            both = logs(m.both[1, i])
-            line = (now, id, *m.quantiles[i].tolist(), p.planned(x), int(k >= 0), *plain.tolist())
-            out.append((*line, float(logs(m.requested[i])), *both.tolist()))
+            kept = (m.sampled[i].tobytes(), logs(m.both[:, i]).tobytes()) if calibrates else (None, None)
+            out.append((now, id, *m.quantiles[i].tolist(), p.planned(x), float(logs(m.requested[i])), *kept))
         return out
 
     def calibration(self) -> Calibration:
         """Return what came of the last predictions, for the next."""
         c = Calibration()
         query = (
-            "select p.time, p.job, s05, s10, s50, s90, s95, requested, r05, r10, r50, r90, r95, q05, q10, q50, q90, q95, "
-            "j.start from prediction p left join job j on j.id = p.job where calibrates = 1 order by p.time desc limit ?"
+            "select p.time, p.job, p.sampled, p.requested, p.both, j.start from prediction p left join job j on j.id = p.job "
+            "where p.sampled is not null order by p.time desc limit ?"
         )
-        for r in reversed(self.rows(query, KEPT)):
-            shown = np.stack([logs(np.array(r[13:18], float)), np.array(r[8:13], float)])
-            c.add(r[0], r[1], np.array(r[2:7], float), r[7], shown)
-            if r[18] is not None:
-                c.outcome[-1] = float(logs(np.array(r[18] - r[0])))
+        for time, job, sampled, requested, both, start in reversed(self.rows(query, KEPT)):
+            c.add(time, job, np.frombuffer(sampled), requested, np.frombuffer(both).reshape(-1, len(LEVELS)))
+            if start is not None:
+                c.outcome[-1] = float(logs(np.array(start - time)))
         return c
 
     def score(self) -> dict[str, float]:

@@ -32,18 +32,18 @@ class Shadow:
     policy: Any
     journal: Journal | None = None
     site: Any = "slurm"
-    calibration: Calibration | None = None
+    calibration: Calibration = field(default_factory=Calibration)
     problem: str = ""
     order: list[dict] = field(default_factory=list)
     begin: set[int] = field(default_factory=set)
 
     def __post_init__(self):
-        if self.calibration is None:
-            self.calibration = self.journal.calibration() if self.journal else Calibration()
+        if self.journal:
+            self.calibration = self.journal.calibration()
 
-    def cycle(self, seed: int = 0) -> tuple[Predicted, dict[str, int]]:
-        """(predictions, how many jobs came, started and ended since the last cycle). Raises InputError where Slurm does not
-        answer."""
+    def cycle(self, seed: int = 0) -> tuple[Predicted, dict[str, list[int]]]:
+        """(predictions, which jobs came, started, ended, were cancelled since the last cycle: `Journal.write`). Raises
+        InputError where Slurm does not answer."""
         c = self.reader.look()
         self.problem = ""
         if self.journal and c.now + c.workload.origin < self.journal.last - KEPT_BACK_S:
@@ -53,4 +53,6 @@ class Shadow:
             self.order, self.begin = order_of(self.policy, c), starts_now(self.policy, c)
         except Exception as error:  # a user's policy may raise anything
             self.order, self.begin, self.problem = [], set(), f"the policy failed: {plain(str(error))[:200]}"
-        return p, self.journal.write(p, self.order, self.begin, self.problem) if self.journal else {}
+        events = self.journal.write(p, self.order, self.begin, self.problem) if self.journal else {}
+        self.calibration.gone(set(events.get("gone", ())))
+        return p, events
