@@ -84,7 +84,7 @@ class Cluster:
 
     def run(self, *words: str, check: bool = True, **more: str) -> str:
         """What a command prints. Raises RuntimeError where it fails."""
-        done = subprocess.run(words, capture_output=True, text=True, env=self.env | more, timeout=60)
+        done = subprocess.run(words, capture_output=True, text=True, env=self.env | more, timeout=60, cwd=self.folder)
         if check and done.returncode:
             raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout

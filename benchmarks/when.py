@@ -25,10 +25,10 @@ from jobwise.policies.names import resolve
 from jobwise.report.sections import made
 from jobwise.starts import futures
 from jobwise.starts.bags import class_of
-from jobwise.starts.calibration import LEVELS, logs, pinball
+from jobwise.starts.calibration import LEVELS, MIDDLE, logs, pinball
 from jobwise.starts.futures import PoolPlayer
 from jobwise.starts.history import History
-from jobwise.starts.predictor import MIDDLE, Predictor
+from jobwise.starts.predictor import Predictor
 from jobwise.starts.sooner import offers, variants
 from jobwise.workloads.transform import first
 

@@ -102,6 +102,23 @@ def write_site(folder, jobs=60):
     return folder
 
 
+def programs(place, folder, **scripts):
+    """Small programs in place of Slurm's commands, in a folder of their own: they print the files of `folder`; there is no
+    sacctmgr and no sshare. `scripts`: what else one of them does."""
+    answers = {
+        "squeue": f"cat {folder}/squeue.json",
+        "sacct": f"cat {folder}/sacct.txt",
+        "sacctmgr": "exit 1",
+        "sshare": "exit 1",
+    }
+    answers["scontrol"] = f'case "$2" in config|node|partition) cat {folder}/scontrol_$2.txt;; esac'
+    place.mkdir()
+    for name in ("sbatch", "sinfo", "scancel", "sprio", *answers):
+        (place / name).write_text("\n".join(["#!/bin/sh", scripts.get(name, ""), answers.get(name, "")]) + "\n")
+        (place / name).chmod(0o755)
+    return f"{place}:/usr/bin:/bin"
+
+
 @pytest.fixture(scope="session")
 def site_folder(tmp_path_factory):
     """The folder of a small site with 300 jobs; nobody writes to it."""

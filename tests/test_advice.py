@@ -37,7 +37,7 @@ def wasteful(cluster):  # noqa: F811
 def test_whose_limits_are_too_long(wasteful):
     folder, user = wasteful
     w = advice.ended(live.look(folder))
-    assert len(w) == 300 and np.isnan(w.jobs["start"]).all()
+    assert len(w) == 301 and np.isnan(w.jobs["start"]).all()
     found = advice.limits(w)
     assert [x.user for x in found] == [user]
     x = found[0]

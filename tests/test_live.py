@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import programs
 
 from jobwise.cli import run
 from jobwise.errors import InputError
@@ -78,7 +79,8 @@ def cluster(site_folder, tmp_path):
         job(9006, 1, 10, now, waited=200, array_job_id=9006, array_task_string="0-2"),
         job(9007, 4, 10, now, reason="JobHeldUser"),
         job(9008, 4, 10, now, reason="Dependency", eligible_time=0),
-        job(9009, 1, 10, now, state="COMPLETED", nodes="n1", ran=600),
+        job(9009, 1, 10, now, state="COMPLETED", nodes="n1", ran=600, end_time=int(now - 100)),
+        job(9010, 1, 10, now, state="CANCELLED", start_time=0, end_time=int(now - 50)),
     ]
     (folder / "squeue.json").write_text(json.dumps({"jobs": jobs}))
     (folder / "now.txt").write_text(f"{now:.3f}\n")
@@ -89,9 +91,11 @@ def test_what_waits_runs_and_has_ended(cluster):
     c = live.look(cluster)
     jobs, ids = c.workload.jobs, c.workload.columns["job"].tolist()
     assert set(c.waiting) == {9004, 9005, 9006} and set(c.out) == {9007, 9008} and c.waiting[9006].tasks == 3
-    assert 9007 not in ids and 9009 not in ids  # one cannot start; accounting does not know the end of the other yet
+    assert 9007 not in ids and 9010 not in ids  # one cannot start, the other was cancelled while it waited
     state = {i: (np.isnan(jobs["start"][k]), np.isnan(jobs["end"][k])) for k, i in enumerate(ids)}
     assert [state[i] for i in (1, 9001, 9004)] == [(False, False), (False, True), (True, True)]
+    k = c.row(9009)  # accounting does not know its end yet, squeue does
+    assert jobs["end"][k] - jobs["start"][k] == 500 and c.now - jobs["end"][k] == pytest.approx(100, abs=1)
     assert sum(i > live.NEW for i in ids) == 2  # the other tasks of the array
     k = c.row(9001)
     assert c.now - jobs["start"][k] == pytest.approx(3000, abs=1) and jobs["request"][k, 0] == 8
@@ -182,24 +186,15 @@ def test_without_slurm_it_says_so(capsys, monkeypatch):
 def test_commands_are_asked_once_each_and_kept(tmp_path, monkeypatch, capsys, cluster):
     """A folder of small programs in place of Slurm: what they print is what is kept."""
     place, asked = tmp_path / "bin", tmp_path / "asked"
-    place.mkdir()
-    answers = {"squeue": "squeue.json", "sacct": "sacct.txt"}
-    for name in ("sbatch", "sinfo", "scancel", "sshare", "squeue", "sacct", "scontrol", "sacctmgr"):
-        lines = ["#!/bin/sh", f'echo "{name} $*" >> {asked}']
-        if name in answers:
-            lines += [f"cat {cluster / answers[name]}"]
-        if name == "scontrol":
-            lines += [f'case "$2" in config) cat {cluster}/scontrol_config.txt;; node) cat {cluster}/scontrol_node.txt;;']
-            lines += [f"*) cat {cluster}/scontrol_partition.txt;; esac"]
-        if name in ("sacctmgr", "sshare"):
-            lines += ["echo 'no accounting here' >&2; exit 1"]
-        (place / name).write_text("\n".join(lines) + "\n")
-        (place / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    log = {n: f'echo "{n} $*" >> {asked}' for n in ("squeue", "sacct", "scontrol", "sacctmgr", "sshare")}
+    monkeypatch.setenv("PATH", programs(place, cluster, **log))
     assert run(["slurm", "when", "--keep", str(tmp_path / "kept"), "--json"]) == 0
     assert {x["job"] for x in json.loads(capsys.readouterr().out)["jobs"]} <= {9004, 9005, 9006}
     words = [line.split()[0] for line in asked.read_text().splitlines()]
     assert words.count("squeue") == words.count("sacct") == 1 and words.count("scontrol") == 3
+    asked.unlink()
+    assert run(["slurm", "fits", "--procs", "2", "--time", "1h", "--json"]) == 0 and "start" in capsys.readouterr().out
+    assert [line.split()[0] for line in asked.read_text().splitlines()].count("squeue") == 1
     assert (tmp_path / "kept" / "squeue.json").read_text() == (cluster / "squeue.json").read_text()
     assert run(["slurm", "when", "--keep", str(tmp_path / "kept")]) == 2
     (place / "squeue").write_text("#!/bin/sh\necho lost >&2\nexit 1\n")

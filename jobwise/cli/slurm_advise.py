@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jobwise.cli.options import Json, Seed, progress
-from jobwise.cli.slurm_when import Folder, Keep, look
+from jobwise.cli.slurm_when import Folder, Keep, outputs
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
 
@@ -23,10 +23,12 @@ def advise(
     as_json: Json = False,
 ) -> None:
     """Advise this cluster: whose place a policy would change, whose limits are too long, lines for slurm.conf. Only reads."""
+    from jobwise.slurm import live
     from jobwise.slurm.advice import ended, limits, lines, moves
     from jobwise.slurm.starts import predict
 
-    c = look(folder, keep)
+    with outputs(folder, keep) as printed:
+        c = live.look(printed)
     w, verdict = ended(c), ""
     diff: list[str] = []
     with progress("predicting starts") as show:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import getpass
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 
 from jobwise.cli.options import Json, Seed, progress
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.cli.when import SHOWN, chances, headed, say_offers, seconds, short, span
+from jobwise.cli.when import SHOWN, by, chances, headed, say_offers, seconds, short, span
 from jobwise.errors import InputError
 
 Folder = Annotated[
@@ -21,29 +25,31 @@ Policy = Annotated[str, typer.Option("--policy", "-p", help="slurm, or a list sc
 Sooner = Annotated[bool, typer.Option("--sooner", help="What would start sooner, for each job shown.")]
 
 
-def look(folder: str | None, keep: str | None, more: Any = None):
-    """The cluster, read. Raises InputError."""
+@contextmanager
+def outputs(folder: str | None, keep: str | None) -> Iterator[Path]:
+    """A folder with what Slurm's commands print: the one that is named, else one that is filled now, and kept as `keep`. Raises
+    InputError."""
     from jobwise.slurm import live
     from jobwise.slurm.client import Slurm
 
     if folder and keep:
         raise InputError("--folder reads a folder, --keep writes one; name one of them")
-    if folder:
-        return live.look(Path(folder), more)
-    slurm = Slurm()
-    if not keep:
-        return live.look(slurm, more)
-    if Path(keep).exists():
+    if keep and Path(keep).exists():
         raise InputError(f"{keep}: exists already; name a new folder")
-    live.fetch(slurm, Path(keep))
-    return live.look(Path(keep), more)
+    if folder:
+        yield Path(folder)
+        return
+    with tempfile.TemporaryDirectory(prefix="jobwise-") as filled:
+        live.fetch(Slurm(), Path(filled))
+        if keep:
+            shutil.copytree(filled, keep)
+        yield Path(filled)
 
 
 def _shown(p, rows: list[dict], sooner: bool, policy: str, as_json: bool) -> None:
     """Print the predictions: a table, or JSON."""
     asked = {x["job"]: p.sooner(x["job"]) for x in (rows[:SHOWN] if sooner else [])}
-    method = ("sampled futures", "requests, for they have been closer lately")[p.starts.method]
-    running = len(p.starts.drawn.rows) - len(p.starts.drawn.waiting)
+    method, running = by(p.starts), p.starts.running
     if as_json:
         for x in rows:
             x |= {"sooner": [o.to_dict() for o in asked[x["job"]] if o.worth_telling]} if x["job"] in asked else {}
@@ -62,9 +68,9 @@ def _shown(p, rows: list[dict], sooner: bool, policy: str, as_json: bool) -> Non
         say(f"job {x['job']}: {x['why']}; {x['ahead']:,} start before it{ends}")
     if len(rows) > SHOWN:
         say(f"{len(rows) - SHOWN:,} more; --json has all")
-    for id, some in asked.items():
-        say_offers(some, f"job {id}")
-    if asked and not any(o.worth_telling for some in asked.values() for o in some):
+    for id, offers in asked.items():
+        say_offers(offers, f"job {id}")
+    if asked and not any(o.worth_telling for offers in asked.values() for o in offers):
         say("nothing that was tried (a shorter limit, another partition) is likely to start much sooner")
     say(f"by {method}, under {policy}")
 
@@ -81,9 +87,11 @@ def when(
     as_json: Json = False,
 ) -> None:
     """When will waiting jobs of this cluster start, and why do they wait?"""
+    from jobwise.slurm import live
     from jobwise.slurm.starts import in_words, predict
 
-    cluster = look(folder, keep)
+    with outputs(folder, keep) as printed:
+        cluster = live.look(printed)
     user = getpass.getuser() if mine else user
     with progress("predicting starts") as show:
         p = predict(cluster, policy, seed=seed, progress=show)
@@ -122,27 +130,28 @@ def fits(
     limit = seconds(time, "--time")
     if limit < 60:
         raise InputError(f"--time {time!r}: a time limit is a minute or more")
-    cluster = look(folder, keep)
-    w = cluster.workload
-    partition = partition or Counter(w.jobs["partition"].tolist()).most_common(1)[0][0]
-    name = w.names["partition"][partition] if isinstance(partition, int) else partition
-    if name.split(",")[0] not in w.cluster.known_site.partition_names:
-        raise InputError(f"--partition {name!r}: the cluster has {', '.join(w.cluster.known_site.partition_names)}")
-    options = f"-n {procs} -t {limit / 60:.0f}"
-    options += (f" -N {nodes}" if nodes else "") + (f" --gpus-per-node={gpus}" if gpus else "")
-    more = live.asked(options, user or getpass.getuser(), account, name, procs, round(limit / 60), cluster.now + w.origin)
-    cluster = live.look(Path(folder or keep or ""), more) if folder or keep else look(None, None, more)
+    with outputs(folder, keep) as printed:
+        cluster = live.look(printed)
+        w = cluster.workload
+        usual = Counter(w.jobs["partition"].tolist()).most_common(1)[0][0]
+        name = partition or w.names["partition"][usual].split(",")[0]
+        if name not in w.cluster.known_site.partition_names:
+            raise InputError(f"--partition {name!r}: the cluster has {', '.join(w.cluster.known_site.partition_names)}")
+        options = f"-n {procs} -t {limit / 60:.0f}"
+        options += (f" -N {nodes}" if nodes else "") + (f" --gpus-per-node={gpus}" if gpus else "")
+        who, now = user or getpass.getuser(), cluster.now + w.origin
+        cluster = live.look(printed, live.asked(options, who, account, name, procs, round(limit / 60), now))
     if cluster.row(live.NEW) < 0:
         raise InputError(f"no nodes of partition {name} can hold {procs} CPUs{f' on {nodes} nodes' if nodes else ''}")
     with progress("predicting starts") as show:
         p = predict(cluster, policy, seed=seed, progress=show)
     rows = [x | {"job": "new"} for x in p.rows() if x["job"] == live.NEW]
-    some = p.sooner(live.NEW)
+    offers = p.sooner(live.NEW)
     if as_json:
-        print_json(rows[0] | {"sooner": [o.to_dict() for o in some if o.worth_telling]})
+        print_json(rows[0] | {"sooner": [o.to_dict() for o in offers if o.worth_telling]})
         return
     x = rows[0]
     a, b = x["start_80"]
     says = f"starts in {span(x['start'])} (80 %: {span(a)} to {span(b)}), ends in {span(x['end'])}"
     say(f"{procs:,} CPUs for {span(limit)} in {name}: {says}")
-    say_offers(some, "it")
+    say_offers(offers, "it")

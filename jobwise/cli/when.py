@@ -11,6 +11,7 @@ from jobwise.cli.tables import NARROW, print_json, print_table, say, width
 from jobwise.errors import InputError
 
 SHOWN = 20
+NEVER_S = 1e8  # later than that jobs do not start
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -43,7 +44,9 @@ def moment(text: str, origin: float) -> float:
 
 
 def span(s: float) -> str:
-    """A duration in few letters."""
+    """A duration in few letters; of what happens in no future, never."""
+    if s >= NEVER_S:
+        return "never"
     if s < 60:
         return "now" if s < 1 else f"{s:.0f} s"
     return f"{s / 60:.0f} min" if s < 5400 else f"{s / 3600:.1f} h" if s < 172_800 else f"{s / 86_400:.1f} d"
@@ -72,6 +75,11 @@ def table_of(rows: list[dict]) -> list[list[str]]:
     return [
         [str(x["job"]), f"{x['procs']:,}", short(x["limit"]), short(x["waited"]), *chances(x), str(x["ahead"])] for x in rows
     ]
+
+
+def by(starts) -> str:
+    """The method that predictions are made by, in words."""
+    return ("sampled futures", "requests, for they have been closer lately")[starts.method]
 
 
 def say_offers(offers, of: str) -> None:
@@ -126,8 +134,7 @@ def when(
         if x["job"] in asked:
             x["sooner"] = [o.to_dict() for o in asked[x["job"]] if o.worth_telling]
         x["job"], x["frees"] = x["job"] + m.first if x["job"] != new else "new", [j + m.first for j in x["frees"]]
-    running = len(m.starts.drawn.rows) - len(m.starts.drawn.waiting)
-    method = ("sampled futures", "requests, for they have been closer lately")[m.starts.method]
+    method, running = by(m.starts), m.starts.running
     if as_json:
         about = {"log": w.name, "policy": chosen.name, "at": m.starts.now, "running": running, "method": method}
         print_json(about | {"jobs": rows})
@@ -143,8 +150,8 @@ def when(
         return
     if len(rows) > SHOWN:
         say(f"{len(rows) - SHOWN:,} more; --json has all")
-    for j, some in asked.items():
-        say_offers(some, "it" if j == new else f"job {j + m.first}")
+    for j, changes in asked.items():
+        say_offers(changes, "it" if j == new else f"job {j + m.first}")
     if asked and not any(o.worth_telling for x in asked.values() for o in x):
         say("nothing that was tried (a shorter limit, fewer processors for longer) is likely to start much sooner")
     say(f"by {method}; ahead: jobs that start before it in most futures")

@@ -35,8 +35,8 @@ FILES = {
     "models/m000": "what a model store lets schedule now (`jobwise mars learn`)",
 }
 RECOMMENDED = {
-    "jobwise": "what we recommend: smith-aged+easy+express2%+promise1.2x+by-history; longest waits at most 1.25 times those of "
-    "fcfs+easy in 95 % of our study, 1.4 in all",
+    "jobwise": "what we recommend: smith-aged+easy+express2%+promise1.2x+by-history; longest waits within 1.25 times those "
+    "of fcfs+easy in 95 % of the study's fifths of logs",
     "jobwise-unbounded": "for the mean alone: smith-forecast, or a rule that is better in replays of past jobs",
     "jobwise+refit": "the same with forecasts of trees that are fitted on the way",
 }

@@ -217,9 +217,15 @@ def resume(s, e, pool):
     for j in range(s.sims[e]["next"]):
         if s.jobs[e, j]["status"] == QUEUED or s.jobs[e, j]["status"] == PAUSED:
             _enqueue(s, e, pool, j)
+    put_running(s, e, pool.running)
+
+
+@kernel
+def put_running(s, e, blocks):
+    """Put the running jobs of simulation e into an empty list, by estimated end."""
     for i in range(s.sims[e]["running"]):
         j = s.lists[e, HEAP, i]
-        ranked.insert(pool.running, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
+        ranked.insert(blocks, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
 
 
 def replay(s: State, e: int) -> None:

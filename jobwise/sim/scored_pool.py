@@ -26,8 +26,9 @@ from jobwise.sim.loglinear import F as LOGLINEAR
 from jobwise.sim.loglinear import linear
 from jobwise.sim.memory import SHORT, expect, forecast_of, note_advance, run_of
 from jobwise.sim.orders import LINEAR, STATIC, WAITING, Order, begin, kind, score, uniform
+from jobwise.sim.pool import put_running
 from jobwise.sim.rates import expected
-from jobwise.sim.state import ENTERED, HEAP, LEFT, State
+from jobwise.sim.state import ENTERED, LEFT, State
 
 MANY = 1 << 62
 
@@ -198,9 +199,7 @@ def resume(s, e, b):
     for j in range(s.sims[e]["next"]):
         if s.jobs[e, j]["status"] == QUEUED or s.jobs[e, j]["status"] == PAUSED:
             _enqueue(s, e, b, j)
-    for i in range(s.sims[e]["running"]):
-        j = s.lists[e, HEAP, i]
-        ranked.insert(b.running, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
+    put_running(s, e, b.running)
 
 
 @inlined
@@ -245,9 +244,7 @@ def run(s, e, b, rule, steps, arrived=MANY):
 def plan(s, e, b, rule, row, score, starts):
     """One pass over jobs row[Q] with these scores, where simulation e stands at an instant and `b` is fresh; not `starts`: only
     who is express and who is urgent. Who starts is found in `s`."""
-    for i in range(s.sims[e]["running"]):
-        j = s.lists[e, HEAP, i]
-        ranked.insert(b.running, s.jobs[e, j]["due"], j, s.jobs[e, j]["request"][0], 0.0)
+    put_running(s, e, b.running)
     for i in range(len(row)):
         x, job = b.item[i], s.jobs[e, row[i]]
         x["row"], x["size"], x["submit"] = row[i], job["request"][0], job["submit"]

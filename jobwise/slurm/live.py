@@ -22,7 +22,7 @@ from jobwise.slurm.client import ENDED, Slurm, SlurmError, number, state
 from jobwise.slurm.site import COMMANDS, FIELDS, read
 from jobwise.workload import Workload
 
-REFRESH_S = 600.0
+REFRESH_S, REMEMBERED = 600.0, 20_000  # between two readings of all but the queue; rows of sacct that a reader keeps
 DAYS = 40  # of accounting: what futures copy arrivals from
 SHARES = "SLURM_TIME_FORMAT=%s sshare -a -P -o Account,User,RawUsage"
 OPTIONAL = ("sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "sshare_start")
@@ -54,6 +54,11 @@ class Cluster:
     waiting: dict[int, Waiting]
     out: dict[int, Waiting]
 
+    @property
+    def live(self) -> np.ndarray:
+        """Rows of the jobs that wait or run, ascending."""
+        return np.flatnonzero(np.isnan(self.workload.jobs["end"]))
+
     def row(self, id: int) -> int:
         """The row of a job; -1: it is not there."""
         at = np.flatnonzero(self.workload.columns["job"] == id)
@@ -72,12 +77,21 @@ class Reader:
         folder, now = Path(self._folder.name), time.monotonic()
         whole = now - self._at >= self.refresh
         fetch(self.slurm, folder, whole)
-        self._at = now if whole else self._at
-        return _read(folder, None)
+        if whole:
+            self._at = now
+            _shorten(folder / "sacct.txt")
+        return look(folder)
 
     def close(self) -> None:
         """Delete what it has kept on disk."""
         self._folder.cleanup()
+
+
+def _shorten(file: Path) -> None:
+    """Keep the head and the last REMEMBERED rows of sacct's output: a reader parses them at every look."""
+    lines = file.read_text().splitlines(keepends=True) if file.is_file() else []
+    if len(lines) > REMEMBERED + 1:
+        file.write_text("".join([lines[0], *lines[-REMEMBERED:]]))
 
 
 def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
@@ -99,25 +113,9 @@ def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
     (folder / "now.txt").write_text(f"{time.time():.3f}\n")
 
 
-def look(source: Slurm | Path, more: dict[str, str] | None = None) -> Cluster:
-    """Read a cluster, or a folder that `fetch` has filled. `more`: columns of sacct of one more job that waits (`asked`).
+def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
+    """Read the cluster of a folder that `fetch` has filled. `more`: columns of sacct of one more job that waits (`asked`).
     Raises InputError."""
-    if isinstance(source, Path):
-        return _read(source, more)
-    with tempfile.TemporaryDirectory(prefix="jobwise-") as folder:
-        fetch(source, Path(folder))
-        return _read(Path(folder), more)
-
-
-def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
-    """The row of a job that has not been submitted, with these options of sbatch."""
-    own = {"JobID": str(NEW), "JobIDRaw": str(NEW), "JobName": "new", "User": user, "Account": account, "Partition": partition}
-    own |= {"State": "PENDING", "Submit": f"{now:.0f}", "Eligible": f"{now:.0f}", "TimelimitRaw": str(minutes), "NNodes": "1"}
-    own |= {"NCPUS": str(cpus), "ReqCPUS": str(cpus), "ReqTRES": f"cpu={cpus}", "SubmitLine": f"sbatch {options} job.sh"}
-    return own
-
-
-def _read(folder: Path, more: dict[str, str] | None) -> Cluster:
     file = folder / "squeue.json"
     if not file.is_file():
         raise InputError(f"{folder}: squeue.json is missing; `squeue --json` writes it")
@@ -126,18 +124,23 @@ def _read(folder: Path, more: dict[str, str] | None) -> Cluster:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{file}: is no whole output of `squeue --json`") from None
     now = _now(folder, jobs)
-    open_ = [x for x in jobs if state(x.get("job_state")) not in ENDED]
     waits, out, rows = {}, {}, []
     accounted = {r["JobIDRaw"]: r for r in _accounted(folder)}
     extra = iter(range(NEW + 1, 2**31 - 1))
-    for x in open_:
-        pending = state(x.get("job_state")) == "PENDING"
-        own = _row(x, accounted.get(str(int(number(x.get("job_id")))), {}), now, pending)
-        if not pending:
+    live = {str(int(number(x.get("job_id")))) for x in jobs if state(x.get("job_state")) not in ENDED}
+    over = {id: r for id, r in accounted.items() if id not in live and r["State"].split(" ")[0] not in ("PENDING", "RUNNING")}
+    for x in jobs:
+        kind, begun = state(x.get("job_state")), number(x.get("start_time"))
+        own = _row(x, accounted.get(str(int(number(x.get("job_id")))), {}), now, kind)
+        if kind in ENDED:  # accounting lags behind; a job that was cancelled while it waited never ran
+            if 0 < begun < number(x.get("end_time")):
+                over.setdefault(own["JobIDRaw"], own)
+            continue
+        if kind != "PENDING":
             rows.append(own)
             continue
         tasks = _tasks(str(x.get("array_task_string") or ""))
-        w = Waiting(int(own["JobIDRaw"]), own["JobName"], own["User"], str(x.get("state_reason") or ""), _planned(x), tasks)
+        w = Waiting(int(own["JobIDRaw"]), own["JobName"], own["User"], str(x.get("state_reason") or ""), begun, tasks)
         if w.reason in OUT or own["Eligible"] == "":
             out[w.id] = w
             continue
@@ -146,16 +149,19 @@ def _read(folder: Path, more: dict[str, str] | None) -> Cluster:
         for _ in range(1, min(tasks, MOST_TASKS)):
             rows.append(own | {"JobIDRaw": str(next(extra))})
     if more:
-        rows.append(_faked(more, now, True))
+        rows.append(_faked(more, now, "PENDING"))
         waits[NEW] = Waiting(NEW, more["JobName"], more["User"], "", 0.0)
-    live = {r["JobIDRaw"] for r in rows}
-    listed = {str(int(number(x.get("job_id")))) for x in open_} | live
-    ended = [
-        r for r in accounted.values() if r["JobIDRaw"] not in listed and r["State"].split(" ")[0] not in ("PENDING", "RUNNING")
-    ]
-    if not rows and not ended:
+    if not rows and not over:
         raise InputError(f"{folder}: no job waits, runs, or has ended")
-    return Cluster(*_open(_workload(folder, [*ended, *rows]), rows, now), waits, out)
+    return Cluster(*_open(_workload(folder, [*over.values(), *rows]), rows, now), waits, out)
+
+
+def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
+    """The row of a job that has not been submitted, with these options of sbatch."""
+    own = {"JobID": str(NEW), "JobIDRaw": str(NEW), "JobName": "new", "User": user, "Account": account, "Partition": partition}
+    own |= {"State": "PENDING", "Submit": f"{now:.0f}", "Eligible": f"{now:.0f}", "TimelimitRaw": str(minutes), "NNodes": "1"}
+    own |= {"NCPUS": str(cpus), "ReqCPUS": str(cpus), "ReqTRES": f"cpu={cpus}", "SubmitLine": f"sbatch {options} job.sh"}
+    return own
 
 
 def _now(folder: Path, jobs: list[dict]) -> float:
@@ -177,10 +183,6 @@ def _accounted(folder: Path) -> list[dict[str, str]]:
     return [r for r in rows if r.get("JobIDRaw") and r.get("State")]
 
 
-def _planned(x: dict) -> float:
-    return number(x.get("start_time"))
-
-
 def _tasks(text: str) -> int:
     """How many tasks "0-3,7" names; 1 for none."""
     count = 0
@@ -191,8 +193,8 @@ def _tasks(text: str) -> int:
     return max(count, 1)
 
 
-def _row(x: dict, accounted: dict[str, str], now: float, pending: bool) -> dict[str, str]:
-    """A job of squeue as a row of sacct; what accounting knows of it, if it does, goes before."""
+def _row(x: dict, accounted: dict[str, str], now: float, kind: str) -> dict[str, str]:
+    """A job of squeue as a row of sacct; its line is that of accounting, which squeue does not tell."""
     id, task = int(number(x.get("job_id"))), number(x.get("array_task_id"), -1.0)
     array = int(number(x.get("array_job_id")))
     limit = number(x.get("time_limit"), -1.0)
@@ -219,16 +221,18 @@ def _row(x: dict, accounted: dict[str, str], now: float, pending: bool) -> dict[
         "SubmitLine": accounted.get("SubmitLine", ""),
         "ReqMem": accounted.get("ReqMem", ""),
         "Start": f"{number(x.get('start_time')):.0f}",
+        "End": f"{number(x.get('end_time')):.0f}",
     }
-    return _faked(own, now, pending)
+    return _faked(own, now, kind)
 
 
-def _faked(row: dict[str, str], now: float, pending: bool) -> dict[str, str]:
-    """A row that can be read as one of a job that ran: it starts when it may, and ends at once, or now."""
-    start = float(row.get("Eligible") or row["Submit"]) if pending else float(row["Start"])
-    ran = 1.0 if pending else max(now - start, 1.0)
+def _faked(row: dict[str, str], now: float, kind: str) -> dict[str, str]:
+    """A row that can be read as one of a job that ran, whatever its state: one that waits starts when it may, and ends at once;
+    one that runs ends now."""
+    start = float(row.get("Eligible") or row["Submit"]) if kind == "PENDING" else float(row["Start"])
+    ran = 1.0 if kind == "PENDING" else max((float(row["End"]) if kind in ENDED else now) - start, 1.0)
     times = {"Start": f"{start:.0f}", "End": f"{start + ran:.0f}", "ElapsedRaw": f"{ran:.0f}", "State": "COMPLETED"}
-    return row | times | {"wait": "1" if pending else "0"}
+    return row | times | {"was": kind}
 
 
 def _workload(folder: Path, rows: list[dict[str, str]]) -> Workload:
@@ -253,7 +257,7 @@ def _open(w: Workload, rows: list[dict[str, str]], now: float) -> tuple[Workload
     """(the workload with starts and ends, NaN where there are none yet; now, in s from its origin)."""
     jobs = w.jobs.copy()
     jobs["start"], jobs["end"] = jobs["submit"] + w.columns["wait"], w.ends["end"]
-    pending = {int(r["JobIDRaw"]): r["wait"] == "1" for r in rows}
+    pending = {int(r["JobIDRaw"]): r["was"] == "PENDING" for r in rows}
     for i, id in enumerate(w.columns["job"].tolist()):
         if id in pending:
             jobs["end"][i] = np.nan

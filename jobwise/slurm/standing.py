@@ -46,11 +46,13 @@ class SitePlayer:
 
     def play(self, drawn: Drawn, among: np.ndarray) -> np.ndarray:
         """[K, Q] s: see `starts.futures.Player`."""
-        out = np.empty((len(drawn.run), len(among)))
+        out, running, spent = np.empty((len(drawn.run), len(among))), self._running(drawn), self._spent(drawn)
         for k in range(len(drawn.run)):
             table, run = drawn.future(k)
             loop = self.policy.on_site(self.w.cluster, table, self.w.past)
-            s, slurm = self.stand(drawn, table, run, loop.site)
+            s, slurm = self._standing(table, run, loop.site)
+            slurm.ledger.usage[:] += spent
+            stand(s, 0, slurm, *running, drawn.history.now)
             start = s.jobs[0]["start"]
             while loop.run(s, 0, slurm, loop.order, STEPS):
                 if not np.isnan(start[among]).any():
@@ -58,41 +60,39 @@ class SitePlayer:
             out[k] = start[among]
         return out
 
-    def stand(self, drawn: Drawn, table: np.ndarray, run: np.ndarray, site: Site) -> tuple[State, slurm_tables.Slurm]:
-        """A simulation of jobs `table` [J], the first of them `drawn.rows`, that run for so many s, as it stands now."""
-        jobs, now = table.copy(), drawn.history.now
-        going = np.flatnonzero(table["status"] == RUNNING)
+    def _standing(self, table: np.ndarray, run: np.ndarray, site: Site) -> tuple[State, slurm_tables.Slurm]:
+        """A simulation of jobs `table` [J] that run for so many s, before the first of them."""
+        jobs, going = table.copy(), table["status"] == RUNNING
+        jobs["submit"][going] = np.minimum(jobs["submit"][going], table["start"][going])
         jobs["status"] = FUTURE
         for key in ("start", "end", "queued", "due"):
             jobs[key] = np.nan
-        jobs["submit"][going] = np.minimum(jobs["submit"][going], table["start"][going])
         s = allocate([supposed(jobs, run, self.w.cluster, offset=self.w.origin)], self.w.cluster)
-        slurm = slurm_tables.scheduler(s, 0, site)
-        self._spent(slurm, drawn)
-        going = going[np.argsort(table["start"][going], kind="stable")]
-        where = [self._of(int(self._codes[drawn.rows[j]])) for j in going]
-        first = np.cumsum([0, *map(len, where)])
-        node = np.concatenate([np.zeros(0, np.int64), *where])
-        stand(s, 0, slurm, going.astype(np.int64), table["start"][going], first, node, now)
-        return s, slurm
+        return s, slurm_tables.scheduler(s, 0, site)
 
-    def _spent(self, slurm: slurm_tables.Slurm, drawn: Drawn) -> None:
-        """Charge what ran until now, as it has faded since, where the site does not say how much everyone has used."""
+    def _running(self, drawn: Drawn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The jobs that run now, as `slurm_stand.stand` takes them: places, starts, where each one's nodes begin, nodes."""
+        start, going = drawn.table["start"], np.flatnonzero(drawn.table["status"] == RUNNING)
+        going = going[np.argsort(start[going], kind="stable")].astype(np.int64)
+        where = [self._of(int(self._codes[drawn.rows[j]])) for j in going]
+        return going, start[going], np.cumsum([0, *map(len, where)]), np.concatenate([np.zeros(0, np.int64), *where])
+
+    def _spent(self, drawn: Drawn) -> np.ndarray:
+        """[S] what ran until now, as it has faded since, where the site does not say how much everyone has used."""
         site, h = self.site, drawn.history
+        usage = np.zeros(len(site.associations))
         if site.associations["usage"].any() or not site.settings[0]["charged"]:
-            return
+            return usage
         jobs = h.jobs[h.jobs["start"] <= h.now]
         ago, begun = h.now - np.minimum(np.nan_to_num(jobs["end"], nan=np.inf), h.now), h.now - jobs["start"]
         half = float(site.settings["half_life"][0])
         rate = -np.log(fade(site.settings[0], 1.0)) if half < np.inf else 0.0
         seconds = (np.exp(-rate * ago) - np.exp(-rate * begun)) / rate if rate > 0 else begun - ago
-        leaf = slurm_tables.leaves(jobs, site)
-        used = np.bincount(leaf + 1, seconds * jobs["request"][:, 0], len(site.associations) + 1)[1:]
-        for a in np.flatnonzero(used).tolist():
-            at = a
-            while at >= 0:
-                slurm.ledger.usage[at] += used[a]
-                at = int(site.associations["parent"][at])
+        at, spent = slurm_tables.leaves(jobs, site), seconds * jobs["request"][:, 0]
+        while (at >= 0).any():  # all of it counts for the accounts above, too
+            usage += np.bincount(at + 1, spent, len(usage) + 1)[1:]
+            at = np.where(at >= 0, site.associations["parent"][at], -1)
+        return usage
 
 
 def changes_of(w: Workload, row: int) -> list[tuple[str, dict[str, float]]]:

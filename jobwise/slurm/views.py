@@ -8,6 +8,7 @@ from jobwise.cluster import pool
 from jobwise.decision import View, begin
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING, blank_jobs, past_dtype
+from jobwise.sim.state import slice_dtype
 from jobwise.slurm.live import Cluster
 
 PAST = 20_000  # ended jobs that a policy may learn from
@@ -17,7 +18,7 @@ COPIED = ("submit", "walltime", "start", "user", "group", "app", "queue", "parti
 def view_of(c: Cluster) -> tuple[View, np.ndarray]:
     """(the cluster as a view, the number of each of its jobs [J]); its time 0 is now."""
     w, jobs = c.workload, c.workload.jobs
-    live = np.flatnonzero(np.isnan(jobs["end"]))
+    live = c.live
     table = blank_jobs(len(live))
     for key in COPIED:
         table[key] = jobs[key][live]
@@ -38,7 +39,7 @@ def view_of(c: Cluster) -> tuple[View, np.ndarray]:
         past[key] = jobs[key][ended]
     for key in ("submit", "end"):
         past[key] = jobs[key][ended] - c.now
-    blank = np.zeros(0, np.dtype([("node", "i4"), ("next", "i4"), ("amount", "i8", (1,))], align=True))
+    blank = np.zeros(0, slice_dtype(1))
     view = View(
         now=0.0, jobs=table, queue=queue.astype(np.int32), running=running.astype(np.int32), ended=np.zeros(0, np.int32),
         free=np.array([[free]]), cluster=pool(total), slices=blank, table=table, held=blank, origin=w.origin + c.now, past=past,

@@ -38,14 +38,6 @@ def empty(keys: int, users: int, classes: int) -> Bags:
     return Bags(*(x for ring in rings for x in ring))
 
 
-def grown(old: Bags, keys: int, users: int, classes: int) -> Bags:
-    """The bags with room for more groups."""
-    new = empty(keys, users, classes)
-    for a, b in zip(new, old, strict=True):
-        a[: len(b)] = b
-    return new
-
-
 def class_of(request: np.ndarray, size: np.ndarray) -> np.ndarray:
     """[J] the class of jobs that ask for so many s and processors."""
     long, wide = (np.log2(np.maximum(x, 1)).astype(np.int64) // 2 for x in (request, size))

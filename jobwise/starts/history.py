@@ -14,7 +14,7 @@ from jobwise.starts.bags import Bags
 @dataclass
 class History:
     """Jobs in order of submit, as of `now`: `jobs` [J] of job_dtype; starts and ends (NaN where there is none) may lie in the
-    future of `now`: they are not looked at until then. Only pools of one resource."""
+    future of `now`: they are not looked at until then. Jobs are as large as their first resource."""
 
     jobs: np.ndarray
     now: float = -np.inf
@@ -42,11 +42,6 @@ class History:
         ended = np.flatnonzero(~np.isnan(jobs["end"]))
         self._by_end = ended[np.argsort(jobs["end"][ended], kind="stable")]
         self._ends, self._learnt = jobs["end"][self._by_end], 0
-
-    @property
-    def users(self) -> int:
-        """How many users there are."""
-        return len(self.bags.user)
 
     def at(self, now: float) -> History:
         """Go on to `now` (s, not before the last one): what has ended by then is known."""

@@ -8,10 +8,11 @@ import numpy as np
 
 from jobwise.jobs import RUNNING
 from jobwise.starts import futures
-from jobwise.starts.calibration import LEVELS, MIDDLE, REQUESTED, SAMPLED, Calibration, logs, waits
+from jobwise.starts.calibration import LEVELS, Calibration, logs, waits
 from jobwise.starts.futures import Drawn, Player
 from jobwise.starts.history import History
 
+NEVER = 1e9  # s
 RECORDED = 1  # predictions that are remembered of one instant: those of one queue go wrong together
 
 
@@ -21,7 +22,8 @@ class Starts:
 
     `quantiles` [Q, LEVELS] of the wait still to come (5, 10, 50, 90, 95 %), of the method that is shown (`method`: SAMPLED or
     REQUESTED); `both` [METHODS, Q, LEVELS] of each; `futures` [K, Q] starts in each future; `requested` [Q] starts by requests;
-    `ends` [Q] the median end.
+    `ends` [Q] the median end; `sampled` [Q, LEVELS] quantiles of log waits over futures, not stretched; `recorded`: places of
+    those that the calibration remembers. What starts in no future starts at NEVER.
     """
 
     now: float
@@ -33,6 +35,13 @@ class Starts:
     requested: np.ndarray
     ends: np.ndarray
     drawn: Drawn
+    sampled: np.ndarray
+    recorded: np.ndarray
+
+    @property
+    def running(self) -> int:
+        """How many jobs run now."""
+        return len(self.drawn.rows) - len(self.drawn.waiting)
 
     def within(self, seconds: float) -> np.ndarray:
         """[Q] how likely jobs are to start within so many s."""
@@ -75,28 +84,27 @@ class Predictor:
         """Predict the starts of the jobs that wait at `now`, or of those of them whose rows are in `only`."""
         h = self.history.at(now)
         self.calibration.started(self._start, now + self.origin)
-        drawn = futures.draw(h, self.count, (self.seed, int(1000 * now) & 0xFFFFFFFFFFFF))
+        drawn = futures.draw(h, self.count, (self.seed, self._instant(now)))
         among = drawn.waiting
         if only is not None:
             among = among[np.isin(drawn.rows[among], only)]
         play = [self.player.play(x, among) - now for x in (drawn, drawn.alone())]
-        starts, requested = np.nan_to_num(play[0], nan=1e9), np.nan_to_num(play[1][0], nan=1e9)
+        starts, requested = np.nan_to_num(play[0], nan=NEVER), np.nan_to_num(play[1][0], nan=NEVER)
         q = np.quantile(logs(starts), LEVELS, axis=0, method="weibull").T if len(among) else np.zeros((0, len(LEVELS)))
         both = np.stack(
             [self.calibration.stretched(q, now + self.origin), logs(requested)[:, None] + self.calibration.residuals()]
         )
         method = self.calibration.better()
         rows = drawn.rows[among]
-        self._remember(now, rows, q, requested, both)
-        ends = np.median(starts + drawn.run[:, among], axis=0)
-        return Starts(now, rows, waits(both[method]), waits(both), method, starts, requested, ends, drawn)
-
-    def _remember(self, now: float, rows: np.ndarray, q: np.ndarray, requested: np.ndarray, both: np.ndarray) -> None:
-        rng = np.random.default_rng((self.seed, 1, int(1000 * now) & 0xFFFFFFFFFFFF))
-        some = np.arange(len(rows)) if len(rows) <= RECORDED else np.sort(rng.choice(len(rows), RECORDED, replace=False))
-        for i in some.tolist():
+        rng = np.random.default_rng((self.seed, 1, self._instant(now)))
+        recorded = rng.choice(len(rows), min(RECORDED, len(rows)), replace=False)
+        for i in recorded.tolist():
             id = int(rows[i] if self.ids is None else self.ids[rows[i]])
             self.calibration.add(now + self.origin, id, q[i], float(logs(requested[i])), both[:, i])
+        ends = np.median(starts + drawn.run[:, among], axis=0)
+        return Starts(now, rows, waits(both[method]), waits(both), method, starts, requested, ends, drawn, q, recorded)
 
-
-__all__ = ["LEVELS", "MIDDLE", "REQUESTED", "SAMPLED", "Predictor", "Starts"]
+    @staticmethod
+    def _instant(now: float) -> int:
+        """A seed for what is drawn at this time."""
+        return int(1000 * now) & 0xFFFFFFFFFFFF
