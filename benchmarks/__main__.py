@@ -20,6 +20,7 @@ import numpy as np
 import jobwise as jw
 from benchmarks.compare import main as compare
 from benchmarks.learning import learning
+from benchmarks.markdown import table
 from benchmarks.timing import seconds
 from jobwise.report.sections import made
 from jobwise.workloads.transform import first, stretch
@@ -28,10 +29,9 @@ HERE = Path(__file__).parent
 SCHEDULERS = ["fcfs", "fcfs+easy", "sjf+easy", "saf+easy+guard24h", "wfp3+easy", "unicef+easy"]
 
 
-def table(title: str, note: str, columns: list[str], rows: list[list[str]]) -> str:
+def section(title: str, note: str, columns: list[str], rows: list[list[str]]) -> str:
     """A section of the results in Markdown."""
-    lines = [f"## {title}", "", note, "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+    return "\n".join([f"## {title}", "", note, "", *table(columns, rows)]) + "\n"
 
 
 def rate(jobs: int, s: float) -> str:
@@ -51,7 +51,7 @@ def logs(folder: Path, quick: bool) -> str:
             row.append(rate(len(w), s))
         rows.append(row)
         print(row, flush=True)
-    return table(
+    return section(
         "Logs",
         "Million jobs per second of `simulate` (wall time); logs of 100,000 jobs and more: one run.",
         ["log", "jobs", *SCHEDULERS],
@@ -82,7 +82,7 @@ def growth(quick: bool) -> str:
         rows.append([f"{n:,}", f"{g:.2f} s", rate(n, a), rate(n, b), f"{memory:.2f} GiB"])
         print(rows[-1], flush=True)
     note = "Lublin-Feitelson, 256 processors, load 0.8, users' estimates; one run each; memory is the process's peak."
-    return table(
+    return section(
         "Growth with the number of jobs",
         note,
         ["jobs", "generate", "fcfs+easy, M jobs/s", "sjf+easy, M jobs/s", "peak memory"],
@@ -99,7 +99,7 @@ def machines() -> str:
         )
         print(rows[-1], flush=True)
     note = "100,000 generated jobs with sizes scaled to the machine, load 0.8: million jobs per second."
-    return table("Machine size", note, ["processors", "fcfs+easy", "sjf+easy"], rows)
+    return section("Machine size", note, ["processors", "fcfs+easy", "sjf+easy"], rows)
 
 
 def depth() -> str:
@@ -115,7 +115,7 @@ def depth() -> str:
         rows.append([f"{deep:,.0f}", *rates])
         print(rows[-1], flush=True)
     note = "50,000 generated jobs on 256 processors, arrivals squeezed until all come at once: million jobs per second."
-    return table("Queue depth", note, ["mean queue length", "fcfs+easy", "sjf+easy", "wfp3+easy"], rows)
+    return section("Queue depth", note, ["mean queue length", "fcfs+easy", "sjf+easy", "wfp3+easy"], rows)
 
 
 def batch() -> str:
@@ -132,7 +132,7 @@ def batch() -> str:
         )
         print(rows[-1], flush=True)
     note = "E windows of 1,024 jobs in one state (`simulate_many`, one thread): million jobs per second."
-    return table("The batch axis", note, ["E", "sjf+easy", "wfp3+easy"], rows)
+    return section("The batch axis", note, ["E", "sjf+easy", "wfp3+easy"], rows)
 
 
 def twin(folder: Path) -> str:
@@ -151,7 +151,7 @@ def twin(folder: Path) -> str:
     s = seconds(lambda: jw.simulate(w, "fcfs+conservative"), 1)
     rows.append(["fcfs+conservative", rate(len(w), s), "", ""])
     note = f"{w.name}, {len(w):,} jobs; the slow twin of the tests (plain Python) on the first 5,000."
-    return table("Against plain Python", note, ["scheduler", "M jobs/s", "twin, jobs/s", "times faster"], rows)
+    return section("Against plain Python", note, ["scheduler", "M jobs/s", "twin, jobs/s", "times faster"], rows)
 
 
 def start_up(folder: Path) -> str:
@@ -163,7 +163,7 @@ def start_up(folder: Path) -> str:
     for command in commands:
         s = seconds(lambda c=command: subprocess.run(c, capture_output=True, check=True))
         rows.append([" ".join(["python", *(Path(x).name if "/" in x else x for x in command[1:])]), f"{s:.2f} s"])
-    return table("Start-up", "Whole processes, kernels cached, median of 5.", ["command", "wall time"], rows)
+    return section("Start-up", "Whole processes, kernels cached, median of 5.", ["command", "wall time"], rows)
 
 
 def main() -> None:
@@ -188,7 +188,7 @@ def main() -> None:
         machines(),
         depth(),
         batch(),
-        learning(options.traces, options.quick, table),
+        learning(options.traces, options.quick, section),
     ]
     options.out.write_text("\n".join([head, *parts]))
     print(options.out)

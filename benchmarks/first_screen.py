@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 import jobwise as jw
+from benchmarks import markdown
 from jobwise.cli.compare import DEFAULT
 from jobwise.compare.procedure import compare
 from jobwise.report.figures import trade_off
@@ -54,10 +55,9 @@ def worth() -> list[list[str]]:
     return [*out, ["**all busy logs**", "", "", "", pooled[3], pooled[5], pooled[7]]]
 
 
-def markdown(rows: list[list[str]]) -> str:
-    """A table."""
-    lines = ["| " + " | ".join(r) + " |" for r in rows]
-    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
+def headed(rows: list[list[str]]) -> str:
+    """A table whose first row is its head."""
+    return "\n".join(markdown.table(rows[0], rows[1:]))
 
 
 PICTURE = ("scheduler", "windows", "time-shifted replays", "as logged", "longest wait, days")
@@ -153,7 +153,7 @@ def put(text: str, name: str, new: str) -> str:
 
 def write(figures: list[list[str]], found: list[tuple[str, str]]) -> None:
     """Write FIRST_SCREEN.md, and the README between its markers."""
-    table, said = markdown(worth()), caption(figures)
+    table, said = headed(worth()), caption(figures)
     text = [
         "# First screen",
         "",
@@ -161,7 +161,7 @@ def write(figures: list[list[str]], found: list[tuple[str, str]]) -> None:
         "",
         "## The picture",
         "",
-        markdown(figures),
+        headed(figures),
         "",
         said,
         "",

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import jobwise as jw
+from benchmarks.markdown import table
 from jobwise.compare import intervals, windows
 from jobwise.compare.intervals import Effect, claims, effect, in_blocks, log_ratio, pooled, ratio_interval
 from jobwise.report.sections import made
@@ -188,11 +189,6 @@ def main(folder: Path) -> None:
         *table(["logs", "standard deviation between logs", "false claims", "coverage"], more),
     ]
     (Path(__file__).parent / "INTERVALS.md").write_text("\n".join(text) + "\n")
-
-
-def table(columns: list[str], rows: list[list[str]]) -> list[str]:
-    """Markdown."""
-    return ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|", *("| " + " | ".join(r) + " |" for r in rows)]
 
 
 if __name__ == "__main__":

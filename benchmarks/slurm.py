@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import jobwise as jw
+from benchmarks.markdown import table
 from benchmarks.timing import seconds
 from jobwise.metrics import wait
 from jobwise.report.sections import made
@@ -93,25 +94,25 @@ def main() -> None:
         made("python -m benchmarks.slurm RECORDINGS LOGS"),
         "Recorded on a real Slurm 22.05, replayed from what sacct and scontrol printed; when its clocks ticked is not known.",
         f"{EXPLAINED}.",
-        _table(("recording", "jobs", "recorded s", *COLUMNS), rows),
+        "\n".join(table(("recording", "jobs", "recorded s", *COLUMNS), rows)),
         "Pass by pass (`jobwise slurm check`): each computed from the recorded state, equal at the same time and on the same "
         "nodes, and of how many; in parentheses more, where nodes that had just lost a job are taken to be completing. Then "
         "replayed with the recorded clocks, everything that is decided computed.",
-        _table(("recording", "starts of main passes", "starts of cycles", "plans", "near", "mean wait"), passes),
+        "\n".join(table(("recording", "starts of main passes", "starts of cycles", "plans", "near", "mean wait"), passes)),
         f"Logs whose waits are recorded, replayed on a pool: of {', '.join(POOL)} the two that come nearest. These sites had "
         "queues, limits and priorities that their logs do not tell, and some machines were smaller at times.",
-        _table(("log", "jobs", "recorded s", *COLUMNS), real),
+        "\n".join(table(("log", "jobs", "recorded s", *COLUMNS), real)),
         "Generated jobs under `slurm`, stock settings, age and fair share with 100 users; one core.",
-        _table(("jobs", "nodes", "CPUs", "days simulated", "seconds", "times real time"), speed),
+        "\n".join(table(("jobs", "nodes", "CPUs", "days simulated", "seconds", "times real time"), speed)),
         "Generated sites (`jobwise.workloads.sites.generated`): nodes of 32 CPUs, 192 GiB, a tenth of them with 4 GPUs; three "
         "partitions, load 0.75; backfill parameters as Slurm has them; one core.",
-        _table(("jobs", "nodes", "kinds of requests", "policy", "seconds"), nodes),
+        "\n".join(table(("jobs", "nodes", "kinds of requests", "policy", "seconds"), nodes)),
         "`tune` on generated sites (8,000 jobs, 100 nodes of 32 CPUs, load 0.95; their recorded waits are those of the "
         "simulator), judged on the last 30 % of the jobs: changes of the mean wait with 95 % intervals, the longest wait in "
         "times the present one (largest of the replicas); steering: `smith-forecast+slurm`.",
-        _table(("weights, bound", "proposed", "mean wait", "longest wait", "steering", "longest wait"), tuning()),
+        "\n".join(table(("weights, bound", "proposed", "mean wait", "longest wait", "steering", "longest wait"), tuning())),
         f"Reading {ROWS:,} rows of sacct (24 columns, every SubmitLine different): seconds, largest memory.",
-        _table(("as", "seconds", "MiB"), reading()),
+        "\n".join(table(("as", "seconds", "MiB"), reading())),
     ]
     (HERE / "SLURM.md").write_text("\n\n".join(text) + "\n")
 
@@ -174,11 +175,6 @@ def export(file: Path) -> None:
             )
             more = f"{start[i] + run[i]}|{run[i]}|{run[i] // 60 + 9}|1|{n}|{n}|{2 * n}G|{tres}|{tres}|node{node[i]:03d}|9|"
             out.write(f"{first}|{more}|sbatch -n {n} --mem-per-cpu=2G -o /scratch/{i}/out.txt run_{i}.sh\n")
-
-
-def _table(columns, rows) -> str:
-    lines = ["| " + " | ".join(r) + " |" for r in (columns, *rows)]
-    return "\n".join([lines[0], "|---" * len(columns) + "|", *lines[1:]])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 python -m benchmarks.steer [--jobs 10000] [--cycles 1000]     # writes benchmarks/STEER.md
 
 Each cycle reads `squeue --json` of so many jobs (ten come, ten go), ranks them under a policy, finds the site factors that
-differ and hands them to a Slurm in memory. Time is that of jobwise alone; commands of a real Slurm take their own.
+differ and hands them to a Slurm in memory; accounting holds 20,000 ended jobs. Nothing is foreseen for Slurm alone (`steer` does
+so every ten minutes where no more than 1,000 wait). Time is that of jobwise alone; commands of a real Slurm take their own.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.markdown import table
 from jobwise.policies.names import resolve
 from jobwise.report.sections import made
 from jobwise.slurm import live
 from jobwise.slurm.steer import Settings, Steer
 
-NODES, CPUS, HISTORY, T0 = 500, 64, 5000, 1_800_000_000
+NODES, CPUS, HISTORY, T0 = 500, 64, 20_000, 1_800_000_000
 
 
 def job(id: int, now: float) -> dict:
@@ -53,7 +55,7 @@ class Memory:
         )
         rows = [f"{names}|ReqCPUS|ReqMem|ReqTRES|AllocTRES|NodeList|SubmitLine"]
         for i in range(HISTORY):
-            at, run = T0 + 60 * i, 60 + i % 1000
+            at, run = T0 + 15 * i, 60 + i % 1000
             head = f"{i + 1}|j|u{i % 60}|all|batch|normal|COMPLETED|{at}|{at}|{at + 5}|{at + 5 + run}|{run}|60|1|4|4|"
             rows.append(f"{head}4M|cpu=4,node=1|cpu=4,node=1|n{i % NODES:03d}|sbatch -n 4 job.sh")
         (folder / "sacct.txt").write_text("\n".join(rows) + "\n")
@@ -115,8 +117,7 @@ def main() -> None:
         print(rows[-1], flush=True)
     columns = ["policy", "span", "cycles", "median, s", "longest, s", "changed, median", "MiB after 10", "MiB at the end"]
     text = ["# Steering at size", "", made("python -m benchmarks.steer") + f": {given.jobs:,} jobs wait."]
-    text += ["", (__doc__ or "").split("\n\n")[2], "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    text += ["| " + " | ".join(r) + " |" for r in rows]
+    text += ["", (__doc__ or "").split("\n\n")[2].strip(), "", *table(columns, rows)]
     (Path(__file__).parent / "STEER.md").write_text("\n".join(text) + "\n")
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from benchmarks.check_slurm import _port
+from benchmarks.markdown import table
 from benchmarks.slurm_cluster import PATHS, Cluster, missing
 from benchmarks.when_live import ACCOUNTS, CONF, jobs
 from jobwise.report.sections import made
@@ -86,11 +87,12 @@ def main() -> int:
     text[-1] += f": `{given.policy}`, " + (
         f"a span of {given.span:,} points." if given.span else "which alone decides the order."
     )
-    text += ["", (__doc__ or "").split("\n\n")[2], "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     pairs = list(zip(results[::2], results[1::2], strict=True))
-    for seed, (a, b) in enumerate(pairs):
-        cells = [f"{seed}", f"{a['jobs']:.0f}", *(f"{x[k]:.1f}" for k in ("wait", "slowdown", "longest") for x in (a, b))]
-        text.append("| " + " | ".join(cells) + " |")
+    rows = [
+        [f"{seed}", f"{a['jobs']:.0f}", *(f"{x[k]:.1f}" for k in ("wait", "slowdown", "longest") for x in (a, b))]
+        for seed, (a, b) in enumerate(pairs)
+    ]
+    text += ["", (__doc__ or "").split("\n\n")[2].strip(), "", *table(columns, rows)]
     text += ["", "Change by steering, over days (geometric mean, 95 % by Student's t of logarithms):", ""]
     for name, key in (("mean wait", "wait"), ("mean bounded slowdown", "slowdown"), ("longest wait", "longest")):
         x = np.log([b[key] / a[key] for a, b in pairs])

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import jobwise as jw
+from benchmarks.markdown import table
 from jobwise.policies.names import resolve
 from jobwise.report.sections import made
 from jobwise.starts import futures
@@ -209,20 +210,21 @@ def write(rows: list[dict], every: list[dict]) -> None:
     ]
     columns = ["log", "policy", "predictions", "median error, of requests'", "log error, of requests'", "in 80 %", "in 90 %"]
     columns += ["pinball", "advised", "sooner", "later"]
-    text += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    lines = []
     for r in rows:
         cells = [r["log"], f"`{r['policy']}`", f"{r['predictions']:,}", f"{r['ratio']:.2f}", f"{r['log_ratio']:.2f}"]
         cells += [f"{r['cover80']:.0%}", f"{r['cover90']:.0%}", f"{r['pinball']:.3f}", f"{r['advice']:,}"]
-        text.append("| " + " | ".join([*cells, f"{r['sooner']:.0%}", f"{r['later']:.0%}"]) + " |")
+        lines.append([*cells, f"{r['sooner']:.0%}", f"{r['later']:.0%}"])
+    text += table(columns, lines)
     text += ["", "Geometric means over these, of each method:", ""]
     columns = ["method", "median error, min", "log error", "pinball", "in 80 %", "in 90 %"]
-    text += ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    lines = []
     for name in METHODS:
         mean = {k: np.exp(np.mean([np.log(max(x[name][k], 1e-3)) for x in every])) for k in ("error", "log_error", "pinball")}
         cover = [f"{np.mean([x[name][k] for x in every]):.0%}" for k in ("cover80", "cover90")]
         cover = ["", ""] if name in METHODS[:2] else cover
-        cells = [name, f"{mean['error'] / 60:.0f}", f"{mean['log_error']:.2f}", f"{mean['pinball']:.3f}", *cover]
-        text.append("| " + " | ".join(cells) + " |")
+        lines.append([name, f"{mean['error'] / 60:.0f}", f"{mean['log_error']:.2f}", f"{mean['pinball']:.3f}", *cover])
+    text += table(columns, lines)
     (Path(__file__).parent / "WHEN.md").write_text("\n".join(text) + "\n")
 
 

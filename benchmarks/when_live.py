@@ -1,6 +1,6 @@
 """Predicted starts on a real Slurm of this machine, beside its own: `squeue --start`.
 
-python -m benchmarks.when_live [--seeds 2] [--keep FOLDER] [--judge FOLDER]     # writes benchmarks/WHEN_LIVE.md
+python -m benchmarks.when_live [--seeds 2] [--keep FOLDER] [--judge FOLDER] [--recorded FOLDER…]  # writes benchmarks/WHEN_LIVE.md
 
 A compressed day on a private cluster of emulated nodes: jobs of a dozen kinds, which sleep for a part of their limit. Every ten
 seconds everything that `jobwise slurm when` reads is kept; afterwards each reading is predicted as it would have been then, and
@@ -14,20 +14,27 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.check_slurm import ACCOUNT, AGE, BATCH, FAST, _nodes, _port
+from benchmarks.markdown import table
 from benchmarks.slurm_cluster import PATHS, Cluster, missing
+from jobwise.policies.names import resolve
 from jobwise.report.sections import made
 from jobwise.slurm.client import Slurm
 from jobwise.slurm.live import fetch, look
+from jobwise.slurm.recording import read as read_recording
+from jobwise.slurm.standing import SitePlayer
 from jobwise.slurm.starts import predict
 from jobwise.starts.calibration import Calibration
+from jobwise.starts.history import History
+from jobwise.starts.predictor import Predictor
 
-JOBS, SPAN, POLL = 330, 300.0, 10.0
+JOBS, SPAN, POLL, CYCLES = 330, 300.0, 10.0, 60
 USERS = ("daemon", "bin", "sys", "games", "man", "mail", "news", "backup")  # of every Debian; root submits in their name
 ACCOUNTS = [*ACCOUNT, *(["add", "user", name, "account=all"] for name in USERS)]
 CONF = [*_nodes(), *BATCH, "SelectTypeParameters=CR_Core", *AGE, "PriorityWeightJobSize=1000", FAST]
@@ -74,32 +81,70 @@ def record(base: Path, seed: int, port: int) -> Path:
     return out
 
 
-def judged(out: Path) -> dict[str, float]:
+@dataclass
+class Judged:
+    """Collects what came of predictions: errors of ours and of Slurm's plans (s; NaN: none), what the intervals held."""
+
+    ours: list[float] = field(default_factory=list)
+    slurms: list[float] = field(default_factory=list)
+    inside80: list[bool] = field(default_factory=list)
+    inside90: list[bool] = field(default_factory=list)
+    took: list[float] = field(default_factory=list)
+
+    def add(self, true: float, quantiles: Sequence[float], planned: float | None) -> None:
+        """Take a prediction, with the start that came of it and the one that Slurm planned, s from now."""
+        q05, q10, q50, q90, q95 = quantiles
+        self.ours.append(abs(q50 - true))
+        self.inside80.append(q10 - 1 <= true <= q90 + 1)
+        self.inside90.append(q05 - 1 <= true <= q95 + 1)
+        self.slurms.append(np.nan if planned is None else abs(planned - true))
+
+    def cells(self, name: str, jobs: int) -> list[str]:
+        """The row of a table."""
+        planned = ~np.isnan(self.slurms)
+        ours, slurms = (float(np.median(np.array(x)[planned])) for x in (self.ours, self.slurms))
+        cells = [name, f"{jobs:,}", f"{len(self.ours):,}", f"{ours:.0f}", f"{slurms:.0f}", f"{slurms / ours:.1f}"]
+        return [*cells, f"{np.mean(self.inside80):.0%}", f"{np.mean(self.inside90):.0%}", f"{np.median(self.took):.1f}"]
+
+
+def judged(out: Path, seed: int) -> list[str]:
     """What came of the predictions of a day, over all jobs that wait in the readings after the first quarter."""
-    end = look(out / "end")
-    w = end.workload
+    w = look(out / "end").workload
     start = dict(zip(w.columns["job"].tolist(), (w.jobs["start"] + w.origin).tolist(), strict=True))
-    ours, slurms, inside80, inside90, late, took = [], [], [], [], 0, []
-    readings, calibration = sorted(out.glob("[0-9]*")), Calibration()
+    readings, calibration, tally = sorted(out.glob("[0-9]*")), Calibration(), Judged()
     for n, folder in enumerate(readings):
         begun = time.perf_counter()
         p = predict(look(folder), seed=n, earlier=0, calibration=calibration)
         if n < len(readings) // 4:
             continue
-        took.append(time.perf_counter() - begun)
+        tally.took.append(time.perf_counter() - begun)
         now = p.cluster.now + p.cluster.workload.origin
         for x in p.rows():
             if (true := start.get(x["job"], np.nan) - now) > 0:
-                late += 1
-                ours.append(abs(x["start"] - true))
-                inside80.append(x["start_80"][0] - 1 <= true <= x["start_80"][1] + 1)
-                inside90.append(x["start_90"][0] - 1 <= true <= x["start_90"][1] + 1)
-                slurms.append(abs(x["slurm"] - true) if x["slurm"] is not None else np.nan)
-    told = ~np.isnan(slurms)
-    both = {"ours": np.median(np.array(ours)[told]), "slurm": np.median(np.array(slurms)[told])}
-    cover = {"cover80": np.mean(inside80), "cover90": np.mean(inside90)}
-    counts = {"jobs": len(w), "predictions": late, "told": int(told.sum()), "seconds": np.median(took)}
-    return {k: float(v) for k, v in (counts | both | cover).items()}
+                (q10, q90), (q05, q95) = x["start_80"], x["start_90"]
+                tally.add(true, (q05, q10, x["start"], q90, q95), x["slurm"])
+    return tally.cells(f"{seed}", len(w))
+
+
+def replayed(folder: Path) -> list[str]:
+    """What came of predictions at 60 cycles of a recorded Slurm, over the jobs that it planned there, after the first third."""
+    r = read_recording(folder)
+    w, tally = r.workload, Judged()
+    jobs = w.jobs.copy()
+    jobs["start"], jobs["end"] = jobs["submit"] + w.columns["wait"], w.ends["end"]
+    predictor = Predictor(History(jobs), SitePlayer(w, resolve("slurm")))
+    cycles = [x for x in r.passes if x.kind == "backfill" and x.plans]
+    cycles = cycles[:: max(len(cycles) // CYCLES, 1)]
+    for n, cycle in enumerate(cycles):
+        begun, now = time.perf_counter(), cycle.time + 0.5
+        x, plan = predictor.at(now), {p.key: p.start - now for p in cycle.plans}
+        if n < len(cycles) // 3:
+            continue
+        tally.took.append(time.perf_counter() - begun)
+        for i, j in enumerate(x.rows.tolist()):
+            if j in plan:
+                tally.add(jobs["start"][j] - now, x.quantiles[i].tolist(), plan[j])
+    return tally.cells(f"`{folder.name}`", len(w))
 
 
 def main() -> int:
@@ -108,6 +153,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--keep", help="keep the readings in this folder")
     parser.add_argument("--judge", help="record nothing: judge what --keep has kept in a folder")
+    parser.add_argument("--recorded", nargs="+", default=[], help="folders of recordings, predicted at their cycles")
     given = parser.parse_args()
     if not given.judge and (missing() or os.geteuid()):
         print(f"when_live: skipped, it needs Slurm ({', '.join(missing()) or 'all there'}) and root", file=sys.stderr)
@@ -121,17 +167,15 @@ def main() -> int:
         if not given.judge:
             day.mkdir()
             record(day, seed, 27_600 + 100 * seed)
-        x = judged(day / "readings")
-        rows.append(x)
-        print(x, flush=True)
-    columns = ["seed", "jobs", "predictions", "median error, s", "Slurm's own, s", "ratio", "in 80 %", "in 90 %", "s a reading"]
-    text = ["# Predicted starts on a real Slurm", "", made("python -m benchmarks.when_live") + "."]
-    text += ["", (__doc__ or "").split("\n\n")[2]]
-    text += ["", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    for seed, x in enumerate(rows):
-        cells = [f"{seed}", f"{x['jobs']:.0f}", f"{x['predictions']:,.0f}", f"{x['ours']:.0f}", f"{x['slurm']:.0f}"]
-        cells += [f"{x['slurm'] / x['ours']:.1f}", f"{x['cover80']:.0%}", f"{x['cover90']:.0%}", f"{x['seconds']:.1f}"]
-        text.append("| " + " | ".join(cells) + " |")
+        rows.append(judged(day / "readings", seed))
+        print(rows[-1], flush=True)
+    more = [replayed(Path(x)) for x in given.recorded]
+    columns = ["jobs", "predictions", "median error, s", "Slurm's own, s", "ratio", "in 80 %", "in 90 %", "s a reading"]
+    text = ["# Predicted starts on a real Slurm", "", made("python -m benchmarks.when_live --recorded FOLDER…") + "."]
+    text += ["", (__doc__ or "").split("\n\n")[2].strip(), "", *table(["seed", *columns], rows)]
+    if more:
+        text += ["", "Recorded elsewhere in the same way, with the plans of Slurm's backfill cycles as its own estimate:", ""]
+        text += table(["recording", *columns], more)
     (Path(__file__).parent / "WHEN_LIVE.md").write_text("\n".join(text) + "\n")
     return 0
 

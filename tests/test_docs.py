@@ -76,7 +76,7 @@ def test_what_the_readme_generates_is_what_its_generator_makes():
 
     page = (ROOT / "README.md").read_text()
     for name, made in (
-        ("table", first_screen.markdown(first_screen.worth())),
+        ("table", first_screen.headed(first_screen.worth())),
         ("bounds", first_screen.bounds()),
         ("numbers", first_screen.numbers()),
     ):
