@@ -47,7 +47,9 @@ def library(name: str, extra: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        package = {"sklearn": "scikit-learn"}.get(name.partition(".")[0], name.partition(".")[0])
+        package = {"sklearn": "scikit-learn", "prometheus_client": "prometheus-client"}.get(
+            name.partition(".")[0], name.partition(".")[0]
+        )
         raise InputError(f"this needs {package}: pip install 'jobwise[{extra}]'") from None
 
 

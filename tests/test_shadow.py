@@ -68,14 +68,14 @@ def started(id, cpus, nodes):
 
 def test_what_a_cycle_writes(looks, tmp_path):
     j = Journal(tmp_path / "state")
-    s = Shadow(looks, resolve("sjf+easy"), j)
-    p, events = s.cycle()
+    s = Shadow(resolve("sjf+easy"), j)
+    p, events = s.cycle(looks.look())
     assert {k: len(ids) for k, ids in events.items()} == {"submitted": 8, "started": 3, "ended": 0, "gone": 0} and len(
         p.starts.rows
     ) == 5  # an array of three tasks
     assert [x["job"] for x in s.order][0] == 9006 and s.begin == set()  # the machine is full
     looks.at(60.0, started(9005, 4, "n4"))
-    _, events = s.cycle()
+    _, events = s.cycle(looks.look())
     assert events["started"] == [9005] and not events["submitted"] and not events["gone"]
     start = dict(j.rows("select id, start from job"))
     assert start[9005] == pytest.approx(looks.now, abs=1) and start[9004] is None
@@ -88,36 +88,38 @@ def test_what_a_cycle_writes(looks, tmp_path):
 
 def test_a_new_process_goes_on_where_the_last_was_killed(looks, tmp_path):
     first = Journal(tmp_path)
-    s = Shadow(looks, resolve("fcfs"), first)
+    s = Shadow(resolve("fcfs"), first)
     for _ in range(3):
-        s.cycle()
+        s.cycle(looks.look())
         looks.at(30.0)
     looks.at(0.0, started(9005, 4, "n4"))
-    s.cycle()
+    s.cycle(looks.look())
     made = s.calibration
     second = Journal(tmp_path)  # the first was never closed
-    again = Shadow(looks, resolve("fcfs"), second)
+    again = Shadow(resolve("fcfs"), second)
     c = again.calibration
     mine = [i for i, x in enumerate(made.job) if 9003 < x < live.NEW and made.made[i] > looks.now - 1000]  # of the cycles
     assert c.job == [made.job[i] for i in mine] and 2 <= len(mine) <= 4
     assert np.allclose(c.made, np.array(made.made)[mine]) and np.allclose(c.sampled, np.array(made.sampled)[mine])
     assert np.allclose(c.shown, np.array(made.shown)[mine], atol=1e-6)
     assert np.array_equal(~np.isnan(c.outcome), [x == 9005 for x in c.job])
-    assert not any(again.cycle()[1].values())
+    assert not any(again.cycle(looks.look())[1].values())
     first.close()
     second.close()
 
 
 def test_clocks_that_go_back_and_jobs_that_go(looks, tmp_path):
     j = Journal(tmp_path)
-    s = Shadow(looks, resolve("fcfs"), j)
-    s.cycle()
+    s = Shadow(resolve("fcfs"), j)
+    s.cycle(looks.look())
     looks.at(-500.0)
     with pytest.raises(InputError, match="set back"):
-        s.cycle()
+        s.cycle(looks.look())
     looks.at(560.0, lambda jobs, now: [x for x in jobs if x["job_id"] != 9004])  # it was cancelled
     assert 9004 in s.calibration.job or 9004 in [r[0] for r in j.rows("select job from prediction")]
-    assert s.cycle()[1]["gone"] == [9004] and s.cycle()[1]["gone"] == [] and 9004 not in s.calibration.job
+    assert (
+        s.cycle(looks.look())[1]["gone"] == [9004] and s.cycle(looks.look())[1]["gone"] == [] and 9004 not in s.calibration.job
+    )
     assert j.rows("select what from event where job = 9004 order by time") == [("submitted",), ("gone",)]
     assert j.rows("select count(*) from prediction where job = 9004")[0][0] == 0
     j.close()
@@ -125,8 +127,8 @@ def test_clocks_that_go_back_and_jobs_that_go(looks, tmp_path):
 
 def test_a_job_that_starts_and_ends_between_two_cycles_or_is_held_is_not_gone(looks, tmp_path):
     j = Journal(tmp_path)
-    s = Shadow(looks, resolve("fcfs"), j)
-    s.cycle()
+    s = Shadow(resolve("fcfs"), j)
+    s.cycle(looks.look())
 
     def change(jobs, now):
         for x in jobs:
@@ -137,7 +139,7 @@ def test_a_job_that_starts_and_ends_between_two_cycles_or_is_held_is_not_gone(lo
         return jobs
 
     looks.at(60.0, change)
-    events = s.cycle()[1]
+    events = s.cycle(looks.look())[1]
     assert events["started"] == events["ended"] == [9005] and events["gone"] == []
     assert j.rows("select ended - start from job where id = 9005") == [(30.0,)]
     assert j.score()["predictions"] == 1 and j.rows("select count(*) from prediction where job = 9004") == [(1,)]
@@ -154,8 +156,8 @@ def test_a_policy_that_fails_stops_nothing(looks, tmp_path):
         reset = decide = ended = begin
 
     j = Journal(tmp_path)
-    s = Shadow(looks, Wrong(), j)
-    p, _ = s.cycle()
+    s = Shadow(Wrong(), j)
+    p, _ = s.cycle(looks.look())
     assert "the policy failed" in s.problem and len(p.starts.rows) == 5
     assert "failed" in j.rows("select problem from cycle")[0][0]
     j.close()
@@ -179,8 +181,8 @@ def test_damaged_files_and_full_disks(looks, tmp_path):
     with pytest.raises(InputError, match="is of version 99"):
         Journal(tmp_path / "b")
     j = Journal(tmp_path / "c")
-    s = Shadow(looks, resolve("fcfs"), j)
-    s.cycle()
+    s = Shadow(resolve("fcfs"), j)
+    s.cycle(looks.look())
     before = j.rows("select count(*) from prediction")
     j._db.execute(f"pragma max_page_count = {j.rows('pragma page_count')[0][0]}")
     p = predict(looks.look())

@@ -10,6 +10,7 @@ import typer
 
 from jobwise.cli.options import Json, complain
 from jobwise.cli.tables import print_json, print_table, say
+from jobwise.cli.web import Page, Private, UserHeader, Web, WebHost, page
 from jobwise.cli.when import chances, headed, seconds, short, span
 from jobwise.errors import InputError, Interrupted
 
@@ -19,15 +20,22 @@ Cycles = Annotated[Optional[int], typer.Option("--cycles", min=1, help="End afte
 SHOWN = 20
 
 
-def _cycles(shadow, every: str, cycles: int | None):
-    """Cycle after cycle; what Slurm or the clock do wrong is said, and it goes on."""
+def _cycles(shadow, reader, every: str, cycles: int | None, shown: Page | None):
+    """Cycle after cycle, which the page shows; what Slurm or the clock do wrong is said, and it goes on."""
     pause, n = seconds(every, "--every"), 0
     while cycles is None or n < cycles:
         n += 1
+        begun = time.monotonic()
         try:
-            yield n, *shadow.cycle(n)
+            p, events = shadow.cycle(reader.look(), n)
         except InputError as error:
             complain(f"{error}; trying again", "note")
+            if shown:
+                shown.silent(str(error))
+        else:
+            if shown:
+                shown.show(shadow, p, n, time.monotonic() - begun)
+            yield n, p, events
         if cycles is None or n < cycles:
             time.sleep(pause)
 
@@ -42,7 +50,15 @@ def _table(shadow, p) -> list[list[str]]:
     return out
 
 
-def watch(policy: Policy = "jobwise", every: Every = "30s", cycles: Cycles = None) -> None:
+def watch(
+    policy: Policy = "jobwise",
+    every: Every = "30s",
+    cycles: Cycles = None,
+    web: Web = None,
+    web_host: WebHost = None,
+    private: Private = False,
+    user_header: UserHeader = "",
+) -> None:
     """Watch this cluster: queue, expected starts, what a policy would start now. Only reads."""
     from jobwise.policies.names import resolve
     from jobwise.slurm.client import Slurm
@@ -51,15 +67,16 @@ def watch(policy: Policy = "jobwise", every: Every = "30s", cycles: Cycles = Non
 
     reader = Reader(Slurm())
     try:
-        shadow = Shadow(reader, resolve(policy))
-        for _, p, _ in _cycles(shadow, every, cycles):
-            c = p.cluster
-            clock = time.strftime("%H:%M:%S", time.gmtime(c.now + c.workload.origin))
-            title = f"{clock} UTC: {len(c.waiting):,} wait, {len(c.out):,} may not start yet, {p.starts.running:,} run"
-            columns = ["job", "user", "cpus", "limit", "waited", *headed(), "Slurm says", "policy"]
-            print_table(title, columns, _table(shadow, p))
-            if shadow.problem:
-                say(shadow.problem)
+        shadow = Shadow(resolve(policy))
+        with page(web, web_host, private, user_header) as shown:
+            for _, p, _ in _cycles(shadow, reader, every, cycles, shown):
+                c = p.cluster
+                clock = time.strftime("%H:%M:%S", time.gmtime(c.now + c.workload.origin))
+                title = f"{clock} UTC: {len(c.waiting):,} wait, {len(c.out):,} may not start yet, {p.starts.running:,} run"
+                columns = ["job", "user", "cpus", "limit", "waited", *headed(), "Slurm says", "policy"]
+                print_table(title, columns, _table(shadow, p))
+                if shadow.problem:
+                    say(shadow.problem)
     finally:
         reader.close()
 
@@ -70,6 +87,10 @@ def shadow(
     every: Every = "1m",
     cycles: Cycles = None,
     report: Annotated[bool, typer.Option("--report", help="Only say what the journal tells so far.")] = False,
+    web: Web = None,
+    web_host: WebHost = None,
+    private: Private = False,
+    user_header: UserHeader = "",
     as_json: Json = False,
 ) -> None:
     """Follow this cluster for days, writing nothing to it: a journal of predictions, and of what a policy wanted."""
@@ -86,9 +107,10 @@ def shadow(
         if not report:
             reader = Reader(Slurm())
             try:
-                for n, p, events in _cycles(Shadow(reader, resolve(policy), journal), every, cycles):
-                    news = ", ".join(f"{len(ids):,} {kind}" for kind, ids in events.items() if ids) or "nothing new"
-                    say(f"cycle {n:,}: {len(p.cluster.waiting):,} wait; {news}")
+                with page(web, web_host, private, user_header) as shown:
+                    for n, p, events in _cycles(Shadow(resolve(policy), journal), reader, every, cycles, shown):
+                        news = ", ".join(f"{len(ids):,} {kind}" for kind, ids in events.items() if ids) or "nothing new"
+                        say(f"cycle {n:,}: {len(p.cluster.waiting):,} wait; {news}")
             except KeyboardInterrupt:
                 raise Interrupted(f"jobwise slurm shadow --state {state} goes on") from None
             finally:

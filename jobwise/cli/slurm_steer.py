@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Optional
@@ -13,6 +13,7 @@ import typer
 
 from jobwise.cli.options import complain
 from jobwise.cli.tables import say
+from jobwise.cli.web import Page, Private, UserHeader, Web, WebHost, page
 from jobwise.cli.when import seconds
 from jobwise.errors import InputError, Interrupted
 
@@ -38,6 +39,14 @@ def steer(
     starve: Annotated[str, typer.Option("--starve", metavar="TIME", help="Who has waited longer is first.")] = "2d",
     most: Annotated[int, typer.Option("--most", min=1, help="Jobs changed in a cycle at most.")] = 10_000,
     dry: Annotated[bool, typer.Option("--dry-run", help="Write nothing to Slurm; the log says what would be written.")] = False,
+    web: Web = None,
+    web_host: WebHost = None,
+    private: Private = False,
+    user_header: UserHeader = "",
+    token_file: Annotated[
+        Optional[str],
+        typer.Option("--token-file", metavar="FILE", help="Who knows the token in it may stop steering by the page."),
+    ] = None,
     back: Annotated[bool, typer.Option("--undo", help="Only give all jobs the factors that they had before.")] = False,
 ) -> None:
     """Steer this cluster by site factors; ends with Ctrl-C or a file `stop` in the state folder, and gives all factors back."""
@@ -57,19 +66,58 @@ def steer(
         return
     chosen, off, n = resolve(policy), False, 0
     with _stoppable(), Steer(slurm, chosen, Path(state), settings) as s:
-        while (cycles is None or n < cycles) and not s.state.stopped and not off:
-            n += 1
-            try:
-                x = s.cycle()
-            except InputError as error:  # no answer, or none that can be read; no job has come yet
-                s.state.note("slurm", problem=str(error))
-                complain(f"{error}; trying again", "note")
-            else:
-                changed = f"{'would change' if dry else 'changed'} {x['changed']:,}"
-                say(f"cycle {n:,}: {x['waiting']:,} wait, {changed}" + (f"; {x['problem']}" if x["problem"] else ""))
-                off = x["off"]
-            end = time.monotonic() + pause
-            while (cycles is None or n < cycles) and time.monotonic() < end and not s.state.stopped and not off:
-                time.sleep(min(0.2, pause))
+        stop, audit = s.state.stop if token_file else None, s.state.audit
+        with (
+            page(web, web_host, private, user_header, token=token_file, stop=stop, audit=audit) as shown,
+            _follower(s, shown) as follow,
+        ):
+            while (cycles is None or n < cycles) and not s.state.stopped and not off:
+                n += 1
+                try:
+                    x = s.cycle()
+                except InputError as error:  # no answer, or none that can be read; no job has come yet
+                    s.state.note("slurm", problem=str(error))
+                    complain(f"{error}; trying again", "note")
+                    if shown:
+                        shown.silent(str(error))
+                else:
+                    changed = f"{'would change' if dry else 'changed'} {x['changed']:,}"
+                    say(f"cycle {n:,}: {x['waiting']:,} wait, {changed}" + (f"; {x['problem']}" if x["problem"] else ""))
+                    off = x["off"]
+                    follow(n, x)
+                end = time.monotonic() + pause
+                while (cycles is None or n < cycles) and time.monotonic() < end and not s.state.stopped and not off:
+                    time.sleep(min(0.2, pause))
     if off:  # a guard rail has ended it
         raise typer.Exit(1)
+
+
+@contextmanager
+def _follower(s, shown: Page | None) -> Iterator[Callable[[int, dict], None]]:
+    """A function that shows a cycle of steering on the page: what Slurm alone would do, and how well that was foretold, by a
+    journal beside the audit log."""
+    if shown is None:
+        yield lambda n, x: None
+        return
+    from jobwise.slurm.journal import Journal
+    from jobwise.slurm.page.state import Steering
+    from jobwise.slurm.shadow import Shadow
+
+    journal = Journal(s.state.folder)
+    shadow, own = Shadow(s.policy, journal), s.settings
+
+    def follow(n: int, x: dict) -> None:
+        begun = time.monotonic()
+        try:
+            p, _ = shadow.cycle(s.cluster, n)
+        except InputError as error:  # the clock, or a full disk; steering goes on
+            complain(f"{error}", "note")
+            return
+        shadow.problem = shadow.problem or x["problem"]
+        steering = Steering(span=own.span, dry=own.dry, changed=x["changed"])
+        shown.show(shadow, p, n, time.monotonic() - begun, steering)
+
+    try:
+        yield follow
+    finally:
+        journal.close()

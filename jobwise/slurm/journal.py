@@ -154,14 +154,14 @@ class Journal:
                 c.outcome[-1] = float(logs(np.array(start - time)))
         return c
 
-    def score(self) -> dict[str, float]:
-        """How well starts were foretold: predictions of jobs that have started since, median errors (s) of ours and of Slurm's
-        own plans (where it had one), shares of starts within the 80 and 90 % intervals."""
+    def score(self, since: float = -np.inf) -> dict[str, float]:
+        """How well starts were foretold: predictions `since` (s since 1970) of jobs that have started, median errors (s) of
+        ours and of Slurm's own plans (where it had one), shares of starts within the 80 and 90 % intervals."""
         query = (
             "select j.start - p.time, q05, q10, q50, q90, q95, slurm from prediction p join job j on j.id = p.job "
-            "where j.start > p.time"
+            "where j.start > p.time and p.time >= ?"
         )
-        x = np.array([[np.nan if v is None else v for v in r] for r in self.rows(query)], float).reshape(-1, 7)
+        x = np.array([[np.nan if v is None else v for v in r] for r in self.rows(query, since)], float).reshape(-1, 7)
         if not len(x):
             return {"predictions": 0}
         came, planned = x[:, 0], ~np.isnan(x[:, 6])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shlex
 import tempfile
 import time
@@ -47,12 +48,14 @@ class Waiting:
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """What a cluster is doing. `workload`: ended, running and waiting jobs on its site, in order of submit, with `start` and
-    `end` (NaN: not yet) in s from `origin`; `now` likewise. `waiting`: jobs that may start, by number; `out`: that may not."""
+    `end` (NaN: not yet) in s from `origin`; `now` likewise. `waiting`: jobs that may start, by number; `out`: that may not.
+    `name`: that of the cluster."""
 
     workload: Workload
     now: float
     waiting: dict[int, Waiting]
     out: dict[int, Waiting]
+    name: str
 
     @property
     def live(self) -> np.ndarray:
@@ -153,7 +156,7 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
         waits[NEW] = Waiting(NEW, more["JobName"], more["User"], "", 0.0)
     if not rows and not over:
         raise InputError(f"{folder}: no job waits, runs, or has ended")
-    return Cluster(*_open(_workload(folder, [*over.values(), *rows]), rows, now), waits, out)
+    return Cluster(*_open(_workload(folder, [*over.values(), *rows]), rows, now), waits, out, _name(folder))
 
 
 def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
@@ -162,6 +165,13 @@ def asked(options: str, user: str, account: str, partition: str, cpus: int, minu
     own |= {"State": "PENDING", "Submit": f"{now:.0f}", "Eligible": f"{now:.0f}", "TimelimitRaw": str(minutes), "NNodes": "1"}
     own |= {"NCPUS": str(cpus), "ReqCPUS": str(cpus), "ReqTRES": f"cpu={cpus}", "SubmitLine": f"sbatch {options} job.sh"}
     return own
+
+
+def _name(folder: Path) -> str:
+    """What the cluster calls itself; the folder's name where that is not told."""
+    file = folder / "scontrol_config.txt"
+    named = re.search(r"^ClusterName\s*=\s*(\S+)", file.read_text(errors="replace"), re.M) if file.is_file() else None
+    return named[1] if named else folder.name
 
 
 def _now(folder: Path, jobs: list[dict]) -> float:

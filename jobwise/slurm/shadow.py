@@ -26,9 +26,8 @@ def starts_now(policy: Any, c: Cluster) -> set[int]:
 
 @dataclass
 class Shadow:
-    """Looks at a cluster through `reader`; with a `journal` it remembers. `site`: who is taken to decide (slurm)."""
+    """Looks at a cluster; with a `journal` it remembers. `site`: who is taken to decide (slurm)."""
 
-    reader: Any
     policy: Any
     journal: Journal | None = None
     site: Any = "slurm"
@@ -41,10 +40,9 @@ class Shadow:
         if self.journal:
             self.calibration = self.journal.calibration()
 
-    def cycle(self, seed: int = 0) -> tuple[Predicted, dict[str, list[int]]]:
-        """(predictions, which jobs came, started, ended, were cancelled since the last cycle: `Journal.write`). Raises
-        InputError where Slurm does not answer."""
-        c = self.reader.look()
+    def cycle(self, c: Cluster, seed: int = 0) -> tuple[Predicted, dict[str, list[int]]]:
+        """(predictions, which jobs came, started, ended, were cancelled since the last cycle: `Journal.write`), of a cluster as
+        it is now. Raises InputError where the clock has been set back."""
         self.problem = ""
         if self.journal and c.now + c.workload.origin < self.journal.last - KEPT_BACK_S:
             raise InputError("the clock has been set back; nothing is written until it is past the last cycle again")

@@ -61,10 +61,20 @@ class StateFolder:
     def note(self, kind: str, *lines: dict[str, Any], **more: Any) -> None:
         """Add a line to the audit log, or several of one kind."""
         head = {"time": round(time.time(), 3), "what": kind}
-        with open(self.folder / "audit.jsonl", "a") as log:
+        with open(self.audit, "a") as log:
             log.write("".join(json.dumps(head | x | more) + "\n" for x in lines or ({},)))
             log.flush()
             os.fsync(log.fileno())
+
+    @property
+    def audit(self) -> Path:
+        """The audit log's file."""
+        return self.folder / "audit.jsonl"
+
+    def stop(self) -> None:
+        """Ask whoever steers to give everything back and end: the file `stop`."""
+        self.note("stop", why="asked for on the page")
+        (self.folder / "stop").touch()
 
     @property
     def stopped(self) -> bool:

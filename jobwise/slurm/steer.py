@@ -86,6 +86,7 @@ class Steer:
         self.state = StateFolder(Path(self.folder))
         self.reader = self.reader or Reader(self.slurm)
         self.order: list[int] = []
+        self.cluster: Cluster | None = None  # as it was last read
         self._why: dict[int, str] = {}
         self._failures, self._running, self._foreseen = 0, set(), -np.inf
         self.state.note("begin", policy=self.policy.name, span=self.settings.span, dry=self.settings.dry)
@@ -93,7 +94,7 @@ class Steer:
     def cycle(self) -> dict[str, Any]:
         """Read, rank, write what differs. Returns how many wait and were changed, and what went wrong ("" nothing). Raises
         SlurmError where Slurm does not answer."""
-        c = self.reader.look()
+        c = self.cluster = self.reader.look()
         factors = {id: x for id, x in self.slurm.priorities().items() if id in c.waiting}
         there = {int(id) for id in c.workload.columns["job"][c.live]} | set(c.waiting) | set(c.out)
         self.state.forget(set(self.state.before) - there)  # one that runs may be put back into the queue

@@ -1,0 +1,185 @@
+"""The routes of the page: HTML, the JSON API, server-sent events, metrics, and one way to write: stop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from jobwise.slurm.page.board import Board, Busy
+from jobwise.slurm.page.guards import Guards, Headed
+from jobwise.slurm.page.metrics import exposition
+from jobwise.slurm.page.openapi import document
+from jobwise.slurm.page.state import State
+
+SHOWN, MOST = 200, 10_000  # jobs of an answer
+LINES, MOST_LINES = 100, 1000  # of the audit log
+PING_S = 15.0  # between two signs of life of a stream of events
+MOST_READERS = 500
+FILES = {
+    "/": ("page.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.svg": ("page.svg", "image/svg+xml"),
+}
+
+
+def app_of(board: Board, guards: Guards, hosts: list[str]) -> Starlette:
+    """The application that serves a board to those who ask for it by one of the `hosts`."""
+    routes = [Route(path, _file(*of)) for path, of in FILES.items()]
+    pages = _Pages(board, guards)
+    routes += [
+        Route("/api/now", pages.now),
+        Route("/api/jobs", pages.jobs),
+        Route("/api/jobs/{job:int}/sooner", pages.sooner),
+        Route("/api/audit", pages.audit),
+        Route("/api/events", pages.events),
+        Route("/api/openapi.json", pages.openapi),
+        Route("/metrics", pages.metrics),
+        Route("/api/stop", pages.stop, methods=["POST"]),
+    ]
+    middleware = [Middleware(Headed), Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)]
+    return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _failed})
+
+
+def _file(name: str, kind: str) -> Callable[[Request], Response]:
+    content = (files("jobwise.slurm.page") / name).read_bytes()
+    return lambda request: Response(content, media_type=kind)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    """What went wrong, in JSON."""
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+def _number(request: Request, name: str, default: int, most: int) -> int:
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:12]) <= most:
+        raise HTTPException(422, f"{name} is a number from 1 to {most:,}")
+    return int(text)
+
+
+class _Pages:
+    """What the API answers, by method."""
+
+    def __init__(self, board: Board, guards: Guards):
+        self.board, self.guards, self.readers = board, guards, 0
+        self._listed = lru_cache(64)(_listed)
+
+    def _state(self) -> State:
+        if self.board.state is None:
+            raise HTTPException(503, "the first cycle is not over yet")
+        return self.board.state
+
+    async def now(self, request: Request) -> Response:
+        """All but the jobs."""
+        s, viewer = self._state(), self.guards.viewer(request)
+        out = s.model_dump(exclude={"jobs", "cannot_start"})
+        if viewer is not None:
+            out["users"] = [u for u in out["users"] if u["user"] == viewer]
+        next_ = [x for x in s.jobs if x.starts_now and viewer in (None, x.user)][:20]
+        more = {"starts_next": [x.model_dump() for x in next_], "viewer": viewer, "stoppable": bool(self.guards.token)}
+        return JSONResponse(out | more)
+
+    async def jobs(self, request: Request) -> Response:
+        """Jobs that wait, of a user, or one."""
+        s, viewer, job = self._state(), self.guards.viewer(request), 0
+        user = request.query_params.get("user")
+        if "job" in request.query_params:
+            job = _number(request, "job", 0, 2**31 - 1)
+        limit = _number(request, "limit", SHOWN, MOST)
+        shown = frozenset(x for x in (user, viewer) if x is not None)
+        return Response(self._listed(_Key(s), shown, job, limit), media_type="application/json")
+
+    async def sooner(self, request: Request) -> Response:
+        """What would start a job sooner."""
+        s, viewer, job = self._state(), self.guards.viewer(request), int(request.path_params["job"])
+        if viewer is not None and not any(x.job == job and x.user == viewer for x in s.jobs):
+            raise HTTPException(404, f"no such job of yours waits: {job}")
+        try:
+            offers = await run_in_threadpool(self.board.sooner, job)
+        except KeyError:
+            raise HTTPException(404, f"job {job} does not wait") from None
+        except Busy:
+            raise HTTPException(503, "others ask as well; try again", {"Retry-After": "5"}) from None
+        return JSONResponse({"job": job, "sooner": offers})
+
+    async def audit(self, request: Request) -> Response:
+        """The last lines of the audit log."""
+        lines = await run_in_threadpool(self.board.audited, _number(request, "limit", LINES, MOST_LINES))
+        if (viewer := self.guards.viewer(request)) is not None:
+            own = {x.job for x in (self.board.state.jobs if self.board.state else []) if x.user == viewer}
+            lines = [x for x in lines if "job" not in x or x["job"] in own]
+        return JSONResponse({"lines": lines})
+
+    async def events(self, request: Request) -> Response:
+        """An event a cycle."""
+        if self.readers >= MOST_READERS:
+            raise HTTPException(503, "too many readers", {"Retry-After": "30"})
+        return StreamingResponse(self._stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    async def _stream(self) -> AsyncIterator[str]:
+        self.readers += 1
+        try:
+            version = -1
+            while True:
+                at = await self.board.news(version, PING_S)
+                yield f"data: {json.dumps({'version': at})}\n\n" if at != version else ": still here\n\n"
+                version = at
+        finally:
+            self.readers -= 1
+
+    async def openapi(self, request: Request) -> Response:
+        """The description of this API."""
+        return JSONResponse(document())
+
+    async def metrics(self, request: Request) -> Response:
+        """The metrics of the state."""
+        return Response(await run_in_threadpool(exposition, self.board.state), media_type="text/plain; version=0.0.4")
+
+    async def stop(self, request: Request) -> Response:
+        """End the steering: all factors go back."""
+        if refused := self.guards.refuses(request):
+            raise HTTPException(*refused)
+        if self.board.stop is None:
+            raise HTTPException(409, "nothing is steered")
+        await run_in_threadpool(self.board.stop)
+        return JSONResponse({"stopping": True})
+
+
+class _Key:
+    """A state as the key of a cache: itself, not what it holds."""
+
+    def __init__(self, state: State):
+        self.state = state
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.state is other.state
+
+    def __hash__(self) -> int:
+        return id(self.state)
+
+
+def _listed(key: _Key, users: frozenset[str], job: int, limit: int) -> bytes:
+    """Jobs that wait: of all of the `users`, which are one where there are any to show; only `job`, if it is not 0."""
+
+    def shown(x: Any) -> bool:
+        return all(x.user == u for u in users) and job in (0, x.job)
+
+    s = key.state
+    jobs = [x for x in s.jobs if shown(x)]
+    out: dict[str, Any] = {"cycle": s.cycle, "time": s.time, "count": len(jobs), "jobs": [x.model_dump() for x in jobs[:limit]]}
+    out["cannot_start"] = [x.model_dump() for x in s.cannot_start if shown(x)][:limit]
+    return json.dumps(out, ensure_ascii=False, allow_nan=False).encode(errors="replace")

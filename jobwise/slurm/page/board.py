@@ -1,0 +1,98 @@
+"""What the page shows at present: filled by the cycles of one thread, read by the server in another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jobwise.slurm.page.state import State
+from jobwise.slurm.starts import Predicted
+
+PATIENCE_S = 5.0  # that a question about one job waits for another to be answered
+READ_BYTES = 1 << 20  # of the end of the audit log
+
+
+class Busy(Exception):
+    """Another question is being answered."""
+
+
+@dataclass
+class Board:
+    """The last state. `stop` ends the steering (None: nothing is steered); `audit`: its log."""
+
+    stop: Callable[[], None] | None = None
+    audit: Path | None = None
+    state: State | None = None
+    _predicted: Predicted | None = None
+    _version: int = 0
+    _loop: asyncio.AbstractEventLoop | None = None
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _asked: threading.Lock = field(default_factory=threading.Lock)
+    _answers: dict[int, list[dict]] = field(default_factory=dict)
+
+    def publish(self, state: State, predicted: Predicted) -> None:
+        """Show the state of a cycle."""
+        self._answers, self._predicted, self.state = {}, predicted, state
+        self._tell()
+
+    def silent(self, problem: str) -> None:
+        """Show that Slurm did not answer; all else stays."""
+        if self.state:
+            self.state = self.state.model_copy(update={"answers": False, "problem": problem})
+            self._tell()
+
+    def _tell(self) -> None:
+        self._version += 1
+        if self._loop and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def news(self, after: int, timeout: float) -> int:
+        """Return the version of the state as soon as it is not `after`, at the latest after `timeout` s."""
+        self._loop = asyncio.get_running_loop()
+        news = self._news
+        if self._version == after:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(news.wait(), timeout)
+        return self._version
+
+    def sooner(self, job: int) -> list[dict]:
+        """Find what would start a waiting job sooner (`Offer.to_dict`), once a cycle. Raises Busy where others ask, too, and
+        KeyError where the job does not wait."""
+        p, answers = self._predicted, self._answers
+        if p is None or job not in p.cluster.waiting:
+            raise KeyError(job)
+        if not self._asked.acquire(timeout=PATIENCE_S):
+            raise Busy
+        try:
+            if job not in answers:
+                answers[job] = [o.to_dict() for o in p.sooner(job) if o.worth_telling]
+            return answers[job]
+        finally:
+            self._asked.release()
+
+    def audited(self, count: int) -> list[dict[str, Any]]:
+        """Return the last lines of the audit log, the last first."""
+        if self.audit is None or not self.audit.is_file():
+            return []
+        with open(self.audit, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(file.tell() - READ_BYTES, 0))
+            lines = deque(file.read().decode(errors="replace").splitlines(), count)
+        out = []
+        for line in reversed(lines):
+            try:
+                out.append(json.loads(line))
+            except ValueError:  # it is being written, or cut at the front
+                continue
+        return out
