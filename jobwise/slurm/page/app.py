@@ -59,7 +59,7 @@ def _file(name: str, kind: str) -> Callable[[Request], Response]:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    """What went wrong, in JSON."""
+    """Say what went wrong, in JSON."""
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
@@ -72,7 +72,7 @@ def _number(request: Request, name: str, default: int, most: int) -> int:
 
 
 class _Pages:
-    """What the API answers, by method."""
+    """The answers of the API, a method each."""
 
     def __init__(self, board: Board, guards: Guards):
         self.board, self.guards, self.readers = board, guards, 0
@@ -84,7 +84,7 @@ class _Pages:
         return self.board.state
 
     async def now(self, request: Request) -> Response:
-        """All but the jobs."""
+        """Answer with all of the state but the jobs."""
         s, viewer = self._state(), self.guards.viewer(request)
         out = s.model_dump(exclude={"jobs", "cannot_start"})
         if viewer is not None:
@@ -94,7 +94,7 @@ class _Pages:
         return JSONResponse(out | more)
 
     async def jobs(self, request: Request) -> Response:
-        """Jobs that wait, of a user, or one."""
+        """Answer with the jobs that wait: all, those of a user, or one."""
         s, viewer, job = self._state(), self.guards.viewer(request), 0
         user = request.query_params.get("user")
         if "job" in request.query_params:
@@ -104,7 +104,7 @@ class _Pages:
         return Response(self._listed(_Key(s), shown, job, limit), media_type="application/json")
 
     async def sooner(self, request: Request) -> Response:
-        """What would start a job sooner."""
+        """Answer with what would start a job sooner."""
         s, viewer, job = self._state(), self.guards.viewer(request), int(request.path_params["job"])
         if viewer is not None and not any(x.job == job and x.user == viewer for x in s.jobs):
             raise HTTPException(404, f"no such job of yours waits: {job}")
@@ -117,7 +117,7 @@ class _Pages:
         return JSONResponse({"job": job, "sooner": offers})
 
     async def audit(self, request: Request) -> Response:
-        """The last lines of the audit log."""
+        """Answer with the last lines of the audit log."""
         lines = await run_in_threadpool(self.board.audited, _number(request, "limit", LINES, MOST_LINES))
         if (viewer := self.guards.viewer(request)) is not None:
             own = {x.job for x in (self.board.state.jobs if self.board.state else []) if x.user == viewer}
@@ -125,7 +125,7 @@ class _Pages:
         return JSONResponse({"lines": lines})
 
     async def events(self, request: Request) -> Response:
-        """An event a cycle."""
+        """Answer with a stream: an event a cycle."""
         if self.readers >= MOST_READERS:
             raise HTTPException(503, "too many readers", {"Retry-After": "30"})
         return StreamingResponse(self._stream(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
@@ -142,11 +142,11 @@ class _Pages:
             self.readers -= 1
 
     async def openapi(self, request: Request) -> Response:
-        """The description of this API."""
+        """Answer with the description of this API."""
         return JSONResponse(document())
 
     async def metrics(self, request: Request) -> Response:
-        """The metrics of the state."""
+        """Answer with the metrics of the state."""
         return Response(await run_in_threadpool(exposition, self.board.state), media_type="text/plain; version=0.0.4")
 
     async def stop(self, request: Request) -> Response:

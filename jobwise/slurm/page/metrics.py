@@ -25,7 +25,7 @@ class _Collector:
         self.state = state
 
     def collect(self) -> Iterator[Metric]:
-        """The families of metrics."""
+        """Yield the families of metrics, each with its samples."""
         s = self.state
         yield _gauge("up", "Slurm answered in the last cycle.", {"": float(s is not None and s.answers)})
         if s is None:

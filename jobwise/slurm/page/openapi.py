@@ -15,7 +15,7 @@ STOP_ERRORS = {401: "the token is missing or wrong", 403: "from another site, or
 
 
 def document() -> Fields:
-    """Return the document."""
+    """Return the document that describes the API."""
     _, schemas = models_json_schema([(m, "serialization") for m in (State, Job, Held)], ref_template=REF)
     job, held = ({"$ref": REF.format(model=m)} for m in ("Job", "Held"))
     more = {

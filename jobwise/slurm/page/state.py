@@ -42,7 +42,7 @@ class Job(BaseModel):
 
 
 class Held(BaseModel):
-    """A job that waits and may not start."""
+    """A job that waits and may not start yet."""
 
     job: int
     name: str
@@ -72,7 +72,7 @@ class Score(BaseModel):
 
 
 class Steering(BaseModel):
-    """What steering did in the cycle."""
+    """The part of steering in the cycle."""
 
     span: int
     dry: bool

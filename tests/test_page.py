@@ -1,0 +1,431 @@
+"""The page about a running cluster: what it shows and to whom, what it refuses, events, metrics, in Chromium, from the commands."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from browser import Browser, executable
+from conftest import missing, programs
+from prometheus_client.parser import text_string_to_metric_families
+from test_live import cluster, job  # noqa: F401
+
+from jobwise.cli import run
+from jobwise.errors import InputError
+from jobwise.policies.names import resolve
+from jobwise.slurm import live
+from jobwise.slurm.journal import Journal
+from jobwise.slurm.page import board as boards
+from jobwise.slurm.page.board import Board
+from jobwise.slurm.page.guards import Guards, token_of
+from jobwise.slurm.page.openapi import document
+from jobwise.slurm.page.server import address, loopback, serving
+from jobwise.slurm.page.state import Steering, state_of
+from jobwise.slurm.shadow import Shadow
+
+pytestmark = pytest.mark.xdist_group("sites")
+TOKEN = "0123456789abcdef-token"
+EVIL = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch):
+    monkeypatch.setattr("jobwise.slurm.starts.EARLIER", 6)
+
+
+class Site:
+    """A cluster that a shadow follows, its board, and a server of it while within."""
+
+    def __init__(self, folder, state, policy="saf+easy", **guards):
+        self.folder, self.state, self.n, self.stopped = folder, state, 0, threading.Event()
+        x = json.loads((folder / "squeue.json").read_text())
+        x["jobs"][4] |= {"name": EVIL, "user_name": "u2"}
+        (folder / "squeue.json").write_text(json.dumps(x))
+        audit = state / "audit.jsonl"
+        state.mkdir(exist_ok=True)
+        lines = [{"time": 1.0, "what": "write", "job": id, "old": 0, "new": 5, "why": EVIL} for id in (9004, 9005)]
+        audit.write_text("x" * 10 + "\n" + "".join(json.dumps(x) + "\n" for x in lines) + '{"time": 2')
+        self.shadow = Shadow(resolve(policy), Journal(state))
+        self.board = Board(stop=self.stopped.set if guards.get("token") else None, audit=audit)
+        self.guards = Guards(**guards)
+
+    def cycle(self, seconds=10.0):
+        now = float((self.folder / "now.txt").read_text()) + seconds
+        (self.folder / "now.txt").write_text(f"{now}\n")
+        self.n += 1
+        p, _ = self.shadow.cycle(live.look(self.folder), self.n)
+        steering = Steering(span=100, dry=False, changed=self.n) if self.board.stop else None
+        self.board.publish(state_of(self.shadow, p, self.n, 0.1, steering), p)
+
+    def __enter__(self):
+        self._serving = serving(self.board, self.guards, "127.0.0.1", 0, ["jobs.example.org"])
+        self.port = self._serving.__enter__()
+        return self
+
+    def __exit__(self, *why):
+        self._serving.__exit__(*why)
+        self.shadow.journal.close()
+
+    def ask(self, path, method="GET", host=None, **headers):
+        """(status, headers, body)."""
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        own = {"Host": host or f"127.0.0.1:{self.port}"} | {k.replace("_", "-"): v for k, v in headers.items()}
+        c.request(method, path, headers=own)
+        r = c.getresponse()
+        out = r.status, r.headers, r.read()
+        c.close()
+        return out
+
+    def json(self, path, **headers):
+        status, _, body = self.ask(path, **headers)
+        assert status == 200, body
+        return json.loads(body)
+
+
+@pytest.fixture
+def site(cluster, tmp_path):  # noqa: F811
+    with Site(cluster, tmp_path / "state", token=TOKEN) as s:
+        s.cycle()
+        yield s
+
+
+def test_what_the_api_says(site):
+    now = site.json("/api/now")
+    assert (now["waiting"], now["held"], now["running"], now["cpus"], now["used"]) == (3, 2, 3, 16, 16)
+    assert now["policy"] == "saf+easy" and now["answers"] and now["viewer"] is None and "jobs" not in now
+    jobs = site.json("/api/jobs")
+    assert [x["job"] for x in jobs["jobs"]] == [x["job"] for x in site.board.state.model_dump()["jobs"]]
+    assert {x["job"] for x in jobs["jobs"]} == {9004, 9005, 9006} and [x["job"] for x in jobs["cannot_start"]] == [9007, 9008]
+    assert sorted(x["rank"] for x in jobs["jobs"]) == [1, 4, 5]  # two other tasks of an array have ranks, too
+    assert [x["job"] for x in site.json("/api/jobs?user=u2")["jobs"]] == [9005]
+    one = site.json("/api/jobs?job=9004")
+    assert [x["job"] for x in one["jobs"]] == [9004] and one["count"] == 1 and one["cannot_start"] == []
+    cut = site.json("/api/jobs?limit=1")
+    assert len(cut["jobs"]) == 1 and cut["count"] == 3
+    offers = site.json("/api/jobs/9004/sooner")
+    assert offers["job"] == 9004 and isinstance(offers["sooner"], list)
+    lines = site.json("/api/audit")["lines"]
+    assert [x["job"] for x in lines] == [9005, 9004]  # the last first; what is cut is left out
+    users = {u["user"]: u for u in now["users"]}
+    assert users["u2"]["jobs"] == 1 and users["u1"]["jobs"] == 4 and {type(u["rises"]) for u in users.values()} == {float}
+
+
+@pytest.mark.parametrize(
+    "path, status", [("/api/jobs?limit=0", 422), ("/api/jobs?job=x", 422), ("/api/jobs?limit=1e9", 422), ("/api/jobs/1/sooner", 404),
+                     ("/nothing", 404), ("/api/audit?limit=99999", 422), ("/page.html", 404), ("/../state.py", 404)],
+)  # fmt: skip
+def test_wrong_questions_are_answered_in_a_line(site, path, status):
+    got, _, body = site.ask(path)
+    assert got == status and set(json.loads(body)) == {"error"}
+
+
+def test_who_gains_and_who_loses(site):
+    """Smallest area first moves the array of u1 (1 CPU) ahead of what Slurm starts first, on average; ranks add up."""
+    s = site.board.state
+    place = {x.job: k for k, x in enumerate(s.jobs)}
+    ranked = {x.job: k for k, x in enumerate(sorted(s.jobs, key=lambda x: x.rank))}
+    for u in s.users:
+        own = [place[x.job] - ranked[x.job] for x in s.jobs if x.user == u.user]
+        assert u.rises == pytest.approx(sum(own) / len(own))
+
+
+def test_before_the_first_cycle_and_while_slurm_is_silent(cluster, tmp_path):  # noqa: F811
+    with Site(cluster, tmp_path / "state") as s:
+        assert (
+            s.ask("/api/now")[0] == 503
+            and s.ask("/api/jobs/9004/sooner")[0] == 503
+            and b"jobwise_up 0.0" in s.ask("/metrics")[2]
+        )
+        s.board.silent("lost")
+        assert s.ask("/api/now")[0] == 503
+        s.cycle()
+        s.board.silent("squeue: no answer")
+        now = s.json("/api/now")
+        assert not now["answers"] and now["problem"] == "squeue: no answer" and now["waiting"] == 3
+        assert b"jobwise_up 0.0" in s.ask("/metrics")[2]
+
+
+def test_every_answer_has_its_headers(site):
+    for path in ("/", "/page.js", "/api/now", "/nothing", "/metrics"):
+        _, headers, body = site.ask(path)
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+        assert headers["X-Content-Type-Options"] == "nosniff" and headers["Cache-Control"] == "no-store"
+        assert not re.search(rb"(src|href)=.?https?://|style=|onclick|innerHTML", body)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "jobs.example.org.", ""])
+def test_foreign_hosts_are_refused(site, host):
+    assert site.ask("/api/now", host=host or " ")[0] == 400
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:8088", "jobs.example.org"])
+def test_own_hosts_are_served(site, host):
+    assert site.ask("/api/now", host=host)[0] == 200
+
+
+def test_nothing_is_written_without_a_token(site):
+    own = f"http://127.0.0.1:{site.port}"
+    good = {"Authorization": f"Bearer {TOKEN}"}
+    for status, headers in (
+        (401, {}),
+        (401, {"Authorization": "Bearer wrong"}),
+        (401, {"Authorization": f"Basic {TOKEN}"}),
+        (403, good | {"Origin": "http://evil.example"}),
+        (403, good | {"Origin": "null"}),
+        (403, good | {"Origin": own, "Sec-Fetch-Site": "cross-site"}),
+    ):
+        assert site.ask("/api/stop", "POST", **headers)[0] == status, headers
+    assert site.ask("/api/stop")[0] == 405 and not site.stopped.is_set()
+    assert site.ask("/api/stop", "POST", Origin=own, **good)[0] == 200 and site.stopped.is_set()
+
+
+def test_a_page_without_a_token_is_read_only(cluster, tmp_path):  # noqa: F811
+    with Site(cluster, tmp_path / "state") as s:
+        s.cycle()
+        status, _, body = s.ask("/api/stop", "POST", Authorization=f"Bearer {TOKEN}")
+        assert status == 403 and b"read-only" in body and not s.json("/api/now")["stoppable"]
+        assert s.ask("/api/stop", "POST", Authorization="Bearer ")[0] == 403
+
+
+def test_private_shows_only_ones_own(cluster, tmp_path):  # noqa: F811
+    with Site(cluster, tmp_path / "state", private=True, header="X-Remote-User") as s:
+        s.cycle()
+        assert s.ask("/api/jobs")[0] == s.ask("/api/now")[0] == s.ask("/api/audit")[0] == 403
+        me = {"X_Remote_User": "u2"}
+        assert [x["job"] for x in s.json("/api/jobs", **me)["jobs"]] == [9005] and s.json("/api/jobs", **me)[
+            "cannot_start"
+        ] == []
+        assert s.json("/api/jobs?user=u1", **me)["jobs"] == [] and s.json("/api/jobs?job=9004", **me)["jobs"] == []
+        assert s.ask("/api/jobs/9004/sooner", **me)[0] == 404 and s.ask("/api/jobs/9005/sooner", **me)[0] == 200
+        now = s.json("/api/now", **me)
+        assert [u["user"] for u in now["users"]] == ["u2"] and now["waiting"] == 3 and now["viewer"] == "u2"
+        assert {x["user"] for x in now["starts_next"]} <= {"u2"}
+        assert [x["job"] for x in s.json("/api/audit", **me)["lines"]] == [9005]
+        assert s.json("/api/jobs", X_Remote_User="nobody")["jobs"] == []
+        assert b"u1" not in s.ask("/metrics")[2]
+    with Site(cluster, tmp_path / "other", private=True, own="u2") as s:
+        s.cycle()
+        assert [x["job"] for x in s.json("/api/jobs", X_Remote_User="u1")["jobs"]] == [9005]
+
+
+def test_one_question_at_a_time_and_once_a_cycle(site, monkeypatch):
+    asked = []
+    real = type(site.board._predicted).sooner
+    monkeypatch.setattr(type(site.board._predicted), "sooner", lambda p, id: asked.append(id) or real(p, id))
+    assert site.json("/api/jobs/9004/sooner") == site.json("/api/jobs/9004/sooner") and asked == [9004]
+    monkeypatch.setattr(boards, "PATIENCE_S", 0.05)
+    with site.board._asked:
+        assert site.ask("/api/jobs/9005/sooner")[0] == 503
+    assert site.ask("/api/jobs/9005/sooner")[0] == 200
+
+
+def test_events_come_with_each_cycle(site):
+    c = http.client.HTTPConnection("127.0.0.1", site.port, timeout=20)
+    c.request("GET", "/api/events")
+    r = c.getresponse()
+    assert r.headers["Content-Type"].startswith("text/event-stream")
+
+    def event():
+        while not (line := r.readline()).startswith(b"data:"):
+            assert line != b""
+        return json.loads(line[5:])["version"], time.monotonic()
+
+    first, _ = event()
+    for _ in range(2):
+        site.cycle()
+        told = time.monotonic()
+        version, at = event()
+        assert version > first and at - told < 2
+        first = version
+    r.close()
+    c.close()
+
+
+def test_the_description_is_that_of_the_answers(site):
+    doc = site.json("/api/openapi.json")
+    assert doc == json.loads(json.dumps(document())) and doc["openapi"].startswith("3.1")
+    schemas = doc["components"]["schemas"]
+
+    def fits(schema, value, where):
+        if "$ref" in schema:
+            schema = schemas[schema["$ref"].rsplit("/", 1)[1]]
+        for part in schema.get("allOf", []):
+            fits(part, value, where)
+        if isinstance(value, dict) and "properties" in schema:
+            for key, of in schema["properties"].items():
+                if key in value:
+                    fits(of, value[key], f"{where}.{key}")
+                elif key in schema.get("required", []):
+                    assert key in ("jobs", "cannot_start"), f"{where}.{key} is missing"
+        if isinstance(value, list) and "items" in schema:
+            for x in value:
+                fits(schema["items"], x, where)
+        if "type" in schema and value is not None:
+            kinds = {"integer": int, "number": (int, float), "string": str, "array": list, "object": dict, "boolean": bool}
+            named = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+            assert any(isinstance(value, kinds[k]) for k in named if k != "null"), (where, value, schema)
+        return schema
+
+    for path, real in (("/api/now", "/api/now"), ("/api/jobs", "/api/jobs"), ("/api/audit", "/api/audit"),
+                       ("/api/jobs/{job}/sooner", "/api/jobs/9004/sooner")):  # fmt: skip
+        schema = doc["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        answer = site.json(real)
+        fits(schema, answer, path)
+        known = set(schema.get("properties", {})) or {
+            k for p in schema["allOf"] for k in fits(p, None, path).get("properties", {})
+        }
+        assert set(answer) <= known, set(answer) - known
+    routes = {r.path for r in __import__("jobwise.slurm.page.app", fromlist=["app_of"]).app_of(Board(), Guards(), []).routes}
+    assert {re.sub(r":\w+", "", r) for r in routes if r.startswith(("/api", "/metrics"))} - {"/api/openapi.json"} == set(
+        doc["paths"]
+    )
+
+
+def test_metrics_and_the_dashboard_that_draws_them(site):
+    for _ in range(3):
+        site.cycle(600.0)
+    x = json.loads((site.folder / "squeue.json").read_text())  # one starts: its prediction is scored
+    now = float((site.folder / "now.txt").read_text())
+    x["jobs"] = [j for j in x["jobs"] if j["job_id"] != 9003]
+    x["jobs"][3] |= {"job_state": "RUNNING", "start_time": int(now), "nodes": "n4", "tres_alloc_str": "cpu=4,mem=100M,node=1"}
+    (site.folder / "squeue.json").write_text(json.dumps(x))
+    site.cycle()
+    families = {f.name: f for f in text_string_to_metric_families(site.ask("/metrics")[2].decode())}
+    value = {(n, *s.labels.values()): s.value for n, f in families.items() for s in f.samples}
+    assert value[("jobwise_jobs", "running")] == 3 and value[("jobwise_up",)] == 1 and value[("jobwise_steer_changed",)] == 5
+    assert 0 <= value[("jobwise_start_cover", "80")] <= 1 and value[("jobwise_start_error_seconds", "jobwise")] >= 0
+    board = json.loads((Path(boards.__file__).parent / "grafana.json").read_text())
+    drawn = {n for p in board["panels"] for t in p["targets"] for n in re.findall(r"jobwise_\w+", t["expr"])}
+    assert drawn == set(families)
+    assert len({p["id"] for p in board["panels"]}) == len(board["panels"])
+
+
+@pytest.mark.parametrize("width, dark", [(1280, False), (1280, True), (390, False), (390, True)])
+def test_in_chromium(site, tmp_path, width, dark):
+    if not executable():
+        missing("no Chromium on this machine")
+    b = Browser(tmp_path / "profile", width, 900, dark)
+    try:
+        b.open(f"http://127.0.0.1:{site.port}/")
+        b.until("document.querySelectorAll('#jobs tbody tr').length === 3")
+        assert EVIL in b.run("document.querySelector('#jobs').textContent") and b.run("document.title") == "seen · jobwise"
+        assert b.run("document.querySelectorAll('tbody script, tbody img').length") == 0
+        assert b.run("document.documentElement.scrollWidth") <= width
+        light = b.run("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).reduce((a, x) => a + Number(x), 0)")
+        assert (light < 200) == dark
+        site.cycle()
+        assert b.until("document.querySelector('#steering').textContent.includes('changed 2 jobs')") < 2
+        b.run("document.querySelector('#jobs td button').click()")
+        b.until("/Sooner|Nothing that was tried/.test(document.querySelector('#jobs td.more').textContent)")
+        b.run("document.querySelector('#who').value = 'u2'; document.querySelector('#find').requestSubmit()")
+        b.until("document.querySelectorAll('#jobs tbody tr').length === 1")
+        assert b.run("document.querySelectorAll('#audit tbody tr').length") == 2
+        assert b.errors == []
+        b.run("document.querySelector('#token').value = 'wrong'; document.querySelector('#stop').requestSubmit()")
+        b.until("document.querySelector('#stopped').textContent.includes('token')")
+        assert not site.stopped.is_set()
+        b.run(f"document.querySelector('#token').value = '{TOKEN}'; document.querySelector('#stop').requestSubmit()")
+        b.until("document.querySelector('#stopped').textContent.includes('go back')")
+        assert site.stopped.is_set() and b.run("document.querySelector('#token').value") == ""
+        assert len(b.errors) == 1 and "401" in b.errors[0]
+        blocked = (
+            "(() => { const s = document.createElement('script'); s.textContent = 'window.taken = 1'; document.head.append(s); "
+        )
+        assert b.run(blocked + "return window.taken === undefined; })()")  # the policy on content
+    finally:
+        b.close()
+
+
+def test_tokens_are_files_of_ones_own(tmp_path):
+    file = tmp_path / "token"
+    with pytest.raises(InputError, match="cannot be read"):
+        token_of(file)
+    file.write_text(TOKEN + "\n")
+    file.chmod(0o644)
+    with pytest.raises(InputError, match="others may read it; `chmod 600"):
+        token_of(file)
+    file.chmod(0o600)
+    assert token_of(file) == TOKEN
+    file.write_text("short")
+    with pytest.raises(InputError, match="16 ASCII"):
+        token_of(file)
+
+
+def test_addresses():
+    assert address("127.0.0.1:80") == ("127.0.0.1", 80) and address("[::1]:8088") == ("::1", 8088)
+    assert loopback("127.0.0.1") and loopback("::1") and loopback("localhost") and not loopback("0.0.0.0")
+    for wrong in ("8088", "x:", ":80", "a:99999", "a:b"):
+        with pytest.raises(InputError, match="HOST:PORT"):
+            address(wrong)
+    with (
+        serving(Board(), Guards(), "127.0.0.1", 0) as port,
+        pytest.raises(InputError, match="in use"),
+        serving(Board(), Guards(), "127.0.0.1", port),
+    ):
+        pass
+    with pytest.raises(InputError, match="name of a host"), serving(Board(), Guards(), "127.0.0.1", 0, ["*"]):
+        pass
+
+
+def test_the_commands_serve_it(cluster, tmp_path, monkeypatch, capsys):  # noqa: F811
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
+    assert run(["slurm", "watch", "--cycles", "1", "--web", "127.0.0.1:0"]) == 0
+    assert re.search(r"a page on http://127\.0\.0\.1:\d+\n", capsys.readouterr().err)
+    state = str(tmp_path / "shadow")
+    assert run(["slurm", "shadow", "--state", state, "--cycles", "1", "--web", "0.0.0.0:0", "-p", "fcfs"]) == 0
+    assert "whoever reaches this address sees the jobs of all users" in capsys.readouterr().err.replace("\n  ", " ")
+    for words, says in (
+        (["--private"], "belong to --web"),
+        (["--web", "nowhere"], "HOST:PORT was expected"),
+        (["--web", "127.0.0.1:0", "--user-header", "X"], "--private"),
+        (["--web", "127.0.0.1:0", "--web-host", "a b"], "name of a host"),
+    ):
+        assert run(["slurm", "watch", "--cycles", "1", *words]) == 2
+        assert says in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run(["slurm", "watch", "--web", "127.0.0.1:0"]) == 2
+    assert "pip install 'jobwise[web]'" in capsys.readouterr().err
+
+
+def test_the_stop_button_ends_steering_and_all_is_given_back(cluster, tmp_path):  # noqa: F811
+    token, updates = tmp_path / "token", tmp_path / "updates"
+    token.write_text(TOKEN)
+    token.chmod(0o600)
+    told = {"scontrol": f'[ -z "$1" ] && cat >> {updates}', "sprio": "printf '9004|10|0\\n9005|10|0\\n9006|10|0\\n'"}
+    path = programs(tmp_path / "bin", cluster, **told)
+    words = ["slurm", "steer", "--state", str(tmp_path / "state"), "-p", "sjf", "--span", "100", "--every", "1s"]
+    words += ["--web", "127.0.0.1:0", "--token-file", str(token)]
+    command = [sys.executable, "-m", "jobwise.cli", *words]
+    with subprocess.Popen(
+        command, env=os.environ | {"PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as p:
+        try:
+            port = int(re.search(r":(\d+)$", p.stderr.readline().strip())[1])
+            assert "changed 2" in p.stdout.readline()
+            c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                c.request("GET", "/api/now")
+                r = c.getresponse()
+                body = r.read()
+                if r.status == 200:
+                    break
+                time.sleep(0.1)
+            assert json.loads(body)["steering"]["span"] == 100
+            c.request("POST", "/api/stop", headers={"Authorization": f"Bearer {TOKEN}"})
+            assert c.getresponse().read() == b'{"stopping":true}'
+            c.close()
+            out, err = p.communicate(timeout=60)
+        finally:
+            p.send_signal(signal.SIGKILL)
+    assert p.returncode == 0, err
+    lines = [json.loads(x) for x in (tmp_path / "state" / "audit.jsonl").read_text().splitlines()]
+    assert [x["what"] for x in lines][-1] == "stop" and json.loads((tmp_path / "state" / "before.json").read_text()) == {}
