@@ -3,8 +3,8 @@
 python -m benchmarks.steer [--jobs 10000] [--cycles 1000]     # writes benchmarks/STEER.md
 
 Each cycle reads `squeue --json` of so many jobs (ten come, ten go), ranks them under a policy, finds the site factors that
-differ and hands them to a Slurm in memory; accounting holds 20,000 ended jobs. Nothing is foreseen for Slurm alone (`steer` does
-so every ten minutes where no more than 1,000 wait). Time is that of jobwise alone; commands of a real Slurm take their own.
+differ and hands them to a Slurm in memory; accounting holds 20,000 ended jobs. Nothing is foreseen for Slurm alone (`steer`
+does so every ten minutes where no more than 1,000 wait). Time is that of jobwise alone; a real Slurm takes its own.
 """
 
 from __future__ import annotations

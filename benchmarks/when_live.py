@@ -1,6 +1,6 @@
 """Predicted starts on a real Slurm of this machine, beside its own: `squeue --start`.
 
-python -m benchmarks.when_live [--seeds 2] [--keep FOLDER] [--judge FOLDER] [--recorded FOLDER…]  # writes benchmarks/WHEN_LIVE.md
+python -m benchmarks.when_live [--seeds 2] [--keep FOLDER] [--judge FOLDER] [--recorded FOLDER…]  # WHEN_LIVE.md
 
 A compressed day on a private cluster of emulated nodes: jobs of a dozen kinds, which sleep for a part of their limit. Every ten
 seconds everything that `jobwise slurm when` reads is kept; afterwards each reading is predicted as it would have been then, and

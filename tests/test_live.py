@@ -149,6 +149,13 @@ def test_the_commands(cluster, capsys):
     assert "starts in" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("part", [0.0, 0.49, 0.51, 0.999])
+def test_a_new_job_fits_at_any_part_of_a_second(cluster, capsys, part):
+    (cluster / "now.txt").write_text(f"{np.floor(float((cluster / 'now.txt').read_text())) + part:.3f}\n")
+    assert run(["slurm", "fits", "--folder", str(cluster), "--procs", "4", "--time", "2h", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["waited"] < 1
+
+
 def bad(folder, name, text):
     (folder / name).write_text(text)
     return ["when", "--folder", str(folder)]

@@ -183,7 +183,8 @@ def allocate(
     count, rows = len(workloads), max(len(w) for w in workloads)
     size, resources = cluster.capacity.shape
     edges = max(len(w.edges) for w in workloads)
-    held = 1 if cluster.is_pool else max(2, int(min(cluster.capacity.sum(), rows * size, 1 << 22)))
+    units = cluster.capacity.sum() if cluster.site is None else cluster.processors  # on a site each part of a job has a CPU
+    held = 1 if cluster.is_pool else max(2, int(min(units, rows * size, 1 << 22)))
     s = State(
         sims=np.zeros(count, sim_dtype),
         jobs=np.zeros((count, rows), job_dtype(resources)),

@@ -162,7 +162,7 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
 def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
     """The row of a job that has not been submitted, with these options of sbatch."""
     own = {"JobID": str(NEW), "JobIDRaw": str(NEW), "JobName": "new", "User": user, "Account": account, "Partition": partition}
-    own |= {"State": "PENDING", "Submit": f"{now:.0f}", "Eligible": f"{now:.0f}", "TimelimitRaw": str(minutes), "NNodes": "1"}
+    own |= {"State": "PENDING", "Submit": f"{int(now)}", "Eligible": f"{int(now)}", "TimelimitRaw": str(minutes), "NNodes": "1"}
     own |= {"NCPUS": str(cpus), "ReqCPUS": str(cpus), "ReqTRES": f"cpu={cpus}", "SubmitLine": f"sbatch {options} job.sh"}
     return own
 

@@ -68,7 +68,7 @@ class StateFolder:
 
     @property
     def audit(self) -> Path:
-        """The audit log's file."""
+        """The file of the audit log."""
         return self.folder / "audit.jsonl"
 
     def stop(self) -> None:
