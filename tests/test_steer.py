@@ -400,6 +400,36 @@ def test_signals_end_it_and_all_is_given_back(tmp_path, monkeypatch, cluster, nu
     assert kept == {} or any("undo" in x.get("why", "") for x in lines)
 
 
+def test_a_full_disk_stops_writing_and_all_is_given_back(site, monkeypatch):
+    """What cannot be logged is not done, but undoing is; no half line stays in the log."""
+    real, before, full = os.fsync, dict(site[1].factors), []
+
+    def fsync(handle):
+        if full:
+            raise OSError(28, "No space left on device")
+        return real(handle)
+
+    with steering(site) as s:
+        monkeypatch.setattr("jobwise.slurm.state_folder.os.fsync", fsync)
+        size = s.state.audit.stat().st_size
+        full.append(1)
+        with pytest.raises(InputError, match="before.json: cannot be written"):
+            s.cycle()
+        s.state.before |= site[1].factors  # as if it had been kept in time
+        x = s.cycle()
+        assert x["changed"] == 0 and "cannot be written" in x["problem"] and site[1].writes == []
+        assert s.state.audit.stat().st_size == size
+        full.clear()
+        assert s.cycle()["changed"] > 0
+        full.append(1)
+        with pytest.raises(InputError, match="before.json"):
+            s.undo()
+        assert site[1].factors == before
+        full.clear()
+    assert site[1].factors == before
+    assert all(json.loads(x) for x in s.state.audit.read_text().splitlines())
+
+
 def test_nothing_of_this_is_imported_by_the_package():
     code = "import sys, jobwise; print([m for m in sys.modules if m.startswith('jobwise.slurm')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

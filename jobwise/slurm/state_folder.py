@@ -56,15 +56,29 @@ class StateFolder:
             self._save()
 
     def _save(self) -> None:
-        write_whole(self.folder / "before.json", json.dumps({str(k): v for k, v in self.before.items()}) + "\n")
+        file = self.folder / "before.json"
+        try:
+            write_whole(file, json.dumps({str(k): v for k, v in self.before.items()}) + "\n")
+        except OSError as error:
+            raise InputError(f"{file}: cannot be written: {error.strerror}") from None
 
-    def note(self, kind: str, *lines: dict[str, Any], **more: Any) -> None:
-        """Add a line to the audit log, or several of one kind."""
+    def note(self, kind: str, *lines: dict[str, Any], **more: Any) -> bool:
+        """Add a line to the audit log, or several of one kind; False, and none is added, where it cannot be written."""
         head = {"time": round(time.time(), 3), "what": kind}
-        with open(self.audit, "a") as log:
-            log.write("".join(json.dumps(head | x | more) + "\n" for x in lines or ({},)))
-            log.flush()
-            os.fsync(log.fileno())
+        text = "".join(json.dumps(head | x | more) + "\n" for x in lines or ({},)).encode()
+        try:
+            with open(self.audit, "ab", buffering=0) as log:
+                size = log.tell()
+                try:
+                    whole = log.write(text) == len(text)
+                    os.fsync(log.fileno())
+                except OSError:
+                    whole = False
+                if not whole:  # the disk is full: no half lines
+                    log.truncate(size)
+        except OSError:
+            return False
+        return whole
 
     @property
     def audit(self) -> Path:

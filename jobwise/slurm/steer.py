@@ -109,7 +109,8 @@ class Steer:
             return {"waiting": len(c.waiting), "changed": 0, "problem": problem, "off": True}
         goal = wanted(self.order, self.settings.span, factors)
         change = dict(list(differing(goal, factors, self.settings.span).items())[: self.settings.most])
-        self._write(change, factors)
+        if not self._write(change, factors):
+            change, problem = {}, f"{self.state.audit} cannot be written: nothing is changed"
         return {"waiting": len(c.waiting), "changed": len(change), "problem": problem, "off": False}
 
     def _starts(self, c: Cluster) -> None:
@@ -163,9 +164,10 @@ class Steer:
         self._why |= {id: f"starved: waited {waited[id] / 3600:.1f} h" for id in starved}
         return ""
 
-    def _write(self, change: dict[int, int], factors: dict[int, tuple[int, int]]) -> None:
+    def _write(self, change: dict[int, int], factors: dict[int, tuple[int, int]]) -> bool:
+        """Write site factors, each with its reason in the log; False, and nothing is written, where the log cannot be."""
         if not change:
-            return
+            return True
         rank = {id: k for k, id in enumerate(self.order)}
         if not self.settings.dry:
             self.state.keep({id: factors[id][1] for id in change})
@@ -173,9 +175,11 @@ class Steer:
         for id, x in change.items():
             why = self._why.get(id) or f"rank {rank.get(id, -1) + 1} of {len(rank)} under {self.policy.name}"
             lines.append({"job": id, "old": factors[id][1], "new": x, "why": why})
-        self.state.note("would" if self.settings.dry else "write", *lines)
+        if not self.state.note("would" if self.settings.dry else "write", *lines):
+            return False
         if not self.settings.dry and (complaint := self.slurm.set_site_factors(change)):
             self.state.note("refused", complaint=complaint)
+        return True
 
     def undo(self, reason: str = "the end") -> None:
         """Give every job the site factor that it had before; a dry run has nothing to give back, and leaves what it finds."""
