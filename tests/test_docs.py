@@ -83,6 +83,15 @@ def test_what_the_readme_generates_is_what_its_generator_makes():
         assert page.split(f"<!-- {name} -->\n")[1].split(f"\n<!-- /{name} -->")[0] == made, name
 
 
+def test_the_help_of_the_recommended_policy_claims_no_more_than_the_study():
+    from jobwise.policies.names import RECOMMENDED
+
+    study = (ROOT / "docs" / "studies" / "promise.md").read_text()
+    shown = float(re.search(r"in 95 % of all cells the longest wait is at most ([\d.]+) times", study)[1])
+    said = float(re.search(r"within ([\d.]+) times those of fcfs\+easy in 95 %", RECOMMENDED["jobwise"])[1])
+    assert shown <= said <= shown + 0.05
+
+
 def test_generated_pages_say_when_and_by_what_they_were_made():
     for page in GENERATED:
         head = page.read_text()[:600]

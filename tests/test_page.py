@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -136,6 +137,15 @@ def test_who_gains_and_who_loses(site):
         assert u.rises == pytest.approx(sum(own) / len(own))
 
 
+def test_jobs_without_limits_of_time_are_json_too(site):
+    x = json.loads((site.folder / "squeue.json").read_text())
+    x["jobs"][3]["time_limit"] = {"set": False, "infinite": True, "number": 0}
+    (site.folder / "squeue.json").write_text(json.dumps(x))
+    site.cycle()
+    assert {x["job"] for x in site.json("/api/jobs")["jobs"]} >= {9005, 9006}
+    assert site.ask("/api/now")[0] == 200 and b"jobwise_up 1.0" in site.ask("/metrics")[2]
+
+
 def test_before_the_first_cycle_and_while_slurm_is_silent(cluster, tmp_path):  # noqa: F811
     with Site(cluster, tmp_path / "state") as s:
         assert (
@@ -144,7 +154,8 @@ def test_before_the_first_cycle_and_while_slurm_is_silent(cluster, tmp_path):  #
             and b"jobwise_up 0.0" in s.ask("/metrics")[2]
         )
         s.board.silent("lost")
-        assert s.ask("/api/now")[0] == 503
+        status, _, body = s.ask("/api/now")
+        assert status == 503 and b"no cycle is over yet: lost" in body
         s.cycle()
         s.board.silent("squeue: no answer")
         now = s.json("/api/now")
@@ -205,6 +216,7 @@ def test_private_shows_only_ones_own(cluster, tmp_path):  # noqa: F811
         ] == []
         assert s.json("/api/jobs?user=u1", **me)["jobs"] == [] and s.json("/api/jobs?job=9004", **me)["jobs"] == []
         assert s.ask("/api/jobs/9004/sooner", **me)[0] == 404 and s.ask("/api/jobs/9005/sooner", **me)[0] == 200
+        assert all(x["frees"] == [] for x in s.json("/api/jobs", **me)["jobs"])
         now = s.json("/api/now", **me)
         assert [u["user"] for u in now["users"]] == ["u2"] and now["waiting"] == 3 and now["viewer"] == "u2"
         assert {x["user"] for x in now["starts_next"]} <= {"u2"}
@@ -429,3 +441,21 @@ def test_the_stop_button_ends_steering_and_all_is_given_back(cluster, tmp_path):
     assert p.returncode == 0, err
     lines = [json.loads(x) for x in (tmp_path / "state" / "audit.jsonl").read_text().splitlines()]
     assert [x["what"] for x in lines][-1] == "stop" and json.loads((tmp_path / "state" / "before.json").read_text()) == {}
+
+
+@pytest.mark.parametrize(
+    "unit", sorted((Path(__file__).parent.parent / "examples" / "systemd").glob("*.service")), ids=lambda p: p.stem
+)
+def test_the_units_name_commands_and_options_that_there_are(unit, tmp_path, capsys):
+    lines = [x.split("=", 1) for x in unit.read_text().splitlines() if "=" in x and not x.startswith("#")]
+    commands = [value.split() for key, value in lines if key.startswith("Exec")]
+    assert commands and all(words[0].endswith("/bin/jobwise") for words in commands)
+    for words in commands:
+        run([*words[1:3], "--help"])
+        known = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+        assert {w for w in words if w.startswith("--")} <= known
+    if shutil.which("systemd-analyze"):
+        copy = tmp_path / unit.name
+        copy.write_text(unit.read_text().replace("/opt/jobwise/bin/jobwise", "/bin/true"))
+        done = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True)
+        assert done.returncode == 0 and done.stderr.strip() == "", done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -26,7 +25,7 @@ from jobwise.slurm.page.state import State
 SHOWN, MOST = 200, 10_000  # jobs of an answer
 LINES, MOST_LINES = 100, 1000  # of the audit log
 PING_S = 15.0  # between two signs of life of a stream of events
-MOST_READERS = 500
+MOST_READERS, MOST_KEPT = 500, 64  # streams of events; answers about one state
 FILES = {
     "/": ("page.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
@@ -76,11 +75,12 @@ class _Pages:
 
     def __init__(self, board: Board, guards: Guards):
         self.board, self.guards, self.readers = board, guards, 0
-        self._listed = lru_cache(64)(_listed)
+        self._listed: dict[tuple, bytes] = {}  # answers of one state
+        self._of: State | None = None
 
     def _state(self) -> State:
         if self.board.state is None:
-            raise HTTPException(503, "the first cycle is not over yet")
+            raise HTTPException(503, f"no cycle is over yet{self.board.problem and f': {self.board.problem}'}")
         return self.board.state
 
     async def now(self, request: Request) -> Response:
@@ -90,7 +90,8 @@ class _Pages:
         if viewer is not None:
             out["users"] = [u for u in out["users"] if u["user"] == viewer]
         next_ = [x for x in s.jobs if x.starts_now and viewer in (None, x.user)][:20]
-        more = {"starts_next": [x.model_dump() for x in next_], "viewer": viewer, "stoppable": bool(self.guards.token)}
+        hidden: dict[str, Any] = {} if viewer is None else {"frees": []}
+        more = {"starts_next": [x.model_dump() | hidden for x in next_], "viewer": viewer, "stoppable": bool(self.guards.token)}
         return JSONResponse(out | more)
 
     async def jobs(self, request: Request) -> Response:
@@ -100,8 +101,12 @@ class _Pages:
         if "job" in request.query_params:
             job = _number(request, "job", 0, 2**31 - 1)
         limit = _number(request, "limit", SHOWN, MOST)
-        shown = frozenset(x for x in (user, viewer) if x is not None)
-        return Response(self._listed(_Key(s), shown, job, limit), media_type="application/json")
+        if self._of is not s or len(self._listed) >= MOST_KEPT:
+            self._of, self._listed = s, {}
+        key = (user, viewer, job, limit)
+        if key not in self._listed:
+            self._listed[key] = _listed(s, *key)
+        return Response(self._listed[key], media_type="application/json")
 
     async def sooner(self, request: Request) -> Response:
         """Answer with what would start a job sooner."""
@@ -159,27 +164,15 @@ class _Pages:
         return JSONResponse({"stopping": True})
 
 
-class _Key:
-    """A state as the key of a cache: itself, not what it holds."""
-
-    def __init__(self, state: State):
-        self.state = state
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.state is other.state
-
-    def __hash__(self) -> int:
-        return id(self.state)
-
-
-def _listed(key: _Key, users: frozenset[str], job: int, limit: int) -> bytes:
-    """Jobs that wait: of all of the `users`, which are one where there are any to show; only `job`, if it is not 0."""
+def _listed(s: State, user: str | None, viewer: str | None, job: int, limit: int) -> bytes:
+    """Jobs that wait: of a `user` (None: of all), or one `job` (0: all), so far as the `viewer` may see them (None: wholly)."""
 
     def shown(x: Any) -> bool:
-        return all(x.user == u for u in users) and job in (0, x.job)
+        return all(u in (None, x.user) for u in (user, viewer)) and job in (0, x.job)
 
-    s = key.state
     jobs = [x for x in s.jobs if shown(x)]
-    out: dict[str, Any] = {"cycle": s.cycle, "time": s.time, "count": len(jobs), "jobs": [x.model_dump() for x in jobs[:limit]]}
+    hidden: dict[str, Any] = {} if viewer is None else {"frees": []}  # these may be of others
+    out: dict[str, Any] = {"cycle": s.cycle, "time": s.time, "count": len(jobs)}
+    out["jobs"] = [x.model_dump() | hidden for x in jobs[:limit]]
     out["cannot_start"] = [x.model_dump() for x in s.cannot_start if shown(x)][:limit]
     return json.dumps(out, ensure_ascii=False, allow_nan=False).encode(errors="replace")

@@ -30,6 +30,7 @@ class Board:
     stop: Callable[[], None] | None = None
     audit: Path | None = None
     state: State | None = None
+    problem: str = ""  # why there is no state yet
     _predicted: Predicted | None = None
     _version: int = 0
     _loop: asyncio.AbstractEventLoop | None = None
@@ -44,6 +45,7 @@ class Board:
 
     def silent(self, problem: str) -> None:
         """Show that Slurm did not answer; all else stays."""
+        self.problem = problem
         if self.state:
             self.state = self.state.model_copy(update={"answers": False, "problem": problem})
             self._tell()

@@ -19,6 +19,7 @@ from jobwise.slurm.page.guards import Guards
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
 CLOSING_S, STARTING_S = 2, 10.0
+MOST = 1000  # connections and requests at once
 
 
 def address(text: str) -> tuple[str, int]:
@@ -52,7 +53,13 @@ def serving(board: Board, guards: Guards, host: str, port: int, names: Sequence[
     own = f"[{host}]" if ":" in host else host
     app = app_of(board, guards, [*LOOPBACK, own, *names])
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=CLOSING_S
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=CLOSING_S,
+        limit_concurrency=MOST,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True, name="page")
