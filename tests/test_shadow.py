@@ -81,6 +81,7 @@ def test_what_a_cycle_writes(looks, tmp_path):
     assert start[9005] == pytest.approx(looks.now, abs=1) and start[9004] is None
     score = j.score()
     assert score["predictions"] == 1 and score["error"] >= 0 and score["slurm_error"] == pytest.approx(3540, abs=2)
+    assert j.scores("user") == {"u1": score} and list(j.scores("partition")) == ["batch"]
     assert j.agreement()["started"] == 1 and j.agreement()["wanted"] == 0
     assert j.rows("select count(*) from cycle")[0][0] == 2
     j.close()
@@ -212,6 +213,24 @@ def test_the_commands(there, tmp_path, capsys):
     assert "cycle 2: 3 wait" in out and "2 cycles" in out
     assert run(["slurm", "shadow", "--state", state, "--report", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cycles"] == 2
+
+
+def test_a_report_by_user_where_there_are_several(looks, tmp_path, capsys):
+    j = Journal(tmp_path)
+    s = Shadow(resolve("fcfs"), j)
+    s.cycle(looks.look())
+    for at, id in ((60.0, 9005), (60.0, 9004)):
+        looks.at(at, started(id, 4, "n4"))
+        s.cycle(looks.look())
+    j._db.execute("update job set user = 'u2' where id = 9004")
+    scores = j.scores("user")
+    assert sum(x["predictions"] for x in scores.values()) == j.score()["predictions"] and set(scores) == {"u1", "u2"}
+    j.close()
+    assert run(["slurm", "shadow", "--state", str(tmp_path), "--report"]) == 0
+    out = capsys.readouterr().out
+    assert "starts foretold, by user" in out and "u2" in out and "by partition" not in out
+    assert run(["slurm", "shadow", "--state", str(tmp_path), "--report", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["starts"]["by_user"] == scores
 
 
 def test_wrong_use_is_one_line(tmp_path, capsys, monkeypatch):

@@ -122,10 +122,13 @@ def shadow(
 
 def _told(journal, as_json: bool) -> None:
     """Say what the journal tells."""
+    from jobwise.slurm.journal import GROUPS
+
     score, wish = journal.score(), journal.agreement()
     first, count = journal.rows("select min(time), count(*) from cycle")[0]
     if as_json:
-        print_json({"cycles": count, "starts": score, "policy": wish})
+        groups = {f"by_{by}": journal.scores(by) for by in GROUPS}
+        print_json({"cycles": count, "starts": score | groups, "policy": wish})
         return
     say(f"{count:,} cycles" + (f" in {span(journal.last - first)}" if count else ""))
     if score["predictions"]:
@@ -133,6 +136,22 @@ def _told(journal, as_json: bool) -> None:
         error = span(score.get("error_planned", score["error"]))
         say(f"{score['predictions']:,.0f} predictions of jobs that have started: median error {error}{beside}")
         say(f"starts within the 80 % interval: {score['cover80']:.0%}; within the 90 % interval: {score['cover90']:.0%}")
+        for by in GROUPS:
+            _by(journal.scores(by), by)
     if wish["started"]:
         say(f"of {wish['started']:,.0f} jobs that Slurm started, the policy wanted {wish['wanted']:.0%} to start then, too")
     say("what it would have done to waits: `jobwise slurm what-if` on a folder that `jobwise slurm when --keep` has written")
+
+
+def _by(scores: dict[str, dict[str, float]], by: str) -> None:
+    """A table of how well starts were foretold, where there is more than one partition, account or user."""
+    if len(scores) < 2:
+        return
+    rows = []
+    for name, x in list(scores.items())[:SHOWN]:
+        plan = span(x["slurm_error"]) if "slurm_error" in x else ""
+        rows.append(
+            [name or "none", f"{x['predictions']:,.0f}", span(x["error"]), plan, f"{x['cover80']:.0%}", f"{x['cover90']:.0%}"]
+        )
+    columns = [by, "predictions", "median error", "Slurm's own", "in 80 %", "in 90 %"]
+    print_table(f"starts foretold, by {by}", columns, rows)

@@ -6,6 +6,7 @@ One SQLite file, a transaction a cycle: kill -9 loses at most the cycle that is 
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from jobwise.slurm.starts import Predicted
 from jobwise.starts.calibration import KEPT, LEVELS, Calibration, logs
 
 VERSION = 1
+GROUPS = ("partition", "account", "user")
 AGAIN_S = 1800.0  # a prediction of a job is written down again so long after the last one; those that calibrate, always
 RANKS = 100  # of the policy's order that are written down
 TABLES = """
@@ -157,20 +159,22 @@ class Journal:
     def score(self, since: float = -np.inf) -> dict[str, float]:
         """How well starts were foretold: predictions `since` (s since 1970) of jobs that have started, median errors (s) of
         ours and of Slurm's own plans (where it had one), shares of starts within the 80 and 90 % intervals."""
+        return _score([r[:7] for r in self._came(since)])
+
+    def scores(self, by: str, since: float = -np.inf) -> dict[str, dict[str, float]]:
+        """The same of each partition, account or user (`by`), the one with most predictions first."""
+        column, groups = 7 + GROUPS.index(by), defaultdict(list)
+        for r in self._came(since):
+            groups[r[column]].append(r[:7])
+        return {name: _score(rows) for name, rows in sorted(groups.items(), key=lambda x: (-len(x[1]), x[0]))}
+
+    def _came(self, since: float) -> list[tuple]:
+        """Predictions of jobs that have started: the wait still to come, as it came and by quantile, Slurm's plan, GROUPS."""
         query = (
-            "select j.start - p.time, q05, q10, q50, q90, q95, slurm from prediction p join job j on j.id = p.job "
-            "where j.start > p.time and p.time >= ?"
+            f"select j.start - p.time, q05, q10, q50, q90, q95, slurm, {', '.join(f'j.{g}' for g in GROUPS)} "
+            "from prediction p join job j on j.id = p.job where j.start > p.time and p.time >= ?"
         )
-        x = np.array([[np.nan if v is None else v for v in r] for r in self.rows(query, since)], float).reshape(-1, 7)
-        if not len(x):
-            return {"predictions": 0}
-        came, planned = x[:, 0], ~np.isnan(x[:, 6])
-        out = {"predictions": float(len(x)), "error": float(np.median(np.abs(x[:, 3] - came)))}
-        if planned.any():
-            out["error_planned"] = float(np.median(np.abs(x[:, 3] - came)[planned]))
-            out["slurm_error"] = float(np.median(np.abs(x[:, 6] - came)[planned]))
-        out["cover80"] = float(((came >= x[:, 2] - 1) & (came <= x[:, 4] + 1)).mean())
-        return out | {"cover90": float(((came >= x[:, 1] - 1) & (came <= x[:, 5] + 1)).mean())}
+        return self.rows(query, since)
 
     def agreement(self) -> dict[str, float]:
         """Jobs that Slurm started, and the share that the policy wanted to start in the last cycle before."""
@@ -180,3 +184,17 @@ class Journal:
         )
         rows = [min(r[0], 1) for r in self.rows(query)]
         return {"started": float(len(rows)), "wanted": float(np.mean(rows)) if rows else np.nan}
+
+
+def _score(rows: list[tuple]) -> dict[str, float]:
+    """What `Journal.score` says of predictions [R, 7]."""
+    x = np.array([[np.nan if v is None else v for v in r] for r in rows], float).reshape(-1, 7)
+    if not len(x):
+        return {"predictions": 0}
+    came, planned = x[:, 0], ~np.isnan(x[:, 6])
+    out = {"predictions": float(len(x)), "error": float(np.median(np.abs(x[:, 3] - came)))}
+    if planned.any():
+        out["error_planned"] = float(np.median(np.abs(x[:, 3] - came)[planned]))
+        out["slurm_error"] = float(np.median(np.abs(x[:, 6] - came)[planned]))
+    out["cover80"] = float(((came >= x[:, 2] - 1) & (came <= x[:, 4] + 1)).mean())
+    return out | {"cover90": float(((came >= x[:, 1] - 1) & (came <= x[:, 5] + 1)).mean())}
