@@ -94,8 +94,8 @@ def steer(
 
 @contextmanager
 def _follower(s, shown: Page | None) -> Iterator[Callable[[int, dict], None]]:
-    """A function that shows a cycle of steering on the page: what Slurm alone would do, and how well that was foretold, by a
-    journal beside the audit log."""
+    """A function that shows a cycle of steering on the page: starts as they are expected, and how well they were foretold, by
+    a journal beside the audit log."""
     if shown is None:
         yield lambda n, x: None
         return
@@ -103,11 +103,12 @@ def _follower(s, shown: Page | None) -> Iterator[Callable[[int, dict], None]]:
     from jobwise.slurm.page.state import Steering
     from jobwise.slurm.shadow import Shadow
 
-    journal = Journal(s.state.folder)
-    shadow, own = Shadow(s.policy, journal), s.settings
+    journal, own = Journal(s.state.folder), s.settings
+    shadow = Shadow(s.policy, journal)
 
     def follow(n: int, x: dict) -> None:
         begun = time.monotonic()
+        shadow.site = s.policy if own.span == 0 and not own.dry and _playable(s.policy, s.cluster) else "slurm"
         try:
             p, _ = shadow.cycle(s.cluster, n)
         except InputError as error:  # the clock, or a full disk; steering goes on
@@ -121,3 +122,14 @@ def _follower(s, shown: Page | None) -> Iterator[Callable[[int, dict], None]]:
         yield follow
     finally:
         journal.close()
+
+
+def _playable(policy, cluster) -> bool:
+    """Can starts under this policy be predicted on the nodes of a site?"""
+    from jobwise.slurm.standing import SitePlayer
+
+    try:
+        SitePlayer(cluster.workload, policy)
+    except InputError:
+        return False
+    return True

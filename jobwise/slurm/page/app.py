@@ -139,7 +139,7 @@ class _Pages:
         self.readers += 1
         try:
             version = -1
-            while True:
+            while not self.board.over:
                 at = await self.board.news(version, PING_S)
                 yield f"data: {json.dumps({'version': at})}\n\n" if at != version else ": still here\n\n"
                 version = at

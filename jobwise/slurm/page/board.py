@@ -31,6 +31,7 @@ class Board:
     audit: Path | None = None
     state: State | None = None
     problem: str = ""  # why there is no state yet
+    over: bool = False
     _predicted: Predicted | None = None
     _version: int = 0
     _loop: asyncio.AbstractEventLoop | None = None
@@ -50,6 +51,11 @@ class Board:
             self.state = self.state.model_copy(update={"answers": False, "problem": problem})
             self._tell()
 
+    def close(self) -> None:
+        """Let all who wait for news go: there will be none."""
+        self.over = True
+        self._tell()
+
     def _tell(self) -> None:
         self._version += 1
         if self._loop and not self._loop.is_closed():
@@ -63,7 +69,7 @@ class Board:
         """Return the version of the state as soon as it is not `after`, at the latest after `timeout` s."""
         self._loop = asyncio.get_running_loop()
         news = self._news
-        if self._version == after:
+        if self._version == after and not self.over:
             with suppress(TimeoutError):
                 await asyncio.wait_for(news.wait(), timeout)
         return self._version

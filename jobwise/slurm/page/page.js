@@ -58,6 +58,7 @@ function showNow(s) {
   ]);
   $("bar").firstElementChild.style.width = `${100 * Math.min(s.used / Math.max(s.cpus, 1), 1)}%`;
   $("bar").setAttribute("aria-label", `${s.used} of ${s.cpus} CPUs in use`);
+  $("under").textContent = s.under === "slurm" ? "As Slurm by itself would start them." : `As ${s.under} would start them.`;
   $("of-policy").textContent = s.policy;
   list("next", s.starts_next.length ? s.starts_next.map((x) => `job ${x.job} of ${x.user}: ${count(x.cpus)} CPUs for ${span(x.limit)}; ${x.why}`) : ["no job"]);
   $("users").tBodies[0].replaceChildren(...s.users.map((u) => {

@@ -70,6 +70,7 @@ def serving(board: Board, guards: Guards, host: str, port: int, names: Sequence[
     try:
         yield listening.getsockname()[1]
     finally:
+        board.close()
         server.should_exit = True
         thread.join(CLOSING_S + 5)
         listening.close()

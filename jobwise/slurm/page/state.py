@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, Field
 
+from jobwise.policies.names import resolve
 from jobwise.slurm.shadow import Shadow
 from jobwise.slurm.starts import Predicted, in_words
 
@@ -84,6 +85,7 @@ class State(BaseModel):
 
     cluster: str
     policy: str
+    under: Annotated[str, Field(description="who is taken to decide where starts are predicted")]
     cycle: int
     time: Annotated[float, Field(description="s since 1970")]
     seconds: Annotated[float, Field(description="what the cycle took")]
@@ -111,7 +113,8 @@ def state_of(shadow: Shadow, p: Predicted, cycle: int, seconds: float, steering:
     running = c.live[~np.isnan(w.jobs["start"][c.live])]
     score = Score(**shadow.journal.score(now - LATELY_S)) if shadow.journal else None
     return State(
-        cluster=c.name, policy=shadow.policy.name, cycle=cycle, time=now, seconds=seconds, problem=shadow.problem,
+        cluster=c.name, policy=shadow.policy.name, under=resolve(shadow.site).name, cycle=cycle, time=now, seconds=seconds,
+        problem=shadow.problem,
         waiting=len(c.waiting), held=len(c.out), running=len(running), cpus=int(w.cluster.total[0]),
         used=int(w.jobs["request"][running, 0].sum()), score=score, steering=steering, jobs=jobs,
         cannot_start=[Held(job=x.id, name=x.name, user=x.user, why=in_words(x.reason)) for x in c.out.values()],
