@@ -81,7 +81,8 @@ def main() -> None:
     late: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         slurm, board, shadow, n = Memory(Path(folder), given.jobs), Board(), Shadow(resolve(POLICY)), 0
-        with serving(board, Guards(), "127.0.0.1", 0) as port:
+        with serving(board, Guards(), "127.0.0.1:0") as where:
+            port = int(where.rpartition(":")[2])
             for turn in range(2 * TURNS + 1):
                 read, results = turn % 2 == 0 and turn > 0, multiprocessing.Queue()
                 process = multiprocessing.Process(target=_readers, args=(port, given.readers, given.seconds, results))

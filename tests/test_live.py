@@ -209,6 +209,14 @@ def test_commands_are_asked_once_each_and_kept(tmp_path, monkeypatch, capsys, cl
     assert "squeue: lost" in capsys.readouterr().err
 
 
+def test_names_may_be_any_bytes(tmp_path, monkeypatch, capsys, cluster):
+    text = (cluster / "squeue.json").read_bytes().replace(b'"j9005"', b'"\xff\xfe"')
+    (cluster / "squeue.json").write_bytes(text)
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
+    assert run(["slurm", "when", "--json"]) == 0
+    assert "\ufffd" in {x["job"]: x["name"] for x in json.loads(capsys.readouterr().out)["jobs"]}.get(9005, "\ufffd")
+
+
 @recorded
 @pytest.mark.parametrize("name", ["size-qos", "partitions", "memory-gpu"])
 def test_who_knows_the_future_foretells_a_real_slurm(name):

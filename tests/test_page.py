@@ -1,11 +1,13 @@
 """The page about a running cluster: what it shows and to whom, what it refuses, events, metrics, in Chromium, from the commands."""
 
+import contextlib
 import http.client
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -24,10 +26,11 @@ from jobwise.policies.names import resolve
 from jobwise.slurm import live
 from jobwise.slurm.journal import Journal
 from jobwise.slurm.page import board as boards
+from jobwise.slurm.page import server
 from jobwise.slurm.page.board import Board
 from jobwise.slurm.page.guards import Guards, token_of
 from jobwise.slurm.page.openapi import document
-from jobwise.slurm.page.server import address, loopback, serving
+from jobwise.slurm.page.server import address, open_to_others, serving
 from jobwise.slurm.page.state import Steering, state_of
 from jobwise.slurm.shadow import Shadow
 
@@ -66,8 +69,8 @@ class Site:
         self.board.publish(state_of(self.shadow, p, self.n, 0.1, steering), p)
 
     def __enter__(self):
-        self._serving = serving(self.board, self.guards, "127.0.0.1", 0, ["jobs.example.org"])
-        self.port = self._serving.__enter__()
+        self._serving = serving(self.board, self.guards, "127.0.0.1:0", ["jobs.example.org"])
+        self.port = int(self._serving.__enter__().rpartition(":")[2])
         return self
 
     def __exit__(self, *why):
@@ -120,7 +123,7 @@ def test_what_the_api_says(site):
 
 @pytest.mark.parametrize(
     "path, status", [("/api/jobs?limit=0", 422), ("/api/jobs?job=x", 422), ("/api/jobs?limit=1e9", 422), ("/api/jobs/1/sooner", 404),
-                     ("/nothing", 404), ("/api/audit?limit=99999", 422), ("/page.html", 404), ("/../state.py", 404)],
+                     ("/nothing", 404), ("/api/audit?limit=99999", 422), ("/api/jobs?limit=0000000000019999999999", 422), ("/page.html", 404), ("/../state.py", 404)],
 )  # fmt: skip
 def test_wrong_questions_are_answered_in_a_line(site, path, status):
     got, _, body = site.ask(path)
@@ -153,11 +156,11 @@ def test_before_the_first_cycle_and_while_slurm_is_silent(cluster, tmp_path):  #
             and s.ask("/api/jobs/9004/sooner")[0] == 503
             and b"jobwise_up 0.0" in s.ask("/metrics")[2]
         )
-        s.board.silent("lost")
+        s.board.failed("lost")
         status, _, body = s.ask("/api/now")
         assert status == 503 and b"no cycle is over yet: lost" in body
         s.cycle()
-        s.board.silent("squeue: no answer")
+        s.board.failed("squeue: no answer")
         now = s.json("/api/now")
         assert not now["answers"] and now["problem"] == "squeue: no answer" and now["waiting"] == 3
         assert b"jobwise_up 0.0" in s.ask("/metrics")[2]
@@ -230,11 +233,13 @@ def test_private_shows_only_ones_own(cluster, tmp_path):  # noqa: F811
 
 def test_one_question_at_a_time_and_once_a_cycle(site, monkeypatch):
     asked = []
-    real = type(site.board._predicted).sooner
-    monkeypatch.setattr(type(site.board._predicted), "sooner", lambda p, id: asked.append(id) or real(p, id))
+    from jobwise.slurm.starts import Predicted
+
+    real = Predicted.sooner
+    monkeypatch.setattr(Predicted, "sooner", lambda p, id: asked.append(id) or real(p, id))
     assert site.json("/api/jobs/9004/sooner") == site.json("/api/jobs/9004/sooner") and asked == [9004]
     monkeypatch.setattr(boards, "PATIENCE_S", 0.05)
-    with site.board._asked:
+    with site.board._one:
         assert site.ask("/api/jobs/9005/sooner")[0] == 503
     assert site.ask("/api/jobs/9005/sooner")[0] == 200
 
@@ -258,7 +263,7 @@ def test_events_come_with_each_cycle(site):
         first = version
     site._serving.__exit__(None, None, None)  # streams end with it, whole
     assert r.read().strip().endswith(b"}") or r.closed
-    site._serving = serving(site.board, site.guards, "127.0.0.1", 0)
+    site._serving = serving(site.board, site.guards, "127.0.0.1:0")
     site._serving.__enter__()
     c.close()
 
@@ -358,7 +363,51 @@ def test_in_chromium(site, tmp_path, width, dark):
         b.close()
 
 
-def test_tokens_are_files_of_ones_own(tmp_path):
+def test_a_socket_in_the_file_system(cluster, tmp_path):  # noqa: F811
+    file = tmp_path / "page.sock"
+    for _ in range(2):  # the second takes the place of what a killed process has left
+        left = socket.socket(socket.AF_UNIX)
+        left.bind(str(file))
+        left.close()
+        with serving(Board(), Guards(), f"unix:{file}") as where:
+            assert where == f"unix:{file}" and file.stat().st_mode & 0o777 == 0o660
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(str(file))
+                s.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                with s.makefile("rb") as answer:
+                    assert answer.read().startswith(b"HTTP/1.1 200")
+        assert not file.exists()
+    file.write_text("mine")
+    with pytest.raises(InputError, match="in use"), serving(Board(), Guards(), f"unix:{file}"):
+        pass
+    assert file.read_text() == "mine"
+
+
+def test_silent_and_too_many_connections_are_closed(monkeypatch):
+    monkeypatch.setattr(server, "MOST", 3)
+    monkeypatch.setattr(server, "SILENT_S", 0.2)
+    with serving(Board(), Guards(), "127.0.0.1:0") as where:
+        own = [socket.create_connection(("127.0.0.1", int(where.rpartition(":")[2])), timeout=20) for _ in range(5)]
+        for s in own:
+            with contextlib.suppress(ConnectionResetError):
+                assert s.recv(1) == b""
+            s.close()
+
+
+def test_private_pages_tell_no_words_of_others(cluster, tmp_path):  # noqa: F811
+    with Site(cluster, tmp_path / "state", private=True, header="X-Remote-User") as s:
+        me = {"X_Remote_User": "u2"}
+        s.board.failed("job 9004 of u1")
+        assert s.ask("/api/now")[0] == 403 and b"u1" not in s.ask("/api/now", **me)[2]
+        s.cycle()
+        s.board.failed("job 9004 of u1")
+        with open(s.board.audit, "a") as log:
+            log.write('\n{"time": 3, "what": "refused", "complaint": "job 9004 of u1"}\n')
+        assert s.json("/api/now", **me)["problem"] == "the last cycle failed"
+        assert b"9004" not in s.ask("/api/audit", **me)[2] and b"seconds{" not in s.ask("/metrics")[2]
+
+
+def test_tokens_are_files_of_ones_own(tmp_path, monkeypatch):
     file = tmp_path / "token"
     with pytest.raises(InputError, match="cannot be read"):
         token_of(file)
@@ -368,6 +417,13 @@ def test_tokens_are_files_of_ones_own(tmp_path):
         token_of(file)
     file.chmod(0o600)
     assert token_of(file) == TOKEN
+    file.chmod(0o440)  # as systemd keeps credentials
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    assert token_of(file) == TOKEN
+    file.chmod(0o604)
+    with pytest.raises(InputError, match="others may read it"):
+        token_of(file)
+    file.chmod(0o600)
     file.write_text("short")
     with pytest.raises(InputError, match="16 ASCII"):
         token_of(file)
@@ -375,17 +431,19 @@ def test_tokens_are_files_of_ones_own(tmp_path):
 
 def test_addresses():
     assert address("127.0.0.1:80") == ("127.0.0.1", 80) and address("[::1]:8088") == ("::1", 8088)
-    assert loopback("127.0.0.1") and loopback("::1") and loopback("localhost") and not loopback("0.0.0.0")
-    for wrong in ("8088", "x:", ":80", "a:99999", "a:b"):
+    assert not any(open_to_others(x) for x in ("127.0.0.1:1", "[::1]:1", "localhost:1", "unix:x")) and open_to_others(
+        "0.0.0.0:1"
+    )
+    for wrong in ("8088", "x:", ":80", "a:99999", "a:b", "a:000001999999", "a:²"):
         with pytest.raises(InputError, match="HOST:PORT"):
             address(wrong)
     with (
-        serving(Board(), Guards(), "127.0.0.1", 0) as port,
+        serving(Board(), Guards(), "127.0.0.1:0") as where,
         pytest.raises(InputError, match="in use"),
-        serving(Board(), Guards(), "127.0.0.1", port),
+        serving(Board(), Guards(), where.removeprefix("http://")),
     ):
         pass
-    with pytest.raises(InputError, match="name of a host"), serving(Board(), Guards(), "127.0.0.1", 0, ["*"]):
+    with pytest.raises(InputError, match="name of a host"), serving(Board(), Guards(), "127.0.0.1:0", ["*"]):
         pass
 
 
@@ -395,7 +453,9 @@ def test_the_commands_serve_it(cluster, tmp_path, monkeypatch, capsys):  # noqa:
     assert re.search(r"a page on http://127\.0\.0\.1:\d+\n", capsys.readouterr().err)
     state = str(tmp_path / "shadow")
     assert run(["slurm", "shadow", "--state", state, "--cycles", "1", "--web", "0.0.0.0:0", "-p", "fcfs"]) == 0
-    assert "whoever reaches this address sees the jobs of all users" in capsys.readouterr().err.replace("\n  ", " ")
+    assert "it can be reached from other machines, and shows the jobs of all users" in capsys.readouterr().err.replace(
+        "\n  ", " "
+    )
     for words, says in (
         (["--private"], "belong to --web"),
         (["--web", "nowhere"], "HOST:PORT was expected"),

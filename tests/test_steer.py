@@ -378,7 +378,8 @@ def test_the_command_on_small_programs_in_place_of_slurm(tmp_path, capsys, monke
     assert updates.read_text().splitlines()[:2] == ["update JobId=9006 SiteFactor=100", "update JobId=9005 SiteFactor=50"]
     assert run(["slurm", "steer", "--state", state, "-p", "sjf", "--dry-run", "--cycles", "1"]) == 0
     (tmp_path / "state" / "stop").touch()
-    assert run(["slurm", "steer", "--state", state, "--every", "1s"]) == 0
+    assert run(["slurm", "steer", "--state", state, "--every", "1s"]) == 2
+    assert "stop: asks to stop steering; remove it" in capsys.readouterr().err
     assert run(["slurm", "steer", "--state", state, "--undo"]) == 0
 
 

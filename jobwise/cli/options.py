@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event, Thread, Timer
@@ -12,7 +13,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.errors import InputError, plain
+from jobwise.errors import InputError, Interrupted, plain
 
 LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2."
 Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)]
@@ -26,6 +27,22 @@ Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps be
 Kill = Annotated[bool, typer.Option("--kill", help="End jobs at their requested time.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Seed of everything random.")]
+
+
+@contextmanager
+def stoppable(text: str) -> Iterator[None]:
+    """Ctrl-C, SIGTERM (`systemctl stop`) and SIGHUP (a closed terminal) alike end the work within, in order; then `text` is
+    said."""
+    import signal
+
+    before = {n: signal.signal(n, signal.default_int_handler) for n in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(text) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def complain(text: str, mark: str = "jobwise") -> None:

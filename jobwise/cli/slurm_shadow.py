@@ -8,11 +8,11 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Json, complain
+from jobwise.cli.options import Json, complain, stoppable
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.web import Page, Private, UserHeader, Web, WebHost, page
 from jobwise.cli.when import chances, headed, seconds, short, span
-from jobwise.errors import InputError, Interrupted
+from jobwise.errors import InputError
 
 Policy = Annotated[str, typer.Option("--policy", "-p", help="Who would decide instead of Slurm.")]
 Every = Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 10s, 1m.")]
@@ -31,7 +31,7 @@ def _cycles(shadow, reader, every: str, cycles: int | None, shown: Page | None):
         except InputError as error:
             complain(f"{error}; trying again", "note")
             if shown:
-                shown.silent(str(error))
+                shown.failed(str(error))
         else:
             if shown:
                 shown.show(shadow, p, n, time.monotonic() - begun)
@@ -68,7 +68,7 @@ def watch(
     reader = Reader(Slurm())
     try:
         shadow = Shadow(resolve(policy))
-        with page(web, web_host, private, user_header) as shown:
+        with stoppable("nothing is kept"), page(web, web_host, private, user_header) as shown:
             for _, p, _ in _cycles(shadow, reader, every, cycles, shown):
                 c = p.cluster
                 clock = time.strftime("%H:%M:%S", time.gmtime(c.now + c.workload.origin))
@@ -107,12 +107,11 @@ def shadow(
         if not report:
             reader = Reader(Slurm())
             try:
-                with page(web, web_host, private, user_header) as shown:
+                goes_on = f"jobwise slurm shadow --state {state} goes on"
+                with stoppable(goes_on), page(web, web_host, private, user_header) as shown:
                     for n, p, events in _cycles(Shadow(resolve(policy), journal), reader, every, cycles, shown):
                         news = ", ".join(f"{len(ids):,} {kind}" for kind, ids in events.items() if ids) or "nothing new"
                         say(f"cycle {n:,}: {len(p.cluster.waiting):,} wait; {news}")
-            except KeyboardInterrupt:
-                raise Interrupted(f"jobwise slurm shadow --state {state} goes on") from None
             finally:
                 reader.close()
         _told(journal, as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,23 +10,11 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import complain
+from jobwise.cli.options import complain, stoppable
 from jobwise.cli.tables import say
 from jobwise.cli.web import Page, Private, UserHeader, Web, WebHost, page
 from jobwise.cli.when import seconds
-from jobwise.errors import InputError, Interrupted
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Ctrl-C and SIGTERM (`systemctl stop`) alike end what is done within: all is given back on the way out."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise Interrupted("all jobs have the site factors that they had before") from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+from jobwise.errors import InputError
 
 
 def steer(
@@ -64,8 +51,10 @@ def steer(
         finally:
             kept.close()
         return
+    if (asked := Path(state) / "stop").exists():
+        raise InputError(f"{asked}: asks to stop steering; remove it to steer again")
     chosen, off, n = resolve(policy), False, 0
-    with _stoppable(), Steer(slurm, chosen, Path(state), settings) as s:
+    with stoppable("all jobs have the site factors that they had before"), Steer(slurm, chosen, Path(state), settings) as s:
         stop, audit = s.state.stop if token_file else None, s.state.audit
         with (
             page(web, web_host, private, user_header, token=token_file, stop=stop, audit=audit) as shown,
@@ -79,7 +68,7 @@ def steer(
                     s.state.note("slurm", problem=str(error))
                     complain(f"{error}; trying again", "note")
                     if shown:
-                        shown.silent(str(error))
+                        shown.failed(str(error))
                 else:
                     changed = f"{'would change' if dry else 'changed'} {x['changed']:,}"
                     say(f"cycle {n:,}: {x['waiting']:,} wait, {changed}" + (f"; {x['problem']}" if x["problem"] else ""))
@@ -108,15 +97,15 @@ def _follower(s, shown: Page | None) -> Iterator[Callable[[int, dict], None]]:
 
     def follow(n: int, x: dict) -> None:
         begun = time.monotonic()
-        shadow.site = s.policy if own.span == 0 and not own.dry and _playable(s.policy, s.cluster) else "slurm"
         try:
+            shadow.site = s.policy if own.span == 0 and not own.dry and _playable(s.policy, s.cluster) else "slurm"
             p, _ = shadow.cycle(s.cluster, n)
-        except InputError as error:  # the clock, or a full disk; steering goes on
-            complain(f"{error}", "note")
-            return
-        shadow.problem = shadow.problem or x["problem"]
-        steering = Steering(span=own.span, dry=own.dry, changed=x["changed"])
-        shown.show(shadow, p, n, time.monotonic() - begun, steering)
+            shadow.problem = shadow.problem or x["problem"]
+            steering = Steering(span=own.span, dry=own.dry, changed=x["changed"])
+            shown.show(shadow, p, n, time.monotonic() - begun, steering)
+        except Exception as error:  # the clock, a full disk, a damaged journal; whatever it is, steering goes on
+            complain(f"the page: {error}", "note")
+            shown.failed(f"the page could not be filled: {error}", True)
 
     try:
         yield follow

@@ -14,7 +14,10 @@ import typer
 from jobwise.cli.options import complain
 from jobwise.errors import InputError, library
 
-Web = Annotated[Optional[str], typer.Option("--web", metavar="HOST:PORT", help="Serve a page, a JSON API and metrics there.")]
+Web = Annotated[
+    Optional[str],
+    typer.Option("--web", metavar="HOST:PORT", help="Serve a page, a JSON API and metrics there, or at unix:FILE."),
+]
 WebHost = Annotated[
     Optional[list[str]], typer.Option("--web-host", metavar="NAME", help="A further name that the page is asked for by.")
 ]
@@ -38,9 +41,9 @@ class Page:
 
         self.board.publish(state_of(shadow, predicted, cycle, seconds, steering), predicted)
 
-    def silent(self, problem: str) -> None:
-        """Show that Slurm did not answer."""
-        self.board.silent(problem)
+    def failed(self, problem: str, answers: bool = False) -> None:
+        """Show that a cycle failed (`answers`: it was not Slurm)."""
+        self.board.failed(problem, answers)
 
 
 @contextmanager
@@ -65,15 +68,16 @@ def page(
         library(name, "web")
     from jobwise.slurm.page.board import Board
     from jobwise.slurm.page.guards import Guards, token_of
-    from jobwise.slurm.page.server import address, loopback, serving
+    from jobwise.slurm.page.server import open_to_others, serving
 
     if header and not private:
         raise InputError("--user-header names the viewer of a page with --private")
-    host, port = address(web)
     guards = Guards(token_of(token) if token else "", private, header, getpass.getuser())
     board = Board(stop=stop, audit=audit)
-    with serving(board, guards, host, port, names or ()) as port:
-        complain(f"a page on http://{f'[{host}]' if ':' in host else host}:{port}", "note")
-        if not loopback(host) and not private:
-            complain("whoever reaches this address sees the jobs of all users", "note")
+    with serving(board, guards, web, names or ()) as where:
+        complain(f"a page on {where}", "note")
+        if open_to_others(web):
+            believed = f"; whoever reaches it may say in {header} who asks" if header else ""
+            whose = "your jobs" if private else "the jobs of all users"
+            complain(f"it can be reached from other machines{believed or f', and shows {whose}'}", "note")
         yield Page(board)

@@ -148,6 +148,7 @@ class Slurm:
         try:
             done = subprocess.run(
                 arguments, input=text, capture_output=True, text=True, timeout=self.timeout_s, check=False,
+                encoding="utf-8", errors="replace",  # names of jobs may be any bytes
                 env=os.environ | {"SLURM_TIME_FORMAT": "standard", "TZ": "UTC", "LC_ALL": "C"} | (env or {}),
             )  # fmt: skip
         except subprocess.TimeoutExpired:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ class StateFolder:
     InputError where another is at work."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
+        self.folder, self._asked = folder, False
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = open(folder / "lock", "w")  # noqa: SIM115
         try:
@@ -87,13 +88,15 @@ class StateFolder:
 
     def stop(self) -> None:
         """Ask whoever steers to give everything back and end: the file `stop`."""
+        self._asked = True
         self.note("stop", why="asked for on the page")
-        (self.folder / "stop").touch()
+        with suppress(OSError):  # the disk is full
+            (self.folder / "stop").touch()
 
     @property
     def stopped(self) -> bool:
         """Has somebody put the file `stop` into the folder?"""
-        return (self.folder / "stop").exists()
+        return self._asked or (self.folder / "stop").exists()
 
     def close(self) -> None:
         """Let others steer the cluster."""

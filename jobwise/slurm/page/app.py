@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
 from typing import Any
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -25,7 +27,7 @@ from jobwise.slurm.page.state import State
 SHOWN, MOST = 200, 10_000  # jobs of an answer
 LINES, MOST_LINES = 100, 1000  # of the audit log
 PING_S = 15.0  # between two signs of life of a stream of events
-MOST_READERS, MOST_KEPT = 500, 64  # streams of events; answers about one state
+MOST_READERS, MOST_KEPT, ASKING = 500, 64, 4  # streams of events; answers about one state; questions about one job
 FILES = {
     "/": ("page.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
@@ -65,7 +67,7 @@ def _failed(request: Request, error: Exception) -> Response:
 
 def _number(request: Request, name: str, default: int, most: int) -> int:
     text = request.query_params.get(name, str(default))
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:12]) <= most:
+    if not re.fullmatch(r"[0-9]{1,12}", text) or not 0 < int(text) <= most:
         raise HTTPException(422, f"{name} is a number from 1 to {most:,}")
     return int(text)
 
@@ -77,18 +79,23 @@ class _Pages:
         self.board, self.guards, self.readers = board, guards, 0
         self._listed: dict[tuple, bytes] = {}  # answers of one state
         self._of: State | None = None
+        self._asking = CapacityLimiter(ASKING)
 
-    def _state(self) -> State:
+    def _state(self, request: Request) -> tuple[State, str | None]:
+        """The state, and whose jobs alone are shown (None: all)."""
+        viewer = self.guards.viewer(request)
         if self.board.state is None:
-            raise HTTPException(503, f"no cycle is over yet{self.board.problem and f': {self.board.problem}'}")
-        return self.board.state
+            why = f": {self.board.problem}" if self.board.problem and viewer is None else ""
+            raise HTTPException(503, f"no cycle is over yet{why}")
+        return self.board.state, viewer
 
     async def now(self, request: Request) -> Response:
         """Answer with all of the state but the jobs."""
-        s, viewer = self._state(), self.guards.viewer(request)
+        s, viewer = self._state(request)
         out = s.model_dump(exclude={"jobs", "cannot_start"})
         if viewer is not None:
             out["users"] = [u for u in out["users"] if u["user"] == viewer]
+            out["problem"] = s.problem and "the last cycle failed"  # its words may name others
         next_ = [x for x in s.jobs if x.starts_now and viewer in (None, x.user)][:20]
         hidden: dict[str, Any] = {} if viewer is None else {"frees": []}
         more = {"starts_next": [x.model_dump() | hidden for x in next_], "viewer": viewer, "stoppable": bool(self.guards.token)}
@@ -96,7 +103,7 @@ class _Pages:
 
     async def jobs(self, request: Request) -> Response:
         """Answer with the jobs that wait: all, those of a user, or one."""
-        s, viewer, job = self._state(), self.guards.viewer(request), 0
+        (s, viewer), job = self._state(request), 0
         user = request.query_params.get("user")
         if "job" in request.query_params:
             job = _number(request, "job", 0, 2**31 - 1)
@@ -110,11 +117,13 @@ class _Pages:
 
     async def sooner(self, request: Request) -> Response:
         """Answer with what would start a job sooner."""
-        s, viewer, job = self._state(), self.guards.viewer(request), int(request.path_params["job"])
+        (s, viewer), job = self._state(request), int(request.path_params["job"])
         if viewer is not None and not any(x.job == job and x.user == viewer for x in s.jobs):
             raise HTTPException(404, f"no such job of yours waits: {job}")
         try:
-            offers = await run_in_threadpool(self.board.sooner, job)
+            if self._asking.available_tokens < 1:
+                raise Busy
+            offers = await to_thread.run_sync(self.board.sooner, job, limiter=self._asking)
         except KeyError:
             raise HTTPException(404, f"job {job} does not wait") from None
         except Busy:
@@ -123,10 +132,11 @@ class _Pages:
 
     async def audit(self, request: Request) -> Response:
         """Answer with the last lines of the audit log."""
-        lines = await run_in_threadpool(self.board.audited, _number(request, "limit", LINES, MOST_LINES))
-        if (viewer := self.guards.viewer(request)) is not None:
-            own = {x.job for x in (self.board.state.jobs if self.board.state else []) if x.user == viewer}
-            lines = [x for x in lines if "job" not in x or x["job"] in own]
+        (s, viewer), limit = self._state(request), _number(request, "limit", LINES, MOST_LINES)
+        lines = await run_in_threadpool(self.board.audited, limit)
+        if viewer is not None:
+            own = {x.job for x in s.jobs if x.user == viewer} | {x.job for x in s.cannot_start if x.user == viewer}
+            lines = [x for x in lines if x.get("job") in own]
         return JSONResponse({"lines": lines})
 
     async def events(self, request: Request) -> Response:
@@ -152,7 +162,8 @@ class _Pages:
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics of the state."""
-        return Response(await run_in_threadpool(exposition, self.board.state), media_type="text/plain; version=0.0.4")
+        text = await run_in_threadpool(exposition, self.board.state, self.guards.private)
+        return Response(text, media_type="text/plain; version=0.0.4")
 
     async def stop(self, request: Request) -> Response:
         """End the steering: all factors go back."""
@@ -160,7 +171,7 @@ class _Pages:
             raise HTTPException(*refused)
         if self.board.stop is None:
             raise HTTPException(409, "nothing is steered")
-        await run_in_threadpool(self.board.stop)
+        self.board.stop()
         return JSONResponse({"stopping": True})
 
 

@@ -32,23 +32,22 @@ class Board:
     state: State | None = None
     problem: str = ""  # why there is no state yet
     over: bool = False
-    _predicted: Predicted | None = None
+    _asking: tuple[Predicted | None, dict[int, list[dict]]] = (None, {})  # the last predictions, and answers out of them
     _version: int = 0
     _loop: asyncio.AbstractEventLoop | None = None
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    _asked: threading.Lock = field(default_factory=threading.Lock)
-    _answers: dict[int, list[dict]] = field(default_factory=dict)
+    _one: threading.Lock = field(default_factory=threading.Lock)
 
     def publish(self, state: State, predicted: Predicted) -> None:
         """Show the state of a cycle."""
-        self._answers, self._predicted, self.state = {}, predicted, state
+        self._asking, self.state, self.problem = (predicted, {}), state, ""
         self._tell()
 
-    def silent(self, problem: str) -> None:
-        """Show that Slurm did not answer; all else stays."""
+    def failed(self, problem: str, answers: bool = False) -> None:
+        """Show that a cycle failed; all else stays. `answers`: it was not Slurm that failed."""
         self.problem = problem
         if self.state:
-            self.state = self.state.model_copy(update={"answers": False, "problem": problem})
+            self.state = self.state.model_copy(update={"answers": answers, "problem": problem})
             self._tell()
 
     def close(self) -> None:
@@ -77,17 +76,17 @@ class Board:
     def sooner(self, job: int) -> list[dict]:
         """Find what would start a waiting job sooner (`Offer.to_dict`), once a cycle. Raises Busy where others ask, too, and
         KeyError where the job does not wait."""
-        p, answers = self._predicted, self._answers
+        p, answers = self._asking
         if p is None or job not in p.cluster.waiting:
             raise KeyError(job)
-        if not self._asked.acquire(timeout=PATIENCE_S):
+        if not self._one.acquire(timeout=PATIENCE_S):
             raise Busy
         try:
             if job not in answers:
                 answers[job] = [o.to_dict() for o in p.sooner(job) if o.worth_telling]
             return answers[job]
         finally:
-            self._asked.release()
+            self._one.release()
 
     def audited(self, count: int) -> list[dict[str, Any]]:
         """Return the last lines of the audit log, the last first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,7 +85,8 @@ def token_of(file: str | Path) -> str:
         mode, token = path.stat().st_mode, path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'no text'}") from None
-    if stat.S_IMODE(mode) & 0o077:
+    credential = path.parent == Path(os.environ.get("CREDENTIALS_DIRECTORY", "/nowhere"))  # systemd lets nobody else enter
+    if stat.S_IMODE(mode) & (0o007 if credential else 0o077):
         raise InputError(f"{path}: others may read it; `chmod 600 {path}`")
     if len(token) < LEAST_TOKEN or not token.isascii():
         raise InputError(f"{path}: a token has {LEAST_TOKEN} ASCII characters or more; `openssl rand -hex 24` prints one")

@@ -10,19 +10,21 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from jobwise.slurm.page.state import State
 
+FEWEST = 20  # jobs whose times are summed up on a private page
 
-def exposition(state: State | None) -> bytes:
-    """Return the text that Prometheus scrapes; no user is named in it."""
+
+def exposition(state: State | None, private: bool = False) -> bytes:
+    """Return the text that Prometheus scrapes; no user is named in it. `private`: nothing that could tell of single jobs."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(state))
+    registry.register(_Collector(state, private))
     return generate_latest(registry)
 
 
 class _Collector:
     """Yields the metrics of one state."""
 
-    def __init__(self, state: State | None):
-        self.state = state
+    def __init__(self, state: State | None, private: bool):
+        self.state, self.fewest = state, FEWEST if private else 1
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families of metrics, each with its samples."""
@@ -35,12 +37,12 @@ class _Collector:
         yield _gauge("policy_failed", "The policy failed in the last cycle.", {"": float(bool(s.answers and s.problem))})
         yield _gauge("jobs", "Jobs.", {"waiting": s.waiting, "held": s.held, "running": s.running}, "state")
         yield _gauge("cpus", "CPUs.", {"used": s.used, "all": s.cpus}, "state")
-        if s.jobs:
+        if len(s.jobs) >= self.fewest:
             for name, text, values in (
                 ("expected_start_seconds", "Expected starts of waiting jobs, from now.", [x.start for x in s.jobs]),
                 ("waited_seconds", "How long jobs have waited so far.", [x.waited for x in s.jobs]),
             ):
-                yield _gauge(name, text, {q: float(np.quantile(values, float(q))) for q in ("0.5", "0.9", "1")}, "quantile")
+                yield _gauge(name, text, {q: float(np.quantile(values, float(q))) for q in ("0.5", "0.9")}, "quantile")
         if s.score and s.score.error is not None:
             error = {"jobwise": s.score.error} | ({} if s.score.slurm_error is None else {"slurm": s.score.slurm_error})
             yield _gauge("start_error_seconds", "Median error of predicted starts, last day.", error, "by")

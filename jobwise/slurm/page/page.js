@@ -3,8 +3,8 @@
 
 const $ = (id) => document.getElementById(id);
 const NEVER = 1e8;
-const FIRST = 25, ALL = 10000;
-let version = -1, open = null, now = null, limit = FIRST;
+const FIRST = 25, ALL = 10000, AGAIN = 5000;
+let version = -1, open = null, now = null, limit = FIRST, lost = false;
 
 function span(s) {
   if (s === null || s === undefined) return "";
@@ -41,7 +41,7 @@ function list(id, lines) { $(id).replaceChildren(...lines.map((x) => element("li
 
 async function ask(path, options) {
   const answer = await fetch(path, options);
-  const body = await answer.json();
+  const body = await answer.json().catch(() => ({error: `no answer that can be read (${answer.status})`}));
   if (!answer.ok) throw new Error(body.error || answer.statusText);
   return body;
 }
@@ -82,7 +82,7 @@ function showNow(s) {
   $("stop").hidden = !(s.steering && s.stoppable);
 }
 function health() {
-  if (!now) return;
+  if (!now || lost) return;
   const age = Date.now() / 1000 - now.time;
   $("health").textContent = (now.answers ? "" : "Slurm does not answer; ") + `seen ${clock(now.time)} UTC, ${age < 2 ? "now" : span(age) + " ago"}` + (now.viewer === null ? "" : `; only jobs of ${now.viewer} are shown`);
   $("health").className = now.answers ? "" : "bad";
@@ -147,7 +147,14 @@ $("stop").addEventListener("submit", async (e) => {
   } catch (error) { $("stopped").textContent = error.message; }
   $("token").value = "";
 });
-const events = new EventSource("api/events");
-events.onmessage = (e) => { const v = JSON.parse(e.data).version; if (v !== version) { version = v; refresh(); } };
-events.onerror = () => { $("health").textContent = "the connection is lost; trying again"; $("health").className = "bad"; version = -1; };
+function connect() {
+  const events = new EventSource("api/events");
+  events.onmessage = (e) => { const v = JSON.parse(e.data).version; lost = false; if (v !== version) { version = v; refresh(); } };
+  events.onerror = () => {
+    lost = true; version = -1;
+    $("health").textContent = "the connection is lost; trying again"; $("health").className = "bad";
+    if (events.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN);  // it gives up after an answer that is no stream
+  };
+}
+connect();
 setInterval(health, 5000);
