@@ -34,7 +34,11 @@ class _Collector:
             return
         yield _gauge("cycle_timestamp_seconds", "When the last cycle was.", {"": s.time})
         yield _gauge("cycle_seconds", "What the last cycle took.", {"": s.seconds})
-        yield _gauge("policy_failed", "The policy failed in the last cycle.", {"": float(bool(s.answers and s.problem))})
+        yield _gauge(
+            "cycle_failed",
+            "In the last cycle the policy, a log or the page failed, not Slurm.",
+            {"": float(bool(s.answers and s.problem))},
+        )
         yield _gauge("jobs", "Jobs.", {"waiting": s.waiting, "held": s.held, "running": s.running}, "state")
         yield _gauge("cpus", "CPUs.", {"used": s.used, "all": s.cpus}, "state")
         if len(s.jobs) >= self.fewest:
