@@ -12,6 +12,7 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.slurm import live
+from jobwise.slurm.client import Slurm
 from jobwise.slurm.recording import read as read_recording
 from jobwise.slurm.standing import SitePlayer
 from jobwise.slurm.starts import in_words, predict
@@ -209,12 +210,13 @@ def test_commands_are_asked_once_each_and_kept(tmp_path, monkeypatch, capsys, cl
     assert "squeue: lost" in capsys.readouterr().err
 
 
-def test_names_may_be_any_bytes(tmp_path, monkeypatch, capsys, cluster):
+def test_names_may_be_any_bytes(tmp_path, monkeypatch, cluster):
+    """Any user can name a job so; what reads all jobs goes on."""
     text = (cluster / "squeue.json").read_bytes().replace(b'"j9005"', b'"\xff\xfe"')
     (cluster / "squeue.json").write_bytes(text)
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
-    assert run(["slurm", "when", "--json"]) == 0
-    assert "\ufffd" in {x["job"]: x["name"] for x in json.loads(capsys.readouterr().out)["jobs"]}.get(9005, "\ufffd")
+    live.fetch(Slurm(), tmp_path / "fetched")
+    assert live.look(tmp_path / "fetched").waiting[9005].name == "\ufffd\ufffd"
 
 
 @recorded
