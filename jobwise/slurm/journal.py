@@ -17,7 +17,7 @@ from jobwise.slurm.live import Cluster
 from jobwise.slurm.starts import Predicted
 from jobwise.starts.calibration import KEPT, LEVELS, Calibration, logs
 
-VERSION = 1
+VERSION = 2  # 1: before 2026-11, predictions in twenty columns
 GROUPS = ("partition", "account", "user")
 AGAIN_S = 1800.0  # a prediction of a job is written down again so long after the last one; those that calibrate, always
 RANKS = 100  # of the policy's order that are written down
