@@ -106,6 +106,8 @@ class StateFolder:
 def undo(slurm: Slurm, state: StateFolder, reason: str) -> int:
     """Give every job that was changed the site factor that it had before; how many. Jobs that sprio does not list (held, or put
     back into the queue later) are told, too; what has ended is refused. Raises SlurmError where Slurm does not answer."""
+    if not state.before:
+        return 0
     present = slurm.priorities()
     change = {id: x for id, x in state.before.items() if id not in present or present[id][1] != x}
     lines = [{"job": id, "old": present.get(id, (0, None))[1], "new": x, "why": f"undo: {reason}"} for id, x in change.items()]
