@@ -31,7 +31,7 @@ from jobwise.slurm.page.board import Board
 from jobwise.slurm.page.guards import Guards, token_of
 from jobwise.slurm.page.openapi import document
 from jobwise.slurm.page.server import address, open_to_others, serving
-from jobwise.slurm.page.state import Steering, state_of
+from jobwise.slurm.page.state import Steering
 from jobwise.slurm.shadow import Shadow
 
 pytestmark = pytest.mark.xdist_group("sites")
@@ -66,7 +66,7 @@ class Site:
         self.n += 1
         p, _ = self.shadow.cycle(live.look(self.folder), self.n)
         steering = Steering(span=100, dry=False, changed=self.n) if self.board.stop else None
-        self.board.publish(state_of(self.shadow, p, self.n, 0.1, steering), p)
+        self.board.show(self.shadow, p, self.n, 0.1, steering)
 
     def __enter__(self):
         self._serving = serving(self.board, self.guards, "127.0.0.1:0", ["jobs.example.org"])
@@ -239,7 +239,7 @@ def test_one_question_at_a_time_and_once_a_cycle(site, monkeypatch):
     monkeypatch.setattr(Predicted, "sooner", lambda p, id: asked.append(id) or real(p, id))
     assert site.json("/api/jobs/9004/sooner") == site.json("/api/jobs/9004/sooner") and asked == [9004]
     monkeypatch.setattr(boards, "PATIENCE_S", 0.05)
-    with site.board._one:
+    with site.board._lock:
         assert site.ask("/api/jobs/9005/sooner")[0] == 503
     assert site.ask("/api/jobs/9005/sooner")[0] == 200
 

@@ -10,7 +10,7 @@ import typer
 
 from jobwise.cli.options import Json, complain, stoppable
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.cli.web import Page, Private, UserHeader, Web, WebHost, page
+from jobwise.cli.web import Private, UserHeader, Web, WebHost, page
 from jobwise.cli.when import chances, headed, seconds, short, span
 from jobwise.errors import InputError
 
@@ -20,7 +20,7 @@ Cycles = Annotated[Optional[int], typer.Option("--cycles", min=1, help="End afte
 SHOWN = 20
 
 
-def _cycles(shadow, reader, every: str, cycles: int | None, shown: Page | None):
+def _cycles(shadow, reader, every: str, cycles: int | None, shown):
     """Cycle after cycle, which the page shows; what Slurm or the clock do wrong is said, and it goes on."""
     pause, n = seconds(every, "--every"), 0
     while cycles is None or n < cycles:

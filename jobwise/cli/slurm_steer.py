@@ -12,7 +12,7 @@ import typer
 
 from jobwise.cli.options import complain, stoppable
 from jobwise.cli.tables import say
-from jobwise.cli.web import Page, Private, UserHeader, Web, WebHost, page
+from jobwise.cli.web import Private, UserHeader, Web, WebHost, page
 from jobwise.cli.when import seconds
 from jobwise.errors import InputError
 
@@ -54,35 +54,35 @@ def steer(
     if (asked := Path(state) / "stop").exists():
         raise InputError(f"{asked}: asks to stop steering; remove it to steer again")
     chosen, off, n = resolve(policy), False, 0
-    with stoppable("all jobs have the site factors that they had before"), Steer(slurm, chosen, Path(state), settings) as s:
-        stop, audit = s.state.stop if token_file else None, s.state.audit
-        with (
-            page(web, web_host, private, user_header, token=token_file, stop=stop, audit=audit) as shown,
-            _follower(s, shown) as follow,
-        ):
-            while (cycles is None or n < cycles) and not s.state.stopped and not off:
-                n += 1
-                try:
-                    x = s.cycle()
-                except InputError as error:  # no answer, or none that can be read; no job has come yet
-                    s.state.note("slurm", problem=str(error))
-                    complain(f"{error}; trying again", "note")
-                    if shown:
-                        shown.failed(str(error))
-                else:
-                    changed = f"{'would change' if dry else 'changed'} {x['changed']:,}"
-                    say(f"cycle {n:,}: {x['waiting']:,} wait, {changed}" + (f"; {x['problem']}" if x["problem"] else ""))
-                    off = x["off"]
-                    follow(n, x)
-                end = time.monotonic() + pause
-                while (cycles is None or n < cycles) and time.monotonic() < end and not s.state.stopped and not off:
-                    time.sleep(min(0.2, pause))
+    with (
+        stoppable("all jobs have the site factors that they had before"),
+        Steer(slurm, chosen, Path(state), settings) as s,
+        page(web, web_host, private, user_header, token=token_file, stop=s.state.stop, audit=s.state.audit) as shown,
+        _follower(s, shown) as follow,
+    ):
+        while (cycles is None or n < cycles) and not s.state.stopped and not off:
+            n += 1
+            try:
+                x = s.cycle()
+            except InputError as error:  # no answer, or none that can be read; no job has come yet
+                s.state.note("slurm", problem=str(error))
+                complain(f"{error}; trying again", "note")
+                if shown:
+                    shown.failed(str(error))
+            else:
+                changed = f"{'would change' if dry else 'changed'} {x['changed']:,}"
+                say(f"cycle {n:,}: {x['waiting']:,} wait, {changed}" + (f"; {x['problem']}" if x["problem"] else ""))
+                off = x["off"]
+                follow(n, x)
+            end = time.monotonic() + pause
+            while (cycles is None or n < cycles) and time.monotonic() < end and not s.state.stopped and not off:
+                time.sleep(min(0.2, pause))
     if off:  # a guard rail has ended it
         raise typer.Exit(1)
 
 
 @contextmanager
-def _follower(s, shown: Page | None) -> Iterator[Callable[[int, dict], None]]:
+def _follower(s, shown) -> Iterator[Callable[[int, dict], None]]:
     """A function that shows a cycle of steering on the page: starts as they are expected, and how well they were foretold, by
     a journal beside the audit log."""
     if shown is None:
@@ -91,6 +91,7 @@ def _follower(s, shown: Page | None) -> Iterator[Callable[[int, dict], None]]:
     from jobwise.slurm.journal import Journal
     from jobwise.slurm.page.state import Steering
     from jobwise.slurm.shadow import Shadow
+    from jobwise.slurm.standing import playable
 
     journal, own = Journal(s.state.folder), s.settings
     shadow = Shadow(s.policy, journal)
@@ -98,7 +99,7 @@ def _follower(s, shown: Page | None) -> Iterator[Callable[[int, dict], None]]:
     def follow(n: int, x: dict) -> None:
         begun = time.monotonic()
         try:
-            shadow.site = s.policy if own.span == 0 and not own.dry and _playable(s.policy, s.cluster) else "slurm"
+            shadow.site = s.policy if own.span == 0 and not own.dry and playable(s.cluster.workload, s.policy) else "slurm"
             p, _ = shadow.cycle(s.cluster, n)
             shadow.problem = shadow.problem or x["problem"]
             steering = Steering(span=own.span, dry=own.dry, changed=x["changed"])
@@ -111,14 +112,3 @@ def _follower(s, shown: Page | None) -> Iterator[Callable[[int, dict], None]]:
         yield follow
     finally:
         journal.close()
-
-
-def _playable(policy, cluster) -> bool:
-    """Can starts under this policy be predicted on the nodes of a site?"""
-    from jobwise.slurm.standing import SitePlayer
-
-    try:
-        SitePlayer(cluster.workload, policy)
-    except InputError:
-        return False
-    return True

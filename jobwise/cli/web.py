@@ -1,18 +1,20 @@
-"""The options of commands that serve a page beside their cycles, and the page as they fill it."""
+"""The options of commands that serve a page beside their cycles, and the page while they run."""
 
 from __future__ import annotations
 
 import getpass
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from jobwise.cli.options import complain
 from jobwise.errors import InputError, library
+
+if TYPE_CHECKING:
+    from jobwise.slurm.page.board import Board
 
 Web = Annotated[
     Optional[str],
@@ -29,23 +31,6 @@ UserHeader = Annotated[
 ]
 
 
-@dataclass
-class Page:
-    """A page that cycles fill."""
-
-    board: Any
-
-    def show(self, shadow, predicted, cycle: int, seconds: float, steering=None) -> None:
-        """Show a cycle of a shadow."""
-        from jobwise.slurm.page.state import state_of
-
-        self.board.publish(state_of(shadow, predicted, cycle, seconds, steering), predicted)
-
-    def failed(self, problem: str, answers: bool = False) -> None:
-        """Show that a cycle failed (`answers`: it was not Slurm)."""
-        self.board.failed(problem, answers)
-
-
 @contextmanager
 def page(
     web: str | None,
@@ -56,9 +41,9 @@ def page(
     token: str | None = None,
     stop: Callable[[], None] | None = None,
     audit: Path | None = None,
-) -> Iterator[Page | None]:
-    """Serve a page while within; None where none is asked for. `token`: the file of the token with which `stop` may be asked
-    for. Raises InputError."""
+) -> Iterator[Board | None]:
+    """Serve a page while within, which its board fills; None where none is asked for. `token`: the file of the token with which
+    `stop` may be asked for. Raises InputError."""
     if not web:
         if names or private or header or token:
             raise InputError("--web-host, --private, --user-header and --token-file belong to --web")
@@ -80,4 +65,4 @@ def page(
             believed = f"; whoever reaches it may say in {header} who asks" if header else ""
             whose = "your jobs" if private else "the jobs of all users"
             complain(f"it can be reached from other machines{believed or f', and shows {whose}'}", "note")
-        yield Page(board)
+        yield board

@@ -95,6 +95,15 @@ class SitePlayer:
         return usage
 
 
+def playable(w: Workload, policy: Any) -> bool:
+    """Can starts on the site of these jobs be predicted under this policy?"""
+    try:
+        SitePlayer(w, policy)
+    except InputError:
+        return False
+    return True
+
+
 def changes_of(w: Workload, row: int) -> list[tuple[str, dict[str, float]]]:
     """Other partitions of a site in which a waiting job could start by its limits, as changes of its columns."""
     site, job = w.cluster.known_site, w.jobs[row]

@@ -10,7 +10,6 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -22,7 +21,7 @@ from jobwise.slurm.page.board import Board, Busy
 from jobwise.slurm.page.guards import Guards, Headed
 from jobwise.slurm.page.metrics import exposition
 from jobwise.slurm.page.openapi import document
-from jobwise.slurm.page.state import State
+from jobwise.slurm.page.state import Job, State
 
 SHOWN, MOST = 200, 10_000  # jobs of an answer
 LINES, MOST_LINES = 100, 1000  # of the audit log
@@ -97,8 +96,7 @@ class _Pages:
             out["users"] = [u for u in out["users"] if u["user"] == viewer]
             out["problem"] = s.problem and "the last cycle failed"  # its words may name others
         next_ = [x for x in s.jobs if x.starts_now and viewer in (None, x.user)][:20]
-        hidden: dict[str, Any] = {} if viewer is None else {"frees": []}
-        more = {"starts_next": [x.model_dump() | hidden for x in next_], "viewer": viewer, "stoppable": bool(self.guards.token)}
+        more = {"starts_next": [_row(x, viewer) for x in next_], "viewer": viewer, "stoppable": bool(self.guards.token)}
         return JSONResponse(out | more)
 
     async def jobs(self, request: Request) -> Response:
@@ -133,7 +131,7 @@ class _Pages:
     async def audit(self, request: Request) -> Response:
         """Answer with the last lines of the audit log."""
         (s, viewer), limit = self._state(request), _number(request, "limit", LINES, MOST_LINES)
-        lines = await run_in_threadpool(self.board.audited, limit)
+        lines = await to_thread.run_sync(self.board.audited, limit)
         if viewer is not None:
             own = {x.job for x in s.jobs if x.user == viewer} | {x.job for x in s.cannot_start if x.user == viewer}
             lines = [x for x in lines if x.get("job") in own]
@@ -162,7 +160,7 @@ class _Pages:
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics of the state."""
-        text = await run_in_threadpool(exposition, self.board.state, self.guards.private)
+        text = await to_thread.run_sync(exposition, self.board.state, self.guards.private)
         return Response(text, media_type="text/plain; version=0.0.4")
 
     async def stop(self, request: Request) -> Response:
@@ -175,6 +173,11 @@ class _Pages:
         return JSONResponse({"stopping": True})
 
 
+def _row(x: Job, viewer: str | None) -> dict[str, Any]:
+    """A job as a viewer may see it: jobs that it waits for may be of others."""
+    return x.model_dump() | ({} if viewer is None else {"frees": []})
+
+
 def _listed(s: State, user: str | None, viewer: str | None, job: int, limit: int) -> bytes:
     """Jobs that wait: of a `user` (None: of all), or one `job` (0: all), so far as the `viewer` may see them (None: wholly)."""
 
@@ -182,8 +185,7 @@ def _listed(s: State, user: str | None, viewer: str | None, job: int, limit: int
         return all(u in (None, x.user) for u in (user, viewer)) and job in (0, x.job)
 
     jobs = [x for x in s.jobs if shown(x)]
-    hidden: dict[str, Any] = {} if viewer is None else {"frees": []}  # these may be of others
     out: dict[str, Any] = {"cycle": s.cycle, "time": s.time, "count": len(jobs)}
-    out["jobs"] = [x.model_dump() | hidden for x in jobs[:limit]]
+    out["jobs"] = [_row(x, viewer) for x in jobs[:limit]]
     out["cannot_start"] = [x.model_dump() for x in s.cannot_start if shown(x)][:limit]
     return json.dumps(out, ensure_ascii=False, allow_nan=False).encode(errors="replace")

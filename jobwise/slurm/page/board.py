@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jobwise.slurm.page.state import State
+from jobwise.slurm.page.state import State, Steering, state_of
+from jobwise.slurm.shadow import Shadow
 from jobwise.slurm.starts import Predicted
 
 PATIENCE_S = 5.0  # that a question about one job waits for another to be answered
@@ -36,10 +37,14 @@ class Board:
     _version: int = 0
     _loop: asyncio.AbstractEventLoop | None = None
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    _one: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def show(self, shadow: Shadow, predicted: Predicted, cycle: int, seconds: float, steering: Steering | None = None) -> None:
+        """Show a cycle of a shadow, which took so many s."""
+        self.publish(state_of(shadow, predicted, cycle, seconds, steering), predicted)
 
     def publish(self, state: State, predicted: Predicted) -> None:
-        """Show the state of a cycle."""
+        """Show a state, and answer questions about its jobs out of these predictions."""
         self._asking, self.state, self.problem = (predicted, {}), state, ""
         self._tell()
 
@@ -79,14 +84,14 @@ class Board:
         p, answers = self._asking
         if p is None or job not in p.cluster.waiting:
             raise KeyError(job)
-        if not self._one.acquire(timeout=PATIENCE_S):
+        if not self._lock.acquire(timeout=PATIENCE_S):
             raise Busy
         try:
             if job not in answers:
                 answers[job] = [o.to_dict() for o in p.sooner(job) if o.worth_telling]
             return answers[job]
         finally:
-            self._one.release()
+            self._lock.release()
 
     def audited(self, count: int) -> list[dict[str, Any]]:
         """Return the last lines of the audit log, the last first."""
