@@ -13,7 +13,6 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.slurm_cluster import Cluster, install, missing
+from benchmarks.slurm_cluster import Cluster, folder_for, install, missing
 from jobwise.slurm import recording
 from jobwise.slurm.controller_log import LOG
 from jobwise.slurm.fidelity import COLUMNS, fidelity
@@ -242,9 +241,7 @@ def main() -> int:
     if os.geteuid():
         print("check-slurm: skipped, it starts a database and emulated nodes as root")
         return 0
-    base = Path(args.keep) if args.keep else Path(tempfile.mkdtemp(prefix="check-slurm."))
-    base.mkdir(parents=True, exist_ok=True)
-    base.chmod(0o755)  # munge wants its socket to be within reach
+    base = folder_for("check-slurm", args.keep)
 
     def one(run: int, k: int) -> Path:
         folder, port = base.resolve() / f"r{run + 1}" / f"c{k}", 26_800 + 100 * k

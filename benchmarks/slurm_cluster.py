@@ -9,6 +9,8 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +26,22 @@ PATHS = "/usr/sbin:/sbin:" + os.environ.get("PATH", "")
 def missing() -> list[str]:
     """Programs that are not installed."""
     return [p for p in PROGRAMS if not shutil.which(p, path=PATHS)]
+
+
+def skipped(name: str) -> bool:
+    """Says that a benchmark is skipped, and returns True, where Slurm or the rights of root are absent."""
+    if not missing() and not os.geteuid():
+        return False
+    print(f"{name}: skipped, it needs Slurm ({', '.join(missing()) or 'all there'}) and root", file=sys.stderr)
+    return True
+
+
+def folder_for(name: str, kept: str | None = None) -> Path:
+    """A folder for clusters: a new one, or the one that is kept; munge wants its socket to be within reach."""
+    base = Path(kept or tempfile.mkdtemp(prefix=f"{name}."))
+    base.mkdir(parents=True, exist_ok=True)
+    base.chmod(0o755)
+    return base
 
 
 def install() -> None:

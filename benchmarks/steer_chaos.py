@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,11 +26,11 @@ import numpy as np
 
 from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes, _port
 from benchmarks.markdown import table
-from benchmarks.slurm_cluster import PATHS, Cluster, missing
+from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
 from benchmarks.steer_order import WEIGHTS
 from jobwise.report.sections import made
 
-CONF, PORT, RATE, WITNESSES = [*_nodes(last=8), *BATCH, "SelectTypeParameters=CR_Core", *WEIGHTS, FAST], 28_300, 3.0, 40
+CONF, PORT, RATE, WITNESSES = [*_nodes(last=8), *BATCH, "SelectTypeParameters=CR_Core", *WEIGHTS, FAST], 28_300, 2.0, 40
 LAUNCH = """
 import sys, time
 from pathlib import Path
@@ -78,18 +76,13 @@ class Chaos:
             folder.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(self.state)], check=True)
         for name in COMMANDS:
-            more = (
-                f'if [ -z "$1" ]; then tee -a {self.chaos}/writes | {self._slurm(name)}; exit; fi' if name == "scontrol" else ""
-            )
+            more = f'if [ -z "$1" ]; then tee -a {self.chaos}/writes | /usr/bin/{name}; exit; fi' if name == "scontrol" else ""
             script = WRAPPER.replace("CHAOS", str(self.chaos)).replace("NAME", name).replace("MORE", more)
-            (self.bin / name).write_text(script.replace("SLURM", self._slurm(name)))
+            (self.bin / name).write_text(script.replace("SLURM", f"/usr/bin/{name}"))
             (self.bin / name).chmod(0o755)
         self.bridge: subprocess.Popen | None = None
         self.ids: list[int] = []
         self.ends: Counter[int] = Counter()
-
-    def _slurm(self, name: str) -> str:
-        return f"/usr/bin/{name}"
 
     def alive(self) -> None:
         """Begin the bridge, if it has ended."""
@@ -163,11 +156,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--faults", type=int, default=200)
     given = parser.parse_args()
-    if missing() or os.geteuid():
-        print(f"steer_chaos: skipped, it needs Slurm ({', '.join(missing()) or 'all there'}) and root", file=sys.stderr)
+    if skipped("steer_chaos"):
         return 0
-    base, rng = Path(tempfile.mkdtemp(prefix="steer-chaos.")), np.random.default_rng(0)
-    base.chmod(0o755)
+    base, rng = folder_for("steer-chaos"), np.random.default_rng(0)
     cluster = Cluster(base / "cluster", PORT, [_port(x, PORT) if "@" in x else x for x in CONF])
     kinds = ["bridge killed", "slurmctld ended", "disk full", "clock", "policy"] * 4
     kinds += [f"{name} {mode}" for name in COMMANDS for mode in MODES]
@@ -182,9 +173,6 @@ def main() -> int:
         if chaos:
             if chaos.bridge:
                 chaos.bridge.kill()
-            saved = Path(tempfile.gettempdir()) / "steer-chaos-audit.jsonl"
-            if (chaos.state / "audit.jsonl").exists():
-                saved.write_bytes((chaos.state / "audit.jsonl").read_bytes())
             subprocess.run(["umount", str(chaos.state)], check=False)
         cluster.stop()
     (Path(__file__).parent / "STEER_CHAOS.md").write_text("\n".join(text) + "\n")

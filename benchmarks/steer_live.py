@@ -9,10 +9,8 @@ both). Steering is the command itself, `jobwise slurm steer`, every five seconds
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +20,7 @@ from scipy.stats import t as student
 
 from benchmarks.check_slurm import _port
 from benchmarks.markdown import table
-from benchmarks.slurm_cluster import PATHS, Cluster, missing
+from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
 from benchmarks.when_live import ACCOUNTS, CONF, jobs
 from jobwise.report.sections import made
 
@@ -66,11 +64,9 @@ def main() -> int:
     parser.add_argument("--span", type=int, default=0)
     parser.add_argument("--policy", default="jobwise")
     given = parser.parse_args()
-    if missing() or os.geteuid():
-        print(f"steer_live: skipped, it needs Slurm ({', '.join(missing()) or 'all there'}) and root", file=sys.stderr)
+    if skipped("steer_live"):
         return 0
-    base = Path(tempfile.mkdtemp(prefix="steer-live."))
-    base.chmod(0o755)
+    base = folder_for("steer-live")
     options = ["--policy", given.policy, "--span", str(given.span)]
     arms = [(seed, steer) for seed in range(given.days) for steer in ([], options)]
 

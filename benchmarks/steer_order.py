@@ -12,14 +12,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes, _port
-from benchmarks.slurm_cluster import PATHS, Cluster, missing
+from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm, SlurmError
 from jobwise.slurm.live import Reader
@@ -41,11 +39,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--jobs", type=int, default=200)
     given = parser.parse_args()
-    if missing() or os.geteuid():
-        print(f"steer_order: skipped, it needs Slurm ({', '.join(missing()) or 'all there'}) and root", file=sys.stderr)
+    if skipped("steer_order"):
         return 0
-    base = Path(tempfile.mkdtemp(prefix="steer-order."))
-    base.chmod(0o755)
+    base = folder_for("steer-order")
     cluster = Cluster(base / "cluster", PORT, [_port(x, PORT) if "@" in x else x for x in CONF])
     try:
         cluster.start(ACCOUNT)

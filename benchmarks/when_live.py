@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ import numpy as np
 
 from benchmarks.check_slurm import ACCOUNT, AGE, BATCH, FAST, _nodes, _port
 from benchmarks.markdown import table
-from benchmarks.slurm_cluster import PATHS, Cluster, missing
+from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
 from jobwise.policies.names import resolve
 from jobwise.report.sections import made
 from jobwise.slurm.client import Slurm
@@ -155,12 +154,9 @@ def main() -> int:
     parser.add_argument("--judge", help="record nothing: judge what --keep has kept in a folder")
     parser.add_argument("--recorded", nargs="+", default=[], help="folders of recordings, predicted at their cycles")
     given = parser.parse_args()
-    if not given.judge and (missing() or os.geteuid()):
-        print(f"when_live: skipped, it needs Slurm ({', '.join(missing()) or 'all there'}) and root", file=sys.stderr)
+    if not given.judge and skipped("when_live"):
         return 0
-    base = Path(given.judge or given.keep or tempfile.mkdtemp(prefix="when-live."))
-    base.mkdir(parents=True, exist_ok=True)
-    base.chmod(0o755)  # munge wants its socket to be within reach
+    base = folder_for("when-live", given.judge or given.keep)
     rows = []
     for seed in range(given.seeds):
         day = base.resolve() / f"seed{seed}"
