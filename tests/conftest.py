@@ -102,6 +102,12 @@ def write_site(folder, jobs=60):
     return folder
 
 
+@pytest.fixture
+def few_predictions(monkeypatch):
+    """Few predictions of the past calibrate: each takes a tenth of a second."""
+    monkeypatch.setattr("jobwise.slurm.starts.EARLIER", 6)
+
+
 def programs(place, folder, **scripts):
     """Small programs in place of Slurm's commands, in a folder of their own: they print the files of `folder`; there is no
     sacctmgr and no sshare. `scripts`: what else one of them does."""

@@ -21,13 +21,7 @@ from jobwise.starts.history import History
 
 RECORDED = Path(__file__).parent.parent.parent / "shared" / "slurm" / "recorded"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="recordings of a real Slurm are absent")
-pytestmark = pytest.mark.xdist_group("sites")
-
-
-@pytest.fixture(autouse=True)
-def _few(monkeypatch):
-    """Few predictions of the past calibrate: each takes a tenth of a second."""
-    monkeypatch.setattr("jobwise.slurm.starts.EARLIER", 6)
+pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 
 
 AHEAD = 900.0  # s after the last end of the history

@@ -34,14 +34,9 @@ from jobwise.slurm.page.server import address, open_to_others, serving
 from jobwise.slurm.page.state import Steering
 from jobwise.slurm.shadow import Shadow
 
-pytestmark = pytest.mark.xdist_group("sites")
+pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 TOKEN = "0123456789abcdef-token"
 EVIL = "<script>document.title='taken'</script><img src=x onerror=alert(1)>"
-
-
-@pytest.fixture(autouse=True)
-def _few(monkeypatch):
-    monkeypatch.setattr("jobwise.slurm.starts.EARLIER", 6)
 
 
 class Site:

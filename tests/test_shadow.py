@@ -19,13 +19,7 @@ from jobwise.slurm.journal import Journal
 from jobwise.slurm.shadow import Shadow, starts_now
 from jobwise.slurm.starts import predict
 
-pytestmark = pytest.mark.xdist_group("sites")
-
-
-@pytest.fixture(autouse=True)
-def _few(monkeypatch):
-    """Few predictions of the past calibrate: each takes a tenth of a second."""
-    monkeypatch.setattr("jobwise.slurm.starts.EARLIER", 6)
+pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 
 
 class Looks:
