@@ -39,8 +39,8 @@ ACCOUNTS = [*ACCOUNT, *(["add", "user", name, "account=all"] for name in USERS)]
 CONF = [*_nodes(), *BATCH, "SelectTypeParameters=CR_Core", *AGE, "PriorityWeightJobSize=1000", FAST]
 
 
-def jobs(seed: int) -> Iterator[tuple[float, list[str]]]:
-    """(s, options of sbatch) of each job."""
+def jobs(seed: int, stretch: int = 1) -> Iterator[tuple[float, list[str]]]:
+    """(s, options of sbatch) of each job. `stretch`: all times are longer by this factor."""
     rng = np.random.default_rng(seed)
     sizes, shares = [1, 2, 4, 8, 16], [0.3, 0.25, 0.2, 0.15, 0.1]
     kinds = [  # two or three of each user
@@ -50,8 +50,8 @@ def jobs(seed: int) -> Iterator[tuple[float, list[str]]]:
     for when in np.sort(rng.uniform(0, SPAN, JOBS)):
         user, tasks, limit, mean = kinds[int(rng.integers(len(kinds)))]
         run = min(mean * np.exp(0.4 * rng.standard_normal()), 58.0 * limit)
-        words = ["--uid", user, "-D", "/", "-n", str(tasks), "-t", str(limit), "-o", "/dev/null"]
-        yield float(when), [*words, "--wrap", f"sleep {run:.2f}"]
+        words = ["--uid", user, "-D", "/", "-n", str(tasks), "-t", str(stretch * limit), "-o", "/dev/null"]
+        yield float(stretch * when), [*words, "--wrap", f"sleep {stretch * run:.2f}"]
 
 
 def record(base: Path, seed: int, port: int) -> Path:

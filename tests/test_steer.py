@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -92,11 +93,24 @@ def order(slurm):
 def test_a_cluster_is_a_view(cluster):  # noqa: F811
     view, ids = view_of(live.look(cluster))
     assert view.cluster.processors == 16 and view.free.sum() == 0 and len(view.running) == 3
-    assert (view.jobs["submit"] <= 0).all() and (np.diff(view.jobs["submit"]) >= 0).all() and len(view.past) == 301
-    assert (view.past["end"] < 0).all() and set(ids[view.queue].tolist()) >= {9004, 9005, 9006}
+    assert (view.jobs["submit"] <= view.now).all() and (np.diff(view.jobs["submit"]) >= 0).all()
+    assert 100 < len(view.past) < 200 and (view.past["end"] <= 0).all() and len(view.past) + (view.jobs["end"] > 0).sum() == 301
+    assert set(ids[view.queue].tolist()) >= {9004, 9005, 9006}
     first = order_of(resolve("sjf"), live.look(cluster))[0]["job"]
     assert first == 9006 and order_of(resolve("fcfs"), live.look(cluster))[0]["job"] == 9004
     assert len(order_of(resolve("jobwise"), live.look(cluster))) == len(view.queue)
+
+
+def test_a_promise_outlives_the_jobs_that_it_was_made_behind(cluster):  # noqa: F811
+    """A job came behind one that held the whole machine for five hours and has ended: its bound is that wait, not ten minutes."""
+    now = float((cluster / "now.txt").read_text())
+    (cluster / "sacct.txt").unlink()
+    first = job(9100, 16, 600, now, "COMPLETED", nodes="n[1-4]", ran=5 * 3600 + 1800, waited=0, end_time=int(now - 1800))
+    jobs = [first, job(9101, 16, 60, now, waited=5.4 * 3600), job(9102, 1, 10, now, waited=60)]
+    (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
+    ranked = {x["job"]: x["why"] for x in order_of(resolve("sjf+easy+promise1.2x"), live.look(cluster))}
+    due = float(re.search(r"must start in (-?[\d.]+) h", ranked[9101])[1])
+    assert due == pytest.approx(1.2 * 4.9 - 5.4, abs=0.2)
 
 
 def test_the_policy_decides_the_order_and_all_is_given_back(site):

@@ -1,4 +1,8 @@
-"""A running cluster as a view that any policy of pools may decide on: its CPUs as one pool, its jobs in order of submit."""
+"""A running cluster as a view that any policy of pools may decide on: its CPUs as one pool, its jobs in order of submit.
+
+The table of a view begins some time ago, before any job came that waits now, and holds what has ended since: what a policy
+promised then it promises again, whoever asks, also after a restart.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +11,50 @@ import numpy as np
 from jobwise.cluster import pool
 from jobwise.decision import View, begin
 from jobwise.errors import InputError
-from jobwise.jobs import QUEUED, RUNNING, blank_jobs, past_dtype
+from jobwise.jobs import DONE, QUEUED, RUNNING, blank_jobs, past_dtype
 from jobwise.sim.state import slice_dtype
 from jobwise.slurm.live import Cluster
 
-PAST = 20_000  # ended jobs that a policy may learn from
-COPIED = ("submit", "walltime", "start", "user", "group", "app", "queue", "partition")
+PAST, RECENT = 20_000, 2000  # ended jobs that a policy may learn from; jobs that the table of a view holds at least
+COPIED = ("submit", "walltime", "start", "end", "user", "group", "app", "queue", "partition")
 
 
 def view_of(c: Cluster) -> tuple[View, np.ndarray]:
-    """(the cluster as a view, the number of each of its jobs [J]); its time 0 is now."""
+    """(the cluster as a view, the number of each of its jobs [J])."""
     w, jobs = c.workload, c.workload.jobs
-    live = c.live
-    table = blank_jobs(len(live))
+    t0 = _beginning(jobs)
+    rows = np.flatnonzero((jobs["submit"] >= t0) | ~(jobs["end"] <= t0))
+    table = blank_jobs(len(rows))
     for key in COPIED:
-        table[key] = jobs[key][live]
-    table["request"][:, 0] = jobs["request"][live, 0]
-    for key in ("submit", "start"):
-        table[key] -= c.now
-    going = ~np.isnan(table["start"])
-    table["queued"], table["status"] = table["submit"], np.where(going, RUNNING, QUEUED)
+        table[key] = jobs[key][rows]
+    table["request"][:, 0] = jobs["request"][rows, 0]
+    for key in ("submit", "start", "end"):
+        table[key] -= t0
+    waits, over = np.isnan(table["start"]), ~np.isnan(table["end"])
+    going = ~waits & ~over
+    table["queued"], table["status"] = table["submit"], np.select([waits, over], [QUEUED, DONE], RUNNING)
+    table["ran"] = np.where(over, table["end"] - table["start"], 0.0)
     table["due"][going] = table["start"][going] + np.maximum(table["walltime"][going], 1.0)
-    total, queue, running = int(w.cluster.total[0]), np.flatnonzero(~going), np.flatnonzero(going)
+    total, queue, running = int(w.cluster.total[0]), np.flatnonzero(waits), np.flatnonzero(going)
     free = max(total - int(table["request"][going, 0].sum()), 0)
-    ended = np.flatnonzero(~np.isnan(jobs["end"]))
+    blank = np.zeros(0, slice_dtype(1))
+    view = View(
+        now=c.now - t0, jobs=table, queue=queue.astype(np.int32), running=running.astype(np.int32), ended=np.zeros(0, np.int32),
+        free=np.array([[free]]), cluster=pool(total), slices=blank, table=table, held=blank, origin=w.origin + t0,
+        past=_past(jobs, t0),
+    )  # fmt: skip
+    return view, w.columns["job"][rows]
+
+
+def _beginning(jobs: np.ndarray) -> float:
+    """When the table of a view begins: no job that waits came before, nor one of the last RECENT (at most half of all)."""
+    waiting, recent = jobs["submit"][np.isnan(jobs["start"])], jobs["submit"][-min(RECENT, (len(jobs) + 1) // 2) :]
+    return float(min(recent.min(), waiting.min(initial=np.inf)))
+
+
+def _past(jobs: np.ndarray, t0: float) -> np.ndarray:
+    """The last jobs that had ended at `t0`, as a policy learns from them."""
+    ended = np.flatnonzero((jobs["end"] <= t0) & (jobs["submit"] < t0))
     ended = ended[np.argsort(jobs["end"][ended], kind="stable")][-PAST:]
     past = np.zeros(len(ended), past_dtype)
     past["runtime"] = jobs["end"][ended] - jobs["start"][ended]
@@ -38,13 +62,8 @@ def view_of(c: Cluster) -> tuple[View, np.ndarray]:
     for key in ("walltime", "user", "app", "queue"):
         past[key] = jobs[key][ended]
     for key in ("submit", "end"):
-        past[key] = jobs[key][ended] - c.now
-    blank = np.zeros(0, slice_dtype(1))
-    view = View(
-        now=0.0, jobs=table, queue=queue.astype(np.int32), running=running.astype(np.int32), ended=np.zeros(0, np.int32),
-        free=np.array([[free]]), cluster=pool(total), slices=blank, table=table, held=blank, origin=w.origin + c.now, past=past,
-    )  # fmt: skip
-    return view, w.columns["job"][live]
+        past[key] = jobs[key][ended] - t0
+    return past
 
 
 def order_of(policy, c: Cluster) -> list[dict]:
