@@ -14,6 +14,7 @@ import json
 import resource
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,7 @@ class Memory:
 
     def look(self) -> live.Cluster:
         """Read the folder."""
-        return live.look(self.folder)
+        return replace(live.look(self.folder), factors=self.priorities())
 
     def close(self) -> None:
         """Nothing is kept."""

@@ -105,6 +105,23 @@ def test_both_dialects_are_one_cluster(cluster):
     assert first.rows() == second.rows() and len(first.rows()) == 3
 
 
+def test_site_factors_are_part_of_what_is_predicted(cluster):
+    """The narrow job and the array wait for the wide one, unless their priorities are raised: sprio says by how much."""
+    factors = {9004: 10**6, 9005: 0, 9006: 0}
+    (cluster / "sprio.txt").write_text("".join(f"{id}|{100 + x}|{x}\n" for id, x in factors.items()))
+    c = live.look(cluster)
+    assert c.factors[9004] == (10**6 + 100, 10**6) and c.steered.cluster.known_site is not c.workload.cluster.known_site
+    assert {id: x for id, x in c.factors.items() if id > live.NEW} == dict.fromkeys(range(live.NEW + 1, live.NEW + 3), (100, 0))
+    raised, other = ({x["job"]: x["start"] for x in predict(c, count=8, earlier=0, steered=k).rows()} for k in (True, False))
+    (cluster / "sprio.txt").write_text("9004|1|0\n9005|1000|900\n9006|2000|1900\n")
+    c = live.look(cluster)
+    asks, ids = c.steered.cluster.known_site.asks, c.steered.columns["job"].tolist()
+    nice = {id: int(asks[c.steered.jobs["ask"][k]]["nice"]) for k, id in enumerate(ids) if np.isnan(c.steered.jobs["start"][k])}
+    assert nice == {9004: 0, 9005: -900, 9006: -1900, live.NEW + 1: -1900, live.NEW + 2: -1900}
+    lowered = {x["job"]: x["start"] for x in predict(c, count=8, earlier=0).rows()}
+    assert raised[9004] <= other[9004] <= lowered[9004] and raised != lowered
+
+
 def test_predictions_of_a_cluster(cluster):
     p = predict(live.look(cluster))
     rows = {x["job"]: x for x in p.rows()}

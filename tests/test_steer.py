@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ class Looks:
     def look(self):
         if self.slurm.broken:
             raise SlurmError("squeue: no answer")
-        return live.look(self.folder)
+        return replace(live.look(self.folder), factors=self.slurm.priorities())
 
 
 @pytest.fixture

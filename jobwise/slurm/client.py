@@ -121,8 +121,11 @@ def nodes_of(text: str) -> list[Node]:
     return sorted((default or nodes).values(), key=lambda n: n.name)
 
 
+SPRIO = ("sprio", "-h", "-o", "%i|%Y|%S")  # (priority, site factor) of jobs that wait and may start
+
+
 def priorities_of(text: str) -> dict[int, tuple[int, int]]:
-    """(priority, site factor) by job, of what `sprio -h -o "%i|%Y|%S"` printed; other lines are messages."""
+    """(priority, site factor) by job, of what SPRIO printed; other lines are messages."""
     out = {}
     for line in text.splitlines():
         cells = [x.strip() for x in line.split("|")]
@@ -210,7 +213,7 @@ class Slurm:
 
     def priorities(self) -> dict[int, tuple[int, int]]:
         """(priority, site factor) of each job that waits and may start, by its number; of an array once."""
-        return priorities_of(self.run("sprio", "-h", "-o", "%i|%Y|%S"))
+        return priorities_of(self.run(*SPRIO))
 
     def set_site_factors(self, factors: dict[int, int]) -> str:
         """Set the site factors of waiting jobs, by one scontrol; what it complained of (jobs that have started meanwhile), ""

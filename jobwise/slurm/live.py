@@ -1,7 +1,7 @@
 """A running cluster, read: Slurm's own commands, one call each, as a workload of what ended, runs and waits now.
 
-`squeue --json` says what waits and runs; `sacct` what ended, and with which line jobs were submitted; the rest is what
-`jobwise slurm site` reads. A folder with the same outputs stands for a cluster that is not here.
+`squeue --json` says what waits and runs, `sprio` with which priority; `sacct` what ended, and with which line jobs were
+submitted; the rest is what `jobwise slurm site` reads. A folder with the same outputs stands for a cluster that is not here.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import re
 import shlex
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.slurm.client import ENDED, Slurm, SlurmError, number, state
+from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, number, priorities_of, state
 from jobwise.slurm.site import COMMANDS, FIELDS, read
 from jobwise.workload import Workload
 
@@ -49,18 +51,34 @@ class Waiting:
 class Cluster:
     """What a cluster is doing. `workload`: ended, running and waiting jobs on its site, in order of submit, with `start` and
     `end` (NaN: not yet) in s from `origin`; `now` likewise. `waiting`: jobs that may start, by number; `out`: that may not.
-    `name`: that of the cluster."""
+    `name`: that of the cluster. `factors`: (priority, site factor) of jobs that may start, by number."""
 
     workload: Workload
     now: float
     waiting: dict[int, Waiting]
     out: dict[int, Waiting]
     name: str
+    factors: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def live(self) -> np.ndarray:
         """Rows of the jobs that wait or run, ascending."""
         return np.flatnonzero(np.isnan(self.workload.jobs["end"]))
+
+    @cached_property
+    def steered(self) -> Workload:
+        """The workload with the site factors that its jobs have now: as Slurm does, each adds to its job's priority."""
+        w = self.workload
+        factor = np.array([self.factors.get(id, (0, 0))[1] for id in w.columns["job"].tolist()], np.int64)
+        rows = np.flatnonzero((factor != 0) & np.isnan(w.jobs["start"]))
+        if not len(rows):
+            return w
+        jobs, site = w.jobs.copy(), w.cluster.known_site
+        pairs, own = np.unique(np.stack([jobs["ask"][rows], factor[rows]]), axis=1, return_inverse=True)
+        asks = site.asks[pairs[0]]
+        asks["nice"] -= pairs[1].astype(np.int32)
+        jobs["ask"][rows] = len(site.asks) + own.ravel()
+        return replace(w, jobs=jobs, cluster=replace(w.cluster, site=replace(site, asks=np.concatenate([site.asks, asks]))))
 
     def row(self, id: int) -> int:
         """The row of a job; -1: it is not there."""
@@ -112,6 +130,9 @@ def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
                 raise
             continue
         (folder / f"{name}.txt").write_text(text)
+    (folder / "sprio.txt").unlink(missing_ok=True)
+    with suppress(SlurmError):  # its priorities may be by order of arrival
+        (folder / "sprio.txt").write_text(slurm.run(*SPRIO))
     (folder / "squeue.json").write_text(slurm.run("squeue", "--json"))
     (folder / "now.txt").write_text(f"{time.time():.3f}\n")
 
@@ -127,7 +148,7 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{file}: is no whole output of `squeue --json`") from None
     now = _now(folder, jobs)
-    waits, out, rows = {}, {}, []
+    waits, out, rows, factors = {}, {}, [], _priorities(folder)
     accounted = {r["JobIDRaw"]: r for r in _accounted(folder)}
     extra = iter(range(NEW + 1, 2**31 - 1))
     live = {str(int(number(x.get("job_id")))) for x in jobs if state(x.get("job_state")) not in ENDED}
@@ -150,13 +171,16 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
         waits[w.id] = w
         rows.append(own)
         for _ in range(1, min(tasks, MOST_TASKS)):
-            rows.append(own | {"JobIDRaw": str(next(extra))})
+            task = next(extra)
+            rows.append(own | {"JobIDRaw": str(task)})
+            if w.id in factors:
+                factors[task] = factors[w.id]
     if more:
         rows.append(_faked(more, now, "PENDING"))
         waits[NEW] = Waiting(NEW, more["JobName"], more["User"], "", 0.0)
     if not rows and not over:
         raise InputError(f"{folder}: no job waits, runs, or has ended")
-    return Cluster(*_open(_workload(folder, [*over.values(), *rows]), rows, now), waits, out, _name(folder))
+    return Cluster(*_open(_workload(folder, [*over.values(), *rows]), rows, now), waits, out, _name(folder), factors)
 
 
 def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
@@ -180,6 +204,14 @@ def _now(folder: Path, jobs: list[dict]) -> float:
         return float((folder / "now.txt").read_text())
     except (OSError, ValueError):
         return max((number(x.get(k)) for x in jobs for k in ("last_sched_evaluation", "submit_time")), default=time.time())
+
+
+def _priorities(folder: Path) -> dict[int, tuple[int, int]]:
+    """(priority, site factor) of the jobs of sprio.txt, if there is one."""
+    try:
+        return priorities_of((folder / "sprio.txt").read_text(errors="replace"))
+    except OSError:
+        return {}
 
 
 def _accounted(folder: Path) -> list[dict[str, str]]:

@@ -93,12 +93,14 @@ def predict(
     count: int = FUTURES,
     seed: int = 0,
     calibration: Calibration | None = None,
+    steered: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Predicted:
     """Predict the starts of the jobs of a cluster that wait, under its own Slurm or another policy. What calibrates them: what
     came of earlier predictions (`calibration`, which goes on), or as many as `earlier` (None: EARLIER) that are made now at
-    arrivals of jobs that have started since. Raises InputError."""
-    w = cluster.workload
+    arrivals of jobs that have started since. `steered`: the site factors that jobs have now are part of their priorities. Raises
+    InputError."""
+    w = cluster.steered if steered else cluster.workload
     jobs, player = w.jobs, SitePlayer(w, resolve(policy))
     earlier = EARLIER if earlier is None else earlier
     earlier = earlier if calibration is None else max(earlier - len(calibration.job), 0)

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import binom
 
 from jobwise.errors import InputError, plain
-from jobwise.slurm.client import Slurm
+from jobwise.slurm.client import Slurm, SlurmError
 from jobwise.slurm.live import Cluster, Reader
 from jobwise.slurm.site_factors import differing, wanted
 from jobwise.slurm.starts import predict
@@ -95,7 +95,9 @@ class Steer:
         """Read, rank, write what differs. Returns how many wait and were changed, and what went wrong ("" nothing). Raises
         SlurmError where Slurm does not answer."""
         c = self.cluster = self.reader.look()
-        factors = {id: x for id, x in self.slurm.priorities().items() if id in c.waiting}
+        factors = {id: x for id, x in c.factors.items() if id in c.waiting}
+        if c.waiting and not factors:
+            raise SlurmError("sprio lists none of the jobs that wait: is it PriorityType=priority/multifactor?")
         there = {int(id) for id in c.workload.columns["job"][c.live]} | set(c.waiting) | set(c.out)
         self.state.forget(set(self.state.before) - there)  # one that runs may be put back into the queue
         self.drift.gone(there)
@@ -132,7 +134,7 @@ class Steer:
             self.state.note("drift", problem=f"nothing is foreseen while more than {MOST_FORESEEN:,} jobs wait")
             return
         try:
-            rows = predict(c, earlier=0, count=FEW).rows()
+            rows = predict(c, earlier=0, count=FEW, steered=False).rows()
         except InputError as error:
             self.state.note("drift", problem=f"nothing is foreseen: {error}")
             rows = []
