@@ -8,9 +8,11 @@ from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli.groups import grouped
 from jobwise.cli.options import Json, complain, stoppable
+from jobwise.cli.slurm_retrain import Retrain, learning
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.cli.web import Private, UserHeader, Web, WebHost, page
+from jobwise.cli.web import Served, page
 from jobwise.cli.when import chances, headed, seconds, short, span
 from jobwise.errors import InputError
 
@@ -20,12 +22,15 @@ Cycles = Annotated[Optional[int], typer.Option("--cycles", min=1, help="End afte
 SHOWN = 20
 
 
-def _cycles(shadow, reader, every: str, cycles: int | None, shown):
+def _cycles(shadow, reader, every: str, cycles: int | None, shown, learns=None):
     """Cycle after cycle, which the page shows; what Slurm or the clock do wrong is said, and it goes on."""
     pause, n = seconds(every, "--every"), 0
     while cycles is None or n < cycles:
         n += 1
         begun = time.monotonic()
+        if learns and (news := learns.look()):
+            shadow.policy = learns.policy
+            say(news)
         try:
             p, events = shadow.cycle(reader.look(), n)
         except InputError as error:
@@ -50,14 +55,12 @@ def _table(shadow, p) -> list[list[str]]:
     return out
 
 
+@grouped
 def watch(
     policy: Policy = "jobwise",
     every: Every = "30s",
     cycles: Cycles = None,
-    web: Web = None,
-    web_host: WebHost = None,
-    private: Private = False,
-    user_header: UserHeader = "",
+    served: Served = Served(),
 ) -> None:
     """Watch this cluster: queue, expected starts, what a policy would start now. Only reads."""
     from jobwise.policies.names import resolve
@@ -68,7 +71,7 @@ def watch(
     reader = Reader(Slurm())
     try:
         shadow = Shadow(resolve(policy))
-        with stoppable("nothing is kept"), page(web, web_host, private, user_header) as shown:
+        with stoppable("nothing is kept"), page(served) as shown:
             for _, p, _ in _cycles(shadow, reader, every, cycles, shown):
                 c = p.cluster
                 clock = time.strftime("%H:%M:%S", time.gmtime(c.now + c.workload.origin))
@@ -81,20 +84,18 @@ def watch(
         reader.close()
 
 
+@grouped
 def shadow(
     state: Annotated[str, typer.Option("--state", help="A folder for the journal.")],
     policy: Policy = "jobwise",
     every: Every = "1m",
     cycles: Cycles = None,
     report: Annotated[bool, typer.Option("--report", help="Only say what the journal tells so far.")] = False,
-    web: Web = None,
-    web_host: WebHost = None,
-    private: Private = False,
-    user_header: UserHeader = "",
+    retrain: Retrain = None,
+    served: Served = Served(),
     as_json: Json = False,
 ) -> None:
     """Follow this cluster for days, writing nothing to it: a journal of predictions, and of what a policy wanted."""
-    from jobwise.policies.names import resolve
     from jobwise.slurm.client import Slurm
     from jobwise.slurm.journal import Journal
     from jobwise.slurm.live import Reader
@@ -108,8 +109,8 @@ def shadow(
             reader = Reader(Slurm())
             try:
                 goes_on = f"jobwise slurm shadow --state {state} goes on"
-                with stoppable(goes_on), page(web, web_host, private, user_header) as shown:
-                    for n, p, events in _cycles(Shadow(resolve(policy), journal), reader, every, cycles, shown):
+                with stoppable(goes_on), learning(state, policy, retrain) as learns, page(served) as shown:
+                    for n, p, events in _cycles(Shadow(learns.policy, journal), reader, every, cycles, shown, learns):
                         news = ", ".join(f"{len(ids):,} {kind}" for kind, ids in events.items() if ids) or "nothing new"
                         say(f"cycle {n:,}: {len(p.cluster.waiting):,} wait; {news}")
             finally:

@@ -5,31 +5,46 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli.groups import grouped
 from jobwise.cli.options import complain, stoppable
+from jobwise.cli.slurm_retrain import Retrain, learning
 from jobwise.cli.tables import say
-from jobwise.cli.web import Private, UserHeader, Web, WebHost, page
+from jobwise.cli.web import Served, page
 from jobwise.cli.when import seconds
 from jobwise.errors import InputError
 
 
+@dataclass(frozen=True)
+class How:
+    """How far a policy has a say."""
+
+    span: Annotated[int, typer.Option("--span", min=0, max=1_000_000_000, help="Points at most; 0: it alone decides.")] = 1000
+    starve: Annotated[str, typer.Option("--starve", metavar="TIME", help="Who has waited longer is first.")] = "2d"
+    most: Annotated[int, typer.Option("--most", min=1, help="Jobs changed in a cycle at most.")] = 10_000
+    dry: Annotated[bool, typer.Option("--dry-run", help="Write nothing to Slurm; the log says what would be written.")] = False
+
+    def settings(self):
+        """Return them as `slurm.steer.Settings`. Raises InputError."""
+        from jobwise.slurm.steer import Settings
+
+        return Settings(self.span, seconds(self.starve, "--starve"), self.most, self.dry)
+
+
+@grouped
 def steer(
     state: Annotated[str, typer.Option("--state", help="A folder of its own for this cluster: log, lock, factors of before.")],
     policy: Annotated[str, typer.Option("--policy", "-p", help="Who ranks the queue.")] = "jobwise",
-    span: Annotated[int, typer.Option("--span", min=0, max=1_000_000_000, help="Points at most; 0: it alone decides.")] = 1000,
+    how: How = How(),
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 30s, 1m.")] = "30s",
     cycles: Annotated[Optional[int], typer.Option("--cycles", min=1, help="End after so many; by default never.")] = None,
-    starve: Annotated[str, typer.Option("--starve", metavar="TIME", help="Who has waited longer is first.")] = "2d",
-    most: Annotated[int, typer.Option("--most", min=1, help="Jobs changed in a cycle at most.")] = 10_000,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Write nothing to Slurm; the log says what would be written.")] = False,
-    web: Web = None,
-    web_host: WebHost = None,
-    private: Private = False,
-    user_header: UserHeader = "",
+    retrain: Retrain = None,
+    served: Served = Served(),
     token_file: Annotated[
         Optional[str],
         typer.Option("--token-file", metavar="FILE", help="Who knows the token in it may stop steering by the page."),
@@ -37,12 +52,11 @@ def steer(
     back: Annotated[bool, typer.Option("--undo", help="Only give all jobs the factors that they had before.")] = False,
 ) -> None:
     """Steer this cluster by site factors; ends with Ctrl-C or a file `stop` in the state folder, and gives all factors back."""
-    from jobwise.policies.names import resolve
     from jobwise.slurm.client import Slurm
     from jobwise.slurm.state_folder import StateFolder, undo
-    from jobwise.slurm.steer import Settings, Steer
+    from jobwise.slurm.steer import Steer
 
-    pause, settings = seconds(every, "--every"), Settings(span, seconds(starve, "--starve"), most, dry)
+    pause, settings = seconds(every, "--every"), how.settings()
     slurm = Slurm()
     if back:
         kept = StateFolder(Path(state))
@@ -53,15 +67,20 @@ def steer(
         return
     if (asked := Path(state) / "stop").exists():
         raise InputError(f"{asked}: asks to stop steering; remove it to steer again")
-    chosen, off, n = resolve(policy), False, 0
+    off, n = False, 0
     with (
         stoppable("all jobs have the site factors that they had before"),
-        Steer(slurm, chosen, Path(state), settings) as s,
-        page(web, web_host, private, user_header, token=token_file, stop=s.state.stop, audit=s.state.audit) as shown,
+        learning(state, policy, retrain) as learns,
+        Steer(slurm, learns.policy, Path(state), settings) as s,
+        page(served, token=token_file, stop=s.state.stop, audit=s.state.audit) as shown,
         _follower(s, shown) as follow,
     ):
         while (cycles is None or n < cycles) and not s.state.stopped and not off:
             n += 1
+            if news := learns.look():
+                s.policy = learns.policy
+                s.state.note("learning", news=news)
+                say(news)
             try:
                 x = s.cycle()
             except InputError as error:  # no answer, or none that can be read; no job has come yet
@@ -70,7 +89,7 @@ def steer(
                 if shown:
                     shown.failed(str(error))
             else:
-                changed = f"{'would change' if dry else 'changed'} {x['changed']:,}"
+                changed = f"{'would change' if settings.dry else 'changed'} {x['changed']:,}"
                 say(f"cycle {n:,}: {x['waiting']:,} wait, {changed}" + (f"; {x['problem']}" if x["problem"] else ""))
                 off = x["off"]
                 follow(n, x)
@@ -99,6 +118,7 @@ def _follower(s, shown) -> Iterator[Callable[[int, dict], None]]:
     def follow(n: int, x: dict) -> None:
         begun = time.monotonic()
         try:
+            shadow.policy = s.policy
             shadow.site = s.policy if own.span == 0 and not own.dry and playable(s.cluster.workload, s.policy) else "slurm"
             p, _ = shadow.cycle(s.cluster, n)
             shadow.problem = shadow.problem or x["problem"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -16,27 +17,30 @@ from jobwise.errors import InputError, library
 if TYPE_CHECKING:
     from jobwise.slurm.page.board import Board
 
-Web = Annotated[
-    Optional[str],
-    typer.Option("--web", metavar="HOST:PORT", help="Serve a page, a JSON API and metrics there, or at unix:FILE."),
-]
-WebHost = Annotated[
-    Optional[list[str]], typer.Option("--web-host", metavar="NAME", help="A further name that the page is asked for by.")
-]
-Private = Annotated[
-    bool, typer.Option("--private", help="The page shows only the viewer's own jobs: yours, or --user-header's.")
-]
-UserHeader = Annotated[
-    str, typer.Option("--user-header", metavar="HEADER", help="The header in which a proxy names the viewer, for --private.")
-]
+
+@dataclass(frozen=True)
+class Served:
+    """Where a page is served, and to whom."""
+
+    web: Annotated[
+        Optional[str],
+        typer.Option("--web", metavar="HOST:PORT", help="Serve a page, a JSON API and metrics there, or at unix:FILE."),
+    ] = None
+    web_host: Annotated[
+        Optional[list[str]], typer.Option("--web-host", metavar="NAME", help="A further name that the page is asked for by.")
+    ] = None
+    private: Annotated[
+        bool, typer.Option("--private", help="The page shows only the viewer's own jobs: yours, or --user-header's.")
+    ] = False
+    user_header: Annotated[
+        str,
+        typer.Option("--user-header", metavar="HEADER", help="The header in which a proxy names the viewer, for --private."),
+    ] = ""
 
 
 @contextmanager
 def page(
-    web: str | None,
-    names: list[str] | None,
-    private: bool,
-    header: str,
+    served: Served,
     *,
     token: str | None = None,
     stop: Callable[[], None] | None = None,
@@ -44,6 +48,7 @@ def page(
 ) -> Iterator[Board | None]:
     """Serve a page while within, which its board fills; None where none is asked for. `token`: the file of the token with which
     `stop` may be asked for. Raises InputError."""
+    web, names, private, header = served.web, served.web_host, served.private, served.user_header
     if not web:
         if names or private or header or token:
             raise InputError("--web-host, --private, --user-header and --token-file belong to --web")

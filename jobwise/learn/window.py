@@ -65,7 +65,8 @@ class WindowTrainer:
         self.overlap = max(sum(map(len, self.validation)) / len(judged), 1.0)  # how often a job is in a validation window
         self.sketch = sketch(known)
         self.workers = Workers(self.agent, self.envs, config.seed) if self.parallel else None
-        self.generations, self.rule, self._known = Generations(), ("", np.inf), dict[Any, Any]()
+        self.rule, self._known = ("", np.inf), dict[Any, Any]()
+        self.generations: Generations[dict[str, np.ndarray]] = Generations()
         self.budget = [(k, getattr(config, k)) for k in ("choices", "episodes")]
         self.recent: list[float] = []
 

@@ -33,6 +33,7 @@ FILES = {
     "runs/NAME": "a run folder of `jobwise train`, or a policy file",
     "jobwise:runs/NAME": "what we recommend, with trees of the site, from `jobwise train smith-forecast`",
     "models/m000": "what a model store lets schedule now (`jobwise mars learn`)",
+    "STATE/learnt": "who ranks beside a live cluster (`jobwise slurm retrain`): a generation, or a rule",
 }
 RECOMMENDED = {
     "jobwise": "what we recommend: smith-aged+easy+express2%+promise1.2x+by-history; longest waits within 1.25 times those "
@@ -182,12 +183,14 @@ def _of_store(file: Path) -> Any:
     """What schedules now in a folder of a model store: one of its generations, or a built-in rule. Raises InputError."""
     try:
         model = json.loads(file.read_text())
-        name, beta = str(model["schedules"]), float(model["beta"])
+        name, beta = str(model["schedules"]), float(model.get("beta", 0.0))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{file}: is damaged: {type(error).__name__}: {error}") from None
     if re.fullmatch(r"g\d+\.safetensors", name):
         return with_options(load(file.parent / name), {"cost": beta})
-    if name.split("+")[0] not in CODES:  # no path, no code
+    if re.fullmatch(r"jobwise:g\d+\.safetensors", name):
+        return _recommended(f"jobwise:{file.parent / name.removeprefix('jobwise:')}")
+    if name.split("+")[0] not in {*CODES, "jobwise"}:  # no path, no code
         raise InputError(f"{file}: {name!r} is neither a generation nor a built-in rule")
     return resolve(name)
 

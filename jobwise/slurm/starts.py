@@ -98,7 +98,7 @@ def predict(
 ) -> Predicted:
     """Predict the starts of the jobs of a cluster that wait, under its own Slurm or another policy. What calibrates them: what
     came of earlier predictions (`calibration`, which goes on), or as many as `earlier` (None: EARLIER) that are made now at
-    arrivals of jobs that have started since. `steered`: the site factors that jobs have now are part of their priorities. Raises
+    arrivals of jobs that have started since. `steered`: site factors that jobs have now add to their priorities. Raises
     InputError."""
     w = cluster.steered if steered else cluster.workload
     jobs, player = w.jobs, SitePlayer(w, resolve(policy))

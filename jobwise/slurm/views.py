@@ -14,6 +14,7 @@ from jobwise.errors import InputError
 from jobwise.jobs import DONE, QUEUED, RUNNING, blank_jobs, past_dtype
 from jobwise.sim.state import slice_dtype
 from jobwise.slurm.live import Cluster
+from jobwise.workload import Workload, supposed
 
 PAST, RECENT = 20_000, 2000  # ended jobs that a policy may learn from; jobs that the table of a view holds at least
 COPIED = ("submit", "walltime", "start", "end", "user", "group", "app", "queue", "partition")
@@ -64,6 +65,22 @@ def _past(jobs: np.ndarray, t0: float) -> np.ndarray:
     for key in ("submit", "end"):
         past[key] = jobs[key][ended] - t0
     return past
+
+
+def ended_on_pool(c: Cluster) -> Workload:
+    """The jobs of a cluster that have ended, with their waits, on its CPUs as one pool. Raises InputError where none has."""
+    w, jobs = c.workload, c.workload.jobs
+    rows = np.flatnonzero(~np.isnan(jobs["end"]))
+    if not len(rows):
+        raise InputError(f"{c.name}: no job has ended")
+    table = blank_jobs(len(rows))
+    for key in ("submit", "walltime", "user", "group", "app", "queue", "partition"):
+        table[key] = jobs[key][rows]
+    table["request"][:, 0] = jobs["request"][rows, 0]
+    first, total = table["submit"][0], int(w.cluster.total[0])
+    table["submit"] -= first
+    run, wait = jobs["end"][rows] - jobs["start"][rows], jobs["start"][rows] - jobs["submit"][rows]
+    return supposed(table, run, pool(total), name=c.name, origin=w.origin + first, columns={"wait": wait})
 
 
 def order_of(policy, c: Cluster) -> list[dict]:

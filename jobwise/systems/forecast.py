@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from jobwise import __version__
@@ -63,6 +64,17 @@ def configure(log: Workload, preset: str) -> Config:
     return Config(preset="paper")  # trees are learnt whole in seconds
 
 
+def trees_of(
+    past: np.ndarray, total: int, label: str, *, trees: int = forests.TREES, seed: int = 0, ageing: float = 0.0
+) -> Index:
+    """Learn the order smith-forecast's trees from jobs [K] of past_dtype, in order of end, of a machine of so many processors.
+    Raises InputError for too few."""
+    if len(past) < forests.LEAST:
+        raise InputError(f"{label}: {len(past)} jobs had ended by then; trees are learnt from {forests.LEAST} at least")
+    x, y, weight = forests.rows_of(past, total)
+    return Index(label, INDICES["smith"].weights, {"rows": len(x)}, forests.learnt(x, y, weight, NOTHING, trees, seed), ageing)
+
+
 def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Callable[[dict], None] | None) -> ListScheduler:
     train, kept, _ = parts(log)
     past, total = log.by_end[log.by_end["end"] < kept.offset - log.offset][-config.jobs :], log.cluster.processors
@@ -72,9 +84,8 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     opened(folder, config, log, resume)
     began = time.perf_counter()
     shipped = resolve("smith-forecast+easy").order
-    x, y, weight = forests.rows_of(past, total)
-    forest = forests.learnt(x, y, weight, NOTHING, config.trees, config.seed)
-    order = Index(folder.name, INDICES["smith"].weights, {}, forest, config.ageing)
+    order = trees_of(past, total, folder.name, trees=config.trees, seed=config.seed, ageing=config.ageing)
+    rows, count = order.about["rows"], len(order.forest.tree) if order.forest else 0
     places = windows(kept, config.window_jobs, config.windows, shake_for(train), config.seed)
 
     def measured(p: ListScheduler | str) -> float:
@@ -83,13 +94,13 @@ def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Call
     validation, rules = measured(ListScheduler(order, "easy")), {r: measured(r) for r in (*RULES, "smith+easy")}
     before = measured(ListScheduler(replace(shipped, ageing=config.ageing), "easy"))
     best = min(rules, key=lambda n: rules[n])
-    known = {"system": config.system, "log": log.name, "processors": total, "seed": config.seed, "trees": len(forest.tree),
+    known = {"system": config.system, "log": log.name, "processors": total, "seed": config.seed, "trees": count,
              "preset": config.preset,
-             "validation": validation, "best_rule": [best, rules[best]], "shipped": before, "choices": len(x),
+             "validation": validation, "best_rule": [best, rules[best]], "shipped": before, "choices": rows,
              "seconds": time.perf_counter() - began, "jobwise": __version__,
              "trained_on": sketches([train])}  # fmt: skip
     loglinear.save(replace(order, about=known), folder / "policy.safetensors")
     if report:
         scores = {"validation": validation, "best": validation, "best_rule": rules[best]}
-        report(scores | {"part": 1.0, "choices": len(x), "updates": 1})
+        report(scores | {"part": 1.0, "choices": rows, "updates": 1})
     return load(folder)

@@ -99,7 +99,7 @@ class Model:
 
         slow, rule, served = {n: measured(n) for n in HEURISTICS}, self.rule, self.serves
         rules = {n: score(x) for n, x in slow.items()}
-        g, net = self._generations(), self.net(a.present) if a.present else self.begins_as
+        g, net = a.open(lambda name: self.net(name).forward.weights), self.net(a.present) if a.present else self.begins_as
         trainer = WindowTrainer(config, log.take(slice(max(last - MEMORY * size, 0), last)), "cpu", net)
         shown = {"jobs": size, "served": served, "rule": rule, "rule_score": rules[rule]}
         if net is None:
@@ -157,24 +157,14 @@ class Model:
 
     # ---------------------------------------------------------------- files
 
-    def _generations(self) -> Generations:
-        a = self.about
-        kept = [(n, self.net(f"g{n}").forward.weights) for n in a.kept]
-        return Generations(kept, a.number, a.lost, a.rate, a.serves, a.rollbacks)
-
     def _save(self, trainer: WindowTrainer, g: Generations) -> None:
         a = self.about
-        a.number, a.lost, a.rate, a.serves, a.rollbacks = g.number, g.lost, g.rate, g.serves, g.rollbacks
-        for number, weights in g.kept:
-            if number not in a.kept:
-                self._policy(trainer, weights).save(self.folder / f"g{number}.safetensors")
-        a.kept, a.present = [n for n, _ in g.kept], f"present.{len(a.windows)}"
+        a.keep(g, self.folder, lambda weights, file: self._policy(trainer, weights).save(file))
+        a.present = f"present.{len(a.windows)}"
         self._policy(trainer, trainer.weights()).save(self.folder / f"{a.present}.safetensors")
         a.schedules = f"g{g.serves}.safetensors" if g.served else self.rule
         write_whole(self.folder / "model.json", a.model_dump_json(indent=1))
-        for file in self.folder.glob("*.safetensors"):
-            if file.stem not in {a.present, *(f"g{n}" for n in a.kept)}:
-                file.unlink(missing_ok=True)
+        a.tidy(self.folder, a.present)
 
     def _policy(self, trainer: WindowTrainer, weights: dict) -> NeuralPolicy:
         return cast(Any, trainer.policy(weights, {"cost": self.about.beta})).with_options({"cost": self.about.beta})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from jobwise.learn.config import Config
+from jobwise.learn.generations import Kept
 from jobwise.workloads.signatures import BINS, FEATURES, ROUNDS
 
 FORMAT = "jobwise model 1"
@@ -26,10 +27,8 @@ class Window(BaseModel):
     best_score: float
 
 
-class About(BaseModel):
+class About(Kept):
     """The contents of a model's `model.json`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     format: str = FORMAT
     log: str
@@ -38,13 +37,6 @@ class About(BaseModel):
     config: Config
     seen: int = Field(0, ge=0)  # jobs of the log
     sha256: str = ""  # of those
-    number: int = 0
-    lost: int = 0
-    rate: float = Field(1.0, gt=0)
-    serves: int = -1
-    rollbacks: int = 0
-    kept: list[int] = []
-    schedules: str = ""  # a file of the folder, or a rule
     present: str = ""
     rules: dict[str, float] = {}  # log scores, the last windows weigh most
     beta: float = Field(0.0, ge=0)
