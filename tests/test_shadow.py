@@ -1,5 +1,6 @@
 """The shadow and its journal: what is written down, kills, clocks that go back, jobs that go, damaged files, a full disk."""
 
+import contextlib
 import itertools
 import json
 import sqlite3
@@ -15,9 +16,11 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.slurm import live
+from jobwise.slurm.advice import ended
 from jobwise.slurm.journal import Journal
 from jobwise.slurm.shadow import Shadow, starts_now
 from jobwise.slurm.starts import predict
+from jobwise.slurm.what_if import what_if
 
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 
@@ -225,6 +228,30 @@ def test_a_report_by_user_where_there_are_several(looks, tmp_path, capsys):
     assert "starts foretold, by user" in out and "u2" in out and "by partition" not in out
     assert run(["slurm", "shadow", "--state", str(tmp_path), "--report", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["starts"]["by_user"] == scores
+
+
+def test_what_a_policy_would_have_gained(there, tmp_path, capsys):
+    """The report replays the jobs that ended since the journal began, and tells users from each other."""
+    state = tmp_path / "state"
+    words = ["slurm", "shadow", "--state", str(state), "-p", "sjf"]
+    assert run([*words, "--cycles", "1", "--every", "1s"]) == 0
+    assert "--report replays" in capsys.readouterr().out and (state / "seen" / "sacct.txt").is_file()
+    assert run([*words, "--report"]) == 0
+    assert "told from 100 jobs that have ended on; 0 have" in capsys.readouterr().out
+    with contextlib.closing(sqlite3.connect(state / "journal.sqlite")) as db, db:
+        db.execute("insert into cycle values(0.0, 0, 0, '')")
+    assert run([*words, "--report", "--json"]) == 0
+    gained = json.loads(capsys.readouterr().out)["gains"]
+    w = ended(live.look(state / "seen"))
+    change = what_if(w, [("sjf+slurm", w, "sjf+slurm")])[0]
+    assert [g["what"] for g in gained["groups"]].count("user") == 4 and gained["wait"]["change"] != 0
+    assert gained == json.loads(json.dumps(change.to_dict()).replace("NaN", "null"))
+    assert run([*words, "--report"]) == 0
+    out = capsys.readouterr().out
+    assert "sjf+slurm: mean wait" in out and "who would have waited for how long" in out
+    (tmp_path / "own.py").write_text("class Own:\n    name = 'own'\n    reset = decide = ended = lambda self, *a: []\n")
+    assert run([*words[:-1], f"{tmp_path / 'own.py'}:Own", "--report"]) == 0
+    assert "policy own: has no order" in capsys.readouterr().out
 
 
 def test_wrong_use_is_one_line(tmp_path, capsys, monkeypatch):

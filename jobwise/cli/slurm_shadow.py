@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import grouped
-from jobwise.cli.options import Json, complain, stoppable
+from jobwise.cli.options import Json, complain, progress, stoppable
 from jobwise.cli.slurm_retrain import Retrain, learning
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.web import Served, page
@@ -19,7 +19,7 @@ from jobwise.errors import InputError
 Policy = Annotated[str, typer.Option("--policy", "-p", help="Who would decide instead of Slurm.")]
 Every = Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 10s, 1m.")]
 Cycles = Annotated[Optional[int], typer.Option("--cycles", min=1, help="End after so many; by default never.")]
-SHOWN = 20
+SHOWN, SEEN = 20, "seen"  # rows of a table; the folder of a state folder with what Slurm's commands printed last
 
 
 def _cycles(shadow, reader, every: str, cycles: int | None, shown, learns=None):
@@ -106,7 +106,7 @@ def shadow(
     journal = Journal(Path(state))
     try:
         if not report:
-            reader = Reader(Slurm())
+            reader = Reader(Slurm(), kept=Path(state) / SEEN)
             try:
                 goes_on = f"jobwise slurm shadow --state {state} goes on"
                 with stoppable(goes_on), learning(state, policy, retrain) as learns, page(served) as shown:
@@ -115,20 +115,34 @@ def shadow(
                         say(f"cycle {n:,}: {len(p.cluster.waiting):,} wait; {news}")
             finally:
                 reader.close()
-        _told(journal, as_json)
+        _told(journal, as_json, gained(Path(state), journal, policy) if report else None)
     finally:
         journal.close()
 
 
-def _told(journal, as_json: bool) -> None:
-    """Say what the journal tells."""
+def gained(state: Path, journal, policy: str):
+    """What the policy would have gained since the journal began; in words, why that cannot be told."""
+    from jobwise.policies.names import resolve
+    from jobwise.slurm.gains import gains
+
+    chosen = resolve(policy)
+    try:
+        with progress("replay") as step:
+            return gains(state / SEEN, journal.rows("select min(time) from cycle")[0][0] or 0.0, chosen, step)
+    except InputError as error:
+        return str(error)
+
+
+def _told(journal, as_json: bool, change=None) -> None:
+    """Say what the journal tells; `change`: what the policy would have gained, or why that is not known."""
     from jobwise.slurm.journal import GROUPS
 
     score, wish = journal.score(), journal.agreement()
     first, count = journal.rows("select min(time), count(*) from cycle")[0]
     if as_json:
         groups = {f"by_{by}": journal.scores(by) for by in GROUPS}
-        print_json({"cycles": count, "starts": score | groups, "policy": wish})
+        known = {} if change is None else {"gains": {"problem": change} if isinstance(change, str) else change.to_dict()}
+        print_json({"cycles": count, "starts": score | groups, "policy": wish} | known)
         return
     say(f"{count:,} cycles" + (f" in {span(journal.last - first)}" if count else ""))
     if score["predictions"]:
@@ -140,7 +154,15 @@ def _told(journal, as_json: bool) -> None:
             _by(journal.scores(by), by)
     if wish["started"]:
         say(f"of {wish['started']:,.0f} jobs that Slurm started, the policy wanted {wish['wanted']:.0%} to start then, too")
-    say("what it would have done to waits: `jobwise slurm what-if` on a folder that `jobwise slurm when --keep` has written")
+    if change is None:
+        say("what it would have done to waits: --report replays the jobs that have ended since")
+    elif isinstance(change, str):
+        say(change)
+    else:
+        say("the jobs that ended since, replayed under the site's Slurm and under the policy's order in its place:")
+        say(change.sentence())
+        columns = ["of", "group", "jobs", "wait now, s", "then", "change"]
+        print_table("who would have waited for how long", columns, change.rows())
 
 
 def _by(scores: dict[str, dict[str, float]], by: str) -> None:

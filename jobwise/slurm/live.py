@@ -87,15 +87,16 @@ class Cluster:
 
 
 class Reader:
-    """Reads a cluster again and again: the queue at each look, all else every `refresh` s."""
+    """Reads a cluster again and again: the queue at each look, all else every `refresh` s. `kept`: a folder for what Slurm's
+    commands print, which stays."""
 
-    def __init__(self, slurm: Slurm, refresh: float = REFRESH_S):
-        self.slurm, self.refresh, self._at = slurm, refresh, -np.inf
+    def __init__(self, slurm: Slurm, refresh: float = REFRESH_S, kept: Path | None = None):
+        self.slurm, self.refresh, self._at, self._kept = slurm, refresh, -np.inf, kept
         self._folder = tempfile.TemporaryDirectory(prefix="jobwise-")
 
     def look(self) -> Cluster:
         """Read the cluster as it is now. Raises InputError."""
-        folder, now = Path(self._folder.name), time.monotonic()
+        folder, now = self._kept or Path(self._folder.name), time.monotonic()
         whole = now - self._at >= self.refresh
         fetch(self.slurm, folder, whole)
         if whole:
@@ -104,7 +105,7 @@ class Reader:
         return look(folder)
 
     def close(self) -> None:
-        """Delete what it has kept on disk."""
+        """Delete what it has on disk for itself."""
         self._folder.cleanup()
 
 

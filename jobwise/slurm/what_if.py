@@ -16,6 +16,7 @@ import numpy as np
 from jobwise import metrics
 from jobwise.compare.intervals import LEAST, Effect, Totals, claims, compared, ratio_interval
 from jobwise.compare.windows import shake_for
+from jobwise.decision import Policy
 from jobwise.policies.names import resolve
 from jobwise.record import Record
 from jobwise.simulate import simulate
@@ -165,7 +166,13 @@ class Change:
 
 
 def replays(
-    w: Workload, policy: str, by: float, shakes: int = SHAKES, seed: int = 0, threads: int = 2, step: Callable | None = None
+    w: Workload,
+    policy: str | Policy,
+    by: float,
+    shakes: int = SHAKES,
+    seed: int = 0,
+    threads: int = 2,
+    step: Callable | None = None,
 ) -> Replays:
     """The jobs as logged, and `shakes` times with submits moved by up to `by` s."""
     parts = [w, *(shake(w, by, [seed, k]) for k in range(shakes))]
@@ -205,7 +212,7 @@ def _slow(r: Record) -> np.ndarray:
 
 def what_if(
     w: Workload,
-    after: Sequence[tuple[str, Workload, str]],
+    after: Sequence[tuple[str, Workload, str | Policy]],
     *,
     policy: str = "slurm",
     shakes: int = SHAKES,
