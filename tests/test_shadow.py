@@ -18,8 +18,9 @@ from jobwise.policies.names import resolve
 from jobwise.slurm import live
 from jobwise.slurm.advice import ended
 from jobwise.slurm.journal import Journal
-from jobwise.slurm.shadow import Shadow, starts_now
+from jobwise.slurm.shadow import Shadow
 from jobwise.slurm.starts import predict
+from jobwise.slurm.views import starts_of
 from jobwise.slurm.what_if import what_if
 
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
@@ -162,9 +163,9 @@ def test_a_policy_that_fails_stops_nothing(looks, tmp_path):
 
 
 def test_whom_a_policy_would_start(looks):
-    assert starts_now(resolve("fcfs+easy"), looks.look()) == set()
+    assert starts_of(resolve("fcfs+easy"), looks.look()) == {}
     looks.at(10.0, lambda jobs, now: [x for x in jobs if x["job_id"] != 9003])
-    found = starts_now(resolve("fcfs+easy"), looks.look())
+    found = set(starts_of(resolve("fcfs+easy"), looks.look()))
     assert found and 9004 not in found  # the wide one waits; narrow ones fit beside its reservation
 
 

@@ -25,7 +25,7 @@ from jobwise.slurm.client import SlurmError, priorities_of
 from jobwise.slurm.site_factors import differing, wanted
 from jobwise.slurm.state_folder import StateFolder, undo
 from jobwise.slurm.steer import DRIFT_LEAST, FAILURES, Drift, Settings, Steer
-from jobwise.slurm.views import order_of, view_of
+from jobwise.slurm.views import order_of, starts_of, view_of
 
 pytestmark = pytest.mark.xdist_group("sites")
 
@@ -44,6 +44,10 @@ class Fake:
         if self.broken:
             raise SlurmError("sprio: no answer")
         return {i: (self.own[i] + x, x) for i, x in self.factors.items() if i not in self.held}
+
+    def place(self, change):
+        self.writes.append({"place": dict(change)})
+        return ""
 
     def set_site_factors(self, change):
         if self.broken:
@@ -99,6 +103,69 @@ def test_a_cluster_is_a_view(cluster):  # noqa: F811
     first = order_of(resolve("sjf"), live.look(cluster))[0]["job"]
     assert first == 9006 and order_of(resolve("fcfs"), live.look(cluster))[0]["job"] == 9004
     assert len(order_of(resolve("jobwise"), live.look(cluster))) == len(view.queue)
+
+
+def test_a_policy_that_places_sees_nodes(cluster):  # noqa: F811
+    c = live.look(cluster)
+    view, ids = view_of(c, resolve("sjf+easy+pack"))
+    assert view.cluster.resources == ("cpus", "memory", "gpus") and view.free.shape == (4, 3) and not view.free[:, 0].any()
+    at = {int(i): k for k, i in enumerate(ids)}
+    assert view.nodes_of(at[9001]) == [(0, (4, 0, 0)), (1, (4, 0, 0))] and view.nodes_of(at[9002]) == [(2, (4, 0, 0))]
+    assert (view.jobs["held"][view.queue] == -1).all() and (view.jobs["chunks"][view.queue] == 1).all()
+    assert starts_of(resolve("sjf+easy+pack"), c) == {}
+    ranked = [x["job"] for x in order_of(resolve("sjf+pack"), c)]
+    assert ranked == [x["job"] for x in order_of(resolve("sjf"), c)]
+    assert [x["job"] for x in order_of(resolve("sjf+learned"), c)] == ranked
+    jobs = [x for x in json.loads((cluster / "squeue.json").read_text())["jobs"] if x["job_id"] != 9002]
+    (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
+    starts = starts_of(resolve("sjf+easy+pack"), live.look(cluster))
+    assert starts and set(map(tuple, starts.values())) == {("n3",)} and 9004 not in starts
+    text = (cluster / "scontrol_node.txt").read_text()
+    (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=IDLE+DRAIN"))
+    c = live.look(cluster)
+    assert c.down == {"n1", "n2", "n3", "n4"} and starts_of(resolve("sjf+easy+pack"), c) == {}
+    assert view_of(c)[0].free.sum() == 0 and starts_of(resolve("sjf+easy"), c) == {}
+
+
+def test_jobs_get_the_nodes_that_a_policy_wants_and_are_free_again(site):
+    folder, slurm, state = site
+    text = (folder / "squeue.json").read_text()
+    there = json.loads(text)["jobs"]
+
+    def seen(*gone, **nodes):
+        jobs = [x | {"required_nodes": nodes.get(f"j{x['job_id']}", "")} for x in there if x["job_id"] not in gone]
+        (folder / "squeue.json").write_text(json.dumps({"jobs": jobs}))
+
+    with steering(site, "sjf+easy+pack", Settings(span=1000, place=True)) as s:
+        s.cycle()
+        assert not any("place" in x for x in slurm.writes) and s.state.placed == {}
+        seen(9003)
+        s.cycle()
+        assert slurm.writes[-1] == {"place": {9006: ["n4"]}} and s.state.placed == {9006: "n4"}
+        assert json.loads((state / "placed.json").read_text()) == {"9006": "n4"}
+        count = len(slurm.writes)
+        seen(9003, j9006="n4")
+        s.cycle()
+        assert len(slurm.writes) == count  # it has them
+        seen(j9006="n4")
+        s.cycle()  # somebody else was faster
+        assert slurm.writes[-1] == {"place": {9006: []}} and s.state.placed == {}
+        seen(9003, j9006="n[3-4]")
+        s.cycle()  # its user wants these nodes
+        assert slurm.writes[-1] == {"place": {9006: []}} and s.state.placed == {}
+        seen(9003)
+        s.cycle()
+    assert slurm.writes[-1] == {"place": {9006: []}}  # all is given back
+    lines = [x for x in log(site) if x["what"] == "place"]
+    assert [x["nodes"] for x in lines] == ["n4", "", "n4", ""] and all(x["why"] for x in lines)
+    seen(9003)
+    with steering(site, "sjf+easy+pack", Settings(span=1000, place=True, dry=True)) as s:
+        s.cycle()
+    assert slurm.writes[-1] == {"place": {9006: []}} and s.state.placed == {}
+    assert [x["nodes"] for x in log(site) if x["what"] == "would place"] == ["n4"]
+    (state / "placed.json").write_text("[")
+    with pytest.raises(InputError, match="the nodes that jobs were given"):
+        StateFolder(state)
 
 
 def test_a_promise_outlives_the_jobs_that_it_was_made_behind(cluster):  # noqa: F811

@@ -29,11 +29,15 @@ class How:
     most: Annotated[int, typer.Option("--most", min=1, help="Jobs changed in a cycle at most.")] = 10_000
     dry: Annotated[bool, typer.Option("--dry-run", help="Write nothing to Slurm; the log says what would be written.")] = False
 
+    place: Annotated[
+        bool, typer.Option("--place", help="Jobs that it would start now get its nodes (-p …+pack, +spread, +learned).")
+    ] = False
+
     def settings(self):
         """Return them as `slurm.steer.Settings`. Raises InputError."""
         from jobwise.slurm.steer import Settings
 
-        return Settings(self.span, seconds(self.starve, "--starve"), self.most, self.dry)
+        return Settings(self.span, seconds(self.starve, "--starve"), self.most, self.dry, self.place)
 
 
 @grouped
@@ -53,6 +57,7 @@ def steer(
 ) -> None:
     """Steer this cluster by site factors; ends with Ctrl-C or a file `stop` in the state folder, and gives all factors back."""
     from jobwise.slurm.client import Slurm
+    from jobwise.slurm.placing import free_all
     from jobwise.slurm.state_folder import StateFolder, undo
     from jobwise.slurm.steer import Steer
 
@@ -62,6 +67,8 @@ def steer(
         kept = StateFolder(Path(state))
         try:
             say(f"{undo(slurm, kept, 'asked for'):,} jobs have the site factor that they had before")
+            if freed := free_all(slurm, kept, "asked for"):
+                say(f"{freed:,} jobs that were given nodes may run anywhere")
         finally:
             kept.close()
         return
@@ -71,7 +78,7 @@ def steer(
     with (
         stoppable("all jobs have the site factors that they had before"),
         learning(state, policy, retrain) as learns,
-        Steer(slurm, learns.policy, Path(state), settings) as s,
+        Steer(slurm, _placing(learns.policy, settings.place), Path(state), settings) as s,
         page(served, token=token_file, stop=s.state.stop, audit=s.state.audit) as shown,
         _follower(s, shown) as follow,
     ):
@@ -98,6 +105,16 @@ def steer(
                 time.sleep(min(0.2, pause))
     if off:  # a guard rail has ended it
         raise typer.Exit(1)
+
+
+def _placing(policy, place: bool):
+    """The policy, which must say where jobs run, where they are to be placed. Raises InputError."""
+    from jobwise.cluster import pool
+    from jobwise.slurm.views import takes
+
+    if place and takes(policy, pool(2)):
+        raise InputError(f"--place: {policy.name} sees one pool, not nodes; -p {policy.name}+pack, +spread or +learned does")
+    return policy
 
 
 @contextmanager

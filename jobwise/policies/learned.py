@@ -102,6 +102,10 @@ class LearnedRun:
                 self.factors.add(group_of(job), next(iter(kinds)), float(job["ran"]), float(job["walltime"]))
         self._inner.ended(view, rows)
 
+    def explain(self, view: View) -> list[dict]:
+        """Return the ranking of the list scheduler."""
+        return self._inner.explain(view)
+
     def decide(self, view: View) -> list:
         """Return the starts of the list scheduler, on other nodes."""
         self._look(view, view.running)

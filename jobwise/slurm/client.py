@@ -181,6 +181,11 @@ class Slurm:
         """A job that waits for a node may run on any."""
         self.run("scontrol", "update", f"JobId={id}", "ReqNodeList=")
 
+    def place(self, jobs: dict[int, list[str]]) -> str:
+        """Let waiting jobs run on these nodes alone, with none named on any, by one scontrol; what it complained of (jobs that
+        have started meanwhile)."""
+        return self._update({id: f"ReqNodeList={','.join(nodes)}" for id, nodes in jobs.items()})
+
     def submit(
         self,
         script: str,
@@ -218,9 +223,12 @@ class Slurm:
     def set_site_factors(self, factors: dict[int, int]) -> str:
         """Set the site factors of waiting jobs, by one scontrol; what it complained of (jobs that have started meanwhile), ""
         where all were set."""
-        lines = "".join(f"update JobId={id} SiteFactor={x}\n" for id, x in factors.items())
+        return self._update({id: f"SiteFactor={x}" for id, x in factors.items()})
+
+    def _update(self, changes: dict[int, str]) -> str:
+        """Update jobs; what scontrol complained of."""
         try:
-            self.run("scontrol", text=lines)
+            self.run("scontrol", text="".join(f"update JobId={id} {x}\n" for id, x in changes.items()))
         except SlurmError as error:
             return str(error)
         return ""

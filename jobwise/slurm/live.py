@@ -22,7 +22,8 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, number, priorities_of, state
-from jobwise.slurm.site import COMMANDS, FIELDS, read
+from jobwise.slurm.site import COMMANDS, FIELDS, OUT_OF_SERVICE, read
+from jobwise.slurm.text import records
 from jobwise.workload import Workload
 
 REFRESH_S, REMEMBERED = 600.0, 20_000  # between two readings of all but the queue; rows of sacct that a reader keeps
@@ -37,7 +38,8 @@ COLUMNS = FIELDS.split(",")
 
 @dataclass(frozen=True)
 class Waiting:
-    """A job that waits, as squeue has it. `id`: the job's number; `tasks`: of an array, else 1."""
+    """A job that waits, as squeue has it. `id`: the job's number; `tasks`: of an array, else 1; `nodes`: it may run on these
+    alone, as Slurm writes them; "" any."""
 
     id: int
     name: str
@@ -45,13 +47,15 @@ class Waiting:
     reason: str
     planned: float  # s since 1970, the start that Slurm plans; 0: none
     tasks: int = 1
+    nodes: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """What a cluster is doing. `workload`: ended, running and waiting jobs on its site, in order of submit, with `start` and
     `end` (NaN: not yet) in s from `origin`; `now` likewise. `waiting`: jobs that may start, by number; `out`: that may not.
-    `name`: that of the cluster. `factors`: (priority, site factor) of jobs that may start, by number."""
+    `name`: that of the cluster. `factors`: (priority, site factor) of jobs that may start, by number. `down`: nodes that were
+    out of service when nodes were read last."""
 
     workload: Workload
     now: float
@@ -59,6 +63,7 @@ class Cluster:
     out: dict[int, Waiting]
     name: str
     factors: dict[int, tuple[int, int]] = field(default_factory=dict)
+    down: frozenset[str] = frozenset()
 
     @property
     def live(self) -> np.ndarray:
@@ -165,7 +170,15 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
             rows.append(own)
             continue
         tasks = _tasks(str(x.get("array_task_string") or ""))
-        w = Waiting(int(own["JobIDRaw"]), own["JobName"], own["User"], str(x.get("state_reason") or ""), begun, tasks)
+        w = Waiting(
+            int(own["JobIDRaw"]),
+            own["JobName"],
+            own["User"],
+            str(x.get("state_reason") or ""),
+            begun,
+            tasks,
+            str(x.get("required_nodes") or ""),
+        )
         if w.reason in OUT or own["Eligible"] == "":
             out[w.id] = w
             continue
@@ -181,7 +194,8 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
         waits[NEW] = Waiting(NEW, more["JobName"], more["User"], "", 0.0)
     if not rows and not over:
         raise InputError(f"{folder}: no job waits, runs, or has ended")
-    return Cluster(*_open(_workload(folder, [*over.values(), *rows]), rows, now), waits, out, _name(folder), factors)
+    workload, since = _open(_workload(folder, [*over.values(), *rows]), rows, now)
+    return Cluster(workload, since, waits, out, _name(folder), factors, _down(folder))
 
 
 def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
@@ -205,6 +219,13 @@ def _now(folder: Path, jobs: list[dict]) -> float:
         return float((folder / "now.txt").read_text())
     except (OSError, ValueError):
         return max((number(x.get(k)) for x in jobs for k in ("last_sched_evaluation", "submit_time")), default=time.time())
+
+
+def _down(folder: Path) -> frozenset[str]:
+    """The nodes of scontrol_node.txt that take no jobs."""
+    file = folder / "scontrol_node.txt"
+    every = records(file.read_text(errors="replace"), "NodeName") if file.is_file() else []
+    return frozenset(r["NodeName"] for r in every if any(x in r.get("State", "").upper() for x in OUT_OF_SERVICE))
 
 
 def _priorities(folder: Path) -> dict[int, tuple[int, int]]:

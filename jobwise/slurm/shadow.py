@@ -5,23 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobwise.decision import Start, begin
 from jobwise.errors import InputError, plain
 from jobwise.slurm.journal import Journal
 from jobwise.slurm.live import Cluster
 from jobwise.slurm.starts import Predicted, predict
-from jobwise.slurm.views import order_of, view_of
+from jobwise.slurm.views import order_of, starts_of
 from jobwise.starts.calibration import Calibration
 
 KEPT_BACK_S = 1.0  # a clock that goes back by more has been set
-
-
-def starts_now(policy: Any, c: Cluster) -> set[int]:
-    """The numbers of the jobs that a policy would start now, on the CPUs of the cluster as one pool. Raises InputError."""
-    view, ids = view_of(c)
-    if len(view.queue) == 0:
-        return set()
-    return {int(ids[d.job]) for d in begin(policy, view).decide(view) if isinstance(d, Start)}
 
 
 @dataclass
@@ -48,7 +39,7 @@ class Shadow:
             raise InputError("the clock has been set back; nothing is written until it is past the last cycle again")
         p = predict(c, self.site, calibration=self.calibration, seed=seed)
         try:
-            self.order, self.begin = order_of(self.policy, c), starts_now(self.policy, c)
+            self.order, self.begin = order_of(self.policy, c), set(starts_of(self.policy, c))
         except Exception as error:  # a user's policy may raise anything
             self.order, self.begin, self.problem = [], set(), f"the policy failed: {plain(str(error))[:200]}"
         events = self.journal.write(p, self.order, self.begin, self.problem) if self.journal else {}

@@ -159,6 +159,7 @@ def _records(folder: Path, texts: dict[str, str], name: str, first: str) -> list
     return rows
 
 
+OUT_OF_SERVICE = ("DOWN", "DRAIN", "FAIL")  # words of the state of a node that takes no jobs
 MAY_BE_EMPTY = ("sacctmgr_event", "sacctmgr_reservation")
 
 
@@ -230,7 +231,7 @@ def _agree(
         if 2 * count > len(a):
             raise InputError(f"{a.where}: {text} (e.g. {lists[int(np.argmax(gone))][:30]}): are the files of one cluster?")
         others.append(f"{text}: their jobs are replayed on those that it has")
-    down = [r["NodeName"] for r in machines if any(x in r.get("State", "").upper() for x in ("DOWN", "DRAIN", "FAIL"))]
+    down = [r["NodeName"] for r in machines if any(x in r.get("State", "").upper() for x in OUT_OF_SERVICE)]
     if down and not dated:
         others.append(f"{len(down)} nodes are out of service now (e.g. {down[0]}): when is not known, they are taken to work")
     if assoc and site.settings["fair_share"][0] > 0:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,37 +30,44 @@ class StateFolder:
             self._lock.close()
             raise InputError(f"{folder}: another process steers this cluster") from None
         try:
-            self.before: dict[int, int] = self._read()
+            self.before: dict[int, int] = self._read("before", int, "the site factor that each job had before")
+            self.placed: dict[int, str] = self._read("placed", str, "the nodes that jobs were given")
         except InputError:
             self._lock.close()
             raise
 
-    def _read(self) -> dict[int, int]:
-        file = self.folder / "before.json"
+    def _read(self, name: str, kind: Callable[[Any], Any], holds: str) -> dict[int, Any]:
+        file = self.folder / f"{name}.json"
         if not file.is_file():
             return {}
         try:
-            return {int(k): int(v) for k, v in json.loads(file.read_text()).items()}
+            return {int(k): kind(v) for k, v in json.loads(file.read_text()).items()}
         except (ValueError, AttributeError, TypeError):
-            raise InputError(f"{file}: is damaged; it should hold the site factor that each job had before") from None
+            raise InputError(f"{file}: is damaged; it should hold {holds}") from None
 
     def keep(self, factors: dict[int, int]) -> None:
         """Remember the factors that jobs have before they are changed for the first time: on disk before Slurm is told."""
         new = {id: x for id, x in factors.items() if id not in self.before}
         if new:
             self.before |= new
-            self._save()
+            self._save("before", self.before)
 
     def forget(self, gone: set[int]) -> None:
         """These jobs are as they were, or there no more."""
         if gone & set(self.before):
             self.before = {id: x for id, x in self.before.items() if id not in gone}
-            self._save()
+            self._save("before", self.before)
 
-    def _save(self) -> None:
-        file = self.folder / "before.json"
+    def keep_placed(self, placed: dict[int, str]) -> None:
+        """Remember which jobs have been given which nodes."""
+        if placed != self.placed:
+            self.placed = placed
+            self._save("placed", placed)
+
+    def _save(self, name: str, known: dict[int, Any]) -> None:
+        file = self.folder / f"{name}.json"
         try:
-            write_whole(file, json.dumps({str(k): v for k, v in self.before.items()}) + "\n")
+            write_whole(file, json.dumps({str(k): v for k, v in known.items()}) + "\n")
         except OSError as error:
             raise InputError(f"{file}: cannot be written: {error.strerror}") from None
 

@@ -24,10 +24,11 @@ from scipy.stats import binom
 from jobwise.errors import InputError, plain
 from jobwise.slurm.client import Slurm, SlurmError
 from jobwise.slurm.live import Cluster, Reader
+from jobwise.slurm.placing import Placing, free_all
 from jobwise.slurm.site_factors import differing, wanted
 from jobwise.slurm.starts import predict
 from jobwise.slurm.state_folder import StateFolder, undo
-from jobwise.slurm.views import order_of
+from jobwise.slurm.views import order_of, starts_of
 
 FAILURES = 3  # cycles in a row in which the policy failed
 SLOW_S = 30.0  # a policy may take so long
@@ -39,12 +40,13 @@ DRIFT_LEAST, DRIFT_P = 50, 0.001  # starts that are compared, and how unlikely t
 @dataclass(frozen=True)
 class Settings:
     """How to steer. `span`: factors are 0 to so many points (0: the policy alone decides the order); `starve` s; `most` jobs
-    changed in a cycle; `dry`: nothing is written."""
+    changed in a cycle; `dry`: nothing is written; `place`: jobs that the policy would start now get the nodes that it says."""
 
     span: int = 0
     starve: float = 172_800.0
     most: int = 10_000
     dry: bool = False
+    place: bool = False
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Steer:
         self.reader = self.reader or Reader(self.slurm)
         self.order: list[int] = []
         self.cluster: Cluster | None = None  # as it was last read
+        self._placing = Placing(self.slurm, self.state, self.settings.dry)
         self._why: dict[int, str] = {}
         self._failures, self._running, self._foreseen = 0, set(), -np.inf
         self.state.note("begin", policy=self.policy.name, span=self.settings.span, dry=self.settings.dry)
@@ -113,7 +116,17 @@ class Steer:
         change = dict(list(differing(goal, factors, self.settings.span).items())[: self.settings.most])
         if not self._write(change, factors):
             change, problem = {}, f"{self.state.audit} cannot be written: nothing is changed"
-        return {"waiting": len(c.waiting), "changed": len(change), "problem": problem, "off": False}
+        placed = self._place(c) if self.settings.place and not problem else 0
+        return {"waiting": len(c.waiting), "changed": len(change) + placed, "problem": problem, "off": False}
+
+    def _place(self, c: Cluster) -> int:
+        """Name nodes for the jobs that the policy would start now; how many jobs were changed."""
+        try:
+            wanted = starts_of(self.policy, c)
+        except Exception as error:  # a user's policy may raise anything
+            self.state.note("policy", problem=f"it places nothing: {plain(str(error))[:200]}")
+            wanted = {}
+        return self._placing.cycle(c, wanted, f"{self.policy.name} would start it there")
 
     def _starts(self, c: Cluster) -> None:
         """Take note of the jobs that have started since the last cycle."""
@@ -187,6 +200,7 @@ class Steer:
         """Give every job the site factor that it had before; a dry run has nothing to give back, and leaves what it finds."""
         if not self.settings.dry:
             undo(self.slurm, self.state, reason)
+            free_all(self.slurm, self.state, reason)
 
     def __enter__(self) -> Steer:
         return self

@@ -1,4 +1,5 @@
-"""A running cluster as a view that any policy of pools may decide on: its CPUs as one pool, its jobs in order of submit.
+"""A running cluster as a view that any policy may decide on: its CPUs as one pool, or its nodes with CPUs, memory and GPUs
+where the policy takes no pool (`+pack`, `+learned`); its jobs in order of submit.
 
 The table of a view begins some time ago, before any job came that waits now, and holds what has ended since: what a policy
 promised then it promises again, whoever asks, also after a restart.
@@ -6,45 +7,108 @@ promised then it promises again, whoever asks, also after a restart.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from jobwise.cluster import Cluster as Machine
 from jobwise.cluster import pool
-from jobwise.decision import View, begin
+from jobwise.decision import Start, View, begin
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, QUEUED, RUNNING, blank_jobs, past_dtype
 from jobwise.sim.state import slice_dtype
 from jobwise.slurm.live import Cluster
+from jobwise.slurm.text import nodes
 from jobwise.workload import Workload, supposed
 
 PAST, RECENT = 20_000, 2000  # ended jobs that a policy may learn from; jobs that the table of a view holds at least
 COPIED = ("submit", "walltime", "start", "end", "user", "group", "app", "queue", "partition")
+MOST_CHUNKS = 128  # tasks of a job that asks for no number of nodes; more may be anywhere, CPU by CPU
 
 
-def view_of(c: Cluster) -> tuple[View, np.ndarray]:
-    """(the cluster as a view, the number of each of its jobs [J])."""
+@dataclass(frozen=True, eq=False)
+class Held:
+    """The machine as a policy sees it, and who holds what: `request` [J, R] and `chunks` [J] of jobs; `slices` [S], of which
+    `first` [J] is a job's first (-1: none); `free` [N, R]."""
+
+    machine: Machine
+    request: np.ndarray
+    chunks: np.ndarray
+    slices: np.ndarray
+    first: np.ndarray
+    free: np.ndarray
+
+
+def view_of(c: Cluster, policy: Any = None) -> tuple[View, np.ndarray]:
+    """(the cluster as a view for a policy, the number of each of its jobs [J]). Raises InputError where the policy takes
+    neither a pool nor nodes."""
     w, jobs = c.workload, c.workload.jobs
     t0 = _beginning(jobs)
     rows = np.flatnonzero((jobs["submit"] >= t0) | ~(jobs["end"] <= t0))
-    table = blank_jobs(len(rows))
+    waits, over = np.isnan(jobs["start"][rows]), ~np.isnan(jobs["end"][rows])
+    going = ~waits & ~over
+    held = (_pool if takes(policy, pool(int(w.cluster.total[0]))) else _nodes)(c, rows, going)
+    if not takes(policy, held.machine):
+        policy.check(held.machine)
+    table = blank_jobs(len(rows), held.request.shape[1])
     for key in COPIED:
         table[key] = jobs[key][rows]
-    table["request"][:, 0] = jobs["request"][rows, 0]
+    table["request"], table["chunks"], table["held"] = held.request, held.chunks, held.first
     for key in ("submit", "start", "end"):
         table[key] -= t0
-    waits, over = np.isnan(table["start"]), ~np.isnan(table["end"])
-    going = ~waits & ~over
     table["queued"], table["status"] = table["submit"], np.select([waits, over], [QUEUED, DONE], RUNNING)
     table["ran"] = np.where(over, table["end"] - table["start"], 0.0)
     table["due"][going] = table["start"][going] + np.maximum(table["walltime"][going], 1.0)
-    total, queue, running = int(w.cluster.total[0]), np.flatnonzero(waits), np.flatnonzero(going)
-    free = max(total - int(table["request"][going, 0].sum()), 0)
-    blank = np.zeros(0, slice_dtype(1))
+    queue, running, none = (np.flatnonzero(x).astype(np.int32) for x in (waits, going, waits & over))
     view = View(
-        now=c.now - t0, jobs=table, queue=queue.astype(np.int32), running=running.astype(np.int32), ended=np.zeros(0, np.int32),
-        free=np.array([[free]]), cluster=pool(total), slices=blank, table=table, held=blank, origin=w.origin + t0,
-        past=_past(jobs, t0),
+        now=c.now - t0, jobs=table, queue=queue, running=running, ended=none, free=held.free, cluster=held.machine,
+        slices=held.slices, table=table, held=held.slices, origin=w.origin + t0, past=_past(jobs, t0),
     )  # fmt: skip
     return view, w.columns["job"][rows]
+
+
+def takes(policy: Any, machine: Machine) -> bool:
+    """Can the policy schedule this?"""
+    try:
+        getattr(policy, "check", lambda cluster: None)(machine)
+    except InputError:
+        return False
+    return True
+
+
+def _pool(c: Cluster, rows: np.ndarray, going: np.ndarray) -> Held:
+    """The CPUs of the nodes that are in service, as one pool."""
+    w, total = c.workload, int(c.workload.cluster.total[0])
+    request, nothing = w.jobs["request"][rows, :1], np.zeros(len(rows), np.int32)
+    used, down = int(request[going].sum()), [i for i, n in enumerate(w.cluster.known_site.names) if n in c.down]
+    free = max(total - int(w.cluster.capacity[down, 0].sum()) - used, 0)
+    return Held(pool(total), request, nothing, np.zeros(0, slice_dtype(1)), nothing - 1, np.array([[free]]))
+
+
+def _nodes(c: Cluster, rows: np.ndarray, going: np.ndarray) -> Held:
+    """The nodes with CPUs, memory (MiB) and GPUs; what a running job holds is the same on each of its nodes. Nodes that are out
+    of service have nothing free."""
+    w, site = c.workload, c.workload.cluster.known_site
+    capacity, place = w.cluster.capacity, {n: i for i, n in enumerate(site.names)}
+    jobs = w.jobs[rows]
+    ask = site.asks[np.maximum(jobs["ask"], 0)]
+    chunks = np.where(ask["nodes"] > 0, ask["nodes"], np.where(ask["tasks"] <= MOST_CHUNKS, ask["tasks"], 0)).astype(np.int32)
+    each = np.maximum(chunks, 1)[:, None]
+    request = -(-jobs["request"] // each) * each  # chunks are equal
+    free, first = capacity.copy(), np.full(len(rows), -1, np.int32)
+    slices: list[tuple] = []
+    lists, codes = w.names["nodes"], w.columns["nodes"][rows]
+    for j in np.flatnonzero(going).tolist():
+        at = [place[n] for n in nodes(lists[int(codes[j])]) if n in place]
+        for k, i in enumerate(at):
+            share = jobs["request"][j] // len(at) + (k < jobs["request"][j] % len(at))
+            slices.append((i, len(slices) + 1 if k + 1 < len(at) else -1, share))
+            free[i] -= share
+            first[j] = first[j] if k else len(slices) - 1
+    free[[place[n] for n in c.down if n in place]] = 0
+    held = np.array(slices, slice_dtype(capacity.shape[1])) if slices else np.zeros(0, slice_dtype(capacity.shape[1]))
+    return Held(Machine(capacity, w.cluster.resources), request, chunks, held, first, np.maximum(free, 0))
 
 
 def _beginning(jobs: np.ndarray) -> float:
@@ -83,10 +147,10 @@ def ended_on_pool(c: Cluster) -> Workload:
     return supposed(table, run, pool(total), name=c.name, origin=w.origin + first, columns={"wait": wait})
 
 
-def order_of(policy, c: Cluster) -> list[dict]:
+def order_of(policy: Any, c: Cluster) -> list[dict]:
     """The waiting jobs of a cluster as a policy ranks them, first to start first: `job` its number, `score`, `why`. Raises
     InputError where the policy ranks nothing, or nonsense."""
-    view, ids = view_of(c)
+    view, ids = view_of(c, policy)
     if len(view.queue) == 0:
         return []
     run = begin(policy, view)
@@ -99,3 +163,17 @@ def order_of(policy, c: Cluster) -> list[dict]:
     if not np.isfinite(np.array([max(x["score"], -1e300) for x in ranked], float)).all():
         raise InputError(f"policy {policy.name}: a score is no number")
     return [{"job": int(ids[x["job"]]), "score": float(x["score"]), "why": x.get("why", "")} for x in ranked]
+
+
+def starts_of(policy: Any, c: Cluster) -> dict[int, list[str]]:
+    """The jobs that a policy would start now, by number: the names of the nodes that it would have each on; none on a pool.
+    Raises InputError."""
+    view, ids = view_of(c, policy)
+    if len(view.queue) == 0:
+        return {}
+    names, out = c.workload.cluster.known_site.names, {}
+    for d in begin(policy, view).decide(view):
+        if isinstance(d, Start):
+            where = [] if view.cluster.is_pool or d.placement is None else [names[n] for n, _ in d.placement]
+            out[int(ids[d.job])] = where
+    return out
