@@ -45,6 +45,7 @@ check-slurm: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.check_slurm $(if $(INSTALL),--install)
 	@$(BIN)/python -m benchmarks.when_live
 	@$(BIN)/python -m benchmarks.steer_order
+	@$(BIN)/python -m benchmarks.steer_place
 	@$(BIN)/python -m benchmarks.steer_chaos
 	@$(BIN)/python -m benchmarks.steer_live
 

@@ -303,7 +303,19 @@ def test_the_description_is_that_of_the_answers(site):
     )
 
 
+SDIAG = """Server thread count:  3
+Main schedule statistics (microseconds):
+\tLast cycle:   107
+Backfilling stats
+\tLast cycle when: Sat Nov 21 01:25:24 2026 (1795224324)
+\tLast cycle: 323000
+\tLast depth cycle: 7
+Latency for 1000 calls to gettimeofday(): 22 microseconds
+"""
+
+
 def test_metrics_and_the_dashboard_that_draws_them(site):
+    (site.folder / "sdiag.txt").write_text(SDIAG)
     for _ in range(3):
         site.cycle(600.0)
     x = json.loads((site.folder / "squeue.json").read_text())  # one starts: its prediction is scored
@@ -315,6 +327,8 @@ def test_metrics_and_the_dashboard_that_draws_them(site):
     families = {f.name: f for f in text_string_to_metric_families(site.ask("/metrics")[2].decode())}
     value = {(n, *s.labels.values()): s.value for n, f in families.items() for s in f.samples}
     assert value[("jobwise_jobs", "running")] == 3 and value[("jobwise_up",)] == 1 and value[("jobwise_steer_changed",)] == 5
+    assert site.json("/api/now")["slurm"] == {"threads": 3, "main_s": 107e-6, "backfill_s": 0.323, "backfill_depth": 7}
+    assert value[("jobwise_slurm_pass_seconds", "backfill")] == 0.323 and value[("jobwise_slurm_backfill_depth",)] == 7
     assert 0 <= value[("jobwise_start_cover", "80")] <= 1 and value[("jobwise_start_error_seconds", "jobwise")] >= 0
     board = json.loads((Path(boards.__file__).parent / "grafana.json").read_text())
     drawn = {n for p in board["panels"] for t in p["targets"] for n in re.findall(r"jobwise_\w+", t["expr"])}

@@ -69,14 +69,19 @@ class Journal:
 
     def write(self, p: Predicted, order: list[dict], begin: set[int], problem: str = "") -> dict[str, list[int]]:
         """Write down a cycle: predictions, how the policy ranks the queue, whom it would start now. Returns which jobs came
-        ("submitted"), started, ended, and were cancelled ("gone") since the last one."""
+        ("submitted"), started, ended, were cancelled ("gone"), and ask for something else ("changed": limit, CPUs, partition)
+        since the last one."""
         c = p.cluster
         now, jobs = c.now + c.workload.origin, self._jobs(c)
-        started = dict(self.rows("select id, start from job where ended is null"))  # of those that had not ended yet
+        known = {r[0]: r[1:] for r in self.rows("select id, start, asked, cpus, partition from job where ended is null")}
+        started = {id: x[0] for id, x in known.items()}  # of those that had not ended yet
         events: dict[str, list[int]] = {
             "submitted": [id for id in jobs if id not in started],
             "started": [id for id, job in jobs.items() if job["start"] is not None and started.get(id) is None],
             "ended": [id for id, job in jobs.items() if job["ended"] is not None],
+            "changed": [
+                id for id, x in jobs.items() if id in known and known[id][1:] != (x["asked"], x["cpus"], x["partition"])
+            ],
             "gone": [id for id, at in started.items() if at is None and id not in jobs and id not in c.out],
         }
         try:
@@ -86,7 +91,8 @@ class Journal:
             )
             self._db.executemany(
                 "insert into job values(:id, :name, :user, :account, :partition, :cpus, :submit, :asked, :start, :ended) on "
-                "conflict(id) do update set start = :start, ended = :ended, asked = :asked",
+                "conflict(id) do update set start = :start, ended = :ended, asked = :asked, cpus = :cpus, "
+                "partition = :partition",
                 list(jobs.values()),
             )
             rows = [(now, id, kind) for kind, ids in events.items() for id in ids]

@@ -23,13 +23,13 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, number, priorities_of, state
 from jobwise.slurm.site import COMMANDS, FIELDS, OUT_OF_SERVICE, read
-from jobwise.slurm.text import records
+from jobwise.slurm.text import diagnosis, records
 from jobwise.workload import Workload
 
 REFRESH_S, REMEMBERED = 600.0, 20_000  # between two readings of all but the queue; rows of sacct that a reader keeps
 DAYS = 40  # of accounting: what futures copy arrivals from
 SHARES = "SLURM_TIME_FORMAT=%s sshare -a -P -o Account,User,RawUsage"
-OPTIONAL = ("sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "sshare_start")
+OPTIONAL = ("sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "sshare_start", "sdiag")
 MOST_TASKS = 1000  # of an array that waits: so many are looked at
 NEW = 2_000_000_000  # number of a job that has not been submitted; and of tasks of arrays that have no number yet, from here on
 OUT = ("Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "BeginTime")  # reasons: it cannot start yet
@@ -55,7 +55,7 @@ class Cluster:
     """What a cluster is doing. `workload`: ended, running and waiting jobs on its site, in order of submit, with `start` and
     `end` (NaN: not yet) in s from `origin`; `now` likewise. `waiting`: jobs that may start, by number; `out`: that may not.
     `name`: that of the cluster. `factors`: (priority, site factor) of jobs that may start, by number. `down`: nodes that were
-    out of service when nodes were read last."""
+    out of service when nodes were read last; `diagnosis`: what sdiag said then (`text.diagnosis`)."""
 
     workload: Workload
     now: float
@@ -64,6 +64,7 @@ class Cluster:
     name: str
     factors: dict[int, tuple[int, int]] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
+    diagnosis: dict[str, float] = field(default_factory=dict)
 
     @property
     def live(self) -> np.ndarray:
@@ -125,7 +126,7 @@ def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
     """Fill a folder with what the commands of Slurm print; not `whole`: the queue alone. Raises SlurmError where squeue or
     scontrol do not answer."""
     folder.mkdir(parents=True, exist_ok=True)
-    commands = COMMANDS | {"sshare_start": SHARES}
+    commands = COMMANDS | {"sshare_start": SHARES, "sdiag": "sdiag"}
     for name, command in commands.items() if whole else ():
         words = shlex.split(command.replace("now-180days", f"now-{DAYS}days"))
         env = dict(w.split("=", 1) for w in words if "=" in w and w.split("=")[0].isupper())
@@ -195,7 +196,7 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
     if not rows and not over:
         raise InputError(f"{folder}: no job waits, runs, or has ended")
     workload, since = _open(_workload(folder, [*over.values(), *rows]), rows, now)
-    return Cluster(workload, since, waits, out, _name(folder), factors, _down(folder))
+    return Cluster(workload, since, waits, out, _name(folder), factors, _down(folder), diagnosis(_read(folder, "sdiag")))
 
 
 def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
@@ -223,17 +224,21 @@ def _now(folder: Path, jobs: list[dict]) -> float:
 
 def _down(folder: Path) -> frozenset[str]:
     """The nodes of scontrol_node.txt that take no jobs."""
-    file = folder / "scontrol_node.txt"
-    every = records(file.read_text(errors="replace"), "NodeName") if file.is_file() else []
+    every = records(_read(folder, "scontrol_node"), "NodeName")
     return frozenset(r["NodeName"] for r in every if any(x in r.get("State", "").upper() for x in OUT_OF_SERVICE))
 
 
 def _priorities(folder: Path) -> dict[int, tuple[int, int]]:
     """(priority, site factor) of the jobs of sprio.txt, if there is one."""
+    return priorities_of(_read(folder, "sprio"))
+
+
+def _read(folder: Path, name: str) -> str:
+    """What a command printed; "" where that is not known."""
     try:
-        return priorities_of((folder / "sprio.txt").read_text(errors="replace"))
+        return (folder / f"{name}.txt").read_text(errors="replace")
     except OSError:
-        return {}
+        return ""
 
 
 def _accounted(folder: Path) -> list[dict[str, str]]:

@@ -32,8 +32,8 @@ class Shadow:
             self.calibration = self.journal.calibration()
 
     def cycle(self, c: Cluster, seed: int = 0) -> tuple[Predicted, dict[str, list[int]]]:
-        """(predictions, which jobs came, started, ended, were cancelled since the last cycle: `Journal.write`), of a cluster as
-        it is now. Raises InputError where the clock has been set back."""
+        """(predictions, which jobs came, started, ended, changed, were cancelled since the last cycle: `Journal.write`), of a
+        cluster as it is now. Raises InputError where the clock has been set back."""
         self.problem = ""
         if self.journal and c.now + c.workload.origin < self.journal.last - KEPT_BACK_S:
             raise InputError("the clock has been set back; nothing is written until it is past the last cycle again")

@@ -24,6 +24,28 @@ def pairs(text: str) -> dict[str, str]:
     return {k: v.strip() for k, v in parsed}
 
 
+DIAGNOSES = {  # what sdiag says of the scheduler: (heading, key) -> name here, unit
+    ("", "Server thread count"): ("threads", 1.0),
+    ("Main schedule statistics", "Last cycle"): ("main_s", 1e-6),
+    ("Backfilling stats", "Last cycle"): ("backfill_s", 1e-6),
+    ("Backfilling stats", "Last depth cycle"): ("backfill_depth", 1.0),
+}
+
+
+def diagnosis(text: str) -> dict[str, float]:
+    """What `sdiag` says of the scheduler, as far as it can be read: threads that serve, the last main pass and the last
+    backfill cycle (s), and how many jobs this looked at."""
+    out, heading = {}, ""
+    for line in text.splitlines():
+        key, _, value = (x.strip() for x in line.partition(":"))
+        if not line[:1].isspace():
+            heading = next((h for h, _ in DIAGNOSES if h and line.startswith(h)), "")
+        if (heading, key) in DIAGNOSES and value.isdigit():
+            name, unit = DIAGNOSES[heading, key]
+            out[name] = int(value) * unit
+    return out
+
+
 def records(text: str, first: str) -> list[dict[str, str]]:
     """The records of `scontrol show`, each beginning with the key `first`; a line or several for each."""
     return [pairs(x) for x in re.split(rf"(?m)^(?={first}=)", text) if x.startswith(f"{first}=")]

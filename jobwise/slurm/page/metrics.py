@@ -41,6 +41,11 @@ class _Collector:
         )
         yield _gauge("jobs", "Jobs.", {"waiting": s.waiting, "held": s.held, "running": s.running}, "state")
         yield _gauge("cpus", "CPUs.", {"used": s.used, "all": s.cpus}, "state")
+        passes = {k: s.slurm[f"{k}_s"] for k in ("main", "backfill") if f"{k}_s" in s.slurm}
+        if passes:
+            yield _gauge("slurm_pass_seconds", "Slurm's last passes, by sdiag.", passes, "pass")
+        if "backfill_depth" in s.slurm:
+            yield _gauge("slurm_backfill_depth", "Jobs that the last backfill pass looked at.", {"": s.slurm["backfill_depth"]})
         if len(s.jobs) >= self.fewest:
             for name, text, values in (
                 ("expected_start_seconds", "Expected starts of waiting jobs, from now.", [x.start for x in s.jobs]),

@@ -84,7 +84,7 @@ function showNow(s) {
 function health() {
   if (!now || lost) return;
   const age = Date.now() / 1000 - now.time;
-  $("health").textContent = (now.answers ? "" : "Slurm does not answer; ") + `seen ${clock(now.time)} UTC, ${age < 2 ? "now" : span(age) + " ago"}` + (now.viewer === null ? "" : `; only jobs of ${now.viewer} are shown`);
+  $("health").textContent = (now.answers ? "" : "Slurm does not answer; ") + `seen ${clock(now.time)} UTC, ${age < 2 ? "now" : span(age) + " ago"}` + (now.slurm.backfill_depth === undefined ? "" : `; Slurm's last backfill looked at ${now.slurm.backfill_depth} jobs`) + (now.viewer === null ? "" : `; only jobs of ${now.viewer} are shown`);
   $("health").className = now.answers ? "" : "bad";
 }
 

@@ -96,6 +96,9 @@ class State(BaseModel):
     running: int
     cpus: int
     used: Annotated[int, Field(description="CPUs of running jobs")]
+    slurm: Annotated[
+        dict[str, float], Field(description="sdiag: threads, last main and backfill pass (s), jobs looked at")
+    ] = {}
     score: Score | None = None
     steering: Steering | None = None
     jobs: list[Job] = []
@@ -116,7 +119,7 @@ def state_of(shadow: Shadow, p: Predicted, cycle: int, seconds: float, steering:
         cluster=c.name, policy=shadow.policy.name, under=resolve(shadow.site).name, cycle=cycle, time=now, seconds=seconds,
         problem=shadow.problem,
         waiting=len(c.waiting), held=len(c.out), running=len(running), cpus=int(w.cluster.total[0]),
-        used=int(w.jobs["request"][running, 0].sum()), score=score, steering=steering, jobs=jobs,
+        used=int(w.jobs["request"][running, 0].sum()), slurm=c.diagnosis, score=score, steering=steering, jobs=jobs,
         cannot_start=[Held(job=x.id, name=x.name, user=x.user, why=in_words(x.reason)) for x in c.out.values()],
         users=_users(jobs),
     )  # fmt: skip
