@@ -12,6 +12,7 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.slurm import live
+from jobwise.slurm.alternatives import changes_of
 from jobwise.slurm.client import Slurm
 from jobwise.slurm.recording import read as read_recording
 from jobwise.slurm.standing import SitePlayer
@@ -120,6 +121,37 @@ def test_site_factors_are_part_of_what_is_predicted(cluster):
     assert nice == {9004: 0, 9005: -900, 9006: -1900, live.NEW + 1: -1900, live.NEW + 2: -1900}
     lowered = {x["job"]: x["start"] for x in predict(c, count=8, earlier=0).rows()}
     assert raised[9004] <= other[9004] <= lowered[9004] and raised != lowered
+
+
+def test_what_a_job_may_ask_for_instead(cluster):
+    """The second partition takes it, one QOS more may be named by its user, and half the tasks are half the CPUs."""
+    (cluster / "scontrol_partition.txt").write_text(
+        "PartitionName=batch\n   MaxTime=UNLIMITED State=UP\n   Nodes=n[1-4]\n\n"
+        "PartitionName=short\n   MaxTime=01:00:00 State=UP\n   Nodes=n[1-4]\n"
+    )
+    text = (cluster / "sacct.txt").read_text()  # the second partition has had jobs
+    (cluster / "sacct.txt").write_text(text.replace("|batch|", "|short|", 3))
+    (cluster / "scontrol_config.txt").write_text(
+        "PriorityType = priority/multifactor\nPriorityWeightAge = 1000\nPriorityWeightQOS = 100000\nAccountingStorageEnforce = qos\n"
+    )
+    qos = "Name|Priority|MaxWall|GrpTRES|MaxTRESPU|MaxJobsPU|GrpJobs\nnormal|0|||||\nhigh|100|||||\nother|100|||||\n"
+    (cluster / "sacctmgr_qos.txt").write_text(qos)
+    rows = ["Cluster|Account|User|Share|ParentName|QOS", "|root|||root|", "|all||1|root|normal", "|all|u1|1||normal,high"]
+    (cluster / "sacctmgr_assoc.txt").write_text("\n".join(rows) + "\n")
+    c = live.look(cluster)
+    assert c.qos == {("u1", "all"): ("normal", "high")}
+    p = predict(c, count=8, earlier=0)
+    changes, other = changes_of(c, p.player.w, c.row(9005))
+    assert [x.words for x in changes] == [
+        *("half the time limit", "a quarter of the time limit", "half the tasks for twice the time"),
+        *("partition short", "QOS high"),
+    ]
+    half = changes[2].fields
+    assert half["request"].tolist()[0] == 2 and half["walltime"] == 2400 and changes[2].slower == 2.0
+    asks = other.cluster.known_site.asks
+    assert asks[int(half["ask"])]["tasks"] == 2 and len(asks) == len(p.player.w.cluster.known_site.asks) + 1
+    offers = {o.change.words: o for o in p.sooner(9004)}
+    assert offers["QOS high"].start <= offers["QOS high"].own[0] and offers["half the tasks for twice the time"].sooner > 0.5
 
 
 def test_predictions_of_a_cluster(cluster):

@@ -71,7 +71,7 @@ def _shown(p, rows: list[dict], sooner: bool, policy: str, as_json: bool) -> Non
     for id, offers in asked.items():
         say_offers(offers, f"job {id}")
     if asked and not any(o.worth_telling for offers in asked.values() for o in offers):
-        say("nothing that was tried (a shorter limit, another partition) is likely to start much sooner")
+        say("nothing that was tried (a shorter limit, fewer nodes, another partition or QOS) is likely to start much sooner")
     say(f"by {method}, under {policy}")
 
 

@@ -110,7 +110,7 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     app, works = a.distinct("JobName")
     work = _numbers([_work(x) for x in works])
     w = workload(
-        eligible, _request(table, cluster.capacity)[ask], run, limit,
+        eligible, requested(table, cluster.capacity)[ask], run, limit,
         cluster=replace(cluster, site=site), name=name, edges=edges, ask=ask, partition=which, user=user, group=account,
         queue=a.map(lambda x: qos.get(x, -1), "QOS", kind=int),
         app=np.array([work[_work(x)] for x in works])[app] if len(works) else app,
@@ -310,7 +310,7 @@ def _line(o: dict[str, str], default: tuple, asked: dict[str, float]) -> tuple |
     return options
 
 
-def _request(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
+def requested(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
     """[J, 3] units in all, as far as they do not depend on the nodes; whole nodes count as the mean node."""
     count = np.maximum(asks["nodes"], 1)
     cpus = asks["tasks"] * asks["cpus"]

@@ -23,7 +23,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, number, priorities_of, state
 from jobwise.slurm.site import COMMANDS, FIELDS, OUT_OF_SERVICE, read
-from jobwise.slurm.text import diagnosis, records
+from jobwise.slurm.text import diagnosis, records, table
 from jobwise.workload import Workload
 
 REFRESH_S, REMEMBERED = 600.0, 20_000  # between two readings of all but the queue; rows of sacct that a reader keeps
@@ -55,7 +55,8 @@ class Cluster:
     """What a cluster is doing. `workload`: ended, running and waiting jobs on its site, in order of submit, with `start` and
     `end` (NaN: not yet) in s from `origin`; `now` likewise. `waiting`: jobs that may start, by number; `out`: that may not.
     `name`: that of the cluster. `factors`: (priority, site factor) of jobs that may start, by number. `down`: nodes that were
-    out of service when nodes were read last; `diagnosis`: what sdiag said then (`text.diagnosis`)."""
+    out of service when nodes were read last; `diagnosis`: what sdiag said then (`text.diagnosis`).
+    `qos`: the names of the QOS that each (user, account) may ask for."""
 
     workload: Workload
     now: float
@@ -65,6 +66,7 @@ class Cluster:
     factors: dict[int, tuple[int, int]] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
     diagnosis: dict[str, float] = field(default_factory=dict)
+    qos: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def live(self) -> np.ndarray:
@@ -196,7 +198,8 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
     if not rows and not over:
         raise InputError(f"{folder}: no job waits, runs, or has ended")
     workload, since = _open(_workload(folder, [*over.values(), *rows]), rows, now)
-    return Cluster(workload, since, waits, out, _name(folder), factors, _down(folder), diagnosis(_read(folder, "sdiag")))
+    said = diagnosis(_read(folder, "sdiag"))
+    return Cluster(workload, since, waits, out, _name(folder), factors, _down(folder), said, _qos(folder))
 
 
 def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
@@ -226,6 +229,12 @@ def _down(folder: Path) -> frozenset[str]:
     """The nodes of scontrol_node.txt that take no jobs."""
     every = records(_read(folder, "scontrol_node"), "NodeName")
     return frozenset(r["NodeName"] for r in every if any(x in r.get("State", "").upper() for x in OUT_OF_SERVICE))
+
+
+def _qos(folder: Path) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The QOS that users of accounts may ask for, by sacctmgr_assoc.txt."""
+    rows = (r for r in table(_read(folder, "sacctmgr_assoc")) if r.get("User"))
+    return {(r["User"], r.get("Account", "")): tuple(filter(None, r.get("QOS", "").split(","))) for r in rows}
 
 
 def _priorities(folder: Path) -> dict[int, tuple[int, int]]:

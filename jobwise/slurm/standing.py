@@ -102,18 +102,3 @@ def playable(w: Workload, policy: Any) -> bool:
     except InputError:
         return False
     return True
-
-
-def changes_of(w: Workload, row: int) -> list[tuple[str, dict[str, float]]]:
-    """Other partitions of a site in which a waiting job could start by its limits, as changes of its columns."""
-    site, job = w.cluster.known_site, w.jobs[row]
-    own = set(site.queues[job["partition"]].tolist())
-    out = []
-    for k, row_of in enumerate(site.queues):
-        p = int(row_of[0])
-        if p in own or (row_of[1:] >= 0).any():
-            continue
-        x, ask = site.partitions[p], site.asks[job["ask"]]
-        if x["up"] and job["walltime"] <= x["max_time"] and ask["nodes"] <= x["max_nodes"]:
-            out.append((f"partition {site.partition_names[p]}", {"partition": float(k)}))
-    return out

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from jobwise.policies.names import resolve
+from jobwise.slurm.alternatives import changes_of
 from jobwise.slurm.live import Cluster, Waiting
-from jobwise.slurm.standing import SitePlayer, changes_of
+from jobwise.slurm.standing import SitePlayer
 from jobwise.starts.calibration import Calibration
 from jobwise.starts.futures import FUTURES
 from jobwise.starts.history import History
 from jobwise.starts.predictor import Predictor, Starts
-from jobwise.starts.sooner import Change, Offer, offers, shorter
+from jobwise.starts.sooner import Offer, offers
 
 EARLIER = 60  # moments before now at which starts are predicted, to calibrate by
 REASONS = {  # Slurm's word for why a job waits -> plain words
@@ -54,7 +55,7 @@ class Predicted:
     """Predictions for the jobs of a cluster that wait and may start."""
 
     cluster: Cluster
-    predictor: Predictor
+    player: SitePlayer
     starts: Starts
 
     def rows(self) -> list[dict[str, Any]]:
@@ -79,10 +80,10 @@ class Predicted:
         return max(x.planned - self.cluster.workload.origin - self.cluster.now, 0.0) if x.planned else None
 
     def sooner(self, id: int) -> list[Offer]:
-        """What a waiting job may ask for instead: shorter limits, other partitions."""
-        w, row = self.cluster.workload, self.cluster.row(id)
-        changes = shorter(float(w.jobs["walltime"][row])) + [Change(words, fields) for words, fields in changes_of(w, row)]
-        return offers(self.starts.drawn, row, self.predictor.player, changes)
+        """What a waiting job may ask for instead (`alternatives.py`), and what that would bring."""
+        row, player = self.cluster.row(id), self.player
+        changes, w = changes_of(self.cluster, player.w, row)
+        return offers(self.starts.drawn, row, player if w is player.w else SitePlayer(w, player.policy), changes)
 
 
 def predict(
@@ -112,4 +113,4 @@ def predict(
         predictor.at(float(jobs["submit"][j]), waited[n : n + 1])
         if progress:
             progress(n, len(waited))
-    return Predicted(cluster, predictor, predictor.at(cluster.now))
+    return Predicted(cluster, player, predictor.at(cluster.now))

@@ -70,13 +70,13 @@ class Drawn:
         none = np.zeros(0, np.int64)
         return replace(self, run=run[None], arrivals=[(none, none)])
 
-    def changed(self, place: int, fields: dict[str, float], slower: float = 1.0) -> Drawn:
-        """The same futures, in which the waiting job rows[place] asks for something else (fields of job_dtype; "request": units
-        of the first resource), and runs `slower` times as long."""
+    def changed(self, place: int, fields: dict[str, Any], slower: float = 1.0) -> Drawn:
+        """The same futures, in which the waiting job rows[place] asks for something else (`sooner.Change`), and runs `slower`
+        times as long."""
         run, table = self.run.copy(), self.table.copy()
         for key, value in fields.items():
             if key == "request":
-                table["request"][place, 0] = value
+                table["request"][place, : np.size(value)] = value
             else:
                 table[key][place] = value
         run[:, place] = np.minimum(run[:, place] * slower, max(table["walltime"][place], 1.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,11 @@ SAME_S = 1.0
 
 @dataclass(frozen=True)
 class Change:
-    """Another request of a waiting job: fields of job_dtype, and how many times as long it runs then."""
+    """Another request of a waiting job: fields of job_dtype (`request`: units of the first resource, or [R] of all), and how
+    many times as long it runs then."""
 
     words: str
-    fields: dict[str, float]
+    fields: dict[str, Any]
     slower: float = 1.0
 
 
