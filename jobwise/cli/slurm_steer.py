@@ -127,7 +127,6 @@ def _follower(s, shown) -> Iterator[Callable[[int, dict], None]]:
     from jobwise.slurm.journal import Journal
     from jobwise.slurm.page.state import Steering
     from jobwise.slurm.shadow import Shadow
-    from jobwise.slurm.standing import playable
 
     journal, own = Journal(s.state.folder), s.settings
     shadow = Shadow(s.policy, journal)
@@ -136,7 +135,6 @@ def _follower(s, shown) -> Iterator[Callable[[int, dict], None]]:
         begun = time.monotonic()
         try:
             shadow.policy = s.policy
-            shadow.site = s.policy if own.span == 0 and not own.dry and playable(s.cluster.workload, s.policy) else "slurm"
             p, _ = shadow.cycle(s.cluster, n)
             shadow.problem = shadow.problem or x["problem"]
             steering = Steering(span=own.span, dry=own.dry, changed=x["changed"])

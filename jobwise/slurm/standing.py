@@ -93,12 +93,3 @@ class SitePlayer:
             usage += np.bincount(at + 1, spent, len(usage) + 1)[1:]
             at = np.where(at >= 0, site.associations["parent"][at], -1)
         return usage
-
-
-def playable(w: Workload, policy: Any) -> bool:
-    """Can starts on the site of these jobs be predicted under this policy?"""
-    try:
-        SitePlayer(w, policy)
-    except InputError:
-        return False
-    return True

@@ -108,7 +108,7 @@ function showJobs(answer) {
       tr.append(cell);
       rows.push(tr);
       ask(`api/jobs/${x.job}/sooner`).then((o) => {
-        more.textContent = o.sooner.length ? "Sooner: " + o.sooner.map((c) => `${c.change}: starts in ${span(c.start)} instead of ${span(c.start_now)}, ends in ${span(c.end)} (${percent(c.probability)} likely sooner)`).join("; ") : "Nothing that was tried (a shorter limit, another partition) is likely to start it much sooner.";
+        more.textContent = o.sooner.length ? "Sooner: " + o.sooner.map((c) => `${c.change}: starts in ${span(c.start)} instead of ${span(c.start_now)}, ends in ${span(c.end)} (${percent(c.probability)} likely sooner)`).join("; ") : "Nothing that was tried (a shorter limit, fewer nodes, another partition or QOS) is likely to start it much sooner.";
       }).catch((e) => { more.textContent = e.message; });
     }
   }
