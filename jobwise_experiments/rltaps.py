@@ -149,7 +149,7 @@ def _trained(s: Study, c: GpusConfig, name: str, piece: str, k: int = 0) -> None
 
 def costs(s: Study) -> Section:
     """Rules, learned weights and a network, by what a restart costs."""
-    rows, knapsack, network = [], system.configure(None, s.preset).changed(costs=list(COSTS)), system.per_job(s.preset)
+    rows, knapsack, network = [], system.ours(None, s.preset).changed(costs=list(COSTS)), system.per_job(s.preset)
     for work in WORK:
         for k in range(s.seeds):
             _trained(s, knapsack.changed(work=work, threads=s.threads), f"knapsack-{work}{k}", f"trained-{work}-{k}", k)

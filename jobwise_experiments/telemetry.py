@@ -106,7 +106,7 @@ def _rows(x: Arms, lb: str) -> list[list]:
 
 def part(s: Study, part: str) -> Section:
     """A part of the slides: rules, the agent as published, ours."""
-    published, ours = (getattr(system, part)(None, s.preset, published=p) for p in (True, False))
+    published, ours = (getattr(system, prefix + part)(None, s.preset) for prefix in ("", "our_"))
     agents = {SLIDES: _agents(s, part, "published", published), OURS: _agents(s, part, "ours", ours)}
     x = Arms(_rules(s, part, published) | agents)
     values = {"title": TITLES[part], "lb": LB[part], "fair": _fair(x), "count": _count(s)}
@@ -145,7 +145,7 @@ def _figure(s: Study, part: str, x: Arms) -> str:
 
 def hidden(s: Study) -> Section:
     """Factors drawn anew in every jobset."""
-    c, ours = system.affinities(None, s.preset, hidden=True), "ours, adapts"
+    c, ours = system.our_affinities(None, s.preset, hidden=True), "ours, adapts"
     x = Arms(_rules(s, "affinities", c) | {ours: _agents(s, "affinities", "hidden", c)})
     e = change(x.of(ours), x.of(_fair(x))[0])
     said = "beats" if e.high < 0 else "does not beat" if e.low <= 0 else "is behind"
@@ -167,8 +167,8 @@ def inputs(s: Study, said: list[str]) -> Section:
         effects.extend((world, group, arms.mean(group), change(arms.of(group), whole)) for group in groups)
 
     for part, groups in INPUTS.items():
-        compare(TITLES[part], part, "published", getattr(system, part)(None, s.preset, published=True), groups)
-    c = system.affinities(None, s.preset, hidden=True)
+        compare(TITLES[part], part, "published", getattr(system, part)(None, s.preset), groups)
+    c = system.our_affinities(None, s.preset, hidden=True)
     compare("B, factors drawn anew, ours", "affinities", "hidden", c, ("run times", "room", "next"))
     helps = sorted((x for x in effects if x[3].low > 0), key=lambda x: -x[3].change)
     none = [f"{x[1]} ({x[0].split(':')[0]})" for x in effects if not x[3].low > 0]

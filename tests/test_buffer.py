@@ -275,7 +275,7 @@ def test_rules_by_hand():
 
 
 def test_the_bandit_learns_what_jobs_cost_and_keeps_it(tmp_path):
-    c = configure("affinities", None, "smoke")
+    c = configure("affinities+", None, "smoke")
     sets = c.sets(7, 60)
     blank, learnt = (NodesRule("learned", NodesSettings(1)), c.changed(jobsets=20).rule("learned"))
     assert learnt.prior["count"].sum() > 300
@@ -372,7 +372,7 @@ def test_environments():
 
 @pytest.mark.parametrize("system", ["distances", "affinities"])
 def test_training_and_files(system, tmp_path):
-    c = configure(system, None, "smoke")
+    c = configure(f"{system}+", None, "smoke")
     found = c.train(None, tmp_path / "run")[0]
     again = load(tmp_path / "run")
     sets = c.sets(3, 10)
@@ -391,7 +391,7 @@ def test_training_and_files(system, tmp_path):
 
 @pytest.mark.slow
 def test_the_published_agents_learn(tmp_path):
-    c = distances(None, "smoke", published=True).changed(jobsets=10, runs=10, group=10, iterations=60, validations=2)
+    c = distances(None, "smoke").changed(jobsets=10, runs=10, group=10, iterations=60, validations=2)
     p = c.train(None, tmp_path / "run")[0]
     sets = c.sets(5, 50)
     z, lb = played(sets, p, 0.0, 200), played(sets, c.rule("lb"), 0.0, 200)

@@ -202,7 +202,7 @@ def test_training_is_reproducible_and_resumes(config, tmp_path):
 @pytest.mark.slow
 def test_our_agent_learns_to_beat_sjf_on_a_small_world(tmp_path):
     """A few seconds of PPO on a small world: as good as SJF on unseen jobsets, from far behind."""
-    config = deeprm_system.configure(None, "smoke").changed(
+    config = deeprm_system.ours(None, "smoke").changed(
         steps=20, slots=5, choices=120_000, simulations=128, jobsets=200, validations=6, validation_jobsets=64
     )
     policy = config.train(None, tmp_path / "run")[0]
@@ -241,7 +241,7 @@ def test_a_policy_refuses_another_grid(tmp_path):
 def test_simulate_and_compare_agree_with_evaluate(system, tmp_path, capsys):
     """A policy of the world of slots runs wherever others do, and to the last digit the same."""
     small = {"jobsets": 4, "validation_jobsets": 2, "steps": 50, "choices": None, "iterations": 1, "validations": 1, "warm": 0}
-    config = system.configure(None, "smoke").changed(**small, simulations=4, threads=1)
+    config = system.ours(None, "smoke").changed(**small, simulations=4, threads=1)
     policy = config.train(None, tmp_path / "run")[0]
     assert run(["evaluate", str(tmp_path / "run"), "-p", "sjf", "--json"]) == 0
     mean = json.loads(capsys.readouterr().out)["policies"]["run"]["slowdown"]
@@ -289,8 +289,13 @@ def test_commands(tmp_path, capsys):
     out = str(tmp_path / "run")
     toml = tmp_path / "small.toml"
     toml.write_text("steps = 8\njobsets = 6\nsimulations = 8\nvalidation_jobsets = 3\nchoices = 500\nvalidations = 1\n")
-    assert run(["train", "deeprm", "--preset", "smoke", "--config", str(toml), "--out", out]) == 0
-    assert "jobwise evaluate" in capsys.readouterr().out
+    assert run(["train", "deeprm+", "--preset", "smoke", "--config", str(toml), "--out", out]) == 0
+    told = capsys.readouterr()
+    assert "jobwise evaluate" in told.out and "published" not in told.err
+    toml.write_text("steps = 8\njobsets = 4\nruns = 2\nvalidation_jobsets = 3\niterations = 2\nvalidations = 1\n")
+    assert run(["train", "deeprm", "--preset", "smoke", "--config", str(toml), "--out", out + "-published"]) == 0
+    assert "deeprm is the published agent; ours, which this name trained before 0.2, is deeprm+" in capsys.readouterr().err
+    assert load(out + "-published").about["system"] == "deeprm" and load(out).about["system"] == "deeprm+"
     assert run(["evaluate", out, "--json", "-p", "sjf", "-p", "tetris"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["policies"]) == {"sjf", "tetris", "run"} and found["best_rule"] in ("sjf", "tetris")
@@ -371,9 +376,9 @@ def test_the_published_systems_are_as_published():
     assert (c.encoder, c.average_every, c.second, c.jobsets, c.runs) == ("cush-backlog", 10, True, 100, 20)
     c = deeprm_system.published("paper")
     assert (c.rate, c.compat, c.compat_floor, c.jobsets, c.runs, c.iterations) == (0.3, True, True, 50, 20, 1000)
-    ours = deeprm_system.configure(None, "small")
+    ours = deeprm_system.ours(None, "small")
     assert (ours.rate, ours.compat, ours.compat_floor) == (0.7, False, False)
-    assert cush_system.configure(None, "small").rate == 0.9
+    assert cush_system.ours(None, "small").rate == 0.9
 
 
 def test_slowdowns_are_rounded_down_as_deeprms_code_has_them():
@@ -387,7 +392,7 @@ def test_slowdowns_are_rounded_down_as_deeprms_code_has_them():
 def test_settings_that_reinforce_has_no_use_for_are_refused():
     from jobwise.systems import cush as cush_system
 
-    c = cush_system.configure(None, "smoke")
+    c = cush_system.ours(None, "smoke")
     for key in ("entropy", "steps", "lam", "epochs", "baseline"):
         with pytest.raises(InputError, match=f"no use for '{key}'"):
             c.changed(learner=c.learner | {key: 1})
@@ -398,7 +403,7 @@ def test_a_comparison_on_jobs_it_was_trained_on_says_so(tmp_path):
 
     w = on_nodes(jobwise.lublin(jobs=300, procs=16, load=0.9, seed=2, estimates="users"), 4)
     small = {"jobsets": 3, "validation_jobsets": 2, "iterations": 1, "choices": None, "validations": 1, "warm": 0, "jobs": 20}
-    config = cush_system.configure(w, "smoke").changed(**small, drawn=0, runs=2, threads=1, row_s=600.0, encoder="slots")
+    config = cush_system.ours(w, "smoke").changed(**small, drawn=0, runs=2, threads=1, row_s=600.0, encoder="slots")
     policy = config.train(w, tmp_path / "run")[0]
     c = jobwise.compare(w, ["fcfs+easy", policy], shakes=0, window_jobs=40)
     assert any("was trained on" in note for note in c.notes)

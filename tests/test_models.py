@@ -189,7 +189,7 @@ SETTINGS = {"choices": 300, "simulations": 8, "warm": 20, "jobs": 32, "threads":
 
 
 def small(log):
-    config = configure("mars", log, "smoke")
+    config = configure("mars+", log, "smoke")
     return config.changed(**SETTINGS, learner=config.learner | {"steps": 8, "workers": 2})
 
 

@@ -59,7 +59,7 @@ def test_sizes_are_those_of_the_paper():
     )
     assert agent.parameters == 1_020_976
     for preset in PRESETS:
-        assert published(preset).network == "mlp" and configure("rl-taps", None, preset).network == "knapsack"
+        assert published(preset).network == "mlp" and configure("rl-taps+", None, preset).network == "knapsack"
     assert published("paper", streaming=True).fresh == 60 and published("paper", streaming=True).jobsets == 60
 
 
@@ -191,7 +191,7 @@ def test_a_run_goes_on_to_the_same_policy_and_its_file_decides_the_same(tmp_path
         )
         c = c.changed(fresh=2) if how == "streaming" else c
     elif how == "knapsack":
-        c = configure("rl-taps", None, "smoke").changed(**SMALL, iterations=3, validations=3, costs=[0, 30])
+        c = configure("rl-taps+", None, "smoke").changed(**SMALL, iterations=3, validations=3, costs=[0, 30])
     else:
         c = per_job("smoke").changed(**SMALL, simulations=4, choices=600, validations=3)
     whole = c.train(None, tmp_path / "whole")[0]
@@ -217,7 +217,7 @@ def places(told, at=()):
         yield from places(told[key], (*at, key))
 
 
-@pytest.mark.parametrize("how", [published, per_job, lambda preset: configure("rl-taps", None, preset)])
+@pytest.mark.parametrize("how", [published, per_job, lambda preset: configure("rl-taps+", None, preset)])
 def test_a_policy_file_that_is_damaged_anywhere_is_one_line_or_plays(tmp_path, how):
     c = how("smoke").changed(**SMALL, drawn=2)
     c = c.changed(choices=300, simulations=4) if c.network == "slots" else c.changed(iterations=2)
@@ -245,7 +245,7 @@ def test_a_policy_file_that_is_damaged_anywhere_is_one_line_or_plays(tmp_path, h
 @pytest.mark.parametrize("how", ["knapsack", "network", "streaming"])
 def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path, how):
     if how == "knapsack":
-        c = configure("rl-taps", None, "smoke").changed(**SMALL, iterations=4, validations=4)
+        c = configure("rl-taps+", None, "smoke").changed(**SMALL, iterations=4, validations=4)
     elif how == "network":
         c = per_job("smoke").changed(**SMALL, simulations=4, choices=512, validations=4)
     else:
@@ -291,7 +291,7 @@ def test_torch_and_numpy_agree_on_choices_in_parts():
 
 def test_the_commands_know_it(tmp_path, capsys):
     out = tmp_path / "run"
-    assert run(["train", "rl-taps", "--out", str(out), "--preset", "smoke"]) == 0 and (out / "policy.safetensors").exists()
+    assert run(["train", "rl-taps+", "--out", str(out), "--preset", "smoke"]) == 0 and (out / "policy.safetensors").exists()
     capsys.readouterr()
     assert run(["evaluate", str(out), "-p", "gpus:one", "-p", "gpus:slot", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["best_rule"] == "gpus:slot"

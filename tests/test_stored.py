@@ -19,12 +19,12 @@ from jobwise.workloads.jobsets import TEST
 
 FOLDER = Path(__file__).parent / "data" / "version0.1"
 JOBSETS = {  # policy: the system whose jobsets it schedules
-    "deeprm": "deeprm",
-    "cush": "cush",
-    "rl-taps": "rl-taps",
-    "rl-taps-network": "rl-taps",
-    "distances": "distances",
-    "node-costs": "affinities",
+    "deeprm": "deeprm+",
+    "cush": "cush+",
+    "rl-taps": "rl-taps+",
+    "rl-taps-network": "rl-taps+",
+    "distances": "distances+",
+    "node-costs": "affinities+",
 }
 LOGS = ("perjob", "rlscheduler", "mars", "search", "smith-forecast")
 
@@ -55,7 +55,7 @@ def test_a_stored_run_folder_is_whole_and_resumes(tmp_path):
     run = tmp_path / "rl-taps"
     shutil.copytree(FOLDER / "run", run)
     before = (run / "policy.safetensors").read_bytes()
-    configure("rl-taps", None, "smoke").train(None, run, resume=True)
+    configure("rl-taps+", None, "smoke").train(None, run, resume=True)
     assert (run / "policy.safetensors").read_bytes() == before
 
 

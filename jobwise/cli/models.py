@@ -47,7 +47,7 @@ def learn(
     from jobwise.systems.store import Store
 
     w = open_log(log, None, jobs, None)
-    config = configure("mars", w, how.preset)
+    config = configure("mars+", w, how.preset)
     encoding = config.encoding | ({"cost": "drawn"} if how.drawn else {})
     model = Store(models).for_log(
         w, config.changed(choices=how.choices or config.choices // 5, encoding=encoding), window, how.cost

@@ -11,15 +11,16 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, grouped
-from jobwise.cli.options import LOG_HELP, Json, needs, open_log, progress, times
+from jobwise.cli.options import LOG_HELP, Json, complain, needs, open_log, progress, times
 from jobwise.cli.tables import print_json, say
 from jobwise.errors import InputError, Interrupted, unknown
 from jobwise.policies.files import short
+from jobwise.systems import configure, published, systems
 from jobwise.worlds.spec import generated
 
 PLAIN = ("search", "flow-net", "smith-forecast")  # without torch
 GENERATED = ", ".join(generated())
-KNOWN = f"perjob, sem, dras, dras2, rlscheduler, search, {GENERATED}, mars, rl-a3c, flow-net, smith-forecast"
+KNOWN = f"Published: {', '.join(published())}. Ours: {', '.join(x for x in systems() if x not in published())}"
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush and others); `evaluate` has the
-    rest."""
-    from jobwise.systems import configure
-
+    rest. The name of a published system trains its agent; with a + it is ours (deeprm+)."""
     made = _checked(system, log, out, training.max_wait, part.whole)
     w = None if log is None else open_log(log, part.procs, part.jobs, part.load, made)
     settings = configure(system, w, training.preset)
@@ -104,10 +103,8 @@ def train(
 
 def _checked(system: str, log: str | None, out: str, max_wait: str | None, whole: bool) -> bool:
     """Return whether the system generates its jobs. `whole`: the log is taken as it is. Raises InputError."""
-    from jobwise.systems import systems
-
     _needed(system)
-    known, made = systems(), system in generated()
+    known, made = systems(), system.removesuffix("+") in generated()
     if system not in known:
         if log in known:
             raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
@@ -121,6 +118,8 @@ def _checked(system: str, log: str | None, out: str, max_wait: str | None, whole
         raise InputError(f"{system} takes a log as it is: --procs, --jobs and --load are for the others")
     if not out or "+" in out:
         raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
+    if f"{system}+" in known:
+        complain(f"{system} is the published agent; ours, which this name trained before 0.2, is {system}+", "note")
     return made
 
 

@@ -1,13 +1,18 @@
-"""Published systems, one file each: its configuration, and how it is composed of the shared parts."""
+"""Published systems, one file each: its configuration, and how it is composed of the shared parts.
+
+A name is that of the published agent, with its learner, rewards and defaults; with a "+" it is ours, in the same world.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobwise import extensions
 from jobwise.errors import InputError, unknown
-from jobwise.workload import Workload
 from jobwise.worlds.spec import load, worlds
+
+if TYPE_CHECKING:
+    from jobwise.workload import Workload
 
 PRESETS = ("smoke", "small", "paper")
 ON_LOGS = {  # systems that learn from logs: where the function (log, preset) -> configuration is
@@ -18,6 +23,7 @@ ON_LOGS = {  # systems that learn from logs: where the function (log, preset) ->
     "rlscheduler": "jobwise.systems.rlscheduler:configure",
     "search": "jobwise.systems.search:configure",
     "mars": "jobwise.systems.rla3c:configure",
+    "mars+": "jobwise.systems.rla3c:ours",
     "flow-net": "jobwise.systems.flow_net:configure",
     "smith-forecast": "jobwise.systems.forecast:configure",
     "rl-a3c": "jobwise.systems.rla3c:configure_plain",
@@ -28,6 +34,14 @@ def systems() -> dict[str, str]:
     """Return {system: where its function is}: those that learn from logs, those of worlds, those of other packages ("")."""
     of_worlds = {name: where for spec in worlds().values() for name, where in spec.systems.items()}
     return dict.fromkeys(extensions.names("jobwise.systems"), "") | of_worlds | ON_LOGS
+
+
+def published() -> list[str]:
+    """Return the systems of papers, in the order of `systems`."""
+    return [x for x in systems() if x not in OURS and not x.endswith("+") and x not in extensions.names("jobwise.systems")]
+
+
+OURS = ("perjob", "search", "flow-net", "smith-forecast", "failing")  # without a paper
 
 
 def config_of(policy) -> Any:

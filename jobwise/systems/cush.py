@@ -37,9 +37,14 @@ VARIANTS = {
 
 
 def configure(log: Workload | None, preset: str) -> SlotsConfig:
-    """Ours: what does best; of a log, its windows."""
+    """The paper's, on its generated jobs or on windows of a log."""
+    return published(preset) if log is None else published(preset).changed(generator="log")
+
+
+def ours(log: Workload | None, preset: str) -> SlotsConfig:
+    """`cush+`: what does best, `JOINT`; of a log, its windows."""
     budget = {"smoke": 30_000, "small": 1_500_000, "paper": 8_000_000}[preset]
-    c = published(preset).changed(**JOINT, iterations=None, choices=budget)
+    c = published(preset).changed(**JOINT, system="cush+", iterations=None, choices=budget)
     return c if log is None else c.changed(generator="log")
 
 

@@ -45,9 +45,14 @@ VARIANTS = {
 
 
 def configure(log: Workload | None, preset: str) -> SlotsConfig:
-    """Ours: what does best. `published` has the paper's."""
+    """The paper's, on its generated jobs or on windows of a log."""
+    return published(preset) if log is None else published(preset).changed(generator="log")
+
+
+def ours(log: Workload | None, preset: str) -> SlotsConfig:
+    """`deeprm+`: what does best, `OURS`."""
     budget = {"smoke": 30_000, "small": 1_500_000, "paper": 6_000_000}[preset]
-    c = published(preset).changed(**OURS, iterations=None, choices=budget)
+    c = published(preset).changed(**OURS, system="deeprm+", iterations=None, choices=budget)
     return c if log is None else c.changed(generator="log")
 
 

@@ -24,13 +24,18 @@ SIZES = {  # racks, rows with arrivals, T_max, sequences, runs of each, sequence
 
 
 def configure(log: Workload | None, preset: str) -> GpusConfig:
-    """Ours: what does best, weights of the knapsack found by evolution, for restarts of 30 s. `published` has the paper's."""
+    """The paper's; `fresh` in a TOML file makes it its streaming regime."""
+    return published(preset, log)
+
+
+def ours(log: Workload | None, preset: str) -> GpusConfig:
+    """`rl-taps+`: what does best, weights of the knapsack found by evolution, for restarts of 30 s."""
     if log is not None:
         raise InputError("rl-taps learns from generated jobs: name no log")
     racks, steps, limit, sets, *_ = SIZES[preset]
     racks, steps, limit = ([2, 2, 2, 2], 400, 1000) if preset != "smoke" else (racks, steps, limit)
     return GpusConfig(
-        racks=racks, steps=steps, limit=limit, work="lab", restart_cost_s=30.0, choices=None, masked=True,
+        system="rl-taps+", racks=racks, steps=steps, limit=limit, work="lab", restart_cost_s=30.0, choices=None, masked=True,
         jobsets={"smoke": 4, "small": 200, "paper": 1000}[preset], drawn={"smoke": 2, "small": 12, "paper": 24}[preset],
         iterations={"smoke": 2, "small": 100, "paper": 600}[preset], validations={"smoke": 2, "small": 10, "paper": 20}[preset],
         validation_jobsets={"smoke": 2, "small": 32, "paper": 100}[preset],
@@ -40,7 +45,7 @@ def configure(log: Workload | None, preset: str) -> GpusConfig:
 def per_job(preset: str) -> GpusConfig:
     """A network that is the same for every job and for clusters of any size says how many GPUs each has: it imitates the rule
     `both`, then learns by PPO what restarts cost."""
-    return configure(None, preset).changed(
+    return ours(None, preset).changed(
         encoder="gpu-jobs", network="slots", counts=True, hidden=[64, 64], learner=PPO, reward="slowdown", iterations=None,
         warm={"smoke": 1, "small": 15, "paper": 30}[preset], warm_rule="both",
         simulations={"smoke": 4, "small": 64, "paper": 128}[preset],

@@ -52,16 +52,28 @@ def _checked(log: Workload | None) -> None:
         raise InputError("distances, affinities and failing learn from generated jobs: name no log")
 
 
-def distances(log: Workload | None, preset: str, published: bool = False, hidden: bool = False) -> NodesConfig:
-    """Part A: two nodes, jobs that prefer one of them."""
+def distances(log: Workload | None, preset: str) -> NodesConfig:
+    """The slides' part A: two nodes, jobs that prefer one of them."""
     _checked(log)
-    return _published("distances", preset) if published else _ours("distances", preset, hidden)
+    return _published("distances", preset)
 
 
-def affinities(log: Workload | None, preset: str, published: bool = False, hidden: bool = False) -> NodesConfig:
-    """Part B: six nodes, applications that run faster on some of them."""
+def affinities(log: Workload | None, preset: str) -> NodesConfig:
+    """The slides' part B: six nodes, applications that run faster on some of them."""
     _checked(log)
-    return _published("affinities", preset) if published else _ours("affinities", preset, hidden)
+    return _published("affinities", preset)
+
+
+def our_distances(log: Workload | None, preset: str, hidden: bool = False) -> NodesConfig:
+    """`distances+`: part A with a network for every node, and PPO."""
+    _checked(log)
+    return _ours("distances", preset, hidden).changed(system="distances+")
+
+
+def our_affinities(log: Workload | None, preset: str, hidden: bool = False) -> NodesConfig:
+    """`affinities+`: part B with a network for every node, and PPO."""
+    _checked(log)
+    return _ours("affinities", preset, hidden).changed(system="affinities+")
 
 
 def failing(log: Workload | None, preset: str, risk: bool = True) -> NodesConfig:

@@ -9,7 +9,7 @@ SPEC = WorldSpec(
     ids=("Gpus", "Assign"),
     kinds={"gpus": "network_from_file", "knapsack": "rule_from_file"},
     config="jobwise.learn.gpus_config:GpusConfig",
-    systems={"rl-taps": "jobwise.systems.rltaps:configure"},
+    systems={"rl-taps": "jobwise.systems.rltaps:configure", "rl-taps+": "jobwise.systems.rltaps:ours"},
     generated={"rl-taps": "jobwise.workloads.made:gpus"},
-    films="rl-taps",
+    films="rl-taps+",
 )

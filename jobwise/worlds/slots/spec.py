@@ -2,6 +2,7 @@
 
 from jobwise.worlds.spec import WorldSpec
 
+BOTH = (("", "configure"), ("+", "ours"))  # of a paper, and ours
 SPEC = WorldSpec(
     "slots",
     policy="jobwise.worlds.slots.policy",
@@ -9,8 +10,8 @@ SPEC = WorldSpec(
     ids=("Slots", "Grid"),
     kinds={"slots": "from_file", "grid": "from_file"},
     config="jobwise.learn.slots_config:SlotsConfig",
-    systems={"deeprm": "jobwise.systems.deeprm:configure", "cush": "jobwise.systems.cush:configure"},
+    systems={f"{name}{ours}": f"jobwise.systems.{name}:{function}" for name in ("deeprm", "cush") for ours, function in BOTH},
     generated=dict.fromkeys(("deeprm", "cush"), "jobwise.workloads.made:slots"),
-    films="deeprm",
+    films="deeprm+",
     bare=True,
 )
