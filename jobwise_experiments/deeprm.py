@@ -17,21 +17,24 @@ from jobwise.report.sections import Section
 from jobwise.systems import deeprm as system
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TEST, deeprm, load_of
-from jobwise_experiments.study import Arms, Study, anchors
+from jobwise_experiments.study import Arms, Study, anchors, text_interval
 
 REFERENCES = anchors("deeprm")["rules"]
 RATES = (0.054, 0.163, 0.271, 0.379, 0.488, 0.596, 0.705, 0.813, 0.921, 0.976)  # 10 % to 180 % of the capacity
 RULES = ("sjf", "tetris", "random", "saf", "fcfs", "hold")
 COMPARED = ("sjf", "tetris", "random", "hold")
 COLOURS = {"ours": "#d1495b", "plain": "#e09f3e", "sjf": "#1b6ca8", "tetris": "#2e8b57", "random": "#6b7280", "hold": "#7b5ea7"}
+PAPER = {"PG": "#d1495b"} | {n: COLOURS[n] for n in ("sjf", "tetris", "random")}
 ITERATIONS = {"smoke": 1, "small": 8, "paper": 1000}  # of the variants with REINFORCE
 CHOICES = {"smoke": 1_500, "small": 650_000, "paper": 6_000_000}  # of the others
+SLIDES = ("sjf", "tetris", "random")  # beside PG
+RATE = 0.3  # of the public code
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99)
 
 
 def study(s: Study) -> list[Section]:
-    """Anchors, agents, distributions, loads, learning curves."""
-    return s.parts(references, agents, distribution, loads, curves)
+    """Anchors, the published agent, agents, distributions, loads, learning curves."""
+    return s.parts(references, published, agents, distribution, loads, curves)
 
 
 def _world(s: Study) -> dict:
@@ -73,6 +76,50 @@ def references(s: Study) -> Section:
             near = "yes" if abs(here / value - 1) <= 0.15 else "no"
             rows.append([f"{x['rate']}", f"{x['rows']}", rule, value, here, here / value - 1, near])
     return s.section("The rules, against reference values", rows, count=len(sets()))
+
+
+def _published(s: Study, k: int) -> dict:
+    """What the published agent does on unseen jobsets of its own load, and on the slides' longer ones."""
+    c = system.published(s.preset)
+    c = c.changed(jobsets=5, validation_jobsets=3) if s.smoke else c
+    policy = s.train(c, None, f"published{k}", k)
+    about = {key: policy.about[key] for key in ("seconds", "choices", "validation")}
+    slides = means(_unseen(s.pick(2, 10, 10), RATE, 200), policy, {}, seed=k)["jobs"]
+    return means(_unseen(s.pick(6, 100, 200), RATE), policy, {}, seed=k) | about | {"slides": slides}
+
+
+def published(s: Study) -> Section:
+    """The public code's own training, at its own load, and the slides' figure."""
+
+    def rules() -> dict:
+        own, count, world = {}, s.pick(6, 100, 200), system.published(s.preset).world
+        for r in SLIDES:
+            slides = means(_unseen(s.pick(2, 10, 10), RATE, 200), r, world)["jobs"]
+            own[r] = means(_unseen(count, RATE), r, world) | {"slides": slides}
+        return own
+
+    pg = [s.piece(f"published-{k}", _published, s, k) for k in range(s.seeds)]
+    x, rows = Arms({"PG": pg} | s.piece("published-rules", rules)), []
+    jobs = {key: {n: [y for run in x[n] for y in run[key]] for n in x} for key in ("jobs", "slides")}
+    for n, runs in x.items():
+        left = "" if n == "PG" else _left(jobs["jobs"]["PG"], jobs["jobs"][n])
+        medians = text_interval([float(np.median(run["jobs"])) for run in runs], 2)
+        costs = [runs[0]["choices"], np.mean([y["seconds"] for y in runs]) / 60] if n == "PG" else ["", ""]
+        rows.append([n, len(runs) if n == "PG" else "", x.mean(n), x.change(n, "sjf"), medians, left, *costs])
+    shown = {"50 rows": jobs["jobs"], "200 rows (slides)": jobs["slides"]}
+    figure = s.figure("published", partial(_distributions, shown, PAPER), label="distribution of slowdowns, as published")
+    count, iterations = len(x.of("PG")[0]), system.published(s.preset).iterations
+    return s.section("DeepRM as published", rows, figures=[figure], count=count, iterations=iterations)
+
+
+def _distributions(shown: dict[str, dict], colours: dict[str, str], fig) -> None:
+    """Draw the shares of jobs below each slowdown, a plot each."""
+    for axes, (title, data) in zip(fig.subplots(1, len(shown)), shown.items(), strict=True):
+        for name, colour in colours.items():
+            x = np.sort(np.asarray(data[name], float))
+            axes.step(x, np.arange(1, len(x) + 1) / len(x), where="post", label=name, color=colour)
+        axes.set(xscale="log", xlabel="slowdown", ylabel="share of jobs", title=title)
+        axes.legend()
 
 
 def _run(variant: str, seed: int, between: str = "") -> str:
@@ -119,21 +166,13 @@ def distribution(s: Study) -> Section:
 
     shown = {"rate 0.7, 50 rows": trained, "rate 0.3, 200 rows": s.piece("slides", slides)}
 
-    def draw(fig) -> None:
-        for axes, (title, data) in zip(fig.subplots(1, 2), shown.items(), strict=True):
-            for name, colour in COLOURS.items():
-                x = np.sort(np.asarray(data[name], float))
-                axes.step(x, np.arange(1, len(x) + 1) / len(x), where="post", label=name, color=colour)
-            axes.set(xscale="log", xlabel="slowdown", ylabel="share of jobs", title=title)
-            axes.legend()
-
     rows = []
     for title, data in shown.items():
         for n in COLOURS:
             left = _left(data["ours"], data[n]) if n in COMPARED else ""
             rows.append([title.split(",")[0], n, *np.quantile(data[n], QUANTILES), left])
-    svg = s.figure("cdf", draw, label="distribution of slowdowns")
-    return s.section("Distribution of slowdowns", rows, figures=[svg])
+    figure = s.figure("cdf", partial(_distributions, shown, COLOURS), label="distribution of slowdowns")
+    return s.section("Distribution of slowdowns", rows, figures=[figure])
 
 
 def _left(ours: list[float], other: list[float]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.policies.names import resolve
+from jobwise.report.sections import Figure
 from jobwise.sim.state import allocate
 from jobwise.sim.topology import reduction
 from jobwise.workloads.dnn import rltaps
@@ -20,7 +21,7 @@ COLOURS = {
 }
 
 
-def reductions(s: Study) -> str:
+def reductions(s: Study) -> Figure:
     """The time of a reduction by GPUs, as published and of a ring (figure 3)."""
 
     def draw(fig) -> None:
@@ -34,7 +35,7 @@ def reductions(s: Study) -> str:
     return s.figure("reduction", draw)
 
 
-def assignment(s: Study) -> str:
+def assignment(s: Study) -> Figure:
     """The cluster with several jobs side by side (figure 2)."""
     w, policy = rltaps(seed=[TEST, 0], work="lab"), resolve("gpus:slot")
     world = policy.attach(allocate([w], w.cluster, tick=policy.tick), w.cluster)
@@ -53,7 +54,7 @@ def assignment(s: Study) -> str:
     return s.figure("cluster", draw, 9.0, 3.6)
 
 
-def learning(s: Study, regime: str, base: Arms, epoch: int) -> str:
+def learning(s: Study, regime: str, base: Arms, epoch: int) -> Figure:
     """Rewards and slowdowns in training, over epochs of `epoch` choices, beside rules."""
     pairs = (("reward", "validation_reward", "mean reward (dotted: raw)"), ("slowdown", "validation", "mean slowdown"))
 

@@ -22,7 +22,7 @@ from jobwise.compare.intervals import over_seeds
 from jobwise.errors import InputError, unknown
 from jobwise.files import write_whole
 from jobwise.learn.judged import change, text
-from jobwise.report.sections import Section, Table
+from jobwise.report.sections import Figure, Section, Table
 from jobwise_experiments import GENERATED, ONE_SEED, PRESETS, STUDIES
 
 if TYPE_CHECKING:
@@ -116,14 +116,15 @@ class Study:
         filled = [_table(*head, rows, values) for head, rows in zip(heads, tables, strict=True)]
         return Section(key.format(**values), words.format(**values), filled, figures)
 
-    def figure(self, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> str:
-        """A figure as SVG for the report; the same as OUT/figures/NAME.pdf."""
+    def figure(self, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> Figure:
+        """A figure for the report and for OUT/figures/STUDY-NAME.svg; the same as OUT/figures/NAME.pdf."""
         from jobwise.report.figures import svg_and_pdf
 
         (self.out / "figures").mkdir(exist_ok=True)
-        return svg_and_pdf(draw, self.out / "figures" / f"{name}.pdf", width, height, label or name)
+        svg = svg_and_pdf(draw, self.out / "figures" / f"{name}.pdf", width, height, label or name)
+        return Figure(svg, label or name, f"{self.name}-{name}")
 
-    def lines(self, name: str, curves: dict[str, tuple], x: str, y: str, **how: Any) -> str:
+    def lines(self, name: str, curves: dict[str, tuple], x: str, y: str, **how: Any) -> Figure:
         """A figure of (x, y) by name."""
 
         def draw(fig) -> None:
@@ -135,7 +136,7 @@ class Study:
 
         return self.figure(name, draw, label=f"{y} by {x}")
 
-    def learning(self, runs: dict[str, list[str]], y: str) -> str:
+    def learning(self, runs: dict[str, list[str]], y: str) -> Figure:
         """A figure of learning curves: validations over choices, one colour for the runs of a label."""
 
         def draw(fig) -> None:
@@ -148,7 +149,7 @@ class Study:
             axes.set(xlabel="choices made in training", ylabel=f"{y} in validation", yscale="log", xscale="log")
             axes.legend()
 
-        return self.figure("curves", draw)
+        return self.figure("curves", draw, label=f"{y} in validation, by choices made in training")
 
 
 class Arms(dict[str, list[dict]]):

@@ -13,7 +13,7 @@ import numpy as np
 
 from jobwise.learn.judged import change, placed
 from jobwise.learn.nodes_config import NodesConfig
-from jobwise.report.sections import Section
+from jobwise.report.sections import Figure, Section
 from jobwise.systems import telemetry as system
 from jobwise.workloads import affinity as made
 from jobwise.workloads.jobsets import TEST
@@ -113,7 +113,7 @@ def part(s: Study, part: str) -> Section:
     return s.section("Part {title}", _rows(x, LB[part]), figures=[_figure(s, part, x)], **values)
 
 
-def _figure(s: Study, part: str, x: Arms) -> str:
+def _figure(s: Study, part: str, x: Arms) -> Figure:
     """The figures of the slides: duration and reward by iteration, duration of agent and LB, difference of memory used."""
 
     def draw(fig) -> None:

@@ -13,7 +13,7 @@ from jobwise_experiments import STUDIES as STUDY_MODULES
 from jobwise_experiments.study import Arms, Study, sections_of
 
 STUDIES = {  # name: (sections at least, tables at least, figures at least)
-    "deeprm": (6, 4, 3),
+    "deeprm": (7, 5, 4),
     "cush": (7, 7, 3),
     "rl-taps": (10, 9, 4),
     "telemetry": (8, 8, 3),
@@ -39,6 +39,9 @@ def test_a_study_ends_with_its_report(name, tmp_path, capsys):
     page, text = (tmp_path / "report.html").read_text(), (tmp_path / "report.md").read_text()
     sections, tables, figures = STUDIES[name]
     assert page.count("<section>") >= sections and page.count("<table") >= tables and page.count("<svg") >= figures
+    drawn = re.findall(r"^!\[.+\]\((figures/.+\.svg)\)$", text, re.M)
+    assert len(drawn) >= figures and len(set(drawn)) == len(drawn)
+    assert all((tmp_path / x).read_text().startswith("<svg") and "xmlns" in (tmp_path / x).read_text() for x in drawn)
     assert re.match(
         rf"`jobwise reproduce {name} --preset smoke.*`, jobwise [\d.]+(, commit \w+(-dirty)?)?, \d{{4}}-\d\d-\d\d", text
     )

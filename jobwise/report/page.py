@@ -33,7 +33,7 @@ def render(result: Result, progress: Progress | None = None) -> str:
 
 
 def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> None:
-    """Write the sections of a study to `folder/report.html`, and without the figures to `folder/report.md`."""
+    """Write the sections of a study to `folder/report.html`, and to `folder/report.md` with figures in `folder/figures`."""
     folder = Path(folder)
     write_whole(folder / "report.html", _page(title, sections))
     lines = [made(title)]
@@ -42,6 +42,10 @@ def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> 
         for table in section.tables:
             lines += ["", f"| {' | '.join(map(str, table.columns))} |", "|" + "---|" * len(table.columns)]
             lines += [f"| {' | '.join(map(str, row))} |" for row in table.rows]
+        for figure in section.figures:
+            if not isinstance(figure, str) and figure.name:
+                write_whole(folder / "figures" / f"{figure.name}.svg", figure.svg + "\n")
+                lines += ["", f"![{figure.caption}](figures/{figure.name}.svg)"]
     write_whole(folder / "report.md", "\n".join(lines) + "\n")
 
 

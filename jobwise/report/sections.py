@@ -61,10 +61,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure with a caption."""
+    """A figure with a caption. `name`: of its own file beside a study's report; "" none."""
 
     svg: str
     caption: str
+    name: str = ""
 
 
 @dataclass
