@@ -15,8 +15,9 @@ from jobwise.learn.run_folder import parts, windows
 from jobwise.report import figures
 from jobwise.report.sections import Section
 from jobwise.simulate import simulate_many
+from jobwise.systems import rla3c
 from jobwise.systems.mars import HEURISTICS
-from jobwise.systems.rla3c import configure_plain, ours, without
+from jobwise.systems.rla3c import configure_plain, without
 from jobwise.workload import Workload
 from jobwise.workloads.lublin import lublin
 from jobwise.workloads.transform import first
@@ -57,7 +58,7 @@ def _cell(s: Study, name: str, size: str) -> tuple[Workload, Config] | None:
     if len(log) < 0.9 * count:
         return None
     part, factor = first(log, min(count, len(log))), s.pick(0.002, 1.0, 10.0)
-    return part, ours(part, s.preset).changed(choices=int(factor * BUDGET[size]))
+    return part, rla3c.ours(part, s.preset).changed(choices=int(factor * BUDGET[size]))
 
 
 def _key(name: str, size: str) -> str:
@@ -159,7 +160,7 @@ def figure5(s: Study) -> Section:
     for n in s.pick(CURVES[:2], CURVES, CURVES):
         for loads in ([1.0], [0.7, 1.0, 1.3]) if n == 4_000 else ([1.0],):
             part, drawn = log.take(slice(end - n, end)), len(loads) > 1
-            config = ours(log, s.preset).changed(loads=loads, rollback=False, warm=0, jobs=min(256, n), threads=s.threads)
+            config = rla3c.ours(log, s.preset).changed(loads=loads, rollback=False, warm=0, jobs=min(256, n), threads=s.threads)
             config = config.changed(learner=config.learner | {"critic_first": 0}, whole_log=True)
             config = config.changed(choices=500) if s.smoke else config
 

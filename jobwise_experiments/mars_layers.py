@@ -13,9 +13,9 @@ from jobwise.metrics import makespan, workflows
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.report.sections import Section
 from jobwise.simulate import simulate, simulate_many
+from jobwise.systems import rla3c
 from jobwise.systems.layer import layer
 from jobwise.systems.mars import RULES, argbest, costly
-from jobwise.systems.rla3c import ours
 from jobwise.systems.store import Store
 from jobwise.workload import Workload
 from jobwise.workloads.source import open_workflow
@@ -37,7 +37,7 @@ def layers(s: Study) -> list[Section]:
 
 def _costs(s: Study) -> Section:
     log = first(s.log("SDSC-SP2"), s.pick(1_000, 9_000, 9_000))
-    config = ours(log, s.preset).changed(encoding={"cost": "drawn"})
+    config = rla3c.ours(log, s.preset).changed(encoding={"cost": "drawn"})
     config = config.changed(choices=500, validations=1, warm=4) if s.smoke else config
     pieces, betas = windows(parts(log)[2], 256, 20), s.pick(BETAS[::3], BETAS, BETAS)
 
@@ -71,7 +71,7 @@ def _store(s: Study) -> Section:
 
     def online(log: Workload, name: str) -> list:
         (s.out / "models").mkdir(exist_ok=True)
-        model = Store(s.out / "models" / name).for_log(log, ours(log, s.preset).changed(choices=choices), size)
+        model = Store(s.out / "models" / name).for_log(log, rla3c.ours(log, s.preset).changed(choices=choices), size)
         model.learn(log, size)
         return [x.model_dump() for x in model.about.windows]
 

@@ -1,7 +1,7 @@
 """The eight experiments of SEM (Li, Fan, Papka, Lan), on real logs, the paper's number beside ours.
 
-Theta is the log of 2023 (the paper's, of 2018-19, is not public); DataStar is not at hand: SDSC-BLUE,
-from the same site and of the same kind, stands in and is labelled so.
+Theta is ALCF's yearly table where the folder has one, else the log of 2023; DataStar is SDSC-DS (`sdsc-ds` of the catalogue),
+else SDSC-BLUE, from the same site and of the same kind, stands in. The report says which.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ from jobwise.worlds.window.policy import WindowPolicy
 from jobwise.worlds.window.settings import WindowSettings
 from jobwise_experiments.study import Study, anchors, text_interval
 
-LOGS = {"Theta": "ALCF-Theta", "Atlas": "LLNL-Atlas", "BLUE": "SDSC-BLUE"}
+LOGS = {  # how the names of files begin, the best first
+    "Theta": ("ANL-ALCF-DJC-THETA", "ALCF-Theta"),
+    "Mira": ("ANL-ALCF-DJC-MIRA", "LLNL-Atlas"),
+    "DataStar": ("SDSC-DS", "SDSC-BLUE"),
+}
 KS = (30, 40, 50)
 PAPER = anchors("sem")
 AXES = ("utilisation", "1 / mean wait", "1 / longest wait", "1 / mean slowdown")
@@ -45,7 +49,7 @@ SMALL = {"hidden": [64, 32]}  # DRAS's layers at the preset smoke
 # side: (log, changes of the configuration, the paper's episodes to convergence, its largest difference in quality)
 SIDES = {
     "Theta": ("Theta", {}, {"sem": "60", "dras": "86"}, 0.04),
-    "DataStar": ("BLUE", {"reward": "datastar"}, {"sem": "53", "dras": "74"}, 0.06),
+    "DataStar": ("DataStar", {"reward": "datastar"}, {"sem": "53", "dras": "74"}, 0.06),
 }
 
 
@@ -55,7 +59,7 @@ def study(s: Study) -> list[Section]:
 
 
 def _log(s: Study, name: str) -> Workload:
-    return s.log(LOGS[name], smoke=3000)
+    return s.log(*LOGS[name], smoke=3000)
 
 
 def _config(s: Study, name: str, log: Workload) -> Config:
@@ -82,7 +86,7 @@ def running(s: Study) -> Section:
 def coverage(s: Study) -> Section:
     """What is lost where the K largest running jobs alone are encoded."""
     rows = []
-    for name in ("Atlas", "BLUE"):
+    for name in ("Mira", "DataStar"):
         x, paper = _running(s, name), [PAPER[key][name] for key in ("loss", "cover")]
         for i, k in enumerate(KS):
             both = f"{x['cover90'][i]:.2%} / {x['cover95'][i]:.2%}"
@@ -197,7 +201,7 @@ def _paired(base: np.ndarray, ours: np.ndarray) -> list[str]:
 
 def levels(s: Study) -> Section:
     """The whole of DRAS, whose second network chooses whom to backfill, against its first level with EASY."""
-    log = _log(s, "BLUE")
+    log = _log(s, "DataStar")
     c = _config(s, "dras2", log)
     whole = _seeds(s, log, c, "train-levels", "levels")
     one = c.changed(system="dras", encoding={}, network="rows", backfill="easy")

@@ -98,10 +98,12 @@ class Study:
         lines = map(json.loads, file.read_text().splitlines() if file.is_file() else ())
         return [x for x in lines if not key or key in x]
 
-    def log(self, start: str, smoke: int | None = None) -> Workload:
-        """The log whose file name begins so, the first `smoke` jobs of it at the preset smoke. Raises InputError."""
+    def log(self, *starts: str, smoke: int | None = None) -> Workload:
+        """The log whose file name begins so, the first of several that is there; at the preset smoke the first `smoke` jobs of
+        it. Raises InputError."""
         from jobwise.workloads.transform import first
 
+        start = next((x for x in starts[:-1] if files_of(self.logs, x)), starts[-1])
         if start not in self._read:
             self.say(f"read {start}")
             self._read[start] = read_log(self.logs, start)
@@ -114,7 +116,14 @@ class Study:
         words, heads = sections_of(of or STUDIES[self.name])[key]
         values = {"seeds": self.seeds, "preset": self.preset} | values
         filled = [_table(*head, rows, values) for head, rows in zip(heads, tables, strict=True)]
-        return Section(key.format(**values), words.format(**values), filled, figures)
+        title = key.format(**values)
+        drawn = [x if isinstance(x, Figure) else self._named(x, title, k) for k, x in enumerate(figures)]
+        return Section(title, words.format(**values), filled, drawn)
+
+    def _named(self, svg: str, title: str, k: int) -> Figure:
+        """The k-th figure of a section, under a name made of the section's title."""
+        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+        return Figure(svg, title, f"{self.name}-{slug}{f'-{k + 1}' if k else ''}")
 
     def figure(self, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> Figure:
         """A figure for the report and for OUT/figures/STUDY-NAME.svg; the same as OUT/figures/NAME.pdf."""
@@ -248,9 +257,14 @@ def reproduce(
 
 def read_log(folder: str | Path | None, start: str) -> Workload:
     """The log in `folder` whose file name begins so. Raises InputError where there is none."""
-    from jobwise.workloads.swf import read_swf
+    from jobwise.workloads.source import open_log
 
-    files = sorted(p for p in Path(folder or ".").glob("*") if p.name.startswith(start))
+    files = files_of(folder, start)
     if not files:
         raise InputError(f"{folder}: there is no log {start}*; --logs names the folder with the SWF files")
-    return read_swf(files[0])
+    return open_log(str(files[0]))
+
+
+def files_of(folder: str | Path | None, start: str) -> list[Path]:
+    """Return the files of a folder whose names begin so, in order."""
+    return sorted(p for p in Path(folder or ".").glob("*") if p.name.startswith(start))

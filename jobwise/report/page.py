@@ -44,6 +44,7 @@ def write_study(title: str, sections: Sequence[Section], folder: str | Path) -> 
             lines += [f"| {' | '.join(map(str, row))} |" for row in table.rows]
         for figure in section.figures:
             if not isinstance(figure, str) and figure.name:
+                (folder / "figures").mkdir(exist_ok=True)
                 write_whole(folder / "figures" / f"{figure.name}.svg", figure.svg + "\n")
                 lines += ["", f"![{figure.caption}](figures/{figure.name}.svg)"]
     write_whole(folder / "report.md", "\n".join(lines) + "\n")

@@ -18,11 +18,15 @@ LEARNER = {
     "max_norm": 1e9,
 }
 SMALLEST = 128  # processors of the smallest job of the published Theta set: 4,360 // 128 = 34 rows
+MOST = 64  # rows of running jobs; where a machine runs more of its smallest ones, the 40 largest are shown
 
 
 def configure_sem(log: Workload, preset: str) -> Config:
-    """SEM for a log: zero-padding on a machine like Theta (4,360 nodes), else the 40 largest running jobs."""
-    encoding = {"minimum": SMALLEST} if log.cluster.processors == 4360 else {"largest": 40}
+    """SEM for a log: zero-padding where few of its smallest jobs fill the machine (Theta: 34), else the 40 largest running
+    jobs."""
+    N = log.cluster.processors
+    smallest = SMALLEST if N == 4360 else int(log.jobs["request"][:, 0].min())
+    encoding = {"minimum": smallest} if N // smallest <= MOST else {"largest": 40}
     return _configure(log, preset, "sem", encoding, [200, 100])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
-from jobwise.workloads import catalogue, cwl, dnn, gpu, sacct, streams, swf, wdl, wfformat
+from jobwise.workloads import alcf, catalogue, cwl, dnn, gpu, sacct, streams, swf, wdl, wfformat
 from jobwise.workloads.readers import of_others
 from jobwise.workloads.workflows import Workflow, from_jobs
 from jobwise.worlds.spec import generated, load
@@ -47,10 +47,10 @@ def _flows(source: str, procs: int) -> Workload:
 def open_log(
     source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None, machine: Cluster | None = None
 ) -> Workload:
-    """Read a log: an SWF or sacct file (by content; .gz and .xz too), a table of GPU jobs (Philly, Alibaba, Gavel, Tiresias),
-    a workflow (`open_workflow`) or a folder of them (a stream of 200 drawn from them at a load of 0.9), on `procs` processors
-    (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated jobs, with the number of the unseen jobset,
-    as in `cush:7`.
+    """Read a log: an SWF or sacct file (by content; .gz and .xz too), ALCF's job tables, a table of GPU jobs (Philly, Alibaba,
+    Gavel, Tiresias), a workflow (`open_workflow`) or a folder of them (a stream of 200 drawn from them at a load of 0.9), on
+    `procs` processors (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated jobs, with the number of the
+    unseen jobset, as in `cush:7`.
 
     `procs` overrides the size of the machine; `machine`: GPU racks that the jobs are for. Raises InputError.
     """
@@ -80,6 +80,8 @@ def _of_jobs(source: str, procs: int | None, machine: Cluster | None) -> Workloa
         return sacct.from_text(text, source, procs)
     sacct.nearly(text, source)  # raises where it is sacct's, in another form
     head = text[:4096].split("\n", 1)[0]
+    if alcf.is_alcf(head):
+        return alcf.from_text(text, source, procs)
     typed = "job_type" in head or "model_name" in head  # are the jobs models of known kinds?
     if typed or "num_gpus" in head or "num_gpu," in head:
         if source == "-":
