@@ -2,7 +2,7 @@
 
 python -m benchmarks.steer_place [--jobs 120]     # prints; 0 where all holds, 1 where not
 
-On a private cluster of emulated nodes, jobs of one to eight CPUs come faster than they end, and a policy that spreads them
+On a private cluster of emulated nodes, jobs of one or two nodes come faster than they end, and a policy that spreads them
 (`sjf+easy+spread`; Slurm itself packs) names nodes for jobs that it would start now. A job that was named nodes a second before
 it started or earlier, and not since, must run there; in the middle steering ends, and no job that waits may have nodes then.
 """
@@ -18,7 +18,7 @@ import time
 
 import numpy as np
 
-from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes, _port
+from benchmarks.check_slurm import ACCOUNT, BATCH, CPUS, FAST, _nodes, _port
 from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm, SlurmError
@@ -34,7 +34,18 @@ def submit(cluster: Cluster, count: int, rng: np.random.Generator) -> None:
     """Submit jobs of 1 to 8 CPUs that run for 2 to 12 s."""
     for _ in range(count):
         size, run = int(rng.choice([1, 1, 2, 4, 8])), rng.uniform(2, 12)
-        words = ["-n", str(size), "-t", str(int(rng.integers(1, 30))), "-o", "/dev/null", "--wrap", f"sleep {run:.1f}"]
+        words = [
+            "-N",
+            "2" if size > CPUS else "1",
+            "-n",
+            str(size),
+            "-t",
+            str(int(rng.integers(1, 30))),
+            "-o",
+            "/dev/null",
+            "--wrap",
+            f"sleep {run:.1f}",
+        ]
         cluster.run("sbatch", "--parsable", *words)
 
 

@@ -141,7 +141,6 @@ def test_rounds_beside_the_cycles(readings, store, tmp_path, monkeypatch):
     assert kept.look() == "" and kept.policy is fcfs  # nobody has asked it to learn
     learns = Learning(state, fcfs, "fcfs", 3600.0)
     assert learns.policy.name == f"jobwise:g{Learnt.of(store).serves}"  # learnt before
-    learns._begun -= 4000
     x = json.loads((store / "model.json").read_text())
     for r in x["rounds"]:
         r["time"] -= 4000
@@ -163,11 +162,30 @@ def test_rounds_beside_the_cycles(readings, store, tmp_path, monkeypatch):
     assert "fcfs goes on: " in learns.look() and learns.policy is fcfs
 
 
+def test_rules_that_cannot_be(jobs, tmp_path, capsys):
+    for rule in ("sjf+easy+pack", str(tmp_path / "own.py:Own"), "gated:sjf,fcfs"):
+        with pytest.raises(InputError, match="built-in one for pools"):
+            retrain(tmp_path / "learnt", jobs, rule, weeks=WEEKS)
+    assert run(["slurm", "retrain", "--state", str(tmp_path), "-p", "sjf+easy+pack", "--folder", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_round_that_cannot_begin_is_said(store, monkeypatch):
+    def refused(*words, **more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("jobwise.slurm.learning.subprocess.Popen", refused)
+    learns = Learning(store.parent, jw.resolve("fcfs"), "fcfs", 3600.0)
+    learns._last = lambda: 1.0
+    assert "No space left on device" in learns.look() and learns.look() == ""  # tried again after an hour
+    learns.close()
+
+
 def test_a_round_that_is_ended_changes_nothing(readings, store, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", readings, sacct="sleep 60"))
     before = (store / "model.json").read_text()
     learns = Learning(store.parent, jw.resolve("fcfs"), "fcfs", 3600.0)
-    learns._last, learns._begun = lambda: 0.0, 0.0
+    learns._last, learns._begun = lambda: 0.0, 0.0  # none there yet, and an hour has passed
     learns.look()
     pid = learns._process.pid
     assert os.getpriority(os.PRIO_PROCESS, pid) == 19

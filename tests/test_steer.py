@@ -22,6 +22,7 @@ from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.slurm import live
 from jobwise.slurm.client import SlurmError, priorities_of
+from jobwise.slurm.placing import free_all
 from jobwise.slurm.site_factors import differing, wanted
 from jobwise.slurm.state_folder import StateFolder, undo
 from jobwise.slurm.steer import DRIFT_LEAST, FAILURES, Drift, Settings, Steer
@@ -38,6 +39,8 @@ class Fake:
     own: dict
     held: set = field(default_factory=set)
     writes: list = field(default_factory=list)
+    placed: list = field(default_factory=list)
+    table: dict = field(default_factory=dict)
     broken: bool = False
 
     def priorities(self):
@@ -46,8 +49,11 @@ class Fake:
         return {i: (self.own[i] + x, x) for i, x in self.factors.items() if i not in self.held}
 
     def place(self, change):
-        self.writes.append({"place": dict(change)})
+        self.placed.append(dict(change))
         return ""
+
+    def required(self):
+        return self.table
 
     def set_site_factors(self, change):
         if self.broken:
@@ -125,44 +131,125 @@ def test_a_policy_that_places_sees_nodes(cluster):  # noqa: F811
     c = live.look(cluster)
     assert c.down == {"n1", "n2", "n3", "n4"} and starts_of(resolve("sjf+easy+pack"), c) == {}
     assert view_of(c)[0].free.sum() == 0 and starts_of(resolve("sjf+easy"), c) == {}
+    (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=MIXED+DRAIN", 1))
+    assert view_of(live.look(cluster))[0].free.tolist() == [[4]]  # of a full node nothing more is lost
+    (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=IDLE+CLOUD+POWERED_DOWN"))
+    c = live.look(cluster)
+    assert not c.down and view_of(c)[0].free.tolist() == [[4]]  # they are started when they are needed
 
 
-def test_jobs_get_the_nodes_that_a_policy_wants_and_are_free_again(site):
-    folder, slurm, state = site
-    text = (folder / "squeue.json").read_text()
-    there = json.loads(text)["jobs"]
+def fixed(folder, *ids, line="sbatch -N 1 -n 4 job.sh"):
+    """Accounting knows with which lines these waiting jobs were submitted: for a fixed number of nodes."""
+    rows = (folder / "sacct.txt").read_text().splitlines()
+    head, last = rows[0].split("|"), rows[-1].split("|")
+    for id in ids:
+        own = dict(zip(head, last, strict=True)) | {"JobIDRaw": str(id), "State": "PENDING", "SubmitLine": line}
+        rows.append("|".join(own[k] for k in head))
+    (folder / "sacct.txt").write_text("\n".join(rows) + "\n")
 
-    def seen(*gone, **nodes):
-        jobs = [x | {"required_nodes": nodes.get(f"j{x['job_id']}", "")} for x in there if x["job_id"] not in gone]
+
+@pytest.fixture
+def placed(site):
+    """(a function that changes what squeue shows, the site): two jobs of one node each, one of them of any shape; n4 is free."""
+    folder, slurm, _ = site
+    there = json.loads((folder / "squeue.json").read_text())["jobs"]
+    fixed(folder, 9005)
+
+    def seen(*gone, **more):
+        jobs = [x | more.get(f"j{x['job_id']}", {}) for x in there if x["job_id"] not in (9006, *gone)]
         (folder / "squeue.json").write_text(json.dumps({"jobs": jobs}))
+        slurm.table = {x["job_id"]: (x["job_state"], x.get("required_nodes", "")) for x in jobs}
 
-    with steering(site, "sjf+easy+pack", Settings(span=1000, place=True)) as s:
+    seen()
+    return seen, site
+
+
+PLACE = Settings(span=1000, place=True)
+
+
+def test_jobs_get_the_nodes_that_a_policy_wants_and_are_free_again(placed):
+    seen, site = placed
+    _, slurm, state = site
+    has = {"required_nodes": "n4"}
+    with steering(site, "sjf+easy+pack", PLACE) as s:
         s.cycle()
-        assert not any("place" in x for x in slurm.writes) and s.state.placed == {}
+        assert not slurm.placed and s.state.placed == {}
         seen(9003)
         s.cycle()
-        assert slurm.writes[-1] == {"place": {9006: ["n4"]}} and s.state.placed == {9006: "n4"}
-        assert json.loads((state / "placed.json").read_text()) == {"9006": "n4"}
-        count = len(slurm.writes)
-        seen(9003, j9006="n4")
+        assert slurm.placed == [{9005: ["n4"]}] and json.loads((state / "placed.json").read_text()) == {"9005": "n4"}
+        seen(9003, j9005=has)
         s.cycle()
-        assert len(slurm.writes) == count  # it has them
-        seen(j9006="n4")
+        assert len(slurm.placed) == 1  # it has them
+        seen(j9005=has)
         s.cycle()  # somebody else was faster
-        assert slurm.writes[-1] == {"place": {9006: []}} and s.state.placed == {}
-        seen(9003, j9006="n[3-4]")
-        s.cycle()  # its user wants these nodes
-        assert slurm.writes[-1] == {"place": {9006: []}} and s.state.placed == {}
+        assert slurm.placed[1:] == [{9005: []}] and s.state.placed == {9005: "n4"}  # until a look shows that it has none
+        seen()
+        s.cycle()
+        assert len(slurm.placed) == 2 and s.state.placed == {}
+        seen(9003, j9005=has)
+        s.cycle()  # its user wants this node now
+        assert len(slurm.placed) == 2 and s.state.placed == {}
         seen(9003)
         s.cycle()
-    assert slurm.writes[-1] == {"place": {9006: []}}  # all is given back
+        seen(9003, j9005=has | {"state_reason": "BadConstraints"})
+        s.cycle()  # Slurm will not have it there
+        assert slurm.placed[2:] == [{9005: ["n4"]}, {9005: []}]
+        seen(9003, j9005=has)
+        s.cycle()
+        running = has | {"job_state": "RUNNING", "nodes": "n4", "tres_alloc_str": "cpu=4,mem=100M,node=1"}
+        seen(9003, j9005=running)
+        s.cycle()
+        assert s.state.placed == {9005: "n4"}  # it may be put back into the queue
+        seen(9003, j9005=has | {"state_reason": "Resources"})
+        slurm.table[9005] = ("PENDING", "n4")
+    assert slurm.placed[-1] == {9005: []} and s.state.placed == {9005: "n4"}  # squeue still shows it
+    slurm.table[9005] = ("PENDING", "")
+    kept = StateFolder(state)
+    assert free_all(slurm, kept, "asked for") == 0 and kept.placed == {}
+    kept.close()
     lines = [x for x in log(site) if x["what"] == "place"]
-    assert [x["nodes"] for x in lines] == ["n4", "", "n4", ""] and all(x["why"] for x in lines)
+    assert len(lines) == len(slurm.placed) and all(x["why"] for x in lines)
+
+
+def test_jobs_of_any_shape_are_not_placed(placed):
+    """A list of fewer nodes than a job has just got would take the others away; arrays, several partitions, nodes of their own."""
+    seen, site = placed
+    folder, slurm, _ = site
+    for more in ({"array_job_id": 9005}, {"het_job_id": 9005}, {"excluded_nodes": "n1"}, {"partition": "batch,batch"}):
+        seen(9003, j9005=more)
+        with steering(site, "sjf+easy+pack", PLACE) as s:
+            s.cycle()
+        assert not slurm.placed, more
+    text = (folder / "sacct.txt").read_text()
+    (folder / "sacct.txt").write_text(text.replace("sbatch -N 1 -n 4", "sbatch -n 4"))
+    seen(9003)
+    with steering(site, "sjf+easy+pack", PLACE) as s:
+        s.cycle()
+    assert not slurm.placed
+    (folder / "sacct.txt").write_text(text)
+    part = "PartitionName=batch\n   MaxTime=UNLIMITED State=UP\n   Nodes=n[1-3]\n"
+    (folder / "scontrol_partition.txt").write_text(part)
+    with steering(site, "sjf+easy+pack", PLACE) as s:
+        s.cycle()
+    assert not slurm.placed  # n4 is of no partition
+
+
+def test_nodes_named_by_a_process_that_was_killed(placed):
+    seen, site = placed
+    _, slurm, state = site
+    seen(9003)
+    s = steering(site, "sjf+easy+pack", PLACE)
+    s.cycle()
+    s.state.close()  # kill -9
+    seen(9003, j9005={"required_nodes": "n4"})
+    with steering(site, "sjf", Settings(span=1000)) as s:
+        assert slurm.placed[-1] == {9005: []}
     seen(9003)
     with steering(site, "sjf+easy+pack", Settings(span=1000, place=True, dry=True)) as s:
         s.cycle()
-    assert slurm.writes[-1] == {"place": {9006: []}} and s.state.placed == {}
-    assert [x["nodes"] for x in log(site) if x["what"] == "would place"] == ["n4"]
+        s.cycle()
+    assert [x["nodes"] for x in log(site) if x["what"] == "would place"] == ["n4"] and len(slurm.placed) == 3
+    assert len([x for x in log(site) if x["what"] == "would"]) == 1  # said once, in two cycles
     (state / "placed.json").write_text("[")
     with pytest.raises(InputError, match="the nodes that jobs were given"):
         StateFolder(state)

@@ -30,9 +30,11 @@ def learning(state: str, policy: str, every: str | None) -> Iterator[Learning]:
     """Who ranks the queue, and learns on `every` so long; without, always the policy. Raises InputError."""
     from jobwise.policies.names import resolve
     from jobwise.slurm.learning import NEVER, Learning
+    from jobwise.slurm.retrain import check_rule
 
     if every is not None:
         needs("forecast", "lightgbm")
+        check_rule(policy)
     learns = Learning(Path(state), resolve(policy), policy, NEVER if every is None else seconds(every, "--retrain"))
     try:
         yield learns

@@ -179,6 +179,11 @@ def load(path: str | Path) -> Any:
         raise InputError(f"{file}: its metadata are damaged: {type(error).__name__}: {error}") from None
 
 
+def is_built_in(name: str) -> bool:
+    """Is this the name of a rule of ours, which is read from no file?"""
+    return name.split("+")[0] in {*CODES, "jobwise"}
+
+
 def _of_store(file: Path) -> Any:
     """What schedules now in a folder of a model store: one of its generations, or a built-in rule. Raises InputError."""
     try:
@@ -190,7 +195,7 @@ def _of_store(file: Path) -> Any:
         return with_options(load(file.parent / name), {"cost": beta})
     if re.fullmatch(r"jobwise:g\d+\.safetensors", name):
         return _recommended(f"jobwise:{file.parent / name.removeprefix('jobwise:')}")
-    if name.split("+")[0] not in {*CODES, "jobwise"}:  # no path, no code
+    if not is_built_in(name):  # no path, no code
         raise InputError(f"{file}: {name!r} is neither a generation nor a built-in rule")
     return resolve(name)
 

@@ -61,6 +61,11 @@ def number(value: Any, default: float = 0.0) -> float:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
 
 
+def listed(value: Any) -> str:
+    """The names of nodes of either dialect, as Slurm writes them: a text, or a list of texts."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value or "")
+
+
 def state(value: Any) -> str:
     """A job's state of either dialect, in capitals; of several flags the first."""
     value = value[0] if isinstance(value, list) and value else value
@@ -180,6 +185,11 @@ class Slurm:
     def anywhere(self, id: int) -> None:
         """A job that waits for a node may run on any."""
         self.run("scontrol", "update", f"JobId={id}", "ReqNodeList=")
+
+    def required(self) -> dict[int, tuple[str, str]]:
+        """(state, the nodes that it may run on alone or "") of each job that has not ended, by number."""
+        every = ((x, state(x.get("job_state"))) for x in _document(self.run("squeue", "--json"), "jobs"))
+        return {int(number(x.get("job_id"))): (s, listed(x.get("required_nodes"))) for x, s in every if s not in ENDED}
 
     def place(self, jobs: dict[int, list[str]]) -> str:
         """Let waiting jobs run on these nodes alone, with none named on any, by one scontrol; what it complained of (jobs that

@@ -10,6 +10,7 @@ from jobwise.site import closure_dtype
 from jobwise.slurm.text import nodes, said
 
 IDLE = ("POWERED_DOWN", "POWERING", "POWER_", "PLANNED", "RESERVED", "MAINT")  # states in which nodes take jobs all the same
+SERVICE = ("DOWN", "DRAIN", "FAIL")  # states in which they take none
 FOREVER = 4e9  # s since 1970
 AHEAD_S = 7 * 86_400.0  # a reservation is taken to be made so long before its begin
 
@@ -33,6 +34,12 @@ def closures(
     table = np.array(rows, closure_dtype)
     table["end"] = np.minimum(table["end"], last)
     return table, number
+
+
+def out_of_service(state: str) -> bool:
+    """Does a node in this state (IDLE+CLOUD+POWERED_DOWN) take no jobs?"""
+    words = state.upper().replace("*", "").split("+")
+    return any(x in word for word in words if not any(i in word for i in IDLE) for x in SERVICE)
 
 
 def _second(text: str) -> float:

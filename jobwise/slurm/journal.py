@@ -21,6 +21,7 @@ VERSION = 2  # 1: before 2026-11, predictions in twenty columns
 GROUPS = ("partition", "account", "user")
 AGAIN_S = 1800.0  # a prediction of a job is written down again so long after the last one; those that calibrate, always
 RANKS = 100  # of the policy's order that are written down
+WISHES_S = 28 * 86_400.0  # wishes that are older are deleted
 TABLES = """
 create table if not exists about(key text primary key, value text);
 create table if not exists cycle(time real primary key, waiting int, running int, problem text);
@@ -31,6 +32,8 @@ create table if not exists prediction(time real, job int, q05 real, q10 real, q5
   requested real, sampled blob, both blob);
 create table if not exists wish(time real, job int, rank int, begin_now int, why text);
 create index if not exists of_job on prediction(job);
+create index if not exists wish_in_time on wish(time);
+create index if not exists wish_of_job on wish(job, time);
 """
 
 
@@ -107,6 +110,7 @@ class Journal:
                 if k < RANKS or x["job"] in begin
             ]
             self._db.executemany("insert into wish values(?, ?, ?, ?, ?)", wishes)
+            self._db.execute("delete from wish where time < ?", (now - WISHES_S,))
             self._db.execute("commit")
         except sqlite3.OperationalError as error:  # the disk is full, or somebody else writes
             if self._db.in_transaction:
@@ -183,12 +187,12 @@ class Journal:
         return self.rows(query, since)
 
     def agreement(self) -> dict[str, float]:
-        """Jobs that Slurm started, and the share that the policy wanted to start in the last cycle before."""
+        """Jobs that Slurm started in the last WISHES_S, and the share that the policy wanted to start in the cycle before."""
         query = (
             "select (select count(*) from wish w where w.job = j.id and w.begin_now = 1 and w.time = (select max(time) from "
-            "cycle c where c.time <= j.start)) from job j where j.start > (select min(time) from cycle)"
+            "cycle c where c.time <= j.start)) from job j where j.start > max((select min(time) from cycle), ?)"
         )
-        rows = [min(r[0], 1) for r in self.rows(query)]
+        rows = [min(r[0], 1) for r in self.rows(query, self.last - WISHES_S)]
         return {"started": float(len(rows)), "wanted": float(np.mean(rows)) if rows else np.nan}
 
 

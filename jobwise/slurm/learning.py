@@ -32,6 +32,7 @@ class Learning:
     _process: subprocess.Popen | None = None
     _said: IO[str] | None = None
     _begun: float = field(default_factory=time.time)  # no round begins at once where there was none: there is work to do first
+    _tried: float = 0.0  # when the last round began
     _known: float = -1.0
 
     def __post_init__(self):
@@ -55,8 +56,11 @@ class Learning:
                     happened = f"{self.policy.name} ranks from now on"
         except (InputError, OSError) as error:
             happened = f"{self.policy.name} goes on: {error}"
-        if self._process is None and time.time() - max(self._last(), self._begun) >= self.every:
-            self._begin()
+        if self._process is None and time.time() - (max(self._last(), self._tried) or self._begun) >= self.every:
+            try:
+                self._begin()
+            except OSError as error:
+                happened = f"{self.policy.name} goes on, no new trees: {error.strerror}"
         return happened
 
     def _last(self) -> float:
@@ -68,7 +72,7 @@ class Learning:
 
     def _begin(self) -> None:
         words = [sys.executable, "-m", "jobwise.cli", "slurm", "retrain", "--state", str(self.state), "-p", self.name]
-        self._begun, self._said = time.time(), tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._tried, self._said = time.time(), tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True
         )
@@ -89,6 +93,10 @@ class Learning:
         """End a round that has not ended; it changes nothing then."""
         if self._process and self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(30)
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
         if self._said:
             self._said.close()

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, number, priorities_of, state
-from jobwise.slurm.site import COMMANDS, FIELDS, OUT_OF_SERVICE, read
+from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, listed, number, priorities_of, state
+from jobwise.slurm.site import COMMANDS, FIELDS, out_of_service, read
 from jobwise.slurm.text import diagnosis, records, table
 from jobwise.workload import Workload
 
@@ -39,7 +39,8 @@ COLUMNS = FIELDS.split(",")
 @dataclass(frozen=True)
 class Waiting:
     """A job that waits, as squeue has it. `id`: the job's number; `tasks`: of an array, else 1; `nodes`: it may run on these
-    alone, as Slurm writes them; "" any."""
+    alone, as Slurm writes them; "" any. `plain`: neither an array nor a part of a heterogeneous job, in one partition, without
+    a reservation or nodes that it does not want."""
 
     id: int
     name: str
@@ -48,6 +49,7 @@ class Waiting:
     planned: float  # s since 1970, the start that Slurm plans; 0: none
     tasks: int = 1
     nodes: str = ""
+    plain: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,15 +175,7 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
             rows.append(own)
             continue
         tasks = _tasks(str(x.get("array_task_string") or ""))
-        w = Waiting(
-            int(own["JobIDRaw"]),
-            own["JobName"],
-            own["User"],
-            str(x.get("state_reason") or ""),
-            begun,
-            tasks,
-            str(x.get("required_nodes") or ""),
-        )
+        w = _waiting(x, own, begun, tasks)
         if w.reason in OUT or own["Eligible"] == "":
             out[w.id] = w
             continue
@@ -200,6 +194,14 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
     workload, since = _open(_workload(folder, [*over.values(), *rows]), rows, now)
     said = diagnosis(_read(folder, "sdiag"))
     return Cluster(workload, since, waits, out, _name(folder), factors, _down(folder), said, _qos(folder))
+
+
+def _waiting(x: dict, own: dict[str, str], begun: float, tasks: int) -> Waiting:
+    """A job of squeue that waits; `own`: its row."""
+    special = any(number(x.get(k)) for k in ("array_job_id", "het_job_id"))
+    special |= any(listed(x.get(k)) for k in ("excluded_nodes", "resv_name")) or "," in own["Partition"]
+    reason, where = str(x.get("state_reason") or ""), listed(x.get("required_nodes"))
+    return Waiting(int(own["JobIDRaw"]), own["JobName"], own["User"], reason, begun, tasks, where, not special)
 
 
 def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
@@ -228,7 +230,7 @@ def _now(folder: Path, jobs: list[dict]) -> float:
 def _down(folder: Path) -> frozenset[str]:
     """The nodes of scontrol_node.txt that take no jobs."""
     every = records(_read(folder, "scontrol_node"), "NodeName")
-    return frozenset(r["NodeName"] for r in every if any(x in r.get("State", "").upper() for x in OUT_OF_SERVICE))
+    return frozenset(r["NodeName"] for r in every if out_of_service(r.get("State", "")))
 
 
 def _qos(folder: Path) -> dict[tuple[str, str], tuple[str, ...]]:

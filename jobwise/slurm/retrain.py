@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from jobwise.cluster import pool
 from jobwise.compare import windows
 from jobwise.compare.windows import begins, replicas, size_for
 from jobwise.errors import InputError
@@ -27,8 +28,9 @@ from jobwise.learn.generations import Generations, Kept
 from jobwise.learn.run_folder import explained, score
 from jobwise.policies import loglinear, recommended
 from jobwise.policies.loglinear import Index
-from jobwise.policies.names import load, resolve
+from jobwise.policies.names import is_built_in, load, resolve
 from jobwise.simulate import simulate_many
+from jobwise.slurm.views import takes
 from jobwise.systems.forecast import trees_of
 from jobwise.systems.model import locked
 from jobwise.workload import Workload
@@ -86,6 +88,12 @@ class Learnt(Kept):
         self.tidy(folder)
 
 
+def check_rule(rule: str) -> None:
+    """Raises InputError for a policy that cannot be the rule, which has to be one of ours, for pools."""
+    if not is_built_in(rule) or not takes(resolve(rule), pool(2)):
+        raise InputError(f"policy {rule!r}: the rule that ranks where no generation has won is a built-in one for pools")
+
+
 def ranking(order: Index, label: str) -> Any:
     """`jobwise` with the trees of an order."""
     return recommended.recommended("jobwise", order, resolve("general").order, label)
@@ -109,6 +117,7 @@ def retrain(
     """Learn from the jobs of a pool, judge, and keep: a round. `rule`: a policy, which ranks where no generation has won.
     Raises InputError for too few jobs."""
     forests.check_lightgbm()
+    check_rule(rule)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         learnt = Learnt.of(folder)

@@ -17,7 +17,7 @@ from jobwise.errors import InputError
 from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype
 from jobwise.slurm import conf, documents, guesses, jobs
 from jobwise.slurm.associations import LIMITED, unlimited, used
-from jobwise.slurm.closures import closures
+from jobwise.slurm.closures import closures, out_of_service
 from jobwise.slurm.text import amount, config, gpus, nodes, records, resources, said, seconds, table
 from jobwise.workload import Workload
 from jobwise.workloads.accounting import Accounting
@@ -159,7 +159,6 @@ def _records(folder: Path, texts: dict[str, str], name: str, first: str) -> list
     return rows
 
 
-OUT_OF_SERVICE = ("DOWN", "DRAIN", "FAIL")  # words of the state of a node that takes no jobs
 MAY_BE_EMPTY = ("sacctmgr_event", "sacctmgr_reservation")
 
 
@@ -231,7 +230,7 @@ def _agree(
         if 2 * count > len(a):
             raise InputError(f"{a.where}: {text} (e.g. {lists[int(np.argmax(gone))][:30]}): are the files of one cluster?")
         others.append(f"{text}: their jobs are replayed on those that it has")
-    down = [r["NodeName"] for r in machines if any(x in r.get("State", "").upper() for x in OUT_OF_SERVICE)]
+    down = [r["NodeName"] for r in machines if out_of_service(r.get("State", ""))]
     if down and not dated:
         others.append(f"{len(down)} nodes are out of service now (e.g. {down[0]}): when is not known, they are taken to work")
     if assoc and site.settings["fair_share"][0] > 0:

@@ -14,6 +14,7 @@ stop      a file of that name in the folder: all factors go back, and it ends
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,11 @@ class Steer:
         self.cluster: Cluster | None = None  # as it was last read
         self._placing = Placing(self.slurm, self.state, self.settings.dry)
         self._why: dict[int, str] = {}
+        self._would: dict[int, int] = {}  # the factors that a dry run has said
         self._failures, self._running, self._foreseen = 0, set(), -np.inf
+        if self.state.placed and not (self.settings.place or self.settings.dry):
+            with suppress(SlurmError):  # where it does not answer now, at the end
+                free_all(self.slurm, self.state, "of an earlier process")
         self.state.note("begin", policy=self.policy.name, span=self.settings.span, dry=self.settings.dry)
 
     def cycle(self) -> dict[str, Any]:
@@ -116,17 +121,22 @@ class Steer:
         change = dict(list(differing(goal, factors, self.settings.span).items())[: self.settings.most])
         if not self._write(change, factors):
             change, problem = {}, f"{self.state.audit} cannot be written: nothing is changed"
-        placed = self._place(c) if self.settings.place and not problem else 0
+        placed = self._place(c, problem) if self.settings.place else 0
         return {"waiting": len(c.waiting), "changed": len(change) + placed, "problem": problem, "off": False}
 
-    def _place(self, c: Cluster) -> int:
-        """Name nodes for the jobs that the policy would start now; how many jobs were changed."""
+    def _place(self, c: Cluster, problem: str) -> int:
+        """Name nodes for the jobs that the policy would start now, for none where there is a problem; how many jobs were
+        changed."""
         try:
-            wanted = starts_of(self.policy, c)
+            wanted = {} if problem else starts_of(self.policy, c)
         except Exception as error:  # a user's policy may raise anything
             self.state.note("policy", problem=f"it places nothing: {plain(str(error))[:200]}")
             wanted = {}
-        return self._placing.cycle(c, wanted, f"{self.policy.name} would start it there")
+        try:
+            return self._placing.cycle(c, wanted, f"{self.policy.name} would start it there")
+        except ValueError as error:  # a list of nodes that cannot be read
+            self.state.note("policy", problem=f"nothing is placed: {plain(str(error))[:200]}")
+            return 0
 
     def _starts(self, c: Cluster) -> None:
         """Take note of the jobs that have started since the last cycle."""
@@ -186,11 +196,14 @@ class Steer:
         rank = {id: k for k, id in enumerate(self.order)}
         if not self.settings.dry:
             self.state.keep({id: factors[id][1] for id in change})
-        lines = []
+        lines: list[dict[str, Any]] = []
         for id, x in change.items():
             why = self._why.get(id) or f"rank {rank.get(id, -1) + 1} of {len(rank)} under {self.policy.name}"
             lines.append({"job": id, "old": factors[id][1], "new": x, "why": why})
-        if not self.state.note("would" if self.settings.dry else "write", *lines):
+        if self.settings.dry:  # what has been said already is not said again
+            lines = [x for x in lines if self._would.get(x["job"]) != x["new"]]
+            self._would = {id: x for id, x in (self._would | change).items() if id in factors}
+        if lines and not self.state.note("would" if self.settings.dry else "write", *lines):
             return False
         if not self.settings.dry and (complaint := self.slurm.set_site_factors(change)):
             self.state.note("refused", complaint=complaint)

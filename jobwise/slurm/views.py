@@ -81,9 +81,10 @@ def _pool(c: Cluster, rows: np.ndarray, going: np.ndarray) -> Held:
     """The CPUs of the nodes that are in service, as one pool."""
     w, total = c.workload, int(c.workload.cluster.total[0])
     request, nothing = w.jobs["request"][rows, :1], np.zeros(len(rows), np.int32)
-    used, down = int(request[going].sum()), [i for i, n in enumerate(w.cluster.known_site.names) if n in c.down]
-    free = max(total - int(w.cluster.capacity[down, 0].sum()) - used, 0)
-    return Held(pool(total), request, nothing, np.zeros(0, slice_dtype(1)), nothing - 1, np.array([[free]]))
+    free = total - int(request[going].sum())
+    if c.down:  # of them only what nobody uses is lost
+        free = int(_nodes(c, rows, going).free[:, 0].sum())
+    return Held(pool(total), request, nothing, np.zeros(0, slice_dtype(1)), nothing - 1, np.array([[max(free, 0)]]))
 
 
 def _nodes(c: Cluster, rows: np.ndarray, going: np.ndarray) -> Held:
