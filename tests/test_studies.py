@@ -9,7 +9,9 @@ from conftest import SHARED, missing
 
 import jobwise_experiments
 from jobwise.cli import run
+from jobwise.errors import InputError
 from jobwise_experiments import STUDIES as STUDY_MODULES
+from jobwise_experiments import claims
 from jobwise_experiments.study import Arms, Study, sections_of
 
 STUDIES = {  # name: (sections at least, tables at least, figures at least)
@@ -52,6 +54,15 @@ def test_a_study_ends_with_its_report(name, tmp_path, capsys):
     assert "nan" not in re.sub(r"[a-z]*finan\w*|\w*nan[a-z]+", "", " ".join(re.findall(r"<td>([^<]*)</td>", page)))
     out = capsys.readouterr().out
     assert f"report: {tmp_path}" in out
+
+
+def test_the_table_of_claims_is_what_the_pages_say():
+    """`python -m jobwise_experiments.claims` writes it; it fails where a page has lost a cell that a claim names."""
+    written = (claims.PAGES / "README.md").read_text().split("\n", 3)[3]
+    assert written == "\n".join(claims.page()) + "\n", "python -m jobwise_experiments.claims writes it anew"
+    assert all(len(row) == len(claims.COLUMNS) and all(row[:6]) for row in claims.rows())
+    with pytest.raises(InputError, match="no row"):
+        claims._cell("x\n## A\n\n| a | b |\n|---|---|\n| 1 | 2 |\n", "A", {"a": "3"}, "b")
 
 
 def test_every_section_of_the_prose_is_asked_for():

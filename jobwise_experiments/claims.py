@@ -1,0 +1,68 @@
+"""What the papers claim beside what the pages of docs/studies say, in one table.
+
+python -m jobwise_experiments.claims     # writes docs/studies/README.md
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from jobwise.errors import InputError
+from jobwise.report.sections import made
+
+HERE = Path(__file__).parent
+PAGES = HERE.parent / "docs" / "studies"
+COLUMNS = ["system", "experiment", "the paper's size", "its number", "ours [95 %]", "our size", "why it is smaller"]
+WORDS = """Each row is a claim of a paper and the number of the page behind it, taken from there by this command; the sizes are
+those of the preset that the page was made with. Losses are among them: an agent as published, at a fraction of its training,
+does not do what its paper says."""
+
+
+def rows() -> list[list[str]]:
+    """The rows of the table. Raises InputError where a page does not have what a claim names."""
+    claims = tomllib.loads((HERE / "claims.toml").read_text())["claim"]
+    return [_row(x) for x in claims]
+
+
+def _row(x: dict) -> list[str]:
+    page = (PAGES / f"{x['page']}.md").read_text()
+    preset = re.search(r"--preset (\w+)", page)
+    ours = list(re.search(x["words"][1], _section(page, x["words"][0])).groups()) if "words" in x else []  # type: ignore[union-attr]
+    ours += [_cell(page, *cell) for cell in x.get("cells", [])]
+    size = x["run"][preset[1] if preset else "small"]
+    link = f"[{x['system']}]({x['page']}.md)"
+    return [link, x["experiment"], x["size"], x["paper"], "; ".join(ours), size, x["why"] if size != x["size"] else ""]
+
+
+def _section(page: str, title: str) -> str:
+    for piece in page.split("\n## ")[1:]:
+        if piece.startswith(title + "\n"):
+            return piece
+    raise InputError(f"no section {title!r}")
+
+
+def _cell(page: str, title: str, where: dict[str, str], column: str, nth: int = 0) -> str:
+    """A cell of the first table of a section that has the column; of several columns of one name the nth."""
+    lines = [[c.strip() for c in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", _section(page, title), re.M)]
+    heads = [k for k, line in enumerate(lines) if column in line]
+    if not heads:
+        raise InputError(f"section {title!r}: no column {column!r}")
+    head = lines[heads[0]]
+    at = [i for i, name in enumerate(head) if name == column][nth]
+    for line in lines[heads[0] + 1 :]:
+        if len(line) == len(head) and all(line[head.index(k)].startswith(v) for k, v in where.items()):
+            return line[at]
+    raise InputError(f"section {title!r}: no row with {where}")
+
+
+def page() -> list[str]:
+    """The lines of the page below the first."""
+    table = [COLUMNS, ["---"] * len(COLUMNS), *rows()]
+    return ["", WORDS, "", *(f"| {' | '.join(line)} |" for line in table)]
+
+
+if __name__ == "__main__":
+    lines = ["# The papers' claims", "", made("python -m jobwise_experiments.claims"), *page()]
+    (PAGES / "README.md").write_text("\n".join(lines) + "\n")
