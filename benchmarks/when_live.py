@@ -89,6 +89,13 @@ class Judged:
     inside80: list[bool] = field(default_factory=list)
     inside90: list[bool] = field(default_factory=list)
     took: list[float] = field(default_factory=list)
+    jobs: int = 0
+
+    @staticmethod
+    def all(several: Sequence[Judged]) -> Judged:
+        """All of them together."""
+        lists = ("ours", "slurms", "inside80", "inside90", "took")
+        return Judged(*([y for x in several for y in getattr(x, k)] for k in lists), jobs=sum(x.jobs for x in several))
 
     def add(self, true: float, quantiles: Sequence[float], planned: float | None) -> None:
         """Take a prediction, with the start that came of it and the one that Slurm planned, s from now."""
@@ -98,19 +105,19 @@ class Judged:
         self.inside90.append(q05 - 1 <= true <= q95 + 1)
         self.slurms.append(np.nan if planned is None else abs(planned - true))
 
-    def cells(self, name: str, jobs: int) -> list[str]:
+    def cells(self, name: str) -> list[str]:
         """The row of a table."""
         planned = ~np.isnan(self.slurms)
         ours, slurms = (float(np.median(np.array(x)[planned])) for x in (self.ours, self.slurms))
-        cells = [name, f"{jobs:,}", f"{len(self.ours):,}", f"{ours:.0f}", f"{slurms:.0f}", f"{slurms / ours:.1f}"]
+        cells = [name, f"{self.jobs:,}", f"{len(self.ours):,}", f"{ours:.0f}", f"{slurms:.0f}", f"{slurms / ours:.1f}"]
         return [*cells, f"{np.mean(self.inside80):.0%}", f"{np.mean(self.inside90):.0%}", f"{np.median(self.took):.1f}"]
 
 
-def judged(out: Path, seed: int) -> list[str]:
+def judged(out: Path) -> Judged:
     """What came of the predictions of a day, over all jobs that wait in the readings after the first quarter."""
     w = look(out / "end").workload
     start = dict(zip(w.columns["job"].tolist(), (w.jobs["start"] + w.origin).tolist(), strict=True))
-    readings, calibration, tally = sorted(out.glob("[0-9]*")), Calibration(), Judged()
+    readings, calibration, tally = sorted(out.glob("[0-9]*")), Calibration(), Judged(jobs=len(w))
     for n, folder in enumerate(readings):
         begun = time.perf_counter()
         p = predict(look(folder), seed=n, earlier=0, calibration=calibration)
@@ -122,13 +129,13 @@ def judged(out: Path, seed: int) -> list[str]:
             if (true := start.get(x["job"], np.nan) - now) > 0:
                 (q10, q90), (q05, q95) = x["start_80"], x["start_90"]
                 tally.add(true, (q05, q10, x["start"], q90, q95), x["slurm"])
-    return tally.cells(f"{seed}", len(w))
+    return tally
 
 
-def replayed(folder: Path) -> list[str]:
+def replayed(folder: Path) -> Judged:
     """What came of predictions at 60 cycles of a recorded Slurm, over the jobs that it planned there, after the first third."""
     r = read_recording(folder)
-    w, tally = r.workload, Judged()
+    w, tally = r.workload, Judged(jobs=len(r.workload))
     jobs = w.jobs.copy()
     jobs["start"], jobs["end"] = jobs["submit"] + w.columns["wait"], w.ends["end"]
     predictor = Predictor(History(jobs), SitePlayer(w, resolve("slurm")))
@@ -143,7 +150,7 @@ def replayed(folder: Path) -> list[str]:
         for i, j in enumerate(x.rows.tolist()):
             if j in plan:
                 tally.add(jobs["start"][j] - now, x.quantiles[i].tolist(), plan[j])
-    return tally.cells(f"`{folder.name}`", len(w))
+    return tally
 
 
 def main() -> int:
@@ -157,21 +164,24 @@ def main() -> int:
     if not given.judge and skipped("when_live"):
         return 0
     base = folder_for("when-live", given.judge or given.keep)
-    rows = []
+    days: list[Judged] = []
     for seed in range(given.seeds):
         day = base.resolve() / f"seed{seed}"
         if not given.judge:
             day.mkdir()
             record(day, seed, 27_600 + 100 * seed)
-        rows.append(judged(day / "readings", seed))
-        print(rows[-1], flush=True)
+        days.append(judged(day / "readings"))
+        print(days[-1].cells(f"{seed}"), flush=True)
+    rows = [x.cells(f"{seed}") for seed, x in enumerate(days)] + [Judged.all(days).cells("both")]
     more = [replayed(Path(x)) for x in given.recorded]
     columns = ["jobs", "predictions", "median error, s", "Slurm's own, s", "ratio", "in 80 %", "in 90 %", "s a reading"]
     text = ["# Predicted starts on a real Slurm", "", made("python -m benchmarks.when_live --recorded FOLDER…") + "."]
     text += ["", (__doc__ or "").split("\n\n")[2].strip(), "", *table(["seed", *columns], rows)]
     if more:
         text += ["", "Recorded elsewhere in the same way, with the plans of Slurm's backfill cycles as its own estimate:", ""]
-        text += table(["recording", *columns], more)
+        names = [f"`{Path(x).name}`" for x in given.recorded]
+        cells = [x.cells(name) for x, name in zip(more, names, strict=True)]
+        text += table(["recording", *columns], [*cells, Judged.all(more).cells("all")])
     (Path(__file__).parent / "WHEN_LIVE.md").write_text("\n".join(text) + "\n")
     return 0
 
