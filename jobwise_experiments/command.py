@@ -25,6 +25,7 @@ def reproduce(
         Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, forest, forecast, promise: 1.")
     ] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
+    device: Annotated[str, typer.Option("--device", help="Where networks are trained: cpu, cuda, mps or auto.")] = "cpu",
 ) -> None:
     """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
     if study != "quality":
@@ -37,7 +38,7 @@ def reproduce(
     seeds = seeds or (1 if study in ONE_SEED else 5)
     try:
         with progress(f"reproduce {study}") as show:
-            sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, show=show)
+            sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, device=device, show=show)
     except KeyboardInterrupt:
         raise Interrupted("finished pieces are kept, and the same command goes on from there") from None
     for section in sections:

@@ -34,12 +34,21 @@ NOT_SHORT = ("forest", "promise")  # trees are learnt whole at every preset but 
 
 class Study:
     """A study and the folder of its finished pieces. `show(done, total, text)` is told which of its parts is being done;
-    `threads` train; `kept`: pieces of an earlier run that need not be done again. Raises InputError."""
+    `threads` train, on a `device`; `kept`: pieces of an earlier run that need not be done again. Raises InputError."""
 
     def __init__(
-        self, name: str, out: str | Path, logs: str | Path | None, preset: str, seeds: int, threads: int, show: Callable | None
+        self,
+        name: str,
+        out: str | Path,
+        logs: str | Path | None,
+        preset: str,
+        seeds: int,
+        threads: int,
+        show: Callable | None,
+        device: str = "cpu",
     ):
         self.name, self.preset, self.seeds, self.threads, self.show = name, preset, seeds, threads, show
+        self.device = device
         self.out, self.logs = Path(out), Path(logs) if logs is not None else None
         self.smoke, self._read = preset == "smoke", dict[str, "Workload"]()
         self.done, self._part, self._parts = 0, 0, 1
@@ -86,7 +95,8 @@ class Study:
         def report(k: int, line: dict) -> None:
             self.say(f"training {name}, {line.get('part', 0.0):.0%}")
 
-        return config.changed(**changes).train(log, self.folder(name), resume=True, report=report)[0]
+        folder = self.folder(name)
+        return config.changed(**changes).train(log, folder, resume=True, device=self.device, report=report)[0]
 
     def folder(self, name: str) -> Path:
         """Where a training run of the study goes."""
@@ -234,10 +244,11 @@ def reproduce(
     preset: str = "small",
     seeds: int = 3,
     threads: int = 2,
+    device: str = "cpu",
     show: Callable[[int, int, str], None] | None = None,
 ) -> list[Section]:
-    """Run a study on the logs of a folder; the sections of its report. `show(part, parts, text)`: how far it is. Raises
-    InputError."""
+    """Run a study on the logs of a folder; the sections of its report. `device`: where networks are trained. `show(part, parts,
+    text)`: how far it is. Raises InputError."""
     if name not in STUDIES:
         raise unknown("study", name, STUDIES)
     if logs is None and name not in GENERATED:
@@ -246,7 +257,7 @@ def reproduce(
         raise InputError(f"the study {name} learns once; there is no use for {seeds} seeds")
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    s = Study(name, out, logs, preset, seeds, threads, show)
+    s = Study(name, out, logs, preset, seeds, threads, show, device)
     s.say(f"{s.kept} pieces are kept from an earlier run" if s.kept else "begins")
     sections = import_module(f"jobwise_experiments.{STUDIES[name]}").study(s)
     if name in NOT_SHORT or preset == "paper":

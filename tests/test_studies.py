@@ -37,6 +37,7 @@ def test_a_study_ends_with_its_report(name, tmp_path, capsys):
     if name not in NO_LOGS and not logs.is_dir():
         missing(f"no logs in {logs}")
     words = ["reproduce", name, "--preset", "smoke", "--seeds", "1", "--threads", "1", "--out", str(tmp_path)]
+    words += ["--device", "auto"]
     assert run(words + ([] if name in NO_LOGS else ["--logs", str(logs)])) == 0, capsys.readouterr().err
     page, text = (tmp_path / "report.html").read_text(), (tmp_path / "report.md").read_text()
     sections, tables, figures = STUDIES[name]
