@@ -17,7 +17,7 @@ from jobwise.compare import fingerprint
 from jobwise.compare.windows import slowdowns
 from jobwise.errors import InputError
 from jobwise.learn.config import Config
-from jobwise.learn.run import train
+from jobwise.learn.run import pick_device, train
 from jobwise.learn.run_folder import parts, score, windows
 from jobwise.policies import names
 from jobwise.policies.names import resolve
@@ -405,3 +405,13 @@ def test_policy_files_of_format_1_still_load():
     for name in ("deeprm", "cush"):
         r = jw.simulate(jw.open_log(name), str(folder / f"{name}.safetensors"))
         assert r.policy == name and np.isfinite(r.jobs["end"]).all()
+
+
+def test_processes_of_torchrun_take_a_gpu_each(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert pick_device("auto") == "cuda"
+    for rank, device in (("0", "cuda:0"), ("1", "cuda:1"), ("3", "cuda:1")):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        assert pick_device("cuda") == pick_device("auto") == device
+    assert pick_device("cpu") == "cpu"

@@ -23,9 +23,9 @@ from jobwise.learn.returns import discounted
 
 
 def join() -> None:
-    """Join the processes that `torchrun` has started."""
+    """Join the processes that `torchrun` has started: tables by gloo, gradients on GPUs by NCCL."""
     if not dist.is_initialized():
-        dist.init_process_group("gloo")
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo")
 
 
 def workers() -> tuple[int, int]:

@@ -12,6 +12,7 @@ world of decisions needs of its own is in its trainer (`window.py`, `slots.py`).
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -175,12 +176,15 @@ class Run:
 
 
 def pick_device(device: str) -> str:
-    """cpu, cuda or mps; `auto` takes a GPU where there is one. Raises InputError."""
+    """cpu, cuda or mps; `auto` takes a GPU where there is one; under torchrun each process of a machine takes one of its own.
+    Raises InputError."""
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if device == "auto":
-        return next(d for d in ("cuda", "mps", "cpu") if there[d])
+        device = next(d for d in ("cuda", "mps", "cpu") if there[d])
     if not there.get(device):
         raise InputError(f"there is no device {device!r} here; there are: {', '.join(d for d in there if there[d])}, auto")
+    if device == "cuda" and "LOCAL_RANK" in os.environ:
+        return f"cuda:{int(os.environ['LOCAL_RANK']) % torch.cuda.device_count()}"
     return device
 
 
