@@ -490,3 +490,73 @@ def test_learned_placement_on_the_real_slurm(slurm, tmp_path):
     took = np.array([t.end - t.start for t in tasks])
     assert all((took[i] > 3) == (t.node < 2) for i, t in enumerate(tasks))  # it ran where it was told to
     assert slow[:12].any() and slow[48:].mean() < 0.1
+
+
+CWL = """cwlVersion: v1.2
+class: Workflow
+inputs: []
+outputs: []
+steps:
+  first:
+    run:
+      class: CommandLineTool
+      baseCommand: [sleep, "1"]
+      requirements:
+        ResourceRequirement: {coresMin: 2, ramMin: 100}
+        ToolTimeLimit: {timelimit: 150}
+      inputs: []
+      outputs: []
+    in: []
+    out: []
+  second:
+    run:
+      class: CommandLineTool
+      baseCommand: [sleep, "1"]
+      inputs: []
+      outputs: []
+    in: []
+    out: []
+"""
+
+
+def test_requirements_of_tasks_reach_the_manager(tmp_path, monkeypatch, capsys):
+    asked = {}
+    real = Simulated.submit
+
+    def submit(self, script, *, name, **more):
+        asked[int(name.split(".")[1])] = more
+        return real(self, script, name=name, **more)
+
+    monkeypatch.setattr(Simulated, "submit", submit)
+    (tmp_path / "t.cwl").write_text(CWL)
+    words = ["mars", "run", str(tmp_path / "t.cwl"), "--poll", "0.05", "--command", "true"]
+    assert run([*words, "--state", str(tmp_path / "a"), "--sbatch", "-p batch --account='two words'", "--json"]) == 0
+    capsys.readouterr()
+    first, second = sorted(asked.values(), key=lambda x: -x["cores"])
+    assert first["cores"] == 2 and first["memory_mb"] == pytest.approx(104.8576) and first["minutes"] == 3
+    assert first["more"] == second["more"] == ["-p", "batch", "--account=two words"]
+    assert second["cores"] == 1 and "memory_mb" not in second and "minutes" not in second
+    assert Path(first["output"]).parent == tmp_path / "a" / "outputs" and first["output"].endswith(".txt")
+    wdl = tmp_path / "g.wdl"
+    wdl.write_text('version 1.0\ntask t { command {} runtime { gpuCount: 2 memory: "3 GB" } }\nworkflow w { call t }\n')
+    done = run(["mars", "run", str(wdl), "--poll", "0.05", "--command", "true", "--state", str(tmp_path / "b")])
+    assert done == 0, capsys.readouterr().err
+    assert asked[0]["more"] == ["--gres=gpu:2"] and asked[0]["memory_mb"] == pytest.approx(3000)
+    for wrong in ("batch", "-p 'batch"):
+        assert run([*words, "--state", str(tmp_path / "c"), "--sbatch", wrong]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_requirements_of_tasks_on_slurm(slurm, tmp_path, capsys):
+    """Slurm shows what the workflow asks for, and keeps what its tasks print."""
+    (tmp_path / "t.cwl").write_text(CWL)
+    tmp_path.chmod(0o755)
+    words = ["mars", "run", str(tmp_path / "t.cwl"), "--on", "slurm", "-p", "manager", "--poll", "0.2"]
+    assert run([*words, "--state", str(tmp_path / "s"), "--command", "echo {task}", "--sbatch", "--comment=ours"]) == 0
+    names = [f.name for f in (tmp_path / "s" / "stamps").iterdir()]
+    shown = subprocess.run(["scontrol", "-o", "show", "job"], capture_output=True, text=True, check=True).stdout
+    jobs = {line.split("JobName=")[1].split()[0]: line for line in shown.splitlines() if "JobName=" in line}
+    of = sorted((jobs[n] for n in names), key=lambda x: "NumCPUs=2" not in x)
+    assert "TimeLimit=00:03:00" in of[0] and "mem=100M" in of[0] and "Comment=ours" in of[0] and "Comment=ours" in of[1]
+    printed = sorted(f.read_text().strip() for f in (tmp_path / "s" / "outputs").glob("*.txt"))
+    assert len(printed) == 2 and all(printed)

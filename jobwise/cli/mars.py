@@ -23,6 +23,9 @@ class Tasks:
         str, typer.Option("--command", help="What a task runs, with {task}, {program}, {seconds}; no shell.")
     ] = "sleep {seconds}"
     scale: Annotated[float, typer.Option("--scale", min=0, help="{seconds}: recorded run time times this.")] = 1.0
+    sbatch: Annotated[
+        str, typer.Option("--sbatch", help="Further options of sbatch for each task: '-p batch -A chem --qos high'.")
+    ] = ""
     retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Of a task that fails.")] = 1
     poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at Slurm.")] = 1.0
 
@@ -82,7 +85,8 @@ def run(
     decides: Any = layer(w, flows, Store(models) if models else None) if policy == "mars" else None
     if policy not in ("mars", "manager"):
         decides = resolve(chosen)
-    with Following(w, cast(Any, manager), Path(state), told, decides, tasks.retries, poll_s=tasks.poll) as following:
+    asked = _asked(flows, tasks.sbatch)
+    with Following(w, cast(Any, manager), Path(state), told, decides, asked, tasks.retries, poll_s=tasks.poll) as following:
         if all(t.state == "done" for t in following.tasks):
             complain(f"{state}: all {len(w):,} tasks were done already; another --state runs them again")
         try:
@@ -103,6 +107,28 @@ def run(
         print_table(f"{len(flows)} workflow{'s' * (len(flows) != 1)} on {on}", ["what", "value", "unit"], rows)
     if result["failed"] or result["never_run"]:
         raise typer.Exit(1)
+
+
+def _asked(flows, sbatch: str):
+    """A function that returns what a task asks of Slurm beside its cores: memory, time, GPUs as its workflow says, and the
+    user's options. Raises InputError."""
+    import numpy as np
+
+    rows = np.concatenate([f.tasks for f in flows])
+    try:
+        more = shlex.split(sbatch)
+    except ValueError as error:
+        raise InputError(f"--sbatch {sbatch!r}: {error}") from None
+    if more and not more[0].startswith("-"):
+        raise InputError(f"--sbatch {sbatch!r}: options of sbatch are expected, e.g. '-p batch -A chem'")
+
+    def ask(i: int) -> dict[str, Any]:
+        x = rows[i]
+        out: dict[str, Any] = {"more": [*([f"--gres=gpu:{x['gpus']}"] if x["gpus"] > 0 else []), *more]}
+        out |= {"minutes": int(np.ceil(x["limit"] / 60.0))} if x["limit"] > 0 else {}
+        return out | ({"memory_mb": float(x["memory"])} if x["memory"] > 0 else {})
+
+    return ask
 
 
 def _words(command: str) -> list[str]:

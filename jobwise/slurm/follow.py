@@ -69,7 +69,8 @@ class Task:
 
 @dataclass
 class Following:
-    """A workload of workflows on a resource manager. `command(row)`: what a task runs. `retries` of a task that fails. `ahead`:
+    """A workload of workflows on a resource manager. `command(row)`: what a task runs. `ask(row)`: what else it asks for,
+    arguments of `client.Slurm.submit`; its output and errors are kept in outputs/. `retries` of a task that fails. `ahead`:
     jobs of so many more cores than there are may be submitted, so that the manager has some at hand. Raises InputError."""
 
     workload: Workload
@@ -77,6 +78,7 @@ class Following:
     folder: Path
     command: Callable[[int], list[str]]
     policy: Any = None
+    ask: Callable[[int], dict[str, Any]] = lambda row: {}
     retries: int = 1
     ahead: float = 0.25
     poll_s: float = POLL_S
@@ -89,7 +91,7 @@ class Following:
                 f"{w.name}: task {large[0]} needs {w.jobs['request'][large[0], 0]} cores; a node has at most {size}"
             )
         self.folder = Path(self.folder).resolve()
-        for name in ("claims", "stamps"):
+        for name in ("claims", "stamps", "outputs"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         self._lock = open(self.folder / "lock", "w")  # noqa: SIM115
         try:
@@ -166,6 +168,7 @@ class Following:
         self._write({"event": "submit", "task": i, "try": t.tries} | there)
         name = self._name(i)
         how: dict[str, Any] = {"cores": int(job["request"][0]), "after": after, "folder": str(self.folder)}
+        how |= {"output": str(self.folder / "outputs" / f"{name}.txt")} | self.ask(i)
         text = script(self.folder, name, self.command(i))
         try:
             t.id = self.manager.submit(text, name=name, **how, **there)

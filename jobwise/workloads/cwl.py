@@ -168,6 +168,7 @@ class _Flow:
         seconds = hint.get("seconds", needs.get("timelimit") or 1.0)
         run = step.run if isinstance(step.run, str) else step.id
         row = {"name": own, "program": _name(run), "runtime": seconds, "estimate": needs.get("timelimit") or seconds}
+        row["limit"] = needs.get("timelimit") or 0.0
         row |= {"cores": needs.get("coresMin", 1), "memory": needs.get("ramMin", 0) * 1.048576}
         self.edges += len(parents)
         if len(self.rows) >= MOST_TASKS or self.edges > MOST_EDGES:

@@ -15,7 +15,8 @@ MOST_TASKS, MOST_EDGES = 1_000_000, 10_000_000  # of a file: more is taken for a
 task_dtype = np.dtype(
     [
         ("runtime", "f8"),  # s
-        ("estimate", "f8"),  # s, what a scheduler is told; its limit on a real cluster
+        ("estimate", "f8"),  # s, what a scheduler is told
+        ("limit", "f8"),  # s, its time limit on a real cluster; 0: its source names none
         ("cores", "i8"),
         ("gpus", "i8"),
         ("memory", "f8"),  # MB; 0 unknown
@@ -127,7 +128,7 @@ def workflow(name: str, rows: list[dict], parents: list[list[str]], **more) -> W
     tasks["cores"] = 1
     for i, row in enumerate(rows):
         tasks[i]["program"] = programs.setdefault(row.get("program") or row["name"], len(programs))
-        for key in ("runtime", "estimate", "cores", "gpus", "memory", "io"):
+        for key in ("runtime", "estimate", "limit", "cores", "gpus", "memory", "io"):
             value = row.get(key, row.get("runtime", 0.0) if key == "estimate" else 1 if key == "cores" else 0)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e15:
                 raise InputError(f"{name}: {key} of task {row['name']!r} is {value!r}; a number >= 0 is expected")
@@ -153,7 +154,7 @@ def from_jobs(w: Workload) -> Workflow:
         edges = np.array([(number[j], i) for i, j in preceding if j in number], np.int64).reshape(-1, 2)
         notes = {"preceding jobs that are not in the log": len(preceding) - len(edges)} if len(preceding) > len(edges) else {}
     tasks = np.zeros(len(w), task_dtype)
-    tasks["runtime"], tasks["estimate"] = w.truth["runtime"], w.jobs["walltime"]
+    tasks["runtime"], tasks["estimate"], tasks["limit"] = w.truth["runtime"], w.jobs["walltime"], w.jobs["walltime"]
     tasks["cores"] = w.jobs["request"][:, 0]
     tasks["memory"] = np.maximum(w.jobs["memory"], 0.0) * tasks["cores"] * 1024 / 1e6
     ids = w.columns.get("job", np.arange(len(w)))
