@@ -73,5 +73,5 @@ def retrain(
     rows = [[name, f"{x.scores[name]:.2f}", span(x.longest[name])] for name in sorted(x.scores, key=lambda n: x.scores[n])]
     print_table("the last weeks, replayed", ["who ranks", "slowdown", "longest wait"], rows)
     confirmed = f"is generation {x.confirmed}" if x.confirmed >= 0 else "is dropped"
-    say(f"the new one {confirmed} ({-x.gain:+.1%} against the better of the last generation and {x.rule})")
+    say(f"the new one {confirmed} ({0.0 - x.gain:+.1%} against the better of the last generation and {x.rule})")
     say(f"{x.rule if x.serves < 0 else f'generation {x.serves}'} ranks from now on")
