@@ -559,7 +559,8 @@ def test_signals_end_it_and_all_is_given_back(tmp_path, monkeypatch, cluster, nu
     words = ["slurm", "steer", "--state", str(tmp_path / "state"), "-p", "sjf", "--span", "100", "--every", "1s"]
     own = os.environ | {"PATH": path}
     command = [sys.executable, "-m", "jobwise.cli", *words]
-    with subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}  # a shell's background job does not hear it
+    with subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heard) as p:
         assert "changed 2" in p.stdout.readline()
         p.send_signal(number)
         _, err = p.communicate(timeout=60)
