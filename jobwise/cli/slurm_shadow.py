@@ -121,7 +121,7 @@ def shadow(
 
 
 def gained(state: Path, journal, policy: str):
-    """What the policy would have gained since the journal began; in words, why that cannot be told."""
+    """What the policy would have gained since the journal began; {"problem": …} where that cannot be told."""
     from jobwise.policies.names import resolve
     from jobwise.slurm.gains import gains
 
@@ -130,7 +130,7 @@ def gained(state: Path, journal, policy: str):
         with progress("replay") as step:
             return gains(state / SEEN, journal.rows("select min(time) from cycle")[0][0] or 0.0, chosen, step)
     except InputError as error:
-        return str(error)
+        return {"problem": str(error)}
 
 
 def _told(journal, as_json: bool, change=None) -> None:
@@ -141,10 +141,10 @@ def _told(journal, as_json: bool, change=None) -> None:
     first, count = journal.rows("select min(time), count(*) from cycle")[0]
     if as_json:
         groups = {f"by_{by}": journal.scores(by) for by in GROUPS}
-        known = {} if change is None else {"gains": {"problem": change} if isinstance(change, str) else change.to_dict()}
-        print_json({"cycles": count, "starts": score | groups, "policy": wish} | known)
+        gains = {} if change is None else {"gains": change if isinstance(change, dict) else change.to_dict()}
+        print_json({"cycles": count, "starts": score | groups, "policy": wish} | gains)
         return
-    say(f"{count:,} cycles" + (f" in {span(journal.last - first)}" if count else ""))
+    say(f"{count:,} cycle{'s' * (count != 1)}" + (f" in {span(journal.last - first)}" if count > 1 else ""))
     if score["predictions"]:
         beside = f", Slurm's own plans {span(score['slurm_error'])}" if "slurm_error" in score else ""
         error = span(score.get("error_planned", score["error"]))
@@ -156,8 +156,8 @@ def _told(journal, as_json: bool, change=None) -> None:
         say(f"of {wish['started']:,.0f} jobs that Slurm started, the policy wanted {wish['wanted']:.0%} to start then, too")
     if change is None:
         say("what it would have done to waits: --report replays the jobs that have ended since")
-    elif isinstance(change, str):
-        say(change)
+    elif isinstance(change, dict):
+        say(change["problem"])
     else:
         say("the jobs that ended since, replayed under the site's Slurm and under the policy's order in its place:")
         say(change.sentence())

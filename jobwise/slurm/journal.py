@@ -76,14 +76,14 @@ class Journal:
         since the last one."""
         c = p.cluster
         now, jobs = c.now + c.workload.origin, self._jobs(c)
-        known = {r[0]: r[1:] for r in self.rows("select id, start, asked, cpus, partition from job where ended is null")}
-        started = {id: x[0] for id, x in known.items()}  # of those that had not ended yet
+        before = {r[0]: r[1:] for r in self.rows("select id, start, asked, cpus, partition from job where ended is null")}
+        started = {id: x[0] for id, x in before.items()}
         events: dict[str, list[int]] = {
             "submitted": [id for id in jobs if id not in started],
             "started": [id for id, job in jobs.items() if job["start"] is not None and started.get(id) is None],
             "ended": [id for id, job in jobs.items() if job["ended"] is not None],
             "changed": [
-                id for id, x in jobs.items() if id in known and known[id][1:] != (x["asked"], x["cpus"], x["partition"])
+                id for id, x in jobs.items() if id in before and before[id][1:] != (x["asked"], x["cpus"], x["partition"])
             ],
             "gone": [id for id, at in started.items() if at is None and id not in jobs and id not in c.out],
         }

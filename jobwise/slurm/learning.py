@@ -15,7 +15,7 @@ from typing import IO, Any
 from jobwise.errors import InputError, plain
 from jobwise.slurm.retrain import Learnt, serving
 
-LEAST_NICE = 19
+LOWEST = 19  # priority of a process
 NEVER = float("inf")
 
 
@@ -77,7 +77,7 @@ class Learning:
             words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True
         )
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, LEAST_NICE)
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, LOWEST)
 
     def _ended(self) -> str:
         """Has the round ended? "" where it went well, or goes on."""

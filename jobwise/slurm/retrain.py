@@ -91,7 +91,7 @@ class Learnt(Kept):
 def check_rule(rule: str) -> None:
     """Raises InputError for a policy that cannot be the rule, which has to be one of ours, for pools."""
     if not is_built_in(rule) or not takes(resolve(rule), pool(2)):
-        raise InputError(f"policy {rule!r}: the rule that ranks where no generation has won is a built-in one for pools")
+        raise InputError(f"policy {rule!r}: the rule is a built-in one for pools, such as jobwise or saf+easy")
 
 
 def ranking(order: Index, label: str) -> Any:

@@ -30,6 +30,9 @@ ON_LOGS = {  # systems that learn from logs: where the function (log, preset) ->
 }
 
 
+OURS = ("perjob", "search", "flow-net", "smith-forecast", "failing")  # without a paper, and without a "+"
+
+
 def systems() -> dict[str, str]:
     """Return {system: where its function is}: those that learn from logs, those of worlds, those of other packages ("")."""
     of_worlds = {name: where for spec in worlds().values() for name, where in spec.systems.items()}
@@ -39,9 +42,6 @@ def systems() -> dict[str, str]:
 def published() -> list[str]:
     """Return the systems of papers, in the order of `systems`."""
     return [x for x in systems() if x not in OURS and not x.endswith("+") and x not in extensions.names("jobwise.systems")]
-
-
-OURS = ("perjob", "search", "flow-net", "smith-forecast", "failing")  # without a paper
 
 
 def config_of(policy) -> Any:

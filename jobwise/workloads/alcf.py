@@ -32,13 +32,13 @@ def is_alcf(head: str) -> bool:
 
 def from_text(text: str, source: str, procs: int | None = None) -> Workload:
     """Read the jobs of a table, on `procs` nodes (by default those of its machine). Raises InputError."""
-    column, line, all_ = _columns(text, source)
+    column, line, count = _columns(text, source)
     queued, start = (_times(column[n], n, line, source) for n in ("QUEUED_TIMESTAMP", "START_TIMESTAMP"))
     limit, run, nodes = (_numbers(column[n], n, line, source) for n in NEEDED[2:])
     submit = queued
     if "ELIGIBLE_WAIT_SECONDS" in column:
-        known = column["ELIGIBLE_WAIT_SECONDS"]
-        waited = _numbers(pc.if_else(pc.equal(known, ""), "-1", known), "ELIGIBLE_WAIT_SECONDS", line, source)
+        texts = column["ELIGIBLE_WAIT_SECONDS"]
+        waited = _numbers(pc.if_else(pc.equal(texts, ""), "-1", texts), "ELIGIBLE_WAIT_SECONDS", line, source)
         submit = np.where(waited >= 0, start - waited, queued)
     real = (nodes >= 1) & (run >= 0)
     keep = np.flatnonzero(real)
@@ -48,14 +48,14 @@ def from_text(text: str, source: str, procs: int | None = None) -> Workload:
     most = int(nodes[keep].max())
     if procs and procs < most:
         raise InputError(f"{source}: a machine of {procs} nodes cannot run its largest job ({most})")
-    known = {key: _identifiers(column[title], keep) for key, title in WHO.items() if title in column}
+    coded = {key: _identifiers(column[title], keep) for key, title in WHO.items() if title in column}
     submit, nodes, limit = submit[keep], nodes[keep].astype(np.int64), np.maximum(limit[keep], 1.0)
-    machine, ids = pool(procs or max(_machine(column), most)), {key: x for key, (x, _) in known.items()}
+    machine, ids = pool(procs or max(_machine(column), most)), {key: x for key, (x, _) in coded.items()}
     w = workload(submit, nodes, run[keep], limit, cluster=machine, name=_name(source), **ids)
-    dropped = {"did not start": all_ - len(line), "of no nodes, or no time": int((~real).sum())}
+    dropped = {"did not start": count - len(line), "of no nodes, or no time": int((~real).sum())}
     w.dropped.update({k: n for k, n in dropped.items() if n})
     w.columns["wait"] = np.maximum(start[keep] - submit, 0.0)
-    return replace(w, origin=float(submit[0]), names={key: x for key, (_, x) in known.items()}, reading=READING)
+    return replace(w, origin=float(submit[0]), names={key: x for key, (_, x) in coded.items()}, reading=READING)
 
 
 def _columns(text: str, source: str) -> tuple[dict[str, pa.Array], np.ndarray, int]:
