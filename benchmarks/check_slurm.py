@@ -151,8 +151,7 @@ def jobs(t: Trial, seed: int) -> Iterator[tuple[float, list[str]]]:
 
 def record(t: Trial, folder: Path, port: int, seed: int, say) -> Path:
     """Run a workload on a real Slurm; the folder that `jobwise slurm site` reads."""
-    conf = [line if "@" not in line else _port(line, port) for line in t.conf]
-    cluster, out = Cluster(folder, port, conf, t.gpus), folder / "told"
+    cluster, out = Cluster(folder, port, t.conf, t.gpus), folder / "told"
     out.mkdir()
     try:
         cluster.start(t.accounts)
@@ -176,11 +175,6 @@ def record(t: Trial, folder: Path, port: int, seed: int, say) -> Path:
     finally:
         cluster.stop()
     return out
-
-
-def _port(line: str, port: int) -> str:
-    before, k, after = line.split("@")
-    return f"{before}{port + 9 + int(k)}{after}"
 
 
 def judged(base: Path) -> Iterator[str]:

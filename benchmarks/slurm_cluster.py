@@ -6,13 +6,15 @@ Every file, socket, log and key lies in one folder; everything listens on the lo
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 PROGRAMS = {
@@ -51,7 +53,8 @@ def install() -> None:
 
 
 class Cluster:
-    """A cluster in a folder. `conf`: lines of slurm.conf, with its NodeName and PartitionName lines; `gpus`: of a node."""
+    """A cluster in a folder. `conf`: lines of slurm.conf, with its NodeName and PartitionName lines; "@3@" is the port of
+    node 3; `gpus`: of a node."""
 
     def __init__(self, folder: Path, port: int, conf: Sequence[str], gpus: int = 0):
         self.folder, self.port, self.gpus = folder, port, gpus
@@ -60,7 +63,7 @@ class Cluster:
         for name in ("run", "log", "state", "spool", "dev", "munge", "tmp"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         folder.chmod(0o755), (folder / "munge").chmod(0o755)
-        self._write(conf)
+        self._write([re.sub(r"@(\d+)@", lambda k: str(port + 9 + int(k[1])), line) for line in conf])
 
     def _write(self, conf: Sequence[str]) -> None:
         f, user, munge = self.folder, "root" if os.geteuid() == 0 else os.environ.get("USER", "root"), self._munge
@@ -160,3 +163,15 @@ class Cluster:
         pid = self.folder / "run" / "munged.pid"
         if pid.exists():
             subprocess.run(["kill", pid.read_text().strip()], check=False)
+
+
+@contextmanager
+def running(folder: Path, port: int, conf: Sequence[str], accounts: Sequence[Sequence[str]]) -> Iterator[Cluster]:
+    """Start a cluster that Slurm's commands of this process speak to, and stop it at the end."""
+    cluster = Cluster(folder, port, conf)
+    try:
+        cluster.start(accounts)
+        os.environ["SLURM_CONF"], os.environ["PATH"] = cluster.env["SLURM_CONF"], PATHS
+        yield cluster
+    finally:
+        cluster.stop()

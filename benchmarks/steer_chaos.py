@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes, _port
+from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes
 from benchmarks.markdown import table
 from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
 from benchmarks.steer_order import WEIGHTS
@@ -159,7 +159,7 @@ def main() -> int:
     if skipped("steer_chaos"):
         return 0
     base, rng = folder_for("steer-chaos"), np.random.default_rng(0)
-    cluster = Cluster(base / "cluster", PORT, [_port(x, PORT) if "@" in x else x for x in CONF])
+    cluster = Cluster(base / "cluster", PORT, CONF)
     kinds = ["bridge killed", "slurmctld ended", "disk full", "clock", "policy"] * 4
     kinds += [f"{name} {mode}" for name in COMMANDS for mode in MODES]
     drawn = [str(x) for x in rng.permutation([kinds[k % len(kinds)] for k in range(given.faults)])]

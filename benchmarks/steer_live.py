@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t as student
 
-from benchmarks.check_slurm import CPUS, NODES, _port
+from benchmarks.check_slurm import CPUS, NODES
 from benchmarks.markdown import table
 from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
 from benchmarks.when_live import ACCOUNTS, CONF, jobs
@@ -39,7 +39,7 @@ PROMISE, LEAST = 1.2, 600.0  # of `jobwise`; s
 def day(base: Path, seed: int, port: int, steer: list[str], stretch: int) -> dict[str, float]:
     """Run a day; `steer`: options of the command, none: Slurm alone. Mean wait (s), mean bounded slowdown, longest wait and
     the bound of the promise (s)."""
-    cluster = Cluster(base / "cluster", port, [line if "@" not in line else _port(line, port) for line in CONF])
+    cluster = Cluster(base / "cluster", port, CONF)
     process = None
     try:
         cluster.start(ACCOUNTS)

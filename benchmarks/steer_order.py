@@ -10,14 +10,13 @@ before.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 
 import numpy as np
 
-from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes, _port
-from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
+from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes
+from benchmarks.slurm_cluster import Cluster, folder_for, running, skipped
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm, SlurmError
 from jobwise.slurm.live import Reader
@@ -42,10 +41,7 @@ def main() -> int:
     if skipped("steer_order"):
         return 0
     base = folder_for("steer-order")
-    cluster = Cluster(base / "cluster", PORT, [_port(x, PORT) if "@" in x else x for x in CONF])
-    try:
-        cluster.start(ACCOUNT)
-        os.environ["SLURM_CONF"], os.environ["PATH"] = cluster.env["SLURM_CONF"], PATHS
+    with running(base / "cluster", PORT, CONF, ACCOUNT) as cluster:
         slurm, rng = Slurm(), np.random.default_rng(0)
         for _ in range(8):
             cluster.run("sbatch", "--parsable", "-n", "4", "-t", "2", "-o", "/dev/null", "--wrap", f"sleep {given.jobs // 4}")
@@ -73,8 +69,6 @@ def main() -> int:
             steer.cycle()
             factors = [x for _, x in slurm.priorities().values()]
         same = sorted(cluster.run("sprio", "-h", "-o", "%i %S").splitlines()) == before
-    finally:
-        cluster.stop()
     print(f"{len(order)} jobs under whole control: {inversions} inversions")
     print(f"within a span of {SPAN}: factors from {min(factors)} to {max(factors)}")
     print(f"afterwards sprio prints what it did before: {same}")

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import time
 
 import numpy as np
 
-from benchmarks.check_slurm import ACCOUNT, BATCH, CPUS, FAST, _nodes, _port
-from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
+from benchmarks.check_slurm import ACCOUNT, BATCH, CPUS, FAST, _nodes
+from benchmarks.slurm_cluster import Cluster, folder_for, running, skipped
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm, SlurmError
 from jobwise.slurm.live import Reader
@@ -63,10 +62,7 @@ def main() -> int:
     if skipped("steer_place"):
         return 0
     base = folder_for("steer-place")
-    cluster = Cluster(base / "cluster", PORT, [_port(x, PORT) if "@" in x else x for x in CONF])
-    try:
-        cluster.start(ACCOUNT)
-        os.environ["SLURM_CONF"], os.environ["PATH"] = cluster.env["SLURM_CONF"], PATHS
+    with running(base / "cluster", PORT, CONF, ACCOUNT) as cluster:
         slurm, rng = Slurm(), np.random.default_rng(0)
         submit(cluster, given.jobs, rng)
         left: list[str] = []
@@ -85,8 +81,6 @@ def main() -> int:
         rows = cluster.run(
             "sacct", "-a", "-X", "-P", "-n", "-o", "JobIDRaw,State,Start,NodeList", SLURM_TIME_FORMAT="%s"
         ).splitlines()
-    finally:
-        cluster.stop()
     ran = {int(id): (state, float(at), set(nodes(where))) for id, state, at, where in (r.split("|") for r in rows)}
     last: dict[int, tuple[float, str]] = {}  # what was said last of each job before it started
     for line in (base / "state" / "audit.jsonl").read_text().splitlines():

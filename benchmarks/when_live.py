@@ -10,7 +10,6 @@ compared with when jobs started. Slurm's own estimate is the planned start that 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -19,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.check_slurm import ACCOUNT, AGE, BATCH, FAST, _nodes, _port
+from benchmarks.check_slurm import ACCOUNT, AGE, BATCH, FAST, _nodes
 from benchmarks.markdown import table
-from benchmarks.slurm_cluster import PATHS, Cluster, folder_for, skipped
+from benchmarks.slurm_cluster import folder_for, running, skipped
 from jobwise.policies.names import resolve
 from jobwise.report.sections import made
 from jobwise.slurm.client import Slurm
@@ -56,12 +55,9 @@ def jobs(seed: int, stretch: int = 1) -> Iterator[tuple[float, list[str]]]:
 
 def record(base: Path, seed: int, port: int) -> Path:
     """Run a day; the folder of its readings."""
-    conf = [line if "@" not in line else _port(line, port) for line in CONF]
-    cluster, out = Cluster(base / "cluster", port, conf), base / "readings"
+    out = base / "readings"
     out.mkdir()
-    try:
-        cluster.start(ACCOUNTS)
-        os.environ["SLURM_CONF"], os.environ["PATH"] = cluster.env["SLURM_CONF"], PATHS
+    with running(base / "cluster", port, CONF, ACCOUNTS) as cluster:
         slurm, work, n = Slurm(), list(jobs(seed)), 0
         began, at = time.monotonic(), 0
         while at < len(work) or cluster.run("squeue", "-h", "-o", "%i").split():
@@ -75,8 +71,6 @@ def record(base: Path, seed: int, port: int) -> Path:
             time.sleep(0.05)
         time.sleep(3.0)  # accounting lags
         fetch(slurm, out / "end")
-    finally:
-        cluster.stop()
     return out
 
 
