@@ -165,7 +165,7 @@ def test_names_in_batch_scripts_are_quoted(tmp_path):
     import shlex
     import subprocess
 
-    from jobwise.slurm.follow import script
+    from jobwise.slurm.task import script
 
     folder = tmp_path / "it's; touch PWNED"
     for name in ("claims", "stamps"):

@@ -19,7 +19,8 @@ import jobwise as jw
 from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.slurm.client import Node, Slurm, SlurmError, jobs_of, nodes_of
-from jobwise.slurm.follow import Following, script
+from jobwise.slurm.follow import Following
+from jobwise.slurm.task import script
 from jobwise.slurm.simulated import Simulated
 from jobwise.workloads.streams import stream
 

@@ -1,8 +1,9 @@
-"""`jobwise mars`: run workflows on a simulated cluster or on the Slurm of this machine."""
+"""`jobwise mars`: run workflows on a simulated cluster, on the Slurm of this machine, or as its processes."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Optional, cast
@@ -14,29 +15,43 @@ from jobwise.cli.options import Json, complain, progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
 
+SLEEP = "sleep {seconds}"
+MANAGERS = ("simulator", "slurm", "processes")
+
 
 @dataclass(frozen=True)
 class Tasks:
     """The command of tasks, and how they are followed."""
 
     command: Annotated[
-        str, typer.Option("--command", help="What a task runs, with {task}, {program}, {seconds}; no shell.")
-    ] = "sleep {seconds}"
+        Optional[str],
+        typer.Option(
+            "--command",
+            help="What a task runs, with {task}, {program}, {seconds}; no shell. By default CWL and WDL run their own "
+            f"commands, others {SLEEP!r}.",
+        ),
+    ] = None
+    inputs: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            "--inputs", help="Values of a CWL or WDL workflow's inputs (YAML, JSON); once for each such file, in order."
+        ),
+    ] = None
     scale: Annotated[float, typer.Option("--scale", min=0, help="{seconds}: recorded run time times this.")] = 1.0
     sbatch: Annotated[
         str, typer.Option("--sbatch", help="Further options of sbatch for each task: '-p batch -A chem --qos high'.")
     ] = ""
     retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Of a task that fails.")] = 1
-    poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at Slurm.")] = 1.0
+    poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at the manager.")] = 1.0
 
 
 @grouped
 def run(
     files: Annotated[
-        list[str], typer.Argument(metavar="WORKFLOW...", help="WfFormat JSON, CWL, WDL, or SWF with preceding jobs.")
+        list[str], typer.Argument(metavar="WORKFLOW...", help="CWL, WDL, WfFormat JSON, or SWF with preceding jobs.")
     ],
     state: Annotated[str, typer.Option("--state", help="Folder of the run: its ledger. A run that was killed goes on there.")],
-    on: Annotated[str, typer.Option("--on", help="'simulator' or 'slurm'.")] = "simulator",
+    on: Annotated[str, typer.Option("--on", help="'simulator', 'slurm', or 'processes' of this machine.")] = "simulator",
     policy: Annotated[
         str,
         typer.Option(
@@ -45,82 +60,114 @@ def run(
             help="argbest (the best rule on the estimates), mars (Algorithm 3), a rule, a model, manager.",
         ),
     ] = "argbest",
-    procs: Annotated[int, typer.Option("--procs", min=1, max=2**20, help="Cores, of the simulator.")] = 64,
+    procs: Annotated[
+        Optional[int], typer.Option("--procs", min=1, max=2**20, help="Cores, of the simulator (64) or of this machine.")
+    ] = None,
+    gpus: Annotated[int, typer.Option("--gpus", min=0, max=4096, help="GPUs of this machine, for --on processes.")] = 0,
     tasks: Tasks = Tasks(),
     models: Annotated[Optional[str], typer.Option("--models", help="Model store, of `-p mars`.")] = None,
     price: Annotated[float, typer.Option("--price", min=0, help="Of a core-hour.")] = 0.0,
     as_json: Json = False,
 ) -> None:
     """Run workflows to their end: submit tasks, follow them, submit failed ones again, go on after a kill."""
+    from jobwise.engines import engine
     from jobwise.policies.names import resolve
-    from jobwise.slurm.client import Slurm
+    from jobwise.slurm.engine_runs import EngineRuns
     from jobwise.slurm.follow import Following
-    from jobwise.slurm.simulated import Simulated
     from jobwise.systems.layer import layer
     from jobwise.systems.mars import argbest
     from jobwise.systems.store import Store
     from jobwise.workloads.source import open_workflow
     from jobwise.workloads.streams import stream
 
-    if on not in ("simulator", "slurm"):
-        raise InputError(f"--on {on!r}: simulator or slurm is expected")
-    flows = [open_workflow(f) for f in files]
-    words, seconds = _words(tasks.command), [float(s) * tasks.scale for f in flows for s in f.tasks["runtime"]]
-    manager = Slurm() if on == "slurm" else Simulated(procs, lambda name: seconds[int(name.split(".")[1])])
-    w = stream(flows, cluster=manager.cores()[0], name=", ".join(f.name for f in flows)[:200])
-    names = [n for f in flows for n in f.names]
-    programs = w.names["app"]
-
-    def told(i: int) -> list[str]:
-        values = {
-            "task": names[i],
-            "program": programs[int(w.jobs["app"][i])],
-            "seconds": f"{seconds[i]:.3f}",
-        }
-        return [part.format(**values) for part in words]
-
+    if on not in MANAGERS:
+        raise InputError(f"--on {on!r}: {', '.join(MANAGERS[:-1])} or {MANAGERS[-1]} is expected")
     if models is not None and policy != "mars":
         raise InputError("--models goes with -p mars")
+    flows = [open_workflow(f) for f in files]
+    own = on != "simulator" and tasks.command is None
+    prepare = {i: p for i, f in enumerate(files) if own and (p := engine(Path(f)))}
+    options = _options(tasks.sbatch)
+    words = _words(SLEEP if tasks.command is None else tasks.command)
+    manager, seconds = _manager(on, flows, tasks.scale, procs, gpus, Path(state))
+    w = stream(flows, cluster=manager.cores()[0], name=", ".join(f.name for f in flows)[:200])
+    engines = EngineRuns(prepare, list(map(Path, files)), [Path(x) for x in tasks.inputs or []], Path(state))
     chosen = argbest(w) if policy == "argbest" else policy
     decides: Any = layer(w, flows, Store(models) if models else None) if policy == "mars" else None
     if policy not in ("mars", "manager"):
         decides = resolve(chosen)
-    asked = _asked(flows, tasks.sbatch)
-    with Following(w, cast(Any, manager), Path(state), told, decides, asked, tasks.retries, poll_s=tasks.poll) as following:
+    with Following(
+        w, cast(Any, manager), Path(state), _commands(words, flows, seconds, w), decides, _asked(flows, options),
+        tasks.retries, poll_s=tasks.poll, desks=engines.desks, options=options, names=[n for f in flows for n in f.names],
+    ) as following:  # fmt: skip
         if all(t.state == "done" for t in following.tasks):
             complain(f"{state}: all {len(w):,} tasks were done already; another --state runs them again")
         try:
             with progress(f"{len(w):,} tasks") as show:
-                following.follow(show)
+                engines.follow(following, show)
         except KeyboardInterrupt:
             raise Interrupted("what was submitted runs on, and the same command goes on from here") from None
         summary = following.summary()
     result = {"policy": decides.name if policy == "mars" else chosen, "on": on} | summary
     result["cost"] = result["work"] / 3600.0 * price
+    for note in engines.notes():
+        complain(note)
     if as_json:
-        print_json(result)
+        print_json(result | ({"outputs": engines.outputs()} if prepare else {}))
     else:
         units = {"makespan": "s", "since_begin": "s", "work": "core-s"}
         rows = [
             [k.replace("_", " "), f"{v:,.1f}" if isinstance(v, float) else f"{v}", units.get(k, "")] for k, v in result.items()
         ]
         print_table(f"{len(flows)} workflow{'s' * (len(flows) != 1)} on {on}", ["what", "value", "unit"], rows)
-    if result["failed"] or result["never_run"]:
+    if result["failed"] or result["never_run"] or engines.is_failed():
         raise typer.Exit(1)
 
 
-def _asked(flows, sbatch: str):
-    """A function that returns what a task asks of Slurm beside its cores: memory, time, GPUs as its workflow says, and the
-    user's options. Raises InputError."""
-    import numpy as np
+def _manager(on: str, flows: list, scale: float, procs: int | None, gpus: int, state: Path) -> tuple[Any, list[float]]:
+    """(the resource manager, s that each task is to take). Raises InputError."""
+    from jobwise.slurm.client import Slurm
+    from jobwise.slurm.processes import Processes
+    from jobwise.slurm.simulated import Simulated
 
-    rows = np.concatenate([f.tasks for f in flows])
+    if on == "slurm" and procs is not None:
+        raise InputError("--procs is for the simulator and for processes; Slurm knows its own nodes")
+    if gpus and on != "processes":
+        raise InputError("--gpus goes with --on processes")
+    seconds = [float(s) * scale for f in flows for s in f.tasks["runtime"]]
+    if on == "processes":
+        return Processes(state / "processes", procs or 0, gpus), seconds
+    return Slurm() if on == "slurm" else Simulated(procs or 64, lambda name: seconds[int(name.split(".")[1])]), seconds
+
+
+def _commands(words: list[str], flows: list, seconds: list[float], w: Any) -> Callable[[int], list[str]]:
+    """A function that returns the command of a task by a template."""
+    names, programs = [n for f in flows for n in f.names], w.names["app"]
+
+    def command(i: int) -> list[str]:
+        values = {"task": names[i], "program": programs[int(w.jobs["app"][i])], "seconds": f"{seconds[i]:.3f}"}
+        return [part.format(**values) for part in words]
+
+    return command
+
+
+def _options(sbatch: str) -> list[str]:
+    """The user's options of sbatch. Raises InputError."""
     try:
         more = shlex.split(sbatch)
     except ValueError as error:
         raise InputError(f"--sbatch {sbatch!r}: {error}") from None
     if more and not more[0].startswith("-"):
         raise InputError(f"--sbatch {sbatch!r}: options of sbatch are expected, e.g. '-p batch -A chem'")
+    return more
+
+
+def _asked(flows, more: list[str]):
+    """A function that returns what a task asks of Slurm beside its cores: memory, time, GPUs as its workflow says, and the
+    user's options."""
+    import numpy as np
+
+    rows = np.concatenate([f.tasks for f in flows])
 
     def ask(i: int) -> dict[str, Any]:
         x = rows[i]

@@ -1,5 +1,6 @@
 """Workflows on a resource manager: who submits which task when, follows it, and submits it again where it failed.
 
+Commands stand in a template, or an engine that knows the workflow's language asks for one task after another (`desk.py`).
 Either a policy of ours decides (`policy`), on a view of the tasks whose parents have ended, and what it starts is submitted;
 or all tasks are submitted at once with their dependencies, and the resource manager decides (None).
 
@@ -15,8 +16,7 @@ import fcntl
 import json
 import os
 import secrets
-import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,10 @@ from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, WAITING
 from jobwise.sim import events
 from jobwise.slurm import ledger
 from jobwise.slurm.client import ENDED, Job, SlurmError
+from jobwise.slurm.desk import Asks, Desk
 from jobwise.slurm.machine import Machine
 from jobwise.slurm.simulated import ResourceManager
+from jobwise.slurm.task import Task, script
 from jobwise.workload import Workload
 
 POLL_S = 1.0
@@ -40,38 +42,13 @@ PATIENCE = 10
 LOST_S = 30.0  # a job that neither runs nor left a stamp is given up after so long
 
 
-def script(folder: Path, name: str, command: list[str]) -> str:
-    """The batch script of a task: it claims its name, runs the command (which has no shell either), and leaves a stamp."""
-    claim, stamp, new = (shlex.quote(str(folder / x)) for x in (f"claims/{name}", f"stamps/{name}", f"stamps/{name}.new"))
-    return (
-        f"#!/bin/sh\nmkdir {claim} || exit 0\n"
-        f"begin=$(date +%s.%N)\n{shlex.join(command)}\ncode=$?\n"
-        f'echo "$begin $(date +%s.%N) $code" > {new} && mv {new} {stamp}\n'
-        "exit $code\n"
-    )
-
-
-@dataclass
-class Task:
-    """How far a task has got."""
-
-    tries: int = 0  # submitted so often
-    failures: int = 0
-    id: int = 0  # of its job; 0: not submitted, or not known
-    seen: float = 0.0  # when its job was seen last, s
-    state: str = ""  # "" waits, "submitted", "done", "failed"
-    start: float = 0.0
-    end: float = 0.0
-    node: int = -1  # that it was submitted for; -1: any
-    since: float = 0.0  # when it was submitted, s
-    moved: bool = False  # that node was not to be had
-
-
 @dataclass
 class Following:
     """A workload of workflows on a resource manager. `command(row)`: what a task runs. `ask(row)`: what else it asks for,
     arguments of `client.Slurm.submit`; its output and errors are kept in outputs/. `retries` of a task that fails. `ahead`:
-    jobs of so many more cores than there are may be submitted, so that the manager has some at hand. Raises InputError."""
+    jobs of so many more cores than there are may be submitted, so that the manager has some at hand. `desks`: by the number of
+    a workflow, where its engine asks for tasks; `names` of the tasks, by which these have rows; `options` of sbatch for them.
+    Raises InputError."""
 
     workload: Workload
     manager: ResourceManager
@@ -82,6 +59,9 @@ class Following:
     retries: int = 1
     ahead: float = 0.25
     poll_s: float = POLL_S
+    desks: dict[int, Desk] = field(default_factory=dict)
+    options: Sequence[str] = ()
+    names: Sequence[str] = ()
     tasks: list[Task] = field(default_factory=list)
 
     def __post_init__(self):
@@ -101,6 +81,7 @@ class Following:
             raise InputError(f"{self.folder}: another run is at work in this folder") from None
         self.tasks = [Task() for _ in range(len(w))]
         self._parents: list[list[int]] = [[] for _ in self.tasks]
+        self._asks = Asks(self.desks, self.names, w.jobs["flow"].tolist())
         for a, b in w.edges.tolist():
             self._parents[b].append(a)
         try:
@@ -126,14 +107,19 @@ class Following:
         self.begun = lines[0]["time"] if lines else self.manager.now()
         self.run = lines[0]["run"] if lines else f"jw{secrets.token_hex(4)}"
         for x in lines[1:]:
+            if x["task"] == len(self.tasks):
+                self._add(x["flow"], x["cores"], x.get("seconds", 0.0))
             t = self.tasks[x["task"]]
-            if x["event"] == "submit":
+            if x["event"] == "asked":
+                self._asks.put(x["flow"], x["key"], x["task"])
+                t.retries = x["retries"]
+            elif x["event"] == "submit":
                 t.tries, t.state, t.id, t.seen = x["try"], "submitted", 0, self.manager.now()
                 t.node, t.since, t.moved = self._machine.row(x.get("node", "")), t.seen, False
             elif x["event"] == "id":
                 t.id = x["id"]
             else:
-                self._ended(x["task"], x["state"], x["start"], x["end"])
+                self._ended(x["task"], x["state"], x["start"], x["end"], x.get("code", 0))
                 t.node = self._machine.row(x.get("node", ""))
         if lines:  # half a line of a run that was killed is cut off
             write_whole(file, "".join(json.dumps(x) + "\n" for x in lines))
@@ -158,6 +144,42 @@ class Following:
                     t.id = known[self._name(i)]
                     self._write({"event": "id", "task": i, "try": t.tries, "id": t.id})
 
+    # ------------------------------------------------------------ what engines ask for
+
+    def _add(self, flow: int, cores: int, seconds: float) -> None:
+        """Add a task that the file of its workflow did not foretell; the policy begins anew with the larger table."""
+        self._jobs = np.concatenate([self._jobs, self._jobs[-1:]])
+        new = self._jobs[-1]
+        new["flow"], new["request"], new["walltime"], new["status"] = flow, cores, max(seconds, 1.0), FUTURE
+        new["unmet"], new["held"], new["app"], new["restarts"], new["ran"] = 0, -1, -1, 0, 0.0
+        for name in ("start", "end", "queued", "due"):
+            new[name] = np.nan
+        self.tasks.append(Task())
+        self._parents.append([])
+        self._status = self._shown = np.append(self._status, np.int8(FUTURE))
+        self._run = None
+
+    def _take(self) -> None:
+        """Take what engines have asked for since the last look. Raises InputError for a task that no node can hold."""
+        for row, flow, x, is_first in self._asks.new():
+            if x.cores > (largest := self.manager.cores()[1]):
+                raise InputError(f"task {x.key} needs {x.cores} cores; a node has at most {largest}")
+            if is_first:
+                about = {"key": x.key, "step": x.step, "cores": x.cores, "retries": x.retries, "seconds": x.seconds}
+                self._write({"event": "asked", "task": row, "flow": flow} | about)
+            if row == len(self.tasks):
+                self._add(flow, x.cores, x.seconds)
+            t = self.tasks[row]
+            t.retries, self._jobs[row]["request"] = x.retries, x.cores
+            if t.state in ("done", "failed"):
+                self._asks.answer(row, t.code)
+
+    def _open_parents(self, i: int) -> int:
+        """How many tasks have to end before task i may start."""
+        if self._asks.is_engines(i):
+            return int(self._asks.is_silent(i))
+        return sum(self.tasks[p].state != "done" for p in self._parents[i])
+
     # ------------------------------------------------------------ what happens
 
     def _submit(self, i: int, after: list[int], node: int = -1) -> None:
@@ -168,8 +190,14 @@ class Following:
         self._write({"event": "submit", "task": i, "try": t.tries} | there)
         name = self._name(i)
         how: dict[str, Any] = {"cores": int(job["request"][0]), "after": after, "folder": str(self.folder)}
-        how |= {"output": str(self.folder / "outputs" / f"{name}.txt")} | self.ask(i)
-        text = script(self.folder, name, self.command(i))
+        how["output"] = str(self.folder / "outputs" / f"{name}.txt")
+        if asked := self._asks.task.get(i):
+            asked.prepare()
+            how |= asked.options_of_sbatch(self.options)
+        else:
+            how |= self.ask(i)
+        words, files = (asked.words(), asked.redirections()) if asked else (self.command(i), "")
+        text = script(self.folder, name, words, files)
         try:
             t.id = self.manager.submit(text, name=name, **how, **there)
         except SlurmError:
@@ -179,12 +207,13 @@ class Following:
             t.id = self.manager.submit(text, name=name, **how)
         self._write({"event": "id", "task": i, "try": t.tries, "id": t.id})
 
-    def _ended(self, i: int, state: str, start: float, end: float) -> None:
+    def _ended(self, i: int, state: str, start: float, end: float, code: int = 0) -> None:
         """Take note: "done", "failed" (it failed, or somebody cancelled it), "lost" (it never ran: it is submitted again)."""
         t = self.tasks[i]
-        t.start, t.end, t.id = start, end, 0
+        t.start, t.end, t.id, t.code = start, end, 0, code
         t.failures += state == "failed"
-        t.state = "done" if state == "done" else "failed" if state == "failed" and t.failures > self.retries else ""
+        last = t.failures > max(self.retries, t.retries)
+        t.state = "done" if state == "done" else "failed" if state == "failed" and last else ""
 
     def _claim(self, i: int) -> bool:
         """Claim the name of a job that is not to be seen. False: it has begun."""
@@ -219,11 +248,14 @@ class Following:
                     at = self._machine.row(job.node)
                     t.node, t.moved = at, t.moved or at != t.node
                 continue
+            if self._asks.is_silent(i):  # the engine comes to it again first
+                continue
             ran = (job.start, job.end) if job and job.start > 0 else (0.0, 0.0)
+            code = stamp[2] if stamp else job.code or 1 if job else 1
             if stamp:
-                state, ran = "failed" if stamp[2] else "done", stamp[:2]
+                state, ran = "done" if self._asks.is_success(i, code) else "failed", stamp[:2]
             elif job and job.state == "COMPLETED" and not self.manager.stamps:
-                state = "done"
+                state, code = "done", 0
             elif job and job.state in ENDED and job.state != "COMPLETED":
                 state = "lost" if job.start <= 0 and "Dependency" in job.reason else "failed"
             elif now - t.seen > LOST_S:  # forgotten by the manager, or its stamp is not to be seen
@@ -232,8 +264,11 @@ class Following:
                 continue
             start, end = ran
             extra = {"node": self._machine.names[t.node]} if t.node >= 0 else {}
-            self._write({"event": "end", "task": i, "try": t.tries, "state": state, "start": start, "end": end} | extra)
-            self._ended(i, state, start, end)
+            line = {"event": "end", "task": i, "try": t.tries, "state": state, "start": start, "end": end, "code": code}
+            self._write(line | extra)
+            self._ended(i, state, start, end, code)
+            if self.tasks[i].state in ("done", "failed"):
+                self._asks.answer(i, code)
             ended.append(i)
         return ended
 
@@ -250,7 +285,7 @@ class Following:
         """What a policy may know: the tasks, those of running ones that wait for the manager too, as running."""
         now, jobs, machine = self.manager.now() - self.begun, self._jobs, self._machine
         for i, t in enumerate(self.tasks):
-            open_parents = sum(self.tasks[p].state != "done" for p in self._parents[i])
+            open_parents = self._open_parents(i)
             jobs[i]["unmet"] = open_parents
             if t.state == "submitted" and jobs[i]["status"] != RUNNING:
                 jobs[i]["status"], jobs[i]["start"] = RUNNING, now
@@ -290,6 +325,7 @@ class Following:
 
     def step(self) -> bool:
         """Look, and submit what may be submitted now. False where nothing is left to do."""
+        self._take()
         self._untold += self.look()
         ended = self._untold
         if self.policy is None:
@@ -304,23 +340,28 @@ class Following:
             for d in list(self._run.decide(view)):
                 if isinstance(d, Start):
                     self._submit(int(d.job), [], d.placement[0][0] if d.placement else -1)
-        return any(t.state == "submitted" for t in self.tasks)
+        return any(t.state == "submitted" and not self._asks.is_silent(i) for i, t in enumerate(self.tasks))
 
     def _all(self) -> None:
         """Submit every task whose parents are submitted or done, the longest way first."""
         ready = [i for i in np.lexsort((-self._jobs["rank"], self._jobs["level"])) if not self.tasks[i].state]
         for i in map(int, ready):
+            if self._asks.is_engines(i):
+                if not self._asks.is_silent(i):
+                    self._submit(i, [])
+                continue
             parents = [self.tasks[p] for p in self._parents[i]]
             if all(p.state == "done" or p.id for p in parents):
                 self._submit(i, [p.id for p in parents if p.state == "submitted"])
 
-    def follow(self, report: Callable[[int, int], None] | None = None) -> None:
-        """To the end of every task that can be done. Raises SlurmError where the manager has not answered PATIENCE times in a
-        row."""
+    def follow(self, report: Callable[[int, int], None] | None = None, is_going_on: Callable[[], bool] = lambda: False) -> None:
+        """To the end of every task that can be done, and for as long as `is_going_on`: engines may ask for more. Raises
+        SlurmError where the manager has not answered PATIENCE times in a row."""
         silent, more = 0, True
         while more:
             try:
-                more, silent = self.step(), 0
+                going_on = is_going_on()  # before the step: an engine that has ended then asks for nothing after it
+                more, silent = self.step() or going_on, 0
             except SlurmError:
                 if (silent := silent + 1) >= PATIENCE:
                     raise
@@ -330,21 +371,23 @@ class Following:
                 self.manager.wait(self.poll_s)
 
     def summary(self) -> dict:
-        """Return the outcome: tasks done and failed, makespan (s), the longest way and all work (s), edges not kept."""
+        """Return the outcome: tasks done and failed, makespan (s), the longest way and all work (s), edges not kept. Tasks that
+        an engine has not asked for (conditions, documents that were changed) do not count."""
+        wanted = [t for i, t in enumerate(self.tasks) if not self._asks.is_silent(i)]
         start, end = (np.array([getattr(t, k) for t in self.tasks]) for k in ("start", "end"))
-        done = np.array([t.state == "done" for t in self.tasks])
+        done = np.array([t.state == "done" and not self._asks.is_silent(i) for i, t in enumerate(self.tasks)])
         both = [(a, b) for a, b in self.workload.edges.tolist() if done[a] and done[b]]
         first, last = (float(start[done].min()), float(end[done].max())) if done.any() else (0.0, 0.0)
         return {
             "workflow": self.workload.name,
-            "tasks": len(self.tasks),
+            "tasks": len(wanted),
             "done": int(done.sum()),
-            "failed": sum(t.state == "failed" for t in self.tasks),
-            "never_run": sum(t.state == "" for t in self.tasks),
-            "submitted": sum(t.tries for t in self.tasks),
+            "failed": sum(t.state == "failed" for t in wanted),
+            "never_run": sum(t.state == "" for t in wanted),
+            "submitted": sum(t.tries for t in wanted),
             "makespan": last - first,
             "since_begin": max(last - self.begun, 0.0),
-            "work": float((end - start)[done] @ self.workload.jobs["request"][done, 0]),
+            "work": float((end - start)[done] @ self._jobs["request"][done, 0]),
             "edges": len(self.workload.edges),
             "edges_not_kept": int(sum(start[b] < end[a] for a, b in both)),
         }

@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 
 from jobwise.errors import InputError
+from jobwise.slurm.desk import KEY
 
 RUN = re.compile(r"jw[0-9a-f]{8}")  # what a run is called; names of jobs and of files are made of it
 STATES = ("done", "failed", "lost")
@@ -30,6 +31,7 @@ def read(file: Path, tasks: int) -> list[dict]:
         if why := _fault(x, tasks if events else None):
             raise _wrong(file, n, why)
         events.append(x)
+        tasks += x.get("event") == "asked" and x["task"] == tasks
     return events
 
 
@@ -43,10 +45,13 @@ def _fault(x: object, tasks: int | None) -> str:
         return "is no record"
     if tasks is None:
         return "" if RUN.fullmatch(str(x.get("run"))) and _number(x.get("time")) else "has no run jw…, or no time"
-    if x.get("event") not in ("submit", "id", "end"):
+    if x.get("event") not in ("submit", "id", "end", "asked"):
         return f"its event is {str(x.get('event'))[:20]!r}"
-    if not (_whole(x.get("task")) and 0 <= x["task"] < tasks):
+    if not (_whole(x.get("task")) and 0 <= x["task"] < tasks + (x["event"] == "asked")):
         return f"there is no task {str(x.get('task'))[:20]!r}"
+    if x["event"] == "asked":
+        numbers = all(_whole(x.get(k)) and 0 <= x[k] < 1 << 40 for k in ("flow", "cores", "retries"))
+        return "" if numbers and KEY.fullmatch(str(x.get("key"))) and isinstance(x.get("step"), str) else "it asks for no task"
     if x["event"] == "end":
         right = x.get("state") in STATES and _number(x.get("start")) and _number(x.get("end"))
         return "" if right else "its state or times are none"

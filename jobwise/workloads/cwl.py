@@ -9,6 +9,7 @@ files below the folder of the workflow; tools elsewhere count as tasks of one co
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
@@ -21,6 +22,12 @@ from jobwise.workloads.swf import read_text
 from jobwise.workloads.workflows import MOST_EDGES, MOST_TASKS, Workflow, workflow
 
 DEEPEST = 40  # levels of nesting of a document, and of workflows in workflows
+REQUIREMENTS = frozenset(  # of CWL v1.0 to v1.2, and of cwltool, by their last names
+    "DockerRequirement EnvVarRequirement InitialWorkDirRequirement InlineJavascriptRequirement InplaceUpdateRequirement "
+    "LoadListingRequirement MultipleInputFeatureRequirement NetworkAccess ResourceRequirement ScatterFeatureRequirement "
+    "SchemaDefRequirement ShellCommandRequirement SoftwareRequirement StepInputExpressionRequirement "
+    "SubworkflowFeatureRequirement TimeLimit ToolTimeLimit WorkReuse CUDARequirement MPIRequirement Secrets".split()
+)
 READING = ("Tasks without a hint take 1 s; scattered steps without a count run once.",)
 
 
@@ -68,6 +75,7 @@ def _load(path: Path) -> Any:
         document = YAML(typ="safe", pure=True).load(text)
         if not isinstance(document, dict) or not ("cwlVersion" in document or "class" in document):
             raise InputError(f"{path}: is no CWL document: the keys cwlVersion and class are expected")
+        _supported(document, path)
         uri = path.resolve().as_uri()
         options = LoadingOptions(fetcher=Nowhere(), no_link_check=True, fileuri=uri)
         return load_document_by_yaml(document, uri, options)
@@ -97,6 +105,22 @@ def _bounded(yaml: Any, text: str, path: Path) -> None:
         if kind == "AliasEvent" or depth > DEEPEST:
             what = "YAML aliases are not read" if kind == "AliasEvent" else f"is nested deeper than {DEEPEST}"
             raise InputError(f"{path}:{event.start_mark.line + 1}: {what}")
+
+
+def _supported(node: Any, path: Path) -> None:
+    """Raises InputError for a requirement that CWL does not have."""
+    if isinstance(node, list):
+        for x in node:
+            _supported(x, path)
+    if not isinstance(node, dict):
+        return
+    wanted = node.get("requirements") or []
+    names = list(wanted) if isinstance(wanted, dict) else [x.get("class") for x in wanted if isinstance(x, dict)]
+    for name in names:
+        if re.split("[:#/]", str(name))[-1] not in REQUIREMENTS:
+            raise InputError(f"{path}: {node.get('id', node.get('class', 'a step'))} requires {name}, which is not supported")
+    for x in node.values():
+        _supported(x, path)
 
 
 class _Flow:

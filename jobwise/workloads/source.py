@@ -10,26 +10,28 @@ from pathlib import Path
 from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
-from jobwise.workloads import alcf, catalogue, cwl, dnn, gpu, sacct, streams, swf, wdl, wfformat
+from jobwise.workloads import alcf, catalogue, cwl, dnn, gpu, lines, sacct, streams, swf, wdl, wfformat
 from jobwise.workloads.readers import of_others
 from jobwise.workloads.workflows import Workflow, from_jobs
 from jobwise.worlds.spec import generated, load
 
 
 def open_workflow(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
-    """Read a workflow: CWL (.cwl), WDL (.wdl), WfFormat JSON, or a log in SWF whose jobs name preceding ones. `counts`: how
-    often scattered parts of CWL and WDL run, by name. Raises InputError."""
+    """Read a workflow: CWL (.cwl), WDL (.wdl), WfFormat JSON, a list of commands (.commands), or a log in SWF whose jobs name
+    preceding ones. `counts`: how often scattered parts of CWL and WDL run, by name. Raises InputError."""
     path = Path(path)
     if path.suffix in (".cwl", ".wdl"):
         return (cwl if path.suffix == ".cwl" else wdl).read(path, counts)
     if counts:
         raise InputError(f"{path}: nothing in it is scattered; counts are for CWL and WDL")
+    if path.suffix == ".commands":
+        return lines.read(path)
     return wfformat.read(path) if _is_workflow(path) else from_jobs(swf.read_swf(path))
 
 
 def _is_workflow(path: Path) -> bool:
     """Return whether the name of a file is that of a workflow."""
-    return path.suffix in (".cwl", ".wdl") or ".json" in path.suffixes[-2:]
+    return path.suffix in (".cwl", ".wdl", ".commands") or ".json" in path.suffixes[-2:]
 
 
 def _flows(source: str, procs: int) -> Workload:
@@ -39,7 +41,7 @@ def _flows(source: str, procs: int) -> Workload:
         return streams.stream([flow := open_workflow(path)], cluster=procs, name=flow.name)
     files = sorted(f for f in path.iterdir() if _is_workflow(f))
     if not files:
-        raise InputError(f"{path}: is a folder without workflows (.json, .json.gz, .cwl, .wdl)")
+        raise InputError(f"{path}: is a folder without workflows (.json, .json.gz, .cwl, .wdl, .commands)")
     flows = [open_workflow(f) for f in files]
     return streams.arrivals(flows, 200, procs, name=path.resolve().name)
 

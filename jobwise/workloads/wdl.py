@@ -38,20 +38,20 @@ UNIT = {
 def read(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
     """The workflow of a WDL file; `counts`: how often scatters run, by their variables. Raises InputError."""
     path = Path(path)
-    document = _load(path)
-    if document.workflow is None:
+    checked = document(path)
+    if checked.workflow is None:
         raise InputError(f"{path}: has no workflow; only tasks")
     flow = _Flow(path, counts or {})
-    flow.expand(document.workflow, "", set())
+    flow.expand(checked.workflow, "", set())
     if wrong := sorted(set(counts or {}) - flow.variables):
         raise InputError(
             f"{path}: {wrong[0]!r} is no variable of a scatter; those are {shown(sorted(flow.variables)) or 'none'}"
         )
-    more = {"source": f"WDL {document.wdl_version}", "reading": READING}
+    more = {"source": f"WDL {checked.wdl_version}", "reading": READING}
     return workflow(path.name.split(".")[0], flow.rows, [sorted(p) for p in flow.parents], **more)
 
 
-def _load(path: Path) -> Any:
+def document(path: Path) -> Any:
     """The parsed and checked document. Raises InputError."""
     try:
         import WDL
@@ -230,7 +230,9 @@ def _needs(task: Any) -> dict:
 
     size = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?)B?\s*", str(literal(task.runtime.get("memory"))), re.I)
     seconds = literal((task.meta or {}).get("jobwise_seconds"))
+    minutes = number("time_minutes") or 0
     return {
+        "limit": minutes * 60.0,
         "runtime": float(seconds) if isinstance(seconds, (int, float)) else 1.0,
         "cores": number("cpu") or 1,
         "gpus": number("gpuCount") or 0,

@@ -1,0 +1,39 @@
+"""Programs that know a workflow language and run its workflows: they decide which command is next, a desk has it run.
+
+A new engine is a file with a function `prepared(path, inputs, folder)`, and a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobwise.worlds.spec import load
+
+ENGINES = {".cwl": "jobwise.engines.cwl", ".wdl": "jobwise.engines.wdl", ".commands": "jobwise.engines.lines"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a workflow came to: its outputs by name, and what went wrong ("": nothing)."""
+
+    outputs: dict[str, Any]
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def engine(path: Path) -> Callable[..., Callable[..., Outcome]] | None:
+    """The function `prepared(path, inputs, folder)` of the engine for a file, by its suffix; None: none knows its language.
+    It reads and checks the workflow, and returns the function that runs it on a desk."""
+    where = ENGINES.get(path.suffix)
+    return load(f"{where}:prepared") if where else None
+
+
+def watched(paths: list[Path]) -> AbstractContextManager[Callable[[], bool]]:
+    """A context of the main thread in which engines run; what it yields says whether one of them has caught Ctrl-C."""
+    if any(p.suffix == ".wdl" for p in paths):
+        return load("jobwise.engines.wdl:watched")()
+    return nullcontext(lambda: False)

@@ -1,0 +1,51 @@
+"""Lists of commands: all are asked for at once."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from jobwise.engines import Outcome
+from jobwise.errors import InputError
+from jobwise.slurm.desk import Asked, Desk
+from jobwise.workloads.lines import Line, lines
+
+WAIT_S = 0.2
+
+
+def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], Outcome]:
+    """Read a list of commands; the function that runs it, each command where the list is. Raises InputError."""
+    if inputs is not None:
+        raise InputError(f"{inputs}: a list of commands ({path}) has no inputs")
+    return partial(_run, lines(path), str(path.resolve().parent))
+
+
+def _run(tasks: list[Line], folder: str, desk: Desk) -> Outcome:
+    """Have all commands run; their exit codes by line. Raises Stopped."""
+    codes: dict[str, int] = {}
+    change = threading.Condition()
+
+    def ended(name: str, code: int) -> None:
+        with change:
+            codes[name] = code
+            change.notify_all()
+
+    for x in tasks:
+        step = f"line{x.number}"
+        digest = hashlib.sha256("\0".join(x.words).encode()).hexdigest()[:12]
+        task = Asked(
+            key=desk.key(f"{step}-{digest}"), step=step, command=x.words, folder=folder,
+            cores=max(math.ceil(x.asks.get("cores", 1)), 1), memory=x.asks.get("memory", 0.0),
+            gpus=math.ceil(x.asks.get("gpus", 0)), seconds=60.0 * x.asks.get("minutes", 0.0),
+        )  # fmt: skip
+        desk.ask(task, partial(ended, step))
+    with change:
+        while len(codes) < len(tasks):
+            change.wait(WAIT_S)
+            desk.check()
+    failed = [name for name, code in codes.items() if code]
+    return Outcome({"codes": codes}, f"{len(failed)} of {len(tasks)} failed, first {failed[0]}" if failed else "")

@@ -1,0 +1,78 @@
+"""Engines at work beside the one who follows their tasks: each in a thread of its own, all on one resource manager."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jobwise.engines import Outcome, watched
+from jobwise.errors import InputError
+from jobwise.slurm.desk import Desk, Stopped
+from jobwise.slurm.follow import Following
+
+
+class EngineRuns:
+    """The engines of workflows, by their numbers among `files`. `prepare`: their functions `prepared`; `inputs`: files of the
+    values of their inputs, in order; `state`: the folder of the run. Raises InputError for workflows that cannot be run."""
+
+    def __init__(self, prepare: dict[int, Callable], files: list[Path], inputs: list[Path], state: Path):
+        if len(inputs) > len(prepare):
+            many = f"{len(prepare)} workflow{'s' * (len(prepare) != 1)}" if prepare else "no workflow"
+            raise InputError(f"--inputs is there {len(inputs)} times; {many} here runs commands of its own (CWL, WDL)")
+        self.files, self.folder = files, state.resolve()
+        given: list[Path | None] = [*inputs, *[None] * (len(prepare) - len(inputs))]
+        folders = {i: self.folder / f"engine{i}" for i in prepare}
+        for place in folders.values():
+            place.mkdir(parents=True, exist_ok=True)
+        self._run = {i: p(files[i], x, folders[i]) for (i, p), x in zip(prepare.items(), given, strict=True)}
+        self.desks = {i: Desk() for i in prepare}
+        self._outcome: dict[int, Outcome] = {}
+        self._raised: list[BaseException] = []
+
+    def follow(self, following: Following, report: Callable[[int, int], None] | None = None) -> None:
+        """Run all engines and follow their tasks, and the others', to their ends. Raises what an engine raised, and
+        KeyboardInterrupt."""
+        threads = [threading.Thread(target=self._one, args=(i,), daemon=True) for i in self.desks]
+        with watched([self.files[i] for i in self.desks]) as is_stopped:
+
+            def is_going_on() -> bool:
+                if is_stopped():
+                    raise KeyboardInterrupt
+                return any(t.is_alive() for t in threads)
+
+            for t in threads:
+                t.start()
+            try:
+                following.follow(report, is_going_on)
+            finally:
+                for desk in self.desks.values():
+                    desk.close()
+                for t in threads:
+                    t.join(5.0)
+        if self._raised:
+            raise self._raised[0]
+
+    def _one(self, i: int) -> None:
+        try:
+            self._outcome[i] = self._run[i](self.desks[i])
+        except Stopped:
+            return
+        except BaseException as error:
+            self._raised.append(error)
+
+    def outputs(self) -> dict[str, Any]:
+        """The outputs of each workflow, by its file."""
+        return {str(self.files[i]): x.outputs for i, x in self._outcome.items()}
+
+    def is_failed(self) -> bool:
+        """Return whether a workflow has failed."""
+        return any(x.problem for x in self._outcome.values())
+
+    def notes(self) -> list[str]:
+        """Lines for the user: what was passed over, what failed, where outputs are."""
+        lines = [f"{self.files[i]}: {n}" for i, x in self._outcome.items() for n in x.notes]
+        lines += [f"{self.files[i]}: {x.problem}" for i, x in self._outcome.items() if x.problem]
+        where = [f"{self.files[i]}: outputs in {self.folder / f'engine{i}'}" for i, x in self._outcome.items() if not x.problem]
+        return lines + where

@@ -1,0 +1,337 @@
+"""Workflows that run commands of their own: CWL by cwltool, WDL by miniwdl, lists of commands; on processes of this machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jobwise.cli import run
+from jobwise.slurm.client import SlurmError
+from jobwise.slurm.desk import Asked, Desk, Stopped
+from jobwise.slurm.processes import Processes
+from jobwise.workloads.source import open_workflow
+
+SPLIT = """cwlVersion: v1.2
+class: CommandLineTool
+requirements:
+  ResourceRequirement: {coresMin: 2, ramMin: 100}
+baseCommand: [split, -d]
+inputs:
+  parts: {type: int, inputBinding: {prefix: -n, position: 1, valueFrom: "l/$(self)"}}
+  text: {type: File, inputBinding: {position: 2}}
+outputs:
+  pieces: {type: "File[]", outputBinding: {glob: "x*"}}
+"""
+CWL = """cwlVersion: v1.2
+class: Workflow
+requirements: {ScatterFeatureRequirement: {}, StepInputExpressionRequirement: {}}
+inputs:
+  text: File
+  marks: string
+  parts: {type: int, default: 3}
+outputs:
+  total: {type: File, outputSource: add/sum}
+steps:
+  split:
+    run: tools/split.cwl
+    in: {text: text, parts: parts}
+    out: [pieces]
+  count:
+    run:
+      class: CommandLineTool
+      requirements:
+        ResourceRequirement: {ramMin: 64}
+        ToolTimeLimit: {timelimit: 120}
+        InitialWorkDirRequirement:
+          listing: [{entryname: script.sh, entry: "echo $(inputs.piece.basename) >> $(inputs.marks); sleep 0.4; wc -l < $1\\n"}]
+      hints:
+        DockerRequirement: {dockerPull: debian}
+      baseCommand: [sh, script.sh]
+      inputs:
+        piece: {type: File, inputBinding: {position: 1}}
+        marks: string
+      stdout: $(inputs.piece.basename).count
+      outputs: {lines: stdout}
+    scatter: piece
+    in: {piece: split/pieces, marks: marks}
+    out: [lines]
+  add:
+    run:
+      class: CommandLineTool
+      requirements: {ShellCommandRequirement: {}}
+      arguments: [{shellQuote: false, valueFrom: "awk '{s += $1} END {print s}'"}]
+      inputs: {files: {type: "File[]", inputBinding: {position: 1}}}
+      stdout: total.txt
+      outputs: {sum: stdout}
+    in: {files: count/lines}
+    out: [sum]
+"""
+WDL = """version 1.0
+task split {
+  input { File text  Int parts }
+  command <<< split -d -n l/~{parts} ~{text} x >>>
+  output { Array[File] pieces = glob("x*") }
+  runtime { cpu: 2  memory: "100 MiB"  time_minutes: 2  docker: "debian" }
+}
+task count {
+  input { File piece  String marks }
+  command <<<
+    basename ~{piece} >> ~{marks}
+    sleep 0.4
+    wc -l < ~{piece}
+  >>>
+  output { Int lines = read_int(stdout()) }
+  runtime { memory: "64 MiB" }
+}
+task add {
+  input { Array[Int] lines }
+  command <<< echo $((~{sep="+" lines})) > total.txt >>>
+  output { File total = "total.txt" }
+}
+workflow words {
+  input { File text  String marks  Int parts = 3 }
+  call split { input: text = text, parts = parts }
+  scatter (p in split.pieces) { call count { input: piece = p, marks = marks } }
+  call add { input: lines = count.lines }
+  output { File total = add.total }
+}
+"""
+
+
+def written(folder, kind):
+    """The words of a command that runs a workflow of split, 12 counts (a mark in a file each) and a sum."""
+    (folder / "tools").mkdir()
+    (folder / "tools" / "split.cwl").write_text(SPLIT)
+    (folder / "words.cwl").write_text(CWL)
+    (folder / "words.wdl").write_text(WDL)
+    (folder / "text.txt").write_text("".join(f"{i}\n" for i in range(1000)))
+    marks = str(folder / "marks")
+    (folder / "in.yml").write_text(f"text: {{class: File, path: text.txt}}\nmarks: {marks}\nparts: 12\n")
+    (folder / "in.json").write_text(json.dumps({"words.text": "text.txt", "words.marks": marks, "words.parts": 12}))
+    inputs = folder / ("in.yml" if kind == "cwl" else "in.json")
+    words = ["mars", "run", str(folder / f"words.{kind}"), "--on", "processes", "--procs", "4", "--inputs", str(inputs)]
+    return [*words, "--state", str(folder / "state"), "--poll", "0.1", "--json"]
+
+
+def total(result, kind):
+    outputs = next(iter(result["outputs"].values()))
+    return Path(outputs["total"]["location"][7:] if kind == "cwl" else outputs["words.total"]).read_text().strip()
+
+
+@pytest.mark.parametrize("kind", ["cwl", "wdl"])
+def test_a_workflow_runs_its_own_commands_through_kills(tmp_path, kind):
+    """Killed twice with -9: every task runs once, the sum is right; run again, nothing runs."""
+    words = [sys.executable, "-m", "jobwise.cli", *written(tmp_path, kind)]
+    claims = tmp_path / "state" / "claims"
+    for more in (3, 4):
+        job = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        begun = len(list(claims.glob("*"))) if claims.exists() else 0
+        for _ in range(300):
+            if claims.exists() and len(list(claims.glob("*"))) >= begun + more:
+                break
+            time.sleep(0.05)
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+    assert 5 <= len(list(claims.glob("*"))) < 14
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["tasks"], result["done"], result["failed"], result["never_run"]) == (14, 14, 0, 0)
+    assert total(result, kind) == "1000"
+    assert sorted((tmp_path / "marks").read_text().split()) == [f"x{k:02d}" for k in range(12)]  # each once
+    again = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=100).stdout)
+    assert 14 <= again["submitted"] == result["submitted"] <= 16  # a kill may hit a task that was about to be submitted
+    assert total(again, kind) == "1000"
+    assert len((tmp_path / "marks").read_text().split()) == 12
+
+
+@pytest.mark.parametrize("kind", ["cwl", "wdl"])
+def test_requests_reach_the_manager(tmp_path, kind, monkeypatch, capsys):
+    asked, real = {}, Processes.submit
+
+    def submit(self, script, *, name, **more):
+        asked[name] = script, more
+        return real(self, script, name=name, **more)
+
+    monkeypatch.setattr(Processes, "submit", submit)
+    assert run([*written(tmp_path, kind), "-p", "fcfs"]) == 0
+    said = capsys.readouterr()
+    assert total(json.loads(said.out), kind) == "1000"
+    assert kind == "wdl" or "hints at containers" in said.err
+    split, *counts = (more for _, more in asked.values())
+    assert split["cores"] == 2 and split["memory_mb"] == pytest.approx(104.8576)
+    assert split.get("minutes") == (None if kind == "cwl" else 2)
+    assert counts[3]["cores"] == 1 and counts[3]["memory_mb"] == pytest.approx(67.1, abs=0.1)
+    assert counts[3].get("minutes") == (2 if kind == "cwl" else None)
+
+
+def test_what_fails_is_said(tmp_path, capsys):
+    words = written(tmp_path, "cwl")
+    (tmp_path / "words.cwl").write_text(CWL.replace("sleep 0.4", "exit 3"))
+    assert run(words) == 1
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert result["failed"] == 12 and result["never_run"] == 0 and "count" in said.err and "exit code 3" in said.err
+    (tmp_path / "words.cwl").write_text(CWL)  # what was changed runs anew, the split does not
+    assert run(words) == 0
+    assert json.loads(capsys.readouterr().out)["submitted"] == 14 and result["submitted"] == 1 + 12 * 2
+    assert len(list((tmp_path / "state" / "claims").iterdir())) == 1 + 12 * 2 + 13  # the split did not run again
+    (tmp_path / "b").mkdir()
+    words = written(tmp_path / "b", "wdl")
+    (tmp_path / "b" / "words.wdl").write_text(WDL.replace("sleep 0.4", "exit 3"))
+    assert run(words) == 1
+    said = capsys.readouterr().err
+    assert "count" in said and "3" in said and "Traceback" not in said
+
+
+def _one(tmp_path, capsys, words, *expected):
+    assert run(words) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.count("\n") == 0 and all(x in said for x in expected), said
+
+
+def test_workflows_that_cannot_be_run(tmp_path, capsys):
+    words = written(tmp_path, "cwl")
+    file = tmp_path / "words.cwl"
+    where = words.index("--inputs")
+    without = words[:where] + words[where + 2 :]
+    _one(tmp_path, capsys, without, "words.cwl", "has no value", "--inputs")
+    _one(tmp_path, capsys, [*without, "--inputs", str(tmp_path / "none.yml")], "no such file")
+    (tmp_path / "in.yml").write_text("text: {class: File, path: nowhere.txt}\nmarks: x\n")
+    _one(tmp_path, capsys, words, "there is no", "nowhere.txt")
+    file.write_text(CWL.replace("      hints:\n        DockerRequirement: {dockerPull: debian}\n", "").replace(
+        "        ToolTimeLimit: {timelimit: 120}\n", "        DockerRequirement: {dockerPull: debian}\n"))
+    _one(tmp_path, capsys, words, "words.cwl", "DockerRequirement")
+    file.write_text(CWL.replace("StepInputExpressionRequirement: {}", "TelepathyRequirement: {}"))
+    _one(tmp_path, capsys, words, "words.cwl", "TelepathyRequirement")
+    file.write_text("cwlVersion: v1.2\nclass: Workflow\ninputs: []\noutputs: []\nsteps: {a: {run: {class: Operation, inputs: [], outputs: []}, in: [], out: []}}\n")
+    _one(tmp_path, capsys, without, "Operation")
+    (tmp_path / "b").mkdir()
+    words = written(tmp_path / "b", "wdl")
+    where = words.index("--inputs")
+    _one(tmp_path, capsys, words[:where] + words[where + 2 :], "words.wdl", "text")
+    (tmp_path / "b" / "in.json").write_text("{")
+    _one(tmp_path, capsys, words, "in.json", "no JSON")
+    (tmp_path / "b" / "in.json").write_text('{"words.text": "text.txt", "words.marks": "m", "words.parts": "many"}')
+    _one(tmp_path, capsys, words, "in.json")
+    _one(tmp_path, capsys, [*words, "--inputs", "more.json"], "--inputs is there 2 times")
+    _one(tmp_path, capsys, ["mars", "run", str(tmp_path / "b" / "words.wdl"), "--state", "x", "--gpus", "2"], "--gpus")
+
+
+def test_a_condition_leaves_out_what_it_excludes(tmp_path, capsys):
+    (tmp_path / "w.cwl").write_text("""cwlVersion: v1.2
+class: Workflow
+requirements: {InlineJavascriptRequirement: {}}
+inputs: {go: {type: boolean, default: false}}
+outputs: []
+steps:
+  maybe:
+    run: {class: CommandLineTool, baseCommand: "false", inputs: {go: boolean}, outputs: []}
+    when: $(inputs.go)
+    in: {go: go}
+    out: []
+  sure:
+    run: {class: CommandLineTool, baseCommand: "false", successCodes: [1], inputs: [], outputs: []}
+    in: []
+    out: []
+""")
+    words = ["mars", "run", str(tmp_path / "w.cwl"), "--on", "processes", "--poll", "0.05", "--json"]
+    assert run([*words, "--state", str(tmp_path / "s")]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["tasks"], result["done"], result["never_run"]) == (1, 1, 0)
+
+
+def test_lists_of_commands(tmp_path, capsys):
+    file = tmp_path / "some.commands"
+    file.write_text("# a list\n#: cores=2 memory=50 minutes=1\ntouch 'a b'\n\n#: gpus=1\nsh -c 'echo $CUDA_VISIBLE_DEVICES > g'\n")
+    flow = open_workflow(file)
+    assert flow.tasks["cores"].tolist() == [2, 1] and flow.tasks["limit"].tolist() == [60, 0] and flow.tasks["gpus"][1] == 1
+    words = ["mars", "run", str(file), "--on", "processes", "--procs", "2", "--poll", "0.05", "--json"]
+    assert run([*words, "--gpus", "2", "--state", str(tmp_path / "s"), "-p", "manager"]) == 0
+    assert (tmp_path / "a b").exists() and (tmp_path / "g").read_text() == "0\n"
+    assert json.loads(capsys.readouterr().out)["outputs"][str(file)]["codes"] == {"line3": 0, "line6": 0}
+    file.write_text("true\nfalse\n")
+    assert run([*words, "--state", str(tmp_path / "f"), "--retries", "0"]) == 1
+    assert "1 of 2 failed, first line2" in capsys.readouterr().err
+    for text, expected in (("a 'b\n", ":1:"), ("#: cores=x\na\n", ":1:"), ("#: ports=2\na\n", "cores=N"), ("# none\n", "0 commands")):
+        file.write_text(text)
+        _one(tmp_path, capsys, [*words, "--state", str(tmp_path / "x")], "some.commands", expected)
+    file.write_text("#: cores=3\ntrue\n")
+    _one(tmp_path, capsys, [*words, "--state", str(tmp_path / "y")], "3", "2")
+
+
+def test_processes(tmp_path):
+    """First come, first served; time limits; GPUs; dependencies; what does not fit; taken up by another run."""
+    p = Processes(tmp_path / "p", 2, gpus=2, memory=1000)
+
+    def until(*states, pool=p):
+        for _ in range(200):
+            pool.wait(0.02)
+            if [j.state for j in pool.jobs()] == list(states):
+                return
+        raise AssertionError([j.state for j in pool.jobs()])
+
+    out = tmp_path / "out"
+    two = {"cores": 2, "output": str(out), "folder": str(tmp_path)}
+    p.submit("#!/bin/sh\necho $CUDA_VISIBLE_DEVICES; pwd\n", name="a", more=["--gres=gpu:2"], **two)
+    b = p.submit("#!/bin/sh\nexit 3\n", name="b", **two)
+    p.submit("#!/bin/sh\necho never\n", name="c", after=[b], **two)
+    until("COMPLETED", "FAILED", "CANCELLED")
+    assert out.read_text() == f"0,1\n{tmp_path}\n" and [j.code for j in p.jobs()] == [0, 3, 0]
+    assert p.nodes()[0].free == 2 and p.cores() == (2, 2)
+    for wrong in ({"cores": 3}, {"memory_mb": 2000}, {"more": ["--gres=gpu:3"]}, {"more": ["--qos=high"]}):
+        with pytest.raises(SlurmError):
+            p.submit("#!/bin/sh\n", name="x", **wrong)
+    d = p.submit("#!/bin/sh\nsleep 100\n", name="d")
+    p.table[d].seconds = 0.1
+    until("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
+    e = p.submit("#!/bin/sh\nsleep 1; echo over\n", name="e", **two)
+    f = p.submit("#!/bin/sh\necho then\n", name="f", **two)
+    other = Processes(tmp_path / "p", 2)  # as after a kill: e runs on, f waits
+    assert [j.state for j in other.jobs()][-2:] == ["RUNNING", "PENDING"]
+    until("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "COMPLETED", "COMPLETED", pool=other)
+    assert out.read_text().endswith("over\nthen\n") and e < f
+    g = other.submit("#!/bin/sh\nsleep 100\n", name="g")
+    other.cancel([g])
+    assert other.jobs()[-1].state == "CANCELLED"
+    (tmp_path / "p" / "000009.json").write_text("{}")
+    with pytest.raises(ValueError, match="000009.json"):
+        Processes(tmp_path / "p")
+
+
+def test_a_process_that_was_begun_at_a_kill_is_not_begun_again(tmp_path):
+    """Killed between the start of a process and the line that says so: the process has written its number down."""
+    p = Processes(tmp_path, 1)
+    a = p.submit("#!/bin/sh\necho once >> once; sleep 0.5\n", name="a", folder=str(tmp_path))
+    file = tmp_path / f"{a:06d}.json"
+    entry = json.loads(file.read_text()) | {"process": 0, "born": 0}
+    file.write_text(json.dumps(entry))
+    time.sleep(0.1)
+    q = Processes(tmp_path, 1)
+    assert q.jobs()[0].state == "RUNNING" and q.table[a].process == p.table[a].process
+    os.waitpid(q.table[a].process, 0)
+    assert q.jobs()[0].state == "COMPLETED" and (tmp_path / "once").read_text() == "once\n"
+    file.write_text(json.dumps(entry | {"devices": []}))
+    (tmp_path / f"{a:06d}.process").unlink()
+    assert Processes(tmp_path, 1).table[a].job.state == "PENDING"
+
+
+def test_a_desk():
+    desk = Desk()
+    assert [desk.key("a b"), desk.key("a b"), desk.key("c")] == ["a_b", "a_b+2", "c"]
+    task = Asked("k", "s", ["echo", "a b"], "/", output="/o o", environment={"A": "1 2"}, options=("--qos=x",), gpus=1, seconds=61)
+    assert task.words() == ["env", "A=1 2", "echo", "a b"] and task.redirections() == " > '/o o'"
+    assert task.options_of_sbatch(["-p", "q"]) == {"folder": "/", "minutes": 2, "more": ["--gres=gpu:1", "--qos=x", "-p", "q"]}
+    codes = []
+    desk.ask(task, codes.append)
+    assert desk.take() == [task] and desk.take() == []
+    desk.ended("k", 4), desk.ended("k", 5)
+    assert codes == [4]
+    desk.close()
+    with pytest.raises(Stopped):
+        desk.run(task)
