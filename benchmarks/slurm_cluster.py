@@ -166,9 +166,11 @@ class Cluster:
 
 
 @contextmanager
-def running(folder: Path, port: int, conf: Sequence[str], accounts: Sequence[Sequence[str]]) -> Iterator[Cluster]:
-    """Start a cluster that Slurm's commands of this process speak to, and stop it at the end."""
-    cluster = Cluster(folder, port, conf)
+def running(
+    folder: Path, port: int, conf: Sequence[str], accounts: Sequence[Sequence[str]], gpus: int = 0
+) -> Iterator[Cluster]:
+    """Start a cluster that Slurm's commands of this process speak to, and stop it at the end; `gpus`: of a node."""
+    cluster = Cluster(folder, port, conf, gpus)
     try:
         cluster.start(accounts)
         os.environ["SLURM_CONF"], os.environ["PATH"] = cluster.env["SLURM_CONF"], PATHS

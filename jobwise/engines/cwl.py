@@ -16,6 +16,7 @@ import re
 import shutil
 from collections.abc import Callable
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from cwltool.errors import UnsupportedRequirement, WorkflowException
 from cwltool.executors import JobExecutor
 from cwltool.job import CommandLineJob, relink_initialworkdir
 from cwltool.load_tool import load_tool
-from cwltool.process import Process, shortname, stage_files
+from cwltool.process import Process, shortname, stage_files, use_custom_schema
 from cwltool.utils import normalizeFilesDirs, visit_class
 from cwltool.workflow import default_make_tool
 from schema_salad.exceptions import SchemaSaladException
@@ -39,6 +40,7 @@ from jobwise.files import write_whole
 from jobwise.slurm.desk import Asked, Desk
 
 MIB = 1.048576  # MB
+EXTENSIONS = {"v1.0": "extensions.yml", "v1.1": "extensions-v1.1.yml", "v1.2": "extensions-v1.2.yml"}  # of cwltool: GPUs, MPI
 RANDOM = re.compile(r"_:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # cwltool's name for what has none: another in each run
 CONTAINER = "needs a container (DockerRequirement); tasks run on the nodes as they are: as a hint it would be passed over"
 
@@ -198,6 +200,8 @@ class Executor(JobExecutor):
 def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], Outcome]:
     """Read a CWL file and the values of its inputs (YAML or JSON); the function that runs it. Raises InputError."""
     _log_to(folder / "engine.log")
+    for version, file in EXTENSIONS.items():
+        use_custom_schema(version, "http://commonwl.org/cwltool", files("cwltool").joinpath(file).read_text())
     try:
         loading = LoadingContext({"construct_tool_object": _make, "fetcher_constructor": Files})
         tool = load_tool(path.resolve().as_uri(), loading)

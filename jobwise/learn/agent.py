@@ -35,11 +35,21 @@ class RMSProp(torch.optim.Optimizer):
 
 
 class Agent:
-    """A network, its critic, its optimiser and its random numbers. `network`: a spec {"kind", "sizes"}."""
+    """A network, its critic, its optimiser and its random numbers. `network`: a spec {"kind", "sizes"}. `precision`: of the
+    actor's products; weights, gradients and what is summed stay float32."""
 
-    def __init__(self, network: dict, encoder: Encoder, settings: Settings, seed: int = 0, device: str = "cpu"):
+    def __init__(
+        self,
+        network: dict,
+        encoder: Encoder,
+        settings: Settings,
+        seed: int = 0,
+        device: str = "cpu",
+        precision: str = "float32",
+    ):
         torch.manual_seed(seed)
         self.network, self.encoder, self.settings, self.device = network, encoder, settings, torch.device(device)
+        self.precision = getattr(torch, precision)
         self.narrow: Callable | None = None  # of a world where the parts of an action bind each other
         self.ragged = network["kind"] == "perjob"  # only the rows of jobs that are there
         self.actor = actor(network).to(self.device)
@@ -72,19 +82,28 @@ class Agent:
         rows = self._room[: gather(out, counts, self._room)]
         return Seen(torch.from_numpy(rows), torch.from_numpy(counts)).to(self.device), rows
 
+    def scores(self, obs: Seen) -> torch.Tensor:
+        """The actor's scores of actions [B, A] or [B, M, A], in float32."""
+        with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
+            return self.actor(obs).float()
+
+    @torch.no_grad()
+    def choose(self, obs: Seen) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sample: (actions [B] or [B, M], the scores they were drawn by)."""
+        logits = self.scores(obs)
+        noise = self.noise(logits.shape).to(logits.device)
+        noisy = logits - torch.log(-torch.log(noise))
+        if self.narrow is None or obs.mask is None:
+            return noisy.argmax(dim=-1), logits
+        mask = obs.mask.cpu().numpy()  # part after part: what one takes the next cannot have
+        actions = torch.from_numpy(self.narrow(noisy.cpu().numpy(), mask)).to(logits.device)
+        obs.mask.copy_(torch.from_numpy(mask))
+        return actions, logits.masked_fill(~obs.mask, -torch.inf)
+
     @torch.no_grad()
     def act(self, obs: Seen) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sample: (actions [B] or [B, M], their log probabilities [B], values [B])."""
-        logits = self.actor(obs)
-        noise = self.noise(logits.shape).to(logits.device)
-        noisy = logits - torch.log(-torch.log(noise))
-        if self.narrow and obs.mask is not None:  # part after part: what one takes the next cannot have
-            mask = obs.mask.cpu().numpy()
-            actions = torch.from_numpy(self.narrow(noisy.cpu().numpy(), mask)).to(logits.device)
-            obs.mask.copy_(torch.from_numpy(mask))
-            logits = logits.masked_fill(~obs.mask, -torch.inf)
-        else:
-            actions = noisy.argmax(dim=-1)
+        actions, logits = self.choose(obs)
         logp = chosen(torch.log_softmax(logits, dim=-1), actions)
         values = self.critic(obs) if self.critic is not None else torch.zeros_like(logp)
         return actions.cpu().numpy(), logp.cpu().numpy(), values.cpu().numpy()

@@ -21,7 +21,7 @@ def imitate(agent: Agent, envs: VectorEnv, rule: str, updates: int) -> dict[str,
             group["lr"] = RATE * 0.1 ** (k / updates)
         actions = envs.by_rule(rule)
         obs, _ = agent.look(envs.show(), envs.counts.copy(), envs.masks)
-        every = torch.log_softmax(agent.actor(obs), dim=-1)
+        every = torch.log_softmax(agent.scores(obs), dim=-1)
         targets = torch.from_numpy(actions).to(agent.device)
         optimiser.zero_grad(set_to_none=True)
         (-chosen(every, targets).mean()).backward()

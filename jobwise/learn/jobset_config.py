@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -31,6 +31,7 @@ class JobsetConfig(RunSettings):
     masked: bool = True
     hidden: list[int] = [20]
     init: float = Field(0.0, ge=0)  # standard deviation of the first weights of an mlp; 0: torch's
+    precision: Literal["float32", "bfloat16"] = "float32"  # of the network's products; what is summed is float32
     learner: dict[str, Any] = {}
     reward: str = "slowdown"
     runs: int = Field(20, ge=1)  # of a jobset in an iteration of `reinforce`

@@ -40,7 +40,7 @@ class JobsetTrainer:
             raise InputError(f"{config.runs} runs of a jobset for {workers()[0]} workers: one each at least")
         self.envs = self.environments(size, train)
         self.encoder = self.envs.encoder
-        self.agent = Agent(self.network(), self.encoder, self.settings, config.seed, device)
+        self.agent = Agent(self.network(), self.encoder, self.settings, config.seed, device, config.precision)
         self.budget = [("choices", config.choices), ("updates", config.iterations)]
         self.recent: list[float] = []
 

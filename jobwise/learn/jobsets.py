@@ -112,7 +112,7 @@ def play(
         dice.roll(mask[0].size + P)
         dice.give(select, active, 0)
         slots = np.full((N, *envs.action_shape), -1)
-        slots[active] = select.act(_seen(x, mask, select))[0]
+        slots[active] = select.choose(_seen(x, mask, select))[0].cpu().numpy()
         history.append((x, mask, slots[active], t * N + np.flatnonzero(active)))
         actions = slots.copy()
         if placer is not None:
@@ -122,7 +122,7 @@ def play(
             if asked.any():
                 dice.give(placer, asked, M + 1)
                 x = envs.show_placing(np.where(asked, slots, -1))[asked]
-                chosen = placer.act(_seen(x, np.ones((len(x), P), bool), placer))[0]
+                chosen = placer.choose(_seen(x, np.ones((len(x), P), bool), placer))[0].cpu().numpy()
                 actions[asked] += chosen
                 placed.append((x.copy(), np.ones((len(x), P), bool), chosen, t * N + np.flatnonzero(asked)))
         over = envs.choose(actions) > 0
@@ -167,7 +167,7 @@ def gather(agent: Agent, steps: Steps, advantage: np.ndarray, group: int = 4096)
     count = float(total(torch.tensor(float(B))))
     for i in range(0, B, group):
         part = slice(i, i + group)
-        every = torch.log_softmax(agent.actor(_seen(steps.x[part], steps.masks[part], agent)), dim=-1)
+        every = torch.log_softmax(agent.scores(_seen(steps.x[part], steps.masks[part], agent)), dim=-1)
         done = torch.from_numpy(steps.actions[part]).to(agent.device)
         logp = chosen(every, done)
         a = torch.from_numpy(advantage.reshape(-1)[steps.at[part]].astype(np.float32)).to(agent.device)
@@ -245,7 +245,7 @@ def imitate(envs: Any, agent: Agent, rule: str, epochs: int, l2: float = 1e-3, s
     for _ in range(epochs):
         right = 0
         for part in np.array_split(rng.permutation(len(x)), max(len(x) // batch, 1)):
-            out = agent.actor(_seen(x[part], mask[part], agent)).flatten(0, -2)
+            out = agent.scores(_seen(x[part], mask[part], agent)).flatten(0, -2)
             want = done[part].flatten()
             square = sum((p * p).sum() for p in agent.actor.parameters())
             agent.descend(torch.nn.functional.cross_entropy(out, want) + l2 * square)

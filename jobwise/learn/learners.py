@@ -18,7 +18,7 @@ def _chosen(agent: Agent, rollout: Rollout, which: np.ndarray, parts: bool = Fal
     """(log probabilities of what was done [B], or of its `parts` [B, M], of everything [B, W], the observations) with the
     present network."""
     obs = rollout.seen(which, agent.ragged, agent.device)
-    every = torch.log_softmax(agent.actor(obs), dim=-1)
+    every = torch.log_softmax(agent.scores(obs), dim=-1)
     done = torch.from_numpy(rollout.actions[which]).to(agent.device)
     return losses.chosen(every, done, parts), every, obs
 

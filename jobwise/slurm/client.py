@@ -19,6 +19,7 @@ from typing import Any
 from jobwise.errors import InputError, plain
 
 TIMEOUT_S = 60.0
+LOST_S = 30.0  # after an answer of the controller a job may be missing from its lists for so long
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
 
 
@@ -143,6 +144,7 @@ class Slurm:
     """The Slurm of this machine (of SLURM_CONF). Raises SlurmError where there is none."""
 
     stamps = True  # its jobs run their scripts
+    lost_s = LOST_S
     now = staticmethod(time.time)
     wait = staticmethod(time.sleep)
 

@@ -39,7 +39,6 @@ from jobwise.workload import Workload
 
 POLL_S = 1.0
 PATIENCE = 10
-LOST_S = 30.0  # a job that neither runs nor left a stamp is given up after so long
 
 
 @dataclass
@@ -242,7 +241,9 @@ class Following:
             job, stamp = jobs.get(t.id), self._stamp(i)
             if job and job.state not in ENDED and not stamp:
                 t.seen, t.start = now, job.start if job.state == "RUNNING" else 0.0
-                if t.node >= 0 and job.state == "PENDING" and now - t.since > LOST_S:  # others are there, or it is down
+                if (
+                    t.node >= 0 and job.state == "PENDING" and now - t.since > self.manager.lost_s
+                ):  # others are there, or it is down
                     self._give_up(t)
                 elif job.state == "RUNNING" and self._machine.names:
                     at = self._machine.row(job.node)
@@ -258,7 +259,7 @@ class Following:
                 state, code = "done", 0
             elif job and job.state in ENDED and job.state != "COMPLETED":
                 state = "lost" if job.start <= 0 and "Dependency" in job.reason else "failed"
-            elif now - t.seen > LOST_S:  # forgotten by the manager, or its stamp is not to be seen
+            elif now - t.seen > self.manager.lost_s:  # forgotten by the manager, or its stamp is not to be seen
                 state = "lost" if self._claim(i) else "failed"
             else:
                 continue

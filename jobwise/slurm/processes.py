@@ -47,6 +47,7 @@ class Processes:
     Raises InputError."""
 
     stamps = True
+    lost_s = 1.0  # all jobs are in its table
 
     def __init__(self, folder: Path, cores: int = 0, gpus: int = 0, memory: float = 0.0):
         self.folder = Path(folder).resolve()

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from jobwise.slurm.client import Job, Node, SlurmError
+from jobwise.slurm.client import LOST_S, Job, Node, SlurmError
 
 
 class ResourceManager(Protocol):
-    """The interface that `follow.py` asks: `client.Slurm`, or `Simulated`. `stamps`: do its jobs run their scripts?"""
+    """The interface that `follow.py` asks: `client.Slurm`, or `Simulated`. `stamps`: do its jobs run their scripts? `lost_s`: a
+    job that neither runs nor left a stamp is given up after so long."""
 
     stamps: bool
+    lost_s: float
 
     def now(self) -> float:
         """Return the time in s since 1970."""
@@ -55,6 +57,7 @@ class Simulated:
     table: dict[int, Job] = field(default_factory=dict)
     after: dict[int, list[int]] = field(default_factory=dict)
     stamps: bool = False
+    lost_s: float = LOST_S
 
     def now(self) -> float:
         """Return the simulated time in s."""

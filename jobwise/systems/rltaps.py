@@ -63,7 +63,8 @@ def published(preset: str, log: Workload | None = None, streaming: bool = False)
         sets, iterations = 60, 300
     return GpusConfig(
         racks=racks, steps=steps, limit=limit, jobsets=sets, runs=runs, drawn=drawn, iterations=iterations, choices=None,
-        network="mlp", group={"smoke": 2, "small": 10, "paper": 1}[preset],
+        network="mlp", precision="bfloat16" if preset == "paper" else "float32",
+        group={"smoke": 2, "small": 10, "paper": 10}[preset],
         validation_jobsets={"smoke": 2, "small": 20, "paper": 60}[preset],
         fresh=10 * max(sets // drawn, 1) if streaming else 0, hidden=[], init=0.01, learner=LEARNER,
         validations={"smoke": 2, "small": 20, "paper": 50}[preset],
