@@ -17,3 +17,4 @@ STUDIES = {  # name: the module whose `study` runs it, the prose and the anchors
 PRESETS = ("smoke", "small", "paper")
 GENERATED = ("deeprm", "cush", "rl-taps", "telemetry")  # studies that need no logs
 ONE_SEED = ("quality", "forest", "forecast", "promise")  # studies in which a second seed would be a choice to make
+WHOLE = ("quality", "telemetry", "promise")  # studies whose parts need each other

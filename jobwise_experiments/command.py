@@ -25,6 +25,10 @@ def reproduce(
         Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, forest, forecast, promise: 1.")
     ] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
+    part: Annotated[
+        Optional[list[str]],
+        typer.Option("--part", help="Run this part alone, several times for several; a wrong name lists them."),
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="Where networks are trained: cpu, cuda, mps or auto.")] = "cpu",
 ) -> None:
     """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
@@ -38,7 +42,9 @@ def reproduce(
     seeds = seeds or (1 if study in ONE_SEED else 5)
     try:
         with progress(f"reproduce {study}") as show:
-            sections = run_study(study, logs, out, preset=preset, seeds=seeds, threads=threads, device=device, show=show)
+            sections = run_study(
+                study, logs, out, preset=preset, seeds=seeds, threads=threads, device=device, show=show, only=part or ()
+            )
     except KeyboardInterrupt:
         raise Interrupted("finished pieces are kept, and the same command goes on from there") from None
     for section in sections:
@@ -47,5 +53,6 @@ def reproduce(
         for table in section.tables:
             print_table("", list(table.columns), [list(r) for r in table.rows])
     command = f"jobwise reproduce {study} --preset {preset} --seeds {seeds} --threads {threads}"
+    command += "".join(f" --part {x}" for x in part or ())
     write_study(command, sections, Path(out))
     print(f"report: {Path(out) / 'report.html'} and report.md")

@@ -6,7 +6,6 @@ else SDSC-BLUE, from the same site and of the same kind, stands in. The report s
 
 from __future__ import annotations
 
-import shutil
 import time
 from functools import partial
 
@@ -14,24 +13,16 @@ import numpy as np
 
 from jobwise import metrics
 from jobwise.compare.intervals import over_seeds
-from jobwise.learn.collect import collect
 from jobwise.learn.config import Config
-from jobwise.learn.learners import LEARNERS
-from jobwise.learn.networks import actor, weights
-from jobwise.learn.run import Run
 from jobwise.learn.run_folder import parts
-from jobwise.policies.networks import Forward, choose
 from jobwise.report import figures
 from jobwise.report.sections import Section
-from jobwise.sim.state import allocate
 from jobwise.simulate import simulate
 from jobwise.systems import configure
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first, replicate
-from jobwise.worlds.window import encoders
-from jobwise.worlds.window.passes import BEGIN, ask
-from jobwise.worlds.window.policy import WindowPolicy
-from jobwise.worlds.window.settings import WindowSettings
+from jobwise_experiments import sem_cost
+from jobwise_experiments.sem_cost import time_training
 from jobwise_experiments.study import Study, anchors, text_interval
 
 LOGS = {  # how the names of files begin, the best first
@@ -44,7 +35,6 @@ PAPER = anchors("sem")
 AXES = ("utilisation", "1 / mean wait", "1 / longest wait", "1 / mean slowdown")
 RULES = ("fcfs+easy", "sjf+easy", "wfp3+easy")
 WINDOWS = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
-TIMES = 5  # repeats of a timing; the median counts
 SMALL = {"hidden": [64, 32]}  # DRAS's layers at the preset smoke
 # side: (log, changes of the configuration, the paper's episodes to convergence, its largest difference in quality)
 SIDES = {
@@ -97,32 +87,12 @@ def coverage(s: Study) -> Section:
 # ------------------------------------------------------------------ 4: the window
 
 
-def _time_training(s: Study, config: Config, log: Workload, jobs: int, name: str) -> dict[str, float]:
-    """Seconds to train on `jobs` jobs (warm): all, of the updates alone, and how many choices that were."""
-    shutil.rmtree(s.folder(name), ignore_errors=True)
-    changes = {"jobs": jobs, "episodes": 1, "choices": None, "validations": 1, "threads": s.threads}
-    t = Run(config.changed(**changes), log, s.folder(name)).trainer
-    learn, steps = LEARNERS[t.settings.learner], t.settings.steps
-    learn(t.agent, collect(t.envs, t.agent, steps))
-    t.envs.reset(seed=0)
-    begin, update, choices, ended = time.perf_counter(), 0.0, 0, 0
-    while not ended:
-        rollout = collect(t.envs, t.agent, steps)
-        collected = time.perf_counter()
-        learn(t.agent, rollout)
-        update += time.perf_counter() - collected
-        choices, ended = choices + int(rollout.there.sum()), len(rollout.episodes)
-    seconds = time.perf_counter() - begin
-    shutil.rmtree(s.folder(name), ignore_errors=True)
-    return {"seconds": seconds, "update": update, "choices": choices, "parameters": t.agent.parameters}
-
-
 def windows(s: Study) -> Section:
     """The time of a training by the length of the window."""
     jobs, rows, log = s.pick(50, 200, 1000), [], _log(s, "Theta")
     for window in s.pick((10, 50, 100), WINDOWS, WINDOWS):
         c = _config(s, "dras", log).changed(window=window)
-        x = s.piece(f"window-{window}", _time_training, s, c, log, jobs, "window")
+        x = s.piece(f"window-{window}", time_training, s, c, log, jobs, "window")
         rows.append([str(window), x["seconds"], str(x["choices"]), 1000 * x["seconds"] / x["choices"]])
     return s.section("4. The window costs nothing", rows, jobs=jobs)
 
@@ -216,75 +186,11 @@ def levels(s: Study) -> Section:
     return s.section("DRAS's second level", rows, name=log.name, axes=AXES)
 
 
-# ------------------------------------------------------------------ 7, 8: cost
-
-
-def _time_inference(config: Config, log: Workload, jobs: int) -> dict[str, float]:
-    """Seconds to schedule `jobs` jobs with an untrained network (it costs the same): all, and of each part."""
-    part = first(log, min(jobs, len(log)))
-    encoder = encoders.make(config.encoder, log.cluster, log.jobs, config.window, **config.encoding)
-    spec = config.network_spec(encoder)
-    act = WindowSettings(config.act, config.backfill, config.fill)
-    policy = WindowPolicy(Forward(spec, weights(actor(spec))), encoder, act)
-    simulate(first(log, min(50, len(log))), policy)
-    state = allocate([part], part.cluster, single_events=act.single_events)
-    c, (out, work), clock = act.allocate(state, encoder.window), encoder.buffers(1), time.perf_counter
-    seconds, choices, begin = {"encode": 0.0, "forward": 0.0, "simulate": 0.0}, 0, clock()
-    left = ask(state, c, BEGIN)
-    while left:
-        a = clock()
-        encoder.encode(state, c, out, work)
-        b = clock()
-        chosen = choose(policy.forward, out, c.moment["count"])
-        d = clock()
-        left = ask(state, c, chosen)
-        seconds["encode"] += b - a
-        seconds["forward"] += d - b
-        seconds["simulate"] += clock() - d
-        choices += 1
-    return seconds | {"seconds": clock() - begin, "choices": choices}
-
-
 def cost(s: Study) -> Section:
     """The time of a training and of schedules, by the encoding."""
-    log, train_jobs, test_jobs = _log(s, "Theta"), s.pick(50, 300, 2000), s.pick(100, 1000, 6000)
-    rows, shares, each = [], [], {}
-
-    def median(timings: list[dict], key: str, by: str) -> float:  # ms
-        return float(np.median([1000 * x[key] / x[by] for x in timings]))
-
-    for name in ("sem", "dras"):
-        c = _config(s, name, log)
-        learnt = [s.piece(f"cost-train-{name}-{k}", _time_training, s, c, log, train_jobs, "cost") for k in range(TIMES)]
-        timed = [s.piece(f"cost-infer-{name}-{k}", _time_inference, c, log, test_jobs) for k in range(TIMES)]
-        seconds = ((np.median([x["seconds"] for x in y]) / n) for y, n in ((learnt, train_jobs), (timed, test_jobs)))
-        each[name] = per, infer = [float(x) for x in seconds]
-        rows.append([name.upper(), learnt[0]["parameters"], 60_000 * per, 6_000 * infer, 1000 * per, 1000 * infer])
-        spent = [median(timed, key, "choices") for key in ("encode", "forward", "simulate")]
-        shares.append([name.upper(), *spent, median(learnt, "update", "choices")])
-    faster = np.divide(each["dras"], each["sem"])
-    values = {"train_jobs": train_jobs, "test_jobs": test_jobs, "times": TIMES, "threads": s.threads}
-    return s.section("7. Cost", rows, shares, faster=faster, **values)
+    return sem_cost.cost(s, _log(s, "Theta"))
 
 
 def scaling(s: Study) -> Section:
-    """The time of a choice by the size of the machine."""
-    log, jobs, rows = _log(s, "Theta"), s.pick(30, 60, 1000), []
-    for times in s.pick((1, 2), (1, 2, 4, 8), (1, 2, 4, 8)):
-        big = first(log, jobs * 40) if times == 1 else replicate(first(log, max(jobs * 40 // times, 400)), times, seed=0)
-        N = big.cluster.processors
-        sem = configure("sem", log, s.preset).changed(encoding={"minimum": 128})
-        a = s.piece(f"scale-sem-{times}", _time_training, s, sem, big, jobs, "scale")
-        ours = a["seconds"] / a["choices"]
-        row = [N, a["parameters"], 1000 * ours]
-        for how, hidden in (("scaled", [4000 * times, 1000 * times]), ("fixed", [4000, 1000])):
-            size = 4 * ((N + 100) * hidden[0] + hidden[0] * hidden[1] + hidden[1] * 50)
-            if 5 * size > 10e9 or s.smoke:  # weights, gradients, two moments of Adam, and room to work
-                row += [f"{size / 4:,.0f}", f"not run: {5 * size / 1e9:.0f} GB"]
-                continue
-            c, few = configure("dras", log, s.preset).changed(hidden=hidden), max(jobs // (2 * times), 12)
-            b = s.piece(f"scale-dras-{how}-{times}", _time_training, s, c, big, few, "scale")
-            theirs = b["seconds"] / b["choices"]
-            row += [b["parameters"], f"{1000 * theirs:.0f} ({theirs / ours:,.0f}x)"]
-        rows.append(row)
-    return s.section("8. Scaling", rows)
+    """The same on larger machines."""
+    return sem_cost.scaling(s, _log(s, "Theta"))

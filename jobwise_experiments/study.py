@@ -23,7 +23,7 @@ from jobwise.errors import InputError, unknown
 from jobwise.files import write_whole
 from jobwise.learn.judged import change, text
 from jobwise.report.sections import Figure, Section, Table
-from jobwise_experiments import GENERATED, ONE_SEED, PRESETS, STUDIES
+from jobwise_experiments import GENERATED, ONE_SEED, PRESETS, STUDIES, WHOLE
 
 if TYPE_CHECKING:
     from jobwise.workload import Workload
@@ -34,7 +34,8 @@ NOT_SHORT = ("forest", "promise")  # trees are learnt whole at every preset but 
 
 class Study:
     """A study and the folder of its finished pieces. `show(done, total, text)` is told which of its parts is being done;
-    `threads` train, on a `device`; `kept`: pieces of an earlier run that need not be done again. Raises InputError."""
+    `threads` train, on a `device`; `kept`: pieces of an earlier run that need not be done again; `only`: the parts that are
+    done, by name (none: all). Raises InputError."""
 
     def __init__(
         self,
@@ -46,9 +47,10 @@ class Study:
         threads: int,
         show: Callable | None,
         device: str = "cpu",
+        only: Sequence[str] = (),
     ):
         self.name, self.preset, self.seeds, self.threads, self.show = name, preset, seeds, threads, show
-        self.device = device
+        self.device, self.only = device, tuple(only)
         self.out, self.logs = Path(out), Path(logs) if logs is not None else None
         self.smoke, self._read = preset == "smoke", dict[str, "Workload"]()
         self.done, self._part, self._parts = 0, 0, 1
@@ -70,7 +72,12 @@ class Study:
             self.show(self._part, self._parts, f"part {self._part + 1} of {self._parts}, {pieces}: {words}")
 
     def parts(self, *steps: Callable[[Study], Section | list[Section]]) -> list[Section]:
-        """The sections of every step, done one after the other."""
+        """The sections of every step, done one after the other; of the steps that `only` names. Raises InputError."""
+        names = [getattr(step, "func", step).__name__ for step in steps]
+        for name in self.only:
+            if name not in names:
+                raise unknown("part", name, dict.fromkeys(names), f"study {self.name}: ")
+        steps = tuple(step for step, name in zip(steps, names, strict=True) if not self.only or name in self.only)
         sections: list[Section] = []
         self._parts = len(steps)
         for self._part, step in enumerate(steps):
@@ -246,9 +253,10 @@ def reproduce(
     threads: int = 2,
     device: str = "cpu",
     show: Callable[[int, int, str], None] | None = None,
+    only: Sequence[str] = (),
 ) -> list[Section]:
     """Run a study on the logs of a folder; the sections of its report. `device`: where networks are trained. `show(part, parts,
-    text)`: how far it is. Raises InputError."""
+    text)`: how far it is. `only`: the parts that are run, by name. Raises InputError."""
     if name not in STUDIES:
         raise unknown("study", name, STUDIES)
     if logs is None and name not in GENERATED:
@@ -257,7 +265,11 @@ def reproduce(
         raise InputError(f"the study {name} learns once; there is no use for {seeds} seeds")
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    s = Study(name, out, logs, preset, seeds, threads, show, device)
+    if only and name in WHOLE:
+        raise InputError(
+            f"the parts of the study {name} need each other: --part is for {', '.join(x for x in STUDIES if x not in WHOLE)}"
+        )
+    s = Study(name, out, logs, preset, seeds, threads, show, device, only)
     s.say(f"{s.kept} pieces are kept from an earlier run" if s.kept else "begins")
     sections = import_module(f"jobwise_experiments.{STUDIES[name]}").study(s)
     if name in NOT_SHORT or preset == "paper":
