@@ -20,7 +20,7 @@ from jobwise.report.sections import Section
 from jobwise.simulate import simulate
 from jobwise.systems import configure
 from jobwise.workload import Workload
-from jobwise.workloads.transform import first, replicate
+from jobwise.workloads.transform import first
 from jobwise_experiments import sem_cost
 from jobwise_experiments.sem_cost import time_training
 from jobwise_experiments.study import Study, anchors, text_interval

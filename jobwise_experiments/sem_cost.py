@@ -1,5 +1,6 @@
-"""SEM's experiments 7 and 8: the time of training and of inference, at the size of Theta and of machines up to eight times as
-large. A network that does not fit the memory of this machine is not run; the law of smaller ones says how long it would take."""
+"""SEM's experiments 7 and 8: the time of training and of inference, at the size of Theta and on machines up to eight times
+as large. A network that does not fit the memory of this machine is not run; the law of smaller ones says how long it would
+take."""
 
 from __future__ import annotations
 
