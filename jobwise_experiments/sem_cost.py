@@ -33,7 +33,7 @@ from jobwise_experiments.study import Study
 TIMES = 5  # repeats of a timing; the median counts
 SCALES = (1, 2, 4, 8)  # times Theta's nodes
 KINDS = {"SEM": "sem", "DRAS, layers scaled": "dras-scaled", "DRAS, layers fixed": "dras-fixed"}
-COPIES = {"training": 5, "inference": 3}  # of the weights: gradients, two moments of Adam, room to work; torch's and ours
+COPIES = {"training": 5, "inference": 2}  # of the weights: gradients, two moments of Adam, room to work
 
 
 def time_training(s: Study, config: Config, log: Workload, jobs: int, name: str) -> dict[str, float]:

@@ -187,9 +187,10 @@ class Simulation:
                 if not 0 <= node < len(amounts) or np.shape(units) != amounts[0].shape:
                     raise InputError(f"{by}: placement of job {j} names {node}: {units}; it takes (node, units [R]) pairs")
                 amounts[node] += units
-            short = (amounts < 0).any() or (amounts > free).any() or (amounts.sum(axis=0) != job["request"]).any()
-            if short:
-                got, asked = amounts.sum(axis=0).tolist(), job["request"].tolist()
+            total = amounts.sum(axis=0)
+            least, most = (job["least"], max(job["most"], job["least"])) if job["least"] > 0 else (job["request"],) * 2
+            if (amounts < 0).any() or (amounts > free).any() or (total < least).any() or (total > most).any():
+                got, asked = total.tolist(), job["request"].tolist() if job["least"] <= 0 else f"{least} to {most}"
                 raise InputError(f"{by}: placement of job {j} gives {got} of {asked}, or more than is free")
             used = np.flatnonzero(amounts.any(axis=1))
             k = len(used)

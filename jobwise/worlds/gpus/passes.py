@@ -113,6 +113,40 @@ def _enter(s, g, e, slot, j):
 
 
 @kernel
+def _leave_slots(g, e):
+    """Started jobs go on in the places behind the slots, where there are any."""
+    m, place = g.moment[e], g.place[e]
+    to = m["slots"]
+    for p in range(m["slots"] if len(place) > m["slots"] else 0):
+        if place[p]["job"] >= 0 and place[p]["held"] > 0:
+            while to < len(place) and place[to]["job"] >= 0:
+                to += 1
+            if to == len(place):
+                break
+            place[to] = place[p]
+            place[p]["job"] = -1
+            place[p]["held"] = 0
+            for i in range(g.has.shape[1]):
+                if g.has[e, i] == p:
+                    g.has[e, i] = to
+
+
+@kernel
+def _measure(s, g, e):
+    """Take note of what is left of the jobs in places, and of how long they have been there."""
+    m, sim, place = g.moment[e], s.sims[e], g.place[e]
+    for p in range(len(place)):
+        j = place[p]["job"]
+        if j >= 0:
+            job, truth = s.jobs[e, j], s.truth[e, j]
+            done = 0.0 if np.isnan(job["start"]) else truth["runtime"] - truth["left"]
+            if job["status"] == RUNNING:
+                done += max(sim["now"] - truth["updated"] - truth["pause"], 0.0) * truth["rate"]
+            place[p]["left"] = max(max(job["walltime"], 1.0) - done, 1.0) / sim["tick"]
+            place[p]["waited"] = m["now"] - job["submit"] / sim["tick"]
+
+
+@kernel
 def _tidy(s, g, e):
     """After a row: places of jobs that are done are free, started ones leave their slots, jobs behind come into them."""
     m, sim, place, M = g.moment[e], s.sims[e], g.place[e], g.has.shape[1]
@@ -125,19 +159,7 @@ def _tidy(s, g, e):
     for i in range(M):
         if g.has[e, i] >= 0 and place[g.has[e, i]]["held"] == 0:
             g.has[e, i] = -1
-    to = m["slots"]
-    for p in range(m["slots"] if len(place) > m["slots"] else 0):
-        if place[p]["job"] >= 0 and place[p]["held"] > 0:
-            while to < len(place) and place[to]["job"] >= 0:
-                to += 1
-            if to == len(place):
-                break
-            place[to] = place[p]
-            place[p]["job"] = -1
-            place[p]["held"] = 0
-            for i in range(M):
-                if g.has[e, i] == p:
-                    g.has[e, i] = to
+    _leave_slots(g, e)
     for p in range(m["slots"]):
         if place[p]["job"] < 0 and m["shown"] < sim["next"]:
             _enter(s, g, e, p, m["shown"])
@@ -145,15 +167,44 @@ def _tidy(s, g, e):
             m["hurry"] -= 1.0 / place[p]["length"]
             m["shown"] += 1
     m["behind"] = sim["next"] - m["shown"]
+    _measure(s, g, e)
+
+
+@allocating
+def look(s, g, running, waiting):
+    """Bring simulation 0, whose state is that of a view of a cluster that lives elsewhere, to that view. Rows [K] of jobs that
+    run and [W] that wait and have no place, in order of submit; running ones that find none are left out, with their GPUs.
+    Places of jobs that are neither are free already."""
+    m, place, has = g.moment[0], g.place[0], g.has[0]
+    m["now"], m["owed"], m["hurry"], m["over"] = np.round(s.sims[0]["now"] / s.sims[0]["tick"]), 0.0, 0.0, 0
+    for j in running:
+        to = m["slots"] if len(place) > m["slots"] else 0
+        while to < len(place) and place[to]["job"] >= 0:
+            to += 1
+        if to < len(place):
+            _enter(s, g, 0, to, j)
+            place[to]["rate"] = s.truth[0, j]["rate"]
+    for i in range(len(has)):
+        has[i] = -1
     for p in range(len(place)):
-        j = place[p]["job"]
-        if j >= 0:
-            job, truth = s.jobs[e, j], s.truth[e, j]
-            done = 0.0 if np.isnan(job["start"]) else truth["runtime"] - truth["left"]
-            if job["status"] == RUNNING:
-                done += max(sim["now"] - truth["updated"] - truth["pause"], 0.0) * truth["rate"]
-            place[p]["left"] = max(max(job["walltime"], 1.0) - done, 1.0) / sim["tick"]
-            place[p]["waited"] = m["now"] - job["submit"] / sim["tick"]
+        held, j = 0, place[p]["job"]
+        at = s.jobs[0, j]["held"] if j >= 0 and s.jobs[0, j]["status"] == RUNNING else -1
+        while at >= 0:
+            has[s.slices[0, at]["node"]] = p
+            held, at = held + 1, s.slices[0, at]["next"]
+        place[p]["held"] = held
+    _leave_slots(g, 0)
+    k = 0
+    for p in range(m["slots"]):
+        if place[p]["job"] < 0 and k < len(waiting):
+            _enter(s, g, 0, p, waiting[k])
+            k += 1
+    m["behind"] = len(waiting) - k
+    for i in range(k, len(waiting)):
+        job = s.jobs[0, waiting[i]]
+        m["owed"] += _worth(s, job)
+        m["hurry"] += 1.0 / max(job["walltime"] / s.sims[0]["tick"], 1e-9)
+    _measure(s, g, 0)
 
 
 @kernel
@@ -234,7 +285,10 @@ def go(s, g, sets, asked, actions, which, over, first, last):
             legal(s, g, e)
             _carry_out(s, g, e)
             _pay(s, g, e)
-            _pass(s, g, e)
+            if g.moment[e]["live"]:  # time passes elsewhere
+                g.moment[e]["over"] = 1
+            else:
+                _pass(s, g, e)
         over[e] = g.moment[e]["over"]
         more += 1 - over[e]
     return more

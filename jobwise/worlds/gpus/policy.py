@@ -18,11 +18,12 @@ from jobwise.policies.parts import Part
 from jobwise.policies.tables import TablePolicy, read
 from jobwise.workload import Workload
 from jobwise.workloads.dnn import ROW_S
-from jobwise.worlds import World
+from jobwise.worlds import Live, World
 from jobwise.worlds.gpus.encoder import MAKERS
 from jobwise.worlds.gpus.episodes import GpusEpisodes
 from jobwise.worlds.gpus.knapsack import THETA
 from jobwise.worlds.gpus.layouts import LAYOUTS
+from jobwise.worlds.gpus.live import LiveGpus
 from jobwise.worlds.gpus.rules import PICKERS, RULES
 from jobwise.worlds.gpus.world import NO_THETA, GpusSettings
 
@@ -66,6 +67,10 @@ class OnGpus:
     tick: float
 
     spec, jobsets = "gpus", True
+
+    def live(self, cluster: Cluster) -> Live:
+        """Return its world at the instants of a live cluster."""
+        return LiveGpus(self.world, cluster, self.tick)
 
     def episodes(self, sets: Sequence[Workload], cost_s: float | np.ndarray, limit: int) -> GpusEpisodes:
         """Return its world over whole job sequences, one each."""

@@ -23,6 +23,7 @@ moment_dtype = np.dtype(
         ("mode", "i1"),
         ("elastic", "i1"),  # jobs may run on other numbers of GPUs than they ask for
         ("over", "i1"),
+        ("live", "i1"),  # the cluster lives elsewhere: assignments are made, and not carried out
         ("limit", "f8"),  # rows after which a simulation is cut
         ("seed", "u8"),
     ],
