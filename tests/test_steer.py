@@ -111,6 +111,35 @@ def test_a_cluster_is_a_view(cluster):  # noqa: F811
     assert len(order_of(resolve("jobwise"), live.look(cluster))) == len(view.queue)
 
 
+def test_a_policy_that_assigns_gpus_sees_them_one_by_one(cluster):  # noqa: F811
+    text = (cluster / "scontrol_node.txt").read_text()
+    (cluster / "scontrol_node.txt").write_text(re.sub(r"Gres=\S+", "Gres=gpu:4", text))
+    jobs = json.loads((cluster / "squeue.json").read_text())["jobs"]
+    asked = {9001: 4, 9002: 3, 9005: 1, 9006: 2}  # 9001 has two GPUs on each of two nodes
+    wide = {9001: 2}
+    for x in jobs:
+        if n := asked.get(x["job_id"]):
+            for key in ("tres_req_str", "tres_alloc_str"):
+                x[key] = f"{x[key]},gres/gpu={n}".replace("node=1", f"node={wide.get(x['job_id'], 1)}") if x[key] else ""
+    (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
+    c, policy = live.look(cluster), resolve("gpus:sjf+pack")
+    view, ids = view_of(c, policy)
+    at = {int(i): k for k, i in enumerate(ids)}
+    assert view.cluster.topology.machines == (4,) and view.free.sum() == 16 - 7 and len(view.running) == 2
+    assert [n for n, _ in view.nodes_of(at[9001])] == [0, 1, 4, 5] and [n for n, _ in view.nodes_of(at[9002])] == [8, 9, 10]
+    assert {int(ids[j]) for j in view.queue} >= {9005, 9006} and int(ids[at[9004]]) not in ids[view.queue]  # it asks for none
+    starts = starts_of(policy, c)
+    assert starts[9006] and starts[9005] == ["n3"]  # the smallest part that holds it
+    ranked = order_of(policy, c)
+    assert {x["job"] for x in ranked if x["why"] == "starts now"} == set(starts) and ranked[0]["why"] == "starts now"
+    with pytest.raises(InputError, match="moves jobs that run.*gpus:slot.none"):
+        view_of(c, resolve("gpus:slot"))
+    assert starts_of(resolve("gpus:slot+none"), c)
+    (cluster / "scontrol_node.txt").write_text(re.sub(r"Gres=\S+", "Gres=(null)", text))
+    with pytest.raises(InputError, match="as many each"):
+        view_of(live.look(cluster), resolve("gpus:sjf"))
+
+
 def test_a_policy_that_places_sees_nodes(cluster):  # noqa: F811
     c = live.look(cluster)
     view, ids = view_of(c, resolve("sjf+easy+pack"))

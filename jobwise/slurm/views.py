@@ -1,5 +1,6 @@
 """A running cluster as a view that any policy may decide on: its CPUs as one pool, or its nodes with CPUs, memory and GPUs
-where the policy takes no pool (`+pack`, `+learned`); its jobs in order of submit.
+where the policy takes no pool (`+pack`, `+learned`), or its GPUs one by one where it assigns them (`gpus:…`); its jobs in order
+of submit.
 
 The table of a view begins some time ago, before any job came that waits now, and holds what has ended since: what a policy
 promised then it promises again, whoever asks, also after a restart.
@@ -18,12 +19,14 @@ from jobwise.decision import Start, View, begin
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, QUEUED, RUNNING, blank_jobs, past_dtype
 from jobwise.sim.state import slice_dtype
+from jobwise.sim.topology import gpu_racks
 from jobwise.slurm.live import Cluster
 from jobwise.slurm.text import nodes
 from jobwise.workload import Workload, supposed
 
 PAST, RECENT = 20_000, 2000  # ended jobs that a policy may learn from; jobs that the table of a view holds at least
 COPIED = ("submit", "walltime", "start", "end", "user", "group", "app", "queue", "partition")
+GPU = 2  # the column of GPUs in a site's resources
 MOST_CHUNKS = 128  # tasks of a job that asks for no number of nodes; more may be anywhere, CPU by CPU
 
 
@@ -50,7 +53,10 @@ def view_of(c: Cluster, policy: Any = None) -> tuple[View, np.ndarray]:
     going = ~waits & ~over
     held = (_pool if takes(policy, pool(int(w.cluster.total[0]))) else _nodes)(c, rows, going)
     if not takes(policy, held.machine):
-        policy.check(held.machine)
+        if not hasattr(policy, "moves_jobs"):
+            policy.check(held.machine)
+        held = _gpus(c, rows, going, policy)
+        waits, going = (x & (held.request[:, 0] > 0) for x in (waits, going))
     table = blank_jobs(len(rows), held.request.shape[1])
     for key in COPIED:
         table[key] = jobs[key][rows]
@@ -110,6 +116,52 @@ def _nodes(c: Cluster, rows: np.ndarray, going: np.ndarray) -> Held:
     free[[place[n] for n in c.down if n in place]] = 0
     held = np.array(slices, slice_dtype(capacity.shape[1])) if slices else np.zeros(0, slice_dtype(capacity.shape[1]))
     return Held(Machine(capacity, w.cluster.resources), request, chunks, held, first, np.maximum(free, 0))
+
+
+def _gpus(c: Cluster, rows: np.ndarray, going: np.ndarray, policy: Any) -> Held:
+    """The GPUs of the nodes that have some, one by one, as one rack. Slurm says how many a job holds on a node; the view takes
+    them to be the first ones that are free there. Raises InputError where nodes have different numbers of GPUs, and for
+    policies that move running jobs."""
+    w, capacity = c.workload, c.workload.cluster.capacity[:, GPU]
+    have = np.flatnonzero(capacity)
+    if not len(have) or len(set(capacity[have].tolist())) > 1:
+        here = sorted(set(capacity.tolist()))
+        raise InputError(f"policy {policy.name}: nodes with GPUs, as many each, are expected; here are {here}")
+    if policy.moves_jobs:
+        raise InputError(
+            f"policy {policy.name} moves jobs that run, which Slurm does not: {policy.name}+none leaves them alone"
+        )
+    each, place = int(capacity[have[0]]), {w.cluster.known_site.names[i]: k for k, i in enumerate(have)}
+    request, first = w.jobs["request"][rows, GPU][:, None], np.full(len(rows), -1, np.int32)
+    free = np.ones((len(have) * each, 1), np.int64)
+    slices: list[tuple] = []
+    lists, codes = w.names["nodes"], w.columns["nodes"][rows]
+    for j in np.flatnonzero(going & (request[:, 0] > 0)).tolist():
+        at = [place[n] for n in nodes(lists[int(codes[j])]) if n in place]
+        for k, i in enumerate(at):
+            own = np.arange(i * each, (i + 1) * each)
+            share = int(request[j, 0]) // len(at) + (k < int(request[j, 0]) % len(at))
+            for g in own[free[own, 0] > 0][:share].tolist():
+                if first[j] < 0:
+                    first[j] = len(slices)
+                else:
+                    slices[-1] = (slices[-1][0], len(slices), slices[-1][2])
+                slices.append((g, -1, (1,)))
+                free[g] = 0
+    for n in c.down:
+        if n in place:
+            free[place[n] * each : (place[n] + 1) * each] = 0
+    held = np.array(slices, slice_dtype(1)) if slices else np.zeros(0, slice_dtype(1))
+    return Held(gpu_racks([len(have)], each), request, np.zeros(len(rows), np.int32), held, first, free)
+
+
+def names_of(c: Cluster, machine: Machine) -> list[str]:
+    """The node that each node of a machine as a policy sees it is, or is a part of."""
+    names = c.workload.cluster.known_site.names
+    if machine.topology is None:
+        return list(names)
+    have = np.flatnonzero(c.workload.cluster.capacity[:, GPU])
+    return [names[i] for i in have for _ in range(machine.topology.gpus)]
 
 
 def _beginning(jobs: np.ndarray) -> float:
@@ -172,9 +224,9 @@ def starts_of(policy: Any, c: Cluster) -> dict[int, list[str]]:
     view, ids = view_of(c, policy)
     if len(view.queue) == 0:
         return {}
-    names, out = c.workload.cluster.known_site.names, {}
+    names, out = names_of(c, view.cluster), {}
     for d in begin(policy, view).decide(view):
         if isinstance(d, Start):
             where = [] if view.cluster.is_pool or d.placement is None else [names[n] for n, _ in d.placement]
-            out[int(ids[d.job])] = where
+            out[int(ids[d.job])] = list(dict.fromkeys(where))
     return out

@@ -22,6 +22,7 @@ class LiveGpus:
         self._settings, self._cluster, self._row_s = settings, cluster, row_s
         self._world: GpusWorld | None = None
         self._now = -np.inf
+        self._behind = np.zeros(0, np.int64)  # rows of jobs that wait behind the slots
         self._had = np.zeros(0, np.int32)  # the place whose job holds each GPU, before the assignment
         self._done: dict[int, float] = {}  # s of work at full speed, by row
         self._rate: dict[int, float] = {}  # of the jobs that ran in the last view
@@ -63,10 +64,16 @@ class LiveGpus:
         s.nodes["up"][0] = (view.free[:, 0] > 0) | (table.has[0] >= 0)  # others' GPUs, and those that are down, are not there
         self._world, self._now = GpusWorld(self._settings, s, table, self._cluster), view.now
         self._had = table.has[0].copy()
+        slots, P = self._settings.slots, len(place)
+        standing = [p for p in range(slots) if place["job"][p] >= 0 and place["held"][p] == 0]
+        self._behind = rows[1][len(rows[1]) - int(table.moment["behind"][0]) :]
+        self._world.waiting = [*sorted(standing, key=lambda p: place["job"][p]), *range(P, P + len(self._behind))]
 
     def job(self, action: int) -> int | None:
-        """Raise TypeError: an action speaks of every GPU, not of a job."""
-        raise TypeError("an assignment speaks of every GPU")
+        """The row of the job in a place, or of one behind the slots."""
+        assert self._world is not None
+        place = self._world.gpus.place[0]
+        return int(place["job"][action]) if action < len(place) else int(self._behind[action - len(place)])
 
     def decisions(self, view: View) -> list[Decision]:
         """The changes of the assignment: jobs that are paused, then jobs that start; to be asked again at the next row."""

@@ -68,6 +68,20 @@ class OnGpus:
 
     spec, jobsets = "gpus", True
 
+    @property
+    def moves_jobs(self) -> bool:
+        """Does it pause jobs that run, or change their GPUs?"""
+        return self.world.mode != "none"
+
+    def explained(self: Any, world: Any, cluster: Cluster) -> list[dict]:
+        """The jobs that start now, in the order of their places, then those that wait, first come, first served."""
+        waits = world.waiting
+        world.advance(self.chooser(world, cluster)(world))
+        starts = [p for p in waits if p in world.gpus.has[0]]
+        ranked = [*starts, *(p for p in waits if p not in starts)]
+        why = dict.fromkeys(starts, "starts now")
+        return [{"action": p, "score": -float(k), "why": why.get(p, "waits")} for k, p in enumerate(ranked)]
+
     def live(self, cluster: Cluster) -> Live:
         """Return its world at the instants of a live cluster."""
         return LiveGpus(self.world, cluster, self.tick)

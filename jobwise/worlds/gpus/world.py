@@ -76,6 +76,7 @@ class GpusWorld(Rows):
         self.action_shape = (places,) if settings.counts else (M,)
         self._hold_rows(len(COUNTS) if settings.counts else places + 1, np.full((E, M), places))
         self.mask = self.masks = np.ones((E, *self.action_shape, self.actions), np.int8)
+        self.waiting: list[int] = []  # on a live cluster: places of jobs that wait, and numbers above for those behind them
 
     def _go(self, sets, code, actions, which, over, first, last) -> int:
         return go(self.state, self.gpus, sets, code, actions, which, over, first, last)
