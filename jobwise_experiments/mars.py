@@ -21,7 +21,7 @@ from jobwise.systems.rla3c import configure_plain, without
 from jobwise.workload import Workload
 from jobwise.workloads.lublin import lublin
 from jobwise.workloads.transform import first
-from jobwise_experiments.mars_layers import layers
+from jobwise_experiments.mars_layers import layers, streams
 from jobwise_experiments.study import Study, text_interval
 
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "HPC2N", "ALCF-Theta", "Lublin 256", "Lublin 1024")
@@ -41,7 +41,7 @@ VARIANTS: dict[str, Callable[[Config], Config]] = {
 
 def study(s: Study) -> list[Section]:
     """Everything, in the paper's order; the folder of SWF logs has the folder `workflows` beside it."""
-    return s.parts(figure4, figure5, ablations, layers)
+    return s.parts(figure4, figure5, ablations, layers, streams)
 
 
 def _log(s: Study, name: str) -> Workload:

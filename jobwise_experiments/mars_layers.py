@@ -8,6 +8,8 @@ import numpy as np
 
 from jobwise.compare.intervals import compared
 from jobwise.compare.windows import slowdowns
+from jobwise.errors import InputError
+from jobwise.learn.ground import OF_FLOWS
 from jobwise.learn.run_folder import parts, windows
 from jobwise.metrics import makespan, workflows
 from jobwise.policies.neural import NeuralPolicy
@@ -15,7 +17,7 @@ from jobwise.report.sections import Section
 from jobwise.simulate import simulate, simulate_many
 from jobwise.systems import rla3c
 from jobwise.systems.layer import layer
-from jobwise.systems.mars import RULES, argbest, costly
+from jobwise.systems.mars import RULES, argbest, costly, tuned
 from jobwise.systems.store import Store
 from jobwise.workload import Workload
 from jobwise.workloads.source import open_workflow
@@ -24,6 +26,7 @@ from jobwise.workloads.transform import first
 from jobwise.worlds.window.mars import costs
 from jobwise_experiments.study import Study
 
+CORES = 64
 BETAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LOGS = ("SDSC-SP2", "SDSC-BLUE", "HPC2N", "ALCF-Theta")
 STREAMED = (*RULES[:3], "rank", "sjf+easy", "unicef+easy", "fcfs+easy")
@@ -33,6 +36,44 @@ def layers(s: Study) -> list[Section]:
     """Costs, the model store, workflows; these lie in the folder `workflows` beside that of the logs."""
     files = sorted((s.logs.parent / "workflows").glob("*.json.gz"))
     return [_costs(s), _store(s), *([_alone(s, files), _algorithm3(s, files)] if files else [])]
+
+
+def streams(s: Study) -> Section:
+    """The actor-critic network on streams of workflows, against rules that see whole workflows, and a reserve. Raises
+    InputError where the folder `workflows` beside the logs has none."""
+    files = sorted((s.logs.parent / "workflows").glob("*.json.gz")) if s.logs else []
+    if not files:
+        raise InputError(f"{s.logs}: there is no folder `workflows` beside it with instances of WfFormat")
+    flows = [open_workflow(f) for f in files]
+    log, (count, size) = stream(flows, cluster=CORES), s.pick((2, 6), (12, 60), (12, 60))
+    config = rla3c.ours(log, s.preset).changed(**s.pick({"choices": 2_000, "warm": 4}, {}, {}))
+    tests = [arrivals(flows, size, CORES, 0.9, [3, k]) for k in range(count)]
+
+    def measured(policy) -> list[list[float]]:
+        return [[float(workflows(r)["slowdown"].mean()), makespan(r)] for r in simulate_many(tests, policy)]
+
+    def learnt(k: int) -> dict:
+        policy = s.train(config, log, f"streams{k}", k)
+        about = {key: policy.about.get(key) for key in ("seconds", "serves", "choices")}
+        return {"results": measured(policy)} | about
+
+    def rules() -> dict:
+        pasts = [arrivals(flows, size, CORES, 0.9, [4, k]) for k in range(max(count // 3, 1))]
+        return {"reserve": (best := tuned(pasts)), "results": {n: measured(n) for n in dict.fromkeys((*OF_FLOWS, best))}}
+
+    base, nets = s.piece("streams-rules", rules), [s.piece(f"streams-{k}", learnt, k) for k in range(s.seeds)]
+    every = {n: np.array([x]) for n, x in base["results"].items()} | {"A3C": np.array([x["results"] for x in nets])}
+    slow, spans = ({n: x[:, :, i] for n, x in every.items()} for i in (0, 1))  # [S, K]
+    best = base["reserve"]
+    rows = []
+    for n in sorted(slow, key=lambda n: float(np.log(slow[n]).mean())):
+        against = [
+            "" if n == other else compared(slow[other].mean(axis=0), slow[n].mean(axis=0), 1) for other in (OF_FLOWS[0], best)
+        ]
+        rows.append([n, np.exp(np.log(slow[n]).mean()), *against, float(np.mean(spans[n] / spans["rank"]) - 1)])
+    served = sum(x["serves"] == "model" for x in nets)
+    values = {"count": count, "size": size, "cores": CORES, "reserve": best, "served": served, "choices": config.choices}
+    return s.section("The actor-critic network on streams of workflows", rows, files=len(files), **values)
 
 
 def _costs(s: Study) -> Section:

@@ -65,7 +65,10 @@ def run(
     ] = None,
     gpus: Annotated[int, typer.Option("--gpus", min=0, max=4096, help="GPUs of this machine, for --on processes.")] = 0,
     tasks: Tasks = Tasks(),
-    models: Annotated[Optional[str], typer.Option("--models", help="Model store, of `-p mars`.")] = None,
+    models: Annotated[Optional[str], typer.Option("--models", help="Model store, of `-p mars`: what ran teaches it.")] = None,
+    learn: Annotated[
+        int, typer.Option("--learn", min=0, help="Choices that a model of the store learns from after a run; 0: none.")
+    ] = 100_000,
     price: Annotated[float, typer.Option("--price", min=0, help="Of a core-hour.")] = 0.0,
     as_json: Json = False,
 ) -> None:
@@ -74,6 +77,7 @@ def run(
     from jobwise.policies.names import resolve
     from jobwise.slurm.engine_runs import EngineRuns
     from jobwise.slurm.follow import Following
+    from jobwise.slurm.outcome import outcomes
     from jobwise.systems.layer import layer
     from jobwise.systems.mars import argbest
     from jobwise.systems.store import Store
@@ -107,8 +111,11 @@ def run(
                 engines.follow(following, show)
         except KeyboardInterrupt:
             raise Interrupted("what was submitted runs on, and the same command goes on from here") from None
-        summary = following.summary()
+        summary, ran = following.summary(), outcomes(following, flows)
     result = {"policy": decides.name if policy == "mars" else chosen, "on": on} | summary
+    if models is not None:
+        result["model"] = ", ".join(dict.fromkeys(x for x in decides.models if x)) or "none"
+        result["learnt"] = ", ".join(_teach(Store(models), flows, ran, w.cluster.processors, learn)) if learn else ""
     result["cost"] = result["work"] / 3600.0 * price
     for note in engines.notes():
         complain(note)
@@ -122,6 +129,25 @@ def run(
         print_table(f"{len(flows)} workflow{'s' * (len(flows) != 1)} on {on}", ["what", "value", "unit"], rows)
     if result["failed"] or result["never_run"] or engines.is_failed():
         raise typer.Exit(1)
+
+
+def _teach(store: Any, flows: list, ran: list, cores: int, choices: int) -> list[str]:
+    """Let the models of a store learn from workflows as they ran; a few words for each."""
+    from jobwise.systems import configure
+    from jobwise.workloads.streams import stream
+
+    said = []
+    for flow, outcome in zip(flows, ran, strict=True):
+        if outcome is None:
+            continue
+        config = configure("mars+", stream([outcome], cluster=cores), "small").changed(choices=choices)
+        model = store.for_flow(flow, cores, config)
+        with progress(f"{flow.name} teaches {model.folder}"):
+            x = model.learn_run(outcome)
+        said.append(
+            f"{model.folder.name} (run {len(model.about.windows)}, {x.served} scheduled, {model.serves} schedules next)"
+        )
+    return said
 
 
 def _manager(on: str, flows: list, scale: float, procs: int | None, gpus: int, state: Path) -> tuple[Any, list[float]]:

@@ -44,6 +44,9 @@ class Config(RunSettings):
     warm: int = Field(0, ge=0)  # updates, a choice of each simulation (of a worker's), in which a rule is imitated first
     warm_rule: str = ""  # the order that is imitated; "": the one that does best in validation
     rollback: bool = False  # go back to an earlier generation after two validations without gain
+    streams: int = Field(8, ge=2, le=1000)  # of workflows, to learn from, and as many to judge on, where the log has some
+    workflows: int = Field(30, ge=1)  # of a stream
+    load: float = Field(0.9, gt=0, le=5)  # of a stream
     whole_log: bool = False  # learn and validate on all of it, as a published game may; then nothing is unseen
 
     @field_validator("reward")

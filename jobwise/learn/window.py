@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 
 from jobwise import __version__
-from jobwise.compare.baselines import rules
 from jobwise.compare.fingerprint import public_hash, sketch
-from jobwise.compare.windows import slowdowns
 from jobwise.errors import InputError
 from jobwise.learn.agent import Agent
 from jobwise.learn.collect import collect
 from jobwise.learn.config import Config
 from jobwise.learn.env import WindowVectorEnv
 from jobwise.learn.generations import Generations, ahead
+from jobwise.learn.ground import Ground, of_flows, of_log
 from jobwise.learn.imitation import imitate
 from jobwise.learn.learners import LEARNERS, critic_alone
-from jobwise.learn.run_folder import parts, score, windows
+from jobwise.learn.run_folder import score
 from jobwise.learn.settings import PARALLEL, Settings
 from jobwise.learn.workers import Group, Workers
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
+from jobwise.workloads.streams import has_flows
 from jobwise.worlds.window import encoders
 from jobwise.worlds.window.episodes import Episodes
 from jobwise.worlds.window.policy import WindowPolicy
@@ -34,36 +34,28 @@ from jobwise.worlds.window.settings import WindowSettings
 class WindowTrainer:
     """A network that chooses jobs from a window, and what it learns from."""
 
-    def __init__(self, config: Config, log: Workload, device: str, like: NeuralPolicy | None = None):
-        """`like`: the encoder is this policy's."""
+    def __init__(
+        self, config: Config, log: Workload, device: str, like: NeuralPolicy | None = None, ground: Ground | None = None
+    ):
+        """`like`: the encoder is this policy's. `ground`: what it learns from, by default as the configuration and the log
+        say."""
         self.config, self.log = config, log
-        train, judged = (log, log) if config.whole_log else parts(log)[:2]
-        known = [log] if config.whole_log else [train, judged]
-        if config.validate_seen:
-            judged = log.take(slice(0, sum(map(len, known))))
-        if config.jobs > len(train):
-            raise InputError(
-                f"{log.name}: episodes of {config.jobs} jobs do not fit the {len(train)} jobs of the training part"
-            )
+        self.ground = ground or (of_flows if has_flows(log) else of_log)(config, log)
+        cluster, jobs = log.cluster, self.ground.episodes.logs[0].jobs
         self.encoder = (
-            like.bound(train.cluster)
-            if like
-            else encoders.make(config.encoder, train.cluster, train.jobs, config.window, **config.encoding)
+            like.bound(cluster) if like else encoders.make(config.encoder, cluster, jobs, config.window, **config.encoding)
         )
         self.act = WindowSettings(config.act, config.backfill, config.fill)
-        episodes = Episodes([train], config.jobs, loads=tuple(config.loads), shake_s=config.shake_s)
         self.settings = Settings(**config.learner)
         if self.settings.cost and "cost" not in self.encoder.features:
             raise InputError(f"encoder {config.encoder} does not show what jobs cost; learner.cost goes with mars")
         if self.settings.cost and config.network != "perjob":
             raise InputError(f"learner.cost goes with a perjob network, not with {config.network}")
         self.parallel = self.settings.learner in PARALLEL
-        self.envs: Any = self._environments(episodes)
+        self.envs: Any = self._environments(self.ground.episodes)
         self.agent = Agent(config.network_spec(self.encoder), self.encoder, self.settings, config.seed, device)
-        count, size = config.validation_windows, config.validation_jobs or config.jobs
-        self.validation = windows(judged, size, count, config.shake_s, config.seed)
-        self.overlap = max(sum(map(len, self.validation)) / len(judged), 1.0)  # how often a job is in a validation window
-        self.sketch = sketch(known)
+        self.validation, self.overlap = self.ground.judged, self.ground.overlap
+        self.sketch = sketch(self.ground.known)
         self.workers = Workers(self.agent, self.envs, config.seed) if self.parallel else None
         self.rule, self._known = ("", np.inf), dict[Any, Any]()
         self.generations: Generations[dict[str, np.ndarray]] = Generations()
@@ -84,11 +76,16 @@ class WindowTrainer:
         """Reset the environments; where there is a cold start, imitate a rule (`warm`)."""
         self.envs.reset(seed=self.config.seed * 1_000_003)
         if self.config.warm and warm:
-            rule = self.config.warm_rule or self.best_rule()[0].split("+")[0]
+            rule = self.config.warm_rule or self._imitated()
             imitate(self.agent, self.envs.parts[0] if self.workers else self.envs, rule, self.config.warm)
         if self.workers:
             self.workers.fetch()
         self.generations.begin(self.agent.weights())
+
+    def _imitated(self) -> str:
+        """The order that a cold start imitates."""
+        some = self.ground.imitated or (self.best_rule()[0],)
+        return min(some, key=lambda r: score(self.slowdowns_of(r))).split("+")[0]
 
     def update(self, updates: int) -> dict:
         """Collect a rollout and learn from it."""
@@ -116,7 +113,7 @@ class WindowTrainer:
         def add(intervals: np.ndarray, which: np.ndarray) -> None:
             total[:] += self.envs.reward(intervals)[which].sum(), which.sum()
 
-        slow = slowdowns(simulate_many(self.validation, policy, after=add))
+        slow = self.ground.measure(simulate_many(self.validation, policy, after=add))
         scores = {"validation": score(slow), "validation_reward": float(total[0] / max(total[1], 1))}
         return scores | (self._judge(slow) if self.config.rollback else {})
 
@@ -135,19 +132,19 @@ class WindowTrainer:
         """[W] mean bounded slowdowns of the validation windows under a network."""
         key = _bytes(weights)
         if key not in self._known:
-            self._known[key] = slowdowns(simulate_many(self.validation, self.policy(weights, {})))
+            self._known[key] = self.ground.measure(simulate_many(self.validation, self.policy(weights, {})))
         return self._known[key]
 
     def slowdowns_of(self, rule: str) -> np.ndarray:
         """[W] the same under a rule."""
         if rule not in self._known:
-            self._known[rule] = slowdowns(simulate_many(self.validation, rule))
+            self._known[rule] = self.ground.measure(simulate_many(self.validation, rule))
         return self._known[rule]
 
     def best_rule(self) -> tuple[str, float]:
         """The fixed rule that does best in validation, and its score."""
         if not self.rule[0]:
-            self.rule = min(((r, score(self.slowdowns_of(r))) for r in rules(self.act)), key=lambda x: x[1])
+            self.rule = min(((r, score(self.slowdowns_of(r))) for r in self.ground.rules), key=lambda x: x[1])
         return self.rule
 
     def weights(self) -> dict[str, np.ndarray]:

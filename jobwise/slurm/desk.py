@@ -142,7 +142,7 @@ class Asks:
         self._row: dict[tuple[int, str], int] = {}  # by workflow and key, in this run and those before it
         self._free: dict[tuple[int, str], list[int]] = {}
         for i in reversed(range(len(names) if desks else 0)):
-            self._free.setdefault((self.flow[i], _step(names[i])), []).append(i)
+            self._free.setdefault((self.flow[i], step_of(names[i])), []).append(i)
 
     def is_engines(self, i: int) -> bool:
         """Return whether an engine decides when task i may start."""
@@ -184,6 +184,6 @@ class Asks:
         return self.task[i].is_success(code) if i in self.task else is_zero(code)
 
 
-def _step(name: str) -> str:
-    """The step of a task: without the workflows around it and without the number of its copy."""
+def step_of(name: str) -> str:
+    """Return the step of a task: without the workflows around it and without the number of its copy."""
     return re.sub(r"(\[\d+\])+$", "", name.rsplit("/", 1)[-1])

@@ -80,7 +80,7 @@ class Following:
             raise InputError(f"{self.folder}: another run is at work in this folder") from None
         self.tasks = [Task() for _ in range(len(w))]
         self._parents: list[list[int]] = [[] for _ in self.tasks]
-        self._asks = Asks(self.desks, self.names, w.jobs["flow"].tolist())
+        self.asks = Asks(self.desks, self.names, w.jobs["flow"].tolist())
         for a, b in w.edges.tolist():
             self._parents[b].append(a)
         try:
@@ -110,7 +110,7 @@ class Following:
                 self._add(x["flow"], x["cores"], x.get("seconds", 0.0))
             t = self.tasks[x["task"]]
             if x["event"] == "asked":
-                self._asks.put(x["flow"], x["key"], x["task"])
+                self.asks.put(x["flow"], x["key"], x["task"])
                 t.retries = x["retries"]
             elif x["event"] == "submit":
                 t.tries, t.state, t.id, t.seen = x["try"], "submitted", 0, self.manager.now()
@@ -160,7 +160,7 @@ class Following:
 
     def _take(self) -> None:
         """Take what engines have asked for since the last look. Raises InputError for a task that no node can hold."""
-        for row, flow, x, is_first in self._asks.new():
+        for row, flow, x, is_first in self.asks.new():
             if x.cores > (largest := self.manager.cores()[1]):
                 raise InputError(f"task {x.key} needs {x.cores} cores; a node has at most {largest}")
             if is_first:
@@ -171,12 +171,12 @@ class Following:
             t = self.tasks[row]
             t.retries, self._jobs[row]["request"] = x.retries, x.cores
             if t.state in ("done", "failed"):
-                self._asks.answer(row, t.code)
+                self.asks.answer(row, t.code)
 
     def _open_parents(self, i: int) -> int:
         """How many tasks have to end before task i may start."""
-        if self._asks.is_engines(i):
-            return int(self._asks.is_silent(i))
+        if self.asks.is_engines(i):
+            return int(self.asks.is_silent(i))
         return sum(self.tasks[p].state != "done" for p in self._parents[i])
 
     # ------------------------------------------------------------ what happens
@@ -190,7 +190,7 @@ class Following:
         name = self._name(i)
         how: dict[str, Any] = {"cores": int(job["request"][0]), "after": after, "folder": str(self.folder)}
         how["output"] = str(self.folder / "outputs" / f"{name}.txt")
-        if asked := self._asks.task.get(i):
+        if asked := self.asks.task.get(i):
             asked.prepare()
             how |= asked.options_of_sbatch(self.options)
         else:
@@ -249,12 +249,12 @@ class Following:
                     at = self._machine.row(job.node)
                     t.node, t.moved = at, t.moved or at != t.node
                 continue
-            if self._asks.is_silent(i):  # the engine comes to it again first
+            if self.asks.is_silent(i):  # the engine comes to it again first
                 continue
             ran = (job.start, job.end) if job and job.start > 0 else (0.0, 0.0)
             code = stamp[2] if stamp else job.code or 1 if job else 1
             if stamp:
-                state, ran = "done" if self._asks.is_success(i, code) else "failed", stamp[:2]
+                state, ran = "done" if self.asks.is_success(i, code) else "failed", stamp[:2]
             elif job and job.state == "COMPLETED" and not self.manager.stamps:
                 state, code = "done", 0
             elif job and job.state in ENDED and job.state != "COMPLETED":
@@ -269,7 +269,7 @@ class Following:
             self._write(line | extra)
             self._ended(i, state, start, end, code)
             if self.tasks[i].state in ("done", "failed"):
-                self._asks.answer(i, code)
+                self.asks.answer(i, code)
             ended.append(i)
         return ended
 
@@ -341,14 +341,14 @@ class Following:
             for d in list(self._run.decide(view)):
                 if isinstance(d, Start):
                     self._submit(int(d.job), [], d.placement[0][0] if d.placement else -1)
-        return any(t.state == "submitted" and not self._asks.is_silent(i) for i, t in enumerate(self.tasks))
+        return any(t.state == "submitted" and not self.asks.is_silent(i) for i, t in enumerate(self.tasks))
 
     def _all(self) -> None:
         """Submit every task whose parents are submitted or done, the longest way first."""
         ready = [i for i in np.lexsort((-self._jobs["rank"], self._jobs["level"])) if not self.tasks[i].state]
         for i in map(int, ready):
-            if self._asks.is_engines(i):
-                if not self._asks.is_silent(i):
+            if self.asks.is_engines(i):
+                if not self.asks.is_silent(i):
                     self._submit(i, [])
                 continue
             parents = [self.tasks[p] for p in self._parents[i]]
@@ -374,9 +374,9 @@ class Following:
     def summary(self) -> dict:
         """Return the outcome: tasks done and failed, makespan (s), the longest way and all work (s), edges not kept. Tasks that
         an engine has not asked for (conditions, documents that were changed) do not count."""
-        wanted = [t for i, t in enumerate(self.tasks) if not self._asks.is_silent(i)]
+        wanted = [t for i, t in enumerate(self.tasks) if not self.asks.is_silent(i)]
         start, end = (np.array([getattr(t, k) for t in self.tasks]) for k in ("start", "end"))
-        done = np.array([t.state == "done" and not self._asks.is_silent(i) for i, t in enumerate(self.tasks)])
+        done = np.array([t.state == "done" and not self.asks.is_silent(i) for i, t in enumerate(self.tasks)])
         both = [(a, b) for a, b in self.workload.edges.tolist() if done[a] and done[b]]
         first, last = (float(start[done].min()), float(end[done].max())) if done.any() else (0.0, 0.0)
         return {

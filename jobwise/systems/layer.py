@@ -2,8 +2,8 @@
 
 Workflows that have come are planned together as soon as earlier plans leave a core, so that one is merged with those that came
 while the machine was full, and never with later ones. Plans go first come, first served: what the first starts, the second
-finds taken. A plan of several parts has its parts done one after the other. The model of a plan is the most similar one of a
-model store, else the general one.
+finds taken. A plan of several parts has its parts done one after the other. Workflows that are alike to those that a model of
+the store has learnt from are scheduled by what that model says, also small ones; else the model of a plan is the general one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jobwise.decision import Decision, Policy, Start, View
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, RUNNING
 from jobwise.policies.names import load, resolve
-from jobwise.systems.mars import MODEL, MOST, TOGETHER, Plan, decide, parts
+from jobwise.systems.mars import LARGE, MODEL, MOST, TOGETHER, Plan, decide, parts
 from jobwise.systems.store import Store
 from jobwise.workload import Workload
 from jobwise.workloads.signatures import ALIKE, signature
@@ -61,6 +61,11 @@ class Layer:
         return self.made[0].deciders if self.made else []
 
     @property
+    def models(self) -> list[str]:
+        """The models of the store that said who schedules a plan in the last run, and whom; "": none."""
+        return self.made[0].models if self.made else []
+
+    @property
     def part(self) -> np.ndarray:
         """[J] the part of its plan that each job was in."""
         return self.made[0].part
@@ -93,6 +98,7 @@ class LayerRun:
         self._layer = layer
         self.plans: list[Plan] = []
         self.deciders: list[Any] = []
+        self.models: list[str] = []  # of the store, that say who schedules a plan; "": none
         self._runs: list = []
         self._noted, self._events = np.empty(0), list[np.ndarray]()  # the events of the last view, and of each run
         self.plan, self.part = np.full(len(layer.flow), -1), np.zeros(len(layer.flow), np.int64)
@@ -136,7 +142,9 @@ class LayerRun:
                 rows = np.flatnonzero(x.flow == i)
                 self.plan[rows], self.part[rows] = len(self.plans), parts(x.flows[i], x.most) if len(p.parts) > 1 else 0
             self.plans.append(p)
-            self.deciders.append(_decider(p, x.flows, x.cores, x.store))
+            decider, model = _decider(p, x.flows, x.cores, x.store)
+            self.deciders.append(decider)
+            self.models.append(model)
             self._runs.append(decision.begin(self.deciders[-1], view))
             self._events.append(view.events)
 
@@ -186,9 +194,12 @@ def layer(
     return Layer(tuple(flows or flows_of(w)), w.jobs["flow"], w.cluster.processors, store, model, together, most)
 
 
-def _decider(p: Plan, flows: Sequence[Workflow], cores: int, store: Store | None) -> Policy:
-    if p.by != MODEL:
-        return resolve(p.by if "+" in p.by else f"{p.by}+easy")
+def _decider(p: Plan, flows: Sequence[Workflow], cores: int, store: Store | None) -> tuple[Policy, str]:
+    """(who schedules a plan, the model of the store that says so or "")."""
     largest = max((flows[i] for i in p.flows), key=len)
-    model, alike = store.nearest(signature(largest, cores), cores) if store else (None, 0.0)
-    return load(model.folder) if model and alike >= ALIKE else resolve(GENERAL)
+    near, alike = store.nearest(signature(largest, cores), cores) if store else (None, 0.0)
+    if near and alike >= ALIKE and p.by != LARGE:
+        return load(near.folder), f"{near.folder.name} ({near.serves})"
+    if p.by != MODEL:
+        return resolve(p.by if "+" in p.by else f"{p.by}+easy"), ""
+    return resolve(GENERAL), ""

@@ -22,6 +22,7 @@ from jobwise.workloads.workflows import Workflow
 LEAST, MEDIAN, MOST = 128, 512, 20_000  # tasks: a window of the model; the least and the most that a model is used for
 TOGETHER = 8  # workflows that are merged at most
 MODEL = "model"
+LARGE = "fcfs+easy"  # who schedules workflows with a task that needs most of the machine
 RULES = ("flow-work", "flow-sjf", "flow-bound", "flow-path", "flow-work-path", "flow-share", "rank", "sjf", "fcfs")
 HEURISTICS = tuple(f"{n}+easy" for n in ("fcfs", "sjf", "wfp3", "unicef", "f1", "f2", "f3", "f4"))  # of logs, re-deciding
 SHARES, PARTS = (0.05, 0.1, 0.2, 0.3), (0.5, 0.75, 0.9, 0.95)  # reserves, and task lengths, that are tried
@@ -60,7 +61,7 @@ def decide(
         i, size = there[at], sizes[there[at]]
         flows = [i]
         if large(i) or not model:
-            by = "fcfs+easy" if large(i) else "sjf" if size < LEAST else "unicef"
+            by = LARGE if large(i) else "sjf" if size < LEAST else "unicef"
         else:
             for after in there[at + 1 : at + together] if size < MEDIAN else ():
                 if not compatible(i, after) or large(after) or sum(sizes[f] for f in flows) >= MEDIAN:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +17,7 @@ from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.learn.config import Config
 from jobwise.learn.generations import Generations
+from jobwise.learn.ground import OF_FLOWS, Ground, flow_slowdowns, of_streams
 from jobwise.learn.run_folder import explained, score
 from jobwise.policies.names import load
 from jobwise.policies.neural import NeuralPolicy
@@ -24,6 +25,9 @@ from jobwise.simulate import simulate_many
 from jobwise.systems.mars import HEURISTICS, accepted
 from jobwise.systems.model_about import FORMAT, About, Window
 from jobwise.workload import Workload
+from jobwise.workloads import wfformat
+from jobwise.workloads.streams import arrivals
+from jobwise.workloads.workflows import Workflow
 from jobwise.worlds.window.mars import costs
 
 if TYPE_CHECKING:
@@ -48,10 +52,15 @@ class Model:
             raise InputError(f"{file}: its format is {self.about.format!r}; this version reads {FORMAT!r}")
 
     @property
+    def first_rule(self) -> str:
+        """The rule before any window was seen."""
+        return HEURISTICS[0] if self.about.kind == "log" else OF_FLOWS[0]
+
+    @property
     def rule(self) -> str:
         """The best rule so far."""
         known = self.about.rules
-        return min(known, key=lambda n: (known[n], n)) if known else HEURISTICS[0]
+        return min(known, key=lambda n: (known[n], n)) if known else self.first_rule
 
     @property
     def serves(self) -> str:
@@ -87,25 +96,57 @@ class Model:
         return windows
 
     def _window(self, log: Workload, first: int, last: int, seed: int) -> Window:
-        from jobwise.learn.window import WindowTrainer  # needs torch
-
         a, size, part = self.about, last - first, log.take(slice(first, last))
         piece = max(min(PIECE, size // 8), 1)
         pieces = [part.take(slice(i, i + piece)) for i in begins(0, size, piece)]  # no job is in two of them
         config = a.config.changed(seed=seed, whole_log=True, jobs=min(a.config.jobs, size))
+        seen = log.take(slice(max(last - MEMORY * size, 0), last))
+        a.seen, a.sha256 = last, public_hash(log.take(slice(0, last)))
+        return self._judged(config, seen, size, pieces, HEURISTICS, slowdowns)
+
+    def learn_run(self, outcome: Workflow) -> Window:
+        """Learn from a workflow as it ran: the net, its generations and the rules are measured on streams of replicas of it, on
+        which none has learnt; then the net learns on streams of the last outcomes. What the run showed. Raises InputError."""
+        with locked(self.folder):
+            a, k = self.about, len(self.about.windows)
+            write_whole(self.folder / f"run.{k}.json", wfformat.to_text(outcome))
+            last = [wfformat.read(self.folder / f"run.{i}.json") for i in range(max(k - MEMORY + 1, 0), k + 1)]
+            config = a.config.changed(seed=k, whole_log=True)
+
+            def streams(flows: list[Workflow], what: int) -> list[Workload]:
+                return [
+                    arrivals(flows, config.workflows, a.cores, config.load, [what, k, i], size=0.3, estimate=0.5)
+                    for i in range(config.streams)
+                ]
+
+            training, pieces = streams(last, 12), streams([outcome], 13)
+            a.seen += 1
+            ground = of_streams(training, pieces)
+            return self._judged(config, training[0], len(outcome), pieces, OF_FLOWS, flow_slowdowns, ground)
+
+    def _judged(
+        self, config: Config, seen: Workload, jobs: int, pieces: list[Workload], rules: Sequence[str],
+        measure: Callable[[list], np.ndarray], ground: Ground | None = None,
+    ) -> Window:  # fmt: skip
+        """Measure the net, its generations and the rules on pieces that none has learnt from, decide who schedules, and learn
+        from what has been `seen` (or from a ground)."""
+        from jobwise.learn.window import WindowTrainer  # needs torch
+
+        a = self.about
 
         def measured(policy) -> np.ndarray:
-            return slowdowns(simulate_many(pieces, policy))
+            return measure(simulate_many(pieces, policy))
 
-        slow, rule, served = {n: measured(n) for n in HEURISTICS}, self.rule, self.serves
-        rules = {n: score(x) for n, x in slow.items()}
+        slow, rule, served = {n: measured(n) for n in rules}, self.rule, self.serves
+        scores = {n: score(x) for n, x in slow.items()}
+        rule = rule if rule in scores else min(scores, key=lambda n: scores[n])
         g, net = a.open(lambda name: self.net(name).forward.weights), self.net(a.present) if a.present else self.begins_as
-        trainer = WindowTrainer(config, log.take(slice(max(last - MEMORY * size, 0), last)), "cpu", net)
-        shown = {"jobs": size, "served": served, "rule": rule, "rule_score": rules[rule]}
+        trainer = WindowTrainer(config, seen, "cpu", net, ground)
+        shown = {"jobs": jobs, "served": served, "rule": rule, "rule_score": scores[rule]}
         if net is None:
             trainer.begin()
             g.begin(trainer.weights())
-            rule_score, back, net_score, gain = rules[rule], None, None, None
+            rule_score, back, net_score, gain = scores[rule], None, None, None
         else:
             if not g.kept:
                 g.begin(net.forward.weights)
@@ -117,19 +158,18 @@ class Model:
                 return memo[id(weights)]
 
             present = net.forward.weights
-            rule_score = score(by_weights(g.served)) if g.served else rules[rule]
+            rule_score = score(by_weights(g.served)) if g.served else scores[rule]
             gain, back = g.judge(present, by_weights, slow[rule])
             net_score = score(by_weights(present))
             trainer.agent.load(back or present, g.rate)
             trainer.begin(warm=False)
         self._learnt(trainer, config)
-        best = min(rules, key=lambda n: rules[n])
+        best = min(scores, key=lambda n: scores[n])
         shown |= {"score": rule_score, "net": net_score, "gain": gain, "rolled_back": back is not None}
-        window = Window(**shown, best=best, best_score=rules[best])
+        window = Window(**shown, best=best, best_score=scores[best])
         self._weigh(trainer, pieces)
-        a.rules = {n: 0.5 * a.rules.get(n, 0.0) + float(np.log(s)) for n, s in rules.items()}
+        a.rules = {n: 0.5 * a.rules.get(n, 0.0) + float(np.log(s)) for n, s in scores.items()}
         a.windows.append(window)
-        a.seen, a.sha256 = last, public_hash(log.take(slice(0, last)))
         self._save(trainer, g)
         return window
 

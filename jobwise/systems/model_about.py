@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from pydantic import BaseModel, Field, field_validator
 
@@ -31,7 +33,8 @@ class About(Kept):
     """The contents of a model's `model.json`."""
 
     format: str = FORMAT
-    log: str
+    kind: Literal["log", "flows"] = "log"  # the windows are those of a log, or outcomes of a workflow's runs
+    log: str  # its name, or the workflow's
     cores: int = Field(ge=1)
     signature: list[float]
     config: Config

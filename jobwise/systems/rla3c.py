@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from jobwise.learn.config import Config
 from jobwise.workload import Workload
+from jobwise.workloads.streams import has_flows
 
 BUDGET = {"smoke": 20_000, "small": 1_000_000, "paper": 10_000_000}
 SHARED = {"gamma": 0.99, "lam": 0.97, "critic_lr": 3e-3, "entropy": 0.0, "critic": "window", "workers": 4}
@@ -36,9 +37,13 @@ def configure(log: Workload, preset: str) -> Config:
 
 
 def ours(log: Workload, preset: str) -> Config:
-    """`mars+`: ours, for a log, or for the windows of a model store."""
+    """`mars+`: ours, for a log, for streams of workflows, or for the windows of a model store."""
     warm, learner = (40, MARS | {"steps": 32, "critic_first": 2}) if preset == "smoke" else (400, MARS)
-    return Config(system="mars+", warm=warm, rollback=True, learner=learner, **JUDGED, **_sizes(log, preset))
+    sizes = _sizes(log, preset)
+    if has_flows(log):  # a stream is an episode; the network sees where a task stands in its workflow
+        sizes |= {"encoding": {"flows": True}, "shake_s": 0.0, "streams": 2 if preset == "smoke" else 8}
+        sizes |= {"workflows": 4 if preset == "smoke" else 30, "simulations": 16 if preset == "smoke" else 64}
+    return Config(system="mars+", warm=warm, rollback=True, learner=learner, **JUDGED, **sizes)
 
 
 def configure_plain(log: Workload, preset: str) -> Config:

@@ -6,10 +6,11 @@
 
 `-p STORE/m000` is what schedules now: a generation, or a rule; `model.json` says which.
 
-A window is a run of jobs in time. At its end the present net, the generations and the rule are measured on it, which none
-has learnt from; the rule of `jobwise.learn.generations` says who schedules the next one; then the net learns from it. Files
-are written whole, and `model.json` names the others and comes last: a run that is killed at any moment leaves the store as it
-was after the last whole window.
+A window is a run of jobs in time, or a workflow as it ran: its tasks with the run times that were measured. At its end the
+present net, the generations and the rule are measured on it, which none has learnt from; the rule of
+`jobwise.learn.generations` says who schedules the next one; then the net learns from it. Files are written whole, and
+`model.json` names the others and comes last: a run that is killed at any moment leaves the store as it was after the last
+whole window.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from jobwise.systems.model import Model
 from jobwise.systems.model_about import About
 from jobwise.workload import Workload
 from jobwise.workloads.signatures import ALIKE, signature, similarity
-from jobwise.workloads.workflows import from_jobs
+from jobwise.workloads.workflows import Workflow, from_jobs
 
 
 class Store:
@@ -55,11 +56,13 @@ class Store:
         if not 4 <= size <= len(log):
             raise InputError(f"{log.name}: windows of {size:,} jobs do not fit a log of {len(log):,}")
         if (log.jobs["flow"] >= 0).any():
-            raise InputError(f"{log.name}: models learn from logs of independent jobs; flow-net learns from workflows")
+            raise InputError(
+                f"{log.name}: a log of independent jobs is expected; workflows teach a store as they run (mars run)"
+            )
         cores = log.cluster.processors
         for model in self.models():
             a = model.about
-            if (a.log, a.cores) == (log.name, cores):
+            if a.kind == "log" and (a.log, a.cores) == (log.name, cores):
                 if a.config.encoding != config.encoding:
                     known = a.config.encoding or "the default"
                     raise InputError(f"{model.folder}: has learnt with the encoding {known}; name another store")
@@ -70,10 +73,19 @@ class Store:
         own = signature(from_jobs(log.take(slice(0, size))), cores)
         about = About(log=log.name, cores=cores, signature=own.tolist(), config=config, beta=beta or 0.0, asked=beta or 0.0)
         near, alike = self.nearest(own, cores)
-        kin = near.net(near.about.present) if near is not None and alike >= ALIKE else None
+        kin = near.net(near.about.present) if near is not None and alike >= ALIKE and near.about.kind == "log" else None
         if kin and near and (near.about.config.encoding != config.encoding or seen(log, kin.about) > CHANCE):
             kin = None  # it sees other costs, or it has learnt from these very jobs
         return Model(self._folder(), about, kin)
+
+    def for_flow(self, flow: Workflow, cores: int, config: Config) -> Model:
+        """The model of workflows like this one (ALIKE) on so many cores, which goes on with `config`; else a new one."""
+        own = signature(flow, cores)
+        near, alike = self.nearest(own, cores)
+        if near is not None and alike >= ALIKE and near.about.kind == "flows":
+            near.about.config = config.changed(encoding=near.about.config.encoding)
+            return near
+        return Model(self._folder(), About(kind="flows", log=flow.name, cores=cores, signature=own.tolist(), config=config))
 
     def _folder(self) -> Path:
         """The first that holds no model."""

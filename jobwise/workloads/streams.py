@@ -74,6 +74,11 @@ def arrivals(
     return stream(made, np.cumsum(rng.exponential(gap, count)).tolist(), cores, name)
 
 
+def has_flows(w: Workload) -> bool:
+    """Return whether a workload is a stream of workflows."""
+    return bool((w.jobs["flow"] >= 0).any())
+
+
 def flows_of(w: Workload) -> list[Workflow]:
     """The workflows of a stream, by number; jobs of none are no part of any."""
     flow, flows, new = w.jobs["flow"], [], np.full(len(w), -1)

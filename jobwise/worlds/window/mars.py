@@ -14,6 +14,7 @@ from jobwise.worlds.window.perjob import RLS, clear
 from jobwise.worlds.window.tables import BEHIND
 
 FEATURES = (*RLS, "cost", "cpu", "memory_bound", "io_bound", "io", "free", "queue", "running", "behind", "ends_in_time")
+OF_FLOWS = ("way", "longest_way", "ready_work", "ready_tasks")  # of a task's workflow
 COSTS = ("price", "drawn")
 PRICE, DRAWN = range(2)
 TOP = 1.0 - 1e-5
@@ -28,10 +29,12 @@ def mars(
     cost: str = "price",
     core_hour: float = 0.05,
     gb_hour: float = 0.005,
+    flows: bool = False,
 ) -> Encoder:
-    """13 features of a job and 5 of the cluster. `logs`: wait, walltime and processors as logarithms (False: as parts of 12 h
-    and of the largest, as RLScheduler has them). `cost`: "price" (processors x walltime x the prices of a core-hour and of the
-    memory requested, 0 to 1 over the window) or "drawn" (N(0.5, 0.15), as in the paper's experiments). Raises InputError."""
+    """13 features of a job and 5 of the cluster; with `flows` 4 of its workflow, ours. `logs`: wait, walltime and processors as
+    logarithms (False: as parts of 12 h and of the largest, as RLScheduler has them). `cost`: "price" (processors x walltime x
+    the prices of a core-hour and of the memory requested, 0 to 1 over the window) or "drawn" (N(0.5, 0.15), as in the paper's
+    experiments). Raises InputError."""
     if cost not in COSTS:
         raise InputError(f"encoder mars: cost is {cost!r}; it must be one of {', '.join(COSTS)}")
     if not (core_hour >= 0 and gb_hour >= 0 and core_hour + gb_hour < np.inf):
@@ -41,10 +44,11 @@ def mars(
         scale = [max(float(jobs["walltime"].max()), 1.0)] + [float(jobs[k].max()) for k in ("user", "group", "app", "memory")]
         known = jobs["memory"][jobs["memory"] > 0]
         mean = float(known.mean()) if len(known) else 0.0
-    settings = {"logs": logs, "cost": cost, "core_hour": core_hour, "gb_hour": gb_hour}
-    scaling = (float(logs), float(COSTS.index(cost)), core_hour, gb_hour, mean)
-    shape = (window, len(FEATURES))
-    return Encoder("mars", 1, window, shape, encode_mars, features=FEATURES, settings=settings, scale=(*scale, *scaling))
+    settings = {"logs": logs, "cost": cost, "core_hour": core_hour, "gb_hour": gb_hour} | ({"flows": True} if flows else {})
+    scaling = (float(logs), float(COSTS.index(cost)), core_hour, gb_hour, mean, float(flows))
+    features = (*FEATURES, *OF_FLOWS) if flows else FEATURES
+    shape = (window, len(features))
+    return Encoder("mars", 1, window, shape, encode_mars, features=features, settings=settings, scale=(*scale, *scaling))
 
 
 @inlined
@@ -107,6 +111,9 @@ def encode_mars(running, moment, queue, slots, scale, work, out, first, last):
          7  1 where it fits now, else 0                    15  jobs running / 128, at most 4
                                                            16  1 behind a reservation     17  1 if it ends before it
 
+    18  ln(longest way from its begin) / 15              20  ln(work of the workflow's ready tasks, core-s) / 25
+    19  the same of the workflow's ready task that has most   21  how many these are / jobs in the window
+
     3 to 6 are TOP where the log or the job has no such number. Parameters: see `Encoder`.
     """
     logs, kind, core, gb = scale[5] > 0, scale[6], scale[7], scale[8]
@@ -143,3 +150,12 @@ def encode_mars(running, moment, queue, slots, scale, work, out, first, last):
             x[13], x[14], x[15] = free / total, min(m["queued"] / 128.0, 4.0), min(m["running"] / 128.0, 4.0)
             x[16] = 1.0 if behind else 0.0
             x[17] = 1.0 if behind and now + r <= m["shadow"] else 0.0
+            if scale[10] > 0:
+                most_way, ready, tasks = np.float64(job["rank"]), 0.0, 0.0
+                for k in range(count):
+                    other = queue[e, slots[e, k]]
+                    if k == i or (job["flow"] >= 0 and other["flow"] == job["flow"]):
+                        most_way, tasks = max(most_way, np.float64(other["rank"])), tasks + 1.0
+                        ready += other["est"] * other["size"]
+                x[18], x[19] = np.log(np.float64(job["rank"]) + 1.0) / 15.0, np.log(most_way + 1.0) / 15.0
+                x[20], x[21] = np.log(ready + 1.0) / 25.0, tasks / count
