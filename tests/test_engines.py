@@ -12,7 +12,7 @@ import pytest
 
 from jobwise.cli import run
 from jobwise.slurm.client import SlurmError
-from jobwise.slurm.desk import Asked, Desk, Stopped
+from jobwise.engines.desk import Asked, Desk, Stopped
 from jobwise.slurm.processes import Processes
 from jobwise.workloads.source import open_workflow
 

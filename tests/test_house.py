@@ -29,6 +29,7 @@ LAYERS = [
     ["compare", "testing", "starts"],
     ["learn", "forecast", "registration"],
     ["systems"],
+    ["engines"],
     ["report", "slurm", "telemetry"],
     ["cli"],
 ]

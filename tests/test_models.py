@@ -307,7 +307,7 @@ def test_bad_stores_are_one_line(log, tmp_path, capsys):
         (["mars", "learn", file, "--models", tmp_path / "other"], "is no model store"),
         (["mars", "learn", file, "--models", file], "is a file"),
         (["mars", "learn", file, "--models", tmp_path / "s", "--window", "2000"], "do not fit a log"),
-        (["mars", "learn", flows, "--models", tmp_path / "s", "--window", "4"], "flow-net learns from workflows"),
+        (["mars", "learn", flows, "--models", tmp_path / "s", "--window", "4"], "workflows teach a store"),
     ):
         assert run([str(a) for a in arguments]) == 2
         assert told in capsys.readouterr().err

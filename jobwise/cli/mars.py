@@ -116,19 +116,23 @@ def run(
     if models is not None:
         result["model"] = ", ".join(dict.fromkeys(x for x in decides.models if x)) or "none"
         result["learnt"] = ", ".join(_teach(Store(models), flows, ran, w.cluster.processors, learn)) if learn else ""
-    result["cost"] = result["work"] / 3600.0 * price
+    _print(result | {"cost": summary["work"] / 3600.0 * price}, engines, as_json)
+    if result["failed"] or result["never_run"] or engines.is_failed():
+        raise typer.Exit(1)
+
+
+def _print(result: dict, engines: Any, as_json: bool) -> None:
+    """Print what a run came to."""
     for note in engines.notes():
         complain(note)
     if as_json:
-        print_json(result | ({"outputs": engines.outputs()} if prepare else {}))
+        print_json(result | ({"outputs": engines.outputs()} if engines.desks else {}))
     else:
         units = {"makespan": "s", "since_begin": "s", "work": "core-s"}
         rows = [
             [k.replace("_", " "), f"{v:,.1f}" if isinstance(v, float) else f"{v}", units.get(k, "")] for k, v in result.items()
         ]
-        print_table(f"{len(flows)} workflow{'s' * (len(flows) != 1)} on {on}", ["what", "value", "unit"], rows)
-    if result["failed"] or result["never_run"] or engines.is_failed():
-        raise typer.Exit(1)
+        print_table(f"{result['workflow']} on {result['on']}", ["what", "value", "unit"], rows)
 
 
 def _teach(store: Any, flows: list, ran: list, cores: int, choices: int) -> list[str]:

@@ -35,9 +35,9 @@ from schema_salad.fetcher import DefaultFetcher
 from schema_salad.ref_resolver import Loader
 
 from jobwise.engines import Outcome
+from jobwise.engines.desk import Asked, Desk
 from jobwise.errors import InputError, plain
 from jobwise.files import write_whole
-from jobwise.slurm.desk import Asked, Desk
 
 MIB = 1.048576  # MB
 EXTENSIONS = {"v1.0": "extensions.yml", "v1.1": "extensions-v1.1.yml", "v1.2": "extensions-v1.2.yml"}  # of cwltool: GPUs, MPI

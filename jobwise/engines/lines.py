@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from jobwise.engines import Outcome
+from jobwise.engines.desk import Asked, Desk
 from jobwise.errors import InputError
-from jobwise.slurm.desk import Asked, Desk
 from jobwise.workloads.lines import Line, lines
 
 WAIT_S = 0.2

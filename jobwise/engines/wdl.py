@@ -29,9 +29,9 @@ from WDL.runtime.error import RunFailed, Terminated
 from WDL.runtime.task_container import TaskContainer
 
 from jobwise.engines import Outcome
+from jobwise.engines.desk import Asked, Desk, Stopped, is_zero
 from jobwise.errors import InputError, plain
 from jobwise.files import write_whole
-from jobwise.slurm.desk import Asked, Desk, Stopped, is_zero
 from jobwise.workloads.wdl import document
 
 MOST = 200  # tasks that miniwdl waits for at a time (its guideline)

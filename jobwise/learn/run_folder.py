@@ -56,8 +56,13 @@ def about_run(config: BaseModel, log: Workload) -> dict:
     }
 
 
-def check_same(folder: Path, about: dict) -> None:
-    """Raises InputError where the run in `folder` was begun with another configuration or log."""
+def usual(config: BaseModel) -> dict:
+    """Return the usual values of settings, which runs of earlier versions had where they did not know a setting."""
+    return {k: f.default for k, f in type(config).model_fields.items()}
+
+
+def check_same(folder: Path, about: dict, known: dict) -> None:
+    """Raises InputError where the run in `folder` was begun with another configuration or log; `known`: see `usual`."""
     try:
         before = json.loads((folder / "run.json").read_text())
         for key in ("config", "log"):
@@ -65,6 +70,8 @@ def check_same(folder: Path, about: dict) -> None:
             for which in new:
                 if which == "system" and f"{old.get(which)}+" == new[which]:
                     continue  # ours had the name of the published one before 0.2
+                if which not in old and which in known and new[which] == known[which]:
+                    continue
                 if old.get(which) != new[which]:
                     raise InputError(f"{folder}: was begun with {which} = {old.get(which)!r}, not {new[which]!r}")
     except (OSError, ValueError, KeyError, AttributeError) as error:
@@ -79,7 +86,7 @@ def opened(folder: Path, config: BaseModel, log: Workload, resume: bool) -> bool
     if (folder / "run.json").exists():
         if not resume:
             raise InputError(f"{folder}: holds a run already; --resume goes on with it, or name another folder")
-        check_same(folder, about)
+        check_same(folder, about, usual(config))
         return True
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "run.json", json.dumps(about, indent=1))
@@ -144,7 +151,7 @@ def per_seed(
     for k, place in enumerate(run_folders(folder, seeds)):
         settings = config.changed(seed=config.seed + k)
         if resume and (place / "policy.safetensors").exists():
-            check_same(place, about_run(settings, log))
+            check_same(place, about_run(settings, log), usual(settings))
             policies.append(load(place))
         else:
             policies.append(one(settings, place, None if report is None else lambda line, k=k: report(k, line)))

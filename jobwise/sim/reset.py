@@ -182,6 +182,11 @@ def stand(s: State, now: float, table: np.ndarray, queue: np.ndarray, running: n
     s.lists[0, HEAP, : len(running)], s.truth["heap"][0, running] = running, np.arange(len(running))
 
 
+def there_are(s: State, nodes: np.ndarray) -> None:
+    """Let simulation 0 have these nodes [N] bool alone: the others count as down."""
+    s.nodes["up"][0] = nodes
+
+
 def room(jobs: int, cluster: Cluster) -> State:
     """A state of one simulation of a pool with room for so many jobs, to be filled (`amid`)."""
     like = State.blank()

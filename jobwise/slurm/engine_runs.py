@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from jobwise.engines import Outcome, watched
+from jobwise.engines.desk import Desk, Stopped
 from jobwise.errors import InputError
-from jobwise.slurm.desk import Desk, Stopped
 from jobwise.slurm.follow import Following
 
 
@@ -22,11 +22,11 @@ class EngineRuns:
             many = f"{len(prepare)} workflow{'s' * (len(prepare) != 1)}" if prepare else "no workflow"
             raise InputError(f"--inputs is there {len(inputs)} times; {many} here runs commands of its own (CWL, WDL)")
         self.files, self.folder = files, state.resolve()
-        given: list[Path | None] = [*inputs, *[None] * (len(prepare) - len(inputs))]
+        files_of_inputs: list[Path | None] = [*inputs, *[None] * (len(prepare) - len(inputs))]
         folders = {i: self.folder / f"engine{i}" for i in prepare}
         for place in folders.values():
             place.mkdir(parents=True, exist_ok=True)
-        self._run = {i: p(files[i], x, folders[i]) for (i, p), x in zip(prepare.items(), given, strict=True)}
+        self._run = {i: p(files[i], x, folders[i]) for (i, p), x in zip(prepare.items(), files_of_inputs, strict=True)}
         self.desks = {i: Desk() for i in prepare}
         self._outcome: dict[int, Outcome] = {}
         self._raised: list[BaseException] = []

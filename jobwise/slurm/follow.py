@@ -25,13 +25,13 @@ import numpy as np
 
 from jobwise import decision
 from jobwise.decision import Start, View
+from jobwise.engines.desk import Asks, Desk
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, WAITING
 from jobwise.sim import events
 from jobwise.slurm import ledger
 from jobwise.slurm.client import ENDED, Job, SlurmError
-from jobwise.slurm.desk import Asks, Desk
 from jobwise.slurm.machine import Machine
 from jobwise.slurm.simulated import ResourceManager
 from jobwise.slurm.task import Task, script

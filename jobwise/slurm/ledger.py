@@ -7,8 +7,8 @@ import re
 from math import isfinite
 from pathlib import Path
 
+from jobwise.engines.desk import KEY
 from jobwise.errors import InputError
-from jobwise.slurm.desk import KEY
 
 RUN = re.compile(r"jw[0-9a-f]{8}")  # what a run is called; names of jobs and of files are made of it
 STATES = ("done", "failed", "lost")

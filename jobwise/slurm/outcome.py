@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobwise.slurm.desk import step_of
+from jobwise.engines.desk import step_of
 from jobwise.slurm.follow import Following
 from jobwise.workloads.workflows import Workflow
 

@@ -185,9 +185,9 @@ class Processes:
         write_whole(file, e.script)
         e.job = replace(e.job, state="RUNNING", reason="None", start=self.now(), node="here")
         self._keep(e)
-        seen = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, e.devices))} if self.gpus else {}
+        devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, e.devices))} if self.gpus else {}
         e.process = os.posix_spawn(
-            "/bin/sh", ["sh", "-c", FIRST, "sh", str(self._number(e)), str(file), e.folder], os.environ | seen, setsid=True,
+            "/bin/sh", ["sh", "-c", FIRST, "sh", str(self._number(e)), str(file), e.folder], os.environ | devices, setsid=True,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, e.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),

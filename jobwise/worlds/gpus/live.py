@@ -8,7 +8,7 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Preempt, Start, View, Wait
 from jobwise.jobs import RUNNING
 from jobwise.sim.kernel import share
-from jobwise.sim.reset import from_view
+from jobwise.sim.reset import from_view, there_are
 from jobwise.worlds.gpus.passes import look
 from jobwise.worlds.gpus.tables import gpus
 from jobwise.worlds.gpus.world import GpusSettings, GpusWorld
@@ -61,7 +61,7 @@ class LiveGpus:
         placed = set(place["job"].tolist())
         rows = [np.array([j for j in np.sort(some) if j not in placed], np.int64) for some in (view.running, view.queue)]
         look(s, table, *rows)
-        s.nodes["up"][0] = (view.free[:, 0] > 0) | (table.has[0] >= 0)  # others' GPUs, and those that are down, are not there
+        there_are(s, (view.free[:, 0] > 0) | (table.has[0] >= 0))  # GPUs of others, and those that are down, are not
         self._world, self._now = GpusWorld(self._settings, s, table, self._cluster), view.now
         self._had = table.has[0].copy()
         slots, P = self._settings.slots, len(place)

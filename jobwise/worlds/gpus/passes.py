@@ -173,7 +173,7 @@ def _tidy(s, g, e):
 @allocating
 def look(s, g, running, waiting):
     """Bring simulation 0, whose state is that of a view of a cluster that lives elsewhere, to that view. Rows [K] of jobs that
-    run and [W] that wait and have no place, in order of submit; running ones that find none are left out, with their GPUs.
+    run and [W] that wait and have no place, in order of submit; running ones that find none are left out.
     Places of jobs that are neither are free already."""
     m, place, has = g.moment[0], g.place[0], g.has[0]
     m["now"], m["owed"], m["hurry"], m["over"] = np.round(s.sims[0]["now"] / s.sims[0]["tick"]), 0.0, 0.0, 0
@@ -190,7 +190,8 @@ def look(s, g, running, waiting):
         held, j = 0, place[p]["job"]
         at = s.jobs[0, j]["held"] if j >= 0 and s.jobs[0, j]["status"] == RUNNING else -1
         while at >= 0:
-            has[s.slices[0, at]["node"]] = p
+            node = s.slices[0, at]["node"]
+            has[node] = p
             held, at = held + 1, s.slices[0, at]["next"]
         place[p]["held"] = held
     _leave_slots(g, 0)

@@ -80,7 +80,10 @@ class OnGpus:
         starts = [p for p in waits if p in world.gpus.has[0]]
         ranked = [*starts, *(p for p in waits if p not in starts)]
         why = dict.fromkeys(starts, "starts now")
-        return [{"action": p, "score": -float(k), "why": why.get(p, "waits")} for k, p in enumerate(ranked)]
+        return [
+            {"action": p, "score": -float(k), "why": why.get(p, "waits"), "features": {}, "moved": {}}
+            for k, p in enumerate(ranked)
+        ]
 
     def live(self, cluster: Cluster) -> Live:
         """Return its world at the instants of a live cluster."""

@@ -45,7 +45,7 @@ def mars(
         known = jobs["memory"][jobs["memory"] > 0]
         mean = float(known.mean()) if len(known) else 0.0
     settings = {"logs": logs, "cost": cost, "core_hour": core_hour, "gb_hour": gb_hour} | ({"flows": True} if flows else {})
-    scaling = (float(logs), float(COSTS.index(cost)), core_hour, gb_hour, mean, float(flows))
+    scaling = (float(logs), float(COSTS.index(cost)), core_hour, gb_hour, mean, *([1.0] if flows else []))
     features = (*FEATURES, *OF_FLOWS) if flows else FEATURES
     shape = (window, len(features))
     return Encoder("mars", 1, window, shape, encode_mars, features=features, settings=settings, scale=(*scale, *scaling))
@@ -150,7 +150,7 @@ def encode_mars(running, moment, queue, slots, scale, work, out, first, last):
             x[13], x[14], x[15] = free / total, min(m["queued"] / 128.0, 4.0), min(m["running"] / 128.0, 4.0)
             x[16] = 1.0 if behind else 0.0
             x[17] = 1.0 if behind and now + r <= m["shadow"] else 0.0
-            if scale[10] > 0:
+            if len(scale) > 10:
                 most_way, ready, tasks = np.float64(job["rank"]), 0.0, 0.0
                 for k in range(count):
                     other = queue[e, slots[e, k]]

@@ -107,12 +107,12 @@ class Desk:
         return codes[0]
 
     def check(self) -> None:
-        """Raises Stopped after `close`."""
+        """Raises Stopped where the desk has been closed."""
         if self.is_closed:
             raise Stopped
 
     def close(self) -> None:
-        """Stop all who wait."""
+        """Stop all engines that wait for a task."""
         with self._change:
             self.is_closed = True
             self._change.notify_all()
