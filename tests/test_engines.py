@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from jobwise.cli import run
-from jobwise.slurm.client import SlurmError
 from jobwise.engines.desk import Asked, Desk, Stopped
+from jobwise.slurm.client import SlurmError
 from jobwise.slurm.processes import Processes
 from jobwise.workloads.source import open_workflow
 
@@ -204,12 +204,17 @@ def test_workflows_that_cannot_be_run(tmp_path, capsys):
     _one(tmp_path, capsys, [*without, "--inputs", str(tmp_path / "none.yml")], "no such file")
     (tmp_path / "in.yml").write_text("text: {class: File, path: nowhere.txt}\nmarks: x\n")
     _one(tmp_path, capsys, words, "there is no", "nowhere.txt")
-    file.write_text(CWL.replace("      hints:\n        DockerRequirement: {dockerPull: debian}\n", "").replace(
-        "        ToolTimeLimit: {timelimit: 120}\n", "        DockerRequirement: {dockerPull: debian}\n"))
+    file.write_text(
+        CWL.replace("      hints:\n        DockerRequirement: {dockerPull: debian}\n", "").replace(
+            "        ToolTimeLimit: {timelimit: 120}\n", "        DockerRequirement: {dockerPull: debian}\n"
+        )
+    )
     _one(tmp_path, capsys, words, "words.cwl", "DockerRequirement")
     file.write_text(CWL.replace("StepInputExpressionRequirement: {}", "TelepathyRequirement: {}"))
     _one(tmp_path, capsys, words, "words.cwl", "TelepathyRequirement")
-    file.write_text("cwlVersion: v1.2\nclass: Workflow\ninputs: []\noutputs: []\nsteps: {a: {run: {class: Operation, inputs: [], outputs: []}, in: [], out: []}}\n")
+    file.write_text(
+        "cwlVersion: v1.2\nclass: Workflow\ninputs: []\noutputs: []\nsteps: {a: {run: {class: Operation, inputs: [], outputs: []}, in: [], out: []}}\n"
+    )
     _one(tmp_path, capsys, without, "Operation")
     (tmp_path / "b").mkdir()
     words = written(tmp_path / "b", "wdl")
@@ -248,7 +253,9 @@ steps:
 
 def test_lists_of_commands(tmp_path, capsys):
     file = tmp_path / "some.commands"
-    file.write_text("# a list\n#: cores=2 memory=50 minutes=1\ntouch 'a b'\n\n#: gpus=1\nsh -c 'echo $CUDA_VISIBLE_DEVICES > g'\n")
+    file.write_text(
+        "# a list\n#: cores=2 memory=50 minutes=1\ntouch 'a b'\n\n#: gpus=1\nsh -c 'echo $CUDA_VISIBLE_DEVICES > g'\n"
+    )
     flow = open_workflow(file)
     assert flow.tasks["cores"].tolist() == [2, 1] and flow.tasks["limit"].tolist() == [60, 0] and flow.tasks["gpus"][1] == 1
     words = ["mars", "run", str(file), "--on", "processes", "--procs", "2", "--poll", "0.05", "--json"]
@@ -258,7 +265,12 @@ def test_lists_of_commands(tmp_path, capsys):
     file.write_text("true\nfalse\n")
     assert run([*words, "--state", str(tmp_path / "f"), "--retries", "0"]) == 1
     assert "1 of 2 failed, first line2" in capsys.readouterr().err
-    for text, expected in (("a 'b\n", ":1:"), ("#: cores=x\na\n", ":1:"), ("#: ports=2\na\n", "cores=N"), ("# none\n", "0 commands")):
+    for text, expected in (
+        ("a 'b\n", ":1:"),
+        ("#: cores=x\na\n", ":1:"),
+        ("#: ports=2\na\n", "cores=N"),
+        ("# none\n", "0 commands"),
+    ):
         file.write_text(text)
         _one(tmp_path, capsys, [*words, "--state", str(tmp_path / "x")], "some.commands", expected)
     file.write_text("#: cores=3\ntrue\n")
@@ -324,7 +336,9 @@ def test_a_process_that_was_begun_at_a_kill_is_not_begun_again(tmp_path):
 def test_a_desk():
     desk = Desk()
     assert [desk.key("a b"), desk.key("a b"), desk.key("c")] == ["a_b", "a_b+2", "c"]
-    task = Asked("k", "s", ["echo", "a b"], "/", output="/o o", environment={"A": "1 2"}, options=("--qos=x",), gpus=1, seconds=61)
+    task = Asked(
+        "k", "s", ["echo", "a b"], "/", output="/o o", environment={"A": "1 2"}, options=("--qos=x",), gpus=1, seconds=61
+    )
     assert task.words() == ["env", "A=1 2", "echo", "a b"] and task.redirections() == " > '/o o'"
     assert task.options_of_sbatch(["-p", "q"]) == {"folder": "/", "minutes": 2, "more": ["--gres=gpu:1", "--qos=x", "-p", "q"]}
     codes = []

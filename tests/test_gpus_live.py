@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import jobwise as jw
-from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import simulate_many
@@ -28,7 +27,9 @@ def sets(count=2, steps=40):
     return [rltaps(steps, [9, i], machine=jw.gpu_racks([2, 2])) for i in range(count)]
 
 
-@pytest.mark.parametrize("rule", ["fifo", "sjf", "tetris", "one+none", "greedy+none", "slot+none", "slot", "root+partial", "slot+leave"])
+@pytest.mark.parametrize(
+    "rule", ["fifo", "sjf", "tetris", "one+none", "greedy+none", "slot+none", "slot", "root+partial", "slot+leave"]
+)
 def test_rules_decide_the_same_asked_one_by_one(rule):
     for w in sets():
         policy = resolve(f"gpus:{rule}")

@@ -19,7 +19,9 @@ import jobwise as jw
 from jobwise.cli.main import run
 from jobwise.cluster import pool
 from jobwise.errors import InputError
+from jobwise.learn.env import WindowVectorEnv
 from jobwise.learn.generations import Generations
+from jobwise.learn.ground import OF_FLOWS
 from jobwise.policies.names import load, resolve
 from jobwise.policies.networks import Forward, choose
 from jobwise.sim.simulation import Simulation
@@ -29,9 +31,10 @@ from jobwise.systems.mars import HEURISTICS, accepted, costly
 from jobwise.systems.model import Model
 from jobwise.systems.store import Store
 from jobwise.workload import workload
+from jobwise.workloads import wfformat
 from jobwise.workloads.signatures import signature
 from jobwise.workloads.streams import stream
-from jobwise.workloads.workflows import Workflow, task_dtype
+from jobwise.workloads.workflows import Workflow, task_dtype, workflow
 from jobwise.worlds.window import encoders
 from jobwise.worlds.window.policy import WindowPolicy
 from jobwise.worlds.window.rules import RULES
@@ -473,3 +476,56 @@ def test_what_is_saved_is_what_was_judged(log, tmp_path):
         by_rule = trainer.slowdowns_of(rule)
         assert score(by_rule) == pytest.approx(value)
         assert policy.about["serves"] == ("model" if ahead(slow, by_rule) else rule)
+
+
+def test_a_run_of_a_workflow_teaches_the_store(tmp_path, capsys):
+    """The first run has no model; the second takes the one that the first has taught; another workflow does not."""
+    file, other = tmp_path / "fork.json", tmp_path / "chain.json"
+    rows = [{"name": "a", "runtime": 2.0}, *({"name": f"b{k}", "program": "b", "runtime": 3.0 + k} for k in range(12))]
+    rows.append({"name": "c", "runtime": 1.0})
+    flow = workflow("fork", rows, [[], *[["a"]] * 12, [f"b{k}" for k in range(12)]])
+    file.write_text(wfformat.to_text(flow))
+    chain = [{"name": f"t{k}", "runtime": 500.0, "cores": 3, "memory": 9e5} for k in range(4)]
+    other.write_text(wfformat.to_text(workflow("chain", chain, [[], ["t0"], ["t1"], ["t2"]])))
+    store = ["-p", "mars", "--models", str(tmp_path / "store"), "--procs", "4", "--learn", "300", "--json"]
+
+    def ran(which, k):
+        assert run(["mars", "run", str(which), "--state", str(tmp_path / f"s{k}"), *store]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    first, second, third = ran(file, 1), ran(file, 2), ran(other, 3)
+    assert first["model"] == "none" and first["learnt"].startswith("m000 (run 1;") and first["policy"] == "mars: sjf+easy"
+    assert second["model"].startswith("m000 (") and second["learnt"].startswith("m000 (run 2;")
+    assert second["policy"] != "mars: sjf+easy" and third["model"] == "none" and third["learnt"].startswith("m001")
+    model = Store(tmp_path / "store").models()[0]
+    assert model.about.kind == "flows" and len(model.about.windows) == 2 and model.about.windows[1].gain is not None
+    assert (model.folder / "run.1.json").exists() and (model.folder / "present.2.safetensors").exists()
+    assert run(["mars", "models", str(tmp_path / "store")]) == 0
+    assert run(["mars", "run", str(file), "--state", str(tmp_path / "s4"), *store[:-2], "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["learnt"] == "" and len(Store(tmp_path / "store").models()[0].about.windows) == 2
+
+
+def test_the_network_sees_where_a_task_stands_in_its_workflow():
+    rows = [{"name": "a", "runtime": 10}, {"name": "b", "runtime": 20}, {"name": "c", "runtime": 30}]
+    w = jw.stream([workflow("w", rows, [[], [], ["a"]]), workflow("v", rows[:1], [[]])], cluster=1)
+    envs = WindowVectorEnv(1, [w], jobs=None, encoder=encoders.make("mars", w.cluster, w.jobs, 8, flows=True))
+    envs.reset(seed=0)
+    x = envs.show()[0, :3, 18:]
+    assert np.allclose(np.exp(x[:, 0] * 15) - 1, [40, 20, 10], rtol=1e-4)  # ways: a then c, b, and the other workflow's a
+    assert np.allclose(np.exp(x[:, 1] * 15) - 1, [40, 40, 10], rtol=1e-4)
+    assert np.allclose(np.exp(x[:, 2] * 25) - 1, [30, 30, 10], rtol=1e-3) and np.allclose(x[:, 3], [2 / 3, 2 / 3, 1 / 3])
+    assert encoders.make("mars", w.cluster, w.jobs, 8).shape[1] == 18
+    envs.close()
+
+
+def test_mars_learns_on_streams(tmp_path):
+    rows = [{"name": f"t{k}", "runtime": 5.0 + k} for k in range(6)]
+    w = jw.stream([workflow("w", rows, [[], ["t0"], ["t0"], ["t1"], ["t2"], ["t3", "t4"]])], cluster=4)
+    c = configure("mars+", w, "smoke").changed(choices=400, warm=4)
+    assert c.encoding == {"flows": True}
+    policy = c.train(w, tmp_path / "run")[0]
+    assert policy.about["best_rule"][0] in OF_FLOWS
+    again = c.train(w, tmp_path / "again")[0]
+    assert all(np.array_equal(policy.forward.weights[k], v) for k, v in again.forward.weights.items())
+    r = jw.simulate(jw.stream([workflow("w", rows, [[]] * 6)] * 3, submit=[0, 1, 2], cluster=4), policy)
+    assert (r.jobs["status"] == 5).all()

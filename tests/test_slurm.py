@@ -20,8 +20,8 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.slurm.client import Node, Slurm, SlurmError, jobs_of, nodes_of
 from jobwise.slurm.follow import Following
-from jobwise.slurm.task import script
 from jobwise.slurm.simulated import Simulated
+from jobwise.slurm.task import script
 from jobwise.workloads.streams import stream
 
 

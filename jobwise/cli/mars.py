@@ -147,10 +147,8 @@ def _teach(store: Any, flows: list, ran: list, cores: int, choices: int) -> list
         config = configure("mars+", stream([outcome], cluster=cores), "small").changed(choices=choices)
         model = store.for_flow(flow, cores, config)
         with progress(f"{flow.name} teaches {model.folder}"):
-            x = model.learn_run(outcome)
-        said.append(
-            f"{model.folder.name} (run {len(model.about.windows)}, {x.served} scheduled, {model.serves} schedules next)"
-        )
+            model.learn_run(outcome)
+        said.append(f"{model.folder.name} (run {len(model.about.windows)}; {model.serves} schedules next)")
     return said
 
 

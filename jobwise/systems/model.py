@@ -100,9 +100,9 @@ class Model:
         piece = max(min(PIECE, size // 8), 1)
         pieces = [part.take(slice(i, i + piece)) for i in begins(0, size, piece)]  # no job is in two of them
         config = a.config.changed(seed=seed, whole_log=True, jobs=min(a.config.jobs, size))
-        seen = log.take(slice(max(last - MEMORY * size, 0), last))
+        recent = log.take(slice(max(last - MEMORY * size, 0), last))
         a.seen, a.sha256 = last, public_hash(log.take(slice(0, last)))
-        return self._judged(config, seen, size, pieces, HEURISTICS, slowdowns)
+        return self._judged(config, recent, size, pieces, HEURISTICS, slowdowns)
 
     def learn_run(self, outcome: Workflow) -> Window:
         """Learn from a workflow as it ran: the net, its generations and the rules are measured on streams of replicas of it, on
@@ -125,11 +125,11 @@ class Model:
             return self._judged(config, training[0], len(outcome), pieces, OF_FLOWS, flow_slowdowns, ground)
 
     def _judged(
-        self, config: Config, seen: Workload, jobs: int, pieces: list[Workload], rules: Sequence[str],
+        self, config: Config, recent: Workload, jobs: int, pieces: list[Workload], rules: Sequence[str],
         measure: Callable[[list], np.ndarray], ground: Ground | None = None,
     ) -> Window:  # fmt: skip
         """Measure the net, its generations and the rules on pieces that none has learnt from, decide who schedules, and learn
-        from what has been `seen` (or from a ground)."""
+        from `recent` jobs (or from a ground)."""
         from jobwise.learn.window import WindowTrainer  # needs torch
 
         a = self.about
@@ -141,7 +141,7 @@ class Model:
         scores = {n: score(x) for n, x in slow.items()}
         rule = rule if rule in scores else min(scores, key=lambda n: scores[n])
         g, net = a.open(lambda name: self.net(name).forward.weights), self.net(a.present) if a.present else self.begins_as
-        trainer = WindowTrainer(config, seen, "cpu", net, ground)
+        trainer = WindowTrainer(config, recent, "cpu", net, ground)
         shown = {"jobs": jobs, "served": served, "rule": rule, "rule_score": scores[rule]}
         if net is None:
             trainer.begin()
