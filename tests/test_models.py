@@ -500,7 +500,7 @@ def test_a_run_of_a_workflow_teaches_the_store(tmp_path, capsys):
     model = Store(tmp_path / "store").models()[0]
     assert model.about.kind == "flows" and len(model.about.windows) == 2 and model.about.windows[1].gain is not None
     assert (model.folder / "run.1.json").exists() and (model.folder / "present.2.safetensors").exists()
-    assert run(["mars", "models", str(tmp_path / "store")]) == 0
+    assert run(["mars", "models", str(tmp_path / "store")]) == 0 and "fork" in capsys.readouterr().out
     assert run(["mars", "run", str(file), "--state", str(tmp_path / "s4"), *store[:-2], "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["learnt"] == "" and len(Store(tmp_path / "store").models()[0].about.windows) == 2
 
