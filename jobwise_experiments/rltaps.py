@@ -6,6 +6,8 @@ RL-TAPS is "clearly better" than Random, SJF and Tetris in mean reward and mean 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from jobwise.compare.intervals import over_seeds
@@ -51,7 +53,8 @@ ON_SIZES = (*PAPERS, "gpus:greedy", "gpus:slot", "gpus:both")
 
 def study(s: Study) -> list[Section]:
     """Rules, slots, restart costs, the published agent, ours, what the result is made of, larger clusters."""
-    return s.parts(pictures, references, slots, published, costs, prices, imitation, ablation, sizes)
+    regimes = (partial(published, regime=r) for r in ("non-streaming", "streaming"))
+    return s.parts(pictures, references, slots, *regimes, costs, prices, imitation, ablation, sizes)
 
 
 def _size(s: Study) -> tuple[int, int]:
@@ -106,18 +109,18 @@ def slots(s: Study) -> Section:
 # ------------------------------------------------------------------ the published agent
 
 
-def published(s: Study) -> Section:
-    """The agent as published, in both regimes."""
-    count, rows, figures = s.pick(2, 60, 60), [], []
-    for regime in ("non-streaming", "streaming"):
-        c = system.published(s.preset, streaming=regime == "streaming")
-        sets = c.sets(TEST, count)
-        rules = {r: r for r in (*PAPERS, *ELASTIC[:4])}
-        base = s.piece(f"published-rules-{regime}", _play, sets, rules, 0.0, c.limit)
-        agents = [s.piece(f"agent-{regime}{k}", _agent, s, c, f"{regime}{k}", k, sets) for k in range(s.seeds)]
-        rows += _against(regime, Arms({"agent": agents} | base))
-        figures.append(learning(s, regime, Arms(base), c.limit * c.runs * c.jobsets))
-    return s.section("RL-TAPS as published", rows, figures=figures, c=c, racks=len(c.racks), machines=c.racks[0], count=count)
+def published(s: Study, regime: str) -> Section:
+    """The agent as published, in one of its regimes."""
+    count = s.pick(2, 60, 60)
+    c = system.published(s.preset, streaming=regime == "streaming")
+    sets = c.sets(TEST, count)
+    rules = {r: r for r in (*PAPERS, *ELASTIC[:4])}
+    base = s.piece(f"published-rules-{regime}", _play, sets, rules, 0.0, c.limit)
+    agents = [s.piece(f"agent-{regime}{k}", _agent, s, c, f"{regime}{k}", k, sets) for k in range(s.seeds)]
+    rows = _against(regime, Arms({"agent": agents} | base))
+    figure = learning(s, regime, Arms(base), c.limit * c.runs * c.jobsets)
+    values = {"racks": len(c.racks), "machines": c.racks[0], "count": count, "regime": regime}
+    return s.section("RL-TAPS as published: {regime}", rows, figures=[figure], c=c, **values)
 
 
 def _agent(s: Study, c: GpusConfig, name: str, seed: int, sets: list[Workload]) -> dict:

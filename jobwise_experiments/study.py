@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -73,11 +74,11 @@ class Study:
 
     def parts(self, *steps: Callable[[Study], Section | list[Section]]) -> list[Section]:
         """The sections of every step, done one after the other; of the steps that `only` names. Raises InputError."""
-        names = [getattr(step, "func", step).__name__ for step in steps]
+        names = [_names(step) for step in steps]
         for name in self.only:
-            if name not in names:
-                raise unknown("part", name, dict.fromkeys(names), f"study {self.name}: ")
-        steps = tuple(step for step, name in zip(steps, names, strict=True) if not self.only or name in self.only)
+            if not any(name in x for x in names):
+                raise unknown("part", name, [x[-1] for x in names], f"study {self.name}: ")
+        steps = tuple(s for s, x in zip(steps, names, strict=True) if not self.only or set(x) & set(self.only))
         sections: list[Section] = []
         self._parts = len(steps)
         for self._part, step in enumerate(steps):
@@ -98,9 +99,14 @@ class Study:
         """One training run of the study, of any system, gone on with if it was interrupted."""
         changes = {"threads": self.threads} | ({} if seed is None else {"seed": seed})
         self.say(f"training {name}")
+        begun, before = time.monotonic(), [-1.0]
 
         def report(k: int, line: dict) -> None:
-            self.say(f"training {name}, {line.get('part', 0.0):.0%}")
+            part = float(line.get("part", 0.0))
+            before[0] = part if before[0] < 0 else before[0]  # a run that was interrupted begins in the middle
+            took, done = time.monotonic() - begun, part - before[0]
+            left = f", about {_time(took / done * (1.0 - part))} left" if done > 0 else ""
+            self.say(f"training {name}, {part:.1%}{left}")
 
         folder = self.folder(name)
         return config.changed(**changes).train(log, folder, resume=True, device=self.device, report=report)[0]
@@ -176,6 +182,18 @@ class Study:
             axes.legend()
 
         return self.figure("curves", draw, label=f"{y} in validation, by choices made in training")
+
+
+def _time(seconds: float) -> str:
+    """A time in words: minutes, from two hours on hours."""
+    return f"{seconds / 3600:.1f} h" if seconds >= 7200 else f"{max(seconds / 60, 1):.0f} min"
+
+
+def _names(step: Callable) -> tuple[str, ...]:
+    """The names of a part of a study: that of its function, and with what is particular to it, as in published-streaming."""
+    name, own = getattr(step, "func", step).__name__, getattr(step, "keywords", {})
+    words = [x for x in own.values() if isinstance(x, str)]
+    return (name, "-".join([name, *words])) if words else (name,)
 
 
 class Arms(dict[str, list[dict]]):
