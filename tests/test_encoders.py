@@ -56,10 +56,12 @@ def test_sem_grows_with_the_number_of_jobs_that_fit(N, rows):
         ("perjob", {}),
         ("mars", {}),
         ("mars", {"logs": False, "cost": "drawn"}),
+        ("mars", {"flows": True}),
         ("sem", {}),
         ("sem", {"minimum": 1}),
         ("sem", {"largest": 2, "rest": True}),
         ("sem", {"norm": "raw"}),
+        ("sem", {"minimum": 1, "priority": "user", "urgent": [1, 2]}),
         ("dras", {}),
         ("dras", {"levels": True}),
     ],
@@ -124,6 +126,31 @@ def encoded(stopped, name, **settings):
     out, work = encoder.buffers(1)
     encoder.encode(s, c, out, work)
     return out[0]
+
+
+def test_priority_by_a_column(stopped):
+    """SEM and DRAS: 1 for the jobs of the numbers that are named, whatever their size; nothing else changes."""
+    s, c = stopped
+    count = c.moment["count"][0]
+    rows = c.queue["row"][0, c.slots[0, :count]]
+    user = s.jobs["user"][0, rows]
+    for name in ("sem", "dras"):
+        plain, own = encoded(stopped, name), encoded(stopped, name, priority="user", urgent=[int(user[0])])
+        assert own[1 : 2 * count : 2, 0].tolist() == (user == user[0]).astype(float).tolist()
+        own[1 : 2 * count : 2, 0] = plain[1 : 2 * count : 2, 0]
+        assert np.array_equal(own, plain)
+        for wrong in (
+            {"priority": "award", "urgent": [1]},
+            {"priority": "queue"},
+            {"urgent": [1]},
+            {"priority": "user", "urgent": [-1]},
+        ):
+            with pytest.raises(InputError, match="priority is"):
+                encoders.make(name, pool(100), s.jobs[0], 50, **wrong)
+    c.queue["queue"][0], c.queue["partition"][0] = 7, 9
+    for column, number in (("queue", 7), ("partition", 9)):
+        assert encoded(stopped, "sem", priority=column, urgent=[1, number])[1 : 2 * count : 2, 0].all()
+        assert not encoded(stopped, "sem", priority=column, urgent=[8])[1 : 2 * count : 2, 0].any()
 
 
 def test_sem_by_hand(stopped):

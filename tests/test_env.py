@@ -130,6 +130,8 @@ def test_rewards_by_hand():
     assert found["bounded_wait"] == pytest.approx(-(6.0 + 500.0) / 3)
     z["over"] = 1
     assert REWARDS["bounded_slowdown_end"](z)[0] == -4.0
+    z["used"], z["size"], z["seconds"] = 30.0, 40.0, 7200.0
+    assert REWARDS["utilisation"](z)[0] == pytest.approx(-0.25 * 2.0 / 3)
 
 
 def test_several_logs_of_several_sizes(w):

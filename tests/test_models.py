@@ -32,7 +32,7 @@ from jobwise.systems.model import Model
 from jobwise.systems.store import Store
 from jobwise.workload import workload
 from jobwise.workloads import wfformat
-from jobwise.workloads.signatures import signature
+from jobwise.workloads.signatures import signature, similarity
 from jobwise.workloads.streams import stream
 from jobwise.workloads.workflows import Workflow, task_dtype, workflow
 from jobwise.worlds.window import encoders
@@ -503,6 +503,37 @@ def test_a_run_of_a_workflow_teaches_the_store(tmp_path, capsys):
     assert run(["mars", "models", str(tmp_path / "store")]) == 0 and "fork" in capsys.readouterr().out
     assert run(["mars", "run", str(file), "--state", str(tmp_path / "s4"), *store[:-2], "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["learnt"] == "" and len(Store(tmp_path / "store").models()[0].about.windows) == 2
+
+
+def test_weights_say_what_is_alike(tmp_path, capsys):
+    flow = workflow(
+        "w", [{"name": f"t{k}", "runtime": 1.0, "cores": 2, "memory": 50.0 + k, "io": 1.0} for k in range(9)], [[]] * 9
+    )
+    plain, heavy = signature(flow, 8), signature(flow, 8, (1.0, 0.0, 0.0))
+    assert similarity(plain, heavy) < similarity(plain, plain) and similarity(plain, signature(flow, 8, (5.0, 5.0, 5.0))) == 1.0
+    file = tmp_path / "w.json"
+    file.write_text(wfformat.to_text(flow))
+    words = [
+        "mars",
+        "run",
+        str(file),
+        "--procs",
+        "8",
+        "--json",
+        "--models",
+        str(tmp_path / "store"),
+        "--learn",
+        "100",
+        "-p",
+        "mars",
+    ]
+    for k, weights in enumerate(("", "cpu=1,memory=1", "memory=0,io=0")):
+        assert run([*words, "--state", str(tmp_path / f"s{k}"), "--weights", weights]) == 0
+        assert (json.loads(capsys.readouterr().out)["model"] == "none") == (k != 1)
+    for wrong in ("cpu", "cpu=-1", "gpu=1", "cpu=nan"):
+        assert run([*words, "--state", str(tmp_path / "x"), "--weights", wrong]) == 2
+        assert "--weights" in capsys.readouterr().err
+    assert run(["mars", "run", str(file), "--state", str(tmp_path / "y"), "-p", "sjf", "--weights", "cpu=2"]) == 2
 
 
 def test_the_network_sees_where_a_task_stands_in_its_workflow():

@@ -69,6 +69,9 @@ def run(
     learn: Annotated[
         int, typer.Option("--learn", min=0, help="Choices that a model of the store learns from after a run; 0: none.")
     ] = 100_000,
+    weights: Annotated[
+        str, typer.Option("--weights", help="Of -p mars, in what workflows are alike: 'cpu=1,memory=2,io=0.5'; 1 each.")
+    ] = "",
     price: Annotated[float, typer.Option("--price", min=0, help="Of a core-hour.")] = 0.0,
     as_json: Json = False,
 ) -> None:
@@ -97,7 +100,8 @@ def run(
     w = stream(flows, cluster=manager.cores()[0], name=", ".join(f.name for f in flows)[:200])
     engines = EngineRuns(prepare, list(map(Path, files)), [Path(x) for x in tasks.inputs or []], Path(state))
     chosen = argbest(w) if policy == "argbest" else policy
-    decides: Any = layer(w, flows, Store(models) if models else None) if policy == "mars" else None
+    weighed = _weights(weights, policy)
+    decides: Any = layer(w, flows, Store(models) if models else None, weights=weighed) if policy == "mars" else None
     if policy not in ("mars", "manager"):
         decides = resolve(chosen)
     with Following(
@@ -115,7 +119,7 @@ def run(
     result = {"policy": decides.name if policy == "mars" else chosen, "on": on} | summary
     if models is not None:
         result["model"] = ", ".join(dict.fromkeys(x for x in decides.models if x)) or "none"
-        result["learnt"] = ", ".join(_teach(Store(models), flows, ran, w.cluster.processors, learn)) if learn else ""
+        result["learnt"] = ", ".join(_teach(Store(models), flows, ran, w.cluster.processors, learn, weighed)) if learn else ""
     _print(result | {"cost": summary["work"] / 3600.0 * price}, engines, as_json)
     if result["failed"] or result["never_run"] or engines.is_failed():
         raise typer.Exit(1)
@@ -135,7 +139,7 @@ def _print(result: dict, engines: Any, as_json: bool) -> None:
         print_table(f"{result['workflow']} on {result['on']}", ["what", "value", "unit"], rows)
 
 
-def _teach(store: Any, flows: list, ran: list, cores: int, choices: int) -> list[str]:
+def _teach(store: Any, flows: list, ran: list, cores: int, choices: int, weights: tuple) -> list[str]:
     """Let the models of a store learn from workflows as they ran; a few words for each."""
     from jobwise.systems import configure
     from jobwise.workloads.streams import stream
@@ -145,11 +149,28 @@ def _teach(store: Any, flows: list, ran: list, cores: int, choices: int) -> list
         if outcome is None:
             continue
         config = configure("mars+", stream([outcome], cluster=cores), "small").changed(choices=choices)
-        model = store.for_flow(flow, cores, config)
+        model = store.for_flow(flow, cores, config, weights)
         with progress(f"{flow.name} teaches {model.folder}"):
             model.learn_run(outcome)
         said.append(f"{model.folder.name} (run {len(model.about.windows)}; {model.serves} schedules next)")
     return said
+
+
+def _weights(text: str, policy: str) -> tuple[float, float, float]:
+    """The weights of CPU, memory and I/O. Raises InputError."""
+    known = {"cpu": 1.0, "memory": 1.0, "io": 1.0}
+    if text and policy != "mars":
+        raise InputError("--weights goes with -p mars")
+    for word in filter(None, text.split(",")):
+        name, _, value = word.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = -1.0
+        if name.strip() not in known or not 0 <= number < 1e6:
+            raise InputError(f"--weights: {word!r} is no weight; {', '.join(f'{k}=N' for k in known)} are, N >= 0")
+        known[name.strip()] = number
+    return known["cpu"], known["memory"], known["io"]
 
 
 def _manager(on: str, flows: list, scale: float, procs: int | None, gpus: int, state: Path) -> tuple[Any, list[float]]:

@@ -8,7 +8,7 @@ the store has learnt from are scheduled by what that model says, also small ones
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,7 @@ class Layer:
     model: bool = True
     together: int = TOGETHER
     most: int = MOST
+    weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
     made: list[LayerRun] = field(default_factory=list)
 
     @property
@@ -142,7 +143,7 @@ class LayerRun:
                 rows = np.flatnonzero(x.flow == i)
                 self.plan[rows], self.part[rows] = len(self.plans), parts(x.flows[i], x.most) if len(p.parts) > 1 else 0
             self.plans.append(p)
-            decider, model = _decider(p, x.flows, x.cores, x.store)
+            decider, model = _decider(p, x)
             self.deciders.append(decider)
             self.models.append(model)
             self._runs.append(decision.begin(self.deciders[-1], view))
@@ -188,16 +189,17 @@ def layer(
     model: bool = True,
     together: int = TOGETHER,
     most: int = MOST,
+    weights: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Layer:
     """MARS for a stream of these workflows (by default as `flows_of` tells them). Without a `model` rules do all; `together`,
-    `most`: see `jobwise.systems.mars.decide`."""
-    return Layer(tuple(flows or flows_of(w)), w.jobs["flow"], w.cluster.processors, store, model, together, most)
+    `most`: see `jobwise.systems.mars.decide`; `weights` of CPU, memory and I/O: see `jobwise.workloads.bundles.classes`."""
+    return Layer(tuple(flows or flows_of(w)), w.jobs["flow"], w.cluster.processors, store, model, together, most, weights)
 
 
-def _decider(p: Plan, flows: Sequence[Workflow], cores: int, store: Store | None) -> tuple[Policy, str]:
+def _decider(p: Plan, x: Layer) -> tuple[Policy, str]:
     """(who schedules a plan, the model of the store that says so or "")."""
-    largest = max((flows[i] for i in p.flows), key=len)
-    near, alike = store.nearest(signature(largest, cores), cores) if store else (None, 0.0)
+    largest = max((x.flows[i] for i in p.flows), key=len)
+    near, alike = x.store.nearest(signature(largest, x.cores, x.weights), x.cores) if x.store else (None, 0.0)
     if near and alike >= ALIKE and p.by != LARGE:
         return load(near.folder), f"{near.folder.name} ({near.serves})"
     if p.by != MODEL:

@@ -78,9 +78,12 @@ class Store:
             kin = None  # it sees other costs, or it has learnt from these very jobs
         return Model(self._folder(), about, kin)
 
-    def for_flow(self, flow: Workflow, cores: int, config: Config) -> Model:
-        """The model of workflows like this one (ALIKE) on so many cores, which goes on with `config`; else a new one."""
-        own = signature(flow, cores)
+    def for_flow(
+        self, flow: Workflow, cores: int, config: Config, weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    ) -> Model:
+        """The model of workflows like this one (ALIKE) on so many cores, which goes on with `config`; else a new one. `weights`
+        of CPU, memory and I/O in what is alike."""
+        own = signature(flow, cores, weights)
         near, alike = self.nearest(own, cores)
         if near is not None and alike >= ALIKE and near.about.kind == "flows":
             near.about.config = config.changed(encoding=near.about.config.encoding)

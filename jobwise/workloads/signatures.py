@@ -37,9 +37,9 @@ def histogram(edges: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     return counts
 
 
-def signature(w: Workflow, cores: int) -> np.ndarray:
-    """[F + (ROUNDS + 1) BINS] what a workflow is like on a cluster of so many cores."""
-    kinds = classes(w, cores)
+def signature(w: Workflow, cores: int, weights: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> np.ndarray:
+    """[F + (ROUNDS + 1) BINS] of a workflow on a cluster of so many cores; `weights`: see `classes`."""
+    kinds = classes(w, cores, weights=weights)
     return np.concatenate([features(w, kinds), histogram(w.edges, kinds).ravel()])
 
 

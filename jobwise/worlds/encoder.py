@@ -29,8 +29,9 @@ def maker_of(name: str, makers: dict[str, Callable], settings: dict) -> Callable
     if wrong := sorted(set(settings) - set(known)):
         raise unknown(f"setting of encoder {name}", wrong[0], known)
     for key, value in settings.items():
-        if type(value) is not type(known[key]):
-            raise InputError(f"encoder {name}: {key} is {value!r}; a {type(known[key]).__name__} is expected")
+        kind = list if isinstance(known[key], tuple) else type(known[key])  # a default that may not change stands for a list
+        if type(value) is not kind:
+            raise InputError(f"encoder {name}: {key} is {value!r}; a {kind.__name__} is expected")
     return makers[name]
 
 

@@ -57,6 +57,11 @@ def bounded_wait(z: np.ndarray) -> np.ndarray:
     return -(z["slowed"] + LATE * z["late_bounds"]) / np.maximum(z["jobs"], 1.0)
 
 
+def utilisation(z: np.ndarray) -> np.ndarray:
+    """Minus the hours for which the machine stands idle, its idle share counted / jobs."""
+    return -(1.0 - z["used"] / np.maximum(z["size"], 1.0)) * z["seconds"] / 3600.0 / np.maximum(z["jobs"], 1.0)
+
+
 REWARDS: dict[str, Reward] = {
     "bounded_slowdown": bounded_slowdown,
     "bounded_slowdown_end": bounded_slowdown_end,
@@ -66,6 +71,7 @@ REWARDS: dict[str, Reward] = {
     "datastar": datastar,
     "datastar_time": datastar_time,
     "bounded_wait": bounded_wait,
+    "utilisation": utilisation,
 }
 
 

@@ -39,6 +39,7 @@ def _enter(s, e, c, j):
     x["row"], x["size"], x["submit"] = j, job["request"][0], job["submit"]
     x["user"], x["group"], x["app"], x["memory"] = job["user"], job["group"], job["app"], job["memory"]
     x["est"], x["flow"], x["rank"] = expected(job), job["flow"], job["rank"]
+    x["queue"], x["partition"] = job["queue"], job["partition"]
     m["queued"] += 1
     run = s.truth[e, j]["runtime"]
     z["inverse"] += 1.0 / max(run, TAU)

@@ -2,11 +2,15 @@
 
 Both begin with the window, two rows a job: `[size / N, walltime]`, `[priority, wait]`. DRAS adds a row per node,
 `[available, time until free]`; SEM a row per *running job*, `[size / N, remaining time]`. Times are days, at most 10
-(`norm="raw"`: seconds and processors, as DRAS's code). Priority is 1 where a job takes at least 20 % of the machine.
+(`norm="raw"`: seconds and processors, as DRAS's code). Priority is 1 where a job takes at least 20 % of the machine;
+or, with `priority = "queue"` (QOS of accounting), `partition`, `group`, `user` or `app`, where that number of the job is one
+of `urgent`.
 `levels` adds a last row `[1 where a job is chosen to be backfilled, else 0; 0]`: DRAS has a network for each.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,6 +21,9 @@ from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.tables import BEHIND
 
 PRIORITY = 0.2  # share of the machine from which on a job has priority
+COLUMNS = ("queue", "partition", "group", "user", "app")  # that may say it instead
+QUEUE, PARTITION, GROUP, USER, APP = range(5)
+MOST_URGENT = 64  # numbers of them
 DAY, LONGEST = 86400.0, 10.0
 
 
@@ -29,6 +36,8 @@ def sem(
     rest: bool = False,
     norm: str = "day",
     levels: bool = False,
+    priority: str = "size",
+    urgent: Sequence[int] = (),
 ) -> Encoder:
     """SEM. `minimum` > 0: zero-padding, K = N // minimum rows in order of start, for a machine whose smallest job has
     `minimum` processors. Else: the `largest` running jobs, by size. `rest` adds a row for the running jobs that did not get
@@ -38,7 +47,8 @@ def sem(
         raise InputError(f"encoder sem: minimum is 0 to {N} processors and largest at least 1, not {minimum} and {largest}")
     K = N // minimum if minimum else min(largest, N)
     settings = {"minimum": minimum, "largest": largest, "rest": rest, "norm": norm, "levels": levels}
-    scale = (*_norm(norm), float(levels), float(K), float(minimum > 0), float(rest))
+    own, more = _priorities(priority, urgent)
+    settings, scale = settings | own, (*_norm(norm), float(levels), float(K), float(minimum > 0), float(rest), *more)
     shape, work, nodes = (2 * window + K + rest + levels, 2), K + 1, N if minimum else 0
     return Encoder(
         name="sem",
@@ -58,14 +68,16 @@ def sem(
 
 
 def dras(
-    cluster: Cluster, jobs: np.ndarray | None = None, window: int = 50, norm: str = "day", levels: bool = False
-) -> Encoder:
+    cluster: Cluster, jobs: np.ndarray | None = None, window: int = 50, norm: str = "day", levels: bool = False,
+    priority: str = "size", urgent: Sequence[int] = (),
+) -> Encoder:  # fmt: skip
     """DRAS. A pool has no node numbers: running jobs fill the rows in order of start, free nodes follow."""
     N = cluster.processors
     if 2 * window + N > 1 << 20:
         raise InputError(f"encoder dras has a row per node; {N:,} are too many")
     shape, settings = (2 * window + N + levels, 2), {"norm": norm, "levels": levels}
-    scale = (*_norm(norm), float(levels))
+    own, more = _priorities(priority, urgent)
+    settings, scale = settings | own, (*_norm(norm), float(levels), *more)
     return Encoder(
         name="dras",
         version=1,
@@ -81,6 +93,18 @@ def dras(
         nodes=N,
         bounds=_bounds(norm),
     )
+
+
+def _priorities(priority: str, urgent: Sequence[int]) -> tuple[dict, tuple[float, ...]]:
+    """(settings, numbers for the kernel) of who has priority; nothing where sizes say it. Raises InputError."""
+    if priority == "size" and not len(urgent):
+        return {}, ()
+    if priority not in COLUMNS or not 1 <= len(urgent) <= MOST_URGENT or not all(isinstance(x, int) and x >= 0 for x in urgent):
+        raise InputError(
+            f"priority is {priority!r} with urgent = {list(urgent)[:8]}; expected is 'size' without, or one of "
+            f"{', '.join(COLUMNS)} with 1 to {MOST_URGENT} numbers >= 0"
+        )
+    return {"priority": priority, "urgent": list(urgent)}, (float(COLUMNS.index(priority)), *map(float, urgent))
 
 
 def _norm(norm: str) -> tuple[float, float]:
@@ -99,7 +123,31 @@ def _time(t, unit):
 
 
 @inlined
-def _waiting(queue, moment, slots, e, unit, size, x):
+def _number(job, column):
+    """The number that a job has in a column."""
+    if column == QUEUE:
+        return job["queue"]
+    if column == PARTITION:
+        return job["partition"]
+    if column == GROUP:
+        return job["group"]
+    return job["user"] if column == USER else job["app"]
+
+
+@inlined
+def _priority(job, moment, scale, at):
+    """1 where a job has priority; scale[at:]: the column that says it, and its urgent numbers."""
+    if len(scale) <= at:
+        return 1.0 if np.float64(job["size"]) >= PRIORITY * moment["total"] else 0.0
+    number, hit = np.float64(_number(job, scale[at])), 0.0
+    for i in range(at + 1, len(scale)):
+        if scale[i] == number:
+            hit = 1.0
+    return hit
+
+
+@inlined
+def _waiting(queue, moment, slots, e, unit, size, scale, at, x):
     """The first 2 W rows of x."""
     W = slots.shape[1]
     for i in range(W):
@@ -107,7 +155,7 @@ def _waiting(queue, moment, slots, e, unit, size, x):
             job = queue[e, slots[e, i]]
             n = np.float64(job["size"])
             x[2 * i, 0], x[2 * i, 1] = n / size, _time(job["est"], unit)
-            x[2 * i + 1, 0] = 1.0 if n >= PRIORITY * moment["total"] else 0.0
+            x[2 * i + 1, 0] = _priority(job, moment, scale, at)
             x[2 * i + 1, 1] = _time(moment["now"] - job["submit"], unit)
         else:
             x[2 * i, 0] = x[2 * i, 1] = x[2 * i + 1, 0] = x[2 * i + 1, 1] = 0.0
@@ -148,7 +196,7 @@ def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
     """SEM's rows of two (Li, Fan, Papka, Lan): W waiting jobs take two rows each, K running jobs one each, the rest one.
 
         2 i        size / N (or size), estimate / 1 day (or s)                of waiting job i
-        2 i + 1    1 where size >= PRIORITY N, wait / 1 day (or s)            of waiting job i
+        2 i + 1    1 where it has priority, wait / 1 day (or s)            of waiting job i
         2 W + k    size / N (or size), time to the estimated end / 1 day      of running job k
         then       the other running jobs: their size / N, their mean time to the estimated end, by size (`rest`)
         last       1 behind a reservation, 0                                  (`levels`)
@@ -159,7 +207,7 @@ def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
     for e in range(first, last):
         m, x, order = moment[e], out[e], work[e]
         size = 1.0 if scale[1] else np.float64(m["total"])
-        _waiting(queue, m, slots, e, unit, size, x)
+        _waiting(queue, m, slots, e, unit, size, scale, 6, x)
         k = _first_running(running[e], m["running"], K, not scale[4], order)
         n_all = rest_all = 0.0
         if scale[5]:
@@ -195,7 +243,7 @@ def encode_dras(running, moment, queue, slots, scale, work, out, first, last):
     unit, W = scale[0], slots.shape[1]
     for e in range(first, last):
         m, x, order = moment[e], out[e], work[e]
-        _waiting(queue, m, slots, e, unit, 1.0 if scale[1] else np.float64(m["total"]), x)
+        _waiting(queue, m, slots, e, unit, 1.0 if scale[1] else np.float64(m["total"]), scale, 3, x)
         k = _first_running(running[e], m["running"], m["total"], False, order)
         at = 2 * W
         for i in range(k):

@@ -65,6 +65,8 @@ item_dtype = np.dtype(  # a queued job as the pass and the encoders need it, sid
         ("memory", "f4"),  # kB a processor
         ("flow", "i4"),  # its workflow; -1: none
         ("rank", "f4"),  # s, the longest way from its begin to an end of that
+        ("queue", "i4"),
+        ("partition", "i4"),
     ],
     align=True,
 )
@@ -115,7 +117,7 @@ class Choices(NamedTuple):
 
     moment: np.ndarray  # [E] of moment_dtype
     queue: np.ndarray  # [E, J] of item_dtype, in order of entry
-    words: np.ndarray  # [E, 6 J] the same memory as numbers of eight bytes
+    words: np.ndarray  # [E, 7 J] the same memory as numbers of eight bytes
     interval: np.ndarray  # [E] of interval_dtype, in progress
     report: np.ndarray  # [E] the last one that is complete
     mask: np.ndarray  # [E, W] i1: 1 for the slots that show a job, slot 0 always
