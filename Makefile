@@ -48,6 +48,7 @@ check-slurm: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.steer_place
 	@$(BIN)/python -m benchmarks.steer_chaos
 	@$(BIN)/python -m benchmarks.steer_live
+	@$(BIN)/python -m benchmarks.mars_live
 
 # The wheel, installed into a fresh environment and used once there.
 wheel: $(VENV)/ready

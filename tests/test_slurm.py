@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_engines import total, written
 from test_workflows import FOLDER, need, random_flow
 
 import jobwise as jw
@@ -561,3 +562,19 @@ def test_requirements_of_tasks_on_slurm(slurm, tmp_path, capsys):
     assert "TimeLimit=00:03:00" in of[0] and "mem=100M" in of[0] and "Comment=ours" in of[0] and "Comment=ours" in of[1]
     printed = sorted(f.read_text().strip() for f in (tmp_path / "s" / "outputs").glob("*.txt"))
     assert len(printed) == 2 and all(printed)
+
+
+@pytest.mark.parametrize("kind", ["cwl", "wdl"])
+def test_own_commands_on_slurm(slurm, tmp_path, capsys, kind):
+    """A workflow's own commands run as jobs, with the memory and the time that it asks for."""
+    words = written(tmp_path, kind)
+    at = words.index("--on")
+    words[at : at + 4] = ["--on", "slurm"]  # without the cores of processes
+    tmp_path.chmod(0o755)
+    assert run(words) == 0
+    assert total(json.loads(capsys.readouterr().out), kind) == "1000"
+    names = {f.name for f in (tmp_path / "state" / "stamps").iterdir()}
+    lines = subprocess.run(["scontrol", "-o", "show", "job"], capture_output=True, text=True, check=True).stdout.splitlines()
+    jobs = [x for x in lines if "JobName=" in x and x.split("JobName=")[1].split()[0] in names]
+    assert len(jobs) == 14 and sum("mem=64M" in x for x in jobs) == 12 and sum("mem=100M" in x for x in jobs) == 1
+    assert sum("TimeLimit=00:02:00" in x for x in jobs) == (12 if kind == "cwl" else 1)

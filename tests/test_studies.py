@@ -107,3 +107,44 @@ def test_rows_are_formatted_by_the_columns_of_the_prose(tmp_path):
     assert section.tables[1].rows == [["1", "sjf", "1.000", "2.000", ""]] and "3 unseen jobsets" in section.text
     with pytest.raises(KeyError):
         s.section("Turnaround by mix of types", [], [], places=("pack",))
+
+
+def test_a_part_of_a_study_runs_alone(tmp_path, capsys):
+    words = ["reproduce", "rl-taps", "--preset", "smoke", "--seeds", "1", "--out", str(tmp_path)]
+    assert run([*words, "--part", "pictures"]) == 0
+    text = (tmp_path / "report.md").read_text()
+    assert "--part pictures" in text and text.count("\n## ") == 2  # with what is said of the preset
+    capsys.readouterr()
+    for wrong, expected in (
+        ([*words, "--part", "picture"], "did you mean pictures"),
+        ([*words, "--part", "published-x"], "published"),
+    ):
+        assert run(wrong) == 2
+        assert expected in capsys.readouterr().err
+    assert (
+        run(["reproduce", "telemetry", "--preset", "smoke", "--seeds", "1", "--out", str(tmp_path / "t"), "--part", "one"]) == 2
+    )
+    assert "need each other" in capsys.readouterr().err
+
+
+def test_what_does_not_fit_the_memory_is_not_run(tmp_path, monkeypatch, log):
+    from jobwise_experiments import sem_cost
+
+    assert 1e8 < sem_cost.memory() < 1e14
+    monkeypatch.setattr(sem_cost, "memory", lambda: 3e6)
+    s = Study("sem", tmp_path, None, "smoke", 1, 1, None)
+    w = log("ALCF-Theta")
+    points = {name: [] for name in sem_cost.KINDS}
+    row = sem_cost._row(s, w, "training", 1, points)
+    assert row[0] == w.cluster.processors and row[4].startswith("needs") and row[6].startswith("needs")
+    assert len(points["SEM"]) == 1 and not points["DRAS, layers scaled"] and sem_cost._law(points["SEM"]) == ""
+    assert sem_cost._law([(4360, 1.0), (8720, 4.0)]).startswith("N^2.00, 64.0 ms at 34,880")
+
+
+def test_a_training_says_how_long_it_will_take(tmp_path):
+    said = []
+    s = Study("deeprm", tmp_path, None, "smoke", 1, 1, lambda done, total, words: said.append(words))
+    from jobwise.systems.deeprm import published
+
+    s.train(published("smoke").changed(jobsets=2, validation_jobsets=1, runs=2), None, "run", 0)
+    assert any(re.search(r"training run, [\d.]+%, about 1 min left", x) for x in said)
