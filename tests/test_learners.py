@@ -10,7 +10,7 @@ from jobwise.learn.agent import Agent
 from jobwise.learn.collect import collect
 from jobwise.learn.learners import LEARNERS
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
-from jobwise.learn.settings import ALONE, PARALLEL, Settings
+from jobwise.learn.settings import ALONE, PARALLEL, Settings, check_learner
 from jobwise.learn.workers import Group, Workers
 from jobwise.policies.networks import Forward
 from jobwise.testing import Identity
@@ -98,6 +98,7 @@ def test_padding_is_not_computed():
         {"learner": "actor_critic", "steps": 16, "actor_lr": 0.02, "critic_lr": 0.01, "gamma": 0.0},
         {"learner": "ppo", "steps": 32, "actor_lr": 0.01, "critic_lr": 0.01, "gamma": 0.0},
         {"learner": "one_step_ac", "steps": 1, "actor_lr": 0.02, "critic_lr": 0.01, "gamma": 0.0},
+        {"learner": "dqn", "steps": 10, "actor_lr": 0.02, "gamma": 0.0, "explore_decay": 0.99, "target_every": 10},
         {"learner": "a3c", "steps": 16, "actor_lr": 0.02, "critic_lr": 0.01, "gamma": 0.0},
         {"learner": "a3c_ppo", "steps": 16, "actor_lr": 0.01, "critic_lr": 0.01, "gamma": 0.0},
     ],
@@ -132,6 +133,46 @@ def test_every_learner_solves_the_identity_task(network, settings):
         if right > 0.8:
             break
     assert right > 0.8
+
+
+def test_dqn_by_hand(tmp_path):
+    """The loss is that of the chosen action's value against r + gamma max Q' of the network as it was; exploration falls."""
+    encoder = encoders.make("sem", pool(8), None, 3, largest=1)
+    spec = {"kind": "rows", "sizes": [encoder.shape[0], 4, 3]}
+    k = Settings(
+        learner="dqn", steps=4, gamma=0.5, optimiser="sgd", actor_lr=0.1, max_norm=1e9, target_every=2, explore_least=0.9
+    )
+    agent, game = Agent(spec, encoder, k, seed=0), Identity(encoder, 5, seed=0)
+    rollout = collect(game, agent, 4)
+    obs = rollout.seen(np.arange(20), False, torch.device("cpu"))
+    q = agent.actor(obs).detach().numpy()
+    after = np.concatenate([q.max(axis=1).reshape(4, 5)[1:], rollout.last_values[None]])
+    agent.rescale(rollout.rewards)  # the unit that the learner will have
+    again = Agent(spec, encoder, k, seed=0)
+    LEARNERS["dqn"](again, rollout)
+    target = (rollout.rewards / again.unit + 0.5 * (1 - rollout.over) * after).reshape(-1)
+    error = target - q[np.arange(20), rollout.actions]
+    loss = np.where(np.abs(error) < 1, 0.5 * error**2, np.abs(error) - 0.5).mean()
+    fresh = Agent(spec, encoder, k, seed=0)
+    assert LEARNERS["dqn"](fresh, rollout)["loss"] == pytest.approx(loss, rel=1e-4)
+    assert fresh.explore == pytest.approx(0.995) and fresh.updates == 1
+    kept = [p.clone() for p in fresh.target.parameters()]
+    assert not all(torch.equal(a, b) for a, b in zip(kept, fresh.actor.parameters(), strict=True))
+    state = fresh.state()
+    LEARNERS["dqn"](fresh, rollout)  # the second update: the target network is the present one
+    assert all(torch.equal(a, b) for a, b in zip(fresh.target.parameters(), fresh.actor.parameters(), strict=True))
+    for _ in range(40):
+        LEARNERS["dqn"](fresh, rollout)
+    assert fresh.explore == 0.9
+    fresh.restore(state)
+    assert fresh.updates == 1 and all(torch.equal(a, b) for a, b in zip(fresh.target.parameters(), kept, strict=True))
+    for wrong in (
+        {"learner": "ppo", "explore": 0.5},
+        {"learner": "dqn", "explore": 2.0},
+        {"learner": "dqn", "critic_first": 1},
+    ):
+        with pytest.raises(ValueError):
+            check_learner(wrong)
 
 
 def test_one_step_actor_critic_by_hand():

@@ -145,6 +145,7 @@ def test_parts_are_in_time_and_do_not_overlap(w):
         ("sem", {}),
         ("dras", {"hidden": [16, 8]}),
         ("dras2", {"hidden": [16, 8]}),
+        ("dras-dql", {"hidden": [16, 8]}),
         ("rlscheduler", {"choices": 2000}),
         ("perjob", {"choices": 2000, "network": "mlp", "window": 16}),
         ("perjob", {"choices": 2000, "learner": {"learner": "actor_critic", "steps": 8}}),

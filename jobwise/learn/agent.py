@@ -11,7 +11,7 @@ import torch
 
 from jobwise.learn.losses import chosen
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
-from jobwise.learn.settings import Settings
+from jobwise.learn.settings import WITHOUT_CRITIC, Settings
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.perjob import gather
 
@@ -55,7 +55,10 @@ class Agent:
         self.actor = actor(network).to(self.device)
         self.critic: Any = None  # a network, where the learner has one
         groups = [{"params": list(self.actor.parameters()), "lr": settings.actor_lr}]
-        if settings.learner != "reinforce":
+        self.explore = settings.explore if settings.learner == "dqn" else 0.0
+        self.target = deepcopy(self.actor) if settings.learner == "dqn" else None  # the network that dqn's targets come from
+        self.updates = 0  # of dqn
+        if settings.learner not in WITHOUT_CRITIC:
             self.critic = critic(network, encoder.shape, settings.critic).to(self.device)
             groups.append({"params": list(self.critic.parameters()), "lr": settings.critic_lr})
         makers = {"adam": lambda g: torch.optim.Adam(g, eps=1e-8, fused=True), "rmsprop": RMSProp, "sgd": torch.optim.SGD}
@@ -91,8 +94,12 @@ class Agent:
     def choose(self, obs: Seen) -> tuple[torch.Tensor, torch.Tensor]:
         """Sample: (actions [B] or [B, M], the scores they were drawn by)."""
         logits = self.scores(obs)
-        noise = self.noise(logits.shape).to(logits.device)
-        noisy = logits - torch.log(-torch.log(noise))
+        noise = -torch.log(-torch.log(self.noise(logits.shape).to(logits.device)))
+        if self.target is not None:  # scores are values of actions: the best one, or now and then any
+            some = torch.rand(len(logits), generator=self.random).to(logits.device) < self.explore
+            uniform = torch.where(torch.isfinite(logits), noise, -torch.inf).argmax(dim=-1)
+            return torch.where(some, uniform, logits.argmax(dim=-1)), logits
+        noisy = logits + noise
         if self.narrow is None or obs.mask is None:
             return noisy.argmax(dim=-1), logits
         mask = obs.mask.cpu().numpy()  # part after part: what one takes the next cannot have
@@ -107,6 +114,15 @@ class Agent:
         logp = chosen(torch.log_softmax(logits, dim=-1), actions)
         values = self.critic(obs) if self.critic is not None else torch.zeros_like(logp)
         return actions.cpu().numpy(), logp.cpu().numpy(), values.cpu().numpy()
+
+    @torch.no_grad()
+    def value(self, obs: Seen) -> np.ndarray:
+        """[B] what is to come from here on: the critic's word, or the value of the best action (dqn); 0 without either."""
+        if self.critic is not None:
+            return self.critic(obs).cpu().numpy()
+        if self.target is None:
+            return np.zeros(len(obs.counts), np.float32)
+        return self.target(obs).max(dim=-1).values.cpu().numpy()
 
     def descend(self, loss: torch.Tensor) -> None:
         """One step of the optimiser. Raises FloatingPointError for a loss that is no number."""
@@ -167,7 +183,7 @@ class Agent:
             "random": self.random.get_state(),
             "scale": [self.scale, self.count],
             "discount": self.discount,
-        }
+        } | ({"target": self.target.state_dict(), "explore": [self.explore, self.updates]} if self.target is not None else {})
         return deepcopy(state)
 
     def restore(self, state: dict) -> None:
@@ -179,3 +195,6 @@ class Agent:
         self.random.set_state(state["random"])
         self.scale, self.count = state["scale"]
         self.discount = np.asarray(state["discount"], float)
+        if self.target is not None:
+            self.target.load_state_dict(state["target"])
+            self.explore, self.updates = float(state["explore"][0]), int(state["explore"][1])

@@ -71,9 +71,8 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
         t += 1
     counts, actions, logp, values, rewards, over, there = (np.array(p) for p in zip(*parts, strict=True))
     last = np.zeros(E)
-    if not whole and agent.critic is not None:
-        with torch.no_grad():
-            last = agent.critic(agent.look(envs.show(), envs.counts.copy(), envs.masks)[0]).cpu().numpy()
+    if not whole:
+        last = agent.value(agent.look(envs.show(), envs.counts.copy(), envs.masks)[0])
     counts = counts.reshape(-1)
     first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if ragged else np.arange(len(counts))
     if whole and not ragged:

@@ -51,8 +51,8 @@ class JobsetConfig(RunSettings):
         used = ("learner", "optimiser", "actor_lr", "gamma", "max_norm")
         if value.get("learner", "ppo") == "reinforce" and (idle := sorted(set(value) - set(used))):
             raise ValueError(f"reinforce on jobsets has no use for {idle[0]!r}; it takes {', '.join(used)}")
-        if value.get("learner") in (*PARALLEL, "one_step_ac") or {"critic_first", "cost"} & set(value):
-            raise ValueError("workers, one_step_ac, critic_first and cost are for windows of logs")
+        if value.get("learner") in (*PARALLEL, "one_step_ac", "dqn") or {"critic_first", "cost"} & set(value):
+            raise ValueError("workers, one_step_ac, dqn, critic_first and cost are for windows of logs")
         return check_learner(value)
 
     @field_validator("hidden")

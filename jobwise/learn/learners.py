@@ -1,5 +1,5 @@
-"""Learners: what an agent makes of a rollout: `reinforce`, `actor_critic`, `ppo`, `one_step_ac`, and `a3c` and `a3c_ppo` of
-many workers (`workers.py`)."""
+"""Learners: what an agent makes of a rollout: `reinforce`, `actor_critic`, `ppo`, `one_step_ac`, `dqn`, and `a3c` and `a3c_ppo`
+of many workers (`workers.py`)."""
 
 from __future__ import annotations
 
@@ -147,6 +147,26 @@ def one_step_ac(agent: Agent, rollout: Rollout) -> dict[str, float]:
     return {"loss": loss.item(), "value_loss": float(torch.square(delta).mean())}
 
 
+def dqn(agent: Agent, rollout: Rollout) -> dict[str, float]:
+    """One step of deep Q-learning (Mnih et al., Nature 2015; DRAS-DQL) on the batch: the score of an action is its value, the
+    target is the reward and gamma times the value of the next best action by the target network. No replay memory: as DRAS's
+    code, it learns from its last choices. Exploration falls with each update."""
+    k, (T, E) = agent.settings, rollout.rewards.shape
+    assert agent.target is not None
+    agent.rescale(returns.discounted(rollout.rewards, k.gamma))
+    obs = rollout.seen(np.arange(T * E), agent.ragged, agent.device)
+    after = np.concatenate([agent.value(obs).reshape(T, E)[1:], rollout.last_values[None]])
+    target = rollout.rewards / agent.unit + k.gamma * (1.0 - rollout.over) * after
+    values = losses.chosen(agent.scores(obs), torch.from_numpy(rollout.actions).to(agent.device))
+    loss = torch.nn.functional.smooth_l1_loss(values, _tensor(target.reshape(-1), agent))
+    agent.descend(loss)
+    agent.updates += 1
+    agent.explore = max(agent.explore * k.explore_decay, k.explore_least)
+    if agent.updates % k.target_every == 0:
+        agent.target.load_state_dict(agent.actor.state_dict())
+    return {"loss": loss.item(), "explore": agent.explore}
+
+
 def critic_alone(agent: Agent, rollout: Rollout) -> dict[str, float]:
     """`epochs` passes in which the critic learns and the actor stays: after a cold start it knows nothing yet."""
     k = agent.settings
@@ -161,5 +181,5 @@ def critic_alone(agent: Agent, rollout: Rollout) -> dict[str, float]:
 
 
 LEARNERS: dict[str, Callable[[Agent, Rollout], dict[str, float]]] = {
-    f.__name__: f for f in (reinforce, actor_critic, ppo, one_step_ac)
+    f.__name__: f for f in (reinforce, actor_critic, ppo, one_step_ac, dqn)
 }

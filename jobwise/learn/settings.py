@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-ALONE = ("reinforce", "actor_critic", "ppo", "one_step_ac")  # learners (`learners.py`)
+ALONE = ("reinforce", "actor_critic", "ppo", "one_step_ac", "dqn")  # learners (`learners.py`)
+WITHOUT_CRITIC = ("reinforce", "dqn")
 PARALLEL = ("a3c", "a3c_ppo")  # those of many workers (`workers.py`)
 
 
@@ -29,6 +30,10 @@ class Settings:
     max_norm: float = 1.0
     critic: str = "pooled"
     baseline: str = "batch"  # REINFORCE: "batch" standardises returns, "time" subtracts the mean of runs of the same jobs
+    explore: float = 1.0  # of dqn: the share of choices at random, at the begin; it falls by `explore_decay` with each update
+    explore_decay: float = 0.995
+    explore_least: float = 0.02
+    target_every: int = 100  # updates after which dqn's targets come from the present network
     optimiser: str = "adam"  # or "rmsprop" (DeepRM's), "sgd"
 
 
@@ -43,19 +48,24 @@ def check_learner(value: dict) -> dict:
         "baseline": ("batch", "time"),
         "optimiser": ("adam", "rmsprop", "sgd"),
     }
-    may_be_0 = ("gamma", "lam", "entropy", "critic_first", "cost")
+    may_be_0 = ("gamma", "lam", "entropy", "critic_first", "cost", "explore", "explore_least")
+    shares = ("gamma", "lam", "explore", "explore_decay", "explore_least")
     for key, x in value.items():
         if key in named:
             if x not in named[key]:
                 raise ValueError(f"unknown {key} {x!r}; known: {', '.join(named[key])}")
         elif isinstance(x, bool) or not isinstance(x, int if known[key] is int else (int, float)):
             raise ValueError(f"{key} is {x!r}; a number is expected")
-        elif not (0 < x < 1e12 or (x == 0 and key in may_be_0)) or (key in ("gamma", "lam") and x > 1):
-            raise ValueError(f"{key} is {x!r}; it must be {'0 to 1' if key in ('gamma', 'lam') else 'more than 0'}")
+        elif not (0 < x < 1e12 or (x == 0 and key in may_be_0)) or (key in shares and x > 1):
+            raise ValueError(f"{key} is {x!r}; it must be {'0 to 1' if key in shares else 'more than 0'}")
     if value.get("learner") == "one_step_ac" and value.get("steps") != 1:
         raise ValueError("one_step_ac learns from one step: steps = 1")
-    if value.get("critic_first") and value.get("learner") == "reinforce":
-        raise ValueError("reinforce has no critic: critic_first is for the others")
+    learner = value.get("learner", "ppo")
+    if value.get("critic_first") and learner in WITHOUT_CRITIC:
+        raise ValueError(f"{learner} has no critic: critic_first is for the others")
+    own = sorted({"explore", "explore_decay", "explore_least", "target_every"} & set(value))
+    if own and learner != "dqn":
+        raise ValueError(f"{own[0]} is for the learner dqn, not for {learner}")
     if value.get("baseline") == "time" and value.get("learner", "ppo") != "reinforce":
         raise ValueError("the baseline 'time' goes with the learner 'reinforce'")
     return value

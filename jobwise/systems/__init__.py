@@ -20,6 +20,7 @@ ON_LOGS = {  # systems that learn from logs: where the function (log, preset) ->
     "sem": "jobwise.systems.sem:configure_sem",
     "dras": "jobwise.systems.sem:configure_dras",
     "dras2": "jobwise.systems.sem:configure_dras2",
+    "dras-dql": "jobwise.systems.sem:configure_dql",
     "rlscheduler": "jobwise.systems.rlscheduler:configure",
     "search": "jobwise.systems.search:configure",
     "mars": "jobwise.systems.rla3c:configure",

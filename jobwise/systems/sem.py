@@ -44,6 +44,12 @@ def configure_dras2(log: Workload, preset: str) -> Config:
     return c.changed(system="dras2", encoding={"levels": True}, network="levels", backfill="agent")
 
 
+def configure_dql(log: Workload, preset: str) -> Config:
+    """DRAS-DQL: the same state, deep Q-learning on batches of ten choices, exploration from 1 down by 0.995 an update."""
+    learner = {"learner": "dqn", "steps": 10, "gamma": 0.99, "actor_lr": 3e-5, "max_norm": 10.0}
+    return configure_dras(log, preset).changed(system="dras-dql", learner=learner)
+
+
 def _configure(log: Workload, preset: str, encoder: str, encoding: dict, hidden: list[int]) -> Config:
     jobs = min(600, max(len(log) // 20, 2))
     episodes = {"smoke": 3, "small": 30, "paper": 100}[preset]
