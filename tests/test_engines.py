@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobwise.cli import run
-from jobwise.engines.desk import Asked, Desk, Stopped
+from jobwise.engines.desk import Asked, Desk, Stopped, short
 from jobwise.slurm.client import SlurmError
 from jobwise.slurm.processes import Processes
 from jobwise.workloads.source import open_workflow
@@ -340,7 +340,11 @@ def test_a_desk():
         "k", "s", ["echo", "a b"], "/", output="/o o", environment={"A": "1 2"}, options=("--qos=x",), gpus=1, seconds=61
     )
     assert task.words() == ["env", "A=1 2", "echo", "a b"] and task.redirections() == " > '/o o'"
-    assert task.options_of_sbatch(["-p", "q"]) == {"folder": "/", "minutes": 2, "more": ["--gres=gpu:1", "--qos=x", "-p", "q"]}
+    assert task.options_of_sbatch(["-p", "q"]) == {
+        "folder": "/",
+        "minutes": 61 / 60,
+        "more": ["--gres=gpu:1", "--qos=x", "-p", "q"],
+    }
     codes = []
     desk.ask(task, codes.append)
     assert desk.take() == [task] and desk.take() == []
@@ -349,3 +353,72 @@ def test_a_desk():
     desk.close()
     with pytest.raises(Stopped):
         desk.run(task)
+
+
+def test_what_the_manager_refuses_is_one_line(tmp_path, capsys):
+    file = tmp_path / "g.commands"
+    file.write_text("#: gpus=2\ntrue\n")
+    words = ["mars", "run", str(file), "--on", "processes", "--procs", "2", "--poll", "0.05"]
+    for k, more in enumerate(([], ["-p", "manager"], ["--gpus", "3", "--sbatch", "-p batch"])):
+        _one(tmp_path, capsys, [*words, *more, "--state", str(tmp_path / f"{k}")], "GPUs")
+    assert len(list((tmp_path / "0" / "claims").iterdir())) == 0
+    _one(tmp_path, capsys, ["mars", "run", str(file), "--inputs", "x", "--state", str(tmp_path / "s")], "--inputs goes with")
+
+
+@pytest.mark.parametrize("kind", ["cwl", "wdl"])
+def test_what_was_changed_runs_anew(tmp_path, kind, capsys):
+    """An input of the same name and size with other contents; outputs of before are gone where a run fails."""
+    words = written(tmp_path, kind)
+    assert run(words) == 0 and total(json.loads(capsys.readouterr().out), kind) == "1000"
+    (tmp_path / "text.txt").write_text("".join(f"{i}\n" for i in range(500)))
+    assert run(words) == 0 and total(json.loads(capsys.readouterr().out), kind) == "500"
+    file = tmp_path / f"words.{kind}"
+    file.write_text(file.read_text().replace("sleep 0.4", "exit 4"))
+    assert run(words) == 1
+    outputs = tmp_path / "state" / "engine0" / "outputs.json"
+    assert not outputs.exists() or "total.txt" not in outputs.read_text()
+
+
+def test_more_copies_than_foretold_under_mars(tmp_path, capsys):
+    words = written(tmp_path, "cwl")
+    assert run([*words, "-p", "mars"]) == 0
+    assert total(json.loads(capsys.readouterr().out), "cwl") == "1000"
+
+
+def test_a_task_that_failed_is_tried_again_by_another_run(tmp_path, capsys):
+    file = tmp_path / "l.commands"
+    file.write_text("test -e there\n")
+    words = ["mars", "run", str(file), "--on", "processes", "--poll", "0.05", "--json", "--state", str(tmp_path / "s")]
+    assert run([*words, "--retries", "0"]) == 1 and "what tasks printed" in capsys.readouterr().err
+    (tmp_path / "there").touch()
+    assert run([*words, "--retries", "0"]) == 0
+    assert json.loads(capsys.readouterr().out)["submitted"] == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x89\xfe\x00",
+        b"text: {class: File, path: 3}\n",
+        b"text: 3\n",
+        b"- 1\n",
+        b"text: {class: File, location: 'http://nowhere/x'}\n",
+        b"text: {class: File, path: tools}\n",
+    ],
+)
+def test_bad_values_of_cwl_inputs_are_one_line(tmp_path, content, capsys):
+    words = written(tmp_path, "cwl")
+    (tmp_path / "in.yml").write_bytes(content + (b"marks: m\n" if content.endswith(b"}\n") or content == b"text: 3\n" else b""))
+    _one(tmp_path, capsys, words, "")
+
+
+def test_names_with_spaces_and_long_ones(tmp_path, capsys):
+    words = written(tmp_path, "cwl")
+    (tmp_path / "text.txt").rename(tmp_path / "my 'own' text.txt")
+    (tmp_path / "in.yml").write_text(f"text: {{class: File, location: \"my%20'own'%20text.txt\"}}\nmarks: {tmp_path}/m\n")
+    assert run(words) == 0 and total(json.loads(capsys.readouterr().out), "cwl") == "1000"
+    (tmp_path / "in.yml").write_text(f"text: {{class: File, path: text.txt}}\nmarks: {tmp_path}/m\nextra: 3\n")
+    (tmp_path / "text.txt").touch()
+    _one(tmp_path, capsys, words, "unknown input 'extra'")
+    assert len(short("a" * 400)) == 150 and short("a" * 400) != short("a" * 401) and short("a b") == "a_b"

@@ -39,7 +39,7 @@ class Tasks:
     ] = None
     scale: Annotated[float, typer.Option("--scale", min=0, help="{seconds}: recorded run time times this.")] = 1.0
     sbatch: Annotated[
-        str, typer.Option("--sbatch", help="Further options of sbatch for each task: '-p batch -A chem --qos high'.")
+        str, typer.Option("--sbatch", help="Of Slurm: more options of sbatch for each task: '-p batch -A chem --qos high'.")
     ] = ""
     retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Of a task that fails.")] = 1
     poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at the manager.")] = 1.0
@@ -47,9 +47,7 @@ class Tasks:
 
 @grouped
 def run(
-    files: Annotated[
-        list[str], typer.Argument(metavar="WORKFLOW...", help="CWL, WDL, WfFormat JSON, or SWF with preceding jobs.")
-    ],
+    files: Annotated[list[str], typer.Argument(metavar="WORKFLOW...", help="CWL, WDL, .commands, WfFormat JSON, SWF.")],
     state: Annotated[str, typer.Option("--state", help="Folder of the run: its ledger. A run that was killed goes on there.")],
     on: Annotated[str, typer.Option("--on", help="'simulator', 'slurm', or 'processes' of this machine.")] = "simulator",
     policy: Annotated[
@@ -57,7 +55,7 @@ def run(
         typer.Option(
             "--policy",
             "-p",
-            help="argbest (the best rule on the estimates), mars (Algorithm 3), a rule, a model, manager.",
+            help="argbest (the best rule on the estimates), mars (Algorithm 3), a rule, a model, manager (it decides).",
         ),
     ] = "argbest",
     procs: Annotated[
@@ -94,7 +92,7 @@ def run(
     flows = [open_workflow(f) for f in files]
     own = on != "simulator" and tasks.command is None
     prepare = {i: p for i, f in enumerate(files) if own and (p := engine(Path(f)))}
-    options = _options(tasks.sbatch)
+    options = _options(tasks, own)
     words = _words(SLEEP if tasks.command is None else tasks.command)
     manager, seconds = _manager(on, flows, tasks.scale, procs, gpus, Path(state))
     w = stream(flows, cluster=manager.cores()[0], name=", ".join(f.name for f in flows)[:200])
@@ -108,7 +106,7 @@ def run(
         w, cast(Any, manager), Path(state), _commands(words, flows, seconds, w), decides, _asked(flows, options),
         tasks.retries, poll_s=tasks.poll, desks=engines.desks, options=options, names=[n for f in flows for n in f.names],
     ) as following:  # fmt: skip
-        if all(t.state == "done" for t in following.tasks):
+        if not prepare and all(t.state == "done" for t in following.tasks):
             complain(f"{state}: all {len(w):,} tasks were done already; another --state runs them again")
         try:
             with progress(f"{len(w):,} tasks") as show:
@@ -200,8 +198,11 @@ def _commands(words: list[str], flows: list, seconds: list[float], w: Any) -> Ca
     return command
 
 
-def _options(sbatch: str) -> list[str]:
-    """The user's options of sbatch. Raises InputError."""
+def _options(tasks: Tasks, own: bool) -> list[str]:
+    """The user's options of sbatch; `own`: do workflows run their own commands? Raises InputError."""
+    sbatch = tasks.sbatch
+    if tasks.inputs and not own:
+        raise InputError("--inputs goes with --on slurm or --on processes, and without --command")
     try:
         more = shlex.split(sbatch)
     except ValueError as error:

@@ -16,6 +16,9 @@ from jobwise.worlds.spec import load
 ENGINES = {".cwl": "jobwise.engines.cwl", ".wdl": "jobwise.engines.wdl", ".commands": "jobwise.engines.lines"}
 
 
+MOST_STAMPED = 10_000  # files of a folder
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a workflow came to: its outputs by name, and what went wrong ("": nothing)."""
@@ -23,6 +26,21 @@ class Outcome:
     outputs: dict[str, Any]
     problem: str = ""
     notes: tuple[str, ...] = ()
+
+
+def stamp(file: Path) -> list:
+    """The sizes and times of a file, or of all that is in a folder: something else where it has changed."""
+    if not file.is_dir():
+        return [_stat(file)]
+    return [[str(p.relative_to(file)), _stat(p)] for p in sorted(file.rglob("*"))[:MOST_STAMPED]]
+
+
+def _stat(file: Path) -> list[int]:
+    try:
+        x = file.stat()
+    except OSError:
+        return []
+    return [x.st_size, x.st_mtime_ns]
 
 
 def engine(path: Path) -> Callable[..., Callable[..., Outcome]] | None:

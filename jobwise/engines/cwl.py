@@ -19,6 +19,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from cwltool import CWL_CONTENT_TYPES
 from cwltool.command_line_tool import CommandLineTool
@@ -34,9 +35,9 @@ from schema_salad.exceptions import SchemaSaladException
 from schema_salad.fetcher import DefaultFetcher
 from schema_salad.ref_resolver import Loader
 
-from jobwise.engines import Outcome
-from jobwise.engines.desk import Asked, Desk
-from jobwise.errors import InputError, plain
+from jobwise.engines import Outcome, stamp
+from jobwise.engines.desk import Asked, Desk, Unprepared
+from jobwise.errors import InputError, plain, unknown
 from jobwise.files import write_whole
 
 MIB = 1.048576  # MB
@@ -55,6 +56,12 @@ class Files(DefaultFetcher):
         return super().fetch_text(url, content_types)
 
 
+def _stamp(value: Any) -> list:
+    """The sizes and times of a file or folder of CWL that is on this machine."""
+    location = str(value.get("location", ""))
+    return stamp(Path(unquote(location[7:]))) if location.startswith("file://") else []
+
+
 def least(request: dict[str, Any], context: RuntimeContext) -> dict[str, int | float]:
     """The resources of a tool: the least that it asks for."""
     names = {"cores": "cores", "ram": "ram", "tmpdir": "tmpdirSize", "outdir": "outdirSize"}
@@ -69,7 +76,10 @@ class Tool(CommandLineTool):
     def _init_job(self, joborder: Any, runtime_context: RuntimeContext) -> Any:
         """Begin a job in a folder that is named after its step and inputs."""
         step = runtime_context.name or shortname(self.tool.get("id", "tool"))
-        text = json.dumps([joborder, {k: v for k, v in self.tool.items() if k != "id"}], sort_keys=True, default=str)
+        about = [joborder, {k: v for k, v in self.tool.items() if k != "id"}]
+        stamps: list = []
+        visit_class(about, ("File", "Directory"), lambda x: stamps.append(_stamp(x)))
+        text = json.dumps([*about, stamps], sort_keys=True, default=str)
         text = RANDOM.sub("_:", text)
         desk: Desk = runtime_context.desk  # type: ignore[attr-defined]
         key = desk.key(f"{step}-{hashlib.sha256(text.encode()).hexdigest()[:12]}")
@@ -135,7 +145,13 @@ class Job(CommandLineJob):
         return str(known[1])
 
     def _prepare(self) -> None:
-        """Make its folders anew, with its inputs."""
+        """Make its folders anew, with its inputs. Raises Unprepared."""
+        try:
+            self._stage()
+        except (OSError, WorkflowException) as error:
+            raise Unprepared(_line(error)) from None
+
+    def _stage(self) -> None:
         shutil.rmtree(Path(self.outdir).parent, ignore_errors=True)
         for name in (self.outdir, self.tmpdir, *(str(Path(x).parent) for x in (self.stdout, self.stderr) if x)):
             (Path(self.outdir) / name).mkdir(parents=True, exist_ok=True)
@@ -203,7 +219,9 @@ def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], 
     for version, file in EXTENSIONS.items():
         use_custom_schema(version, "http://commonwl.org/cwltool", files("cwltool").joinpath(file).read_text())
     try:
-        loading = LoadingContext({"construct_tool_object": _make, "fetcher_constructor": Files})
+        loading = LoadingContext(
+            {"construct_tool_object": _make, "fetcher_constructor": Files, "relax_path_checks": True}  # names are quoted
+        )
         tool = load_tool(path.resolve().as_uri(), loading)
         notes: list[str] = []
         tool.visit(partial(_check, str(path), notes))
@@ -214,7 +232,21 @@ def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], 
         if name not in order:
             wanted = f"--inputs FILE with {name!r} is expected" if inputs is None else f"{inputs} does not say {name!r}"
             raise InputError(f"{path}: input {name!r} has no value: {wanted}")
+    _fitting(tool, order, path if inputs is None else inputs, folder)
     return partial(_run, tool, order, folder, tuple(dict.fromkeys(notes)))
+
+
+def _fitting(tool: Process, order: dict[str, Any], where: Path, folder: Path) -> None:
+    """Raises InputError for values that are not of their inputs' types, and for names that no input has."""
+    names = [shortname(x["id"]) for x in tool.tool["inputs"]]
+    for name in order:
+        if name not in names and ":" not in name:
+            raise unknown("input", name, names, f"{where}: ")
+    places = dict.fromkeys(("outdir", "tmpdir", "stagedir"), str(folder))
+    try:
+        Process._init_job(tool, copy.deepcopy(order), RuntimeContext({"basedir": str(folder), "use_container": False} | places))
+    except WorkflowException as error:
+        raise InputError(f"{where}: {_line(error)}") from None
 
 
 def _make(toolpath_object: Any, loadingContext: LoadingContext) -> Process:
@@ -229,7 +261,8 @@ def _check(path: str, notes: list[str], tool: Any) -> None:
     name = shortname(tool.get("id", "")) or Path(path).name
     if tool.get("class") == "Operation":
         raise InputError(f"{path}: {name} is an abstract Operation, which says no command")
-    for one in tool.get("requirements") or []:
+    steps = [x for x in tool.get("steps") or [] if isinstance(x, dict)]
+    for one in [r for x in (tool, *steps) for r in x.get("requirements") or []]:
         if one["class"] == "DockerRequirement":
             raise InputError(f"{path}: {name} {CONTAINER}")
     if any(one["class"] == "DockerRequirement" for one in tool.get("hints") or []):
@@ -248,9 +281,12 @@ def _order(inputs: Path | None, loading: LoadingContext) -> dict[str, Any]:
         raise InputError(f"{inputs}: no such file of inputs")
     context: Any = {k: {"@type": "@id"} for k in ("path", "location")}
     order: Any
-    order, _ = Loader(context, fetcher_constructor=Files).resolve_ref(
-        inputs.resolve().as_uri(), checklinks=False, content_types=CWL_CONTENT_TYPES
-    )
+    try:
+        order, _ = Loader(context, fetcher_constructor=Files).resolve_ref(
+            inputs.resolve().as_uri(), checklinks=False, content_types=CWL_CONTENT_TYPES
+        )
+    except Exception as error:  # of a parser, on whatever is in the file
+        raise InputError(f"{inputs}: cannot be read as YAML or JSON: {_line(error)}") from None
     if not isinstance(order, dict):
         raise InputError(f"{inputs}: the values of inputs by name are expected (YAML or JSON)")
     order = {k: v for k, v in order.items() if k not in ("id", "cwl:tool")}
@@ -258,8 +294,14 @@ def _order(inputs: Path | None, loading: LoadingContext) -> dict[str, Any]:
     def located(value: Any) -> None:
         if "path" in value:
             value["location"] = value.pop("path")
-        if str(value.get("location", "")).startswith("file:") and not Path(value["location"][7:]).exists():
-            raise InputError(f"{inputs}: there is no {value['location'][7:]}")
+        location = str(value.get("location", ""))
+        if not location.startswith("file://"):
+            if location and "contents" not in value and not location.startswith("_:"):
+                raise InputError(f"{inputs}: {plain(location)} is no file of this machine; nothing is fetched")
+            return
+        file = Path(unquote(location[7:]))
+        if not file.exists() or file.is_dir() != (value["class"] == "Directory"):
+            raise InputError(f"{inputs}: there is no {plain(file)}, as a {value['class'].lower()}")
 
     visit_class(order, ("File", "Directory"), located)
     normalizeFilesDirs(order)
@@ -269,6 +311,7 @@ def _order(inputs: Path | None, loading: LoadingContext) -> dict[str, Any]:
 def _run(tool: Process, order: dict[str, Any], folder: Path, notes: tuple[str, ...], desk: Desk) -> Outcome:
     """Run a process to its end; its outputs are copied into folder/outputs. Raises Stopped."""
     final, temporary = folder / "outputs", folder / "temporary"
+    (folder / "outputs.json").unlink(missing_ok=True)
     for place in (final, temporary):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
@@ -287,7 +330,13 @@ def _run(tool: Process, order: dict[str, Any], folder: Path, notes: tuple[str, .
         return Outcome({}, _line(error), notes)
     problems: list[str] = context.problems  # type: ignore[attr-defined]
     write_whole(folder / "outputs.json", json.dumps(outputs, indent=2, default=str) + "\n")
-    return Outcome(dict(outputs or {}), "" if status == "success" else "; ".join(problems) or status, notes)
+    return Outcome(dict(outputs or {}), "" if status == "success" else "; ".join(problems) or _last(folder) or status, notes)
+
+
+def _last(folder: Path) -> str:
+    """The last complaint of cwltool's own log."""
+    lines = [x for x in (folder / "engine.log").read_text(errors="replace").splitlines() if "rror" in x or "xception" in x]
+    return plain(lines[-1][:300]) if lines else ""
 
 
 def _line(error: BaseException) -> str:

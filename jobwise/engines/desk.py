@@ -7,6 +7,7 @@ answered from the ledger, or waited for, and not submitted again.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 import threading
@@ -15,11 +16,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+LONGEST = 150  # characters of a name
 KEY = re.compile(r"[\w.+-]{1,200}")  # keys are names of folders, too
+
+
+class Unprepared(Exception):
+    """The folder of a task cannot be made ready: why."""
 
 
 class Stopped(Exception):
     """The run is being interrupted: nobody waits for this task any more."""
+
+
+def short(name: str) -> str:
+    """A name for a key and a folder: other characters are replaced, and a long one is cut, with a digest of all of it."""
+    name = re.sub(r"[^\w.+-]", "_", name)
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 13]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
 def is_zero(code: int) -> bool:
@@ -51,7 +63,8 @@ class Asked:
 
     def words(self) -> list[str]:
         """The words that run it, its environment among them."""
-        return ["env", *(f"{k}={v}" for k, v in sorted(self.environment.items())), *self.command]
+        values = [f"{k}={v}" for k, v in sorted(self.environment.items())]
+        return [*(["env", *values] if values else []), *self.command]
 
     def redirections(self) -> str:
         """Where its input, output and errors are, for a line of a batch script."""
@@ -61,7 +74,7 @@ class Asked:
     def options_of_sbatch(self, more: Sequence[str] = ()) -> dict[str, Any]:
         """The arguments of `client.Slurm.submit` beside its cores; `more`: options that the user adds."""
         out: dict[str, Any] = {"folder": self.folder}
-        out |= {"minutes": max(-int(-self.seconds // 60), 1)} if self.seconds > 0 else {}
+        out |= {"minutes": self.seconds / 60.0} if self.seconds > 0 else {}
         out |= {"memory_mb": self.memory} if self.memory > 0 else {}
         return out | {"more": [*([f"--gres=gpu:{self.gpus}"] if self.gpus > 0 else []), *self.options, *more]}
 
@@ -74,11 +87,12 @@ class Desk:
         self._new: list[Asked] = []
         self._waiting: dict[str, Callable[[int], None]] = {}
         self._keys: Counter[str] = Counter()
+        self.problems: list[str] = []
         self.is_closed = False
 
     def key(self, name: str) -> str:
         """A key for a task that is like no other; the same names, asked in the same order, give the same keys."""
-        name = re.sub(r"[^\w.+-]", "_", name)[:180]
+        name = short(name)
         with self._change:
             self._keys[name] += 1
             return name if self._keys[name] == 1 else f"{name}+{self._keys[name]}"
@@ -174,9 +188,10 @@ class Asks:
                 self.task[row] = task
                 yield row, flow, task, is_first
 
-    def answer(self, i: int, code: int) -> None:
-        """Tell the engine that task i has ended for good, if it has asked for it."""
+    def answer(self, i: int, code: int, problem: str = "") -> None:
+        """Tell the engine that task i has ended for good, if it has asked for it, and what was wrong."""
         if i in self.task:
+            self.desks[self.flow[i]].problems += [f"{self.task[i].key}: {problem}"] if problem else []
             self.desks[self.flow[i]].ended(self.task[i].key, code)
 
     def is_success(self, i: int, code: int) -> bool:

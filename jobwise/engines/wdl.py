@@ -28,8 +28,8 @@ from WDL.runtime import config, run
 from WDL.runtime.error import RunFailed, Terminated
 from WDL.runtime.task_container import TaskContainer
 
-from jobwise.engines import Outcome
-from jobwise.engines.desk import Asked, Desk, Stopped, is_zero
+from jobwise.engines import Outcome, stamp
+from jobwise.engines.desk import Asked, Desk, Stopped, Unprepared, is_zero, short
 from jobwise.errors import InputError, plain
 from jobwise.files import write_whole
 from jobwise.workloads.wdl import document
@@ -55,7 +55,8 @@ class OnDesk(TaskContainer):
         super().__init__(cfg, run_id, host_dir)
         self.desk, folder = _runs[cfg["jobwise"]["run"]]
         path = Path(host_dir).relative_to(folder).parts[1:]  # the first part is the attempt
-        self.key = "-".join([".".join(x.removeprefix("call-") for x in path) or run_id, cfg["jobwise"]["digest"]])
+        name = short(".".join(x.removeprefix("call-") for x in path) or run_id)
+        self.key = f"{name}-{cfg['jobwise']['digest']}"
         self.step = re.sub(r"(-\d+)+$", "", run_id.removeprefix("call-"))
         self.more: dict[str, Any] = {}
         self.host_dir = self.container_dir = str(folder / "tasks" / self.key)
@@ -79,13 +80,16 @@ class OnDesk(TaskContainer):
         work = Path(self.host_work_dir())
 
         def prepare() -> None:
-            shutil.rmtree(work, ignore_errors=True)
-            work.mkdir(parents=True)
-            for host, inside in self.input_path_map.items():
-                link = Path(self.host_work_path(inside.rstrip("/")))
-                link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(Path(host.rstrip("/")).resolve())
-            Path(self.host_dir, "command").write_text(command)
+            try:
+                shutil.rmtree(work, ignore_errors=True)
+                work.mkdir(parents=True)
+                for host, inside in self.input_path_map.items():
+                    link = Path(self.host_work_path(inside.rstrip("/")))
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    link.symlink_to(Path(host.rstrip("/")).resolve())
+                Path(self.host_dir, "command").write_text(command)
+            except OSError as error:
+                raise Unprepared(f"{error.strerror}: {error.filename}") from None
 
         values = self.runtime_values
         task = Asked(
@@ -103,7 +107,10 @@ class OnDesk(TaskContainer):
 @contextmanager
 def watched() -> Iterator[Callable[[], bool]]:
     """Let miniwdl catch signals in the main thread; yields whether it has caught one that ends the run."""
-    with TerminationSignalFlag(logging.getLogger("wdl")) as terminating:
+    quiet = logging.getLogger("wdl.signals")  # Ctrl-C is said by who follows
+    quiet.addHandler(logging.NullHandler())
+    quiet.propagate = False
+    with TerminationSignalFlag(quiet) as terminating:
         yield terminating
 
 
@@ -121,8 +128,9 @@ def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], 
 
     def placed(value: Value.File | Value.Directory) -> str:
         file = value.value if "://" in value.value else str((inputs or path).resolve().parent / value.value)
-        if "://" in file or not Path(file).exists():
-            raise InputError(f"{inputs}: there is no {plain(file)}")
+        kind = type(value).__name__.lower()
+        if "://" in file or not Path(file).exists() or Path(file).is_dir() != (kind == "directory"):
+            raise InputError(f"{inputs}: there is no {plain(file)}, as a {kind}")
         return file
 
     return partial(_run, workflow, Value.rewrite_env_paths(bound, placed), folder)
@@ -147,9 +155,16 @@ def _run(workflow: Any, inputs: Env.Bindings, folder: Path, desk: Desk) -> Outco
     """Run a workflow to its end; its outputs stand in outputs.json, with the paths of files. Raises Stopped."""
     name = str(folder)
     _runs[name] = desk, folder
-    logger = logging.getLogger("wdl")
-    logger.propagate = False
-    text = json.dumps([workflow.digest, WDL.values_to_json(inputs, workflow.name)], sort_keys=True)
+    logger = _logger(folder / "engine.log")
+    stamps: list = []
+
+    def stamped(value: Value.File | Value.Directory) -> str:
+        stamps.append(stamp(Path(value.value)))
+        return value.value
+
+    Value.rewrite_env_paths(inputs, stamped)
+    text = json.dumps([workflow.digest, WDL.values_to_json(inputs, workflow.name), stamps], sort_keys=True)
+    (folder / "outputs.json").unlink(missing_ok=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     overrides: dict[str, dict[str, Any]] = {
         "scheduler": {
@@ -176,6 +191,17 @@ def _run(workflow: Any, inputs: Env.Bindings, folder: Path, desk: Desk) -> Outco
     values = WDL.values_to_json(outputs, workflow.name)
     write_whole(folder / "outputs.json", json.dumps(values, indent=2) + "\n")
     return Outcome(values)
+
+
+def _logger(file: Path) -> logging.Logger:
+    """The logger of miniwdl, which writes its messages into a file, and nowhere else."""
+    logger = logging.getLogger("wdl")
+    for old in list(logger.handlers):
+        logger.removeHandler(old)
+        old.close()
+    logger.addHandler(logging.FileHandler(file))
+    logger.propagate = False
+    return logger
 
 
 def _reason(error: BaseException) -> str:

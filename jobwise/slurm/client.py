@@ -7,6 +7,7 @@ Reads `squeue --json` and `sinfo --json` of 22.05 (flat numbers, states as text)
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -25,6 +26,14 @@ ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEM
 
 class SlurmError(InputError):
     """Slurm refused, or did not answer: what it said."""
+
+
+class Refused(SlurmError):
+    """A job that can never be submitted as it is: asking again does not help."""
+
+
+FOR_NOW = re.compile("timed out|unable to contact|temporar|zero bytes|try again|connect|not responding|too many", re.I)
+FOR_GOOD = re.compile("submission failed|unrecognized option|invalid", re.I)
 
 
 @dataclass(frozen=True)
@@ -204,7 +213,7 @@ class Slurm:
         *,
         name: str,
         cores: int = 1,
-        minutes: int | None = None,
+        minutes: float | None = None,
         memory_mb: float = 0.0,
         after: Sequence[int] = (),
         nice: int = 0,
@@ -217,13 +226,18 @@ class Slurm:
         `more`: further options of `sbatch`. Raises SlurmError."""
         command = ["sbatch", "--parsable", f"--job-name={name}", "--nodes=1", "--ntasks=1", f"--cpus-per-task={cores}"]
         command += [f"--output={output}"]
-        command += [f"--time={minutes}"] if minutes else []
+        command += [f"--time={math.ceil(minutes)}"] if minutes else []
         command += [f"--mem={max(int(memory_mb / 1.048576), 1)}M"] if memory_mb > 0 else []
         command += [f"--dependency=afterok:{':'.join(map(str, after))}", "--kill-on-invalid-dep=yes"] if after else []
         command += [f"--nice={nice}"] if nice else []
         command += [f"--chdir={folder}"] if folder else []
         command += [f"--nodelist={node}"] if node else []
-        said = self.run(*command, *more, text=script).strip().split(";")[0]
+        try:
+            said = self.run(*command, *more, text=script).strip().split(";")[0]
+        except SlurmError as error:
+            if FOR_GOOD.search(str(error)) and not FOR_NOW.search(str(error)):
+                raise Refused(str(error)) from None
+            raise
         if not said.isdigit():
             raise SlurmError(f"sbatch printed {plain(said[:80])!r}; a job id was expected")
         return int(said)

@@ -64,7 +64,9 @@ class EngineRuns:
 
     def outputs(self) -> dict[str, Any]:
         """The outputs of each workflow, by its file."""
-        return {str(self.files[i]): x.outputs for i, x in self._outcome.items()}
+        names = [str(self.files[i]) for i in self._outcome]
+        twice = {n for n in names if names.count(n) > 1}
+        return {f"{n}#{i}" if n in twice else n: x.outputs for n, (i, x) in zip(names, self._outcome.items(), strict=True)}
 
     def is_failed(self) -> bool:
         """Return whether a workflow has failed."""
@@ -73,6 +75,10 @@ class EngineRuns:
     def notes(self) -> list[str]:
         """Lines for the user: what was passed over, what failed, where outputs are."""
         lines = [f"{self.files[i]}: {n}" for i, x in self._outcome.items() for n in x.notes]
-        lines += [f"{self.files[i]}: {x.problem}" for i, x in self._outcome.items() if x.problem]
+        failed = [i for i, x in self._outcome.items() if x.problem]
+        lines += [f"{self.files[i]}: {'; '.join([self._outcome[i].problem, *self.desks[i].problems])}" for i in failed]
+        if failed:
+            place = f"{self.folder / 'outputs'} and {self.folder}/engine*/tasks"
+            lines.append(f"what tasks printed is in {place}; the same command tries again")
         where = [f"{self.files[i]}: outputs in {self.folder / f'engine{i}'}" for i, x in self._outcome.items() if not x.problem]
         return lines + where

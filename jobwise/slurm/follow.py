@@ -25,13 +25,13 @@ import numpy as np
 
 from jobwise import decision
 from jobwise.decision import Start, View
-from jobwise.engines.desk import Asks, Desk
+from jobwise.engines.desk import Asks, Desk, Unprepared
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, WAITING
 from jobwise.sim import events
 from jobwise.slurm import ledger
-from jobwise.slurm.client import ENDED, Job, SlurmError
+from jobwise.slurm.client import ENDED, Job, Refused, SlurmError
 from jobwise.slurm.machine import Machine
 from jobwise.slurm.simulated import ResourceManager
 from jobwise.slurm.task import Task, script
@@ -170,7 +170,9 @@ class Following:
                 self._add(flow, x.cores, x.seconds)
             t = self.tasks[row]
             t.retries, self._jobs[row]["request"] = x.retries, x.cores
-            if t.state in ("done", "failed"):
+            if t.state == "failed":  # in an earlier run: what it lacked may be there now
+                t.state, t.failures = "", 0
+            elif t.state == "done":
                 self.asks.answer(row, t.code)
 
     def _open_parents(self, i: int) -> int:
@@ -183,6 +185,14 @@ class Following:
 
     def _submit(self, i: int, after: list[int], node: int = -1) -> None:
         t, job, names = self.tasks[i], self._jobs[i], self._machine.names
+        asked = self.asks.task.get(i)
+        try:
+            if asked:
+                asked.prepare()
+        except Unprepared as error:
+            t.state, t.code = "failed", 1
+            self.asks.answer(i, 1, str(error))
+            return
         t.tries, t.state, t.id, t.seen = t.tries + 1, "submitted", 0, self.manager.now()
         t.node, t.since, t.moved, t.start = node if names else -1, t.seen, False, 0.0
         there = {"node": names[node]} if t.node >= 0 else {}
@@ -190,8 +200,7 @@ class Following:
         name = self._name(i)
         how: dict[str, Any] = {"cores": int(job["request"][0]), "after": after, "folder": str(self.folder)}
         how["output"] = str(self.folder / "outputs" / f"{name}.txt")
-        if asked := self.asks.task.get(i):
-            asked.prepare()
+        if asked:
             how |= asked.options_of_sbatch(self.options)
         else:
             how |= self.ask(i)
@@ -357,14 +366,14 @@ class Following:
 
     def follow(self, report: Callable[[int, int], None] | None = None, is_going_on: Callable[[], bool] = lambda: False) -> None:
         """To the end of every task that can be done, and for as long as `is_going_on`: engines may ask for more. Raises
-        SlurmError where the manager has not answered PATIENCE times in a row."""
+        SlurmError where the manager has not answered PATIENCE times in a row, Refused where it will never take a task."""
         silent, more = 0, True
         while more:
             try:
                 going_on = is_going_on()  # before the step: an engine that has ended then asks for nothing after it
                 more, silent = self.step() or going_on, 0
-            except SlurmError:
-                if (silent := silent + 1) >= PATIENCE:
+            except SlurmError as error:
+                if isinstance(error, Refused) or (silent := silent + 1) >= PATIENCE:
                     raise
             if report:
                 report(sum(t.state == "done" for t in self.tasks), len(self.tasks))

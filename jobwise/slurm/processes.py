@@ -18,7 +18,7 @@ from typing import Any
 
 from jobwise.errors import InputError
 from jobwise.files import write_whole
-from jobwise.slurm.client import ENDED, Job, Node, SlurmError
+from jobwise.slurm.client import ENDED, Job, Node, Refused
 
 # A process writes its number down before it does anything.
 FIRST = 'echo $$ > "$1.new" && mv "$1.new" "$1" && cd "$3" && exec /bin/sh "$2"'
@@ -104,19 +104,19 @@ class Processes:
         return [e.job for e in self.table.values()]
 
     def submit(
-        self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), minutes: int = 0, memory_mb: float = 0.0,
-        output: str = os.devnull, folder: str = ".", more: Sequence[str] = (), **others: Any,
+        self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), minutes: float = 0.0,
+        memory_mb: float = 0.0, output: str = os.devnull, folder: str = ".", more: Sequence[str] = (), **others: Any,
     ) -> int:  # fmt: skip
-        """Submit a batch script; its id. Raises SlurmError for jobs that can never run, and for options of sbatch other than
+        """Submit a batch script; its id. Raises Refused for jobs that can never run, and for options of sbatch other than
         GPUs."""
         gpus = 0
         for option in more:
             if not option.startswith("--gres=gpu:") or not option.removeprefix("--gres=gpu:").isdigit():
-                raise SlurmError(f"{option!r} is an option of sbatch; processes know cores, memory, GPUs and time limits")
+                raise Refused(f"{option!r} is an option of sbatch; processes know cores, memory, GPUs and time limits")
             gpus = int(option.removeprefix("--gres=gpu:"))
         if cores > self.size or gpus > self.gpus or (self.memory and memory_mb > self.memory):
             here = f"{self.size} cores, {self.gpus} GPUs" + (f", {self.memory:,.0f} MB" if self.memory else "")
-            raise SlurmError(f"job {name} of {cores} cores, {gpus} GPUs, {memory_mb:,.0f} MB does not fit this machine: {here}")
+            raise Refused(f"job {name} of {cores} cores, {gpus} GPUs, {memory_mb:,.0f} MB does not fit this machine: {here}")
         job = Job(max(self.table, default=0) + 1, name, "PENDING", "Priority", self.now(), 0.0, 0.0, cores, 0)
         entry = Entry(job, script, list(after), folder, output, gpus, memory_mb, 60.0 * minutes)
         self.table[job.id] = entry

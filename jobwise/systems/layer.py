@@ -73,7 +73,8 @@ class Layer:
 
     def begin(self, view: View) -> LayerRun:
         """Its run in one simulation, or on one cluster."""
-        self.made[:] = [LayerRun(self)]
+        more = len(view.jobs) > len(self.flow)  # an engine has asked for tasks that no file foretold
+        self.made[:] = [LayerRun(self, view.jobs["flow"].copy() if more else None)]
         return self.made[0]
 
     def check(self, cluster: Cluster) -> None:
@@ -95,14 +96,15 @@ class Layer:
 class LayerRun:
     """A layer in one simulation, or on one cluster."""
 
-    def __init__(self, layer: Layer):
-        self._layer = layer
+    def __init__(self, layer: Layer, flow: np.ndarray | None = None):
+        """`flow` [J]: the workflow of each job, where there are more than the layer knows of."""
+        self._layer, self._flow = layer, layer.flow if flow is None else flow
         self.plans: list[Plan] = []
         self.deciders: list[Any] = []
         self.models: list[str] = []  # of the store, that say who schedules a plan; "": none
         self._runs: list = []
         self._noted, self._events = np.empty(0), list[np.ndarray]()  # the events of the last view, and of each run
-        self.plan, self.part = np.full(len(layer.flow), -1), np.zeros(len(layer.flow), np.int64)
+        self.plan, self.part = np.full(len(self._flow), -1), np.zeros(len(self._flow), np.int64)
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """Tell each scheduler of its own."""
@@ -129,7 +131,7 @@ class LayerRun:
     def _take_up(self, view: View) -> None:
         """Plan the workflows that have come and have no plan, in the order of their arrivals."""
         x = self._layer
-        new = list(dict.fromkeys(x.flow[j] for j in np.sort(view.queue) if self.plan[j] < 0))
+        new = list(dict.fromkeys(self._flow[j] for j in np.sort(view.queue) if self.plan[j] < 0))
         if not new:
             return
         sizes = [len(x.flows[i]) for i in new]
@@ -140,8 +142,10 @@ class LayerRun:
         for p in decide(sizes, large=large, model=x.model, together=x.together, most=x.most):
             p = replace(p, flows=tuple(int(new[i]) for i in p.flows))
             for i in p.flows:
-                rows = np.flatnonzero(x.flow == i)
-                self.plan[rows], self.part[rows] = len(self.plans), parts(x.flows[i], x.most) if len(p.parts) > 1 else 0
+                rows = np.flatnonzero(self._flow == i)
+                self.plan[rows] = len(self.plans)
+                if len(p.parts) > 1:
+                    self.part[rows[: len(x.flows[i])]] = parts(x.flows[i], x.most)
             self.plans.append(p)
             decider, model = _decider(p, x)
             self.deciders.append(decider)

@@ -209,6 +209,8 @@ class _Flow:
         if file is None or not file.is_file() or self.root not in file.resolve().parents:
             self.notes["tools not found"] = self.notes.get("tools not found", 0) + 1
             return None
+        if parts.fragment and file.resolve() == self.file:
+            raise InputError(f"{self.file}: runs its own part #{parts.fragment}: packed documents ($graph) are not read")
         if run in self.open or file.resolve() == self.file:
             raise InputError(f"{self.file}: {file.name} is a part of itself")
         if run not in self.tools:
