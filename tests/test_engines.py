@@ -422,3 +422,10 @@ def test_names_with_spaces_and_long_ones(tmp_path, capsys):
     (tmp_path / "text.txt").touch()
     _one(tmp_path, capsys, words, "unknown input 'extra'")
     assert len(short("a" * 400)) == 150 and short("a" * 400) != short("a" * 401) and short("a b") == "a_b"
+
+
+def test_an_engine_that_is_not_installed(tmp_path, monkeypatch, capsys):
+    words = written(tmp_path, "cwl")
+    monkeypatch.delitem(sys.modules, "jobwise.engines.cwl", raising=False)
+    monkeypatch.setitem(sys.modules, "cwltool", None)
+    _one(tmp_path, capsys, words, "needs cwltool", "jobwise[workflows]")

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobwise.errors import InputError
 from jobwise.worlds.spec import load
 
 ENGINES = {".cwl": "jobwise.engines.cwl", ".wdl": "jobwise.engines.wdl", ".commands": "jobwise.engines.lines"}
-
-
 MOST_STAMPED = 10_000  # files of a folder
 
 
@@ -45,9 +44,13 @@ def _stat(file: Path) -> list[int]:
 
 def engine(path: Path) -> Callable[..., Callable[..., Outcome]] | None:
     """The function `prepared(path, inputs, folder)` of the engine for a file, by its suffix; None: none knows its language.
-    It reads and checks the workflow, and returns the function that runs it on a desk."""
+    It reads and checks the workflow, and returns the function that runs it on a desk. Raises InputError where the engine is
+    not installed."""
     where = ENGINES.get(path.suffix)
-    return load(f"{where}:prepared") if where else None
+    try:
+        return load(f"{where}:prepared") if where else None
+    except ImportError as error:
+        raise InputError(f"{path}: running it needs {error.name}: pip install 'jobwise[workflows]'") from None
 
 
 def watched(paths: list[Path]) -> AbstractContextManager[Callable[[], bool]]:
