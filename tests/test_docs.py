@@ -143,6 +143,10 @@ COMMANDS = list(
         if re.match(r"(\$ )?jobwise ", line)
     )
 )
+WDL = """version 1.0
+task t { input { Int n } command { echo ~{n} } output { String s = read_string(stdout()) } }
+workflow w { input { Int n } call t { input: n = n } output { String s = t.s } }
+"""
 FIRST = [c for c in COMMANDS if c.startswith("jobwise train search")]
 SLOW = re.compile(
     r"train (perjob|cush|deeprm|sem)|runs/(network|cush)|reproduce|torchrun|--origins|report out.html|forecast|gated|telemetry risk"
@@ -176,6 +180,12 @@ def place(tmp_path_factory):
     steps = "  cut: {run: cut.cwl, in: {x: a}, out: [o]}\n  align: {run: align.cwl, scatter: x, in: {x: cut/o}, out: [o]}\n"
     head = "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{class: ScatterFeatureRequirement}]\ninputs: {a: File}\noutputs: []\n"
     (folder / "assembly.cwl").write_text(f"{head}steps:\n{steps}")
+    tool = "cwlVersion: v1.2\nclass: CommandLineTool\ninputs: {x: File}\n"
+    (folder / "cut.cwl").write_text(f"{tool}baseCommand: [touch, p1, p2]\noutputs: {{o: {{type: 'File[]', outputBinding: {{glob: 'p*'}}}}}}\n")
+    (folder / "align.cwl").write_text(f"{tool}baseCommand: echo\nstdout: o.txt\noutputs: {{o: stdout}}\n")
+    (folder / "values.yml").write_text("a: {class: File, path: LOG}\n")
+    (folder / "assembly.wdl").write_text(WDL)
+    (folder / "values.json").write_text('{"w.n": 2}')
     return folder
 
 
@@ -186,7 +196,10 @@ def _do(command, place, monkeypatch, capsys):
 
     monkeypatch.chdir(place)
     monkeypatch.setenv("JOBWISE_CACHE", str(place))
-    words = shlex.split(command.replace("--on slurm", "--on simulator"))[1:]
+    here = "processes" if "--inputs" in command else "simulator"  # own commands run; without a Slurm
+    words = shlex.split(re.sub(r"--sbatch '[^']*'", "", command.replace("--on slurm", f"--on {here}")))[1:]
+    if words[:2] == ["mars", "run"]:
+        words += ["--learn", "200", "--poll", "0.05"]
     if words[0] == "train":
         words += ["--preset", "smoke", "--threads", "1"]  # threads of two workers wait for one another
     if words[:2] == ["train", "mars"]:
