@@ -319,7 +319,7 @@ def test_configurations_are_checked():
         ({"jobs": 0}, "jobs.*greater"),
         ({"reward": "fame"}, "unknown reward"),
         ({"learner": {"lr": 1}}, "unknown learner setting 'lr'"),
-        ({"learner": {"learner": "dqn"}}, "unknown learner 'dqn'"),
+        ({"learner": {"learner": "sarsa"}}, "unknown learner 'sarsa'"),
         ({"learner": {"steps": 0}}, "steps is 0"),
         ({"learner": {"gamma": "x"}}, "gamma is 'x'"),
         ({"learner": {"gamma": 1.5}}, "0 to 1"),
