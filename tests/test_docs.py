@@ -181,7 +181,9 @@ def place(tmp_path_factory):
     head = "cwlVersion: v1.2\nclass: Workflow\nrequirements: [{class: ScatterFeatureRequirement}]\ninputs: {a: File}\noutputs: []\n"
     (folder / "assembly.cwl").write_text(f"{head}steps:\n{steps}")
     tool = "cwlVersion: v1.2\nclass: CommandLineTool\ninputs: {x: File}\n"
-    (folder / "cut.cwl").write_text(f"{tool}baseCommand: [touch, p1, p2]\noutputs: {{o: {{type: 'File[]', outputBinding: {{glob: 'p*'}}}}}}\n")
+    (folder / "cut.cwl").write_text(
+        f"{tool}baseCommand: [touch, p1, p2]\noutputs: {{o: {{type: 'File[]', outputBinding: {{glob: 'p*'}}}}}}\n"
+    )
     (folder / "align.cwl").write_text(f"{tool}baseCommand: echo\nstdout: o.txt\noutputs: {{o: stdout}}\n")
     (folder / "values.yml").write_text("a: {class: File, path: LOG}\n")
     (folder / "assembly.wdl").write_text(WDL)
