@@ -21,88 +21,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks import word_count
 from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes
 from benchmarks.markdown import table
 from benchmarks.slurm_cluster import Cluster, folder_for, running, skipped
 from jobwise.report.sections import made
 
-GPUS, PIECES = 2, 12
+GPUS = 2  # of a node
 CONF = [*_nodes(gpus=GPUS, last=6), *BATCH, "SelectTypeParameters=CR_Core_Memory", FAST]
-CWL = """cwlVersion: v1.2
-class: Workflow
-$namespaces: {cwltool: "http://commonwl.org/cwltool#"}
-requirements: {ScatterFeatureRequirement: {}, StepInputExpressionRequirement: {}}
-inputs: {text: File, marks: string, parts: int}
-outputs: {total: {type: File, outputSource: add/sum}}
-steps:
-  split:
-    run:
-      class: CommandLineTool
-      requirements: {ResourceRequirement: {coresMin: 2, ramMin: 100}}
-      baseCommand: [split, -d]
-      inputs:
-        parts: {type: int, inputBinding: {prefix: -n, position: 1, valueFrom: "l/$(self)"}}
-        text: {type: File, inputBinding: {position: 2}}
-      outputs: {pieces: {type: "File[]", outputBinding: {glob: "x*"}}}
-    in: {text: text, parts: parts}
-    out: [pieces]
-  count:
-    run:
-      class: CommandLineTool
-      requirements:
-        ResourceRequirement: {coresMin: 1, ramMin: 200}
-        ToolTimeLimit: {timelimit: 300}
-        cwltool:CUDARequirement: {cudaVersionMin: "1.0", cudaComputeCapability: "1.0", cudaDeviceCountMin: 1}
-        InitialWorkDirRequirement:
-          listing: [{entryname: run.sh, entry: "echo $(inputs.piece.basename) >> $(inputs.marks); sleep 2; wc -l < $1\\n"}]
-      baseCommand: [sh, run.sh]
-      inputs: {piece: {type: File, inputBinding: {position: 1}}, marks: string}
-      stdout: $(inputs.piece.basename).count
-      outputs: {lines: stdout}
-    scatter: piece
-    in: {piece: split/pieces, marks: marks}
-    out: [lines]
-  add:
-    run:
-      class: CommandLineTool
-      requirements: {ShellCommandRequirement: {}}
-      arguments: [{shellQuote: false, valueFrom: "awk '{s += $1} END {print s}'"}]
-      inputs: {files: {type: "File[]", inputBinding: {position: 1}}}
-      stdout: total.txt
-      outputs: {sum: stdout}
-    in: {files: count/lines}
-    out: [sum]
-"""
-WDL = """version 1.0
-task split {
-  input { File text  Int parts }
-  command <<< split -d -n l/~{parts} ~{text} x >>>
-  output { Array[File] pieces = glob("x*") }
-  runtime { cpu: 2  memory: "100 MiB" }
-}
-task count {
-  input { File piece  String marks }
-  command <<<
-    basename ~{piece} >> ~{marks}
-    sleep 2
-    wc -l < ~{piece}
-  >>>
-  output { Int lines = read_int(stdout()) }
-  runtime { memory: "200 MiB"  time_minutes: 5  gpuCount: 1 }
-}
-task add {
-  input { Array[Int] lines }
-  command <<< echo $((~{sep="+" lines})) > total.txt >>>
-  output { File total = "total.txt" }
-}
-workflow words {
-  input { File text  String marks  Int parts }
-  call split { input: text = text, parts = parts }
-  scatter (p in split.pieces) { call count { input: piece = p, marks = marks } }
-  call add { input: lines = count.lines }
-  output { File total = add.total }
-}
-"""
+CUDA = 'cwltool:CUDARequirement: {cudaVersionMin: "1.0", cudaComputeCapability: "1.0", cudaDeviceCountMin: 1}'
+HINTS = "      hints:\n        DockerRequirement: {dockerPull: debian}\n"
+
+
+def _more(text: str, *changes: tuple[str, str]) -> str:
+    """The workflow with other requests and longer tasks. Raises ValueError where it does not say what is changed."""
+    for old, new in (("sleep 0.4", "sleep 2"), *changes):
+        if old not in text:
+            raise ValueError(f"benchmarks/word_count.py does not say {old!r}")
+        text = text.replace(old, new)
+    return text
+
+
+CWL = _more(
+    word_count.CWL, ("class: Workflow\n", 'class: Workflow\n$namespaces: {cwltool: "http://commonwl.org/cwltool#"}\n'),
+    ("{ramMin: 64}", "{ramMin: 200}"), ("{timelimit: 120}", f"{{timelimit: 300}}\n        {CUDA}"), (HINTS, ""),
+)  # fmt: skip
+WDL = _more(word_count.WDL, ('{ memory: "64 MiB" }', '{ memory: "200 MiB"  time_minutes: 5  gpuCount: 1 }'))
 COLUMNS = ("workflow", "tasks", "kills", "ended well", "submitted", "ran twice", "asked for, as Slurm shows it", "result")
 
 
@@ -143,7 +87,7 @@ def run_through_kills(words: Sequence[str], state: Path, cluster: Cluster, kills
     return subprocess.run(words, capture_output=True, text=True, env=cluster.env, timeout=600)
 
 
-def one(name: str, words: list[str], base: Path, seen: Seen, marks: Path | None, answer: Path | None) -> list[str]:
+def one(name: str, words: list[str], base: Path, seen: Seen, marks: Path | None) -> list[str]:
     """A row of the table: run a workflow through kills, and look at what came of it."""
     state = base / f"state-{name}"
     order = [sys.executable, "-m", "jobwise.cli", "mars", "run", *words, "--on", "slurm", "--state", str(state)]
@@ -151,21 +95,16 @@ def one(name: str, words: list[str], base: Path, seen: Seen, marks: Path | None,
     time.sleep(1.0)
     if done.returncode:
         return [name, "", "2", "no: " + done.stderr.strip()[-200:], "", "", "", ""]
-    told = json.loads(done.stdout)
+    result = json.loads(done.stdout)
     run = json.loads((state / "ledger.jsonl").read_text().split("\n")[0])["run"]
     ran = [p.name.split(".")[1] for p in (state / "stamps").iterdir()]
     twice = len(ran) - len(set(ran))
     if marks:
         lines = marks.read_text().split()
         twice = max(twice, len(lines) - len(set(lines)))
-    result = Path(_file(told)).read_text().strip() if answer else "-"
-    cells = (told["tasks"], 2, f"{told['done']} of {told['tasks']}", told["submitted"], twice, seen.most(run), result)
+    answer = word_count.total(result) if name in ("CWL", "WDL") else "-"
+    cells = (result["tasks"], 2, f"{result['done']} of {result['tasks']}", result["submitted"], twice, seen.most(run), answer)
     return [name, *map(str, cells)]
-
-
-def _file(told: dict) -> str:
-    outputs = next(iter(told["outputs"].values()))
-    return outputs["total"]["location"][7:] if "total" in outputs else outputs["words.total"]
 
 
 def main() -> int:
@@ -177,18 +116,9 @@ def main() -> int:
     if skipped("mars_live"):
         return 0
     base = folder_for("mars-live")
-    (base / "text.txt").write_text("".join(f"{i}\n" for i in range(1000)))
-    inputs = {k: str(base / f"{k}.json") for k in ("cwl", "wdl")}
-    marks = {k: base / f"marks-{k}" for k in ("cwl", "wdl", "commands")}
-    file = {"class": "File", "path": str(base / "text.txt")}
-    (base / "words.cwl").write_text(CWL)
-    (base / "words.wdl").write_text(WDL)
-    (base / "cwl.json").write_text(json.dumps({"text": file, "marks": str(marks["cwl"]), "parts": PIECES}))
-    (base / "wdl.json").write_text(
-        json.dumps({"words.text": str(base / "text.txt"), "words.marks": str(marks["wdl"]), "words.parts": PIECES})
-    )
-    line = f"sh -c 'echo {{}} >> {marks['commands']}; sleep 2'\n"
-    (base / "some.commands").write_text("#: memory=200 gpus=1 minutes=5\n" + "".join(line.format(k) for k in range(PIECES)))
+    line = f"sh -c 'echo {{}} >> {base}/marks; sleep 2'\n"
+    listed = "".join(line.format(k) for k in range(word_count.PARTS))
+    (base / "some.commands").write_text("#: memory=200 gpus=1 minutes=5\n" + listed)
     rows = []
     with running(base / "cluster", given.port, CONF, ACCOUNT, GPUS) as cluster:
         seen = Seen(cluster)
@@ -196,19 +126,20 @@ def main() -> int:
         watcher.start()
         try:
             for kind in ("cwl", "wdl"):
-                words = [str(base / f"words.{kind}"), "--inputs", inputs[kind]]
-                rows.append(one(kind.upper(), words, base, seen, marks[kind], base))
-            rows.append(one("commands", [str(base / "some.commands")], base, seen, marks["commands"], None))
+                (own := base / kind).mkdir()
+                words = word_count.written(own, kind, CWL, WDL)
+                rows.append(one(kind.upper(), words, base, seen, own / "marks"))
+            rows.append(one("commands", [str(base / "some.commands")], base, seen, base / "marks"))
             if Path(given.wfformat).exists():
                 more = ["--scale", "0.02", "--sbatch", "--gres=gpu:1 --mem=200M --time=5"]
-                rows.append(one("WfFormat", [given.wfformat, *more], base, seen, None, None))
+                rows.append(one("WfFormat", [given.wfformat, *more], base, seen, None))
         finally:
             seen.is_over = True
             watcher.join()
     lines = table(COLUMNS, rows)
     print("\n".join(lines))
     held = all(r[3] == f"{r[1]} of {r[1]}" and r[5] == "0" and "gres/gpu=1" in r[6] and "mem=" in r[6] for r in rows)
-    held = held and [r[7] for r in rows[:2]] == ["1000", "1000"]
+    held = held and [r[7] for r in rows[:2]] == [str(word_count.LINES)] * 2
     about = (__doc__ or "").split("\n\n")[2]
     text = [
         "# Workflows of their own commands on a real Slurm",

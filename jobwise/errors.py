@@ -23,6 +23,11 @@ def shown(names: Iterable[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def in_a_line(error: BaseException, most: int = 300) -> str:
+    """What the error of another library says, in one printable line; its name where it says nothing."""
+    return plain(" ".join(str(error).split())[:most]) or type(error).__name__
+
+
 class InputError(ValueError):
     """Wrong input by the user: says what is wrong, where, and what would be right. The command line exits 2."""
 

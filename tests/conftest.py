@@ -67,6 +67,20 @@ def play(sets, policy, world=None, seed=0):
     return simulate_many(sets, policy, tick=1.0, seed=seed)
 
 
+def asked(w, policy, seed=0):
+    """The jobs after a simulation whose every decision was asked for, by views alone."""
+    from jobwise import decision
+    from jobwise.sim.simulation import Simulation
+
+    sim, until = Simulation(w, tick=policy.tick or 1.0, seed=seed), np.inf
+    run = decision.begin(policy, sim.view())
+    for _ in range(5000):
+        if sim.done or not sim.advance(until):
+            break
+        until = sim.apply(run.decide(sim.view()))
+    return sim.state.jobs[0]
+
+
 def drained(steps):
     """What a generator returns when it is at its end."""
     while True:

@@ -6,121 +6,22 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from benchmarks import word_count
+from benchmarks.word_count import CWL, WDL, total
 from jobwise.cli import run
-from jobwise.engines.desk import Asked, Desk, Stopped, short
+from jobwise.engines.desk import Asked, Desk, Stopped, requests, short
 from jobwise.slurm.client import SlurmError
 from jobwise.slurm.processes import Processes
 from jobwise.workloads.source import open_workflow
 
-SPLIT = """cwlVersion: v1.2
-class: CommandLineTool
-requirements:
-  ResourceRequirement: {coresMin: 2, ramMin: 100}
-baseCommand: [split, -d]
-inputs:
-  parts: {type: int, inputBinding: {prefix: -n, position: 1, valueFrom: "l/$(self)"}}
-  text: {type: File, inputBinding: {position: 2}}
-outputs:
-  pieces: {type: "File[]", outputBinding: {glob: "x*"}}
-"""
-CWL = """cwlVersion: v1.2
-class: Workflow
-requirements: {ScatterFeatureRequirement: {}, StepInputExpressionRequirement: {}}
-inputs:
-  text: File
-  marks: string
-  parts: {type: int, default: 3}
-outputs:
-  total: {type: File, outputSource: add/sum}
-steps:
-  split:
-    run: tools/split.cwl
-    in: {text: text, parts: parts}
-    out: [pieces]
-  count:
-    run:
-      class: CommandLineTool
-      requirements:
-        ResourceRequirement: {ramMin: 64}
-        ToolTimeLimit: {timelimit: 120}
-        InitialWorkDirRequirement:
-          listing: [{entryname: script.sh, entry: "echo $(inputs.piece.basename) >> $(inputs.marks); sleep 0.4; wc -l < $1\\n"}]
-      hints:
-        DockerRequirement: {dockerPull: debian}
-      baseCommand: [sh, script.sh]
-      inputs:
-        piece: {type: File, inputBinding: {position: 1}}
-        marks: string
-      stdout: $(inputs.piece.basename).count
-      outputs: {lines: stdout}
-    scatter: piece
-    in: {piece: split/pieces, marks: marks}
-    out: [lines]
-  add:
-    run:
-      class: CommandLineTool
-      requirements: {ShellCommandRequirement: {}}
-      arguments: [{shellQuote: false, valueFrom: "awk '{s += $1} END {print s}'"}]
-      inputs: {files: {type: "File[]", inputBinding: {position: 1}}}
-      stdout: total.txt
-      outputs: {sum: stdout}
-    in: {files: count/lines}
-    out: [sum]
-"""
-WDL = """version 1.0
-task split {
-  input { File text  Int parts }
-  command <<< split -d -n l/~{parts} ~{text} x >>>
-  output { Array[File] pieces = glob("x*") }
-  runtime { cpu: 2  memory: "100 MiB"  time_minutes: 2  docker: "debian" }
-}
-task count {
-  input { File piece  String marks }
-  command <<<
-    basename ~{piece} >> ~{marks}
-    sleep 0.4
-    wc -l < ~{piece}
-  >>>
-  output { Int lines = read_int(stdout()) }
-  runtime { memory: "64 MiB" }
-}
-task add {
-  input { Array[Int] lines }
-  command <<< echo $((~{sep="+" lines})) > total.txt >>>
-  output { File total = "total.txt" }
-}
-workflow words {
-  input { File text  String marks  Int parts = 3 }
-  call split { input: text = text, parts = parts }
-  scatter (p in split.pieces) { call count { input: piece = p, marks = marks } }
-  call add { input: lines = count.lines }
-  output { File total = add.total }
-}
-"""
-
 
 def written(folder, kind):
-    """The words of a command that runs a workflow of split, 12 counts (a mark in a file each) and a sum."""
-    (folder / "tools").mkdir()
-    (folder / "tools" / "split.cwl").write_text(SPLIT)
-    (folder / "words.cwl").write_text(CWL)
-    (folder / "words.wdl").write_text(WDL)
-    (folder / "text.txt").write_text("".join(f"{i}\n" for i in range(1000)))
-    marks = str(folder / "marks")
-    (folder / "in.yml").write_text(f"text: {{class: File, path: text.txt}}\nmarks: {marks}\nparts: 12\n")
-    (folder / "in.json").write_text(json.dumps({"words.text": "text.txt", "words.marks": marks, "words.parts": 12}))
-    inputs = folder / ("in.yml" if kind == "cwl" else "in.json")
-    words = ["mars", "run", str(folder / f"words.{kind}"), "--on", "processes", "--procs", "4", "--inputs", str(inputs)]
+    """The words of a command that runs the workflow of `benchmarks.word_count` on processes, its state beside it."""
+    words = ["mars", "run", *word_count.written(folder, kind), "--on", "processes", "--procs", "4"]
     return [*words, "--state", str(folder / "state"), "--poll", "0.1", "--json"]
-
-
-def total(result, kind):
-    outputs = next(iter(result["outputs"].values()))
-    return Path(outputs["total"]["location"][7:] if kind == "cwl" else outputs["words.total"]).read_text().strip()
 
 
 @pytest.mark.parametrize("kind", ["cwl", "wdl"])
@@ -142,11 +43,11 @@ def test_a_workflow_runs_its_own_commands_through_kills(tmp_path, kind):
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert (result["tasks"], result["done"], result["failed"], result["never_run"]) == (14, 14, 0, 0)
-    assert total(result, kind) == "1000"
+    assert total(result) == "1000"
     assert sorted((tmp_path / "marks").read_text().split()) == [f"x{k:02d}" for k in range(12)]  # each once
     again = json.loads(subprocess.run(words, capture_output=True, text=True, timeout=100).stdout)
     assert 14 <= again["submitted"] == result["submitted"] <= 16  # a kill may hit a task that was about to be submitted
-    assert total(again, kind) == "1000"
+    assert total(again) == "1000"
     assert len((tmp_path / "marks").read_text().split()) == 12
 
 
@@ -161,7 +62,7 @@ def test_requests_reach_the_manager(tmp_path, kind, monkeypatch, capsys):
     monkeypatch.setattr(Processes, "submit", submit)
     assert run([*written(tmp_path, kind), "-p", "fcfs"]) == 0
     said = capsys.readouterr()
-    assert total(json.loads(said.out), kind) == "1000"
+    assert total(json.loads(said.out)) == "1000"
     assert kind == "wdl" or "hints at containers" in said.err
     split, *counts = (more for _, more in asked.values())
     assert split["cores"] == 2 and split["memory_mb"] == pytest.approx(104.8576)
@@ -290,13 +191,13 @@ def test_processes(tmp_path):
 
     out = tmp_path / "out"
     two = {"cores": 2, "output": str(out), "folder": str(tmp_path)}
-    p.submit("#!/bin/sh\necho $CUDA_VISIBLE_DEVICES; pwd\n", name="a", more=["--gres=gpu:2"], **two)
+    p.submit("#!/bin/sh\necho $CUDA_VISIBLE_DEVICES; pwd\n", name="a", gpus=2, **two)
     b = p.submit("#!/bin/sh\nexit 3\n", name="b", **two)
     p.submit("#!/bin/sh\necho never\n", name="c", after=[b], **two)
     until("COMPLETED", "FAILED", "CANCELLED")
     assert out.read_text() == f"0,1\n{tmp_path}\n" and [j.code for j in p.jobs()] == [0, 3, 0]
     assert p.nodes()[0].free == 2 and p.cores() == (2, 2)
-    for wrong in ({"cores": 3}, {"memory_mb": 2000}, {"more": ["--gres=gpu:3"]}, {"more": ["--qos=high"]}):
+    for wrong in ({"cores": 3}, {"memory_mb": 2000}, {"gpus": 3}, {"more": ["--qos=high"]}):
         with pytest.raises(SlurmError):
             p.submit("#!/bin/sh\n", name="x", **wrong)
     d = p.submit("#!/bin/sh\nsleep 100\n", name="d")
@@ -340,11 +241,7 @@ def test_a_desk():
         "k", "s", ["echo", "a b"], "/", output="/o o", environment={"A": "1 2"}, options=("--qos=x",), gpus=1, seconds=61
     )
     assert task.words() == ["env", "A=1 2", "echo", "a b"] and task.redirections() == " > '/o o'"
-    assert task.options_of_sbatch(["-p", "q"]) == {
-        "folder": "/",
-        "minutes": 61 / 60,
-        "more": ["--gres=gpu:1", "--qos=x", "-p", "q"],
-    }
+    assert task.requests() == {"gpus": 1, "minutes": 61 / 60} and requests(5, 0, 0) == {"memory_mb": 5.0}
     codes = []
     desk.ask(task, codes.append)
     assert desk.take() == [task] and desk.take() == []
@@ -369,9 +266,9 @@ def test_what_the_manager_refuses_is_one_line(tmp_path, capsys):
 def test_what_was_changed_runs_anew(tmp_path, kind, capsys):
     """An input of the same name and size with other contents; outputs of before are gone where a run fails."""
     words = written(tmp_path, kind)
-    assert run(words) == 0 and total(json.loads(capsys.readouterr().out), kind) == "1000"
+    assert run(words) == 0 and total(json.loads(capsys.readouterr().out)) == "1000"
     (tmp_path / "text.txt").write_text("".join(f"{i}\n" for i in range(500)))
-    assert run(words) == 0 and total(json.loads(capsys.readouterr().out), kind) == "500"
+    assert run(words) == 0 and total(json.loads(capsys.readouterr().out)) == "500"
     file = tmp_path / f"words.{kind}"
     file.write_text(file.read_text().replace("sleep 0.4", "exit 4"))
     assert run(words) == 1
@@ -382,7 +279,7 @@ def test_what_was_changed_runs_anew(tmp_path, kind, capsys):
 def test_more_copies_than_foretold_under_mars(tmp_path, capsys):
     words = written(tmp_path, "cwl")
     assert run([*words, "-p", "mars"]) == 0
-    assert total(json.loads(capsys.readouterr().out), "cwl") == "1000"
+    assert total(json.loads(capsys.readouterr().out)) == "1000"
 
 
 def test_a_task_that_failed_is_tried_again_by_another_run(tmp_path, capsys):
@@ -417,7 +314,7 @@ def test_names_with_spaces_and_long_ones(tmp_path, capsys):
     words = written(tmp_path, "cwl")
     (tmp_path / "text.txt").rename(tmp_path / "my 'own' text.txt")
     (tmp_path / "in.yml").write_text(f"text: {{class: File, location: \"my%20'own'%20text.txt\"}}\nmarks: {tmp_path}/m\n")
-    assert run(words) == 0 and total(json.loads(capsys.readouterr().out), "cwl") == "1000"
+    assert run(words) == 0 and total(json.loads(capsys.readouterr().out)) == "1000"
     (tmp_path / "in.yml").write_text(f"text: {{class: File, path: text.txt}}\nmarks: {tmp_path}/m\nextra: 3\n")
     (tmp_path / "text.txt").touch()
     _one(tmp_path, capsys, words, "unknown input 'extra'")

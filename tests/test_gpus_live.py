@@ -2,25 +2,14 @@
 
 import numpy as np
 import pytest
+from conftest import asked
 
 import jobwise as jw
 from jobwise.policies.names import resolve
-from jobwise.sim.simulation import Simulation
 from jobwise.simulate import simulate_many
 from jobwise.workloads.dnn import rltaps
 
 pytestmark = pytest.mark.xdist_group("grid")
-
-
-def asked(w, policy):
-    """The jobs after a simulation whose every decision was asked for, by views alone."""
-    sim, until = Simulation(w, tick=policy.tick), np.inf
-    run = jw.decision.begin(policy, sim.view())
-    for _ in range(5000):
-        if sim.done or not sim.advance(until):
-            break
-        until = sim.apply(run.decide(sim.view()))
-    return sim.state.jobs[0]
 
 
 def sets(count=2, steps=40):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import asked
 
 import jobwise as jw
 from jobwise.jobs import RUNNING
@@ -13,17 +14,6 @@ from jobwise.worlds.slots.policy import SlotsPolicy, SlotsRule
 from jobwise.worlds.slots.world import SlotsSettings
 
 pytestmark = pytest.mark.xdist_group("grid")
-
-
-def asked(w, policy, seed=0):
-    """The jobs after a simulation whose every decision was asked for, by views alone."""
-    sim, until = Simulation(w, tick=policy.tick or 1.0, seed=seed), np.inf
-    run = jw.decision.begin(policy, sim.view())
-    for _ in range(5000):
-        if sim.done or not sim.advance(until):
-            break
-        until = sim.apply(run.decide(sim.view()))
-    return sim.state.jobs[0]
 
 
 def same(w, policy, seed=0):

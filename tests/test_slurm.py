@@ -13,13 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_engines import total, written
+from conftest import programs
+from test_engines import written
 from test_workflows import FOLDER, need, random_flow
 
 import jobwise as jw
+from benchmarks.word_count import total
 from jobwise.cli import run
 from jobwise.errors import InputError
-from jobwise.slurm.client import Node, Slurm, SlurmError, jobs_of, nodes_of
+from jobwise.slurm.client import Node, Refused, Slurm, SlurmError, jobs_of, nodes_of
 from jobwise.slurm.follow import Following
 from jobwise.slurm.simulated import Simulated
 from jobwise.slurm.task import script
@@ -535,7 +537,9 @@ def test_requirements_of_tasks_reach_the_manager(tmp_path, monkeypatch, capsys):
     assert run([*words, "--state", str(tmp_path / "a"), "--sbatch", "-p batch --account='two words'", "--json"]) == 0
     capsys.readouterr()
     first, second = sorted(asked.values(), key=lambda x: -x["cores"])
-    assert first["cores"] == 2 and first["memory_mb"] == pytest.approx(104.8576) and first["minutes"] == 3
+    assert (
+        first["cores"] == 2 and first["memory_mb"] == pytest.approx(104.8576) and first["minutes"] == 2.5
+    )  # sbatch is told whole minutes
     assert first["more"] == second["more"] == ["-p", "batch", "--account=two words"]
     assert second["cores"] == 1 and "memory_mb" not in second and "minutes" not in second
     assert Path(first["output"]).parent == tmp_path / "a" / "outputs" and first["output"].endswith(".txt")
@@ -543,7 +547,7 @@ def test_requirements_of_tasks_reach_the_manager(tmp_path, monkeypatch, capsys):
     wdl.write_text('version 1.0\ntask t { command {} runtime { gpuCount: 2 memory: "3 GB" } }\nworkflow w { call t }\n')
     done = run(["mars", "run", str(wdl), "--poll", "0.05", "--command", "true", "--state", str(tmp_path / "b")])
     assert done == 0, capsys.readouterr().err
-    assert asked[0]["more"] == ["--gres=gpu:2"] and asked[0]["memory_mb"] == pytest.approx(3000)
+    assert asked[0]["gpus"] == 2 and asked[0]["more"] == [] and asked[0]["memory_mb"] == pytest.approx(3000)
     for wrong in ("batch", "-p 'batch"):
         assert run([*words, "--state", str(tmp_path / "c"), "--sbatch", wrong]) == 2
         assert capsys.readouterr().err.count("\n") == 1
@@ -572,9 +576,27 @@ def test_own_commands_on_slurm(slurm, tmp_path, capsys, kind):
     words[at : at + 4] = ["--on", "slurm"]  # without the cores of processes
     tmp_path.chmod(0o755)
     assert run(words) == 0
-    assert total(json.loads(capsys.readouterr().out), kind) == "1000"
+    assert total(json.loads(capsys.readouterr().out)) == "1000"
     names = {f.name for f in (tmp_path / "state" / "stamps").iterdir()}
     lines = subprocess.run(["scontrol", "-o", "show", "job"], capture_output=True, text=True, check=True).stdout.splitlines()
     jobs = [x for x in lines if "JobName=" in x and x.split("JobName=")[1].split()[0] in names]
     assert len(jobs) == 14 and sum("mem=64M" in x for x in jobs) == 12 and sum("mem=100M" in x for x in jobs) == 1
     assert sum("TimeLimit=00:02:00" in x for x in jobs) == (12 if kind == "cwl" else 1)
+
+
+def test_gpus_and_limits_are_options_of_sbatch(tmp_path, monkeypatch):
+    """A program in place of sbatch prints what it is called with; refusals for good are told from silence."""
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", tmp_path, sbatch=f'echo "$@" > {tmp_path}/words; echo 7'))
+    assert Slurm().submit("#!/bin/sh\n", name="n", cores=2, gpus=3, minutes=61 / 60, memory_mb=104.8576, more=["--qos=x"]) == 7
+    words = (tmp_path / "words").read_text().split()
+    assert {"--gres=gpu:3", "--time=2", "--mem=100M", "--cpus-per-task=2", "--qos=x"} <= set(words)
+    for k, (said, kind) in enumerate(
+        (
+            ("Batch job submission failed: Invalid account", Refused),
+            ("Batch job submission failed: Socket timed out", SlurmError),
+        )
+    ):
+        monkeypatch.setenv("PATH", programs(tmp_path / f"b{k}", tmp_path, sbatch=f'echo "{said}" >&2; exit 1'))
+        with pytest.raises(SlurmError) as caught:
+            Slurm().submit("#!/bin/sh\n", name="n")
+        assert type(caught.value) is kind

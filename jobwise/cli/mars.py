@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Optional, cast
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -16,7 +16,6 @@ from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
 
 SLEEP = "sleep {seconds}"
-MANAGERS = ("simulator", "slurm", "processes")
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,7 @@ def run(
     """Run workflows to their end: submit tasks, follow them, submit failed ones again, go on after a kill."""
     from jobwise.engines import engine
     from jobwise.policies.names import resolve
+    from jobwise.slurm import managers
     from jobwise.slurm.engine_runs import EngineRuns
     from jobwise.slurm.follow import Following
     from jobwise.slurm.outcome import outcomes
@@ -85,16 +85,15 @@ def run(
     from jobwise.workloads.source import open_workflow
     from jobwise.workloads.streams import stream
 
-    if on not in MANAGERS:
-        raise InputError(f"--on {on!r}: {', '.join(MANAGERS[:-1])} or {MANAGERS[-1]} is expected")
     if models is not None and policy != "mars":
         raise InputError("--models goes with -p mars")
     flows = [open_workflow(f) for f in files]
-    own = on != "simulator" and tasks.command is None
+    seconds = [float(s) * tasks.scale for f in flows for s in f.tasks["runtime"]]
+    manager = managers.manager(on, managers.Machine(Path(state), seconds, procs, gpus))
+    own = manager.stamps and tasks.command is None  # do workflows run commands of their own?
     prepare = {i: p for i, f in enumerate(files) if own and (p := engine(Path(f)))}
     options = _options(tasks, own)
     words = _words(SLEEP if tasks.command is None else tasks.command)
-    manager, seconds = _manager(on, flows, tasks.scale, procs, gpus, Path(state))
     w = stream(flows, cluster=manager.cores()[0], name=", ".join(f.name for f in flows)[:200])
     engines = EngineRuns(prepare, list(map(Path, files)), [Path(x) for x in tasks.inputs or []], Path(state))
     chosen = argbest(w) if policy == "argbest" else policy
@@ -103,7 +102,7 @@ def run(
     if policy not in ("mars", "manager"):
         decides = resolve(chosen)
     with Following(
-        w, cast(Any, manager), Path(state), _commands(words, flows, seconds, w), decides, _asked(flows, options),
+        w, manager, Path(state), _commands(words, flows, seconds, w), decides, _asked(flows, options),
         tasks.retries, poll_s=tasks.poll, desks=engines.desks, options=options, names=[n for f in flows for n in f.names],
     ) as following:  # fmt: skip
         if not prepare and all(t.state == "done" for t in following.tasks):
@@ -148,43 +147,30 @@ def _teach(store: Any, flows: list, ran: list, cores: int, choices: int, weights
             continue
         config = configure("mars+", stream([outcome], cluster=cores), "small").changed(choices=choices)
         model = store.for_flow(flow, cores, config, weights)
-        with progress(f"{flow.name} teaches {model.folder}"):
-            model.learn_run(outcome)
+        try:
+            with progress(f"{flow.name} teaches {model.folder}"):
+                model.learn_run(outcome)
+        except KeyboardInterrupt:
+            raise Interrupted("the workflow has run; what it would have taught the store is lost") from None
         said.append(f"{model.folder.name} (run {len(model.about.windows)}; {model.serves} schedules next)")
     return said
 
 
 def _weights(text: str, policy: str) -> tuple[float, float, float]:
     """The weights of CPU, memory and I/O. Raises InputError."""
-    known = {"cpu": 1.0, "memory": 1.0, "io": 1.0}
+    weights = {"cpu": 1.0, "memory": 1.0, "io": 1.0}
     if text and policy != "mars":
         raise InputError("--weights goes with -p mars")
     for word in filter(None, text.split(",")):
         name, _, value = word.partition("=")
         try:
-            number = float(value)
+            weight = float(value)
         except ValueError:
-            number = -1.0
-        if name.strip() not in known or not 0 <= number < 1e6:
-            raise InputError(f"--weights: {word!r} is no weight; {', '.join(f'{k}=N' for k in known)} are, N >= 0")
-        known[name.strip()] = number
-    return known["cpu"], known["memory"], known["io"]
-
-
-def _manager(on: str, flows: list, scale: float, procs: int | None, gpus: int, state: Path) -> tuple[Any, list[float]]:
-    """(the resource manager, s that each task is to take). Raises InputError."""
-    from jobwise.slurm.client import Slurm
-    from jobwise.slurm.processes import Processes
-    from jobwise.slurm.simulated import Simulated
-
-    if on == "slurm" and procs is not None:
-        raise InputError("--procs is for the simulator and for processes; Slurm knows its own nodes")
-    if gpus and on != "processes":
-        raise InputError("--gpus goes with --on processes")
-    seconds = [float(s) * scale for f in flows for s in f.tasks["runtime"]]
-    if on == "processes":
-        return Processes(state / "processes", procs or 0, gpus), seconds
-    return Slurm() if on == "slurm" else Simulated(procs or 64, lambda name: seconds[int(name.split(".")[1])]), seconds
+            weight = -1.0
+        if name.strip() not in weights or not 0 <= weight < 1e6:
+            raise InputError(f"--weights: {word!r} is no weight; {', '.join(f'{k}=N' for k in weights)} are, N >= 0")
+        weights[name.strip()] = weight
+    return weights["cpu"], weights["memory"], weights["io"]
 
 
 def _commands(words: list[str], flows: list, seconds: list[float], w: Any) -> Callable[[int], list[str]]:
@@ -212,20 +198,14 @@ def _options(tasks: Tasks, own: bool) -> list[str]:
     return more
 
 
-def _asked(flows, more: list[str]):
-    """A function that returns what a task asks of Slurm beside its cores: memory, time, GPUs as its workflow says, and the
-    user's options."""
+def _asked(flows: list, more: list[str]) -> Callable[[int], dict[str, Any]]:
+    """A function that returns what a task asks for beside its cores, as its workflow says, and the user's options."""
     import numpy as np
 
+    from jobwise.engines.desk import requests
+
     rows = np.concatenate([f.tasks for f in flows])
-
-    def ask(i: int) -> dict[str, Any]:
-        x = rows[i]
-        out: dict[str, Any] = {"more": [*([f"--gres=gpu:{x['gpus']}"] if x["gpus"] > 0 else []), *more]}
-        out |= {"minutes": int(np.ceil(x["limit"] / 60.0))} if x["limit"] > 0 else {}
-        return out | ({"memory_mb": float(x["memory"])} if x["memory"] > 0 else {})
-
-    return ask
+    return lambda i: requests(rows[i]["memory"], rows[i]["gpus"], rows[i]["limit"]) | {"more": more}
 
 
 def _words(command: str) -> list[str]:

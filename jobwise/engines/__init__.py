@@ -5,6 +5,7 @@ A new engine is a file with a function `prepared(path, inputs, folder)`, and a r
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -40,6 +41,19 @@ def _stat(file: Path) -> list[int]:
     except OSError:
         return []
     return [x.st_size, x.st_mtime_ns]
+
+
+def log_to(file: Path, *names: str) -> logging.Logger:
+    """Let these loggers of an engine write into a file, and nowhere else; the first of them."""
+    handler = logging.FileHandler(file)
+    for logger in map(logging.getLogger, names):
+        for old in list(logger.handlers):
+            logger.removeHandler(old)
+            old.close()
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    return logging.getLogger(names[0])
 
 
 def engine(path: Path) -> Callable[..., Callable[..., Outcome]] | None:

@@ -31,7 +31,18 @@ class Stopped(Exception):
 def short(name: str) -> str:
     """A name for a key and a folder: other characters are replaced, and a long one is cut, with a digest of all of it."""
     name = re.sub(r"[^\w.+-]", "_", name)
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 13]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 13]}-{digest(name)}"
+
+
+def digest(text: str) -> str:
+    """Twelve characters that are others for another text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def requests(memory: float, gpus: int, seconds: float) -> dict[str, Any]:
+    """Return the arguments of `ResourceManager.submit` for memory (MB), GPUs and a time limit (s); none for what is 0."""
+    out: dict[str, Any] = {"memory_mb": float(memory), "gpus": int(gpus), "minutes": float(seconds) / 60.0}
+    return {k: v for k, v in out.items() if v > 0}
 
 
 def is_zero(code: int) -> bool:
@@ -71,12 +82,9 @@ class Asked:
         files = zip(("<", ">", "2>"), (self.input, self.output, self.errors), strict=True)
         return "".join(f" {sign} {shlex.quote(file)}" for sign, file in files if file)
 
-    def options_of_sbatch(self, more: Sequence[str] = ()) -> dict[str, Any]:
-        """The arguments of `client.Slurm.submit` beside its cores; `more`: options that the user adds."""
-        out: dict[str, Any] = {"folder": self.folder}
-        out |= {"minutes": self.seconds / 60.0} if self.seconds > 0 else {}
-        out |= {"memory_mb": self.memory} if self.memory > 0 else {}
-        return out | {"more": [*([f"--gres=gpu:{self.gpus}"] if self.gpus > 0 else []), *self.options, *more]}
+    def requests(self) -> dict[str, Any]:
+        """What it asks for beside its cores: see `requests`."""
+        return requests(self.memory, self.gpus, self.seconds)
 
 
 class Desk:
@@ -166,14 +174,13 @@ class Asks:
         """Return whether task i is an engine's that has not asked for it in this run."""
         return self.is_engines(i) and i not in self.task
 
-    def put(self, flow: int, key: str, row: int) -> None:
-        """Note that a row, which may be a new one, is the task of this key."""
+    def put(self, flow: int, key: str, step: str, row: int) -> None:
+        """Note that a row, which may be a new one, is the task of this key and step."""
         self._row[flow, key] = row
         if row == len(self.flow):
             self.flow.append(flow)
-        for rows in self._free.values():
-            if rows and rows[-1] == row:
-                rows.pop()
+        if (rows := self._free.get((flow, step))) and rows[-1] == row:
+            rows.pop()
 
     def new(self) -> Iterator[tuple[int, int, Asked, bool]]:
         """(row, workflow, task, is it asked for the first time?) of what was asked for since the last call."""
@@ -184,7 +191,7 @@ class Asks:
                 if row is None:
                     free = self._free.get((flow, task.step))
                     row = free[-1] if free else len(self.flow)
-                    self.put(flow, task.key, row)
+                    self.put(flow, task.key, task.step, row)
                 self.task[row] = task
                 yield row, flow, task, is_first
 

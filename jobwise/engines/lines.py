@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from jobwise.engines import Outcome
-from jobwise.engines.desk import Asked, Desk
+from jobwise.engines.desk import Asked, Desk, digest
 from jobwise.errors import InputError
 from jobwise.workloads.lines import Line, lines
 
@@ -36,9 +35,8 @@ def _run(tasks: list[Line], folder: str, desk: Desk) -> Outcome:
 
     for x in tasks:
         step = f"line{x.number}"
-        digest = hashlib.sha256("\0".join(x.words).encode()).hexdigest()[:12]
         task = Asked(
-            key=desk.key(f"{step}-{digest}"), step=step, command=x.words, folder=folder,
+            key=desk.key(f"{step}-{digest(chr(0).join(x.words))}"), step=step, command=x.words, folder=folder,
             cores=max(math.ceil(x.asks.get("cores", 1)), 1), memory=x.asks.get("memory", 0.0),
             gpus=math.ceil(x.asks.get("gpus", 0)), seconds=60.0 * x.asks.get("minutes", 0.0),
         )  # fmt: skip

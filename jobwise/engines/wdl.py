@@ -9,7 +9,6 @@ slurm_constraint.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import re
@@ -28,15 +27,15 @@ from WDL.runtime import config, run
 from WDL.runtime.error import RunFailed, Terminated
 from WDL.runtime.task_container import TaskContainer
 
-from jobwise.engines import Outcome, stamp
-from jobwise.engines.desk import Asked, Desk, Stopped, Unprepared, is_zero, short
-from jobwise.errors import InputError, plain
+from jobwise.engines import Outcome, log_to, stamp
+from jobwise.engines.desk import Asked, Desk, Stopped, Unprepared, digest, is_zero, short
+from jobwise.errors import InputError, in_a_line, plain
 from jobwise.files import write_whole
 from jobwise.workloads.wdl import document
 
 MOST = 200  # tasks that miniwdl waits for at a time (its guideline)
 OPTIONS = {f"slurm_{name}": f"--{name}" for name in ("partition", "account", "qos", "constraint")}
-_runs: dict[str, tuple[Desk, Path]] = {}  # the desk and the folder of each run, by the number in its configuration
+_runs: dict[str, tuple[Desk, Path]] = {}  # the desk and the folder of each run, by the name in its configuration
 
 
 class OnDesk(TaskContainer):
@@ -123,8 +122,9 @@ def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], 
     try:
         bound = WDL.values_from_json(values, workflow.available_inputs, workflow.required_inputs, workflow.name)
     except (WDL.Error.InputError, WDL.Error.EvalError, ValueError) as error:
-        line = plain(" ".join(str(error).split())[:300])
-        raise InputError(f"{inputs or path}: {line}" + ("; --inputs FILE is expected" if inputs is None else "")) from None
+        raise InputError(
+            f"{inputs or path}: {in_a_line(error)}" + ("; --inputs FILE is expected" if inputs is None else "")
+        ) from None
 
     def placed(value: Value.File | Value.Directory) -> str:
         file = value.value if "://" in value.value else str((inputs or path).resolve().parent / value.value)
@@ -155,7 +155,7 @@ def _run(workflow: Any, inputs: Env.Bindings, folder: Path, desk: Desk) -> Outco
     """Run a workflow to its end; its outputs stand in outputs.json, with the paths of files. Raises Stopped."""
     name = str(folder)
     _runs[name] = desk, folder
-    logger = _logger(folder / "engine.log")
+    logger = log_to(folder / "engine.log", "wdl")
     stamps: list = []
 
     def stamped(value: Value.File | Value.Directory) -> str:
@@ -165,7 +165,6 @@ def _run(workflow: Any, inputs: Env.Bindings, folder: Path, desk: Desk) -> Outco
     Value.rewrite_env_paths(inputs, stamped)
     text = json.dumps([workflow.digest, WDL.values_to_json(inputs, workflow.name), stamps], sort_keys=True)
     (folder / "outputs.json").unlink(missing_ok=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     overrides: dict[str, dict[str, Any]] = {
         "scheduler": {
             "container_backend": "jobwise",
@@ -174,7 +173,7 @@ def _run(workflow: Any, inputs: Env.Bindings, folder: Path, desk: Desk) -> Outco
             "fail_fast": False,
             "scatter_tag_max": 0,
         },
-        "jobwise": {"run": name, "digest": digest},
+        "jobwise": {"run": name, "digest": digest(text)},
     }
     settings = config.Loader(logger, [])
     settings.override(overrides)
@@ -191,17 +190,6 @@ def _run(workflow: Any, inputs: Env.Bindings, folder: Path, desk: Desk) -> Outco
     values = WDL.values_to_json(outputs, workflow.name)
     write_whole(folder / "outputs.json", json.dumps(values, indent=2) + "\n")
     return Outcome(values)
-
-
-def _logger(file: Path) -> logging.Logger:
-    """The logger of miniwdl, which writes its messages into a file, and nowhere else."""
-    logger = logging.getLogger("wdl")
-    for old in list(logger.handlers):
-        logger.removeHandler(old)
-        old.close()
-    logger.addHandler(logging.FileHandler(file))
-    logger.propagate = False
-    return logger
 
 
 def _reason(error: BaseException) -> str:

@@ -11,7 +11,7 @@ import torch
 
 from jobwise.learn.losses import chosen
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
-from jobwise.learn.settings import WITHOUT_CRITIC, Settings
+from jobwise.learn.settings import OF_VALUES, WITHOUT_CRITIC, Settings
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.perjob import gather
 
@@ -55,9 +55,8 @@ class Agent:
         self.actor = actor(network).to(self.device)
         self.critic: Any = None  # a network, where the learner has one
         groups = [{"params": list(self.actor.parameters()), "lr": settings.actor_lr}]
-        self.explore = settings.explore if settings.learner == "dqn" else 0.0
-        self.target = deepcopy(self.actor) if settings.learner == "dqn" else None  # the network that dqn's targets come from
-        self.updates = 0  # of dqn
+        self.target = deepcopy(self.actor) if settings.learner in OF_VALUES else None  # the network that targets come from
+        self.explore, self.updates = settings.explore, 0  # with a target: the share of choices at random, updates so far
         if settings.learner not in WITHOUT_CRITIC:
             self.critic = critic(network, encoder.shape, settings.critic).to(self.device)
             groups.append({"params": list(self.critic.parameters()), "lr": settings.critic_lr})
@@ -115,14 +114,16 @@ class Agent:
         values = self.critic(obs) if self.critic is not None else torch.zeros_like(logp)
         return actions.cpu().numpy(), logp.cpu().numpy(), values.cpu().numpy()
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Does it say what is to come after the last step of a rollout (`value`)?"""
+        return self.critic is not None or self.target is not None
+
     @torch.no_grad()
     def value(self, obs: Seen) -> np.ndarray:
-        """[B] what is to come from here on: the critic's word, or the value of the best action (dqn); 0 without either."""
-        if self.critic is not None:
-            return self.critic(obs).cpu().numpy()
-        if self.target is None:
-            return np.zeros(len(obs.counts), np.float32)
-        return self.target(obs).max(dim=-1).values.cpu().numpy()
+        """[B] return to come from here on: the critic's estimate, or the value of the best action by the target network."""
+        values = self.critic(obs) if self.critic is not None else cast(Any, self.target)(obs).max(dim=-1).values
+        return values.cpu().numpy()
 
     def descend(self, loss: torch.Tensor) -> None:
         """One step of the optimiser. Raises FloatingPointError for a loss that is no number."""

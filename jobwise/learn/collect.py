@@ -71,7 +71,7 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
         t += 1
     counts, actions, logp, values, rewards, over, there = (np.array(p) for p in zip(*parts, strict=True))
     last = np.zeros(E)
-    if not whole:
+    if not whole and agent.looks_ahead:
         last = agent.value(agent.look(envs.show(), envs.counts.copy(), envs.masks)[0])
     counts = counts.reshape(-1)
     first = np.concatenate([[0], np.cumsum(counts)[:-1]]) if ragged else np.arange(len(counts))

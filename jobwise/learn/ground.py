@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from jobwise.worlds.window.episodes import Episodes
 from jobwise.worlds.window.settings import WindowSettings
 
 OF_FLOWS = ("flow-work", "flow-sjf", "flow-bound", "flow-path", "rank", "sjf", "fcfs")  # rules for streams
-EASY_TO_IMITATE = ("sjf", "saf", "fcfs")  # those that see single tasks, as the window does
+SINGLE_TASKS = ("sjf", "saf", "fcfs")  # rules that see single tasks, as the window does
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Ground:
     rules: list[str]
     measure: Callable[[Sequence[Record]], np.ndarray] = slowdowns
     overlap: float = 1.0
-    imitated: tuple[str, ...] = field(default=())
+    imitated: tuple[str, ...] = ()
 
 
 def of_log(config: Config, log: Workload) -> Ground:
@@ -61,9 +61,7 @@ def flow_slowdowns(records: Sequence[Record]) -> np.ndarray:
 
 def of_streams(training: list[Workload], judged: list[Workload]) -> Ground:
     """The ground of streams of workflows, each one episode."""
-    return Ground(
-        Episodes(training, None), judged, training, list(OF_FLOWS), flow_slowdowns, imitated=EASY_TO_IMITATE
-    )  # fmt: skip
+    return Ground(Episodes(training, None), judged, training, list(OF_FLOWS), flow_slowdowns, imitated=SINGLE_TASKS)
 
 
 def of_flows(config: Config, log: Workload) -> Ground:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 ALONE = ("reinforce", "actor_critic", "ppo", "one_step_ac", "dqn")  # learners (`learners.py`)
-WITHOUT_CRITIC = ("reinforce", "dqn")
+OF_VALUES = ("dqn",)  # learners whose network says values of actions
+WITHOUT_CRITIC = ("reinforce", *OF_VALUES)
 PARALLEL = ("a3c", "a3c_ppo")  # those of many workers (`workers.py`)
 
 
@@ -64,8 +65,8 @@ def check_learner(value: dict) -> dict:
     if value.get("critic_first") and learner in WITHOUT_CRITIC:
         raise ValueError(f"{learner} has no critic: critic_first is for the others")
     own = sorted({"explore", "explore_decay", "explore_least", "target_every"} & set(value))
-    if own and learner != "dqn":
-        raise ValueError(f"{own[0]} is for the learner dqn, not for {learner}")
+    if own and learner not in OF_VALUES:
+        raise ValueError(f"{own[0]} is for the learner {', '.join(OF_VALUES)}, not for {learner}")
     if value.get("baseline") == "time" and value.get("learner", "ppo") != "reinforce":
         raise ValueError("the baseline 'time' goes with the learner 'reinforce'")
     return value

@@ -215,6 +215,7 @@ class Slurm:
         cores: int = 1,
         minutes: float | None = None,
         memory_mb: float = 0.0,
+        gpus: int = 0,
         after: Sequence[int] = (),
         nice: int = 0,
         node: str = "",
@@ -228,6 +229,7 @@ class Slurm:
         command += [f"--output={output}"]
         command += [f"--time={math.ceil(minutes)}"] if minutes else []
         command += [f"--mem={max(int(memory_mb / 1.048576), 1)}M"] if memory_mb > 0 else []
+        command += [f"--gres=gpu:{gpus}"] if gpus else []
         command += [f"--dependency=afterok:{':'.join(map(str, after))}", "--kill-on-invalid-dep=yes"] if after else []
         command += [f"--nice={nice}"] if nice else []
         command += [f"--chdir={folder}"] if folder else []

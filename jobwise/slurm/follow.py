@@ -105,12 +105,12 @@ class Following:
             raise InputError(f"{self.folder}: holds the run of other workflows ({lines[0].get('name')}); name another folder")
         self.begun = lines[0]["time"] if lines else self.manager.now()
         self.run = lines[0]["run"] if lines else f"jw{secrets.token_hex(4)}"
+        asked = [x for x in lines[1:] if x["event"] == "asked"]
+        self._add([(x["flow"], x["cores"], x["seconds"]) for x in asked if x["task"] >= len(w)])
         for x in lines[1:]:
-            if x["task"] == len(self.tasks):
-                self._add(x["flow"], x["cores"], x.get("seconds", 0.0))
             t = self.tasks[x["task"]]
             if x["event"] == "asked":
-                self.asks.put(x["flow"], x["key"], x["task"])
+                self.asks.put(x["flow"], x["key"], x["step"], x["task"])
                 t.retries = x["retries"]
             elif x["event"] == "submit":
                 t.tries, t.state, t.id, t.seen = x["try"], "submitted", 0, self.manager.now()
@@ -145,29 +145,34 @@ class Following:
 
     # ------------------------------------------------------------ what engines ask for
 
-    def _add(self, flow: int, cores: int, seconds: float) -> None:
-        """Add a task that the file of its workflow did not foretell; the policy begins anew with the larger table."""
-        self._jobs = np.concatenate([self._jobs, self._jobs[-1:]])
-        new = self._jobs[-1]
-        new["flow"], new["request"], new["walltime"], new["status"] = flow, cores, max(seconds, 1.0), FUTURE
+    def _add(self, rows: list[tuple[int, int, float]]) -> None:
+        """Add tasks that no file foretold, (workflow, cores, time limit in s or 0) each; the policy begins anew with the larger
+        table."""
+        if not rows:
+            return
+        new = np.repeat(self._jobs[-1:], len(rows))
+        new["flow"], new["request"][:, 0], limits = np.array(rows).T
+        new["walltime"], new["status"] = np.maximum(limits, 1.0), FUTURE
         new["unmet"], new["held"], new["app"], new["restarts"], new["ran"] = 0, -1, -1, 0, 0.0
         for name in ("start", "end", "queued", "due"):
             new[name] = np.nan
-        self.tasks.append(Task())
-        self._parents.append([])
-        self._status = self._shown = np.append(self._status, np.int8(FUTURE))
+        self._jobs = np.concatenate([self._jobs, new])
+        self.tasks += [Task() for _ in rows]
+        self._parents += [[] for _ in rows]
+        self._status = self._shown = np.concatenate([self._status, np.full(len(rows), FUTURE, np.int8)])
         self._run = None
 
     def _take(self) -> None:
         """Take what engines have asked for since the last look. Raises InputError for a task that no node can hold."""
-        for row, flow, x, is_first in self.asks.new():
-            if x.cores > (largest := self.manager.cores()[1]):
+        new = list(self.asks.new())
+        largest = self.manager.cores()[1] if new else 0
+        self._add([(flow, x.cores, x.seconds) for row, flow, x, _ in new if row >= len(self.tasks)])
+        for row, flow, x, is_first in new:
+            if x.cores > largest:
                 raise InputError(f"task {x.key} needs {x.cores} cores; a node has at most {largest}")
             if is_first:
                 about = {"key": x.key, "step": x.step, "cores": x.cores, "retries": x.retries, "seconds": x.seconds}
                 self._write({"event": "asked", "task": row, "flow": flow} | about)
-            if row == len(self.tasks):
-                self._add(flow, x.cores, x.seconds)
             t = self.tasks[row]
             t.retries, self._jobs[row]["request"] = x.retries, x.cores
             if t.state == "failed":  # in an earlier run: what it lacked may be there now
@@ -201,7 +206,7 @@ class Following:
         how: dict[str, Any] = {"cores": int(job["request"][0]), "after": after, "folder": str(self.folder)}
         how["output"] = str(self.folder / "outputs" / f"{name}.txt")
         if asked:
-            how |= asked.options_of_sbatch(self.options)
+            how |= asked.requests() | {"folder": asked.folder, "more": [*asked.options, *self.options]}
         else:
             how |= self.ask(i)
         words, files = (asked.words(), asked.redirections()) if asked else (self.command(i), "")
@@ -372,8 +377,10 @@ class Following:
             try:
                 going_on = is_going_on()  # before the step: an engine that has ended then asks for nothing after it
                 more, silent = self.step() or going_on, 0
-            except SlurmError as error:
-                if isinstance(error, Refused) or (silent := silent + 1) >= PATIENCE:
+            except Refused:
+                raise
+            except SlurmError:
+                if (silent := silent + 1) >= PATIENCE:
                     raise
             if report:
                 report(sum(t.state == "done" for t in self.tasks), len(self.tasks))

@@ -50,7 +50,9 @@ def _fault(x: object, tasks: int | None) -> str:
     if not (_whole(x.get("task")) and 0 <= x["task"] < tasks + (x["event"] == "asked")):
         return f"there is no task {str(x.get('task'))[:20]!r}"
     if x["event"] == "asked":
-        numbers = all(_whole(x.get(k)) and 0 <= x[k] < 1 << 40 for k in ("flow", "cores", "retries"))
+        numbers = all(_whole(x.get(k)) and 0 <= x[k] < 1 << 40 for k in ("flow", "cores", "retries")) and _number(
+            x.get("seconds")
+        )
         return "" if numbers and KEY.fullmatch(str(x.get("key"))) and isinstance(x.get("step"), str) else "it asks for no task"
     if x["event"] == "end":
         right = x.get("state") in STATES and _number(x.get("start")) and _number(x.get("end"))

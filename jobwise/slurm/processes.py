@@ -50,11 +50,14 @@ class Processes:
     lost_s = 1.0  # all jobs are in its table
 
     def __init__(self, folder: Path, cores: int = 0, gpus: int = 0, memory: float = 0.0):
+        if not Path("/proc/self/stat").exists():
+            raise InputError("processes are followed by /proc, which this machine does not have")
         self.folder = Path(folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.size, self.gpus, self.memory = cores or os.cpu_count() or 1, gpus, memory
         self.table: dict[int, Entry] = {}
         self._children: set[int] = set()
+        self._open: list[Entry] = []  # those that have not ended, in order
         for file in sorted(self.folder.glob("*.json")):
             try:
                 x = json.loads(file.read_text())
@@ -62,6 +65,7 @@ class Processes:
                 self.table[x["job"].id] = self._taken_up(Entry(**x))
             except (ValueError, KeyError, TypeError):
                 raise InputError(f"{file}: is no job of `jobwise mars run`: name another --state folder") from None
+        self._open = [e for e in self.table.values() if e.job.state not in ENDED]
 
     def _taken_up(self, e: Entry) -> Entry:
         """A job of an earlier run, with the process that it has."""
@@ -104,22 +108,19 @@ class Processes:
         return [e.job for e in self.table.values()]
 
     def submit(
-        self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), minutes: float = 0.0,
+        self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), minutes: float = 0.0, gpus: int = 0,
         memory_mb: float = 0.0, output: str = os.devnull, folder: str = ".", more: Sequence[str] = (), **others: Any,
     ) -> int:  # fmt: skip
-        """Submit a batch script; its id. Raises Refused for jobs that can never run, and for options of sbatch other than
-        GPUs."""
-        gpus = 0
-        for option in more:
-            if not option.startswith("--gres=gpu:") or not option.removeprefix("--gres=gpu:").isdigit():
-                raise Refused(f"{option!r} is an option of sbatch; processes know cores, memory, GPUs and time limits")
-            gpus = int(option.removeprefix("--gres=gpu:"))
+        """Submit a batch script; its id. Raises Refused for jobs that can never run, and for options of sbatch (`more`)."""
+        if more:
+            raise Refused(f"{more[0]!r} is an option of sbatch; processes know cores, memory, GPUs and time limits")
         if cores > self.size or gpus > self.gpus or (self.memory and memory_mb > self.memory):
             here = f"{self.size} cores, {self.gpus} GPUs" + (f", {self.memory:,.0f} MB" if self.memory else "")
             raise Refused(f"job {name} of {cores} cores, {gpus} GPUs, {memory_mb:,.0f} MB does not fit this machine: {here}")
         job = Job(max(self.table, default=0) + 1, name, "PENDING", "Priority", self.now(), 0.0, 0.0, cores, 0)
         entry = Entry(job, script, list(after), folder, output, gpus, memory_mb, 60.0 * minutes)
         self.table[job.id] = entry
+        self._open.append(entry)
         self._keep(entry)
         self._advance()
         return job.id
@@ -131,7 +132,7 @@ class Processes:
         self._advance()
 
     def _running(self) -> list[Entry]:
-        return [e for e in self.table.values() if e.job.state == "RUNNING"]
+        return [e for e in self._open if e.job.state == "RUNNING"]
 
     def _keep(self, e: Entry) -> None:
         text = json.dumps(e.__dict__ | {"job": e.job.__dict__})
@@ -161,7 +162,8 @@ class Processes:
                 self._end(e, "COMPLETED")  # of an earlier run: its stamp says how it ended
             elif e.seconds and self.now() - e.job.start > e.seconds:
                 self._end(e, "TIMEOUT", 1)
-        for e in [e for e in self.table.values() if e.job.state == "PENDING"]:
+        self._open = [e for e in self._open if e.job.state not in ENDED]
+        for e in [e for e in self._open if e.job.state == "PENDING"]:
             parents = [self.table[i].job.state for i in e.after if i in self.table]
             if any(p in ENDED and p != "COMPLETED" for p in parents):
                 e.job = replace(e.job, reason="DependencyNeverSatisfied")

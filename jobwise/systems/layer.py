@@ -23,6 +23,7 @@ from jobwise.policies.names import load, resolve
 from jobwise.systems.mars import LARGE, MODEL, MOST, TOGETHER, Plan, decide, parts
 from jobwise.systems.store import Store
 from jobwise.workload import Workload
+from jobwise.workloads.bundles import EVEN, Weights
 from jobwise.workloads.signatures import ALIKE, signature
 from jobwise.workloads.streams import flows_of
 from jobwise.workloads.workflows import Workflow
@@ -43,7 +44,7 @@ class Layer:
     model: bool = True
     together: int = TOGETHER
     most: int = MOST
-    weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    weights: Weights = EVEN
     made: list[LayerRun] = field(default_factory=list)
 
     @property
@@ -193,7 +194,7 @@ def layer(
     model: bool = True,
     together: int = TOGETHER,
     most: int = MOST,
-    weights: tuple[float, float, float] = (1.0, 1.0, 1.0),
+    weights: Weights = EVEN,
 ) -> Layer:
     """MARS for a stream of these workflows (by default as `flows_of` tells them). Without a `model` rules do all; `together`,
     `most`: see `jobwise.systems.mars.decide`; `weights` of CPU, memory and I/O: see `jobwise.workloads.bundles.classes`."""

@@ -25,6 +25,7 @@ from jobwise.learn.config import Config
 from jobwise.systems.model import Model
 from jobwise.systems.model_about import About
 from jobwise.workload import Workload
+from jobwise.workloads.bundles import EVEN, Weights
 from jobwise.workloads.signatures import ALIKE, signature, similarity
 from jobwise.workloads.workflows import Workflow, from_jobs
 
@@ -78,9 +79,7 @@ class Store:
             kin = None  # it sees other costs, or it has learnt from these very jobs
         return Model(self._folder(), about, kin)
 
-    def for_flow(
-        self, flow: Workflow, cores: int, config: Config, weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    ) -> Model:
+    def for_flow(self, flow: Workflow, cores: int, config: Config, weights: Weights = EVEN) -> Model:
         """The model of workflows like this one (ALIKE) on so many cores, which goes on with `config`; else a new one. `weights`
         of CPU, memory and I/O in what is alike."""
         own = signature(flow, cores, weights)

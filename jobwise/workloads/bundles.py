@@ -12,10 +12,11 @@ from jobwise.workloads.workflows import Workflow
 
 CLASSES = ("cpu", "memory", "io")  # what a task needs most of
 
+Weights = tuple[float, float, float]  # of CPU, memory and I/O
+EVEN: Weights = (1.0, 1.0, 1.0)
 
-def classes(
-    w: Workflow, cores: int, memory_mb: float = 0.0, weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
-) -> np.ndarray:
+
+def classes(w: Workflow, cores: int, memory_mb: float = 0.0, weights: Weights = EVEN) -> np.ndarray:
     """[N] an index of CLASSES: the largest of cores / `cores`, memory / `memory_mb` (0: of the largest task) and bytes read and
     written / those of the task with most, times `weights`. Raises InputError."""
     if len(weights) != 3 or not all(0 <= x < np.inf for x in weights):

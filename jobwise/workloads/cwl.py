@@ -16,7 +16,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import numpy as np
 
-from jobwise.errors import InputError, shown
+from jobwise.errors import InputError, in_a_line, shown
 from jobwise.sim.dag import graph
 from jobwise.workloads.swf import read_text
 from jobwise.workloads.workflows import MOST_EDGES, MOST_TASKS, Workflow, workflow
@@ -91,8 +91,7 @@ def _load(path: Path) -> Any:
     ) as error:
         if isinstance(error, InputError):
             raise
-        why = " ".join(str(error).split())[:300] or type(error).__name__
-        raise InputError(f"{path}: is no CWL document that can be read: {why}") from None
+        raise InputError(f"{path}: is no CWL document that can be read: {in_a_line(error)}") from None
 
 
 def _bounded(yaml: Any, text: str, path: Path) -> None:

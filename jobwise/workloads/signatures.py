@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.sim.dag import refined
-from jobwise.workloads.bundles import classes
+from jobwise.workloads.bundles import EVEN, Weights, classes
 from jobwise.workloads.workflows import Workflow
 
 ROUNDS, BINS, ALIKE = 3, 256, 0.85  # similar enough to share a model
@@ -37,7 +37,7 @@ def histogram(edges: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     return counts
 
 
-def signature(w: Workflow, cores: int, weights: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> np.ndarray:
+def signature(w: Workflow, cores: int, weights: Weights = EVEN) -> np.ndarray:
     """[F + (ROUNDS + 1) BINS] of a workflow on a cluster of so many cores; `weights`: see `classes`."""
     kinds = classes(w, cores, weights=weights)
     return np.concatenate([features(w, kinds), histogram(w.edges, kinds).ravel()])

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jobwise.errors import InputError, shown
+from jobwise.errors import InputError, in_a_line, shown
 from jobwise.sim.dag import graph
 from jobwise.workloads.swf import read_text
 from jobwise.workloads.workflows import MOST_EDGES, MOST_TASKS, Workflow, workflow
@@ -83,7 +83,7 @@ def document(path: Path) -> Any:
             raise InputError(str(inner)) from None
         first = next(iter(getattr(inner, "exceptions", ())), inner)
         line = getattr(getattr(first, "pos", None), "line", 0)
-        raise InputError(f"{path}{f':{line}' if line else ''}: {' '.join(str(first).split())[:300]}") from None
+        raise InputError(f"{path}{f':{line}' if line else ''}: {in_a_line(first)}") from None
     except (RecursionError, ValueError, KeyError, AttributeError, asyncio.CancelledError) as error:
         raise InputError(f"{path}: is no WDL document that can be read: {type(error).__name__}") from None
 

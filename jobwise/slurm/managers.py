@@ -1,0 +1,57 @@
+"""The resource managers that `jobwise mars run` knows, by name. A new one is a class with the interface of `ResourceManager`,
+and a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from jobwise.errors import InputError, unknown
+from jobwise.slurm.client import Slurm
+from jobwise.slurm.processes import Processes
+from jobwise.slurm.simulated import ResourceManager, Simulated
+
+CORES = 64  # of the simulator
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the user says of the machine: its cores (None: as it is) and GPUs; `folder` for what a manager keeps; `seconds`: how
+    long each task takes, for a simulation."""
+
+    folder: Path
+    seconds: list[float]
+    procs: int | None = None
+    gpus: int = 0
+
+
+def _simulated(m: Machine) -> ResourceManager:
+    return Simulated(m.procs or CORES, lambda name: m.seconds[int(name.split(".")[1])])
+
+
+def _slurm(m: Machine) -> ResourceManager:
+    if m.procs is not None:
+        raise InputError("--procs is for the simulator and for processes; Slurm knows its own nodes")
+    return cast(Any, Slurm())  # it names the arguments that the interface takes together
+
+
+def _processes(m: Machine) -> ResourceManager:
+    return Processes(m.folder / "processes", m.procs or 0, m.gpus)
+
+
+MANAGERS: dict[str, Callable[[Machine], ResourceManager]] = {
+    "simulator": _simulated,
+    "slurm": _slurm,
+    "processes": _processes,
+}
+
+
+def manager(name: str, machine: Machine) -> ResourceManager:
+    """The resource manager of a name. Raises InputError."""
+    if name not in MANAGERS:
+        raise unknown("manager", name, MANAGERS, "--on: ")
+    if machine.gpus and name != "processes":
+        raise InputError("--gpus goes with --on processes")
+    return MANAGERS[name](machine)
