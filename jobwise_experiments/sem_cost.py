@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,13 @@ from jobwise_experiments.study import Study
 
 TIMES = 5  # repeats of a timing; the median counts
 SCALES = (1, 2, 4, 8)  # times Theta's nodes
-KINDS = {"SEM": "sem", "DRAS, layers scaled": "dras-scaled", "DRAS, layers fixed": "dras-fixed"}
+THETA = 4360  # nodes
+LAYERS = (4000, 1000)  # of DRAS, for Theta
+KINDS: dict[str, Callable[[int], int] | None] = {  # how many times as wide DRAS's layers are on so many times the nodes
+    "SEM": None,
+    "DRAS, layers scaled": lambda times: times,
+    "DRAS, layers fixed": lambda times: 1,
+}
 COPIES = {"training": 5, "inference": 2}  # of the weights: gradients, two moments of Adam, room to work
 
 
@@ -140,44 +147,67 @@ def _row(s: Study, log: Workload, work: str, times: int, points: dict[str, list[
     jobs = s.pick(30, 60, 1000)
     big = first(log, jobs * 40) if times == 1 else replicate(first(log, max(jobs * 40 // times, 400)), times, seed=0)
     nodes, row = big.cluster.processors, []
-    for name, kind in KINDS.items():
-        c, parameters = _sized(s, log, big, kind, times)
+    for name, wider in KINDS.items():
+        c, parameters = _sem(s, log, big) if wider is None else _dras(s, log, nodes, wider(times))
         need = COPIES[work] * 4.0 * parameters
-        piece = f"scale-{work}-{kind}-{times}"
+        piece = f"scale-{work}-{_slug(name)}-{times}"
         if not (s.out / "pieces" / f"{piece}.json").exists() and need > memory():
             row += [parameters, f"needs {need / 1e9:.0f} GB"]
             continue
-        few = jobs if kind == "sem" else max(jobs // (2 * times), 12)
+        few = jobs if wider is None else max(jobs // (2 * times), 12)
         few *= 1 if work == "training" else 4
         do = (time_training, s, c, big, few, "scale") if work == "training" else (time_inference, c, big, few)
         x = s.piece(piece, *do)
         ms = 1000 * x["seconds"] / x["choices"]
         points[name].append((nodes, ms))
         ours = points["SEM"][-1][1]
-        row += [parameters, f"{ms:.2f}" if kind == "sem" else f"{ms:.1f} ({ms / ours:,.0f}x)"]
+        row += [parameters, f"{ms:.2f}" if wider is None else f"{ms:.1f} ({ms / ours:,.0f}x)"]
     return [nodes, *row]
 
 
-def _sized(s: Study, log: Workload, big: Workload, kind: str, times: int) -> tuple[Config, int]:
-    """(configuration, parameters) of a kind of network on the machine of a log `big`."""
-    if kind == "sem":
-        c = configure("sem", log, s.preset).changed(encoding={"minimum": 128})
-        encoder = encoders.make(c.encoder, big.cluster, big.jobs, c.window, **c.encoding)
-        return c, count(actor(c.network_spec(encoder)))
-    wide, narrow = (64, 32) if s.smoke else (4000, 1000)
-    nodes = big.cluster.processors
-    hidden = [wide * times, narrow * times] if kind == "dras-scaled" else [wide, narrow]
+def _slug(name: str) -> str:
+    """The name of a kind in those of pieces: sem, dras-scaled, dras-fixed."""
+    return name.lower().replace(", layers ", "-")
+
+
+def _sem(s: Study, log: Workload, big: Workload) -> tuple[Config, int]:
+    """(configuration, parameters) of SEM on the machine of a log `big`."""
+    c = configure("sem", log, s.preset).changed(encoding={"minimum": 128})
+    encoder = encoders.make(c.encoder, big.cluster, big.jobs, c.window, **c.encoding)
+    return c, count(actor(c.network_spec(encoder)))
+
+
+def _dras(s: Study, log: Workload, nodes: int, wider: int) -> tuple[Config, int]:
+    """(configuration, parameters) of DRAS on so many nodes, its layers so many times as wide."""
+    hidden = [n * wider for n in ((64, 32) if s.smoke else LAYERS)]
     c = configure("dras", log, s.preset).changed(hidden=hidden)
     return c, (nodes + 100) * hidden[0] + hidden[0] * hidden[1] + hidden[1] * 50
 
 
-def _law(points: Sequence[tuple[float, float]]) -> str:
-    """The power of the size that the time follows, by least squares on logarithms, and what it says at the largest size."""
+@dataclass(frozen=True)
+class Law:
+    """Milliseconds as a power of the nodes: `at_one` * nodes ** `power`."""
+
+    at_one: float
+    power: float
+
+    def __call__(self, nodes: np.ndarray | float) -> np.ndarray:
+        """Return the milliseconds at so many nodes."""
+        return self.at_one * np.asarray(nodes, float) ** self.power
+
+
+def _fit(points: Sequence[tuple[float, float]]) -> Law | None:
+    """The law through (nodes, ms), by least squares on logarithms; None for fewer than two points."""
     if len(points) < 2:
-        return ""
-    x, y = np.log(np.array(points)).T
-    power, constant = np.polyfit(x, y, 1)
-    return f"N^{power:.2f}, {np.exp(constant + power * np.log(4360 * max(SCALES))):,.1f} ms at {4360 * max(SCALES):,}"
+        return None
+    power, constant = np.polyfit(*np.log(np.array(points)).T, 1)
+    return Law(float(np.exp(constant)), float(power))
+
+
+def _law(points: Sequence[tuple[float, float]]) -> str:
+    """The power of the size that the time follows, and what it says at the largest size."""
+    law, most = _fit(points), THETA * max(SCALES)
+    return f"N^{law.power:.2f}, {law(most):,.1f} ms at {most:,}" if law else ""
 
 
 def _figure(s: Study, measured: dict[str, dict[str, list[tuple[float, float]]]]) -> Figure:
@@ -188,10 +218,9 @@ def _figure(s: Study, measured: dict[str, dict[str, list[tuple[float, float]]]])
             for k, (name, xy) in enumerate(points.items()):
                 x, y = np.array(xy).T
                 axes.plot(x, y, "o", color=f"C{k}", label=name)
-                if len(x) > 1:
-                    power, constant = np.polyfit(np.log(x), np.log(y), 1)
+                if law := _fit(xy):
                     wide = np.geomspace(x[0], max(x[0] * max(SCALES), x[-1]), 20)
-                    axes.plot(wide, np.exp(constant) * wide**power, "--", lw=1, color=f"C{k}")
+                    axes.plot(wide, law(wide), "--", lw=1, color=f"C{k}")
             axes.set(xscale="log", yscale="log", xlabel="nodes", ylabel="ms a choice", title=work)
             axes.legend(fontsize=7)
 
