@@ -17,22 +17,39 @@ outage_dtype = np.dtype([("time", "f8"), ("node", "i4"), ("up", "i1")], align=Tr
 class Slowdown:
     """How much longer a job runs for where it is put (an assumption of CuSH's specification, `docs/systems/cush.md`).
 
-    A job on k nodes, which could do with `least` and can use `most`, runs sigma times as long as at its best:
+    A job on k nodes, which could do with `least` and can use `most`, is spread by x = (k - least) / (most - least), 0 to 1, and
+    runs sigma times as long as at its best:
 
-        network-intensive   sigma = 1 + network (k - least) / max(1, most - least)
-        compute-intensive   sigma = 1 + compute (most - k) / max(1, most - least)
+        network-intensive   sigma = 1 + network x
+        compute-intensive   sigma = 1 + compute (1 - x)
 
-    `share`: what each other network-intensive job on a node adds to a network-intensive job's sigma, divided by k; it
-    changes while the job runs. Jobs of unknown kind run at full speed anywhere.
+    `types` [K, P]: sigmas at x = 0 .. 1 of measured types of jobs, linear between; jobs of a type have the true kind 2 + row,
+    and schedulers are told which of the two kinds it is like (`workloads/locality.py` reads them from a file). `share`: what
+    each other network-intensive job on a node adds to a network-intensive job's sigma, divided by k; it changes while the job
+    runs. Jobs of unknown kind run at full speed anywhere. Raises InputError.
     """
 
     network: float = 0.6
     compute: float = 0.3
     share: float = 0.0
+    types: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self):
         if not all(0 <= x < 1e6 for x in (self.network, self.compute, self.share)):
             raise InputError(f"slowdowns are finite and >= 0, not {self}")
+        if len({len(row) for row in self.types}) > 1 or not all(len(row) > 1 and min(row) >= 1.0 for row in self.types):
+            raise InputError("types of slowdowns are rows of two or more numbers, as many for each, and 1 at least")
+
+    @property
+    def table(self) -> np.ndarray:
+        """[2 + K, P] sigma of each kind at x = 0 .. 1: compute-, network-intensive, the types."""
+        x = np.linspace(0.0, 1.0, len(self.types[0]) if self.types else 2)
+        return np.array([1.0 + self.compute * (1.0 - x), 1.0 + self.network * x, *self.types])
+
+    @property
+    def worst(self) -> float:
+        """The largest sigma, without those of sharing."""
+        return float(self.table.max())
 
 
 @dataclass(frozen=True, eq=False)

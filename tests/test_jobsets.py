@@ -393,7 +393,7 @@ def test_settings_that_reinforce_has_no_use_for_are_refused():
     from jobwise.systems import cush as cush_system
 
     c = cush_system.ours(None, "smoke")
-    for key in ("entropy", "steps", "lam", "epochs", "baseline"):
+    for key in ("clip", "steps", "lam", "epochs", "baseline"):
         with pytest.raises(InputError, match=f"no use for '{key}'"):
             c.changed(learner=c.learner | {key: 1})
 

@@ -34,6 +34,33 @@ class RMSProp(torch.optim.Optimizer):
                 p.addcdiv_(p.grad, (s + group["eps"]).sqrt_(), value=-group["lr"])
 
 
+class Shelf:
+    """Observations, one after the other, in memory that is kept from one iteration to the next: fresh pages take as long as a
+    small network. `x` [B, ...]."""
+
+    def __init__(self) -> None:
+        self._room, self._count = np.empty((0,), np.float32), 0
+
+    @property
+    def x(self) -> np.ndarray:
+        """Return all that has been put here since it was cleared."""
+        return self._room[: self._count]
+
+    def clear(self) -> None:
+        """Forget all, and keep the memory."""
+        self._count = 0
+
+    def add(self, x: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """Put the rows `which` [N] bool of x [N, ...] behind the others, and return them."""
+        first, last = self._count, self._count + int(which.sum())
+        if last > len(self._room) or self._room.shape[1:] != x.shape[1:]:
+            larger = np.empty((2 * last, *x.shape[1:]), x.dtype)
+            larger[:first] = self._room[:first] if first else 0.0
+            self._room = larger
+        self._count = last
+        return np.compress(which, x, axis=0, out=self._room[first:last])
+
+
 class Agent:
     """A network, its critic, its optimiser and its random numbers. `network`: a spec {"kind", "sizes"}. `precision`: of the
     actor's products; weights, gradients and what is summed stay float32."""
@@ -67,7 +94,8 @@ class Agent:
         self.scale, self.count = 1.0, 0  # of rewards: running mean square of returns
         self.discount = np.ones(0)  # [E] gamma to the power of the steps so far (one_step_ac)
         self.noise: Callable[[torch.Size], torch.Tensor] = lambda shape: torch.rand(shape, generator=self.random)
-        self._room = np.empty((0, encoder.shape[-1]), np.float32)
+        self._room, self.shelf = np.empty((0, encoder.shape[-1]), np.float32), Shelf()
+        self.at_once = getattr(self.actor, "at_once", 4096)  # observations of which gradients are gathered together
 
     @property
     def parameters(self) -> int:

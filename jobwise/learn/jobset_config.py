@@ -48,7 +48,7 @@ class JobsetConfig(RunSettings):
     @field_validator("learner")
     @classmethod
     def _learner(cls, value: dict) -> dict:
-        used = ("learner", "optimiser", "actor_lr", "gamma", "max_norm")
+        used = ("learner", "optimiser", "actor_lr", "gamma", "max_norm", "entropy")
         if value.get("learner", "ppo") == "reinforce" and (idle := sorted(set(value) - set(used))):
             raise ValueError(f"reinforce on jobsets has no use for {idle[0]!r}; it takes {', '.join(used)}")
         if value.get("learner") in (*PARALLEL, "one_step_ac", "dqn") or {"critic_first", "cost"} & set(value):

@@ -91,6 +91,7 @@ class JobsetTrainer:
             gamma=self.settings.gamma,
             centred=getattr(c, "centred", False),
             shared=c.average_every == 0,
+            entropy=c.learner.get("entropy", 0.0),
         )
         if c.average_every and (done + 1) % c.average_every == 0:
             for agent in self.agents:

@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from jobwise.learn.agent import Agent
 from jobwise.learn.losses import chosen
+from jobwise.learn.losses import entropy as mean_entropy
 from jobwise.learn.networks import Seen
 from jobwise.learn.returns import discounted
 
@@ -93,7 +94,10 @@ def _noise(module, shape) -> torch.Tensor:
 def play(
     envs: Any, select: Agent, placer: Agent | None, jobsets: np.ndarray, dice: Dice, centred: bool = False
 ) -> tuple[Steps, Steps | None, np.ndarray]:
-    """Play every jobset to its end, once per run of this worker: what each module did, and the runs' mean slowdowns [N]."""
+    """Play every jobset to its end, once per run of this worker: what each module did, and the runs' mean slowdowns [N].
+
+    Observations lie in the modules' memory, which the next call overwrites.
+    """
     per = envs.num_envs // len(jobsets)
     envs.begin(np.repeat(jobsets, per))
     N, P = envs.num_envs, len(envs.placements) if placer is not None else 0
@@ -104,16 +108,17 @@ def play(
     for module in (select, placer):
         if module is not None:
             module.actor.eval()
+            module.shelf.clear()
     while active.any():
         mask = envs.mask
         if placer is not None:  # of slots, not of slots and placements
             mask = np.concatenate([mask[:, :-1:P], mask[:, -1:]], axis=1)
-        x, mask = envs.show()[active], mask[active].astype(bool)
+        x, mask = select.shelf.add(envs.show(), active), mask[active].astype(bool)
         dice.roll(mask[0].size + P)
         dice.give(select, active, 0)
         slots = np.full((N, *envs.action_shape), -1)
         slots[active] = select.choose(_seen(x, mask, select))[0].cpu().numpy()
-        history.append((x, mask, slots[active], t * N + np.flatnonzero(active)))
+        history.append((mask, slots[active], t * N + np.flatnonzero(active)))
         actions = slots.copy()
         if placer is not None:
             M = mask.shape[1] - 1
@@ -121,10 +126,10 @@ def play(
             actions = np.where(slots < M, slots * P, envs.void)
             if asked.any():
                 dice.give(placer, asked, M + 1)
-                x = envs.show_placing(np.where(asked, slots, -1))[asked]
-                chosen = placer.choose(_seen(x, np.ones((len(x), P), bool), placer))[0].cpu().numpy()
-                actions[asked] += chosen
-                placed.append((x.copy(), np.ones((len(x), P), bool), chosen, t * N + np.flatnonzero(asked)))
+                x = placer.shelf.add(envs.show_placing(np.where(asked, slots, -1)), asked)
+                way = placer.choose(_seen(x, np.ones((len(x), P), bool), placer))[0].cpu().numpy()
+                actions[asked] += way
+                placed.append((np.ones((len(x), P), bool), way, t * N + np.flatnonzero(asked)))
         over = envs.choose(actions) > 0
         z = envs.intervals
         rewards.append(np.where(active, envs.reward(z), 0.0))
@@ -138,8 +143,8 @@ def play(
         if module is not None:
             module.noise = partial(_noise, module)
     join = lambda parts: [np.concatenate(p) for p in zip(*parts, strict=True)]  # noqa: E731
-    first = cast(Any, Steps)(*join(history), np.array(rewards))
-    second = cast(Any, Steps)(*join(placed), np.array(local)) if placed else None
+    first = cast(Any, Steps)(select.shelf.x, *join(history), np.array(rewards))
+    second = cast(Any, Steps)(cast(Agent, placer).shelf.x, *join(placed), np.array(local)) if placed else None
     return first, second, result
 
 
@@ -160,18 +165,21 @@ def baseline(g: np.ndarray, jobsets: int, runs: int) -> np.ndarray:
     return np.repeat(mean[: len(g)], g.shape[1] // jobsets, axis=1)
 
 
-def gather(agent: Agent, steps: Steps, advantage: np.ndarray, group: int = 4096) -> float:
-    """Add -mean(advantage log pi) over all workers' choices to the gradients; the loss of this worker's share."""
+def gather(agent: Agent, steps: Steps, advantage: np.ndarray, weight: float = 0.0) -> float:
+    """Add -mean(advantage log pi), less `weight` times the mean entropy of pi, over all workers' choices to the gradients;
+    the loss of this worker's share."""
     agent.actor.train()
     B, loss = len(steps.actions), 0.0
-    count = float(total(torch.tensor(float(B))))
-    for i in range(0, B, group):
-        part = slice(i, i + group)
+    count, parts = float(total(torch.tensor(float(B)))), -(-B // agent.at_once)
+    for i in range(parts):
+        part = slice(i, None, parts)  # choices of all rows of time: a batch norm sees what it will see
         every = torch.log_softmax(agent.scores(_seen(steps.x[part], steps.masks[part], agent)), dim=-1)
-        done = torch.from_numpy(steps.actions[part]).to(agent.device)
+        done = torch.from_numpy(np.ascontiguousarray(steps.actions[part])).to(agent.device)
         logp = chosen(every, done)
         a = torch.from_numpy(advantage.reshape(-1)[steps.at[part]].astype(np.float32)).to(agent.device)
         one = -(a * logp).sum() / count
+        if weight:
+            one = one - weight * mean_entropy(every) * len(done) / count
         if not torch.isfinite(one):
             raise FloatingPointError(f"the loss is {one.item()}")
         one.backward()
@@ -190,10 +198,12 @@ def epoch(
     gamma: float = 1.0,
     centred: bool = False,
     shared: bool = True,
+    entropy: float = 0.0,
 ) -> dict[str, float]:
     """One step of each module on groups of jobsets (every group as large): their gradients are summed, as in DeepRM.
 
-    `shared`: by the gradient of all workers; else each worker steps by its own, as large as if it were all.
+    `shared`: by the gradient of all workers; else each worker steps by its own, as large as if it were all. `entropy`: what the
+    mean entropy of the choices weighs.
     """
     modules = [m for m in (select, placer) if m is not None]
     for m in modules:
@@ -203,10 +213,10 @@ def epoch(
         dice = Dice([(*seed, int(k)) for k in jobsets], runs)
         first, second, result = play(envs, select, placer, jobsets, dice, centred)
         g = discounted(first.rewards, gamma)
-        loss += gather(select, first, g - baseline(g, len(jobsets), runs))
+        loss += gather(select, first, g - baseline(g, len(jobsets), runs), entropy)
         if placer is not None:
             second = second or Steps(first.x[:0, :2], first.masks[:0, :1], first.actions[:0], first.at[:0], first.rewards)
-            gather(placer, second, second.rewards)
+            gather(placer, second, second.rewards, entropy)
         slowdowns.append(result)
         returns.append(g[0])
         choices += len(first.actions)

@@ -147,16 +147,18 @@ def together(first: nn.Linear, x: torch.Tensor) -> torch.Tensor:
 class Image(nn.Module):
     """CuSH's network: 16 filters of 2 x 2 over [B, C, T, X], ReLU, normalisation, a dense layer to the actions.
 
-    sizes [C, T, X, actions]; `norm`: batch (running means while choosing, the batch's while learning) or group. `side`: the
+    sizes [C, T, X, actions]; `norm`: batch (running means while choosing, the batch's while learning), group or none. `side`: the
     observation has one more channel, a number in all its cells, which joins the flat map in front of the dense layer. Only
     as many channels as the observation has are used: the second agent sees the cluster and one job.
     """
+
+    at_once = 256  # observations whose maps stay in a processor's cache: three times as fast as thousands
 
     def __init__(self, sizes: list[int], norm: str = "batch", side: bool = False):
         super().__init__()
         channels, rows, units, actions = sizes
         self.filters = nn.Conv2d(channels, 16, 2)
-        self.norm = nn.BatchNorm2d(16) if norm == "batch" else nn.GroupNorm(4, 16)
+        self.norm = {"batch": nn.BatchNorm2d(16), "group": nn.GroupNorm(4, 16), "none": nn.Identity()}[norm]
         self.side = side
         self.out = nn.Linear(16 * (rows - 1) * (units - 1) + side, actions)
 

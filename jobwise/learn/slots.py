@@ -34,7 +34,8 @@ class SlotsTrainer(JobsetTrainer):
         if config.second:
             if not (self.by_jobset and len(config.placements) > 1):
                 raise InputError("a second network goes with the learner reinforce, and with placements to choose from")
-            self.placer = Agent(self._second(), self.encoder, self.settings, config.seed + 1, device)
+            own = replace(self.settings, actor_lr=config.placer_lr or self.settings.actor_lr)
+            self.placer = Agent(self._second(), self.encoder, own, config.seed + 1, device)
         self.sketch = sketch(list(parts(log)[:2])) if log is not None else []  # generated jobs are drawn again every time
 
     def environments(self, size: int, train: list[Workload]) -> SlotsVectorEnv:

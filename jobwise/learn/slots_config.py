@@ -44,8 +44,9 @@ class SlotsConfig(JobsetConfig):
     compat_floor: bool = False  # slowdowns are rounded down, as DeepRM's code (Python 2) reports them
     order: str = WORLD["order"]
     network: Literal["mlp", "slots", "image"] = "mlp"
-    norm: Literal["batch", "group"] = "batch"
+    norm: Literal["batch", "group", "none"] = "batch"
     second: bool = False  # a second network chooses the placement (CuSH's policy selector)
+    placer_lr: float = Field(0.0, ge=0, le=1)  # its learning rate (CuSH's α2); 0: as the first one's
     centred: bool = False  # its reward is taken relative to the mean of both placements
 
     @property

@@ -55,8 +55,10 @@ class Forward:
         s, shapes = self.sizes, {}
         if self.kind == "image":
             channels, rows, units, actions = s
-            shapes = {"filters.weight": (16, channels, 2, 2), "filters.bias": (16,), "norm.weight": (16,), "norm.bias": (16,)}
-            if self.spec.get("norm", "batch") == "batch":
+            shapes, norm = {"filters.weight": (16, channels, 2, 2), "filters.bias": (16,)}, self.spec.get("norm", "batch")
+            if norm != "none":
+                shapes |= {"norm.weight": (16,), "norm.bias": (16,)}
+            if norm == "batch":
                 shapes |= {"norm.running_mean": (16,), "norm.running_var": (16,)}
             wide = 16 * (rows - 1) * (units - 1) + bool(self.spec.get("side"))
             return shapes | {"out.weight": (actions, wide), "out.bias": (actions,)}
@@ -116,22 +118,19 @@ class Forward:
     def _of_image(self, x: np.ndarray) -> np.ndarray:
         w = self.weights
         x, scalar = (x[:, :-1], x[:, -1, 0, :1]) if self.spec.get("side") else (x, x[:, 0, 0, :0])
-        x = np.moveaxis(x, 1, 3)
-        h = w["filters.bias"] + sum(
-            x[:, a : x.shape[1] - 1 + a, b : x.shape[2] - 1 + b] @ w["filters.weight"][:, : x.shape[3], a, b].T
-            for a in range(2)
-            for b in range(2)
-        )
-        np.maximum(h, 0.0, out=h)
+        (B, C, T, X), corners = x.shape, [(a, b) for a in range(2) for b in range(2)]
+        filters = np.concatenate([w["filters.weight"][:, :C, a, b] for a, b in corners])  # [4 * 16, C]
+        parts = (filters @ x.reshape(B, C, T * X)).reshape(B, 4, -1, T, X)
+        h = sum(parts[:, i, :, a : T - 1 + a, b : X - 1 + b] for i, (a, b) in enumerate(corners))
+        h = np.maximum(h + w["filters.bias"][:, None, None], 0.0)
         if "norm.running_mean" in w:
-            h = (h - w["norm.running_mean"]) / np.sqrt(w["norm.running_var"] + 1e-5)
-        else:
-            g = h.reshape(*h.shape[:3], 4, 4)
-            mean, var = g.mean(axis=(1, 2, 4), keepdims=True), g.var(axis=(1, 2, 4), keepdims=True)
-            h = ((g - mean) / np.sqrt(var + 1e-5)).reshape(h.shape)
-        h = h * w["norm.weight"] + w["norm.bias"]
-        flat = np.concatenate([np.moveaxis(h, 3, 1).reshape(len(x), -1), scalar], axis=1)
-        return flat @ w["out.weight"].T + w["out.bias"]
+            h = (h - w["norm.running_mean"][:, None, None]) / np.sqrt(w["norm.running_var"] + 1e-5)[:, None, None]
+        elif "norm.weight" in w:
+            g = h.reshape(B, 4, -1)
+            h = ((g - g.mean(axis=2, keepdims=True)) / np.sqrt(g.var(axis=2, keepdims=True) + 1e-5)).reshape(h.shape)
+        if "norm.weight" in w:
+            h = h * w["norm.weight"][:, None, None] + w["norm.bias"][:, None, None]
+        return np.concatenate([h.reshape(B, -1), scalar], axis=1) @ w["out.weight"].T + w["out.bias"]
 
 
 TIE = 1e-5  # of the best score: closer ones are equal, for a product of matrices rounds equal rows differently

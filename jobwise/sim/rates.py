@@ -5,7 +5,7 @@
     on_change    and then for each running job: its rate from now on
 
     RIGID        rate 1 everywhere
-    SLOWDOWN     `cluster.Slowdown` (CuSH, DRL4KDD'19): rate_setting = (network, compute, share)
+    SLOWDOWN     `cluster.Slowdown` (CuSH, DRL4KDD'19): s.factor, rate_setting = (share, 0, 0)
     LINKS        `topology.Topology` (RL-TAPS, CASCON'20), below: rate_setting = (work model, efficiency, per rack)
     AFFINITY     `cluster.Affinity`: s.factor, rate_setting = (pair, 0, 0)
 
@@ -20,11 +20,9 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.jobs import COMPUTE, NETWORK
+from jobwise.jobs import NETWORK
 from jobwise.sim.allocations import all_up, on_node
 from jobwise.sim.state import AFFINITY, HEAP, LINKS, SLOWDOWN, STALL
-
-OF_NETWORK, OF_COMPUTE, OF_SHARE = range(3)  # places in rate_setting
 
 
 @inlined
@@ -32,8 +30,8 @@ def at_start(s, e, j, k, rate):
     """The rate of job j, which has just got units of k nodes; `rate` is what it would be at its best place. Sets `due`."""
     sim, job, truth = s.sims[e], s.jobs[e, j], s.truth[e, j]
     if sim["rate_model"] == SLOWDOWN:
-        truth["sigma"] = sigma(sim, truth["kind"], truth, truth["runtime"], k)
-        longer = sigma(sim, job["kind"], truth, job["walltime"], k)
+        truth["sigma"] = sigma(s, e, truth["kind"], truth, truth["runtime"], k)
+        longer = sigma(s, e, job["kind"], truth, job["walltime"], k)
         job["due"] = sim["now"] + max((max(job["walltime"], 1.0) - job["ran"]) * longer, 1.0)
         rate /= truth["sigma"]
     elif sim["rate_model"] == AFFINITY:
@@ -50,9 +48,9 @@ def on_change(s, e, j):
     sim, truth = s.sims[e], s.truth[e, j]
     if sim["rate_model"] == LINKS:
         return _on_links(s, e, j)
-    if sim["rate_model"] == SLOWDOWN and truth["kind"] == NETWORK and truth["rate"] > 0.0:
+    if sim["rate_model"] == SLOWDOWN and truth["rate"] > 0.0 and _on_network(s, e, truth["kind"]):
         others, k = _sharers(s, e, j)
-        return 1.0 / (truth["sigma"] + sim["rate_setting"][OF_SHARE] * others / max(k, 1))
+        return 1.0 / (truth["sigma"] + sim["rate_setting"][0] * others / max(k, 1))
     return truth["rate"]
 
 
@@ -200,18 +198,25 @@ def there(s, e, job):
 
 
 @inlined
-def sigma(sim, kind, truth, length, k):
+def sigma(s, e, kind, truth, length, k):
     """How many times as long a job of this kind runs on k nodes as at its best (`cluster.Slowdown`).
 
     Where there are ticks, a job of `length` s (at its best) runs for whole ones.
     """
-    room = max(1.0, np.float64(truth["most"] - truth["least"]))
-    x = 1.0
-    if k > 0 and kind == NETWORK:
-        x += sim["rate_setting"][OF_NETWORK] * min(max((k - truth["least"]) / room, 0.0), 1.0)
-    elif k > 0 and kind == COMPUTE:
-        x += sim["rate_setting"][OF_COMPUTE] * min(max((truth["most"] - k) / room, 0.0), 1.0)
-    return whole(sim, length, x) if x > 1.0 else x
+    K, P, least, most = s.factor.shape[1], s.factor.shape[2], truth["least"], truth["most"]
+    if k <= 0 or kind < 0 or kind >= K or P < 2 or (k <= least and most <= least):
+        return 1.0
+    at = min(max((k - least) / max(1.0, np.float64(most - least)), 0.0), 1.0) * (P - 1)
+    i = min(np.int64(at), P - 2)
+    x = s.factor[e, kind, i] + (s.factor[e, kind, i + 1] - s.factor[e, kind, i]) * (at - i)
+    return whole(s.sims[e], length, x) if x > 1.0 else 1.0
+
+
+@inlined
+def _on_network(s, e, kind):
+    """Do jobs of this kind slow each other down on a node?"""
+    last = s.factor.shape[2] - 1
+    return kind == NETWORK or (kind > NETWORK and kind < s.factor.shape[1] and s.factor[e, kind, last] > s.factor[e, kind, 0])
 
 
 @inlined
@@ -262,7 +267,7 @@ def _sharers(s, e, row):
         at = s.slices[e, at]["next"]
     for i in range(s.sims[e]["running"]):
         other = s.lists[e, HEAP, i]
-        if other == row or s.truth[e, other]["kind"] != NETWORK:
+        if other == row or not _on_network(s, e, s.truth[e, other]["kind"]):
             continue
         at, met = s.jobs[e, row]["held"], False
         while at >= 0 and not met:

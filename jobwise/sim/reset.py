@@ -36,7 +36,7 @@ def from_view(view: View, whole: bool = False, tick: float = 0.0) -> tuple[State
         slices=np.zeros((1, 1), slice_dtype(R)) if cluster.is_pool else _slices(view)[None],
         child=np.zeros((1, 1), np.int32),
         links=links["links"],
-        factor=np.ones((1, 1, 1)),
+        factor=state.factors(cluster, 1),
         outages=np.zeros((1, 0), outage_dtype),
         risk=np.zeros((1, 0, N)),
         curve=links["curve"],

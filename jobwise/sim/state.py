@@ -7,7 +7,6 @@ A pool (one node, one resource) keeps no slices: a job holds its request and not
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -136,7 +135,7 @@ class State(NamedTuple):
     slices: np.ndarray  # [E, S] of slice_dtype(R)
     child: np.ndarray  # [E, M] children, grouped by parent: truth says where they begin and how many
     links: np.ndarray  # [E, L] of link_dtype
-    factor: np.ndarray  # [E, K, N] how many times as long jobs of a kind run on a node
+    factor: np.ndarray  # [E, K, N] how many times as long jobs of a kind run on a node; [E, K, P] at P degrees of spread
     outages: np.ndarray  # [E, F] of outage_dtype; those at inf never come
     risk: np.ndarray  # [E, T, N] how likely nodes are to fail, tick by tick; T = 0: nothing is forecast
     curve: np.ndarray  # [K, 3] s of a reduction over so many nodes, the same for all (`topology.reduction`)
@@ -234,8 +233,9 @@ def links(cluster: Cluster, count: int, most: int) -> dict[str, np.ndarray]:
 
 
 def factors(cluster: Cluster, count: int) -> np.ndarray:
-    """[E, K, N] the factors of affinity of `count` simulations."""
-    return np.tile(cluster.affinity.factors, (count, 1, 1)) if cluster.affinity else np.ones((count, 1, 1))
+    """[E, K, N] the factors of affinity of `count` simulations, or [E, K, P] of slowdowns at P places."""
+    one = cluster.affinity.factors if cluster.affinity else cluster.slowdown.table if cluster.slowdown else np.ones((1, 1))
+    return np.tile(one, (count, 1, 1))
 
 
 def rate_model(s: State, cluster: Cluster) -> None:
@@ -247,8 +247,9 @@ def rate_model(s: State, cluster: Cluster) -> None:
     elif cluster.topology:
         s.sims["rate_model"], s.sims["shared"], s.sims["rate_setting"] = LINKS, 1, cluster.topology.setting
         s.nodes["rack"] = np.searchsorted(cluster.topology.bounds[2], np.arange(s.nodes.shape[1]), side="right") - 1
-    elif cluster.slowdown and any(setting := astuple(cluster.slowdown)):
-        s.sims["rate_model"], s.sims["shared"], s.sims["rate_setting"] = SLOWDOWN, cluster.slowdown.share > 0, setting
+    elif cluster.slowdown and (cluster.slowdown.worst > 1.0 or cluster.slowdown.share > 0.0):
+        share = cluster.slowdown.share
+        s.sims["rate_model"], s.sims["shared"], s.sims["rate_setting"] = SLOWDOWN, share > 0, (share, 0.0, 0.0)
 
 
 def fill(s: State, e: int, jobs: np.ndarray, truth: np.ndarray, offset: float) -> None:

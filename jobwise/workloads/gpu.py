@@ -161,6 +161,13 @@ MOST_BYTES = 256 << 20  # of a table of speeds
 GAVEL = ("gavel_philly_typed_jobs.csv.gz", "gavel_throughputs.json.gz")
 
 
+def gavel_files(folder: str | Path) -> list[Path] | None:
+    """Return Gavel's table of jobs and its table of speeds; None where the folder lacks one of them."""
+    there = [next((f for f in (Path(folder) / n, Path(folder) / "gpu" / n) if f.is_file()), None) for n in GAVEL]
+    files = [f for f in there if f is not None]
+    return files if len(files) == len(GAVEL) else None
+
+
 def read_gavel(
     source: str | Path, counts: dict[str, int] | None = None, gpus: int = 4, rate: float = 1.0, longest_s: float = 864_000.0
 ) -> Workload | None:
@@ -171,10 +178,8 @@ def read_gavel(
     ask for more run on none and are left out, as are those longer than `longest_s` at best. A run time is that on the fastest
     kind, and is what is asked for. `rate`: arrivals come so many times as fast. Raises InputError.
     """
-    folder, counts = Path(source), counts or {"v100": 8, "p100": 8, "k80": 8}
-    there = [next((f for f in (folder / n, folder / "gpu" / n) if f.is_file()), None) for n in GAVEL]
-    files = [f for f in there if f is not None]
-    if len(files) < len(GAVEL):
+    counts = counts or {"v100": 8, "p100": 8, "k80": 8}
+    if (files := gavel_files(source)) is None:
         return None
     data = read_bytes(files[1], MOST_BYTES)
     try:

@@ -13,6 +13,7 @@ from jobwise.errors import InputError
 from jobwise.jobs import COMPUTE, NETWORK
 from jobwise.sim.random import Seed
 from jobwise.workload import Workload, workload
+from jobwise.workloads.locality import read_locality
 
 MEAN_LENGTH = 0.8 * 2 + 0.2 * 12.5  # rows
 TRAIN, VALIDATION, TEST = 42, 27, 314159  # seeds of jobsets: training and unseen ones as in DeepRM's code
@@ -87,11 +88,13 @@ def cush(
     compute: float = 0.5,
     gpu_jobs: float = 0.7,
     longest: int = 15,
+    locality: str = "",
 ) -> Workload:
     """A jobset of CuSH: DeepRM's arrivals and lengths, GPU jobs (GPUs U{1..8}, CPUs U{1..4}) and others (CPUs U{2..8}).
 
     `compute`: share of compute-intensive jobs, the others are network-intensive. `machine`: 8 nodes of 2 CPUs and 4 GPUs by
-    default, where spreading a network-intensive job costs up to 60 % and packing a compute-intensive one up to 30 %.
+    default, where spreading a network-intensive job costs up to 60 % and packing a compute-intensive one up to 30 %. `locality`: a file
+    of locality profiles, or `v100` (`workloads/locality.py`), whose types the jobs are of instead. Raises InputError.
     """
     if not (0 <= compute <= 1 and 0 <= gpu_jobs <= 1 and longest >= 5):
         raise InputError(f"shares are 0 to 1 and lengths at least 5, not {compute}, {gpu_jobs} and {longest}")
@@ -105,7 +108,11 @@ def cush(
     request[:, 1] = np.where(with_gpus, rng.integers(1, min(8, gpus) + 1, J), 0)
     request[:, 0] = np.where(with_gpus, rng.integers(1, min(4, cpus) + 1, J), rng.integers(min(2, cpus), min(8, cpus) + 1, J))
     kind = np.where(rng.random(J) < compute, COMPUTE, NETWORK)
-    return workload(submit, request, length.astype(float), cluster=machine, name="cush", kind=kind)
+    w = workload(submit, request, length.astype(float), cluster=machine, name="cush", kind=kind)
+    if not locality:
+        return w
+    profiles = read_locality(locality)
+    return profiles.given(w, profiles.drawn(kind == COMPUTE, rng))
 
 
 def cush_cluster(count: int = 8, cpus: int = 2, gpus: int = 4, slowdown: Slowdown | None = None) -> Cluster:

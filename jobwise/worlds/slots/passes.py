@@ -103,7 +103,7 @@ def _later(s, g, e, j, code):
         if not fits(least, job["request"], job["chunks"]):
             continue
         k = place(placed_by(code, job["kind"]), least, g.capacity, job["request"], job["chunks"], g.node[e], g.amount[e])
-        whole = np.int64(np.ceil(L * sigma(s.sims[e], job["kind"], s.truth[e, j], job["walltime"], k) - 1e-9))
+        whole = np.int64(np.ceil(L * sigma(s, e, job["kind"], s.truth[e, j], job["walltime"], k) - 1e-9))
         ok = row + whole <= H
         for x in range(row + L, min(row + whole, H)):
             for i in range(k):
@@ -133,7 +133,7 @@ def _weigh(s, g, e, j):
     """What each placement would do to the run time of job j, which fits now: g.sigma."""
     for p in range(len(g.codes)):
         k = _now(s, g, e, j, g.codes[p])
-        g.sigma[e, p] = sigma(s.sims[e], s.truth[e, j]["kind"], s.truth[e, j], s.truth[e, j]["runtime"], k)
+        g.sigma[e, p] = sigma(s, e, s.truth[e, j]["kind"], s.truth[e, j], s.truth[e, j]["runtime"], k)
 
 
 @kernel

@@ -144,7 +144,7 @@ def check(name: str, jobs: np.ndarray, truth: np.ndarray, cluster: Cluster, worl
         raise InputError("reservations and slowdowns that change while a job runs do not go together")
     longest = np.ceil(jobs["walltime"].max() / row_s)
     if cluster.slowdown:
-        longest *= 1 + max(cluster.slowdown.network, cluster.slowdown.compute)
+        longest *= cluster.slowdown.worst
     if longest > world.rows - world.compat:
         raise InputError(f"{name}: a job of up to {longest:g} rows never fits an image of {world.rows}")
 
