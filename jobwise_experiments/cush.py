@@ -6,18 +6,23 @@ Jobsets are generated as its specification assumes (8 nodes of 2 CPUs and 4 GPUs
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from jobwise.learn.judged import means
+from jobwise.errors import Unfinished
+from jobwise.learn.judged import means, of_records
 from jobwise.learn.slots_config import SlotsConfig
+from jobwise.policies.attained import AttainedService
 from jobwise.policies.names import load
 from jobwise.report.figures import bars
 from jobwise.report.sections import Section
+from jobwise.simulate import simulate_many
 from jobwise.systems import cush as system
 from jobwise.workload import Workload
 from jobwise.workloads.gpu import read_alibaba, read_philly
 from jobwise.workloads.jobsets import TEST, cush
+from jobwise.workloads.locality import gavel_jobs
 from jobwise.worlds.slots.rules import RULES
 from jobwise_experiments.study import Arms, Study
 
@@ -29,14 +34,19 @@ SWEPT = ("fcfs", "sjf", "saf", "tetris", "hold")
 FIXED, PLACES = ("pack", "spread"), ("pack", "spread", "typed")
 SHOWN = (*(f"{r}+{p}" for r in ("fcfs", "sjf", "hold") for p in FIXED), "sjf+typed", "hold+typed", "ours")
 EXECUTIONS = {"given": None} | {str(n): n for n in (0, 1, 3, 10, 30)}
-LOGS = {"philly": read_philly, "alibaba": read_alibaba}
+LOGS = {"philly": read_philly, "alibaba": read_alibaba, "gavel": gavel_jobs}
+SERVICE = 40  # unit-rows in the first queue of preemptive LAS
+SETS, STEPS = {"smoke": 4, "small": 300, "paper": 300}, {"smoke": 1, "small": 60, "paper": 500}  # of the two modules
+UNMASKED = {"smoke": 1, "small": 10, "paper": 500}  # of the two as published, whose iterations take ten times as long
 BUDGET = {"smoke": (1, 1_500, 1_500), "small": (5, 450_000, 1_500_000), "paper": (500, 4_000_000, 8_000_000)}
+BY_RULE = "Types are assigned by a rule (`jobwise.workloads.gpu`), for no log tells them."
+MEASURED = "Types are those of Gavel's authors, with the measured profiles `v100` (`jobwise.workloads.locality`)."
 KEPT = ("slowdown", "longest", "stretch", "lost", "kinds")
 
 
 def study(s: Study) -> list[Section]:
     """Mixes, what brings what, loads, kinds, unknown kinds, and GPU logs where there is a folder with them."""
-    return s.parts(mixes, shares, loads, kinds, unknown, gpu_logs, curves)
+    return s.parts(mixes, shares, modules, loads, kinds, unknown, gpu_logs, curves)
 
 
 def config(s: Study, name: str) -> SlotsConfig:
@@ -65,7 +75,15 @@ def _judged(sets: list[Workload], policy, world: dict, **more) -> dict:
 
 
 def _rules(sets: list[Workload], orders: Sequence[str] = ORDERS, row_s: float = 1.0) -> dict[str, dict]:
-    return {f"{r}+{p}": _judged(sets, f"{r}+{p}", _world(), row_s=row_s) for r in orders for p in PLACES}
+    rules = {f"{r}+{p}": _judged(sets, f"{r}+{p}", _world(), row_s=row_s) for r in orders for p in PLACES}
+    return rules | {f"las+{p}": _preemptive(sets, p, row_s) for p in PLACES}
+
+
+def _preemptive(sets: list[Workload], placement: str, row_s: float) -> dict:
+    """Least attained service, which stops jobs for nothing and is not told how long they run."""
+    records = simulate_many(sets, AttainedService(SERVICE * row_s, placement=placement), tick=row_s)
+    x = of_records(records, row_s)
+    return {k: x[k] for k in KEPT}
 
 
 def _all(s: Study, sets: list[Workload], orders: Sequence[str] = ORDERS) -> dict:
@@ -98,10 +116,10 @@ def mixes(s: Study) -> Section:
     rows, every, drawn = [], [], {}
     for mix in MIXES:
         x, name = _mix(s, mix), f"{mix:.0%} / {1 - mix:.0%}"
-        fixed, held = _best(x), _best(x, ("hold",))
-        cells = [cell for base in (fixed, _typed(fixed), held) for cell in (x.mean(base), x.change("ours", base))]
+        fixed, held, las = _best(x), _best(x, ("hold",)), _best(x, ("las",))
+        cells = [cell for base in (fixed, _typed(fixed), held, las) for cell in (x.mean(base), x.change("ours", base))]
         rows.append([name, x.mean("ours"), fixed, *cells, x.change("ours", "hold+typed"), x.ratio("ours", fixed)])
-        every += [[name, n, *(x.mean(f"{n}+{p}") for p in PLACES)] for n in ORDERS]
+        every += [[name, n, *(x.mean(f"{n}+{p}") for p in PLACES)] for n in (*ORDERS, "las")]
         drawn[name] = {n: x.mean(n) for n in SHOWN}
     shown = [bars(drawn, "normalised turnaround")]
     count = len(_unseen(s))
@@ -117,6 +135,10 @@ def _variant(s: Study, name: str) -> dict:
     return _judged(_unseen(s), policy, {}) | {k: policy.about[k] for k in ("seconds", "choices")}
 
 
+def _against(x: Arms, arm: str, base: str) -> list:
+    return [x.mean(arm), x.change(arm, base), x.mean(arm, "stretch"), x.mean(arm, "longest")]
+
+
 def shares(s: Study) -> Section:
     """What order and placement bring each, and our options: one seed."""
     rules = _mix(s)
@@ -124,11 +146,40 @@ def shares(s: Study) -> Section:
     agents = {name: s.piece(f"variant-{_run(name)}", _variant, s, name) for name in system.VARIANTS}
     x = Arms(agents | {f"rule {n}": rules[n] for n in (fixed, _typed(fixed))})
     costs = {n: [a["choices"], a["seconds"] / 60] for n, a in agents.items()}
-    rows = [
-        [n, x.mean(n), x.change(n, f"rule {fixed}"), x.mean(n, "stretch"), x.mean(n, "longest"), *costs.get(n, ["", ""])]
-        for n in x
-    ]
+    rows = [[n, *_against(x, n, f"rule {fixed}"), *costs.get(n, ["", ""])] for n in x]
     return s.section("What is order, what is placement", rows, fixed=fixed)
+
+
+def _module(s: Study, name: str) -> dict | None:
+    """What two modules of a variant do on unseen jobsets; None where they leave jobs waiting for ever."""
+    c = system.published(s.preset)
+    c = c.changed(jobsets=SETS[s.preset], drawn=10, runs=10, group=10, iterations=STEPS[s.preset], validations=10)
+    c = c.changed(**system.MODULES[name])
+    c = c if c.masked else c.changed(iterations=UNMASKED[s.preset])
+    if s.smoke:
+        c = c.changed(warm=min(c.warm, 1), validation_jobsets=1, runs=2, group=4, drawn=4)
+    c = c.changed(validations=min(c.validations, c.iterations or 1))
+    policy = s.train(c, None, f"modules-{_run(name)}")
+    about = {k: policy.about[k] for k in ("seconds", "choices")}
+    try:
+        return _judged(_unseen(s), replace(policy, limit=2000), {}) | about
+    except Unfinished:
+        return about
+
+
+def modules(s: Study) -> Section:
+    """The paper's two modules, and what holds them back: one thing after the other."""
+    rules = _mix(s)
+    fixed = _best(rules)
+    agents = {name: s.piece(f"modules-{_run(name)}", _module, s, name) for name in system.MODULES}
+    las = _best(rules, ("las",))
+    x, rows = Arms({n: a for n, a in agents.items() if "slowdown" in a} | {f"rule {n}": rules[n] for n in (fixed, las)}), []
+    for n, a in agents.items():
+        cells = _against(x, n, f"rule {fixed}") if n in x else ["∞", "", "", ""]
+        rows.append([n, *cells, a["choices"], a["seconds"] / 60])
+    rows += [[f"rule {n}", *_against(x, f"rule {n}", f"rule {fixed}"), "", ""] for n in (fixed, las)]
+    figure = s.learning({n: [f"modules-{_run(n)}"] for n in agents}, "turnaround", "modules")
+    return s.section("The two modules, one change after the other", rows, figures=[figure], fixed=fixed, sets=SETS[s.preset])
 
 
 def loads(s: Study) -> Section:
@@ -189,6 +240,7 @@ def _log(s: Study, name: str, w: Workload) -> Section:
     fixed, machine = _best(x), w.cluster.capacity
     rows = [[n, x.mean(n), x.change(n, fixed), x.mean(n, "stretch"), x.mean(n, "longest")] for n in x]
     values = {"sets": len(sets), "jobs": c.jobs, "row_s": c.row_s, "nodes": len(machine), "each": machine[0].tolist()}
+    values["typed"] = MEASURED if w.cluster.slowdown and w.cluster.slowdown.types else BY_RULE
     return s.section("A real GPU log: {name}", rows, name=name, fixed=fixed, **values)
 
 

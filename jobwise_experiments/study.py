@@ -168,7 +168,7 @@ class Study:
 
         return self.figure(name, draw, label=f"{y} by {x}")
 
-    def learning(self, runs: dict[str, list[str]], y: str) -> Figure:
+    def learning(self, runs: dict[str, list[str]], y: str, figure: str = "curves") -> Figure:
         """A figure of learning curves: validations over choices, one colour for the runs of a label."""
 
         def draw(fig) -> None:
@@ -181,7 +181,7 @@ class Study:
             axes.set(xlabel="choices made in training", ylabel=f"{y} in validation", yscale="log", xscale="log")
             axes.legend()
 
-        return self.figure("curves", draw, label=f"{y} in validation, by choices made in training")
+        return self.figure(figure, draw, label=f"{y} in validation, by choices made in training")
 
 
 def _time(seconds: float) -> str:
@@ -237,7 +237,7 @@ def sections_of(study: str) -> dict[str, tuple[str, list[tuple[list[str], list[s
 
 def _table(columns: list[str], formats: list[str], rows: Iterable, values: dict[str, Any]) -> Table:
     """A table. A column {names} of several names stands for as many columns of one format; cells of text stay as they are."""
-    flat = {k: " | ".join(v) if isinstance(v, (list, tuple)) else v for k, v in values.items()}
+    flat = {k: " | ".join(map(str, v)) if isinstance(v, (list, tuple)) else v for k, v in values.items()}
     heads = [cell.format(**flat).split(" | ") for cell in columns]
     forms = [f for several, f in zip(heads, formats, strict=True) for _ in several]
     cells = [[_cell(v, f) for v, f in zip(row, forms, strict=True)] for row in rows]

@@ -180,7 +180,7 @@ def test_a_network_learns_to_do_what_a_rule_does():
     agent = Agent(
         {"kind": "slots", "sizes": [22, 32, 32, len(COUNTS)], "classes": len(COUNTS)}, env.encoder, Settings(actor_lr=1e-2)
     )
-    assert imitate(env, agent, "slot", 60, l2=0.0) > 0.8
+    assert imitate(env, agent, None, "slot", 60, l2=0.0)[0] > 0.8
 
 
 @pytest.mark.parametrize("how", ["published", "streaming", "knapsack", "network"])

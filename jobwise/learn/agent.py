@@ -168,8 +168,12 @@ class Agent:
         self.optimiser.step()
 
     def load(self, weights: dict[str, np.ndarray], rate: float = 1.0) -> None:
-        """The actor has these weights now, the optimiser forgets, and learns at `rate` times the settings' rates."""
+        """The actor has these weights now, and learns on as `begin_anew`."""
         self.actor.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in weights.items()})
+        self.begin_anew(rate)
+
+    def begin_anew(self, rate: float = 1.0) -> None:
+        """Let the optimiser forget, and learn at `rate` times the settings' rates."""
         self.optimiser.state.clear()
         for group, lr in zip(self.optimiser.param_groups, (self.settings.actor_lr, self.settings.critic_lr), strict=False):
             group["lr"] = lr * rate

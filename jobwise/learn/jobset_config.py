@@ -40,6 +40,7 @@ class JobsetConfig(RunSettings):
     average_every: int = Field(0, ge=0)  # iterations between averages of the workers' parameters; 0: gradients are summed
     warm: int = Field(0, ge=0)  # passes of supervised warm start
     warm_rule: str = "sjf"
+    warm_lr: float = Field(0.0, ge=0, le=1)  # its learning rate, for which the optimiser is made anew; 0: the learner's
     simulations: int = Field(256, ge=1)  # side by side, of the other learners
     choices: int | None = Field(1_000_000, ge=1)
     iterations: int | None = Field(None, ge=1)

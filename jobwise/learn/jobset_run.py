@@ -65,7 +65,7 @@ class JobsetTrainer:
         """One iteration over jobsets, or a rollout of random ones, and what is learnt from it."""
         c = self.config
         if c.warm and updates == 0:
-            imitate(self.envs, self.agent, c.warm_rule, c.warm, seed=c.seed)
+            self._warm_up()
         if self.by_jobset:
             return self._iteration(updates)
         if not updates:
@@ -76,6 +76,14 @@ class JobsetTrainer:
         if self.recent:
             metrics["slowdown"] = float(np.mean(self.recent))
         return metrics | {"choices": int(rollout.there.sum()), "episodes": len(rollout.episodes)}
+
+    def _warm_up(self) -> None:
+        c = self.config
+        for agent in self.agents if c.warm_lr else []:
+            agent.begin_anew(c.warm_lr / agent.settings.actor_lr)
+        imitate(self.envs, self.agent, self.placer, c.warm_rule, c.warm, seed=c.seed)
+        for agent in self.agents if c.warm_lr else []:
+            agent.begin_anew()
 
     def _iteration(self, done: int) -> dict:
         c = self.config

@@ -15,6 +15,7 @@ from jobwise.policies.chooser import Chooser
 from jobwise.policies.files import short
 from jobwise.policies.names import resolve
 from jobwise.policies.played import played
+from jobwise.record import Record
 from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
 from jobwise.worlds.slots.policy import SlotsRule
@@ -29,11 +30,15 @@ def means(sets: Sequence[Workload], policy: str | Chooser, world: dict, seed: in
     """Per jobset: mean slowdown, longest wait (rows), how much longer jobs ran than at their best, jobs not done; and all
     jobs' slowdowns. `world`: of a rule, whose rows are `row_s` s; a trained policy brings its own."""
     chosen = SlotsRule(policy, SlotsSettings.of(world), row_s) if isinstance(policy, str) else policy
-    records = simulate_many(sets, chosen, seed=seed)
+    return of_records(simulate_many(sets, chosen, seed=seed), chosen.tick)
+
+
+def of_records(records: Sequence[Record], row_s: float) -> dict[str, list]:
+    """Return the same numbers of records, one a jobset, whose rows are `row_s` s."""
     done = [r.jobs["status"] == DONE for r in records]
     return {
         "slowdown": [float(normalised_turnaround(r).mean()) for r in records],
-        "longest": [float(wait(r).max(initial=0.0)) / chosen.tick for r in records],
+        "longest": [float(wait(r).max(initial=0.0)) / row_s for r in records],
         "stretch": [
             float(((r.jobs["end"] - r.jobs["start"])[d] / r.runtime[d]).mean() - 1) for r, d in zip(records, done, strict=True)
         ],

@@ -147,8 +147,8 @@ def together(first: nn.Linear, x: torch.Tensor) -> torch.Tensor:
 class Image(nn.Module):
     """CuSH's network: 16 filters of 2 x 2 over [B, C, T, X], ReLU, normalisation, a dense layer to the actions.
 
-    sizes [C, T, X, actions]; `norm`: batch (running means while choosing, the batch's while learning), group or none. `side`: the
-    observation has one more channel, a number in all its cells, which joins the flat map in front of the dense layer. Only
+    sizes [C, T, X, actions]; `norm`: batch (running means while choosing, the batch's while learning), group or none. `side`:
+    the observation has one more channel, a number in all its cells, which joins the flat map in front of the dense layer. Only
     as many channels as the observation has are used: the second agent sees the cluster and one job.
     """
 

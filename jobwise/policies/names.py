@@ -16,6 +16,7 @@ from jobwise import extensions
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
 from jobwise.policies import files, loglinear, parts, recommended, refit
+from jobwise.policies.attained import AttainedService
 from jobwise.policies.foreseen import PRETRAINED
 from jobwise.policies.gate import Gate
 from jobwise.policies.learned import Learned
@@ -54,6 +55,7 @@ class Kind(NamedTuple):
 
 GATE = {"gated:saf+easy,smith+easy,1.2x": "a candidate takes over only where a replay of past jobs says it is better"}
 SLURM = {"slurm": "Slurm's own scheduler with the settings of a site (`jobwise slurm site`)"}
+ATTAINED = {"tiresias:3600+pack": "least attained service with preemption, two queues: 3,600 GPU-seconds for the first"}
 OTHERS = "of other packages"
 
 
@@ -62,6 +64,7 @@ def kinds() -> list[Kind]:
     return [
         Kind("recommended", lambda name: re.split("[:+]", name)[0].lower() in recommended.NAMES, _recommended, RECOMMENDED),
         Kind("gates", lambda name: name.startswith("gated:"), _gated, GATE),
+        Kind("preemptive", lambda name: re.split("[:+]", name)[0] == "tiresias", AttainedService.named, ATTAINED),
         Kind("sites", lambda name: name == "slurm", lambda name: cast(Any, SlurmScheduler()), SLURM),
     ]
 

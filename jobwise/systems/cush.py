@@ -25,9 +25,23 @@ JOINT = {  # one network: scores of slot and placement together; it imitates our
     "warm": 3,
     "warm_rule": "hold+typed",
 }
-VARIANTS = {
+MASKS = {"masked": True, "ask_always": False}
+SMALL_STEPS = LEARNER | {"optimiser": "adam", "actor_lr": 1e-4}
+GROUP = MASKS | {"norm": "group", "learner": SMALL_STEPS}
+WARM = GROUP | {"warm": 8, "warm_rule": "hold+typed", "warm_lr": 1e-3}
+MODULES = {  # what holds the two modules back: one thing after the other
     "published": {},
-    "masks, group norm": {"masked": True, "ask_always": False, "norm": "group"},
+    "masks": MASKS,
+    "masks, no norm": MASKS | {"norm": "none"},
+    "masks, group norm": MASKS | {"norm": "group"},
+    "group norm, small steps": GROUP,
+    "group norm, small α1, large α2": GROUP | {"placer_lr": 1e-2},
+    "group norm, centred PSM": GROUP | {"centred": True},
+    "warm start alone": WARM | {"iterations": 1, "learner": SMALL_STEPS | {"actor_lr": 1e-9}},
+    "warm start": WARM,
+    "warm start, batch norm": WARM | {"norm": "batch"},
+}
+VARIANTS = {
     "joint": JOINT,
     "joint, PPO from scratch": JOINT | {"learner": PPO, "warm": 0},
     "order alone, packed": JOINT | {"placements": ["pack"], "warm_rule": "hold"},

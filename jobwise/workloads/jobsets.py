@@ -93,8 +93,9 @@ def cush(
     """A jobset of CuSH: DeepRM's arrivals and lengths, GPU jobs (GPUs U{1..8}, CPUs U{1..4}) and others (CPUs U{2..8}).
 
     `compute`: share of compute-intensive jobs, the others are network-intensive. `machine`: 8 nodes of 2 CPUs and 4 GPUs by
-    default, where spreading a network-intensive job costs up to 60 % and packing a compute-intensive one up to 30 %. `locality`: a file
-    of locality profiles, or `v100` (`workloads/locality.py`), whose types the jobs are of instead. Raises InputError.
+    default, where spreading a network-intensive job costs up to 60 % and packing a compute-intensive one up to 30 %.
+    `locality`: a file of locality profiles, or `v100` (`workloads/locality.py`), whose types the jobs are of instead. Raises
+    InputError.
     """
     if not (0 <= compute <= 1 and 0 <= gpu_jobs <= 1 and longest >= 5):
         raise InputError(f"shares are 0 to 1 and lengths at least 5, not {compute}, {gpu_jobs} and {longest}")

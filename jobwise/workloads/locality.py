@@ -56,7 +56,7 @@ class Locality:
         return replace(w, jobs=jobs, truth=truth, cluster=replace(w.cluster, slowdown=self.slowdown))
 
     def drawn(self, compute: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """[J] types of jobs, compute-intensive where `compute` [J] is true: each type of a kind as likely. Raises InputError."""
+        """[J] types of jobs, compute-intensive where `compute` [J]; each type of a kind is as likely. Raises InputError."""
         pools = [np.flatnonzero(self.kinds == k) for k in (NETWORK, COMPUTE)]
         for pool, asked, kind in zip(pools, (~compute, compute), ("network", "compute"), strict=True):
             if asked.any() and not len(pool):

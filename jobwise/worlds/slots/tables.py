@@ -81,7 +81,7 @@ class Slots(NamedTuple):
     node: np.ndarray  # [E, N] room for a placement
     amount: np.ndarray  # [E, N, R]
     report: np.ndarray  # [E] of report_dtype
-    mask: np.ndarray  # [E, M P + 1] i1: actions that do something, and the void action
+    mask: np.ndarray  # [E, M P + 1] i1: actions that do something
     sigma: np.ndarray  # [E, P] of the placements tried last
 
 
