@@ -22,6 +22,7 @@ _WHERE = {
     "Cluster": "cluster",
     "pool": "cluster",
     "nodes": "cluster",
+    "resources": "cluster",
     "Workload": "workload",
     "workload": "workload",
     "read_swf": "workloads.swf",

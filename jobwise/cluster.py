@@ -118,6 +118,11 @@ class Cluster:
         return self.capacity.shape == (1, 1) and self.topology is None
 
     @property
+    def is_bag(self) -> bool:
+        """One node of any resources: a pool of each."""
+        return len(self.capacity) == 1 and self.topology is None
+
+    @property
     def known_site(self) -> Site:
         """The settings of its site. Raises InputError where nothing is known of them."""
         if self.site is None:
@@ -172,6 +177,13 @@ def pool(processors: int) -> Cluster:
     if not 1 <= processors < 2**31:
         raise InputError(f"a pool has 1 to 2^31 - 1 processors, got {processors}")
     return Cluster(np.array([[processors]], np.int64))
+
+
+def resources(**units: int) -> Cluster:
+    """A machine of several resources, each a pool: `resources(nodes=4360, gpus=800, burst_tb=1290)`. Raises InputError."""
+    if not units or any(v < 0 for v in units.values()) or not all(0 < v < 2**31 for v in list(units.values())[:1]):
+        raise InputError(f"a machine has units of its first resource, and no fewer than 0 of others, not {units}")
+    return Cluster(np.array([list(units.values())], np.int64), tuple(units))
 
 
 def nodes(count: int, slowdown: Slowdown | None = None, **units: int) -> Cluster:

@@ -510,7 +510,10 @@ def test_weights_say_what_is_alike(tmp_path, capsys):
         "w", [{"name": f"t{k}", "runtime": 1.0, "cores": 2, "memory": 50.0 + k, "io": 1.0} for k in range(9)], [[]] * 9
     )
     plain, heavy = signature(flow, 8), signature(flow, 8, (1.0, 0.0, 0.0))
-    assert similarity(plain, heavy) < similarity(plain, plain) and similarity(plain, signature(flow, 8, (5.0, 5.0, 5.0))) == 1.0
+    same = pytest.approx(1.0)
+    assert (
+        similarity(plain, heavy) < similarity(plain, plain) and similarity(plain, signature(flow, 8, (5.0, 5.0, 5.0))) == same
+    )
     file = tmp_path / "w.json"
     file.write_text(wfformat.to_text(flow))
     words = [

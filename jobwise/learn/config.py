@@ -74,7 +74,8 @@ class Config(RunSettings):
         if (self.network == "levels") != bool(encoder.settings.get("levels")) and self.network in ("rows", "levels"):
             raise InputError("a network of two levels goes with encoding.levels = true, a network of rows with false")
         first = {"perjob": features, "rows": rows, "levels": rows - 1, "mlp": rows * features}[self.network]
-        return {"kind": self.network, "sizes": [first, *self.hidden, 1 if self.network == "perjob" else encoder.window]}
+        more = {"features": features} if self.network in ("rows", "levels") and features != 2 else {}
+        return {"kind": self.network, "sizes": [first, *self.hidden, 1 if self.network == "perjob" else encoder.window]} | more
 
     def learns_from(self, log: Workload) -> Workload:
         """Return the log that `run.json` names."""

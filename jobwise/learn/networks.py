@@ -54,11 +54,11 @@ class PerJob(nn.Module):
 
 
 class Rows(nn.Module):
-    """[B, rows, 2] -> [B, W]: one 1 x 2 filter, then dense layers without bias, the last with."""
+    """[B, rows, F] -> [B, W]: one 1 x F filter (F 2: one resource), then dense layers without bias, the last with."""
 
-    def __init__(self, sizes: list[int]):
+    def __init__(self, sizes: list[int], features: int = 2):
         super().__init__()
-        self.filter = nn.Linear(2, 1)
+        self.filter = nn.Linear(features, 1)
         self.net = layers(sizes, bias=False)
 
     def forward(self, obs: Seen) -> torch.Tensor:
@@ -67,11 +67,11 @@ class Rows(nn.Module):
 
 
 class Levels(nn.Module):
-    """[B, rows + 1, 2] -> [B, W]: two `Rows`; the last row says which of them answers (0: the first, 1: the second)."""
+    """[B, rows + 1, F] -> [B, W]: two `Rows`; the last row says which of them answers (0: the first, 1: the second)."""
 
-    def __init__(self, sizes: list[int]):
+    def __init__(self, sizes: list[int], features: int = 2):
         super().__init__()
-        self.first, self.second = Rows(sizes), Rows(sizes)
+        self.first, self.second = Rows(sizes, features), Rows(sizes, features)
 
     def forward(self, obs: Seen) -> torch.Tensor:
         """Scores [B, W], -inf behind the last job of each."""

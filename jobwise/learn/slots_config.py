@@ -40,6 +40,7 @@ class SlotsConfig(JobsetConfig):
     placements: list[str] = WORLD["placements"]
     reserve: bool = WORLD["reserve"]
     ask_always: bool = WORLD["ask_always"]
+    stall: bool = WORLD["stall"]
     compat: bool = WORLD["compat"]
     compat_floor: bool = False  # slowdowns are rounded down, as DeepRM's code (Python 2) reports them
     order: str = WORLD["order"]

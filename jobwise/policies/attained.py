@@ -45,7 +45,7 @@ class AttainedService:
 
     @classmethod
     def named(cls, name: str) -> AttainedService:
-        """Read `tiresias[:UNIT_SECONDS][+PLACEMENT]`. Raises InputError."""
+        """Return the policy of a name `tiresias[:UNIT_SECONDS][+PLACEMENT]`. Raises InputError."""
         head, _, placement = name.partition("+")
         _, _, service = head.partition(":")
         try:

@@ -47,7 +47,7 @@ class Forward:
         of = {k: [n for n in self.weights if n.startswith(f"{k}.")] for k in ("first", "second")}
         if wrong := sorted(set(self.weights) - set(of["first"]) - set(of["second"])):
             raise InputError(f"the network has two levels; the file has {wrong[0]}")
-        rows = {"kind": "rows", "sizes": self.sizes}
+        rows = {"kind": "rows", "sizes": self.sizes, "features": self.spec.get("features", 2)}
         self.levels = [Forward(rows, {n.split(".", 1)[1]: self.weights[n] for n in names}) for names in of.values()]
 
     def _expected(self) -> dict[str, tuple]:
@@ -63,7 +63,7 @@ class Forward:
             wide = 16 * (rows - 1) * (units - 1) + bool(self.spec.get("side"))
             return shapes | {"out.weight": (actions, wide), "out.bias": (actions,)}
         if self.kind == "rows":
-            shapes = {"filter.weight": (1, 2), "filter.bias": (1,)}
+            shapes = {"filter.weight": (1, self.spec.get("features", 2)), "filter.bias": (1,)}
         if self.kind == "slots":
             shapes, s = {"first.weight": (s[1], s[0]), "first.bias": (s[1],)}, [2 * s[1], *s[2:]]
         last = len(s) - 2
@@ -91,7 +91,7 @@ class Forward:
             return self._dense(x)[:, 0]
         if self.kind == "rows":
             w, b = self.weights["filter.weight"], self.weights["filter.bias"]
-            return self._dense(x[..., 0] * w[0, 0] + x[..., 1] * w[0, 1] + b[0])
+            return self._dense(sum(x[..., k] * w[0, k] for k in range(w.shape[1])) + b[0])
         if self.kind == "mlp":
             out = self._dense(x.reshape(len(x), -1))
             return out.reshape(len(x), -1, self.spec["classes"]) if self.spec.get("classes") else out

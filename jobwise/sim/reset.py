@@ -109,7 +109,7 @@ NO_PLAN = Plan(
 
 @inlined
 def refill(s, e, plans, k):
-    """Begin simulation e (of a pool) anew with plan k; its settings stay."""
+    """Begin simulation e (of a pool, or of one node) anew with plan k; its settings stay."""
     sim, node, plan = s.sims[e], s.nodes[e, 0], plans.next[k]
     sim["now"], sim["wake"], sim["head"], sim["tail"] = 0.0, np.inf, -1, -1
     sim["next"] = sim["queued"] = sim["running"] = sim["ended"] = sim["entered"] = sim["left"] = 0
@@ -117,13 +117,20 @@ def refill(s, e, plans, k):
     sim["outage"], sim["preemptions"], sim["events"], sim["lost"] = 0, 0, 0, 0.0
     sim["jobs"], sim["origin"] = plan["jobs"], plan["offset"]
     node["capacity"][0] = node["free"][0] = plan["processors"]
-    node["up"] = 1
+    node["up"], last = 1, s.slices.shape[1] - 1
+    for r in range(1, len(node["free"])):
+        node["free"][r] = node["capacity"][r]
+    for i in range(last):
+        s.slices[e, i]["next"] = i + 1
+    s.slices[e, last]["next"], sim["slice"] = -1, 0
     first, factor, at = plan["first"], plan["factor"], 0
     for i in range(plan["jobs"]):
         row = first + i if first >= 0 else np.int64(plans.row[k, i])
         job, new, truth, known = s.jobs[e, i], plans.jobs[row], s.truth[e, i], plans.truth[row]
         job["submit"] = (new["submit"] - plans.jobs[first]["submit"]) / factor if first >= 0 else plans.submit[k, i]
-        job["walltime"], job["request"][0] = new["walltime"], new["request"][0]
+        job["walltime"] = new["walltime"]
+        for r in range(len(node["free"])):
+            job["request"][r] = new["request"][r]
         job["start"] = job["end"] = job["queued"] = job["due"] = job["reserved"] = np.nan
         job["user"], job["group"], job["app"] = new["user"], new["group"], new["app"]
         job["queue"], job["partition"], job["memory"], job["chunks"] = new["queue"], new["partition"], new["memory"], 0

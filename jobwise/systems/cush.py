@@ -17,6 +17,7 @@ MIXES = [0.5, 1.0, 0.0, 0.75, 0.25]  # shares of compute-intensive jobs, in turn
 JOINT = {  # one network: scores of slot and placement together; it imitates our strongest rule, then goes on by itself
     **{k: v for k, v in OURS.items() if k not in ("init", "learner", *STUDIED)},
     "second": False,
+    "stall": False,
     "average_every": 0,
     "learner": {"learner": "reinforce", "optimiser": "adam", "actor_lr": 3e-3, "gamma": 1.0, "max_norm": 1.0},
     "drawn": 10,
@@ -25,17 +26,15 @@ JOINT = {  # one network: scores of slot and placement together; it imitates our
     "warm": 3,
     "warm_rule": "hold+typed",
 }
-MASKS = {"masked": True, "ask_always": False}
+MASKS = {"masked": True, "ask_always": False, "stall": False}
 SMALL_STEPS = LEARNER | {"optimiser": "adam", "actor_lr": 1e-4}
 GROUP = MASKS | {"norm": "group", "learner": SMALL_STEPS}
 WARM = GROUP | {"warm": 8, "warm_rule": "hold+typed", "warm_lr": 1e-3}
 MODULES = {  # what holds the two modules back: one thing after the other
     "published": {},
     "masks": MASKS,
-    "masks, no norm": MASKS | {"norm": "none"},
     "masks, group norm": MASKS | {"norm": "group"},
     "group norm, small steps": GROUP,
-    "group norm, small α1, large α2": GROUP | {"placer_lr": 1e-2},
     "group norm, centred PSM": GROUP | {"centred": True},
     "warm start alone": WARM | {"iterations": 1, "learner": SMALL_STEPS | {"actor_lr": 1e-9}},
     "warm start": WARM,

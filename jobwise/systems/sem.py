@@ -25,8 +25,9 @@ def configure_sem(log: Workload, preset: str) -> Config:
     """SEM for a log: zero-padding where few of its smallest jobs fill the machine (Theta: 34), else the 40 largest running
     jobs."""
     N = log.cluster.processors
-    smallest = SMALLEST if N == 4360 else int(log.jobs["request"][:, 0].min())
-    encoding = {"minimum": smallest} if N // smallest <= MOST else {"largest": 40}
+    smallest = SMALLEST if N == 4360 else max(int(log.jobs["request"][:, 0].min()), 1)
+    padded = N // smallest <= MOST and log.cluster.is_pool
+    encoding = {"minimum": smallest} if padded else {"largest": 40}
     return _configure(log, preset, "sem", encoding, [200, 100])
 
 

@@ -12,8 +12,11 @@ from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload
 from jobwise.workloads import alcf, catalogue, cwl, dnn, gpu, lines, sacct, streams, swf, wdl, wfformat
 from jobwise.workloads.readers import of_others
+from jobwise.workloads.transform import pooled
 from jobwise.workloads.workflows import Workflow, from_jobs
 from jobwise.worlds.spec import generated, load
+
+POOLED = "pooled:"  # in front of the name of a log
 
 
 def open_workflow(path: str | Path, counts: dict[str, int] | None = None) -> Workflow:
@@ -52,10 +55,12 @@ def open_log(
     """Read a log: an SWF or sacct file (by content; .gz and .xz too), ALCF's job tables, a table of GPU jobs (Philly, Alibaba,
     Gavel, Tiresias), a workflow (`open_workflow`) or a folder of them (a stream of 200 drawn from them at a load of 0.9), on
     `procs` processors (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated jobs, with the number of the
-    unseen jobset, as in `cush:7`.
+    unseen jobset, as in `cush:7`. `pooled:LOG`: the same jobs on one pool of each of the cluster's resources.
 
     `procs` overrides the size of the machine; `machine`: GPU racks that the jobs are for. Raises InputError.
     """
+    if source.startswith(POOLED):
+        return pooled(open_log(source.removeprefix(POOLED), procs, progress, machine))
     made = re.fullmatch(r"([\w-]+)(?::(\d+))?", source)
     if made and (where := generated().get(made[1])):
         if procs is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from jobwise import metrics
-from jobwise.cluster import pool
+from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError
 from jobwise.workload import Workload, resort
 from jobwise.workload import shake as shake
@@ -101,6 +101,17 @@ def replicate(w: Workload, times: int, jitter: float = 1800.0, seed: int = 0) ->
         w, jobs=jobs, truth=np.tile(w.truth, times), columns=columns, cluster=pool(w.cluster.processors * times), header=()
     )
     return resort(big, f"{w.name}-x{times}")
+
+
+def pooled(w: Workload) -> Workload:
+    """The jobs on one pool of each of the cluster's resources, as if it did not matter on which nodes they run. Raises
+    InputError where links or affinities say how fast they run."""
+    if w.cluster.topology is not None or w.cluster.affinity is not None:
+        raise InputError(f"{w.name}: run times depend on where jobs run; it cannot be pooled")
+    jobs, truth = w.jobs.copy(), w.truth.copy()
+    jobs["chunks"], jobs["kind"], truth["kind"] = 0, -1, -1
+    machine = Cluster(w.cluster.total[None], w.cluster.resources)
+    return replace(w, jobs=jobs, truth=truth, cluster=machine, name=f"{w.name}-pooled", header=())
 
 
 def merge(workloads: list[Workload], name: str = "merged") -> Workload:

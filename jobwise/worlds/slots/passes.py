@@ -339,8 +339,8 @@ def _is_over(s, g, e):
 
 @allocating
 def _mask(s, g, e):
-    """Which actions would do something; would one place a job? Where choices alone are asked for, letting time pass is none on
-    an empty machine for which nothing has arrived in all the rows that are shown: jobs would wait for ever."""
+    """Which actions would do something; would one place a job? Where jobs must not wait for ever (no `stall`), letting time
+    pass is none on an empty machine for which nothing has arrived in all the rows that are shown."""
     P, some = len(g.codes), False
     for i in range(g.slot.shape[1]):
         ok = g.slot[e, i] >= 0 and can_place(s, g, e, np.int64(g.slot[e, i]))
@@ -349,7 +349,7 @@ def _mask(s, g, e):
             g.mask[e, i * P + p] = ok
     m = g.moment[e]
     idle = s.sims[e]["running"] == 0 and m["promised"] == 0 and m["since"] >= g.canvas.shape[1]
-    g.mask[e, g.slot.shape[1] * P] = not (some and idle and m["ask_always"] == 0)
+    g.mask[e, g.slot.shape[1] * P] = not (some and idle and m["stall"] == 0)
     return some
 
 

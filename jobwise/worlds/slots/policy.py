@@ -138,6 +138,7 @@ WORLD: dict[str, Any] = {  # what of the world of slots a policy file tells, and
     "reserve": True,
     "masked": True,
     "ask_always": True,
+    "stall": True,
     "compat": False,
     "order": "",
 }
@@ -145,7 +146,8 @@ WORLD: dict[str, Any] = {  # what of the world of slots a policy file tells, and
 
 def from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> SlotsPolicy:
     """Return the policy of a file that has been read. Raises InputError, KeyError, TypeError, ValueError for damaged ones."""
-    world, about, networks = dict(meta["world"]), dict(meta["about"]), networks_of(meta, weights)
+    about, networks = dict(meta["about"]), networks_of(meta, weights)
+    world = {"stall": WORLD["stall"], **meta["world"]}  # files of 0.1 do not tell it
     if set(world) != set(WORLD):
         raise ValueError(f"a world of slots is told by {', '.join(WORLD)}")
     encoder = {"name": world.pop("encoder"), "slots": world["slots"], "backlog": world["backlog"], "rows": world["rows"]}

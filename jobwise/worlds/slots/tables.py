@@ -31,6 +31,7 @@ moment_dtype = np.dtype(  # what an encoder may see of it besides the tables
         ("reserve", "i1"),  # may jobs be placed later than now?
         ("compat", "i1"),  # the last row from which a job would just fit is not tried (DeepRM's code)
         ("ask_always", "i1"),  # asked also where nothing but the void action would do anything
+        ("stall", "i1"),  # may jobs wait on an empty machine for which nothing arrives?
         ("reject", "i1"),  # are jobs that find no place in the backlog turned away for good?
         ("over", "i1"),
         ("first", "i1"),
@@ -162,6 +163,7 @@ def grid(s: State, cluster: Cluster, world, limit: float, reject: bool) -> Slots
         world.ask_always,
         reject,
     )
+    moment["stall"] = world.stall
     moment["until_arrivals"], moment["limit"], moment["seed"] = world.until_arrivals, min(limit, 2**62), s.sims["seed"]
     P, slots, backlog, rows = len(world.placements), world.slots, world.backlog, world.rows
     return Slots(

@@ -29,9 +29,9 @@ class SlotsSettings(Settings):
     `slots` show waiting jobs, `backlog` jobs stand behind them, `rows` of time to come are drawn. `placements`: names to
     choose from, as for list schedulers. `reserve`: jobs may be placed later than now (run times must be known); None: where
     there is one node. `masked`: the mask shows which actions would place a job, and the void action; else all actions are
-    valid, and what cannot be done lets a row pass. `ask_always`: asked also where nothing can be placed; else the void action
-    is not valid on an empty machine for which nothing has arrived in `rows` rows: jobs would wait for ever. `compat`: the
-    rows that DeepRM's code tries. `order`: a rule that chooses the slot, so that its placement alone is chosen.
+    valid, and what cannot be done lets a row pass. `ask_always`: asked also where nothing can be placed. `stall`: the void
+    action is valid on an empty machine for which nothing has arrived in `rows` rows, too; else jobs cannot wait for ever.
+    `compat`: the rows that DeepRM's code tries. `order`: a rule that chooses the slot, so that its placement alone is chosen.
     `until_arrivals`: an episode ends with its last arrival. Raises InputError.
     """
 
@@ -42,6 +42,7 @@ class SlotsSettings(Settings):
     reserve: bool | None = None
     masked: bool = True
     ask_always: bool = True
+    stall: bool = True
     compat: bool = False
     order: str = ""
     until_arrivals: bool = False

@@ -16,6 +16,7 @@ from jobwise.sim.measures import bounded
 from jobwise.sim.rates import expected
 from jobwise.sim.reset import NO_PLAN, refill
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
+from jobwise.worlds.window import several
 from jobwise.worlds.window.tables import BEHIND, CHOSEN, GREEDY, HEADS, MIXED, NONE, PASSED, WORDS, Choices, show_mixed
 
 BEGIN, REFILL, NOTHING = -1, -2, -3  # what else than a slot can be asked of a simulation
@@ -40,6 +41,8 @@ def _enter(s, e, c, j):
     x["user"], x["group"], x["app"], x["memory"] = job["user"], job["group"], job["app"], job["memory"]
     x["est"], x["flow"], x["rank"] = expected(job), job["flow"], job["rank"]
     x["queue"], x["partition"] = job["queue"], job["partition"]
+    for r in range(1, c.amount.shape[1]):
+        x["more"][r - 1] = job["request"][r]
     m["queued"] += 1
     run = s.truth[e, j]["runtime"]
     z["inverse"] += 1.0 / max(run, TAU)
@@ -52,7 +55,10 @@ def _start(s, e, c, i):
     """Start the i-th of the queue now."""
     m, z, now, item = c.moment[e], c.interval[e], s.sims[e]["now"], c.queue[e]
     j, n, wait = item[i]["row"], np.int64(item[i]["size"]), now - item[i]["submit"]
-    start(s, e, j, 1.0, c.node, c.amount, 0)
+    if len(c.node) > 0:
+        for r in range(c.amount.shape[1]):
+            c.amount[e, r] = s.jobs[e, j]["request"][r]
+    start(s, e, j, 1.0, c.node, c.amount[e : e + 1], len(c.node))
     ranked.insert(_running(c, e), s.jobs[e, j]["due"], j, n, 0.0)
     last = m["queued"] - 1
     words = c.words[e]
@@ -79,6 +85,8 @@ def _start(s, e, c, i):
 def _shown(s, e, c, k):
     m = c.moment[e]
     m["count"], m["now"], m["free"], m["running"] = k, s.sims[e]["now"], s.nodes[e, 0]["free"][0], s.sims[e]["running"]
+    for r in range(1, c.amount.shape[1]):
+        m["more_free"][r - 1] = s.nodes[e, 0]["free"][r]
 
 
 @inlined
@@ -101,7 +109,7 @@ def _show_behind(s, e, c):
     W, slots, item = c.slots.shape[1], c.slots[e], c.queue[e]
     now, free, k = s.sims[e]["now"], s.nodes[e, 0]["free"][0], 0
     for i in range(c.moment[e]["queued"]):
-        if _may(c, e, item[i], now, free):
+        if _may(s, c, e, item[i], now, free):
             slots[k] = i
             k += 1
             if k == W:
@@ -130,7 +138,7 @@ def _head(s, e, c):
             i = 0
         fits, limit = False, m["queued"] if m["fill"] == MIXED else min(m["queued"], c.slots.shape[1])
         for k in range(limit):
-            if c.queue[e, k]["size"] <= free:
+            if several.fits(s, e, c, c.queue[e, k], free):
                 fits = True
                 break
         if not fits:
@@ -140,25 +148,33 @@ def _head(s, e, c):
         _show_queue(s, e, c)
         return ASK
     row, n = c.queue[e, i]["row"], np.int64(c.queue[e, i]["size"])
-    if n <= free:
+    if several.fits(s, e, c, c.queue[e, i], free):
         m["head"] = -1
         return i
     new = m["head"] != row or m["shadow"] < 0 or m["backfill"] != GREEDY  # RLScheduler keeps the first shadow time
     m["head"], m["place"], m["phase"], m["tried"] = row, i, BEHIND, 0
     if new and m["backfill"] != NONE:  # the reservation: when it can start, and what is left beside it then
-        m["shadow"], m["extra"] = easy.reserve(_running(c, e), n, free, now)
+        if c.amount.shape[1] == 1:
+            m["shadow"], m["extra"] = easy.reserve(_running(c, e), n, free, now)
+        else:
+            several.reserve(s, e, c, _running(c, e), c.queue[e, i])
     return NOBODY
 
 
 @inlined
-def _may(c, e, x, now, free):
+def _may(s, c, e, x, now, free):
     """May this job of the queue start behind the reservation?"""
     m = c.moment[e]
-    if x["size"] > free or x["row"] == m["head"]:
+    if not several.fits(s, e, c, x, free) or x["row"] == m["head"]:
         return False
     if m["backfill"] == GREEDY:
         return now + x["est"] < m["shadow"]
-    return easy.may_start(x["size"], now + x["est"], free, m["shadow"], m["extra"])
+    if not easy.may_start(x["size"], now + x["est"], free, m["shadow"], m["extra"]):
+        return False
+    for r in range(1, c.amount.shape[1]):
+        if now + x["est"] > m["shadow"] and x["more"][r - 1] > m["more_extra"][r - 1]:
+            return False
+    return True
 
 
 @inlined
@@ -166,6 +182,9 @@ def _beside(s, e, c, i):
     """Account for the i-th of the queue, which starts behind the reservation."""
     m, x = c.moment[e], c.queue[e, i]
     m["extra"] = easy.charge(x["size"], s.sims[e]["now"] + x["est"], m["shadow"], m["extra"])
+    for r in range(1, c.amount.shape[1]):
+        extra = m["more_extra"][r - 1]
+        m["more_extra"][r - 1] = easy.charge(x["more"][r - 1], s.sims[e]["now"] + x["est"], m["shadow"], extra)
 
 
 @inlined
@@ -173,12 +192,12 @@ def _behind(s, e, c):
     """The place of the next job to backfill, or ASK, or NOBODY: the pass is over."""
     m, now, free = c.moment[e], s.sims[e]["now"], s.nodes[e, 0]["free"][0]
     best = NOBODY
-    if m["backfill"] != NONE and free > 0:
+    if m["backfill"] != NONE and (free > 0 or c.amount.shape[1] > 1):
         i = np.int64(m["tried"])
         while i < m["queued"] and best == NOBODY:
             if m["backfill"] == CHOSEN and not easy.overdue(now, c.queue[e, i]["submit"], m["guard"]):
                 break
-            if _may(c, e, c.queue[e, i], now, free):
+            if _may(s, c, e, c.queue[e, i], now, free):
                 best = i
             else:
                 i += 1
@@ -253,10 +272,13 @@ def _pick(s, e, c, slot):
         z["seconds"] = z["waited"] = z["slowed"] = z["late_bounds"] = z["ideal_seconds"] = 0.0
     z["picked_wait"], z["longest_wait"] = sim["now"] - x["submit"], sim["now"] - c.queue[e, 0]["submit"]
     z["picked_size"], z["size"], z["ideal"] = n, capacity, z["present"]
-    z["used"] = capacity - free + (n if n <= free else 0)
+    fits = several.fits(s, e, c, x, free)
+    z["used"] = capacity - free + (n if fits else 0)
+    if c.amount.shape[1] > 1:
+        several.shares(s, e, c, x, fits)
     if m["phase"] == BEHIND:
         _beside(s, e, c, i)
-    elif n > free:
+    elif not fits:
         m["head"], m["place"], m["shadow"] = x["row"], i, -1.0
         return NOBODY
     return i
@@ -271,7 +293,7 @@ def _clear(s, e, c):
     z["total"] = z["started"] = z["longest"] = z["all_waited"] = z["over"] = 0.0
     z["inverse"], z["present"], z["first"] = 0.0, 0.0, 1.0
     z["jobs"], z["size"] = s.sims[e]["jobs"], s.nodes[e, 0]["capacity"][0]
-    m["total"] = s.nodes[e, 0]["capacity"][0]
+    several.totals(s, e, c)
     q.count[e, 0] = q.count[e, 1] = 0
 
 
@@ -361,7 +383,8 @@ def resume(s, e, c):
     """Stand at the present instant of simulation e, which was not begun here: a pass over what waits is due."""
     m, z, sim, q = c.moment[e], c.interval[e], s.sims[e], c.running
     m["phase"], m["head"], m["queued"], m["count"] = HEADS, -1, 0, 0
-    m["total"], z["size"], z["jobs"] = s.nodes[e, 0]["capacity"][0], s.nodes[e, 0]["capacity"][0], sim["jobs"]
+    z["size"], z["jobs"] = s.nodes[e, 0]["capacity"][0], sim["jobs"]
+    several.totals(s, e, c)
     q.count[e, 0] = q.count[e, 1] = 0
     for i in range(sim["running"]):
         j = s.lists[e, HEAP, i]
@@ -386,4 +409,8 @@ def show_running(s, c, out, first, last):
                 x, job = out[e, k], s.jobs[e, j]
                 x["row"], x["size"], x["start"], x["due"] = j, job["request"][0], job["start"], job["due"]
                 x["user"], x["group"], x["app"] = job["user"], job["group"], job["app"]
+                x["share"] = job["request"][0] / max(s.nodes[e, 0]["capacity"][0], 1)
+                for r in range(1, c.amount.shape[1]):
+                    x["more"][r - 1] = job["request"][r]
+                    x["share"] = max(x["share"], job["request"][r] / max(s.nodes[e, 0]["capacity"][r], 1))
                 k += 1

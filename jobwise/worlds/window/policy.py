@@ -58,7 +58,7 @@ class WindowPolicy(NeuralPolicy):
 
     def bound(self, cluster: Cluster) -> Encoder:
         """Return the encoder for this machine. Raises InputError for clusters of nodes, and where it was made for another."""
-        if not cluster.is_pool:
+        if not cluster.is_bag:
             raise InputError(
                 f"policy {self.name} schedules pools of processors; this cluster has {len(cluster.capacity)} nodes"
             )
@@ -116,7 +116,7 @@ class WindowPolicy(NeuralPolicy):
     def save(self, path: str | Path) -> None:
         """Write the policy file, whole or not at all."""
         act = {k: getattr(self.world, k) for k in ("mode", "backfill", "fill")}
-        network = {"kind": self.forward.kind, "sizes": self.forward.sizes}
+        network = {k: v for k, v in self.forward.spec.items() if k in ("kind", "sizes", "features")}
         meta = {
             "encoder": self.metadata,
             "network": network,

@@ -4,8 +4,9 @@ Both begin with the window, two rows a job: `[size / N, walltime]`, `[priority, 
 `[available, time until free]`; SEM a row per *running job*, `[size / N, remaining time]`. Times are days, at most 10
 (`norm="raw"`: seconds and processors, as DRAS's code). Priority is 1 where a job takes at least 20 % of the machine;
 or, with `priority = "queue"` (QOS of accounting), `partition`, `group`, `user` or `app`, where that number of the job is one
-of `urgent`.
-`levels` adds a last row `[1 where a job is chosen to be backfilled, else 0; 0]`: DRAS has a network for each.
+of `urgent`. On a machine of R resources SEM's rows have R sizes in front of the time (its future work: nodes, GPUs, burst
+buffers), and the largest running jobs are those with the largest share of one. `levels` adds a last row `[1 where a job is
+chosen to be backfilled, else 0; 0]`: DRAS has a network for each.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ def sem(
     """SEM. `minimum` > 0: zero-padding, K = N // minimum rows in order of start, for a machine whose smallest job has
     `minimum` processors. Else: the `largest` running jobs, by size. `rest` adds a row for the running jobs that did not get
     one: their summed size, their size-weighted mean remaining time."""
-    N = cluster.processors
+    N, R = cluster.processors, len(cluster.resources)
     if minimum < 0 or minimum > N or largest < 1:
         raise InputError(f"encoder sem: minimum is 0 to {N} processors and largest at least 1, not {minimum} and {largest}")
     K = N // minimum if minimum else min(largest, N)
     settings = {"minimum": minimum, "largest": largest, "rest": rest, "norm": norm, "levels": levels}
     own, more = _priorities(priority, urgent)
     settings, scale = settings | own, (*_norm(norm), float(levels), float(K), float(minimum > 0), float(rest), *more)
-    shape, work, nodes = (2 * window + K + rest + levels, 2), K + 1, N if minimum else 0
+    shape, work, nodes = (2 * window + K + rest + levels, R + 1), K + 1, N if minimum else 0
     return Encoder(
         name="sem",
         version=1,
@@ -147,30 +148,39 @@ def _priority(job, moment, scale, at):
 
 
 @inlined
-def _waiting(queue, moment, slots, e, unit, size, scale, at, x):
-    """The first 2 W rows of x."""
-    W = slots.shape[1]
+def _sizes(job, moment, raw, row):
+    """What a job asks for or holds of each resource, as shares of the machine (or raw), in front of its time."""
+    row[0] = np.float64(job["size"]) / (1.0 if raw else np.float64(moment["total"]))
+    for r in range(1, len(row) - 1):
+        row[r] = np.float64(job["more"][r - 1]) / (1.0 if raw else max(np.float64(moment["more_total"][r - 1]), 1.0))
+
+
+@inlined
+def _waiting(queue, moment, slots, e, unit, scale, at, rows):
+    """The first 2 W rows of an observation."""
+    W, last = slots.shape[1], rows.shape[1] - 1
     for i in range(W):
+        for k in range(last + 1):
+            rows[2 * i, k] = rows[2 * i + 1, k] = 0.0
         if i < moment["count"]:
             job = queue[e, slots[e, i]]
-            n = np.float64(job["size"])
-            x[2 * i, 0], x[2 * i, 1] = n / size, _time(job["est"], unit)
-            x[2 * i + 1, 0] = _priority(job, moment, scale, at)
-            x[2 * i + 1, 1] = _time(moment["now"] - job["submit"], unit)
-        else:
-            x[2 * i, 0] = x[2 * i, 1] = x[2 * i + 1, 0] = x[2 * i + 1, 1] = 0.0
+            _sizes(job, moment, scale[1] != 0.0, rows[2 * i])
+            rows[2 * i, last] = _time(job["est"], unit)
+            rows[2 * i + 1, 0] = _priority(job, moment, scale, at)
+            rows[2 * i + 1, 1] = _time(moment["now"] - job["submit"], unit)
 
 
 @inlined
 def _level(moment, x):
     """The last row of x: is a job chosen to be backfilled?"""
-    x[-1, 0], x[-1, 1] = 1.0 if moment["phase"] == BEHIND else 0.0, 0.0
+    x[-1, :] = 0.0
+    x[-1, 0] = 1.0 if moment["phase"] == BEHIND else 0.0
 
 
 @inlined
 def _before(x, y, by_size):
-    if by_size and x["size"] != y["size"]:
-        return x["size"] > y["size"]
+    if by_size and x["share"] != y["share"]:
+        return x["share"] > y["share"]
     return x["start"] < y["start"] or (x["start"] == y["start"] and x["row"] < y["row"])
 
 
@@ -192,8 +202,22 @@ def _first_running(running, count, most, by_size, order):
 
 
 @kernel
+def _rest(running, m, order, k, raw, row):
+    """What the running jobs that got no row hold of the resources besides the first, as shares."""
+    row[:] = 0.0
+    for r in range(1, len(row) - 1):
+        units = 0.0
+        for i in range(m["running"]):
+            units += running[i]["more"][r - 1]
+        for i in range(k):
+            units -= running[order[i]]["more"][r - 1]
+        row[r] = units / (1.0 if raw else max(np.float64(m["more_total"][r - 1]), 1.0))
+
+
+@kernel
 def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
-    """SEM's rows of two (Li, Fan, Papka, Lan): W waiting jobs take two rows each, K running jobs one each, the rest one.
+    """SEM's rows of two (Li, Fan, Papka, Lan): W waiting jobs take two rows each, K running jobs one each, the rest one. With R
+    resources rows have R + 1 numbers: the sizes (or shares of each resource), then the time; in rows 2 i + 1 zeros behind two.
 
         2 i        size / N (or size), estimate / 1 day (or s)                of waiting job i
         2 i + 1    1 where it has priority, wait / 1 day (or s)            of waiting job i
@@ -205,9 +229,9 @@ def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
     """
     unit, K, W = scale[0], np.int64(scale[3]), slots.shape[1]
     for e in range(first, last):
-        m, x, order = moment[e], out[e], work[e]
+        m, x, order, last_column = moment[e], out[e], work[e], out.shape[2] - 1
         size = 1.0 if scale[1] else np.float64(m["total"])
-        _waiting(queue, m, slots, e, unit, size, scale, 6, x)
+        _waiting(queue, m, slots, e, unit, scale, 6, x)
         k = _first_running(running[e], m["running"], K, not scale[4], order)
         n_all = rest_all = 0.0
         if scale[5]:
@@ -218,17 +242,20 @@ def encode_sem(running, moment, queue, slots, scale, work, out, first, last):
                 rest_all += n * _time(max(job["due"] - m["now"], 0.0), unit)
         for i in range(K):
             n = left = 0.0
+            x[2 * W + i, :] = 0.0
             if i < k:
                 job = running[e, order[i]]
                 n, left = np.float64(job["size"]), _time(max(job["due"] - m["now"], 0.0), unit)
-            x[2 * W + i, 0], x[2 * W + i, 1] = n / size, left
+                _sizes(job, m, scale[1] != 0.0, x[2 * W + i])
+                x[2 * W + i, last_column] = left
             n_all -= n
             rest_all -= n * left
         if scale[2]:
             _level(m, x)
         if scale[5]:
+            _rest(running[e], m, order, k, scale[1] != 0.0, x[2 * W + K])
             x[2 * W + K, 0] = max(n_all, 0.0) / size
-            x[2 * W + K, 1] = max(rest_all, 0.0) / n_all if n_all > 0.5 else 0.0
+            x[2 * W + K, last_column] = max(rest_all, 0.0) / n_all if n_all > 0.5 else 0.0
 
 
 @kernel
@@ -243,7 +270,7 @@ def encode_dras(running, moment, queue, slots, scale, work, out, first, last):
     unit, W = scale[0], slots.shape[1]
     for e in range(first, last):
         m, x, order = moment[e], out[e], work[e]
-        _waiting(queue, m, slots, e, unit, 1.0 if scale[1] else np.float64(m["total"]), scale, 3, x)
+        _waiting(queue, m, slots, e, unit, scale, 3, x)
         k = _first_running(running[e], m["running"], m["total"], False, order)
         at = 2 * W
         for i in range(k):

@@ -12,7 +12,8 @@ reservation. BEHIND: of the jobs that may start beside or before the reservation
                                                (or the chooser chooses)
     commit    keeps its turn                   nobody, or RLScheduler's rule  the same, after every single event
 
-A pool of processors is assumed. With a guard, a job that has waited longer goes first, unasked.
+A pool is assumed, of processors or of several resources (`MORE` besides the first): where a job runs does not matter. With a
+guard, a job that has waited longer goes first, unasked.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compiled import kernel
+from jobwise.errors import InputError
 from jobwise.sim import ranked
 from jobwise.sim.state import State
 
@@ -30,6 +32,7 @@ BACKFILLS = ("none", "chosen", "easy", "greedy")
 NONE, CHOSEN, EASY, GREEDY = range(4)
 FILLS = ("oldest", "mixed")
 OLDEST, MIXED = range(2)
+MORE = 2  # resources besides the first that a machine may have
 
 moment_dtype = np.dtype(  # what an encoder may see of it: all that a scheduler knows
     [
@@ -50,6 +53,9 @@ moment_dtype = np.dtype(  # what an encoder may see of it: all that a scheduler 
         ("extra", "i8"),
         ("guard", "f8"),  # s; inf without
         ("bound", "f8"),  # s of waiting after which a job counts as late
+        ("more_free", "i8", (MORE,)),  # of the resources besides the first
+        ("more_total", "i8", (MORE,)),
+        ("more_extra", "i8", (MORE,)),
     ],
     align=True,
 )
@@ -67,6 +73,7 @@ item_dtype = np.dtype(  # a queued job as the pass and the encoders need it, sid
         ("rank", "f4"),  # s, the longest way from its begin to an end of that
         ("queue", "i4"),
         ("partition", "i4"),
+        ("more", "i4", (MORE,)),  # units of the resources besides the first
     ],
     align=True,
 )
@@ -79,6 +86,8 @@ running_dtype = np.dtype(  # a running job as encoders see it
         ("user", "i4"),
         ("group", "i4"),
         ("app", "i4"),
+        ("more", "i4", (MORE,)),  # units of the resources besides the first
+        ("share", "f8"),  # the largest share that it holds of a resource
     ],
     align=True,
 )
@@ -124,8 +133,8 @@ class Choices(NamedTuple):
     slots: np.ndarray  # [E, W] places in the queue that the window shows: the first `count`
     running: ranked.Blocks  # [E, ...] running jobs by estimated end
     key: np.ndarray  # [E, J] room for a selection
-    node: np.ndarray  # an empty placement
-    amount: np.ndarray
+    node: np.ndarray  # where jobs are put: nowhere in particular on a pool of processors, else on the only node
+    amount: np.ndarray  # [E, R]
 
 
 def allocate(
@@ -138,7 +147,10 @@ def allocate(
     moment["sticky"], moment["backfill"], moment["fill"] = sticky, BACKFILLS.index(backfill), FILLS.index(fill)
     moment["guard"], moment["bound"] = guard, bound
     running = ranked.Blocks(*(np.repeat(a[None], E, axis=0) for a in one))
-    node, amount = np.empty(0, np.int32), np.empty((0, 1), np.int64)
+    R = s.jobs["request"].shape[2]
+    if R > 1 + MORE:
+        raise InputError(f"windows of queues are for machines of up to {1 + MORE} resources, not {R}")
+    node, amount = np.zeros(int(R > 1), np.int32), np.zeros((E, R), np.int64)
     interval, key = np.zeros(E, interval_dtype), np.zeros((E, J if fill == "mixed" and window < J else 1))
     queue = np.zeros((E, J), item_dtype)
     mask = np.zeros((E, window), np.int8)

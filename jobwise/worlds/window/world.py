@@ -123,7 +123,7 @@ class WindowWorld(Windows):
 
     def __init__(self, count: int, episodes: Episodes, act: WindowSettings, window: int, bound_s: float = 86400.0):
         self.episodes, logs, longest = episodes, episodes.logs, episodes.longest
-        machine = pool(episodes.processors)
+        machine = pool(episodes.processors) if logs[0].cluster.is_pool else logs[0].cluster
         state = allocate([_rows(logs, longest)] * count, machine, single_events=act.single_events)
         super().__init__(act, state, window, bound_s, STARTED)
         self.done, self._asked, self._begun = np.zeros(count, np.int8), np.full(count, REFILL), np.zeros(count, np.int8)
@@ -207,6 +207,8 @@ class WindowWorld(Windows):
         s, c, p = self.state, self.choices, self._plan
         tables = {f"state_{k}": getattr(s, k) for k in ("sims", "jobs", "truth", "lists", "nodes")}
         tables |= {f"choices_{k}": getattr(c, k) for k in ("moment", "queue", "interval", "report", "mask", "slots")}
+        if s.slices.shape[1] > 1:  # a machine of several resources
+            tables |= {"state_slices": s.slices}
         tables |= {f"running_{k}": v for k, v in c.running._asdict().items()}
         tables |= {f"plan_{k}": getattr(p, k) for k in ("row", "submit", "next")} | {"child": s.child}
         return tables | {"work": self._work, "over": self.done}
