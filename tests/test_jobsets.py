@@ -17,9 +17,11 @@ from jobwise.learn.agent import Agent, RMSProp
 from jobwise.learn.env import SlotsVectorEnv
 from jobwise.learn.jobsets import Dice, average, baseline, epoch, imitate
 from jobwise.learn.jobsets import play as play_runs
+from jobwise.learn.losses import entropy
 from jobwise.learn.networks import Seen, actor
 from jobwise.learn.networks import weights as weights_of
 from jobwise.learn.settings import Settings
+from jobwise.learn.slots import SlotsTrainer
 from jobwise.learn.slots_config import SlotsConfig
 from jobwise.metrics import normalised_turnaround
 from jobwise.policies.names import load, resolve
@@ -93,6 +95,48 @@ def test_the_second_module_is_paid_by_locality_alone():
     assert centred.rewards.max() > 0  # the better one of two is better than their mean
 
 
+def test_both_modules_imitate_a_rule_and_go_on():
+    """The warm start of two modules: the second learns the rule's placements; its own rate is for the warm start alone."""
+    c = cush_system.published("smoke").changed(**cush_system.WARM).changed(jobsets=6, group=6, runs=2, warm=60, seed=1)
+    trainer = SlotsTrainer(c.changed(placer_lr=2e-4), None, "cpu")
+    right = imitate(trainer.envs, trainer.agent, trainer.placer, "hold+typed", 1)
+    trainer.begin()
+    line = trainer.update(0)
+    again = imitate(trainer.envs, trainer.agent, trainer.placer, "hold+typed", 1)
+    assert again[0] > right[0] + 0.2 and again[1] > 0.9 and np.isfinite(line["slowdown"])
+    rates = [a.optimiser.param_groups[0]["lr"] for a in trainer.agents]
+    assert rates == [1e-4, 2e-4]
+
+
+def test_entropy_of_reinforce_on_jobsets():
+    """Its gradient: with a large weight choices become more even."""
+    env = SlotsVectorEnv(4, [small(i) for i in range(2)], **CUSH)
+    spread = []
+    for weight in (0.0, 1.0):
+        select, placer = modules(env, Settings(learner="reinforce", optimiser="adam", actor_lr=0.003, max_norm=1e9))
+        for e in range(5):
+            epoch(env, select, placer, [np.arange(2)], runs=2, seed=(0, e), entropy=weight)
+        first, _, _ = play_runs(env, select, placer, np.arange(2), Dice([(9, 0), (9, 1)], 2))
+        seen = Seen(torch.from_numpy(first.x), torch.full((len(first.x),), first.masks.shape[1]), torch.from_numpy(first.masks))
+        with torch.no_grad():
+            spread.append(float(entropy(torch.log_softmax(select.scores(seen), dim=1))))
+    assert spread[1] > spread[0]
+
+
+def test_nobody_waits_for_ever_on_an_empty_machine():
+    """Without `stall` the void action is no choice once nothing runs and nothing has come for as many rows as are shown."""
+    w = workload(np.array([0.0]), np.array([[1, 1]]), np.array([2.0]), cluster=cush_cluster(2))
+    for stall in (True, False):
+        env = SlotsVectorEnv(
+            1, [w], slots=2, rows=20, placements=["pack"], reserve=False, ask_always=False, stall=stall, copy=False
+        )
+        env.begin(np.zeros(1, int))
+        for _ in range(30):
+            if not env.mask[0, -1] or env.choose(np.array([env.void]))[0]:
+                break
+        assert bool(env.mask[0, -1]) == stall
+
+
 def _work(rank, count, folder, how):
     torch.set_num_threads(1)
     if count > 1:
@@ -132,6 +176,7 @@ def test_two_workers_learn_what_one_learns(how, tmp_path):
         {"kind": "slots", "sizes": [4, 6, 5, 2]},
         {"kind": "image", "sizes": [5, 3, 4, 3]},
         {"kind": "image", "sizes": [5, 3, 4, 3], "norm": "group"},
+        {"kind": "image", "sizes": [5, 3, 4, 3], "norm": "none"},
     ],
 )
 def test_networks_without_torch(spec):

@@ -49,9 +49,10 @@ class AttainedService:
         head, _, placement = name.partition("+")
         _, _, service = head.partition(":")
         try:
-            return cls(float(service or SECONDS), placement=placement or "first")
+            seconds = float(service or SECONDS)
         except ValueError:
             raise InputError(f"policy {name!r}: {service!r} is no number of unit-seconds, as in tiresias:3600+pack") from None
+        return cls(seconds, placement=placement or "first")
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where a site's scheduler has rules of its own."""

@@ -202,16 +202,16 @@ def _first_running(running, count, most, by_size, order):
 
 
 @kernel
-def _rest(running, m, order, k, raw, row):
+def _rest(running, moment, order, k, raw, row):
     """What the running jobs that got no row hold of the resources besides the first, as shares."""
     row[:] = 0.0
     for r in range(1, len(row) - 1):
         units = 0.0
-        for i in range(m["running"]):
+        for i in range(moment["running"]):
             units += running[i]["more"][r - 1]
         for i in range(k):
             units -= running[order[i]]["more"][r - 1]
-        row[r] = units / (1.0 if raw else max(np.float64(m["more_total"][r - 1]), 1.0))
+        row[r] = units / (1.0 if raw else max(np.float64(moment["more_total"][r - 1]), 1.0))
 
 
 @kernel
