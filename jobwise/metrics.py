@@ -197,10 +197,13 @@ def _steps(r: Finished, begin: np.ndarray, end: np.ndarray, weight: np.ndarray) 
 
 
 def fragmentation(r: Finished) -> float:
-    """Mean share of the machine that is idle while jobs wait; NaN as `utilisation`."""
+    """Mean share of the machine that is idle while jobs wait; NaN as `utilisation`, and where jobs were stopped on the way and
+    others ran in their pauses."""
     if r.cluster.topology:
         return float("nan")
     (tq, q), (tb, b) = queue_length(r), busy(r)
+    if (b > r.cluster.processors).any():
+        return float("nan")
     when = np.union1d(tq, tb)
     if len(when) < 2:
         return 0.0

@@ -13,7 +13,7 @@ import jobwise as jw
 from jobwise.cluster import Slowdown
 from jobwise.errors import InputError
 from jobwise.jobs import COMPUTE, DONE, NETWORK
-from jobwise.metrics import normalised_turnaround
+from jobwise.metrics import fragmentation, normalised_turnaround
 from jobwise.policies.attained import AttainedService
 from jobwise.policies.names import resolve
 from jobwise.testing import check_policy
@@ -136,6 +136,7 @@ def test_work_is_kept_and_nobody_is_lost():
         for t in r.jobs["start"]:
             on = (r.jobs["start"] <= t) & (r.jobs["end"] > t)
             assert on.any()
+        assert np.isnan(fragmentation(r)) or 0 <= fragmentation(r) <= 1
     pool = jw.lublin(jobs=300, procs=64, load=0.9, estimates="users")
     check_policy("tiresias:36000", pool)
 

@@ -15,7 +15,7 @@ import typer
 
 from jobwise.errors import InputError, Interrupted, plain
 
-LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2."
+LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2; pooled:LOG: its nodes as one."
 Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or a policy file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
