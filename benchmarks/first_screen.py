@@ -116,7 +116,7 @@ def numbers() -> str:
             f"its longest wait is {deep[5]} rows, SJF's {row('docs/studies/deeprm.md', 'sjf', '## Agents')[5]}.",
             f"* [CuSH's world](docs/systems/cush.md), half of the jobs of each kind: {cush[4]} against the best "
             "rule that does not know the "
-            f"kinds, {cush[9]} against `hold+typed`, a rule that does, and that the agent begins by imitating.",
+            f"kinds, {cush[11]} against `hold+typed`, a rule that does, and that the agent begins by imitating.",
         ]
     )
 
