@@ -142,7 +142,7 @@ def test_work_is_kept_and_nobody_is_lost():
 
 
 def test_names():
-    assert resolve("tiresias").name == "tiresias+first" and resolve("tiresias:40+pack").service == 40
+    assert resolve("tiresias").name == "tiresias:3600+first" and resolve("tiresias:40+pack").service == 40
     for name, error in {"tiresias:x": "is no number", "tiresias+near": "unknown placement", "tiresias:0": "cannot be"}.items():
         with pytest.raises(InputError, match=error):
             resolve(name)

@@ -41,7 +41,7 @@ class AttainedService:
     @property
     def name(self) -> str:
         """The name that `resolve` reads."""
-        return "tiresias" + (f":{self.service:g}" if self.service != SECONDS else "") + f"+{self.placement}"
+        return f"tiresias:{self.service:.15g}+{self.placement}"
 
     @classmethod
     def named(cls, name: str) -> AttainedService:
