@@ -229,7 +229,7 @@ def gpu_logs(s: Study) -> list[Section]:
 
 
 def _log(s: Study, name: str, w: Workload) -> Section:
-    c = config(s, "joint").changed(generator="log", jobs=96, jobsets=200, settings={}, row_s=1800.0, rows=20)
+    c = config(s, "joint").changed(generator="log", jobs=min(96, len(w) // 27), jobsets=200, settings={}, row_s=1800.0, rows=20)
     sets = c.sets(TEST, s.pick(3, 40, 100), w)
 
     def measured() -> dict:

@@ -188,6 +188,16 @@ def test_placements_make_jobs_run_longer_in_plain_simulations_too():
     assert run("fcfs+typed", told) == [10, 13, 10]  # nobody said; the truth is what it is
 
 
+def test_jobs_of_a_log_run_their_true_times_between_rows():
+    """Decisions fall on rows of half an hour; a job of a minute that is slowed down by 30 % runs for 78 s, not for a row."""
+    machine = nodes(4, cpus=2, gpus=4, slowdown=Slowdown(network=0.5, compute=0.3))
+    w = workload(
+        np.array([0.0, 10.0]), np.tile([1, 4], (2, 1)), np.array([60.0, 3600.0]), cluster=machine, kind=np.full(2, COMPUTE)
+    )
+    jobs = simulate(w, "slots:fcfs+pack@1800s").jobs
+    assert (jobs["end"] - jobs["start"]).tolist() == [78.0, 5400.0]  # two rows at 1.3 are three whole ones
+
+
 def test_a_repaired_node_goes_on_at_the_speed_of_the_place():
     machine = nodes(2, cpus=1, gpus=1, slowdown=Slowdown(network=1.0, compute=0.0)).with_outages([(4.0, 1, 0), (6.0, 1, 1)])
     w = workload(np.zeros(1), np.array([[2, 0]]), np.array([10.0]), cluster=machine, kind=np.array([NETWORK]))

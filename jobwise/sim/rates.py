@@ -201,7 +201,7 @@ def there(s, e, job):
 def sigma(s, e, kind, truth, length, k):
     """How many times as long a job of this kind runs on k nodes as at its best (`cluster.Slowdown`).
 
-    Where there are ticks, a job of `length` s (at its best) runs for whole ones.
+    Where there are ticks, a job whose `length` (s, at its best) is a number of whole ones runs for whole ones.
     """
     K, P, least, most = s.factor.shape[1], s.factor.shape[2], truth["least"], truth["most"]
     if k <= 0 or kind < 0 or kind >= K or P < 2 or (k <= least and most <= least):
@@ -221,9 +221,10 @@ def _on_network(s, e, kind):
 
 @inlined
 def whole(sim, length, x):
-    """The factor x of a run of `length` s, so that it takes whole ticks where there are any."""
-    if sim["tick"] > 0.0 and length > 0.0:
-        return np.ceil(length * x / sim["tick"] - 1e-9) * sim["tick"] / length
+    """The factor x of a run of `length` s; where that is a number of whole ticks, so that it takes whole ticks."""
+    ticks = length / sim["tick"] if sim["tick"] > 0.0 else 0.0
+    if ticks > 0.0 and abs(ticks - np.round(ticks)) < 1e-9:
+        return np.ceil(ticks * x - 1e-9) * sim["tick"] / length
     return x
 
 
