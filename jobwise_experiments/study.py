@@ -177,7 +177,7 @@ class Study:
                 for k, name in enumerate(names):
                     points = [(x["choices"], x["validation"]) for x in self.metrics(name, "validation")]
                     if points:
-                        axes.plot(*zip(*points, strict=True), lw=1.2, color=f"C{i}", label=None if k else label)
+                        axes.plot(*zip(*points, strict=True), "o-", ms=2.5, lw=1.2, color=f"C{i}", label=None if k else label)
             axes.set(xlabel="choices made in training", ylabel=f"{y} in validation", yscale="log", xscale="log")
             axes.legend()
 

@@ -128,6 +128,25 @@ def test_whoever_waits_long_comes_back_to_the_first_queue():
     assert hasty < 40 < patient == 72  # or it is the last
 
 
+def test_nobody_is_stopped_for_chunks_that_fit_nowhere():
+    """Two jobs hold half of each node; a third wants a whole node, and stops one of them, not both for nothing."""
+    machine = jw.nodes(2, cpus=2)
+    w = jw.workload(
+        np.array([0.0, 0.0, 1.0]),
+        np.array([[1], [1], [2]]),
+        np.array([50.0, 50.0, 5.0]),
+        cluster=machine,
+        chunks=np.array([1, 1, 1]),
+    )
+    r = jw.simulate(w, "tiresias:20+spread")
+    assert (r.jobs["status"] == DONE).all() and r.preemptions <= 2 and r.jobs["end"].max() < 110
+    many = [jw.workload(
+        np.sort(rng.integers(0, 100, 40)).astype(float), 4 * rng.integers(1, 3, (40, 1)), rng.integers(1, 60, 40).astype(float),
+        cluster=jw.nodes(3, cpus=8), chunks=rng.choice([0, 1, 2, 4], 40),
+    ) for rng in map(np.random.default_rng, range(5))]  # fmt: skip
+    assert all((jw.simulate(w, "tiresias:60+pack").jobs["status"] == DONE).all() for w in many)
+
+
 def test_work_is_kept_and_nobody_is_lost():
     sets = [cush(40, 0.9, [7, i]) for i in range(4)]
     for w in sets:

@@ -98,7 +98,7 @@ class _Run:
         if not len(rows):
             return []
         request, on = jobs["request"][rows], np.arange(len(rows)) < len(running)
-        units = np.where(request[:, -1] > 0, request[:, -1], request[:, 0])
+        units = np.maximum(np.where(request[:, -1] > 0, request[:, -1], request[:, 0]), 1)
         ran, waited = jobs["ran"][rows], np.where(on, 0.0, view.now - jobs["queued"][rows])
         ran[: len(running)] += view.now - np.array([self._since[int(j)] for j in running])
         of_queue = ran - np.array([self._before.get(int(j), 0.0) for j in rows])  # s since it came back to the first one
@@ -106,22 +106,33 @@ class _Run:
         back = low & (waited >= p.patience * ran - 1e-6)
         self._before.update(zip(rows[back].tolist(), ran[back].tolist(), strict=True))
         of_queue[back], low = 0.0, low & ~back
-        free, chosen = view.free.sum(axis=0) + request[on].sum(axis=0), np.zeros(len(rows), bool)
         order = np.lexsort((rows, jobs["submit"][rows], low))
-        for i in order:
-            if (request[i] <= free).all():
-                chosen[i], free = True, free - request[i]
-        stopped, left = rows[on & ~chosen], view.free.copy()
-        for j in stopped.tolist():
-            for node, amount in view.nodes_of(j):
-                left[node] += amount
-        decisions: list[Decision] = [Preempt(j) for j in stopped.tolist()]
-        for i in order[(chosen & ~on)[order]].tolist():
-            decisions += _started(p.placement, view, int(rows[i]), left)
+        decisions, chosen = self._turn(view, rows, on, order)
         sinks = np.where(chosen & ~low, p.service / units - of_queue, inf)  # s until it has had its share of the first queue
         rises = np.where(~chosen & low, p.patience * ran - waited, inf)
         after = float(np.minimum(sinks, rises).min())
         return [*decisions, Wait(view.now + after)] if after < inf else decisions
+
+    def _turn(self, view: View, rows: np.ndarray, on: np.ndarray, order: np.ndarray) -> tuple[list[Decision], np.ndarray]:
+        """What is stopped and started so that jobs run in this order, and whose turn it is [J] bool. A job whose chunks fit on
+        no nodes, whoever is stopped for it, lets the others go first."""
+        request, able = view.jobs["request"][rows], np.ones(len(rows), bool)
+        while True:
+            free, chosen = view.free.sum(axis=0) + request[on].sum(axis=0), np.zeros(len(rows), bool)
+            for i in order[able[order]]:
+                if (request[i] <= free).all():
+                    chosen[i], free = True, free - request[i]
+            stopped, left = rows[on & ~chosen], view.free.copy()
+            for j in stopped.tolist():
+                for node, amount in view.nodes_of(j):
+                    left[node] += amount
+            decisions: list[Decision] = [Preempt(j) for j in stopped.tolist()]
+            for i in order[(chosen & ~on)[order]].tolist():
+                start = _started(self.policy.placement, view, int(rows[i]), left)
+                able[i] = bool(start)
+                decisions += start
+            if able[chosen].all():
+                return decisions, chosen
 
 
 def _started(placement: str, view: View, j: int, left: np.ndarray) -> list[Decision]:
