@@ -169,3 +169,42 @@ def test_refusals():
         resources(nodes=0, gpus=4)
     with pytest.raises(InputError, match="cannot be pooled"):
         pooled(jw.workload(np.zeros(1), np.ones((1, 1), int), np.ones(1), cluster=jw.gpu_racks([2])))
+
+
+def test_a_checkpoint_of_earlier_tables_goes_on(monkeypatch):
+    """Version 0.1's tables of windows lack fields; a simulation that stood in the middle goes on as it would have."""
+    from jobwise.learn.env import WindowVectorEnv
+    from jobwise.sim.state import NEWER
+
+    def env():
+        return WindowVectorEnv(2, jw.lublin(jobs=200, procs=32, load=1.2, seed=3), jobs=50, encoder="sem", copy=False)
+
+    def play(batch, steps):
+        return [batch.step(np.zeros(2, np.int64))[1].tolist() for _ in range(steps)]
+
+    one = env()
+    one.reset(seed=1)
+    play(one, 20)
+    saved = one.snapshot()
+    for key in ("choices_moment", "choices_queue"):
+        now = saved["arrays"][key]
+        fields = [(n, now.dtype[n].base, now.dtype[n].shape) for n in now.dtype.names if n not in NEWER[key][-1]]
+        old = np.zeros(now.shape, np.dtype(fields, align=True))
+        for name in old.dtype.names:
+            old[name] = now[name]
+        assert old.nbytes < now.nbytes
+        saved["arrays"][key] = old.reshape(-1).view(np.uint8)
+    two = env()
+    two.reset(seed=9)
+    two.restore(saved)
+    assert play(two, 60) == play(one, 60)
+
+
+def test_an_output_is_not_written_over_a_pooled_log(tmp_path, capsys):
+    from jobwise.cli import run
+
+    log = str(tmp_path / "mine.swf")
+    jw.write_swf(jw.lublin(jobs=20, procs=8, seed=0), log)
+    before = (tmp_path / "mine.swf").read_bytes()
+    assert run(["simulate", f"pooled:{log}", "-p", "sjf+easy", "--out", log, "--force"]) == 2
+    assert "would overwrite the log itself" in capsys.readouterr().err and (tmp_path / "mine.swf").read_bytes() == before

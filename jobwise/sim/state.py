@@ -234,8 +234,8 @@ def links(cluster: Cluster, count: int, most: int) -> dict[str, np.ndarray]:
 
 def factors(cluster: Cluster, count: int) -> np.ndarray:
     """[E, K, N] the factors of affinity of `count` simulations, or [E, K, P] of slowdowns at P places."""
-    one = cluster.affinity.factors if cluster.affinity else cluster.slowdown.table if cluster.slowdown else np.ones((1, 1))
-    return np.tile(one, (count, 1, 1))
+    table = cluster.affinity.factors if cluster.affinity else cluster.slowdown.table if cluster.slowdown else np.ones((1, 1))
+    return np.tile(table, (count, 1, 1))
 
 
 def rate_model(s: State, cluster: Cluster) -> None:
@@ -266,24 +266,32 @@ def runs_for(s: State, e: int, j: int, seconds: float) -> None:
     s.truth[e, j]["runtime"] = seconds
 
 
-NEWER = ("before", "acted", "acting")  # fields that the simulations of 0.1 did not have
+# By table of a state or of a world that checkpoints hold: fields that earlier ones lack, the latest version first.
+NEWER: dict[str, list[tuple[str, ...]]] = {
+    "state_sims": [("before", "acted", "acting")],
+    "choices_moment": [("more_total", "more_extra")],
+    "choices_queue": [("more",), ("more", "queue", "partition")],
+}
 
 
 def from_older(key: str, stored: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Return the bytes of an array of a state that version 0.1 stored as bytes, laid out as `like`. Raises ValueError where it
-    is none of those that have changed since."""
+    """Return the bytes of an array that an earlier version stored as bytes, laid out as `like`. Raises ValueError where it is
+    none of those that have changed since."""
     out = np.zeros_like(like)
-    if key == "state_sims":
-        fields = [(n, like.dtype[n].base, like.dtype[n].shape) for n in like.dtype.names or () if n not in NEWER]
-        old = stored.view(np.dtype(fields, align=True)).reshape(like.shape)
-        for name in old.dtype.names or ():
-            out[name] = old[name]
-        out["before"] = out["now"]
-    elif key == "state_lists":
+    if key == "state_lists":
         out[:, :ACTS] = stored.view(like.dtype).reshape(like.shape[0], ACTS, like.shape[2])
-    else:
-        raise ValueError(f"{key} has {stored.size} bytes instead of {like.nbytes}")
-    return out.reshape(-1).view(np.uint8)
+        return out.reshape(-1).view(np.uint8)
+    for newer in NEWER.get(key, []):
+        fields = [(n, like.dtype[n].base, like.dtype[n].shape) for n in like.dtype.names or () if n not in newer]
+        layout = np.dtype(fields, align=True)
+        if stored.size == layout.itemsize * like.size:
+            old = stored.view(layout).reshape(like.shape)
+            for name in layout.names or ():
+                out[name] = old[name]
+            if "before" in newer:
+                out["before"] = out["now"]
+            return out.reshape(-1).view(np.uint8)
+    raise ValueError(f"{key} has {stored.size} bytes instead of {like.nbytes}")
 
 
 def edges(s: State, e: int) -> np.ndarray:

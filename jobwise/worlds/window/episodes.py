@@ -34,9 +34,8 @@ class Episodes:
         for w in self.logs:
             if not w.cluster.is_bag:
                 raise InputError(f"{w.name}: this environment takes pools; this log is of {len(w.cluster.capacity)} nodes")
-            if not (w.cluster.is_pool or np.array_equal(w.cluster.capacity, self.logs[0].cluster.capacity)):
-                raise InputError(f"{w.name}: logs of machines of several resources are all of the same machine")
-            if self.logs[0].cluster.is_pool != w.cluster.is_pool:
+            first = self.logs[0].cluster
+            if not (first.is_pool and w.cluster.is_pool or np.array_equal(first.capacity, w.cluster.capacity)):
                 raise InputError(f"{w.name}: logs are all of pools of processors, or all of one machine of several resources")
             if len(w.edges) and (self.jobs is not None or self.shake_s > 0 or self.stream):
                 raise InputError(f"{w.name}: jobs wait for others: an episode is all of it, as it is (jobs None, shake_s 0)")

@@ -85,8 +85,6 @@ def _start(s, e, c, i):
 def _shown(s, e, c, k):
     m = c.moment[e]
     m["count"], m["now"], m["free"], m["running"] = k, s.sims[e]["now"], s.nodes[e, 0]["free"][0], s.sims[e]["running"]
-    for r in range(1, c.amount.shape[1]):
-        m["more_free"][r - 1] = s.nodes[e, 0]["free"][r]
 
 
 @inlined

@@ -53,9 +53,8 @@ moment_dtype = np.dtype(  # what an encoder may see of it: all that a scheduler 
         ("extra", "i8"),
         ("guard", "f8"),  # s; inf without
         ("bound", "f8"),  # s of waiting after which a job counts as late
-        ("more_free", "i8", (MORE,)),  # of the resources besides the first
-        ("more_total", "i8", (MORE,)),
-        ("more_extra", "i8", (MORE,)),
+        ("more_total", "i8", (MORE,)),  # units of the resources besides the first: of the machine,
+        ("more_extra", "i8", (MORE,)),  # and beside the reservation
     ],
     align=True,
 )
