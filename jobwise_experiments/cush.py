@@ -150,8 +150,9 @@ def shares(s: Study) -> Section:
     return s.section("What is order, what is placement", rows, fixed=fixed)
 
 
-def _module(s: Study, name: str) -> dict | None:
-    """What two modules of a variant do on unseen jobsets; None where they leave jobs waiting for ever."""
+def _module(s: Study, name: str) -> dict:
+    """What two modules of a variant do on unseen jobsets, and what their training took; the latter alone where they leave jobs
+    waiting for ever."""
     c = system.published(s.preset)
     c = c.changed(jobsets=SETS[s.preset], drawn=10, runs=10, group=10, iterations=STEPS[s.preset], validations=10)
     c = c.changed(**system.MODULES[name])

@@ -15,7 +15,7 @@ import typer
 
 from jobwise.errors import InputError, Interrupted, plain
 
-LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2; pooled:LOG: its nodes as one."
+LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2."
 Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or a policy file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
@@ -227,8 +227,9 @@ def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str
     from pathlib import Path
 
     from jobwise.files import check_writable
+    from jobwise.workloads.source import POOLED
 
-    taken = {} if log == "-" else {os.path.realpath(log): "the log itself"}
+    taken = {} if log == "-" else {os.path.realpath(log.removeprefix(POOLED)): "the log itself"}
     for path in paths:
         if path is None:
             continue

@@ -177,13 +177,13 @@ def gather(agent: Agent, steps: Steps, advantage: np.ndarray, weight: float = 0.
         done = torch.from_numpy(np.ascontiguousarray(steps.actions[part])).to(agent.device)
         logp = chosen(every, done)
         a = torch.from_numpy(advantage.reshape(-1)[steps.at[part]].astype(np.float32)).to(agent.device)
-        one = -(a * logp).sum() / count
+        part_loss = -(a * logp).sum() / count
         if weight:
-            one = one - weight * mean_entropy(every) * len(done) / count
-        if not torch.isfinite(one):
-            raise FloatingPointError(f"the loss is {one.item()}")
-        one.backward()
-        loss += one.item()
+            part_loss = part_loss - weight * mean_entropy(every) * len(done) / count
+        if not torch.isfinite(part_loss):
+            raise FloatingPointError(f"the loss is {part_loss.item()}")
+        part_loss.backward()
+        loss += part_loss.item()
     return loss
 
 

@@ -36,7 +36,7 @@ MODULES = {  # what holds the two modules back: one thing after the other
     "masks, group norm": MASKS | {"norm": "group"},
     "group norm, small steps": GROUP,
     "group norm, centred PSM": GROUP | {"centred": True},
-    "imitation alone": WARM | {"iterations": 1, "learner": SMALL_STEPS | {"actor_lr": 1e-9}},
+    "imitation alone": WARM | {"iterations": 1, "learner": SMALL_STEPS | {"actor_lr": 1e-9}},  # it stays as it is
     "warm start": WARM,
     "warm start, batch norm": WARM | {"norm": "batch"},
 }

@@ -69,7 +69,7 @@ class Locality:
 def read_locality(source: str | Path) -> Locality:
     """Read profiles from a CSV file, or those that ship under a name (`v100`). Raises InputError naming file and line."""
     path = SHIPPED.get(str(source), Path(source))
-    if path is not SHIPPED.get(str(source)) and not path.is_file():
+    if not path.is_file():
         raise unknown("file or locality profile", str(source), SHIPPED)
     points: dict[str, dict[float, float]] = {}
     for line, row in enumerate(table(path, "type", "spread", "slowdown"), 2):
