@@ -162,7 +162,7 @@ def test_refusals():
     for name in ("dras", "rls", "perjob"):
         with pytest.raises(InputError, match="sees one resource"):
             encoders.make(name, machine)
-    with pytest.raises(InputError, match="up to 3 resources"):
+    with pytest.raises(InputError, match="up to 4 resources"):
         w = workload(np.zeros(1), np.ones((1, 5), int), np.ones(1), cluster=resources(a=2, b=2, c=2, d=2, e=2))
         Windows(WindowSettings("pick"), allocate([w], w.cluster), 5)
     with pytest.raises(InputError, match="units of its first resource"):

@@ -44,6 +44,23 @@ class Tasks:
     poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at the manager.")] = 1.0
 
 
+@dataclass(frozen=True)
+class Also:
+    """What a machine has beside cores."""
+
+    gpus: Annotated[
+        int, typer.Option("--gpus", min=0, max=2**20, help="GPUs of the simulator, or of this machine (--on processes).")
+    ] = 0
+    memory: Annotated[int, typer.Option("--memory", min=0, max=2**31 - 1, help="The same, MB of memory. 0: not counted.")] = 0
+    io: Annotated[
+        int,
+        typer.Option(
+            "--io", min=0, max=2**31 - 1,
+            help="MB/s that tasks may read and write at a time: jobwise holds them back. 0: not counted.",
+        ),
+    ] = 0  # fmt: skip
+
+
 @grouped
 def run(
     files: Annotated[list[str], typer.Argument(metavar="WORKFLOW...", help="CWL, WDL, .commands, WfFormat JSON, SWF.")],
@@ -60,14 +77,19 @@ def run(
     procs: Annotated[
         Optional[int], typer.Option("--procs", min=1, max=2**20, help="Cores, of the simulator (64) or of this machine.")
     ] = None,
-    gpus: Annotated[int, typer.Option("--gpus", min=0, max=4096, help="GPUs of this machine, for --on processes.")] = 0,
+    also: Also = Also(),
     tasks: Tasks = Tasks(),
     models: Annotated[Optional[str], typer.Option("--models", help="Model store, of `-p mars`: what ran teaches it.")] = None,
     learn: Annotated[
         int, typer.Option("--learn", min=0, help="Choices that a model of the store learns from after a run; 0: none.")
     ] = 100_000,
     weights: Annotated[
-        str, typer.Option("--weights", help="Of -p mars, in what workflows are alike: 'cpu=1,memory=2,io=0.5'; 1 each.")
+        str,
+        typer.Option(
+            "--weights",
+            help="Of -p mars: 'cpu=1,memory=2,io=0.5,cost=1'. The first three, 1 each, say in what workflows are alike; cost, "
+            "0, how much a network puts off dear tasks.",
+        ),
     ] = "",
     price: Annotated[float, typer.Option("--price", min=0, help="Of a core-hour.")] = 0.0,
     as_json: Json = False,
@@ -89,16 +111,16 @@ def run(
         raise InputError("--models goes with -p mars")
     flows = [open_workflow(f) for f in files]
     seconds = [float(s) * tasks.scale for f in flows for s in f.tasks["runtime"]]
-    manager = managers.manager(on, managers.Machine(Path(state), seconds, procs, gpus))
+    manager = managers.manager(on, managers.Machine(Path(state), seconds, procs, also.gpus, also.memory))
     own = manager.stamps and tasks.command is None  # do workflows run commands of their own?
     prepare = {i: p for i, f in enumerate(files) if own and (p := engine(Path(f)))}
     options = _options(tasks, own)
     words = _words(SLEEP if tasks.command is None else tasks.command)
-    w = stream(flows, cluster=manager.cores()[0], name=", ".join(f.name for f in flows)[:200])
+    w = stream(flows, cluster=_machine(manager, flows, also.io), name=", ".join(f.name for f in flows)[:200])
     engines = EngineRuns(prepare, list(map(Path, files)), [Path(x) for x in tasks.inputs or []], Path(state))
     chosen = argbest(w) if policy == "argbest" else policy
-    weighed = _weights(weights, policy)
-    decides: Any = layer(w, flows, Store(models) if models else None, weights=weighed) if policy == "mars" else None
+    weighed, cost = _weights(weights, policy)
+    decides: Any = layer(w, flows, Store(models) if models else None, weights=weighed, cost=cost) if policy == "mars" else None
     if policy not in ("mars", "manager"):
         decides = resolve(chosen)
     with Following(
@@ -116,7 +138,7 @@ def run(
     result = {"policy": decides.name if policy == "mars" else chosen, "on": on} | summary
     if models is not None:
         result["model"] = ", ".join(dict.fromkeys(x for x in decides.models if x)) or "none"
-        result["learnt"] = ", ".join(_teach(Store(models), flows, ran, w.cluster.processors, learn, weighed)) if learn else ""
+        result["learnt"] = ", ".join(_teach(Store(models), flows, ran, w.cluster, learn, weighed)) if learn else ""
     _print(result | {"cost": summary["work"] / 3600.0 * price}, engines, as_json)
     if result["failed"] or result["never_run"] or engines.is_failed():
         raise typer.Exit(1)
@@ -136,7 +158,18 @@ def _print(result: dict, engines: Any, as_json: bool) -> None:
         print_table(f"{result['workflow']} on {result['on']}", ["what", "value", "unit"], rows)
 
 
-def _teach(store: Any, flows: list, ran: list, cores: int, choices: int, weights: tuple) -> list[str]:
+def _machine(manager: Any, flows: list, io: int) -> Any:
+    """The cluster that tasks are for: its cores, and what else it counts that a task asks for."""
+    from jobwise.cluster import pool, resources
+    from jobwise.workloads.streams import DEMANDS
+
+    there = manager.pools() | ({"io": io} if io else {})
+    more = {name: n for name, n in there.items() if any(DEMANDS[name](f.tasks).any() for f in flows)}
+    cores = manager.cores()[0]
+    return resources(processors=cores, **more) if more else pool(cores)
+
+
+def _teach(store: Any, flows: list, ran: list, machine: Any, choices: int, weights: tuple) -> list[str]:
     """Let the models of a store learn from workflows as they ran; a few words for each."""
     from jobwise.systems import configure
     from jobwise.workloads.streams import stream
@@ -145,8 +178,8 @@ def _teach(store: Any, flows: list, ran: list, cores: int, choices: int, weights
     for flow, outcome in zip(flows, ran, strict=True):
         if outcome is None:
             continue
-        config = configure("mars+", stream([outcome], cluster=cores), "small").changed(choices=choices)
-        model = store.for_flow(flow, cores, config, weights)
+        config = configure("mars+", stream([outcome], cluster=machine), "small").changed(choices=choices)
+        model = store.for_flow(flow, machine, config, weights)
         try:
             with progress(f"{flow.name} teaches {model.folder}"):
                 model.learn_run(outcome)
@@ -156,9 +189,9 @@ def _teach(store: Any, flows: list, ran: list, cores: int, choices: int, weights
     return said
 
 
-def _weights(text: str, policy: str) -> tuple[float, float, float]:
-    """The weights of CPU, memory and I/O. Raises InputError."""
-    weights = {"cpu": 1.0, "memory": 1.0, "io": 1.0}
+def _weights(text: str, policy: str) -> tuple[tuple[float, float, float], float]:
+    """(the weights of CPU, memory and I/O, that of cost). Raises InputError."""
+    weights = {"cpu": 1.0, "memory": 1.0, "io": 1.0, "cost": 0.0}
     if text and policy != "mars":
         raise InputError("--weights goes with -p mars")
     for word in filter(None, text.split(",")):
@@ -170,7 +203,7 @@ def _weights(text: str, policy: str) -> tuple[float, float, float]:
         if name.strip() not in weights or not 0 <= weight < 1e6:
             raise InputError(f"--weights: {word!r} is no weight; {', '.join(f'{k}=N' for k in weights)} are, N >= 0")
         weights[name.strip()] = weight
-    return weights["cpu"], weights["memory"], weights["io"]
+    return (weights["cpu"], weights["memory"], weights["io"]), weights["cost"]
 
 
 def _commands(words: list[str], flows: list, seconds: list[float], w: Any) -> Callable[[int], list[str]]:

@@ -8,6 +8,7 @@ answered from the ledger, or waited for, and not submitted again.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import shlex
 import threading
@@ -81,6 +82,11 @@ class Asked:
         """Where its input, output and errors are, for a line of a batch script."""
         files = zip(("<", ">", "2>"), (self.input, self.output, self.errors), strict=True)
         return "".join(f" {sign} {shlex.quote(file)}" for sign, file in files if file)
+
+    def units(self, resources: Sequence[str]) -> list[int]:
+        """What it asks for of each of these resources; of the first it is cores."""
+        known = {"memory": math.ceil(self.memory), "gpus": self.gpus}
+        return [self.cores, *(known.get(name, 0) for name in resources[1:])]
 
     def requests(self) -> dict[str, Any]:
         """What it asks for beside its cores: see `requests`."""

@@ -12,7 +12,7 @@ from jobwise.learn.run_settings import RunSettings
 from jobwise.learn.settings import check_hidden, check_learner
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
-from jobwise.worlds.rewards import REWARDS
+from jobwise.worlds.rewards import check as check_reward
 from jobwise.worlds.spec import load
 from jobwise.worlds.window.encoder import Encoder
 
@@ -52,8 +52,10 @@ class Config(RunSettings):
     @field_validator("reward")
     @classmethod
     def _reward(cls, value: str) -> str:
-        if value not in REWARDS:
-            raise ValueError(f"unknown reward {value!r}; known: {', '.join(sorted(REWARDS))}")
+        try:
+            check_reward(value)
+        except InputError as error:
+            raise ValueError(f"{error}") from None
         return value
 
     @field_validator("learner")

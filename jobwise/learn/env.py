@@ -102,7 +102,7 @@ class WindowVectorEnv(VectorEnv):
         if encoder.nodes and sizes != {encoder.nodes}:
             raise InputError(f"encoder {encoder.name} is made for {encoder.nodes} processors; the logs have {sizes}")
         act = WindowSettings(act, world.get("backfill", "")) if isinstance(act, str) else act
-        reward = rewards.resolve(reward)
+        reward = rewards.resolve(reward, resources=logs[0].cluster.resources)
         made = WindowWorld(_some(num_envs), workload, act, encoder.window, world.get("bound_s", 86400.0))
         super().__init__(made, encoder, reward, **shared)
         self.episodes, self.act = workload, act

@@ -66,9 +66,9 @@ def of_streams(training: list[Workload], judged: list[Workload]) -> Ground:
 
 def of_flows(config: Config, log: Workload) -> Ground:
     """The ground of streams drawn from the workflows of `log`, others to judge on than to learn from."""
-    flows, cores = flows_of(log), log.cluster.processors
+    flows = flows_of(log)
     made = [
-        arrivals(flows, config.workflows, cores, config.load, [11, config.seed, k], size=0.3, estimate=0.5)
+        arrivals(flows, config.workflows, log.cluster, config.load, [11, config.seed, k], size=0.3, estimate=0.5)
         for k in range(2 * config.streams)
     ]
     return of_streams(made[: config.streams], made[config.streams :])

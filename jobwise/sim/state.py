@@ -266,11 +266,15 @@ def runs_for(s: State, e: int, j: int, seconds: float) -> None:
     s.truth[e, j]["runtime"] = seconds
 
 
-# By table of a state or of a world that checkpoints hold: fields that earlier ones lack, the latest version first.
-NEWER: dict[str, list[tuple[str, ...]]] = {
-    "state_sims": [("before", "acted", "acting")],
-    "choices_moment": [("more_total", "more_extra")],
-    "choices_queue": [("more",), ("more", "queue", "partition")],
+# By table of a state or of a world that checkpoints hold: fields that earlier ones lack (None), or have of another shape, the
+# latest version first.
+TWO = {"more_total": (2,), "more_extra": (2,)}
+NEWER: dict[str, list[dict[str, tuple[int, ...] | None]]] = {
+    "state_sims": [dict.fromkeys(("before", "acted", "acting"))],
+    "choices_moment": [{"more_free": None} | TWO, dict.fromkeys(("more_free", *TWO))],
+    "choices_queue": [{"more": (2,)}, {"more": None}, dict.fromkeys(("more", "queue", "partition"))],
+    "choices_interval": [dict.fromkeys(("shares", "dear_waits", "price"))],
+    "choices_report": [dict.fromkeys(("shares", "dear_waits", "price"))],
 }
 
 
@@ -282,12 +286,15 @@ def from_older(key: str, stored: np.ndarray, like: np.ndarray) -> np.ndarray:
         out[:, :ACTS] = stored.view(like.dtype).reshape(like.shape[0], ACTS, like.shape[2])
         return out.reshape(-1).view(np.uint8)
     for newer in NEWER.get(key, []):
-        fields = [(n, like.dtype[n].base, like.dtype[n].shape) for n in like.dtype.names or () if n not in newer]
-        layout = np.dtype(fields, align=True)
+        names = [n for n in like.dtype.names or () if newer.get(n, ()) is not None]
+        layout = np.dtype([(n, like.dtype[n].base, newer.get(n) or like.dtype[n].shape) for n in names], align=True)
         if stored.size == layout.itemsize * like.size:
             old = stored.view(layout).reshape(like.shape)
-            for name in layout.names or ():
-                out[name] = old[name]
+            for n in names:
+                if n in newer:
+                    out[n][..., : layout[n].shape[0]] = old[n]
+                else:
+                    out[n] = old[n]
             if "before" in newer:
                 out["before"] = out["now"]
             return out.reshape(-1).view(np.uint8)

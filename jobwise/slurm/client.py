@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobwise.errors import InputError, plain
+from jobwise.slurm.text import gpus as gpus_in
 
 TIMEOUT_S = 60.0
 LOST_S = 30.0  # after an answer of the controller a job may be missing from its lists for so long
@@ -188,6 +189,14 @@ class Slurm:
         lines = {tuple(line.split("|")) for line in self.run("sinfo", "-N", "-h", "-o", "%N|%c|%T").split()}
         every = [int(c) for _, c, state in lines if not re.match("down|drain", state)]
         return sum(every), max(every, default=0)
+
+    def pools(self) -> dict[str, int]:
+        """Return the memory (MB; where Slurm counts it) and the GPUs of the nodes that are up. Raises SlurmError."""
+        lines = {tuple(line.split("|", 3)) for line in self.run("sinfo", "-N", "-h", "-o", "%N|%T|%m|%G").splitlines()}
+        up = [(memory, gres) for _, state, memory, gres in lines if not re.match("down|drain", state)]
+        counted = re.search(r"^SelectTypeParameters\s*=.*MEMORY", self.run("scontrol", "show", "config"), re.MULTILINE)
+        memory = sum(int(m) for m, _ in up if m.isdigit()) if counted else 0
+        return {k: v for k, v in {"memory": memory, "gpus": sum(gpus_in(g) for _, g in up)}.items() if v}
 
     def nodes(self) -> list[Node]:
         """The nodes there are, by name. Raises SlurmError."""

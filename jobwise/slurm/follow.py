@@ -84,8 +84,8 @@ class Following:
         for a, b in w.edges.tolist():
             self._parents[b].append(a)
         try:
-            self._machine = Machine(self.manager, self.policy, self.ahead)
-            self._jobs, self._run, self._untold = w.jobs.copy(), None, []
+            self._machine = Machine(self.manager, self.policy, self.ahead, w.cluster)
+            self._jobs, self._run, self._untold = self._machine.seen(w.jobs), None, []
             self._status = self._shown = np.full(len(w), FUTURE, np.int8)  # as of the last view that the policy has seen
             if self._machine.names:
                 self._jobs["chunks"] = 1  # a task runs on one node
@@ -106,7 +106,7 @@ class Following:
         self.begun = lines[0]["time"] if lines else self.manager.now()
         self.run = lines[0]["run"] if lines else f"jw{secrets.token_hex(4)}"
         asked = [x for x in lines[1:] if x["event"] == "asked"]
-        self._add([(x["flow"], x["cores"], x["seconds"]) for x in asked if x["task"] >= len(w)])
+        self._add([(x["flow"], x.get("request", [x["cores"]]), x["seconds"]) for x in asked if x["task"] >= len(w)])
         for x in lines[1:]:
             t = self.tasks[x["task"]]
             if x["event"] == "asked":
@@ -145,14 +145,15 @@ class Following:
 
     # ------------------------------------------------------------ what engines ask for
 
-    def _add(self, rows: list[tuple[int, int, float]]) -> None:
-        """Add tasks that no file foretold, (workflow, cores, time limit in s or 0) each; the policy begins anew with the larger
-        table."""
+    def _add(self, rows: list[tuple[int, Sequence[int], float]]) -> None:
+        """Add tasks that no file foretold, (workflow, request, time limit in s or 0) each; the policy begins anew with the
+        larger table."""
         if not rows:
             return
         new = np.repeat(self._jobs[-1:], len(rows))
-        new["flow"], new["request"][:, 0], limits = np.array(rows).T
-        new["walltime"], new["status"] = np.maximum(limits, 1.0), FUTURE
+        for x, (flow, request, limit) in zip(new, rows, strict=True):
+            x["flow"], x["request"], x["walltime"] = flow, self._units(request), max(limit, 1.0)
+        new["status"] = FUTURE
         new["unmet"], new["held"], new["app"], new["restarts"], new["ran"] = 0, -1, -1, 0, 0.0
         for name in ("start", "end", "queued", "due"):
             new[name] = np.nan
@@ -162,19 +163,27 @@ class Following:
         self._status = self._shown = np.concatenate([self._status, np.full(len(rows), FUTURE, np.int8)])
         self._run = None
 
+    def _units(self, request: Sequence[int]) -> list[int]:
+        """A request of the resources that the policy sees; 0 of those that it does not name."""
+        R = len(self._machine.cluster.resources)
+        return [*request, *[0] * R][:R]
+
     def _take(self) -> None:
         """Take what engines have asked for since the last look. Raises InputError for a task that no node can hold."""
         new = list(self.asks.new())
         largest = self.manager.cores()[1] if new else 0
-        self._add([(flow, x.cores, x.seconds) for row, flow, x, _ in new if row >= len(self.tasks)])
+        names = self._machine.cluster.resources
+        self._add([(flow, x.units(names), x.seconds) for row, flow, x, _ in new if row >= len(self.tasks)])
         for row, flow, x, is_first in new:
             if x.cores > largest:
                 raise InputError(f"task {x.key} needs {x.cores} cores; a node has at most {largest}")
+            if any(n > most for n, most in zip(x.units(names), self._machine.cluster.total.tolist(), strict=True)):
+                raise InputError(f"task {x.key} needs more than there is: {x.memory:,.0f} MB of memory, {x.gpus} GPUs")
             if is_first:
                 about = {"key": x.key, "step": x.step, "cores": x.cores, "retries": x.retries, "seconds": x.seconds}
-                self._write({"event": "asked", "task": row, "flow": flow} | about)
+                self._write({"event": "asked", "task": row, "flow": flow, "request": x.units(names)} | about)
             t = self.tasks[row]
-            t.retries, self._jobs[row]["request"] = x.retries, x.cores
+            t.retries, self._jobs[row]["request"] = x.retries, x.units(names)
             if t.state == "failed":  # in an earlier run: what it lacked may be there now
                 t.state, t.failures = "", 0
             elif t.state == "done":
@@ -313,15 +322,12 @@ class Following:
                 jobs[i]["start"] = max(t.start - self.begun, 0.0)
                 jobs[i]["end"], jobs[i]["ran"] = max(t.end - self.begun, 0.0), max(t.end - t.start, 0.0)
                 jobs[i]["restarts"] = t.tries - 1 + t.moved
-        status, cores = jobs["status"], jobs["request"][:, 0]
+        status, request = jobs["status"], jobs["request"]
         node, begun = (np.array([getattr(t, k) for t in self.tasks]) for k in ("node", "start"))
         jobs["held"] = np.where(node >= 0, np.arange(len(jobs)), -1)
         ours = (status == RUNNING) & ((node >= 0) | (not machine.names))  # the others' cores are not free anyhow
-        held, run = (
-            np.bincount(np.maximum(node[some], 0), cores[some], len(machine.cluster.capacity)).astype(int)
-            for some in (ours, ours & (begun > 0))
-        )
-        slices = machine.slices(node, cores)
+        held, run = (machine.held(node, request, some) for some in (ours, ours & (begun > 0)))
+        slices = machine.slices(node, request)
         queue, running = (np.flatnonzero(status == k).astype(np.int32) for k in (QUEUED, RUNNING))
         free = machine.free(held, run)  # the manager may fail: nothing has been told then
         self._shown, since = status.copy(), events.between(self._status, jobs, now)

@@ -18,27 +18,29 @@ CORES = 64  # of the simulator
 
 @dataclass(frozen=True)
 class Machine:
-    """What the user says of the machine: its cores (None: as it is) and GPUs; `folder` for what a manager keeps; `seconds`: how
+    """What the user says of the machine: its cores (None: as it is), GPUs and memory (MB; 0: not counted); `folder` for what a manager keeps; `seconds`: how
     long each task takes, for a simulation."""
 
     folder: Path
     seconds: list[float]
     procs: int | None = None
     gpus: int = 0
+    memory: int = 0
 
 
 def _simulated(m: Machine) -> ResourceManager:
-    return Simulated(m.procs or CORES, lambda name: m.seconds[int(name.split(".")[1])])
+    shared = {k: v for k, v in {"memory": m.memory, "gpus": m.gpus}.items() if v}
+    return Simulated(m.procs or CORES, lambda name: m.seconds[int(name.split(".")[1])], shared=shared)
 
 
 def _slurm(m: Machine) -> ResourceManager:
-    if m.procs is not None:
-        raise InputError("--procs is for the simulator and for processes; Slurm knows its own nodes")
+    if m.procs is not None or m.gpus or m.memory:
+        raise InputError("--procs, --gpus and --memory are for the simulator and for processes; Slurm knows its own nodes")
     return cast(Any, Slurm())  # it names the arguments that the interface takes together
 
 
 def _processes(m: Machine) -> ResourceManager:
-    return Processes(m.folder / "processes", m.procs or 0, m.gpus)
+    return Processes(m.folder / "processes", m.procs or 0, m.gpus, m.memory)
 
 
 MANAGERS: dict[str, Callable[[Machine], ResourceManager]] = {
@@ -52,6 +54,4 @@ def manager(name: str, machine: Machine) -> ResourceManager:
     """The resource manager of a name. Raises InputError."""
     if name not in MANAGERS:
         raise unknown("manager", name, MANAGERS, "--on: ")
-    if machine.gpus and name != "processes":
-        raise InputError("--gpus goes with --on processes")
     return MANAGERS[name](machine)

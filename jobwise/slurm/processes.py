@@ -95,6 +95,10 @@ class Processes:
         """(cores, cores of the largest node): there is one node."""
         return self.size, self.size
 
+    def pools(self) -> dict[str, int]:
+        """Return its memory, where it is counted, and its GPUs."""
+        return {k: int(v) for k, v in {"memory": self.memory, "gpus": self.gpus}.items() if v}
+
     def nodes(self) -> list[Node]:
         """Return this machine as one node."""
         return [Node("here", self.size, self.size - sum(e.job.cores for e in self._running()), "")]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from jobwise.slurm.client import LOST_S, Job, Node, SlurmError
+from jobwise.slurm.client import LOST_S, Job, Node, Refused, SlurmError
 
 
 class ResourceManager(Protocol):
@@ -24,6 +24,9 @@ class ResourceManager(Protocol):
 
     def cores(self) -> tuple[int, int]:
         """(cores, cores of the largest node)."""
+
+    def pools(self) -> dict[str, int]:
+        """Return what it counts beside cores, over all nodes: `memory` (MB), `gpus`."""
 
     def jobs(self) -> list[Job]:
         """Jobs that wait, run, or have ended."""
@@ -43,7 +46,8 @@ class ResourceManager(Protocol):
 
 @dataclass
 class Simulated:
-    """First come, first served on `size` cores of each of `machines` (names and kinds), who fits starts. `seconds(name)`: how
+    """First come, first served on `size` cores of each of `machines` (names and kinds), who fits starts. `shared`: memory (MB)
+    and GPUs of them all, where they are counted. `seconds(name)`: how
     long a job of this name runs; `slower(name, kind)`: how many times as long on a machine of this kind; `fails(name)`: its
     exit code."""
 
@@ -53,7 +57,9 @@ class Simulated:
     machines: dict[str, str] = field(default_factory=lambda: {"node0": ""})
     slower: Callable[[str, str], float] = lambda name, kind: 1.0
     time: float = 1.0  # a job that has not started has the start 0
+    shared: dict[str, int] = field(default_factory=dict)
     asked: dict[int, str] = field(default_factory=dict)  # the machines that jobs wait for
+    amounts: dict[int, dict[str, float]] = field(default_factory=dict)  # of `shared`, by job
     table: dict[int, Job] = field(default_factory=dict)
     after: dict[int, list[int]] = field(default_factory=dict)
     stamps: bool = False
@@ -66,6 +72,15 @@ class Simulated:
     def cores(self) -> tuple[int, int]:
         """All, and of one machine."""
         return self.size * len(self.machines), self.size
+
+    def pools(self) -> dict[str, int]:
+        """Return what is counted beside cores."""
+        return dict(self.shared)
+
+    def _left(self) -> dict[str, float]:
+        """What is free of each of them."""
+        running = [self.amounts.get(j.id, {}) for j in self.table.values() if j.state == "RUNNING"]
+        return {k: total - sum(x.get(k, 0.0) for x in running) for k, total in self.shared.items()}
 
     def nodes(self) -> list[Node]:
         """Return the machines by their names."""
@@ -83,12 +98,18 @@ class Simulated:
         """All jobs there ever were."""
         return list(self.table.values())
 
-    def submit(self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), node: str = "", **more) -> int:
+    def submit(
+        self, script: str, *, name: str, cores: int = 1, after: Sequence[int] = (), node: str = "", memory_mb: float = 0.0,
+        gpus: int = 0, **more,
+    ) -> int:  # fmt: skip
         """See `ResourceManager`. Raises SlurmError for jobs that can never run."""
+        amounts = {k: v for k, v in {"memory": memory_mb, "gpus": gpus}.items() if k in self.shared}
         if not script.startswith("#!") or cores > self.size or (node and node not in self.machines):
             raise SlurmError(f"job {name} of {cores} cores cannot run on {self.size}")
+        if lacks := [k for k, v in amounts.items() if v > self.shared[k]]:
+            raise Refused(f"job {name}: its {lacks[0]}, {amounts[lacks[0]]:g}, is more than the {self.shared[lacks[0]]:,} here")
         job = Job(len(self.table) + 1, name, "PENDING", "Priority", self.time, 0.0, 0.0, cores, 0)
-        self.table[job.id], self.after[job.id] = job, list(after)
+        self.table[job.id], self.after[job.id], self.amounts[job.id] = job, list(after), amounts
         self.asked |= {job.id: node} if node else {}
         self._start()
         return job.id
@@ -110,14 +131,15 @@ class Simulated:
         self._start()
 
     def _start(self) -> None:
-        free = {name: self._free(name) for name in self.machines}
+        free, left = {name: self._free(name) for name in self.machines}, self._left()
         for j in [j for j in self.table.values() if j.state == "PENDING"]:
             parents = [self.table[i].state for i in self.after[j.id]]
             if any(p not in ("PENDING", "RUNNING", "COMPLETED") for p in parents):
                 self.table[j.id] = replace(j, state="CANCELLED", reason="DependencyNeverSatisfied", end=self.time)
-            elif all(p == "COMPLETED" for p in parents):
+            elif all(p == "COMPLETED" for p in parents) and all(v <= left[k] for k, v in self.amounts.get(j.id, {}).items()):
                 names = [self.asked[j.id]] if j.id in self.asked else sorted(free)
                 if at := next((n for n in names if j.cores <= free[n]), None):
                     end = self.time + self.seconds(j.name) * self.slower(j.name, self.machines[at])
                     self.table[j.id] = replace(j, state="RUNNING", reason="None", start=self.time, end=end, node=at)
                     free[at] -= j.cores
+                    left = {k: v - self.amounts.get(j.id, {}).get(k, 0.0) for k, v in left.items()}

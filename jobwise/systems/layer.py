@@ -19,13 +19,13 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Policy, Start, View
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, RUNNING
-from jobwise.policies.names import load, resolve
+from jobwise.policies.names import load, resolve, with_options
 from jobwise.systems.mars import LARGE, MODEL, MOST, TOGETHER, Plan, decide, parts
 from jobwise.systems.store import Store
 from jobwise.workload import Workload
 from jobwise.workloads.bundles import EVEN, Weights
 from jobwise.workloads.signatures import ALIKE, signature
-from jobwise.workloads.streams import flows_of
+from jobwise.workloads.streams import demands, flows_of
 from jobwise.workloads.workflows import Workflow
 
 GENERAL = "general+easy"  # the model where nothing alike has been learnt from
@@ -34,17 +34,18 @@ MOST_OF = 0.75  # of the machine: workflows with a task that needs more are sche
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Algorithm 3 on a stream of workflows, as a policy for that stream. `flow` [J]: the workflow of each job; `made`: the last
-    run. Whoever asks plans when something can start, from the workflows that have come by then and have no plan."""
+    """Algorithm 3 on a stream of workflows, as a policy for that stream. `flow` [J]: the workflow of each job; `cluster`: a pool
+    of cores, or of each of several resources; `made`: the last run. Whoever asks plans when something can start, from the workflows that have come by then and have no plan."""
 
     flows: tuple[Workflow, ...]
     flow: np.ndarray
-    cores: int
+    cluster: Cluster
     store: Store | None = None
     model: bool = True
     together: int = TOGETHER
     most: int = MOST
     weights: Weights = EVEN
+    cost: float = 0.0
     made: list[LayerRun] = field(default_factory=list)
 
     @property
@@ -80,8 +81,14 @@ class Layer:
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""
-        if not cluster.is_pool:
-            raise InputError("MARS takes pools of processors")
+        if not cluster.is_bag or cluster.resources != self.cluster.resources:
+            own, there = (", ".join(c.resources) for c in (self.cluster, cluster))
+            raise InputError(f"this layer is for one pool of {own}; this one has {there} on {len(cluster.capacity)} nodes")
+
+    def is_large(self, flow: Workflow) -> bool:
+        """Return whether a task needs most (MOST_OF) of a resource that all tasks of its workflow need."""
+        asked = demands(flow.tasks, self.cluster)
+        return bool((asked > MOST_OF * self.cluster.total)[:, (asked > 0).all(axis=0)].any())
 
     def reset(self, view: View) -> None:
         """Do nothing: there is nothing to forget."""
@@ -137,10 +144,7 @@ class LayerRun:
             return
         sizes = [len(x.flows[i]) for i in new]
 
-        def large(i: int) -> bool:
-            return bool((x.flows[new[i]].tasks["cores"] > MOST_OF * x.cores).any())
-
-        for p in decide(sizes, large=large, model=x.model, together=x.together, most=x.most):
+        for p in decide(sizes, large=lambda i: x.is_large(x.flows[new[i]]), model=x.model, together=x.together, most=x.most):
             p = replace(p, flows=tuple(int(new[i]) for i in p.flows))
             for i in p.flows:
                 rows = np.flatnonzero(self._flow == i)
@@ -157,7 +161,7 @@ class LayerRun:
     def _starts(self, view: View, table: np.ndarray) -> np.ndarray:
         """The plans that there are, and, where they leave a core, those of the workflows that have come since."""
         starts, free = self._asked(range(len(self.plans)), view, table, np.empty(0, np.int32), view.free)
-        if (self.plan[view.queue] < 0).any() and np.all(free > 0):
+        if (self.plan[view.queue] < 0).any() and free[..., 0].sum() > 0:
             last = len(self.plans)
             self._take_up(view)
             starts, _ = self._asked(range(last, len(self.plans)), view, table, starts, free)
@@ -195,18 +199,21 @@ def layer(
     together: int = TOGETHER,
     most: int = MOST,
     weights: Weights = EVEN,
+    cost: float = 0.0,
 ) -> Layer:
     """MARS for a stream of these workflows (by default as `flows_of` tells them). Without a `model` rules do all; `together`,
-    `most`: see `jobwise.systems.mars.decide`; `weights` of CPU, memory and I/O: see `jobwise.workloads.bundles.classes`."""
-    return Layer(tuple(flows or flows_of(w)), w.jobs["flow"], w.cluster.processors, store, model, together, most, weights)
+    `most`: see `jobwise.systems.mars.decide`; `weights` of CPU, memory and I/O: see `jobwise.workloads.bundles.classes`;
+    `cost`: how much the price of a task weighs where a network of the store schedules."""
+    return Layer(tuple(flows or flows_of(w)), w.jobs["flow"], w.cluster, store, model, together, most, weights, cost)
 
 
 def _decider(p: Plan, x: Layer) -> tuple[Policy, str]:
     """(who schedules a plan, the model of the store that says so or "")."""
     largest = max((x.flows[i] for i in p.flows), key=len)
-    near, alike = x.store.nearest(signature(largest, x.cores, x.weights), x.cores) if x.store else (None, 0.0)
+    near, alike = x.store.nearest(signature(largest, x.cluster, x.weights), x.cluster) if x.store else (None, 0.0)
     if near and alike >= ALIKE and p.by != LARGE:
-        return load(near.folder), f"{near.folder.name} ({near.serves})"
+        serves, is_net = load(near.folder), near.about.serves >= 0
+        return with_options(serves, {"cost": x.cost}) if x.cost and is_net else serves, f"{near.folder.name} ({near.serves})"
     if p.by != MODEL:
         return resolve(p.by if "+" in p.by else f"{p.by}+easy"), ""
     return resolve(GENERAL), ""

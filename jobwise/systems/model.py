@@ -115,7 +115,7 @@ class Model:
 
             def streams(flows: list[Workflow], what: int) -> list[Workload]:
                 return [
-                    arrivals(flows, config.workflows, a.cores, config.load, [what, k, i], size=0.3, estimate=0.5)
+                    arrivals(flows, config.workflows, a.cluster, config.load, [what, k, i], size=0.3, estimate=0.5)
                     for i in range(config.streams)
                 ]
 

@@ -7,11 +7,17 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, Field, field_validator
 
+from jobwise.cluster import Cluster, pool, resources
 from jobwise.learn.config import Config
 from jobwise.learn.generations import Kept
 from jobwise.workloads.signatures import BINS, FEATURES, ROUNDS
 
 FORMAT = "jobwise model 1"
+
+
+def several(machine: Cluster) -> dict[str, int]:
+    """Return the units of each resource of a machine of several; nothing of a pool."""
+    return {} if machine.is_pool else dict(zip(machine.resources, machine.total.tolist(), strict=True))
 
 
 class Window(BaseModel):
@@ -36,6 +42,7 @@ class About(Kept):
     kind: Literal["log", "flows"] = "log"  # the windows are those of a log, or outcomes of a workflow's runs
     log: str  # its name, or the workflow's
     cores: int = Field(ge=1)
+    machine: dict[str, int] = {}  # units of each resource, where there are several
     signature: list[float]
     config: Config
     seen: int = Field(0, ge=0)  # jobs of the log
@@ -46,6 +53,15 @@ class About(Kept):
     asked: float = Field(0.0, ge=0)  # beta as it was asked for
     first: float | None = None  # mean return of the first window's net, for the acceptance test of beta
     windows: list[Window] = []
+
+    @property
+    def cluster(self) -> Cluster:
+        """The machine that it schedules. Raises InputError."""
+        return resources(**self.machine) if self.machine else pool(self.cores)
+
+    def is_for(self, machine: Cluster) -> bool:
+        """Return whether it schedules this machine."""
+        return (self.cores, self.machine) == (machine.processors, several(machine))
 
     @field_validator("signature")
     @classmethod

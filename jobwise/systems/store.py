@@ -19,11 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
+from jobwise.cluster import Cluster
 from jobwise.compare.fingerprint import CHANCE, seen
 from jobwise.errors import InputError
 from jobwise.learn.config import Config
 from jobwise.systems.model import Model
-from jobwise.systems.model_about import About
+from jobwise.systems.model_about import About, several
 from jobwise.workload import Workload
 from jobwise.workloads.bundles import EVEN, Weights
 from jobwise.workloads.signatures import ALIKE, signature, similarity
@@ -46,9 +47,9 @@ class Store:
         """All that have learnt from a window at least."""
         return [Model(p) for p in sorted(self.folder.glob("m*")) if (p / "model.json").exists()]
 
-    def nearest(self, wanted: np.ndarray, cores: int) -> tuple[Model | None, float]:
-        """(the model of the most similar work on a machine of so many cores, how similar it is, at most 1)."""
-        ranked = [(similarity(np.array(m.about.signature), wanted), m) for m in self.models() if m.about.cores == cores]
+    def nearest(self, wanted: np.ndarray, machine: Cluster) -> tuple[Model | None, float]:
+        """(the model of the most similar work on this machine, how similar it is, at most 1)."""
+        ranked = [(similarity(np.array(m.about.signature), wanted), m) for m in self.models() if m.about.is_for(machine)]
         return max(ranked, key=lambda x: x[0])[::-1] if ranked else (None, 0.0)
 
     def for_log(self, log: Workload, config: Config, size: int, beta: float | None = None) -> Model:
@@ -73,21 +74,22 @@ class Store:
                 return model
         own = signature(from_jobs(log.take(slice(0, size))), cores)
         about = About(log=log.name, cores=cores, signature=own.tolist(), config=config, beta=beta or 0.0, asked=beta or 0.0)
-        near, alike = self.nearest(own, cores)
+        near, alike = self.nearest(own, log.cluster)
         kin = near.net(near.about.present) if near is not None and alike >= ALIKE and near.about.kind == "log" else None
         if kin and near and (near.about.config.encoding != config.encoding or seen(log, kin.about) > CHANCE):
             kin = None  # it sees other costs, or it has learnt from these very jobs
         return Model(self._folder(), about, kin)
 
-    def for_flow(self, flow: Workflow, cores: int, config: Config, weights: Weights = EVEN) -> Model:
-        """The model of workflows like this one (ALIKE) on so many cores, which goes on with `config`; else a new one. `weights`
+    def for_flow(self, flow: Workflow, machine: Cluster, config: Config, weights: Weights = EVEN) -> Model:
+        """The model of workflows like this one (ALIKE) on this machine, which goes on with `config`; else a new one. `weights`
         of CPU, memory and I/O in what is alike."""
-        own = signature(flow, cores, weights)
-        near, alike = self.nearest(own, cores)
+        own = signature(flow, machine, weights)
+        near, alike = self.nearest(own, machine)
         if near is not None and alike >= ALIKE and near.about.kind == "flows":
             near.about.config = config.changed(encoding=near.about.config.encoding)
             return near
-        return Model(self._folder(), About(kind="flows", log=flow.name, cores=cores, signature=own.tolist(), config=config))
+        where = {"cores": machine.processors, "machine": several(machine)}
+        return Model(self._folder(), About(kind="flows", log=flow.name, **where, signature=own.tolist(), config=config))
 
     def _folder(self) -> Path:
         """The first that holds no model."""

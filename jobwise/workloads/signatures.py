@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobwise.cluster import Cluster
 from jobwise.sim.dag import refined
 from jobwise.workloads.bundles import EVEN, Weights, classes
 from jobwise.workloads.workflows import Workflow
@@ -37,9 +38,13 @@ def histogram(edges: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     return counts
 
 
-def signature(w: Workflow, cores: int, weights: Weights = EVEN) -> np.ndarray:
-    """[F + (ROUNDS + 1) BINS] of a workflow on a cluster of so many cores; `weights`: see `classes`."""
-    kinds = classes(w, cores, weights=weights)
+def signature(w: Workflow, machine: Cluster | int, weights: Weights = EVEN) -> np.ndarray:
+    """[F + (ROUNDS + 1) BINS] of a workflow on a machine, or on so many cores; `weights`: see `classes`."""
+    units = (
+        {"cores": machine} if isinstance(machine, int) else dict(zip(machine.resources, machine.total.tolist(), strict=True))
+    )
+    cores = units.get("cores", 0) or next(iter(units.values()))
+    kinds = classes(w, cores, units.get("memory", 0), weights)
     return np.concatenate([features(w, kinds), histogram(w.edges, kinds).ravel()])
 
 

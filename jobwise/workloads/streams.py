@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from jobwise.cluster import Cluster, pool
-from jobwise.errors import InputError
+from jobwise.errors import InputError, unknown
 from jobwise.workload import Workload, workload
 from jobwise.workloads.workflows import Workflow, task_dtype
 
@@ -16,13 +16,38 @@ READING = (
     "Jobs are tasks of workflows; a task may start when its parents have ended. All tasks of a workflow arrive with it.",
 )
 
+# What a task asks for of a machine's resource, by the name of that: [N] of a table of tasks, before it is rounded up.
+DEMANDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "processors": lambda t: t["cores"],
+    "cores": lambda t: t["cores"],
+    "memory": lambda t: t["memory"],  # MB
+    "gpus": lambda t: t["gpus"],
+    "io": lambda t: t["io"] / np.maximum(t["estimate"], 1.0),  # MB/s: its bytes over the time that it is expected to take
+}
+SHARED = "io"  # a task that could take more of it than there is takes all
+
+
+def demands(tasks: np.ndarray, cluster: Cluster) -> np.ndarray:
+    """[N, R] what tasks request of a machine that is a pool of each of its resources (DEMANDS). Raises InputError for resources
+    that tasks know nothing of."""
+    out = np.zeros((len(tasks), len(cluster.resources)), np.int64)
+    for r, name in enumerate(cluster.resources):
+        if name not in DEMANDS:
+            raise unknown("resource", name, DEMANDS, "workflows: ")
+        out[:, r] = np.ceil(DEMANDS[name](tasks))
+        if name == SHARED:
+            out[:, r] = np.minimum(out[:, r], cluster.total[r])
+    return out
+
 
 def stream(
     flows: Sequence[Workflow], submit: Sequence[float] | None = None, cluster: Cluster | int = 64, name: str = "workflows"
 ) -> Workload:
-    """These workflows, one each at `submit` s (0 for all by default), on a pool of cores. Tasks request their cores and run as
-    long as their files say; `estimate` is what schedulers are told. `names["flow"]`: names of the workflows by the number in
-    the column `flow`. Raises InputError for tasks larger than the cluster."""
+    """These workflows, one each at `submit` s (0 for all by default), on a pool of cores, or one pool each of several resources
+    (`jobwise.resources(processors=64, memory=256_000, gpus=4, io=2_000)`: cores, MB, GPUs, MB/s). Tasks request their cores
+    and what there is of the others (`demands`), and run as long as their files say; `estimate` is what schedulers are told.
+    `names["flow"]`: names of the workflows by the number in the column `flow`. Raises InputError for tasks larger than the
+    cluster."""
     cluster = pool(cluster) if isinstance(cluster, int) else cluster
     if not len(flows):
         raise InputError("a stream has one workflow at least")
@@ -36,7 +61,7 @@ def stream(
     number = {p: i for i, p in enumerate(programs)}
     app = np.concatenate([np.array([number[p] for p in f.programs])[f.tasks["program"]] for f in flows])
     made = workload(
-        np.repeat(begins, sizes), tasks["cores"], tasks["runtime"], tasks["estimate"], cluster=cluster, edges=edges, name=name,
+        np.repeat(begins, sizes), demands(tasks, cluster), tasks["runtime"], tasks["estimate"], cluster=cluster, edges=edges, name=name,
         flow=flow, app=app, memory=np.where(tasks["memory"] > 0, tasks["memory"] * 1e6 / 1024 / tasks["cores"], -1.0),
     )  # fmt: skip
     names = {"flow": {i: f.name for i, f in enumerate(flows)}, "app": dict(enumerate(programs))}
@@ -55,7 +80,7 @@ def jittered(w: Workflow, rng: np.random.Generator, size: float = 0.5, task: flo
 def arrivals(
     flows: Sequence[Workflow],
     count: int,
-    cores: int,
+    cluster: Cluster | int,
     load: float = 0.9,
     seed: int | Sequence[int] = 0,
     *,
@@ -64,14 +89,16 @@ def arrivals(
     estimate: float = 0.5,
     name: str = "workflows",
 ) -> Workload:
-    """`count` workflows drawn from `flows`, as `jittered`, that arrive by a Poisson process such that their mean work
-    fills the share `load` of `cores`. Raises InputError."""
-    if not (count >= 1 and load > 0 and cores >= 1):
-        raise InputError(f"a stream of {count} workflows at load {load:g} on {cores} cores cannot be")
+    """`count` workflows drawn from `flows`, as `jittered`, that arrive by a Poisson process such that their mean work fills the
+    share `load` of the cores, or of the resource that they need most of. Raises InputError."""
+    cluster = pool(cluster) if isinstance(cluster, int) else cluster
+    if not (count >= 1 and load > 0):
+        raise InputError(f"a stream of {count} workflows at load {load:g} on {cluster.processors} cores cannot be")
     rng = np.random.default_rng(seed)
     made = [jittered(flows[i], rng, size, task, estimate) for i in rng.integers(0, len(flows), count)]
-    gap = float(np.mean([f.work for f in flows])) / (load * cores)
-    return stream(made, np.cumsum(rng.exponential(gap, count)).tolist(), cores, name)
+    work = [[(f.tasks["runtime"] * column).sum() for column in demands(f.tasks, cluster).T] for f in flows]
+    gap = float(np.max(np.mean(work, axis=0) / (load * np.maximum(cluster.total, 1))))
+    return stream(made, np.cumsum(rng.exponential(gap, count)).tolist(), cluster, name)
 
 
 def has_flows(w: Workload) -> bool:
@@ -88,6 +115,11 @@ def flows_of(w: Workload) -> list[Workflow]:
         tasks = np.zeros(len(rows), task_dtype)
         tasks["runtime"], tasks["estimate"] = w.truth["runtime"][rows], w.jobs["walltime"][rows]
         tasks["cores"] = w.jobs["request"][rows, 0]
+        for r, resource in enumerate(w.cluster.resources[1:], 1):
+            if resource == "gpus":
+                tasks["gpus"] = w.jobs["request"][rows, r]
+            elif resource == SHARED:
+                tasks["io"] = w.jobs["request"][rows, r] * np.maximum(tasks["estimate"], 1.0)
         tasks["memory"] = np.maximum(w.jobs["memory"][rows], 0.0) * tasks["cores"] * 1024 / 1e6
         own = w.edges[np.isin(w.edges[:, 0], rows)]
         flows.append(Workflow(w.names.get("flow", {}).get(i, f"{i}"), tasks, new[own], tuple(map(str, rows)), ("",)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -62,6 +62,11 @@ def utilisation(z: np.ndarray) -> np.ndarray:
     return -(1.0 - z["used"] / np.maximum(z["size"], 1.0)) * z["seconds"] / 3600.0 / np.maximum(z["jobs"], 1.0)
 
 
+def cost(z: np.ndarray) -> np.ndarray:
+    """Minus hours waited, weighted by what jobs cost, / jobs. An episode's sum is minus the mean wait of money, in hours."""
+    return -z["dear_waits"] / 3600.0 / np.maximum(z["jobs"] * z["price"], 1e-12)
+
+
 REWARDS: dict[str, Reward] = {
     "bounded_slowdown": bounded_slowdown,
     "bounded_slowdown_end": bounded_slowdown_end,
@@ -72,7 +77,18 @@ REWARDS: dict[str, Reward] = {
     "datastar_time": datastar_time,
     "bounded_wait": bounded_wait,
     "utilisation": utilisation,
+    "cost": cost,
 }
+OF_RESOURCE = "utilisation:"  # and the name of a resource of the machine
+
+
+def _of_resource(column: int) -> Reward:
+    """`utilisation` of one resource of a machine of several."""
+
+    def reward(z: np.ndarray) -> np.ndarray:
+        return -(1.0 - z["shares"][:, column]) * z["seconds"] / 3600.0 / np.maximum(z["jobs"], 1.0)
+
+    return reward
 
 
 def slowdown(z: np.ndarray) -> np.ndarray:
@@ -121,12 +137,48 @@ def rltaps(z: np.ndarray) -> np.ndarray:
 ASSIGNED: dict[str, Reward] = {"rl-taps": rltaps, "throughput": throughput, "served": served, "slowdown": slowdown}
 
 
-def resolve(reward: str | Reward, known: dict[str, Reward] = REWARDS) -> Reward:
-    """A reward by its name, or a function as it is. Raises InputError."""
+def terms(text: str) -> list[tuple[float, str]]:
+    """(weight, name) of each term of a reward: `wait + 0.5 utilisation:memory`. Raises InputError."""
+    out = []
+    for term in text.split("+"):
+        weight, _, name = term.strip().rpartition(" ")
+        try:
+            value = float(weight or 1.0)
+        except ValueError:
+            value = np.nan
+        if not 0 <= value < np.inf:
+            raise InputError(f"reward {text!r}: {weight!r} is no weight; terms are a name, or a number >= 0 and a name")
+        out.append((value, name))
+    return out
+
+
+def check(text: str, known: dict[str, Reward] = REWARDS, resources: Sequence[str] | None = None) -> list[tuple[float, str]]:
+    """The terms of a reward. `resources` of the machine, if it is known. Raises InputError for names that are not known."""
+    for _, name in terms(text):
+        resource = name.removeprefix(OF_RESOURCE)
+        if resource != name and known is REWARDS:
+            if resources is not None and resource not in resources:
+                raise unknown("resource", resource, resources, f"reward {name}: ")
+        elif name not in known:
+            raise unknown("reward", name, known)
+    return terms(text)
+
+
+def resolve(reward: str | Reward, known: dict[str, Reward] = REWARDS, resources: Sequence[str] = ()) -> Reward:
+    """A reward by its name, a weighted sum of them (`terms`), or a function as it is. `utilisation:memory` is that of one of
+    the `resources` of the machine. Raises InputError."""
     if callable(reward):
         return reward
     if not isinstance(reward, str):
         raise InputError(f"a reward is a name or a function, not {reward!r}")
-    if reward not in known:
-        raise unknown("reward", reward, known)
-    return known[reward]
+    parts = [(weight, _named(name, known, resources)) for weight, name in check(reward, known, resources)]
+    if len(parts) == 1 and parts[0][0] == 1.0:
+        return parts[0][1]
+    return lambda z: sum(weight * function(z) for weight, function in parts)
+
+
+def _named(name: str, known: dict[str, Reward], resources: Sequence[str]) -> Reward:
+    """One reward by its name."""
+    if name in known:
+        return known[name]
+    return _of_resource(list(resources).index(name.removeprefix(OF_RESOURCE))) if len(resources) > 1 else utilisation

@@ -17,7 +17,7 @@ from jobwise.worlds.window import perjob, sem
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.mars import mars
 
-SEVERAL = ("sem",)  # those that see all resources of a machine of several
+SEVERAL = ("sem", "mars")  # those that see all resources of a machine of several
 MAKERS = {"rls": perjob.rls, "perjob": perjob.rich, "sem": sem.sem, "dras": sem.dras, "mars": mars}
 
 
@@ -31,7 +31,7 @@ def make(name: str, cluster: Cluster, jobs: np.ndarray | None = None, window: in
         raise InputError(f"encoder {name}: a window of {window} jobs; it must be 1 to 100,000")
     if not cluster.is_pool and name not in SEVERAL:
         raise InputError(
-            f"encoder {name} sees one resource; this machine has {len(cluster.resources)}: {', '.join(SEVERAL)} sees them"
+            f"encoder {name} sees one resource; this machine has {len(cluster.resources)}: {' and '.join(SEVERAL)} see them"
         )
     return made(cluster, jobs, **({} if window is None else {"window": window}), **settings)
 

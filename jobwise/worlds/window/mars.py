@@ -3,6 +3,8 @@ bytes, and of the cluster five numbers, the same for every job of the window."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from jobwise.cluster import Cluster
@@ -11,6 +13,7 @@ from jobwise.errors import InputError
 from jobwise.sim.random import mixed, unit
 from jobwise.worlds.window.encoder import Encoder
 from jobwise.worlds.window.perjob import RLS, clear
+from jobwise.worlds.window.prices import CORE_HOUR, GB_HOUR, price
 from jobwise.worlds.window.tables import BEHIND
 
 FEATURES = (*RLS, "cost", "cpu", "memory_bound", "io_bound", "io", "free", "queue", "running", "behind", "ends_in_time")
@@ -27,11 +30,13 @@ def mars(
     window: int = 128,
     logs: bool = True,
     cost: str = "price",
-    core_hour: float = 0.05,
-    gb_hour: float = 0.005,
+    core_hour: float = CORE_HOUR,
+    gb_hour: float = GB_HOUR,
     flows: bool = False,
+    resources: Sequence[str] = (),
 ) -> Encoder:
-    """13 features of a job and 5 of the cluster; with `flows` 4 of its workflow, ours. `logs`: wait, walltime and processors as
+    """13 features of a job and 5 of the cluster; with `flows` 4 of its workflow, and 2 for each resource of the machine beside
+    the first (`resources`, which must be the machine's where they are named), ours. `logs`: wait, walltime and processors as
     logarithms (False: as parts of 12 h and of the largest, as RLScheduler has them). `cost`: "price" (processors x walltime x
     the prices of a core-hour and of the memory requested, 0 to 1 over the window) or "drawn" (N(0.5, 0.15), as in the paper's
     experiments). Raises InputError."""
@@ -39,14 +44,19 @@ def mars(
         raise InputError(f"encoder mars: cost is {cost!r}; it must be one of {', '.join(COSTS)}")
     if not (core_hour >= 0 and gb_hour >= 0 and core_hour + gb_hour < np.inf):
         raise InputError(f"encoder mars: prices are >= 0, not {core_hour:g} and {gb_hour:g}")
+    further = cluster.resources[1:]
+    if resources and tuple(resources) != further:
+        raise InputError(f"encoder mars was made for {', '.join(resources)}; this machine has {', '.join(further) or 'none'}")
     scale, mean = [1.0, -1.0, -1.0, -1.0, -1.0], 0.0
     if jobs is not None and len(jobs):
         scale = [max(float(jobs["walltime"].max()), 1.0)] + [float(jobs[k].max()) for k in ("user", "group", "app", "memory")]
         known = jobs["memory"][jobs["memory"] > 0]
         mean = float(known.mean()) if len(known) else 0.0
     settings = {"logs": logs, "cost": cost, "core_hour": core_hour, "gb_hour": gb_hour} | ({"flows": True} if flows else {})
-    scaling = (float(logs), float(COSTS.index(cost)), core_hour, gb_hour, mean, *([1.0] if flows else []))
-    features = (*FEATURES, *OF_FLOWS) if flows else FEATURES
+    settings |= {"resources": list(further)} if further else {}
+    more = (float(flows), float(len(further))) if further else (1.0,) if flows else ()
+    scaling = (float(logs), float(COSTS.index(cost)), core_hour, gb_hour, mean, *more)
+    features = (*FEATURES, *(OF_FLOWS if flows else ()), *(f"{kind} {name}" for name in further for kind in ("asks", "free")))
     shape = (window, len(features))
     return Encoder("mars", 1, window, shape, encode_mars, features=features, settings=settings, scale=(*scale, *scaling))
 
@@ -65,12 +75,6 @@ def drawn(est, size, user, app):
     a, b = unit(mixed(x)), unit(mixed(x + np.uint64(0x9E3779B97F4A7C15)))
     z = np.sqrt(-2.0 * np.log(max(a, 1e-12))) * np.cos(2.0 * np.pi * b)
     return min(max(0.5 + 0.15 * z, 0.0), 1.0)
-
-
-@inlined
-def price(est, size, memory, core_hour, gb_hour):
-    """Return the price of so many processors for so many s, with `memory` kB each (-1: unknown, free)."""
-    return size * est / 3600.0 * (core_hour + gb_hour * max(memory, 0.0) / 1e6)
 
 
 @kernel
@@ -114,9 +118,11 @@ def encode_mars(running, moment, queue, slots, scale, work, out, first, last):
     18  ln(longest way from its begin) / 15              20  ln(work of the workflow's ready tasks, core-s) / 25
     19  the same of the workflow's ready task that has most   21  how many these are / jobs in the window
 
+    and of each further resource, last: units asked for / units of the machine; units free / units of the machine.
     3 to 6 are TOP where the log or the job has no such number. Parameters: see `Encoder`.
     """
     logs, kind, core, gb = scale[5] > 0, scale[6], scale[7], scale[8]
+    flows = len(scale) > 10 and scale[10] > 0
     for e in range(first, last):
         m = moment[e]
         now, free, total, count = m["now"], np.float64(m["free"]), np.float64(m["total"]), m["count"]
@@ -140,6 +146,12 @@ def encode_mars(running, moment, queue, slots, scale, work, out, first, last):
             x[5] = _part(np.float64(job["group"]), scale[2])
             x[6] = _part(np.float64(job["app"]), scale[3])
             x[7] = 1.0 if n <= free else 0.0
+            at, more = len(FEATURES) + (len(OF_FLOWS) if flows else 0), np.int64(scale[11]) if len(scale) > 11 else 0
+            for r in range(more):
+                most = max(np.float64(m["more_total"][r]), 1.0)
+                x[at + 2 * r], x[at + 2 * r + 1] = job["more"][r] / most, m["more_free"][r] / most
+                if job["more"][r] > m["more_free"][r]:
+                    x[7] = 0.0
             if kind == DRAWN:
                 x[8] = drawn(r, job["size"], job["user"], job["app"])
             else:
@@ -150,7 +162,7 @@ def encode_mars(running, moment, queue, slots, scale, work, out, first, last):
             x[13], x[14], x[15] = free / total, min(m["queued"] / 128.0, 4.0), min(m["running"] / 128.0, 4.0)
             x[16] = 1.0 if behind else 0.0
             x[17] = 1.0 if behind and now + r <= m["shadow"] else 0.0
-            if len(scale) > 10:
+            if flows:
                 most_way, ready, tasks = np.float64(job["rank"]), 0.0, 0.0
                 for k in range(count):
                     other = queue[e, slots[e, k]]

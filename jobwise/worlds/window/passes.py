@@ -16,7 +16,7 @@ from jobwise.sim.measures import bounded
 from jobwise.sim.rates import expected
 from jobwise.sim.reset import NO_PLAN, refill
 from jobwise.sim.state import ENTERED, HEAP, LEFT, State
-from jobwise.worlds.window import several
+from jobwise.worlds.window import prices, several
 from jobwise.worlds.window.tables import BEHIND, CHOSEN, GREEDY, HEADS, MIXED, NONE, PASSED, WORDS, Choices, show_mixed
 
 BEGIN, REFILL, NOTHING = -1, -2, -3  # what else than a slot can be asked of a simulation
@@ -75,6 +75,7 @@ def _start(s, e, c, i):
     z["longest"] = max(z["longest"], wait)
     z["total"] += bounded(wait, run)
     z["all_waited"] += wait
+    z["dear_waits"] += wait * prices.listed(max(s.jobs[e, j]["walltime"], 1.0), n, s.jobs[e, j]["memory"])
     z["started"] += 1.0
 
 
@@ -85,6 +86,8 @@ def _start(s, e, c, i):
 def _shown(s, e, c, k):
     m = c.moment[e]
     m["count"], m["now"], m["free"], m["running"] = k, s.sims[e]["now"], s.nodes[e, 0]["free"][0], s.sims[e]["running"]
+    for r in range(1, c.amount.shape[1]):
+        m["more_free"][r - 1] = s.nodes[e, 0]["free"][r]
 
 
 @inlined
@@ -221,6 +224,7 @@ def _take_back(s, e, c, j):
     wait = begun - job["submit"]
     z["total"] -= bounded(wait, run)
     z["all_waited"] -= wait
+    z["dear_waits"] -= wait * prices.listed(max(job["walltime"], 1.0), job["request"][0], job["memory"])
     z["started"] -= 1.0
     z["slowed"] += (s.sims[e]["now"] - begun) / max(run, TAU)
     if run < TAU:
@@ -267,7 +271,7 @@ def _pick(s, e, c, slot):
     if z["first"]:
         z["first"] = 0.0
     else:
-        z["seconds"] = z["waited"] = z["slowed"] = z["late_bounds"] = z["ideal_seconds"] = 0.0
+        z["seconds"] = z["waited"] = z["slowed"] = z["late_bounds"] = z["ideal_seconds"] = z["dear_waits"] = 0.0
     z["picked_wait"], z["longest_wait"] = sim["now"] - x["submit"], sim["now"] - c.queue[e, 0]["submit"]
     z["picked_size"], z["size"], z["ideal"] = n, capacity, z["present"]
     fits = several.fits(s, e, c, x, free)
@@ -288,6 +292,7 @@ def _clear(s, e, c):
     m, z, q = c.moment[e], c.interval[e], c.running
     m["phase"], m["head"], m["queued"], m["count"] = PASSED, -1, 0, 0
     z["seconds"] = z["waited"] = z["slowed"] = z["late_bounds"] = z["ideal_seconds"] = z["ideal"] = 0.0
+    z["dear_waits"], z["price"] = 0.0, prices.mean(s, e)
     z["total"] = z["started"] = z["longest"] = z["all_waited"] = z["over"] = 0.0
     z["inverse"], z["present"], z["first"] = 0.0, 0.0, 1.0
     z["jobs"], z["size"] = s.sims[e]["jobs"], s.nodes[e, 0]["capacity"][0]
@@ -332,6 +337,10 @@ def _report(c, e):
     r["picked_wait"], r["longest_wait"], r["picked_size"] = z["picked_wait"], z["longest_wait"], z["picked_size"]
     r["size"], r["jobs"], r["total"], r["started"] = z["size"], z["jobs"], z["total"], z["started"]
     r["longest"], r["all_waited"], r["over"] = z["longest"], z["all_waited"], z["over"]
+    r["dear_waits"], r["price"] = z["dear_waits"], z["price"]
+    if c.amount.shape[1] > 1:
+        for k in range(c.amount.shape[1]):
+            r["shares"][k] = z["shares"][k]
 
 
 @kernel

@@ -51,15 +51,14 @@ def reserve(s, e, c, running, x):
 
 @kernel
 def shares(s, e, c, x, starts):
-    """What a chosen job asks for and what is used with it, in the report of a machine of several resources: the mean share of
-    its resources, in units of the first."""
-    z, node, R = c.interval[e], s.nodes[e, 0], c.amount.shape[1]
-    asked = x["size"] / max(node["capacity"][0], 1)
-    used = 1.0 - node["free"][0] / max(node["capacity"][0], 1) + (asked if starts else 0.0)
-    for r in range(1, R):
-        share = x["more"][r - 1] / max(node["capacity"][r], 1)
-        asked += share
-        used += (1.0 - node["free"][r] / node["capacity"][r] if node["capacity"][r] > 0 else 0.0) + (share if starts else 0.0)
+    """What a chosen job asks for and what is used with it, in the report of a machine of several resources: of each resource,
+    and the mean share of them in units of the first."""
+    z, node, R, asked, used = c.interval[e], s.nodes[e, 0], c.amount.shape[1], 0.0, 0.0
+    for r in range(R):
+        capacity = max(node["capacity"][r], 1)
+        share = (x["size"] if r == 0 else x["more"][r - 1]) / capacity
+        z["shares"][r] = (node["capacity"][r] - node["free"][r]) / capacity + (share if starts else 0.0)
+        asked, used = asked + share, used + z["shares"][r]
     z["picked_size"], z["used"] = asked / R * node["capacity"][0], used / R * node["capacity"][0]
 
 

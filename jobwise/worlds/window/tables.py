@@ -32,7 +32,7 @@ BACKFILLS = ("none", "chosen", "easy", "greedy")
 NONE, CHOSEN, EASY, GREEDY = range(4)
 FILLS = ("oldest", "mixed")
 OLDEST, MIXED = range(2)
-MORE = 2  # resources besides the first that a machine may have
+MORE = 3  # resources besides the first that a machine may have
 
 moment_dtype = np.dtype(  # what an encoder may see of it: all that a scheduler knows
     [
@@ -54,7 +54,8 @@ moment_dtype = np.dtype(  # what an encoder may see of it: all that a scheduler 
         ("guard", "f8"),  # s; inf without
         ("bound", "f8"),  # s of waiting after which a job counts as late
         ("more_total", "i8", (MORE,)),  # units of the resources besides the first: of the machine,
-        ("more_extra", "i8", (MORE,)),  # and beside the reservation
+        ("more_extra", "i8", (MORE,)),  # beside the reservation,
+        ("more_free", "i8", (MORE,)),  # and free now
     ],
     align=True,
 )
@@ -115,6 +116,9 @@ interval_dtype = np.dtype(
         ("first", "f8"),  # 1 before the first choice: what came before it counts to the first interval
         ("inverse", "f8"),  # now: sum over the queue of 1 / max(run, TAU)
         ("present", "f8"),  # now: sum over queue and machine of 1 / max(run, 1)
+        ("shares", "f8", (1 + MORE,)),  # of each resource of a machine of several: occupied after the choice
+        ("dear_waits", "f8"),  # waits (s) x prices of the jobs that started
+        ("price", "f8"),  # mean price of a job of the episode
     ],
     align=True,
 )
@@ -125,7 +129,7 @@ class Choices(NamedTuple):
 
     moment: np.ndarray  # [E] of moment_dtype
     queue: np.ndarray  # [E, J] of item_dtype, in order of entry
-    words: np.ndarray  # [E, 7 J] the same memory as numbers of eight bytes
+    words: np.ndarray  # [E, WORDS x J] the same memory as numbers of eight bytes
     interval: np.ndarray  # [E] of interval_dtype, in progress
     report: np.ndarray  # [E] the last one that is complete
     mask: np.ndarray  # [E, W] i1: 1 for the slots that show a job, slot 0 always
