@@ -146,15 +146,20 @@ class Study:
     def _named(self, svg: str, title: str, k: int) -> Figure:
         """The k-th figure of a section, under a name made of the section's title."""
         slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-        return Figure(svg, title, f"{self.name}-{slug}{f'-{k + 1}' if k else ''}")
+        return Figure(svg, title, f"{self._prefix}-{slug}{f'-{k + 1}' if k else ''}")
+
+    @property
+    def _prefix(self) -> str:
+        """The first part of the names of figures: those of the paper's size stand beside the smaller ones."""
+        return f"{self.name}-paper" if self.preset == "paper" else self.name
 
     def figure(self, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> Figure:
-        """A figure for the report and for OUT/figures/STUDY-NAME.svg; the same as OUT/figures/NAME.pdf."""
+        """A figure for the report and for OUT/figures/STUDY-NAME.svg (STUDY-paper-NAME.svg at the preset paper); the same as OUT/figures/NAME.pdf."""
         from jobwise.report.figures import svg_and_pdf
 
         (self.out / "figures").mkdir(exist_ok=True)
         svg = svg_and_pdf(draw, self.out / "figures" / f"{name}.pdf", width, height, label or name)
-        return Figure(svg, label or name, f"{self.name}-{name}")
+        return Figure(svg, label or name, f"{self._prefix}-{name}")
 
     def lines(self, name: str, curves: dict[str, tuple], x: str, y: str, **how: Any) -> Figure:
         """A figure of (x, y) by name."""

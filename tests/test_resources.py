@@ -171,8 +171,9 @@ def test_refusals():
         pooled(jw.workload(np.zeros(1), np.ones((1, 1), int), np.ones(1), cluster=jw.gpu_racks([2])))
 
 
-def test_a_checkpoint_of_earlier_tables_goes_on(monkeypatch):
-    """Version 0.1's tables of windows lack fields; a simulation that stood in the middle goes on as it would have."""
+@pytest.mark.parametrize("generation", [0, -1])
+def test_a_checkpoint_of_earlier_tables_goes_on(generation):
+    """Earlier tables of windows lack fields; a simulation that stood in the middle goes on as it would have."""
     from jobwise.learn.env import WindowVectorEnv
     from jobwise.sim.state import NEWER
 
@@ -186,12 +187,15 @@ def test_a_checkpoint_of_earlier_tables_goes_on(monkeypatch):
     one.reset(seed=1)
     play(one, 20)
     saved = one.snapshot()
-    for key in ("choices_moment", "choices_queue"):
+    for key in ("choices_moment", "choices_queue", "choices_interval", "choices_report"):
         now = saved["arrays"][key]
-        fields = [(n, now.dtype[n].base, now.dtype[n].shape) for n in now.dtype.names if n not in NEWER[key][-1]]
+        lacks = NEWER[key][generation]
+        fields = [
+            (n, now.dtype[n].base, lacks.get(n) or now.dtype[n].shape) for n in now.dtype.names if lacks.get(n, 0) is not None
+        ]
         old = np.zeros(now.shape, np.dtype(fields, align=True))
         for name in old.dtype.names:
-            old[name] = now[name]
+            old[name] = now[name] if name not in lacks else now[name][..., : lacks[name][0]]
         assert old.nbytes < now.nbytes
         saved["arrays"][key] = old.reshape(-1).view(np.uint8)
     two = env()

@@ -268,13 +268,17 @@ def runs_for(s: State, e: int, j: int, seconds: float) -> None:
 
 # By table of a state or of a world that checkpoints hold: fields that earlier ones lack (None), or have of another shape, the
 # latest version first.
-TWO = {"more_total": (2,), "more_extra": (2,)}
-NEWER: dict[str, list[dict[str, tuple[int, ...] | None]]] = {
+Fields = dict[str, tuple[int, ...] | None]
+NONE: Fields = dict.fromkeys(("shares", "dear_waits", "price"))
+NEWER: dict[str, list[Fields]] = {
     "state_sims": [dict.fromkeys(("before", "acted", "acting"))],
-    "choices_moment": [{"more_free": None} | TWO, dict.fromkeys(("more_free", *TWO))],
+    "choices_moment": [
+        {"more_free": None, "more_total": (2,), "more_extra": (2,)},
+        dict.fromkeys(("more_free", "more_total", "more_extra")),
+    ],
     "choices_queue": [{"more": (2,)}, {"more": None}, dict.fromkeys(("more", "queue", "partition"))],
-    "choices_interval": [dict.fromkeys(("shares", "dear_waits", "price"))],
-    "choices_report": [dict.fromkeys(("shares", "dear_waits", "price"))],
+    "choices_interval": [NONE],
+    "choices_report": [NONE],
 }
 
 

@@ -15,9 +15,9 @@ from jobwise.slurm.simulated import ResourceManager
 
 
 class Machine:
-    """Which cores of `manager` tasks may have, and what else `asked`, the machine of the tasks, counts. `policy` decides what it
-    sees: pools of all of that, of cores alone, or nodes, where it takes no pool (`+learned`, `+pack`). In a pool there are
-    `ahead` times more than in truth, so that jobs are at hand, but not of what the manager does not count itself (`io`); on
+    """Which cores of `manager` tasks may have, and what else is counted of `asked`, the machine of the tasks. `policy` decides
+    what it sees: pools of all of that, of cores alone, or nodes, where it takes no pool (`+learned`, `+pack`). In a pool there
+    are `ahead` times more than in truth, so that jobs are at hand, but not of what the manager does not count itself (`io`); on
     nodes a job is submitted where there is room. Raises InputError where the policy takes neither.
 
     `cluster`; `names`: of its nodes, empty for a pool; `classes`: nodes with the same features are alike (`Cluster.classes`).

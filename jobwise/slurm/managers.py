@@ -18,8 +18,8 @@ CORES = 64  # of the simulator
 
 @dataclass(frozen=True)
 class Machine:
-    """What the user says of the machine: its cores (None: as it is), GPUs and memory (MB; 0: not counted); `folder` for what a manager keeps; `seconds`: how
-    long each task takes, for a simulation."""
+    """What the user says of the machine: its cores (None: as it is), GPUs and memory (MB; 0: not counted); `folder` for what a
+    manager keeps; `seconds`: how long each task takes, for a simulation."""
 
     folder: Path
     seconds: list[float]

@@ -34,8 +34,9 @@ MOST_OF = 0.75  # of the machine: workflows with a task that needs more are sche
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Algorithm 3 on a stream of workflows, as a policy for that stream. `flow` [J]: the workflow of each job; `cluster`: a pool
-    of cores, or of each of several resources; `made`: the last run. Whoever asks plans when something can start, from the workflows that have come by then and have no plan."""
+    """Algorithm 3 on a stream of workflows, as a policy for that stream. `flow` [J]: the workflow of each job; `cluster`: one
+    pool of each resource; `made`: the last run. Whoever asks plans when something can start, from the workflows that have
+    come by then and have no plan."""
 
     flows: tuple[Workflow, ...]
     flow: np.ndarray

@@ -60,9 +60,10 @@ def stream(
     programs = sorted({p for f in flows for p in f.programs})
     number = {p: i for i, p in enumerate(programs)}
     app = np.concatenate([np.array([number[p] for p in f.programs])[f.tasks["program"]] for f in flows])
+    memory = np.where(tasks["memory"] > 0, tasks["memory"] * 1e6 / 1024 / tasks["cores"], -1.0)
     made = workload(
-        np.repeat(begins, sizes), demands(tasks, cluster), tasks["runtime"], tasks["estimate"], cluster=cluster, edges=edges, name=name,
-        flow=flow, app=app, memory=np.where(tasks["memory"] > 0, tasks["memory"] * 1e6 / 1024 / tasks["cores"], -1.0),
+        np.repeat(begins, sizes), demands(tasks, cluster), tasks["runtime"], tasks["estimate"], cluster=cluster, edges=edges,
+        name=name, flow=flow, app=app, memory=memory,
     )  # fmt: skip
     names = {"flow": {i: f.name for i, f in enumerate(flows)}, "app": dict(enumerate(programs))}
     return replace(made, names=names, reading=READING)

@@ -174,7 +174,7 @@ def resolve(reward: str | Reward, known: dict[str, Reward] = REWARDS, resources:
     parts = [(weight, _named(name, known, resources)) for weight, name in check(reward, known, resources)]
     if len(parts) == 1 and parts[0][0] == 1.0:
         return parts[0][1]
-    return lambda z: sum(weight * function(z) for weight, function in parts)
+    return lambda z: np.sum([weight * function(z) for weight, function in parts], axis=0)
 
 
 def _named(name: str, known: dict[str, Reward], resources: Sequence[str]) -> Reward:
