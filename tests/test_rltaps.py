@@ -24,11 +24,11 @@ from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.played import played
 from jobwise.systems import PRESETS, configure
-from jobwise.systems.rltaps import per_job, published
+from jobwise.systems.rltaps import pairs, per_job, published
 from jobwise.testing import check_world
 from jobwise.workloads.dnn import ROW_S
 from jobwise.worlds.encoder import make_table
-from jobwise.worlds.gpus.encoder import MAKERS
+from jobwise.worlds.gpus.encoders import MAKERS
 from jobwise.worlds.gpus.episodes import GpusEpisodes
 from jobwise.worlds.gpus.knapsack import THETA
 from jobwise.worlds.gpus.policy import NO_THETA, GpusRule, named
@@ -125,7 +125,7 @@ def test_rewards_and_the_three_series():
 # ------------------------------------------------------------------ environments
 
 
-@pytest.mark.parametrize("kind", ["rl-taps", "gpu-jobs"])
+@pytest.mark.parametrize("kind", ["rl-taps", "gpu-jobs", "gpu-links"])
 def test_environments_keep_gymnasiums_and_our_rules(kind):
     settings = {"slots": 4, "encoder": kind, "counts": kind == "gpu-jobs", "reward": "slowdown"}
     sets = [small(i) for i in range(3)]
@@ -148,8 +148,53 @@ def test_environments_keep_gymnasiums_and_our_rules(kind):
     with pytest.raises(InputError, match="whole numbers"):
         many.step(np.zeros(3, int))
     for counts in (False, True):
+        if counts and kind == "gpu-links":
+            continue
         world = GpusEpisodes(3, sets, GpusSettings(slots=4, counts=counts, mode="partial"), ROW_S, 10.0, 60, False)
         check_world(world, make_table(MAKERS, kind, world.cluster, 4))
+
+
+def test_gpus_show_the_bandwidths_that_they_have():
+    """By hand: two racks of one machine of four GPUs on two sockets; a job holds GPUs 0 and 4, and so every link between."""
+    world = GpusEpisodes(1, [small(0)], GpusSettings(slots=4, mode="full"), ROW_S, 0.0, 60, True)
+    world.begin_with(np.zeros(1, int))
+    encoder = make_table(MAKERS, "gpu-links", world.cluster, 4)
+    out = np.zeros((1, *encoder.shape), np.float32)
+    world.encode(encoder, out, 0, 1)
+    wide = np.log2(1 + np.array([40.0, 38.5, 6.25])) / 6  # GB/s of GPU - CPU, CPU - CPU, rack - director
+    assert out.shape == (1, 12, 16) and np.allclose(out[0, 4:, :8], [0, wide[0], wide[1], 0, wide[2], 1, 1, 1])
+    world.state.links["jobs"][:] = 1  # one job on each of them: another one would have half
+    world.gpus.has[0, [0, 4]] = 0
+    world.encode(encoder, out, 0, 1)
+    half = np.log2(1 + np.array([40.0, 38.5, 6.25]) / 2) / 6
+    assert np.allclose(out[0, 4, :8], [1, half[0], half[1], 0, half[2], 0.5, 0.75, 0.75])
+    assert np.allclose(out[0, 7, :8], [0, half[0], half[1], 0, half[2], 1, 0.75, 0.75])
+    assert out[0, 4, 8] == out[0, 8, 8] == 1 and out[0, 4:, 8:].sum() == 2
+
+
+def test_a_network_of_pairs_takes_clusters_of_any_size_and_any_order():
+    """Weights trained on eight GPUs score sixteen; jobs in other places, the same scores there; with torch as without."""
+    from jobwise.learn.networks import Seen, actor, weights
+    from jobwise.policies.networks import Forward
+
+    spec, rng = {"kind": "pairs", "sizes": [4, 16, 8, 12]}, np.random.default_rng(0)
+    torch.manual_seed(0)
+    net = actor(spec)
+    forward = Forward(spec, weights(net))
+    for M in (8, 16):
+        x = rng.normal(size=(3, 4 + M, 16)).astype(np.float32)
+        x[:, 2, 0] = -1.0  # nobody is there
+        x[:, 4:, 8:] = 0.0
+        x[:, 4, 8] = x[:, 5, 9] = 1.0
+        seen = Seen(torch.from_numpy(x), torch.zeros(3), torch.ones(3, M, 5, dtype=torch.bool))
+        scores = forward(x)
+        assert scores.shape == (3, M, 5) and np.allclose(scores, net(seen).detach().numpy(), atol=1e-5)
+        other = x.copy()
+        other[:, [0, 1]], other[:, 4:, [8, 9]] = x[:, [1, 0]], x[:, 4:, [9, 8]]
+        assert np.allclose(forward(other)[:, :, [1, 0, 2, 3, 4]], scores, atol=1e-5)
+        assert np.allclose(forward(np.concatenate([x[:, :4], x[:, :3:-1]], axis=1)), scores[:, ::-1], atol=1e-5)
+    with pytest.raises(InputError, match=r"held\.weight"):
+        Forward(spec, {k: v for k, v in weights(net).items() if k != "held.weight"})
 
 
 def test_counts_never_take_more_gpus_than_there_are():
@@ -183,12 +228,11 @@ def test_a_network_learns_to_do_what_a_rule_does():
     assert imitate(env, agent, None, "slot", 60, l2=0.0)[0] > 0.8
 
 
-@pytest.mark.parametrize("how", ["published", "streaming", "knapsack", "network"])
+@pytest.mark.parametrize("how", ["published", "streaming", "pairs", "knapsack", "network"])
 def test_a_run_goes_on_to_the_same_policy_and_its_file_decides_the_same(tmp_path, how):
-    if how in ("published", "streaming"):
-        c = published("smoke", streaming=how == "streaming").changed(
-            **SMALL, runs=2, group=2, drawn=2, iterations=4, validations=4
-        )
+    if how in ("published", "streaming", "pairs"):
+        c = pairs(None, "smoke") if how == "pairs" else published("smoke", streaming=how == "streaming")
+        c = c.changed(**SMALL, runs=2, group=2, drawn=2, iterations=4, validations=4)
         c = c.changed(fresh=2) if how == "streaming" else c
     elif how == "knapsack":
         c = configure("rl-taps+", None, "smoke").changed(**SMALL, iterations=3, validations=3, costs=[0, 30])
@@ -206,7 +250,7 @@ def test_a_run_goes_on_to_the_same_policy_and_its_file_decides_the_same(tmp_path
         assert isinstance(loaded, NeuralPolicy) and loaded.forward.parameters > 0
         with pytest.raises(InputError, match="numbers"):  # made for another cluster
             jw.simulate(jw.rltaps(10), loaded)
-    if how in ("knapsack", "network"):  # one policy, clusters of other sizes
+    if how in ("knapsack", "network", "pairs"):  # one policy, clusters of other sizes
         assert np.isfinite(jw.simulate(jw.rltaps(20, 1, work="lab"), loaded).jobs["end"]).all()
 
 
@@ -217,7 +261,9 @@ def places(told, at=()):
         yield from places(told[key], (*at, key))
 
 
-@pytest.mark.parametrize("how", [published, per_job, lambda preset: configure("rl-taps+", None, preset)])
+@pytest.mark.parametrize(
+    "how", [published, functools.partial(pairs, None), per_job, lambda preset: configure("rl-taps+", None, preset)]
+)
 def test_a_policy_file_that_is_damaged_anywhere_is_one_line_or_plays(tmp_path, how):
     c = how("smoke").changed(**SMALL, drawn=2)
     c = c.changed(choices=300, simulations=4) if c.network == "slots" else c.changed(iterations=2)

@@ -27,7 +27,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.dnn import ROW_S
 from jobwise.worlds import rewards
 from jobwise.worlds.encoder import TableEncoder, make_table
-from jobwise.worlds.gpus import encoder as gpus_encoder
+from jobwise.worlds.gpus import encoders as gpus_encoders
 from jobwise.worlds.gpus.episodes import GpusEpisodes
 from jobwise.worlds.gpus.world import GpusSettings
 from jobwise.worlds.nodes import encoder as nodes_encoder
@@ -218,7 +218,7 @@ class GpusVectorEnv(VectorEnv):
         made = GpusEpisodes(_some(num_envs), sets, GpusSettings(**world), row_s, cost_s, limit, each)
         if isinstance(encoder, str):
             leave = {"leave": made.settings.leave} if encoder == "gpu-jobs" else {}
-            encoder = make_table(cast(Any, gpus_encoder.MAKERS), encoder, made.cluster, made.settings.slots, **leave)
+            encoder = make_table(cast(Any, gpus_encoders.MAKERS), encoder, made.cluster, made.settings.slots, **leave)
         made.takes(encoder)
         super().__init__(made, encoder, rewards.resolve(reward, rewards.ASSIGNED), **shared)
         self.workloads = sets

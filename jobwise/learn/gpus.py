@@ -15,8 +15,12 @@ from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TRAIN
+from jobwise.worlds.gpus.encoder import OWN
+from jobwise.worlds.gpus.links import ABOUT
 from jobwise.worlds.gpus.policy import GpusPolicy
 from jobwise.worlds.slots.tables import jobsets
+
+WIDTH = 64  # of the network of pairs
 
 
 class GpusTrainer(Scored, JobsetTrainer):
@@ -45,10 +49,15 @@ class GpusTrainer(Scored, JobsetTrainer):
         return super().update(updates)
 
     def network(self) -> dict:
-        """The spec: a softmax over the places for every GPU, or over numbers of GPUs for every job."""
+        """The spec: a softmax over the places for every GPU, or over numbers of GPUs for every job. Raises InputError."""
         shape, world = self.encoder.shape, self.envs.world
         if (self.config.network == "slots") != self.config.counts or self.config.counts != self.encoder.per_slot:
             raise InputError("the network slots, counts, and the encoder gpu-jobs go together, mlp with the encoder rl-taps")
+        if (self.config.network == "pairs") != self.encoder.per_gpu or (self.encoder.per_gpu and self.config.leave):
+            raise InputError("the network pairs and the encoder gpu-links go together, and not with leave")
+        if self.encoder.per_gpu:
+            width = self.config.hidden[0] if self.config.hidden else WIDTH
+            return {"kind": "pairs", "sizes": [self.config.slots, OWN, ABOUT, width]}
         if self.config.counts:
             return {"kind": "slots", "sizes": [shape[1], *self.config.hidden, world.actions], "classes": world.actions}
         outputs = world.actions * world.action_shape[0]

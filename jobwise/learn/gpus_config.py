@@ -49,7 +49,7 @@ class GpusConfig(JobsetConfig):
     masked: bool = False
     encoder: str = "rl-taps"
     counts: bool = False  # the network says how many GPUs each job has
-    network: Literal["mlp", "slots", "knapsack"] = "knapsack"  # knapsack: the weights of the rule `learned`, by evolution
+    network: Literal["mlp", "slots", "pairs", "knapsack"] = "knapsack"  # the last: weights of the rule `learned`, by evolution
     pairs: int = Field(8, ge=1)  # of directions tried in a generation of evolution, each on `drawn` sequences
     sigma: list[PositiveFloat] = Field([0.15, 0.05], min_length=2, max_length=2)  # their size, at the beginning and at the end
     rate_of_change: list[PositiveFloat] = Field([0.3, 0.1], min_length=2, max_length=2)

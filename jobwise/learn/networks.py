@@ -228,7 +228,9 @@ def masked(scores: torch.Tensor, obs: Seen) -> torch.Tensor:
 def actor(spec: dict) -> nn.Module:
     """The network of a spec {"kind", "sizes", ...}, as policy files keep it."""
     more = {k: v for k, v in spec.items() if k not in ("kind", "sizes")}
-    kinds = {"perjob": PerJob, "rows": Rows, "levels": Levels, "mlp": Flat, "slots": PerSlot, "image": Image}
+    from jobwise.learn.pairs import Pairs  # it is made of what stands here
+
+    kinds = {"perjob": PerJob, "rows": Rows, "levels": Levels, "mlp": Flat, "slots": PerSlot, "image": Image, "pairs": Pairs}
     return kinds[spec["kind"]](list(spec["sizes"]), **more)
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from jobwise.errors import InputError
+from jobwise.policies import pairs
 
 WINDOW = ("perjob", "rows", "levels", "mlp")  # kinds of networks of the world of windows
-KINDS = (*WINDOW, "slots", "image")
+KINDS = (*WINDOW, "slots", "image", "pairs")
+LEAST = {"image": 4, "pairs": 4}  # sizes
 
 
 class Forward:
@@ -20,6 +22,7 @@ class Forward:
         perjob  dense layers, the same for every job           rows    a filter over the columns, then dense layers (SEM, DRAS)
         levels  two `rows`; the last row says which answers    mlp     dense layers over everything
         slots   a shared layer per slot, joined with its mean  image   a convolution, a norm, a dense layer (CuSH)
+        pairs   attention between jobs and GPUs, a score each
 
     Raises InputError where spec and weights do not belong together.
     """
@@ -27,7 +30,7 @@ class Forward:
     def __init__(self, spec: dict, weights: dict[str, np.ndarray]):
         self.spec, self.kind, self.weights = spec, spec.get("kind"), weights
         self.sizes, self.levels, self.layers = [int(n) for n in spec.get("sizes", [])], list[Any](), list[Any]()
-        if self.kind not in KINDS or len(self.sizes) < (4 if self.kind == "image" else 2) or min(self.sizes) < 1:
+        if self.kind not in KINDS or len(self.sizes) < LEAST.get(self.kind, 2) or min(self.sizes) < 1:
             raise InputError(f"unknown network {spec}; kinds are {', '.join(KINDS)}")
         classes = spec.get("classes", 1)
         if type(classes) is not int or not 1 <= classes <= self.sizes[-1] or self.sizes[-1] % classes:
@@ -53,6 +56,8 @@ class Forward:
     def _expected(self) -> dict[str, tuple]:
         """The shape of every weight."""
         s, shapes = self.sizes, {}
+        if self.kind == "pairs":
+            return pairs.shapes(s)
         if self.kind == "image":
             channels, rows, units, actions = s
             shapes, norm = {"filters.weight": (16, channels, 2, 2), "filters.bias": (16,)}, self.spec.get("norm", "batch")
@@ -95,6 +100,8 @@ class Forward:
         if self.kind == "mlp":
             out = self._dense(x.reshape(len(x), -1))
             return out.reshape(len(x), -1, self.spec["classes"]) if self.spec.get("classes") else out
+        if self.kind == "pairs":
+            return pairs.scores(x, self.weights, self.sizes)
         return self._of_slots(x) if self.kind == "slots" else self._of_image(x)
 
     def _dense(self, x: np.ndarray) -> np.ndarray:

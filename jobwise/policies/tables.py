@@ -52,6 +52,6 @@ def read(make: type[TablePolicy], settings: Any, meta: dict, weights: dict[str, 
         raise ValueError(f"no such encoder: {encoder}")
     if encoder["slots"] != settings.slots:
         raise ValueError(f"an encoder of {encoder['slots']} slots in a world of {settings.slots}")
-    if not 0 < row < np.inf or len(networks) != 1 or networks[0].kind not in ("slots", "mlp"):
-        raise ValueError("one network of the kind slots or mlp and a row of more than 0 s are expected")
+    if not 0 < row < np.inf or len(networks) != 1 or networks[0].kind not in ("slots", "mlp", "pairs"):
+        raise ValueError("one network of the kind slots, mlp or pairs and a row of more than 0 s are expected")
     return make(networks, encoder, settings, label, about, True, row)

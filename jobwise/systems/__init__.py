@@ -31,7 +31,7 @@ ON_LOGS = {  # systems that learn from logs: where the function (log, preset) ->
 }
 
 
-OURS = ("perjob", "search", "flow-net", "smith-forecast", "failing")  # without a paper, and without a "+"
+OURS = ("perjob", "search", "flow-net", "smith-forecast", "failing", "rl-taps-pairs")  # without a paper, and without a "+"
 
 
 def systems() -> dict[str, str]:

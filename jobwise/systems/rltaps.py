@@ -16,6 +16,10 @@ PPO = {
     "learner": "ppo", "steps": 32, "gamma": 0.99, "lam": 0.95, "actor_lr": 1e-3, "critic_lr": 2e-3, "epochs": 3,
     "minibatches": 8, "entropy": 0.001, "target_kl": 0.02,
 }  # fmt: skip
+PAIRS = {
+    "system": "rl-taps-pairs", "encoder": "gpu-links", "network": "pairs", "hidden": [64], "masked": True,
+    "precision": "float32", "init": 0.0,
+}  # fmt: skip
 SIZES = {  # racks, rows with arrivals, T_max, sequences, runs of each, sequences a step, iterations
     "smoke": ([1, 1], 30, 80, 2, 2, 2, 2),
     "small": ([2, 2], 120, 300, 40, 10, 10, 100),
@@ -51,6 +55,12 @@ def per_job(preset: str) -> GpusConfig:
         simulations={"smoke": 4, "small": 64, "paper": 128}[preset],
         choices={"smoke": 2_000, "small": 1_500_000, "paper": 10_000_000}[preset],
     )  # fmt: skip
+
+
+def pairs(log: Workload | None, preset: str) -> GpusConfig:
+    """`rl-taps-pairs`: the published agent's world, reward and learner with a network of pairs in place of the image: jobs and
+    GPUs, with the bandwidths that these have, read of each other by attention. It is the same for clusters of any size."""
+    return published(preset, log).changed(**PAIRS)
 
 
 def published(preset: str, log: Workload | None = None, streaming: bool = False) -> GpusConfig:

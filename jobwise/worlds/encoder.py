@@ -65,6 +65,7 @@ class TableEncoder(RowsEncoder):
     of the state what is known: jobs, what is free, how long restarts take. `slots`: places that the world shows jobs in."""
 
     slots: int = 10
+    per_gpu: bool = False  # a row per slot, then one per GPU; a network of pairs takes any number of them
     blind: tuple[int, ...] = ()  # columns that are not shown (ablations)
 
     def metadata(self) -> dict:
@@ -96,6 +97,6 @@ def load_table(makers: dict[str, Callable], metadata: dict, cluster: Cluster) ->
     encoder = make_table(makers, metadata["name"], cluster, metadata["slots"], **metadata["settings"])
     if encoder.version != metadata["version"]:
         raise InputError(f"was trained with version {metadata['version']} of {encoder.name}; this is version {encoder.version}")
-    if not encoder.per_slot and list(encoder.shape) != list(metadata["shape"]):
+    if not (encoder.per_slot or encoder.per_gpu) and list(encoder.shape) != list(metadata["shape"]):
         raise InputError(f"sees {list(metadata['shape'])} numbers; this cluster shows {list(encoder.shape)}")
     return encoder

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.cluster import Cluster
-from jobwise.compiled import kernel
+from jobwise.compiled import inlined, kernel
 from jobwise.errors import InputError
 from jobwise.sim.rates import alone
 from jobwise.worlds.encoder import TableEncoder
@@ -54,6 +54,25 @@ NUMBERS = (1, 2, 4, 8, 16, 32)  # of GPUs at which the speed of a job is told
 OWN, ABOUT = 16, 6  # features of a job, and of all
 
 
+@inlined
+def show_job(s, g, e, p, f):
+    """The features of the job in a place, OWN of them; none where nobody is there."""
+    if g.place[e, p]["job"] < 0:
+        return
+    one, job = g.place[e, p], s.jobs[e, g.place[e, p]["job"]]
+    f[0], f[1], f[2] = 1.0, np.log(one["length"]) / 2.0, np.log(one["left"] + 0.05) / 2.0
+    f[3], f[4] = np.log(np.float64(one["request"])) / 2.0, np.log(one["worth"]) / 3.0
+    v = alone(s, e, job, 1, 1)
+    f[5] = np.log(v) / 2.0
+    for k in range(1, len(NUMBERS)):
+        now = alone(s, e, job, NUMBERS[k], 1)
+        f[5 + k] = np.log2(now / v)
+        v = now
+    f[11], f[12] = one["held"] > 0, np.log2(1.0 + one["held"]) / 5.0
+    f[13], f[14] = not np.isnan(job["start"]) and one["held"] == 0, np.log1p(one["waited"]) / 5.0
+    f[15] = one["rate"] / alone(s, e, job, one["held"], 1) if one["held"] > 0 and one["rate"] > 0.0 else 1.0
+
+
 @kernel
 def _jobs(s, g, scale, out, first, last):
     P, M = g.place.shape[1], g.has.shape[1]
@@ -71,20 +90,8 @@ def _jobs(s, g, scale, out, first, last):
             f[OWN], f[OWN + 1] = busy / P, np.log1p(np.float64(m["behind"])) / 4.0
             f[OWN + 2], f[OWN + 3] = np.log(left / max(busy, 1.0) + 1.0) / 4.0, taken / M
             f[OWN + 4], f[OWN + 5] = min(cost, 2.0), np.log2(M) / 5.0 - 1.0
-            if p == P or g.place[e, p]["job"] < 0:
-                continue
-            one, job = g.place[e, p], s.jobs[e, g.place[e, p]["job"]]
-            f[0], f[1], f[2] = 1.0, np.log(one["length"]) / 2.0, np.log(one["left"] + 0.05) / 2.0
-            f[3], f[4] = np.log(np.float64(one["request"])) / 2.0, np.log(one["worth"]) / 3.0
-            v = alone(s, e, job, 1, 1)
-            f[5] = np.log(v) / 2.0
-            for k in range(1, len(NUMBERS)):
-                now = alone(s, e, job, NUMBERS[k], 1)
-                f[5 + k] = np.log2(now / v)
-                v = now
-            f[11], f[12] = one["held"] > 0, np.log2(1.0 + one["held"]) / 5.0
-            f[13], f[14] = not np.isnan(job["start"]) and one["held"] == 0, np.log1p(one["waited"]) / 5.0
-            f[15] = one["rate"] / alone(s, e, job, one["held"], 1) if one["held"] > 0 and one["rate"] > 0.0 else 1.0
+            if p < P:
+                show_job(s, g, e, p, f)
 
 
 def jobs(cluster: Cluster, slots: int, *, leave: bool = False):
@@ -92,6 +99,3 @@ def jobs(cluster: Cluster, slots: int, *, leave: bool = False):
     is left, how the speed grows with the number of GPUs, what it holds, how much slower than alone it runs there."""
     shape = (slots + leave * len(cluster.capacity) + 1, OWN + ABOUT)
     return TableEncoder("gpu-jobs", 1, shape, 10, _jobs, (), {"leave": leave}, per_slot=True, bounds=(-8.0, 8.0), slots=slots)
-
-
-MAKERS = {"rl-taps": image, "gpu-jobs": jobs}

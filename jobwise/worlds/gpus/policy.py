@@ -19,7 +19,7 @@ from jobwise.policies.tables import TablePolicy, read
 from jobwise.workload import Workload
 from jobwise.workloads.dnn import ROW_S
 from jobwise.worlds import Live, World
-from jobwise.worlds.gpus.encoder import MAKERS
+from jobwise.worlds.gpus.encoders import MAKERS
 from jobwise.worlds.gpus.episodes import GpusEpisodes
 from jobwise.worlds.gpus.knapsack import THETA
 from jobwise.worlds.gpus.layouts import LAYOUTS

@@ -109,8 +109,9 @@ class GpusWorld(Rows):
 
     def takes(self, encoder) -> None:
         """Raises InputError for an encoder of another world."""
-        wide = self.gpus.has.shape[1] if not encoder.per_slot else self.gpus.place.shape[1] + 1
-        fits = encoder.shape[0] == wide if encoder.per_slot else encoder.shape[1] > wide
+        M, P = self.gpus.has.shape[1], self.gpus.place.shape[1]
+        rows = P + 1 if encoder.per_slot else P + M if encoder.per_gpu else encoder.shape[0]
+        fits = encoder.shape[0] == rows and (encoder.per_slot or encoder.per_gpu or encoder.shape[1] > M)
         if encoder.slots != self.settings.slots or not fits:
             raise InputError(
                 f"encoder {encoder.name} is made for {encoder.slots} slots and {encoder.shape}; this world has others"
