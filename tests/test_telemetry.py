@@ -17,6 +17,7 @@ from conftest import SHARED, missing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import jobwise as jw
 from jobwise.cli.main import run
 from jobwise.errors import InputError
 from jobwise.forecast import loads
@@ -25,6 +26,7 @@ from jobwise.forecast.loads import Series, intervals, judged, leader
 from jobwise.forecast.online import adaptive, lead
 from jobwise.telemetry import prometheus
 from jobwise.telemetry.forecasts import draw, forecast_all, series_of, summary
+from jobwise.telemetry.live import LiveRisks
 from jobwise.telemetry.prometheus import Prometheus
 from jobwise.telemetry.read import read
 from jobwise.telemetry.table import rates, seconds, table
@@ -183,6 +185,7 @@ class Fake(BaseHTTPRequestHandler):
     """A Prometheus that answers as it is told."""
 
     mode = "good"
+    values: dict[str, float] = {}  # of an instant query, by instance
 
     def do_GET(self):
         at = urlsplit(self.path)
@@ -202,6 +205,9 @@ class Fake(BaseHTTPRequestHandler):
                     self.wfile.write(b" " * 65_536)
             except OSError:
                 pass
+        elif at.path.endswith("/query") and query["query"] != "time()":
+            told = [{"metric": {"instance": n}, "value": [1e9, str(x)]} for n, x in self.values.items()]
+            self.wfile.write(json.dumps({"status": "success", "data": {"resultType": "vector", "result": told}}).encode())
         elif at.path.endswith("/query"):
             self.wfile.write(
                 json.dumps({"status": "success", "data": {"resultType": "scalar", "result": [1e9, "1e9"]}}).encode()
@@ -231,6 +237,66 @@ def fake():
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
+
+
+def test_what_a_prometheus_says_of_the_nodes_now(fake):
+    said: list[str] = []
+    risks = LiveRisks(Prometheus(fake), "risk", ["n0", "n1", "n2"], 30.0, said.append)
+    Fake.values = {"n0:9100": 0.1, "n1.cluster.example:9100": 0.8, "other": 1.0}
+    assert risks.at(0.0).tolist() == [0.1, 0.8, 0.0] and risks.after(0.0) == 30.0
+    Fake.values = {"n2": 0.9, "n0": float("nan")}
+    assert risks.at(20.0).tolist() == [0.1, 0.8, 0.0]  # it is asked every 30 s
+    assert risks.at(31.0).tolist() == [0.0, 0.0, 0.9] and not said
+    Fake.mode = "html"
+    assert risks.at(70.0).tolist() == risks.at(110.0).tolist() == [0.0, 0.0, 0.9] and len(said) == 1
+    assert "no JSON of Prometheus" in said[0] and risks.at(400.0).tolist() == [0.0] * 3
+    Fake.mode = "good"
+    assert risks.at(440.0).tolist() == [0.0, 0.0, 0.9] and "answers again" in said[1]
+    Fake.values = {"elsewhere": 1.0}
+    assert risks.at(500.0).tolist() == [0.0, 0.0, 0.9] and "of no node of this cluster" in said[2]
+    with pytest.raises(InputError, match="is no value for each node"):
+        Prometheus(fake).instant("time()")
+
+
+def test_tasks_keep_away_from_nodes_that_a_prometheus_warns_of(fake, tmp_path):
+    """A learned placement on a live manager: no task begins on a node while its value is above the limit."""
+    from jobwise.policies.avoid import Avoid
+    from jobwise.slurm.follow import Following
+    from jobwise.slurm.simulated import Simulated
+    from jobwise.workloads.workflows import workflow
+
+    rows = [{"name": f"t{i}", "runtime": 10.0} for i in range(40)]
+    w = jw.stream([workflow("wide", rows, [[]] * 40)], cluster=6)
+    manager = Simulated(2, lambda name: 10.0, machines={f"n{i}": "" for i in range(3)})
+    Fake.values = {"n1:9100": 0.9}
+    policy = Avoid(jw.resolve("fcfs+learned"), LiveRisks(Prometheus(fake), "risk", ["n0", "n1", "n2"]), 0.5)
+    with Following(w, manager, tmp_path, lambda i: ["true"], policy, poll_s=5.0) as f:
+        while sum(t.state == "done" for t in f.tasks) < 16:
+            f.step()
+            manager.wait(5.0)
+        assert {j.node for j in manager.table.values()} == {"n0", "n2"}
+        Fake.values = {"n0:9100": 0.9}
+        before = manager.time
+        f.follow()
+        assert f.summary()["done"] == 40
+    late = {j.node for j in manager.table.values() if j.start > before + 40.0}
+    assert late == {"n1", "n2"}
+
+
+def test_a_run_asks_a_prometheus(fake, tmp_path, capsys):
+    from jobwise.cli import run
+
+    (tmp_path / "w.commands").write_text("true\n" * 3)
+    words = ["mars", "run", str(tmp_path / "w.commands"), "--poll", "60", "--state", str(tmp_path / "s")]
+    for more, problem in (
+        (["--prometheus", "http://127.0.0.1:1"], "ConnectionRefusedError"), (["--prometheus", "x y"], "is no address"),
+        (["--prometheus", fake, "-p", "manager"], "goes with a policy"), (["--prometheus", fake, "--avoid", "time()"], "is no value"),
+    ):  # fmt: skip
+        assert run([*words, *more]) == 2
+        error = capsys.readouterr().err
+        assert problem in error and len(error.strip().splitlines()) == 1, error
+    Fake.values = {"node0": 0.1}
+    assert run([*words, "--prometheus", fake, "-p", "fcfs"]) == 0
 
 
 def test_prometheus_in_parts(fake):

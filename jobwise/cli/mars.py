@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
 
 SLEEP = "sleep {seconds}"
+TOKEN = "JOBWISE_PROMETHEUS_TOKEN"
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,72 @@ class Also:
     ] = 0  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Avoided:
+    """Nodes that a policy keeps tasks away from, by what a Prometheus says of them."""
+
+    prometheus: Annotated[
+        Optional[str],
+        typer.Option("--prometheus", metavar="URL", help="Its server; a token comes from JOBWISE_PROMETHEUS_TOKEN."),
+    ] = None
+    avoid: Annotated[
+        str, typer.Option("--avoid", metavar="PROMQL", help="A value for each node; -p must place (fcfs+learned, sjf+pack).")
+    ] = "1 - up"
+    above: Annotated[float, typer.Option("--above", help="No new tasks on nodes of a larger value.")] = 0.5
+
+    def risks(self, policy: str, manager: Any) -> Any:
+        """Return the values of the nodes; None where no server is named. Raises InputError."""
+        if self.prometheus is None:
+            return None
+        from jobwise.telemetry.live import LiveRisks
+        from jobwise.telemetry.prometheus import Prometheus
+
+        if policy == "manager":
+            raise InputError("--prometheus goes with a policy: -p manager leaves all to the manager")
+        names, server = [n.name for n in manager.nodes()], Prometheus(self.prometheus, token=os.environ.get(TOKEN, ""))
+        server.instant(self.avoid)  # a wrong address or query is told at once
+        return LiveRisks(server, self.avoid, names, report=lambda text: complain(text, "note"))
+
+    def around(self, policy: Any, risks: Any) -> Any:
+        """Return the policy, kept away from nodes at risk."""
+        from jobwise.policies.avoid import Avoid
+
+        return Avoid(policy, risks, self.above) if risks else policy
+
+
+@dataclass(frozen=True)
+class ByMars:
+    """What `-p mars` knows and learns."""
+
+    models: Annotated[Optional[str], typer.Option("--models", help="Model store, of `-p mars`: what ran teaches it.")] = None
+    learn: Annotated[
+        int, typer.Option("--learn", min=0, help="Choices that a model of the store learns from after a run; 0: none.")
+    ] = 100_000
+    weights: Annotated[
+        str,
+        typer.Option(
+            "--weights",
+            help="Of -p mars: 'cpu=1,memory=2,io=0.5,cost=1'. The first three, 1 each, say in what workflows are alike; cost, "
+            "0, how much a network puts off dear tasks.",
+        ),
+    ] = ""
+
+    def layer(self, w: Any, flows: list) -> Any:
+        """Return the layer for a stream of these workflows. Raises InputError."""
+        from jobwise.systems.layer import layer
+        from jobwise.systems.store import Store
+
+        weights, cost = _weights(self.weights)
+        return layer(w, flows, Store(self.models) if self.models else None, weights=weights, cost=cost)
+
+    def check(self, policy: str) -> None:
+        """Raises InputError where another policy than mars has no use for them."""
+        for name, value in (("--models", self.models), ("--weights", self.weights)):
+            if value and policy != "mars":
+                raise InputError(f"{name} goes with -p mars")
+        _weights(self.weights)
+
+
 @grouped
 def run(
     files: Annotated[list[str], typer.Argument(metavar="WORKFLOW...", help="CWL, WDL, .commands, WfFormat JSON, SWF.")],
@@ -78,19 +146,9 @@ def run(
         Optional[int], typer.Option("--procs", min=1, max=2**20, help="Cores, of the simulator (64) or of this machine.")
     ] = None,
     also: Also = Also(),
+    avoided: Avoided = Avoided(),
     tasks: Tasks = Tasks(),
-    models: Annotated[Optional[str], typer.Option("--models", help="Model store, of `-p mars`: what ran teaches it.")] = None,
-    learn: Annotated[
-        int, typer.Option("--learn", min=0, help="Choices that a model of the store learns from after a run; 0: none.")
-    ] = 100_000,
-    weights: Annotated[
-        str,
-        typer.Option(
-            "--weights",
-            help="Of -p mars: 'cpu=1,memory=2,io=0.5,cost=1'. The first three, 1 each, say in what workflows are alike; cost, "
-            "0, how much a network puts off dear tasks.",
-        ),
-    ] = "",
+    by_mars: ByMars = ByMars(),
     price: Annotated[float, typer.Option("--price", min=0, help="Of a core-hour.")] = 0.0,
     as_json: Json = False,
 ) -> None:
@@ -101,17 +159,15 @@ def run(
     from jobwise.slurm.engine_runs import EngineRuns
     from jobwise.slurm.follow import Following
     from jobwise.slurm.outcome import outcomes
-    from jobwise.systems.layer import layer
     from jobwise.systems.mars import argbest
-    from jobwise.systems.store import Store
     from jobwise.workloads.source import open_workflow
     from jobwise.workloads.streams import stream
 
-    if models is not None and policy != "mars":
-        raise InputError("--models goes with -p mars")
+    by_mars.check(policy)
     flows = [open_workflow(f) for f in files]
     seconds = [float(s) * tasks.scale for f in flows for s in f.tasks["runtime"]]
     manager = managers.manager(on, managers.Machine(Path(state), seconds, procs, also.gpus, also.memory))
+    risks = avoided.risks(policy, manager)
     own = manager.stamps and tasks.command is None  # do workflows run commands of their own?
     prepare = {i: p for i, f in enumerate(files) if own and (p := engine(Path(f)))}
     options = _options(tasks, own)
@@ -119,12 +175,12 @@ def run(
     w = stream(flows, cluster=_machine(manager, flows, also.io), name=", ".join(f.name for f in flows)[:200])
     engines = EngineRuns(prepare, list(map(Path, files)), [Path(x) for x in tasks.inputs or []], Path(state))
     chosen = argbest(w) if policy == "argbest" else policy
-    weighed, cost = _weights(weights, policy)
-    decides: Any = layer(w, flows, Store(models) if models else None, weights=weighed, cost=cost) if policy == "mars" else None
+    decides: Any = by_mars.layer(w, flows) if policy == "mars" else None
     if policy not in ("mars", "manager"):
         decides = resolve(chosen)
+    asked = avoided.around(decides, risks)
     with Following(
-        w, manager, Path(state), _commands(words, flows, seconds, w), decides, _asked(flows, options),
+        w, manager, Path(state), _commands(words, flows, seconds, w), asked, _asked(flows, options),
         tasks.retries, poll_s=tasks.poll, desks=engines.desks, options=options, names=[n for f in flows for n in f.names],
     ) as following:  # fmt: skip
         if not prepare and all(t.state == "done" for t in following.tasks):
@@ -136,9 +192,9 @@ def run(
             raise Interrupted("what was submitted runs on, and the same command goes on from here") from None
         summary, ran = following.summary(), outcomes(following, flows)
     result = {"policy": decides.name if policy == "mars" else chosen, "on": on} | summary
-    if models is not None:
+    if by_mars.models is not None:
         result["model"] = ", ".join(dict.fromkeys(x for x in decides.models if x)) or "none"
-        result["learnt"] = ", ".join(_teach(Store(models), flows, ran, w.cluster, learn, weighed)) if learn else ""
+        result["learnt"] = ", ".join(_teach(by_mars, flows, ran, w.cluster)) if by_mars.learn else ""
     _print(result | {"cost": summary["work"] / 3600.0 * price}, engines, as_json)
     if result["failed"] or result["never_run"] or engines.is_failed():
         raise typer.Exit(1)
@@ -169,16 +225,17 @@ def _machine(manager: Any, flows: list, io: int) -> Any:
     return resources(processors=cores, **more) if more else pool(cores)
 
 
-def _teach(store: Any, flows: list, ran: list, machine: Any, choices: int, weights: tuple) -> list[str]:
+def _teach(how: ByMars, flows: list, ran: list, machine: Any) -> list[str]:
     """Let the models of a store learn from workflows as they ran; a few words for each."""
     from jobwise.systems import configure
+    from jobwise.systems.store import Store
     from jobwise.workloads.streams import stream
 
-    said = []
+    said, store, weights = [], Store(str(how.models)), _weights(how.weights)[0]
     for flow, outcome in zip(flows, ran, strict=True):
         if outcome is None:
             continue
-        config = configure("mars+", stream([outcome], cluster=machine), "small").changed(choices=choices)
+        config = configure("mars+", stream([outcome], cluster=machine), "small").changed(choices=how.learn)
         model = store.for_flow(flow, machine, config, weights)
         try:
             with progress(f"{flow.name} teaches {model.folder}"):
@@ -189,11 +246,9 @@ def _teach(store: Any, flows: list, ran: list, machine: Any, choices: int, weigh
     return said
 
 
-def _weights(text: str, policy: str) -> tuple[tuple[float, float, float], float]:
+def _weights(text: str) -> tuple[tuple[float, float, float], float]:
     """(the weights of CPU, memory and I/O, that of cost). Raises InputError."""
     weights = {"cpu": 1.0, "memory": 1.0, "io": 1.0, "cost": 0.0}
-    if text and policy != "mars":
-        raise InputError("--weights goes with -p mars")
     for word in filter(None, text.split(",")):
         name, _, value = word.partition("=")
         try:

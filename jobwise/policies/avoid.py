@@ -43,7 +43,7 @@ class Avoid:
     time that its node is at risk. Raises InputError."""
 
     inner: Policy
-    risks: Risks
+    risks: Any  # Risks, or of a live cluster jobwise.telemetry.live.LiveRisks
     theta: float
     how: str = "drain"
 
@@ -89,6 +89,10 @@ class _Run:
         for j in rows.tolist():
             self._saved.pop(j, None)
         self._inner.ended(view, rows)
+
+    def aside(self) -> None:
+        """Let the inner policy know that it begins in the middle of a run."""
+        getattr(self._inner, "aside", lambda: None)()
 
     def decide(self, view: View) -> list:
         """Stops, then what the inner policy starts elsewhere; asked again when risks are known anew."""

@@ -37,7 +37,7 @@ class Prometheus:
             at.path.encode("ascii")
         except ValueError as error:  # UnicodeError is one
             raise InputError(f"{url[:80]!r}: is no address of a Prometheus: {error}") from None
-        if at.scheme not in ("http", "https") or not host:
+        if at.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
             raise InputError(f"{url}: is no address of a Prometheus, e.g. http://monitor:9090")
         if at.username or at.password:
             raise InputError(f"{at.hostname}: an address takes no password; a token comes from the environment")
@@ -97,6 +97,17 @@ class Prometheus:
             return float(answer["result"][1])
         except (KeyError, TypeError, IndexError, ValueError):
             raise InputError(f"{self.url}: does not say what time it is") from None
+
+    def instant(self, query: str) -> dict[str, float]:
+        """What a query (any PromQL) says now, by the label `instance`: the largest value of each. Raises InputError."""
+        data, out = self._get("query", query=query), dict[str, float]()
+        try:
+            for one in data["result"]:
+                node, value = str(one["metric"].get("instance", "")), float(one["value"][1])
+                out[node] = max(out.get(node, -math.inf), value)
+        except (KeyError, TypeError, IndexError, ValueError, AttributeError):
+            raise InputError(f"{self.url}: its answer to {query!r} is no value for each node") from None
+        return out
 
     def read(
         self,

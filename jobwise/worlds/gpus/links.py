@@ -15,9 +15,11 @@ ABOUT = 1 + LEVELS + 3  # features of a GPU; behind them 1 in the column of the 
 
 
 @inlined
-def _leads(a, b, c, d, f, g, here, there):
-    """Does a link of these ranges lie on the way from GPU `here` to GPU `there`?"""
-    return a <= here < b and c <= there < d and not f <= there < g
+def _leads(ends, near, far, here, there):
+    """Does a link of these ranges lie on the way from GPU `here` to GPU `there`? `near`, `far`: where the range of this end and
+    that of the other begin."""
+    one = ends[near] <= here < ends[near + 1] and ends[far] <= there < ends[far + 1]
+    return one and not ends[4] <= there < ends[5]
 
 
 @inlined
@@ -25,9 +27,8 @@ def _way(s, e, here, there):
     """The least GB/s, shared with the jobs that use a link now, of the links at this end of the way from a GPU to another."""
     least = np.inf
     for x in range(s.links.shape[1]):
-        a, b, c, d, f, g = s.links[e, x]["range"]
-        joins = _leads(a, b, c, d, f, g, here, there) or (f == g and _leads(c, d, a, b, f, g, here, there))
-        if joins:
+        ends = s.links[e, x]["range"]
+        if _leads(ends, 0, 2, here, there) or (ends[4] == ends[5] and _leads(ends, 2, 0, here, there)):
             least = min(least, s.links[e, x]["bandwidth"] / (1.0 + s.links[e, x]["jobs"]))
     return least if least < np.inf else 0.0
 
