@@ -154,7 +154,8 @@ class Study:
         return f"{self.name}-paper" if self.preset == "paper" else self.name
 
     def figure(self, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> Figure:
-        """A figure for the report and for OUT/figures/STUDY-NAME.svg (STUDY-paper-NAME.svg at the preset paper); the same as OUT/figures/NAME.pdf."""
+        """A figure for the report and for OUT/figures/STUDY-NAME.svg (STUDY-paper-NAME.svg at the preset paper); the same as
+        OUT/figures/NAME.pdf."""
         from jobwise.report.figures import svg_and_pdf
 
         (self.out / "figures").mkdir(exist_ok=True)
