@@ -15,8 +15,8 @@ from jobwise.cli.options import LOG_HELP, Json, complain, needs, open_log, progr
 from jobwise.cli.tables import print_json, say
 from jobwise.errors import InputError, Interrupted, unknown
 from jobwise.policies.files import short
-from jobwise.systems import configure, published, systems
-from jobwise.worlds.spec import generated, worlds
+from jobwise.systems import configure, makes_jobs, published, systems
+from jobwise.worlds.spec import generated
 
 PLAIN = ("search", "flow-net", "smith-forecast")  # without torch
 GENERATED = ", ".join(generated())
@@ -104,7 +104,7 @@ def train(
 def _checked(system: str, log: str | None, out: str, max_wait: str | None, whole: bool) -> bool:
     """Return whether the system generates its jobs. `whole`: the log is taken as it is. Raises InputError."""
     _needed(system)
-    known, made = systems(), any(system in spec.systems and spec.generated for spec in worlds().values())
+    known, made = systems(), makes_jobs(system)
     if system not in known:
         if log in known:
             raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")

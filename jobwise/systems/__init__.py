@@ -40,6 +40,11 @@ def systems() -> dict[str, str]:
     return dict.fromkeys(extensions.names("jobwise.systems"), "") | of_worlds | ON_LOGS
 
 
+def makes_jobs(system: str) -> bool:
+    """Return whether a system learns from jobs that its world generates, and takes no log."""
+    return any(system in spec.systems and spec.generated for spec in worlds().values())
+
+
 def published() -> list[str]:
     """Return the systems of papers, in the order of `systems`."""
     return [x for x in systems() if x not in OURS and not x.endswith("+") and x not in extensions.names("jobwise.systems")]
