@@ -126,7 +126,12 @@ def test_workflows_that_cannot_be_run(tmp_path, capsys):
     (tmp_path / "b" / "in.json").write_text('{"words.text": "text.txt", "words.marks": "m", "words.parts": "many"}')
     _one(tmp_path, capsys, words, "in.json")
     _one(tmp_path, capsys, [*words, "--inputs", "more.json"], "--inputs is there 2 times")
-    _one(tmp_path, capsys, ["mars", "run", str(tmp_path / "b" / "words.wdl"), "--state", "x", "--gpus", "2"], "--gpus")
+    _one(
+        tmp_path,
+        capsys,
+        ["mars", "run", str(tmp_path / "b" / "words.wdl"), "--state", "x", "--on", "slurm", "--gpus", "2"],
+        "--gpus",
+    )
 
 
 def test_a_condition_leaves_out_what_it_excludes(tmp_path, capsys):
