@@ -426,6 +426,7 @@ def slurm():
 def test_slurm_takes_and_refuses_jobs(slurm):
     s = Slurm()
     assert s.cores() == (32, 8)
+    assert s.pools() == {"memory": 64_000}  # it counts memory; there are no GPUs
     a = s.submit("#!/bin/sh\nexit 3\n", name="jw-a")
     b = s.submit("#!/bin/sh\nexit 0\n", name="jw-b", after=[a], minutes=1, nice=5)
     for _ in range(100):
