@@ -113,6 +113,11 @@ class Cluster:
         return int(self.capacity[:, 0].sum())
 
     @property
+    def units(self) -> dict[str, int]:
+        """Units of the whole cluster, by the names of its resources."""
+        return dict(zip(self.resources, self.total.tolist(), strict=True))
+
+    @property
     def is_pool(self) -> bool:
         """One node, one resource: where a job runs does not matter."""
         return self.capacity.shape == (1, 1) and self.topology is None

@@ -16,7 +16,8 @@ from jobwise.systems import configure
 from jobwise.systems.layer import layer
 from jobwise.systems.store import Store
 from jobwise.workloads import wfformat
-from jobwise.workloads.streams import arrivals, demands, flows_of
+from jobwise.workloads.demands import demands
+from jobwise.workloads.streams import arrivals, flows_of
 from jobwise.workloads.workflows import workflow
 from jobwise.worlds import rewards
 from jobwise.worlds.window import encoders

@@ -85,8 +85,8 @@ class Asked:
 
     def units(self, resources: Sequence[str]) -> list[int]:
         """What it asks for of each of these resources; of the first it is cores."""
-        known = {"memory": math.ceil(self.memory), "gpus": self.gpus}
-        return [self.cores, *(known.get(name, 0) for name in resources[1:])]
+        amounts = {"memory": math.ceil(self.memory), "gpus": self.gpus}
+        return [self.cores, *(amounts.get(name, 0) for name in resources[1:])]
 
     def requests(self) -> dict[str, Any]:
         """What it asks for beside its cores: see `requests`."""

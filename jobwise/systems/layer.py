@@ -24,8 +24,9 @@ from jobwise.systems.mars import LARGE, MODEL, MOST, TOGETHER, Plan, decide, par
 from jobwise.systems.store import Store
 from jobwise.workload import Workload
 from jobwise.workloads.bundles import EVEN, Weights
+from jobwise.workloads.demands import demands
 from jobwise.workloads.signatures import ALIKE, signature
-from jobwise.workloads.streams import demands, flows_of
+from jobwise.workloads.streams import flows_of
 from jobwise.workloads.workflows import Workflow
 
 GENERAL = "general+easy"  # the model where nothing alike has been learnt from
@@ -83,8 +84,8 @@ class Layer:
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""
         if not cluster.is_bag or cluster.resources != self.cluster.resources:
-            own, there = (", ".join(c.resources) for c in (self.cluster, cluster))
-            raise InputError(f"this layer is for one pool of {own}; this one has {there} on {len(cluster.capacity)} nodes")
+            names, others = (", ".join(c.resources) for c in (self.cluster, cluster))
+            raise InputError(f"this layer is for one pool of {names}; this one has {others} on {len(cluster.capacity)} nodes")
 
     def is_large(self, flow: Workflow) -> bool:
         """Return whether a task needs most (MOST_OF) of a resource that all tasks of its workflow need."""
@@ -162,7 +163,7 @@ class LayerRun:
     def _starts(self, view: View, table: np.ndarray) -> np.ndarray:
         """The plans that there are, and, where they leave a core, those of the workflows that have come since."""
         starts, free = self._asked(range(len(self.plans)), view, table, np.empty(0, np.int32), view.free)
-        if (self.plan[view.queue] < 0).any() and free[..., 0].sum() > 0:
+        if (self.plan[view.queue] < 0).any() and free[..., 0].any():
             last = len(self.plans)
             self._take_up(view)
             starts, _ = self._asked(range(last, len(self.plans)), view, table, starts, free)

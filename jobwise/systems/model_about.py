@@ -17,7 +17,7 @@ FORMAT = "jobwise model 1"
 
 def several(machine: Cluster) -> dict[str, int]:
     """Return the units of each resource of a machine of several; nothing of a pool."""
-    return {} if machine.is_pool else dict(zip(machine.resources, machine.total.tolist(), strict=True))
+    return {} if machine.is_pool else machine.units
 
 
 class Window(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.cluster import Cluster
+from jobwise.cluster import Cluster, pool
 from jobwise.sim.dag import refined
 from jobwise.workloads.bundles import EVEN, Weights, classes
 from jobwise.workloads.workflows import Workflow
@@ -40,11 +40,8 @@ def histogram(edges: np.ndarray, kinds: np.ndarray) -> np.ndarray:
 
 def signature(w: Workflow, machine: Cluster | int, weights: Weights = EVEN) -> np.ndarray:
     """[F + (ROUNDS + 1) BINS] of a workflow on a machine, or on so many cores; `weights`: see `classes`."""
-    units = (
-        {"cores": machine} if isinstance(machine, int) else dict(zip(machine.resources, machine.total.tolist(), strict=True))
-    )
-    cores = units.get("cores", 0) or next(iter(units.values()))
-    kinds = classes(w, cores, units.get("memory", 0), weights)
+    machine = pool(machine) if isinstance(machine, int) else machine
+    kinds = classes(w, machine.processors, machine.units.get("memory", 0), weights)
     return np.concatenate([features(w, kinds), histogram(w.edges, kinds).ravel()])
 
 

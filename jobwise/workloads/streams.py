@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from jobwise.cluster import Cluster, pool
-from jobwise.errors import InputError, unknown
+from jobwise.errors import InputError
 from jobwise.workload import Workload, workload
+from jobwise.workloads.demands import demands, fill
 from jobwise.workloads.workflows import Workflow, task_dtype
 
 READING = (
     "Jobs are tasks of workflows; a task may start when its parents have ended. All tasks of a workflow arrive with it.",
 )
-
-# What a task asks for of a machine's resource, by the name of that: [N] of a table of tasks, before it is rounded up.
-DEMANDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "processors": lambda t: t["cores"],
-    "cores": lambda t: t["cores"],
-    "memory": lambda t: t["memory"],  # MB
-    "gpus": lambda t: t["gpus"],
-    "io": lambda t: t["io"] / np.maximum(t["estimate"], 1.0),  # MB/s: its bytes over the time that it is expected to take
-}
-SHARED = "io"  # a task that could take more of it than there is takes all
-
-
-def demands(tasks: np.ndarray, cluster: Cluster) -> np.ndarray:
-    """[N, R] what tasks request of a machine that is a pool of each of its resources (DEMANDS). Raises InputError for resources
-    that tasks know nothing of."""
-    out = np.zeros((len(tasks), len(cluster.resources)), np.int64)
-    for r, name in enumerate(cluster.resources):
-        if name not in DEMANDS:
-            raise unknown("resource", name, DEMANDS, "workflows: ")
-        out[:, r] = np.ceil(DEMANDS[name](tasks))
-        if name == SHARED:
-            out[:, r] = np.minimum(out[:, r], cluster.total[r])
-    return out
 
 
 def stream(
@@ -116,11 +94,7 @@ def flows_of(w: Workload) -> list[Workflow]:
         tasks = np.zeros(len(rows), task_dtype)
         tasks["runtime"], tasks["estimate"] = w.truth["runtime"][rows], w.jobs["walltime"][rows]
         tasks["cores"] = w.jobs["request"][rows, 0]
-        for r, resource in enumerate(w.cluster.resources[1:], 1):
-            if resource == "gpus":
-                tasks["gpus"] = w.jobs["request"][rows, r]
-            elif resource == SHARED:
-                tasks["io"] = w.jobs["request"][rows, r] * np.maximum(tasks["estimate"], 1.0)
+        fill(tasks, w.jobs["request"][rows], w.cluster)
         tasks["memory"] = np.maximum(w.jobs["memory"][rows], 0.0) * tasks["cores"] * 1024 / 1e6
         own = w.edges[np.isin(w.edges[:, 0], rows)]
         flows.append(Workflow(w.names.get("flow", {}).get(i, f"{i}"), tasks, new[own], tuple(map(str, rows)), ("",)))
