@@ -4,7 +4,8 @@
 1 x 2 convolution over the rows of SEM or DRAS, two dense layers without bias, one output per slot. `levels`: two of them, one
 that chooses the next job and one that chooses whom to backfill (DRAS). `mlp`: dense layers on
 the flat observation. `slots`: the same network for every slot of a grid, which knows the mean of all, and for the void
-action. `image`: CuSH's convolution. `jobwise/policies/networks.py` computes them without torch.
+action. `image`: CuSH's convolution. `pairs`: attention between jobs and GPUs (RL-TAPS's outlook).
+`jobwise/policies/networks.py` computes them without torch.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import nn
+
+from jobwise.policies.pairs import NOBODY
 
 
 @dataclass
@@ -169,6 +172,45 @@ class Image(nn.Module):
         return masked(self.out(torch.cat([self.norm(h).flatten(1), scalar], dim=1)), obs)
 
 
+class Attention(nn.Module):
+    """Rows [B, A, D] read of rows [B, N, D], one head."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(width, width, bias=False) for _ in range(3))
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor, more: torch.Tensor | None = None) -> torch.Tensor:
+        """Return what is read; `more` [B, 1, N] is added to the scores."""
+        return nn.functional.scaled_dot_product_attention(self.q(a), self.k(b), self.v(b), attn_mask=more)
+
+
+class Pairs(nn.Module):
+    """[B, places + M, F] -> [B, M, places + 1]: for each GPU a score of each place and of none. Whatever the order of places
+    and GPUs, and whatever the number of GPUs, the weights are the same. sizes [places, features of a job, of a GPU, width]."""
+
+    def __init__(self, sizes: list[int]):
+        super().__init__()
+        self.places, self.own, self.about, width = sizes
+        self.job, self.gpu = nn.Linear(self.own, width), nn.Linear(self.about, width)
+        self.held = nn.Linear(width, width, bias=False)
+        self.to_jobs, self.to_gpus = Attention(width), Attention(width)
+        self.pair = nn.ModuleDict({k: nn.Linear(width, width, bias=False) for k in ("q", "k")})
+        self.none, self.stay, self.width = nn.Linear(width, 1), nn.Parameter(torch.ones(1)), width
+
+    def forward(self, obs: Seen) -> torch.Tensor:
+        """Scores [B, M, places + 1], -inf where an action is not valid."""
+        jobs, gpus = obs.x[:, : self.places, : self.own], obs.x[:, self.places :, : self.about]
+        held = obs.x[:, self.places :, self.about : self.about + self.places]
+        h, u = torch.relu(self.job(jobs)), torch.relu(self.gpu(gpus))
+        count = held.sum(dim=1)[:, :, None]
+        h = h + self.held(held.transpose(1, 2) @ u / count.clamp(min=1.0))
+        nobody = torch.where(jobs[:, None, :, 0] > 0, 0.0, NOBODY).to(h.dtype)
+        more_u, more_h = self.to_jobs(u, h, nobody), self.to_gpus(h, u)
+        h, u = h + more_h, u + more_u
+        pair = self.pair["q"](u) @ self.pair["k"](h).transpose(1, 2) / self.width**0.5
+        return masked(torch.cat([pair + self.stay * held, self.none(u)], dim=2), obs)
+
+
 class PerJobValue(nn.Module):
     """The value of a window of jobs: each job by the same network, the sum, the mean and the number by another."""
 
@@ -228,8 +270,6 @@ def masked(scores: torch.Tensor, obs: Seen) -> torch.Tensor:
 def actor(spec: dict) -> nn.Module:
     """The network of a spec {"kind", "sizes", ...}, as policy files keep it."""
     more = {k: v for k, v in spec.items() if k not in ("kind", "sizes")}
-    from jobwise.learn.pairs import Pairs  # it is made of what stands here
-
     kinds = {"perjob": PerJob, "rows": Rows, "levels": Levels, "mlp": Flat, "slots": PerSlot, "image": Image, "pairs": Pairs}
     return kinds[spec["kind"]](list(spec["sizes"]), **more)
 

@@ -1,4 +1,5 @@
-"""The network `pairs`, with numpy: which GPU works for which job, by attention between the two (`jobwise/learn/pairs.py`)."""
+"""The network `pairs` with numpy: which GPU works for which job, by attention between the two. `Pairs` of
+`jobwise/learn/networks.py` is the same for learning."""
 
 from __future__ import annotations
 
