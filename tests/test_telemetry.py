@@ -290,7 +290,7 @@ def test_a_run_asks_a_prometheus(fake, tmp_path, capsys):
     words = ["mars", "run", str(tmp_path / "w.commands"), "--poll", "60", "--state", str(tmp_path / "s")]
     for more, problem in (
         (["--prometheus", "http://127.0.0.1:1"], "ConnectionRefusedError"), (["--prometheus", "x y"], "is no address"),
-        (["--prometheus", fake, "-p", "manager"], "goes with a policy"), (["--prometheus", fake, "--avoid", "time()"], "is no value"),
+        (["--above", "0.9"], "go with --prometheus"), (["--prometheus", fake, "-p", "manager"], "goes with a policy"), (["--prometheus", fake, "--avoid", "time()"], "is no value"),
     ):  # fmt: skip
         assert run([*words, *more]) == 2
         error = capsys.readouterr().err

@@ -2,131 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 
 from jobwise.cli.groups import grouped
+from jobwise.cli.mars_options import SLEEP, Avoided, Beside, ByMars, Tasks, weights_of
 from jobwise.cli.options import Json, complain, progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
-
-SLEEP = "sleep {seconds}"
-TOKEN = "JOBWISE_PROMETHEUS_TOKEN"
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """The command of tasks, and how they are followed."""
-
-    command: Annotated[
-        Optional[str],
-        typer.Option(
-            "--command",
-            help="What a task runs, with {task}, {program}, {seconds}; no shell. By default CWL and WDL run their own "
-            f"commands, others {SLEEP!r}.",
-        ),
-    ] = None
-    inputs: Annotated[
-        Optional[list[str]],
-        typer.Option(
-            "--inputs", help="Values of a CWL or WDL workflow's inputs (YAML, JSON); once for each such file, in order."
-        ),
-    ] = None
-    scale: Annotated[float, typer.Option("--scale", min=0, help="{seconds}: recorded run time times this.")] = 1.0
-    sbatch: Annotated[
-        str, typer.Option("--sbatch", help="Of Slurm: more options of sbatch for each task: '-p batch -A chem --qos high'.")
-    ] = ""
-    retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Of a task that fails.")] = 1
-    poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at the manager.")] = 1.0
-
-
-@dataclass(frozen=True)
-class Also:
-    """What a machine has beside cores."""
-
-    gpus: Annotated[
-        int, typer.Option("--gpus", min=0, max=2**20, help="GPUs of the simulator, or of this machine (--on processes).")
-    ] = 0
-    memory: Annotated[int, typer.Option("--memory", min=0, max=2**31 - 1, help="The same, MB of memory. 0: not counted.")] = 0
-    io: Annotated[
-        int,
-        typer.Option(
-            "--io", min=0, max=2**31 - 1,
-            help="MB/s that tasks may read and write at a time: jobwise holds them back. 0: not counted.",
-        ),
-    ] = 0  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Avoided:
-    """Nodes that a policy keeps tasks away from, by what a Prometheus says of them."""
-
-    prometheus: Annotated[
-        Optional[str],
-        typer.Option("--prometheus", metavar="URL", help="Its server; a token comes from JOBWISE_PROMETHEUS_TOKEN."),
-    ] = None
-    avoid: Annotated[
-        str, typer.Option("--avoid", metavar="PROMQL", help="A value for each node; -p must place (fcfs+learned, sjf+pack).")
-    ] = "1 - up"
-    above: Annotated[float, typer.Option("--above", help="No new tasks on nodes of a larger value.")] = 0.5
-
-    def risks(self, policy: str, manager: Any) -> Any:
-        """Return the values of the nodes; None where no server is named. Raises InputError."""
-        if self.prometheus is None:
-            return None
-        from jobwise.telemetry.live import LiveRisks
-        from jobwise.telemetry.prometheus import Prometheus
-
-        if policy == "manager":
-            raise InputError("--prometheus goes with a policy: -p manager leaves all to the manager")
-        names, server = [n.name for n in manager.nodes()], Prometheus(self.prometheus, token=os.environ.get(TOKEN, ""))
-        server.instant(self.avoid)  # a wrong address or query is told at once
-        return LiveRisks(server, self.avoid, names, report=lambda text: complain(text, "note"))
-
-    def around(self, policy: Any, risks: Any) -> Any:
-        """Return the policy, kept away from nodes at risk."""
-        from jobwise.policies.avoid import Avoid
-
-        return Avoid(policy, risks, self.above) if risks else policy
-
-
-@dataclass(frozen=True)
-class ByMars:
-    """What `-p mars` knows and learns."""
-
-    models: Annotated[Optional[str], typer.Option("--models", help="Model store, of `-p mars`: what ran teaches it.")] = None
-    learn: Annotated[
-        int, typer.Option("--learn", min=0, help="Choices that a model of the store learns from after a run; 0: none.")
-    ] = 100_000
-    weights: Annotated[
-        str,
-        typer.Option(
-            "--weights",
-            help="Of -p mars: 'cpu=1,memory=2,io=0.5,cost=1'. The first three, 1 each, say in what workflows are alike; cost, "
-            "0, how much a network puts off dear tasks.",
-        ),
-    ] = ""
-
-    def layer(self, w: Any, flows: list) -> Any:
-        """Return the layer for a stream of these workflows. Raises InputError."""
-        from jobwise.systems.layer import layer
-        from jobwise.systems.store import Store
-
-        weights, cost = _weights(self.weights)
-        return layer(w, flows, Store(self.models) if self.models else None, weights=weights, cost=cost)
-
-    def check(self, policy: str) -> None:
-        """Raises InputError where another policy than mars has no use for them."""
-        for name, value in (("--models", self.models), ("--weights", self.weights)):
-            if value and policy != "mars":
-                raise InputError(f"{name} goes with -p mars")
-        _weights(self.weights)
 
 
 @grouped
@@ -145,7 +32,7 @@ def run(
     procs: Annotated[
         Optional[int], typer.Option("--procs", min=1, max=2**20, help="Cores, of the simulator (64) or of this machine.")
     ] = None,
-    also: Also = Also(),
+    beside: Beside = Beside(),
     avoided: Avoided = Avoided(),
     tasks: Tasks = Tasks(),
     by_mars: ByMars = ByMars(),
@@ -166,21 +53,21 @@ def run(
     by_mars.check(policy)
     flows = [open_workflow(f) for f in files]
     seconds = [float(s) * tasks.scale for f in flows for s in f.tasks["runtime"]]
-    manager = managers.manager(on, managers.Machine(Path(state), seconds, procs, also.gpus, also.memory))
+    manager = managers.manager(on, managers.Machine(Path(state), seconds, procs, beside.gpus, beside.memory))
     risks = avoided.risks(policy, manager)
     own = manager.stamps and tasks.command is None  # do workflows run commands of their own?
     prepare = {i: p for i, f in enumerate(files) if own and (p := engine(Path(f)))}
     options = _options(tasks, own)
     words = _words(SLEEP if tasks.command is None else tasks.command)
-    w = stream(flows, cluster=_machine(manager, flows, also.io), name=", ".join(f.name for f in flows)[:200])
+    w = stream(flows, cluster=_machine(manager, flows, beside.io), name=", ".join(f.name for f in flows)[:200])
     engines = EngineRuns(prepare, list(map(Path, files)), [Path(x) for x in tasks.inputs or []], Path(state))
     chosen = argbest(w) if policy == "argbest" else policy
     decides: Any = by_mars.layer(w, flows) if policy == "mars" else None
     if policy not in ("mars", "manager"):
         decides = resolve(chosen)
-    asked = avoided.around(decides, risks)
+    guarded = avoided.around(decides, risks)
     with Following(
-        w, manager, Path(state), _commands(words, flows, seconds, w), asked, _asked(flows, options),
+        w, manager, Path(state), _commands(words, flows, seconds, w), guarded, _asked(flows, options),
         tasks.retries, poll_s=tasks.poll, desks=engines.desks, options=options, names=[n for f in flows for n in f.names],
     ) as following:  # fmt: skip
         if not prepare and all(t.state == "done" for t in following.tasks):
@@ -216,12 +103,13 @@ def _print(result: dict, engines: Any, as_json: bool) -> None:
 
 def _machine(manager: Any, flows: list, io: int) -> Any:
     """The cluster that tasks are for: its cores, and what else it counts that a task asks for."""
-    from jobwise.cluster import pool, resources
-    from jobwise.workloads.streams import DEMANDS
+    import numpy as np
 
-    there = manager.pools() | ({"io": io} if io else {})
-    more = {name: n for name, n in there.items() if any(DEMANDS[name](f.tasks).any() for f in flows)}
-    cores = manager.cores()[0]
+    from jobwise.cluster import pool, resources
+    from jobwise.workloads.demands import needed
+
+    counted = manager.pools() | ({"io": io} if io else {})
+    more, cores = needed(np.concatenate([f.tasks for f in flows]), counted), manager.cores()[0]
     return resources(processors=cores, **more) if more else pool(cores)
 
 
@@ -231,7 +119,7 @@ def _teach(how: ByMars, flows: list, ran: list, machine: Any) -> list[str]:
     from jobwise.systems.store import Store
     from jobwise.workloads.streams import stream
 
-    said, store, weights = [], Store(str(how.models)), _weights(how.weights)[0]
+    said, store, weights = [], Store(str(how.models)), weights_of(how.weights)[0]
     for flow, outcome in zip(flows, ran, strict=True):
         if outcome is None:
             continue
@@ -244,21 +132,6 @@ def _teach(how: ByMars, flows: list, ran: list, machine: Any) -> list[str]:
             raise Interrupted("the workflow has run; what it would have taught the store is lost") from None
         said.append(f"{model.folder.name} (run {len(model.about.windows)}; {model.serves} schedules next)")
     return said
-
-
-def _weights(text: str) -> tuple[tuple[float, float, float], float]:
-    """(the weights of CPU, memory and I/O, that of cost). Raises InputError."""
-    weights = {"cpu": 1.0, "memory": 1.0, "io": 1.0, "cost": 0.0}
-    for word in filter(None, text.split(",")):
-        name, _, value = word.partition("=")
-        try:
-            weight = float(value)
-        except ValueError:
-            weight = -1.0
-        if name.strip() not in weights or not 0 <= weight < 1e6:
-            raise InputError(f"--weights: {word!r} is no weight; {', '.join(f'{k}=N' for k in weights)} are, N >= 0")
-        weights[name.strip()] = weight
-    return (weights["cpu"], weights["memory"], weights["io"]), weights["cost"]
 
 
 def _commands(words: list[str], flows: list, seconds: list[float], w: Any) -> Callable[[int], list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +23,6 @@ Node = Annotated[Optional[str], typer.Option("--node", help="One node alone.")]
 Last = Annotated[str, typer.Option("--last", help="How much of the past, of a Prometheus: 30m, 6h, 7d.")]
 Step = Annotated[float, typer.Option("--step", min=0, help="s between samples; 0: as they are (a Prometheus: 60).")]
 Column = Annotated[Optional[str], typer.Option("--nodes", help="Column of a file that names the nodes.")]
-TOKEN = "JOBWISE_PROMETHEUS_TOKEN"
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -51,7 +49,7 @@ def _open(source: str, metrics: list[str] | None, node: str | None, last: str, s
             raise InputError(f"--last {last!r}: a number and a unit are expected, e.g. 6h")
         if not metrics:
             raise InputError("which metrics? --metric node_load1, e.g.; `jobwise telemetry info ADDRESS` lists them")
-        server = Prometheus(source, token=os.environ.get(TOKEN, ""))
+        server = Prometheus.of(source)
         end = server.now()
         with progress("reading") as show:
             samples = server.read(metrics, end - float(parsed[1]) * UNITS[parsed[2]], end, step or 60.0, show)
@@ -99,7 +97,7 @@ def info(
     if source.startswith(("http://", "https://")) and not metric:
         from jobwise.telemetry.prometheus import Prometheus
 
-        names = Prometheus(source, token=os.environ.get(TOKEN, "")).metrics()
+        names = Prometheus.of(source).metrics()
         print_json({"metrics": names}) if as_json else print("\n".join(map(plain, names)))
         return
     t = _open(source, metric, node, last, step, column)

@@ -104,23 +104,23 @@ def train(
 def _checked(system: str, log: str | None, out: str, max_wait: str | None, whole: bool) -> bool:
     """Return whether the system generates its jobs. `whole`: the log is taken as it is. Raises InputError."""
     _needed(system)
-    known, made = systems(), makes_jobs(system)
-    if system not in known:
-        if log in known:
+    names, generates = systems(), makes_jobs(system)
+    if system not in names:
+        if log in names:
             raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
-        raise unknown("system", system, known)
+        raise unknown("system", system, names)
     if max_wait is not None and system != "search":
         why = "has no bound to learn under" if system in PLAIN else "learns from rewards (its configuration has bounded_wait)"
         raise InputError(f"--max-wait is for search; {system} {why}")
-    if log is None and not made:
+    if log is None and not generates:
         raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
-    if made and not whole:
+    if generates and not whole:
         raise InputError(f"{system} takes a log as it is: --procs, --jobs and --load are for the others")
     if not out or "+" in out:
         raise InputError(f"--out {out!r}: a run folder needs a name, without '+', which separates the options of a policy")
-    if f"{system}+" in known:
+    if f"{system}+" in names:
         complain(f"{system} is the published agent; ours, which this name trained before 0.2, is {system}+", "note")
-    return made
+    return generates
 
 
 def _next(system: str, out: str, log: str | None, flags: list[str]) -> list[str]:

@@ -269,7 +269,7 @@ def runs_for(s: State, e: int, j: int, seconds: float) -> None:
 # By table of a state or of a world that checkpoints hold: fields that earlier ones lack (None), or have of another shape, the
 # latest version first.
 Fields = dict[str, tuple[int, ...] | None]
-NONE: Fields = dict.fromkeys(("shares", "dear_waits", "price"))
+OF_REWARDS: Fields = dict.fromkeys(("shares", "dear_waits", "price"))
 NEWER: dict[str, list[Fields]] = {
     "state_sims": [dict.fromkeys(("before", "acted", "acting"))],
     "choices_moment": [
@@ -277,8 +277,8 @@ NEWER: dict[str, list[Fields]] = {
         dict.fromkeys(("more_free", "more_total", "more_extra")),
     ],
     "choices_queue": [{"more": (2,)}, {"more": None}, dict.fromkeys(("more", "queue", "partition"))],
-    "choices_interval": [NONE],
-    "choices_report": [NONE],
+    "choices_interval": [OF_REWARDS],
+    "choices_report": [OF_REWARDS],
 }
 
 

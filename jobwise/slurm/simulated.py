@@ -133,13 +133,14 @@ class Simulated:
     def _start(self) -> None:
         free, left = {name: self._free(name) for name in self.machines}, self._left()
         for j in [j for j in self.table.values() if j.state == "PENDING"]:
+            amounts = self.amounts.get(j.id, {})
             parents = [self.table[i].state for i in self.after[j.id]]
             if any(p not in ("PENDING", "RUNNING", "COMPLETED") for p in parents):
                 self.table[j.id] = replace(j, state="CANCELLED", reason="DependencyNeverSatisfied", end=self.time)
-            elif all(p == "COMPLETED" for p in parents) and all(v <= left[k] for k, v in self.amounts.get(j.id, {}).items()):
+            elif all(p == "COMPLETED" for p in parents) and all(v <= left[k] for k, v in amounts.items()):
                 names = [self.asked[j.id]] if j.id in self.asked else sorted(free)
                 if at := next((n for n in names if j.cores <= free[n]), None):
                     end = self.time + self.seconds(j.name) * self.slower(j.name, self.machines[at])
                     self.table[j.id] = replace(j, state="RUNNING", reason="None", start=self.time, end=end, node=at)
                     free[at] -= j.cores
-                    left = {k: v - self.amounts.get(j.id, {}).get(k, 0.0) for k, v in left.items()}
+                    left = {k: v - amounts.get(k, 0.0) for k, v in left.items()}

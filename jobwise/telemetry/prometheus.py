@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import os
 import ssl
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from jobwise.telemetry.table import MOST_SAMPLES, Telemetry, table
 MOST_POINTS = 10_000  # of a series in an answer; Prometheus refuses more than 11,000
 MOST_PARTS = 10_000  # answers
 MOST_BYTES = 1 << 30  # of an answer
+TOKEN = "JOBWISE_PROMETHEUS_TOKEN"  # the variable of the environment with a token
 TIMEOUT_S, SLOW = 30.0, 10  # of one word of a server, and how many of them an answer may take
 PART = 1 << 20  # bytes read at once
 
@@ -44,6 +46,11 @@ class Prometheus:
         if not (token.isascii() and token.isprintable()):
             raise InputError(f"{url}: the token has characters that no header takes")
         self.url, self._at, self._timeout, self._token = url, at, timeout_s, token
+
+    @classmethod
+    def of(cls, url: str, timeout_s: float = TIMEOUT_S) -> Prometheus:
+        """A server, with the token that the environment has for it (TOKEN). Raises InputError."""
+        return cls(url, timeout_s, os.environ.get(TOKEN, ""))
 
     def _get(self, path: str, **query: str) -> Any:
         host, port, wait = self._at.hostname or "", self._port, self._timeout

@@ -154,14 +154,15 @@ def terms(text: str) -> list[tuple[float, str]]:
 
 def check(text: str, known: dict[str, Reward] = REWARDS, resources: Sequence[str] | None = None) -> list[tuple[float, str]]:
     """The terms of a reward. `resources` of the machine, if it is known. Raises InputError for names that are not known."""
-    for _, name in terms(text):
+    parsed = terms(text)
+    for _, name in parsed:
         resource = name.removeprefix(OF_RESOURCE)
-        if resource != name and known is REWARDS:
-            if resources is not None and resource not in resources:
-                raise unknown("resource", resource, resources, f"reward {name}: ")
-        elif name not in known:
-            raise unknown("reward", name, known)
-    return terms(text)
+        if resource == name or OF_RESOURCE.rstrip(":") not in known:
+            if name not in known:
+                raise unknown("reward", name, known)
+        elif resources is not None and resource not in resources:
+            raise unknown("resource", resource, resources, f"reward {name}: ")
+    return parsed
 
 
 def resolve(reward: str | Reward, known: dict[str, Reward] = REWARDS, resources: Sequence[str] = ()) -> Reward:
