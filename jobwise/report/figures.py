@@ -410,8 +410,8 @@ def kiviat(values: dict[str, np.ndarray], names: tuple[str, ...]) -> str:
         for i, (name, x) in enumerate(values.items()):
             axes.plot(np.append(angles, angles[0]), np.append(x, x[0]), color=colour(i), label=name)
             axes.fill(angles, x, color=colour(i), alpha=0.05)
-        for label, at in zip(axes.set_xticks(angles, names), np.cos(angles), strict=True):
-            label.label1.set_horizontalalignment("left" if at > 0.1 else "right" if at < -0.1 else "center")  # beside the circle
+        for tick, x in zip(axes.set_xticks(angles, names), np.cos(angles), strict=True):  # labels stand beside the circle
+            tick.label1.set_horizontalalignment("left" if x > 0.1 else "right" if x < -0.1 else "center")
         axes.set_ylim(0, 1)
         axes.legend(loc="upper left", bbox_to_anchor=(1.1, 1.0))
 
