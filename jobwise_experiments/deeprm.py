@@ -108,8 +108,9 @@ def published(s: Study) -> Section:
         rows.append([n, len(runs) if n == "PG" else "", x.mean(n), x.change(n, "sjf"), medians, left, *costs])
     shown = {"50 rows": jobs["jobs"], "200 rows (slides)": jobs["slides"]}
     figure = s.figure("published", partial(_distributions, shown, PAPER), label="distribution of slowdowns, as published")
-    count, iterations = len(x.of("PG")[0]), system.published(s.preset).iterations
-    return s.section("DeepRM as published", rows, figures=[figure], count=count, iterations=iterations)
+    c = system.published(s.preset)
+    more = {"count": len(x.of("PG")[0]), "iterations": c.iterations, "precision": c.precision}
+    return s.section("DeepRM as published", rows, figures=[figure], **more)
 
 
 def _distributions(shown: dict[str, dict], colours: dict[str, str], fig) -> None:

@@ -77,7 +77,7 @@ def test_deeprms_gradient_by_hand():
     for t in reversed(range(len(g))):
         g[t] = first.rewards[t] + (g[t + 1] if t + 1 < len(g) else 0)
     b = np.concatenate([np.repeat(g[:, :3].mean(1), 3).reshape(-1, 3), np.repeat(g[:, 3:].mean(1), 3).reshape(-1, 3)], axis=1)
-    logits = two.actor(Seen(torch.from_numpy(first.x), torch.full((len(first.x),), 4)))
+    logits = two.actor(Seen(first.x, torch.full((len(first.x),), 4)))
     logp = torch.log_softmax(logits, 1)[torch.arange(len(first.actions)), torch.from_numpy(first.actions)]
     advantage = torch.from_numpy((g - b).reshape(-1)[first.at]).float()
     (-(advantage * logp).mean()).backward()
@@ -117,7 +117,7 @@ def test_entropy_of_reinforce_on_jobsets():
         for e in range(5):
             epoch(env, select, placer, [np.arange(2)], runs=2, seed=(0, e), entropy=weight)
         first, _, _ = play_runs(env, select, placer, np.arange(2), Dice([(9, 0), (9, 1)], 2))
-        seen = Seen(torch.from_numpy(first.x), torch.full((len(first.x),), first.masks.shape[1]), torch.from_numpy(first.masks))
+        seen = Seen(first.x, torch.full((len(first.x),), first.masks.shape[1]), torch.from_numpy(first.masks))
         with torch.no_grad():
             spread.append(float(entropy(torch.log_softmax(select.scores(seen), dim=1))))
     assert spread[1] > spread[0]

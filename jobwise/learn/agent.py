@@ -36,13 +36,13 @@ class RMSProp(torch.optim.Optimizer):
 
 class Shelf:
     """Observations, one after the other, in memory that is kept from one iteration to the next: fresh pages take as long as a
-    small network. `x` [B, ...]."""
+    small network. `x` [B, ...], in the precision in which the network takes them."""
 
-    def __init__(self) -> None:
-        self._room, self._count = np.empty((0,), np.float32), 0
+    def __init__(self, precision: torch.dtype = torch.float32) -> None:
+        self._room, self._count = torch.empty((0,), dtype=precision), 0
 
     @property
-    def x(self) -> np.ndarray:
+    def x(self) -> torch.Tensor:
         """Return all that has been put here since it was cleared."""
         return self._room[: self._count]
 
@@ -50,15 +50,16 @@ class Shelf:
         """Forget all, and keep the memory."""
         self._count = 0
 
-    def add(self, x: np.ndarray, which: np.ndarray) -> np.ndarray:
+    def add(self, x: np.ndarray, which: np.ndarray) -> torch.Tensor:
         """Put the rows `which` [N] bool of x [N, ...] behind the others, and return them."""
         first, last = self._count, self._count + int(which.sum())
         if last > len(self._room) or self._room.shape[1:] != x.shape[1:]:
-            larger = np.empty((2 * last, *x.shape[1:]), x.dtype)
+            larger = torch.empty((2 * last, *x.shape[1:]), dtype=self._room.dtype)
             larger[:first] = self._room[:first] if first else 0.0
             self._room = larger
         self._count = last
-        return np.compress(which, x, axis=0, out=self._room[first:last])
+        rows = torch.from_numpy(x)
+        return self._room[first:last].copy_(rows if last - first == len(x) else rows[torch.from_numpy(which)])
 
 
 class Agent:
@@ -94,7 +95,7 @@ class Agent:
         self.scale, self.count = 1.0, 0  # of rewards: running mean square of returns
         self.discount = np.ones(0)  # [E] gamma to the power of the steps so far (one_step_ac)
         self.noise: Callable[[torch.Size], torch.Tensor] = lambda shape: torch.rand(shape, generator=self.random)
-        self._room, self.shelf = np.empty((0, encoder.shape[-1]), np.float32), Shelf()
+        self._room, self.shelf = np.empty((0, encoder.shape[-1]), np.float32), Shelf(self.precision)
         self.at_once = getattr(self.actor, "at_once", 4096)  # observations of which gradients are gathered together
 
     @property

@@ -54,7 +54,7 @@ def average(agent: Agent) -> None:
 class Steps:
     """The choices of one module: B choices, [T, N] tables that say where they are."""
 
-    x: np.ndarray  # [B, ...] observations
+    x: torch.Tensor  # [B, ...] observations
     masks: np.ndarray  # [B, A]
     actions: np.ndarray  # [B], or [B, M] of M parts
     at: np.ndarray  # [B] step * N + run
@@ -148,9 +148,9 @@ def play(
     return first, second, result
 
 
-def _seen(x: np.ndarray, mask: np.ndarray, agent: Agent) -> Seen:
+def _seen(x: torch.Tensor, mask: np.ndarray, agent: Agent) -> Seen:
     counts = np.full(len(x), mask.shape[1])
-    return Seen(torch.from_numpy(np.ascontiguousarray(x)), torch.from_numpy(counts), torch.from_numpy(mask)).to(agent.device)
+    return Seen(x, torch.from_numpy(counts), torch.from_numpy(mask)).to(agent.device)
 
 
 def baseline(g: np.ndarray, jobsets: int, runs: int) -> np.ndarray:
@@ -268,7 +268,7 @@ def _taught(agent: Agent, lessons: list[np.ndarray], epochs: int, l2: float, see
     for _ in range(epochs):
         right = 0
         for part in np.array_split(rng.permutation(len(x)), max(len(x) // 256, 1)):
-            out = agent.scores(_seen(x[part], mask[part], agent)).flatten(0, -2)
+            out = agent.scores(_seen(torch.from_numpy(x[part]), mask[part], agent)).flatten(0, -2)
             want = done[part].flatten()
             square = sum((p * p).sum() for p in agent.actor.parameters())
             agent.descend(torch.nn.functional.cross_entropy(out, want) + l2 * square)

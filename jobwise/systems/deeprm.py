@@ -66,6 +66,7 @@ def published(preset: str) -> SlotsConfig:
         compat_floor=True,
         masked=False,
         init=0.01,
+        precision="bfloat16" if preset == "paper" else "float32",
         learner=LEARNER,
         jobsets={"smoke": 10, "small": 50, "paper": 50}[preset],
         runs={"smoke": 5, "small": 20, "paper": 20}[preset],
