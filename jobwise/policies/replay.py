@@ -11,10 +11,10 @@ from jobwise.cluster import pool as cluster_of
 from jobwise.errors import InputError
 from jobwise.policies.foreseen import begin
 from jobwise.policies.loglinear import Index
-from jobwise.sim import groups, list_loop, pool, promise, scored_pool
+from jobwise.sim import alike, groups, list_loop, pool, promise, scored_pool
 from jobwise.sim.flows import NONE, flows
 from jobwise.sim.forest import Forest
-from jobwise.sim.list_pass import blank
+from jobwise.sim.list_pass import Rule, blank
 from jobwise.sim.loglinear import F
 from jobwise.sim.orders import FLOW_NET, FLOWS, LINEAR
 from jobwise.sim.scored_pool import ScoredPool
@@ -38,7 +38,7 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray, steps: 
         while pool.run(s, e, p, steps or STEPS):
             yield
     elif cluster.is_pool and scored_pool.suits(rule):
-        b = scored_pool.scheduler(s, e)
+        b = scored_pool.scheduler(s, e, alike=alike.classes(s, e, _rules(policy)))
         if rule.order == LINEAR or rule.estimate or rule.express or rule.slack < np.inf:
             b = remembering(s, e, policy, past)
         scored_pool.resume(s, e, b)
@@ -79,9 +79,14 @@ def remembering(
     memory = begin(forest if forecasts is None else None, past, jobs, total)
     if forecasts is not None:
         memory = groups.with_forecasts(memory, jobs, forecasts)
-    b = scored_pool.scheduler(s, e, np.zeros(F + 1), memory, promised)
+    b = scored_pool.scheduler(s, e, np.zeros(F + 1), memory, promised, alike.classes(s, e, _rules(policy), memory))
     adopt(b, policy.everyone[0])
     return b
+
+
+def _rules(policy) -> list[tuple[Rule, np.ndarray]]:
+    """All who may decide, with the weights of those that have some."""
+    return [(p.rule, p.order.given if isinstance(p.order, Index) else np.empty(0)) for p in policy.everyone]
 
 
 def adopt(b: ScoredPool, p) -> None:

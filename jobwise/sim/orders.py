@@ -26,7 +26,8 @@ SC17 = "Carastan-Santos & de Camargo, SC 2017"
 class Order(IntEnum):
     """The named orders: NAME = code, kind, what starts first, score, source. Codes need no order, and never change.
 
-    `dated`: s counts from the begin of the trace, not of the simulation.
+    `dated`: s counts from the begin of the trace, not of the simulation. `fifo`: of jobs that ask for the same the one that has
+    waited longer starts first, always.
     """
 
     kind: str
@@ -34,12 +35,13 @@ class Order(IntEnum):
     formula: str
     source: str
     dated: bool
+    fifo: bool
 
-    def __new__(cls, code: int, kind: str, doc: str, formula: str, source: str = "", dated: bool = False):
+    def __new__(cls, code: int, kind: str, doc: str, formula: str, source: str = "", dated: bool = False, fifo: bool = True):
         """Return the member: the number `code` with its columns as attributes."""
         row = int.__new__(cls, code)
         row._value_ = code
-        row.kind, row.doc, row.formula, row.source, row.dated = kind, doc, formula, source, dated
+        row.kind, row.doc, row.formula, row.source, row.dated, row.fifo = kind, doc, formula, source, dated, fifo
         return row
 
     @property
@@ -48,7 +50,7 @@ class Order(IntEnum):
         return self.name.lower().replace("_", "-")
 
     FCFS = 0, STATIC, "first come, first served", "s"
-    LCFS = 1, STATIC, "last come, first served", "−s"
+    LCFS = 1, STATIC, "last come, first served", "−s", "", False, False
     SJF = 2, STATIC, "shortest requested time first", "r"
     LJF = 3, STATIC, "longest requested time first", "−r"
     SAF = 4, STATIC, "smallest area (time x processors) first", "r n"
@@ -63,7 +65,7 @@ class Order(IntEnum):
     WFP3 = 13, WAITING, "(wait / time)^3 x processors, largest first", "−(w/r)³ n", "Tang et al., CLUSTER 2009"
     UNICEF = 14, WAITING, "wait / (log2(processors) x time), largest first; serial jobs before all others", \
         "−w/(log₂(n) r); serial jobs by w/r", "Tang et al., CLUSTER 2009"  # fmt: skip
-    RANDOM = 15, WAITING, "drawn again at every event", "uniform, drawn for each job at each instant"
+    RANDOM = 15, WAITING, "drawn again at every event", "uniform, drawn for each job at each instant", "", False, False
     LAS = 16, ATTAINED, "least attained service; without preemption the same as fcfs", "a", \
         "Gu et al. (Tiresias), NSDI 2019, without its queues"  # fmt: skip
     DRF = 17, CLUSTER, "dominant resource fairness between users", "dominant share of what the job's user holds", \
