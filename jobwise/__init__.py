@@ -46,6 +46,7 @@ _WHERE = {
     "Record": "record",
     "Simulation": "sim.simulation",
     "compare": "compare",
+    "workers": "parallel",
     "ListScheduler": "policies.list_scheduler",
     "resolve": "policies.names",
     "Start": "decision",
@@ -84,6 +85,9 @@ class _Lazy(ModuleType):
     def __setattr__(self, name: str, value) -> None:
         if not (name in _WHERE and isinstance(value, ModuleType)):  # the import system binds submodules by this
             super().__setattr__(name, value)
+
+    def __reduce__(self):  # functions of a user's script that name it go to other processes
+        return importlib.import_module, (self.__name__,)
 
     def __dir__(self) -> list[str]:
         return sorted([*super().__dir__(), *_WHERE])

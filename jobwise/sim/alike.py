@@ -12,12 +12,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from jobwise.compiled import kernel
 from jobwise.sim.groups import Memory
 from jobwise.sim.list_pass import ACTUAL, Rule
 from jobwise.sim.loglinear import FEATURES, F
 from jobwise.sim.orders import LINEAR, Order
+from jobwise.sim.random import GOLDEN, mixed
 from jobwise.sim.state import State
 
+FEW = 1 << 12  # places of a hash table, at first
 NOBODY = np.int32(-1)
 NONE_ALIKE = np.empty(0, np.int32)
 AHEAD = tuple(FEATURES.index(name) for name in ("log_wait", "waited_part", "log_stretch"))  # what grows with the wait
@@ -25,7 +28,7 @@ AHEAD = tuple(FEATURES.index(name) for name in ("log_wait", "waited_part", "log_
 
 def keeps(rule: Rule, weights: np.ndarray) -> bool:
     """Does a longer wait never make a score worse? `weights` [F + 1] of a log-linear order: the last one tells how it ages."""
-    if rule.express > 0.0 or rule.slack < np.inf:  # jobs of a promise are looked at one by one
+    if rule.express > 0.0 or rule.slack < np.inf or rule.estimate == ACTUAL:  # jobs are looked at one by one
         return False
     if rule.order == LINEAR:
         return all(weights[k] <= 0.0 for k in AHEAD) and weights[F] >= 0.0
@@ -36,21 +39,32 @@ def classes(s: State, e: int, rules: Iterable[tuple[Rule, np.ndarray]], memory: 
     """[J] the class of each job of simulation e under all these rules, with their weights; empty where a rule has none.
 
     Jobs of a class ask for as many processors, for as long, and have the same forecast (`memory`)."""
-    every = list(rules)
-    if not all(keeps(rule, weights) for rule, weights in every):
+    if not all(keeps(rule, weights) for rule, weights in rules):
         return NONE_ALIKE
     J = int(s.sims[e]["jobs"])
     if memory is not None:  # its cells know size and request
-        of = memory.of[:J]
-    else:
-        jobs = s.jobs[e, :J]
-        of = _numbered(jobs["walltime"], jobs["request"][:, 0])
-    if any(rule.estimate == ACTUAL for rule, _ in every):
-        of = _numbered(s.truth[e, :J]["runtime"], of)
-    return np.ascontiguousarray(of, np.int32)
+        return memory.of[:J]
+    of, room = np.empty(J, np.int32), FEW
+    while not _number(s.jobs[e, :J], np.full(room, NOBODY, np.int32), of):
+        room *= 16
+    return of
 
 
-def _numbered(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """[J] the same number for equal pairs (a, b)."""
-    first, second = (np.unique(x, return_inverse=True)[1] for x in (a, b))
-    return np.unique(first * (int(second.max(initial=0)) + 1) + second, return_inverse=True)[1]
+@kernel
+def _number(jobs, first, of):
+    """Number the jobs [J] by request and size into `of`. `first` [2^k] NOBODY: a hash table of the first of each; False where it
+    is too small."""
+    mask, count = np.int64(len(first) - 1), 0
+    for j in range(len(jobs)):
+        r, n = jobs[j]["walltime"], jobs[j]["request"][0]
+        i = np.int64(mixed(np.uint64(np.int64(r * 1024.0)) * GOLDEN + np.uint64(n)) >> np.uint64(20)) & mask
+        while first[i] >= 0 and (jobs[first[i]]["walltime"] != r or jobs[first[i]]["request"][0] != n):
+            i = (i + 1) & mask
+        if first[i] < 0:
+            first[i], of[j] = j, count
+            count += 1
+            if 2 * count > len(first):
+                return False
+        else:
+            of[j] = of[first[i]]
+    return True
