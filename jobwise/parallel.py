@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from typing import Any
 from jobwise.errors import InputError, in_a_line, library
 
 LOST = 3  # times in a row that workers may be lost before one task is done
+RECENT = 32  # values that stay stored when no task holds them
 RETRIES = 20  # of a task whose worker is lost
 ANSWER_S = 10  # s in which a Ray cluster must answer
 _busy = threading.local()  # .task: this thread runs a task
@@ -45,35 +47,46 @@ class Held:
 class Workers:
     """Workers of some kind: `map` gives them tasks. `count`: how many there are."""
 
+    here = False  # they are threads of this process
+
     def __init__(self, executor: Executor, count: int):
         self.executor, self.count = executor, count
-        self._held: dict[int, Held] = {}
-        self._kept: list[Any] = []
         self._stopped = False
 
-    def map(self, work: Callable, items: Iterable, done: Callable[[int], None] | None = None) -> list:
+    def map(self, work: Callable, items: Iterable, done: Callable[[int], None] | None = None, compiled: bool = True) -> list:
         """[work(item) of every item], in order; `done(1)` is called as each is done. The first error, and Ctrl-C, stop the
-        rest."""
-        items = list(items)
-        todo, results, lost = dict(enumerate(items)), [None] * len(items), 0
-        if getattr(_busy, "task", False) or (self.count == 1 and isinstance(self.executor, ThreadPoolExecutor)):
-            for i, x in todo.items():  # a task within a task would wait for a worker for ever
-                results[i] = work(x)
-                if done:
-                    done(1)
-            return results
+        rest. `compiled`: False where tasks are Python, which threads would only do by turns."""
+        return list(self.each(work, items, done, compiled))
+
+    def each(
+        self, work: Callable, items: Iterable, done: Callable[[int], None] | None = None, compiled: bool = True
+    ) -> Iterator[Any]:
+        """The results of `map`, in order, as soon as they are there."""
+        todo, results, following, lost = dict(enumerate(items)), dict[int, Any](), 0, 0
+        count = done or (lambda count: None)
+        if getattr(_busy, "task", False) or (self.here and (self.count == 1 or not compiled)):
+            for x in todo.values():  # a task within a task would wait for a worker for ever
+                result = work(x)
+                count(1)
+                yield result
+            return
         while todo:
             before = len(todo)
             try:
-                self._round(work, todo, results, done)
+                for i, result in self._round(work, todo):
+                    results[i] = result
+                    count(1)
+                    while following in results:
+                        yield results.pop(following)
+                        following += 1
             except BrokenExecutor:
                 lost = lost + 1 if len(todo) == before else 1
                 if lost >= LOST:
                     text = f"{LOST} times workers were killed before a task was done: is there memory for so many?"
                     raise InputError(text) from None
-        return results
 
-    def _round(self, work: Callable, todo: dict[int, Any], results: list, done: Callable[[int], None] | None) -> None:
+    def _round(self, work: Callable, todo: dict[int, Any]) -> Iterator[tuple[int, Any]]:
+        """(number, result) of tasks as they end, which leave `todo`."""
         futures: dict[Future, int] = {}
         if self._stopped:
             self.renew()
@@ -82,16 +95,12 @@ class Workers:
             for i, x in todo.items():
                 futures[self.executor.submit(_task, work, x)] = i
             for future in as_completed(futures):
-                i = futures[future]
-                results[i] = self.result(future)
-                del todo[i]
-                if done:
-                    done(1)
+                result = self.result(future)
+                del todo[futures[future]]
+                yield futures[future], result
         except BaseException:
-            for future in futures:
-                future.cancel()
             self._stopped = True
-            self.stop()
+            self.stop(futures)
             raise
 
     def result(self, future: Future) -> Any:
@@ -99,38 +108,45 @@ class Workers:
         return future.result()
 
     def put(self, value: Any) -> Held:
-        """Return the value as tasks may hold it; a value put twice is stored once."""
-        held = self._held.get(id(value))
-        if held is None:
-            held = self._held[id(value)] = self.hold(value)
-            try:
-                weakref.finalize(value, self._forget, id(value))
-            except TypeError:  # such values live as long as the workers
-                self._kept.append(value)
-        return held
-
-    def _forget(self, number: int) -> None:
-        self.release(self._held.pop(number))
-
-    def release(self, held: Held) -> None:
-        """Give the memory of a stored value back."""
-
-    def hold(self, value: Any) -> Held:
-        """Store a value: here every task carries it along."""
+        """Return the value as tasks may hold it: here every task carries it along."""
         return Held(value)
 
     def renew(self) -> None:
         """Have workers again after `stop`: here another program looks after them."""
 
-    def stop(self) -> None:
-        """Stop the tasks that run, where that can be done."""
+    def stop(self, futures: Iterable[Future]) -> None:
+        """Let these tasks not begin, and stop those that run, where that can be done."""
+        for future in futures:
+            future.cancel()
 
     def close(self) -> None:
         """Send the workers away."""
 
 
+class _Storing(Workers):
+    """Workers elsewhere: a value that tasks share is stored once, as long as a task holds it, and a while longer."""
+
+    def __init__(self, executor: Executor, count: int):
+        super().__init__(executor, count)
+        self._held = weakref.WeakValueDictionary[int, Held]()
+        self._recent: deque[Held] = deque(maxlen=RECENT)
+
+    def put(self, value: Any) -> Held:
+        held = self._held.get(id(value))
+        if held is None:
+            held = self._held[id(value)] = self.hold(value)
+            self._recent.append(held)
+        return held
+
+    def hold(self, value: Any) -> Held:
+        """Store a value."""
+        raise NotImplementedError
+
+
 class _Threads(Workers):
     """Threads of this process: kernels run side by side, for they let go of the interpreter."""
+
+    here = True
 
     def __init__(self, on: str, count: int):
         super().__init__(ThreadPoolExecutor(count), count)
@@ -153,14 +169,38 @@ def _watch(line: Any) -> None:
     threading.Thread(target=watching, daemon=True).start()
 
 
+@contextmanager
+def _environment(**changes: str) -> Iterator[None]:
+    """Processes that begin within have these variables."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
 class _Mapped(Held):
     """A value in a file, whose arrays all processes of a machine read from the same memory; what one writes is its own."""
 
-    def __init__(self, file: str):
-        self.file = file
+    def __init__(self, value: Any, file: Path):
+        super().__init__(value)
+        self._file = str(file)
+        weakref.finalize(self, file.unlink, missing_ok=True)
+
+    def __reduce__(self) -> tuple:
+        return _There, (_mapped, self._file)
+
+
+class _There(Held):
+    """A value of another process, where a task reads it."""
+
+    def __init__(self, read: Callable, where: Any):
+        self._read, self._where = read, where
 
     def get(self) -> Any:
-        return _mapped(self.file)
+        return self._read(self._where)
 
 
 @lru_cache(64)
@@ -178,7 +218,7 @@ def _mapped(file: str) -> Any:
     return pickle.loads(parts[0], buffers=parts[1:])
 
 
-class _Processes(Workers):
+class _Processes(_Storing):
     """Processes of this machine."""
 
     def __init__(self, on: str, count: int):
@@ -192,13 +232,20 @@ class _Processes(Workers):
 
         context = get_context("forkserver" if sys.platform != "win32" else "spawn")
         if sys.platform != "win32":
+            from multiprocessing.forkserver import ensure_running
+
             context.set_forkserver_preload(["jobwise.simulate", "jobwise.policies.names"])
+            with _environment(OMP_NUM_THREADS="1"):  # there are as many of them as shall work at once
+                ensure_running()
         line, self._line = context.Pipe(duplex=False)
         return ProcessPoolExecutor(count, context, initializer=_watch, initargs=(line,))
 
     def hold(self, value: Any) -> Held:
         parts: list[Any] = []
-        head = pickle.dumps(value, 5, buffer_callback=lambda x: parts.append(x.raw()))
+        try:
+            head = pickle.dumps(value, 5, buffer_callback=lambda x: parts.append(x.raw()))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise InputError(f"processes cannot be sent this: {in_a_line(error)}; threads can (--on threads)") from None
         parts.insert(0, head)
         self._files += 1
         file = Path(self._folder.name) / str(self._files)
@@ -209,17 +256,14 @@ class _Processes(Workers):
             for part, size in zip(parts, sizes, strict=True):
                 out.write(part)
                 out.write(bytes(-size % 64))
-        return _Mapped(str(file))
-
-    def release(self, held: Held) -> None:
-        Path(held.file).unlink(missing_ok=True)  # type: ignore[attr-defined]
+        return _Mapped(value, file)
 
     def renew(self) -> None:
         self.executor = self._begin(self.count)
 
-    def stop(self) -> None:
-        self._line.close()
-        self.executor.shutdown(cancel_futures=True)
+    def stop(self, futures: Iterable[Future]) -> None:
+        self._line.close()  # the executor sees that its processes are gone, and gives its tasks up
+        self.executor.shutdown()
 
     def close(self) -> None:
         self.executor.shutdown(cancel_futures=True)
@@ -230,13 +274,18 @@ class _Processes(Workers):
 class _InStore(Held):
     """A value in Ray's object store."""
 
-    def __init__(self, ref: Any):
-        self.ref = ref
+    def __init__(self, value: Any, ref: Any):
+        super().__init__(value)
+        self._ref = ref
 
-    def get(self) -> Any:
-        import ray
+    def __reduce__(self) -> tuple:
+        return _There, (_stored, self._ref)
 
-        return ray.get(self.ref)
+
+def _stored(ref: Any) -> Any:
+    import ray
+
+    return ray.get(ref)
 
 
 class _RayExecutor(Executor):
@@ -253,7 +302,7 @@ class _RayExecutor(Executor):
         return future
 
 
-class _Ray(Workers):
+class _Ray(_Storing):
     """Ray: a cluster of its own (`ray`), or one that runs (`ray://HOST:PORT` by its client server, `ray:HOST:PORT` joined)."""
 
     def __init__(self, on: str, count: int):
@@ -277,12 +326,13 @@ class _Ray(Workers):
         if on.startswith("ray://"):
             quiet = {}
         try:
-            self._ray.init(**address, **quiet)
+            with _environment(PYTHONPATH=os.pathsep.join(filter(None, sys.path))):  # of its own: what is found here is there
+                self._ray.init(**address, **quiet)
         except Exception as error:
             raise InputError(f"--on {on}: no Ray cluster answers: {in_a_line(error)}") from None
 
     def hold(self, value: Any) -> Held:
-        return _InStore(self._ray.put(value))
+        return _InStore(value, self._ray.put(value))
 
     def result(self, future: Future) -> Any:
         try:
@@ -290,9 +340,10 @@ class _Ray(Workers):
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
 
-    def stop(self) -> None:
-        for ref in list(self.executor.running.values()):  # type: ignore[attr-defined]
-            self._ray.cancel(ref, force=True)
+    def stop(self, futures: Iterable[Future]) -> None:
+        for future in futures:
+            if not future.done():
+                self._ray.cancel(self.executor.running[future], force=True)  # type: ignore[attr-defined]
 
     def close(self) -> None:
         if self._mine:
@@ -369,6 +420,13 @@ def at_hand(threads: int = 2) -> Iterator[Workers]:
     if _hired:
         yield _hired[-1]
         return
+    with here(threads) as mine:
+        yield mine
+
+
+@contextmanager
+def here(threads: int) -> Iterator[Workers]:
+    """So many threads of this process, whatever workers are at hand: for tasks that change what is in its memory."""
     mine = _Threads("threads", threads)
     try:
         yield mine

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import needs, progress
+from jobwise.cli.options import On, Threads, needs, progress
 from jobwise.cli.tables import print_table, say
 from jobwise.errors import Interrupted
 from jobwise_experiments import ONE_SEED, STUDIES
@@ -24,7 +24,8 @@ def reproduce(
     seeds: Annotated[
         Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, forest, forecast, promise: 1.")
     ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=1, max=1024)] = 2,
+    on: On = "threads",
+    threads: Threads = 2,
     part: Annotated[
         Optional[list[str]],
         typer.Option("--part", help="Run this part alone, several times for several; a wrong name lists them."),
@@ -36,12 +37,13 @@ def reproduce(
         needs("learn", "torch", "gymnasium", "tensorboard")
     if study == "telemetry":
         needs("forecast", "pandas", "sklearn")
+    from jobwise.parallel import workers
     from jobwise.report.page import write_study
     from jobwise_experiments.study import reproduce as run_study
 
     seeds = seeds or (1 if study in ONE_SEED else 5)
     try:
-        with progress(f"reproduce {study}") as show:
+        with workers(on, threads), progress(f"reproduce {study}") as show:
             sections = run_study(
                 study, logs, out, preset=preset, seeds=seeds, threads=threads, device=device, show=show, only=part or ()
             )

@@ -48,7 +48,7 @@ def real(s: Study, said: list[str]) -> list[Section]:
 
 def _forecasts(s: Study, folder: Path, said: list[str]) -> Section:
     def measured(file: str) -> dict:
-        results = forecast_all(read(folder / file), NAMES, HORIZONS, threads=s.threads)
+        results = forecast_all(read(folder / file), NAMES, HORIZONS)
         scores = [x for r in results.results for x in r.test[r.chosen].values()]
         each = [r.mase(r.chosen) for r in results.results]
         return summary(results) | {"each": each, "cover": [[x.coverage, x.samples] for x in scores]}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from jobwise.cli.groups import LogPart, Output, grouped
+from jobwise.cli.groups import Crew, LogPart, Output, grouped
 from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, progress
 from jobwise.cli.tables import show
 from jobwise.errors import InputError
@@ -59,6 +59,7 @@ def evaluate(
     judging: Judging = Judging(),
     part: LogPart = LogPart(),
     seed: Seed = 0,
+    crew: Crew = Crew(),
     output: Output = Output(),
 ) -> None:
     """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
@@ -82,7 +83,9 @@ def evaluate(
     check_outputs(log or "-", report, force=output.force, ending=".html .htm")
     on_jobsets = getattr(trained, "jobsets", False)
     answered = _on_jobsets if on_jobsets else _on_log if judging.origins is None else _at_origins
-    show(answered(asked), output.as_json, report)
+    with crew.hired():
+        answer = answered(asked)
+    show(answer, output.as_json, report)
 
 
 def _jobs(asked: Asked) -> tuple[Any, list[str], dict]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, cast, get_type_hints
 
-from jobwise.cli.options import Force, Jobs, Json, Kill, Load, Procs, Racks, RestartCost, Seed
+from jobwise.cli.options import Force, Jobs, Json, Kill, Load, On, Procs, Racks, RestartCost, Seed, Threads
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,20 @@ class Output:
 
     force: Force = False
     as_json: Json = False
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Where tasks run, and how many at once."""
+
+    on: On = "threads"
+    threads: Threads = 2
+
+    def hired(self) -> AbstractContextManager:
+        """Within, commands give their tasks to these workers. Raises InputError."""
+        from jobwise.parallel import workers
+
+        return workers(self.on, self.threads)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, grouped
-from jobwise.cli.options import LOG_HELP, Json, complain, needs, open_log, progress, times
+from jobwise.cli.options import LOG_HELP, Json, On, complain, needs, open_log, progress, times
 from jobwise.cli.tables import print_json, say
 from jobwise.errors import InputError, Interrupted, unknown
 from jobwise.policies.files import short
@@ -36,6 +36,7 @@ class Training:
         Optional[str], typer.Option("--max-wait", help="search: longest wait allowed, e.g. 1.2x that of FCFS with EASY.")
     ] = None
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto"
+    on: On = "threads"
     threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False
 
@@ -68,7 +69,9 @@ def train(
     if not as_json:
         what = w.name if w is not None else "generated jobs"
         print(f"training {system} on {what} ({training.preset}); validation against the best fixed rule", flush=True)
-    with progress(f"training {system}") as show:
+    from jobwise.parallel import workers
+
+    with workers(training.on, getattr(settings, "threads", 2)), progress(f"training {system}") as show:
         last: dict = {}
 
         def report(k: int, line: dict) -> None:

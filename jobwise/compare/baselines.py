@@ -14,14 +14,15 @@ Orders that no site would choose (last come first, longest first, random) are no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from jobwise.compare import windows
+from jobwise.parallel import Held, at_hand
 from jobwise.policies.loglinear import INDICES
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
@@ -75,6 +76,7 @@ class Baselines:
     cache: dict[tuple, np.ndarray] = field(default_factory=dict, repr=False)  # of windows; may be shared between parts of a log
     windows: dict[str, np.ndarray] = field(default_factory=dict)
     whole: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    _made: Any = field(default=None, repr=False)  # the windows and their replicas
 
     @property
     def rows(self) -> np.ndarray:
@@ -84,26 +86,14 @@ class Baselines:
     def _settings(self) -> dict:
         return {k: getattr(self, k) for k in ("kill_at_walltime", "restart_cost_s", "seed")}
 
-    def _each(self, work: Callable[[str], None], names: Sequence[str]) -> None:
-        def one(name: str) -> None:
-            work(name)
-            self.progress(1)
-
-        with ThreadPoolExecutor(2) as workers:
-            list(workers.map(one, names))
-
     def _on_windows(self, names: Sequence[str], rows: np.ndarray, shakes: int) -> dict[str, np.ndarray]:
-        parts = {}
-
-        def work(name: str) -> None:
-            for row in map(int, rows):
-                if (name, row, shakes) not in self.cache:
-                    if row not in parts:
-                        parts[row] = windows.replicas(self.log, row, self.size, shakes, self.shake_s, self.seed)
-                    records = [simulate(x, name, **self._settings()) for x in parts[row]]
-                    self.cache[name, row, shakes] = windows.slowdowns(records)
-
-        self._each(work, names)
+        if self._made is None:
+            self._made = windows.Windows(self.log, self.size, self.shake_s, self.seed)
+        todo = {n: [row for row in map(int, rows) if (n, row, shakes) not in self.cache] for n in names}
+        with at_hand() as crew:
+            work = partial(_slowdowns, crew.put(self._made), shakes, self._settings())
+            for (n, missing), slow in zip(todo.items(), crew.map(work, todo.items(), self.progress), strict=True):
+                self.cache |= {(n, row, shakes): x for row, x in zip(missing, slow, strict=True)}
         return {n: np.array([self.cache[n, int(row), shakes] for row in rows]) for n in names}
 
     def measure_windows(self, names: Sequence[str]) -> None:
@@ -118,15 +108,10 @@ class Baselines:
         lately = max(self.first, self.last - LATELY) if self.first == 0 else self.first  # judged jobs count, all of them
         part = self.log.take(slice(lately, self.last))
         parts = [shake(part, self.shake_s, [self.seed, k]) for k in range(replays)] or [part]
-        blocks, done = max(len(part) // self.size // 2, 1), {}
-
-        def work(name: str) -> None:
-            records = [simulate(x, name, **self._settings()) for x in parts]
-            longest = [windows.numbers(r)["max_wait"] for r in records]
-            done[name] = np.array([windows.in_time(r, blocks) for r in records]), np.array(longest)
-
-        self._each(work, missing)
-        self.whole |= {n: done[n] for n in missing}
+        blocks = max(len(part) // self.size // 2, 1)
+        with at_hand() as crew:
+            work = partial(_whole, crew.put(windows.Replicas(parts)), blocks, self._settings())
+            self.whole |= dict(zip(missing, crew.map(work, missing, self.progress), strict=True))
 
     def _unguarded(self) -> list[str]:
         """All orders × backfillings, but conservative where the queue is too deep for it."""
@@ -177,6 +162,19 @@ class Baselines:
         """The best rule of the continuous replay whose longest wait is at most `bound` times that of FCFS with EASY in every
         replica; if none keeps it, FCFS with EASY."""
         return min(self._within(list(self.whole), bound, replays) or [FCFS], key=lambda n: _rank(n, self.whole[n][0]))
+
+
+def _slowdowns(every: Held, shakes: int, settings: dict, item: tuple[str, list[int]]) -> list[np.ndarray]:
+    """The mean bounded slowdowns of the replicas of some windows under a rule."""
+    name, rows = item
+    return [windows.slowdowns([simulate(x, name, **settings) for x in every.get().of(row, shakes)]) for row in rows]
+
+
+def _whole(replicas: Held, blocks: int, settings: dict, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """([K, B] of blocks of time, [K] longest waits) of continuous replays under a rule."""
+    records = [simulate(x, name, **settings) for x in replicas.get().parts]
+    longest = [windows.numbers(r)["max_wait"] for r in records]
+    return np.array([windows.in_time(r, blocks) for r in records]), np.array(longest)
 
 
 HOPELESS = ("laf", "largest")  # in a continuous replay their queues never end

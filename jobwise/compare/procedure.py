@@ -8,9 +8,10 @@ overlap. Both are repeated with submits shifted in time, the same for all; what 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from jobwise.compare.baselines import Baselines
 from jobwise.compare.comparison import REPLAYS, Comparison
 from jobwise.decision import Policy, is_compiled
 from jobwise.errors import InputError
+from jobwise.parallel import Held, at_hand
 from jobwise.policies.files import short
 from jobwise.policies.names import resolve
 from jobwise.record import Record
@@ -136,27 +138,44 @@ def _measured(
     `shaking`: shakes, shake_s, seed."""
     shakes, shake_s, seed = shaking
 
-    def window(row: int) -> list[list[dict[str, float]]]:
-        replicas = windows.replicas(workload, int(row), size, shakes, shake_s, seed)
-        out = [[windows.numbers(simulate(x, p, **settings)) for x in replicas] for p in chosen]
-        report(len(chosen))
-        return out
-
-    shifted = [shake(part, shake_s, [seed, k]) for k in range(replays)]
-    blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
-
-    def continuous(p: Policy) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
-        logged = simulate(part, p, **settings)
-        records = [simulate(x, p, **settings) for x in shifted] or [logged]
-        report()
-        return logged, [r.summary() for r in records], [windows.in_time(r, blocks) for r in records]
-
     compiled = all(is_compiled(p, workload.cluster) for p in chosen)
-    with ThreadPoolExecutor(2 if compiled else 1) as workers:
-        records, summaries, in_time = zip(*workers.map(continuous, chosen), strict=True)
-        per_window = list(workers.map(window, rows))
+    blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
+    replicas = windows.Replicas([part, *(shake(part, shake_s, [seed, k]) for k in range(replays))])
+    with at_hand() as crew:
+        policies = crew.put(_Policies(list(chosen)))
+        work = partial(_continuous, crew.put(replicas), policies, blocks, settings)
+        logged, summaries, in_time = zip(*crew.map(work, range(len(chosen)), report, compiled), strict=True)
+        every = crew.put(windows.Windows(workload, size, shake_s, seed))
+        one = partial(_window, every, policies, shakes, settings)
+        per_window = crew.map(one, map(int, rows), lambda count: report(count * len(chosen)), compiled)
+    records = [replace(r, workload=part) for r in logged]
     table = {m: np.array([[[x[m] for x in one[p]] for one in per_window] for p in range(len(chosen))]) for m in windows.NUMBERS}
     return records, summaries, in_time, table
+
+
+@dataclass(eq=False)
+class _Policies:
+    """Policies that tasks share."""
+
+    each: list[Policy]
+
+
+def _continuous(
+    replicas: Held, policies: Held, blocks: int, settings: dict, p: int
+) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
+    """(the record of the jobs as logged, the summaries of all replicas, their bounded slowdowns over time) under policy p."""
+    policy = policies.get().each[p]
+    logged, *records = (simulate(x, policy, **settings) for x in replicas.get().parts)
+    records = records or [logged]
+    alone = replace(logged, workload=cast(Any, None))  # the driver has it
+    return alone, [r.summary() for r in records], [windows.in_time(r, blocks) for r in records]
+
+
+def _window(every: Held, policies: Held, shakes: int, settings: dict, row: int) -> list[list[dict[str, float]]]:
+    """The numbers of each policy in the replicas of a window."""
+    w = every.get()
+    replicas = windows.replicas(w.log, row, w.size, shakes, w.shake_s, w.seed)
+    return [[windows.numbers(simulate(x, p, **settings)) for x in replicas] for p in policies.get().each]
 
 
 def _joining(

@@ -7,7 +7,7 @@ counted (the first window of a log has none before it). No job arrives after the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -41,6 +41,33 @@ def replicas(w: Workload, row: int, size: int, shakes: int, shake_s: float, seed
     part = w.take(slice(begin, row + size))
     part = replace(part, columns={"counted": np.arange(len(part)) >= row - begin})
     return [shake(part, shake_s, [seed, row, k]) for k in range(shakes)] or [part]
+
+
+@dataclass(eq=False)
+class Windows:
+    """The windows of a log with their replicas, made when they are asked for, and kept."""
+
+    log: Workload
+    size: int
+    shake_s: float
+    seed: int
+    made: dict[tuple[int, int], list[Workload]] = field(default_factory=dict, repr=False)
+
+    def of(self, row: int, shakes: int) -> list[Workload]:
+        """Return the replicas of the window from `row`."""
+        if (row, shakes) not in self.made:
+            self.made[row, shakes] = replicas(self.log, row, self.size, shakes, self.shake_s, self.seed)
+        return self.made[row, shakes]
+
+    def __getstate__(self) -> dict:
+        return self.__dict__ | {"made": {}}
+
+
+@dataclass(eq=False)
+class Replicas:
+    """A part of a log, time-shifted several times."""
+
+    parts: list[Workload]
 
 
 def numbers(r: Record) -> dict[str, float]:

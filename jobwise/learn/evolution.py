@@ -9,11 +9,13 @@ move along the directions by rank. Steps and moves shrink; the answer is the mea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
 
 import numpy as np
 
+from jobwise.parallel import Held, at_hand
 from jobwise.sim import replay_batch
 from jobwise.sim.easy import HOUR
 from jobwise.sim.list_pass import EASY, Rule
@@ -43,35 +45,50 @@ class Search:
     price: float = 2.0  # of each e-fold of longest wait beyond max_wait, in e-folds of slowdown
 
 
+@dataclass(eq=False)
+class _Arena:
+    """Windows as they are replayed, and benches for whoever replays them."""
+
+    windows: Sequence[Workload]
+    trials: replay_batch.Trials
+    free: SimpleQueue = field(default_factory=SimpleQueue, repr=False)
+
+    def trial(self, rule: Rule, weights: np.ndarray, which: np.ndarray, times: float) -> np.ndarray:
+        """[len(which), RESULTS] of weights [F], or of a rule that needs none."""
+        try:
+            bench = self.free.get_nowait()
+        except Empty:
+            bench = replay_batch.bench(self.windows)
+        results = replay_batch.trial(bench, rule, weights, self.trials, which, times)
+        self.free.put(bench)
+        return results
+
+    def __reduce__(self) -> tuple:
+        return _Arena, (self.windows, self.trials)
+
+
+def _measured(arena: Held, which: np.ndarray, times: float, weights: np.ndarray) -> np.ndarray:
+    return arena.get().trial(RULE, weights, which, times)
+
+
 class Ground:
     """Windows to search on, and how to measure weights on them. `longest`: [W] s, longest waits under FCFS with EASY."""
 
     def __init__(self, windows: Sequence[Workload], threads: int = 2):
-        self._trials = replay_batch.prepare(windows)
-        self.count, self.longest = len(windows), self._trials.longest
-        self._benches = [replay_batch.bench(windows) for _ in range(threads)]
-        self._workers = ThreadPoolExecutor(threads)
+        self._arena, self._threads = _Arena(windows, replay_batch.prepare(windows)), threads
+        self.count, self.longest = len(windows), self._arena.trials.longest
 
     def measure(self, weights: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
         """[K, len(which), RESULTS] of K weights [K, F] on these windows, under a guard of `times` the longest wait of FCFS."""
-        out = np.empty((len(weights), len(which), replay_batch.RESULTS))
-
-        def some(worker: int) -> None:
-            for k in range(worker, len(weights), len(self._benches)):
-                out[k] = replay_batch.trial(self._benches[worker], RULE, weights[k], self._trials, which, times)
-
-        list(self._workers.map(some, range(len(self._benches))))
-        return out
+        with at_hand(self._threads) as crew:
+            results = crew.map(partial(_measured, crew.put(self._arena), which, times), weights)
+        return np.array(results).reshape(len(weights), len(which), replay_batch.RESULTS)
 
     def rule(self, order: str, times: float = np.inf) -> np.ndarray:
         """[W] mean bounded slowdowns of all windows under one of ORDERS with EASY, and the same guard."""
         rule = RULE._replace(order=CODES[order])
         every = np.arange(self.count)
-        return replay_batch.trial(self._benches[0], rule, np.zeros(F), self._trials, every, times)[:, replay_batch.BOUNDED]
-
-    def close(self) -> None:
-        """Stop the threads that replay windows."""
-        self._workers.shutdown()
+        return self._arena.trial(rule, np.zeros(F), every, times)[:, replay_batch.BOUNDED]
 
 
 def fitness(results: np.ndarray, base: np.ndarray, longest: np.ndarray, search: Search) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from jobwise import __version__
 from jobwise.errors import InputError
 from jobwise.learn.evolution import Search, answer, begin, generation
+from jobwise.parallel import Held, at_hand
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.played import played
 from jobwise.sim.replay_batch import BOUNDED, RESULTS
@@ -93,21 +94,14 @@ class Sequences:
     def __init__(self, config: Any):
         self.config, self.sets = config, config.sets(TRAIN, config.jobsets)
         self.count, self.longest = len(self.sets), np.ones(len(self.sets))
-        self._workers = ThreadPoolExecutor(config.threads)
 
     def measure(self, weights: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
         """[K, len(which), RESULTS] of K weights [K, THETA] on these sequences: their mean slowdowns."""
         out = np.zeros((len(weights), len(which), RESULTS))
-
-        def some(part: np.ndarray) -> None:
-            c, n = self.config, len(which)
-            theta = np.repeat(weights[part], n, axis=0)
-            policy = GpusRule("learned", c.world, tick=c.row_s, theta=theta)
-            every = np.tile(which, len(part))
-            z = played([self.sets[i] for i in every], policy, c.cost(every), c.limit)
-            out[part, :, BOUNDED] = (z["total"] / z["started"]).reshape(len(part), n)
-
-        list(self._workers.map(some, np.array_split(np.arange(len(weights)), min(self.config.threads, len(weights)))))
+        with at_hand(self.config.threads) as crew:
+            parts = np.array_split(weights, min(crew.count, len(weights)))
+            slowdowns = crew.map(partial(_slowdowns, crew.put(self), which), parts)
+        out[..., BOUNDED] = np.concatenate(slowdowns)
         return out
 
     def snapshot(self) -> dict:
@@ -118,5 +112,14 @@ class Sequences:
         """Do nothing: sequences have no state."""
 
     def close(self) -> None:
-        """Stop the threads that play sequences."""
-        self._workers.shutdown()
+        """Do nothing: there is nothing to close."""
+
+
+def _slowdowns(sequences: Held, which: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """[K, len(which)] mean slowdowns of K weights [K, THETA]."""
+    x = sequences.get()
+    c, n = x.config, len(which)
+    policy = GpusRule("learned", c.world, tick=c.row_s, theta=np.repeat(weights, n, axis=0))
+    every = np.tile(which, len(weights))
+    z = played([x.sets[i] for i in every], policy, c.cost(every), c.limit)
+    return (z["total"] / z["started"]).reshape(len(weights), n)

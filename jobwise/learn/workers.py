@@ -8,7 +8,6 @@ networks that are K - 1 updates old when its own arrives, as if all workers were
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ from jobwise.learn.agent import Agent
 from jobwise.learn.collect import Rollout, collect
 from jobwise.learn.learners import ppo, slope
 from jobwise.learn.vector_env import VectorEnv
+from jobwise.parallel import here
 
 
 class Group:
@@ -68,8 +68,8 @@ class Workers:
             rollout = collect(self.envs.parts[k], self.copies[k], steps)
             return rollout, slope(self.copies[k], rollout) if learner == "a3c" else {}
 
-        with ThreadPoolExecutor(len(self.copies)) as threads:
-            done, losses = list(threads.map(work, range(len(self.copies)))), []
+        with here(len(self.copies)) as threads:
+            done, losses = threads.map(work, range(len(self.copies))), []
         for copy, (rollout, metrics) in zip(self.copies, done, strict=True):
             if learner == "a3c":
                 self.agent.take(copy)

@@ -78,6 +78,12 @@ class Gate(Remembering):
         self._seen: dict[tuple[bytes, int], Look] = {}
         self._lock = Lock()
 
+    def __getstate__(self) -> dict:
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lock", "_seen")}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__ |= state | {"_lock": Lock(), "_seen": {}}
+
     @property
     def name(self) -> str:
         """Its label, or as on the command line."""

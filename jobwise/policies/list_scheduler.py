@@ -80,6 +80,9 @@ class ListScheduler(Remembering):
         """The parts that it has beside its order, each with its word."""
         return parts.used(self)
 
+    def __getstate__(self) -> dict:
+        return {k: v for k, v in self.__dict__.items() if k != "used"}  # parts have functions that no process can be sent
+
     @property
     def learns(self) -> bool:
         """True if its order knows the run times of jobs that have ended."""

@@ -52,8 +52,8 @@ def classes(s: State, e: int, rules: Iterable[tuple[Rule, np.ndarray]], memory: 
 
 @kernel
 def _number(jobs, first, of):
-    """Number the jobs [J] by request and size into `of`. `first` [2^k] NOBODY: a hash table of the first of each; False where it
-    is too small."""
+    """Number the jobs [J] by request and size into `of`. `first` [2^k] NOBODY: a hash table of the first of each; False where
+    it is too small."""
     mask, count = np.int64(len(first) - 1), 0
     for j in range(len(jobs)):
         r, n = jobs[j]["walltime"], jobs[j]["request"][0]

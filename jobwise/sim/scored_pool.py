@@ -46,7 +46,7 @@ class ScoredPool(NamedTuple):
     count: np.ndarray  # type: ignore[assignment] # [4] items; DUE: an instant has begun, its pass is to come; and at the begin of
     # the last pass jobs that waited, free processors
     alike: np.ndarray  # [J] i4 the class of each row; empty: each is one of its own
-    last: np.ndarray  # [J] i4 of each class the last row that waits in it; NOBODY
+    last: np.ndarray  # [C] i4 of each class the last row that waits in it; NOBODY
     after: np.ndarray  # [J] i4 of each row that waits the next one of its class; NOBODY
     running: ranked.Blocks  # by estimated end
     weights: np.ndarray  # [F] of a log-linear order, with a forest [F + 1] (how it ages); else empty
@@ -71,7 +71,7 @@ def scheduler(
     running = ranked.build(min(J, total))
     weights = np.empty(0) if weights is None else weights
     item, count = np.empty(J + 1, item_dtype), np.zeros(4, np.int64)
-    last, after = np.full(len(alike), NOBODY, np.int32), np.full(len(alike), NOBODY, np.int32)
+    last, after = np.full(alike.max(initial=-1) + 1, NOBODY, np.int32), np.full(len(alike), NOBODY, np.int32)
     room = np.empty(0, np.int32), np.empty((0, 1), np.int64)
     news = np.empty(2 * J if promised else 0, event_dtype)
     queue = item, count, alike, last, after

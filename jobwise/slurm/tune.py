@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +21,7 @@ from jobwise.compare.fingerprint import public_hash
 from jobwise.compare.windows import shake_for
 from jobwise.errors import InputError
 from jobwise.files import write_whole
+from jobwise.parallel import Held, at_hand
 from jobwise.policies.slurm import SlurmScheduler
 from jobwise.simulate import simulate
 from jobwise.slurm import conf
@@ -113,9 +113,8 @@ class Tuned:
 class Trials:
     """Candidates that have been replayed, kept in a file: a run that was stopped goes on where it was."""
 
-    def __init__(self, parts_: Sequence[Workload], folder: Path | None, bound: float, metric: str, threads: int):
+    def __init__(self, parts_: Sequence[Workload], folder: Path | None, bound: float, metric: str):
         self.parts, self.bound, self.metric = list(parts_), bound, metric
-        self.workers = ThreadPoolExecutor(threads)
         self.file, self.known = (folder / "trials.jsonl") if folder else None, {}
         if self.file and self.file.exists():
             kept = self.file.read_bytes()
@@ -140,32 +139,21 @@ class Trials:
         """How many settings have been replayed."""
         return len({key for key, _ in self.known})
 
-    def of(self, settings: Sequence[np.ndarray], which: Sequence[int], step: Callable[[], None]) -> np.ndarray:
+    def of(self, settings: Sequence[np.ndarray], which: Sequence[int], step: Callable[[int], None]) -> np.ndarray:
         """[K, P, 3] log bounded slowdown, log mean wait, longest wait (s), of settings on parts."""
         wanted = [(x, p) for x in settings for p in which]
         todo = list(dict.fromkeys((_key(x), p) for x, p in wanted if (_key(x), p) not in self.known))
         by_key = {_key(x): x for x, _ in wanted}
-        for (key, p), scores in zip(todo, self.workers.map(lambda a: self._one(by_key[a[0]], a[1], step), todo), strict=True):
-            self.known[key, p] = scores
-            if self.file:
-                line = {"settings": key, "part": p, "slowdown": scores[0], "wait": scores[1], "longest": scores[2]}
-                with self.file.open("a") as out:
-                    out.write(json.dumps(line) + "\n")
+        with at_hand() as crew:
+            parts = [crew.put(w) for w in self.parts]
+            trials = [(parts[p], by_key[key]) for key, p in todo]
+            for (key, p), scores in zip(todo, crew.each(_scores, trials, step), strict=True):
+                self.known[key, p] = scores
+                if self.file:
+                    line = {"settings": key, "part": p, "slowdown": scores[0], "wait": scores[1], "longest": scores[2]}
+                    with self.file.open("a") as out:
+                        out.write(json.dumps(line) + "\n")
         return np.array([[self.known[_key(x), p] for p in which] for x in settings])
-
-    def _one(self, settings: np.ndarray, part: int, step: Callable[[], None]) -> tuple[float, float, float]:
-        w = self.parts[part]
-        site = replace(w.cluster.known_site, settings=settings)
-        r = simulate(replace(w, cluster=replace(w.cluster, site=site)), cast(Any, SlurmScheduler()))
-        step()
-        wait, slow = metrics.wait(r), metrics.bounded_slowdown(r)
-        edges = np.linspace(0, len(slow), 17).astype(int)[:-1]
-        blocks = np.add.reduceat(slow, edges) / np.diff(np.append(edges, len(slow)))
-        return (
-            float(0.75 * np.log(blocks).mean() + 0.25 * np.log(slow.mean())),
-            float(np.log(wait.mean() + 1.0)),
-            float(wait.max()),
-        )
 
     def value(self, settings: Sequence[np.ndarray], present: np.ndarray, which: Sequence[int], step) -> np.ndarray:
         """[K], smaller is better: the metric against the present settings, what is above the bound costs."""
@@ -180,6 +168,22 @@ class Trials:
         allowed = self.bound * np.maximum(self.of([present], which, step)[0][:, 2], 1.0)
         longest = self.of(settings, which, step)[..., 2] if settings else np.zeros((0, len(which)))
         return [x for x, most in zip(settings, longest, strict=True) if (most <= allowed).all()]
+
+
+def _scores(trial: tuple[Held, np.ndarray]) -> tuple[float, float, float]:
+    """The scores of settings on a part: log bounded slowdown, log mean wait, longest wait (s)."""
+    part, settings = trial
+    w = part.get()
+    site = replace(w.cluster.known_site, settings=settings)
+    r = simulate(replace(w, cluster=replace(w.cluster, site=site)), cast(Any, SlurmScheduler()))
+    wait, slow = metrics.wait(r), metrics.bounded_slowdown(r)
+    edges = np.linspace(0, len(slow), 17).astype(int)[:-1]
+    blocks = np.add.reduceat(slow, edges) / np.diff(np.append(edges, len(slow)))
+    return (
+        float(0.75 * np.log(blocks).mean() + 0.25 * np.log(slow.mean())),
+        float(np.log(wait.mean() + 1.0)),
+        float(wait.max()),
+    )
 
 
 def replayed(folder: str) -> int:
@@ -223,7 +227,6 @@ def tune(
     others: Sequence[str] = (),
     scale: float = 1.0,
     seed: int = 0,
-    threads: int = 2,
     progress: Callable[[int, int], None] | None = None,
 ) -> Tuned:
     """Search the settings of the site of `w`. `max_wait`: bound on the longest wait, times the present one; `keep`: weights of
@@ -245,16 +248,16 @@ def tune(
     by = shake_for(w)
     shifted = [shake(train, by, [seed, k]) for k in range(REPLICAS)] + [shake(validation, by, [seed, 10 + k]) for k in range(2)]
     present, rng, count = w.cluster.known_site.settings, np.random.default_rng(seed), lambda n: max(int(round(n * scale)), 2)
-    trials = Trials(shifted, folder, max_wait, metric, threads)
+    trials = Trials(shifted, folder, max_wait, metric)
     kept = [KEEPS[k] for k in keep]
     if not (w.cluster.known_site.leaf >= 0).any() and "fair_share" not in kept:
         kept.append("fair_share")  # nobody has a share: what it would do is not known
     total = count(FIRST) + 1 + (count(SECOND) + count(MOVES)) * 2 + 2 * count(FINAL) + 6
     done = 0
 
-    def step() -> None:
+    def step(count: int) -> None:
         nonlocal done
-        done += 1
+        done += count
         if progress:
             progress(min(done, total), total)
 
@@ -273,16 +276,16 @@ def tune(
     i = int(np.argmin(both))
     lines = conf.lines(present, every[i]) if judged[i] < 0 and both[i] < -LEAST else []
     if not lines:
-        beside_ = _beside(test, others, by, seed, threads)
+        beside_ = _beside(test, others, by, seed)
         return Tuned([], present, None, None, beside_, trials.candidates, max_wait, metric, fit)
 
     def change(part: Workload) -> Change:
         site = replace(part.cluster.known_site, settings=every[i])
         after = replace(part, cluster=replace(part.cluster, site=site))
-        return against("tuned", *(replays(x, "slurm", by, seed=seed + 1, threads=threads) for x in (part, after)))
+        return against("tuned", *(replays(x, "slurm", by, seed=seed + 1) for x in (part, after)))
 
     effects = change(validation), change(test)
-    beside_ = _beside(test, others, by, seed, threads, effects[1])
+    beside_ = _beside(test, others, by, seed, effects[1])
     return Tuned(lines, every[i], *effects, beside_, trials.candidates, max_wait, metric, fit)
 
 
@@ -303,14 +306,12 @@ def _parts(w: Workload) -> tuple[Workload, Workload, Workload]:
     return w.take(slice(0, a)), w.take(slice(a, b)), w.take(slice(b, None))
 
 
-def _beside(
-    test: Workload, others: Sequence[str], by: float, seed: int, threads: int, known: Change | None = None
-) -> list[Change]:
+def _beside(test: Workload, others: Sequence[str], by: float, seed: int, known: Change | None = None) -> list[Change]:
     """What other schedulers would do with the last jobs."""
     if not others:
         return []
-    present = known.present if known else replays(test, "slurm", by, seed=seed + 1, threads=threads)
-    return [against(p, present, replays(test, p, by, seed=seed + 1, threads=threads)) for p in others]
+    present = known.present if known else replays(test, "slurm", by, seed=seed + 1)
+    return [against(p, present, replays(test, p, by, seed=seed + 1)) for p in others]
 
 
 def _opened(w: Workload, folder: str | Path | None, resume: bool, run_settings: dict) -> Path | None:

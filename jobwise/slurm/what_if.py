@@ -7,7 +7,6 @@ both sides. Replicas with time-shifted submits, the same for both; intervals ove
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,6 +16,7 @@ from jobwise import metrics
 from jobwise.compare.intervals import LEAST, Effect, Totals, claims, compared, ratio_interval
 from jobwise.compare.windows import shake_for
 from jobwise.decision import Policy
+from jobwise.parallel import Held, at_hand
 from jobwise.policies.names import resolve
 from jobwise.record import Record
 from jobwise.simulate import simulate
@@ -166,25 +166,18 @@ class Change:
 
 
 def replays(
-    w: Workload,
-    policy: str | Policy,
-    by: float,
-    shakes: int = SHAKES,
-    seed: int = 0,
-    threads: int = 2,
-    step: Callable | None = None,
+    w: Workload, policy: str | Policy, by: float, shakes: int = SHAKES, seed: int = 0, step: Callable[[int], None] | None = None
 ) -> Replays:
     """The jobs as logged, and `shakes` times with submits moved by up to `by` s."""
-    parts = [w, *(shake(w, by, [seed, k]) for k in range(shakes))]
+    with at_hand() as crew:
+        work = partial(_replayed, crew.put(w), resolve(policy), by, seed)
+        return Replays(crew.map(work, [None, *range(shakes)], step))
 
-    def one(x: Workload) -> Record:
-        record = simulate(x, resolve(policy))
-        if step:
-            step()
-        return record
 
-    with ThreadPoolExecutor(threads) as workers:
-        return Replays(list(workers.map(one, parts)))
+def _replayed(log: Held, policy: Policy, by: float, seed: int, k: int | None) -> Record:
+    """The record of a replay: of the jobs as logged, or of the k-th replica."""
+    w = log.get()
+    return simulate(w if k is None else shake(w, by, [seed, k]), policy)
 
 
 def against(name: str, present: Replays, after: Replays) -> Change:
@@ -222,9 +215,9 @@ def what_if(
     """Each (name, the jobs on the site as it would be, policy) against the jobs on the site as it is. Raises InputError."""
     by, done = shake_for(w), 0
 
-    def step() -> None:
+    def step(count: int) -> None:
         nonlocal done
-        done += 1
+        done += count
         if progress:
             progress(done, (1 + len(after)) * (1 + shakes))
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +25,7 @@ from jobwise.learn.evolution import Search, evolve
 from jobwise.learn.run_folder import opened, per_seed
 from jobwise.learn.run_settings import RunSettings
 from jobwise.metrics import makespan, workflows
+from jobwise.parallel import Held, at_hand
 from jobwise.policies import flow_net
 from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.list_scheduler import ListScheduler
@@ -83,17 +83,21 @@ class Streams:
 
     def measure(self, nets: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
         """[K, len(which), RESULTS] of K networks: mean workflow slowdown, makespan, mean turnaround (s)."""
-
-        def one(a: tuple[int, int]) -> list[float]:
-            r = simulate(self.streams[a[1]], self.policy(nets[a[0]]))
-            table = workflows(r)
-            out = [0.0] * RESULTS
-            out[BOUNDED], out[LONGEST], out[WAIT] = table["slowdown"].mean(), makespan(r), table["turnaround"].mean()
-            return out
-
         pairs = [(k, int(i)) for k in range(len(nets)) for i in which]
-        with ThreadPoolExecutor(self._threads) as threads:
-            return np.array(list(threads.map(one, pairs))).reshape(len(nets), len(which), RESULTS)
+        with at_hand(self._threads) as crew:
+            held = [crew.put(w) for w in self.streams]
+            tasks = [(held[i], self.policy(nets[k])) for k, i in pairs]
+            return np.array(crew.map(_measured, tasks)).reshape(len(nets), len(which), RESULTS)
+
+
+def _measured(task: tuple[Held, ListScheduler]) -> list[float]:
+    """RESULTS of a network on a stream."""
+    stream, policy = task
+    r = simulate(stream.get(), policy)
+    table = workflows(r)
+    out = [0.0] * RESULTS
+    out[BOUNDED], out[LONGEST], out[WAIT] = table["slowdown"].mean(), makespan(r), table["turnaround"].mean()
+    return out
 
 
 def _run(config: Config, log: Workload, folder: Path, resume: bool, report: Callable[[dict], None] | None) -> ListScheduler:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +27,7 @@ from jobwise.files import write_whole
 from jobwise.learn.evolution import ORDERS, Ground, Search, evolve, fitness
 from jobwise.learn.run_folder import opened, per_seed, score
 from jobwise.learn.run_settings import RunSettings
+from jobwise.parallel import Held, at_hand
 from jobwise.policies import loglinear
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES, Index
@@ -212,8 +213,6 @@ class Run:
             "seconds": time.perf_counter() - began,
             "jobwise": __version__,
         }
-        self.ground.close()
-        self.judged.close()
         for which, vector in both.items():
             one = Index(which, vector, about | {"chosen": which})
             loglinear.save(one, self.folder / f"{which}.safetensors", guards[which])
@@ -239,14 +238,9 @@ class Run:
         fcfs = [max(simulate(x, "fcfs+easy").summary()["max_wait"], HOUR) for x in replicas]
         tries = [(name, t) for name in candidates for t in (*TIGHTER, *TIMES)]
 
-        def one(a: tuple[str, float]) -> tuple[float, float]:
-            p = ListScheduler(Index(a[0], candidates[a[0]]), "easy", times=a[1])
-            summaries = [simulate(x, p).summary() for x in replicas]
-            longest = max(f["max_wait"] / most for f, most in zip(summaries, fcfs, strict=True))
-            return float(np.mean([f["bounded_slowdown"] for f in summaries])), longest
-
-        with ThreadPoolExecutor(self.config.threads) as workers:
-            results = dict(zip(tries, workers.map(one, tries), strict=True))
+        with at_hand(self.config.threads) as crew:
+            work = partial(_under_guard, crew.put(windows.Replicas(replicas)), candidates, fcfs)
+            results = dict(zip(tries, crew.map(work, tries), strict=True))
         scores, guards = {}, {}
         for name in candidates:
             mine = {t: results[name, t] for k, t in tries if k == name}
@@ -254,6 +248,17 @@ class Run:
             slow, longest = mine[guards[name]]
             scores[name] = (longest > MARGIN * self.search.max_wait, slow, longest)
         return scores, guards
+
+
+def _under_guard(
+    replicas: Held, candidates: dict[str, np.ndarray], fcfs: list[float], trial: tuple[str, float]
+) -> tuple[float, float]:
+    """(bounded slowdown, longest wait against FCFS with EASY) of a candidate under a guard."""
+    name, times = trial
+    p = ListScheduler(Index(name, candidates[name]), "easy", times=times)
+    summaries = [simulate(x, p).summary() for x in replicas.get().parts]
+    longest = max(f["max_wait"] / most for f, most in zip(summaries, fcfs, strict=True))
+    return float(np.mean([f["bounded_slowdown"] for f in summaries])), longest
 
 
 def calibrated(measured: dict[float, tuple[float, float]], bound: float) -> float:

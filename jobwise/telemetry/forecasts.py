@@ -1,12 +1,8 @@
-"""Every series of a table forecast, by as many processes as asked for; and what came of it, in numbers and in a picture."""
+"""Every series of a table forecast, by the workers at hand; and what came of it, in numbers and in a picture."""
 
 from __future__ import annotations
 
-import multiprocessing as mp
-import os
-import signal
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +11,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.forecast.load_models import Boosted, models_for
 from jobwise.forecast.loads import EPOCHS, LEAST, Model, Result, Series, intervals, judged, told
+from jobwise.parallel import Held, at_hand, here
 from jobwise.telemetry.table import Telemetry
 
 COSTLY = 500  # series: with more of them holt-winters, which is fitted to each, is left out
@@ -46,34 +43,20 @@ def series_of(t: Telemetry, horizons: Sequence[int], step_s: float = 0.0) -> tup
     return series, out
 
 
-_GIVEN: tuple = ()  # to every process at its beginning: models, horizons, peak
-
-
-def _begin(*initial) -> None:
-    global _GIVEN
-    _GIVEN = initial
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who began them is interrupted, and ends them
-
-
 def _named(model: str, result: Result) -> str:
     """The model itself, whichever a result has chosen."""
     return model
 
 
-def _one(s: Series) -> Result | None:
-    return judged(s, *_GIVEN)
+@dataclass(eq=False)
+class _Asked:
+    """Models, horizons, peaks or not: the same for all series."""
+
+    each: tuple
 
 
-@contextmanager
-def _processes(count: int, initial: tuple):
-    """So many processes, of one thread each, that have been given this."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        with mp.get_context("spawn").Pool(count, _begin, initial) as pool:
-            yield pool
-    finally:
-        os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
+def _one(asked: Held, s: Series) -> Result | None:
+    return judged(s, *asked.get().each)
 
 
 def forecast_all(
@@ -82,7 +65,6 @@ def forecast_all(
     horizons: Sequence[int],
     peak: bool = False,
     step_s: float = 0.0,
-    threads: int = 2,
     progress: Callable[[int, int], None] | None = None,
 ) -> Forecasts:
     """Choose a model for every series and measure it: see `jobwise.forecast.loads`. Raises InputError."""
@@ -107,11 +89,10 @@ def forecast_all(
         from jobwise.learn.gru import fit
 
         made["gru"] = fit(series, horizons, peak, progress=fitting)
-    initial = made, tuple(horizons), peak
-    several = threads > 1 and len(series) > 8 and "gru" not in made
-    with _processes(threads, initial) if several else nullcontext() as pool:
-        results = []
-        for one in pool.imap(_one, series) if pool else (judged(s, *initial) for s in series):
+    few = len(series) <= 8 or "gru" in made  # a network stays here
+    results: list[Result | None] = []
+    with here(1) if few else at_hand() as crew:
+        for one in crew.each(partial(_one, crew.put(_Asked((made, tuple(horizons), peak)))), series, compiled=False):
             results.append(one)
             tell(fits + len(results))
     out["do not change in the end"] = sum(r is None for r in results)

@@ -1,0 +1,230 @@
+"""Tasks in threads, processes, on Ray and by other executors: the same results, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jobwise as jw
+from jobwise.cli.main import run
+from jobwise.errors import InputError
+from jobwise.parallel import at_hand, here, workers
+
+ENGINES = ("threads", "processes", "ray")
+pytestmark = pytest.mark.xdist_group("parallel")
+
+
+def square(x):
+    return x * x
+
+
+def slow_first(x):
+    time.sleep(0.2 if x == 0 else 0.0)
+    return x
+
+
+def third_is_wrong(folder, x):
+    (Path(folder) / str(x)).touch()
+    if x == 2:
+        raise InputError("the third is wrong")
+    time.sleep(0.05)
+    return x
+
+
+def killed_once(folder, x):
+    """Kill the worker at task 3, the first time."""
+    mark = Path(folder) / "killed"
+    if x == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def total(held, x):
+    return float(held.get().jobs["submit"].sum()) + x
+
+
+def within(x):
+    with at_hand() as crew:
+        return crew.map(square, range(x))
+
+
+@pytest.mark.parametrize("on", ["processes", "ray"])
+def test_a_killed_worker_is_replaced(on, tmp_path):
+    if on == "ray":
+        pytest.importorskip("ray")
+    with workers(on, 2) as crew:
+        assert crew.map(partial(killed_once, str(tmp_path)), range(12)) == list(range(12))
+    assert (tmp_path / "killed").exists()
+
+
+def always_killed(x):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_workers_that_die_again_and_again_are_one_line():
+    with workers("processes", 2) as crew, pytest.raises(InputError, match="3 times workers were killed"):
+        crew.map(always_killed, range(3))
+
+
+def test_any_executor_will_do():
+    with ThreadPoolExecutor(3) as executor, workers(executor, 3) as crew:
+        assert crew.map(square, range(5)) == [0, 1, 4, 9, 16]
+        with at_hand() as same:
+            assert same is crew
+    with at_hand(4) as own:
+        assert own.here and own.count == 4
+    with workers("threads", 1), here(2) as apart:
+        assert apart.count == 2
+
+
+def test_dask_is_one_of_them():
+    distributed = pytest.importorskip("distributed")
+    settings = {"n_workers": 1, "threads_per_worker": 2, "processes": False, "dashboard_address": None}
+    with distributed.Client(**settings) as client, workers(client.get_executor(), 2) as crew:
+        w = jw.lublin(50, 16, seed=1)
+        assert crew.map(partial(total, crew.put(w)), [0.0]) == [float(w.jobs["submit"].sum())]
+
+
+@pytest.mark.parametrize(
+    ("on", "count", "words"),
+    [
+        ("cloud", 2, "known are threads, processes, ray"),
+        ("threads:4", 2, "known are"),
+        ("threads", 0, "one at least"),
+        ("ray://nowhere", 2, "an address is expected"),
+        ("ray://127.0.0.1:1", 2, "nothing answers there"),
+    ],
+)
+def test_wrong_engines_are_one_line(on, count, words):
+    if on.startswith("ray"):
+        pytest.importorskip("ray")
+    with pytest.raises(InputError, match=words), workers(on, count):
+        pass
+
+
+def test_what_cannot_be_sent_is_one_line():
+    w = jw.lublin(60, 16, seed=1)
+    mine = jw.ListScheduler(lambda jobs, now: jobs["walltime"], "easy")
+    with workers("processes", 2), pytest.raises(InputError, match="processes cannot be sent this"):
+        jw.compare(w, ["fcfs+easy", mine], shakes=0)
+
+
+def kinds():
+    """A comparison, with rules that join, in every engine."""
+    w = jw.lublin(1200, 64, seed=3)
+    policies = ["fcfs+easy", "sjf+easy", "jobwise", "gated:sjf+easy,wfp3+easy"]
+    for on in ENGINES:
+        if on == "ray":
+            pytest.importorskip("ray")
+        with workers(on, 2):
+            yield jw.compare(w, policies, since=0.5, shakes=2)
+
+
+def test_comparisons_are_the_same_everywhere():
+    first, *others = kinds()
+    for other in others:
+        assert other.policies == first.policies
+        assert repr(other.logged) == repr(first.logged) and repr(other.replays) == repr(first.replays)
+        assert all(np.array_equal(other.windows[m], first.windows[m]) for m in first.windows)
+        assert np.array_equal(other.blocks, first.blocks)
+        for a, b in zip(first.records, other.records, strict=True):
+            assert all(np.array_equal(a.jobs[f], b.jobs[f], equal_nan=True) for f in a.jobs.dtype.names)
+            assert len(b.workload) == len(a.workload)
+
+
+def test_the_command_says_where(capfd, tmp_path):
+    log = str(tmp_path / "log.swf")
+    jw.write_swf(jw.lublin(300, 32, seed=1), log)
+    words = ["compare", log, "-p", "fcfs+easy", "-p", "sjf+easy", "--shakes", "1", "--json"]
+    texts = []
+    for more in ([], ["--on", "processes"], ["--threads", "1"]):
+        assert run([*words, *more]) == 0
+        texts.append(capfd.readouterr().out)
+    assert texts[0] == texts[1] == texts[2]
+    assert run([*words, "--on", "moon"]) == 2 and "known are" in capfd.readouterr().err
+
+
+DRIVER = """
+import os, time, sys
+from jobwise.parallel import workers
+def wait(x):
+    open(os.path.join(sys.argv[1], str(os.getpid())), "w").close()
+    time.sleep(60)
+if __name__ == "__main__":
+    with workers("processes", 2) as crew:
+        crew.map(wait, range(4))
+"""
+
+
+def there(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_driver_that_ends_leaves_no_process(number, tmp_path):
+    script, marks = tmp_path / "driver.py", tmp_path / "marks"
+    script.write_text(DRIVER)
+    marks.mkdir()
+    driver = subprocess.Popen([sys.executable, str(script), str(marks)], stderr=subprocess.DEVNULL)
+    begun = time.monotonic()
+    while len(list(marks.iterdir())) < 2 and time.monotonic() - begun < 60:
+        time.sleep(0.05)
+    pids = [int(p.name) for p in marks.iterdir()]
+    assert len(pids) == 2
+    driver.send_signal(number)
+    driver.wait(30)
+    begun = time.monotonic()
+    while any(map(there, pids)) and time.monotonic() - begun < 20:
+        time.sleep(0.05)
+    assert not any(map(there, pids))
+
+
+# ------------------------------------------------------------------ the same in every engine, which stays until the end
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def crew(request):
+    if request.param == "ray":
+        pytest.importorskip("ray")
+    with workers(request.param, 2) as crew:
+        yield crew
+
+
+def test_results_are_in_order_and_counted(crew):
+    counted = []
+    assert crew.map(slow_first, range(20), counted.append) == list(range(20)) and sum(counted) == 20
+    assert crew.map(square, []) == [] and crew.map(square, range(3), compiled=False) == [0, 1, 4]
+    results = crew.each(square, range(5))
+    assert next(results) == 0 and list(results) == [1, 4, 9, 16]
+
+
+def test_a_task_may_have_tasks(crew):
+    assert crew.map(within, [3, 4]) == [[0, 1, 4], [0, 1, 4, 9]]
+
+
+def test_the_first_error_stops_the_rest(crew, tmp_path):
+    with pytest.raises(InputError, match="the third is wrong"):
+        crew.map(partial(third_is_wrong, str(tmp_path)), range(200))
+    assert len(list(tmp_path.iterdir())) < 150
+    assert crew.map(square, range(4)) == [0, 1, 4, 9]  # and they go on
+
+
+def test_what_tasks_share_is_stored_once(crew):
+    w = jw.lublin(50, 16, seed=1)
+    held = crew.put(w)
+    if not crew.here:
+        assert crew.put(w) is held
+    want = float(w.jobs["submit"].sum())
+    assert crew.map(partial(total, held), range(4)) == [want + k for k in range(4)]
