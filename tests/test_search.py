@@ -36,7 +36,6 @@ def test_a_trial_is_a_replay(log):
     given = [INDICES["smith-aged"].weights, np.random.default_rng(0).normal(size=F), weights(log_walltime=1)]
     out = ground.measure(np.array(given), np.array([2, 0, 1]))
     again = ground.measure(np.array(given), np.array([2, 0, 1]))
-    ground.close()
     assert np.array_equal(out, again)
     for k, v in enumerate(given):
         for i, part in enumerate((2, 0, 1)):
@@ -55,7 +54,6 @@ def test_search_gets_better_and_goes_on_to_the_same_weights(log):
     assert value < -0.2
     state = json.loads(told[12])
     assert np.array_equal(end, evolve(ground, start, base[:, 0], search, seed=3, state=state))
-    ground.close()
 
 
 def test_waits_beyond_the_bound_cost():

@@ -12,10 +12,11 @@ import jobwise as jw
 from jobwise.cli import run
 from jobwise.compare.intervals import Effect, Totals
 from jobwise.errors import InputError
+from jobwise.parallel import workers
 from jobwise.site import settings
 from jobwise.slurm import conf, tune
 from jobwise.slurm.fidelity import Fidelity
-from jobwise.slurm.tune import REPLICAS, Trials, Tuned, draw
+from jobwise.slurm.tune import REPLICAS, Tuned, draw
 from jobwise.slurm.what_if import Change, Replays
 
 
@@ -23,13 +24,16 @@ def found_by(site, monkeypatch, measure):
     """What is tuned where a candidate is measured by `measure(part)`: (e-folds of wait, times the longest wait)."""
     present = tune._key(site.cluster.site.settings)
 
-    def one(self, x, part, step):
-        step()
-        gain, longest = (0.0, 1.0) if tune._key(x) == present else measure(part)
+    numbers = {}  # of the parts, in the order in which one worker comes to them: 0 to REPLICAS + 1
+
+    def scores(trial):
+        part = numbers.setdefault(id(trial[0].get()), len(numbers))
+        gain, longest = (0.0, 1.0) if tune._key(trial[1]) == present else measure(part)
         return 2.0 + gain, 5.0 + gain, 1000.0 * longest
 
-    monkeypatch.setattr(Trials, "_one", one)
-    return tune.tune(site, max_wait=1.2, scale=0.1)
+    monkeypatch.setattr(tune, "_scores", scores)
+    with workers("threads", 1):
+        return tune.tune(site, max_wait=1.2, scale=0.1)
 
 
 def test_a_candidate_that_breaks_the_bound_where_it_is_searched_is_not_chosen(site, monkeypatch):

@@ -155,7 +155,7 @@ def _measured(
 
 @dataclass(eq=False)
 class _Policies:
-    """Policies that tasks share."""
+    """Policies, shared by the tasks of a comparison."""
 
     each: list[Policy]
 

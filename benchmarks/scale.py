@@ -1,0 +1,176 @@
+"""Deep queues, and what tasks cost in threads, processes and on Ray, on one and two workers.
+
+python -m benchmarks.scale FOLDER_WITH_LOGS [--origins N]      writes benchmarks/SCALE.md; nothing in it is typed by hand
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.timing import seconds
+from jobwise.compare.origins import origins
+from jobwise.parallel import workers
+from jobwise.policies import replay as loops
+from jobwise.report.sections import made
+from jobwise.sim.alike import NONE_ALIKE
+from jobwise.simulate import simulate
+from jobwise.systems import configure
+from jobwise.workload import Workload
+from jobwise_experiments.study import read_log
+
+HERE = Path(__file__).parent
+DEEP, SHALLOW = "RICC", ("SDSC-SP2", "SDSC-BLUE", "LANL-CM5", "ALCF-Theta", "MetaCentrum", "LLNL-Atlas", "NASA-iPSC")
+ORDERS = ("wfp3+easy", "unicef+easy", "lxf+easy", "smith+easy", "smith-forecast-aged+easy")
+ENGINES = ("threads", "processes", "ray")
+POLICIES = (
+    "fcfs+easy",
+    "sjf+easy",
+    "saf+easy",
+    "wfp3+easy",
+    "unicef+easy",
+    "lxf+easy",
+    "f1+easy",
+    "f2+easy",
+    "smith+easy",
+    "jobwise",
+)
+TASKS = 400
+
+
+def one_by_one(log: Workload, order: str) -> np.ndarray:
+    """The starts under an order whose jobs are all scored."""
+    classes, loops.alike.classes = loops.alike.classes, lambda *_: NONE_ALIKE
+    try:
+        return simulate(log, order).jobs["start"]
+    finally:
+        loops.alike.classes = classes
+
+
+def deep(log: Workload) -> list[str]:
+    """Rows of a deep queue: an order, s with classes, s job by job, are the starts equal to the bit?"""
+    rows = []
+    for order in ORDERS:
+        ours, one = seconds(lambda order=order: simulate(log, order), 3), ["", "not run"]
+        if order != ORDERS[-1]:
+            same = np.array_equal(simulate(log, order).jobs["start"], one_by_one(log, order))
+            one = [f"{seconds(lambda order=order: one_by_one(log, order), 1):.2f}", "yes" if same else "NO"]
+        rows.append(f"| `{order}` | {ours:.2f} | {one[0]} | {one[1]} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def shallow(logs: Path) -> list[str]:
+    """Rows of other logs under the first order: jobs, ms with classes, ms job by job, are the starts equal?"""
+    rows = []
+    for name in SHALLOW:
+        log, pairs = read_log(logs, name), []
+        for _ in range(15):  # in turn: the machine may have other work
+            pairs.append([seconds(partial(work, log, ORDERS[0]), 1) for work in (simulate, one_by_one)])
+        ours, one = np.min(pairs, axis=0) * 1000
+        same = np.array_equal(simulate(log, ORDERS[0]).jobs["start"], one_by_one(log, ORDERS[0]))
+        rows.append(f"| {name} | {len(log):,} | {ours:.1f} | {one:.1f} | {ours / one:.2f} | {'yes' if same else 'NO'} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def nothing(x: int) -> int:
+    """Do nothing: what is left is what a task costs."""
+    return x
+
+
+def overhead() -> list[str]:
+    """Rows of engines: s until the first task is done, ms a task."""
+    rows = []
+    for on in ENGINES:
+        begun = time.perf_counter()
+        with workers(on, 2) as crew:
+            crew.map(nothing, range(2))
+            first = time.perf_counter() - begun
+            cost = seconds(lambda crew=crew: crew.map(nothing, range(TASKS)), 3) / TASKS * 1000
+        rows.append(f"| {on} | {first:.1f} | {cost:.2f} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def compared(log: Workload, count: int) -> Any:
+    """Policies at several origins: the changes with their intervals."""
+    return repr(origins(log, list(POLICIES), count))
+
+
+def searched(log: Workload) -> Any:
+    """The weights that a search of seconds finds."""
+    config = configure("search", log, "smoke").changed(generations=6, pairs=12)
+    with tempfile.TemporaryDirectory() as folder:
+        policy = config.train(log, Path(folder) / "run", report=lambda k, line: None)[0]
+    return policy.order.weights.tobytes().hex()
+
+
+def faster(work: Callable[[], Any], name: str) -> list[str]:
+    """Rows of a kind of work: engine, s on one worker and on two, how much faster, the result in eight digits."""
+    rows = []
+    for on in ENGINES:
+        took, digests = [], set()
+        for count in (1, 2):
+            with workers(on, count) as crew:
+                crew.map(nothing, range(count))
+                begun = time.perf_counter()
+                digests.add(hashlib.sha256(str(work()).encode()).hexdigest()[:8])
+                took.append(time.perf_counter() - begun)
+        rows.append(f"| {name} | {on} | {took[0]:.1f} | {took[1]:.1f} | {took[0] / took[1]:.2f} | {', '.join(digests)} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measure, and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("logs", type=Path)
+    parser.add_argument("--origins", type=int, default=6)
+    asked = parser.parse_args()
+    log, queue = read_log(asked.logs, "SDSC-SP2"), read_log(asked.logs, DEEP)
+    tables = deep(queue), shallow(asked.logs), overhead()
+    works = {
+        f"compare, {len(POLICIES)} policies, {asked.origins} origins": partial(compared, log, asked.origins),
+        "train search, six generations": partial(searched, log),
+    }
+    rows = [row for name, work in works.items() for row in faster(work, name)]
+    write_page(len(queue), tables, rows)
+
+
+def write_page(jobs: int, tables: tuple[list[str], ...], rows: list[str]) -> None:
+    """Write benchmarks/SCALE.md."""
+    text = [
+        "# Scale",
+        f"`python -m benchmarks.scale FOLDER`, {made()}. {os.cpu_count()} cores; seconds of wall time, the least of three where "
+        "not said.",
+        f"## Deep queues: {DEEP} whole, {jobs:,} jobs",
+        "Jobs that never swap are scored once a class; the last but one column is one replay that scores every waiting job.\n\n"
+        "| order | s | s, job by job | starts equal to the bit |\n| --- | --- | --- | --- |\n" + "\n".join(tables[0]),
+        f"## Other logs, `{ORDERS[0]}`",
+        "The least of 15 replays each way, in turn.\n\n"
+        "| log | jobs | ms | ms, job by job | ratio | starts equal |\n| --- | --- | --- | --- | --- | --- |\n"
+        + "\n".join(tables[1]),
+        "## Tasks",
+        f"Two workers; {TASKS} tasks that do nothing.\n\n"
+        "| engine | s until the first is done | ms a task |\n| --- | --- | --- |\n" + "\n".join(tables[2]),
+        "## Work on one worker and on two",
+        "The last column is a digest of the result: the same everywhere.\n\n"
+        "| work | engine | s, one | s, two | times faster | result |\n| --- | --- | --- | --- | --- | --- |\n"
+        + "\n".join(rows),
+    ]
+    (HERE / "SCALE.md").write_text("\n\n".join(text) + "\n")
+    print(f"written: {HERE / 'SCALE.md'}")
+
+
+if __name__ == "__main__":
+    main()
