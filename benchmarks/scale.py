@@ -147,26 +147,29 @@ def main() -> None:
     write_page(len(queue), tables, rows)
 
 
+def table(head: str, rows: list[str]) -> str:
+    """Return a table of Markdown."""
+    return "\n".join([f"| {head} |", "| --- " * (head.count("|") + 1) + "|", *rows])
+
+
 def write_page(jobs: int, tables: tuple[list[str], ...], rows: list[str]) -> None:
     """Write benchmarks/SCALE.md."""
+    command = "python -m benchmarks.scale FOLDER"
     text = [
         "# Scale",
-        f"`python -m benchmarks.scale FOLDER`, {made()}. {os.cpu_count()} cores; seconds of wall time, the least of three where "
-        "not said.",
+        f"{made(command)}. {os.cpu_count()} cores; seconds of wall time, the median of three where not said.",
         f"## Deep queues: {DEEP} whole, {jobs:,} jobs",
-        "Jobs that never swap are scored once a class; the last but one column is one replay that scores every waiting job.\n\n"
-        "| order | s | s, job by job | starts equal to the bit |\n| --- | --- | --- | --- |\n" + "\n".join(tables[0]),
+        "Jobs that never swap are scored once a class; beside it one replay that scores every waiting job.",
+        table("order | s | s, job by job | starts equal to the bit", tables[0]),
         f"## Other logs, `{ORDERS[0]}`",
-        "The least of 15 replays each way, in turn.\n\n"
-        "| log | jobs | ms | ms, job by job | ratio | starts equal |\n| --- | --- | --- | --- | --- | --- |\n"
-        + "\n".join(tables[1]),
+        "The least of 15 replays each way, in turn.",
+        table("log | jobs | ms | ms, job by job | ratio | starts equal", tables[1]),
         "## Tasks",
-        f"Two workers; {TASKS} tasks that do nothing.\n\n"
-        "| engine | s until the first is done | ms a task |\n| --- | --- | --- |\n" + "\n".join(tables[2]),
+        f"Two workers; {TASKS} tasks that do nothing.",
+        table("engine | s until the first is done | ms a task", tables[2]),
         "## Work on one worker and on two",
-        "The last column is a digest of the result: the same everywhere.\n\n"
-        "| work | engine | s, one | s, two | times faster | result |\n| --- | --- | --- | --- | --- | --- |\n"
-        + "\n".join(rows),
+        "The last column is a digest of the result: the same everywhere.",
+        table("work | engine | s, one | s, two | times faster | result", rows),
     ]
     (HERE / "SCALE.md").write_text("\n\n".join(text) + "\n")
     print(f"written: {HERE / 'SCALE.md'}")

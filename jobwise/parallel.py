@@ -40,7 +40,7 @@ class Held:
         self._value = value
 
     def get(self) -> Any:
-        """Return the value."""
+        """Return the value, read where a task runs."""
         return self._value
 
 
@@ -120,7 +120,7 @@ class Workers:
             future.cancel()
 
     def close(self) -> None:
-        """Send the workers away."""
+        """Send the workers away, for good."""
 
 
 class _Storing(Workers):
@@ -139,7 +139,7 @@ class _Storing(Workers):
         return held
 
     def hold(self, value: Any) -> Held:
-        """Store a value."""
+        """Store a value for all workers."""
         raise NotImplementedError
 
 
@@ -219,7 +219,7 @@ def _mapped(file: str) -> Any:
 
 
 class _Processes(_Storing):
-    """Processes of this machine."""
+    """Processes of this machine, of one thread each."""
 
     def __init__(self, on: str, count: int):
         self._folder = tempfile.TemporaryDirectory(prefix="jobwise-")
@@ -272,7 +272,7 @@ class _Processes(_Storing):
 
 
 class _InStore(Held):
-    """A value in Ray's object store."""
+    """A value in the object store of Ray."""
 
     def __init__(self, value: Any, ref: Any):
         super().__init__(value)
@@ -289,13 +289,13 @@ def _stored(ref: Any) -> Any:
 
 
 class _RayExecutor(Executor):
-    """Tasks of Ray as futures."""
+    """Tasks of Ray as futures of `concurrent.futures`."""
 
     def __init__(self, remote: Any):
         self._remote, self.running = remote, weakref.WeakKeyDictionary[Future, Any]()
 
     def submit(self, fn, /, *args, **kwargs):
-        """Hand a task to Ray."""
+        """Hand a task to the cluster."""
         ref = self._remote.remote(fn, *args, **kwargs)
         future = ref.future()
         self.running[future] = ref
