@@ -29,6 +29,7 @@ LOST = 3  # times in a row that workers may be lost before one task is done
 RECENT = 32  # values that stay stored when no task holds them
 RETRIES = 20  # of a task whose worker is lost
 ANSWER_S = 10  # s in which a Ray cluster must answer
+BEGIN_S = 120  # s in which one of its workers must have begun
 _busy = threading.local()  # .task: this thread runs a task
 _hired: list[Workers] = []
 
@@ -312,7 +313,11 @@ class _Ray(_Storing):
         if self._mine:
             self._join(on, count)
         remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_call)
-        there, here = ray.get(remote.remote(_versions)), _versions()
+        try:
+            there, here = ray.get(remote.remote(_versions), timeout=BEGIN_S), _versions()
+        except ray.exceptions.RayError as error:
+            self.close()
+            raise InputError(f"--on {on}: no worker begins there: {in_a_line(error)}") from None
         if different := [f"{k} {there[k]} there, {here[k]} here" for k in here if there[k] != here[k]]:
             self.close()
             raise InputError(f"--on {on}: other versions: {'; '.join(different)}")
@@ -338,7 +343,7 @@ class _Ray(_Storing):
         try:
             return future.result()
         except self._ray.exceptions.RayTaskError as error:
-            raise error.cause from None
+            raise error.cause or error from None
 
     def stop(self, futures: Iterable[Future]) -> None:
         for future in futures:

@@ -153,7 +153,8 @@ def test_the_command_says_where(capfd, tmp_path):
 
 
 DRIVER = """
-import os, time, sys
+import os, signal, time, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has it ignored
 from jobwise.parallel import workers
 def wait(x):
     open(os.path.join(sys.argv[1], str(os.getpid())), "w").close()
@@ -178,13 +179,17 @@ def test_a_driver_that_ends_leaves_no_process(number, tmp_path):
     script.write_text(DRIVER)
     marks.mkdir()
     driver = subprocess.Popen([sys.executable, str(script), str(marks)], stderr=subprocess.DEVNULL)
-    begun = time.monotonic()
-    while len(list(marks.iterdir())) < 2 and time.monotonic() - begun < 60:
-        time.sleep(0.05)
-    pids = [int(p.name) for p in marks.iterdir()]
-    assert len(pids) == 2
-    driver.send_signal(number)
-    driver.wait(30)
+    try:
+        begun = time.monotonic()
+        while len(list(marks.iterdir())) < 2 and time.monotonic() - begun < 60:
+            time.sleep(0.05)
+        pids = [int(p.name) for p in marks.iterdir()]
+        assert len(pids) == 2
+        driver.send_signal(number)
+        driver.wait(30)
+    finally:
+        driver.kill()
+        driver.wait()
     begun = time.monotonic()
     while any(map(there, pids)) and time.monotonic() - begun < 20:
         time.sleep(0.05)

@@ -100,7 +100,7 @@ def test_algorithm_1_by_hand():
     first, _, _ = play(env, two, None, np.arange(2), Dice([(0, 0, 0), (0, 0, 1)], 3))
     g = np.cumsum(first.rewards[::-1], axis=0)[::-1]
     b = np.concatenate([np.repeat(g[:, :3].mean(1), 3).reshape(-1, 3), np.repeat(g[:, 3:].mean(1), 3).reshape(-1, 3)], axis=1)
-    logits = two.actor.net(torch.from_numpy(first.x).flatten(1)).unflatten(1, (8, 4))
+    logits = two.actor.net(first.x.flatten(1)).unflatten(1, (8, 4))
     logp = torch.log_softmax(logits, -1).gather(-1, torch.from_numpy(first.actions)[..., None])[..., 0].sum(1)
     (-(torch.from_numpy((g - b).reshape(-1)[first.at]).float() * logp).mean()).backward()
     for (name, p), q in zip(two.actor.named_parameters(), one.actor.parameters(), strict=True):
