@@ -94,10 +94,10 @@ def overhead() -> list[str]:
     rows = []
     for on in ENGINES:
         begun = time.perf_counter()
-        with workers(on, 2) as crew:
-            crew.map(nothing, range(2))
+        with workers(on, 2) as pool:
+            pool.map(nothing, range(2))
             ready = time.perf_counter() - begun
-            cost = seconds(lambda crew=crew: crew.map(nothing, range(TASKS)), 3) / TASKS * 1000
+            cost = seconds(lambda pool=pool: pool.map(nothing, range(TASKS)), 3) / TASKS * 1000
         rows.append(f"| {on} | {ready:.1f} | {cost:.2f} |")
         print(rows[-1], flush=True)
     return rows
@@ -122,8 +122,8 @@ def faster(work: Callable[[], Any], name: str) -> list[str]:
     for on in ENGINES:
         took, digests = [], set()
         for count in (1, 2):
-            with workers(on, count) as crew:
-                crew.map(nothing, range(count))
+            with workers(on, count) as pool:
+                pool.map(nothing, range(count))
                 begun = time.perf_counter()
                 digests.add(hashlib.sha256(str(work()).encode()).hexdigest()[:8])
                 took.append(time.perf_counter() - begun)

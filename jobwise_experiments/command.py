@@ -7,6 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from jobwise.cli.groups import Parallel
 from jobwise.cli.options import On, Threads, needs, progress
 from jobwise.cli.tables import print_table, say
 from jobwise.errors import Interrupted
@@ -24,7 +25,7 @@ def reproduce(
     seeds: Annotated[
         Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, forest, forecast, promise: 1.")
     ] = None,
-    on: On = "threads",
+    on: On = None,
     threads: Threads = 2,
     part: Annotated[
         Optional[list[str]],
@@ -37,13 +38,12 @@ def reproduce(
         needs("learn", "torch", "gymnasium", "tensorboard")
     if study == "telemetry":
         needs("forecast", "pandas", "sklearn")
-    from jobwise.parallel import workers
     from jobwise.report.page import write_study
     from jobwise_experiments.study import reproduce as run_study
 
     seeds = seeds or (1 if study in ONE_SEED else 5)
     try:
-        with workers(on, threads), progress(f"reproduce {study}") as show:
+        with progress(f"reproduce {study}") as show, Parallel(on, threads).workers():
             sections = run_study(
                 study, logs, out, preset=preset, seeds=seeds, threads=threads, device=device, show=show, only=part or ()
             )

@@ -18,7 +18,7 @@ from jobwise.compare.bounds import BOUNDS
 from jobwise.compare.comparison import REPLAYS
 from jobwise.compare.intervals import Effect, effect, pooled
 from jobwise.metrics import wait
-from jobwise.parallel import Held, at_hand
+from jobwise.parallel import Shared, current
 from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
@@ -137,9 +137,9 @@ def _origin(log: Workload, order: Index, t: float, kill: bool, smoke: bool) -> d
     shifted = [shake(part, windows.shake_for(part), [0, k]) for k in range(shakes)]
     blocks = max(len(windows.begins(begin, last, size)) // 2, 1)
 
-    with at_hand() as crew:
-        work = partial(_judged, crew.put(windows.Replicas([*shifted, part])), blocks, kill)
-        results = dict(zip([*names, *ours], crew.map(work, [*names, *ours.values()]), strict=True))
+    with current() as workers:
+        work = partial(_judged, workers.put([*shifted, part]), blocks, kill)
+        results = dict(zip([*names, *ours], workers.map(work, [*names, *ours.values()]), strict=True))
     base = np.array(results["fcfs+easy"][1])
     rows = {
         n: {"blocks": np.log(x).tolist(), "mean": float(x.mean()), "ratio": (np.array(longest) / base).tolist()}
@@ -148,9 +148,9 @@ def _origin(log: Workload, order: Index, t: float, kill: bool, smoke: bool) -> d
     return {"rows": rows, "fair": with_all, "plain": plain}
 
 
-def _judged(replicas: Held, blocks: int, kill: bool, policy: str | ListScheduler | Gate) -> tuple[np.ndarray, list[float]]:
+def _judged(replicas: Shared, blocks: int, kill: bool, policy: str | ListScheduler | Gate) -> tuple[np.ndarray, list[float]]:
     """(mean of the time-shifted replicas over blocks of time, longest waits of all replicas in s) under a policy."""
-    records = [simulate(w, policy, kill_at_walltime=kill) for w in replicas.get().parts]
+    records = [simulate(w, policy, kill_at_walltime=kill) for w in replicas.get()]
     return np.mean([windows.in_time(r, blocks) for r in records[:-1]], axis=0), [max(wait(r).max(), 1.0) for r in records]
 
 

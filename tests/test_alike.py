@@ -14,6 +14,7 @@ from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
 from jobwise.policies.names import resolve
 from jobwise.sim import alike
+from jobwise.sim.items import ITEMS
 from jobwise.sim.loglinear import FEATURES, F
 from jobwise.sim.state import allocate
 from jobwise.simulate import simulate
@@ -73,7 +74,7 @@ def test_an_item_stands_for_a_class():
     b = loops.scored_pool.scheduler(s, 0, alike=alike.classes(s, 0, [(policy.rule, np.empty(0))]))
     assert len(np.unique(b.alike)) == 3
     assert loops.scored_pool.run(s, 0, b, policy.rule, 1)
-    assert b.count[0] == 2 and s.sims[0]["queued"] == 20
+    assert b.count[ITEMS] == 2 and s.sims[0]["queued"] == 20
     assert sorted(b.item["row"][:2].tolist()) == [1, 2]
 
 

@@ -189,7 +189,7 @@ def test_the_house_stays_small():
     lines = {path: path.read_text().splitlines() for path in FILES}
     sizes = sorted(map(len, lines.values()))
     assert sizes[-1] <= 450 and sizes[len(sizes) // 2] <= 120
-    assert len([p for p in FILES if p.parent == ROOT and p.name != "__init__.py"]) <= 15 and len(LAYERS) <= 13
+    assert len([p for p in FILES if p.parent == ROOT and p.name != "__init__.py"]) <= 14 and len(LAYERS) <= 13
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):

@@ -15,7 +15,7 @@ import pytest
 import jobwise as jw
 from jobwise.cli.main import run
 from jobwise.errors import InputError
-from jobwise.parallel import at_hand, here, workers
+from jobwise.parallel import current, threads, workers
 
 ENGINES = ("threads", "processes", "ray")
 pytestmark = pytest.mark.xdist_group("parallel")
@@ -52,7 +52,7 @@ def total(held, x):
 
 
 def within(x):
-    with at_hand() as crew:
+    with current() as crew:
         return crew.map(square, range(x))
 
 
@@ -77,12 +77,44 @@ def test_workers_that_die_again_and_again_are_one_line():
 def test_any_executor_will_do():
     with ThreadPoolExecutor(3) as executor, workers(executor, 3) as crew:
         assert crew.map(square, range(5)) == [0, 1, 4, 9, 16]
-        with at_hand() as same:
+        with current() as same:
             assert same is crew
-    with at_hand(4) as own:
-        assert own.here and own.count == 4
-    with workers("threads", 1), here(2) as apart:
-        assert apart.count == 2
+
+
+def test_who_names_no_engine_gets_what_suits_the_tasks():
+    with current(4) as own:
+        assert own.in_process and own.count == 4
+    with workers(None, 3) as nobody, current(4) as three, current(4, "processes") as apart:
+        assert nobody is None and three.in_process and not apart.in_process and three.count == apart.count == 3
+    with workers("threads", 1) as one, current(4, "processes") as same, threads(2) as two:
+        assert same is one and two.count == 2
+
+
+def largest(shared):
+    return float(shared.get()[0].max())
+
+
+def test_a_value_is_stored_as_long_as_it_lives_or_a_task_holds_it():
+    with workers("processes", 1) as crew:
+        files = lambda: len(list(Path(crew._folder.name).iterdir()))  # noqa: E731
+        x = np.arange(1000.0)
+        shared = crew.put(x)
+        assert crew.put(x) is shared and files() == 1
+        assert crew.map(largest, [crew.put([x + k]) for k in range(3)]) == [999.0, 1000.0, 1001.0]  # only the tasks hold these
+        assert files() == 1
+        del x
+        assert crew.map(square, [2]) == [4] and float(shared.get().max()) == 999.0  # a task may hold it still
+        del shared
+        assert files() == 0
+
+
+def test_other_versions_on_ray_are_one_line(monkeypatch):
+    pytest.importorskip("ray")
+    import numba
+
+    monkeypatch.setattr(numba, "__version__", "0.1")
+    with pytest.raises(InputError, match=r"other versions: numba .* there, 0\.1 here"), workers("ray", 1):
+        pass
 
 
 def test_dask_is_one_of_them():
@@ -125,7 +157,7 @@ def kinds():
         if on == "ray":
             pytest.importorskip("ray")
         with workers(on, 2):
-            yield jw.compare(w, policies, since=0.5, shakes=2)
+            yield jw.compare(w, policies, since=0.5, shakes=2, hindsight=False)
 
 
 def test_comparisons_are_the_same_everywhere():
@@ -229,7 +261,7 @@ def test_the_first_error_stops_the_rest(crew, tmp_path):
 def test_what_tasks_share_is_stored_once(crew):
     w = jw.lublin(50, 16, seed=1)
     held = crew.put(w)
-    if not crew.here:
+    if not crew.in_process:
         assert crew.put(w) is held
     want = float(w.jobs["submit"].sum())
     assert crew.map(partial(total, held), range(4)) == [want + k for k in range(4)]

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.groups import Crew, LogPart, Output, Replay, grouped
+from jobwise.cli.groups import LogPart, Output, Parallel, Replay, grouped
 from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, progress, times
 from jobwise.cli.tables import show
 from jobwise.errors import InputError
@@ -55,7 +55,7 @@ def compare(
     judging: Judging = Judging(),
     day: Annotated[Optional[float], typer.Option("--day", help="Day of the Gantt chart (default: the busiest).")] = None,
     replay: Replay = Replay(),
-    crew: Crew = Crew(),
+    parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
     """Compare schedulers on the same jobs: the whole log and windows of it, with intervals.
@@ -84,10 +84,10 @@ def compare(
     if not as_json:
         noticed(w)
     if judging.origins is not None:
-        with crew.hired():
+        with parallel.workers():
             _rolled(w, resolved, judging.origins, settings, as_json)
         return
-    with crew.hired(), progress(f"comparing {len(resolved)} schedulers") as step:
+    with progress(f"comparing {len(resolved)} schedulers") as step, parallel.workers():
         c, other = both_ways(w, resolved, since=split or 0.0, progress=step, trade_off=bool(report), **settings)
     learnt = [p for p, x in enumerate(resolved if split else []) if getattr(x, "about", None) or _recommended(x)]
     ours = learnt[0] if learnt else None

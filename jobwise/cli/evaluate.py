@@ -9,7 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from jobwise.cli.groups import Crew, LogPart, Output, grouped
+from jobwise.cli.groups import LogPart, Output, Parallel, grouped
 from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, progress
 from jobwise.cli.tables import show
 from jobwise.errors import InputError
@@ -59,7 +59,7 @@ def evaluate(
     judging: Judging = Judging(),
     part: LogPart = LogPart(),
     seed: Seed = 0,
-    crew: Crew = Crew(),
+    parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
     """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
@@ -83,7 +83,7 @@ def evaluate(
     check_outputs(log or "-", report, force=output.force, ending=".html .htm")
     on_jobsets = getattr(trained, "jobsets", False)
     answered = _on_jobsets if on_jobsets else _on_log if judging.origins is None else _at_origins
-    with crew.hired():
+    with parallel.workers():
         answer = answered(asked)
     show(answer, output.as_json, report)
 

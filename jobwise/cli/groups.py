@@ -45,14 +45,14 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Crew:
+class Parallel:
     """Where tasks run, and how many at once."""
 
-    on: On = "threads"
+    on: On = None
     threads: Threads = 2
 
-    def hired(self) -> AbstractContextManager:
-        """Within, commands give their tasks to these workers. Raises InputError."""
+    def workers(self) -> AbstractContextManager:
+        """Let all within give its tasks to these workers. Raises InputError."""
         from jobwise.parallel import workers
 
         return workers(self.on, self.threads)

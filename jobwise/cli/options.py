@@ -26,8 +26,10 @@ Jobs = Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the fir
 Load = Annotated[Optional[float], typer.Option("--load", help="Scale the gaps between submits to this offered load.")]
 Kill = Annotated[bool, typer.Option("--kill", help="End jobs at their requested time.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
-ON_HELP = "Where tasks run: threads, processes, ray, or ray://HOST:PORT."
-On = Annotated[str, typer.Option("--on", help=ON_HELP)]
+On = Annotated[
+    Optional[str],
+    typer.Option("--on", help="Where tasks run: threads, processes, ray, ray://HOST:PORT. [default: what suits them]"),
+]
 Threads = Annotated[int, typer.Option("--threads", min=1, max=1024, help="Tasks at once.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**31 - 1, help="Seed of everything random.")]
 

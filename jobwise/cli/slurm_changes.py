@@ -7,7 +7,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from jobwise.cli.groups import Crew, Output, grouped
+from jobwise.cli.groups import Output, Parallel, grouped
 from jobwise.cli.options import Seed, check_outputs, complain, progress, times
 from jobwise.cli.tables import show
 from jobwise.errors import InputError, Interrupted
@@ -41,7 +41,7 @@ def what_if(
     shakes: Shakes = 5,
     seed: Seed = 0,
     report: Report = None,
-    crew: Crew = Crew(),
+    parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
     """What a change would have done with the recorded jobs, against the simulated present."""
@@ -64,7 +64,7 @@ def what_if(
     known = [(", ".join(filter(None, [p if p != "slurm" else "", changes_text])) or p, after, p) for p in policy or ["slurm"]]
     for _, _, p in known:
         resolve(p)
-    with crew.hired(), progress("replay") as step:
+    with progress("replay") as step, parallel.workers():
         changes = tried(w, known, shakes=shakes, seed=seed, progress=step)
     notes = [f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p))]
     show(of_changes(w, changes, lines, notes), output.as_json, report)
@@ -92,7 +92,7 @@ def tune(
     ] = None,
     seed: Seed = 0,
     report: Report = None,
-    crew: Crew = Crew(),
+    parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
     """Search settings of slurm.conf that would have done better: chosen on the first 70 % of the jobs, judged on the rest.
@@ -114,7 +114,7 @@ def tune(
     _ready(folder, report, output.force)
     w, bound = read(folder), times(searching.max_wait)
     count = replayed(out) if resume and out else 0
-    with crew.hired(), progress("tuning") as step:
+    with progress("tuning") as step, parallel.workers():
         settings: dict[str, Any] = {
             "max_wait": bound,
             "keep": searching.keep or [],

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from jobwise.cli.groups import Output, grouped
-from jobwise.cli.options import Force, Json, On, Threads, check_outputs, needs, progress
+from jobwise.cli.groups import Output, Parallel, grouped
+from jobwise.cli.options import Force, Json, check_outputs, needs, progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError, plain
 from jobwise.files import write_whole
@@ -152,8 +152,7 @@ def forecast(
         Optional[str], typer.Option("--out", "-o", help="Picture of one series and its forecast: .svg, .png, .pdf.")
     ] = None,
     samples: Range = Range(),
-    on: On = "processes",
-    threads: Threads = 2,
+    parallel: Parallel = Parallel(),
     output: Output = Output(),
 ) -> None:
     """Forecast every series with several models, choose one for each, and measure it on the last fifth of the series."""
@@ -164,9 +163,7 @@ def forecast(
     if not re.fullmatch(r"\d+(,\d+)*", horizons) or not (steps := sorted({int(h) for h in horizons.split(",")}))[0]:
         raise InputError(f"--horizons {horizons!r}: steps from 1 are expected, e.g. 1,6,12,36")
     t = _open(source, samples.metric, node, samples.last, samples.step, samples.column)
-    from jobwise.parallel import workers
-
-    with workers(on, threads), progress("forecasting") as show:
+    with progress("forecasting") as show, parallel.workers():
         results = forecast_all(t, models.split(","), steps, peak, samples.step, show)
     by_model = summary(results)
     if output.as_json:

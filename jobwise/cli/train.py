@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from jobwise.cli.groups import LogPart, grouped
+from jobwise.cli.groups import LogPart, Parallel, grouped
 from jobwise.cli.options import LOG_HELP, Json, On, complain, needs, open_log, progress, times
 from jobwise.cli.tables import print_json, say
 from jobwise.errors import InputError, Interrupted, unknown
@@ -36,7 +36,7 @@ class Training:
         Optional[str], typer.Option("--max-wait", help="search: longest wait allowed, e.g. 1.2x that of FCFS with EASY.")
     ] = None
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto"
-    on: On = "threads"
+    on: On = None
     threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False
 
@@ -69,9 +69,7 @@ def train(
     if not as_json:
         what = w.name if w is not None else "generated jobs"
         print(f"training {system} on {what} ({training.preset}); validation against the best fixed rule", flush=True)
-    from jobwise.parallel import workers
-
-    with workers(training.on, getattr(settings, "threads", 2)), progress(f"training {system}") as show:
+    with progress(f"training {system}") as show, Parallel(training.on, settings.threads).workers():
         last: dict = {}
 
         def report(k: int, line: dict) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from jobwise.compare import windows
-from jobwise.parallel import Held, at_hand
+from jobwise.parallel import Shared, current
 from jobwise.policies.loglinear import INDICES
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
@@ -76,7 +76,6 @@ class Baselines:
     cache: dict[tuple, np.ndarray] = field(default_factory=dict, repr=False)  # of windows; may be shared between parts of a log
     windows: dict[str, np.ndarray] = field(default_factory=dict)
     whole: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-    _made: Any = field(default=None, repr=False)  # the windows and their replicas
 
     @property
     def rows(self) -> np.ndarray:
@@ -87,12 +86,11 @@ class Baselines:
         return {k: getattr(self, k) for k in ("kill_at_walltime", "restart_cost_s", "seed")}
 
     def _on_windows(self, names: Sequence[str], rows: np.ndarray, shakes: int) -> dict[str, np.ndarray]:
-        if self._made is None:
-            self._made = windows.Windows(self.log, self.size, self.shake_s, self.seed)
+        made = windows.Windows(self.log, self.size, shakes, self.shake_s, self.seed)
         todo = {n: [row for row in map(int, rows) if (n, row, shakes) not in self.cache] for n in names}
-        with at_hand() as crew:
-            work = partial(_slowdowns, crew.put(self._made), shakes, self._settings())
-            for (n, missing), slow in zip(todo.items(), crew.map(work, todo.items(), self.progress), strict=True):
+        with current() as workers:
+            work = partial(_slowdowns, workers.put(made), self._settings())
+            for (n, missing), slow in zip(todo.items(), workers.map(work, todo.items(), self.progress), strict=True):
                 self.cache |= {(n, row, shakes): x for row, x in zip(missing, slow, strict=True)}
         return {n: np.array([self.cache[n, int(row), shakes] for row in rows]) for n in names}
 
@@ -109,9 +107,9 @@ class Baselines:
         part = self.log.take(slice(lately, self.last))
         parts = [shake(part, self.shake_s, [self.seed, k]) for k in range(replays)] or [part]
         blocks = max(len(part) // self.size // 2, 1)
-        with at_hand() as crew:
-            work = partial(_whole, crew.put(windows.Replicas(parts)), blocks, self._settings())
-            self.whole |= dict(zip(missing, crew.map(work, missing, self.progress), strict=True))
+        with current() as workers:
+            work = partial(_whole, workers.put(parts), blocks, self._settings())
+            self.whole |= dict(zip(missing, workers.map(work, missing, self.progress), strict=True))
 
     def _unguarded(self) -> list[str]:
         """All orders × backfillings, but conservative where the queue is too deep for it."""
@@ -164,15 +162,15 @@ class Baselines:
         return min(self._within(list(self.whole), bound, replays) or [FCFS], key=lambda n: _rank(n, self.whole[n][0]))
 
 
-def _slowdowns(every: Held, shakes: int, settings: dict, item: tuple[str, list[int]]) -> list[np.ndarray]:
-    """The mean bounded slowdowns of the replicas of some windows under a rule."""
-    name, rows = item
-    return [windows.slowdowns([simulate(x, name, **settings) for x in every.get().of(row, shakes)]) for row in rows]
+def _slowdowns(made: Shared, settings: dict, rule: tuple[str, list[int]]) -> list[np.ndarray]:
+    """The mean bounded slowdowns of the replicas of each of some windows, by their first rows, under a rule."""
+    name, rows = rule
+    return [windows.slowdowns([simulate(x, name, **settings) for x in made.get().of(row)]) for row in rows]
 
 
-def _whole(replicas: Held, blocks: int, settings: dict, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _whole(replicas: Shared, blocks: int, settings: dict, name: str) -> tuple[np.ndarray, np.ndarray]:
     """([K, B] of blocks of time, [K] longest waits) of continuous replays under a rule."""
-    records = [simulate(x, name, **settings) for x in replicas.get().parts]
+    records = [simulate(x, name, **settings) for x in replicas.get()]
     longest = [windows.numbers(r)["max_wait"] for r in records]
     return np.array([windows.in_time(r, blocks) for r in records]), np.array(longest)
 

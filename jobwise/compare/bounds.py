@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from jobwise.compare.baselines import DEEP
 from jobwise.decision import Policy
 from jobwise.errors import InputError
+from jobwise.parallel import Shared, current
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 
@@ -37,7 +39,8 @@ def curves(
     `first`: summaries of the first scheduler in them."""
     if not parts[0].cluster.is_pool or (parts[0].jobs["unmet"] > 0).any() or first[0]["queue_length"] > DEEP:
         return {}
-    drawn, orders = {}, set()
+    promised: dict[str, list[Policy]] = {}
+    orders = set()
     for policy, name in zip(policies, names, strict=True):
         promising: Any = getattr(policy, "promising", None)
         try:
@@ -46,12 +49,17 @@ def curves(
             continue
         if several and several[0].name not in orders:  # guards are left out: the same order comes once
             orders.add(several[0].name)
-            drawn[name] = [_at(parts, p, b, first, settings) for p, b in zip(several, BOUNDS, strict=True)]
-    return drawn
+            promised[name] = several
+    with current() as workers:
+        each = [(policy, bound) for several in promised.values() for policy, bound in zip(several, BOUNDS, strict=True)]
+        points = workers.map(partial(_at, workers.put(list(parts)), first, settings), each)
+    return {name: points[k * len(BOUNDS) : (k + 1) * len(BOUNDS)] for k, name in enumerate(promised)}
 
 
-def _at(parts: Sequence[Workload], policy: Policy, bound: float, first: Sequence[dict[str, float]], settings: dict) -> AtBound:
-    summaries = [simulate(w, policy, **settings).summary() for w in parts]
+def _at(parts: Shared, first: Sequence[dict[str, float]], settings: dict, promised: tuple[Policy, float]) -> AtBound:
+    """A scheduler under a promise, in all replays."""
+    policy, bound = promised
+    summaries = [simulate(w, policy, **settings).summary() for w in parts.get()]
     ratios = [max(a["max_wait"], 1.0) / max(b["max_wait"], 1.0) for a, b in zip(summaries, first, strict=True)]
     slowdown, longest = (float(np.mean([s[key] for s in summaries])) for key in ("bounded_slowdown", "max_wait"))
     return AtBound(bound, slowdown, longest, max(ratios))

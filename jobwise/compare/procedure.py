@@ -8,7 +8,7 @@ overlap. Both are repeated with submits shifted in time, the same for all; what 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any, cast
@@ -20,7 +20,7 @@ from jobwise.compare.baselines import Baselines
 from jobwise.compare.comparison import REPLAYS, Comparison
 from jobwise.decision import Policy, is_compiled
 from jobwise.errors import InputError
-from jobwise.parallel import Held, at_hand
+from jobwise.parallel import Shared, current
 from jobwise.policies.files import short
 from jobwise.policies.names import resolve
 from jobwise.record import Record
@@ -89,8 +89,10 @@ def compare(
     records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, shaking, replays, settings, report)
     fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
     cautions = tuple(_cautions(chosen, names))
-    shifted = [shake(part, shake_s, [seed, k]) for k in range(replays)] or [part]
-    drawn = bounds.curves(shifted, chosen, names, summaries[0], settings) if trade_off else {}
+    drawn = {}
+    if trade_off:
+        shifted = [shake(part, shake_s, [seed, k]) for k in range(replays)] or [part]
+        drawn = bounds.curves(shifted, chosen, names, summaries[0], settings)
     return Comparison(
         workload=part,
         policies=names,
@@ -140,42 +142,36 @@ def _measured(
 
     compiled = all(is_compiled(p, workload.cluster) for p in chosen)
     blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
-    replicas = windows.Replicas([part, *(shake(part, shake_s, [seed, k]) for k in range(replays))])
-    with at_hand() as crew:
-        policies = crew.put(_Policies(list(chosen)))
-        work = partial(_continuous, crew.put(replicas), policies, blocks, settings)
-        logged, summaries, in_time = zip(*crew.map(work, range(len(chosen)), report, compiled), strict=True)
-        every = crew.put(windows.Windows(workload, size, shake_s, seed))
-        one = partial(_window, every, policies, shakes, settings)
-        per_window = crew.map(one, map(int, rows), lambda count: report(count * len(chosen)), compiled)
+    replicas = [part, *(shake(part, shake_s, [seed, k]) for k in range(replays))]
+    with current() as workers:
+        policies = workers.put(list(chosen))
+        work = partial(_continuous, workers.put(replicas), policies, blocks, settings)
+        logged, summaries, in_time = zip(*workers.map(work, range(len(chosen)), report, compiled), strict=True)
+        judge = partial(_window, workers.put(workload), policies, (size, *shaking), settings)
+        per_window = workers.map(judge, map(int, rows), lambda count: report(count * len(chosen)), compiled)
     records = [replace(r, workload=part) for r in logged]
     table = {m: np.array([[[x[m] for x in one[p]] for one in per_window] for p in range(len(chosen))]) for m in windows.NUMBERS}
     return records, summaries, in_time, table
 
 
-@dataclass(eq=False)
-class _Policies:
-    """Policies, shared by the tasks of a comparison."""
-
-    each: list[Policy]
-
-
 def _continuous(
-    replicas: Held, policies: Held, blocks: int, settings: dict, p: int
+    replicas: Shared, policies: Shared, blocks: int, settings: dict, p: int
 ) -> tuple[Record, list[dict[str, float]], list[np.ndarray]]:
     """(the record of the jobs as logged, the summaries of all replicas, their bounded slowdowns over time) under policy p."""
-    policy = policies.get().each[p]
-    logged, *records = (simulate(x, policy, **settings) for x in replicas.get().parts)
+    policy = policies.get()[p]
+    logged, *records = (simulate(x, policy, **settings) for x in replicas.get())
     records = records or [logged]
     alone = replace(logged, workload=cast(Any, None))  # the driver has it
     return alone, [r.summary() for r in records], [windows.in_time(r, blocks) for r in records]
 
 
-def _window(every: Held, policies: Held, shakes: int, settings: dict, row: int) -> list[list[dict[str, float]]]:
-    """The numbers of each policy in the replicas of a window."""
-    w = every.get()
-    replicas = windows.replicas(w.log, row, w.size, shakes, w.shake_s, w.seed)
-    return [[windows.numbers(simulate(x, p, **settings)) for x in replicas] for p in policies.get().each]
+def _window(
+    log: Shared, policies: Shared, how: tuple[int, int, float, int], settings: dict, row: int
+) -> list[list[dict[str, float]]]:
+    """The numbers of each policy in the replicas of the window from `row`; `how` these are made, as `windows.replicas` takes
+    it."""
+    replicas = windows.replicas(log.get(), row, *how)
+    return [[windows.numbers(simulate(x, p, **settings)) for x in replicas] for p in policies.get()]
 
 
 def _joining(

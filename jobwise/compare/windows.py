@@ -45,29 +45,23 @@ def replicas(w: Workload, row: int, size: int, shakes: int, shake_s: float, seed
 
 @dataclass(eq=False)
 class Windows:
-    """The windows of a log with their replicas, made when they are asked for, and kept."""
+    """The windows of a log with their replicas, as `replicas` makes them; each is made once in a process, and kept."""
 
     log: Workload
     size: int
+    shakes: int
     shake_s: float
     seed: int
-    made: dict[tuple[int, int], list[Workload]] = field(default_factory=dict, repr=False)
+    made: dict[int, list[Workload]] = field(default_factory=dict, repr=False)
 
-    def of(self, row: int, shakes: int) -> list[Workload]:
+    def of(self, row: int) -> list[Workload]:
         """Return the replicas of the window from `row`."""
-        if (row, shakes) not in self.made:
-            self.made[row, shakes] = replicas(self.log, row, self.size, shakes, self.shake_s, self.seed)
-        return self.made[row, shakes]
+        if row not in self.made:
+            self.made[row] = replicas(self.log, row, self.size, self.shakes, self.shake_s, self.seed)
+        return self.made[row]
 
     def __getstate__(self) -> dict:
         return self.__dict__ | {"made": {}}
-
-
-@dataclass(eq=False)
-class Replicas:
-    """A part of a log, time-shifted several times."""
-
-    parts: list[Workload]
 
 
 def numbers(r: Record) -> dict[str, float]:

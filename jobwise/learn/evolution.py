@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 
 import numpy as np
 
-from jobwise.parallel import Held, at_hand
+from jobwise.parallel import Shared, current
 from jobwise.sim import replay_batch
 from jobwise.sim.easy import HOUR
 from jobwise.sim.list_pass import EASY, Rule
@@ -46,8 +46,8 @@ class Search:
 
 
 @dataclass(eq=False)
-class _Arena:
-    """Windows as they are replayed, and benches for whoever replays them."""
+class _Windows:
+    """Windows to replay, and simulations to replay them in: one for each replay that runs at a time."""
 
     windows: Sequence[Workload]
     trials: replay_batch.Trials
@@ -64,31 +64,32 @@ class _Arena:
         return results
 
     def __reduce__(self) -> tuple:
-        return _Arena, (self.windows, self.trials)
+        return _Windows, (self.windows, self.trials)
 
 
-def _measured(arena: Held, which: np.ndarray, times: float, weights: np.ndarray) -> np.ndarray:
-    return arena.get().trial(RULE, weights, which, times)
+def _measured(prepared: Shared, which: np.ndarray, times: float, weights: np.ndarray) -> np.ndarray:
+    """[len(which), RESULTS] of weights [F] on these windows."""
+    return prepared.get().trial(RULE, weights, which, times)
 
 
 class Ground:
     """Windows to search on, and how to measure weights on them. `longest`: [W] s, longest waits under FCFS with EASY."""
 
     def __init__(self, windows: Sequence[Workload], threads: int = 2):
-        self._arena, self._threads = _Arena(windows, replay_batch.prepare(windows)), threads
-        self.count, self.longest = len(windows), self._arena.trials.longest
+        self._prepared, self._threads = _Windows(windows, replay_batch.prepare(windows)), threads
+        self.count, self.longest = len(windows), self._prepared.trials.longest
 
     def measure(self, weights: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
         """[K, len(which), RESULTS] of K weights [K, F] on these windows, under a guard of `times` the longest wait of FCFS."""
-        with at_hand(self._threads) as crew:
-            results = crew.map(partial(_measured, crew.put(self._arena), which, times), weights)
+        with current(self._threads) as workers:
+            results = workers.map(partial(_measured, workers.put(self._prepared), which, times), weights)
         return np.array(results).reshape(len(weights), len(which), replay_batch.RESULTS)
 
     def rule(self, order: str, times: float = np.inf) -> np.ndarray:
         """[W] mean bounded slowdowns of all windows under one of ORDERS with EASY, and the same guard."""
         rule = RULE._replace(order=CODES[order])
         every = np.arange(self.count)
-        return self._arena.trial(rule, np.zeros(F), every, times)[:, replay_batch.BOUNDED]
+        return self._prepared.trial(rule, np.zeros(F), every, times)[:, replay_batch.BOUNDED]
 
 
 def fitness(results: np.ndarray, base: np.ndarray, longest: np.ndarray, search: Search) -> np.ndarray:

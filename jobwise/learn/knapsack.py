@@ -10,7 +10,7 @@ import numpy as np
 from jobwise import __version__
 from jobwise.errors import InputError
 from jobwise.learn.evolution import Search, answer, begin, generation
-from jobwise.parallel import Held, at_hand
+from jobwise.parallel import Shared, current
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.played import played
 from jobwise.sim.replay_batch import BOUNDED, RESULTS
@@ -98,9 +98,9 @@ class Sequences:
     def measure(self, weights: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
         """[K, len(which), RESULTS] of K weights [K, THETA] on these sequences: their mean slowdowns."""
         out = np.zeros((len(weights), len(which), RESULTS))
-        with at_hand(self.config.threads) as crew:
-            parts = np.array_split(weights, min(crew.count, len(weights)))
-            slowdowns = crew.map(partial(_slowdowns, crew.put(self), which), parts)
+        with current(self.config.threads) as workers:
+            parts = np.array_split(weights, min(workers.count, len(weights)))
+            slowdowns = workers.map(partial(_slowdowns, workers.put(self), which), parts)
         out[..., BOUNDED] = np.concatenate(slowdowns)
         return out
 
@@ -115,7 +115,7 @@ class Sequences:
         """Do nothing: there is nothing to close."""
 
 
-def _slowdowns(sequences: Held, which: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _slowdowns(sequences: Shared, which: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """[K, len(which)] mean slowdowns of K weights [K, THETA]."""
     x = sequences.get()
     c, n = x.config, len(which)

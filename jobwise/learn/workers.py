@@ -16,7 +16,7 @@ from jobwise.learn.agent import Agent
 from jobwise.learn.collect import Rollout, collect
 from jobwise.learn.learners import ppo, slope
 from jobwise.learn.vector_env import VectorEnv
-from jobwise.parallel import here
+from jobwise.parallel import threads
 
 
 class Group:
@@ -68,8 +68,8 @@ class Workers:
             rollout = collect(self.envs.parts[k], self.copies[k], steps)
             return rollout, slope(self.copies[k], rollout) if learner == "a3c" else {}
 
-        with here(len(self.copies)) as threads:
-            done, losses = threads.map(work, range(len(self.copies))), []
+        with threads(len(self.copies)) as pool:
+            done, losses = pool.map(work, range(len(self.copies))), []
         for copy, (rollout, metrics) in zip(self.copies, done, strict=True):
             if learner == "a3c":
                 self.agent.take(copy)

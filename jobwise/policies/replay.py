@@ -38,9 +38,10 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray, steps: 
         while pool.run(s, e, p, steps or STEPS):
             yield
     elif cluster.is_pool and scored_pool.suits(rule):
-        b = scored_pool.scheduler(s, e, alike=alike.classes(s, e, _rules(policy)))
         if rule.order == LINEAR or rule.estimate or rule.express or rule.slack < np.inf:
             b = remembering(s, e, policy, past)
+        else:
+            b = scored_pool.scheduler(s, e, alike=alike.classes(s, e, _rules(policy)))
         scored_pool.resume(s, e, b)
         while scored_pool.run(s, e, b, rule, steps or STEPS // 100):
             yield

@@ -6,7 +6,12 @@ import numpy as np
 
 from jobwise.compiled import inlined, kernel
 from jobwise.sim import promise, ranked
+from jobwise.sim.alike import NOBODY
+from jobwise.sim.groups import KEY, USER
 from jobwise.sim.kernel import start
+from jobwise.sim.rates import expected
+
+ITEMS, DUE, WAITED, FREE = range(4)  # places of `count` of a `ScoredPool`
 
 item_dtype = np.dtype(
     [
@@ -49,20 +54,52 @@ def by_row(item, count):
 
 
 @inlined
+def enqueue(s, e, b, j):
+    """Put job j into the queue of a `ScoredPool`: behind the last job of its class, or as an item."""
+    if len(b.alike) > 0:
+        b.after[j] = NOBODY
+        last = b.last[b.alike[j]]
+        if last < j and np.isnan(s.jobs[e, j]["start"]):
+            b.last[b.alike[j]] = j
+            if last != NOBODY:
+                b.after[last] = j
+                return
+    put(s, e, b, j)
+
+
+@inlined
+def put(s, e, b, j):
+    """Make job j the last item."""
+    x = b.item[b.count[ITEMS]]
+    x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
+    x["submit"], x["est"] = s.jobs[e, j]["submit"], expected(s.jobs[e, j])
+    if len(b.memory.of) > 0:
+        x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
+        group = b.memory.cell[b.memory.of[j]]["group"]
+        x["user"], x["key"] = group[USER], group[KEY]
+    b.count[ITEMS] += 1
+
+
+@inlined
 def launch(s, e, b, i):
-    """Start the i-th item of the queue of a `ScoredPool`; under a promise the others keep their order."""
-    j, n, score = b.item[i]["row"], b.item[i]["size"], b.item[i]["score"]
-    b.count[0] -= 1
+    """Start the i-th item; the row of the next job of its class, NOBODY. Under a promise the other items keep their order."""
+    j, n, score, following = b.item[i]["row"], b.item[i]["size"], b.item[i]["score"], NOBODY
+    if len(b.alike) > 0:
+        following = b.after[j]
+        if b.last[b.alike[j]] == j:
+            b.last[b.alike[j]] = NOBODY
+    b.count[ITEMS] -= 1
     if b.promise.memory[0]["on"]:
-        for k in range(i, b.count[0]):
+        for k in range(i, b.count[ITEMS]):
             b.item[k] = b.item[k + 1]
     else:
-        b.item[i] = b.item[b.count[0]]
+        b.item[i] = b.item[b.count[ITEMS]]
     start(s, e, j, 1.0, b.node, b.amount, 0)
     if b.promise.memory[0]["on"]:
         promise.started(b.promise, j, n, score)
-        for k in range(b.count[0] if promise.is_express(score) else 0):  # the lane is narrower now
+        for k in range(b.count[ITEMS] if promise.is_express(score) else 0):  # the lane is narrower now
             x = b.item[k]
             if promise.is_express(x["score"]) and not promise.fits_lane(b.promise, b.memory, x["size"]):
                 x["score"] = x["plain"]
     ranked.insert(b.running, s.jobs[e, j]["due"], j, n, 0.0)
+    return following

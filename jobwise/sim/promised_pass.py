@@ -16,7 +16,7 @@ import numpy as np
 from jobwise.compiled import kernel
 from jobwise.sim import deadlines, promise
 from jobwise.sim.deadlines import PLAN
-from jobwise.sim.items import before, launch
+from jobwise.sim.items import ITEMS, before, launch
 from jobwise.sim.list_pass import EASY_SJBF, NONE
 from jobwise.sim.promise import RESERVED, URGENT
 
@@ -39,7 +39,7 @@ def renew(s, e, b):
     size = deadlines.of_requests(q.steps, b.running, s.nodes[e, 0]["free"][0], now)
     size = deadlines.copied(q.steps, size)
     m["renewed"], m["room"], m["soft_room"] = now, np.inf, np.inf
-    for i in range(b.count[0]):
+    for i in range(b.count[ITEMS]):
         x = b.item[i]
         due = q.due[x["row"]]
         at, size = deadlines.place(q.steps, size, x["size"], x["est"])
@@ -63,7 +63,7 @@ def renew(s, e, b):
 @kernel
 def _mark(b):
     """Give urgent jobs of the queue their scores."""
-    for i in range(b.count[0]):
+    for i in range(b.count[ITEMS]):
         x = b.item[i]
         if x["score"] > -np.inf and b.promise.due[x["row"]]["urgent"]:
             x["plain"] = URGENT * (1e12 - x["submit"])
@@ -90,7 +90,7 @@ def keeps(s, e, b, i, express):
     size = deadlines.copied(q.steps, size)
     size = deadlines.occupy(q.steps, size, PLAN, 0, x["size"], x["run"])
     room, soft = np.inf, np.inf
-    for k in range(b.count[0]):
+    for k in range(b.count[ITEMS]):
         y = b.item[k]
         if k == i:
             continue
@@ -126,7 +126,7 @@ def _next(b, now, free, by_length):
     """Index of the first in order that has not been tried, and either may start or may get a reservation; -1: none."""
     q, item, best, best_key = b.promise, b.item, -1, 0.0
     slots = q.memory[0]["slots"]
-    for i in range(b.count[0]):
+    for i in range(b.count[ITEMS]):
         x = item[i]
         if x["tried"]:
             continue
@@ -147,9 +147,9 @@ def promised_pass(s, e, b, rule):
     q, now = b.promise, s.sims[e]["now"]
     m = q.memory[0]
     m["slots"] = 0
-    for i in range(b.count[0]):
+    for i in range(b.count[ITEMS]):
         b.item[i]["tried"] = 0
-    while b.count[0] > 0:
+    while b.count[ITEMS] > 0:
         free = s.nodes[e, 0]["free"][0]
         i = _next(b, now, free, rule.backfill == EASY_SJBF) if free > 0 else -1
         if i < 0:
@@ -173,5 +173,5 @@ def promised_pass(s, e, b, rule):
 def reasons(s, e, b, out):
     """out[i]: the row of a job that would be late if item i started now; below 0: none, or it does not fit."""
     renew(s, e, b)
-    for i in range(b.count[0]):
+    for i in range(b.count[ITEMS]):
         out[i] = late_by(s, e, b, i) if b.item[i]["size"] <= s.nodes[e, 0]["free"][0] else FITS

@@ -11,6 +11,7 @@ from jobwise.compiled import kernel
 from jobwise.sim import easy, pool, scored_pool
 from jobwise.sim.foresight import after
 from jobwise.sim.groups import KEY, USER, blank, entered
+from jobwise.sim.items import DUE, ITEMS
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F
 from jobwise.sim.measures import bounded, bounded_all
@@ -92,7 +93,7 @@ def run(s, b, rule, times, weights, trials, which, out):
         r = rule
         kept = r.commit, r.estimate, r.reserve, r.short, r.express, r.slack, r.foreseen
         guarded = Rule(r.order, r.backfill, r.placement, guard, *kept)
-        b.count[0] = b.count[1] = b.running.count[0] = b.running.count[1] = 0
+        b.count[ITEMS] = b.count[DUE] = b.running.count[0] = b.running.count[1] = 0
         for k in range(trials.begin[w], trials.begin[w + 1]):
             b.memory.run[k - trials.begin[w]] = trials.run[k]
         J = s.sims[0]["jobs"]

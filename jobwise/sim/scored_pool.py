@@ -23,8 +23,8 @@ from jobwise.compiled import inlined, kernel
 from jobwise.jobs import PAUSED, QUEUED, event_dtype
 from jobwise.sim import easy, events, foresight, promise, promised_pass, ranked
 from jobwise.sim.alike import NOBODY, NONE_ALIKE
-from jobwise.sim.groups import KEY, NO_MEMORY, USER, Memory
-from jobwise.sim.items import before, by_row, item_dtype, launch
+from jobwise.sim.groups import NO_MEMORY, Memory
+from jobwise.sim.items import DUE, FREE, ITEMS, WAITED, before, by_row, enqueue, item_dtype, launch, put
 from jobwise.sim.kernel import OVER, advance
 from jobwise.sim.list_pass import ACTUAL, EASY, EASY_SJBF, NONE, PREDICTED, Rule
 from jobwise.sim.loglinear import F as LOGLINEAR
@@ -36,7 +36,6 @@ from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, LEFT, State
 
 MANY = 1 << 62
-ITEMS, DUE, WAITED, FREE = range(4)  # of `count`
 
 
 class ScoredPool(NamedTuple):
@@ -202,54 +201,16 @@ def _start(s, e, b, rule):
             if i < 0:
                 return
             extra = easy.charge(b.item[i]["size"], now + b.item[i]["est"], shadow, extra)
-        _launch(s, e, b, rule, i)
-
-
-@inlined
-def _launch(s, e, b, rule, i):
-    """Start item i; the next of its class takes its place."""
-    j, following = b.item[i]["row"], NOBODY
-    if len(b.alike) > 0:
-        following = b.after[j]
-        if b.last[b.alike[j]] == j:
-            b.last[b.alike[j]] = NOBODY
-    launch(s, e, b, i)
-    if following >= 0:
-        _again(s, e, b, rule, following)
+        following = launch(s, e, b, i)
+        if following != NOBODY:
+            _follow(s, e, b, rule, following)
 
 
 @kernel
-def _again(s, e, b, rule, j):
-    """Put job j, which has waited already, where the first of its class was: behind all items."""
-    _put(s, e, b, j)
+def _follow(s, e, b, rule, j):
+    """Make job j the item of its class, whose first job has started in this pass."""
+    put(s, e, b, j)
     _score_item(s, e, b, rule, b.count[ITEMS] - 1)
-
-
-@inlined
-def _enqueue(s, e, b, j):
-    """Put job j into the queue: behind the last of its class, or as an item."""
-    if len(b.alike) > 0:
-        b.after[j] = NOBODY
-        before_ = b.last[b.alike[j]]
-        if before_ < j and np.isnan(s.jobs[e, j]["start"]):
-            b.last[b.alike[j]] = j
-            if before_ >= 0:
-                b.after[before_] = j
-                return
-    _put(s, e, b, j)
-
-
-@inlined
-def _put(s, e, b, j):
-    """Make job j an item."""
-    x = b.item[b.count[ITEMS]]
-    x["row"], x["size"] = j, s.jobs[e, j]["request"][0]
-    x["submit"], x["est"] = s.jobs[e, j]["submit"], expected(s.jobs[e, j])
-    if len(b.memory.of) > 0:
-        x["log_est"], x["log_size"] = np.log(x["est"]), np.log(max(np.float64(x["size"]), 1.0))
-        group = b.memory.cell[b.memory.of[j]]["group"]
-        x["user"], x["key"] = group[USER], group[KEY]
-    b.count[ITEMS] += 1
 
 
 @kernel
@@ -257,7 +218,7 @@ def resume(s, e, b):
     """Put what waits and runs into a fresh scheduler."""
     for j in range(s.sims[e]["next"]):
         if s.jobs[e, j]["status"] == QUEUED or s.jobs[e, j]["status"] == PAUSED:
-            _enqueue(s, e, b, j)
+            enqueue(s, e, b, j)
     put_running(s, e, b.running)
 
 
@@ -271,7 +232,7 @@ def _news(s, e, b):
     if len(b.memory.of) > 0:
         note_advance(b.memory, s, e)
     for i in range(sim["entered"]):
-        _enqueue(s, e, b, s.lists[e, ENTERED, i])
+        enqueue(s, e, b, s.lists[e, ENTERED, i])
     if b.promise.memory[0]["on"]:
         n = events.at_advance(s, e, 0, 0, b.news)
         promise.note(b.promise, b.memory, s.jobs[e], b.news[:n], sim["now"])

@@ -21,7 +21,7 @@ from jobwise.compare.fingerprint import public_hash
 from jobwise.compare.windows import shake_for
 from jobwise.errors import InputError
 from jobwise.files import write_whole
-from jobwise.parallel import Held, at_hand
+from jobwise.parallel import Shared, current
 from jobwise.policies.slurm import SlurmScheduler
 from jobwise.simulate import simulate
 from jobwise.slurm import conf
@@ -144,10 +144,10 @@ class Trials:
         wanted = [(x, p) for x in settings for p in which]
         todo = list(dict.fromkeys((_key(x), p) for x, p in wanted if (_key(x), p) not in self.known))
         by_key = {_key(x): x for x, _ in wanted}
-        with at_hand() as crew:
-            parts = [crew.put(w) for w in self.parts]
+        with current() as workers:
+            parts = [workers.put(w) for w in self.parts]
             trials = [(parts[p], by_key[key]) for key, p in todo]
-            for (key, p), scores in zip(todo, crew.each(_scores, trials, step), strict=True):
+            for (key, p), scores in zip(todo, workers.each(_scores, trials, step), strict=True):
                 self.known[key, p] = scores
                 if self.file:
                     line = {"settings": key, "part": p, "slowdown": scores[0], "wait": scores[1], "longest": scores[2]}
@@ -170,7 +170,7 @@ class Trials:
         return [x for x, most in zip(settings, longest, strict=True) if (most <= allowed).all()]
 
 
-def _scores(trial: tuple[Held, np.ndarray]) -> tuple[float, float, float]:
+def _scores(trial: tuple[Shared, np.ndarray]) -> tuple[float, float, float]:
     """The scores of settings on a part: log bounded slowdown, log mean wait, longest wait (s)."""
     part, settings = trial
     w = part.get()

@@ -16,7 +16,7 @@ from jobwise import metrics
 from jobwise.compare.intervals import LEAST, Effect, Totals, claims, compared, ratio_interval
 from jobwise.compare.windows import shake_for
 from jobwise.decision import Policy
-from jobwise.parallel import Held, at_hand
+from jobwise.parallel import Shared, current
 from jobwise.policies.names import resolve
 from jobwise.record import Record
 from jobwise.simulate import simulate
@@ -169,12 +169,12 @@ def replays(
     w: Workload, policy: str | Policy, by: float, shakes: int = SHAKES, seed: int = 0, step: Callable[[int], None] | None = None
 ) -> Replays:
     """The jobs as logged, and `shakes` times with submits moved by up to `by` s."""
-    with at_hand() as crew:
-        work = partial(_replayed, crew.put(w), resolve(policy), by, seed)
-        return Replays(crew.map(work, [None, *range(shakes)], step))
+    with current() as workers:
+        work = partial(_replayed, workers.put(w), resolve(policy), by, seed)
+        return Replays(workers.map(work, [None, *range(shakes)], step))
 
 
-def _replayed(log: Held, policy: Policy, by: float, seed: int, k: int | None) -> Record:
+def _replayed(log: Shared, policy: Policy, by: float, seed: int, k: int | None) -> Record:
     """The record of a replay: of the jobs as logged, or of the k-th replica."""
     w = log.get()
     return simulate(w if k is None else shake(w, by, [seed, k]), policy)

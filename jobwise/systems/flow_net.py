@@ -25,7 +25,7 @@ from jobwise.learn.evolution import Search, evolve
 from jobwise.learn.run_folder import opened, per_seed
 from jobwise.learn.run_settings import RunSettings
 from jobwise.metrics import makespan, workflows
-from jobwise.parallel import Held, at_hand
+from jobwise.parallel import Shared, current
 from jobwise.policies import flow_net
 from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.list_scheduler import ListScheduler
@@ -84,13 +84,13 @@ class Streams:
     def measure(self, nets: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
         """[K, len(which), RESULTS] of K networks: mean workflow slowdown, makespan, mean turnaround (s)."""
         pairs = [(k, int(i)) for k in range(len(nets)) for i in which]
-        with at_hand(self._threads) as crew:
-            held = [crew.put(w) for w in self.streams]
+        with current(self._threads) as workers:
+            held = [workers.put(w) for w in self.streams]
             tasks = [(held[i], self.policy(nets[k])) for k, i in pairs]
-            return np.array(crew.map(_measured, tasks)).reshape(len(nets), len(which), RESULTS)
+            return np.array(workers.map(_measured, tasks)).reshape(len(nets), len(which), RESULTS)
 
 
-def _measured(task: tuple[Held, ListScheduler]) -> list[float]:
+def _measured(task: tuple[Shared, ListScheduler]) -> list[float]:
     """RESULTS of a network on a stream."""
     stream, policy = task
     r = simulate(stream.get(), policy)

@@ -27,7 +27,7 @@ from jobwise.files import write_whole
 from jobwise.learn.evolution import ORDERS, Ground, Search, evolve, fitness
 from jobwise.learn.run_folder import opened, per_seed, score
 from jobwise.learn.run_settings import RunSettings
-from jobwise.parallel import Held, at_hand
+from jobwise.parallel import Shared, current
 from jobwise.policies import loglinear
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES, Index
@@ -238,9 +238,9 @@ class Run:
         fcfs = [max(simulate(x, "fcfs+easy").summary()["max_wait"], HOUR) for x in replicas]
         tries = [(name, t) for name in candidates for t in (*TIGHTER, *TIMES)]
 
-        with at_hand(self.config.threads) as crew:
-            work = partial(_under_guard, crew.put(windows.Replicas(replicas)), candidates, fcfs)
-            results = dict(zip(tries, crew.map(work, tries), strict=True))
+        with current(self.config.threads) as workers:
+            work = partial(_under_guard, workers.put(replicas), candidates, fcfs)
+            results = dict(zip(tries, workers.map(work, tries), strict=True))
         scores, guards = {}, {}
         for name in candidates:
             mine = {t: results[name, t] for k, t in tries if k == name}
@@ -251,12 +251,12 @@ class Run:
 
 
 def _under_guard(
-    replicas: Held, candidates: dict[str, np.ndarray], fcfs: list[float], trial: tuple[str, float]
+    replicas: Shared, candidates: dict[str, np.ndarray], fcfs: list[float], trial: tuple[str, float]
 ) -> tuple[float, float]:
     """(bounded slowdown, longest wait against FCFS with EASY) of a candidate under a guard."""
     name, times = trial
     p = ListScheduler(Index(name, candidates[name]), "easy", times=times)
-    summaries = [simulate(x, p).summary() for x in replicas.get().parts]
+    summaries = [simulate(x, p).summary() for x in replicas.get()]
     longest = max(f["max_wait"] / most for f, most in zip(summaries, fcfs, strict=True))
     return float(np.mean([f["bounded_slowdown"] for f in summaries])), longest
 

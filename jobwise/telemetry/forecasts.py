@@ -11,7 +11,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.forecast.load_models import Boosted, models_for
 from jobwise.forecast.loads import EPOCHS, LEAST, Model, Result, Series, intervals, judged, told
-from jobwise.parallel import Held, at_hand, here
+from jobwise.parallel import Shared, current, threads
 from jobwise.telemetry.table import Telemetry
 
 COSTLY = 500  # series: with more of them holt-winters, which is fitted to each, is left out
@@ -48,15 +48,9 @@ def _named(model: str, result: Result) -> str:
     return model
 
 
-@dataclass(eq=False)
-class _Asked:
-    """Models, horizons, peaks or not: the same for all series."""
-
-    each: tuple
-
-
-def _one(asked: Held, s: Series) -> Result | None:
-    return judged(s, *asked.get().each)
+def _judged(asked: Shared, s: Series) -> Result | None:
+    """The result of a series; `asked`: models, horizons, peaks or not."""
+    return judged(s, *asked.get())
 
 
 def forecast_all(
@@ -91,9 +85,10 @@ def forecast_all(
         made["gru"] = fit(series, horizons, peak, progress=fitting)
     few = len(series) <= 8 or "gru" in made  # a network stays here
     results: list[Result | None] = []
-    with here(1) if few else at_hand() as crew:
-        for one in crew.each(partial(_one, crew.put(_Asked((made, tuple(horizons), peak)))), series, compiled=False):
-            results.append(one)
+    with threads(1) if few else current(suited="processes") as workers:
+        judge = partial(_judged, workers.put((made, tuple(horizons), peak)))
+        for result in workers.each(judge, series, compiled=False):
+            results.append(result)
             tell(fits + len(results))
     out["do not change in the end"] = sum(r is None for r in results)
     if not any(results):

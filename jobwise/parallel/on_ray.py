@@ -1,0 +1,136 @@
+"""Tasks on Ray. No other file knows Ray."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from jobwise.errors import InputError, in_a_line, library
+from jobwise.parallel.tasks import Elsewhere, Shared, Storing, environment
+
+RETRIES = 20  # of a task whose worker is lost
+ANSWER_S = 10  # s in which a cluster must answer
+BEGIN_S = 120  # s in which one of its workers must have begun
+
+
+class _InStore(Shared):
+    """A value in Ray's object store, from which all tasks of a machine read it."""
+
+    def __init__(self, ref: Any):
+        self._ref = ref
+
+    def get(self) -> Any:
+        return _stored(self._ref)
+
+    def __reduce__(self) -> tuple:
+        return Elsewhere, (_stored, self._ref)
+
+
+def _stored(ref: Any) -> Any:
+    import ray
+
+    return ray.get(ref)
+
+
+class _Futures(Executor):
+    """Tasks of Ray as futures of `concurrent.futures`."""
+
+    def __init__(self, remote: Any):
+        self._remote, self.running = remote, weakref.WeakKeyDictionary[Future, Any]()
+
+    def submit(self, fn, /, *args, **kwargs):
+        """Hand a task to the cluster."""
+        ref = self._remote.remote(fn, *args, **kwargs)
+        future = ref.future()
+        self.running[future] = ref
+        return future
+
+
+class Ray(Storing):
+    """Workers of a cluster of its own (`ray`), or of one that runs: `ray://HOST:PORT` by its client server, `ray:HOST:PORT`
+    joined. Raises InputError."""
+
+    def __init__(self, on: str, count: int):
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ray = library("ray", "ray")
+        self._mine, self._ray = not ray.is_initialized(), ray
+        if self._mine:
+            self._join(on, count)
+        remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_call)
+        try:
+            there, here = ray.get(remote.remote(versions), timeout=BEGIN_S), versions()
+        except ray.exceptions.RayError as error:
+            self.close()
+            raise InputError(f"--on {on}: no worker begins there: {in_a_line(error)}") from None
+        if different := [f"{k} {there[k]} there, {here[k]} here" for k in here if there[k] != here[k]]:
+            self.close()
+            raise InputError(f"--on {on}: other versions: {'; '.join(different)}")
+        super().__init__(_Futures(remote), count if on == "ray" else max(int(ray.cluster_resources().get("CPU", 1)), 1))
+
+    def _join(self, on: str, count: int) -> None:
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if on == "ray":
+            settings = quiet | {"num_cpus": count, "include_dashboard": False}
+        else:  # the client takes no such settings
+            settings = {"address": _address(on)} | ({} if on.startswith("ray://") else quiet)
+        try:
+            with environment(PYTHONPATH=os.pathsep.join(filter(None, sys.path))):  # what is found here is found by workers
+                self._ray.init(**settings)
+        except Exception as error:
+            raise InputError(f"--on {on}: no Ray cluster answers: {in_a_line(error)}") from None
+
+    def store(self, value: Any) -> Shared:
+        """Put a value into the object store."""
+        return _InStore(self._ray.put(value))
+
+    def result(self, future: Future) -> Any:
+        """Return the result of a task, or raise its own error, not Ray's."""
+        try:
+            return future.result()
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.cause or error from None
+
+    def stop(self, futures: Iterable[Future]) -> None:
+        """Cancel tasks, those that run too."""
+        for future in futures:
+            if not future.done():
+                self._ray.cancel(self.executor.running[future], force=True)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """Leave the cluster; one of its own ends."""
+        if self._mine:
+            self._ray.shutdown()
+
+
+def _address(on: str) -> str:
+    """The address of a cluster, as Ray takes it. Raises InputError where nothing listens there."""
+    import socket
+
+    host, _, port = on.removeprefix("ray:").removeprefix("//").rpartition(":")
+    if not host or not port.isdigit():
+        raise InputError(f"--on {on}: an address is expected, as in ray://head:10001")
+    try:
+        socket.create_connection((host, int(port)), ANSWER_S).close()
+    except OSError as error:
+        raise InputError(f"--on {on}: nothing answers there: {error.strerror or error}") from None
+    return on if on.startswith("ray://") else f"{host}:{port}"
+
+
+def _call(fn: Callable, *args: Any) -> Any:
+    return fn(*args)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that must be the same everywhere."""
+    import numba
+    import numpy
+
+    from jobwise import __version__
+
+    python = ".".join(map(str, sys.version_info[:2]))
+    return {"jobwise": __version__, "Python": python, "numba": numba.__version__, "numpy": numpy.__version__}
