@@ -36,6 +36,8 @@ class Threads(Workers):
 class Processes(Storing):
     """Processes of this machine, of one thread each, from a server that has loaded jobwise."""
 
+    hint = f"{Storing.hint} A script must begin them below if __name__ == '__main__'"
+
     def __init__(self, on: str, count: int):
         self._folder, self._files = tempfile.TemporaryDirectory(prefix="jobwise-"), 0
         super().__init__(self._begin(count), count)

@@ -49,6 +49,7 @@ class Workers:
     """Workers by an executor: `map` gives them tasks. `count`: how many there are."""
 
     in_process = False  # they are threads of this process
+    hint = "is there memory for so many?"  # where workers die again and again
 
     def __init__(self, executor: Executor, count: int):
         self.executor, self.count = executor, count
@@ -83,8 +84,7 @@ class Workers:
             except BrokenExecutor:
                 lost = lost + 1 if len(todo) == before else 1
                 if lost >= LOST:
-                    text = f"{LOST} times workers were killed before a task was done: is there memory for so many?"
-                    raise InputError(text) from None
+                    raise InputError(f"{LOST} times workers were killed before a task was done: {self.hint}") from None
 
     def _round(self, work: Callable, todo: dict[int, Any]) -> Iterator[tuple[int, Any]]:
         """(number, result) of tasks as they end, which leave `todo`."""
