@@ -86,13 +86,11 @@ def compare(
                 names.append(name)
 
     shaking = (shakes, shake_s, seed)
-    records, summaries, in_time, table = _measured(workload, part, chosen, rows, size, shaking, replays, settings, report)
+    replicas = [part, *(shake(part, shake_s, [seed, k]) for k in range(replays))]
+    records, summaries, in_time, table = _measured(workload, replicas, chosen, rows, size, shaking, settings, report)
     fair = next((p for p, n in enumerate(names) if any(m.startswith("fair best") for m in marks.get(n, []))), None)
     cautions = tuple(_cautions(chosen, names))
-    drawn = {}
-    if trade_off:
-        shifted = [shake(part, shake_s, [seed, k]) for k in range(replays)] or [part]
-        drawn = bounds.curves(shifted, chosen, names, summaries[0], settings)
+    drawn = bounds.curves(replicas[1:] or replicas, chosen, names, summaries[0], settings) if trade_off else {}
     return Comparison(
         workload=part,
         policies=names,
@@ -127,29 +125,25 @@ def _named(policies: Sequence[str | Policy]) -> tuple[list[Policy], list[str]]:
 
 def _measured(
     workload: Workload,
-    part: Workload,
+    replicas: list[Workload],
     chosen: Sequence[Policy],
     rows: np.ndarray,
     size: int,
     shaking: tuple[int, float, int],
-    replays: int,
     settings: dict,
     report: Callable[..., None],
 ) -> tuple[Sequence, Sequence, Sequence, dict[str, np.ndarray]]:
     """(records as logged, summaries of every replay, bounded slowdowns over time, metric -> [P, W, K] of windows × replicas).
-    `shaking`: shakes, shake_s, seed."""
-    shakes, shake_s, seed = shaking
-
+    `replicas`: the judged jobs as logged, then time-shifted; `shaking`: shakes, shake_s, seed of windows."""
     compiled = all(is_compiled(p, workload.cluster) for p in chosen)
     blocks = max(len(rows) // 2, 1)  # long blocks: congestion lasts
-    replicas = [part, *(shake(part, shake_s, [seed, k]) for k in range(replays))]
     with current() as workers:
         policies = workers.put(list(chosen))
         work = partial(_continuous, workers.put(replicas), policies, blocks, settings)
         logged, summaries, in_time = zip(*workers.map(work, range(len(chosen)), report, compiled), strict=True)
         judge = partial(_window, workers.put(workload), policies, (size, *shaking), settings)
         per_window = workers.map(judge, map(int, rows), lambda count: report(count * len(chosen)), compiled)
-    records = [replace(r, workload=part) for r in logged]
+    records = [replace(r, workload=replicas[0]) for r in logged]
     table = {m: np.array([[[x[m] for x in one[p]] for one in per_window] for p in range(len(chosen))]) for m in windows.NUMBERS}
     return records, summaries, in_time, table
 
