@@ -2,8 +2,10 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -265,3 +267,84 @@ def test_what_tasks_share_is_stored_once(crew):
         assert crew.put(w) is held
     want = float(w.jobs["submit"].sum())
     assert crew.map(partial(total, held), range(4)) == [want + k for k in range(4)]
+
+
+# ------------------------------------------------------------------ a cluster that runs already
+
+
+def free_ports(count):
+    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in taken]
+    for s in taken:
+        s.close()
+    return ports
+
+
+@pytest.fixture
+def head(tmp_path):
+    """A head of Ray with a token: {how it is reached: address}, and the variables of a driver that may."""
+    pytest.importorskip("ray")
+    port, client = free_ports(2)
+    token = tmp_path / "token"
+    token.write_text("5" * 64)
+    may = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+    words = ["start", "--head", "--block", f"--port={port}", f"--ray-client-server-port={client}", "--num-cpus=2"]
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as folder:  # names of sockets are short
+        words += ["--include-dashboard=false", "--disable-usage-stats", f"--temp-dir={folder}"]
+        variables = os.environ | may | {"PYTHONPATH": str(Path(__file__).parent)}
+        command = [sys.executable, "-m", "ray.scripts.scripts", *words]
+        with subprocess.Popen(command, env=variables, start_new_session=True, stdout=subprocess.DEVNULL) as started:
+            try:
+                begun = time.monotonic()
+                while not all(map(listens, (port, client))) and time.monotonic() - begun < 60:
+                    time.sleep(0.2)
+                yield {"client": f"ray://127.0.0.1:{client}", "joined": f"ray:127.0.0.1:{port}"}, may
+            finally:
+                started.send_signal(signal.SIGTERM)
+                started.wait(30)
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+JOIN = """
+import sys
+from test_parallel import square
+from jobwise.cli.options import complain
+from jobwise.errors import InputError
+from jobwise.parallel import workers
+try:
+    with workers(sys.argv[1]) as crew:
+        print(crew.count, crew.map(square, range(5)))
+except InputError as error:
+    complain(str(error))
+    sys.exit(2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="starts a cluster of Ray")
+def test_a_running_cluster_takes_those_that_have_its_token(head, tmp_path):
+    addresses, may = head
+    for address in addresses.values():
+        for token, code in ((may["RAY_AUTH_TOKEN_PATH"], 0), (str(tmp_path / "other"), 2)):
+            (tmp_path / "other").write_text("6" * 64)
+            more = may | {"RAY_AUTH_TOKEN_PATH": token, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])}
+            done = subprocess.run(
+                [sys.executable, "-c", JOIN, address],
+                capture_output=True,
+                text=True,
+                timeout=120,
+                env=os.environ | more,
+                check=False,
+            )
+            assert done.returncode == code, (address, done.stderr[-800:])
+            if code:
+                assert "no Ray cluster lets jobwise in" in done.stderr and done.stderr.count("\n") == 1
+            else:
+                assert done.stdout.strip() == "2 [0, 1, 4, 9, 16]"

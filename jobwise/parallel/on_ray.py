@@ -5,14 +5,22 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future
+from pathlib import Path
 from typing import Any
 
 from jobwise.errors import InputError, in_a_line, library
 from jobwise.parallel.tasks import Elsewhere, Shared, Storing, environment
 
+USUAL = {  # variables of Ray that the user has not set; its client tries three times
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "3",
+    "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "4",
+}
+TOKEN = Path.home() / ".ray" / "auth_token"  # where Ray keeps it
 RETRIES = 20  # of a task whose worker is lost
 ANSWER_S = 10  # s in which a cluster must answer
 BEGIN_S = 120  # s in which one of its workers must have begun
@@ -56,8 +64,12 @@ class Ray(Storing):
     joined. Raises InputError."""
 
     def __init__(self, on: str, count: int):
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        for name, value in USUAL.items():
+            os.environ.setdefault(name, value)
+        if TOKEN.exists() or any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+            os.environ.setdefault("RAY_AUTH_MODE", "token")  # as `ray start` does
         ray = library("ray", "ray")
+        logging.getLogger("ray.client_builder").setLevel(logging.ERROR)
         self._mine, self._ray = not ray.is_initialized(), ray
         if self._mine:
             self._join(on, count)
@@ -73,16 +85,19 @@ class Ray(Storing):
         super().__init__(_Futures(remote), count if on == "ray" else max(int(ray.cluster_resources().get("CPU", 1)), 1))
 
     def _join(self, on: str, count: int) -> None:
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        settings: dict[str, Any] = {"log_to_driver": False}
         if on == "ray":
-            settings = quiet | {"num_cpus": count, "include_dashboard": False}
-        else:  # the client takes no such settings
-            settings = {"address": _address(on)} | ({} if on.startswith("ray://") else quiet)
+            settings |= {"logging_level": logging.ERROR, "num_cpus": count, "include_dashboard": False}
+        elif on.startswith("ray://"):
+            settings |= {"address": _listening(on, on.removeprefix("ray://"))}
+        else:
+            settings |= {"logging_level": logging.ERROR, "address": _healthy(on, _listening(on, on.removeprefix("ray:")))}
         try:
-            with environment(PYTHONPATH=os.pathsep.join(filter(None, sys.path))):  # what is found here is found by workers
+            path = os.pathsep.join(filter(None, sys.path))  # what is found here is found by workers
+            with environment(PYTHONPATH=path), warnings.catch_warnings(action="ignore"):
                 self._ray.init(**settings)
         except Exception as error:
-            raise InputError(f"--on {on}: no Ray cluster answers: {in_a_line(error)}") from None
+            raise _refused(on, error) from None
 
     def store(self, value: Any) -> Shared:
         """Put a value into the object store."""
@@ -107,18 +122,39 @@ class Ray(Storing):
             self._ray.shutdown()
 
 
-def _address(on: str) -> str:
-    """The address of a cluster, as Ray takes it. Raises InputError where nothing listens there."""
+def _listening(on: str, address: str) -> str:
+    """The address as Ray takes it: `on` for its client, HOST:PORT to join. Raises InputError where nothing listens there."""
     import socket
 
-    host, _, port = on.removeprefix("ray:").removeprefix("//").rpartition(":")
+    host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise InputError(f"--on {on}: an address is expected, as in ray://head:10001")
     try:
         socket.create_connection((host, int(port)), ANSWER_S).close()
     except OSError as error:
         raise InputError(f"--on {on}: nothing answers there: {error.strerror or error}") from None
-    return on if on.startswith("ray://") else f"{host}:{port}"
+    return on if on.startswith("ray://") else address
+
+
+def _healthy(on: str, address: str) -> str:
+    """The address of a head that lets jobwise in, asked by Ray's own check: its client in this process would write a line a
+    second. Raises InputError."""
+    import subprocess
+
+    check = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    try:
+        done = subprocess.run(check, capture_output=True, text=True, timeout=2 * ANSWER_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise _refused(on, error) from None
+    if done.returncode:
+        raise _refused(on, (done.stderr.strip() or done.stdout.strip() or "its health check fails").splitlines()[-1])
+    return address
+
+
+def _refused(on: str, why: Any) -> InputError:
+    """The error of a cluster that does not let jobwise in."""
+    hint = f"a token is taken from RAY_AUTH_TOKEN, or {TOKEN}"
+    return InputError(f"--on {on}: no Ray cluster lets jobwise in: {in_a_line(why, 160)} ({hint})")
 
 
 def _call(fn: Callable, *args: Any) -> Any:
