@@ -174,7 +174,8 @@ def write_page(jobs: int, tables: tuple[list[str], ...], rows: list[str]) -> Non
         f"Two workers; {TASKS} tasks that do nothing.",
         table("engine | s until the first is done | ms a task", tables[2]),
         "## Work on one worker and on two",
-        f"SDSC-SP2, its first {JOBS:,} jobs; of the search the least of three. The last column is a digest of the result: the same everywhere.",
+        f"SDSC-SP2, its first {JOBS:,} jobs; of the search the least of three. "
+        "The last column is a digest of the result: the same everywhere.",
         table("work | engine | s, one | s, two | times faster | result", rows),
     ]
     (HERE / "SCALE.md").write_text("\n\n".join(text) + "\n")
