@@ -66,10 +66,9 @@ class Ray(Storing):
     def __init__(self, on: str, count: int):
         for name, value in USUAL.items():
             os.environ.setdefault(name, value)
-        if TOKEN.exists() or any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
-            os.environ.setdefault("RAY_AUTH_MODE", "token")  # as `ray start` does
         ray = library("ray", "ray")
-        logging.getLogger("ray.client_builder").setLevel(logging.ERROR)
+        for name in ("ray.client_builder", "ray._private.authentication"):
+            logging.getLogger(name).setLevel(logging.ERROR)
         self._mine, self._ray = not ray.is_initialized(), ray
         if self._mine:
             self._join(on, count)
@@ -88,10 +87,12 @@ class Ray(Storing):
         settings: dict[str, Any] = {"log_to_driver": False}
         if on == "ray":
             settings |= {"logging_level": logging.ERROR, "num_cpus": count, "include_dashboard": False}
-        elif on.startswith("ray://"):
-            settings |= {"address": _listening(on, on.removeprefix("ray://"))}
         else:
-            settings |= {"logging_level": logging.ERROR, "address": _healthy(on, _listening(on, on.removeprefix("ray:")))}
+            _take_token()
+            address = _listening(on, on.removeprefix("ray://").removeprefix("ray:"))
+            settings |= {"address": address}
+            if not address.startswith("ray://"):
+                settings |= {"logging_level": logging.ERROR, "address": _healthy(on, address)}
         try:
             path = os.pathsep.join(filter(None, sys.path))  # what is found here is found by workers
             with environment(PYTHONPATH=path), warnings.catch_warnings(action="ignore"):
@@ -120,6 +121,17 @@ class Ray(Storing):
         """Leave the cluster; one of its own ends."""
         if self._mine:
             self._ray.shutdown()
+
+
+def _take_token() -> None:
+    """Use the user's token with a cluster that runs, where there is one, as `ray start` does (`ray.init` does so for clusters
+    of its own alone). Releases of Ray without tokens by default have nothing to take."""
+    try:
+        from ray._private.authentication import authentication_token_setup as setup
+
+        setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+    except (ImportError, AttributeError, TypeError):
+        pass
 
 
 def _listening(on: str, address: str) -> str:
