@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isnan
 from typing import Annotated, Any, Optional
 
@@ -14,6 +15,14 @@ from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
 
 
+@dataclass(frozen=True)
+class Files:
+    """Where the schedule is written."""
+
+    out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None
+    evalys: Annotated[Optional[str], typer.Option("--evalys", help="Write a jobs.csv that evalys reads.")] = None
+
+
 @grouped
 def simulate(
     log: Log,
@@ -23,12 +32,11 @@ def simulate(
     ] = None,
     part: LogPart = LogPart(),
     replaying: Replay = Replay(),
-    out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None,
-    evalys: Annotated[Optional[str], typer.Option("--evalys", help="Write a jobs.csv that evalys reads.")] = None,
+    files: Files = Files(),
+    stream: Annotated[bool, typer.Option("--stream", help="Hold just jobs that wait or run: for Parquet of any size.")] = False,
     output: Output = Output(),
 ) -> None:
     """Replay a log under one scheduler, as logged, and print its metrics."""
-    from jobwise import metrics
     from jobwise.policies.names import resolve
     from jobwise.report import export
     from jobwise.simulate import simulate as replay
@@ -37,18 +45,21 @@ def simulate(
     if policy and len(policy) > 1:
         raise InputError(f"simulate takes one policy, not {len(policy)}; `jobwise compare` takes several")
     chosen = resolve((policy or ["fcfs+easy"])[0])
-    check_outputs(log, out, evalys, force=output.force)
-    if out:
-        export.writer(out)
+    check_outputs(log, files.out, files.evalys, force=output.force)
+    if files.out:
+        export.writer(files.out)
+    if stream:
+        _streamed(log, chosen, part, replaying, files, output)
+        return
     w = open_log(log, part.procs, part.jobs, part.load, in_slots([chosen]), replaying.racks or "")
     with progress(f"replaying {len(w):,} jobs") as show:
         settings: dict[str, Any] = {"kill_at_walltime": replaying.kill, "restart_cost_s": replaying.restart_cost}
         r = replay(w, chosen, seed=replaying.seed, progress=show, **settings)
     summary = r.summary()
-    if out:
-        export.write(r, out)
-    if evalys:
-        export.write_evalys(r, evalys)
+    if files.out:
+        export.write(r, files.out)
+    if files.evalys:
+        export.write_evalys(r, files.evalys)
     from jobwise.compare.fingerprint import flattered
 
     if output.as_json:
@@ -57,15 +68,44 @@ def simulate(
         return
     noticed(w)
     site = recorded(w) or {}
+    title = f"{w.name} under {r.policy}: {len(w):,} jobs, {w.cluster.processors:,} processors (left out: {w.left_out})"
+    _show(title, summary, site)
+    if warning := flattered(w, chosen, r.policy):
+        say(f"note: {warning}")
+
+
+def _show(title: str, summary: dict[str, float], site: dict[str, float]) -> None:
+    """Print the metrics; `site`: the same of the schedule that the log recorded."""
+    from jobwise import metrics
+
     rows = []
     for k, v in summary.items():
         if isnan(v):
             continue  # what this log or this machine has no such number of: fairness without users, use of shared GPUs
         row = [k.replace("_", " "), f"{v:,.0f}" if k in tables.COUNTS else f"{v:,.3f}", metrics.UNITS.get(k, "")]
         rows.append(row + ([f"{site[k]:,.3f}" if k in site else ""] if site else []))
-    machine = f"{w.cluster.processors:,} processors"
-    columns = ["metric", "value", "unit"] + (["as recorded"] if site else [])
-    print_table(f"{w.name} under {r.policy}: {len(w):,} jobs, {machine} (left out: {w.left_out})", columns, rows)
+    print_table(title, ["metric", "value", "unit"] + (["as recorded"] if site else []), rows)
     print("bounded slowdown with tau = 10 s")
-    if warning := flattered(w, chosen, r.policy):
-        say(f"note: {warning}")
+
+
+def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: Files, output: Output) -> None:
+    """Replay a log in Parquet part after part. Raises InputError for what needs the whole of it."""
+    from jobwise.streaming import replay, totals
+    from jobwise.workloads.parquet import Table
+    from jobwise.workloads.source import is_parquet
+
+    if not is_parquet(log):
+        raise InputError(f"{log}: --stream reads Parquet; `jobwise trace convert LOG OUT.parquet` writes it")
+    unsuited = {"--load": part.load is not None, "--racks": replaying.racks, "--evalys": files.evalys}
+    if wrong := [name for name, is_set in unsuited.items() if is_set]:
+        raise InputError(f"{wrong[0]} needs the whole log in memory; leave --stream out")
+    if files.out and not files.out.endswith(".parquet"):
+        raise InputError(f"{files.out}: --stream writes Parquet; name it .parquet")
+    table = Table(log, part.procs)
+    with progress(f"replaying {len(table):,} jobs") as show:
+        r = replay.simulate(table, chosen, files.out, jobs=part.jobs, kill_at_walltime=replaying.kill, progress=show)
+    if output.as_json:
+        print_json({"workload": table.name, "policy": r.policy, "most_jobs_at_once": r.most, "summary": r.summary})
+        return
+    _show(f"{table.name} under {r.policy}: {r.summary['jobs']:,.0f} jobs, {table.processors:,} processors", r.summary, {})
+    print(f"quantiles are within {totals.ERROR:.1%}; at most {r.most:,} jobs were held at once")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -25,6 +25,9 @@ from jobwise.cli.options import (
 )
 from jobwise.cli.tables import print_json, print_table, show
 from jobwise.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from jobwise.workload import Workload
 
 
 def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
@@ -73,18 +76,17 @@ class Changes:
 @grouped
 def convert(
     log: Log,
-    out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), or '-'.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), .parquet, or '-'.")],
     part: LogPart = LogPart(),
     changes: Changes = Changes(),
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
-    """Write a log as SWF, transformed on the way."""
+    """Write a log as SWF or Parquet, transformed on the way."""
     from jobwise.workloads import transform
-    from jobwise.workloads.swf import write_swf
 
     c, split = changes, changes.split
-    check_outputs(log, out, *(f"{out}.rest" for _ in [split] if split is not None and out != "-"), force=force)
+    check_outputs(log, out, *(_rest(out) for _ in [split] if split is not None and out != "-"), force=force)
     w = open_log(log, part.procs, part.jobs)
     if c.merge:
         w = transform.merge([w, *(open_log(m, None) for m in c.merge)])
@@ -100,10 +102,23 @@ def convert(
         if out == "-":
             raise InputError("a split writes two files; name one instead of '-'")
         w, rest = transform.split(w, split)
-        write_swf(rest, f"{out}.rest")
-    write_swf(w, out)
+        _write(rest, _rest(out))
+    _write(w, out)
     if out != "-":
         print(f"{out}: {len(w):,} jobs (left out: {w.left_out})")
+
+
+def _rest(out: str) -> str:
+    """The name of the second file of a split; a Parquet file keeps its ending."""
+    return f"{out.removesuffix('.parquet')}.rest.parquet" if out.endswith(".parquet") else f"{out}.rest"
+
+
+def _write(w: Workload, out: str) -> None:
+    """Write a log in the format that the name of the file says."""
+    from jobwise.workloads.parquet import write_log
+    from jobwise.workloads.swf import write_swf
+
+    (write_log if out.endswith(".parquet") else write_swf)(w, out)
 
 
 @dataclass(frozen=True)
@@ -131,7 +146,6 @@ def generate(
     """Generate a log with the Lublin-Feitelson model, or one of users with campaigns."""
     from jobwise.workloads.campaigns import campaigns
     from jobwise.workloads.lublin import lublin
-    from jobwise.workloads.swf import write_swf
 
     check_outputs("-", out, force=force)
     if how.model not in ("lublin", "campaigns"):
@@ -142,7 +156,7 @@ def generate(
         w = campaigns(jobs, procs, seed, load=load or 0.9, users=how.users or 60)
     else:
         w = lublin(jobs, procs, seed, classes=how.classes, load=load, estimates=how.estimates, users=how.users)
-    write_swf(w, out)
+    _write(w, out)
     if out != "-":
         print(f"{out}: {jobs:,} jobs for {procs:,} processors, seed {seed}")
 

@@ -18,11 +18,12 @@ from jobwise.policies.foreseen import shipped
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.relative_guard import steered
-from jobwise.policies.replay import replay
+from jobwise.policies.replay import fresh, replay
 from jobwise.policies.slurm import SiteLoop, loop_of, replay_on_site
 from jobwise.sim import orders, scored_pool
 from jobwise.sim.forest import NOTHING, Forest
 from jobwise.sim.list_pass import Rule
+from jobwise.sim.pool import PoolScheduler
 from jobwise.sim.state import State
 
 Order = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in the queue [Q], now s) -> scores [Q]
@@ -156,6 +157,17 @@ class ListScheduler(Remembering):
         if place == parts.NODES and self.keeps_waiting:
             raise InputError(f"policy {self.name}: the graph network takes pools of processors")
         parts.check_place(self, place)
+
+    def stream(self, s: State) -> PoolScheduler:
+        """Return its empty scheduler for the jobs that are in the table of simulation 0, of a log that streams."""
+        return fresh(s, 0, self)
+
+    def check_stream(self) -> None:
+        """Raises InputError where it cannot schedule a log of which it sees a part at a time."""
+        if not isinstance(self.order, str) or orders.kind(self.rule.order) != orders.STATIC:
+            static = ", ".join(row.label for row in orders.Order if row.kind == orders.STATIC)
+            raise InputError(f"policy {self.name}: logs stream under orders that depend on the job alone: {static}")
+        parts.check_place(self, parts.STREAM)
 
     def is_compiled(self, cluster: Cluster) -> bool:
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""

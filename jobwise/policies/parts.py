@@ -35,12 +35,13 @@ from jobwise.sim.placement import PLACEMENTS
 
 NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-POOL, NODES, SITE, ASKED = "pool", "nodes", "site", "asked"
+POOL, NODES, SITE, ASKED, STREAM = "pool", "nodes", "site", "asked", "stream"
 PLACES = {
     POOL: "pools of processors",
     NODES: "clusters of nodes",
     SITE: "sites (see `jobwise slurm site`)",
     ASKED: "clusters that ask view by view",
+    STREAM: "logs that stream",
 }
 TRAITS: dict[str, tuple[Callable[[Any], bool], str]] = {  # of a list scheduler: has it?, in words
     "scores": (
@@ -75,7 +76,7 @@ class Part:
     write: Callable[[Any], str] | None = None
     number: Any = None
     wrong: Callable[[Any], str] = lambda value: ""
-    runs_on: frozenset[str] = frozenset(PLACES)
+    runs_on: frozenset[str] = frozenset({POOL, NODES, SITE, ASKED})
     needs: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
 
@@ -120,6 +121,7 @@ def _reserves(value: tuple[float, float]) -> str:
 
 
 BACKFILLING, PLACING, GUARDS, MORE = "backfilling", "placement (on nodes)", "guards", "more options"
+EVERYWHERE = frozenset(PLACES)
 ON_PLACES = frozenset({NODES, ASKED})
 ON_POOLS = frozenset({POOL, ASKED})
 OFF_SITES = frozenset({POOL, NODES, ASKED})
@@ -134,9 +136,10 @@ def _placement(example: str, doc: str, **more) -> Part:
 
 
 PARTS = (
-    _backfill("none", NONE, "jobs start in order; when one does not fit, all wait (the default)"),
-    _backfill("easy", EASY, "one reservation, for the first job that does not fit; others start if they do not delay it"),
-    _backfill("easy-sjbf", EASY_SJBF, "EASY, backfilling the shortest first", runs_on=OFF_SITES),
+    _backfill("none", NONE, "jobs start in order; when one does not fit, all wait (the default)", runs_on=EVERYWHERE),
+    _backfill("easy", EASY, "one reservation, for the first job that does not fit; others start if they do not delay it",
+              runs_on=EVERYWHERE),
+    _backfill("easy-sjbf", EASY_SJBF, "EASY, backfilling the shortest first", runs_on=EVERYWHERE - {SITE}),
     _backfill("easy-oracle", EASY_ORACLE, "EASY with true run times (CQSim's; nobody knows them)",
               runs_on=frozenset({POOL, NODES})),
     _backfill("greedy", GREEDY, "RLScheduler's: jobs that end before the reservation alone", runs_on=OFF_SITES),
@@ -155,7 +158,7 @@ PARTS = (
     _fixed(MORE, "estimate", "requested", ACTUAL, "actual", "the order goes by true run times (nobody knows them)",
            runs_on=frozenset({POOL}), needs=("scores",)),
     Part(GUARDS, "guard", "guard24h", "a job that has waited 24 h (or s, m, d) goes first, oldest first", usual=inf,
-         pattern=rf"guard{NUMBER}([smhd])", read=_duration, write=lambda s: f"guard{_digits(s / 3600)}h",
+         pattern=rf"guard{NUMBER}([smhd])", read=_duration, write=lambda s: f"guard{_digits(s / 3600)}h", runs_on=EVERYWHERE,
          wrong=_least(0, "the guard is {} s; it must be more than 0")),
     Part(GUARDS, "times", "guard0.8x", "the same as a multiple of the longest wait that fcfs+easy would have caused lately",
          usual=inf, pattern=rf"guard{NUMBER}x", read=lambda m: float(m[1]), write=lambda x: f"guard{_digits(x)}x",
@@ -259,7 +262,7 @@ def check_place(scheduler: Any, place: str) -> None:
     chosen = scheduler.used
     for part, word in chosen:
         if place not in part.runs_on:
-            there = " and ".join(text for key, text in PLACES.items() if key in part.runs_on and key != ASKED)
+            there = " and ".join(text for key, text in PLACES.items() if key in part.runs_on and key not in (ASKED, STREAM))
             raise InputError(f"policy {scheduler.name}: +{word} is for {there}, not for {PLACES[place]}")
         _exclude(scheduler, part, word, chosen, place)
 

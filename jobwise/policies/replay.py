@@ -29,11 +29,7 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray, steps: 
     `steps` instants of choice (0: now and then)."""
     rule, count = policy.rule, int(s.sims[e]["jobs"])
     if cluster.is_pool and policy.is_static and not policy.commit and policy.backfill in FAST:
-        shortest = None
-        if policy.backfill == "easy-sjbf":
-            shortest = np.argsort(np.maximum(s.jobs[e]["walltime"][:count], 1.0), kind="stable")
-        order = pool.static_order(rule.order, s, e)
-        p = pool.scheduler(s, e, order, shortest, policy.backfill != "none", rule.guard)
+        p = fresh(s, e, policy)
         pool.resume(s, e, p)
         while pool.run(s, e, p, steps or STEPS):
             yield
@@ -57,6 +53,15 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray, steps: 
 
 
 FAST = ("none", "easy", "easy-sjbf")
+
+
+def fresh(s: State, e: int, policy) -> pool.PoolScheduler:
+    """Return the empty scheduler of a static `ListScheduler` for the jobs that simulation e knows."""
+    shortest = None
+    if policy.backfill == "easy-sjbf":
+        shortest = np.argsort(np.maximum(s.jobs[e]["walltime"][: s.sims[e]["jobs"]], 1.0), kind="stable")
+    order = pool.static_order(policy.rule.order, s, e)
+    return pool.scheduler(s, e, order, shortest, policy.backfill != "none", policy.rule.guard)
 
 
 def remembering(

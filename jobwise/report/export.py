@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,12 @@ import numpy as np
 from jobwise import metrics
 from jobwise.compiled import allocating
 from jobwise.errors import InputError
-from jobwise.files import write_whole
+from jobwise.files import whole, write_whole
 from jobwise.jobs import STATUS_NAMES
 from jobwise.record import Record
 from jobwise.workloads.swf import COLUMNS, swf_text
+
+ROWS = 1 << 20  # jobs of a row group of Parquet
 
 
 def columns(r: Record) -> dict[str, np.ndarray]:
@@ -60,28 +63,48 @@ def _swf(r: Record, path: str) -> None:
     write_whole(path, swf_text(replace(w, columns=table, header=(*w.header, note))))
 
 
-def _parquet(r: Record, path: str) -> None:
-    import pandas
+class Pen:
+    """A schedule in Parquet, written record after record: each but the last of ROWS jobs."""
 
-    data = io.BytesIO()
-    pandas.DataFrame(columns(r)).to_parquet(data, index=False)
-    write_whole(path, data.getvalue())
+    def __init__(self, path: str | Path):
+        self._path, self._file = path, None
+
+    @classmethod
+    @contextmanager
+    def to(cls, path: str | Path) -> Iterator[Pen]:
+        """Yield a pen; the file takes its name as it is whole. Raises InputError."""
+        with whole(path) as temporary:
+            pen = cls(temporary)
+            try:
+                yield pen
+            finally:
+                if pen._file is not None:
+                    pen._file.close()
+
+    def write(self, r: Record) -> None:
+        """Write the jobs of a record behind those before."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.table(columns(r))
+        if self._file is None:
+            self._file = pq.ParquetWriter(self._path, table.schema)
+        self._file.write_table(table, row_group_size=ROWS)
+
+
+def _parquet(r: Record, path: str) -> None:
+    with Pen.to(path) as pen:
+        pen.write(r)
 
 
 _WRITERS: dict[str, Callable[[Record, str], None]] = {".csv": _csv, ".swf": _swf, ".parquet": _parquet}
 
 
 def writer(path: str) -> Callable[[Record, str], None]:
-    """Return the writer of a file of this name. Raises InputError for an unknown ending, or where pandas is missing."""
+    """Return the writer of a file of this name. Raises InputError for an unknown ending."""
     ending = Path(path).suffix
     if ending not in _WRITERS:
         raise InputError(f"{path}: cannot write {ending or 'a file without an ending'}; known: {', '.join(_WRITERS)}")
-    if ending == ".parquet":
-        try:
-            import pandas  # noqa: F401
-            import pyarrow  # noqa: F401
-        except ImportError:
-            raise InputError(f"{path}: Parquet needs pandas and pyarrow; pip install 'jobwise[export]'") from None
     return _WRITERS[ending]
 
 

@@ -21,3 +21,12 @@ def bounded_all(wait, run):
     for j in range(len(wait)):
         slowdown[j] = bounded(wait[j], run[j])
     return slowdown
+
+
+@inlined
+def add(total, x):
+    """Add x to a sum total[2] of two numbers, the rounded sum and what rounding lost (Knuth): twice the precision."""
+    whole = total[0] + x
+    own = whole - total[0]
+    total[1] += (total[0] - (whole - own)) + (x - own)
+    total[0] = whole

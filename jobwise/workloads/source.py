@@ -37,6 +37,14 @@ def _is_workflow(path: Path) -> bool:
     return path.suffix in (".cwl", ".wdl", ".commands") or ".json" in path.suffixes[-2:]
 
 
+def is_parquet(source: str) -> bool:
+    """Return whether a file is named, or begins, like a Parquet table."""
+    if source == "-" or not Path(source).is_file():
+        return False
+    with open(source, "rb") as f:
+        return Path(source).suffix == ".parquet" or f.read(4) == b"PAR1"
+
+
 def _flows(source: str, procs: int) -> Workload:
     """A workflow, or a stream of the workflows in a folder."""
     path = Path(source)
@@ -52,10 +60,10 @@ def _flows(source: str, procs: int) -> Workload:
 def open_log(
     source: str, procs: int | None = None, progress: Callable[[int, int], None] | None = None, machine: Cluster | None = None
 ) -> Workload:
-    """Read a log: an SWF or sacct file (by content; .gz and .xz too), ALCF's job tables, a table of GPU jobs (Philly, Alibaba,
-    Gavel, Tiresias), a workflow (`open_workflow`) or a folder of them (a stream of 200 drawn from them at a load of 0.9), on
-    `procs` processors (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated jobs, with the number of the
-    unseen jobset, as in `cush:7`. `pooled:LOG`: the same jobs on one pool of each of the cluster's resources.
+    """Read a log: an SWF or sacct file (by content; .gz and .xz too), Parquet (`parquet.py`), ALCF's job tables, a table of GPU
+    jobs (Philly, Alibaba, Gavel, Tiresias), a workflow (`open_workflow`) or a folder of them (a stream of 200 drawn from
+    them at a load of 0.9), on `procs` processors (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated
+    jobs, with the number of the unseen jobset, as in `cush:7`. `pooled:LOG`: the same jobs on one pool of each of the cluster's resources.
 
     `procs` overrides the size of the machine; `machine`: GPU racks that the jobs are for. Raises InputError.
     """
@@ -72,6 +80,10 @@ def open_log(
         source = str(catalogue.fetch(source, progress))
     if source != "-" and (Path(source).is_dir() or _is_workflow(Path(source))):
         return _flows(source, procs or 64)
+    if is_parquet(source):
+        from jobwise.workloads.parquet import read
+
+        return read(source, procs)
     try:
         return _of_jobs(source, procs, machine)
     except InputError:

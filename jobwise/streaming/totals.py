@@ -1,0 +1,116 @@
+"""The metrics of a schedule that is seen a part at a time.
+
+Means are exact to rounding: sums are kept in twice the precision. Quantiles are those of a sketch with logarithmic bins
+(DDSketch: Masson et al., PVLDB 12(12), 2019), within ERROR of the value. The rest of `metrics.summary` is the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise import metrics
+from jobwise.compiled import kernel
+from jobwise.jobs import FAILED
+from jobwise.record import Record
+from jobwise.sim.measures import add
+from jobwise.sim.moving import BLOCKED, IDLE
+
+ERROR = 0.005  # relative, of quantiles
+LEAST = 1e-9  # smaller values count as 0
+BINS = 1 << 13  # up to LEAST * GAMMA ** BINS
+GAMMA = (1 + ERROR) / (1 - ERROR)
+MEANS = ("bounded_slowdown", "slowdown", "per_processor_slowdown", "wait", "turnaround")  # of metrics.JOB_METRICS
+
+
+@kernel
+def _add_all(values, total):
+    for x in values:
+        add(total, x)
+
+
+class Sketch:
+    """Quantiles of values >= 0 within ERROR."""
+
+    def __init__(self):
+        self._bins, self._smallest, self._largest = np.zeros(BINS, np.int64), np.inf, 0.0
+
+    def add(self, values: np.ndarray) -> None:
+        """Count values [K]."""
+        with np.errstate(divide="ignore"):
+            bins = np.ceil(np.log(values / LEAST) / np.log(GAMMA))
+        self._bins += np.bincount(np.clip(bins, 0, BINS - 1).astype(np.int64), minlength=BINS)
+        self._smallest = min(self._smallest, float(values.min(initial=np.inf)))
+        self._largest = max(self._largest, float(values.max(initial=0.0)))
+
+    def quantile(self, q: float) -> float:
+        """The value with a share q of the others below it, as numpy interpolates it."""
+        upto = np.cumsum(self._bins)
+        place = q * (upto[-1] - 1)
+        bins = np.searchsorted(upto, [np.floor(place), np.ceil(place)], side="right")
+        low, high = np.where(bins > 0, LEAST * 2 * GAMMA**bins / (GAMMA + 1), 0.0).clip(self._smallest, self._largest)
+        return float(low + (high - low) * (place - np.floor(place)))
+
+
+class Totals:
+    """What is known of a schedule so far: `add` its jobs in order of the log, then ask for the `summary`."""
+
+    def __init__(self):
+        self._sums = {k: np.zeros(2) for k in (*MEANS, "used")}
+        self._sketches = {k: Sketch() for k in ("bounded_slowdown", "wait")}
+        self._jobs, self._failed, self._backfilled, self._longest = 0, 0, 0, 0.0
+        self._latest, self._end, self._users = -np.inf, 0.0, (np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+
+    def add(self, r: Record) -> None:
+        """Take in the next jobs of the log, as a record of them alone."""
+        values = {k: metrics.JOB_METRICS[k](r) for k in MEANS}
+        for key, column in (values | {"used": metrics.processors(r) * r.jobs["ran"]}).items():
+            _add_all(column, self._sums[key])
+        for key, sketch in self._sketches.items():
+            sketch.add(values[key])
+        latest = np.maximum.accumulate(np.append(self._latest, r.jobs["start"]))
+        self._backfilled += int((r.jobs["start"] < latest[:-1]).sum())
+        self._latest, self._end = float(latest[-1]), max(self._end, float(r.jobs["end"].max()))
+        self._jobs, self._failed = self._jobs + len(r.jobs), self._failed + int((r.jobs["status"] == FAILED).sum())
+        self._longest = max(self._longest, float(values["wait"].max()))
+        users, counts, slowdowns = self._users
+        every, index = np.unique(np.concatenate([users, r.jobs["user"]]), return_inverse=True)
+        ones = np.ones(len(r.jobs))
+        self._users = (
+            every,
+            np.bincount(index, np.concatenate([counts, ones])),
+            np.bincount(index, np.concatenate([slowdowns, values["bounded_slowdown"]])),
+        )
+
+    def summary(self, area: np.ndarray, processors: int) -> dict[str, float]:
+        """The keys of `metrics.summary`; `area` as a `Moving` keeps it."""
+        if not self._jobs:
+            return {"jobs": 0.0}
+        sums = {k: float(x.sum()) for k, x in self._sums.items()}
+        mean = {k: sums[k] / self._jobs for k in MEANS}
+        q = {k: [s.quantile(x) for x in (0.5, 0.95, 0.99)] for k, s in self._sketches.items()}
+        span, blocked = self._end, float(area[BLOCKED].sum())
+        _, counts, slowdowns = self._users
+        return {
+            "jobs": float(self._jobs),
+            "bounded_slowdown": mean["bounded_slowdown"],
+            "median_bounded_slowdown": q["bounded_slowdown"][0],
+            "p95_bounded_slowdown": q["bounded_slowdown"][1],
+            "p99_bounded_slowdown": q["bounded_slowdown"][2],
+            "slowdown": mean["slowdown"],
+            "per_processor_slowdown": mean["per_processor_slowdown"],
+            "wait": mean["wait"],
+            "median_wait": q["wait"][0],
+            "p95_wait": q["wait"][1],
+            "p99_wait": q["wait"][2],
+            "max_wait": self._longest,
+            "turnaround": mean["turnaround"],
+            "makespan": span,
+            "utilisation": sums["used"] / (processors * span) if span > 0 else 0.0,
+            "throughput": self._jobs / span * 3600 if span > 0 else 0.0,
+            "queue_length": sums["wait"] / span if span > 0 else 0.0,
+            "fragmentation": float(area[IDLE].sum()) / processors / blocked if blocked > 0 else 0.0,
+            "backfill_rate": self._backfilled / (self._jobs - 1) if self._jobs > 1 else 0.0,
+            "user_fairness": metrics.jain(slowdowns / counts) if len(counts) > 1 else float("nan"),
+            "preemptions": 0.0,
+            "failed": float(self._failed),
+        }
