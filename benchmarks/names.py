@@ -8,19 +8,23 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from jobwise.policies.parts import GRAMMAR
-from jobwise.sim.orders import Order
+from jobwise.policies.parts import GRAMMAR, STREAM
+from jobwise.sim.orders import STATIC, Order
 
 PAGE = Path(__file__).parents[1] / "docs" / "orders.md"
 
 
 def tables() -> dict[str, str]:
     """Return {mark: Markdown table} of the built-in orders and of the options."""
-    orders = ["| order | score | which jobs start first | source |", "|---|---|---|---|"]
-    orders += [f"| {row.label} | {row.formula} | {row.doc} | {row.source} |" for row in Order]
-    options = ["| option | meaning |", "|---|---|"]
-    options += [f"| +{part.example} | {part.doc} |" for part in GRAMMAR]
+    orders = ["| order | score | which jobs start first | source | streams |", "|---|---|---|---|---|"]
+    orders += [f"| {row.label} | {row.formula} | {row.doc} | {row.source} | {_yes(row.kind == STATIC)} |" for row in Order]
+    options = ["| option | meaning | streams |", "|---|---|---|"]
+    options += [f"| +{part.example} | {part.doc} | {_yes(STREAM in part.runs_on)} |" for part in GRAMMAR]
     return {"orders": "\n".join(orders), "options": "\n".join(options)}
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else ""
 
 
 def page() -> str:

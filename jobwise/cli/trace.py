@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -131,11 +132,14 @@ class Model:
     classes: Annotated[str, typer.Option("--classes", help="lublin: 'typeless', or 'two': batch, interactive.")] = "typeless"
     estimates: Annotated[str, typer.Option("--estimates", help="lublin: 'exact', or 'users': too long, round.")] = "exact"
     users: Annotated[int, typer.Option("--users", min=0, max=10**7, help="0: unknown; of campaigns 60.")] = 0
+    stream: Annotated[bool, typer.Option("--stream", help="lublin, typeless: any number of jobs, written part by part.")] = (
+        False
+    )
 
 
 @grouped
 def generate(
-    out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), or '-'.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), .parquet, or '-'.")],
     jobs: Annotated[int, typer.Option("--jobs", min=1)] = 10_000,
     procs: Annotated[int, typer.Option("--procs", min=2, max=2**31 - 1)] = 256,
     load: Load = None,
@@ -150,6 +154,10 @@ def generate(
     check_outputs("-", out, force=force)
     if how.model not in ("lublin", "campaigns"):
         raise unknown("model", how.model, ("lublin", "campaigns"))
+    if how.stream:
+        _generate_parts(out, jobs, procs, load, how, seed)
+        print(f"{out}: {jobs:,} jobs for {procs:,} processors, seed {seed}")
+        return
     if how.model == "campaigns":
         if (how.classes, how.estimates) != ("typeless", "exact"):
             raise InputError("--classes and --estimates are of the model lublin; campaigns has requests of its own")
@@ -159,6 +167,30 @@ def generate(
     _write(w, out)
     if out != "-":
         print(f"{out}: {jobs:,} jobs for {procs:,} processors, seed {seed}")
+
+
+def _generate_parts(out: str, jobs: int, procs: int, load: float | None, how: Model, seed: int) -> None:
+    """Generate a log part after part. Raises InputError for models that have to know all jobs."""
+    from jobwise.workloads.lublin import lublin_parts
+    from jobwise.workloads.parquet import write
+
+    if not out.endswith(".parquet"):
+        raise InputError(f"{out}: --stream writes Parquet; name it .parquet")
+    if (how.model, how.classes) != ("lublin", "typeless"):
+        raise InputError("--stream goes with the model lublin and typeless jobs")
+    with progress(f"generating {jobs:,} jobs") as step:
+        parts = lublin_parts(jobs, procs, seed, load=load, estimates=how.estimates, users=how.users)
+        write(out, _counted(parts, jobs, step), {"name": f"lublin-{procs}", "processors": procs})
+
+
+def _counted(parts: Iterable[dict], jobs: int, step: Callable | None) -> Iterator[dict]:
+    """The parts of a log, as progress is shown."""
+    done = 0
+    for part in parts:
+        yield part
+        done += len(part["submit"])
+        if step:
+            step(done, jobs)
 
 
 def forecast(

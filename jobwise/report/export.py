@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,22 +19,27 @@ from jobwise.jobs import STATUS_NAMES
 from jobwise.record import Record
 from jobwise.workloads.swf import COLUMNS, swf_text
 
-ROWS = 1 << 20  # jobs of a row group of Parquet
+ROWS = 1 << 17  # jobs of a row group of Parquet
+IDENTIFIERS = ("user", "group", "app", "queue", "partition", "restarts")
 
 
 def columns(r: Record) -> dict[str, np.ndarray]:
     """The schedule by column, one value a job: times in s from the first submit."""
+    return numbers(r) | {"status": np.array(STATUS_NAMES)[r.jobs["status"]]}
+
+
+def numbers(r: Record) -> dict[str, np.ndarray]:
+    """The columns of the schedule but for the status."""
     out = {"job": r.workload.columns["job"].astype(np.int64) if "job" in r.workload.columns else np.arange(1, len(r.jobs) + 1)}
     for key in ("submit", "start", "end", "walltime"):
         out[key] = r.jobs[key]
     out["runtime"] = r.runtime
     for i, name in enumerate(r.cluster.resources):
         out[name] = r.jobs["request"][:, i]
-    for key in ("user", "group", "app", "queue", "partition", "restarts"):
+    for key in IDENTIFIERS:
         out[key] = r.jobs[key]
     out["wait"] = metrics.for_all(r, metrics.wait(r))
     out["bounded_slowdown"] = metrics.for_all(r, metrics.bounded_slowdown(r))
-    out["status"] = np.array(STATUS_NAMES)[r.jobs["status"]]
     return out
 
 
@@ -67,7 +73,8 @@ class Pen:
     """A schedule in Parquet, written record after record: each but the last of ROWS jobs."""
 
     def __init__(self, path: str | Path):
-        self._path, self._file = path, None
+        self._path = path
+        self._file: Any = None
 
     @classmethod
     @contextmanager
@@ -86,9 +93,11 @@ class Pen:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = pa.table(columns(r))
+        status = pa.array(STATUS_NAMES).take(pa.array(r.jobs["status"]))
+        table = pa.table(numbers(r) | {"status": status})
         if self._file is None:
-            self._file = pq.ParquetWriter(self._path, table.schema)
+            few = [*r.cluster.resources, *IDENTIFIERS, "status"]  # columns of few values
+            self._file = pq.ParquetWriter(self._path, table.schema, use_dictionary=few)
         self._file.write_table(table, row_group_size=ROWS)
 
 

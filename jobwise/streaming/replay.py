@@ -148,8 +148,9 @@ def simulate(
         threads = stack.enter_context(ThreadPoolExecutor(1))
         stack.callback(threads.shutdown, cancel_futures=True)
         asked: list[Future] = []
-        for (new, truth, _), after in pairwise(chain(log.tables(AT_ONCE), [None])):
-            moving.add(new, truth)
+        for part, after in pairwise(chain(log.tables(AT_ONCE), [None])):
+            assert part is not None
+            moving.add(part[0], part[1])
             most = max(most, len(moving.rows))
             moving.run(chosen.stream(moving.state), np.inf if after is None else np.nextafter(after[0]["submit"][0], -np.inf))
             spool.write(*moving.take())

@@ -10,22 +10,40 @@ import numpy as np
 
 from jobwise import metrics
 from jobwise.compiled import kernel
-from jobwise.jobs import FAILED
+from jobwise.jobs import FAILED, TAU
 from jobwise.record import Record
-from jobwise.sim.measures import add
+from jobwise.sim.measures import add, bounded
 from jobwise.sim.moving import BLOCKED, IDLE
 
 ERROR = 0.005  # relative, of quantiles
 LEAST = 1e-9  # smaller values count as 0
 BINS = 1 << 13  # up to LEAST * GAMMA ** BINS
 GAMMA = (1 + ERROR) / (1 - ERROR)
-MEANS = ("bounded_slowdown", "slowdown", "per_processor_slowdown", "wait", "turnaround")  # of metrics.JOB_METRICS
+MEANS = ("bounded_slowdown", "slowdown", "per_processor_slowdown", "wait", "turnaround")
 
 
 @kernel
-def _add_all(values, total):
+def _add_all(jobs, sums, wait, slow):
+    """Add the measures of finished jobs that ran in one go to `sums` [6, 2], in the order of MEANS, then the processor-seconds
+    used; wait[j] s and slow[j], the bounded slowdown, of each. Formulas: `metrics`."""
+    for j in range(len(jobs)):
+        job = jobs[j]
+        run, n = job["end"] - job["start"], max(job["request"][0], 1)
+        wait[j] = job["start"] - job["submit"]
+        slow[j] = bounded(wait[j], run)
+        add(sums[0], slow[j])
+        add(sums[1], (wait[j] + run) / max(run, 1e-9))
+        add(sums[2], max((wait[j] + run) / (n * max(run, TAU)), 1.0))
+        add(sums[3], wait[j])
+        add(sums[4], wait[j] + run)
+        add(sums[5], job["request"][0] * run)
+
+
+@kernel
+def _count(values, bins):
     for x in values:
-        add(total, x)
+        place = np.ceil(np.log(x / LEAST) / np.log(GAMMA)) if x > LEAST else 0.0
+        bins[min(int(place), BINS - 1)] += 1
 
 
 class Sketch:
@@ -35,10 +53,8 @@ class Sketch:
         self._bins, self._smallest, self._largest = np.zeros(BINS, np.int64), np.inf, 0.0
 
     def add(self, values: np.ndarray) -> None:
-        """Count values [K]."""
-        with np.errstate(divide="ignore"):
-            bins = np.ceil(np.log(values / LEAST) / np.log(GAMMA))
-        self._bins += np.bincount(np.clip(bins, 0, BINS - 1).astype(np.int64), minlength=BINS)
+        """Count more values [K] >= 0."""
+        _count(values, self._bins)
         self._smallest = min(self._smallest, float(values.min(initial=np.inf)))
         self._largest = max(self._largest, float(values.max(initial=0.0)))
 
@@ -55,38 +71,38 @@ class Totals:
     """What is known of a schedule so far: `add` its jobs in order of the log, then ask for the `summary`."""
 
     def __init__(self):
-        self._sums = {k: np.zeros(2) for k in (*MEANS, "used")}
+        self._sums = np.zeros((len(MEANS) + 1, 2))
         self._sketches = {k: Sketch() for k in ("bounded_slowdown", "wait")}
         self._jobs, self._failed, self._backfilled, self._longest = 0, 0, 0, 0.0
         self._latest, self._end, self._users = -np.inf, 0.0, (np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
 
     def add(self, r: Record) -> None:
         """Take in the next jobs of the log, as a record of them alone."""
-        values = {k: metrics.JOB_METRICS[k](r) for k in MEANS}
-        for key, column in (values | {"used": metrics.processors(r) * r.jobs["ran"]}).items():
-            _add_all(column, self._sums[key])
-        for key, sketch in self._sketches.items():
-            sketch.add(values[key])
+        wait, slow = np.empty(len(r.jobs)), np.empty(len(r.jobs))
+        _add_all(r.jobs, self._sums, wait, slow)
+        self._sketches["wait"].add(wait)
+        self._sketches["bounded_slowdown"].add(slow)
         latest = np.maximum.accumulate(np.append(self._latest, r.jobs["start"]))
         self._backfilled += int((r.jobs["start"] < latest[:-1]).sum())
         self._latest, self._end = float(latest[-1]), max(self._end, float(r.jobs["end"].max()))
         self._jobs, self._failed = self._jobs + len(r.jobs), self._failed + int((r.jobs["status"] == FAILED).sum())
-        self._longest = max(self._longest, float(values["wait"].max()))
+        self._longest = max(self._longest, float(wait.max()))
         users, counts, slowdowns = self._users
-        every, index = np.unique(np.concatenate([users, r.jobs["user"]]), return_inverse=True)
-        ones = np.ones(len(r.jobs))
+        own = np.unique(r.jobs["user"])
+        codes = np.searchsorted(own, r.jobs["user"])
+        every, index = np.unique(np.concatenate([users, own]), return_inverse=True)
         self._users = (
             every,
-            np.bincount(index, np.concatenate([counts, ones])),
-            np.bincount(index, np.concatenate([slowdowns, values["bounded_slowdown"]])),
+            np.bincount(index, np.concatenate([counts, np.bincount(codes)])),
+            np.bincount(index, np.concatenate([slowdowns, np.bincount(codes, slow)])),
         )
 
     def summary(self, area: np.ndarray, processors: int) -> dict[str, float]:
         """The keys of `metrics.summary`; `area` as a `Moving` keeps it."""
         if not self._jobs:
             return {"jobs": 0.0}
-        sums = {k: float(x.sum()) for k, x in self._sums.items()}
-        mean = {k: sums[k] / self._jobs for k in MEANS}
+        *sums, used = self._sums.sum(axis=1).tolist()
+        mean = {k: x / self._jobs for k, x in zip(MEANS, sums, strict=True)}
         q = {k: [s.quantile(x) for x in (0.5, 0.95, 0.99)] for k, s in self._sketches.items()}
         span, blocked = self._end, float(area[BLOCKED].sum())
         _, counts, slowdowns = self._users
@@ -105,9 +121,9 @@ class Totals:
             "max_wait": self._longest,
             "turnaround": mean["turnaround"],
             "makespan": span,
-            "utilisation": sums["used"] / (processors * span) if span > 0 else 0.0,
+            "utilisation": used / (processors * span) if span > 0 else 0.0,
             "throughput": self._jobs / span * 3600 if span > 0 else 0.0,
-            "queue_length": sums["wait"] / span if span > 0 else 0.0,
+            "queue_length": mean["wait"] * self._jobs / span if span > 0 else 0.0,
             "fragmentation": float(area[IDLE].sum()) / processors / blocked if blocked > 0 else 0.0,
             "backfill_rate": self._backfilled / (self._jobs - 1) if self._jobs > 1 else 0.0,
             "user_fairness": metrics.jain(slowdowns / counts) if len(counts) > 1 else float("nan"),

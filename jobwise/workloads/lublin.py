@@ -3,6 +3,7 @@ sizes, run times, and arrivals with a daily cycle."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import lgamma
 
@@ -104,6 +105,38 @@ def lublin(
     return workload(submit, size, run, walltime, cluster=pool(procs), name=f"lublin-{procs}", **named)
 
 
+def lublin_parts(
+    jobs: int,
+    procs: int,
+    seed: int = 0,
+    *,
+    load: float | None = None,
+    estimates: str = "exact",
+    users: int = 0,
+    rows: int = 1 << 20,
+) -> Iterator[dict[str, np.ndarray]]:
+    """The columns (submit, runtime, processors, walltime, user) of typeless jobs as `lublin` has them, `rows` at a time, each
+    part with random numbers of its own: other jobs than `lublin` draws. With a `load` they are drawn twice."""
+    factor, first, last, work = 1.0, 0.0, 0.0, 0.0
+    if load is not None:
+        for k, part in enumerate(lublin_parts(jobs, procs, seed, rows=rows)):
+            first = part["submit"][0] if k == 0 else first
+            last, work = part["submit"][-1], work + float((part["processors"] * part["runtime"]).sum())
+        factor = work / (procs * max(last - first, 1.0)) / load
+    at = np.zeros(4)
+    for k, count in enumerate(min(rows, jobs - done) for done in range(0, jobs, rows)):
+        rng = np.random.default_rng([seed, k])
+        submit = np.floor(_arrivals(TYPELESS, count, rng, at))
+        size = _sizes(TYPELESS, count, procs, None, rng)
+        run = _run_times(TYPELESS, size, rng)
+        part = {"submit": np.floor((submit - first) * factor), "runtime": run, "processors": size}
+        part["walltime"] = user_estimate(run, rng) if estimates == "users" else run
+        if users:
+            weight = 1 / np.arange(1, users + 1)
+            part["user"] = rng.choice(users, count, p=weight / weight.sum()).astype(np.int32)
+        yield part
+
+
 def user_estimate(run: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Walltimes as users ask for them: run * U(1, 5), rounded up to 5, 15, 30, 60 minutes, then to hours (s)."""
     asked = run * rng.uniform(1, 5, len(run))
@@ -137,13 +170,14 @@ def _run_times(c: JobClass, size: np.ndarray, rng: np.random.Generator) -> np.nd
     return np.maximum(np.floor(np.exp(h)), 1.0)
 
 
-def _arrivals(c: JobClass, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Arrival times (s from midnight): e^Gamma spread over half-hours in proportion to their share of the day's jobs."""
+def _arrivals(c: JobClass, count: int, rng: np.random.Generator, at: np.ndarray | None = None) -> np.ndarray:
+    """Arrival times (s from midnight): e^Gamma spread over half-hours in proportion to their share of the day's jobs. `at`
+    [4]: where those before have ended, and then where these end."""
     weight = np.zeros(48)
     weight[(np.arange(11, 59) - 1) % 48] = _gamma_shares(c.anum, c.bnum, np.arange(11, 60) - 0.5)
     gaps = np.exp(_gamma(np.full(count, c.aarr * c.arar), np.full(count, c.barr), WIDEST_GAP, rng)) / 1800.0
     out = np.empty(count)
-    _walk(gaps, weight / weight.mean(), out)
+    _walk(gaps, weight / weight.mean(), np.zeros(4) if at is None else at, out)
     return out
 
 
@@ -157,9 +191,9 @@ def _gamma_shares(shape: float, scale: float, edges: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def _walk(gaps, weight, out):
-    """Spend each gap (in mean half-hours) along the day's half-hours, starting at midnight; out[i] s."""
-    points, reminder, bucket, time = 0.0, 0.0, 0, 0.0
+def _walk(gaps, weight, at, out):
+    """Spend each gap (in mean half-hours) along the day's half-hours, from `at` (0: midnight) on; out[i] s."""
+    points, reminder, bucket, time = at[0], at[1], int(at[2]), at[3]
     for i in range(len(gaps)):
         points += gaps[i]
         d = 0.0
@@ -171,3 +205,4 @@ def _walk(gaps, weight, out):
         time += d + 1800.0 * (r - reminder)
         reminder = r
         out[i] = time
+    at[0], at[1], at[2], at[3] = points, reminder, bucket, time

@@ -63,7 +63,8 @@ def open_log(
     """Read a log: an SWF or sacct file (by content; .gz and .xz too), Parquet (`parquet.py`), ALCF's job tables, a table of GPU
     jobs (Philly, Alibaba, Gavel, Tiresias), a workflow (`open_workflow`) or a folder of them (a stream of 200 drawn from
     them at a load of 0.9), on `procs` processors (64 by default), `-`, a name of the catalogue (`sdsc-sp2`), or generated
-    jobs, with the number of the unseen jobset, as in `cush:7`. `pooled:LOG`: the same jobs on one pool of each of the cluster's resources.
+    jobs, with the number of the unseen jobset, as in `cush:7`. `pooled:LOG`: the same jobs on one pool of each of the cluster's
+    resources.
 
     `procs` overrides the size of the machine; `machine`: GPU racks that the jobs are for. Raises InputError.
     """
