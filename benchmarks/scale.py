@@ -45,7 +45,7 @@ POLICIES = (
     "smith+easy",
     "jobwise",
 )
-TASKS, JOBS = 400, 20_000
+TASKS, JOBS, CHOICES = 400, 20_000, 300_000
 
 
 def one_by_one(log: Workload, order: str) -> np.ndarray:
@@ -117,6 +117,14 @@ def searched(log: Workload) -> Any:
     return policy.order.weights.tobytes().hex()
 
 
+def collected(log: Workload) -> Any:
+    """The curve of a run whose choices two collectors make."""
+    config = configure("perjob", log, "smoke").changed(choices=CHOICES, simulations=256, collectors=2, validations=1)
+    with tempfile.TemporaryDirectory() as folder:
+        config.train(log, Path(folder) / "run", report=lambda k, line: None)
+        return (Path(folder) / "run" / "metrics.jsonl").read_text()
+
+
 def faster(work: Callable[[], Any], name: str, runs: int) -> list[str]:
     """Rows of a kind of work: engine, s on one worker and on two (the least of so many runs), how much faster, the result in
     eight digits."""
@@ -150,6 +158,7 @@ def main() -> None:
     }
     rows = [row for name, work in works.items() for row in faster(work, name, 1)]
     rows += faster(partial(searched, log), "train search, six generations", 3)
+    rows += faster(partial(collected, log), f"train perjob, two collectors, {CHOICES:,} choices", 2)
     write_page(len(queue), tables, rows)
 
 
@@ -174,7 +183,7 @@ def write_page(jobs: int, tables: tuple[list[str], ...], rows: list[str]) -> Non
         f"Two workers; {TASKS} tasks that do nothing.",
         table("engine | s until the first is done | ms a task", tables[2]),
         "## Work on one worker and on two",
-        f"SDSC-SP2, its first {JOBS:,} jobs; of the search the least of three. "
+        f"SDSC-SP2, its first {JOBS:,} jobs; of the search the least of three, of the training of two. "
         "The last column is a digest of the result: the same everywhere.",
         table("work | engine | s, one | s, two | times faster | result", rows),
     ]

@@ -36,6 +36,9 @@ class Training:
         Optional[str], typer.Option("--max-wait", help="search: longest wait allowed, e.g. 1.2x that of FCFS with EASY.")
     ] = None
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto"
+    collectors: Annotated[
+        Optional[int], typer.Option("--collectors", min=1, max=1024, help="Batches collected by tasks (--on). Default: 1.")
+    ] = None
     on: On = None
     threads: Annotated[Optional[int], typer.Option("--threads", min=1, max=1024, help="Default: 2.")] = None
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False
@@ -61,6 +64,7 @@ def train(
         if isinstance(own.get(key), dict) and hasattr(settings, key):
             own[key] = getattr(settings, key) | own[key]
     changes: dict[str, Any] = {"seed": training.seed, "threads": training.threads, "choices": training.choices}
+    changes |= {"collectors": training.collectors}
     changes |= {"max_wait": times(training.max_wait)}
     changes = {k: v for k, v in changes.items() if v is not None}
     if training.choices is not None and hasattr(settings, "episodes"):

@@ -185,6 +185,23 @@ class Agent:
         self.critic.load_state_dict(other.critic.state_dict())
         self.scale, self.count = other.scale, other.count
 
+    def acting(self) -> dict:
+        """Return what an agent needs to act as this one does: nested dictionaries of tensors and numbers."""
+        networks = {k: getattr(self, k) for k in ("actor", "critic", "target") if getattr(self, k) is not None}
+        # as numpy's: they are shared without torch's own way of sharing
+        return {k: {n: t.cpu().numpy().copy() for n, t in x.state_dict().items()} for k, x in networks.items()} | {
+            "explore": self.explore
+        }
+
+    def act_as(self, acting: dict, seed: int) -> None:
+        """Act as another agent does, which has said so by `acting`, with random numbers of `seed`."""
+        for name in ("actor", "critic", "target"):
+            if name in acting:
+                state = {k: torch.from_numpy(np.array(v)) for k, v in acting[name].items()}
+                getattr(self, name).load_state_dict(state)
+        self.explore = acting["explore"]
+        self.random.manual_seed(seed)
+
     def take(self, other: Agent) -> None:
         """Follow the gradients that another agent has gathered, and its unit of rewards."""
         for group, theirs in zip(self.optimiser.param_groups, other.optimiser.param_groups, strict=True):

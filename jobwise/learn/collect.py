@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -91,3 +92,37 @@ def collect(envs, agent: Agent, steps: int | None) -> Rollout:
         episodes=np.concatenate(ended) if ended else np.zeros(0),
         masks=np.concatenate(masks) if masks else None,
     )
+
+
+def joined(parts: Sequence[Rollout]) -> Rollout:
+    """Return the rollouts of several batches of simulations as one. A batch whose whole episodes are shorter than others' is
+    filled up with steps in which nothing is there."""
+    longest = max(len(r.there) for r in parts)
+
+    def wide(name: str) -> np.ndarray:
+        return np.concatenate([_filled(getattr(r, name), longest) for r in parts], axis=1)
+
+    def flat(columns: Sequence[np.ndarray]) -> np.ndarray:  # [T E_k, …] each -> [T E, …]
+        each = [_filled(c.reshape(*r.there.shape, *c.shape[1:]), longest) for r, c in zip(parts, columns, strict=True)]
+        return np.concatenate(each, axis=1).reshape(-1, *columns[0].shape[1:])
+
+    begins = np.cumsum([0, *(len(r.x) for r in parts)])
+    return Rollout(
+        x=np.concatenate([r.x for r in parts]),
+        first=flat([r.first + begin for r, begin in zip(parts, begins[:-1], strict=True)]),
+        counts=flat([r.counts for r in parts]),
+        actions=flat([r.actions for r in parts]),
+        logp=wide("logp"),
+        values=wide("values"),
+        rewards=wide("rewards"),
+        over=wide("over"),
+        last_values=np.concatenate([r.last_values for r in parts]),
+        there=wide("there"),
+        episodes=np.concatenate([r.episodes for r in parts]),
+        masks=None if parts[0].masks is None else np.concatenate([cast(np.ndarray, r.masks) for r in parts]),
+    )
+
+
+def _filled(x: np.ndarray, steps: int) -> np.ndarray:
+    """x [T, …] with zeros behind, so that there are so many steps."""
+    return np.concatenate([x, np.zeros((steps - len(x), *x.shape[1:]), x.dtype)])

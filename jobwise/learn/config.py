@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from jobwise.errors import InputError
-from jobwise.learn.run_settings import RunSettings
+from jobwise.learn.run_settings import Collecting
 from jobwise.learn.settings import check_hidden, check_learner
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
@@ -17,7 +17,7 @@ from jobwise.worlds.spec import load
 from jobwise.worlds.window.encoder import Encoder
 
 
-class Config(RunSettings):
+class Config(Collecting):
     """Everything that decides what a run becomes. TOML files have the same keys."""
 
     system: str = "perjob"
@@ -31,7 +31,6 @@ class Config(RunSettings):
     hidden: list[int] = [32, 16, 8]
     reward: str = "bounded_slowdown"
     learner: dict[str, Any] = {}  # settings of the learner, see `jobwise.learn.settings.Settings`
-    simulations: int = Field(256, ge=1, le=100_000)  # side by side
     jobs: int = Field(256, ge=1)  # per episode
     shake_s: float = Field(300.0, ge=0, le=1e8)
     loads: list[float] = [1.0]

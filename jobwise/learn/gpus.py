@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 
@@ -31,26 +33,28 @@ class GpusTrainer(Scored, JobsetTrainer):
     drawn = 0  # how often the sequences were drawn anew
 
     def __init__(self, config: GpusConfig, log: Workload | None, device: str):
+        if config.fresh and config.collectors > 1:
+            raise InputError("sequences that are drawn anew (fresh) are played in one batch, not by collectors")
         super().__init__(config, log, device)
-        self.agent.narrow = self.envs.world.narrow if config.counts else None
+        self.agent.narrow = self.one.world.narrow if config.counts else None
 
-    def environments(self, size: int, train: list[Workload]) -> GpusVectorEnv:
-        """`size` simulations of these sequences."""
+    def environments(self, size: int, train: list[Workload]) -> Callable[..., GpusVectorEnv]:
+        """What makes `size` simulations of these sequences."""
         c = self.config
         same = {k: getattr(c, k) for k in ("row_s", "restart_cost_s", "limit", "encoder", "reward", "threads")}
-        return GpusVectorEnv(size, train, copy=False, **same, **asdict(c.world))
+        return partial(GpusVectorEnv, size, train, copy=False, **same, **asdict(c.world))
 
     def update(self, updates: int) -> dict:
         """One iteration; of a stream, now and then on sequences never seen before."""
         fresh = self.config.fresh
         if fresh and (drawn := updates // fresh) != self.drawn:
-            self.envs.workloads, self.drawn = self.config.sets(TRAIN, self.config.jobsets, fresh=drawn), drawn
-            self.envs.world.play_others(self.envs.workloads, jobsets(self.envs.workloads))
+            self.one.workloads, self.drawn = self.config.sets(TRAIN, self.config.jobsets, fresh=drawn), drawn
+            self.one.world.play_others(self.one.workloads, jobsets(self.one.workloads))
         return super().update(updates)
 
     def network(self) -> dict:
         """The spec: a softmax over the places for every GPU, or over numbers of GPUs for every job. Raises InputError."""
-        shape, world = self.encoder.shape, self.envs.world
+        shape, world = self.encoder.shape, self.one.world
         if (self.config.network == "slots") != self.config.counts or self.config.counts != self.encoder.per_slot:
             raise InputError("the network slots, counts, and the encoder gpu-jobs go together, mlp with the encoder rl-taps")
         if (self.config.network == "pairs") != self.encoder.per_gpu or (self.encoder.per_gpu and self.config.leave):

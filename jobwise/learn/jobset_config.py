@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from jobwise.errors import InputError
-from jobwise.learn.run_settings import RunSettings, processes
+from jobwise.learn.run_settings import Collecting, processes
 from jobwise.learn.settings import PARALLEL, Settings, check_hidden, check_learner
 from jobwise.policies.chooser import Chooser
 from jobwise.policies.neural import NeuralPolicy
@@ -18,7 +18,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TRAIN
 
 
-class JobsetConfig(RunSettings):
+class JobsetConfig(Collecting):
     """Everything that decides what a run on jobsets becomes. TOML files have the same keys."""
 
     least_hidden: ClassVar[int] = 1  # layers
@@ -41,7 +41,7 @@ class JobsetConfig(RunSettings):
     warm: int = Field(0, ge=0)  # passes of supervised warm start
     warm_rule: str = "sjf"
     warm_lr: float = Field(0.0, ge=0, le=1)  # its learning rate, for which the optimiser is made anew; 0: the learner's
-    simulations: int = Field(256, ge=1)  # side by side, of the other learners
+    simulations: int = Field(256, ge=1, le=100_000)  # side by side, of the other learners
     choices: int | None = Field(1_000_000, ge=1)
     iterations: int | None = Field(None, ge=1)
     validations: int = Field(20, ge=1)

@@ -6,12 +6,18 @@ play random jobsets side by side.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from jobwise import __version__
 from jobwise.errors import InputError
 from jobwise.learn.agent import Agent
 from jobwise.learn.collect import collect
+from jobwise.learn.collectors import NEEDS, Collectors
 from jobwise.learn.jobset_config import JobsetConfig
 from jobwise.learn.jobsets import average, epoch, imitate, runs_of, workers
 from jobwise.learn.learners import LEARNERS
@@ -35,17 +41,29 @@ class JobsetTrainer:
         self.by_jobset = self.settings.learner == "reinforce"
         self.group = min(config.group, len(train))
         own = runs_of(config.runs)
-        size = self.group * (own.stop - own.start) if self.by_jobset else config.simulations
+        if self.by_jobset and config.collectors > 1:
+            raise InputError(f"{NEEDS}; the runs of reinforce on jobsets are shared by torchrun")
+        size = self.group * (own.stop - own.start) if self.by_jobset else config.share()
         if size < 1:
             raise InputError(f"{config.runs} runs of a jobset for {workers()[0]} workers: one each at least")
-        self.envs = self.environments(size, train)
-        self.encoder = self.envs.encoder
-        self.agent = Agent(self.network(), self.encoder, self.settings, config.seed, device, config.precision)
+        make = self.environments(size, train)
+        self.one = self.envs = make()
+        self.encoder = self.one.encoder
+        made = partial(Agent, self.network(), self.encoder, self.settings, config.seed, precision=config.precision)
+        self.agent = made(device=device)
+        self.collect = partial(collect, self.envs)
+        if config.collectors > 1:
+            each = partial(make, threads=1)
+            self.envs = Collectors(self.one, each, made, config.collectors, config.seed, config.threads)
+            self.collect = self.envs.collect
         self.budget = [("choices", config.choices), ("updates", config.iterations)]
         self.recent: list[float] = []
 
-    def environments(self, size: int, train: list[Workload]):
-        """`size` simulations of these jobsets."""
+    one: Any  # a batch of simulations
+    envs: Any  # it, or those of collectors
+
+    def environments(self, size: int, train: list[Workload]) -> Callable[..., Any]:
+        """What makes `size` simulations of these jobsets."""
         raise NotImplementedError
 
     def network(self) -> dict:
@@ -70,7 +88,7 @@ class JobsetTrainer:
             return self._iteration(updates)
         if not updates:
             self.begin()
-        rollout = collect(self.envs, self.agent, self.settings.steps)
+        rollout = self.collect(self.agent, self.settings.steps)
         metrics = LEARNERS[self.settings.learner](self.agent, rollout)
         self.recent = [*self.recent, *rollout.episodes.tolist()][-256:]
         if self.recent:
@@ -81,7 +99,8 @@ class JobsetTrainer:
         c = self.config
         for agent in self.agents if c.warm_lr else []:
             agent.begin_anew(c.warm_lr / agent.settings.actor_lr)
-        imitate(self.envs, self.agent, self.placer, c.warm_rule, c.warm, seed=c.seed)
+        with self.envs.first() if c.collectors > 1 else nullcontext(self.one) as envs:
+            imitate(envs, self.agent, self.placer, c.warm_rule, c.warm, seed=c.seed)
         for agent in self.agents if c.warm_lr else []:
             agent.begin_anew()
 

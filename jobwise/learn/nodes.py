@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 
@@ -25,16 +27,16 @@ class NodesTrainer(JobsetTrainer):
 
     prior: np.ndarray | None = None
 
-    def environments(self, size: int, train: list[Workload]) -> NodesVectorEnv:
-        """`size` simulations of these jobsets."""
+    def environments(self, size: int, train: list[Workload]) -> Callable[..., NodesVectorEnv]:
+        """What makes `size` simulations of these jobsets."""
         c = self.config
         self.prior = c.rule("learned").prior if c.network == "slots" and not c.varies else None
         same = {k: getattr(c, k) for k in ("limit", "encoder", "encoder_settings", "reward", "threads")}
-        return NodesVectorEnv(size, train, copy=False, prior=self.prior, **same, **asdict(c.world))
+        return partial(NodesVectorEnv, size, train, copy=False, prior=self.prior, **same, **asdict(c.world))
 
     def network(self) -> dict:
         """The spec: a softmax over the joint actions, or over the nodes and waiting."""
-        c, shape, world = self.config, self.encoder.shape, self.envs.world
+        c, shape, world = self.config, self.encoder.shape, self.one.world
         if (c.network == "slots") != self.encoder.per_slot:
             raise InputError("the network slots goes with the encoder nodes, mlp with distance and affinity")
         if c.network == "slots":

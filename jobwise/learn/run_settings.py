@@ -45,3 +45,16 @@ class RunSettings(BaseModel):
             return cls(**values)
         except ValidationError as error:
             raise explained(error, cls, where) from None
+
+
+class Collecting(RunSettings):
+    """Settings of runs whose simulations are played side by side."""
+
+    simulations: int = Field(256, ge=1, le=100_000)  # side by side
+    collectors: int = Field(1, ge=1, le=1024)  # batches of them, each collected by a task; part of the result
+
+    def share(self) -> int:
+        """Return how many simulations a collector has. Raises InputError where they cannot be shared."""
+        if self.simulations % self.collectors:
+            raise InputError(f"{self.simulations} simulations cannot be shared by {self.collectors} collectors")
+        return self.simulations // self.collectors

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,15 +40,15 @@ class SlotsTrainer(JobsetTrainer):
             self.placer = Agent(self._second(), self.encoder, own, config.seed + 1, device)
         self.sketch = sketch(list(parts(log)[:2])) if log is not None else []  # generated jobs are drawn again every time
 
-    def environments(self, size: int, train: list[Workload]) -> SlotsVectorEnv:
-        """`size` simulations of these jobsets."""
+    def environments(self, size: int, train: list[Workload]) -> Callable[..., SlotsVectorEnv]:
+        """What makes `size` simulations of these jobsets."""
         same = {**self.config.world, "reward": self.config.reward, "copy": False, "threads": self.config.threads}
-        return SlotsVectorEnv(size, train, **same)
+        return partial(SlotsVectorEnv, size, train, **same)
 
     def network(self) -> dict:
         """The spec of the network that chooses slots."""
         c, shape = self.config, self.encoder.shape
-        actions = c.slots + 1 if c.second else self.envs.void + 1
+        actions = c.slots + 1 if c.second else self.one.void + 1
         if c.network == "slots":
             if not self.encoder.per_slot:
                 raise InputError(f"a slots network goes with the encoder slots, not {c.encoder}")
@@ -61,7 +63,7 @@ class SlotsTrainer(JobsetTrainer):
 
     def _second(self) -> dict:
         c = self.config
-        shape = (c.slots + 1, c.rows, int(self.envs.cluster.capacity.sum()))
+        shape = (c.slots + 1, c.rows, int(self.one.cluster.capacity.sum()))
         return {"kind": "image", "sizes": [*shape, len(c.placements)], "norm": c.norm}
 
     def _score(self, policy: Any, limit: int = LIMIT) -> float:
@@ -85,7 +87,7 @@ class SlotsTrainer(JobsetTrainer):
         """The policy with these weights."""
         known = self.about() | ({"trained_on": self.sketch} if self.sketch else {})
         networks = tuple(Forward(a.network, w) for a, w in zip(self.agents, weights, strict=True))
-        c, units = self.config, self.envs.cluster.total.tolist()
+        c, units = self.config, self.one.cluster.total.tolist()
         encoder = {"name": c.encoder, "slots": c.slots, "backlog": c.backlog, "rows": c.rows}
         encoder |= {"shape": list(self.encoder.shape), "units": units}
         about = known | about

@@ -64,6 +64,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self._none = np.zeros(box.shape, np.float32)
         self._rngs = [np.random.default_rng() for _ in range(E)]
         self._ready = False
+        world.encode(encoder, self._obs, 0, 0)  # nothing, but the world has room now for what the encoder remembers
         parts = min(threads, max(E // ALONE, 1))
         own = min(E // parts + HANDOVER, E) if parts > 1 else E
         cut = np.append(0, np.linspace(own, E, parts).astype(int))

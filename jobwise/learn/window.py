@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ from jobwise.compare.fingerprint import public_hash, sketch
 from jobwise.errors import InputError
 from jobwise.learn.agent import Agent
 from jobwise.learn.collect import collect
+from jobwise.learn.collectors import NEEDS, Collectors
 from jobwise.learn.config import Config
 from jobwise.learn.env import WindowVectorEnv
 from jobwise.learn.generations import Generations, ahead
@@ -52,8 +56,10 @@ class WindowTrainer:
         if self.settings.cost and config.network != "perjob":
             raise InputError(f"learner.cost goes with a perjob network, not with {config.network}")
         self.parallel = self.settings.learner in PARALLEL
-        self.envs: Any = self._environments(self.ground.episodes)
-        self.agent = Agent(config.network_spec(self.encoder), self.encoder, self.settings, config.seed, device)
+        made = partial(Agent, config.network_spec(self.encoder), self.encoder, self.settings, config.seed)
+        self.agent = made(device)
+        self.envs: Any = self._environments(self.ground.episodes, made)
+        self.collect = self.envs.collect if config.collectors > 1 else partial(collect, self.envs)
         self.validation, self.overlap = self.ground.judged, self.ground.overlap
         self.sketch = sketch(self.ground.known)
         self.workers = Workers(self.agent, self.envs, config.seed) if self.parallel else None
@@ -62,10 +68,15 @@ class WindowTrainer:
         self.budget = [(k, getattr(config, k)) for k in ("choices", "episodes")]
         self.recent: list[float] = []
 
-    def _environments(self, episodes: Episodes) -> Any:
-        """One batch of simulations; of workers a group of batches."""
+    def _environments(self, episodes: Episodes, agent: Callable[[], Agent]) -> Any:
+        """One batch of simulations; of workers and collectors several."""
         c, k = self.config, self.settings.workers
         same: dict[str, Any] = {"act": self.act, "encoder": self.encoder, "reward": c.reward, "copy": False}
+        if c.collectors > 1:
+            if self.parallel:
+                raise InputError(f"{NEEDS}, not with {self.settings.learner}")
+            make = partial(WindowVectorEnv, c.share(), episodes, threads=1, **same)
+            return Collectors(make(), make, agent, c.collectors, c.seed, c.threads)
         if not self.parallel:
             return WindowVectorEnv(c.simulations, episodes, threads=c.threads, **same)
         if c.simulations < k or c.simulations % k:
@@ -77,7 +88,9 @@ class WindowTrainer:
         self.envs.reset(seed=self.config.seed * 1_000_003)
         if self.config.warm and warm:
             rule = self.config.warm_rule or self._imitated()
-            imitate(self.agent, self.envs.parts[0] if self.workers else self.envs, rule, self.config.warm)
+            envs = self.envs.parts[0] if self.workers else self.envs
+            with self.envs.first() if self.config.collectors > 1 else nullcontext(envs) as envs:
+                imitate(self.agent, envs, rule, self.config.warm)
         if self.workers:
             self.workers.fetch()
         self.generations.begin(self.agent.weights())
@@ -96,8 +109,10 @@ class WindowTrainer:
         if self.workers and not first:
             metrics, done = self.workers.update(learner, steps)
         else:
-            envs = self.envs.parts[updates % len(self.envs.parts)] if self.workers else self.envs
-            done = [collect(envs, self.agent, steps)]
+            if self.workers:
+                done = [collect(self.envs.parts[updates % len(self.envs.parts)], self.agent, steps)]
+            else:
+                done = [self.collect(self.agent, steps)]
             metrics = (critic_alone if first else LEARNERS[learner])(self.agent, done[0])
             if self.workers:
                 self.workers.fetch()
@@ -169,7 +184,6 @@ class WindowTrainer:
             "whole_log": self.config.whole_log,
             "jobwise": __version__,
         }
-        about.pop("seconds", None)  # the same run leaves the same bytes
         forward = Forward(self.agent.network, weights)
         return WindowPolicy(forward, self.encoder, self.act, self.config.system, known | about)
 
