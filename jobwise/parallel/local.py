@@ -24,6 +24,7 @@ class Threads(Workers):
     """Threads of this process: kernels run side by side, for they let go of the interpreter."""
 
     in_process = True
+    homes = True  # all have the same memory
 
     def __init__(self, on: str, count: int):
         super().__init__(ThreadPoolExecutor(count), count)
@@ -36,10 +37,13 @@ class Threads(Workers):
 class Processes(Storing):
     """Processes of this machine, of one thread each, from a server that has loaded jobwise."""
 
+    homes = True
     hint = f"{Storing.hint} A script must begin them below if __name__ == '__main__'"
 
     def __init__(self, on: str, count: int):
         self._folder, self._files = tempfile.TemporaryDirectory(prefix="jobwise-"), 0
+        self._lines: list[Any] = []  # each ends the processes that watch it, when it is closed
+        self._homes: dict[int, Executor] = {}
         super().__init__(self._begin(count), count)
 
     def _begin(self, count: int) -> Executor:
@@ -53,7 +57,8 @@ class Processes(Storing):
             context.set_forkserver_preload(["jobwise.simulate", "jobwise.policies.names"])
             with environment(OMP_NUM_THREADS="1"):  # there are as many of them as shall work at once
                 ensure_running()
-        line, self._line = context.Pipe(duplex=False)
+        line, mine = context.Pipe(duplex=False)
+        self._lines.append(mine)
         return ProcessPoolExecutor(count, context, initializer=_watch, initargs=(line,))
 
     def store(self, value: Any) -> Shared:
@@ -68,19 +73,33 @@ class Processes(Storing):
         _write(file, [memoryview(head), *arrays])
         return _InFile(file)
 
+    def home(self, item: int) -> Executor:
+        """Return the one process of an item."""
+        k = item % self.count
+        if k not in self._homes:
+            self._homes[k] = self._begin(1)
+        return self._homes[k]
+
     def renew(self) -> None:
         """Begin new processes in place of the old."""
         self.executor = self._begin(self.count)
 
     def stop(self, futures: Iterable[Future]) -> None:
         """End all processes at once, whatever they do."""
-        self._line.close()  # the executor sees that its processes are gone, and gives its tasks up
-        self.executor.shutdown()
+        self._end()  # executors see that their processes are gone, and give their tasks up
+        for executor in (self.executor, *self._homes.values()):
+            executor.shutdown()
+        self._homes.clear()
+
+    def _end(self) -> None:
+        while self._lines:
+            self._lines.pop().close()
 
     def close(self) -> None:
         """End the processes, and delete what is stored."""
-        self.executor.shutdown(cancel_futures=True)
-        self._line.close()
+        for executor in (self.executor, *self._homes.values()):
+            executor.shutdown(cancel_futures=True)
+        self._end()
         self._folder.cleanup()
 
 

@@ -48,20 +48,29 @@ def _stored(ref: Any) -> Any:
 class _Futures(Executor):
     """Tasks of Ray as futures of `concurrent.futures`."""
 
-    def __init__(self, remote: Any):
-        self._remote, self.running = remote, weakref.WeakKeyDictionary[Future, Any]()
+    def __init__(self, call: Callable, running: weakref.WeakKeyDictionary[Future, Any]):
+        self._call, self._running = call, running
 
     def submit(self, fn, /, *args, **kwargs):
         """Hand a task to the cluster."""
-        ref = self._remote.remote(fn, *args, **kwargs)
+        ref = self._call(fn, *args, **kwargs)
         future = ref.future()
-        self.running[future] = ref
+        self._running[future] = ref
         return future
+
+
+class _Home:
+    """An actor: a worker that has the same items again and again."""
+
+    def call(self, fn: Callable, *args: Any) -> Any:
+        return fn(*args)
 
 
 class Ray(Storing):
     """Workers of a cluster of its own (`ray`), or of one that runs: `ray://HOST:PORT` by its client server, `ray:HOST:PORT`
     joined. Raises InputError."""
+
+    homes = True
 
     def __init__(self, on: str, count: int):
         for name, value in USUAL.items():
@@ -70,6 +79,8 @@ class Ray(Storing):
         for name in ("ray.client_builder", "ray._private.authentication"):
             logging.getLogger(name).setLevel(logging.ERROR)
         self._mine, self._ray = not ray.is_initialized(), ray
+        self._running = weakref.WeakKeyDictionary[Future, Any]()
+        self._actors: dict[int, Any] = {}
         if self._mine:
             self._join(on, count)
         remote = ray.remote(num_cpus=1, max_retries=RETRIES)(_call)
@@ -81,7 +92,8 @@ class Ray(Storing):
         if different := [f"{k} {there[k]} there, {here[k]} here" for k in here if there[k] != here[k]]:
             self.close()
             raise InputError(f"--on {on}: other versions: {'; '.join(different)}")
-        super().__init__(_Futures(remote), count if on == "ray" else max(int(ray.cluster_resources().get("CPU", 1)), 1))
+        there_are = count if on == "ray" else max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        super().__init__(_Futures(remote.remote, self._running), there_are)
 
     def _join(self, on: str, count: int) -> None:
         settings: dict[str, Any] = {"log_to_driver": False}
@@ -111,14 +123,26 @@ class Ray(Storing):
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause or error from None
 
+    def home(self, item: int) -> Executor:
+        """Return the one actor of an item; Ray begins it anew where it is lost."""
+        k = item % self.count
+        if k not in self._actors:
+            begins = self._ray.remote(max_restarts=-1, max_task_retries=RETRIES)(_Home)
+            self._actors[k] = begins.remote()
+        return _Futures(self._actors[k].call.remote, self._running)
+
     def stop(self, futures: Iterable[Future]) -> None:
         """Cancel tasks, those that run too."""
+        homes, self._actors = self._actors, {}
+        for actor in homes.values():
+            self._ray.kill(actor)
         for future in futures:
-            if not future.done():
-                self._ray.cancel(self.executor.running[future], force=True)  # type: ignore[attr-defined]
+            if not future.done() and not homes:
+                self._ray.cancel(self._running[future], force=True)
 
     def close(self) -> None:
         """Leave the cluster; one of its own ends."""
+        self._actors.clear()  # those that nobody holds end
         if self._mine:
             self._ray.shutdown()
 

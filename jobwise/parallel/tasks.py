@@ -49,19 +49,33 @@ class Workers:
     """Workers by an executor: `map` gives them tasks. `count`: how many there are."""
 
     in_process = False  # they are threads of this process
+    homes = False  # a worker has the same items again and again, where that is asked for: it may remember what it did with them
     hint = "is there memory for so many?"  # where workers die again and again
 
     def __init__(self, executor: Executor, count: int):
         self.executor, self.count = executor, count
         self._stopped = False
 
-    def map(self, work: Callable, items: Iterable, done: Callable[[int], None] | None = None, compiled: bool = True) -> list:
+    def map(
+        self,
+        work: Callable,
+        items: Iterable,
+        done: Callable[[int], None] | None = None,
+        compiled: bool = True,
+        home: bool = False,
+    ) -> list:
         """[work(item) of every item], in order; `done(1)` is called as each is done. The first error, and Ctrl-C, stop the
-        rest. `compiled`: False where tasks are Python, which threads would only do by turns."""
-        return list(self.each(work, items, done, compiled))
+        rest. `compiled`: False where tasks are Python, which threads would only do by turns. `home`: item i goes to the worker
+        that had item i before, where workers have homes and it lives."""
+        return list(self.each(work, items, done, compiled, home))
 
     def each(
-        self, work: Callable, items: Iterable, done: Callable[[int], None] | None = None, compiled: bool = True
+        self,
+        work: Callable,
+        items: Iterable,
+        done: Callable[[int], None] | None = None,
+        compiled: bool = True,
+        home: bool = False,
     ) -> Iterator[Any]:
         """The results of `map`, in order, as soon as they are there."""
         todo, results, following, lost = dict(enumerate(items)), dict[int, Any](), 0, 0
@@ -75,7 +89,7 @@ class Workers:
         while todo:
             before = len(todo)
             try:
-                for i, result in self._round(work, todo):
+                for i, result in self._round(work, todo, home):
                     results[i] = result
                     count(1)
                     while following in results:
@@ -86,7 +100,7 @@ class Workers:
                 if lost >= LOST:
                     raise InputError(f"{LOST} times workers were killed before a task was done: {self.hint}") from None
 
-    def _round(self, work: Callable, todo: dict[int, Any]) -> Iterator[tuple[int, Any]]:
+    def _round(self, work: Callable, todo: dict[int, Any], home: bool) -> Iterator[tuple[int, Any]]:
         """(number, result) of tasks as they end, which leave `todo`."""
         futures: dict[Future, int] = {}
         if self._stopped:
@@ -94,7 +108,7 @@ class Workers:
             self._stopped = False
         try:
             for i, x in todo.items():
-                futures[self.executor.submit(_task, work, x)] = i
+                futures[(self.home(i) if home else self.executor).submit(_task, work, x)] = i
             for future in as_completed(futures):
                 result = self.result(future)
                 del todo[futures[future]]
@@ -103,6 +117,10 @@ class Workers:
             self._stopped = True
             self.stop(futures)
             raise
+
+    def home(self, item: int) -> Executor:
+        """Return who takes an item whenever it comes: here whoever is free."""
+        return self.executor
 
     def result(self, future: Future) -> Any:
         """Return the result of a task that has ended, or raise its error."""
