@@ -99,6 +99,7 @@ class Ray(Storing):
         settings: dict[str, Any] = {"log_to_driver": False}
         if on == "ray":
             settings |= {"logging_level": logging.ERROR, "num_cpus": count, "include_dashboard": False}
+            settings |= {"address": "local"}  # whatever else runs here, or RAY_ADDRESS says
         else:
             _take_token()
             address = _listening(on, on.removeprefix("ray://").removeprefix("ray:"))
