@@ -35,6 +35,7 @@ HERE = Path(__file__).parent
 HEAD, WORKER = ("jw-head", "10.77.0.1"), ("jw-work", "10.77.0.2")
 PORT, PATIENCE_S = 6399, 300.0
 KILLS = ("worker", "raylet", "driver")
+NOT_WORKERS = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
 WHEN_S = {"train": (1.0, 14.0), "compare": (1.0, 5.0)}  # after which something is killed
 TRAIN = ("train", "perjob", "log.swf", "--preset", "smoke", "--choices", "60000", "--collectors", "2", "--threads", "1")
 COMPARE = ("compare", "log.swf", "-p", "fcfs+easy", "-p", "sjf+easy", "-p", "wfp3+easy", "-p", "smith+easy", "--json")
@@ -100,13 +101,18 @@ class Cluster:
 
     def stop(self) -> None:
         """End all that runs in the namespaces."""
-        for name, _ in (HEAD, WORKER):
-            done = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False)
-            for pid in map(int, done.stdout.split()):
-                kill(pid)
+        for pid in inside():
+            kill(pid)
         for node in self.nodes.values():
             node.wait()
         self.nodes.clear()
+
+
+def inside() -> list[int]:
+    """The processes in the namespaces: no others are killed."""
+    asked = (["ip", "netns", "pids", name] for name, _ in (HEAD, WORKER))
+    done = [subprocess.run(words, capture_output=True, text=True, check=False).stdout for words in asked]
+    return [int(x) for text in done for x in text.split()]
 
 
 def kill(pid: int) -> None:
@@ -119,14 +125,15 @@ def victims(what: str, driver: subprocess.Popen) -> list[int]:
     """The processes of a kind, in both namespaces."""
     if what == "driver":
         return [driver.pid]
-    found = []
-    for process in psutil.process_iter(["pid", "name", "cmdline"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if what == "raylet" and line.split(" ")[0].endswith("/raylet"):
-            found.append(process.info["pid"])
-        if what == "worker" and line.startswith("ray::") and "IDLE" not in line:
-            found.append(process.info["pid"])
-    return found
+    there = []
+    for pid in inside():
+        with suppress(psutil.Error):
+            line = " ".join(psutil.Process(pid).cmdline())
+            is_raylet = line.split(" ")[0].endswith("/raylet")
+            is_worker = line.startswith("ray::") and not line.startswith(NOT_WORKERS)
+            if is_raylet if what == "raylet" else is_worker:
+                there.append(pid)
+    return there
 
 
 def digest(folder: Path, work: str) -> str:
@@ -151,8 +158,8 @@ def one(cluster: Cluster, work: str, what: str, after: float, rng: np.random.Gen
             if not killed and time.monotonic() - began > after and (there := victims(what, driver)):
                 kill(there[int(rng.integers(len(there)))])
                 killed = True
-            if (node := cluster.nodes.get("worker")) is None or node.poll() is not None:
-                cluster.start()
+            if cluster.nodes["worker"].poll() is not None and cluster.nodes["head"].poll() is None:
+                cluster.start()  # without the head the driver ends by itself
         if driver.returncode == 0:
             return digest(folder, work), starts, time.monotonic() - began, killed
         if starts > 5:

@@ -40,7 +40,9 @@ def ended(variables, job, seconds):
     """The state and exit code of a job, once it has ended."""
     begun = time.monotonic()
     while time.monotonic() - begun < seconds:
-        said = subprocess.run(["scontrol", "show", "job", job, "-o"], capture_output=True, text=True, env=variables, check=False)
+        said = subprocess.run(
+            ["scontrol", "show", "job", job, "-o"], capture_output=True, text=True, env=variables, check=False
+        )
         fields = dict(x.split("=", 1) for x in said.stdout.split() if "=" in x)
         if fields.get("JobState") not in ("PENDING", "RUNNING", "CONFIGURING", "COMPLETING", None):
             return fields["JobState"], fields["ExitCode"]
@@ -68,7 +70,9 @@ def test_an_allocation_has_a_cluster_of_its_own(slurm, tmp_path):
     job = submitted(slurm, tmp_path, "jobwise", *command)
     state = ended(slurm, job, 240)
     assert state == ("COMPLETED", "0:0"), (state, (tmp_path / "err.txt").read_text()[-2000:])
-    here = subprocess.run([sys.executable, "-m", "jobwise.cli", *command], capture_output=True, text=True, cwd=tmp_path, check=True)
+    here = subprocess.run(
+        [sys.executable, "-m", "jobwise.cli", *command], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
     assert json.loads((tmp_path / "out.txt").read_text()) == json.loads(here.stdout)
     wrong = submitted(slurm, tmp_path, "jobwise", "compare", "nowhere.swf")
     assert ended(slurm, wrong, 240) == ("FAILED", "2:0")

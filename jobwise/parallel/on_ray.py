@@ -7,9 +7,11 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 from jobwise.errors import InputError, in_a_line, library
@@ -23,6 +25,7 @@ USUAL = {  # variables of Ray that the user has not set; its client tries three 
 TOKEN = Path.home() / ".ray" / "auth_token"  # where Ray keeps it
 RETRIES = 20  # of a task whose worker is lost
 ANSWER_S = 10  # s in which a cluster must answer
+LOOK_S = 10  # s without a result after which the cluster is looked at
 BEGIN_S = 120  # s in which one of its workers must have begun
 
 
@@ -71,6 +74,7 @@ class Ray(Storing):
     joined. Raises InputError."""
 
     homes = True
+    again = "the same command may be begun again (train with --resume)"
 
     def __init__(self, on: str, count: int):
         for name, value in USUAL.items():
@@ -78,7 +82,7 @@ class Ray(Storing):
         ray = library("ray", "ray")
         for name in ("ray.client_builder", "ray._private.authentication"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        self._mine, self._ray = not ray.is_initialized(), ray
+        self._mine, self._ray, self._on = not ray.is_initialized(), ray, on
         self._running = weakref.WeakKeyDictionary[Future, Any]()
         self._actors: dict[int, Any] = {}
         if self._mine:
@@ -117,12 +121,42 @@ class Ray(Storing):
         """Put a value into the object store."""
         return _InStore(self._ray.put(value))
 
+    def ended(self, futures: Iterable[Future]) -> Iterator[Future]:
+        """The tasks, as they end. Raises InputError where this machine's node has died: Ray would wait for ever."""
+        left = set(futures)
+        while left:
+            done, left = wait(left, timeout=LOOK_S, return_when=FIRST_COMPLETED)
+            yield from done
+            if not done and not self._lives():
+                raise InputError(f"--on {self._on}: the Ray node that this command joined has died; {self.again}")
+
+    def _lives(self) -> bool:
+        """Does the cluster say in time that this machine's node lives? Asked in a thread: without a head Ray waits for it."""
+        answers = SimpleQueue[bool]()
+
+        def ask() -> None:
+            try:
+                mine = self._ray.get_runtime_context().get_node_id()
+                answers.put(any(node["NodeID"] == mine and node["Alive"] for node in self._ray.nodes()))
+            except Exception:  # whatever Ray raises: it has no answer
+                answers.put(False)
+
+        Thread(target=ask, daemon=True).start()
+        try:
+            return answers.get(timeout=ANSWER_S)
+        except Empty:
+            return False
+
     def result(self, future: Future) -> Any:
-        """Return the result of a task, or raise its own error, not Ray's."""
+        """Return the result of a task, or raise its own error, not Ray's. Raises InputError where the cluster fails."""
         try:
             return future.result()
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause or error from None
+        except self._ray.exceptions.TaskCancelledError:
+            raise
+        except self._ray.exceptions.RayError as error:
+            raise InputError(f"--on {self._on}: {in_a_line(error, 120)}; {self.again}") from None
 
     def home(self, item: int) -> Executor:
         """Return the one actor of an item; Ray begins it anew where it is lost."""

@@ -109,7 +109,7 @@ class Workers:
         try:
             for i, x in todo.items():
                 futures[(self.home(i) if home else self.executor).submit(_task, work, x)] = i
-            for future in as_completed(futures):
+            for future in self.ended(futures):
                 result = self.result(future)
                 del todo[futures[future]]
                 yield futures[future], result
@@ -121,6 +121,10 @@ class Workers:
     def home(self, item: int) -> Executor:
         """Return who takes an item whenever it comes: here whoever is free."""
         return self.executor
+
+    def ended(self, futures: Iterable[Future]) -> Iterator[Future]:
+        """The tasks, as they end."""
+        return as_completed(futures)
 
     def result(self, future: Future) -> Any:
         """Return the result of a task that has ended, or raise its error."""
