@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from jobwise.errors import InputError, in_a_line, library
+from jobwise.errors import InputError, in_a_line, library, plain
 from jobwise.parallel.tasks import Elsewhere, Shared, Storing, environment
 
 USUAL = {  # variables of Ray that the user has not set; its client tries three times
@@ -80,6 +80,7 @@ class Ray(Storing):
         for name, value in USUAL.items():
             os.environ.setdefault(name, value)
         ray = library("ray", "ray")
+        _on_standard_error(ray)
         for name in ("ray.client_builder", "ray._private.authentication"):
             logging.getLogger(name).setLevel(logging.ERROR)
         self._mine, self._ray, self._on = not ray.is_initialized(), ray, on
@@ -180,6 +181,16 @@ class Ray(Storing):
         self._actors.clear()  # those that nobody holds end
         if self._mine:
             self._ray.shutdown()
+
+
+def _on_standard_error(ray: Any) -> None:
+    """Let Ray say on standard error that workers and nodes were lost: it prints that among the results, and has no setting."""
+
+    def said(data: dict, ignore_prefix: bool = False) -> None:
+        print(*(f"ray: {plain(line)}" for line in data["lines"]), sep="\n", file=sys.stderr, flush=True)
+
+    if hasattr(ray._private.worker, "print_to_stdstream"):
+        ray._private.worker.print_to_stdstream = said
 
 
 def _take_token() -> None:

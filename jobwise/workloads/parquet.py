@@ -22,6 +22,7 @@ from jobwise.files import whole
 from jobwise.workload import Workload, workload
 
 ROWS = 1 << 20  # rows of a row group, in files that jobwise writes
+BUFFER = 1 << 20  # bytes of a column that are read at once: without it all row groups stay in memory
 NEEDED = {"submit": "f8", "runtime": "f8", "processors": "i8"}
 IDENTIFIERS = {"user": "i4", "group": "i4", "app": "i4", "queue": "i4", "partition": "i4", "memory": "f4"}
 OPTIONAL = {"walltime": "f8", "job": "i8", "fails": "i1", "wait": "f8"} | IDENTIFIERS
@@ -91,7 +92,7 @@ class Table:
 
 def _opened(source: str | Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(source)
+        return pq.ParquetFile(source, buffer_size=BUFFER)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{source}: is no whole Parquet file: {in_a_line(error, 120)}") from None
 
