@@ -59,12 +59,13 @@ def within(x):
 
 
 @pytest.mark.parametrize("on", ["processes", "ray"])
-def test_a_killed_worker_is_replaced(on, tmp_path):
+def test_a_killed_worker_is_replaced(on, tmp_path, capfd):
     if on == "ray":
         pytest.importorskip("ray")
     with workers(on, 2) as crew:
         assert crew.map(partial(killed_once, str(tmp_path)), range(12)) == list(range(12))
     assert (tmp_path / "killed").exists()
+    assert not capfd.readouterr().out  # results alone stand on standard output
 
 
 def always_killed(x):

@@ -72,6 +72,21 @@ def test_the_schedule_is_that_of_memory(seed, order, backfill, guard, at_once, r
     assert s.most <= J
 
 
+@pytest.mark.parametrize("groups", [7, 100, 10_000])
+def test_row_groups_of_any_size_stream(groups, tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "ROWS", 64)
+    monkeypatch.setattr(replay, "AT_ONCE", 50)
+    parquet.write_log(jw.lublin(1_000, 32, seed=2), str(tmp_path / "log.parquet"))
+    read = pq.read_table(tmp_path / "log.parquet")
+    pq.write_table(read, tmp_path / "foreign.parquet", row_group_size=groups)
+    parts = [len(p["submit"]) for p in parquet.Table(tmp_path / "foreign.parquet").parts(64)]
+    assert parts == [64] * 15 + [40]
+    streamed = [
+        replay.simulate(parquet.Table(tmp_path / f"{x}.parquet"), out=tmp_path / f"{x}.out") for x in ("log", "foreign")
+    ]
+    assert repr(streamed[0]) == repr(streamed[1]) and filecmp.cmp(tmp_path / "log.out", tmp_path / "foreign.out", shallow=False)
+
+
 def test_a_deep_queue_streams(tmp_path, monkeypatch):
     w = jw.lublin(3_000, 64, seed=3, load=8, users=20)
     r, s = both(w, "sjf+easy", tmp_path, 128, 500, monkeypatch)

@@ -62,7 +62,20 @@ class Table:
         return about
 
     def parts(self, rows: int) -> Iterator[dict[str, np.ndarray]]:
-        """The columns, so many rows at a time, checked. Raises InputError, naming the row."""
+        """The columns, so many rows at a time (the last part may have fewer), checked. Raises InputError, naming the row."""
+        kept: list[dict[str, np.ndarray]] = []
+        count = 0
+        for part in self._batches(rows):  # they end where row groups end
+            kept.append(part)
+            count += len(part["submit"])
+            if count >= rows:
+                joined = {k: np.concatenate([p[k] for p in kept]) for k in part} if len(kept) > 1 else part
+                yield {k: v[:rows] for k, v in joined.items()}
+                kept, count = ([{k: v[rows:] for k, v in joined.items()}], count - rows) if count > rows else ([], 0)
+        if count:
+            yield {k: np.concatenate([p[k] for p in kept]) for k in kept[0]}
+
+    def _batches(self, rows: int) -> Iterator[dict[str, np.ndarray]]:
         first, last = 0, 0.0
         try:
             for batch in _opened(self.source).iter_batches(rows, columns=self.names):  # each walk has a file of its own
