@@ -166,6 +166,20 @@ def one(cluster: Cluster, work: str, what: str, after: float, rng: np.random.Gen
             raise SystemExit(f"{work}, {what}: ended five times with {driver.returncode}")
 
 
+def write_page(rows: list[list[str]], total: int, expected: dict[str, str]) -> None:
+    """Write benchmarks/CHAOS.md of the runs so far."""
+    text = [
+        "# Chaos",
+        f"{made(f'python -m benchmarks.chaos --runs {len(rows)}')}.",
+        "A head and a worker of Ray in two network namespaces joined by veth, tokens on; in each run something is killed "
+        "(kill -9) at a random moment. Nodes and the command are begun again where they have ended, `train` with `--resume`.",
+        f"**{total} of {len(rows)} runs ended with the bytes of an undisturbed run in threads** "
+        f"(train {expected['train']}, compare {expected['compare']}).",
+        "\n".join(table(["run", "command", "killed", "after s", "begun", "s in all", "result"], rows)),
+    ]
+    (HERE / "CHAOS.md").write_text("\n\n".join(text) + "\n")
+
+
 def main() -> int:
     """Run, and write the page; 1 where bytes differ."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -194,19 +208,10 @@ def main() -> int:
                 whom = what if killed else "nothing: it had ended"
                 rows.append([str(k + 1), work, whom, f"{after:.1f}", str(starts), f"{took:.0f}", got])
                 print(*rows[-1], got == expected[work], flush=True)
+                write_page(rows, total, expected)
         finally:
             cluster.stop()
             gone()
-    text = [
-        "# Chaos",
-        f"{made(f'python -m benchmarks.chaos --runs {runs}')}.",
-        "A head and a worker of Ray in two network namespaces joined by veth, tokens on; in each run something is killed "
-        "(kill -9) at a random moment. Nodes and the command are begun again where they have ended, `train` with `--resume`.",
-        f"**{total} of {runs} runs ended with the bytes of an undisturbed run in threads** "
-        f"(train {expected['train']}, compare {expected['compare']}).",
-        "\n".join(table(["run", "command", "killed", "after s", "begun", "s in all", "result"], rows)),
-    ]
-    (HERE / "CHAOS.md").write_text("\n\n".join(text) + "\n")
     return 0 if total == runs else 1
 
 
