@@ -90,7 +90,8 @@ def _show(title: str, summary: dict[str, float], site: dict[str, float]) -> None
 
 def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: Files, output: Output) -> None:
     """Replay a log in Parquet part after part. Raises InputError for what needs the whole of it."""
-    from jobwise.streaming import replay, totals
+    from jobwise.sim.sums import ERROR
+    from jobwise.streaming import replay
     from jobwise.workloads.parquet import Table
     from jobwise.workloads.source import is_parquet
 
@@ -108,4 +109,4 @@ def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: Fi
         print_json({"workload": table.name, "policy": r.policy, "most_jobs_at_once": r.most, "summary": r.summary})
         return
     _show(f"{table.name} under {r.policy}: {r.summary['jobs']:,.0f} jobs, {table.processors:,} processors", r.summary, {})
-    print(f"quantiles are within {totals.ERROR:.1%}; at most {r.most:,} jobs were held at once")
+    print(f"quantiles are within {ERROR:.1%}; at most {r.most:,} jobs were held at once")

@@ -98,7 +98,7 @@ class Run:
 
     def policy(self, weights: Any = None):
         """The present network (or these weights) as a policy."""
-        about: dict[str, Any] = {"choices": self.done["choices"]}  # no times: the same run leaves the same bytes
+        about: dict[str, Any] = {k: self.done[k] for k in ("choices", "seconds")}
         about |= {"validation": None if np.isinf(self.best) else self.best, "best_rule": list(self.rule)}
         return self.trainer.policy(weights or self.trainer.weights(), about)
 

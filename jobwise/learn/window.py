@@ -173,6 +173,7 @@ class WindowTrainer:
             rule = self.best_rule()[0]
             is_ahead = ahead(self.measured(weights), self.slowdowns_of(rule), self.overlap)
             about["serves"] = "model" if is_ahead else rule
+        about.pop("seconds", None)  # the same run leaves the same bytes
         known = {
             "system": self.config.system,
             "log": self.log.name,

@@ -9,41 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise import metrics
-from jobwise.compiled import kernel
-from jobwise.jobs import FAILED, TAU
+from jobwise.jobs import FAILED
 from jobwise.record import Record
-from jobwise.sim.measures import add, bounded
 from jobwise.sim.moving import BLOCKED, IDLE
+from jobwise.sim.sums import BINS, GAMMA, LEAST, add_all, count
 
-ERROR = 0.005  # relative, of quantiles
-LEAST = 1e-9  # smaller values count as 0
-BINS = 1 << 13  # up to LEAST * GAMMA ** BINS
-GAMMA = (1 + ERROR) / (1 - ERROR)
 MEANS = ("bounded_slowdown", "slowdown", "per_processor_slowdown", "wait", "turnaround")
-
-
-@kernel
-def _add_all(jobs, sums, wait, slow):
-    """Add the measures of finished jobs that ran in one go to `sums` [6, 2], in the order of MEANS, then the processor-seconds
-    used; wait[j] s and slow[j], the bounded slowdown, of each. Formulas: `metrics`."""
-    for j in range(len(jobs)):
-        job = jobs[j]
-        run, n = job["end"] - job["start"], max(job["request"][0], 1)
-        wait[j] = job["start"] - job["submit"]
-        slow[j] = bounded(wait[j], run)
-        add(sums[0], slow[j])
-        add(sums[1], (wait[j] + run) / max(run, 1e-9))
-        add(sums[2], max((wait[j] + run) / (n * max(run, TAU)), 1.0))
-        add(sums[3], wait[j])
-        add(sums[4], wait[j] + run)
-        add(sums[5], job["request"][0] * run)
-
-
-@kernel
-def _count(values, bins):
-    for x in values:
-        place = np.ceil(np.log(x / LEAST) / np.log(GAMMA)) if x > LEAST else 0.0
-        bins[min(int(place), BINS - 1)] += 1
 
 
 class Sketch:
@@ -54,7 +25,7 @@ class Sketch:
 
     def add(self, values: np.ndarray) -> None:
         """Count more values [K] >= 0."""
-        _count(values, self._bins)
+        count(values, self._bins)
         self._smallest = min(self._smallest, float(values.min(initial=np.inf)))
         self._largest = max(self._largest, float(values.max(initial=0.0)))
 
@@ -79,7 +50,7 @@ class Totals:
     def add(self, r: Record) -> None:
         """Take in the next jobs of the log, as a record of them alone."""
         wait, slow = np.empty(len(r.jobs)), np.empty(len(r.jobs))
-        _add_all(r.jobs, self._sums, wait, slow)
+        add_all(r.jobs, self._sums, wait, slow)
         self._sketches["wait"].add(wait)
         self._sketches["bounded_slowdown"].add(slow)
         latest = np.maximum.accumulate(np.append(self._latest, r.jobs["start"]))
