@@ -1,6 +1,10 @@
 """Fixtures: where the real logs are, and small workloads."""
 
 import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers with two threads each wait for one another:
@@ -44,6 +48,23 @@ def samples():
     if not folder.exists():
         missing(f"no samples in {folder}")
     return folder
+
+
+@contextmanager
+def real_slurm(port, nodes, cpus):
+    """The folder of a real Slurm that runs here, with its slurm.conf; skips the test where there is none."""
+    start = SHARED / "slurm" / "start-test-cluster"
+    if not start.exists() or shutil.which("slurmctld", path=os.environ["PATH"] + ":/usr/sbin") is None:
+        pytest.skip("there is no Slurm here")
+    folder = Path(tempfile.mkdtemp(prefix="jobwise-slurm-"))
+    folder.chmod(0o755)  # munge wants to be reached by all
+    words = [str(start), "-d", str(folder), "-p", str(port), str(nodes), str(cpus)]
+    begun = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    if begun.returncode:
+        pytest.skip(f"Slurm does not start: {begun.stderr[-200:]}")
+    yield folder
+    subprocess.run([str(start.with_name("stop-test-cluster")), str(folder)], capture_output=True, timeout=60, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def random_workload(rng, jobs=40, procs=12, overruns=False, edges=None):

@@ -2,14 +2,13 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
+from conftest import real_slurm
 
 import jobwise as jw
 from jobwise.workloads.swf import write_swf
@@ -22,18 +21,9 @@ pytestmark = pytest.mark.xdist_group("parallel")
 @pytest.fixture(scope="module")
 def slurm():
     """The variables of a real Slurm of two nodes."""
-    start = ROOT.parent / "shared" / "slurm" / "start-test-cluster"
-    if not start.exists() or shutil.which("slurmctld", path=os.environ["PATH"] + ":/usr/sbin") is None:
-        pytest.skip("there is no Slurm here")
-    folder = Path(tempfile.mkdtemp(prefix="jobwise-slurm-"))
-    folder.chmod(0o755)  # munge wants to be reached by all
-    begun = subprocess.run([str(start), "-d", str(folder), "-p", "27500", "2", "2"], capture_output=True, text=True, timeout=60)
-    if begun.returncode:
-        pytest.skip(f"Slurm does not start: {begun.stderr[-200:]}")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"
-    yield os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
-    subprocess.run([str(start.with_name("stop-test-cluster")), str(folder)], capture_output=True, timeout=60)
-    shutil.rmtree(folder, ignore_errors=True)
+    with real_slurm(27500, 2, 2) as folder:
+        yield os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
 
 
 def ended(variables, job, seconds):

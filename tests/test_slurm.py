@@ -2,18 +2,16 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import programs
+from conftest import programs, real_slurm
 from test_engines import written
 from test_workflows import FOLDER, need, random_flow
 
@@ -406,21 +404,12 @@ def test_nodes_of_sinfo():
 
 @pytest.fixture(scope="module")
 def slurm():
-    start = Path(__file__).resolve().parents[2] / "shared" / "slurm" / "start-test-cluster"
-    if not start.exists() or shutil.which("slurmctld", path=os.environ["PATH"] + ":/usr/sbin") is None:
-        pytest.skip("there is no Slurm here")
-    folder = Path(tempfile.mkdtemp(prefix="jobwise-slurm-"))
-    folder.chmod(0o755)  # munge wants to be reached by all
-    told = subprocess.run([str(start), "-d", str(folder), "-p", "27300", "4", "8"], capture_output=True, text=True, timeout=60)
-    if told.returncode:
-        pytest.skip(f"Slurm does not start: {told.stderr[-200:]}")
     before = os.environ.get("SLURM_CONF")
-    os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
-    yield folder
-    if before is None:
-        del os.environ["SLURM_CONF"]
-    subprocess.run([str(start.with_name("stop-test-cluster")), str(folder)], capture_output=True, timeout=60)
-    shutil.rmtree(folder, ignore_errors=True)
+    with real_slurm(27300, 4, 8) as folder:
+        os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
+        yield folder
+        if before is None:
+            del os.environ["SLURM_CONF"]
 
 
 def test_slurm_takes_and_refuses_jobs(slurm):

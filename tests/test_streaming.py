@@ -2,6 +2,7 @@
 
 import filecmp
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -230,8 +231,13 @@ def test_commands_generate_convert_and_replay(tmp_path, capsys, monkeypatch):
     assert run(["simulate", "g.parquet", "--stream"]) == 0
     said = capsys.readouterr().out
     assert "2,000 jobs, 64" in said and "quantiles are within 0.5%" in said
-    for wrong in (["g2.swf", "--stream"], ["g2.parquet", "--stream", "--model", "campaigns"]):
-        assert run(["trace", "generate", *wrong]) == 2
+    for wrong in (
+        ["g2.swf", "--stream"],
+        ["g2.parquet", "--stream", "--model", "campaigns"],
+        ["g2.parquet", "--stream", "--estimates", "guessed"],
+        ["g2.parquet", "--stream", "--load", "0"],
+    ):
+        assert run(["trace", "generate", *wrong]) == 2 and not Path("g2.parquet").exists()
     assert run(["simulate", "g.swf", "--stream"]) == 2 and "trace convert LOG OUT.parquet" in capsys.readouterr().err
 
 

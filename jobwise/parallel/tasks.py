@@ -56,18 +56,9 @@ class Workers:
         self.executor, self.count = executor, count
         self._stopped = False
 
-    def map(
-        self,
-        work: Callable,
-        items: Iterable,
-        done: Callable[[int], None] | None = None,
-        compiled: bool = True,
-        home: bool = False,
-    ) -> list:
-        """[work(item) of every item], in order; `done(1)` is called as each is done. The first error, and Ctrl-C, stop the
-        rest. `compiled`: False where tasks are Python, which threads would only do by turns. `home`: item i goes to the worker
-        that had item i before, where workers have homes and it lives."""
-        return list(self.each(work, items, done, compiled, home))
+    def map(self, work: Callable, items: Iterable, *more: Any, **options: Any) -> list:
+        """[work(item) of every item], in order; options as `each`."""
+        return list(self.each(work, items, *more, **options))
 
     def each(
         self,
@@ -77,7 +68,9 @@ class Workers:
         compiled: bool = True,
         home: bool = False,
     ) -> Iterator[Any]:
-        """The results of `map`, in order, as soon as they are there."""
+        """The results of work(item) of every item, in order, as soon as they are there; `done(1)` is called as each is done.
+        The first error, and Ctrl-C, stop the rest. `compiled`: False where tasks are Python, which threads would only do by
+        turns. `home`: item i goes to the worker that had item i before, where workers have homes and it lives."""
         todo, results, following, lost = dict(enumerate(items)), dict[int, Any](), 0, 0
         count = done or (lambda count: None)
         if getattr(_within, "task", False) or (self.in_process and (self.count == 1 or not compiled)):

@@ -74,12 +74,7 @@ def lublin(
     """
     if jobs > 30_000_000:
         raise InputError(f"{jobs:,} jobs are too many to generate; at most 30,000,000")
-    if jobs < 1 or procs < 2:
-        raise InputError(f"cannot generate {jobs} jobs for {procs} processors; at least 1 and 2 are needed")
-    if classes not in ("typeless", "two") or estimates not in ("exact", "users"):
-        raise InputError(f"classes is 'typeless' or 'two', estimates 'exact' or 'users'; got {classes!r}, {estimates!r}")
-    if not 1.5 <= (umed or 2.5) <= 3.5 or (load is not None and not 0 < load < np.inf):
-        raise InputError(f"umed must be 1.5 to 3.5 and load above 0; got {umed} and {load}")
+    _check(jobs, procs, classes, estimates, umed, load)
     rng = np.random.default_rng(seed)
     parts = [TYPELESS] if classes == "typeless" else [BATCH, INTERACTIVE]
     times = [_arrivals(c, jobs, rng) for c in parts]
@@ -100,8 +95,7 @@ def lublin(
     walltime = run if estimates == "exact" else user_estimate(run, rng)
     named = {"app": kind} if len(parts) > 1 else {}
     if users:
-        weight = 1 / np.arange(1, users + 1)
-        named["user"] = rng.choice(users, jobs, p=weight / weight.sum())
+        named["user"] = _users(users, jobs, rng)
     return workload(submit, size, run, walltime, cluster=pool(procs), name=f"lublin-{procs}", **named)
 
 
@@ -117,6 +111,7 @@ def lublin_parts(
 ) -> Iterator[dict[str, np.ndarray]]:
     """The columns (submit, runtime, processors, walltime, user) of typeless jobs as `lublin` has them, `rows` at a time, each
     part with random numbers of its own: other jobs than `lublin` draws. With a `load` they are drawn twice."""
+    _check(jobs, procs, "typeless", estimates, None, load)
     factor, first, last, work = 1.0, 0.0, 0.0, 0.0
     if load is not None:
         for k, part in enumerate(lublin_parts(jobs, procs, seed, rows=rows)):
@@ -132,9 +127,18 @@ def lublin_parts(
         part = {"submit": np.floor((submit - first) * factor), "runtime": run, "processors": size}
         part["walltime"] = user_estimate(run, rng) if estimates == "users" else run
         if users:
-            weight = 1 / np.arange(1, users + 1)
-            part["user"] = rng.choice(users, count, p=weight / weight.sum()).astype(np.int32)
+            part["user"] = _users(users, count, rng).astype(np.int32)
         yield part
+
+
+def _check(jobs: int, procs: int, classes: str, estimates: str, umed: float | None, load: float | None) -> None:
+    """Raises InputError for jobs that the model cannot make."""
+    if jobs < 1 or procs < 2:
+        raise InputError(f"cannot generate {jobs} jobs for {procs} processors; at least 1 and 2 are needed")
+    if classes not in ("typeless", "two") or estimates not in ("exact", "users"):
+        raise InputError(f"classes is 'typeless' or 'two', estimates 'exact' or 'users'; got {classes!r}, {estimates!r}")
+    if not 1.5 <= (umed or 2.5) <= 3.5 or (load is not None and not 0 < load < np.inf):
+        raise InputError(f"umed must be 1.5 to 3.5 and load above 0; got {umed} and {load}")
 
 
 def user_estimate(run: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -143,6 +147,12 @@ def user_estimate(run: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     steps = np.array([300.0, 900.0, 1800.0, 3600.0])
     small = steps[np.minimum(np.searchsorted(steps, asked), 3)]
     return np.where(asked <= 3600, small, np.ceil(asked / 3600) * 3600)
+
+
+def _users(users: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """So many users' numbers [count], Zipf-distributed."""
+    weight = 1 / np.arange(1, users + 1)
+    return rng.choice(users, count, p=weight / weight.sum())
 
 
 def _sizes(c: JobClass, count: int, procs: int, umed: float | None, rng: np.random.Generator) -> np.ndarray:
