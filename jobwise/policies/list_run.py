@@ -19,6 +19,7 @@ from jobwise.sim import list_pass, orders
 from jobwise.sim.conservative import plan_conservative
 from jobwise.sim.flows import NONE, Flows, flows, score_flows
 from jobwise.sim.list_pass import CONSERVATIVE, Instant, Rule, blank
+from jobwise.sim.spans import separate
 
 
 class ListRun:
@@ -154,8 +155,9 @@ class ListRun:
             score=scores,
             running=view.running,
             due=due,
-            free=free,
-            capacity=capacity,
+            free=separate(free, capacity),
+            later=separate(free.copy(), capacity.copy()),
+            units=capacity.sum(axis=0),
             flows=f,
         )
         if rule.backfill == CONSERVATIVE:

@@ -1,4 +1,5 @@
-"""Which compiled loop replays a list scheduler: `pool` on processor pools, `list_loop` everywhere else."""
+"""Which compiled loop replays a list scheduler: `pool` and `scored_pool` on processor pools, `span_loop` on nodes, `list_loop`
+everywhere else."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ from jobwise.cluster import pool as cluster_of
 from jobwise.errors import InputError
 from jobwise.policies.foreseen import begin
 from jobwise.policies.loglinear import Index
-from jobwise.sim import alike, groups, list_loop, pool, promise, scored_pool
+from jobwise.sim import alike, groups, list_loop, pool, promise, scored_pool, span_loop
 from jobwise.sim.flows import NONE, flows
 from jobwise.sim.forest import Forest
 from jobwise.sim.list_pass import Rule, blank
 from jobwise.sim.loglinear import F
 from jobwise.sim.orders import FLOW_NET, FLOWS, LINEAR
 from jobwise.sim.scored_pool import ScoredPool
+from jobwise.sim.spans import room_like
 from jobwise.sim.state import State, edges
 from jobwise.workload import workload
 
@@ -48,6 +50,12 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray, steps: 
             f = policy.order.attach(s.jobs[e, :count], edges(s, e), cluster.processors)
         elif rule.order in FLOWS:
             f = flows(s.jobs[e, :count])
+        if span_loop.suits(s, e):
+            own, free = span_loop.begin(s, e)
+            later = room_like(free)
+            while span_loop.run(own, e, s.slices[e], free, later, rule, est, f, plan, steps or STEPS // 100):
+                yield
+            return
         while list_loop.run(s, e, rule, est, f, plan, steps or STEPS // 100):
             yield
 

@@ -12,7 +12,7 @@ import numpy as np
 from jobwise.compiled import allocating, kernel
 from jobwise.sim import orders as sc
 from jobwise.sim.list_pass import length, promise, score_again, take
-from jobwise.sim.placement import fits
+from jobwise.sim.placement import fits_on
 
 
 @allocating
@@ -131,9 +131,9 @@ def plan_conservative(rule, x, early, p):
     its estimate, a node is down, a promise has passed) all are made again in queue order.
     """
     now, jobs, est, queue, score = x.now, x.jobs, x.est, x.queue, x.score
-    running, due, free, capacity = x.running, x.due, x.free, x.capacity
+    running, due, free = x.running, x.due, x.free
     p.count[:] = 0
-    n, K, R = len(queue), len(running), free.shape[1]
+    n, K, R = len(queue), len(running), len(free.total)
     if n == 0:
         return
     if rule.order >= 0:
@@ -157,7 +157,7 @@ def plan_conservative(rule, x, early, p):
             at[i] = jobs[queue[i]]["reserved"]
             start[K + i], end[K + i] = at[i], at[i] + run[i]
             units[K + i] = jobs[queue[i]]["request"]
-    time, avail, size = build(now, free.sum(axis=0), K, start, end, units)
+    time, avail, size = build(now, free.total, K, start, end, units)
     for i in range(n):
         request = jobs[queue[i]]["request"]
         if not np.isnan(at[i]):
@@ -169,7 +169,7 @@ def plan_conservative(rule, x, early, p):
             size = occupy(time, avail, size, at[i], at[i] + run[i], request, 1)
     for i in range(n):
         j = queue[i]
-        if at[i] == now and fits(free, jobs[j]["request"], jobs[j]["chunks"]):
-            take(p, rule, free, capacity, jobs, j)
+        if at[i] == now and fits_on(free, jobs[j]["request"], jobs[j]["chunks"]):
+            take(p, rule, free, jobs, j)
         elif at[i] != jobs[j]["reserved"]:
             promise(p, j, at[i])

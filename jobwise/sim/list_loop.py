@@ -1,7 +1,8 @@
 """List scheduling compiled whole, for any cluster, order and rule: the general loop.
 
-Gather the queue, plan a pass (`list_pass.py`, `conservative.py`), carry the plan out with the verbs of the kernel. Orders that
-do not change with time have a faster loop on a pool (`pool.py`) that makes the same decisions.
+Gather the queue, plan a pass (`list_pass.py`, `conservative.py`), carry the plan out with the verbs of the kernel. Two loops
+make the same decisions faster: `pool.py`, for orders that do not change with time on a pool, and `span_loop.py`, on nodes that
+neither fail nor slow jobs down.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from jobwise.sim.conservative import plan_conservative
 from jobwise.sim.flows import note
 from jobwise.sim.kernel import OVER, advance, reserve, start
 from jobwise.sim.list_pass import CONSERVATIVE, EASY_ORACLE, Instant, plan_pass
+from jobwise.sim.spans import Spans, separate
 from jobwise.sim.state import HEAP, LEFT
 
 
@@ -28,7 +30,7 @@ def queued_rows(s, e):
 
 
 @allocating
-def units(s, e):
+def _units(s, e):
     """Free units and capacity of the nodes, [N, R] each."""
     N, R = s.nodes.shape[1], len(s.nodes[e, 0]["free"])
     free, capacity = np.empty((N, R), np.int64), np.empty((N, R), np.int64)
@@ -60,10 +62,9 @@ def carry_out(s, e, p, rate):
 
 
 @allocating
-def one_pass(s, e, rule, est, score, f, p):
-    """Plan and carry out one pass of simulation e; `score` [Q] are the scores where the rule's order is GIVEN."""
+def instant(s, e, rule, est, score, f, free, later, total):
+    """The Instant of simulation e now; `score` [Q] are the scores where the rule's order is GIVEN."""
     sim = s.sims[e]
-    queue = queued_rows(s, e)
     running = s.lists[e, HEAP, : sim["running"]]
     due = np.empty(len(running))
     for i in range(len(running)):
@@ -71,25 +72,39 @@ def one_pass(s, e, rule, est, score, f, p):
         due[i] = s.jobs[e, j]["due"]
         if rule.backfill == EASY_ORACLE:
             due[i] = s.truth[e, j]["finish"]
-    free, capacity = units(s, e)
-    x = Instant(
+    return Instant(
         now=sim["now"],
         origin=sim["origin"],
         seed=sim["seed"],
         jobs=s.jobs[e],
         est=est,
-        queue=queue,
+        queue=queued_rows(s, e),
         score=score,
         running=running,
         due=due,
         free=free,
-        capacity=capacity,
+        later=later,
+        units=total,
         flows=f,
     )
+
+
+@allocating
+def planned(s, e, rule, x, slices, p):
+    """Plan one pass from the Instant x of simulation e."""
     if rule.backfill == CONSERVATIVE:
         plan_conservative(rule, x, ended_early(s, e), p)
     else:
-        plan_pass(rule, x, s.slices[e], p)
+        plan_pass(rule, x, slices, p)
+
+
+@allocating
+def one_pass(s, e, rule, est, score, f, p):
+    """Plan and carry out one pass of simulation e; `score` [Q] are the scores where the rule's order is GIVEN."""
+    free, capacity = _units(s, e)
+    later = Spans(np.empty(len(free) + 1, np.int64), free.copy(), capacity.copy(), free[0].copy(), np.zeros(1, np.int64))
+    x = instant(s, e, rule, est, score, f, separate(free, capacity), later, capacity.sum(axis=0))
+    planned(s, e, rule, x, s.slices[e], p)
     return carry_out(s, e, p, 1.0)
 
 

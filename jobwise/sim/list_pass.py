@@ -5,7 +5,8 @@ as decisions from any view, also one that was read from a live cluster.
 
 EASY (Mu'alem & Feitelson 2001): heads start while they fit; the first that does not is the only reservation, at the
 shadow time; the others start if they fit now and either end by then or leave the head's share alone. On several nodes or
-resources "leave alone" is tested on the units that are free at the shadow time.
+resources "leave alone" is tested on the units that are free at the shadow time. What fits is counted as far as counting
+decides it (totals, chunks that the given-back units hold by themselves); only beyond that are nodes looked at.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobwise.compiled import allocating, kernel
+from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim import orders as sc
 from jobwise.sim.easy import overdue
 from jobwise.sim.flows import Flows, score_flows
-from jobwise.sim.placement import fits, place, placed_by
+from jobwise.sim.placement import fits_on, place_on, placed_by, slots
 from jobwise.sim.rates import expected
 from jobwise.sim.resource_orders import score_drf, score_tetris
+from jobwise.sim.spans import Spans, copy, count, give
 
 NONE, EASY, EASY_SJBF, EASY_ORACLE, GREEDY, CONSERVATIVE, SLURM = range(7)
 
@@ -56,8 +58,9 @@ class Instant(NamedTuple):
     score: np.ndarray  # [Q] the scores where the rule's order is GIVEN, else room for them
     running: np.ndarray  # [K] rows
     due: np.ndarray  # [K] s, their estimated ends
-    free: np.ndarray  # [N, R] units; a pass uses them up
-    capacity: np.ndarray  # [N, R] units
+    free: Spans  # a pass uses them up
+    later: Spans  # room for as many
+    units: np.ndarray  # [R] of the whole cluster
     flows: Flows
 
 
@@ -67,7 +70,8 @@ class Plan(NamedTuple):
     row: np.ndarray  # [Q] rows to start
     first: np.ndarray  # [Q + 1] placement of start i: first[i] .. first[i + 1]
     node: np.ndarray  # [S]
-    amount: np.ndarray  # [S, R]
+    more: np.ndarray  # [S] nodes behind it that give as much
+    amount: np.ndarray  # [S, R] of each of them
     promised: np.ndarray  # [Q] rows that get a reservation
     at: np.ndarray  # [Q] s
     count: np.ndarray  # type: ignore[assignment] # [2] starts, reservations
@@ -79,6 +83,7 @@ def blank(jobs: int, nodes: int, resources: int) -> Plan:
     return Plan(
         np.empty(jobs, np.int32),
         np.zeros(jobs + 1, np.int64),
+        np.empty(room, np.int32),
         np.empty(room, np.int32),
         np.empty((room, resources), np.int64),
         np.empty(jobs, np.int32),
@@ -93,17 +98,29 @@ def length(jobs, est, j):
     return expected(jobs[j]) if len(est) == 0 else max(max(est[j], 1.0) - jobs[j]["ran"], 1.0)
 
 
+@inlined
+def _is_pool(spans):
+    """Does it not matter where a job runs?"""
+    return spans.first[spans.size[0]] == 1 and len(spans.total) == 1
+
+
+@inlined
+def _take_pool(spans, units):
+    spans.free[0, 0] -= units
+    spans.total[0] -= units
+
+
 @allocating
-def take(p, rule, free, capacity, jobs, j):
+def take(p, rule, free, jobs, j):
     """Add the start of job j to the plan, its units taken from `free`."""
     i = p.count[0]
-    at = p.first[i]
-    if free.size == 1:
-        free[0, 0] -= jobs[j]["request"][0]
+    at, request = p.first[i], jobs[j]["request"]
+    if _is_pool(free):
+        _take_pool(free, request[0])
         k = 0
     else:
         code = placed_by(rule.placement, jobs[j]["kind"])
-        k = place(code, free, capacity, jobs[j]["request"], jobs[j]["chunks"], p.node[at:], p.amount[at:])
+        k = place_on(code, free, request, jobs[j]["chunks"], p.node[at:], p.more[at:], p.amount[at:])
     p.row[i] = j
     p.first[i + 1] = at + k
     p.count[0] += 1
@@ -120,12 +137,11 @@ def promise(p, j, at):
 def score_again(rule, x, p):
     """Scores of an Instant x that change with every start of the plan; jobs that have waited beyond the guard get -inf."""
     if rule.order == sc.Order.DRF:
-        score_drf(x.jobs, x.queue, x.running, p.row[: p.count[0]], x.capacity, x.score)
+        score_drf(x.jobs, x.queue, x.running, p.row[: p.count[0]], x.units, x.score)
     elif rule.order == sc.Order.TETRIS:
-        score_tetris(x.jobs, x.queue, x.free, x.capacity, x.score)
+        score_tetris(x.jobs, x.queue, x.free.total, x.units, x.score)
     elif rule.order in sc.FLOWS and (p.count[0] == 0 or rule.order == sc.Order.FLOW_SHARE):
-        started, units = p.row[: p.count[0]], x.capacity[:, 0].sum()
-        score_flows(rule.order, x.flows, x.jobs, x.queue, x.running, started, units, x.score)
+        score_flows(rule.order, x.flows, x.jobs, x.queue, x.running, p.row[: p.count[0]], x.units[0], x.score)
     if rule.guard < np.inf:
         for i in range(len(x.queue)):
             if overdue(x.now, x.jobs[x.queue[i]]["submit"], rule.guard):
@@ -142,78 +158,151 @@ def first_of(queue, score, waiting):
     return best
 
 
-@kernel
+@inlined
 def _fits(free, job):
-    if free.size == 1 and job["chunks"] == 0:
-        return job["request"][0] <= free[0, 0]
-    return fits(free, job["request"], job["chunks"])
+    return fits_on(free, job["request"], job["chunks"])
+
+
+@inlined
+def _pieces(p, i):
+    """Where the pieces of start i of the plan are."""
+    return range(p.first[i], p.first[i + 1])
 
 
 @kernel
-def _give_back(jobs, slices, j, free):
-    if free.size == 1:
-        free[0, 0] += jobs[j]["request"][0]
+def _back(p, i, spans, sign):
+    """Give back (sign 1) or take (-1) the pieces of start i of the plan."""
+    for a in _pieces(p, i):
+        give(spans, p.node[a], p.more[a], p.amount[a], sign)
+
+
+@kernel
+def _free_then(x, p, over, slices, later):
+    """`later` becomes what is free once the running jobs and the starts of the plan in `over` have ended (a start i: K + i)."""
+    copy(x.free, later)
+    for k in over:
+        _ended(x, p, k, slices, later)
+
+
+@kernel
+def _ended(x, p, k, slices, later):
+    K = len(x.running)
+    if k >= K:
+        _back(p, k - K, later, 1)
         return
-    at = jobs[j]["held"]
-    while at >= 0:
-        for r in range(free.shape[1]):
-            free[slices[at]["node"], r] += slices[at]["amount"][r]
-        at = slices[at]["next"]
+    piece = x.jobs[x.running[k]]["held"]
+    while piece >= 0:
+        give(later, slices[piece]["node"], slices[piece]["more"], slices[piece]["amount"], 1)
+        piece = slices[piece]["next"]
+
+
+@kernel
+def _free_beside(x, p, first, shadow, slices):
+    """x.later becomes what is free at a shadow time, less the starts of the plan from `first` on that run on then."""
+    _free_then(x, p, shadow.over, slices, x.later)
+    for i in range(first, p.count[0]):
+        if x.now + length(x.jobs, x.est, p.row[i]) <= shadow.time:
+            _back(p, i, x.later, 1)
+
+
+@kernel
+def _holds(x, p, k, slices, request, chunks, total):
+    """Add what running job k (or start k - K of the plan) holds to `total` [R]. How many chunks of another job does it hold by
+    itself?"""
+    K, R, sum_ = len(x.running), len(total), np.int64(0)
+    if _is_pool(x.free):
+        total[0] += x.jobs[x.running[k] if k < K else p.row[k - K]]["request"][0]
+    elif k >= K:
+        for a in _pieces(p, k - K):
+            for r in range(R):
+                total[r] += p.amount[a, r] * (p.more[a] + 1)
+            sum_ += min(slots(p.amount[a], request, max(chunks, 1)), chunks) * (p.more[a] + 1)
+    else:
+        piece = x.jobs[x.running[k]]["held"]
+        while piece >= 0:
+            for r in range(R):
+                total[r] += slices[piece]["amount"][r] * (slices[piece]["more"] + 1)
+            have = min(slots(slices[piece]["amount"], request, max(chunks, 1)), chunks)
+            sum_ += have * (slices[piece]["more"] + 1)
+            piece = slices[piece]["next"]
+    return sum_
+
+
+class Shadow(NamedTuple):
+    """A reservation: of the first job that does not fit."""
+
+    time: float  # s, T: when it fits by the estimates; inf: never
+    total: np.ndarray  # [R] units that are free then, the job not placed
+    sure: int  # chunks of the job that fit then at least
+    over: np.ndarray  # [E] who has ended by then: running jobs k, and starts K + i of the plan
+    exact: bool  # is x.later what is free then?
+
+
+@kernel
+def _chunks_now(spans, request, chunks):
+    have = np.int64(0)
+    for i in range(spans.size[0]):
+        have += min(slots(spans.free[i], request, chunks), chunks) * count(spans, i)
+    return have
 
 
 @allocating
-def shadow_time(x, p, head, slices, free):
-    """T: first instant at which `head` fits by the estimates. `free` [N, R] becomes what is free then, head not placed.
+def shadow_time(x, p, head, slices):
+    """The Shadow of job `head`: T is the first instant at which it fits by the estimates.
 
     x.due[i] is the estimated end of x.running[i]; the jobs of plan `p` started now and end after their estimates.
     """
-    now, jobs, running, due, started = x.now, x.jobs, x.running, x.due, p.row[: p.count[0]]
-    k, n = len(running), len(started)
-    ends = np.empty(k + n)
-    for i in range(k):
-        ends[i] = max(due[i], now)
+    now, jobs, K, n = x.now, x.jobs, len(x.running), p.count[0]
+    request, chunks, total = jobs[head]["request"], np.int64(jobs[head]["chunks"]), x.free.total.copy()
+    ends = np.empty(K + n)
+    for i in range(K):
+        ends[i] = max(x.due[i], now)
     for i in range(n):
-        ends[k + i] = now + length(jobs, x.est, started[i])
+        ends[K + i] = now + length(jobs, x.est, p.row[i])
     order = np.argsort(ends, kind="mergesort")
-    i = 0
-    while i < k + n:
+    sure = _chunks_now(x.free, request, chunks) if chunks > 0 else np.int64(0)
+    i, exact = 0, False
+    while i < K + n:
         t = ends[order[i]]
-        while i < k + n and ends[order[i]] == t:
-            which = order[i]
-            if which < k:
-                _give_back(jobs, slices, running[which], free)
-            elif free.size == 1:
-                free[0, 0] += jobs[started[which - k]]["request"][0]
-            else:
-                for a in range(p.first[which - k], p.first[which - k + 1]):
-                    for r in range(free.shape[1]):
-                        free[p.node[a], r] += p.amount[a, r]
+        while i < K + n and ends[order[i]] == t:
+            sure += _holds(x, p, order[i], slices, request, chunks, total)
+            if exact:
+                _ended(x, p, order[i], slices, x.later)
             i += 1
-        if _fits(free, jobs[head]):
-            return t
-    return np.inf
+        enough = True
+        for r in range(len(total)):
+            enough = enough and request[r] <= total[r]
+        if enough and sure < chunks:
+            if not exact:
+                _free_then(x, p, order[:i], slices, x.later)
+            exact = True
+            enough = fits_on(x.later, request, chunks)
+        if enough:
+            return Shadow(t, total, sure, order[:i], exact)
+    return Shadow(np.inf, total, sure, order[:i], exact)
 
 
 @kernel
 def _undo(p, free, j, jobs):
     """Take the last start out of the plan again."""
     p.count[0] -= 1
-    i = p.count[0]
-    if free.size == 1:
-        free[0, 0] += jobs[j]["request"][0]
-    for x in range(p.first[i], p.first[i + 1]):
-        for r in range(free.shape[1]):
-            free[p.node[x], r] += p.amount[x, r]
+    if _is_pool(free):
+        _take_pool(free, -jobs[j]["request"][0])
+    _back(p, p.count[0], free, 1)
 
 
 @kernel
-def _shares(later, request, chunks, p, sign):
-    """Take the last start of the plan from (or give it back to) what is free at the shadow time; does the head still fit?"""
-    i = p.count[0] - 1
-    for x in range(p.first[i], p.first[i + 1]):
-        for r in range(later.shape[1]):
-            later[p.node[x], r] -= sign * p.amount[x, r]
-    return fits(later, request, chunks)
+def _most_chunks(p, i, request, chunks):
+    """How many chunks of another job can start i of the plan be in the way of, at most?"""
+    sum_ = np.int64(0)
+    for a in _pieces(p, i):
+        most = np.int64(0)
+        for r in range(len(request)):
+            each = request[r] // chunks
+            if each > 0:
+                most = max(most, -(-p.amount[a, r] // each))
+        sum_ += most * (p.more[a] + 1)
+    return sum_
 
 
 @kernel
@@ -239,11 +328,10 @@ def _keep_back(rule, jobs, queue, held, most, waiting):
 def _leave_free(rule, x, started, free, waiting):
     """Leave waiting what would not leave as many units free as the network asks; where nothing runs, one may always start."""
     if rule.order == sc.FLOW_NET and len(x.running) + started > 0:
-        units = x.capacity[:, 0].sum()
         for i in range(len(x.queue)):
             j = x.queue[i]
-            asked = x.flows.free[j] * units
-            if waiting[i] and asked > 0 and free[0, 0] - x.jobs[j]["request"][0] < asked:
+            asked = x.flows.free[j] * x.units[0]
+            if waiting[i] and asked > 0 and free.free[0, 0] - x.jobs[j]["request"][0] < asked:
                 waiting[i] = False
 
 
@@ -291,7 +379,7 @@ def plan_pass(rule, x, slices, p):
     `slices` [S]: who holds what where. A reserved row in the queue is the picked one of a committing scheduler.
     """
     now, jobs, est, queue, score = x.now, x.jobs, x.est, x.queue, x.score
-    running, free, capacity = x.running, x.free, x.capacity
+    running, free = x.running, x.free
     p.count[:] = 0
     n = len(queue)
     picked = _picked(jobs, queue) if rule.commit else -1
@@ -302,7 +390,7 @@ def plan_pass(rule, x, slices, p):
         sc.score_rows(rule.order, now, x.origin, x.seed, jobs, queue, score)
     score_again(rule, x, p)
     head, promised = -1, np.nan
-    held, most = _held_long(rule, jobs, running), (1.0 - rule.reserve) * capacity[:, 0].sum()
+    held, most = _held_long(rule, jobs, running), (1.0 - rule.reserve) * x.units[0]
     _keep_back(rule, jobs, queue, held, most, waiting)
     _leave_free(rule, x, 0, free, waiting)
     while True:
@@ -313,7 +401,7 @@ def plan_pass(rule, x, slices, p):
         if not _fits(free, jobs[j]):
             promised = jobs[j]["reserved"] if picked >= 0 else np.nan
             break
-        take(p, rule, free, capacity, jobs, j)
+        take(p, rule, free, jobs, j)
         waiting[head] = False
         picked = -1
         if jobs[j]["walltime"] > rule.short:
@@ -326,15 +414,15 @@ def plan_pass(rule, x, slices, p):
             promise(p, queue[head], now)
         return
     j = queue[head]
-    later = free.copy()
-    t = shadow_time(x, p, j, slices, later)
+    shadow = shadow_time(x, p, j, slices)
+    t, sure, exact, before = shadow.time, shadow.sure, shadow.exact, p.count[0]
     if rule.commit and np.isnan(promised):
         promise(p, j, t)
         promised = t
     if rule.backfill == GREEDY and rule.commit:
         t = promised  # RLScheduler computes it once
     loose = jobs[j]["chunks"] == 0
-    extra = later.sum(axis=0) - jobs[j]["request"]
+    extra = shadow.total - jobs[j]["request"]
     waiting[head] = False
     _candidates(rule, x, t, extra, waiting)
     while True:
@@ -352,12 +440,20 @@ def plan_pass(rule, x, slices, p):
                 ok = ok and jobs[c]["request"][r] <= extra[r]
             if not ok:
                 continue
-        take(p, rule, free, capacity, jobs, c)
+        take(p, rule, free, jobs, c)
         if late:
-            if not loose and not _shares(later, jobs[j]["request"], jobs[j]["chunks"], p, 1):
-                _shares(later, jobs[j]["request"], jobs[j]["chunks"], p, -1)
-                _undo(p, free, c, jobs)
-                continue
+            if not loose:
+                sure -= _most_chunks(p, p.count[0] - 1, jobs[j]["request"], jobs[j]["chunks"])
+                if sure < jobs[j]["chunks"]:
+                    if exact:
+                        _back(p, p.count[0] - 1, x.later, -1)
+                    else:
+                        _free_beside(x, p, before, shadow, slices)
+                    exact = True
+                    if not fits_on(x.later, jobs[j]["request"], jobs[j]["chunks"]):
+                        _back(p, p.count[0] - 1, x.later, 1)
+                        _undo(p, free, c, jobs)
+                        continue
             for r in range(len(extra)):
                 extra[r] -= jobs[c]["request"][r]
         if jobs[c]["walltime"] > rule.short:

@@ -8,13 +8,12 @@ from jobwise.compiled import allocating
 
 
 @allocating
-def score_drf(jobs, rows, running, started, capacity, out):
+def score_drf(jobs, rows, running, started, total, out):
     """Dominant-resource fairness (Ghodsi et al., NSDI'11): the dominant share of what the job's user holds now.
 
     Jobs of users with equal shares (and jobs without a user) go by the job's own dominant share. The two are one number:
     user share + 1e-6 * own share.
     """
-    total = capacity.sum(axis=0)
     users = np.unique(jobs["user"][rows]) if len(rows) else np.empty(0, np.int32)
     held = np.zeros((len(users), len(total)))
     for group in (running, started):
@@ -34,14 +33,12 @@ def score_drf(jobs, rows, running, started, capacity, out):
 
 
 @allocating
-def score_tetris(jobs, rows, free, capacity, out):
+def score_tetris(jobs, rows, left, total, out):
     """Tetris (Grandl et al., SIGCOMM'14): -(alignment - eps * remaining work), eps = mean alignment / mean work.
 
     Alignment = sum over resources of free * demand, both as shares of the capacity; remaining work = sum of
     demand share * (walltime - ran). Jobs that do not fit now are left behind those that do.
     """
-    total = capacity.sum(axis=0)
-    left = free.sum(axis=0)
     work = np.empty(len(rows))
     mean_a, mean_w = 0.0, 0.0
     for i in range(len(rows)):

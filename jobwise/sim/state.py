@@ -98,8 +98,9 @@ sim_dtype = np.dtype(
 
 
 def slice_dtype(resources: int) -> np.dtype:
-    """A job's share of one node: `amount` [R] units; `next` slice of the job or of the free list."""
-    return np.dtype([("node", "i4"), ("next", "i4"), ("amount", "i8", (resources,))], align=True)
+    """A job's share of a node, and of the `more` nodes behind it: `amount` [R] units of each; `next` slice of the job or of the
+    free list."""
+    return np.dtype([("node", "i4"), ("next", "i4"), ("more", "i4"), ("amount", "i8", (resources,))], align=True)
 
 
 def node_dtype(resources: int) -> np.dtype:
@@ -272,6 +273,7 @@ Fields = dict[str, tuple[int, ...] | None]
 OF_REWARDS: Fields = dict.fromkeys(("shares", "dear_waits", "price"))
 NEWER: dict[str, list[Fields]] = {
     "state_sims": [dict.fromkeys(("before", "acted", "acting"))],
+    "state_slices": [{"more": None}],
     "choices_moment": [
         {"more_free": None, "more_total": (2,), "more_extra": (2,)},
         dict.fromkeys(("more_free", "more_total", "more_extra")),
