@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim.node_sets import NOTHING, ONE, lowest
+from jobwise.sim.node_sets import NOTHING, next_in, next_out
 
 
 @kernel
 def out_of_service(slurm, now):
-    """Take nodes that are out of service now out of slurm.work.up and slurm.work.some; pass over closures that have ended."""
+    """Take nodes that are out of service now out of slurm.work.up; pass over closures that have ended."""
     table, clock, zero = slurm.site.closures, slurm.ledger.clock[0], slurm.ledger.clock[0]["zero"]
     while clock["over"] < len(table) and table[clock["over"]]["end"] - zero <= now:
         clock["over"] += 1
@@ -20,7 +20,6 @@ def out_of_service(slurm, now):
         if not table[i]["announced"] and now < table[i]["end"] - zero:
             for x in range(len(slurm.work.up)):
                 slurm.work.up[x] &= ~slurm.site.sets[table[i]["set"], x]
-                slurm.work.some[x] &= ~slurm.site.sets[table[i]["set"], x]
 
 
 @inlined
@@ -59,14 +58,14 @@ def reserved(slurm, job, at, now, mask):
 
 @kernel
 def nodes_of(slurm, closure):
-    """How many nodes a closure has; they are put into slurm.work.node."""
-    k = 0
-    for x in range(slurm.site.sets.shape[1]):
-        word = slurm.site.sets[slurm.site.closures[closure]["set"], x]
-        while word != NOTHING:
-            slurm.work.node[k] = lowest(x, word)
-            word &= word - ONE
-            k += 1
+    """Put the nodes of a closure into slurm.work.node; how many entries."""
+    own, N, k = slurm.site.sets[slurm.site.closures[closure]["set"]], len(slurm.site.weight), 0
+    i = next_in(own, 0, N)
+    while i < N:
+        end = next_out(own, i, N)
+        slurm.work.node[k], slurm.work.more[k] = i, end - i - 1
+        k += 1
+        i = next_in(own, end, N)
     return k
 
 

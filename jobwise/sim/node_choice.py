@@ -3,16 +3,21 @@
 Usable nodes of one weight that lie beside each other are a run. Of the lightest runs that with the fewest CPUs that suffice
 gives the nodes, else that with the most, and then the next; inside a run a single node that suffices with the fewest CPUs to
 spare, else the lowest numbers first. Tasks fill the chosen nodes one after the other, each has at least one.
+
+Nodes are looked at in cells (`spans.Spans`): neighbours that are alike. Those of a cell that a job may use, and that lie beside
+each other, are a stretch; a run is one stretch or several.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, drop, has, lowest
+from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, add_all, drop, has, lowest, next_in, next_out, size_of
+from jobwise.sim.spans import Spans, at, separate
 
 CPUS, MEMORY, GPUS = range(3)
 MANY = 1 << 40
@@ -58,85 +63,126 @@ def room(ask, free, capacity, i):
 class Room(NamedTuple):
     """Arrays that `choose` writes to."""
 
-    have: np.ndarray  # [N] CPUs to be had of usable nodes
-    usable: np.ndarray  # [W] nodes of which some are to be had
-    sums: np.ndarray  # [4] CPUs to be had, usable nodes, free CPUs of whatever use, have nodes been ranked?
-    first: np.ndarray  # [N] runs of usable nodes: the first node,
+    have: np.ndarray  # [N] CPUs to be had of each node of a cell; 0: it is of no use
+    count: np.ndarray  # [N] nodes of a cell that the job may use
+    asked: np.ndarray  # [N] the last search that looked at the cell: what the others say of it is old
+    some: np.ndarray  # [W] nodes with free CPUs
+    both: np.ndarray  # [W] those of them that it may use
+    usable: np.ndarray  # [W] the cells of which some CPUs are to be had
+    mask: np.ndarray  # [W] the nodes that it may use
+    sums: np.ndarray  # [5] CPUs to be had, usable nodes, free CPUs of whatever use, have nodes been ranked?, searches
+    first: np.ndarray  # [N] stretches: the first node,
     until: np.ndarray  # [N] the node behind the last,
-    cpus: np.ndarray  # [N] CPUs to be had; 0: taken
-    cards: np.ndarray  # [N] GPUs
+    cell: np.ndarray  # [N] the cell
+    run: np.ndarray  # [N + 1] the first stretch of a run
+    cpus: np.ndarray  # [N] of a run, to be had; 0: taken
+    cards: np.ndarray  # [N] GPUs of a run
     rank: np.ndarray  # [N] behind the weight: smaller with more GPUs, as the last job with GPUs that was tested left it
+    ranked: np.ndarray  # [W] nodes that may have one other than the last
 
 
 def rooms(nodes: int) -> Room:
     """Return room for so many nodes."""
-    first, until, cpus, cards, have = np.zeros((5, nodes), np.int64)
-    usable, sums, rank = np.zeros(-(-nodes // BITS), np.uint64), np.zeros(4, np.int64), np.full(nodes, RANKS - 1)
-    return Room(have, usable, sums, first, until, cpus, cards, rank)
+    have, count, asked, first, until, cell, cpus, cards = np.zeros((8, nodes), np.int64)
+    some, both, mask, usable, ranked = np.zeros((5, -(-nodes // BITS)), np.uint64)
+    sums, rank, run = np.zeros(5, np.int64), np.full(nodes, RANKS - 1), np.zeros(nodes + 1, np.int64)
+    return Room(have, count, asked, some, both, usable, mask, sums, first, until, cell, run, cpus, cards, rank, ranked)
 
 
 @kernel
 def unranked(space, nodes):
     """Forget the ranks of nodes, as Slurm does when it chooses nodes for a job that could use them."""
     for x in range(len(nodes) if space.sums[3] else 0):
-        word = nodes[x]
+        word = nodes[x] & space.ranked[x]
+        space.ranked[x] &= ~word
         while word != NOTHING:
             space.rank[lowest(x, word)] = RANKS - 1
             word &= word - ONE
 
 
 @kernel
-def rank(ask, nodes, free, capacity, space):
+def rank(ask, nodes, cells, free, space):
     """Each test for a job with GPUs ranks the nodes that have some for it, whether they have CPUs or not: those with more of
-    what it asks for come first, for later jobs, too."""
+    what it asks for come first, for later jobs, too. `free`: units of each node of a cell."""
     space.sums[3] = 1
-    for x in range(len(nodes)):
-        word = nodes[x]
-        while word != NOTHING:
-            i = lowest(x, word)
-            word &= word - ONE
-            cards, memory = free[i, GPUS], max(ask["memory"], ask["memory_cpu"] * ask["cpus"])
-            if cards < max(ask["gpus_node"], 1) or free[i, MEMORY] < memory or capacity[i, CPUS] < ask["cpus"]:
-                continue
-            if ask["whole"] == 0:
-                cards = min(cards, ask["gpus_node"] if ask["gpus_node"] > 0 else ask["gpus"])
-            elif free[i, CPUS] < capacity[i, CPUS]:
-                continue
+    for c in range(cells.size[0]):
+        cards, memory = free[c, GPUS], max(ask["memory"], ask["memory_cpu"] * ask["cpus"])
+        if cards < max(ask["gpus_node"], 1) or free[c, MEMORY] < memory or cells.capacity[c, CPUS] < ask["cpus"]:
+            continue
+        if ask["whole"] == 0:
+            cards = min(cards, ask["gpus_node"] if ask["gpus_node"] > 0 else ask["gpus"])
+        elif free[c, CPUS] < cells.capacity[c, CPUS]:
+            continue
+        until = cells.first[c + 1]
+        i = next_in(nodes, cells.first[c], until)
+        while i < until:
             space.rank[i] = max(RANKS - 1 - cards, 0)
+            add(space.ranked, i)
+            i = next_in(nodes, i + 1, until)
 
 
 @kernel
-def measure(ask, mask, some, free, capacity, space):
-    """Which nodes of the set `mask` the job could use, and how many CPUs it could have of each, into `space`. Do they suffice?
-    `some`: the nodes that have free CPUs."""
+def note_free(cells, space):
+    """space.some = the nodes with free CPUs."""
+    for x in range(len(space.some)):
+        space.some[x] = NOTHING
+    for c in range(cells.size[0]):
+        if cells.free[c, CPUS] > 0:
+            add_all(space.some, cells.first[c], cells.first[c + 1])
+
+
+@inlined
+def look_at(cells, space, c):
+    """How many nodes of cell c the job may use."""
+    if space.asked[c] == space.sums[4]:
+        return space.count[c]
+    first, until = cells.first[c], cells.first[c + 1]
+    n = np.int64(has(space.mask, first)) if until == first + 1 else size_of(space.mask, first, until)
+    if n > 0:
+        space.asked[c], space.have[c], space.count[c] = space.sums[4], 0, n
+    return n
+
+
+@kernel
+def measure(ask, mask, cells, space):
+    """Which nodes of the set `mask` the job could use, and how many CPUs it could have of each, into `space`, which knows the
+    nodes with free CPUs. Do they suffice?"""
     space.sums[:3] = 0
+    space.sums[4] += 1
     for x in range(len(mask)):
-        word = mask[x] & some[x]
-        space.usable[x] = NOTHING
-        while word != NOTHING:
-            i = lowest(x, word)
-            word &= word - ONE
-            have = room(ask, free, capacity, i)
-            space.sums[2] += free[i, CPUS]
-            if have > 0:
-                space.have[i] = have
-                add(space.usable, i)
-                space.sums[0] += have
-                space.sums[1] += 1
+        space.mask[x], space.both[x], space.usable[x] = mask[x], mask[x] & space.some[x], NOTHING
+    N, c = cells.first[cells.size[0]], 0
+    i = next_in(space.both, 0, N)
+    while i < N:
+        if i >= cells.first[c + 1]:
+            c = c + 1 if i < cells.first[c + 2] else at(cells, i)
+        space.sums[2] += cells.free[c, CPUS] * look_at(cells, space, c)
+        again(ask, cells.free, cells.capacity, space, c)
+        i = next_in(space.both, cells.first[c + 1], N)
     return enough(ask, space)
 
 
 @inlined
-def again(ask, free, capacity, space, i):
-    """More has become free on node i."""
-    now = room(ask, free, capacity, i)
-    if has(space.usable, i):
-        space.sums[0] += now - space.have[i]
-    elif now > 0:
-        add(space.usable, i)
-        space.sums[0] += now
-        space.sums[1] += 1
-    space.have[i] = now
+def again(ask, free, capacity, space, c):
+    """What is free on the nodes of cell c, which was looked at, is not as it was."""
+    now, before, n = room(ask, free, capacity, c), space.have[c], space.count[c]
+    space.sums[0] += (now - before) * n
+    space.have[c] = now
+    if now > 0 and before == 0:
+        add(space.usable, c)
+        space.sums[1] += n
+    elif now == 0 and before > 0:
+        drop(space.usable, c)
+        space.sums[1] -= n
+
+
+@kernel
+def some_free(cells):
+    """Has a node a free CPU?"""
+    for c in range(cells.size[0]):
+        if cells.free[c, CPUS] > 0:
+            return True
+    return False
 
 
 @inlined
@@ -146,33 +192,45 @@ def enough(ask, room):
 
 
 @kernel
-def _runs(room, free, weight):
+def _runs(space, cells, free, weight):
     """The runs of usable nodes of one weight that lie beside each other; how many."""
-    count, last = 0, NOTHING
-    for x in range(len(room.usable)):
-        word = room.usable[x]
-        while word != NOTHING:
-            i = lowest(x, word)
-            word &= word - ONE
-            if count == 0 or i != last + ONE or weight[i] != weight[last] or room.rank[i] != room.rank[last]:
-                room.first[count], room.cpus[count], room.cards[count] = i, 0, 0
-                count += 1
-            last = i
-            room.until[count - 1] = i + ONE
-            room.cpus[count - 1] += room.have[i]
-            room.cards[count - 1] += free[i, GPUS]
-    return count
+    runs, stretches, last = 0, 0, np.int64(-1)
+    size = cells.size[0]
+    c = next_in(space.usable, 0, size)
+    while c < size:
+        until = cells.first[c + 1]
+        i = cells.first[c] if until == cells.first[c] + 1 else next_in(space.mask, cells.first[c], until)
+        while i < until:
+            end = next_out(space.mask, i, until)
+            if space.sums[3]:  # nodes of a cell may have been ranked otherwise
+                k = i + 1
+                while k < end and space.rank[k] == space.rank[i]:
+                    k += 1
+                end = k
+            if runs == 0 or i != last or weight[i] != weight[last - 1] or space.rank[i] != space.rank[last - 1]:
+                space.run[runs], space.cpus[runs], space.cards[runs] = stretches, 0, 0
+                runs += 1
+            space.first[stretches], space.until[stretches], space.cell[stretches] = i, end, c
+            stretches += 1
+            last = end
+            space.cpus[runs - 1] += space.have[c] * (end - i)
+            space.cards[runs - 1] += free[c, GPUS] * (end - i)
+            i = next_in(space.mask, end, until)
+        c = next_in(space.usable, c + 1, size)
+    space.run[runs] = stretches
+    return runs
 
 
 @kernel
-def _best(room, count, need, least, gpus, weight):
+def _best(space, runs, need, least, gpus, weight):
     """(the run to take from, whether it suffices); -1: there is none left."""
     best, any_node, size, lightest = -1, False, np.int64(0), np.int64(0)
-    for x in range(count):
-        cpus, heavy = room.cpus[x], weight[room.first[x]] * RANKS + room.rank[room.first[x]]
+    for x in range(runs):
+        begin, end = space.first[space.run[x]], space.until[space.run[x + 1] - 1]
+        cpus, heavy = space.cpus[x], weight[begin] * RANKS + space.rank[begin]
         if cpus == 0 or (best >= 0 and heavy > lightest):
             continue
-        suffices = cpus >= need and room.until[x] - room.first[x] >= least and room.cards[x] >= gpus
+        suffices = cpus >= need and end - begin >= least and space.cards[x] >= gpus
         better = (suffices and (not any_node or cpus < size)) or (not suffices and not any_node and cpus > size)
         if best < 0 or heavy < lightest or better:
             best, size, lightest, any_node = x, cpus, heavy, suffices
@@ -186,29 +244,28 @@ def cap(ask, have, rest, owed):
 
 
 @kernel
-def pick(ask, free, capacity, weight, room, node):
-    """Nodes for a job by what was measured: node[:k]; k = 0 where it does not fit. Where the choice fails, the nodes with the
-    least are left out, and it is made again."""
+def pick(ask, cells, free, weight, space, node, more):
+    """Nodes for a job by what was measured: node[:k], each with the more[:k] nodes behind it; k = 0 where it does not fit. Where
+    the choice fails, the nodes with the least are left out, and it is made again. `free`: units of each node of a cell."""
     least = np.int64(1)
-    while enough(ask, room):
-        k = _pick(ask, free, weight, room, node)
+    while enough(ask, space):
+        k = _pick(ask, cells, free, weight, space, node, more)
         if k > 0:
             return k
-        if _too_small(ask, room):
+        if _too_small(ask, cells, space):
             return 0
-        left = MANY
-        for x in range(len(room.usable)):
-            word = room.usable[x]
-            while word != NOTHING:
-                i = lowest(x, word)
-                word &= word - ONE
-                own = _free(ask, free, capacity, i) + (free[i, GPUS] if of_gpus(ask) else 0)
-                if own <= least:
-                    drop(room.usable, i)
-                    room.sums[0] -= room.have[i]
-                    room.sums[1] -= 1
-                else:
-                    left = min(left, own)
+        left, size = MANY, cells.size[0]
+        c = next_in(space.usable, 0, size)
+        while c < size:
+            own = _free(ask, free, cells.capacity, c) + (free[c, GPUS] if of_gpus(ask) else 0)
+            if own <= least:
+                space.sums[0] -= space.have[c] * space.count[c]
+                space.sums[1] -= space.count[c]
+                space.have[c] = 0
+                drop(space.usable, c)
+            else:
+                left = min(left, own)
+            c = next_in(space.usable, c + 1, size)
         least = max(left, least + 1)
         if left == MANY:
             break
@@ -216,61 +273,108 @@ def pick(ask, free, capacity, weight, room, node):
 
 
 @kernel
-def _too_small(ask, room):
+def _too_small(ask, cells, space):
     """Are even the largest nodes too small for so many of them to hold the job?"""
     most, largest = np.int64(ask["most"] if ask["most"] > 0 else max(ask["tasks"], ask["nodes"], 1)), np.int64(0)
-    for x in range(len(room.usable)):
-        word = room.usable[x]
-        while word != NOTHING:
-            largest = max(largest, room.have[lowest(x, word)])
-            word &= word - ONE
+    c = next_in(space.usable, 0, cells.size[0])
+    while c < cells.size[0]:
+        largest = max(largest, space.have[c])
+        c = next_in(space.usable, c + 1, cells.size[0])
     return most * largest < np.int64(ask["tasks"]) * ask["cpus"]
 
 
 @kernel
-def _pick(ask, free, weight, room, node):
-    have, count = room.have, _runs(room, free, weight)
-    cpus, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
-    most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else max(ask["tasks"], least)), np.int64(ask["gpus"]), 0
-    while (cpus > 0 or least > 0 or gpus > 0) and k < most:
-        x, suffices = _best(room, count, cpus, least, gpus, weight)
-        if x < 0:
-            return 0
-        begin, until, single = room.first[x], room.until[x], np.int64(-1)
-        if suffices and least <= 1:
-            for i in range(begin, until):
-                if have[i] >= cpus and free[i, GPUS] >= gpus and (single < 0 or have[i] < have[single]):
-                    single = i
-        if single >= 0:
-            begin, until = single, single + 1
-        for i in range(begin, until):
-            if (cpus <= 0 and least <= 0 and gpus <= 0) or k >= most:
-                break
-            if k + 1 == most and have[i] < cpus:  # the last that it may have must hold all of the rest
-                continue
-            node[k] = i
-            k += 1
-            cpus -= cap(ask, have[i], cpus, least)
-            least -= 1
-            gpus -= free[i, GPUS]
-        room.cpus[x] = 0  # all of it is taken, or the job has what it needs
-    return k if cpus <= 0 and least <= 0 and gpus <= 0 else 0
+def _smallest(space, free, run, cpus, gpus):
+    """The stretch of a run whose nodes hold all of a job and have the fewest CPUs to spare; -1: none does."""
+    best = np.int64(-1)
+    for x in range(space.run[run], space.run[run + 1]):
+        have = space.have[space.cell[x]]
+        if have >= cpus and free[space.cell[x], GPUS] >= gpus and (best < 0 or have < space.have[space.cell[best]]):
+            best = np.int64(x)
+    return best
+
+
+@inlined
+def _entered(node, more, k, first, count):
+    """Enter `count` nodes from `first` on behind the k entries so far; how many there are then."""
+    if k > 0 and node[k - 1] + more[k - 1] + 1 == first:
+        more[k - 1] += count
+        return k
+    node[k], more[k] = first, count - 1
+    return k + 1
 
 
 @kernel
-def choose(ask, mask, some, free, capacity, weight, room, node):
-    """Nodes for a job out of the set `mask`: node[:k], k = 0 where it does not fit. `space`: room."""
-    return pick(ask, free, capacity, weight, room, node) if measure(ask, mask, some, free, capacity, room) else 0
+def _pick(ask, cells, free, weight, space, node, more):
+    runs, have = _runs(space, cells, free, weight), space.have
+    cpus, least = np.int64(ask["tasks"]) * ask["cpus"], np.int64(max(ask["nodes"], 1))
+    most, gpus, k = np.int64(ask["most"] if ask["most"] > 0 else max(ask["tasks"], least)), np.int64(ask["gpus"]), 0
+    taken = np.int64(0)
+    while (cpus > 0 or least > 0 or gpus > 0) and taken < most:
+        run, suffices = _best(space, runs, cpus, least, gpus, weight)
+        if run < 0:
+            return 0
+        single = _smallest(space, free, run, cpus, gpus) if suffices and least <= 1 else np.int64(-1)
+        begin, end = (single, single + 1) if single >= 0 else (space.run[run], space.run[run + 1])
+        for x in range(begin, end):
+            c = space.cell[x]
+            i, until = space.first[x], space.first[x] + 1 if single >= 0 else space.until[x]
+            while i < until and (cpus > 0 or least > 0 or gpus > 0) and taken < most:
+                if taken + 1 == most and have[c] < cpus:  # the last that it may have must hold all of the rest
+                    break
+                full = min((cpus - max(least - 1, 0)) // have[c], until - i, most - 1 - taken)  # nodes that are taken whole
+                n = max(full, np.int64(1))
+                k = _entered(node, more, k, i, n)
+                cpus -= have[c] * n if full > 0 else cap(ask, have[c], cpus, least)
+                i, taken, least, gpus = i + n, taken + n, least - n, gpus - free[c, GPUS] * n
+        space.cpus[run] = 0  # all of it is taken, or the job has what it needs
+    return k if cpus <= 0 and least <= 0 and gpus <= 0 else 0
+
+
+def choice_of(free: np.ndarray, capacity: np.ndarray, weight: np.ndarray) -> Callable[[np.void, np.ndarray], np.ndarray]:
+    """Return a function of a row of `ask_dtype` and a set [W] of nodes: the nodes that the job would get [K], in the order in
+    which they are chosen. `free`, `capacity` [N, 3], `weight` [N]."""
+    cells, space = separate(free.astype(np.int64), capacity.astype(np.int64)), rooms(len(weight))
+    node, more = np.zeros((2, len(weight)), np.int32)
+    note_free(cells, space)
+
+    def chosen(ask: np.void, mask: np.ndarray) -> np.ndarray:
+        k = choose(ask, mask, cells, weight, space, node, more)
+        return np.concatenate([np.arange(i, i + n + 1) for i, n in zip(node[:k], more[:k], strict=True)] or [node[:0]])
+
+    return chosen
+
+
+@kernel
+def choose(ask, mask, cells, weight, space, node, more):
+    """Nodes for a job out of the set `mask`: node[:k], each with the more[:k] nodes behind it; k = 0 where it does not fit.
+    `space`: room that knows the nodes with free CPUs (`note_free`)."""
+    return pick(ask, cells, cells.free, weight, space, node, more) if measure(ask, mask, cells, space) else 0
+
+
+@kernel
+def settle(slurm):
+    """Take note of what has become free, or is not free any more, since the last search."""
+    work = slurm.work
+    if not work.fresh[2]:
+        note_free(work.cells, work.room)
+        for c in range(work.cells.size[0]):
+            work.index[work.cells.first[c]] = c
+            for r in range(work.later.shape[1]):
+                work.later[c, r] = work.cells.free[c, r]
+        work.index[work.cells.first[work.cells.size[0]]] = work.cells.size[0]
+        work.fresh[2] = 1
 
 
 @kernel
 def choose_now(slurm, ask, mask):
-    """Nodes of a site (slurm.work.node) for a job out of the set `mask`, as they are now: how many."""
-    site, work = slurm.site, slurm.work
+    """Nodes of a site (slurm.work.node) for a job out of the set `mask`, as they are now: how many entries."""
+    work = slurm.work
+    settle(slurm)
     unranked(work.room, mask)
     if of_gpus(ask):
-        rank(ask, mask, work.free, site.capacity, work.room)
-    return choose(ask, mask, work.some, work.free, site.capacity, site.weight, work.room, work.node)
+        rank(ask, mask, work.cells, work.cells.free, work.room)
+    return choose(ask, mask, work.cells, slurm.site.weight, work.room, work.node, work.more)
 
 
 @kernel

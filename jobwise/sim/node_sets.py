@@ -62,6 +62,68 @@ def ones(v):
 
 
 @kernel
+def next_in(words, i, until):
+    """The first node from i on that is in the set; `until` where none is before that."""
+    x = i >> 6
+    if i >= until:
+        return until
+    word = words[x] >> np.uint64(i & 63) << np.uint64(i & 63)
+    while word == NOTHING:
+        x += 1
+        if x * BITS >= until:
+            return until
+        word = words[x]
+    return min(np.int64(lowest(x, word)), until)
+
+
+@kernel
+def next_out(words, i, until):
+    """The first node from i on that is not in the set; `until` where all are before that."""
+    x = i >> 6
+    if i >= until:
+        return until
+    word = ~words[x] >> np.uint64(i & 63) << np.uint64(i & 63)
+    while word == NOTHING:
+        x += 1
+        if x * BITS >= until:
+            return until
+        word = ~words[x]
+    return min(np.int64(lowest(x, word)), until)
+
+
+@inlined
+def _part(words, x, first, until):
+    """The nodes of word x of a set that are from `first` on and before `until`."""
+    word = words[x]
+    if x * BITS < first:
+        word = word >> np.uint64(first & 63) << np.uint64(first & 63)
+    if (x + 1) * BITS > until:
+        word &= (ONE << np.uint64(until & 63)) - ONE
+    return word
+
+
+@kernel
+def size_of(words, first, until):
+    """How many nodes from `first` on and before `until` are in the set."""
+    n = 0
+    for x in range(first >> 6, (until + 63) >> 6):
+        n += ones(_part(words, x, first, until))
+    return n
+
+
+@kernel
+def add_all(words, first, until):
+    """Put the nodes from `first` on and before `until` into the set."""
+    for x in range(first >> 6, (until + 63) >> 6):
+        word = ~NOTHING
+        if x * BITS < first:
+            word = word << np.uint64(first & 63)
+        if (x + 1) * BITS > until:
+            word &= (ONE << np.uint64(until & 63)) - ONE
+        words[x] |= word
+
+
+@kernel
 def size(words):
     """How many nodes are in the set."""
     n = 0

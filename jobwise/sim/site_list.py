@@ -15,8 +15,7 @@ from jobwise.sim import site_order
 from jobwise.sim.closures import next_change
 from jobwise.sim.kernel import CHOICE, OVER, advance
 from jobwise.sim.list_pass import CONSERVATIVE, NONE
-from jobwise.sim.node_choice import choose_now
-from jobwise.sim.node_sets import size
+from jobwise.sim.node_choice import choose_now, some_free
 from jobwise.sim.slurm_calendar import calendar, keep, left_open
 from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
 from jobwise.sim.slurm_limits import allowed
@@ -43,7 +42,7 @@ def site_pass(s, e, slurm, o):
     take_free(s, e, slurm)
     held, n = calendar(slurm, now), -1
     for i in range(len(rows)):
-        if heads == len(headed) and rule.backfill != CONSERVATIVE and (rule.backfill == NONE or size(slurm.work.some) == 0):
+        if heads == len(headed) and rule.backfill != CONSERVATIVE and (rule.backfill == NONE or not some_free(slurm.work.cells)):
             return
         j, p = rows[i], where[i]
         job = s.jobs[e, j]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from jobwise.compiled import inlined, kernel
 from jobwise.sim.closures import nodes_of
 from jobwise.sim.conservative import copy_row
-from jobwise.sim.node_sets import NOTHING, add
+from jobwise.sim.node_sets import NOTHING, add_all
 from jobwise.sim.slurm_time import floored, is_exact, plan_end, planned_from, resolution
 
 
@@ -27,7 +29,7 @@ def _chosen(slurm, k):
     for x in range(len(slurm.work.chosen)):
         slurm.work.chosen[x] = NOTHING
     for i in range(k):
-        add(slurm.work.chosen, slurm.work.node[i])
+        add_all(slurm.work.chosen, np.int64(slurm.work.node[i]), np.int64(slurm.work.node[i] + slurm.work.more[i] + 1))
 
 
 @kernel
@@ -149,7 +151,8 @@ def keep(slurm, ask, count, t, limit, k, j):
     if ask["whole"]:
         slurm.ledger.planned[j] = 0.0
         for i in range(k):
-            slurm.ledger.planned[j] += slurm.site.capacity[slurm.work.node[i], 0]
+            for x in range(slurm.work.node[i], slurm.work.node[i] + slurm.work.more[i] + 1):
+                slurm.ledger.planned[j] += slurm.site.capacity[x, 0]
     n = slurm.ledger.clock[0]["plans"]
     slurm.work.plans[n]["job"], slurm.work.plans[n]["start"] = j, t
     _chosen(slurm, k)

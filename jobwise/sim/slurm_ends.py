@@ -8,16 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import allocating, inlined, kernel
+from jobwise.sim.cells import RESOURCES, look
 from jobwise.sim.closures import out_of_service
 from jobwise.sim.conservative import copy_row
-from jobwise.sim.node_choice import CPUS, again, enough, measure, of_gpus, pick, rank, unranked
-from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, has, lowest, ones
+from jobwise.sim.node_choice import CPUS, again, enough, look_at, measure, of_gpus, pick, rank, settle, unranked
+from jobwise.sim.node_sets import BITS, NOTHING, add_all, ones
 from jobwise.sim.slurm_time import floored, is_exact, whole
 from jobwise.sim.state import HEAP
 
 BLOCK = 16  # running jobs whose nodes are looked at together
 
-RESOURCES = 3  # of a node of a site: CPUs, memory, GPUs
 GROUP = 30.0  # s: the first group of running jobs that are taken away together ends so long after the first end; then twice it
 
 
@@ -31,18 +31,8 @@ def mask_of(slurm, job, partition, mask):
 
 @kernel
 def take_free(s, e, slurm):
-    """slurm.work.free = slurm.work.later = what is free now, slurm.work.some = the nodes with free CPUs, slurm.work.up = those
-    that work."""
-    for x in range(len(slurm.work.some)):
-        slurm.work.some[x] = slurm.work.up[x] = NOTHING
-    for i in range(len(slurm.work.free)):
-        node = s.nodes[e, i]
-        for r in range(RESOURCES):
-            slurm.work.free[i, r] = slurm.work.later[i, r] = node["free"][r]
-        if node["up"]:
-            add(slurm.work.up, i)
-            if node["free"][CPUS] > 0:
-                add(slurm.work.some, i)
+    """Bring slurm.work.cells and slurm.work.up, the nodes that work, up to now."""
+    look(s, e, slurm)
     if len(slurm.site.closures):
         out_of_service(slurm, s.sims[e]["now"])
 
@@ -82,19 +72,22 @@ def _mark(s, e, slurm, i, j, t):
     """slurm.work.ends[i] = running job j, which ends at t; slurm.work.on[i] = its nodes; its pieces."""
     end, k = slurm.work.ends[i], slurm.work.held[0]
     end["job"], end["t"], end["first"], end["low"], end["high"], end["cpus"] = j, t, k, slurm.work.on.shape[1], 0, 0
-    for x in range(slurm.work.on.shape[1]):
-        slurm.work.on[i, x] = NOTHING
-    at = s.jobs[e, j]["held"]
-    while at >= 0:
-        piece, mine = s.slices[e, at], slurm.work.pieces[k]
-        mine["node"] = node = piece["node"]
+    here = slurm.work.part[j]
+    while here >= 0:
+        part, mine = slurm.work.parts[here], slurm.work.pieces[k]
+        mine["node"], mine["more"] = part["node"], part["more"]
         for r in range(RESOURCES):
-            mine["amount"][r] = piece["amount"][r]
-        add(slurm.work.on[i], node)
-        end["cpus"] = max(end["cpus"], piece["amount"][CPUS])
-        end["low"], end["high"] = min(end["low"], np.uint64(node // BITS)), max(end["high"], np.uint64(node // BITS + 1))
-        at = piece["next"]
+            mine["amount"][r] = part["amount"][r]
+        end["cpus"] = max(end["cpus"], part["amount"][CPUS])
+        end["low"] = min(end["low"], np.uint64(part["node"] // BITS))
+        end["high"] = max(end["high"], np.uint64((part["node"] + part["more"]) // BITS + 1))
+        here = part["next"]
         k += 1
+    for x in range(end["low"], end["high"]):
+        slurm.work.on[i, x] = NOTHING
+    for x in range(end["first"], k):
+        mine = slurm.work.pieces[x]
+        add_all(slurm.work.on[i], np.int64(mine["node"]), np.int64(mine["node"] + mine["more"] + 1))
     end["until"] = slurm.work.held[0] = k
 
 
@@ -151,42 +144,47 @@ def _most(slurm, i, mask):
 
 
 @kernel
-def _give_back(slurm, ask, i, mask):
+def _give_back(slurm, ask, i):
     """Running job slurm.work.ends[i] is taken away from slurm.work.later."""
-    end = slurm.work.ends[i]
-    for x in range(end["low"], end["high"]):
-        slurm.work.changed[x] |= slurm.work.on[i, x] & mask[x]
-    for at in range(end["first"], end["until"]):
-        piece = slurm.work.pieces[at]
-        node = np.uint64(piece["node"])
-        if has(mask, node):
-            for r in range(RESOURCES):
-                slurm.work.later[node, r] += piece["amount"][r]
-            again(ask, slurm.work.later, slurm.site.capacity, slurm.work.room, node)
+    end, cells, space = slurm.work.ends[i], slurm.work.cells, slurm.work.room
+    for x in range(end["first"], end["until"]):
+        piece = slurm.work.pieces[x]
+        for c in range(slurm.work.index[piece["node"]], slurm.work.index[piece["node"] + piece["more"] + 1]):
+            if look_at(cells, space, c) > 0:
+                if slurm.work.changes[0] < len(slurm.work.changed):
+                    slurm.work.changed[slurm.work.changes[0]] = c
+                slurm.work.changes[0] += 1
+                for r in range(RESOURCES):
+                    slurm.work.later[c, r] += piece["amount"][r]
+                again(ask, slurm.work.later, cells.capacity, space, c)
 
 
 @kernel
 def _as_now(slurm):
-    """slurm.work.later = slurm.work.free, wherever a search has changed it."""
-    for x in range(len(slurm.work.changed)):
-        word = slurm.work.changed[x]
-        slurm.work.changed[x] = NOTHING
-        while word != NOTHING:
-            i = lowest(x, word)
-            word &= word - ONE
-            for r in range(RESOURCES):
-                slurm.work.later[i, r] = slurm.work.free[i, r]
+    """slurm.work.later = what is free now, wherever a search has changed it."""
+    every = slurm.work.changes[0] > len(slurm.work.changed)
+    for k in range(slurm.work.cells.size[0] if every else slurm.work.changes[0]):
+        c = k if every else slurm.work.changed[k]
+        for r in range(RESOURCES):
+            slurm.work.later[c, r] = slurm.work.cells.free[c, r]
+    slurm.work.changes[0] = 0
+
+
+@inlined
+def _picked(slurm, ask, free):
+    return pick(ask, slurm.work.cells, free, slurm.site.weight, slurm.work.room, slurm.work.node, slurm.work.more)
 
 
 @kernel
 def will_run(s, e, slurm, ask, mask, n, now, until):
     """(nodes chosen into slurm.work.node, when the job could start on nodes of the mask); none, or not by `until`: (0, inf)."""
+    settle(slurm)
     if of_gpus(ask):
         if is_exact(slurm):
             unranked(slurm.work.room, mask)
-        rank(ask, mask, slurm.work.free, slurm.site.capacity, slurm.work.room)
-    if measure(ask, mask, slurm.work.some, slurm.work.free, slurm.site.capacity, slurm.work.room):
-        k = pick(ask, slurm.work.free, slurm.site.capacity, slurm.site.weight, slurm.work.room, slurm.work.node)
+        rank(ask, mask, slurm.work.cells, slurm.work.cells.free, slurm.work.room)
+    if measure(ask, mask, slurm.work.cells, slurm.work.room):
+        k = _picked(slurm, ask, slurm.work.cells.free)
         if k > 0:
             return k, now
     k, t = _will_run_later(slurm, ask, mask, n, until)
@@ -197,20 +195,20 @@ def will_run(s, e, slurm, ask, mask, n, now, until):
 @kernel
 def _will_run_later(slurm, ask, mask, n, until):
     """The same behind now, as the limits of running jobs say: a job that is over its limit counts as gone at that."""
-    at, returned, origin, window, last = 0, 0, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
+    i, returned, origin, window, last = 0, 0, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
     need = np.int64(ask["tasks"]) * ask["cpus"] - slurm.work.room.sums[2]
-    while at < n:
+    while i < n:
         gone = False
-        while at < n:
-            while at % BLOCK == 0 and at + BLOCK < n and slurm.work.ends[at + BLOCK - 1]["t"] <= until:
-                if not _none_touches(slurm, at, mask):
+        while i < n:
+            while i % BLOCK == 0 and i + BLOCK < n and slurm.work.ends[i + BLOCK - 1]["t"] <= until:
+                if not _none_touches(slurm, i, mask):
                     break
-                at += BLOCK
-            t = slurm.work.ends[at]["t"]
-            at += 1
+                i += BLOCK
+            t = slurm.work.ends[i]["t"]
+            i += 1
             if t > until and not gone:
                 return 0, np.inf
-            if not _touches(slurm, at - 1, mask):
+            if not _touches(slurm, i - 1, mask):
                 continue
             if t > until:
                 return 0, np.inf
@@ -219,27 +217,27 @@ def _will_run_later(slurm, ask, mask, n, until):
             if is_exact(slurm):
                 origin = t if not gone else origin
             last, gone = t, True
-            need -= _most(slurm, at - 1, mask)
-            if at < n and slurm.work.ends[at]["t"] > origin + window:  # asked only behind a job that counts
+            need -= _most(slurm, i - 1, mask)
+            if i < n and slurm.work.ends[i]["t"] > origin + window:  # asked only behind a job that counts
                 break
         if not gone:
             break
         window *= 2.0
-        while window > 0.0 and at < n and slurm.work.ends[at]["t"] > origin + window:
+        while window > 0.0 and i < n and slurm.work.ends[i]["t"] > origin + window:
             window *= 2.0
         if need > 0 and not of_gpus(ask):  # not enough, wherever on their nodes they give it back
             continue
-        while returned < at:
-            if returned % BLOCK == 0 and returned + BLOCK <= at and _none_touches(slurm, returned, mask):
+        while returned < i:
+            if returned % BLOCK == 0 and returned + BLOCK <= i and _none_touches(slurm, returned, mask):
                 returned += BLOCK
                 continue
             if _touches(slurm, returned, mask):
-                _give_back(slurm, ask, returned, mask)
+                _give_back(slurm, ask, returned)
             returned += 1
         if of_gpus(ask):
-            rank(ask, mask, slurm.work.later, slurm.site.capacity, slurm.work.room)
+            rank(ask, mask, slurm.work.cells, slurm.work.later, slurm.work.room)
         if enough(ask, slurm.work.room):
-            k = pick(ask, slurm.work.later, slurm.site.capacity, slurm.site.weight, slurm.work.room, slurm.work.node)
+            k = _picked(slurm, ask, slurm.work.later)
             if k > 0:
                 return k, last
     return 0, np.inf

@@ -8,12 +8,12 @@ from jobwise.compiled import inlined, kernel
 
 
 @kernel
-def asked(slurm, ask, k, out):
-    """What a job on k nodes (slurm.work.amount) counts for limits: as `site.LIMITS`."""
-    out[0], out[4] = 1.0, k
+def asked(slurm, ask, n, out):
+    """What a job on n nodes (slurm.work.amount) counts for limits: as `site.LIMITS`."""
+    out[0], out[4] = 1.0, n
     for r in range(3):
         out[1 + r] = 0.0
-        for i in range(k):
+        for i in range(n):
             out[1 + r] += slurm.work.amount[i, r]
 
 

@@ -12,12 +12,12 @@ import numpy as np
 from jobwise.compiled import allocating, inlined, kernel
 from jobwise.jobs import QUEUED
 from jobwise.sim import site_order
+from jobwise.sim.cells import expand, gone, look, take
 from jobwise.sim.closures import next_change, reserved
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all
-from jobwise.sim.node_choice import CPUS, choose_now, deal, of_gpus, rank, unranked
-from jobwise.sim.node_sets import drop
+from jobwise.sim.node_choice import choose_now, deal, of_gpus, rank, unranked
 from jobwise.sim.slurm_calendar import calendar, keep, keep_whole
 from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
 from jobwise.sim.slurm_limits import allowed, asked, begun_elsewhere, count, within
@@ -32,23 +32,26 @@ LATE = 0.001  # s: how late a thread wakes
 
 
 @kernel
+def _dealt(slurm, ask, k, out):
+    """What the job gets of each of slurm.work.node[:k], and what that counts for limits; how many nodes they are."""
+    n = expand(slurm, k)
+    deal(ask, slurm.work.cells.free, slurm.work.cells.capacity, slurm.work.cell, n, slurm.work.amount)
+    asked(slurm, ask, n, out)
+    return n
+
+
+@kernel
 def begin(s, e, slurm, j, k, out):
     """Start job j on slurm.work.node[:k]; False where its limits forbid it after all."""
     job, ask = s.jobs[e, j], slurm.site.ask[s.jobs[e, j]["ask"]]
-    deal(ask, slurm.work.free, slurm.site.capacity, slurm.work.node, k, slurm.work.amount)
-    asked(slurm, ask, k, out)
-    if not within(slurm, j, job, out) or not start(s, e, j, 1.0, slurm.work.node[:k], slurm.work.amount[:k], k):
+    n = _dealt(slurm, ask, k, out)
+    if not within(slurm, j, job, out) or not start(s, e, j, 1.0, slurm.work.each[:n], slurm.work.amount[:n], n):
         return False
     count(slurm, j, job, out, 1.0)
     for x in range(len(out)):
         slurm.ledger.counted[j, x] = out[x]
     slurm.ledger.clock[0]["updated"] = whole(slurm, s.sims[e]["now"])
-    for i in range(k):
-        for r in range(3):
-            slurm.work.free[slurm.work.node[i], r] -= slurm.work.amount[i, r]
-            slurm.work.later[slurm.work.node[i], r] = slurm.work.free[slurm.work.node[i], r]
-        if slurm.work.free[slurm.work.node[i], CPUS] <= 0:
-            drop(slurm.work.some, slurm.work.node[i])
+    take(slurm, j, n)
     return True
 
 
@@ -92,9 +95,8 @@ def main_pass(s, e, slurm, o, depth):
         if slurm.site.ask[s.jobs[e, j]["ask"]]["reservation"] > 0:
             continue
         if of_gpus(slurm.site.ask[s.jobs[e, j]["ask"]]):  # could it ever?
-            rank(
-                slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.mask, slurm.site.capacity, slurm.site.capacity, slurm.work.room
-            )
+            ask, cells = slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.cells
+            rank(ask, slurm.work.mask, cells, cells.capacity, slurm.work.room)
         blocked[p], left = True, left - 1
         if left == 0:
             return
@@ -113,8 +115,7 @@ def _note_array(slurm, ask, partition):
 def _may_have(slurm, j, job, k, out):
     """Do limits let the job have whole nodes slurm.work.node[:k] beside what runs now? Else it gets no plan."""
     ask = slurm.site.ask[job["ask"]]
-    deal(ask, slurm.work.free, slurm.site.capacity, slurm.work.node, k, slurm.work.amount)
-    asked(slurm, ask, k, out)
+    _dealt(slurm, ask, k, out)
     return within(slurm, j, job, out)
 
 
@@ -178,13 +179,15 @@ def _tested(s, e, slurm, j):
             mask_of(slurm, s.jobs[e, j], p, slurm.work.mask)
             unranked(slurm.work.room, slurm.work.mask)
             if of_gpus(ask):
-                rank(ask, slurm.work.mask, slurm.site.capacity, slurm.site.capacity, slurm.work.room)
+                rank(ask, slurm.work.mask, slurm.work.cells, slurm.work.cells.capacity, slurm.work.room)
 
 
 @kernel
 def note(s, e, slurm):
     """Price the jobs that have come, and charge those that have ended."""
     sim = s.sims[e]
+    gone(s, e, slurm, 0, sim["left"])
+    look(s, e, slurm)
     for i in range(sim["entered"]):
         j = s.lists[e, ENTERED, i]
         price(s, e, slurm, j, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from jobwise.compiled import inlined, kernel
 from jobwise.sim.closures import reserved
-from jobwise.sim.node_sets import NOTHING, has, size
+from jobwise.sim.node_sets import NOTHING, next_in, size
 from jobwise.sim.slurm_calendar import left_open, overlaps
 from jobwise.sim.slurm_ends import mask_of, will_run
 from jobwise.sim.slurm_time import floored, is_exact, plan_end, planned_from, resolution
@@ -36,7 +36,8 @@ def _inside(first, second):
 def _some_completing(slurm, k):
     """Has one of the nodes slurm.work.node[:k] just lost a job, and takes no other yet?"""
     for i in range(k):
-        if has(slurm.work.completing, slurm.work.node[i]):
+        until = np.int64(slurm.work.node[i] + slurm.work.more[i] + 1)
+        if next_in(slurm.work.completing, np.int64(slurm.work.node[i]), until) < until:
             return True
     return False
 

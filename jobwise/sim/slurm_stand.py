@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import allocating, kernel
+from jobwise.sim.cells import how_many
 from jobwise.sim.kernel import CHOICE, advance, cancel
 from jobwise.sim.multifactor import price_all
 from jobwise.sim.node_choice import choose_now
@@ -33,10 +34,10 @@ def stand(s, e, slurm, rows, start, first, node, now):
         for x in range(first[i], first[i + 1]):
             add(slurm.work.mask, node[x])
         k = choose_now(slurm, slurm.site.ask[s.jobs[e, rows[i]]["ask"]], slurm.work.mask)
-        if k != first[i + 1] - first[i]:  # as it was recorded, then
+        if how_many(slurm, k) != first[i + 1] - first[i]:  # as it was recorded, then
             k = first[i + 1] - first[i]
             for x in range(k):
-                slurm.work.node[x] = node[first[i] + x]
+                slurm.work.node[x], slurm.work.more[x] = node[first[i] + x], 0
         if k == 0 or not begin(s, e, slurm, rows[i], k, out):
             cancel(s, e, rows[i])
     _to(s, e, slurm, now)

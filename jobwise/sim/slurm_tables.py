@@ -11,6 +11,7 @@ from jobwise.sim.node_choice import Room, rooms
 from jobwise.sim.node_sets import packed
 from jobwise.sim.slurm_ends import BLOCK
 from jobwise.sim.slurm_notes import NOTES
+from jobwise.sim.spans import Spans, separate
 from jobwise.site import LIMITS, Site
 
 clock_dtype = np.dtype(
@@ -36,6 +37,7 @@ clock_dtype = np.dtype(
 
 
 plan_dtype = np.dtype([("job", "i4"), ("start", "f8")], align=True)
+piece_dtype = np.dtype([("node", "i4"), ("more", "i4"), ("amount", "i8", (3,))], align=True)  # more: nodes behind it
 end_dtype = np.dtype(  # a running job: when it ends, its pieces from first to until, the words low to high of its nodes
     [("job", "i4"), ("t", "f8"), ("cpus", "i8"), ("first", "u8"), ("until", "u8"), ("low", "u8"), ("high", "u8")], align=True
 )
@@ -89,22 +91,33 @@ class Ledger(NamedTuple):
 class Work(NamedTuple):
     """Room for passes and cycles: nothing in it outlives one, but `notes` within a cycle."""
 
-    free: np.ndarray  # [N, R]
-    later: np.ndarray  # [N, R]
-    some: np.ndarray  # [W] nodes with free CPUs
+    cells: Spans  # nodes that are alike, and what is free of them (`cells.py`)
+    edges: np.ndarray  # [N + 1] what begins or ends in front of a node
+    index: np.ndarray  # [N + 1] of the first node of a cell: the cell
+    fresh: np.ndarray  # [4] are the cells up to date, with how many outages? do `later` and the room know them? from how many on are
+    # neighbours joined?
+    working: np.ndarray  # [W] nodes that work, but for those out of service
+    parts: np.ndarray  # [S] of slice_dtype: what running jobs hold, and
+    part: np.ndarray  # [J] the first of each job; -1
+    spare: np.ndarray  # [1] the first that is free
+    later: np.ndarray  # [N, R] what is free of a cell when some have ended,
+    changed: np.ndarray  # [N] the cells where that is not what is free now
+    changes: np.ndarray  # [1] how many they are
     up: np.ndarray  # [W] nodes that work
     mask: np.ndarray  # [W]
     open_mask: np.ndarray  # [W]
     unreserved: np.ndarray  # [W]
     tried: np.ndarray  # [W]
     chosen: np.ndarray  # [W]
-    node: np.ndarray  # [N]
-    amount: np.ndarray  # [N, R]
-    changed: np.ndarray  # [W] nodes where `later` is not `free`
+    node: np.ndarray  # [N] chosen nodes,
+    more: np.ndarray  # [N] and so many behind each
+    each: np.ndarray  # [N] the same, one by one,
+    cell: np.ndarray  # [N] their cells
+    amount: np.ndarray  # [N, R] and what is taken of them
     ends: np.ndarray  # [J] of end_dtype: running jobs by expected end
     on: np.ndarray  # [running, W] their nodes
     blocks: np.ndarray  # [running / BLOCK, W] the nodes of BLOCK of them that lie beside each other
-    pieces: np.ndarray  # [S] of slice_dtype: what they hold, job by job
+    pieces: np.ndarray  # [S] of piece_dtype: what they hold, job by job
     held: np.ndarray  # [1] pieces
     begin: np.ndarray  # [C] the calendar of planned nodes
     until: np.ndarray  # [C]
@@ -140,8 +153,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     W, running = sets.shape[1], int(min(J, capacity[:, 0].sum()))
     room = (int(min(site.settings[0]["bf_max_test"], J, PLANS)) + len(site.closures)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
-    some, up, mask, open_mask, tried, chosen, completing, changed = np.zeros((8, W), np.uint64)
-    up[:] = packed(np.ones(N))
+    up, working, mask, open_mask, tried, chosen, completing = np.zeros((7, W), np.uint64)
     units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
     return Slurm(
         site=SiteTables(
@@ -165,9 +177,17 @@ def scheduler(s, e: int, site: Site) -> Slurm:
         ),
         ledger=_ledger(s, e, site, leaf, arrays),
         work=Work(
-            free=capacity.copy(),
+            cells=separate(capacity.copy(), capacity.copy()),
+            edges=np.zeros(N + 1, np.int32),
+            index=np.zeros(N + 1, np.int32),
+            fresh=np.zeros(4, np.int64),
+            working=working,
+            parts=np.zeros(s.slices.shape[1], s.slices.dtype),
+            part=np.full(J, -1),
+            spare=np.zeros(1, np.int64),
             later=capacity.copy(),
-            some=some,
+            changed=np.zeros(N, np.int64),
+            changes=np.zeros(1, np.int64),
             up=up,
             mask=mask,
             open_mask=open_mask,
@@ -175,12 +195,14 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             tried=tried,
             chosen=chosen,
             node=np.zeros(N, np.int32),
+            more=np.zeros(N, np.int32),
+            each=np.zeros(N, np.int32),
+            cell=np.zeros(N, np.int64),
             amount=np.zeros((N, 3), np.int64),
-            changed=changed,
             ends=np.zeros(J, end_dtype),
             on=np.zeros((running, W), np.uint64),
             blocks=np.zeros((running // BLOCK + 1, W), np.uint64),
-            pieces=np.zeros(s.slices.shape[1], s.slices.dtype),
+            pieces=np.zeros(s.slices.shape[1], piece_dtype),
             held=np.zeros(1, np.int64),
             begin=np.zeros(room),
             until=np.zeros(room),

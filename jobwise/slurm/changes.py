@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from jobwise.errors import InputError, unknown
-from jobwise.sim.node_choice import choose, rooms
+from jobwise.sim.node_choice import choice_of
 from jobwise.sim.node_sets import packed
 from jobwise.site import LIMITS
 from jobwise.slurm import conf
@@ -170,12 +170,12 @@ def fitting(w: Workload) -> np.ndarray:
     """[J] could each job start on the empty nodes of one of its partitions?"""
     site, capacity = w.cluster.known_site, w.cluster.capacity
     kinds, which = np.unique(np.stack([w.jobs["ask"], w.jobs["partition"]], axis=1), axis=0, return_inverse=True)
-    sets, room, node = packed(site.sets), rooms(len(capacity)), np.zeros(len(capacity), np.int32)
+    sets, choice = packed(site.sets), choice_of(capacity, capacity, site.weight)
 
     def one(ask: np.void, queue: int) -> bool:
         for p in site.queues[queue]:
             mask = sets[site.partitions[p]["set"]] & sets[ask["set"]]
-            if p >= 0 and choose(ask, mask, mask, capacity, capacity, site.weight, room, node) > 0:
+            if p >= 0 and len(choice(ask, mask)):
                 return True
         return False
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
-from jobwise.sim.node_choice import choose, rooms
+from jobwise.sim.node_choice import choice_of
 from jobwise.sim.node_sets import packed
 from jobwise.site import Site, ask_dtype
 from jobwise.slurm.associations import associations
@@ -324,12 +324,12 @@ def requested(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
 def _fits(table: np.ndarray, lists: list[str], which: np.ndarray, ask: np.ndarray, cluster: Cluster, sets: Any) -> np.ndarray:
     """[J] could each job start on the empty nodes of one of its partitions?"""
     site, capacity = cluster.known_site, cluster.capacity
-    at, masks, w = {p: i for i, p in enumerate(site.partition_names)}, packed(sets.table()), rooms(len(site.weight))
-    node = np.zeros(len(site.weight), np.int32)
+    at, masks = {p: i for i, p in enumerate(site.partition_names)}, packed(sets.table())
+    choice = choice_of(capacity, capacity, site.weight)
 
     def one(p: str, a: int) -> bool:
         own = [masks[site.partitions[at[x]]["set"]] & masks[table[a]["set"]] for x in p.split(",") if x in at]
-        return not own or any(choose(table[a], mask, mask, capacity, capacity, site.weight, w, node) > 0 for mask in own)
+        return not own or any(len(choice(table[a], mask)) for mask in own)
 
     kinds, kind = np.unique(which * len(table) + ask, return_inverse=True)
     return np.array([one(lists[k // len(table)], k % len(table)) for k in kinds.tolist()])[kind]

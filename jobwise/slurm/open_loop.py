@@ -14,8 +14,9 @@ from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
 from jobwise.sim import kernel, site_order, slurm_loop, slurm_tables
 from jobwise.sim.multifactor import price_all
+from jobwise.sim.cells import how_many
 from jobwise.sim.node_choice import choose_now
-from jobwise.sim.node_sets import members, packed
+from jobwise.sim.node_sets import NOTHING, members, packed
 from jobwise.sim.slurm_ends import take_free
 from jobwise.sim.state import State, allocate, runs_for
 from jobwise.site import LIMITS
@@ -140,6 +141,7 @@ class Run:
         self.left = self.slurm.work.room.rank.copy()  # what the pass leaves of the order of nodes
         for x, y in zip(arrays, kept, strict=True):
             x[...] = y
+        self.slurm.work.fresh[0], self.slurm.work.room.ranked[:] = 0, ~NOTHING
         return starts, plans
 
     def carry_out(self, p: Pass, without: Places = ()) -> None:
@@ -171,9 +173,10 @@ class Run:
         self.slurm.work.mask[:] = packed(np.isin(np.arange(len(self.site.weight)), nodes))
         k = choose_now(self.slurm, self.site.asks[s.jobs[0, j]["ask"]], self.slurm.work.mask)
         mine = self.chosen.get(row, ())
-        if k != len(nodes) or sorted(mine) == sorted(nodes):
+        if how_many(self.slurm, k) != len(nodes) or sorted(mine) == sorted(nodes):
             k = len(nodes)
             self.slurm.work.node[:k] = mine if sorted(mine) == sorted(nodes) else nodes
+            self.slurm.work.more[:k] = 0
         if not slurm_loop.begin(s, 0, self.slurm, j, k, np.zeros(len(LIMITS))):
             raise InputError(f"{self.r.workload.name}: the recorded start of job {self._job(row)} is not possible here")
 
@@ -185,7 +188,7 @@ class Run:
         for x in p.starts:
             self.start(x.time, x.row, x.nodes)
         self.planned(p)
-        self.slurm.work.room.rank[:] = rank
+        self.slurm.work.room.rank[:], self.slurm.work.room.ranked[:] = rank, ~NOTHING
 
     def planned(self, p: Pass) -> None:
         """Take note of the nodes on which exclusive jobs were planned: their priority counts them."""

@@ -1,0 +1,199 @@
+"""The nodes of a site as its scheduler keeps them from pass to pass: in cells, each of neighbours that are alike and that the same
+running jobs are on, and the pieces that running jobs hold of them.
+
+A cell begins where hardware or weight change, or where a piece of a running job begins or ends (`edges` counts both); so every
+piece covers whole cells, and what is free is the same on all nodes of a cell. The kernel keeps the same per node; where that
+has changed by itself (an outage, a state from elsewhere) the cells are made anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobwise.compiled import inlined, kernel
+from jobwise.sim.node_sets import NOTHING, add
+from jobwise.sim.spans import at, cut
+from jobwise.sim.state import HEAP, LEFT
+
+MORE = 64  # cells that may be more than twice what there were when neighbours were joined last
+RESOURCES = 3  # of a node of a site: CPUs, memory, GPUs
+
+
+@kernel
+def look(s, e, slurm):
+    """Bring slurm.work.cells up to now, and slurm.work.up = the nodes that work."""
+    work, outage = slurm.work, s.sims[e]["outage"]
+    if not work.fresh[0] or work.fresh[1] != outage:
+        work.fresh[0], work.fresh[1] = _rebuild(s, e, slurm), outage
+    for x in range(len(work.up)):
+        work.up[x] = work.working[x]
+
+
+@kernel
+def _rebuild(s, e, slurm):
+    """Make the cells anew from what the kernel keeps of each node. Are all nodes up, so that they stay right?"""
+    every = True
+    work, cells, N = slurm.work, slurm.work.cells, s.nodes.shape[1]
+    for x in range(len(work.working)):
+        work.working[x] = NOTHING
+    for i in range(N):
+        node = s.nodes[e, i]
+        cells.first[i] = i
+        work.edges[i] = i == 0 or slurm.site.weight[i] != slurm.site.weight[i - 1] or node["up"] != s.nodes[e, i - 1]["up"]
+        for r in range(RESOURCES):
+            cells.free[i, r], cells.capacity[i, r] = node["free"][r], node["capacity"][r]
+            if i > 0 and node["capacity"][r] != s.nodes[e, i - 1]["capacity"][r]:
+                work.edges[i] = 1
+        if node["up"]:
+            add(work.working, i)
+        every = every and node["up"]
+    cells.first[N], cells.size[0], work.edges[N] = N, N, 1
+    for i in range(len(work.parts)):
+        work.parts[i]["next"] = i + 1 if i + 1 < len(work.parts) else -1
+    work.spare[0] = 0
+    for i in range(s.sims[e]["running"]):
+        _from_slices(s, e, slurm, s.lists[e, HEAP, i])
+    _join(slurm)
+    return every
+
+
+@kernel
+def _from_slices(s, e, slurm, j):
+    """The pieces of running job j, from the slices of the kernel: those of nodes beside each other are one."""
+    work, last = slurm.work, -1
+    work.part[j] = -1
+    at_ = s.jobs[e, j]["held"]
+    while at_ >= 0:
+        piece = s.slices[e, at_]
+        node = piece["node"]
+        if last >= 0 and work.parts[last]["node"] == node + 1 and _same(work.parts[last]["amount"], piece["amount"]):
+            work.parts[last]["node"] = node
+            work.parts[last]["more"] += 1
+        else:
+            last = _part(slurm, j, node, 0, piece["amount"])
+        at_ = piece["next"]
+    at_ = work.part[j]
+    while at_ >= 0:
+        _bound(slurm, work.parts[at_]["node"], work.parts[at_]["more"], 1)
+        at_ = work.parts[at_]["next"]
+
+
+@inlined
+def _same(some, other):
+    for r in range(RESOURCES):
+        if some[r] != other[r]:
+            return False
+    return True
+
+
+@kernel
+def _part(slurm, j, node, more, amount):
+    """Enter a piece of job j; where it is."""
+    work, here = slurm.work, slurm.work.spare[0]
+    part = work.parts[here]
+    work.spare[0] = part["next"]
+    part["node"], part["more"], part["next"] = node, more, work.part[j]
+    for r in range(RESOURCES):
+        part["amount"][r] = amount[r]
+    work.part[j] = here
+    return here
+
+
+@inlined
+def _bound(slurm, node, more, sign):
+    slurm.work.edges[node] += sign
+    slurm.work.edges[node + more + 1] += sign
+
+
+@kernel
+def _join(slurm):
+    """Make one cell of neighbours between which nothing begins or ends."""
+    cells, k, slurm.work.fresh[2] = slurm.work.cells, 0, 0
+    size = cells.size[0]
+    for i in range(1, size):
+        if slurm.work.edges[cells.first[i]] == 0:
+            continue
+        k += 1
+        if k < i:
+            cells.first[k] = cells.first[i]
+            for r in range(RESOURCES):
+                cells.free[k, r], cells.capacity[k, r] = cells.free[i, r], cells.capacity[i, r]
+    cells.first[k + 1] = cells.first[size]
+    cells.size[0] = k + 1
+    slurm.work.fresh[3] = 2 * cells.size[0] + MORE
+
+
+@kernel
+def _change(slurm, node, more, amount, sign):
+    """Add to (sign 1) or take from (-1) what is free on the cells of a piece."""
+    cells = slurm.work.cells
+    c = at(cells, node)
+    while c < cells.size[0] and cells.first[c] <= node + more:
+        for r in range(RESOURCES):
+            cells.free[c, r] += sign * amount[r]
+        c += 1
+
+
+@kernel
+def take(slurm, j, n):
+    """Job j has got slurm.work.amount[:n] of nodes slurm.work.each[:n]."""
+    work, i, slurm.work.fresh[2] = slurm.work, 0, 0
+    work.part[j] = -1
+    while i < n:
+        k = i + 1
+        while k < n and work.each[k] == work.each[k - 1] + 1 and _same(work.amount[k], work.amount[i]):
+            k += 1
+        node, more = work.each[i], k - i - 1
+        _part(slurm, j, node, more, work.amount[i])
+        cut(work.cells, node)
+        if node + more + 1 < work.cells.first[work.cells.size[0]]:
+            cut(work.cells, node + more + 1)
+        _bound(slurm, node, more, 1)
+        _change(slurm, node, more, work.amount[i], -1)
+        i = k
+
+
+@kernel
+def gone(s, e, slurm, first, count):
+    """Jobs s.lists[e, LEFT, first : first + count] have ended: their nodes are free."""
+    work = slurm.work
+    if not work.fresh[0] or work.fresh[1] != s.sims[e]["outage"]:
+        return
+    for i in range(first, first + count):
+        j = s.lists[e, LEFT, i]
+        here = work.part[j]
+        while here >= 0:
+            part = work.parts[here]
+            _change(slurm, part["node"], part["more"], part["amount"], 1)
+            _bound(slurm, part["node"], part["more"], -1)
+            after = part["next"]
+            part["next"], work.spare[0] = work.spare[0], here
+            here = after
+        work.part[j] = -1
+    if count:
+        work.fresh[2] = 0
+        if work.cells.size[0] > work.fresh[3]:
+            _join(slurm)
+
+
+@kernel
+def expand(slurm, k):
+    """slurm.work.each[:n] = the nodes of slurm.work.node[:k], slurm.work.cell[:n] = their cells; n."""
+    work, n = slurm.work, 0
+    for i in range(k):
+        node, c = np.int64(work.node[i]), at(work.cells, work.node[i])
+        for x in range(node, node + work.more[i] + 1):
+            if x == work.cells.first[c + 1]:
+                c += 1
+            work.each[n], work.cell[n] = x, c
+            n += 1
+    return n
+
+
+@inlined
+def how_many(slurm, k):
+    """How many nodes slurm.work.node[:k] are."""
+    n = np.int64(k)
+    for i in range(k):
+        n += slurm.work.more[i]
+    return n
