@@ -18,7 +18,8 @@ from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
 from jobwise.sim import kernel, slurm_loop, slurm_tables
 from jobwise.sim.multifactor import price_all, priority
-from jobwise.sim.node_choice import choose
+from jobwise.sim.cells import how_many
+from jobwise.sim.node_choice import choose_now
 from jobwise.sim.node_sets import packed
 from jobwise.sim.slurm_ends import take_free
 from jobwise.sim.state import allocate
@@ -87,17 +88,8 @@ def replayed(folder):
         if kind == 2:
             take_free(s, 0, m)
             m.work.mask[:] = packed(np.isin(np.arange(len(place)), [place[n] for n in more]))
-            k = choose(
-                site.asks[s.jobs[0, row[job]]["ask"]],
-                m.work.mask,
-                m.work.some,
-                m.work.free,
-                m.site.capacity,
-                m.site.weight,
-                m.work.room,
-                m.work.node,
-            )
-            assert k == len(more) and slurm_loop.begin(s, 0, m, row[job], k, np.zeros(len(LIMITS)))
+            k = choose_now(m, site.asks[s.jobs[0, row[job]]["ask"]], m.work.mask)
+            assert how_many(m, k) == len(more) and slurm_loop.begin(s, 0, m, row[job], k, np.zeros(len(LIMITS)))
             assert s.jobs[0, row[job]]["status"] == RUNNING, job
         elif kind == 3:
             for then, who, cpus in planned:

@@ -8,7 +8,7 @@ import pytest
 import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.sim import node_sets, slurm_tables
-from jobwise.sim.node_choice import choose, deal, rooms
+from jobwise.sim.node_choice import choice_of, deal
 from jobwise.slurm import conf
 from jobwise.workloads.sites import generated, on_site
 
@@ -17,15 +17,14 @@ def slow(w, order, backfill):
     """Starts [J] under an order (a function of jobs and row) on a site with one partition, job by job."""
     site, cap = w.cluster.site, w.cluster.capacity
     jobs, run = w.jobs, w.truth["runtime"]
-    free, w_, node = cap.copy(), rooms(len(cap)), np.zeros(len(cap), np.int32)
+    free = cap.copy()
     amount, start, held, waiting, running = np.zeros((len(cap), 3), np.int64), np.full(len(w), np.nan), {}, [], {}
 
     def nodes(j, usable, left):
         ask = site.asks[jobs["ask"][j]]
-        words = node_sets.packed(usable)
-        k = choose(ask, words, node_sets.packed(left[:, 0] > 0), left, cap, site.weight, w_, node)
-        deal(ask, left, cap, node, k, amount)
-        return [(int(node[i]), amount[i].copy()) for i in range(k)]
+        node = choice_of(left, cap, site.weight)(ask, node_sets.packed(usable))
+        deal(ask, left, cap, node, len(node), amount)
+        return [(int(n), amount[i].copy()) for i, n in enumerate(node)]
 
     def limit(j):
         return max(jobs["walltime"][j], 1.0)

@@ -89,6 +89,16 @@ def rooms(nodes: int) -> Room:
     return Room(have, count, asked, some, both, usable, mask, sums, first, until, cell, run, cpus, cards, rank, ranked)
 
 
+@inlined
+def cell_of(cells, i, c):
+    """The cell of node i, which is in cell c or behind it."""
+    if i < cells.first[c + 1]:
+        return c
+    if i < cells.first[c + 2]:
+        return c + 1
+    return i if i < cells.size[0] and cells.first[i] == i else at(cells, i)
+
+
 @kernel
 def unranked(space, nodes):
     """Forget the ranks of nodes, as Slurm does when it chooses nodes for a job that could use them."""
@@ -104,21 +114,23 @@ def unranked(space, nodes):
 def rank(ask, nodes, cells, free, space):
     """Each test for a job with GPUs ranks the nodes that have some for it, whether they have CPUs or not: those with more of
     what it asks for come first, for later jobs, too. `free`: units of each node of a cell."""
+    N, c, memory = cells.first[cells.size[0]], 0, max(ask["memory"], ask["memory_cpu"] * ask["cpus"])
     space.sums[3] = 1
-    for c in range(cells.size[0]):
-        cards, memory = free[c, GPUS], max(ask["memory"], ask["memory_cpu"] * ask["cpus"])
-        if cards < max(ask["gpus_node"], 1) or free[c, MEMORY] < memory or cells.capacity[c, CPUS] < ask["cpus"]:
-            continue
+    i = next_in(nodes, 0, N)
+    while i < N:
+        c = cell_of(cells, i, c)
+        until, cards = cells.first[c + 1], free[c, GPUS]
+        suits = cards >= max(ask["gpus_node"], 1) and free[c, MEMORY] >= memory and cells.capacity[c, CPUS] >= ask["cpus"]
         if ask["whole"] == 0:
             cards = min(cards, ask["gpus_node"] if ask["gpus_node"] > 0 else ask["gpus"])
         elif free[c, CPUS] < cells.capacity[c, CPUS]:
-            continue
-        until = cells.first[c + 1]
-        i = next_in(nodes, cells.first[c], until)
+            suits = False
         while i < until:
-            space.rank[i] = max(RANKS - 1 - cards, 0)
-            add(space.ranked, i)
+            if suits:
+                space.rank[i] = max(RANKS - 1 - cards, 0)
+                add(space.ranked, i)
             i = next_in(nodes, i + 1, until)
+        i = next_in(nodes, until, N)
 
 
 @kernel
@@ -133,14 +145,12 @@ def note_free(cells, space):
 
 @inlined
 def look_at(cells, space, c):
-    """How many nodes of cell c the job may use."""
-    if space.asked[c] == space.sums[4]:
-        return space.count[c]
-    first, until = cells.first[c], cells.first[c + 1]
-    n = np.int64(has(space.mask, first)) if until == first + 1 else size_of(space.mask, first, until)
-    if n > 0:
-        space.asked[c], space.have[c], space.count[c] = space.sums[4], 0, n
-    return n
+    """How many nodes of cell c the job may use, one at least."""
+    if space.asked[c] != space.sums[4]:
+        first, until = cells.first[c], cells.first[c + 1]
+        space.count[c] = 1 if until == first + 1 else size_of(space.mask, first, until)
+        space.asked[c], space.have[c] = space.sums[4], 0
+    return space.count[c]
 
 
 @kernel
@@ -154,8 +164,7 @@ def measure(ask, mask, cells, space):
     N, c = cells.first[cells.size[0]], 0
     i = next_in(space.both, 0, N)
     while i < N:
-        if i >= cells.first[c + 1]:
-            c = c + 1 if i < cells.first[c + 2] else at(cells, i)
+        c = cell_of(cells, i, c)
         space.sums[2] += cells.free[c, CPUS] * look_at(cells, space, c)
         again(ask, cells.free, cells.capacity, space, c)
         i = next_in(space.both, cells.first[c + 1], N)

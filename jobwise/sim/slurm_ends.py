@@ -11,8 +11,8 @@ from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim.cells import RESOURCES, look
 from jobwise.sim.closures import out_of_service
 from jobwise.sim.conservative import copy_row
-from jobwise.sim.node_choice import CPUS, again, enough, look_at, measure, of_gpus, pick, rank, settle, unranked
-from jobwise.sim.node_sets import BITS, NOTHING, add_all, ones
+from jobwise.sim.node_choice import CPUS, again, cell_of, enough, look_at, measure, of_gpus, pick, rank, settle, unranked
+from jobwise.sim.node_sets import BITS, NOTHING, add_all, next_in, ones
 from jobwise.sim.slurm_time import floored, is_exact, whole
 from jobwise.sim.state import HEAP
 
@@ -149,14 +149,18 @@ def _give_back(slurm, ask, i):
     end, cells, space = slurm.work.ends[i], slurm.work.cells, slurm.work.room
     for x in range(end["first"], end["until"]):
         piece = slurm.work.pieces[x]
-        for c in range(slurm.work.index[piece["node"]], slurm.work.index[piece["node"] + piece["more"] + 1]):
-            if look_at(cells, space, c) > 0:
-                if slurm.work.changes[0] < len(slurm.work.changed):
-                    slurm.work.changed[slurm.work.changes[0]] = c
-                slurm.work.changes[0] += 1
-                for r in range(RESOURCES):
-                    slurm.work.later[c, r] += piece["amount"][r]
-                again(ask, slurm.work.later, cells.capacity, space, c)
+        node, until = np.int64(piece["node"]), np.int64(piece["node"] + piece["more"] + 1)
+        n, c = next_in(space.mask, node, until), np.int64(slurm.work.index[node])
+        while n < until:
+            c = cell_of(cells, n, c)
+            if slurm.work.changes[0] < len(slurm.work.changed):
+                slurm.work.changed[slurm.work.changes[0]] = c
+            slurm.work.changes[0] += 1
+            for r in range(RESOURCES):
+                slurm.work.later[c, r] += piece["amount"][r]
+            look_at(cells, space, c)
+            again(ask, slurm.work.later, cells.capacity, space, c)
+            n = next_in(space.mask, cells.first[c + 1], until)
 
 
 @kernel
