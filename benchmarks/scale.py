@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import heapq
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,15 +20,19 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import seconds
+from jobwise import parallel
 from jobwise.compare.origins import origins
 from jobwise.learn.collectors import Collectors
 from jobwise.parallel import workers
+from jobwise.parallel.tasks import Workers, _task, _within
 from jobwise.policies import replay as loops
 from jobwise.report.sections import made
 from jobwise.sim.alike import NONE_ALIKE
 from jobwise.simulate import simulate
+from jobwise.slurm.tune import tune
 from jobwise.systems import configure
 from jobwise.workload import Workload
+from jobwise.workloads.sites import generated
 from jobwise.workloads.transform import first
 from jobwise_experiments.study import read_log
 
@@ -46,7 +52,8 @@ POLICIES = (
     "smith+easy",
     "jobwise",
 )
-TASKS, JOBS, CHOICES = 400, 20_000, 1_000_000
+TASKS, JOBS, CHOICES = 400, 12_000, 1_000_000
+MANY = (1, 2, 16, 128, 1_024)  # workers that the model tells of
 SPENT = [0.0]  # s in which rollouts were collected
 
 
@@ -111,6 +118,77 @@ def compared(log: Workload, count: int) -> Any:
     return repr(origins(log, list(POLICIES), count))
 
 
+def tuned(log: Workload) -> Any:
+    """The settings of a generated site that a short search proposes; `log` is not used."""
+    site = generated(3_000, 64, 16, load=0.9, seed=1, age=1000.0)
+    t = tune(site, scale=0.2)
+    return t.lines, t.settings.tobytes().hex()
+
+
+class Measured(Workers):
+    """One worker, which writes down how long each task of each round took."""
+
+    def __init__(self) -> None:
+        super().__init__(ThreadPoolExecutor(1), 1)
+        self.rounds: list[list[float]] = []
+
+    def each(self, work: Callable, items: Iterable, *more: Any, **options: Any) -> Iterator[Any]:
+        """The results of tasks, in order, each done here."""
+        if getattr(_within, "task", False):
+            yield from super().each(work, items, *more, **options)
+            return
+        sizes: list[float] = []
+        self.rounds.append(sizes)
+
+        def timed(item: Any) -> Any:
+            begun = time.perf_counter()
+            try:
+                return _task(work, item)
+            finally:
+                sizes.append(time.perf_counter() - begun)
+
+        yield from map(timed, items)
+
+
+def makespan(sizes: list[float], count: int, cost: float) -> float:
+    """The s that so many workers take for tasks of these sizes, given out in order; `cost`: s of a task beside its work."""
+    free = [0.0] * count
+    for s in sizes:
+        heapq.heappush(free, heapq.heappop(free) + s + cost)
+    return max(free)
+
+
+def model(work: Callable[[], Any], name: str, cost: float, known: dict[int, float]) -> list[str]:
+    """Rows of a model: work, workers, s by the model, s as measured in threads, what limits it. The model: what the driver does
+    itself, and each round of tasks in order on workers who are free. `cost`: s of a task; `known`: s by workers."""
+    mine = Measured()
+    parallel._asked.append((1, mine))
+    begun = time.perf_counter()
+    try:
+        work()
+    finally:
+        parallel._asked.pop()
+        mine.close()
+    whole = time.perf_counter() - begun
+    alone = whole - sum(map(sum, mine.rounds))
+    longest = sum(max(sizes) for sizes in mine.rounds if sizes)
+    rows = []
+    for count in MANY:
+        took = alone + sum(makespan(sizes, count, cost if count > 1 else 0.0) for sizes in mine.rounds)
+        shares = {
+            "work": took - alone - longest,
+            "the longest task of each round": longest,
+            "what the driver does itself": alone,
+        }
+        real = f"{known[count]:.1f} ({took / known[count] - 1:+.0%})" if count in known else ""
+        limit = max(shares, key=lambda x: shares[x])
+        rows.append(f"| {name} | {count:,} | {took:.1f} | {real} | {whole / took:.1f} | {limit} |")
+        print(rows[-1], flush=True)
+    tasks = sum(map(len, mine.rounds))
+    rows[0] = rows[0].replace(f"| {name} |", f"| {name}: {tasks} tasks in {len(mine.rounds)} rounds |")
+    return rows
+
+
 def searched(log: Workload) -> Any:
     """The weights that a search of seconds finds."""
     config = configure("search", log, "smoke").changed(generations=6, pairs=12)
@@ -167,20 +245,25 @@ def main() -> None:
     """Measure, and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("logs", type=Path)
-    parser.add_argument("--origins", type=int, default=1)
+    parser.add_argument("--origins", type=int, default=6)
     asked = parser.parse_args()
     log, queue = first(read_log(asked.logs, "SDSC-SP2"), JOBS), read_log(asked.logs, DEEP)
     tables = deep(queue), shallow(asked.logs), overhead()
-    works = {
-        f"compare, {len(POLICIES)} policies, {asked.origins} origins": partial(compared, log, asked.origins),
+    works: dict[str, tuple[Callable, int]] = {
+        f"compare, {len(POLICIES)} policies, {asked.origins} origins": (partial(compared, log, asked.origins), 2),
+        "tune a generated site": (partial(tuned, log), 2),
+        "train search, six generations": (partial(searched, log), 3),
     }
-    rows = [row for name, work in works.items() for row in faster(work, name, 1)]
-    rows += faster(partial(searched, log), "train search, six generations", 3)
+    rows, models = [], []
+    for name, (work, runs) in works.items():
+        rows += faster(work, name, runs)
+        known = {k: float(x) for k, x in zip((1, 2), rows[-len(ENGINES)].split(" | ")[2:4], strict=True)}
+        models += model(work, name, float(tables[2][-1].split(" | ")[2].rstrip(" |")) / 1000, known)
     learning = f"train perjob, two collectors, {CHOICES:,} choices"
     rows += faster(partial(collected, log), learning, 2)
     Collectors.collect = _clocked(Collectors.collect)  # type: ignore[method-assign]
     rows += faster(partial(collected, log), f"{learning}: collecting alone", 2, collecting)
-    write_page(len(queue), tables, rows)
+    write_page(len(queue), tables, rows, models)
 
 
 def table(head: str, rows: list[str]) -> str:
@@ -188,7 +271,7 @@ def table(head: str, rows: list[str]) -> str:
     return "\n".join([f"| {head} |", "| --- " * (head.count("|") + 1) + "|", *rows])
 
 
-def write_page(jobs: int, tables: tuple[list[str], ...], rows: list[str]) -> None:
+def write_page(jobs: int, tables: tuple[list[str], ...], rows: list[str], models: list[str]) -> None:
     """Write benchmarks/SCALE.md."""
     command = "python -m benchmarks.scale FOLDER"
     text = [
@@ -204,9 +287,13 @@ def write_page(jobs: int, tables: tuple[list[str], ...], rows: list[str]) -> Non
         f"Two workers; {TASKS} tasks that do nothing.",
         table("engine | s until the first is done | ms a task", tables[2]),
         "## Work on one worker and on two",
-        f"SDSC-SP2, its first {JOBS:,} jobs; of the search the least of three, of the training of two. "
+        f"SDSC-SP2, its first {JOBS:,} jobs; the least of three searches, and of two of the others. "
         "The last column is a digest of the result: the same everywhere.",
         table("work | engine | s, one | s, two | times faster | result", rows),
+        "## More workers than two: a model",
+        "From the sizes of the tasks of one run: what the driver does itself, then each round of tasks, given in order to "
+        "workers who are free, with Ray's cost of a task. Beside it what threads took, and by how much the model is off.",
+        table("work | workers | s, model | s, measured | times faster | most of the time is", models),
     ]
     (HERE / "SCALE.md").write_text("\n\n".join(text) + "\n")
     print(f"written: {HERE / 'SCALE.md'}")

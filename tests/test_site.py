@@ -17,8 +17,8 @@ from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
 from jobwise.sim import kernel, slurm_loop, slurm_tables
-from jobwise.sim.multifactor import price_all, priority
 from jobwise.sim.cells import how_many
+from jobwise.sim.multifactor import price_all, priority
 from jobwise.sim.node_choice import choose_now
 from jobwise.sim.node_sets import packed
 from jobwise.sim.slurm_ends import take_free

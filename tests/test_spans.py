@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_listing import Asked, starts
 
 import jobwise as jw
 from jobwise.policies.names import resolve
@@ -15,7 +16,6 @@ from jobwise.sim.state import HEAP, allocate
 from jobwise.simulate import simulate
 from jobwise.workloads.lublin import lublin
 from jobwise.workloads.sites import generated, on_site
-from test_listing import Asked, starts
 
 CODES = range(placement.TYPED)
 
@@ -95,7 +95,9 @@ def on_nodes(rng, jobs=60):
     request[wrong], chunks[wrong] = (1, 0), 0
     asked = rng.integers(1, 50, jobs)
     submit = np.cumsum(rng.integers(0, 4, jobs))
-    return jw.workload(submit, request, rng.integers(1, 60, jobs), asked, cluster=machine, chunks=chunks, user=rng.integers(0, 3, jobs))
+    return jw.workload(
+        submit, request, rng.integers(1, 60, jobs), asked, cluster=machine, chunks=chunks, user=rng.integers(0, 3, jobs)
+    )
 
 
 @settings(max_examples=25, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobwise.compiled import inlined, kernel
+from jobwise.sim.spans import give
 
 
 @kernel
@@ -73,5 +74,34 @@ def release(s, e, j):
                 s.nodes[e, node]["free"][r] += s.slices[e, at]["amount"][r]
         s.slices[e, at]["next"] = s.sims[e]["slice"]
         s.sims[e]["slice"] = at
+        at = after
+    s.jobs[e, j]["held"] = -1
+
+
+@kernel
+def hold_spans(s, e, slices, p, i):
+    """Note which nodes start i of the plan holds. False where there is no room to."""
+    j, first = p.row[i], -1
+    for a in range(p.first[i], p.first[i + 1]):
+        at = s.sims[e]["slice"]
+        if at < 0:
+            return False
+        s.sims[e]["slice"] = slices[at]["next"]
+        slices[at]["node"], slices[at]["more"], slices[at]["next"] = p.node[a], p.more[a], first
+        for r in range(p.amount.shape[1]):
+            slices[at]["amount"][r] = p.amount[a, r]
+        first = at
+    s.jobs[e, j]["held"] = first
+    return True
+
+
+@kernel
+def release_spans(s, e, slices, free, j):
+    """Give back the nodes of job j, which has ended."""
+    at = s.jobs[e, j]["held"]
+    while at >= 0:
+        after = slices[at]["next"]
+        give(free, slices[at]["node"], slices[at]["more"], slices[at]["amount"], 1)
+        slices[at]["next"], s.sims[e]["slice"] = s.sims[e]["slice"], at
         at = after
     s.jobs[e, j]["held"] = -1

@@ -1,5 +1,5 @@
-"""The nodes of a site as its scheduler keeps them from pass to pass: in cells, each of neighbours that are alike and that the same
-running jobs are on, and the pieces that running jobs hold of them.
+"""The nodes of a site as its scheduler keeps them from pass to pass: in cells, each of neighbours that are alike and that the
+same running jobs are on, and the pieces that running jobs hold of them.
 
 A cell begins where hardware or weight change, or where a piece of a running job begins or ends (`edges` counts both); so every
 piece covers whole cells, and what is free is the same on all nodes of a cell. The kernel keeps the same per node; where that

@@ -4,9 +4,8 @@ A pure function of tables: the compiled loop applies what it returns to a simula
 as decisions from any view, also one that was read from a live cluster.
 
 EASY (Mu'alem & Feitelson 2001): heads start while they fit; the first that does not is the only reservation, at the
-shadow time; the others start if they fit now and either end by then or leave the head's share alone. On several nodes or
-resources "leave alone" is tested on the units that are free at the shadow time. What fits is counted as far as counting
-decides it (totals, chunks that the given-back units hold by themselves); only beyond that are nodes looked at.
+shadow time (`shadow.py`); the others start if they fit now and either end by then or leave the head's share alone. On several
+nodes or resources "leave alone" is tested on the units that are free at the shadow time.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from jobwise.compiled import allocating, inlined, kernel
 from jobwise.sim import orders as sc
 from jobwise.sim.easy import overdue
 from jobwise.sim.flows import Flows, score_flows
-from jobwise.sim.placement import fits_on, place_on, placed_by, slots
-from jobwise.sim.rates import expected
+from jobwise.sim.placement import fits_on, place_on, placed_by
 from jobwise.sim.resource_orders import score_drf, score_tetris
-from jobwise.sim.spans import Spans, copy, count, give
+from jobwise.sim.shadow import back, is_pool, leaves_head, length, shadow_time
+from jobwise.sim.spans import Spans
 
 NONE, EASY, EASY_SJBF, EASY_ORACLE, GREEDY, CONSERVATIVE, SLURM = range(7)
 
@@ -92,18 +91,6 @@ def blank(jobs: int, nodes: int, resources: int) -> Plan:
     )
 
 
-@kernel
-def length(jobs, est, j):
-    """Expected run of job j if it started now (s): its estimate less what has run already, at least 1."""
-    return expected(jobs[j]) if len(est) == 0 else max(max(est[j], 1.0) - jobs[j]["ran"], 1.0)
-
-
-@inlined
-def _is_pool(spans):
-    """Does it not matter where a job runs?"""
-    return spans.first[spans.size[0]] == 1 and len(spans.total) == 1
-
-
 @inlined
 def _take_pool(spans, units):
     spans.free[0, 0] -= units
@@ -115,7 +102,7 @@ def take(p, rule, free, jobs, j):
     """Add the start of job j to the plan, its units taken from `free`."""
     i = p.count[0]
     at, request = p.first[i], jobs[j]["request"]
-    if _is_pool(free):
+    if is_pool(free):
         _take_pool(free, request[0])
         k = 0
     else:
@@ -163,146 +150,13 @@ def _fits(free, job):
     return fits_on(free, job["request"], job["chunks"])
 
 
-@inlined
-def _pieces(p, i):
-    """Where the pieces of start i of the plan are."""
-    return range(p.first[i], p.first[i + 1])
-
-
-@kernel
-def _back(p, i, spans, sign):
-    """Give back (sign 1) or take (-1) the pieces of start i of the plan."""
-    for a in _pieces(p, i):
-        give(spans, p.node[a], p.more[a], p.amount[a], sign)
-
-
-@kernel
-def _free_then(x, p, over, slices, later):
-    """`later` becomes what is free once the running jobs and the starts of the plan in `over` have ended (a start i: K + i)."""
-    copy(x.free, later)
-    for k in over:
-        _ended(x, p, k, slices, later)
-
-
-@kernel
-def _ended(x, p, k, slices, later):
-    K = len(x.running)
-    if k >= K:
-        _back(p, k - K, later, 1)
-        return
-    piece = x.jobs[x.running[k]]["held"]
-    while piece >= 0:
-        give(later, slices[piece]["node"], slices[piece]["more"], slices[piece]["amount"], 1)
-        piece = slices[piece]["next"]
-
-
-@kernel
-def _free_beside(x, p, first, shadow, slices):
-    """x.later becomes what is free at a shadow time, less the starts of the plan from `first` on that run on then."""
-    _free_then(x, p, shadow.over, slices, x.later)
-    for i in range(first, p.count[0]):
-        if x.now + length(x.jobs, x.est, p.row[i]) <= shadow.time:
-            _back(p, i, x.later, 1)
-
-
-@kernel
-def _holds(x, p, k, slices, request, chunks, total):
-    """Add what running job k (or start k - K of the plan) holds to `total` [R]. How many chunks of another job does it hold by
-    itself?"""
-    K, R, sum_ = len(x.running), len(total), np.int64(0)
-    if _is_pool(x.free):
-        total[0] += x.jobs[x.running[k] if k < K else p.row[k - K]]["request"][0]
-    elif k >= K:
-        for a in _pieces(p, k - K):
-            for r in range(R):
-                total[r] += p.amount[a, r] * (p.more[a] + 1)
-            sum_ += min(slots(p.amount[a], request, max(chunks, 1)), chunks) * (p.more[a] + 1)
-    else:
-        piece = x.jobs[x.running[k]]["held"]
-        while piece >= 0:
-            for r in range(R):
-                total[r] += slices[piece]["amount"][r] * (slices[piece]["more"] + 1)
-            have = min(slots(slices[piece]["amount"], request, max(chunks, 1)), chunks)
-            sum_ += have * (slices[piece]["more"] + 1)
-            piece = slices[piece]["next"]
-    return sum_
-
-
-class Shadow(NamedTuple):
-    """A reservation: of the first job that does not fit."""
-
-    time: float  # s, T: when it fits by the estimates; inf: never
-    total: np.ndarray  # [R] units that are free then, the job not placed
-    sure: int  # chunks of the job that fit then at least
-    over: np.ndarray  # [E] who has ended by then: running jobs k, and starts K + i of the plan
-    exact: bool  # is x.later what is free then?
-
-
-@kernel
-def _chunks_now(spans, request, chunks):
-    have = np.int64(0)
-    for i in range(spans.size[0]):
-        have += min(slots(spans.free[i], request, chunks), chunks) * count(spans, i)
-    return have
-
-
-@allocating
-def shadow_time(x, p, head, slices):
-    """The Shadow of job `head`: T is the first instant at which it fits by the estimates.
-
-    x.due[i] is the estimated end of x.running[i]; the jobs of plan `p` started now and end after their estimates.
-    """
-    now, jobs, K, n = x.now, x.jobs, len(x.running), p.count[0]
-    request, chunks, total = jobs[head]["request"], np.int64(jobs[head]["chunks"]), x.free.total.copy()
-    ends = np.empty(K + n)
-    for i in range(K):
-        ends[i] = max(x.due[i], now)
-    for i in range(n):
-        ends[K + i] = now + length(jobs, x.est, p.row[i])
-    order = np.argsort(ends, kind="mergesort")
-    sure = _chunks_now(x.free, request, chunks) if chunks > 0 else np.int64(0)
-    i, exact = 0, False
-    while i < K + n:
-        t = ends[order[i]]
-        while i < K + n and ends[order[i]] == t:
-            sure += _holds(x, p, order[i], slices, request, chunks, total)
-            if exact:
-                _ended(x, p, order[i], slices, x.later)
-            i += 1
-        enough = True
-        for r in range(len(total)):
-            enough = enough and request[r] <= total[r]
-        if enough and sure < chunks:
-            if not exact:
-                _free_then(x, p, order[:i], slices, x.later)
-            exact = True
-            enough = fits_on(x.later, request, chunks)
-        if enough:
-            return Shadow(t, total, sure, order[:i], exact)
-    return Shadow(np.inf, total, sure, order[:i], exact)
-
-
 @kernel
 def _undo(p, free, j, jobs):
     """Take the last start out of the plan again."""
     p.count[0] -= 1
-    if _is_pool(free):
+    if is_pool(free):
         _take_pool(free, -jobs[j]["request"][0])
-    _back(p, p.count[0], free, 1)
-
-
-@kernel
-def _most_chunks(p, i, request, chunks):
-    """How many chunks of another job can start i of the plan be in the way of, at most?"""
-    sum_ = np.int64(0)
-    for a in _pieces(p, i):
-        most = np.int64(0)
-        for r in range(len(request)):
-            each = request[r] // chunks
-            if each > 0:
-                most = max(most, -(-p.amount[a, r] // each))
-        sum_ += most * (p.more[a] + 1)
-    return sum_
+    back(p, p.count[0], free, 1)
 
 
 @kernel
@@ -316,7 +170,7 @@ def _held_long(rule, jobs, rows):
 
 
 @kernel
-def _keep_back(rule, jobs, queue, held, most, waiting):
+def _keepback(rule, jobs, queue, held, most, waiting):
     """Leave waiting only long jobs that take nothing of the reserve; one alone always may. `held` only grows in a pass."""
     for i in range(len(queue) if rule.reserve > 0 else 0):
         job = jobs[queue[i]]
@@ -378,8 +232,7 @@ def plan_pass(rule, x, slices, p):
 
     `slices` [S]: who holds what where. A reserved row in the queue is the picked one of a committing scheduler.
     """
-    now, jobs, est, queue, score = x.now, x.jobs, x.est, x.queue, x.score
-    running, free = x.running, x.free
+    now, jobs, est, queue, score, free = x.now, x.jobs, x.est, x.queue, x.score, x.free
     p.count[:] = 0
     n = len(queue)
     picked = _picked(jobs, queue) if rule.commit else -1
@@ -390,8 +243,8 @@ def plan_pass(rule, x, slices, p):
         sc.score_rows(rule.order, now, x.origin, x.seed, jobs, queue, score)
     score_again(rule, x, p)
     head, promised = -1, np.nan
-    held, most = _held_long(rule, jobs, running), (1.0 - rule.reserve) * x.units[0]
-    _keep_back(rule, jobs, queue, held, most, waiting)
+    held, most = _held_long(rule, jobs, x.running), (1.0 - rule.reserve) * x.units[0]
+    _keepback(rule, jobs, queue, held, most, waiting)
     _leave_free(rule, x, 0, free, waiting)
     while True:
         head = picked if picked >= 0 else first_of(queue, score, waiting)
@@ -406,7 +259,7 @@ def plan_pass(rule, x, slices, p):
         picked = -1
         if jobs[j]["walltime"] > rule.short:
             held += jobs[j]["request"][0]
-            _keep_back(rule, jobs, queue, held, most, waiting)
+            _keepback(rule, jobs, queue, held, most, waiting)
         score_again(rule, x, p)
         _leave_free(rule, x, p.count[0], free, waiting)
     if rule.backfill == NONE:
@@ -443,21 +296,14 @@ def plan_pass(rule, x, slices, p):
         take(p, rule, free, jobs, c)
         if late:
             if not loose:
-                sure -= _most_chunks(p, p.count[0] - 1, jobs[j]["request"], jobs[j]["chunks"])
-                if sure < jobs[j]["chunks"]:
-                    if exact:
-                        _back(p, p.count[0] - 1, x.later, -1)
-                    else:
-                        _free_beside(x, p, before, shadow, slices)
-                    exact = True
-                    if not fits_on(x.later, jobs[j]["request"], jobs[j]["chunks"]):
-                        _back(p, p.count[0] - 1, x.later, 1)
-                        _undo(p, free, c, jobs)
-                        continue
+                ok, sure, exact = leaves_head(x, p, before, shadow, sure, exact, jobs[j], slices)
+                if not ok:
+                    _undo(p, free, c, jobs)
+                    continue
             for r in range(len(extra)):
                 extra[r] -= jobs[c]["request"][r]
         if jobs[c]["walltime"] > rule.short:
             held += jobs[c]["request"][0]
-            _keep_back(rule, jobs, queue, held, most, waiting)
+            _keepback(rule, jobs, queue, held, most, waiting)
         if rule.backfill == EASY or rule.backfill == EASY_ORACLE:
             score_again(rule, x, p)

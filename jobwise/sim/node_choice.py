@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, add_all, drop, has, lowest, next_in, next_out, size_of
-from jobwise.sim.spans import Spans, at, separate
+from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, add_all, drop, lowest, next_in, next_out, size_of
+from jobwise.sim.spans import at, separate
 
 CPUS, MEMORY, GPUS = range(3)
 MANY = 1 << 40
@@ -64,7 +64,7 @@ class Room(NamedTuple):
     """Arrays that `choose` writes to."""
 
     have: np.ndarray  # [N] CPUs to be had of each node of a cell; 0: it is of no use
-    count: np.ndarray  # [N] nodes of a cell that the job may use
+    nodes: np.ndarray  # [N] nodes of a cell that the job may use
     asked: np.ndarray  # [N] the last search that looked at the cell: what the others say of it is old
     some: np.ndarray  # [W] nodes with free CPUs
     both: np.ndarray  # [W] those of them that it may use
@@ -83,10 +83,10 @@ class Room(NamedTuple):
 
 def rooms(nodes: int) -> Room:
     """Return room for so many nodes."""
-    have, count, asked, first, until, cell, cpus, cards = np.zeros((8, nodes), np.int64)
+    have, usable_nodes, asked, first, until, cell, cpus, cards = np.zeros((8, nodes), np.int64)
     some, both, mask, usable, ranked = np.zeros((5, -(-nodes // BITS)), np.uint64)
     sums, rank, run = np.zeros(5, np.int64), np.full(nodes, RANKS - 1), np.zeros(nodes + 1, np.int64)
-    return Room(have, count, asked, some, both, usable, mask, sums, first, until, cell, run, cpus, cards, rank, ranked)
+    return Room(have, usable_nodes, asked, some, both, usable, mask, sums, first, until, cell, run, cpus, cards, rank, ranked)
 
 
 @inlined
@@ -148,9 +148,9 @@ def look_at(cells, space, c):
     """How many nodes of cell c the job may use, one at least."""
     if space.asked[c] != space.sums[4]:
         first, until = cells.first[c], cells.first[c + 1]
-        space.count[c] = 1 if until == first + 1 else size_of(space.mask, first, until)
+        space.nodes[c] = 1 if until == first + 1 else size_of(space.mask, first, until)
         space.asked[c], space.have[c] = space.sums[4], 0
-    return space.count[c]
+    return space.nodes[c]
 
 
 @kernel
@@ -174,7 +174,7 @@ def measure(ask, mask, cells, space):
 @inlined
 def again(ask, free, capacity, space, c):
     """What is free on the nodes of cell c, which was looked at, is not as it was."""
-    now, before, n = room(ask, free, capacity, c), space.have[c], space.count[c]
+    now, before, n = room(ask, free, capacity, c), space.have[c], space.nodes[c]
     space.sums[0] += (now - before) * n
     space.have[c] = now
     if now > 0 and before == 0:
@@ -254,8 +254,8 @@ def cap(ask, have, rest, owed):
 
 @kernel
 def pick(ask, cells, free, weight, space, node, more):
-    """Nodes for a job by what was measured: node[:k], each with the more[:k] nodes behind it; k = 0 where it does not fit. Where
-    the choice fails, the nodes with the least are left out, and it is made again. `free`: units of each node of a cell."""
+    """Nodes for a job by what was measured: node[:k], each with the more[:k] nodes behind it; k = 0 where it does not fit.
+    Where the choice fails, the nodes with the least are left out, and it is made again. `free`: of each node of a cell."""
     least = np.int64(1)
     while enough(ask, space):
         k = _pick(ask, cells, free, weight, space, node, more)
@@ -268,8 +268,8 @@ def pick(ask, cells, free, weight, space, node, more):
         while c < size:
             own = _free(ask, free, cells.capacity, c) + (free[c, GPUS] if of_gpus(ask) else 0)
             if own <= least:
-                space.sums[0] -= space.have[c] * space.count[c]
-                space.sums[1] -= space.count[c]
+                space.sums[0] -= space.have[c] * space.nodes[c]
+                space.sums[1] -= space.nodes[c]
                 space.have[c] = 0
                 drop(space.usable, c)
             else:
@@ -368,10 +368,10 @@ def settle(slurm):
     if not work.fresh[2]:
         note_free(work.cells, work.room)
         for c in range(work.cells.size[0]):
-            work.index[work.cells.first[c]] = c
+            work.cell_at[work.cells.first[c]] = c
             for r in range(work.later.shape[1]):
                 work.later[c, r] = work.cells.free[c, r]
-        work.index[work.cells.first[work.cells.size[0]]] = work.cells.size[0]
+        work.cell_at[work.cells.first[work.cells.size[0]]] = work.cells.size[0]
         work.fresh[2] = 1
 
 

@@ -92,7 +92,6 @@ def _shift(rows, i):
 HAVE, CAP, GIVE, LEAD, RANK, TAKEN = range(6)  # columns of a placement's rows, one for each span; the last for each resource
 
 
-
 @allocating
 def _cut(spans, i, nodes, rows, order):
     """Cut span i behind its first nodes; (rows, order) of the spans then."""

@@ -42,7 +42,11 @@ def site_pass(s, e, slurm, o):
     take_free(s, e, slurm)
     held, n = calendar(slurm, now), -1
     for i in range(len(rows)):
-        if heads == len(headed) and rule.backfill != CONSERVATIVE and (rule.backfill == NONE or not some_free(slurm.work.cells)):
+        if (
+            heads == len(headed)
+            and rule.backfill != CONSERVATIVE
+            and (rule.backfill == NONE or not some_free(slurm.work.cells))
+        ):
             return
         j, p = rows[i], where[i]
         job = s.jobs[e, j]

@@ -10,6 +10,8 @@ from jobwise.sim.conservative import copy_row
 from jobwise.sim.node_sets import NOTHING, add_all
 from jobwise.sim.slurm_time import floored, is_exact, plan_end, planned_from, resolution
 
+WORDS = 32  # of node sets that are compared at once
+
 
 @kernel
 def _split(slurm, count, at, t):
@@ -104,14 +106,16 @@ def left_open(slurm, partition, count, at, begin, limit):
     """slurm.work.open_mask = the nodes of slurm.work.mask that are kept for nobody from begin to begin + limit; record `at`
     holds begin. Returns when another node of the partition, whether it suits the job or not, is next left open; 0: never."""
     later, mask, left, every, exact = 0.0, slurm.work.mask, slurm.work.open_mask, slurm.work.chosen, is_exact(slurm)
+    own = slurm.work.own
     if exact and at + 1 < count:
         later = slurm.work.until[at]
     for x in range(len(mask)):
         left[x] = mask[x] & slurm.work.unreserved[x]
-        every[x] = slurm.site.sets[slurm.site.partition[partition]["set"], x] & slurm.work.up[x] & slurm.work.unreserved[x]
+        own[x] = slurm.site.sets[slurm.site.partition[partition]["set"], x] & slurm.work.up[x] & slurm.work.unreserved[x]
+        every[x] = own[x]
     for i in range(at, count):
         if later == 0.0 and i + 1 < count:
-            later = _offers(slurm, partition, i, every)
+            later = _offers(slurm, i, every)
         if slurm.work.begin[i] > begin + limit or (exact and slurm.work.begin[i] >= begin + limit):
             break
         some = NOTHING
@@ -128,19 +132,15 @@ def left_open(slurm, partition, count, at, begin, limit):
 
 
 @inlined
-def _offers(slurm, partition, i, every):
-    """The end of record i where the next one leaves a node of the partition open that is not among `every` in this one; else
-    0."""
-    own = slurm.site.sets[slurm.site.partition[partition]["set"]]
-    for x in range(len(every)):
-        if (
-            slurm.work.open[i + 1, x]
-            & own[x]
-            & slurm.work.up[x]
-            & slurm.work.unreserved[x]
-            & ~(every[x] & slurm.work.open[i, x])
-            != NOTHING
-        ):
+def _offers(slurm, i, every):
+    """The end of record i where the next one leaves a node of the partition, slurm.work.own, open that is not among `every` in
+    this one; else 0."""
+    own, now, after = slurm.work.own, slurm.work.open[i], slurm.work.open[i + 1]
+    for first in range(0, len(own), WORDS):
+        more = NOTHING
+        for x in range(first, min(first + WORDS, len(own))):
+            more |= after[x] & own[x] & ~(every[x] & now[x])
+        if more != NOTHING:
             return slurm.work.until[i]
     return 0.0
 

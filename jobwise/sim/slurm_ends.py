@@ -150,7 +150,7 @@ def _give_back(slurm, ask, i):
     for x in range(end["first"], end["until"]):
         piece = slurm.work.pieces[x]
         node, until = np.int64(piece["node"]), np.int64(piece["node"] + piece["more"] + 1)
-        n, c = next_in(space.mask, node, until), np.int64(slurm.work.index[node])
+        n, c = next_in(space.mask, node, until), np.int64(slurm.work.cell_at[node])
         while n < until:
             c = cell_of(cells, n, c)
             if slurm.work.changes[0] < len(slurm.work.changed):

@@ -93,8 +93,10 @@ class Work(NamedTuple):
 
     cells: Spans  # nodes that are alike, and what is free of them (`cells.py`)
     edges: np.ndarray  # [N + 1] what begins or ends in front of a node
-    index: np.ndarray  # [N + 1] of the first node of a cell: the cell
-    fresh: np.ndarray  # [4] are the cells up to date, with how many outages? do `later` and the room know them? from how many on are
+    cell_at: np.ndarray  # [N + 1] of the first node of a cell: the cell
+    fresh: (
+        np.ndarray
+    )  # [4] are the cells up to date, with how many outages? do `later` and the room know them? from how many on are
     # neighbours joined?
     working: np.ndarray  # [W] nodes that work, but for those out of service
     parts: np.ndarray  # [S] of slice_dtype: what running jobs hold, and
@@ -108,6 +110,7 @@ class Work(NamedTuple):
     open_mask: np.ndarray  # [W]
     unreserved: np.ndarray  # [W]
     tried: np.ndarray  # [W]
+    own: np.ndarray  # [W] nodes of a partition that work and are not reserved
     chosen: np.ndarray  # [W]
     node: np.ndarray  # [N] chosen nodes,
     more: np.ndarray  # [N] and so many behind each
@@ -153,7 +156,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     W, running = sets.shape[1], int(min(J, capacity[:, 0].sum()))
     room = (int(min(site.settings[0]["bf_max_test"], J, PLANS)) + len(site.closures)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
-    up, working, mask, open_mask, tried, chosen, completing = np.zeros((7, W), np.uint64)
+    up, working, mask, open_mask, tried, own, chosen, completing = np.zeros((8, W), np.uint64)
     units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
     return Slurm(
         site=SiteTables(
@@ -179,7 +182,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
         work=Work(
             cells=separate(capacity.copy(), capacity.copy()),
             edges=np.zeros(N + 1, np.int32),
-            index=np.zeros(N + 1, np.int32),
+            cell_at=np.zeros(N + 1, np.int32),
             fresh=np.zeros(4, np.int64),
             working=working,
             parts=np.zeros(s.slices.shape[1], s.slices.dtype),
@@ -193,6 +196,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             open_mask=open_mask,
             unreserved=~np.zeros(W, np.uint64),
             tried=tried,
+            own=own,
             chosen=chosen,
             node=np.zeros(N, np.int32),
             more=np.zeros(N, np.int32),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobwise.compiled import allocating, kernel
+from jobwise.compiled import allocating
+from jobwise.sim.allocations import hold_spans, release_spans
 from jobwise.sim.kernel import OVER, advance, reserve, start
 from jobwise.sim.list_loop import instant, planned
 from jobwise.sim.list_pass import CONSERVATIVE
-from jobwise.sim.spans import Spans, give, join, joined
+from jobwise.sim.spans import Spans, join, joined
 from jobwise.sim.state import LEFT, RIGID, State, node_dtype
 
 
@@ -32,35 +33,6 @@ def begin(s: State, e: int) -> tuple[State, Spans]:
     return s._replace(nodes=pool, slices=s.slices[:, :1]), joined(nodes["free"], nodes["capacity"])
 
 
-@kernel
-def _hold(s, e, slices, p, i):
-    """Note which nodes start i of the plan holds. False where there is no room to."""
-    j, first = p.row[i], -1
-    for a in range(p.first[i], p.first[i + 1]):
-        at = s.sims[e]["slice"]
-        if at < 0:
-            return False
-        s.sims[e]["slice"] = slices[at]["next"]
-        slices[at]["node"], slices[at]["more"], slices[at]["next"] = p.node[a], p.more[a], first
-        for r in range(p.amount.shape[1]):
-            slices[at]["amount"][r] = p.amount[a, r]
-        first = at
-    s.jobs[e, j]["held"] = first
-    return True
-
-
-@kernel
-def _release(s, e, slices, free, j):
-    """Give back the nodes of job j, which has ended."""
-    at = s.jobs[e, j]["held"]
-    while at >= 0:
-        after = slices[at]["next"]
-        give(free, slices[at]["node"], slices[at]["more"], slices[at]["amount"], 1)
-        slices[at]["next"], s.sims[e]["slice"] = s.sims[e]["slice"], at
-        at = after
-    s.jobs[e, j]["held"] = -1
-
-
 @allocating
 def run(s, e, slices, free, later, rule, est, f, p, steps):
     """Run simulation e for up to `steps` instants of choice. True while there is more to do. `s`: as `begin` leaves it;
@@ -71,7 +43,7 @@ def run(s, e, slices, free, later, rule, est, f, p, steps):
         if advance(s, e, np.inf) == OVER:
             return False
         for i in range(sim["left"]):
-            _release(s, e, slices, free, s.lists[e, LEFT, i])
+            release_spans(s, e, slices, free, s.lists[e, LEFT, i])
         if sim["left"]:
             join(free)
         if sim["queued"] == 0 or (free.total[0] == 0 and rule.backfill != CONSERVATIVE and not rule.commit):
@@ -79,7 +51,7 @@ def run(s, e, slices, free, later, rule, est, f, p, steps):
         x = instant(s, e, rule, est, np.empty(sim["queued"]), f, free, later, total)
         planned(s, e, rule, x, slices, p)
         for i in range(p.count[0]):
-            if not _hold(s, e, slices, p, i):
+            if not hold_spans(s, e, slices, p, i):
                 return False
             start(s, e, p.row[i], 1.0, nowhere, nothing, 0)
         for i in range(p.count[1]):

@@ -13,8 +13,8 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
 from jobwise.sim import kernel, site_order, slurm_loop, slurm_tables
-from jobwise.sim.multifactor import price_all
 from jobwise.sim.cells import how_many
+from jobwise.sim.multifactor import price_all
 from jobwise.sim.node_choice import choose_now
 from jobwise.sim.node_sets import NOTHING, members, packed
 from jobwise.sim.slurm_ends import take_free
