@@ -12,6 +12,7 @@ import typer
 from jobwise import extensions
 from jobwise.cli import (
     compare,
+    doctor,
     evaluate,
     explain,
     mars,
@@ -68,6 +69,7 @@ for command in (simulate.simulate, compare.compare, policies.policies, train.tra
 app.command()(watch.watch)
 app.command()(when.when)
 app.command("warm-up")(warm_up.warm_up)
+app.command()(doctor.doctor)
 app.command("export-onnx")(explain.export_onnx)
 for _command_name in sorted({*extensions.names("jobwise.commands")} - {_name(c) for c in app.registered_commands}):
     app.command(_command_name)(_of_package(_command_name))
