@@ -6,7 +6,7 @@ TRACES ?= ../shared/traces/swf
 DEMO_OUT ?= out
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test coverage test-all test-docs check check-slurm bench wheel clean
+.PHONY: demo test coverage test-all test-docs site check check-slurm bench wheel clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,11 @@ test-all: $(VENV)/ready
 # Every command and every block of every page, slow ones included.
 test-docs: $(VENV)/ready
 	$(BIN)/python -m pytest tests/test_docs.py -n 2 --dist loadgroup
+
+# The site of docs, into build/site; a link or a name that leads nowhere is an error.
+site: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "written: build/site/index.html"
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

@@ -18,7 +18,7 @@ import typer
 from jobwise.cli.tables import print_json, print_table, say
 
 SLURM = ("sinfo", "squeue", "scontrol", "sacct", "sacctmgr", "sprio", "sdiag")  # that jobwise reads a cluster by
-WAIT_S = 10.0  # for a program to say its version
+WAIT_S = 5.0  # for a program to say its version
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ def doctor(
     else:
         rows = [[f.what, "ok" if f.ok else "MISSING" if f.needed else "-", f.state, "" if f.ok else f.mend] for f in findings]
         print_table("", ["part", "", "what is there", "to mend it"], rows, left=4)
-        say("Everything that jobwise needs is here." if not broken else f"{broken[0].what}: {broken[0].state}; {broken[0].mend}")
+        say(
+            "Everything that jobwise needs is here." if not broken else f"{broken[0].what}: {broken[0].state}; {broken[0].mend}"
+        )
     if broken:
         raise typer.Exit(1)
 
@@ -55,13 +57,13 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _requirements() -> list[tuple[str, str, str]]:
     """(package, least version, extra) of what jobwise requires; extra "": always."""
-    found = []
+    packages = []
     for line in metadata.requires("jobwise") or []:
         name = re.match(r"[A-Za-z0-9._-]+", line)
         least, extra = re.search(r">=\s*([0-9.]+)", line), re.search(r"extra\s*==\s*['\"]([^'\"]+)", line)
         if name and name[0] != "jobwise":
-            found.append((name[0], least[1] if least else "", extra[1] if extra else ""))
-    return found
+            packages.append((name[0], least[1] if least else "", extra[1] if extra else ""))
+    return packages
 
 
 def _lacking(name: str, least: str) -> str:

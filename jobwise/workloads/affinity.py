@@ -69,9 +69,9 @@ def affinities(
     pair: float = 0.0,
     hidden: bool = False,
 ) -> Workload:
-    """Part B: a node runs one job at a time; a job of application a (its kind) takes A[a][n] times its length U{6..12} on node
-    n. Each application has the `levels` in another order (by turns); `hidden`: in an order drawn anew. `mix`: shares of the
-    applications, all the same by default. `pair`: what each job of another application on a neighbouring node adds, as a
+    """Part B: a node runs one job at a time; a job of application a (its kind) takes `A[a, n]` times its length U{6..12}
+    on node n. Each application has the `levels` in another order (by turns); `hidden`: in an order drawn anew. `mix`: shares of
+    the applications, all the same by default. `pair`: what each job of another application on a neighbouring node adds, as a
     share. Raises InputError.
     """
     rng = seeded(seed)
