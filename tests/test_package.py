@@ -1,0 +1,92 @@
+"""The wheel and the source archive: small, whole, and of use in an empty environment, with each extra alone. Slow: each extra is
+installed anew."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from jobwise import __version__
+from jobwise.workloads import wfformat
+from jobwise.workloads.workflows import workflow
+
+ROOT = Path(__file__).parent.parent
+TORCH = "torch==2.13.0"
+MOST = 3e6  # bytes of the wheel
+EXTRAS = {  # a command of each that needs it
+    "": "simulate LOG --policy sjf+easy",
+    "export": "compare LOG -p fcfs+easy -p sjf+easy --report out.html",
+    "forecast": "trace forecast LOG",
+    "learn": "train perjob LOG --out runs/mine --preset smoke",
+    "workflows": "workflow draw flow.json --out flow.svg",
+    "web": "policies",
+    "ray": "compare LOG -p fcfs+easy -p sjf+easy --on ray --threads 1",
+}
+pytestmark = pytest.mark.slow
+
+
+def ran(*command, **more):
+    done = subprocess.run([str(x) for x in command], capture_output=True, text=True, **more)
+    assert done.returncode == 0, (command, done.stdout[-2000:], done.stderr[-2000:])
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder with the wheel and the source archive, made from a copy without what is not in git."""
+    folder = tmp_path_factory.mktemp("built")
+    source = folder / "source"
+    ran("git", "clone", "--quiet", "--shared", ROOT, source)
+    ran(sys.executable, "-m", "build", "--outdir", folder / "dist", source)
+    return folder / "dist"
+
+
+def test_the_archives_hold_the_package_and_are_small(built):
+    wheel, archive = next(built.glob("*.whl")), next(built.glob("*.tar.gz"))
+    assert wheel.stat().st_size <= MOST, wheel.stat().st_size
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"jobwise/py.typed", "jobwise/report/page.html", "jobwise/pretrained/smith-forecast.safetensors"} <= {*names}
+    modules = {p.relative_to(ROOT).as_posix() for p in (ROOT / "jobwise").rglob("*.py")}
+    assert modules <= {*names} and not any(n.startswith(("tests/", "benchmarks/")) for n in names)
+    with tarfile.open(archive) as held:
+        assert f"jobwise-{__version__}/jobwise/sim/kernel.py" in held.getnames()
+
+
+def interpreter(version):
+    """This Python, or another one that is at hand."""
+    if version == "this":
+        return sys.executable
+    own = Path.home() / ".pyenv" / "versions"
+    known = [shutil.which(f"python{version}"), *(str(p) for p in sorted(own.glob(f"{version}.*/bin/python{version}")))]
+    for python in filter(None, known):
+        if subprocess.run([python, "-c", "import venv"], capture_output=True).returncode == 0:
+            return python
+    pytest.skip(f"there is no Python {version} here")
+
+
+@pytest.mark.parametrize(
+    ("extra", "version"),
+    [*((extra, "this") for extra in EXTRAS), ("", "3.12"), ("", "3.13")],
+    ids=lambda x: x or "base",
+)
+def test_an_empty_environment_runs_what_an_extra_is_for(extra, version, built, tmp_path):
+    wheel, place = next(built.glob("*.whl")), tmp_path / "here"
+    place.mkdir()
+    ran(interpreter(version), "-m", "venv", tmp_path / "env")
+    python, jobwise = tmp_path / "env" / "bin" / "python", tmp_path / "env" / "bin" / "jobwise"
+    wanted = f"jobwise[{extra}] @ {wheel.as_uri()}" if extra else str(wheel)
+    ran(python, "-m", "pip", "install", "--quiet", *([TORCH] if extra == "learn" else []), wanted)
+    if extra != "learn":
+        assert subprocess.run([str(python), "-c", "import torch"], capture_output=True).returncode, "torch came along"
+    assert ran(jobwise, "--version", cwd=place).split()[-1] == __version__
+    found = {f["what"]: f for f in json.loads(ran(jobwise, "doctor", "--json", cwd=place))["findings"]}
+    assert found["packages"]["ok"] and (not extra or found[f"extra {extra}"]["ok"])
+    ran(jobwise, "trace", "generate", "LOG", "--jobs", "600", "--procs", "64", cwd=place)
+    tasks = [{"name": str(i), "runtime": 2.0 + i} for i in range(4)]
+    (place / "flow.json").write_text(wfformat.to_text(workflow("flow", tasks, [[], ["0"], ["0"], ["1", "2"]])))
+    ran(jobwise, *EXTRAS[extra].split(), cwd=place)
