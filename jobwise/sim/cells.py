@@ -62,20 +62,20 @@ def _from_slices(s, e, slurm, j):
     """The pieces of running job j, from the slices of the kernel: those of nodes beside each other are one."""
     work, last = slurm.work, -1
     work.part[j] = -1
-    at_ = s.jobs[e, j]["held"]
-    while at_ >= 0:
-        piece = s.slices[e, at_]
+    where = s.jobs[e, j]["held"]
+    while where >= 0:
+        piece = s.slices[e, where]
         node = piece["node"]
         if last >= 0 and work.parts[last]["node"] == node + 1 and _same(work.parts[last]["amount"], piece["amount"]):
             work.parts[last]["node"] = node
             work.parts[last]["more"] += 1
         else:
             last = _part(slurm, j, node, 0, piece["amount"])
-        at_ = piece["next"]
-    at_ = work.part[j]
-    while at_ >= 0:
-        _bound(slurm, work.parts[at_]["node"], work.parts[at_]["more"], 1)
-        at_ = work.parts[at_]["next"]
+        where = piece["next"]
+    where = work.part[j]
+    while where >= 0:
+        _bound(slurm, work.parts[where]["node"], work.parts[where]["more"], 1)
+        where = work.parts[where]["next"]
 
 
 @inlined
