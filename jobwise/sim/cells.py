@@ -48,9 +48,7 @@ def _rebuild(s, e, slurm):
             add(work.working, i)
         every = every and node["up"]
     cells.first[N], cells.size[0], work.edges[N] = N, N, 1
-    for i in range(len(work.parts)):
-        work.parts[i]["next"] = i + 1 if i + 1 < len(work.parts) else -1
-    work.spare[0] = 0
+    work.spare[0], work.spare[1] = -1, 0
     for i in range(s.sims[e]["running"]):
         _from_slices(s, e, slurm, s.lists[e, HEAP, i])
     _join(slurm)
@@ -90,8 +88,12 @@ def _same(some, other):
 def _part(slurm, j, node, more, amount):
     """Enter a piece of job j; where it is."""
     work, here = slurm.work, slurm.work.spare[0]
+    if here >= 0:
+        work.spare[0] = work.parts[here]["next"]
+    else:
+        here = work.spare[1]
+        work.spare[1] += 1
     part = work.parts[here]
-    work.spare[0] = part["next"]
     part["node"], part["more"], part["next"] = node, more, work.part[j]
     for r in range(RESOURCES):
         part["amount"][r] = amount[r]

@@ -101,7 +101,7 @@ class Work(NamedTuple):
     working: np.ndarray  # [W] nodes that work, but for those out of service
     parts: np.ndarray  # [S] of slice_dtype: what running jobs hold, and
     part: np.ndarray  # [J] the first of each job; -1
-    spare: np.ndarray  # [1] the first that is free
+    spare: np.ndarray  # [2] the first that is free again (-1: none), the first that was never used
     later: np.ndarray  # [N, R] what is free of a cell when some have ended,
     changed: np.ndarray  # [N] the cells where that is not what is free now
     changes: np.ndarray  # [1] how many they are
@@ -187,7 +187,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             working=working,
             parts=np.zeros(s.slices.shape[1], s.slices.dtype),
             part=np.full(J, -1),
-            spare=np.zeros(1, np.int64),
+            spare=np.array([-1, 0]),
             later=capacity.copy(),
             changed=np.zeros(N, np.int64),
             changes=np.zeros(1, np.int64),
