@@ -89,7 +89,8 @@ def on_nodes(rng, jobs=60):
     capacity[: n // 3] = 8, 0
     machine = jw.Cluster(capacity, ("cpus", "gpus"))
     chunks = rng.integers(0, 4, jobs) * rng.integers(1, max(n // 6, 2), jobs)
-    each = np.column_stack([rng.integers(1, 5, jobs), rng.integers(0, 2, jobs)])
+    each = np.column_stack([rng.integers(0, 5, jobs), rng.integers(0, 2, jobs)])
+    each[each.sum(axis=1) == 0] = 1, 0
     request = each * np.maximum(chunks, 1)[:, None]
     wrong = ~machine.holds(request, chunks)
     request[wrong], chunks[wrong] = (1, 0), 0
@@ -110,6 +111,136 @@ def test_the_loop_on_spans_equals_a_policy_that_is_asked_node_by_node(name, seed
     w = on_nodes(np.random.default_rng(seed))
     assert span_loop.suits(allocate([w], w.cluster), 0)
     assert np.array_equal(starts(w, name), starts(w, Asked(name))), name
+
+
+class Naive:
+    """EASY on nodes, as one would write it: every node is looked at, what is free at the shadow time is kept node by node."""
+
+    name = "naive"
+
+    def __init__(self, score, code):
+        self.score, self.code = score, code
+
+    def reset(self, view):
+        """Nothing is remembered."""
+
+    def ended(self, view, rows):
+        """Nothing is remembered."""
+
+    def decide(self, view):
+        free, jobs, capacity = view.free.copy(), view.jobs, view.cluster.capacity
+        n, R = capacity.shape
+        waiting = sorted(view.queue.tolist(), key=lambda j: (self.score(jobs[j]), j))
+        ends = [(max(jobs[j]["due"], view.now), view.nodes_of(j)) for j in view.running.tolist()]
+        out = []
+
+        def start(j):
+            node, amount = np.zeros(n, np.int32), np.zeros((n, R), np.int64)
+            k = placement.place(self.code, free, capacity, jobs[j]["request"], jobs[j]["chunks"], node, amount)
+            held = tuple((int(node[i]), tuple(amount[i].tolist())) for i in range(k))
+            ends.append((view.now + max(jobs[j]["walltime"], 1.0), held))
+            out.append(jw.Start(j, held))
+            return held
+
+        while waiting and placement.fits(free, jobs[waiting[0]]["request"], jobs[waiting[0]]["chunks"]):
+            start(waiting.pop(0))
+        if not waiting:
+            return out
+        head, later = jobs[waiting.pop(0)], free.copy()
+        for t in sorted({end for end, _ in ends}):
+            for end, held in ends:
+                for node, amount in held if end == t else ():
+                    later[node] += amount
+            if placement.fits(later, head["request"], head["chunks"]):
+                break
+        else:
+            t = np.inf
+        extra = later.sum(axis=0) - head["request"]
+        for j in waiting:
+            if not placement.fits(free, jobs[j]["request"], jobs[j]["chunks"]):
+                continue
+            late = view.now + max(jobs[j]["walltime"], 1.0) > t
+            if late and (jobs[j]["request"] > extra).any():
+                continue
+            before = free.copy()
+            held = start(j)
+            if not late:
+                continue
+            for node, amount in held:
+                later[node] -= amount
+            if head["chunks"] and not placement.fits(later, head["request"], head["chunks"]):
+                for node, amount in held:
+                    later[node] += amount
+                free[:] = before
+                out.pop()
+                ends.pop()
+                continue
+            extra -= jobs[j]["request"]
+        return out
+
+
+SCORES = {"fcfs": lambda x: x["submit"], "sjf": lambda x: max(x["walltime"], 1.0)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), order=st.sampled_from(list(SCORES)), where=st.sampled_from(["first", "best", "spread"]))
+def test_easy_on_nodes_equals_a_slow_twin_that_looks_at_every_node(seed, order, where):
+    w = on_nodes(np.random.default_rng(seed))
+    naive = simulate(w, Naive(SCORES[order], placement.PLACEMENTS[where])).jobs["start"]
+    assert np.array_equal(simulate(w, f"{order}+easy+{where}").jobs["start"], naive)
+
+
+def test_a_late_job_that_surely_leaves_the_head_its_chunks_is_taken_out_of_what_is_free_then():
+    """Four nodes are shared by jobs that end before and after the shadow time, so that counting does not say when the head fits;
+    of two late jobs the first leaves it its chunks, the second would not."""
+    machine = jw.nodes(8, cpus=4)
+    rows = [  # submit, CPUs, chunks, run time, limit
+        *[(0, 2, 1, 10, 10)] * 4,  # on nodes 0 and 1, two each; then pairs beside each other
+        *[(0, 2, 1, 30, 30)] * 4,
+        (0, 8, 2, 20, 20),
+        (1, 12, 3, 5, 5),
+        (2, 1, 1, 40, 40),
+        (3, 4, 1, 40, 40),
+    ]
+    submit, size, chunks, run, limit = (np.array(x) for x in zip(*rows, strict=True))
+    w = jw.workload(submit, size, run, limit, cluster=machine, chunks=chunks)
+    for where in ("first", "spread", "best", "balance"):
+        naive = simulate(w, Naive(SCORES["fcfs"], placement.PLACEMENTS[where])).jobs["start"]
+        assert np.array_equal(simulate(w, f"fcfs+easy+{where}").jobs["start"], naive), where
+
+
+def test_jobs_without_a_unit_of_the_first_resource_start_on_a_machine_that_has_none_left():
+    w = jw.workload([0, 1], [[16, 0], [0, 1]], [100, 5], cluster=jw.nodes(4, cpus=4, gpus=2))
+    assert simulate(w, "fcfs+easy").jobs["start"].tolist() == [0, 1]
+
+
+def test_chunks_on_a_pool_are_units_of_it():
+    """A job in two chunks waits for units alone, and a job behind it that would be late does not pass."""
+    w = jw.workload([0, 1, 2], [6, 8, 4], [50, 10, 100], cluster=jw.pool(10), chunks=np.array([0, 2, 0]))
+    for name in ("fcfs+easy", "fcfs+greedy", "fcfs+easy+commit", "las+easy"):
+        assert simulate(w, name).jobs["start"].tolist() == [0, 50, 60], name
+
+
+@pytest.mark.parametrize("order", ["flow-work", "flow-sjf", "flow-bound", "flow-path"])
+def test_orders_of_workflows_know_on_nodes_what_has_ended(order):
+    """Two chains and single tasks: what is left of a workflow shrinks as its tasks end."""
+    rng = np.random.default_rng(4)
+    run = rng.integers(5, 60, 24)
+    edges = np.array([(i, i + 1) for i in range(11)] + [(12, 13), (13, 14)])
+    flow = np.array([0] * 12 + [1] * 3 + list(range(2, 11)), np.int32)
+    own = {"edges": edges, "flow": flow}
+    on_pool = jw.workload(np.zeros(24), np.ones(24, int), run, cluster=jw.pool(2), **own)
+    on_two = jw.workload(np.zeros(24), np.ones(24, int), run, cluster=jw.nodes(2), **own)
+    for name in (order, f"{order}+easy"):
+        assert np.array_equal(simulate(on_pool, name).jobs["start"], simulate(on_two, name).jobs["start"]), name
+
+
+def test_several_simulations_side_by_side_on_nodes():
+    logs = [on_nodes(np.random.default_rng(k)) for k in (5, 5, 5)]
+    logs = [jw.workload(w.jobs["submit"], w.jobs["request"], w.truth["runtime"] + k, w.jobs["walltime"], cluster=logs[0].cluster,
+                        chunks=w.jobs["chunks"]) for k, w in enumerate(logs)]  # fmt: skip
+    for r, w in zip(jw.simulate_many(logs, "saf+easy+pack"), logs, strict=True):
+        assert np.array_equal(r.jobs["start"], simulate(w, "saf+easy+pack").jobs["start"])
 
 
 def test_nodes_that_fail_or_slow_jobs_down_are_looked_at_one_by_one():
@@ -194,6 +325,11 @@ def test_cells_of_a_site_are_its_nodes_at_every_step(site, fails):
     while going:
         going = slurm_loop.run(s, 0, m, order, 97)
         steps += 1
-        slurm_loop.look(s, 0, m)
+        if not m.work.fresh[0]:
+            slurm_loop.look(s, 0, m)
         cells_agree(s, m)
+        assert m.work.changes[0] == 0
+        if m.work.fresh[2]:
+            size = m.work.cells.size[0]
+            assert np.array_equal(m.work.later[:size], m.work.cells.free[:size])
     assert s.sims[0]["ended"] == len(w) and steps > 20

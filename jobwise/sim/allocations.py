@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from jobwise.compiled import inlined, kernel
 from jobwise.sim.spans import give
 
@@ -81,10 +83,14 @@ def release(s, e, j):
 @kernel
 def hold_spans(s, e, slices, p, i):
     """Note which nodes start i of the plan holds. False where there is no room to."""
-    j, first = p.row[i], -1
+    j, first = p.row[i], np.int64(-1)
     for a in range(p.first[i], p.first[i + 1]):
-        at = s.sims[e]["slice"]
+        at = np.int64(s.sims[e]["slice"])
         if at < 0:
+            while first >= 0:
+                at = slices[first]["next"]
+                slices[first]["next"], s.sims[e]["slice"] = s.sims[e]["slice"], first
+                first = at
             return False
         s.sims[e]["slice"] = slices[at]["next"]
         slices[at]["node"], slices[at]["more"], slices[at]["next"] = p.node[a], p.more[a], first

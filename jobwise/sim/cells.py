@@ -2,8 +2,8 @@
 same running jobs are on, and the pieces that running jobs hold of them.
 
 A cell begins where hardware or weight change, or where a piece of a running job begins or ends (`edges` counts both); so every
-piece covers whole cells, and what is free is the same on all nodes of a cell. The kernel keeps the same per node; where that
-has changed by itself (an outage, a state from elsewhere) the cells are made anew.
+piece covers whole cells, and what is free is the same on all nodes of a cell. Their `total` is not kept. The kernel keeps the
+same per node; where that has changed by itself (an outage, a state from elsewhere) the cells are made anew.
 """
 
 from __future__ import annotations
@@ -11,28 +11,26 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim.node_sets import NOTHING, add
+from jobwise.sim.node_sets import NOTHING, add, next_out
 from jobwise.sim.spans import at, cut
 from jobwise.sim.state import HEAP, LEFT
 
-MORE = 64  # cells that may be more than twice what there were when neighbours were joined last
+SPARE = 64  # cells beyond twice what there were when neighbours were joined last, from which on they are joined again
 RESOURCES = 3  # of a node of a site: CPUs, memory, GPUs
 
 
 @kernel
 def look(s, e, slurm):
-    """Bring slurm.work.cells up to now, and slurm.work.up = the nodes that work."""
+    """Bring slurm.work.cells up to now."""
     work, outage = slurm.work, s.sims[e]["outage"]
     if not work.fresh[0] or work.fresh[1] != outage:
         work.fresh[0], work.fresh[1] = _rebuild(s, e, slurm), outage
-    for x in range(len(work.up)):
-        work.up[x] = work.working[x]
 
 
 @kernel
 def _rebuild(s, e, slurm):
-    """Make the cells anew from what the kernel keeps of each node. Are all nodes up, so that they stay right?"""
-    every = True
+    """Make the cells anew from what the kernel keeps of each node. Will they stay right: does no running job hold a node that
+    is down?"""
     work, cells, N = slurm.work, slurm.work.cells, s.nodes.shape[1]
     for x in range(len(work.working)):
         work.working[x] = NOTHING
@@ -46,13 +44,20 @@ def _rebuild(s, e, slurm):
                 work.edges[i] = 1
         if node["up"]:
             add(work.working, i)
-        every = every and node["up"]
     cells.first[N], cells.size[0], work.edges[N] = N, N, 1
     work.spare[0], work.spare[1] = -1, 0
     for i in range(s.sims[e]["running"]):
         _from_slices(s, e, slurm, s.lists[e, HEAP, i])
     _join(slurm)
-    return every
+    for i in range(s.sims[e]["running"]):
+        where = work.part[s.lists[e, HEAP, i]]
+        while where >= 0:
+            part = work.parts[where]
+            until = np.int64(part["node"] + part["more"] + 1)
+            if next_out(work.working, np.int64(part["node"]), until) < until:
+                return False
+            where = part["next"]
+    return True
 
 
 @kernel
@@ -122,7 +127,7 @@ def _join(slurm):
                 cells.free[k, r], cells.capacity[k, r] = cells.free[i, r], cells.capacity[i, r]
     cells.first[k + 1] = cells.first[size]
     cells.size[0] = k + 1
-    slurm.work.fresh[3] = 2 * cells.size[0] + MORE
+    slurm.work.fresh[3] = 2 * cells.size[0] + SPARE
 
 
 @kernel

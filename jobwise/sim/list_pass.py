@@ -274,7 +274,7 @@ def plan_pass(rule, x, slices, p):
         promised = t
     if rule.backfill == GREEDY and rule.commit:
         t = promised  # RLScheduler computes it once
-    loose = jobs[j]["chunks"] == 0
+    loose = jobs[j]["chunks"] == 0 or is_pool(free)
     extra = shadow.total - jobs[j]["request"]
     waiting[head] = False
     _candidates(rule, x, t, extra, waiting)

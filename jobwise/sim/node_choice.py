@@ -186,10 +186,11 @@ def again(ask, free, capacity, space, c):
 
 
 @kernel
-def some_free(cells):
-    """Has a node a free CPU?"""
+def some_free(slurm):
+    """Has a node that is in service a free CPU?"""
+    cells = slurm.work.cells
     for c in range(cells.size[0]):
-        if cells.free[c, CPUS] > 0:
+        if cells.free[c, CPUS] > 0 and next_in(slurm.work.up, cells.first[c], cells.first[c + 1]) < cells.first[c + 1]:
             return True
     return False
 
@@ -367,6 +368,8 @@ def settle(slurm):
     work = slurm.work
     if not work.fresh[2]:
         note_free(work.cells, work.room)
+        for x in range(len(work.up)):
+            work.room.some[x] &= work.up[x]
         for c in range(work.cells.size[0]):
             work.cell_at[work.cells.first[c]] = c
             for r in range(work.later.shape[1]):

@@ -35,12 +35,6 @@ def lowest(x, word):
 
 
 @inlined
-def has(words, i):
-    """Is node i in the set?"""
-    return (words[i >> 6] >> np.uint64(i & 63)) & ONE != NOTHING
-
-
-@inlined
 def add(words, i):
     """Put node i into the set."""
     words[i >> 6] |= ONE << np.uint64(i & 63)

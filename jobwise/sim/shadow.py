@@ -42,29 +42,29 @@ def back(p, i, spans, sign):
 
 
 @kernel
-def _free_then(x, p, over, slices, later):
-    """`later` becomes what is free once the running jobs and the starts of the plan in `over` have ended (a start i: K + i)."""
-    copy(x.free, later)
+def _free_then(x, p, over, slices):
+    """x.later becomes what is free once the running jobs and the starts of the plan in `over` have ended (a start i: K + i)."""
+    copy(x.free, x.later)
     for k in over:
-        _ended(x, p, k, slices, later)
+        _ended(x, p, k, slices)
 
 
 @kernel
-def _ended(x, p, k, slices, later):
+def _ended(x, p, k, slices):
     K = len(x.running)
     if k >= K:
-        back(p, k - K, later, 1)
+        back(p, k - K, x.later, 1)
         return
     piece = x.jobs[x.running[k]]["held"]
     while piece >= 0:
-        give(later, slices[piece]["node"], slices[piece]["more"], slices[piece]["amount"], 1)
+        give(x.later, slices[piece]["node"], slices[piece]["more"], slices[piece]["amount"], 1)
         piece = slices[piece]["next"]
 
 
 @kernel
 def _free_beside(x, p, first, shadow, slices):
     """x.later becomes what is free at a shadow time, less the starts of the plan from `first` on that run on then."""
-    _free_then(x, p, shadow.over, slices, x.later)
+    _free_then(x, p, shadow.over, slices)
     for i in range(first, p.count[0]):
         if x.now + length(x.jobs, x.est, p.row[i]) <= shadow.time:
             back(p, i, x.later, 1)
@@ -119,6 +119,7 @@ def shadow_time(x, p, head, slices):
     """
     now, jobs, K, n = x.now, x.jobs, len(x.running), p.count[0]
     request, chunks, total = jobs[head]["request"], np.int64(jobs[head]["chunks"]), x.free.total.copy()
+    chunks = np.int64(0) if is_pool(x.free) else chunks
     ends = np.empty(K + n)
     for i in range(K):
         ends[i] = max(x.due[i], now)
@@ -132,14 +133,14 @@ def shadow_time(x, p, head, slices):
         while i < K + n and ends[order[i]] == t:
             sure += _holds(x, p, order[i], slices, request, chunks, total)
             if exact:
-                _ended(x, p, order[i], slices, x.later)
+                _ended(x, p, order[i], slices)
             i += 1
         enough = True
         for r in range(len(total)):
             enough = enough and request[r] <= total[r]
         if enough and sure < chunks:
             if not exact:
-                _free_then(x, p, order[:i], slices, x.later)
+                _free_then(x, p, order[:i], slices)
             exact = True
             enough = fits_on(x.later, request, chunks)
         if enough:
@@ -167,11 +168,11 @@ def leaves_head(x, p, first, shadow, sure, exact, head, slices):
     x.later what is free then?). `first`: the first start of the plan behind the reservation."""
     request, chunks, last = head["request"], np.int64(head["chunks"]), p.count[0] - 1
     sure -= _most_chunks(p, last, request, chunks)
-    if sure >= chunks:
-        return True, sure, exact
     if exact:
         back(p, last, x.later, -1)
-    else:
+    if sure >= chunks:
+        return True, sure, exact
+    if not exact:
         _free_beside(x, p, first, shadow, slices)
     ok = fits_on(x.later, request, chunks)
     if not ok:

@@ -27,7 +27,7 @@ from jobwise.site import LIMITS
 
 @kernel
 def _fits_now(s, e, slurm, j, partition, held, now):
-    """How many nodes (slurm.work.node) job j could start on now without touching the plans of others; 0: none."""
+    """How many entries (slurm.work.node) of nodes job j could start on now without touching the plans of others; 0: none."""
     mask_of(slurm, s.jobs[e, j], partition, slurm.work.mask)
     left_open(slurm, partition, held, 0, now, max(s.jobs[e, j]["walltime"], 1.0))
     return choose_now(slurm, slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.open_mask)
@@ -42,11 +42,7 @@ def site_pass(s, e, slurm, o):
     take_free(s, e, slurm)
     held, n = calendar(slurm, now), -1
     for i in range(len(rows)):
-        if (
-            heads == len(headed)
-            and rule.backfill != CONSERVATIVE
-            and (rule.backfill == NONE or not some_free(slurm.work.cells))
-        ):
+        if heads == len(headed) and rule.backfill != CONSERVATIVE and (rule.backfill == NONE or not some_free(slurm)):
             return
         j, p = rows[i], where[i]
         job = s.jobs[e, j]

@@ -31,10 +31,13 @@ def mask_of(slurm, job, partition, mask):
 
 @kernel
 def take_free(s, e, slurm):
-    """Bring slurm.work.cells and slurm.work.up, the nodes that work, up to now."""
+    """Bring slurm.work.cells and slurm.work.up, the nodes that work and are in service, up to now."""
     look(s, e, slurm)
+    for x in range(len(slurm.work.up)):
+        slurm.work.up[x] = slurm.work.working[x]
     if len(slurm.site.closures):
         out_of_service(slurm, s.sims[e]["now"])
+        slurm.work.fresh[2] = 0
 
 
 @inlined
@@ -62,13 +65,13 @@ def expected_ends(s, e, slurm, now):
     order = np.argsort(t, kind="mergesort")
     slurm.work.held[0] = 0
     for i in range(n):
-        _mark(s, e, slurm, i, rows[order[i]], t[order[i]])
+        _mark(slurm, i, rows[order[i]], t[order[i]])
     _blocks(slurm, 0, n)
     return n
 
 
 @kernel
-def _mark(s, e, slurm, i, j, t):
+def _mark(slurm, i, j, t):
     """slurm.work.ends[i] = running job j, which ends at t; slurm.work.on[i] = its nodes; its pieces."""
     end, k = slurm.work.ends[i], slurm.work.held[0]
     end["job"], end["t"], end["first"], end["low"], end["high"], end["cpus"] = j, t, k, slurm.work.on.shape[1], 0, 0
@@ -99,7 +102,7 @@ def insert(s, e, slurm, n, j, now):
         ends[k] = ends[k - 1]
         copy_row(slurm.work.on, k - 1, k)
         k -= 1
-    _mark(s, e, slurm, k, j, t)
+    _mark(slurm, k, j, t)
     _blocks(slurm, k, n + 1)
     return n + 1
 

@@ -124,12 +124,12 @@ def backfill(s, e, slurm, o):
     """Carry out one backfill cycle."""
     x, now = slurm.site.settings[0], whole(slurm, s.sims[e]["now"])
     see_released(s, e, slurm)
+    take_free(s, e, slurm)
     rows, where = site_order.waiting(s, e, slurm, o)
     out, held, n = np.zeros(len(LIMITS)), calendar(slurm, now), expected_ends(s, e, slurm, now)
     notes, tested = 0, np.zeros(slurm.ledger.by_user.shape[1] + 1, np.int64)  # of each user; jobs of nobody are the last
     slurm.work.begun_in[:] = -1
     array, of_array = 0, 0  # the array whose tasks were planned last, and how many
-    take_free(s, e, slurm)
     for i in range(min(len(rows), np.int64(min(x["bf_max_test"], 1e9)))):
         j, p = rows[i], where[i]
         job = s.jobs[e, j]

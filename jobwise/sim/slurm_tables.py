@@ -89,7 +89,7 @@ class Ledger(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Room for passes and cycles: nothing in it outlives one, but `notes` within a cycle."""
+    """Room for passes and cycles. Cells, what running jobs hold of them, and the ranks of nodes outlive a pass."""
 
     cells: Spans  # nodes that are alike, and what is free of them (`cells.py`)
     edges: np.ndarray  # [N + 1] what begins or ends in front of a node
@@ -98,14 +98,14 @@ class Work(NamedTuple):
         np.ndarray
     )  # [4] are the cells up to date, with how many outages? do `later` and the room know them? from how many on are
     # neighbours joined?
-    working: np.ndarray  # [W] nodes that work, but for those out of service
+    working: np.ndarray  # [W] nodes that are up, those out of service among them
     parts: np.ndarray  # [S] of slice_dtype: what running jobs hold, and
     part: np.ndarray  # [J] the first of each job; -1
     spare: np.ndarray  # [2] the first that is free again (-1: none), the first that was never used
     later: np.ndarray  # [N, R] what is free of a cell when some have ended,
     changed: np.ndarray  # [N] the cells where that is not what is free now
     changes: np.ndarray  # [1] how many they are
-    up: np.ndarray  # [W] nodes that work
+    up: np.ndarray  # [W] nodes that are up and in service, as the last pass had it
     mask: np.ndarray  # [W]
     open_mask: np.ndarray  # [W]
     unreserved: np.ndarray  # [W]
@@ -157,6 +157,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     room = (int(min(site.settings[0]["bf_max_test"], J, PLANS)) + len(site.closures)) * 2 + 4
     highest = np.array([site.qos["priority"].max(initial=0.0) or 1.0, site.partitions["factor"].max(initial=0.0) or 1.0])
     up, working, mask, open_mask, tried, own, chosen, completing = np.zeros((8, W), np.uint64)
+    up[:] = packed(np.ones(N))
     units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
     return Slurm(
         site=SiteTables(

@@ -10,9 +10,10 @@ import numpy as np
 
 from jobwise.compiled import allocating
 from jobwise.sim.allocations import hold_spans, release_spans
+from jobwise.sim.flows import note
 from jobwise.sim.kernel import OVER, advance, reserve, start
 from jobwise.sim.list_loop import instant, planned
-from jobwise.sim.list_pass import CONSERVATIVE
+from jobwise.sim.shadow import back
 from jobwise.sim.spans import Spans, join, joined
 from jobwise.sim.state import LEFT, RIGID, State, node_dtype
 
@@ -21,7 +22,7 @@ def suits(s: State, e: int) -> bool:
     """Do nodes only matter for what fits, and has nothing happened yet?"""
     sim = s.sims[e]
     rigid = sim["rate_model"] == RIGID and not s.outages.shape[1] and s.nodes["up"][e].all()
-    return bool(s.nodes.shape[1] > 1 and rigid and sim["events"] == 0)
+    return bool(s.nodes.shape[1] > 1 and rigid and sim["events"] == 0 and sim["running"] == 0)
 
 
 def begin(s: State, e: int) -> tuple[State, Spans]:
@@ -46,13 +47,16 @@ def run(s, e, slices, free, later, rule, est, f, p, steps):
             release_spans(s, e, slices, free, s.lists[e, LEFT, i])
         if sim["left"]:
             join(free)
-        if sim["queued"] == 0 or (free.total[0] == 0 and rule.backfill != CONSERVATIVE and not rule.commit):
+        if len(f.table):
+            note(f, s.jobs[e], s.lists[e, LEFT, : sim["left"]])
+        if sim["queued"] == 0:
             continue
         x = instant(s, e, rule, est, np.empty(sim["queued"]), f, free, later, total)
         planned(s, e, rule, x, slices, p)
         for i in range(p.count[0]):
-            if not hold_spans(s, e, slices, p, i):
-                return False
+            if not hold_spans(s, e, slices, p, i):  # there is no room to note who holds what: it waits
+                back(p, i, free, 1)
+                continue
             start(s, e, p.row[i], 1.0, nowhere, nothing, 0)
         for i in range(p.count[1]):
             reserve(s, e, p.promised[i], p.at[i])

@@ -110,7 +110,7 @@ def _nodes(c: Cluster, rows: np.ndarray, going: np.ndarray) -> Held:
         at = [place[n] for n in nodes(lists[int(codes[j])]) if n in place]
         for k, i in enumerate(at):
             share = jobs["request"][j] // len(at) + (k < jobs["request"][j] % len(at))
-            slices.append((i, len(slices) + 1 if k + 1 < len(at) else -1, share))
+            slices.append((i, len(slices) + 1 if k + 1 < len(at) else -1, 0, share))
             free[i] -= share
             first[j] = first[j] if k else len(slices) - 1
     free[[place[n] for n in c.down if n in place]] = 0
@@ -145,8 +145,8 @@ def _gpus(c: Cluster, rows: np.ndarray, going: np.ndarray, policy: Any) -> Held:
                 if first[j] < 0:
                     first[j] = len(slices)
                 else:
-                    slices[-1] = (slices[-1][0], len(slices), slices[-1][2])
-                slices.append((g, -1, (1,)))
+                    slices[-1] = (slices[-1][0], len(slices), *slices[-1][2:])
+                slices.append((g, -1, 0, (1,)))
                 free[g] = 0
     for n in c.down:
         if n in place:
