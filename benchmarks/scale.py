@@ -159,7 +159,7 @@ def makespan(sizes: list[float], count: int, cost: float) -> float:
 
 
 def model(work: Callable[[], Any], name: str, cost: float, known: dict[int, float]) -> list[str]:
-    """Rows of a model: work, workers, s by the model, s as measured in threads, what limits it. The model: what the driver does
+    """Rows of a model: work, workers, s by the model, s as measured in processes, what limits it. The model: what the driver does
     itself, and each round of tasks in order on workers who are free. `cost`: s of a task; `known`: s by workers."""
     mine = Measured()
     parallel._asked.append((1, mine))
@@ -257,7 +257,7 @@ def main() -> None:
     rows, models = [], []
     for name, (work, runs) in works.items():
         rows += faster(work, name, runs)
-        known = {k: float(x) for k, x in zip((1, 2), rows[-len(ENGINES)].split(" | ")[2:4], strict=True)}
+        known = {k: float(x) for k, x in zip((1, 2), rows[ENGINES.index("processes") - len(ENGINES)].split(" | ")[2:4], strict=True)}
         models += model(work, name, float(tables[2][-1].split(" | ")[2].rstrip(" |")) / 1000, known)
     learning = f"train perjob, two collectors, {CHOICES:,} choices"
     rows += faster(partial(collected, log), learning, 2)
@@ -292,7 +292,7 @@ def write_page(jobs: int, tables: tuple[list[str], ...], rows: list[str], models
         table("work | engine | s, one | s, two | times faster | result", rows),
         "## More workers than two: a model",
         "From the sizes of the tasks of one run: what the driver does itself, then each round of tasks, given in order to "
-        "workers who are free, with Ray's cost of a task. Beside it what threads took, and by how much the model is off.",
+        "workers who are free, with Ray's cost of a task. Beside it what processes took, and by how much the model is off.",
         table("work | workers | s, model | s, measured | times faster | most of the time is", models),
     ]
     (HERE / "SCALE.md").write_text("\n\n".join(text) + "\n")
