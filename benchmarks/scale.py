@@ -159,8 +159,8 @@ def makespan(sizes: list[float], count: int, cost: float) -> float:
 
 
 def model(work: Callable[[], Any], name: str, cost: float, known: dict[int, float]) -> list[str]:
-    """Rows of a model: work, workers, s by the model, s as measured in processes, what limits it. The model: what the driver does
-    itself, and each round of tasks in order on workers who are free. `cost`: s of a task; `known`: s by workers."""
+    """Rows of a model: work, workers, s by the model, s as measured in processes, what limits it. The model: what the driver
+    does itself, and each round of tasks in order on workers who are free. `cost`: s of a task; `known`: s by workers."""
     mine = Measured()
     parallel._asked.append((1, mine))
     begun = time.perf_counter()
@@ -257,7 +257,9 @@ def main() -> None:
     rows, models = [], []
     for name, (work, runs) in works.items():
         rows += faster(work, name, runs)
-        known = {k: float(x) for k, x in zip((1, 2), rows[ENGINES.index("processes") - len(ENGINES)].split(" | ")[2:4], strict=True)}
+        known = {
+            k: float(x) for k, x in zip((1, 2), rows[ENGINES.index("processes") - len(ENGINES)].split(" | ")[2:4], strict=True)
+        }
         models += model(work, name, float(tables[2][-1].split(" | ")[2].rstrip(" |")) / 1000, known)
     learning = f"train perjob, two collectors, {CHOICES:,} choices"
     rows += faster(partial(collected, log), learning, 2)
