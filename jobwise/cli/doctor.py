@@ -87,16 +87,15 @@ def _python() -> list[Finding]:
 
 def _kernels() -> list[Finding]:
     from jobwise import compiled
-    from jobwise.compiled import cache
 
     way = "compiled by numba's own njit" if compiled.PLAIN else "compiled"
     if numba_off := os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         way = "NUMBA_DISABLE_JIT is set: they run as Python, a hundred times slower"
-    if not cache.FOLDER:
+    if not compiled.cache.FOLDER:
         mend = "NUMBA_CACHE_DIR=FOLDER, a folder of your own that nobody else may write to"
         return [Finding("kernels", f"{way}; they cannot be kept: every command compiles anew", False, False, mend)]
-    files = [f for f in Path(cache.FOLDER).rglob("*") if f.is_file()]
-    state = f"{way}; {len(files):,} files, {sum(f.stat().st_size for f in files) / 1e6:,.0f} MB in {cache.FOLDER}"
+    files = [f for f in Path(compiled.cache.FOLDER).rglob("*") if f.is_file()]
+    state = f"{way}; {len(files):,} files, {sum(f.stat().st_size for f in files) / 1e6:,.0f} MB in {compiled.cache.FOLDER}"
     return [Finding("kernels", state, bool(files) and not numba_off, False, "jobwise warm-up" if not numba_off else "")]
 
 
