@@ -11,6 +11,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ def log(jobs: int, count: int) -> Workload:
     return lublin(jobs, count, 1, load=LOAD, estimates="users", users=200)
 
 
-def on_nodes(jobs: int, count: int, shared: float) -> Workload:
+def on_nodes(shared: float, jobs: int, count: int) -> Workload:
     """The jobs on nodes; this share of the small ones leaves room for others on theirs."""
     w, rng = log(jobs, count), np.random.default_rng(0)
     n = w.jobs["request"][:, 0]
@@ -54,9 +55,9 @@ def on_a_site(jobs: int, count: int) -> Workload:
     return on_site(big, count, CORES, age=1000.0)
 
 
-def replayed(policy: str, build: Callable[..., Workload], jobs: int, count: int, *more: float) -> float:
+def replayed(policy: str, build: Callable[[int, int], Workload], jobs: int, count: int) -> float:
     """Return the s of a replay, its kernels compiled before."""
-    w = build(jobs, count, *more)
+    w = build(jobs, count)
     simulate(first(w, 50), policy)
     begun = time.perf_counter()
     simulate(w, policy)
@@ -74,19 +75,17 @@ def encoded(jobs: int, count: int) -> float:
     return time.perf_counter() - begun
 
 
-WORK: dict[str, tuple] = {
-    "`saf+easy`, whole nodes": (replayed, "saf+easy", on_nodes),
-    "`saf+easy+pack`, half of the small jobs share nodes": (replayed, "saf+easy+pack", on_nodes, SHARED),
-    "`slurm`, whole nodes": (replayed, "slurm", on_a_site),
-    f"SEM's observation, {CHOICES:,} choices": (encoded,),
+WORK: dict[str, Callable[[int, int], float]] = {  # of jobs and nodes: s
+    "`saf+easy`, whole nodes": partial(replayed, "saf+easy", partial(on_nodes, 0.0)),
+    "`saf+easy+pack`, half of the small jobs share nodes": partial(replayed, "saf+easy+pack", partial(on_nodes, SHARED)),
+    "`slurm`, whole nodes": partial(replayed, "slurm", on_a_site),
+    f"SEM's observation, {CHOICES:,} choices": encoded,
 }
 
 
 def measured(name: str, jobs: int, count: int, sent) -> None:
     """Send (s, GiB at most) of a piece of work."""
-    work, *known = WORK[name]
-    more = known[2:] if len(known) > 2 else []
-    took = work(*known[:2], jobs, count, *(more or ([0.0] if on_nodes in known else [])))
+    took = WORK[name](jobs, count)
     sent.send((took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20))
 
 

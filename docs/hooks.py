@@ -61,14 +61,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 def on_config(config: Any) -> Any:
     """Put the pages that are made here into the navigation."""
+    benchmarks = [page for page in places().values() if page.startswith("benchmarks/")]
+    made = {"Commands": sorted(commands()), "Python": sorted(names()), "Benchmarks": benchmarks}
     for entry in config["nav"]:
         for title, pages in entry.items():
-            if title == "Commands":
-                pages.extend(sorted(commands()))
-            elif title == "Python":
-                pages.extend(sorted(names()))
-            elif title == "Benchmarks":
-                pages.extend(page for page in places().values() if page.startswith("benchmarks/"))
+            pages.extend(made.get(title, []))
     return config
 
 

@@ -8,7 +8,7 @@ from test_listing import Asked, starts
 
 import jobwise as jw
 from jobwise.policies.names import resolve
-from jobwise.sim import placement, slurm_loop, slurm_tables, span_loop, spans
+from jobwise.sim import cells, placement, slurm_loop, slurm_tables, span_loop, spans
 from jobwise.sim.flows import NONE
 from jobwise.sim.list_pass import blank
 from jobwise.sim.node_sets import add_all, next_in, next_out, packed, size_of
@@ -325,11 +325,11 @@ def test_cells_of_a_site_are_its_nodes_at_every_step(site, fails):
     while going:
         going = slurm_loop.run(s, 0, m, order, 97)
         steps += 1
-        if not m.work.fresh[0]:
+        if not m.work.marks[cells.KNOWN]:
             slurm_loop.look(s, 0, m)
         cells_agree(s, m)
         assert m.work.changes[0] == 0
-        if m.work.fresh[2]:
+        if m.work.marks[cells.SETTLED]:
             size = m.work.cells.size[0]
             assert np.array_equal(m.work.later[:size], m.work.cells.free[:size])
     assert s.sims[0]["ended"] == len(w) and steps > 20

@@ -44,9 +44,9 @@ def doctor(
     else:
         rows = [[f.what, "ok" if f.ok else "MISSING" if f.needed else "-", f.state, "" if f.ok else f.mend] for f in findings]
         print_table("", ["part", "", "what is there", "to mend it"], rows, left=4)
-        say(
-            "Everything that jobwise needs is here." if not broken else f"{broken[0].what}: {broken[0].state}; {broken[0].mend}"
-        )
+        for f in broken:
+            say(f"{f.what}: {f.state}; {f.mend}")
+        say("Not all that jobwise needs is here." if broken else "Everything that jobwise needs is here.")
     if broken:
         raise typer.Exit(1)
 

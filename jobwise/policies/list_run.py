@@ -19,7 +19,7 @@ from jobwise.sim import list_pass, orders
 from jobwise.sim.conservative import plan_conservative
 from jobwise.sim.flows import NONE, Flows, flows, score_flows
 from jobwise.sim.list_pass import CONSERVATIVE, Instant, Rule, blank
-from jobwise.sim.spans import separate
+from jobwise.sim.spans import room_like, separate
 
 
 class ListRun:
@@ -144,7 +144,7 @@ class ListRun:
             orders.score_rows(rule.order, view.now, view.origin, seed, view.table, queue, scores)
         if self._promised:
             return [Start(j) for j in self._promised.plan(view, scheduler, rule, scores)]
-        f = _flows(scheduler, view)
+        f, nodes = _flows(scheduler, view), separate(free, capacity)
         x = Instant(
             now=view.now,
             origin=view.origin,
@@ -155,8 +155,8 @@ class ListRun:
             score=scores,
             running=view.running,
             due=due,
-            free=separate(free, capacity),
-            later=separate(free.copy(), capacity.copy()),
+            free=nodes,
+            later=room_like(nodes),
             units=capacity.sum(axis=0),
             flows=f,
         )

@@ -15,6 +15,10 @@ from jobwise.sim.node_sets import NOTHING, add, next_out
 from jobwise.sim.spans import at, cut
 from jobwise.sim.state import HEAP, LEFT
 
+KNOWN, OUTAGES, SETTLED, JOIN_AT = range(
+    4
+)  # of `Work.marks`: are the cells up to date, as of how many outages? do searches know
+# them? how many there may be before neighbours are joined
 SPARE = 64  # cells beyond twice what there were when neighbours were joined last, from which on they are joined again
 RESOURCES = 3  # of a node of a site: CPUs, memory, GPUs
 
@@ -23,8 +27,8 @@ RESOURCES = 3  # of a node of a site: CPUs, memory, GPUs
 def look(s, e, slurm):
     """Bring slurm.work.cells up to now."""
     work, outage = slurm.work, s.sims[e]["outage"]
-    if not work.fresh[0] or work.fresh[1] != outage:
-        work.fresh[0], work.fresh[1] = _rebuild(s, e, slurm), outage
+    if not work.marks[KNOWN] or work.marks[OUTAGES] != outage:
+        work.marks[KNOWN], work.marks[OUTAGES] = _rebuild(s, e, slurm), outage
 
 
 @kernel
@@ -115,7 +119,7 @@ def _bound(slurm, node, more, sign):
 @kernel
 def _join(slurm):
     """Make one cell of neighbours between which nothing begins or ends."""
-    cells, k, slurm.work.fresh[2] = slurm.work.cells, 0, 0
+    cells, k, slurm.work.marks[SETTLED] = slurm.work.cells, 0, 0
     size = cells.size[0]
     for i in range(1, size):
         if slurm.work.edges[cells.first[i]] == 0:
@@ -127,7 +131,7 @@ def _join(slurm):
                 cells.free[k, r], cells.capacity[k, r] = cells.free[i, r], cells.capacity[i, r]
     cells.first[k + 1] = cells.first[size]
     cells.size[0] = k + 1
-    slurm.work.fresh[3] = 2 * cells.size[0] + SPARE
+    slurm.work.marks[JOIN_AT] = 2 * cells.size[0] + SPARE
 
 
 @kernel
@@ -144,7 +148,7 @@ def _change(slurm, node, more, amount, sign):
 @kernel
 def take(slurm, j, n):
     """Job j has got slurm.work.amount[:n] of nodes slurm.work.each[:n]."""
-    work, i, slurm.work.fresh[2] = slurm.work, 0, 0
+    work, i, slurm.work.marks[SETTLED] = slurm.work, 0, 0
     work.part[j] = -1
     while i < n:
         k = i + 1
@@ -161,12 +165,13 @@ def take(slurm, j, n):
 
 
 @kernel
-def gone(s, e, slurm, first, count):
-    """Jobs s.lists[e, LEFT, first : first + count] have ended: their nodes are free."""
+def gone(s, e, slurm):
+    """Jobs have ended in the last advance: their nodes are free."""
     work = slurm.work
-    if not work.fresh[0] or work.fresh[1] != s.sims[e]["outage"]:
+    if not work.marks[KNOWN] or work.marks[OUTAGES] != s.sims[e]["outage"]:
         return
-    for i in range(first, first + count):
+    count = s.sims[e]["left"]
+    for i in range(count):
         j = s.lists[e, LEFT, i]
         here = work.part[j]
         while here >= 0:
@@ -178,8 +183,8 @@ def gone(s, e, slurm, first, count):
             here = after
         work.part[j] = -1
     if count:
-        work.fresh[2] = 0
-        if work.cells.size[0] > work.fresh[3]:
+        work.marks[SETTLED] = 0
+        if work.cells.size[0] > work.marks[JOIN_AT]:
             _join(slurm)
 
 

@@ -14,7 +14,7 @@ from jobwise.sim.conservative import plan_conservative
 from jobwise.sim.flows import note
 from jobwise.sim.kernel import OVER, advance, reserve, start
 from jobwise.sim.list_pass import CONSERVATIVE, EASY_ORACLE, Instant, plan_pass
-from jobwise.sim.spans import Spans, separate
+from jobwise.sim.spans import room_like, separate
 from jobwise.sim.state import HEAP, LEFT
 
 
@@ -102,8 +102,8 @@ def planned(s, e, rule, x, slices, p):
 def one_pass(s, e, rule, est, score, f, p):
     """Plan and carry out one pass of simulation e; `score` [Q] are the scores where the rule's order is GIVEN."""
     free, capacity = _units(s, e)
-    later = Spans(np.empty(len(free) + 1, np.int64), free.copy(), capacity.copy(), free[0].copy(), np.zeros(1, np.int64))
-    x = instant(s, e, rule, est, score, f, separate(free, capacity), later, capacity.sum(axis=0))
+    nodes = separate(free, capacity)
+    x = instant(s, e, rule, est, score, f, nodes, room_like(nodes), capacity.sum(axis=0))
     planned(s, e, rule, x, s.slices[e], p)
     return carry_out(s, e, p, 1.0)
 

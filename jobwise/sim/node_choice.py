@@ -4,201 +4,40 @@ Usable nodes of one weight that lie beside each other are a run. Of the lightest
 gives the nodes, else that with the most, and then the next; inside a run a single node that suffices with the fewest CPUs to
 spare, else the lowest numbers first. Tasks fill the chosen nodes one after the other, each has at least one.
 
-Nodes are looked at in cells (`spans.Spans`): neighbours that are alike. Those of a cell that a job may use, and that lie beside
-each other, are a stretch; a run is one stretch or several.
+What a job could have of which cells says `node_room.py`. Nodes of a cell that it may use, and that lie beside each other, are a
+stretch; a run is one stretch or several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim.node_sets import BITS, NOTHING, ONE, add, add_all, drop, lowest, next_in, next_out, size_of
-from jobwise.sim.spans import at, separate
+from jobwise.sim.node_room import (
+    CPUS,
+    GPUS,
+    HAD,
+    MEMORY,
+    NODES,
+    RANKED,
+    RANKS,
+    enough,
+    free_cpus,
+    measure,
+    note_vacant,
+    of_gpus,
+    rank,
+    room,
+    rooms,
+    settle,
+    unranked,
+)
+from jobwise.sim.node_sets import drop, next_in, next_out
+from jobwise.sim.spans import separate
 
-CPUS, MEMORY, GPUS = range(3)
 MANY = 1 << 40
-RANKS = 256  # of nodes of one weight
-
-
-@inlined
-def of_gpus(ask):
-    """Does a job ask for GPUs?"""
-    return ask["gpus"] > 0 or ask["gpus_node"] > 0
-
-
-@inlined
-def _free(ask, free, capacity, i):
-    """CPUs of node i that are free for a job, for one task or more; 0: it is of no use."""
-    if ask["whole"]:
-        for r in range(free.shape[1]):
-            if free[i, r] != capacity[i, r]:
-                return np.int64(0)
-    if ask["gpus_node"] > free[i, GPUS] or (ask["gpus"] > 0 and free[i, GPUS] == 0):
-        return np.int64(0)
-    if ask["memory"] > free[i, MEMORY]:
-        return np.int64(0)
-    cpus = free[i, CPUS]
-    if cpus * ask["memory_cpu"] > free[i, MEMORY]:  # rounded to tasks only where memory is short
-        cpus = free[i, MEMORY] // ask["memory_cpu"] // ask["cpus"] * ask["cpus"]
-    return np.int64(cpus) if cpus >= ask["cpus"] else np.int64(0)
-
-
-@inlined
-def room(ask, free, capacity, i):
-    """CPUs of node i that the job could have. Where it asks for GPUs: of whole tasks, all of them on the only node that it may
-    have, and one where it has one for each node."""
-    cpus = _free(ask, free, capacity, i)
-    if not of_gpus(ask) or cpus == 0:
-        return cpus
-    tasks = cpus // ask["cpus"]
-    if ask["most"] == 1:
-        return np.int64(ask["tasks"]) * ask["cpus"] if tasks >= ask["tasks"] else np.int64(0)
-    return ask["cpus"] * (1 if ask["tasks"] == 1 or ask["tasks"] == ask["nodes"] == ask["most"] else tasks)
-
-
-class Room(NamedTuple):
-    """Arrays that `choose` writes to."""
-
-    have: np.ndarray  # [N] CPUs to be had of each node of a cell; 0: it is of no use
-    nodes: np.ndarray  # [N] nodes of a cell that the job may use
-    asked: np.ndarray  # [N] the last search that looked at the cell: what the others say of it is old
-    some: np.ndarray  # [W] nodes with free CPUs
-    both: np.ndarray  # [W] those of them that it may use
-    usable: np.ndarray  # [W] the cells of which some CPUs are to be had
-    mask: np.ndarray  # [W] the nodes that it may use
-    sums: np.ndarray  # [5] CPUs to be had, usable nodes, free CPUs of whatever use, have nodes been ranked?, searches
-    first: np.ndarray  # [N] stretches: the first node,
-    until: np.ndarray  # [N] the node behind the last,
-    cell: np.ndarray  # [N] the cell
-    run: np.ndarray  # [N + 1] the first stretch of a run
-    cpus: np.ndarray  # [N] of a run, to be had; 0: taken
-    cards: np.ndarray  # [N] GPUs of a run
-    rank: np.ndarray  # [N] behind the weight: smaller with more GPUs, as the last job with GPUs that was tested left it
-    ranked: np.ndarray  # [W] nodes that may have one other than the last
-
-
-def rooms(nodes: int) -> Room:
-    """Return room for so many nodes."""
-    have, usable_nodes, asked, first, until, cell, cpus, cards = np.zeros((8, nodes), np.int64)
-    some, both, mask, usable, ranked = np.zeros((5, -(-nodes // BITS)), np.uint64)
-    sums, rank, run = np.zeros(5, np.int64), np.full(nodes, RANKS - 1), np.zeros(nodes + 1, np.int64)
-    return Room(have, usable_nodes, asked, some, both, usable, mask, sums, first, until, cell, run, cpus, cards, rank, ranked)
-
-
-@inlined
-def cell_of(cells, i, c):
-    """The cell of node i, which is in cell c or behind it."""
-    if i < cells.first[c + 1]:
-        return c
-    if i < cells.first[c + 2]:
-        return c + 1
-    return i if i < cells.size[0] and cells.first[i] == i else at(cells, i)
-
-
-@kernel
-def unranked(space, nodes):
-    """Forget the ranks of nodes, as Slurm does when it chooses nodes for a job that could use them."""
-    for x in range(len(nodes) if space.sums[3] else 0):
-        word = nodes[x] & space.ranked[x]
-        space.ranked[x] &= ~word
-        while word != NOTHING:
-            space.rank[lowest(x, word)] = RANKS - 1
-            word &= word - ONE
-
-
-@kernel
-def rank(ask, nodes, cells, free, space):
-    """Each test for a job with GPUs ranks the nodes that have some for it, whether they have CPUs or not: those with more of
-    what it asks for come first, for later jobs, too. `free`: units of each node of a cell."""
-    N, c, memory = cells.first[cells.size[0]], 0, max(ask["memory"], ask["memory_cpu"] * ask["cpus"])
-    space.sums[3] = 1
-    i = next_in(nodes, 0, N)
-    while i < N:
-        c = cell_of(cells, i, c)
-        until, cards = cells.first[c + 1], free[c, GPUS]
-        suits = cards >= max(ask["gpus_node"], 1) and free[c, MEMORY] >= memory and cells.capacity[c, CPUS] >= ask["cpus"]
-        if ask["whole"] == 0:
-            cards = min(cards, ask["gpus_node"] if ask["gpus_node"] > 0 else ask["gpus"])
-        elif free[c, CPUS] < cells.capacity[c, CPUS]:
-            suits = False
-        while i < until:
-            if suits:
-                space.rank[i] = max(RANKS - 1 - cards, 0)
-                add(space.ranked, i)
-            i = next_in(nodes, i + 1, until)
-        i = next_in(nodes, until, N)
-
-
-@kernel
-def note_free(cells, space):
-    """space.some = the nodes with free CPUs."""
-    for x in range(len(space.some)):
-        space.some[x] = NOTHING
-    for c in range(cells.size[0]):
-        if cells.free[c, CPUS] > 0:
-            add_all(space.some, cells.first[c], cells.first[c + 1])
-
-
-@inlined
-def look_at(cells, space, c):
-    """How many nodes of cell c the job may use, one at least."""
-    if space.asked[c] != space.sums[4]:
-        first, until = cells.first[c], cells.first[c + 1]
-        space.nodes[c] = 1 if until == first + 1 else size_of(space.mask, first, until)
-        space.asked[c], space.have[c] = space.sums[4], 0
-    return space.nodes[c]
-
-
-@kernel
-def measure(ask, mask, cells, space):
-    """Which nodes of the set `mask` the job could use, and how many CPUs it could have of each, into `space`, which knows the
-    nodes with free CPUs. Do they suffice?"""
-    space.sums[:3] = 0
-    space.sums[4] += 1
-    for x in range(len(mask)):
-        space.mask[x], space.both[x], space.usable[x] = mask[x], mask[x] & space.some[x], NOTHING
-    N, c = cells.first[cells.size[0]], 0
-    i = next_in(space.both, 0, N)
-    while i < N:
-        c = cell_of(cells, i, c)
-        space.sums[2] += cells.free[c, CPUS] * look_at(cells, space, c)
-        again(ask, cells.free, cells.capacity, space, c)
-        i = next_in(space.both, cells.first[c + 1], N)
-    return enough(ask, space)
-
-
-@inlined
-def again(ask, free, capacity, space, c):
-    """What is free on the nodes of cell c, which was looked at, is not as it was."""
-    now, before, n = room(ask, free, capacity, c), space.have[c], space.nodes[c]
-    space.sums[0] += (now - before) * n
-    space.have[c] = now
-    if now > 0 and before == 0:
-        add(space.usable, c)
-        space.sums[1] += n
-    elif now == 0 and before > 0:
-        drop(space.usable, c)
-        space.sums[1] -= n
-
-
-@kernel
-def some_free(slurm):
-    """Has a node that is in service a free CPU?"""
-    cells = slurm.work.cells
-    for c in range(cells.size[0]):
-        if cells.free[c, CPUS] > 0 and next_in(slurm.work.up, cells.first[c], cells.first[c + 1]) < cells.first[c + 1]:
-            return True
-    return False
-
-
-@inlined
-def enough(ask, room):
-    """Could there be enough CPUs and nodes?"""
-    return room.sums[0] >= np.int64(ask["tasks"]) * ask["cpus"] and room.sums[1] >= max(ask["nodes"], 1)
 
 
 @kernel
@@ -212,7 +51,7 @@ def _runs(space, cells, free, weight):
         i = cells.first[c] if until == cells.first[c] + 1 else next_in(space.mask, cells.first[c], until)
         while i < until:
             end = next_out(space.mask, i, until)
-            if space.sums[3]:  # nodes of a cell may have been ranked otherwise
+            if space.sums[RANKED]:  # nodes of a cell may have been ranked otherwise
                 k = i + 1
                 while k < end and space.rank[k] == space.rank[i]:
                     k += 1
@@ -267,10 +106,10 @@ def pick(ask, cells, free, weight, space, node, more):
         left, size = MANY, cells.size[0]
         c = next_in(space.usable, 0, size)
         while c < size:
-            own = _free(ask, free, cells.capacity, c) + (free[c, GPUS] if of_gpus(ask) else 0)
+            own = free_cpus(ask, free, cells.capacity, c) + (free[c, GPUS] if of_gpus(ask) else 0)
             if own <= least:
-                space.sums[0] -= space.have[c] * space.nodes[c]
-                space.sums[1] -= space.nodes[c]
+                space.sums[HAD] -= space.have[c] * space.nodes[c]
+                space.sums[NODES] -= space.nodes[c]
                 space.have[c] = 0
                 drop(space.usable, c)
             else:
@@ -346,7 +185,7 @@ def choice_of(free: np.ndarray, capacity: np.ndarray, weight: np.ndarray) -> Cal
     which they are chosen. `free`, `capacity` [N, 3], `weight` [N]."""
     cells, space = separate(free.astype(np.int64), capacity.astype(np.int64)), rooms(len(weight))
     node, more = np.zeros((2, len(weight)), np.int32)
-    note_free(cells, space)
+    note_vacant(cells, space)
 
     def chosen(ask: np.void, mask: np.ndarray) -> np.ndarray:
         k = choose(ask, mask, cells, weight, space, node, more)
@@ -358,24 +197,8 @@ def choice_of(free: np.ndarray, capacity: np.ndarray, weight: np.ndarray) -> Cal
 @kernel
 def choose(ask, mask, cells, weight, space, node, more):
     """Nodes for a job out of the set `mask`: node[:k], each with the more[:k] nodes behind it; k = 0 where it does not fit.
-    `space`: room that knows the nodes with free CPUs (`note_free`)."""
+    `space`: room that knows the nodes with free CPUs (`note_vacant`)."""
     return pick(ask, cells, cells.free, weight, space, node, more) if measure(ask, mask, cells, space) else 0
-
-
-@kernel
-def settle(slurm):
-    """Take note of what has become free, or is not free any more, since the last search."""
-    work = slurm.work
-    if not work.fresh[2]:
-        note_free(work.cells, work.room)
-        for x in range(len(work.up)):
-            work.room.some[x] &= work.up[x]
-        for c in range(work.cells.size[0]):
-            work.cell_at[work.cells.first[c]] = c
-            for r in range(work.later.shape[1]):
-                work.later[c, r] = work.cells.free[c, r]
-        work.cell_at[work.cells.first[work.cells.size[0]]] = work.cells.size[0]
-        work.fresh[2] = 1
 
 
 @kernel

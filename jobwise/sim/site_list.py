@@ -15,7 +15,8 @@ from jobwise.sim import site_order
 from jobwise.sim.closures import next_change
 from jobwise.sim.kernel import CHOICE, OVER, advance
 from jobwise.sim.list_pass import CONSERVATIVE, NONE
-from jobwise.sim.node_choice import choose_now, some_free
+from jobwise.sim.node_choice import choose_now
+from jobwise.sim.node_room import some_free
 from jobwise.sim.slurm_calendar import calendar, keep, left_open
 from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
 from jobwise.sim.slurm_limits import allowed
@@ -37,9 +38,9 @@ def _fits_now(s, e, slurm, j, partition, held, now):
 def site_pass(s, e, slurm, o):
     """Start what the order, the backfilling and the limits let start now."""
     now, rule, notes = s.sims[e]["now"], o.rule, 0
+    take_free(s, e, slurm)
     rows, where = site_order.waiting(s, e, slurm, o)
     out, headed, heads = np.zeros(len(LIMITS)), np.zeros(len(slurm.site.partition), np.bool_), 0
-    take_free(s, e, slurm)
     held, n = calendar(slurm, now), -1
     for i in range(len(rows)):
         if heads == len(headed) and rule.backfill != CONSERVATIVE and (rule.backfill == NONE or not some_free(slurm)):

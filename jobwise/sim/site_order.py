@@ -15,6 +15,7 @@ from jobwise.sim.loglinear import F, linear
 from jobwise.sim.memory import SHORT, expect_job, forecast_of, note_advance, note_starts
 from jobwise.sim.multifactor import priority
 from jobwise.sim.orders import LINEAR, Order, begin, score, uniform
+from jobwise.sim.spans import count
 
 OWN = -2  # the order of Slurm itself
 
@@ -63,7 +64,7 @@ def _score(s, e, slurm, o, j, free):
 @allocating
 def waiting(s, e, slurm, o):
     """(rows, partitions) of what waits, by tier, then the order, then row; a job that may run in several partitions comes
-    several times."""
+    several times. The cells of nodes are up to date."""
     n, j, free = 0, s.sims[e]["head"], 0.0
     if len(o.memory.of) > 0:
         note_starts(o.memory, s, e)
@@ -72,8 +73,8 @@ def waiting(s, e, slurm, o):
     row, where = np.empty(room, np.int64), np.empty(room, np.int64)
     key, tier, tiers = np.empty(room), np.empty(room, np.int64), False
     if o.rule.order == LINEAR:
-        for i in range(s.nodes.shape[1]):
-            free += s.nodes[e, i]["free"][0]
+        for c in range(slurm.work.cells.size[0]):
+            free += slurm.work.cells.free[c, 0] * count(slurm.work.cells, c)
     while j >= 0:
         q, own = max(s.jobs[e, j]["partition"], 0), 0.0
         if o.rule.order != OWN:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import allocating, inlined, kernel
-from jobwise.sim.cells import RESOURCES, look
+from jobwise.sim.cells import RESOURCES, SETTLED, look
 from jobwise.sim.closures import out_of_service
 from jobwise.sim.conservative import copy_row
-from jobwise.sim.node_choice import CPUS, again, cell_of, enough, look_at, measure, of_gpus, pick, rank, settle, unranked
+from jobwise.sim.node_choice import pick
+from jobwise.sim.node_room import CPUS, WHATEVER, again, cell_of, enough, look_at, measure, of_gpus, rank, settle, unranked
 from jobwise.sim.node_sets import BITS, NOTHING, add_all, next_in, ones
 from jobwise.sim.slurm_time import floored, is_exact, whole
 from jobwise.sim.state import HEAP
@@ -37,7 +38,7 @@ def take_free(s, e, slurm):
         slurm.work.up[x] = slurm.work.working[x]
     if len(slurm.site.closures):
         out_of_service(slurm, s.sims[e]["now"])
-        slurm.work.fresh[2] = 0
+        slurm.work.marks[SETTLED] = 0
 
 
 @inlined
@@ -63,7 +64,6 @@ def expected_ends(s, e, slurm, now):
     for i in range(n):
         t[i] = _expected(s, e, slurm, rows[i], now)
     order = np.argsort(t, kind="mergesort")
-    slurm.work.held[0] = 0
     for i in range(n):
         _mark(slurm, i, rows[order[i]], t[order[i]])
     _blocks(slurm, 0, n)
@@ -72,26 +72,22 @@ def expected_ends(s, e, slurm, now):
 
 @kernel
 def _mark(slurm, i, j, t):
-    """slurm.work.ends[i] = running job j, which ends at t; slurm.work.on[i] = its nodes; its pieces."""
-    end, k = slurm.work.ends[i], slurm.work.held[0]
-    end["job"], end["t"], end["first"], end["low"], end["high"], end["cpus"] = j, t, k, slurm.work.on.shape[1], 0, 0
+    """slurm.work.ends[i] = running job j, which ends at t; slurm.work.on[i] = its nodes."""
+    end, parts = slurm.work.ends[i], slurm.work.parts
+    end["job"], end["t"], end["low"], end["high"], end["cpus"] = j, t, slurm.work.on.shape[1], 0, 0
     here = slurm.work.part[j]
     while here >= 0:
-        part, mine = slurm.work.parts[here], slurm.work.pieces[k]
-        mine["node"], mine["more"] = part["node"], part["more"]
-        for r in range(RESOURCES):
-            mine["amount"][r] = part["amount"][r]
-        end["cpus"] = max(end["cpus"], part["amount"][CPUS])
-        end["low"] = min(end["low"], np.uint64(part["node"] // BITS))
-        end["high"] = max(end["high"], np.uint64((part["node"] + part["more"]) // BITS + 1))
-        here = part["next"]
-        k += 1
+        first, last = parts[here]["node"], parts[here]["node"] + parts[here]["more"]
+        end["cpus"] = max(end["cpus"], parts[here]["amount"][CPUS])
+        end["low"], end["high"] = min(end["low"], np.uint64(first // BITS)), max(end["high"], np.uint64(last // BITS + 1))
+        here = parts[here]["next"]
     for x in range(end["low"], end["high"]):
         slurm.work.on[i, x] = NOTHING
-    for x in range(end["first"], k):
-        mine = slurm.work.pieces[x]
-        add_all(slurm.work.on[i], np.int64(mine["node"]), np.int64(mine["node"] + mine["more"] + 1))
-    end["until"] = slurm.work.held[0] = k
+    here = slurm.work.part[j]
+    while here >= 0:
+        first = np.int64(parts[here]["node"])
+        add_all(slurm.work.on[i], first, first + parts[here]["more"] + 1)
+        here = parts[here]["next"]
 
 
 @kernel
@@ -149,21 +145,22 @@ def _most(slurm, i, mask):
 @kernel
 def _give_back(slurm, ask, i):
     """Running job slurm.work.ends[i] is taken away from slurm.work.later."""
-    end, cells, space = slurm.work.ends[i], slurm.work.cells, slurm.work.room
-    for x in range(end["first"], end["until"]):
-        piece = slurm.work.pieces[x]
-        node, until = np.int64(piece["node"]), np.int64(piece["node"] + piece["more"] + 1)
-        n, c = next_in(space.mask, node, until), np.int64(slurm.work.cell_at[node])
-        while n < until:
-            c = cell_of(cells, n, c)
-            if slurm.work.changes[0] < len(slurm.work.changed):
-                slurm.work.changed[slurm.work.changes[0]] = c
-            slurm.work.changes[0] += 1
+    work, here = slurm.work, slurm.work.part[slurm.work.ends[i]["job"]]
+    while here >= 0:
+        part = work.parts[here]
+        first, until = np.int64(part["node"]), np.int64(part["node"] + part["more"] + 1)
+        node, c = next_in(work.room.mask, first, until), np.int64(work.cell_at[first])
+        while node < until:
+            c = cell_of(work.cells, node, c)
+            if work.changes[0] < len(work.changed):
+                work.changed[work.changes[0]] = c
+            work.changes[0] += 1
             for r in range(RESOURCES):
-                slurm.work.later[c, r] += piece["amount"][r]
-            look_at(cells, space, c)
-            again(ask, slurm.work.later, cells.capacity, space, c)
-            n = next_in(space.mask, cells.first[c + 1], until)
+                work.later[c, r] += part["amount"][r]
+            look_at(work.cells, work.room, c)
+            again(ask, work.later, work.cells.capacity, work.room, c)
+            node = next_in(work.room.mask, work.cells.first[c + 1], until)
+        here = part["next"]
 
 
 @kernel
@@ -203,7 +200,7 @@ def will_run(s, e, slurm, ask, mask, n, now, until):
 def _will_run_later(slurm, ask, mask, n, until):
     """The same behind now, as the limits of running jobs say: a job that is over its limit counts as gone at that."""
     i, returned, origin, window, last = 0, 0, np.inf, 0.0 if is_exact(slurm) else GROUP, np.inf
-    need = np.int64(ask["tasks"]) * ask["cpus"] - slurm.work.room.sums[2]
+    need = np.int64(ask["tasks"]) * ask["cpus"] - slurm.work.room.sums[WHATEVER]
     while i < n:
         gone = False
         while i < n:

@@ -17,7 +17,8 @@ from jobwise.sim.closures import next_change, reserved
 from jobwise.sim.fair_share import used
 from jobwise.sim.kernel import CHOICE, OVER, advance, start
 from jobwise.sim.multifactor import price, price_all
-from jobwise.sim.node_choice import choose_now, deal, of_gpus, rank, unranked
+from jobwise.sim.node_choice import choose_now, deal
+from jobwise.sim.node_room import RANKED, of_gpus, rank, unranked
 from jobwise.sim.slurm_calendar import calendar, keep, keep_whole
 from jobwise.sim.slurm_ends import expected_ends, insert, mask_of, take_free
 from jobwise.sim.slurm_limits import allowed, asked, begun_elsewhere, count, within
@@ -69,11 +70,11 @@ def see_released(s, e, slurm):
 def main_pass(s, e, slurm, o, depth):
     """Start by priority; a partition whose first waiting job does not fit starts nothing more, nor do its nodes."""
     see_released(s, e, slurm)
+    take_free(s, e, slurm)
     rows, where = site_order.waiting(s, e, slurm, o)
     blocked, out, left = np.zeros(len(slurm.site.partition), np.bool_), np.zeros(len(LIMITS)), len(slurm.site.partition)
     closed, tried = np.zeros(len(slurm.work.mask), np.uint64), 0
     slurm.work.begun_in[:] = -1
-    take_free(s, e, slurm)
     for i in range(len(rows)):
         j, p = rows[i], where[i]
         if blocked[p] or s.jobs[e, j]["status"] != QUEUED or not allowed(slurm, j, s.jobs[e, j], p, out):
@@ -150,7 +151,7 @@ def backfill(s, e, slurm, o):
         if t == np.inf:
             continue
         if t <= now:
-            if slurm.work.room.sums[3]:  # it chooses again, by ranks of its own
+            if slurm.work.room.sums[RANKED]:  # it chooses again, by ranks of its own
                 k = choose_now(slurm, slurm.site.ask[job["ask"]], slurm.work.open_mask)
             if k > 0 and begin(s, e, slurm, j, k, out):
                 n = insert(s, e, slurm, n, j, now)
@@ -171,7 +172,7 @@ def backfill(s, e, slurm, o):
 def _tested(s, e, slurm, j):
     """A job that comes is tested against its empty nodes: that ranks them anew."""
     ask = slurm.site.ask[s.jobs[e, j]["ask"]]
-    if not of_gpus(ask) and slurm.work.room.sums[3] == 0:
+    if not of_gpus(ask) and slurm.work.room.sums[RANKED] == 0:
         return
     for w in range(slurm.site.queues.shape[1]):
         p = slurm.site.queues[max(s.jobs[e, j]["partition"], 0), w]
@@ -186,7 +187,7 @@ def _tested(s, e, slurm, j):
 def note(s, e, slurm):
     """Price the jobs that have come, and charge those that have ended."""
     sim = s.sims[e]
-    gone(s, e, slurm, 0, sim["left"])
+    gone(s, e, slurm)
     look(s, e, slurm)
     for i in range(sim["entered"]):
         j = s.lists[e, ENTERED, i]

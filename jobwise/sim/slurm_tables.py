@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.sim.node_choice import Room, rooms
+from jobwise.sim.node_room import Room, rooms
 from jobwise.sim.node_sets import packed
 from jobwise.sim.slurm_ends import BLOCK
 from jobwise.sim.slurm_notes import NOTES
@@ -37,9 +37,8 @@ clock_dtype = np.dtype(
 
 
 plan_dtype = np.dtype([("job", "i4"), ("start", "f8")], align=True)
-piece_dtype = np.dtype([("node", "i4"), ("more", "i4"), ("amount", "i8", (3,))], align=True)  # more: nodes behind it
-end_dtype = np.dtype(  # a running job: when it ends, its pieces from first to until, the words low to high of its nodes
-    [("job", "i4"), ("t", "f8"), ("cpus", "i8"), ("first", "u8"), ("until", "u8"), ("low", "u8"), ("high", "u8")], align=True
+end_dtype = np.dtype(  # a running job: when it ends, its CPUs of a node at most, the words low to high of its nodes
+    [("job", "i4"), ("t", "f8"), ("cpus", "i8"), ("low", "u8"), ("high", "u8")], align=True
 )
 note_dtype = np.dtype([("ask", "i4"), ("partition", "i4"), ("limit", "f8"), ("begin", "f8")], align=True)
 
@@ -94,9 +93,7 @@ class Work(NamedTuple):
     cells: Spans  # nodes that are alike, and what is free of them (`cells.py`)
     edges: np.ndarray  # [N + 1] what begins or ends in front of a node
     cell_at: np.ndarray  # [N + 1] of the first node of a cell: the cell
-    fresh: (
-        np.ndarray
-    )  # [4] are the cells up to date, with how many outages? do `later` and the room know them? from how many on are
+    marks: np.ndarray  # [4] KNOWN, OUTAGES, SETTLED, JOIN_AT (`cells.py`)
     # neighbours joined?
     working: np.ndarray  # [W] nodes that are up, those out of service among them
     parts: np.ndarray  # [S] of slice_dtype: what running jobs hold, and
@@ -120,8 +117,6 @@ class Work(NamedTuple):
     ends: np.ndarray  # [J] of end_dtype: running jobs by expected end
     on: np.ndarray  # [running, W] their nodes
     blocks: np.ndarray  # [running / BLOCK, W] the nodes of BLOCK of them that lie beside each other
-    pieces: np.ndarray  # [S] of piece_dtype: what they hold, job by job
-    held: np.ndarray  # [1] pieces
     begin: np.ndarray  # [C] the calendar of planned nodes
     until: np.ndarray  # [C]
     open: np.ndarray  # [C, W]
@@ -184,7 +179,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             cells=separate(capacity.copy(), capacity.copy()),
             edges=np.zeros(N + 1, np.int32),
             cell_at=np.zeros(N + 1, np.int32),
-            fresh=np.zeros(4, np.int64),
+            marks=np.zeros(4, np.int64),
             working=working,
             parts=np.zeros(s.slices.shape[1], s.slices.dtype),
             part=np.full(J, -1),
@@ -207,8 +202,6 @@ def scheduler(s, e: int, site: Site) -> Slurm:
             ends=np.zeros(J, end_dtype),
             on=np.zeros((running, W), np.uint64),
             blocks=np.zeros((running // BLOCK + 1, W), np.uint64),
-            pieces=np.zeros(s.slices.shape[1], piece_dtype),
-            held=np.zeros(1, np.int64),
             begin=np.zeros(room),
             until=np.zeros(room),
             open=np.zeros((room, W), np.uint64),

@@ -39,9 +39,11 @@ def joined(free: np.ndarray, capacity: np.ndarray) -> Spans:
     return spans
 
 
-def room_like(spans: Spans) -> Spans:
+@allocating
+def room_like(spans):
     """Return room for as many spans."""
-    return Spans(*(np.zeros_like(a) for a in spans))
+    blank = np.zeros_like(spans.first), np.zeros_like(spans.free), np.zeros_like(spans.capacity)
+    return Spans(blank[0], blank[1], blank[2], np.zeros_like(spans.total), np.zeros_like(spans.size))
 
 
 @inlined

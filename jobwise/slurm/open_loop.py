@@ -13,7 +13,7 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
 from jobwise.sim import kernel, site_order, slurm_loop, slurm_tables
-from jobwise.sim.cells import how_many
+from jobwise.sim.cells import KNOWN, how_many
 from jobwise.sim.multifactor import price_all
 from jobwise.sim.node_choice import choose_now
 from jobwise.sim.node_sets import NOTHING, members, packed
@@ -141,7 +141,7 @@ class Run:
         self.left = self.slurm.work.room.rank.copy()  # what the pass leaves of the order of nodes
         for x, y in zip(arrays, kept, strict=True):
             x[...] = y
-        self.slurm.work.fresh[0], self.slurm.work.room.ranked[:] = 0, ~NOTHING
+        self.slurm.work.marks[KNOWN], self.slurm.work.room.ranked[:] = 0, ~NOTHING
         return starts, plans
 
     def carry_out(self, p: Pass, without: Places = ()) -> None:
