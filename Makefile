@@ -6,7 +6,7 @@ TRACES ?= ../shared/traces/swf
 DEMO_OUT ?= out
 TORCH ?= torch==2.13.0
 
-.PHONY: demo test coverage test-all test-docs site check check-slurm bench wheel clean
+.PHONY: demo test coverage test-all test-docs site pictures check check-slurm bench wheel clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,11 @@ site: $(VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "written: build/site/index.html"
 
+# The screenshots and films of the docs, in Chromium; with npm also looked at by axe-core.
+pictures: $(VENV)/ready
+	@if command -v npm > /dev/null; then npm install --silent --prefix build/axe axe-core; fi
+	JOBWISE_PICTURES=docs/images $(BIN)/python -m pytest tests/test_pictures.py -q
+
 check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -55,12 +60,14 @@ check-slurm: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.steer_live
 	@$(BIN)/python -m benchmarks.mars_live
 
-# The wheel, installed into a fresh environment and used once there.
+# The wheels, pure and with machine code for this kind of computer; the one that pip chooses is installed and used once.
 wheel: $(VENV)/ready
 	rm -rf dist
+	$(BIN)/python tools/man_page.py
 	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python tools/platform_wheel.py dist/*-none-any.whl
 	$(PYTHON) -m venv build/wheel
-	build/wheel/bin/python -m pip install --quiet dist/*.whl
+	build/wheel/bin/python -m pip install --quiet --find-links dist jobwise
 	cd build && wheel/bin/jobwise --version && wheel/bin/jobwise reproduce --help > /dev/null && wheel/bin/jobwise policies > /dev/null
 
 bench: $(VENV)/ready

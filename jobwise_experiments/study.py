@@ -156,11 +156,11 @@ class Study:
     def figure(self, name: str, draw: Callable, width: float = 7.4, height: float = 3.4, label: str = "") -> Figure:
         """A figure for the report and for OUT/figures/STUDY-NAME.svg (STUDY-paper-NAME.svg at the preset paper); the same as
         OUT/figures/NAME.pdf."""
-        from jobwise.report.figures import svg_and_pdf
+        from jobwise.report.figures import svg
 
         (self.out / "figures").mkdir(exist_ok=True)
-        svg = svg_and_pdf(draw, self.out / "figures" / f"{name}.pdf", width, height, label or name)
-        return Figure(svg, label or name, f"{self._prefix}-{name}")
+        drawn = svg(draw, width, height, label or name, self.out / "figures" / f"{name}.pdf")
+        return Figure(drawn, label or name, f"{self._prefix}-{name}")
 
     def lines(self, name: str, curves: dict[str, tuple], x: str, y: str, **how: Any) -> Figure:
         """A figure of (x, y) by name."""

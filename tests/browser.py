@@ -84,10 +84,10 @@ class Browser:
             time.sleep(0.02)
         return time.monotonic() - begun
 
-    def picture(self, file):
-        """Save the whole page as PNG."""
+    def picture(self, file, height=None):
+        """Save the page as PNG, whole or its first rows."""
         size = self._ask("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": height or size["height"], "scale": 1}
         out = self._ask("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
         Path(file).write_bytes(base64.b64decode(out["data"]))
 

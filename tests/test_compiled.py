@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jobwise import compiled
-from jobwise.compiled import allocating, inlined, kernel
+from jobwise.compiled import allocating, inlined, kernel, shipped
 from jobwise.compiled import cache as kernel_cache
 
 # imported by modules with kernels, for what is no kernel's
@@ -69,19 +69,19 @@ def test_signatures_have_files_of_their_own(tmp_path):
 
 def test_the_cache_folder_follows_every_source_of_kernels():
     """What a module with kernels imports of this package, it may compile into them."""
-    known = set(kernel_cache.sources())
-    for path in known | {p for p in kernel_cache.PACKAGE.rglob("*.py") if "jobwise.compiled import" in p.read_text()}:
-        assert path in known, f"{path.name} has kernels: name it in kernel_cache.SOURCES"
+    known = set(shipped.sources())
+    for path in known | {p for p in shipped.PACKAGE.rglob("*.py") if "jobwise.compiled import" in p.read_text()}:
+        assert path in known, f"{path.name} has kernels: name it in shipped.SOURCES"
         for node in ast.parse(path.read_text()).body:  # imports at the top: kernels take no others
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("jobwise."):
                 continue
-            found = kernel_cache.PACKAGE.joinpath(*node.module.split(".")[1:])
+            found = shipped.PACKAGE.joinpath(*node.module.split(".")[1:])
             names = (
                 [found.with_suffix(".py")]
                 if found.with_suffix(".py").exists()
                 else [found / f"{a.name}.py" for a in node.names]
             )
-            assert {n for n in names if n.exists()} <= known | {kernel_cache.PACKAGE / n for n in NO_KERNELS}, path
+            assert {n for n in names if n.exists()} <= known | {shipped.PACKAGE / n for n in NO_KERNELS}, path
 
 
 def test_threads_that_call_first_together():

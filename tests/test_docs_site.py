@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -96,3 +97,19 @@ def test_no_page_is_long_and_each_has_a_place():
         own = page.relative_to(ROOT / "docs").as_posix()
         assert len(page.read_text().split("\n")) <= MOST_LINES, own
         assert re.search(rf"- {re.escape(own)}\n", nav) or own.startswith("studies/pieces/"), own
+
+
+def test_the_manual_page_is_of_this_command_line():
+    sys.path.insert(0, str(ROOT / "tools"))
+    import man_page
+
+    assert man_page.PAGE.read_text() == man_page.text(), "python tools/man_page.py"
+    if shutil.which("man"):
+        done = subprocess.run(["man", "--warnings", "-l", str(man_page.PAGE)], capture_output=True, text=True)
+        assert done.returncode == 0 and not done.stderr and "jobwise compare" in done.stdout
+
+
+def test_the_shell_completes_commands():
+    own = os.environ | {"_JOBWISE_COMPLETE": "complete_bash", "COMP_WORDS": "jobwise comp", "COMP_CWORD": "1"}
+    done = subprocess.run([Path(sys.executable).parent / "jobwise"], env=own, capture_output=True, text=True)
+    assert done.stdout.split() == ["compare"], done

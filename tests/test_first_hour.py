@@ -50,7 +50,7 @@ def test_figures_of_every_kind_have_plain_numbers():
     drawn = [
         figures.bars({"a": {"x": 3e-7, "y": 2e9}}, "s"),
         figures.bars({"a": {"x": 3.0, "y": 5.0}}, "s"),
-        figures._svg(lambda f: f.subplots().plot([1, 1e7], [1e-6, 1]) and f.axes[0].set(xscale="log", yscale="log"), label="x"),
+        figures.svg(lambda f: f.subplots().plot([1, 1e7], [1e-6, 1]) and f.axes[0].set(xscale="log", yscale="log"), label="x"),
     ]
     for svg in drawn:
         assert not any("$" in x for x in texts(svg)) and len(texts(svg)) > 4

@@ -2,11 +2,13 @@
 installed anew."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -43,12 +45,13 @@ def built(tmp_path_factory):
     source = folder / "source"
     ran("git", "clone", "--quiet", "--shared", ROOT, source)
     ran(sys.executable, "-m", "build", "--outdir", folder / "dist", source)
+    ran(sys.executable, source / "tools" / "platform_wheel.py", next((folder / "dist").glob("*-none-any.whl")))
     return folder / "dist"
 
 
 def test_the_archives_hold_the_package_and_are_small(built):
-    wheel, archive = next(built.glob("*.whl")), next(built.glob("*.tar.gz"))
-    assert wheel.stat().st_size <= MOST, wheel.stat().st_size
+    wheel, archive = next(built.glob("*-none-any.whl")), next(built.glob("*.tar.gz"))
+    assert {w.stat().st_size <= MOST for w in built.glob("*.whl")} == {True}, [w.stat() for w in built.glob("*.whl")]
     names = zipfile.ZipFile(wheel).namelist()
     assert {"jobwise/py.typed", "jobwise/report/page.html", "jobwise/pretrained/smith-forecast.safetensors"} <= {*names}
     modules = {p.relative_to(ROOT).as_posix() for p in (ROOT / "jobwise").rglob("*.py")}
@@ -75,7 +78,7 @@ def interpreter(version):
     ids=lambda x: x or "base",
 )
 def test_an_empty_environment_runs_what_an_extra_is_for(extra, version, built, tmp_path):
-    wheel, place = next(built.glob("*.whl")), tmp_path / "here"
+    wheel, place = next(built.glob("*-none-any.whl")), tmp_path / "here"
     place.mkdir()
     ran(interpreter(version), "-m", "venv", tmp_path / "env")
     python, jobwise = tmp_path / "env" / "bin" / "python", tmp_path / "env" / "bin" / "jobwise"
@@ -83,10 +86,28 @@ def test_an_empty_environment_runs_what_an_extra_is_for(extra, version, built, t
     ran(python, "-m", "pip", "install", "--quiet", *([TORCH] if extra == "learn" else []), wanted)
     if extra != "learn":
         assert subprocess.run([str(python), "-c", "import torch"], capture_output=True).returncode, "torch came along"
-    assert ran(jobwise, "--version", cwd=place).split()[-1] == __version__
+    assert ran(jobwise, "--version", cwd=place) == f"jobwise {__version__} (kernels are compiled at first use)\n"
+    assert (tmp_path / "env" / "share" / "man" / "man1" / "jobwise.1").exists()
     found = {f["what"]: f for f in json.loads(ran(jobwise, "doctor", "--json", cwd=place))["findings"]}
     assert found["packages"]["ok"] and (not extra or found[f"extra {extra}"]["ok"])
     ran(jobwise, "trace", "generate", "LOG", "--jobs", "600", "--procs", "64", cwd=place)
     tasks = [{"name": str(i), "runtime": 2.0 + i} for i in range(4)]
     (place / "flow.json").write_text(wfformat.to_text(workflow("flow", tasks, [[], ["0"], ["0"], ["1", "2"]])))
     ran(jobwise, *EXTRAS[extra].split(), cwd=place)
+
+
+def test_pip_takes_the_wheel_with_machine_code_and_compiles_nothing(built, tmp_path):
+    ran(sys.executable, "-m", "venv", tmp_path / "env")
+    python, jobwise = tmp_path / "env" / "bin" / "python", tmp_path / "env" / "bin" / "jobwise"
+    numba = metadata.version("numba")  # code is for the numba that it was made with
+    ran(python, "-m", "pip", "install", "--quiet", "--find-links", built, f"jobwise=={__version__}", f"numba=={numba}")
+    own = {k: v for k, v in os.environ.items() if k not in ("JOBWISE_ANNOUNCE", "NUMBA_CACHE_DIR")} | {
+        "XDG_CACHE_HOME": str(tmp_path)
+    }
+    assert "with machine code" in ran(jobwise, "--version", env=own)
+    ran(jobwise, "trace", "generate", tmp_path / "log.swf", "--jobs", "600", "--procs", "64", env=own)
+    for policy in ("fcfs+easy", "saf+easy+guard24h", "jobwise"):
+        done = subprocess.run(
+            [jobwise, "simulate", tmp_path / "log.swf", "-p", policy], capture_output=True, text=True, env=own
+        )
+        assert done.returncode == 0 and "compiling" not in done.stderr, done.stderr

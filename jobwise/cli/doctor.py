@@ -87,8 +87,11 @@ def _python() -> list[Finding]:
 
 def _kernels() -> list[Finding]:
     from jobwise import compiled
+    from jobwise.compiled.shipped import count
 
     way = "compiled by numba's own njit" if compiled.PLAIN else "compiled"
+    if code := count():
+        way = f"{code:,} came with the package, others are {way}"
     if numba_off := os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         way = "NUMBA_DISABLE_JIT is set: they run as Python, a hundred times slower"
     if not compiled.cache.FOLDER:
@@ -96,7 +99,7 @@ def _kernels() -> list[Finding]:
         return [Finding("kernels", f"{way}; they cannot be kept: every command compiles anew", False, False, mend)]
     files = [f for f in Path(compiled.cache.FOLDER).rglob("*") if f.is_file()]
     state = f"{way}; {len(files):,} files, {sum(f.stat().st_size for f in files) / 1e6:,.0f} MB in {compiled.cache.FOLDER}"
-    return [Finding("kernels", state, bool(files) and not numba_off, False, "jobwise warm-up" if not numba_off else "")]
+    return [Finding("kernels", state, bool(code or files) and not numba_off, False, "jobwise warm-up" if not numba_off else "")]
 
 
 def _extras() -> list[Finding]:

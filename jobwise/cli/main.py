@@ -33,6 +33,7 @@ from jobwise.cli import (
     watch,
     when,
     workflow,
+    zoo,
 )
 from jobwise.cli.options import complain
 from jobwise.errors import InputError, Interrupted, plain, unknown
@@ -59,7 +60,6 @@ def _of_package(name: str):
 
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Replay a job log under other schedulers, compare them honestly, learn better ones.",
@@ -70,6 +70,7 @@ app.command()(watch.watch)
 app.command()(when.when)
 app.command("warm-up")(warm_up.warm_up)
 app.command()(doctor.doctor)
+app.command()(zoo.zoo)
 app.command("export-onnx")(explain.export_onnx)
 for _command_name in sorted({*extensions.names("jobwise.commands")} - {_name(c) for c in app.registered_commands}):
     app.command(_command_name)(_of_package(_command_name))
@@ -158,8 +159,10 @@ def _told(error) -> str:
 def _version(value: bool) -> None:
     if value:
         from jobwise import __version__
+        from jobwise.compiled.shipped import count, kind
 
-        print(f"jobwise {__version__}")
+        code = f"with machine code for {kind()}" if count() else "kernels are compiled at first use"
+        print(f"jobwise {__version__} ({code})")
         raise typer.Exit()
 
 

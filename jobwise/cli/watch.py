@@ -1,4 +1,4 @@
-"""`jobwise watch`: a policy fills the machine, as a film."""
+"""`jobwise watch`: a scheduler fills the machine, as a film."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, check_outputs, open_log
+from jobwise.cli.options import Force, check_outputs, open_log, progress
 from jobwise.errors import InputError
 
 
@@ -16,24 +16,32 @@ def watch(
         str,
         typer.Argument(
             metavar="RUN",
-            help="A run folder of deeprm, cush, rl-taps or telemetry, or a rule: sjf, cush:sjf+pack, gpus:slot, nodes:lb.",
+            help="A run folder of deeprm, cush, rl-taps or telemetry, or a rule: sjf, cush:sjf+pack, gpus:slot, nodes:lb. With "
+            "--log any scheduler of a log.",
         ),
     ],
     out: Annotated[str, typer.Option("--out", "-o", help="Animated GIF to write.")],
     jobset: Annotated[int, typer.Option("--jobset", min=0, help="Which of the unseen jobsets.")] = 0,
-    rows: Annotated[int, typer.Option("--rows", min=1, max=5000, help="Rows of time to show at most.")] = 120,
-    log: Annotated[Optional[str], typer.Option("--log", help="The log that the policy was trained on.")] = None,
+    rows: Annotated[
+        int, typer.Option("--rows", min=1, max=5000, help="Frames: rows of time, at most; of a log: of a day.")
+    ] = 120,
+    log: Annotated[
+        Optional[str], typer.Option("--log", help="The log of the scheduler, or that the policy was trained on.")
+    ] = None,
+    day: Annotated[
+        Optional[float], typer.Option("--day", min=0, help="Of the log. Default: that with the longest queue.")
+    ] = None,
     force: Force = False,
 ) -> None:
-    """Film a policy of a world of rows (time slots, GPUs, nodes): the picture of the cluster over time.
-
-    Policies of logs have no film; `jobwise compare --report` draws their days.
-    """
+    """Film a policy of a world of rows (time slots, GPUs, nodes), or a scheduler on a day of a log: the cluster over time."""
     from jobwise.report.film import film
     from jobwise.workloads.jobsets import TEST
 
     check_outputs("-", out, force=force, ending=".gif")
-    config, policy = _played(run)
+    config, policy = _played(run, log is not None)
+    if config is None:
+        _of_log(run, policy, log, day, rows, out)
+        return
     config.checked_log(log, policy.name)
     sets = config.sets(TEST, jobset + 1, None if log is None else open_log(log, None, on_nodes=True))
     if jobset >= len(sets):
@@ -42,8 +50,8 @@ def watch(
     print(f"{out}: {count} rows of time; jobs have a colour each, and stand where they hold units of the cluster")
 
 
-def _played(run: str):
-    """Return (the configuration whose jobsets are played, the policy). Raises InputError."""
+def _played(run: str, on_log: bool):
+    """Return (the configuration whose jobsets are played, None for a scheduler of logs; the policy). Raises InputError."""
     from jobwise.policies.names import load, resolve
     from jobwise.systems import config_of, configure, systems
     from jobwise.worlds.spec import worlds
@@ -58,10 +66,33 @@ def _played(run: str):
             raise InputError(f"{run}: {first} learns from logs; films are of worlds of rows")
         return config, config.rule(rule)
     for spec in specs.values():
-        if spec.bare and run.partition("+")[0] in spec.policies.DOCS and not Path(run).exists():
+        if not on_log and spec.bare and run.partition("+")[0] in spec.policies.DOCS and not Path(run).exists():
             config = configure(spec.films, None, "small")
-            return config, config.rule(run)
-    policy = load(run)
-    if not getattr(policy, "jobsets", False):
-        raise InputError(f"{run}: plays on no grid of time; `jobwise compare LOG -p {run} --report out.html` shows it")
-    return config_of(policy), policy
+            try:
+                return config, config.rule(run)
+            except InputError as error:
+                raise InputError(f"{error}; a scheduler of a log is filmed with --log LOG") from None
+    policy = resolve(run) if on_log else load(run)
+    return config_of(policy) if getattr(policy, "jobsets", False) else None, policy
+
+
+def _of_log(run: str, policy, log: str | None, day: float | None, frames: int, out: str) -> None:
+    """Film a scheduler on a day of a log of a pool. Raises InputError."""
+    from jobwise.report.film import film_of_log
+    from jobwise.report.gantt import busiest
+    from jobwise.simulate import simulate
+
+    if log is None:
+        raise InputError(f"{run}: schedules logs; name one with --log")
+    w = open_log(log, None)
+    if not w.cluster.is_pool:
+        raise InputError(f"{log}: films of logs are of pools of processors; this machine is none")
+    if day is not None and day * 86_400 > float(w.jobs["submit"][-1]):
+        raise InputError(f"day {day:g} is not in the log; it has days 0 to {w.jobs['submit'][-1] / 86_400:.0f}")
+    with progress("simulating") as show:
+        r = simulate(w, policy, progress=show)
+    day = busiest(r) if day is None else day
+    count = film_of_log(r, out, frames, day)
+    print(
+        f"{out}: day {day:g} in {count} frames; jobs have a colour each, left of the line as they ran, right of it as requested"
+    )

@@ -21,18 +21,10 @@ import numba
 from numba import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-PACKAGE = Path(__file__).parent.parent
-# what kernels are made of: themselves, each other, the constants and dtypes that they use
-SOURCES: tuple[str, ...] = ("sim", "compiled", "worlds", "jobs.py", "cluster.py", "site.py")
-SOURCES += ("forecast/runtimes.py", "forecast/online.py", "report/export.py", "workloads/lublin.py", "starts/bags.py")
-PLAIN = ("policy.py", "spec.py")  # of worlds: no kernel is made of them
+from jobwise.compiled import shipped
+from jobwise.compiled.shipped import PACKAGE
+
 KEPT = 4  # folders of other versions that stay
-
-
-def sources() -> list[Path]:
-    """Return the files that the folder's name is a hash of."""
-    files = [f for name in SOURCES for f in (sorted((PACKAGE / name).rglob("*.py")) or [PACKAGE / name])]
-    return [f for f in files if f.name not in PLAIN]
 
 
 def _folder() -> str:
@@ -40,9 +32,8 @@ def _folder() -> str:
     others may write to it."""
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return chosen if not Path(chosen).exists() or _ours(Path(chosen)) else ""
-    digest = hashlib.sha1(b"".join(f.read_bytes() for f in sources())).hexdigest()[:12]
     home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "jobwise"
-    folder = home / f"kernels-{digest}"
+    folder = home / f"kernels-{shipped.DIGEST}"
     try:
         if not folder.exists():
             home.mkdir(parents=True, exist_ok=True)
@@ -80,17 +71,25 @@ class _Files(IndexDataCacheFile):
         return os.path.join(self._cache_path, f"{self._index_name[:-4]}.{digest}.nbc")
 
     def load(self, key):
-        """The entry of a key, or None."""
+        """The entry of a key, or None: compiled here, or by whoever made the package."""
         try:
             with open(self._path(key), "rb") as file:
                 return pickle.load(file)
         except (OSError, EOFError, pickle.UnpicklingError):
-            return None  # never written, or damaged: it is compiled again
+            pass  # never written, or damaged: it is compiled again
+        return None if (code := shipped.load(*self._anywhere(key))) is None else pickle.loads(code)
 
     def save(self, key, data) -> None:
         """Write an entry: whole or not at all."""
+        code = self._dump(data)
         with self._open_for_write(self._path(key)) as file:
-            file.write(self._dump(data))
+            file.write(code)
+        shipped.save(code, *self._anywhere(key))
+
+    def _anywhere(self, key) -> tuple:
+        """The name of an entry and its key without the processor that it was compiled on."""
+        signature, _, own = key
+        return self._index_name, self._source_stamp, signature, own
 
 
 class _Cache(FunctionCache):

@@ -15,7 +15,7 @@ import numpy as np
 from jobwise import extensions
 from jobwise.decision import Policy
 from jobwise.errors import InputError, unknown
-from jobwise.policies import files, loglinear, parts, recommended, refit
+from jobwise.policies import files, loglinear, parts, recommended, refit, zoo
 from jobwise.policies.attained import AttainedService
 from jobwise.policies.foreseen import PRETRAINED
 from jobwise.policies.gate import Gate
@@ -65,6 +65,12 @@ def kinds() -> list[Kind]:
         Kind("recommended", lambda name: re.split("[:+]", name)[0].lower() in recommended.NAMES, _recommended, RECOMMENDED),
         Kind("gates", lambda name: name.startswith("gated:"), _gated, GATE),
         Kind("preemptive", lambda name: re.split("[:+]", name)[0] == "tiresias", AttainedService.named, ATTAINED),
+        Kind(
+            "zoo",
+            lambda name: name.startswith(zoo.PREFIX),
+            _of_zoo,
+            {f"{zoo.PREFIX}{n}": c.result for n, c in zoo.cards().items()},
+        ),
         Kind("sites", lambda name: name == "slurm", lambda name: cast(Any, SlurmScheduler()), SLURM),
     ]
 
@@ -241,6 +247,13 @@ def _recommended(name: str) -> Policy:
     if not isinstance(orders[0], loglinear.Index):
         raise InputError(f"policy {name!r}: {run} is no order with a forest; train one with jobwise train smith-forecast")
     return recommended.recommended(which, orders[0], orders[1], name, refit.DEFAULT if name != own else 0)
+
+
+def _of_zoo(name: str) -> Policy:
+    """`zoo:NAME[+options]`: a policy that comes trained."""
+    which, *options = name.removeprefix(zoo.PREFIX).split("+")
+    chosen, trained = parts.read(parts.GRAMMAR, name, options), replace(load(zoo.file_of(which)), label=zoo.PREFIX + which)
+    return with_options(trained, chosen) if chosen else trained
 
 
 def _gated(name: str) -> Gate:

@@ -11,7 +11,7 @@ import numpy as np
 
 from jobwise import metrics
 from jobwise.compare.answer import answer
-from jobwise.compare.comparison import Comparison, conventions
+from jobwise.compare.comparison import LONGER, Comparison, conventions
 from jobwise.compare.intervals import claims
 from jobwise.compare.origins import Origins
 from jobwise.errors import InputError
@@ -58,6 +58,7 @@ def result(
         data=lambda: c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {}),
         facts=_facts(c),
         sections=partial(_sections, c, other, beside, ours, day, curve),
+        steps=_steps(c),
     )
 
 
@@ -71,6 +72,24 @@ def write_report(c: Comparison, path: str | Path, *, force: bool = False, progre
     """Write the report of a comparison; settings as `result`. Raises InputError where the file cannot be written, or exists and
     `force` is not set."""
     page.write(result(c, **settings), path, force=force, progress=progress)
+
+
+def _steps(c: Comparison) -> list[str]:
+    """What a reader may do next."""
+    if not c.queues:
+        return ["Look at a busier log, or at this one with more load: jobwise compare LOG --load 0.9"]
+    steps = []
+    if c.bound == inf:
+        steps.append(
+            "Decide how long the unluckiest job may wait, and judge on later jobs alone what kept it on earlier ones: jobwise "
+            f"compare LOG --split 0.7 --max-wait {LONGER:g}x -p {c.policies[0]} -p jobwise"
+        )
+    if c.shakes == 0:
+        steps.append("See whether the differences outlast small shifts of the submits: --shakes 5")
+    steps.append("Look at a single choice, and at why each job had its place: jobwise explain SCHEDULER LOG --choice 100")
+    if c.workload.cluster.site is None:
+        steps.append("Put the same question to your Slurm, with its partitions, limits and priorities: jobwise slurm site")
+    return steps
 
 
 # ------------------------------------------------------------------ on a terminal
@@ -159,17 +178,18 @@ def _sections(
     progress: Progress | None,
 ) -> list[Section]:
     from jobwise.report import figures
+    from jobwise.report.gantt import busiest, gantt
 
     best = min(range(len(c.policies)), key=lambda p: c.whole[p]["bounded_slowdown"]) if ours is None else ours
-    day = figures.busiest_day(c) if day is None else day
+    day = busiest(c.records[0]) if day is None else day
     shown = [] if c.workload.cluster.topology else [0] if best == 0 else [0, best]
     users = [partial(figures.by_class, c, "user")] if len(np.unique(c.workload.jobs["user"])) > 1 else []
     when, days = date(c.workload, day * 86400)[:10], statistics(c.workload)["span_days"] / 160
     several = len(c.policies) > 1
     drawn: list[tuple[Section, Sequence[Callable[[], str | Figure]]]] = [
+        (Section("The trade-off", TRADE_OFF), [partial(figures.trade_off, c)]),
         (_compared(c, beside, figures.colour), [partial(figures.forest, c)] if several else []),
         *([(_other(other, figures.colour), [])] if other else []),
-        (Section("The trade-off", TRADE_OFF), [partial(figures.trade_off, c)]),
         *([(_bounds(c), [partial(figures.bounds, c)])] if c.curves else []),
         (Section("Starvation", "Continuous replay of the whole log, as logged.", [_starvation(c)]), []),
         *([(_winners(c), [partial(figures.winners, c)])] if several else []),
@@ -181,7 +201,7 @@ def _sections(
         ),
         (
             Section("A day on the machine", DAY.format(f"{day:g}" + f", {when}" * bool(when))),
-            [partial(_gantt, c, p, day) for p in shown],
+            [partial(gantt, c.records[p], day, c.policies[p]) for p in shown],
         ),
         *([(Section("How it was learnt", LEARNT), [partial(figures.learning, curve)])] if curve is not None else []),
         (Section("Conventions", "", items=conventions(c)), []),
@@ -210,7 +230,7 @@ DISTRIBUTION = "A curve further left is better; its right end is who suffers mos
 CLASSES, USERS = "By size, by run time", ", and by the users with the most processor time"
 DAY = (
     "Day {}; each rectangle is a job, its colour how long it had waited. Processors are numbered as if the lowest free were "
-    "taken first."
+    "taken first. In a browser the chart shows any job that one points at, and the three days before and after."
 )
 LEARNT = (
     "Score on windows kept back from training (the geometric mean of the mean and of the geometric mean of bounded slowdown; "
@@ -226,12 +246,6 @@ def _bounds(c: Comparison) -> Section:
         for n, y in c.curves.items()
     ]
     return Section("What a bound on waits costs", BOUNDS, [Table(["slowdown / longest wait / x", *bounds], rows)])
-
-
-def _gantt(c: Comparison, p: int, day: float) -> Figure:
-    from jobwise.report import figures
-
-    return Figure(figures.gantt(c.records[p], day), c.policies[p])
 
 
 def _compared(c: Comparison, beside: str, colour: Callable[[int], str]) -> Section:
@@ -357,15 +371,31 @@ def of_origins(o: Origins) -> Result:
     else:
         nearest = f"{o.policies[best]} has {effects[best].text()}"
         first = f"No scheduler here can be said to be better than the fair best rule{within}; {nearest}."
+    table, after = (
+        Table(columns, rows, head),
+        "!: claimed, p < 0.05 adjusted for all schedulers of the table (Holm), and by sign flips",
+    )
+    notes = [
+        f"fair best rule, chosen on the jobs before each origin: {chosen}",
+        *([bound] if o.bound < inf else []),
+        *(f"note: {x}" for x in o.notes),
+    ]
     return Result(
         title=f"{o.workload.name}: rolling origins",
         answer=[first],
-        tables=[Table(columns, rows, head)],
-        after=["!: claimed, p < 0.05 adjusted for all schedulers of the table (Holm), and by sign flips"],
-        notes=[
-            f"fair best rule, chosen on the jobs before each origin: {chosen}",
-            *([bound] if o.bound < inf else []),
-            *(f"note: {x}" for x in o.notes),
-        ],
+        tables=[table],
+        after=[after],
+        notes=notes,
         data=o.to_dict,
+        sections=partial(_origin_sections, o, table, [after, *notes]),
     )
+
+
+def _origin_sections(o: Origins, table: Table, notes: Sequence[str], progress: Progress | None) -> list[Section]:
+    from jobwise.report.figures import intervals
+
+    figure = intervals(
+        dict(zip(o.policies[:-1], o.effects(), strict=False)), f"change against {o.policies[-1]}; left is better"
+    )
+    text = "Bounded slowdown on unseen jobs, geometric mean over blocks of windows of all origins, 95 %."
+    return [Section("The change", text, [table], [figure]), Section("Notes", "", items=notes)]

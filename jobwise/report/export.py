@@ -130,7 +130,7 @@ def write_evalys(r: Record, path: str) -> None:
         raise InputError("evalys shows jobs that hold what they ask for, from start to end; on GPU racks they do not")
     owner = assign_processors(r)
     run = metrics.for_all(r, metrics.run(r))
-    ids = [_ranges(owner[a:b]) for a, b in zip(_bounds(r)[:-1], _bounds(r)[1:], strict=True)]
+    ids = [_ranges(owner[a:b]) for a, b in zip(begins(r)[:-1], begins(r)[1:], strict=True)]
     out = {
         "job_id": table["job"][k],
         "workload_name": np.full(int(k.sum()), r.workload.name),
@@ -153,7 +153,7 @@ def write_evalys(r: Record, path: str) -> None:
     write_whole(path, _text(out))
 
 
-def _bounds(r: Record) -> np.ndarray:
+def begins(r: Record) -> np.ndarray:
     """Where each job's processors begin in `assign_processors` [J + 1]."""
     return np.concatenate([[0], np.cumsum(np.where(metrics.ran(r), r.jobs["request"][:, 0], 0))])
 
@@ -167,9 +167,9 @@ def _ranges(ids: np.ndarray) -> str:
 
 
 def assign_processors(r: Record) -> np.ndarray:
-    """Processor numbers for all jobs, one after the other (see `_bounds`): each takes the lowest free at its start."""
+    """Processor numbers for all jobs, one after the other (see `begins`): each takes the lowest free at its start."""
     k = np.flatnonzero(metrics.ran(r))
-    bounds = _bounds(r)
+    bounds = begins(r)
     out = np.empty(int(bounds[-1]), np.int64)
     when = np.concatenate([r.jobs["end"][k], r.jobs["start"][k]])
     kind = np.concatenate([np.zeros(len(k), np.int8), np.ones(len(k), np.int8)])

@@ -16,15 +16,13 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
 from jobwise import metrics
 from jobwise.compare.comparison import Comparison
+from jobwise.compare.intervals import Effect
 from jobwise.errors import plain
-from jobwise.record import Record
-from jobwise.report.export import _bounds, assign_processors
 
 DAY = 86400.0
 COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#e09f3e", "#7b5ea7", "#3bb3c3", "#8d6e4f", "#c95d9f", "#6b7280", "#94a84a")
@@ -82,7 +80,8 @@ def _plain_axes(figure: plt.Figure) -> None:
             axis.set_minor_formatter(FuncFormatter(number))
 
 
-def _svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float = 3.4, label: str = "", pdf=None) -> str:
+def svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float = 3.4, label: str = "", pdf=None) -> str:
+    """Return what `draw` draws as SVG text, the same for the same data; `pdf`: a file to write it to as well."""
     with plt.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a name may be written in any script
         figure = plt.figure(figsize=(width, height), layout="constrained")
@@ -99,12 +98,7 @@ def _svg(draw: Callable[[plt.Figure], None], width: float = 7.4, height: float =
     return f'{head} role="img" aria-label="{html.escape(plain(label), quote=True)}" {rest}'
 
 
-def svg_and_pdf(draw: Callable[[plt.Figure], None], pdf: Path, width: float, height: float, label: str) -> str:
-    """A figure as SVG text; the same is written as a PDF file."""
-    return _svg(draw, width, height, label, pdf)
-
-
-def _binned(steps: tuple[np.ndarray, np.ndarray], edges: np.ndarray) -> np.ndarray:
+def binned(steps: tuple[np.ndarray, np.ndarray], edges: np.ndarray) -> np.ndarray:
     """Time averages of a step function between edges."""
     when, level = steps
     area = np.concatenate([[0.0], np.cumsum(np.diff(when) * level[:-1])])
@@ -124,14 +118,14 @@ def over_time(c: Comparison) -> str:
     def draw(figure):
         top, bottom = figure.subplots(2, 1, sharex=True)
         for p, r in enumerate(c.records):
-            top.plot(days, _binned(metrics.busy(r), edges) / r.cluster.processors, color=colour(p), lw=0.9)
-            bottom.plot(days, _binned(metrics.queue_length(r), edges), color=colour(p), lw=0.9, label=plain(c.policies[p]))
+            top.plot(days, binned(metrics.busy(r), edges) / r.cluster.processors, color=colour(p), lw=0.9)
+            bottom.plot(days, binned(metrics.queue_length(r), edges), color=colour(p), lw=0.9, label=plain(c.policies[p]))
         top.set(ylabel="share in use", ylim=(0, 1.02))
         bottom.set(ylabel="jobs waiting", xlabel="days since the first submit", yscale="symlog")
         bottom.set_ylim(bottom=0)
         figure.legend(loc="outside lower center", ncols=3)
 
-    return _svg(draw, height=4.8, label="Utilisation and queue length over time")
+    return svg(draw, height=4.8, label="Utilisation and queue length over time")
 
 
 def distribution(c: Comparison) -> str:
@@ -147,7 +141,7 @@ def distribution(c: Comparison) -> str:
         ax.set_ylim(bottom=max(0.5 / len(c.workload), 1e-5))
         figure.legend(loc="outside lower center", ncols=3)
 
-    return _svg(draw, height=4.2, label="Distribution of bounded slowdown")
+    return svg(draw, height=4.2, label="Distribution of bounded slowdown")
 
 
 def by_class(c: Comparison, by: str) -> str:
@@ -175,7 +169,7 @@ def by_class(c: Comparison, by: str) -> str:
         ax.grid(axis="x", visible=False)
         figure.legend(loc="outside lower center", ncols=3)
 
-    return _svg(draw, height=4.0, label=f"Mean wait by {by}")
+    return svg(draw, height=4.0, label=f"Mean wait by {by}")
 
 
 def winners(c: Comparison) -> str:
@@ -200,7 +194,7 @@ def winners(c: Comparison) -> str:
         ax.grid(visible=False)
         figure.legend(loc="outside upper right", ncols=3)
 
-    return _svg(draw, height=1.2 + 0.36 * len(names), label="Who waits shorter, who longer")
+    return svg(draw, height=1.2 + 0.36 * len(names), label="Who waits shorter, who longer")
 
 
 def _label(ax: plt.Axes, x: list[float], y: list[float], names: list[str]) -> None:
@@ -209,10 +203,10 @@ def _label(ax: plt.Axes, x: list[float], y: list[float], names: list[str]) -> No
     ax.figure.canvas.draw()
     scale = 72 / ax.figure.dpi
     spots = ax.transData.transform(np.column_stack([x, y])) * scale
-    taken: list[tuple[float, float, float]] = []
+    taken = [(at - 5, base - 3, 10.0) for at, base in spots]  # (left, base, length): the points, then the names
     for p in np.argsort(-spots[:, 1], kind="stable"):
         left, base, length = spots[p, 0] + 8, spots[p, 1] - 3, width * len(names[p])
-        for move in (0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5):
+        for move in (0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5):  # its own point is to the left of it
             spot = base + move * height
             if not any(abs(spot - b) < height - 1 and left < a + n and a < left + length for a, b, n in taken):
                 break
@@ -251,7 +245,7 @@ def trade_off(c: Comparison) -> str:
         ax.margins(x=0.22, y=0.12)
         _label(ax, x, y, [plain(n) for n in c.policies])
 
-    return _svg(draw, height=4.4, label="Trade-off between mean bounded slowdown and longest wait")
+    return svg(draw, height=4.4, label="Trade-off between mean bounded slowdown and longest wait")
 
 
 def bounds(c: Comparison) -> str:
@@ -276,67 +270,35 @@ def bounds(c: Comparison) -> str:
         ax.margins(x=0.12, y=0.12)
         ax.legend()
 
-    return _svg(draw, height=4.2, label="Trade-off between slowdown and longest wait for several bounds")
+    return svg(draw, height=4.2, label="Trade-off between slowdown and longest wait for several bounds")
 
 
 def forest(c: Comparison) -> str:
     """Change of bounded slowdown over windows against the first policy, with 95 % intervals where there are any."""
-    effects = [c.change(p) for p in range(1, len(c.policies))]
+    label = f"change against {c.policies[0][:30]}; left is better"
+    return intervals({c.policies[p]: c.change(p) for p in range(1, len(c.policies))}, label, 1)
+
+
+def intervals(effects: dict[str, Effect], label: str, first: int = 0) -> str:
+    """A change per name with its 95 % interval where it has one; the first name has the colour of policy `first`."""
 
     def draw(figure):
         ax = figure.subplots()
-        at = np.arange(len(effects))
         limit = 1.5
-        for i, e in enumerate(effects):
+        for i, e in enumerate(effects.values()):
             if not np.isnan(e.low):
-                ax.plot([max(e.low, -1), min(e.high, limit)], [i, i], color=colour(i + 1), lw=2.2)
-            ax.scatter(min(e.change, limit), i, color=colour(i + 1), s=36, zorder=3, marker=">" if e.change > limit else "o")
+                ax.plot([max(e.low, -1), min(e.high, limit)], [i, i], color=colour(first + i), lw=2.2)
+            marker = ">" if e.change > limit else "o"
+            ax.scatter(min(e.change, limit), i, color=colour(first + i), s=36, zorder=3, marker=marker)
         ax.axvline(0, color="#6b7280", lw=1)
-        ax.set_yticks(at, [plain(n) for n in c.policies[1:]])
+        ax.set_yticks(range(len(effects)), [plain(n) for n in effects])
         ax.invert_yaxis()
-        highs = [e.high for e in effects if not np.isnan(e.high)]
-        ax.set_xlim(-1.02, min(limit, max([0.3, *highs, *(e.change for e in effects)])) + 0.05)
+        highs = [e.high for e in effects.values() if not np.isnan(e.high)]
+        ax.set_xlim(-1.02, min(limit, max([0.3, *highs, *(e.change for e in effects.values())])) + 0.05)
         ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.set_xlabel(f"change against {plain(c.policies[0])[:30]}; left is better")
+        ax.set_xlabel(plain(label))
 
-    return _svg(draw, height=1.2 + 0.36 * len(effects), label="Change against the first policy with intervals")
-
-
-def busiest_day(c: Comparison) -> float:
-    """The day with the longest queue under the first policy."""
-    days = max(int(np.ceil(c.workload.jobs["submit"][-1] / DAY)), 1)
-    queue = _binned(metrics.queue_length(c.records[0]), np.arange(days + 1) * DAY)
-    return float(np.argmax(queue))
-
-
-def gantt(r: Record, day: float, height: float = 3.2) -> str:
-    """Draw which job ran where on one day: a rectangle per job and stretch of processors (numbered lowest first)."""
-    begin, end = day * DAY, (day + 1) * DAY
-    visible = np.flatnonzero((r.jobs["end"] > begin) & (r.jobs["start"] < end))
-    owner, bounds = assign_processors(r), _bounds(r)
-    boxes, shades = [], []
-    for j in visible[np.argsort(-r.jobs["request"][visible, 0])][:4000]:
-        ids = owner[bounds[j] : bounds[j + 1]]
-        a = (max(r.jobs["start"][j], begin) - begin) / 3600
-        b = (min(r.jobs["end"][j], end) - begin) / 3600
-        wait = r.jobs["start"][j] - r.jobs["submit"][j]  # until the first start
-        for part in np.split(ids, np.flatnonzero(np.diff(ids) > 1) + 1)[:40]:
-            low, high = part[0], part[-1] + 1
-            boxes.append([(a, low), (b, low), (b, high), (a, high)])
-            shades.append(np.log10(max(wait, 60) / 60))
-
-    def draw(figure):
-        ax = figure.subplots()
-        shown = PolyCollection(boxes, array=np.array(shades), cmap="YlOrRd", edgecolors="white", linewidths=0.3, clim=(0, 4))
-        ax.add_collection(shown)
-        ax.set(xlim=(0, 24), ylim=(0, r.cluster.processors), xlabel=f"hour of day {day:g}", ylabel="processor")
-        ax.grid(visible=False)
-        ax.set_xticks(range(0, 25, 4))
-        bar = figure.colorbar(shown, ax=ax, pad=0.01, ticks=[0, np.log10(60), np.log10(1440), 4])
-        bar.ax.set_yticklabels(["1 min", "1 h", "1 day", "7 days"])
-        bar.set_label("had waited")
-
-    return _svg(draw, height=height, label=f"Gantt chart of day {day:g} under {r.policy}")
+    return svg(draw, height=1.2 + 0.36 * len(effects), label="Changes with intervals")
 
 
 def learning(metrics_file: str | Path) -> str:
@@ -353,7 +315,7 @@ def learning(metrics_file: str | Path) -> str:
         axes.set(xlabel="choices made in training", ylabel="validation score", yscale="log")
         axes.legend()
 
-    return _svg(draw, label="learning curve")
+    return svg(draw, label="learning curve")
 
 
 def running_jobs(curves: dict[str, list[float]]) -> str:
@@ -366,7 +328,7 @@ def running_jobs(curves: dict[str, list[float]]) -> str:
         axes.set(xlabel="jobs running at once", ylabel="share of time with at most so many", xlim=(0, None), ylim=(0, 1.02))
         axes.legend(loc="lower right")
 
-    return _svg(draw, label="running jobs over time")
+    return svg(draw, label="running jobs over time")
 
 
 def convergence(runs: dict[str, list[list[float]]], label: str, each: str = "episode") -> str:
@@ -382,7 +344,7 @@ def convergence(runs: dict[str, list[list[float]]], label: str, each: str = "epi
         axes.set(xlabel=each, ylabel=label)
         axes.legend()
 
-    return _svg(draw, label="convergence")
+    return svg(draw, label="convergence")
 
 
 def lines(curves: dict[str, tuple[list[float], list[float]]], x: str, y: str, diagonal: bool = False) -> str:
@@ -398,7 +360,7 @@ def lines(curves: dict[str, tuple[list[float], list[float]]], x: str, y: str, di
         axes.set(xlabel=x, ylabel=y, ylim=(0, None))
         axes.legend()
 
-    return _svg(draw, label=f"{y} by {x}")
+    return svg(draw, label=f"{y} by {x}")
 
 
 def kiviat(values: dict[str, np.ndarray], names: tuple[str, ...]) -> str:
@@ -415,7 +377,7 @@ def kiviat(values: dict[str, np.ndarray], names: tuple[str, ...]) -> str:
         axes.set_ylim(0, 1)
         axes.legend(loc="upper left", bbox_to_anchor=(1.1, 1.0))
 
-    return _svg(draw, height=4.2, label="Kiviat diagram")
+    return svg(draw, height=4.2, label="Kiviat diagram")
 
 
 def bars(groups: dict[str, dict[str, float]], label: str) -> str:
@@ -432,4 +394,4 @@ def bars(groups: dict[str, dict[str, float]], label: str) -> str:
         axes.set(ylabel=label, yscale="log")
         figure.legend(ncols=5, loc="outside upper center")
 
-    return _svg(draw, label=label)
+    return svg(draw, label=label)

@@ -44,6 +44,7 @@ def of_forecasts(w: Workload, results: Sequence[dict], warning: str = "") -> Res
         notes=[EXPLAINED, *([f"note: {warning}"] if warning else [])],
         data={"workload": w.name, "forecasts": list(results), "forest_has_seen": bool(warning)},
         sections=partial(_sections, w, table, warning),
+        steps=["See whether a schedule gains by it: jobwise compare LOG -p smith+easy -p smith-forecast+easy"],
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 
 from jobwise.learn.judged import OnJobsets
-from jobwise.report.result import Result
-from jobwise.report.sections import Table
+from jobwise.report.result import Progress, Result
+from jobwise.report.sections import Section, Table
 
 KEPT = ("slowdown", "longest", "stretch", "lost")  # numbers of a policy on a jobset
 
@@ -23,10 +26,11 @@ def of_jobsets(j: OnJobsets) -> Result:
     own, e = float(np.mean(j.results[j.policy]["slowdown"])), changes[j.policy]
     word = "lower" if e.high < 0 else "higher" if e.low > 0 else "not to be told from it"
     rule = f"{j.best}, the rule that is best on these very jobsets, in hindsight"
+    table = Table(columns, rows, f"{j.count} unseen jobsets: {j.measure}")
     return Result(
         title=f"{j.policy} on jobsets that it has not seen",
         answer=[f"{j.policy}: {columns[1]} {own:.3f}, {e.text('+.1%')} against {rule}: {word}."],
-        tables=[Table(columns, rows, f"{j.count} unseen jobsets: {j.measure}")],
+        tables=[table],
         notes=[f"note: {x}" for x in notes],
         data={
             "policy": j.policy,
@@ -36,4 +40,14 @@ def of_jobsets(j: OnJobsets) -> Result:
             "change": {n: e.to_dict() for n, e in changes.items()},
             "notes": [j.note] if j.note else [],
         },
+        sections=partial(_sections, j, table, notes),
+        steps=["See it work: jobwise watch RUN --out film.gif", "Give it to programs without PyTorch: jobwise export-onnx RUN"],
     )
+
+
+def _sections(j: OnJobsets, table: Table, notes: Sequence[str], progress: Progress | None) -> list[Section]:
+    from jobwise.report.figures import intervals
+
+    effects = {n: e for n, e in j.changes().items() if n != j.best}
+    figures = [intervals(effects, f"change against {j.best}; left is better")] if effects else []
+    return [Section(table.title, "", [table], figures, items=[f"Note: {x}" for x in notes])]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,6 +31,8 @@ def render(result: Result, progress: Progress | None = None) -> str:
         sections = [*(Section(t.title, "", [t]) for t in result.tables), notes]
     if result.lines:
         sections = [Section(result.lines_title, "", lines=result.lines), *sections]
+    if result.steps:
+        sections = [*sections, Section("What to do next", "", items=result.steps)]
     return _page(result.title, sections, answer=[*result.answer, *result.cautions], facts=result.facts)
 
 
@@ -61,9 +65,14 @@ def _page(
     here = Path(__file__).parent
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string((here / "page.html").read_text())
-    style = (here / "page.css").read_text()
+    style, script = (here / "page.css").read_text(), (here / "page.js").read_text()
+    key = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()  # the browser runs no other script
     shown = [(s, [(t, [[_cell(x) for x in row] for row in t.rows]) for t in s.tables]) for s in sections]
-    return plain(template.render(title=title, answer=answer, facts=facts, sections=shown, style=style, version=__version__))
+    return plain(
+        template.render(
+            title=title, answer=answer, facts=facts, sections=shown, style=style, script=script, key=key, version=__version__
+        )
+    )
 
 
 def _cell(x: str | Cell) -> Cell:

@@ -21,7 +21,8 @@ class Result:
     behind it. `tables` of a terminal; `after`: sentences that belong behind them. `notes`: what a reader must know, and what
     the columns mean. `lines`: to be copied (of slurm.conf), under `lines_title`. `data`: all numbers, for JSON (a `notes` of
     its own stands for those here), or a function that makes them. `facts`: (name, value) at the top of a report. `sections`:
-    makes the rest of a report, with progress; without it a report shows the tables.
+    makes the rest of a report, with progress; without it a report shows the tables. `steps`: what a reader may do next, at the
+    end of a report.
     """
 
     title: str
@@ -36,6 +37,7 @@ class Result:
     lines_title: str = ""
     facts: Sequence[tuple[str, str]] = ()
     sections: Callable[[Progress | None], list[Section]] = field(default=lambda progress: [])
+    steps: Sequence[str] = ()
 
     def to_dict(self) -> dict:
         """Return everything for JSON: the answer, what a reader must know (`notes`), then the numbers."""

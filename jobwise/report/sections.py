@@ -61,11 +61,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure with a caption. `name`: of its own file beside a study's report; "" none."""
+    """A figure with a caption. `name`: of its own file beside a study's report; "" none. `chart`: JSON from which the script of
+    a report draws a chart in the place of the figure; "" none."""
 
     svg: str
     caption: str
     name: str = ""
+    chart: str = ""
 
 
 @dataclass

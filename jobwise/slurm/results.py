@@ -56,6 +56,11 @@ def of_fidelity(w: Workload, results: Sequence[Fidelity], again: Repeats | None 
         }
         | ({"repeats": again.to_dict()} if again else {}),
         sections=partial(_sections, waits, tables, [most_helpful(w), fidelity.EXPLAINED]),
+        steps=[
+            "Ask what another line of slurm.conf would have changed, and for whom: jobwise slurm what-if SITE "
+            "--set bf_window=2880",
+            "Where the simulation is far off, add the files that the notes name, and look again: jobwise slurm site SITE",
+        ],
     )
 
 
@@ -72,6 +77,11 @@ def of_changes(w: Workload, changes: Sequence[Change], lines: Sequence[str], not
         notes=explained,
         data={"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]},
         sections=partial(_sections, _waits(changes), tables, explained),
+        steps=[
+            "Let settings be searched, within a bound on the longest wait, and judged on later jobs: jobwise slurm tune SITE "
+            "--max-wait 1.2x",
+            "See how far the simulation can be trusted with these jobs: jobwise slurm fidelity SITE",
+        ],
     )
 
 
@@ -98,6 +108,11 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
         | {"lines": tuned.proposed, "tried": tuned.lines, "trials": tuned.trials}
         | {"fidelity": tuned.fidelity.to_dict() if tuned.fidelity else None, "unseen": [c.to_dict() for c in changes]},
         sections=partial(_sections, _waits(changes), tables, notes),
+        steps=[
+            *(["Put the lines into slurm.conf, and make them count: scontrol reconfigure"] if tuned.proposed else []),
+            "Watch without touching anything whether waits go as foretold: jobwise slurm shadow",
+            "Take a later export, and look whether the same settings still win: jobwise slurm what-if SITE --set NAME=VALUE",
+        ],
     )
 
 

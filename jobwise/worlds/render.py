@@ -130,39 +130,55 @@ def nodes_picture(s: State, g: Nodes, e: int = 0) -> np.ndarray:
 
 
 def machine(s: State, e: int = 0, width: int = 360, height: int = 160) -> np.ndarray:
-    """[height, width + 44, 3] uint8: simulation e of a pool as it stands.
+    """[height, width + 44, 3] uint8: simulation e of a pool as it stands; see `pool_picture`."""
+    sim, jobs = s.sims[e], s.jobs[e, : s.sims[e]["next"]]
+    now = float(sim["now"])
+    started = np.flatnonzero(~np.isnan(jobs["end"]) & ~np.isnan(jobs["start"]) | (jobs["status"] == RUNNING))
+    ends = np.where(np.isnan(jobs["end"][started]), np.maximum(jobs["due"][started], now), jobs["end"][started])
+    waiting = np.flatnonzero((jobs["status"] == QUEUED) | (jobs["status"] == PAUSED))
+    share = jobs["request"][:, 0] / float(s.nodes[e, 0]["capacity"][0])
+    return pool_picture(now, share, started, jobs["start"][started], ends, waiting, width, height)
+
+
+def pool_picture(
+    now: float,
+    share: np.ndarray,
+    started: np.ndarray,
+    begin: np.ndarray,
+    ends: np.ndarray,
+    waiting: np.ndarray,
+    width: int = 360,
+    height: int = 160,
+) -> np.ndarray:
+    """[height, width + 44, 3] uint8: a pool. `share` [J] of it that each job asks for; jobs `started` [S] at `begin` [S] s, and
+    their `ends` [S], estimates where they run; jobs `waiting`, the first at the bottom.
 
     To the left of the dark line the processors that jobs have held so far, to its right what the running ones will hold by
     their estimates, job upon job; from twice the longest remaining run before now to the last end. The column at the right is
     the queue: a block per waiting job, as high as its share of the machine.
     """
-    sim, jobs = s.sims[e], s.jobs[e, : s.sims[e]["next"]]
-    now, total = float(sim["now"]), float(s.nodes[e, 0]["capacity"][0])
     out = np.full((height, width + 44, 3), PAPER, np.uint8)
     out[:, :width] = FREE
-    started = np.flatnonzero(~np.isnan(jobs["end"]) & ~np.isnan(jobs["start"]) | (jobs["status"] == RUNNING))
-    ends = np.where(np.isnan(jobs["end"][started]), np.maximum(jobs["due"][started], now), jobs["end"][started])
     last = max(float(ends.max(initial=now)), now + 1.0)
-    first = max(now - 2 * (last - now), float(jobs["start"][started].min(initial=now)))
-    visible = started[ends > first]
-    begin, end = jobs["start"][visible], ends[ends > first]
+    first = max(now - 2 * (last - now), float(begin.min(initial=now)))
+    visible, begin, ends = started[ends > first], begin[ends > first], ends[ends > first]
     x = np.linspace(first, last, width, endpoint=False)
     level = np.zeros(width)
     for k in np.argsort(begin, kind="stable"):
-        here = (x >= begin[k]) & (x < end[k])
-        share = jobs["request"][visible[k], 0] / total * height
+        here = (x >= begin[k]) & (x < ends[k])
+        high = share[visible[k]] * height
         colour = PALETTE[int(visible[k]) % len(PALETTE)]
         for column in np.flatnonzero(here):
-            top, bottom = height - int(round(level[column] + share)), height - int(round(level[column]))
+            top, bottom = height - int(round(level[column] + high)), height - int(round(level[column]))
             out[max(top, 0) : bottom, column] = colour
-        level[here] += share
+        level[here] += high
     line = min(int((now - first) / (last - first) * width), width - 1)
     out[:, line] = (17, 24, 39)
     at = float(height)
-    for j in np.flatnonzero((jobs["status"] == QUEUED) | (jobs["status"] == PAUSED)):
-        share = max(jobs["request"][j, 0] / total * height, 2.0)
-        if at - share < 0:
+    for j in waiting:
+        high = max(share[j] * height, 2.0)
+        if at - high < 0:
             break
-        out[int(at - share) : int(at) - 1, width + 6 : width + 40] = PALETTE[int(j) % len(PALETTE)]
-        at -= share
+        out[int(at - high) : int(at) - 1, width + 6 : width + 40] = PALETTE[int(j) % len(PALETTE)]
+        at -= high
     return out

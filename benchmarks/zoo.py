@@ -1,0 +1,192 @@
+"""The policies that come trained: trains them, judges each on jobs that none has seen, and writes their cards.
+
+python -m benchmarks.zoo FOLDER_WITH_LOGS [--out FOLDER] [--only NAME ...]
+
+Trains what FOLDER/NAME does not hold yet (it goes on where it was stopped), then writes jobwise/pretrained/zoo and docs/zoo.md.
+Nothing in them is typed by hand but the limits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jobwise.compare.intervals import Effect
+from jobwise.compare.procedure import compare
+from jobwise.learn.judged import on_jobsets
+from jobwise.policies.names import load
+from jobwise.policies.zoo import FOLDER
+from jobwise.report.sections import made
+from jobwise.systems import configure
+from jobwise.workload import Workload
+from jobwise.workloads.jobsets import TEST
+from jobwise.workloads.transform import SEEN, first, split
+from jobwise_experiments.study import read_log
+
+DOCS = Path(__file__).parent.parent / "docs" / "zoo.md"
+REFERENCE, SHAKES, SETS, SEED = "fcfs+easy", 2, 100, 0
+ARCHIVE = "Parallel Workloads Archive: acknowledge its contributor"
+LIMITS = {
+    "window": "One resource, no dependencies; greedy for the mean: add +guard24h where somebody must not wait for long. A log "
+    "of another kind than its own may be worse off than under smallest area first: judge it with jobwise compare.",
+    "slots": "The published world of rows, with known run times; no other machine.",
+    "gpus": "The published cluster of GPUs; run times and networks are known.",
+    "nodes": "The slides' nodes and kinds of jobs.",
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A policy of the zoo. `log`: of FOLDER, the last 30 % of which are never trained on; "" jobs are generated with `changes`.
+    `licence`: of the log."""
+
+    name: str
+    world: str
+    system: str
+    log: str = ""
+    preset: str = "small"
+    changes: dict[str, Any] = field(default_factory=dict)
+    licence: str = ARCHIVE
+
+    def jobs(self, logs: Path) -> Workload | None:
+        """Return the log, None where jobs are generated."""
+        return first(read_log(logs, self.log), 80_000) if self.log else None
+
+    def config(self, w: Workload | None) -> Any:
+        """Return the configuration that it is trained with."""
+        return configure(self.system, w, self.preset).changed(**self.changes)
+
+
+MADE = "none: jobs are generated"
+MEMBERS = (
+    Member("sdsc-sp2", "window", "perjob", "SDSC-SP2", "paper"),
+    Member("sdsc-blue", "window", "perjob", "SDSC-BLUE", "paper"),
+    Member("alcf-theta", "window", "perjob", "ALCF-Theta", "paper", {}, "ALCF public data: acknowledge the facility"),
+    Member("lanl-cm5", "window", "perjob", "LANL-CM5", "paper"),
+    Member("deeprm", "slots", "deeprm+", changes={"rate": 0.7}, licence=MADE),
+    Member("deeprm-light", "slots", "deeprm+", changes={"rate": 0.4}, licence=MADE),
+    Member("cush", "slots", "cush+", licence=MADE),
+    Member("rl-taps", "gpus", "rl-taps+", licence=MADE),
+    Member("distances", "nodes", "distances+", licence=MADE),
+    Member("affinities", "nodes", "affinities+", licence=MADE),
+)
+OTHERS = ("HPC2N", "NASA-iPSC", "LLNL-Atlas")  # that nobody of the zoo is trained on
+
+
+def trained(m: Member, logs: Path, out: Path) -> dict[str, Any]:
+    """Train a member where it is not there yet; what its run says of it."""
+    folder, w = out / m.name, m.jobs(logs)
+    done = folder / "zoo.json"
+    if not done.exists():
+        print(f"zoo: training {m.name}", file=sys.stderr, flush=True)
+        (policy,) = m.config(w).train(w, folder, seeds=1, resume=(folder / "run.json").exists())
+        done.write_text(json.dumps({"choices": int(policy.about["choices"])}))
+    return json.loads(done.read_text())
+
+
+def windows(members: Sequence[Member], logs: Path, out: Path) -> list[list[str]]:
+    """Judge policies of windows on the last 30 % of logs: a row per log, with the change of each against fcfs+easy."""
+    rows, names = [], [str(out / m.name) for m in members]
+    for log in (*(m.log for m in members), *OTHERS):
+        print(f"zoo: judging on {log}", file=sys.stderr, flush=True)
+        later = split(first(read_log(logs, log), 80_000), SEEN)[1]
+        c = compare(later, [REFERENCE, "sjf+easy", "saf+easy", *names], shakes=SHAKES, seed=SEED)
+        effects = [c.change(p) for p in range(1, len(c.policies))]
+        waits = [c.waits(p)[0] for p in range(3, len(c.policies))]
+        rows.append([log, *(_text(e, c.claimed[p + 1]) for p, e in enumerate(effects)), " / ".join(f"{x:.1f}" for x in waits)])
+    return rows
+
+
+def _text(e: Effect, claimed: bool = False) -> str:
+    return e.text() + " !" * claimed
+
+
+def jobsets(m: Member, at: Member, out: Path) -> tuple[str, Effect]:
+    """Judge a policy on the generated jobsets of another member of its kind: the best rule there, and the change against it."""
+    config = at.config(None)
+    policy = load(out / m.name)
+    j = on_jobsets(config, config.sets(TEST, SETS, None), policy, config.rules(), SEED)
+    return j.best, j.changes()[policy.label]
+
+
+def main() -> None:
+    """Train, judge, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("runs/zoo"), help="run folders")
+    parser.add_argument("--only", nargs="*", help="names of members that are trained, and nothing else done")
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    for m in MEMBERS:
+        if not asked.only or m.name in asked.only:
+            trained(m, asked.logs, asked.out)
+    if asked.only:
+        return
+    abouts = {m.name: trained(m, asked.logs, asked.out) for m in MEMBERS}
+    on_logs = [m for m in MEMBERS if m.log]
+    matrix = windows(on_logs, asked.logs, asked.out)
+    groups = [[m for m in MEMBERS if m.system == s] for s in dict.fromkeys(m.system for m in MEMBERS if not m.log)]
+    grids = [(m, at, *jobsets(m, at, asked.out)) for group in groups for m in group for at in group]
+    results = {m.name: matrix[k][3 + k] + f" against {REFERENCE} on later jobs of {m.log}" for k, m in enumerate(on_logs)}
+    results |= {m.name: f"{e.text('+.1%')} against {rule} on {SETS} jobsets" for m, at, rule, e in grids if m is at}
+    write(abouts, results, asked.out)
+    page(on_logs, matrix, grids)
+
+
+def write(abouts: dict[str, dict], results: dict[str, str], out: Path) -> None:
+    """Write the policies and their cards."""
+    FOLDER.mkdir(exist_ok=True)
+    cards = [f"# {made('python -m benchmarks.zoo FOLDER')}"]
+    for m in MEMBERS:
+        shutil.copyfile(out / m.name / "policy.safetensors", FOLDER / f"{m.name}.safetensors")
+        about = abouts[m.name]
+        changes = "".join(f", {k} {v}" for k, v in m.changes.items())
+        named = m.system + " LOG" * bool(m.log)
+        card = {
+            "world": m.world,
+            "system": m.system,
+            "log": m.log or "generated",
+            "jobs": f"the first {SEEN:.0%}" if m.log else f"jobsets of {m.system}{changes}",
+            "training": f"jobwise train {named} --preset {m.preset}, seed 0, {about['choices']:,} choices",
+            "result": results[m.name],
+            "limits": LIMITS[m.world],
+            "licence": m.licence,
+        }
+        cards += ["", f"[{m.name}]", *(f"{key} = {json.dumps(value)}" for key, value in card.items())]
+    (FOLDER / "cards.toml").write_text("\n".join(cards) + "\n")
+
+
+def page(on_logs: list[Member], matrix: list[list[str]], grids: list[tuple[Member, Member, str, Effect]]) -> None:
+    """Write docs/zoo.md."""
+    names = [f"`zoo:{m.name}`" for m in on_logs]
+    heads = ["judged on the last 30 % of", "`sjf+easy`", "`saf+easy`", *names, "longest waits, times fcfs+easy's"]
+    text = [
+        "# The zoo: policies that come trained",
+        made("python -m benchmarks.zoo FOLDER"),
+        "`jobwise zoo` lists them, `jobwise zoo NAME` shows a card: log, training, result, limits, licence. Each is a "
+        "scheduler by the name `zoo:NAME` (`jobwise compare LOG -p fcfs+easy -p zoo:sdsc-sp2`), needs no PyTorch, and is an "
+        "example, not "
+        "a recommendation: what we recommend is [`jobwise`](systems/forecast.md).",
+        "## Trained on one log, judged on others",
+        f"Change of the mean bounded slowdown in windows against {REFERENCE}: geometric mean, 95 % interval over blocks of "
+        "time; `!` it may be claimed (Holm). Rules that learn nothing stand beside; a policy that was trained on a log has not "
+        "seen its last 30 %. The last column: the longest wait of each policy of the zoo in the continuous "
+        "replay, in times that of the reference.",
+        "\n".join(["| " + " | ".join(x) + " |" for x in (heads, ["---"] * len(heads), *matrix)]),
+        "## Worlds of rows",
+        f"{SETS} jobsets that none has seen, of the jobs that a policy was trained on and of others of its kind, against "
+        "the rule that is best there in hindsight.",
+        "| policy | judged on jobs of | best rule | change [95 %] |\n| --- | --- | --- | --- |\n"
+        + "\n".join(f"| `zoo:{m.name}` | {at.name} | {rule} | {e.text('+.1%')} |" for m, at, rule, e in grids),
+    ]
+    DOCS.write_text("\n\n".join(text) + "\n")
+
+
+if __name__ == "__main__":
+    main()
