@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 
+from llvmlite import binding as llvm
 from numba import njit, types
 from numba.core import codegen, compiler
 from numba.core.compiler_machinery import register_pass
@@ -65,6 +66,17 @@ class _Whole(codegen.JITCodeLibrary):
             self._final_module.link_in(part.alone(), preserve=True)
         self._parts = {f.name for part in parts for f in part._final_module.functions if not f.is_declaration}
         super().finalize()
+
+    def _get_module_for_linking(self):
+        """Its names alone, which numba looks up when it loads the machine code: nobody links a whole, and its language would
+        make the cache on disk twice as large."""
+        self._ensure_finalized()
+        if self._shared_module is None:
+            m = self._final_module
+            names = [f'define void @"{f.name}"() {{ unreachable }}' for f in m.functions if not f.is_declaration]
+            names += [f'@"{v.name}" = global i8 0' for v in m.global_variables if not v.is_declaration]
+            self._shared_module = llvm.parse_assembly("\n".join(names))
+        return self._shared_module
 
     def _optimize_final_module(self):
         for f in self._final_module.functions:
