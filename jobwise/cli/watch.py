@@ -52,7 +52,7 @@ def watch(
 
 def _played(run: str, on_log: bool):
     """Return (the configuration whose jobsets are played, None for a scheduler of logs; the policy). Raises InputError."""
-    from jobwise.policies.names import load, resolve
+    from jobwise.policies.names import resolve
     from jobwise.systems import config_of, configure, systems
     from jobwise.worlds.spec import worlds
 
@@ -72,7 +72,7 @@ def _played(run: str, on_log: bool):
                 return config, config.rule(run)
             except InputError as error:
                 raise InputError(f"{error}; a scheduler of a log is filmed with --log LOG") from None
-    policy = resolve(run) if on_log else load(run)
+    policy = resolve(run)
     return config_of(policy) if getattr(policy, "jobsets", False) else None, policy
 
 
