@@ -150,6 +150,14 @@ POINT = """(() => { const c = document.querySelector('figure.chart canvas'), box
     if (document.querySelector('figure.chart .job').textContent.startsWith('Job')) return; } })()"""
 
 
+@pytest.mark.slow
+def test_a_report_of_a_large_log_is_small(tmp_path):
+    w = lublin(500_000, 1024, seed=2, load=0.95, estimates="users", users=400)
+    c = compare(w, ["fcfs+easy", "sjf+easy", "saf+easy+guard24h"], shakes=1)
+    write_report(c, tmp_path / "large.html")
+    assert (tmp_path / "large.html").stat().st_size < 5e6
+
+
 def test_what_to_do_next_can_be_typed(comparison):
     """Each command that a report proposes has the options that it names."""
     steps = result(comparison).steps

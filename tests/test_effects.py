@@ -1,0 +1,37 @@
+"""The figures that are drawn from the tables of the studies' pages: they are of the tables that stand there now."""
+
+import re
+
+import pytest
+
+from jobwise_experiments import effects
+
+PAGES = list(dict.fromkeys(f["page"] for f in effects.figures()))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_figures_of_a_page_are_those_of_its_tables(name):
+    page = (effects.PAGES / f"{name}.md").read_text()
+    again, files = effects.with_figures(page, name)
+    command = "python -m jobwise_experiments.effects"
+    assert again == page, command
+    for file, text in files.items():
+        assert (effects.PAGES / "figures" / file).read_text() == text, command
+
+
+def test_every_page_of_a_study_has_a_figure():
+    for path in effects.PAGES.glob("*.md"):
+        if path.name != "README.md":
+            assert re.search(r"!\[[^\]]+\]\(figures/[\w-]+\.svg\)", path.read_text()), path.name
+
+
+def test_a_change_is_read_with_its_interval_and_its_sign():
+    page = "# x\n\n## A\n\n| rule | change | n |\n|---|---|---|\n| one | −12.5% [-20%, -3%] ! | 4 |\n| two | reference | 5 |\n"
+    head, rows = effects.table_of(page, "A", 0)
+    assert head == ["rule", "change", "n"] and len(rows) == 2
+    figure = {"section": "A", "rows": [0], "columns": ["change"], "caption": "changes"}
+    svg = effects.drawn(figure, page)
+    assert ">one<" in svg and ">two<" not in svg
+    for wrong, words in (({"section": "B"}, "no table 0"), ({"columns": ["gain"]}, "no column 'gain'")):
+        with pytest.raises(LookupError, match=words):
+            effects.drawn(figure | wrong, page)
