@@ -59,6 +59,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return moved(markdown, f"docs/{page.file.src_uri}", page.file.src_uri) if inside else markdown
 
 
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Name the search of the theme for those who do not see it."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
+
+
 def on_config(config: Any) -> Any:
     """Put the pages that are made here into the navigation."""
     benchmarks = [page for page in places().values() if page.startswith("benchmarks/")]

@@ -2,7 +2,12 @@
 JOBWISE_PICTURES=FOLDER they are kept (`make pictures`); without it they are made and looked at all the same. Where axe-core is at
 hand (build/axe, by npm), it looks for faults of accessibility."""
 
+import http.server
 import os
+import subprocess
+import sys
+import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,7 +60,7 @@ def look(url, name, folder, profile, ready):
             if AXE.exists():
                 b.run(AXE.read_text() + "; 0")
                 script = "axe.run().then(x => x.violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => v.id + ' ' + v.nodes[0].html))"
-                assert b.run(script) == [], name
+                assert (faults := b.run(script)) == [], (url, faults)
             assert b.errors == []
         finally:
             b.close()
@@ -88,6 +93,42 @@ def test_the_page_of_a_cluster(cluster, kept, tmp_path):  # noqa: F811
         port = where.rpartition(":")[2]
         look(f"http://127.0.0.1:{port}/", "page", kept, tmp_path, "document.querySelectorAll('#jobs tbody tr').length === 3")
     shadow.journal.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["slurm", "fidelity", "SITE", "-p", "slurm", "-p", "fcfs+easy"],
+        ["slurm", "what-if", "SITE", "--set", "bf_window=2880", "--nodes", "2"],
+        ["slurm", "tune", "SITE", "--budget", "0.1", "-p", "saf+slurm"],
+        ["trace", "forecast", "LOG"],
+        ["compare", "LOG", "--jobs", "1500", "--shakes", "1", "-p", "fcfs+easy", "-p", "saf+easy", "--origins", "2"],
+    ],
+    ids=lambda x: " ".join(x[:2]),
+)
+def test_every_other_report(command, log, site_folder, tmp_path):
+    out = tmp_path / "report.html"
+    words = [{"SITE": str(site_folder), "LOG": str(log)}.get(x, x) for x in command]
+    more = ["--out", str(tmp_path / "run")] if "tune" in words else []
+    assert run([*words, *more, "--report", str(out)]) == 0
+    look(out.as_uri(), "other", tmp_path, tmp_path, "document.readyState === 'complete'")
+
+
+def test_five_pages_of_the_site(tmp_path):
+    pytest.importorskip("mkdocs")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    subprocess.run(build, cwd=ROOT, check=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "site"))
+    handler.log_message = lambda *a: None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for page in ("index", "recipes", "studies/promise", "commands/compare", "python/compare"):
+            (tmp_path / page.replace("/", "-")).mkdir()
+            url = f"http://127.0.0.1:{server.server_address[1]}/{page}.html"
+            scrolled = "[...document.querySelectorAll('.md-typeset__scrollwrap')].every(x => x.tabIndex === 0)"
+            ready = f"document.readyState === 'complete' && {scrolled}"
+            look(url, "site", tmp_path, tmp_path / page.replace("/", "-"), ready)
+        server.shutdown()
 
 
 @pytest.mark.parametrize("world", FILMS)
