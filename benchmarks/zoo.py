@@ -66,17 +66,14 @@ class Member:
 MADE = "none: jobs are generated"
 MEMBERS = (
     Member("sdsc-sp2", "window", "perjob", "SDSC-SP2", "paper"),
-    Member("sdsc-blue", "window", "perjob", "SDSC-BLUE", "paper"),
     Member("alcf-theta", "window", "perjob", "ALCF-Theta", "paper", {}, "ALCF public data: acknowledge the facility"),
     Member("lanl-cm5", "window", "perjob", "LANL-CM5", "paper"),
     Member("deeprm", "slots", "deeprm+", changes={"rate": 0.7}, licence=MADE),
-    Member("deeprm-light", "slots", "deeprm+", changes={"rate": 0.4}, licence=MADE),
-    Member("cush", "slots", "cush+", licence=MADE),
     Member("rl-taps", "gpus", "rl-taps+", licence=MADE),
     Member("distances", "nodes", "distances+", licence=MADE),
     Member("affinities", "nodes", "affinities+", licence=MADE),
 )
-OTHERS = ("HPC2N", "NASA-iPSC", "LLNL-Atlas")  # that nobody of the zoo is trained on
+OTHERS = ("SDSC-BLUE", "HPC2N", "LLNL-Atlas")  # that nobody of the zoo is trained on
 
 
 def trained(m: Member, logs: Path, out: Path) -> dict[str, Any]:
