@@ -35,8 +35,6 @@ ARCHIVE = "Parallel Workloads Archive: acknowledge its contributor"
 LIMITS = {
     "window": "One resource, no dependencies; greedy for the mean: add +guard24h where somebody must not wait for long. A log "
     "of another kind than its own may be worse off than under smallest area first: judge it with jobwise compare.",
-    "slots": "The published world of rows, with known run times; no other machine.",
-    "gpus": "The published cluster of GPUs; run times and networks are known.",
     "nodes": "The slides' nodes and kinds of jobs.",
 }
 
@@ -68,10 +66,7 @@ MEMBERS = (
     Member("sdsc-sp2", "window", "perjob", "SDSC-SP2", "paper"),
     Member("alcf-theta", "window", "perjob", "ALCF-Theta", "paper", {}, "ALCF public data: acknowledge the facility"),
     Member("lanl-cm5", "window", "perjob", "LANL-CM5", "paper"),
-    Member("deeprm", "slots", "deeprm+", changes={"rate": 0.7}, licence=MADE),
-    Member("rl-taps", "gpus", "rl-taps+", licence=MADE),
     Member("distances", "nodes", "distances+", licence=MADE),
-    Member("affinities", "nodes", "affinities+", licence=MADE),
 )
 OTHERS = ("SDSC-BLUE", "HPC2N", "LLNL-Atlas")  # that nobody of the zoo is trained on
 

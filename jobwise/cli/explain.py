@@ -16,7 +16,7 @@ def explain(
     run: Annotated[str, typer.Argument(metavar="POLICY", help="A scheduler's name, a run folder, or a policy file.")],
     log: Log,
     choice: Annotated[int, typer.Option("--choice", min=0, help="Which instant with at least two jobs queued, from 0.")] = 0,
-    top: Annotated[int, typer.Option("--top", min=1)] = 8,
+    top: Annotated[int, typer.Option("--top", min=1, help="Jobs to show: those it would choose first.")] = 8,
     procs: Procs = None,
     jobs: Jobs = None,
     as_json: Json = False,

@@ -47,7 +47,8 @@ def watch(
     if jobset >= len(sets):
         raise InputError(f"there are {len(sets)} jobsets; --jobset counts from 0")
     count = film(sets[jobset], policy, out, rows, getattr(config, "restart_cost_s", 0.0))
-    print(f"{out}: {count} rows of time; jobs have a colour each, and stand where they hold units of the cluster")
+    where = f"{config.system}'s world, {'generated jobs' if log is None else log}"
+    print(f"{out}: {where}, {count} rows of time; jobs have a colour each, and stand where they hold units of the cluster")
 
 
 def _played(run: str, on_log: bool):

@@ -58,7 +58,7 @@ def result(
         data=lambda: c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {}),
         facts=_facts(c),
         sections=partial(_sections, c, other, beside, ours, day, curve),
-        steps=_steps(c),
+        steps=_steps(c) if ours is None or not verdicts else OURS,
     )
 
 
@@ -72,6 +72,13 @@ def write_report(c: Comparison, path: str | Path, *, force: bool = False, progre
     """Write the report of a comparison; settings as `result`. Raises InputError where the file cannot be written, or exists and
     `force` is not set."""
     page.write(result(c, **settings), path, force=force, progress=progress)
+
+
+OURS = (
+    "Look at what it chooses, and why: jobwise explain RUN LOG --choice 100",
+    "Let it stop short of starving anybody: jobwise compare LOG -p fcfs+easy -p RUN+guard24h",
+    "Train more seeds, or for longer, and judge again: jobwise train SYSTEM LOG --seeds 5 --preset paper --out RUN2",
+)
 
 
 def _steps(c: Comparison) -> list[str]:
@@ -217,7 +224,8 @@ def _sections(
 
 
 TRADE_OFF = (
-    "Low slowdown is easily bought with the starvation of large jobs. Down and to the left is better on both; the dashed line "
+    "Bounded slowdown is (wait + run) / run, of runs of at least 10 s: 1 is no wait. Low slowdown is easily "
+    "bought with the starvation of large jobs. Down and to the left is better on both; the dashed line "
     "joins what no other scheduler beats on both axes. Diamond: the reference."
 )
 BOUNDS = (

@@ -144,6 +144,16 @@ def fidelity(
     return sorted(results, key=lambda f: (round(abs(f.error) / WELL), float(np.abs(f.waits - f.recorded).mean())))
 
 
+def of_present(w: Workload) -> Fidelity | None:
+    """Return how well a site's own scheduler, simulated, explains the record, as `fidelity` judges it; None where no waits are
+    recorded."""
+    try:
+        recorded(w)
+    except InputError:
+        return None
+    return fidelity(w, ["slurm"])[0]
+
+
 def _in_seconds(w: Workload) -> bool:
     """Does the record tell whole seconds alone, as accounting does?"""
     return w.cluster.site is not None and not (np.append(w.jobs["submit"], recorded(w)) % 1).any()

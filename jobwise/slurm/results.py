@@ -8,21 +8,20 @@ from functools import partial
 import numpy as np
 
 from jobwise import metrics
-from jobwise.errors import InputError
-from jobwise.record import Record
 from jobwise.report.result import Progress, Result
 from jobwise.report.sections import Section, Table
 from jobwise.slurm import fidelity
 from jobwise.slurm.fidelity import Fidelity
 from jobwise.slurm.repeats import COLUMNS, Repeats
 from jobwise.slurm.site import most_helpful
-from jobwise.slurm.tune import Tuned
+from jobwise.slurm.tune import FEWEST, Tuned
 from jobwise.slurm.what_if import Change
 from jobwise.workload import Workload
 
 PARTS = 40  # of the time, in the figure of waits
 HEAD = ("change", "wait s", "mean wait", "slowdown", "longest x")
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
+TUNE = "Let settings be searched within a bound on waits, and judged on later jobs: jobwise slurm tune SITE --max-wait 1.2x"
 EXPLAINED = (
     "mean wait, slowdown: change with 95 % interval over blocks of time; longest x: the longest wait in times the present one, "
     "median (most) of the replicas; now: time-shifted replicas, so its mean wait is not quite that of "
@@ -38,8 +37,9 @@ def of_fidelity(w: Workload, results: Sequence[Fidelity], again: Repeats | None 
     first = ["recorded", f"{recorded.mean():,.0f}", "", "", "", "", ""]
     submit = w.jobs["submit"]
     waits = {"recorded": (submit, recorded)} | {f.policy: (submit, f.wait) for f in results[:3]}
-    groups = Table(("what", "group", "jobs", "recorded s", "simulated s", "change"), fidelity.by_group(w, results[0]))
-    groups = Table(groups.columns, groups.rows, f"by group, {results[0].policy}")
+    shown = next((f for f in results if f.policy == "slurm"), results[0])  # what a what-if simulates
+    groups = Table(("what", "group", "jobs", "recorded s", "simulated s", "change"), fidelity.by_group(w, shown))
+    groups = Table(groups.columns, groups.rows, f"by group, {shown.policy}")
     tables = [Table(fidelity.COLUMNS, [first, *(f.row() for f in results)], f"{w.name}: {len(w):,} jobs"), groups]
     if again:
         tables.append(Table(COLUMNS, again.table(), "Slurm beside itself, the simulation beside Slurm"))
@@ -66,20 +66,19 @@ def of_fidelity(w: Workload, results: Sequence[Fidelity], again: Repeats | None 
 
 def of_changes(w: Workload, changes: Sequence[Change], lines: Sequence[str], notes: Sequence[str]) -> Result:
     """Return the result of changes at a site. `lines`: those of slurm.conf that were changed; `notes`: on the policies."""
-    trust = _trust(_beside(w, changes[0].present.records[0]))
+    trust = _trust(fidelity.of_present(w))
     explained = [most_helpful(w), *notes, EXPLAINED]
     title = f"{w.name}: {len(w):,} jobs, against the simulated present"
     tables = _tables(title, changes, [(c.name, c) for c in changes])
     return Result(
         title=f"{w.name}: what would have been",
-        answer=[trust, *(c.sentence() for c in changes), *_idle(w, lines, changes)],
+        answer=[*(c.sentence() for c in changes), *_idle(w, lines, changes), trust],
         tables=tables,
         notes=explained,
         data={"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]},
         sections=partial(_sections, _waits(changes), tables, explained),
         steps=[
-            "Let settings be searched, within a bound on the longest wait, and judged on later jobs: jobwise slurm tune SITE "
-            "--max-wait 1.2x",
+            *([] if len(w) < FEWEST else [TUNE]),
             "See how far the simulation can be trusted with these jobs: jobwise slurm fidelity SITE",
         ],
     )
@@ -123,15 +122,6 @@ def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, 
     now = ["now", f"{changes[0].present.wait:,.0f}", "", "", ""]
     first = Table(HEAD, [now, *([c.name, *c.row()[1:]] for c in changes)], title)
     return [first, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
-
-
-def _beside(w: Workload, r: Record) -> Fidelity | None:
-    """The simulated present beside the record; None where no waits are recorded."""
-    try:
-        fidelity.recorded(w)
-    except InputError:
-        return None
-    return fidelity.beside(w, "slurm", r)
 
 
 def _trust(present: Fidelity | None) -> str:

@@ -25,7 +25,7 @@ from jobwise.parallel import Shared, current
 from jobwise.policies.slurm import SlurmScheduler
 from jobwise.simulate import simulate
 from jobwise.slurm import conf
-from jobwise.slurm.fidelity import Fidelity, beside, recorded, trusted
+from jobwise.slurm.fidelity import Fidelity, of_present, trusted
 from jobwise.slurm.what_if import Change, against, replays
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, shake
@@ -33,6 +33,7 @@ from jobwise.workloads.transform import SEEN, shake
 WEIGHTS = ("age", "fair_share", "size")  # what a priority is made of; those of partitions and QOS stay as they are
 KEEPS = {"fairshare": "fair_share", "age": "age", "size": "size"}
 SEARCHED = 0.45  # share of the jobs
+FEWEST = int(100 / SEARCHED) + 1  # jobs
 PRICE = 2.0  # of each e-fold of longest wait beyond the bound, in e-folds of slowdown
 MARGIN = 0.9  # of the bound is aimed at: later months are not like these
 FIRST, SECOND, MOVES, FINAL = 48, 12, 24, 4  # candidates of each stage
@@ -244,7 +245,7 @@ def tune(
     folder = _opened(
         w, folder, resume, {"max_wait": max_wait, "metric": metric, "keep": sorted(keep), "scale": scale, "seed": seed}
     )
-    fit = _fidelity(w)
+    fit = of_present(w)
     by = shake_for(w)
     shifted = [shake(train, by, [seed, k]) for k in range(REPLICAS)] + [shake(validation, by, [seed, 10 + k]) for k in range(2)]
     present, rng, count = w.cluster.known_site.settings, np.random.default_rng(seed), lambda n: max(int(round(n * scale)), 2)
@@ -289,20 +290,11 @@ def tune(
     return Tuned(lines, every[i], *effects, beside_, trials.candidates, max_wait, metric, fit)
 
 
-def _fidelity(w: Workload) -> Fidelity | None:
-    """The simulated present beside the record, where waits are recorded."""
-    try:
-        recorded(w)
-    except InputError:
-        return None
-    return beside(w, "slurm", simulate(w, cast(Any, SlurmScheduler())))
-
-
 def _parts(w: Workload) -> tuple[Workload, Workload, Workload]:
     """(searched on, chosen by, judged on), in time. Raises InputError for too short a log."""
     a, b = int(SEARCHED * len(w)), int(SEEN * len(w))
-    if a < 100:
-        raise InputError(f"{w.name}: {len(w)} jobs are too few to tune on; at least {int(100 / SEARCHED) + 1} are needed")
+    if len(w) < FEWEST:
+        raise InputError(f"{w.name}: {len(w)} jobs are too few to tune on; at least {FEWEST} are needed")
     return w.take(slice(0, a)), w.take(slice(a, b)), w.take(slice(b, None))
 
 

@@ -52,7 +52,9 @@ def _flows(source: str, procs: int) -> Workload:
         return streams.stream([flow := open_workflow(path)], cluster=procs, name=flow.name)
     files = sorted(f for f in path.iterdir() if _is_workflow(f))
     if not files:
-        raise InputError(f"{path}: is a folder without workflows (.json, .json.gz, .cwl, .wdl, .commands)")
+        named = path / "sacct.txt"
+        own = f"; its log is {named}, and jobwise slurm site {path} reads all of it" if named.is_file() else ""
+        raise InputError(f"{path}: is a folder without workflows; a log file is expected{own}")
     flows = [open_workflow(f) for f in files]
     return streams.arrivals(flows, 200, procs, name=path.resolve().name)
 
