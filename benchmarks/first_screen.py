@@ -138,7 +138,7 @@ def outputs(folder: Path) -> list[tuple[str, str]]:
             done = subprocess.run(
                 [sys.executable, "-c", script], cwd=place, env=told, capture_output=True, text=True, check=True
             )
-            found.append((command, "\n".join(x.rstrip() for x in done.stdout.strip("\n").split("\n"))))
+            found.append((command, "\n".join(x.rstrip() for x in done.stdout.replace("\x1b[0m", "").strip("\n").split("\n"))))
             print(f"$ {command}\n{done.stdout}", flush=True)
         return found
 

@@ -49,7 +49,7 @@ def test_what_the_command_says(capsys):
 def test_wrong_names_and_a_missing_file(monkeypatch, tmp_path):
     with pytest.raises(InputError, match="did you mean sdsc-sp2"):
         resolve("zoo:sdsc-sp")
-    with pytest.raises(InputError, match="backfill"):
+    with pytest.raises(InputError, match="did you mean easy"):
         resolve("zoo:sdsc-sp2+easi")
     monkeypatch.setattr("jobwise.policies.zoo.FOLDER", tmp_path)
     with pytest.raises(InputError, match="is missing"):

@@ -5,17 +5,12 @@ from __future__ import annotations
 from math import inf
 
 from jobwise.compare.comparison import LONGER, Comparison
-from jobwise.compare.intervals import Effect
 from jobwise.workloads.transform import overruns
 
 
 def _better(c: Comparison) -> list[int]:
     """The policies that may be claimed to be better than the first."""
     return [p for p in range(1, len(c.policies)) if c.claimed[p] and c.change(p).change < 0]
-
-
-def _certain(e: Effect) -> bool:
-    return e.low > 0 or e.high < 0
 
 
 def best(c: Comparison) -> int:
@@ -41,8 +36,7 @@ def answer(c: Comparison) -> list[str]:
     else:
         return [f"No scheduler here is better than {base}: the next one, {c.policies[first]}, has {e.text()}."]
     ours, its = (c.whole[p]["bounded_slowdown"] for p in (first, 0))
-    sure = "not to be told apart" if not _certain(c.change_whole(first)) else "a real difference"
-    whole = f"{ours:,.1f} against {its:,.1f} ({c.change_whole(first).text()} block by block, {sure})"
+    whole = f"{ours:,.1f} against {its:,.1f} (typical block of time: {c.change_whole(first).text()})"
     said.append(f"Simulated continuously, its mean is {whole}, and its {c.price(first)}.")
     limit = LONGER if c.bound == inf else c.bound
     safe = [p for p in better if c.keeps(p, limit)]
