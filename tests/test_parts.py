@@ -174,7 +174,7 @@ def test_names_of_our_own_win(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     extensions._points.cache_clear()
     assert resolve("saf").order == "saf" and "another package" not in described()["orders"]["saf"]
-    assert resolve("slots:sjf").name == "slots:sjf" and "odd" not in worlds() and len(grammar.kinds()) == 4
+    assert resolve("slots:sjf").name == "slots:sjf" and "odd" not in worlds() and len(grammar.kinds()) == 5
     for name, says in {"five:x": "is no policy", "odd:x": "a WorldSpec is expected", "broken:x": "does not load"}.items():
         with pytest.raises(InputError, match=says):
             resolve(name)
