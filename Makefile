@@ -60,14 +60,14 @@ check-slurm: $(VENV)/ready
 	@$(BIN)/python -m benchmarks.steer_live
 	@$(BIN)/python -m benchmarks.mars_live
 
-# The wheels, pure and with machine code for this kind of computer; the one that pip chooses is installed and used once.
+# The wheels, pure and with machine code for this kind of computer; the second is installed into a fresh environment and used once.
 wheel: $(VENV)/ready
 	rm -rf dist
 	$(BIN)/python tools/man_page.py
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tools/platform_wheel.py dist/*-none-any.whl
 	$(PYTHON) -m venv build/wheel
-	build/wheel/bin/python -m pip install --quiet --find-links dist jobwise
+	build/wheel/bin/python -m pip install --quiet dist/*-cp3*.whl
 	cd build && wheel/bin/jobwise --version && wheel/bin/jobwise reproduce --help > /dev/null && wheel/bin/jobwise policies > /dev/null
 
 bench: $(VENV)/ready

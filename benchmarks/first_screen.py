@@ -22,6 +22,8 @@ from jobwise.cli.compare import DEFAULT
 from jobwise.compare.procedure import compare
 from jobwise.report.figures import trade_off
 from jobwise.report.sections import made
+from jobwise_experiments import pages
+from jobwise_experiments.pages import Cells
 
 ROOT = Path(__file__).parent.parent
 LOG = "SDSC-SP2-1998-4.2-cln.swf.gz"
@@ -30,16 +32,9 @@ HEAD = ["log", "FCFS + EASY", "`jobwise`", "its longest wait"]
 HEAD += ["change against the best rule chosen on earlier months", "against the best rule chosen afterwards"]
 
 
-def tables(title: str) -> list[list[list[str]]]:
-    """The tables of a section of the study, as cells, heads included."""
-    text = next(x for x in (ROOT / STUDY).read_text().split("\n## ") if x.startswith(title))
-    found: list[list[list[str]]] = [[]]
-    for line in text.split("\n"):
-        if line.startswith("| "):
-            found[-1].append([c.strip() for c in line.strip("|").split("|")])
-        elif not line.startswith("|") and found[-1]:
-            found.append([])
-    return [x for x in found if x]
+def tables(title: str) -> list[Cells]:
+    """The tables of the section of the study whose title begins so."""
+    return pages.tables(next(x for x in (ROOT / STUDY).read_text().split("\n## ") if x.startswith(title)))
 
 
 def worth() -> list[list[str]]:

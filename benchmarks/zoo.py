@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.markdown import table
 from jobwise.compare.intervals import Effect
 from jobwise.compare.procedure import compare
 from jobwise.learn.judged import on_jobsets
@@ -64,7 +65,7 @@ class Member:
 MADE = "none: jobs are generated"
 MEMBERS = (
     Member("sdsc-sp2", "window", "perjob", "SDSC-SP2", "paper"),
-    Member("alcf-theta", "window", "perjob", "ALCF-Theta", "paper", {}, "ALCF public data: acknowledge the facility"),
+    Member("alcf-theta", "window", "perjob", "ALCF-Theta", "paper", {}, "ALCF public job data: no licence is stated"),
     Member("lanl-cm5", "window", "perjob", "LANL-CM5", "paper"),
     Member("distances", "nodes", "distances+", licence=MADE),
 )
@@ -91,12 +92,9 @@ def windows(members: Sequence[Member], logs: Path, out: Path) -> list[list[str]]
         c = compare(later, [REFERENCE, "sjf+easy", "saf+easy", *names], shakes=SHAKES, seed=SEED)
         effects = [c.change(p) for p in range(1, len(c.policies))]
         waits = [c.waits(p)[0] for p in range(3, len(c.policies))]
-        rows.append([log, *(_text(e, c.claimed[p + 1]) for p, e in enumerate(effects)), " / ".join(f"{x:.1f}" for x in waits)])
+        cells = [e.text() + " !" * c.claimed[p] for p, e in enumerate(effects, 1)]
+        rows.append([log, *cells, " / ".join(f"{x:.1f}" for x in waits)])
     return rows
-
-
-def _text(e: Effect, claimed: bool = False) -> str:
-    return e.text() + " !" * claimed
 
 
 def jobsets(m: Member, at: Member, out: Path) -> tuple[str, Effect]:
@@ -158,24 +156,23 @@ def page(on_logs: list[Member], matrix: list[list[str]], grids: list[tuple[Membe
     """Write docs/zoo.md."""
     names = [f"`zoo:{m.name}`" for m in on_logs]
     heads = ["judged on the last 30 % of", "`sjf+easy`", "`saf+easy`", *names, "longest waits, times fcfs+easy's"]
+    grid = [[f"`zoo:{m.name}`", at.name, rule, e.text("+.1%")] for m, at, rule, e in grids]
     text = [
         "# The zoo: policies that come trained",
         made("python -m benchmarks.zoo FOLDER"),
         "`jobwise zoo` lists them, `jobwise zoo NAME` shows a card: log, training, result, limits, licence. Each is a "
         "scheduler by the name `zoo:NAME` (`jobwise compare LOG -p fcfs+easy -p zoo:sdsc-sp2`), needs no PyTorch, and is an "
-        "example, not "
-        "a recommendation: what we recommend is [`jobwise`](systems/forecast.md).",
+        "example, not a recommendation: what we recommend is [`jobwise`](systems/forecast.md).",
         "## Trained on one log, judged on others",
         f"Change of the mean bounded slowdown in windows against {REFERENCE}: geometric mean, 95 % interval over blocks of "
         "time; `!` it may be claimed (Holm). Rules that learn nothing stand beside; a policy that was trained on a log has not "
         "seen its last 30 %. The last column: the longest wait of each policy of the zoo in the continuous "
         "replay, in times that of the reference.",
-        "\n".join(["| " + " | ".join(x) + " |" for x in (heads, ["---"] * len(heads), *matrix)]),
+        "\n".join(table(heads, matrix)),
         "## Worlds of rows",
         f"{SETS} jobsets that none has seen, of the jobs that a policy was trained on and of others of its kind, against "
         "the rule that is best there in hindsight.",
-        "| policy | judged on jobs of | best rule | change [95 %] |\n| --- | --- | --- | --- |\n"
-        + "\n".join(f"| `zoo:{m.name}` | {at.name} | {rule} | {e.text('+.1%')} |" for m, at, rule, e in grids),
+        "\n".join(table(["policy", "judged on jobs of", "best rule", "change [95 %]"], grid)),
     ]
     DOCS.write_text("\n\n".join(text) + "\n")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from jobwise.errors import InputError
 from jobwise.report.sections import made
+from jobwise_experiments.pages import PAGES, section, tables
 
 HERE = Path(__file__).parent
-PAGES = HERE.parent / "docs" / "studies"
 COLUMNS = ["system", "experiment", "the paper's size", "its number", "ours [95 %]", "our size", "why it is smaller"]
 WORDS = """Each row is a claim of a paper and the number of the page behind it, taken from there by this command; the sizes are
 those of the preset that the page was made with. Losses are among them: an agent as published, at a fraction of its training,
@@ -29,30 +29,22 @@ def rows() -> list[list[str]]:
 def _row(x: dict) -> list[str]:
     page = (PAGES / f"{x['page']}.md").read_text()
     preset = re.search(r"--preset (\w+)", page)
-    ours = list(re.search(x["words"][1], _section(page, x["words"][0])).groups()) if "words" in x else []  # type: ignore[union-attr]
+    ours = list(re.search(x["words"][1], section(page, x["words"][0])).groups()) if "words" in x else []  # type: ignore[union-attr]
     ours += [_cell(page, *cell) for cell in x.get("cells", [])]
     size = x["run"][preset[1] if preset else "small"]
     link = f"[{x['system']}]({x['page']}.md)"
     return [link, x["experiment"], x["size"], x["paper"], "; ".join(ours), size, x["why"] if size != x["size"] else ""]
 
 
-def _section(page: str, title: str) -> str:
-    for piece in page.split("\n## ")[1:]:
-        if piece.startswith(title + "\n"):
-            return piece
-    raise InputError(f"no section {title!r}")
-
-
 def _cell(page: str, title: str, where: dict[str, str], column: str, nth: int = 0) -> str:
     """A cell of the first table of a section that has the column; of several columns of one name the nth."""
-    lines = [[c.strip() for c in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", _section(page, title), re.M)]
-    heads = [k for k, line in enumerate(lines) if column in line]
-    if not heads:
+    found = [x for x in tables(section(page, title)) if column in x[0]]
+    if not found:
         raise InputError(f"section {title!r}: no column {column!r}")
-    head = lines[heads[0]]
+    head, *lines = found[0]
     at = [i for i, name in enumerate(head) if name == column][nth]
-    for line in lines[heads[0] + 1 :]:
-        if len(line) == len(head) and all(line[head.index(k)].startswith(v) for k, v in where.items()):
+    for line in lines:
+        if all(line[head.index(k)].startswith(v) for k, v in where.items()):
             return line[at]
     raise InputError(f"section {title!r}: no row with {where}")
 

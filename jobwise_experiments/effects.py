@@ -7,24 +7,27 @@ A page that is reproduced anew loses its figures of this kind until the command 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import matplotlib.pyplot as plt
-import numpy as np
-from matplotlib.ticker import PercentFormatter
-
-from jobwise.report.figures import bars, colour, svg
+from jobwise.errors import InputError
+from jobwise.report.figures import bars, forest
+from jobwise_experiments.pages import PAGES, section, tables
 
 HERE = Path(__file__).parent
-PAGES = HERE.parent / "docs" / "studies"
 CHANGE = re.compile(r"([-+−]?[\d.]+)% \[([-+−]?[\d.]+)%, ([-+−]?[\d.]+)%\]")
-LIMIT = 1.5  # changes beyond it are drawn at the edge
 
-Values = dict[str, dict[str, tuple[float, float, float]]]  # column -> row -> change, its interval
+
+class Effect(NamedTuple):
+    """A change with its 95 % interval, as it stands in a cell."""
+
+    change: float
+    low: float
+    high: float
 
 
 def figures() -> list[dict[str, Any]]:
@@ -32,56 +35,50 @@ def figures() -> list[dict[str, Any]]:
     return tomllib.loads((HERE / "effects.toml").read_text())["figure"]
 
 
-def table_of(page: str, section: str, index: int) -> tuple[list[str], list[list[str]]]:
-    """Return (columns, rows) of a table of a page. Raises LookupError where the page has it no longer."""
-    pieces = [x for x in page.split("\n## ")[1:] if x.split("\n")[0].strip() == section]
-    tables = re.findall(r"(?:^\|.*\|\n?)+", pieces[0], re.M) if pieces else []
-    if index >= len(tables):
-        raise LookupError(f"there is no table {index} in section {section!r}")
-    head, _, *rows = ([c.strip() for c in line.strip("| ").split("|")] for line in tables[index].strip().split("\n"))
-    return head, rows
-
-
-def drawn(figure: dict[str, Any], page: str) -> str:
-    """Return a figure as SVG text. Raises LookupError where the page has not got what it needs."""
-    head, rows = table_of(page, figure["section"], figure.get("table", 0))
+def values(figure: dict[str, Any], page: str) -> dict[str, dict[str, Any]]:
+    """Return column -> row -> what is drawn of its cell: a change with its interval, or with `bars` a number. Raises InputError
+    where the page has not got the table or a column."""
+    found, index = tables(section(page, figure["section"])), figure.get("table", 0)
+    if index >= len(found):
+        raise InputError(f"section {figure['section']!r} has no table {index}")
+    head, *rows = found[index]
     if missing := [c for c in figure["columns"] if c not in head]:
-        raise LookupError(f"section {figure['section']!r} has no column {missing[0]!r}")
-    names = [", ".join(row[k] for k in figure["rows"]) for row in rows]
-    at = {c: head.index(c) for c in figure["columns"]}
+        raise InputError(f"section {figure['section']!r} has no column {missing[0]!r}")
+    read = _number if figure.get("bars") else _effect
+    series: dict[str, dict[str, Any]] = {c: {} for c in figure["columns"]}
+    for row in rows:
+        name = ", ".join(row[k] for k in figure["rows"])
+        for c, x in series.items():
+            if (value := read(row[head.index(c)])) is not None:
+                x[name] = value
+    return series
+
+
+def _effect(cell: str) -> Effect | None:
+    found = CHANGE.search(cell.replace("−", "-"))
+    return Effect(*(float(x) / 100 for x in found.groups())) if found else None
+
+
+def _number(cell: str) -> float | None:
+    found = re.search(r"[\d.]+", cell)
+    return float(found[0]) if found else None
+
+
+def drawn(figure: dict[str, Any], series: dict[str, dict[str, Any]]) -> str:
+    """Return a figure of values as SVG text, which ends with a digest of what it shows."""
+    label = figure["caption"].replace("`", "")
     if figure.get("bars"):
-        groups = {}
-        for name, row in zip(names, rows, strict=True):
-            groups[name.replace(", ", ",\n")] = {c: float(x[0]) for c in at if (x := re.findall(r"[\d.]+", row[at[c]]))}
-        return bars({name: x for name, x in groups.items() if x}, figure["caption"].split(",")[0])
-    values: Values = {c: {} for c in at}
-    for name, row in zip(names, rows, strict=True):
-        for c, k in at.items():
-            if k < len(row) and (found := CHANGE.search(row[k].replace("−", "-"))):
-                values[c][name] = tuple(float(x) / 100 for x in found.groups())  # type: ignore[assignment]
-    return _intervals({c: x for c, x in values.items() if x}, figure["caption"])
+        rows = dict.fromkeys(name for x in series.values() for name in x)
+        groups = {name.replace(", ", ",\n"): {c: x[name] for c, x in series.items() if name in x} for name in rows}
+        text = bars(groups, label.split(",")[0])
+    else:
+        text = forest(series, label)
+    return f"{text}\n<!-- {digest(series)} -->\n"
 
 
-def _intervals(values: Values, label: str) -> str:
-    names = list(dict.fromkeys(n for x in values.values() for n in x))
-
-    def draw(figure: plt.Figure) -> None:
-        ax = figure.subplots()
-        for k, (column, x) in enumerate(values.items()):
-            y = [names.index(n) + (k - (len(values) - 1) / 2) * 0.8 / max(len(values), 2) for n in x]
-            change, low, high = np.array(list(x.values())).T
-            ax.hlines(y, np.clip(low, -1, LIMIT), np.clip(high, -1, LIMIT), color=colour(k), lw=2)
-            ax.scatter(np.clip(change, -1, LIMIT), y, color=colour(k), s=24, zorder=3, label=column)
-        ax.axvline(0, color="#6b7280", lw=1)
-        ax.set_yticks(range(len(names)), names)
-        ax.invert_yaxis()
-        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.set_xlabel(label.split(";")[0].replace("`", ""))
-        if len(values) > 1:
-            figure.legend(loc="outside upper center", ncols=len(values))
-
-    height = 1.2 + len(names) * max(0.26, 0.15 * len(values))
-    return svg(draw, width=7.8, height=height, label=label.replace("`", ""))
+def digest(series: dict[str, dict[str, Any]]) -> str:
+    """Return what tells one set of values from another; pictures differ between versions of matplotlib, too."""
+    return hashlib.sha1(repr(series).encode()).hexdigest()
 
 
 def with_figures(page: str, name: str) -> tuple[str, dict[str, str]]:
@@ -90,7 +87,7 @@ def with_figures(page: str, name: str) -> tuple[str, dict[str, str]]:
     files = {}
     for k, figure in enumerate(f for f in figures() if f["page"] == name):
         file = f"{name}-effects-{k + 1}.svg"
-        files[file] = drawn(figure, page) + "\n"
+        files[file] = drawn(figure, values(figure, page))
         head = f"\n## {figure['section']}\n\n"
         page = page.replace(head, f"{head}![{figure['caption']}](figures/{file})\n\n", 1)
     return page, files

@@ -3,7 +3,6 @@ installed anew."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.peers.__main__ import Absent, interpreter
 from jobwise import __version__
 from jobwise.workloads import wfformat
 from jobwise.workloads.workflows import workflow
@@ -60,16 +60,12 @@ def test_the_archives_hold_the_package_and_are_small(built):
         assert f"jobwise-{__version__}/jobwise/sim/kernel.py" in held.getnames()
 
 
-def interpreter(version):
+def python_of(version):
     """This Python, or another one that is at hand."""
-    if version == "this":
-        return sys.executable
-    own = Path.home() / ".pyenv" / "versions"
-    known = [shutil.which(f"python{version}"), *(str(p) for p in sorted(own.glob(f"{version}.*/bin/python{version}")))]
-    for python in filter(None, known):
-        if subprocess.run([python, "-c", "import venv"], capture_output=True).returncode == 0:
-            return python
-    pytest.skip(f"there is no Python {version} here")
+    try:
+        return sys.executable if version == "this" else interpreter([version])
+    except Absent:
+        pytest.skip(f"there is no Python {version} here")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +76,7 @@ def interpreter(version):
 def test_an_empty_environment_runs_what_an_extra_is_for(extra, version, built, tmp_path):
     wheel, place = next(built.glob("*-none-any.whl")), tmp_path / "here"
     place.mkdir()
-    ran(interpreter(version), "-m", "venv", tmp_path / "env")
+    ran(python_of(version), "-m", "venv", tmp_path / "env")
     python, jobwise = tmp_path / "env" / "bin" / "python", tmp_path / "env" / "bin" / "jobwise"
     wanted = f"jobwise[{extra}] @ {wheel.as_uri()}" if extra else str(wheel)
     ran(python, "-m", "pip", "install", "--quiet", *([TORCH] if extra == "learn" else []), wanted)

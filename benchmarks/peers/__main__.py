@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.markdown import table
 from jobwise import metrics
 from jobwise.policies.names import resolve
 from jobwise.record import Record
@@ -33,6 +34,8 @@ from jobwise.workloads.transform import first
 HERE = Path(__file__).parent
 WORK = HERE.parent.parent / "build" / "peers"
 JOBS, PROCESSORS, USERS, LOAD, SEED = 5_000, 256, 60, 0.9, 1
+COLUMNS = ("peer", "its rule", "ours", "estimates", "jobs", "starts equal", "its mean", "our mean")
+COLUMNS += ("its jobs/s", "our jobs/s", "where they differ")
 LIMIT_S = 900.0  # of a run
 TIMED = 5  # runs of ours, of which the fastest counts, for they are short
 
@@ -54,9 +57,9 @@ class Peer:
         out.unlink(missing_ok=True)
         driver = HERE / "drivers" / f"{name}.py"
         arguments = [*self.command, str(driver), str(self.folder), str(log), str(PROCESSORS), rule, str(out)]
-        lines = _ran(arguments, LIMIT_S) if not out.exists() else ""
+        _ran(arguments, LIMIT_S)
         if not out.exists():
-            raise Absent(f"{rule}: {lines.strip().splitlines()[-1] if lines.strip() else 'it wrote nothing'}")
+            raise Absent(f"{rule}: it wrote no schedule")
         head, *rows = out.read_text().split("\n")
         start = np.full(jobs, np.nan)
         for row in filter(None, rows):
@@ -65,8 +68,8 @@ class Peer:
         return float(head.split()[1]), start
 
 
-def _ran(arguments: list[str], limit: float) -> str:
-    """The output of a command. Raises Absent where it takes too long, or fails."""
+def _ran(arguments: list[str], limit: float) -> None:
+    """Run a command. Raises Absent where it takes too long, or fails."""
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=limit, errors="replace")
     except subprocess.TimeoutExpired:
@@ -76,16 +79,15 @@ def _ran(arguments: list[str], limit: float) -> str:
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise Absent(said[-1][:200] if said else f"exit code {done.returncode}")
-    return done.stdout
 
 
-def _interpreter(versions: list[str]) -> tuple[str, str]:
-    """(version, path) of the first of several Pythons that is at hand. Raises Absent."""
+def interpreter(versions: list[str]) -> str:
+    """Return the path of the first of several Pythons that is at hand. Raises Absent."""
     own = Path.home() / ".pyenv" / "versions"
     for version in versions:
         for python in (*sorted(str(p) for p in own.glob(f"{version}.*/bin/python{version}")), shutil.which(f"python{version}")):
             if python:
-                return version, python
+                return python
     raise Absent(f"none of Python {', '.join(versions)} is at hand")
 
 
@@ -93,7 +95,7 @@ def install(peer: dict[str, Any], checkouts: Path | None) -> Peer:
     """Return the peer, installed. Raises Absent."""
     if "absent" in peer:
         raise Absent(peer["absent"])
-    version, python = _interpreter(peer["pythons"])
+    python = interpreter(peer["pythons"])
     folder = (checkouts or WORK) / peer["name"]
     if peer["source"].startswith("https:") and not folder.exists():
         folder = WORK / peer["name"]
@@ -120,8 +122,7 @@ def _ours(w: Workload, name: str, single: bool) -> tuple[float, Record]:
 
 
 def _slowdown(r: Record, start: np.ndarray) -> float:
-    wait = start - r.jobs["submit"]
-    return float(np.maximum((wait + r.runtime) / np.maximum(r.runtime, metrics.TAU), 1.0).mean())
+    return float(metrics.bounded(start + r.runtime - r.jobs["submit"], r.runtime).mean())
 
 
 def _log(jobs: int, exact: bool) -> tuple[Workload, Path]:
@@ -152,11 +153,6 @@ def _row(peer: dict[str, Any], installed: Peer, rule: list[str], jobs: int) -> l
     return [peer["name"], theirs, f"`{ours}`", how, f"{len(w):,}", f"{same.mean():.1%}", *means, *speed, other]
 
 
-def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return ["| " + " | ".join(line + [""] * (len(heads) - len(line))) + " |" for line in lines]
-
-
 def main() -> None:
     """Run all peers, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -184,26 +180,13 @@ def main() -> None:
             else f"{peer['name']} ({peer['source']})"
         )
         about.append([source, peer["about"], ", ".join(peer["has"]), peer["licence"], state])
-    heads = [
-        "peer",
-        "its rule",
-        "ours",
-        "estimates",
-        "jobs",
-        "starts equal",
-        "its mean",
-        "our mean",
-        "its jobs/s",
-        "our jobs/s",
-        "where they differ",
-    ]
     text = [
         "# Peers", "", made("python -m benchmarks.peers"), "",
         f"One generated log ({PROCESSORS} processors, {LOAD:g} offered load, {USERS} users), the same rule on both sides, "
         "starts compared job by job (to half a second). Means: bounded slowdown. Speed: jobs per second of one core, their "
         "readers and writers left out where they can be, ours the fastest of several runs after compiling.", "",
-        *_table(heads, rows), "", "## Who they are", "",
-        *_table(["peer", "", "it has", "licence", "here"], about), "",
+        *table(COLUMNS, rows), "", "## Who they are", "",
+        *table(["peer", "", "it has", "licence", "here"], about), "",
     ]  # fmt: skip
     (HERE.parent / "PEERS.md").write_text("\n".join(text))
 

@@ -69,7 +69,7 @@ def compare(
     from jobwise.policies.names import resolve
     from jobwise.report.comparison import check_day, result
 
-    bound, split, kill, as_json = _check(judging), judging.split, replay.kill, output.as_json
+    bound, split, kill, as_json = _check(judging, day), judging.split, replay.kill, output.as_json
     resolved = [resolve(p) for p in policy or DEFAULT]
     if bound < float("inf") and "fcfs+easy" not in [p.name for p in resolved if hasattr(p, "name")]:
         resolved.insert(0, resolve("fcfs+easy"))  # what the bound is a multiple of
@@ -122,10 +122,10 @@ def _beside_rules(c, learnt: list[int], bound: float) -> dict:
     }
 
 
-def _check(j: Judging) -> float:
+def _check(j: Judging, day: float | None) -> float:
     """Return the bound on waits (inf: none). Raises InputError for options that do not go together."""
-    if j.origins is not None and j.split is not None:
-        raise InputError("--origins splits the log at each origin; --split is for one comparison")
+    if j.origins is not None and (j.split is not None or day is not None):
+        raise InputError("--origins splits the log at each origin; --split and --day are for one comparison")
     if j.split is not None and not 0 < j.split < 1:
         raise InputError(f"--split {j.split:g}: a share of the jobs between 0 and 1 is expected, e.g. 0.7")
     if j.max_wait is not None and j.split is None and j.origins is None:
@@ -136,7 +136,7 @@ def _check(j: Judging) -> float:
 def _rolled(w, policies: list, count: int, settings: dict, as_json: bool, report: str | None) -> None:
     """One table over all origins."""
     from jobwise.compare.origins import origins
-    from jobwise.report.comparison import of_origins
+    from jobwise.report.origins import of_origins
 
     with progress(f"{count} origins, {len(policies)} schedulers") as step:
         o = origins(w, policies, count, progress=step, **settings)

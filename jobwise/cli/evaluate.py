@@ -46,7 +46,6 @@ class Asked:
     judging: Judging
     part: LogPart
     seed: int
-    report: bool
     quiet: bool
 
 
@@ -77,7 +76,6 @@ def evaluate(
         judging=judging,
         part=part,
         seed=seed,
-        report=report is not None,
         quiet=output.as_json,
     )
     check_outputs(log or "-", report, force=output.force, ending=".html .htm")
@@ -137,11 +135,11 @@ def _at_origins(asked: Asked):
     """Repeat the search of a run folder (system `search`) on the jobs before each of the last origins, or go on with those of
     before, and compare what it finds, not the trained policy itself, with rules on the jobs behind each origin."""
     from jobwise.compare.origins import origins
-    from jobwise.report.comparison import of_origins
+    from jobwise.report.origins import of_origins
     from jobwise.systems.search import Config, train
 
-    if asked.judging.whole or asked.report:
-        raise InputError("--origins trains again and prints one table; --whole and --report are for one comparison")
+    if asked.judging.whole:
+        raise InputError("--origins trains again at each origin; --whole is for one comparison")
     folder, count = asked.folder, asked.judging.origins or 1
     try:
         config = dict(json.loads((Path(folder) / "run.json").read_text())["config"])

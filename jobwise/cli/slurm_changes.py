@@ -48,6 +48,7 @@ def what_if(
     from jobwise.compare.fingerprint import flattered
     from jobwise.policies.names import resolve
     from jobwise.slurm.changes import changed
+    from jobwise.slurm.fidelity import of_present
     from jobwise.slurm.results import of_changes
     from jobwise.slurm.site import read
     from jobwise.slurm.what_if import what_if as tried
@@ -66,8 +67,10 @@ def what_if(
         resolve(p)
     with progress("replay") as step, parallel.workers():
         changes = tried(w, known, shakes=shakes, seed=seed, progress=step)
+    with progress("the present beside the record") as step:
+        present = of_present(w, step)
     notes = [f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p))]
-    show(of_changes(w, changes, lines, notes), output.as_json, report)
+    show(of_changes(w, changes, present, lines, notes), output.as_json, report)
 
 
 @dataclass(frozen=True)

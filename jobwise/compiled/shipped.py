@@ -39,7 +39,9 @@ FOLDER = Path(MAKING or PACKAGE / "compiled" / "code") / f"{DIGEST}-{kind()}"
 
 
 def load(name: str, *key) -> bytes | None:
-    """Return what was kept under a name and a key, or None."""
+    """Return what was kept under a name and a key, or None; nothing while such code is made."""
+    if MAKING:
+        return None
     try:
         return lzma.decompress(_file(name, key).read_bytes())
     except (OSError, lzma.LZMAError):
@@ -50,7 +52,10 @@ def save(data: bytes, name: str, *key) -> None:
     """Keep something where machine code is made to be shipped."""
     if MAKING:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        _file(name, key).write_bytes(lzma.compress(data, preset=9))
+        file = _file(name, key)
+        part = file.with_suffix(f".{os.getpid()}")  # several processes may compile the same function
+        part.write_bytes(lzma.compress(data, preset=9))
+        part.replace(file)
 
 
 def count() -> int:

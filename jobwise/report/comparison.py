@@ -1,4 +1,4 @@
-"""The result of a comparison: of one part of a log, or of rolling origins."""
+"""The result of a comparison."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import numpy as np
 from jobwise import metrics
 from jobwise.compare.answer import answer
 from jobwise.compare.comparison import LONGER, Comparison, conventions
-from jobwise.compare.intervals import claims
-from jobwise.compare.origins import Origins
 from jobwise.errors import InputError
 from jobwise.report import page
 from jobwise.report.result import Progress, Result
@@ -195,7 +193,7 @@ def _sections(
     several = len(c.policies) > 1
     drawn: list[tuple[Section, Sequence[Callable[[], str | Figure]]]] = [
         (Section("The trade-off", TRADE_OFF), [partial(figures.trade_off, c)]),
-        (_compared(c, beside, figures.colour), [partial(figures.forest, c)] if several else []),
+        (_compared(c, beside, figures.colour), [partial(figures.changes, c)] if several else []),
         *([(_other(other, figures.colour), [])] if other else []),
         *([(_bounds(c), [partial(figures.bounds, c)])] if c.curves else []),
         (Section("Starvation", "Continuous replay of the whole log, as logged.", [_starvation(c)]), []),
@@ -350,60 +348,3 @@ def _moved(c: Comparison, p: int) -> tuple[tuple[float, str], tuple[float, str]]
             if x["class"] in base and x["jobs"] >= max(10, 0.002 * len(c.workload)):
                 rows.append(((x["wait"] - base[x["class"]]["wait"]) / 3600, f"{by} {x['class']}".replace("user user", "user")))
     return min(rows, default=(0.0, "-")), max(rows, default=(0.0, "-"))
-
-
-# ------------------------------------------------------------------ rolling origins
-
-
-def of_origins(o: Origins) -> Result:
-    """Return the result of rolling origins."""
-    rows, effects = [], o.effects()
-    sure = [*claims(effects[:-1]), False]
-    for p, name in enumerate(o.policies):
-        middle, least, most = o.waits(p)
-        text = "reference" if p == len(o.policies) - 1 else effects[p].text() + " !" * sure[p]
-        rows.append([name, f"{o.mean(p):,.2f}", text, f"{middle:.2f} ({least:.2f}-{most:.2f})"])
-    windows = sum(len(c.first_row) for c in o.comparisons)
-    head = f"{o.workload.name}: {len(o.at)} origins, {windows} windows of {o.comparisons[0].window_jobs:,} unseen jobs"
-    columns = ["scheduler", "mean", "against the fair best rule", f"longest wait x {o.policies[0]}"]
-    chosen = ", ".join(f"{t:g}: {n}" for t, n in zip(o.at, o.chosen, strict=True))
-    bounded = [n for p, n in enumerate(o.policies) if o.keeps(p, o.bound)]
-    bound = f"longest wait at most {o.bound:g} times that of {o.policies[0]} in every origin and replica: {', '.join(bounded)}"
-    able = [p for p in range(len(rows) - 1) if o.bound == inf or o.keeps(p, o.bound)]
-    best = min(able, key=lambda p: effects[p].change, default=None)
-    within = f" of those that keep the longest wait within {o.bound:g} times" if o.bound < inf else ""
-    if best is None:
-        first = f"No scheduler here keeps the longest wait within {o.bound:g} times in every origin and replica."
-    elif sure[best] and effects[best].change < 0:
-        first = f"{o.policies[best]}{within}: bounded slowdown {effects[best].text()}, lower than the fair best rule."
-    else:
-        nearest = f"{o.policies[best]} has {effects[best].text()}"
-        first = f"No scheduler here can be said to be better than the fair best rule{within}; {nearest}."
-    table, after = (
-        Table(columns, rows, head),
-        "!: claimed, p < 0.05 adjusted for all schedulers of the table (Holm), and by sign flips",
-    )
-    notes = [
-        f"fair best rule, chosen on the jobs before each origin: {chosen}",
-        *([bound] if o.bound < inf else []),
-        *(f"note: {x}" for x in o.notes),
-    ]
-    return Result(
-        title=f"{o.workload.name}: rolling origins",
-        answer=[first],
-        tables=[table],
-        after=[after],
-        notes=notes,
-        data=o.to_dict,
-        sections=partial(_origin_sections, o, table, [after, *notes]),
-    )
-
-
-def _origin_sections(o: Origins, table: Table, notes: Sequence[str], progress: Progress | None) -> list[Section]:
-    from jobwise.report.figures import intervals
-
-    figure = intervals(
-        dict(zip(o.policies[:-1], o.effects(), strict=False)), f"change against {o.policies[-1]}; left is better"
-    )
-    text = "Bounded slowdown on unseen jobs, geometric mean over blocks of windows of all origins, 95 %."
-    return [Section("The change", text, [table], [figure]), Section("Notes", "", items=notes)]

@@ -7,9 +7,9 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import matplotlib
 
@@ -21,7 +21,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentF
 
 from jobwise import metrics
 from jobwise.compare.comparison import Comparison
-from jobwise.compare.intervals import Effect
 from jobwise.errors import plain
 
 DAY = 86400.0
@@ -206,7 +205,7 @@ def _label(ax: plt.Axes, x: list[float], y: list[float], names: list[str]) -> No
     taken = [(at - 5, base - 3, 10.0) for at, base in spots]  # (left, base, length): the points, then the names
     for p in np.argsort(-spots[:, 1], kind="stable"):
         left, base, length = spots[p, 0] + 8, spots[p, 1] - 3, width * len(names[p])
-        for move in (0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5):  # its own point is to the left of it
+        for move in (0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5):
             spot = base + move * height
             if not any(abs(spot - b) < height - 1 and left < a + n and a < left + length for a, b, n in taken):
                 break
@@ -273,32 +272,59 @@ def bounds(c: Comparison) -> str:
     return svg(draw, height=4.2, label="Trade-off between slowdown and longest wait for several bounds")
 
 
-def forest(c: Comparison) -> str:
+def changes(c: Comparison) -> str:
     """Change of bounded slowdown over windows against the first policy, with 95 % intervals where there are any."""
     label = f"change against {c.policies[0][:30]}; left is better"
-    return intervals({c.policies[p]: c.change(p) for p in range(1, len(c.policies))}, label, 1)
+    return forest({"": {c.policies[p]: c.change(p) for p in range(1, len(c.policies))}}, label, 1)
 
 
-def intervals(effects: dict[str, Effect], label: str, first: int = 0) -> str:
-    """A change per name with its 95 % interval where it has one; the first name has the colour of policy `first`."""
+class Change(Protocol):
+    """A change with its interval; `jobwise.compare.intervals.Effect` is one."""
+
+    @property
+    def change(self) -> float:
+        """Return -0.2 for 20 % lower."""
+
+    @property
+    def low(self) -> float:
+        """Return where the interval begins, NaN: there is none."""
+
+    @property
+    def high(self) -> float:
+        """Return where the interval ends."""
+
+
+def forest(series: Mapping[str, Mapping[str, Change]], label: str, first: int = 0) -> str:
+    """Changes with their intervals, a row per name. Several series stand side by side, a colour each; a single one has a colour
+    per row, from that of policy `first` on."""
+    names = list(dict.fromkeys(n for effects in series.values() for n in effects))
+    least, most, several = -1.0, 1.5, len(series) > 1  # what lies beyond is drawn at the edge
 
     def draw(figure):
         ax = figure.subplots()
-        limit = 1.5
-        for i, e in enumerate(effects.values()):
-            if not np.isnan(e.low):
-                ax.plot([max(e.low, -1), min(e.high, limit)], [i, i], color=colour(first + i), lw=2.2)
-            marker = ">" if e.change > limit else "o"
-            ax.scatter(min(e.change, limit), i, color=colour(first + i), s=36, zorder=3, marker=marker)
+        for k, (title, effects) in enumerate(series.items()):
+            shift = (k - (len(series) - 1) / 2) * 0.8 / len(series)
+            for n, e in effects.items():
+                i = names.index(n)
+                shade = colour(k if several else first + i)
+                if not np.isnan(e.low):
+                    ax.plot([max(e.low, least), min(e.high, most)], [i + shift] * 2, color=shade, lw=2.2)
+                marker = ">" if e.change > most else "o"
+                ax.scatter(min(e.change, most), i + shift, color=shade, s=30, zorder=3, marker=marker)
+            if several:
+                ax.scatter([], [], color=colour(k), label=plain(title))
         ax.axvline(0, color="#6b7280", lw=1)
-        ax.set_yticks(range(len(effects)), [plain(n) for n in effects])
+        ax.set_yticks(range(len(names)), [plain(n) for n in names])
         ax.invert_yaxis()
-        highs = [e.high for e in effects.values() if not np.isnan(e.high)]
-        ax.set_xlim(-1.02, min(limit, max([0.3, *highs, *(e.change for e in effects.values())])) + 0.05)
+        ends = [x for effects in series.values() for e in effects.values() for x in (e.change, e.high) if not np.isnan(x)]
+        ax.set_xlim(least - 0.02, min(most, max([0.3, *ends])) + 0.05)
         ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.set_xlabel(plain(label))
+        ax.set_xlabel(plain(label), loc="right")  # a long one has room to the left
+        if several:
+            figure.legend(loc="outside upper center", ncols=len(series))
 
-    return svg(draw, height=1.2 + 0.36 * len(effects), label="Changes with intervals")
+    row = max(0.36, 0.15 * len(series)) if len(names) < 12 else max(0.26, 0.15 * len(series))
+    return svg(draw, height=1.2 + row * len(names), label="Changes with intervals")
 
 
 def learning(metrics_file: str | Path) -> str:

@@ -46,7 +46,8 @@ def film_of_log(r: Record, out: str | Path, frames: int, day: float) -> int:
         waiting = np.flatnonzero((j["submit"] <= now) & ~(j["start"] <= now))
         running = j["end"][started] > now
         in_use = int(j["request"][started[running], 0].sum())
-        text = f"{r.policy}   hour {now % DAY / 3600:.1f}   in use {in_use / total:.0%}   waiting {len(waiting)}"
+        when = f"day {day:g}, hour {now % DAY / 3600:.1f}"
+        text = f"{r.policy}   {when}   in use {in_use / total:.0%}   waiting, at the right: {len(waiting)}"
         picture = pool_picture(
             now, share, started, j["start"][started], np.maximum(ends, j["start"][started]), waiting, 560, 240
         )

@@ -27,14 +27,14 @@ def busiest(r: Record) -> float:
     return float(np.argmax(binned(metrics.queue_length(r), np.arange(days + 1) * DAY)))
 
 
-def gantt(r: Record, day: float, caption: str, height: float = 3.2) -> Figure:
+def gantt(r: Record, day: float, caption: str) -> Figure:
     """Return the chart of a day: a rectangle per job and stretch of processors (numbered lowest first). Both in the figure and
     in the browser the largest rectangles are shown where there are too many."""
     owner, first = assign_processors(r), begins(r)
     around = max(day - AROUND, 0.0) * DAY, (day + 1 + AROUND) * DAY
     job, low, high = _boxes(r, owner, first, day * DAY, (day + 1) * DAY, DRAWN)
     data = _data(r, day, around, *_boxes(r, owner, first, *around, SENT))
-    return Figure(_figure(r, day, height, job, low, high), caption, chart=json.dumps(data, separators=(",", ":")))
+    return Figure(_figure(r, day, job, low, high), caption, chart=json.dumps(data, separators=(",", ":")))
 
 
 Boxes = tuple[np.ndarray, np.ndarray, np.ndarray]  # [B] job, first processor, the one behind the last
@@ -54,7 +54,7 @@ def _boxes(r: Record, owner: np.ndarray, first: np.ndarray, begin: float, end: f
     return job[kept], low[kept], high[kept]
 
 
-def _figure(r: Record, day: float, height: float, job: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
+def _figure(r: Record, day: float, job: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
     begin = day * DAY
     left = (np.maximum(r.jobs["start"][job], begin) - begin) / 3600
     right = (np.minimum(r.jobs["end"][job], begin + DAY) - begin) / 3600
@@ -75,7 +75,7 @@ def _figure(r: Record, day: float, height: float, job: np.ndarray, low: np.ndarr
         bar.ax.set_yticklabels(["1 min", "1 h", "1 day", "7 days"])
         bar.set_label("had waited")
 
-    return svg(draw, height=height, label=f"Gantt chart of day {day:g} under {r.policy}")
+    return svg(draw, height=3.2, label=f"Gantt chart of day {day:g} under {r.policy}")
 
 
 def _data(r: Record, day: float, around: tuple[float, float], job: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict:

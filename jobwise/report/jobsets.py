@@ -46,8 +46,8 @@ def of_jobsets(j: OnJobsets) -> Result:
 
 
 def _sections(j: OnJobsets, table: Table, notes: Sequence[str], progress: Progress | None) -> list[Section]:
-    from jobwise.report.figures import intervals
+    from jobwise.report.figures import forest
 
     effects = {n: e for n, e in j.changes().items() if n != j.best}
-    figures = [intervals(effects, f"change against {j.best}; left is better")] if effects else []
+    figures = [forest({"": effects}, f"change against {j.best}; left is better")] if effects else []
     return [Section(table.title, "", [table], figures, items=[f"Note: {x}" for x in notes])]

@@ -7,7 +7,7 @@ const value = (text) => {
   return found ? Number(found[0]) : NaN;
 };
 
-function sort(table, column, button) {
+function sort(table, column) {
   const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
   const rows = [...body.rows], text = (row) => row.cells[column].textContent.trim();
   const numbers = rows.filter((row) => !isNaN(value(text(row)))).length * 2 > rows.filter((row) => text(row)).length;
@@ -28,7 +28,7 @@ for (const table of document.querySelectorAll("table")) {
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
-    button.addEventListener("click", () => sort(table, column, button));
+    button.addEventListener("click", () => sort(table, column));
     head.append(button);
   });
 }
@@ -67,13 +67,13 @@ function chart(figure) {
   const canvas = make("canvas", figure, { tabIndex: 0 });
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", figure.querySelector("svg").getAttribute("aria-label") + ", and the days around it. Arrows move, plus and minus zoom, 0 shows the day.");
-  const legend = make("p", figure, { className: "legend" }), told = make("p", figure, { className: "job" });
-  told.setAttribute("aria-live", "polite");
+  const legend = make("p", figure, { className: "legend" }), line = make("p", figure, { className: "job" });
+  line.setAttribute("aria-live", "polite");
   const whole = () => ({ from: data.day[0], to: data.day[1], bottom: 0, top: data.processors });
   let view = whole(), under = -1, scale = {};
 
   const moment = (t) => isNaN(origin) ? `day ${Math.floor(t / 86400)}, ${new Date((t % 86400) * 1000).toISOString().slice(11, 16)}` : new Date(origin + t * 1000).toISOString().slice(0, 16).replace("T", " ");
-  const say = (j) => `Job ${jobs.number[j]} of user ${data.users[jobs.user[j]]}: ${jobs.size[j].toLocaleString("en")} processors, submitted ${moment(jobs.submit[j])}, waited ${duration(jobs.start[j] - jobs.submit[j])}, ran ${duration(jobs.end[j] - jobs.start[j])} of ${duration(jobs.walltime[j])} requested.`;
+  const say = (j) => `Job ${jobs.number[j]} of user ${data.users[jobs.user[j]]}: ${jobs.size[j].toLocaleString("en")} processor${jobs.size[j] === 1 ? "" : "s"}, submitted ${moment(jobs.submit[j])}, waited ${duration(jobs.start[j] - jobs.submit[j])}, ran ${duration(jobs.end[j] - jobs.start[j])} of ${duration(jobs.walltime[j])} requested.`;
 
   function draw() {
     const width = figure.clientWidth, height = Math.max(260, Math.min(420, width * 0.45)), dots = devicePixelRatio || 1;
@@ -142,7 +142,7 @@ function chart(figure) {
     const j = b < 0 ? -1 : place[b];
     if (j === under) return;
     under = j;
-    told.textContent = j < 0 ? hint : say(j);
+    line.textContent = j < 0 ? hint : say(j);
     draw();
   }
 
@@ -174,7 +174,7 @@ function chart(figure) {
   select.addEventListener("change", draw);
   addEventListener("resize", draw);
   figure.classList.add("drawn");
-  told.textContent = hint;
+  line.textContent = hint;
   draw();
 }
 

@@ -144,14 +144,14 @@ def fidelity(
     return sorted(results, key=lambda f: (round(abs(f.error) / WELL), float(np.abs(f.waits - f.recorded).mean())))
 
 
-def of_present(w: Workload) -> Fidelity | None:
+def of_present(w: Workload, progress: Callable[[int, int], None] | None = None) -> Fidelity | None:
     """Return how well a site's own scheduler, simulated, explains the record, as `fidelity` judges it; None where no waits are
     recorded."""
     try:
         recorded(w)
     except InputError:
         return None
-    return fidelity(w, ["slurm"])[0]
+    return fidelity(w, ["slurm"], progress)[0]
 
 
 def _in_seconds(w: Workload) -> bool:

@@ -64,9 +64,12 @@ def of_fidelity(w: Workload, results: Sequence[Fidelity], again: Repeats | None 
     )
 
 
-def of_changes(w: Workload, changes: Sequence[Change], lines: Sequence[str], notes: Sequence[str]) -> Result:
-    """Return the result of changes at a site. `lines`: those of slurm.conf that were changed; `notes`: on the policies."""
-    trust = _trust(fidelity.of_present(w))
+def of_changes(
+    w: Workload, changes: Sequence[Change], present: Fidelity | None, lines: Sequence[str], notes: Sequence[str]
+) -> Result:
+    """Return the result of changes at a site. `present`: how well the simulated present explains the record; `lines`: those of
+    slurm.conf that were changed; `notes`: on the policies."""
+    trust = _trust(present)
     explained = [most_helpful(w), *notes, EXPLAINED]
     title = f"{w.name}: {len(w):,} jobs, against the simulated present"
     tables = _tables(title, changes, [(c.name, c) for c in changes])

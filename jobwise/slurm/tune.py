@@ -245,7 +245,7 @@ def tune(
     folder = _opened(
         w, folder, resume, {"max_wait": max_wait, "metric": metric, "keep": sorted(keep), "scale": scale, "seed": seed}
     )
-    fit = of_present(w)
+    fit = of_present(w, progress)
     by = shake_for(w)
     shifted = [shake(train, by, [seed, k]) for k in range(REPLICAS)] + [shake(validation, by, [seed, 10 + k]) for k in range(2)]
     present, rng, count = w.cluster.known_site.settings, np.random.default_rng(seed), lambda n: max(int(round(n * scale)), 2)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 folder, log, processors, rule, out = sys.argv[1:6]
 order, _, backfilling = rule.partition(" ")
-place = tempfile.mkdtemp()
+place = tempfile.mkdtemp(dir=Path(out).parent)
 source = os.path.join(place, "src")
 shutil.copytree(os.path.join(folder, "src"), source)
 for name in ("InputFiles", "Results", "Fmt", "Debug"):

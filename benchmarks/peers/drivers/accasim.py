@@ -13,7 +13,7 @@ sys.path.remove(str(Path(__file__).resolve().parent))  # this file has the packa
 from accasim.base import allocator_class, scheduler_class  # noqa: E402
 from accasim.base.simulator_class import Simulator  # noqa: E402
 
-place = tempfile.mkdtemp()
+place = tempfile.mkdtemp(dir=Path(out).parent)
 machine = {
     "system_name": "machine",
     "start_time": 0,
