@@ -8,14 +8,22 @@ TORCH ?= torch==2.13.0
 
 .PHONY: demo test coverage test-all test-docs site pictures check check-slurm bench wheel clean
 
-$(VENV)/ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install $(TORCH)
-	$(BIN)/python -m pip install -e '.[dev]'
+PULSE := $(PYTHON) tools/pulse.py
+
+# What the demo needs.
+$(VENV)/usable: pyproject.toml
+	$(PULSE) $(PYTHON) -m venv $(VENV)
+	$(PULSE) $(BIN)/python -m pip install --quiet --upgrade pip
+	$(PULSE) $(BIN)/python -m pip install -e '.[forecast]'
 	touch $@
 
-demo: $(VENV)/ready
+# Everything, for tests and for development.
+$(VENV)/ready: $(VENV)/usable
+	$(PULSE) $(BIN)/python -m pip install $(TORCH)
+	$(PULSE) $(BIN)/python -m pip install -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/usable
 	@$(BIN)/jobwise warm-up recommended trees
 	@$(BIN)/python examples/demo.py --traces $(TRACES) --out $(DEMO_OUT)
 

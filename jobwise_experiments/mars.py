@@ -1,10 +1,11 @@
-"""MARS's experiments (Baheri, Guan, arXiv:2005.01584): figure 4 as six configurations in three sizes, figure 5's learning
-curves, ablations; costs, the model store and workflows are in `mars_layers.py`. The paper gives no numbers but "5 to 60 %
-better than other policies"."""
+"""MARS's experiments (Baheri, Guan, arXiv:2005.01584): figure 4 as six configurations in three sizes, and plate by plate;
+figure 5's learning curves, by jobs and by iterations; the delay between arrivals; ablations. Costs, the model store and
+workflows are in `mars_layers.py`. The paper gives no numbers but "5 to 60 % better than other policies"."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from jobwise.systems.mars import HEURISTICS
 from jobwise.systems.rla3c import configure_plain, without
 from jobwise.workload import Workload
 from jobwise.workloads.lublin import lublin
-from jobwise.workloads.transform import first
+from jobwise.workloads.transform import first, load, scale_load, stretch
 from jobwise_experiments.mars_layers import layers, streams
 from jobwise_experiments.study import Study, text_interval
 
@@ -29,6 +30,31 @@ SIZES = {"small": 2_000, "medium": 9_000, "large": 25_000}
 BUDGET = {"small": 200_000, "medium": 400_000, "large": 600_000}
 CURVES = (256, 512, 4_000, 20_000)
 SHAKES, CHECKS = 4, 30
+EPISODE = 256  # jobs of an iteration
+
+
+class Plate(NamedTuple):
+    """A plate of figure 4: its log, the jobs taken from it (the first, or drawn at random), the loads of training, who of MARS
+    and RL-A3C is ahead in the paper."""
+
+    log: str
+    jobs: int
+    drawn: bool
+    loads: tuple[float, ...]
+    ahead: str
+
+
+PLATES = {
+    "a": Plate("SDSC-BLUE", 26_000, False, (1.0,), "MARS"),
+    "b": Plate("SDSC-BLUE", 15_000, True, (1.0,), "MARS"),
+    "c": Plate("HPC2N", 4_000, False, (1.0,), "not said"),
+    "d": Plate("ALCF-Theta", 2_000, False, (1.0,), "not said"),
+    "e": Plate("SDSC-SP2", 5_700, False, (1.0,), "RL-A3C"),
+    "f": Plate("SDSC-SP2", 5_700, False, (0.7, 1.0, 1.3), "MARS"),
+}
+ITERATIONS = (250, 500, 1_000, 2_000, 4_000, 10_000, 20_000, 50_000)  # at which the curves by iterations are looked at
+LEARNT = (256, 4_000, 20_000)  # jobs that these curves are learnt from
+DELAYS = (1.5, 1.2, 1.0, 0.85, 0.7)
 VARIANTS: dict[str, Callable[[Config], Config]] = {
     "no cold start": lambda c: c.changed(warm=0),
     "no rollback": lambda c: c.changed(rollback=False),
@@ -41,7 +67,7 @@ VARIANTS: dict[str, Callable[[Config], Config]] = {
 
 def study(s: Study) -> list[Section]:
     """Everything, in the paper's order; the folder of SWF logs has the folder `workflows` beside it."""
-    return s.parts(figure4, figure5, ablations, layers, streams)
+    return s.parts(figure4, plates, delays, figure5, iterations, ablations, layers, streams)
 
 
 def _log(s: Study, name: str) -> Workload:
@@ -109,21 +135,25 @@ def figure4(s: Study) -> Section:
         for size in s.pick(("small",), SIZES, SIZES):
             cell = _cell(s, name, size)
             if cell is not None:
-                row, against, means = _compared(s, *cell, name, size)
+                row, against, means = _compared(s, *cell, f"{name}, {size}", _key(name, size))
                 rows.append(row)
-                every.append([row[0], *against, np.mean([e.change for e in against])])
+                every.append(_against(row, against))
                 shown.setdefault(name, {})[row[0]] = means
     drawn = [figures.bars(x, "mean bounded slowdown") for x in shown.values()]
     return s.section("Figure 4: six workloads, three sizes", rows, every, figures=drawn, rules=HEURISTICS, shakes=SHAKES)
 
 
-def _compared(s: Study, log: Workload, config: Config, name: str, size: str) -> tuple[list, list[Effect], dict]:
-    """(a row, the changes against every rule, mean slowdowns by name) of a workload."""
-    test, tag = parts(log)[2], _key(name, size)
+def _against(row: list, against: list[Effect]) -> list:
+    return [row[0], *against, np.mean([e.change for e in against])]
+
+
+def _compared(s: Study, log: Workload, config: Config, label: str, tag: str) -> tuple[list, list[Effect], dict]:
+    """(a row, the changes against every rule, mean slowdowns by name) of a workload; `tag`: in the names of its pieces."""
+    test = parts(log)[2]
     of_rules = s.piece(f"rules-{tag}", measured, test, list(HEURISTICS))
     rules = {n: (of_rules["slowdown"][i], of_rules["longest"][i]) for i, n in enumerate(HEURISTICS)}
-    configs = {"mars": config, "published": configure_plain(log, s.preset).changed(choices=config.choices)}
-    configs["plain"] = without(config)
+    published = configure_plain(log, s.preset).changed(choices=config.choices, loads=config.loads)
+    configs = {"mars": config, "published": published, "plain": without(config)}
     runs = {n: [_trained(s, log, c, f"{n}-{tag}", k) for k in range(s.seeds)] for n, c in configs.items()}
     ours, waits = zip(*(x["served"] for x in runs["mars"]), strict=True)
     best = min(HEURISTICS, key=lambda n: float(np.log(rules[n][0]).mean()))
@@ -131,7 +161,7 @@ def _compared(s: Study, log: Workload, config: Config, name: str, size: str) -> 
     by = [x["by"] for x in runs["mars"]]
     schedules = f"{by.count('model')} of {s.seeds}" if "model" in by else ", ".join(sorted(set(by)))
     row = [
-        f"{name}, {size}",
+        label,
         f"{len(test):,}",
         np.mean(ours),
         schedules,
@@ -150,6 +180,45 @@ def _compared(s: Study, log: Workload, config: Config, name: str, size: str) -> 
     return row, list(against.values()), {n: float(np.mean(x)) for n, x in shown.items()}
 
 
+def plates(s: Study) -> Section:
+    """Figure 4 plate by plate: the paper's logs, numbers of jobs and iterations."""
+    rows, every, shown, count = [], [], {}, s.pick(2, 1_000, 4_000)
+    for name, plate in list(PLATES.items())[s.pick(-1, 0, 0) :]:
+        log = _jobs(s, plate)
+        config = rla3c.ours(log, "smoke" if s.smoke else "small")
+        config = config.changed(choices=count * EPISODE, loads=list(plate.loads))
+        label = f"{name}: {plate.log}, {len(log):,} jobs"
+        row, against, means = _compared(s, log, config, label, f"plate-{name}")
+        rows.append([*row[:2], plate.ahead, *row[2:]])
+        every.append(_against(row, against))
+        shown[label] = means
+    drawn = [figures.bars(shown, "mean bounded slowdown")]
+    values = {"rules": HEURISTICS, "shakes": SHAKES, "iterations": count}
+    return s.section("Figure 4: plate by plate", rows, every, figures=drawn, **values)
+
+
+def _jobs(s: Study, plate: Plate) -> Workload:
+    """The jobs of a plate; where they are drawn at random, gaps shrink so that the load stays that of the log."""
+    log = s.log(plate.log)
+    if not plate.drawn:
+        return first(log, min(s.pick(600, plate.jobs, plate.jobs), len(log)))
+    some = np.sort(np.random.default_rng(0).choice(len(log), plate.jobs, replace=False))
+    return scale_load(log.take(some), load(log))
+
+
+def delays(s: Study) -> Section:
+    """MARS, RL-A3C and rules where jobs arrive at other distances: all gaps between submits of a log times a factor."""
+    rows, every = [], []
+    log = first(s.log("SDSC-SP2"), s.pick(600, 9_000, 9_000))
+    for factor in s.pick(DELAYS[:1], DELAYS, DELAYS):
+        part = stretch(log, factor)
+        config = rla3c.ours(part, "smoke" if s.smoke else "small").changed(choices=s.pick(400, 400_000, 400_000))
+        row, against, _ = _compared(s, part, config, f"{factor:g}", f"delay-{factor:g}")
+        rows.append([row[0], load(part), *row[2:]])
+        every.append(_against(row, against))
+    return s.section("The delay between arrivals", rows, every, rules=HEURISTICS, jobs=len(log))
+
+
 # ------------------------------------------------------------------ figure 5
 
 
@@ -165,7 +234,8 @@ def figure5(s: Study) -> Section:
             config = config.changed(choices=500) if s.smoke else config
 
             def learnt(config: Config = config, part: Workload = part) -> list:
-                return [curve(config.changed(seed=k), part, unseen, looks) for k in seeds]
+                marks = [(k + 1) / looks * config.choices for k in range(looks)]
+                return [curve(config.changed(seed=k), part, unseen, marks) for k in seeds]
 
             points = s.piece(f"curve-{n}{'-loads' if drawn else ''}", learnt)
             label = f"n = {n:,}" + (", load drawn anew" if drawn else "")
@@ -178,15 +248,33 @@ def figure5(s: Study) -> Section:
     return s.section("Figure 5: learning curves", rows, figures=[shown], **values)
 
 
-def curve(config: Config, part: Workload, unseen: list[Workload], looks: int) -> list[list[float]]:
-    """[choices made, score on unseen windows] of a training run, `looks` times."""
+def iterations(s: Study) -> Section:
+    """Learning curves by the number of iterations, up to the paper's 50,000: when there is too much of it."""
+    log, end, curves, rows = s.log("SDSC-SP2"), 24_000, {}, []
+    unseen = windows(log.take(slice(end, end + 6_000)), EPISODE, 12)
+    marks = ITERATIONS[: s.pick(1, 5, None)]
+    for n in s.pick(LEARNT[:1], LEARNT, LEARNT):
+        part = log.take(slice(end - n, end))
+        config = rla3c.ours(log, "small").changed(rollback=False, warm=0, jobs=EPISODE, threads=s.threads, whole_log=True)
+        config = config.changed(learner=config.learner | {"critic_first": 0})
+        at = [400] if s.smoke else [EPISODE * k for k in marks]
+        points = [s.piece(f"iterations-{n}-{k}", curve, config.changed(seed=k), part, unseen, at) for k in range(s.seeds)]
+        curves[f"n = {n:,}"] = [[y for _, y in x] for x in points]
+        rows.append([f"{n:,}", *(text_interval(x, 2) for x in zip(*curves[f"n = {n:,}"], strict=True))])
+    shown = figures.convergence(curves, "score on unseen jobs", f"look, after {', '.join(f'{k:,}' for k in marks)} iterations")
+    values = {"windows": len(unseen), "marks": [f"{k:,}" for k in marks], "episode": EPISODE}
+    return s.section("Figure 5: learning curves by iterations", rows, figures=[shown], **values)
+
+
+def curve(config: Config, part: Workload, unseen: list[Workload], marks: Sequence[float]) -> list[list[float]]:
+    """[choices made, score on unseen windows] of a training run, after `marks` choices."""
     trainer, done, updates, points = config.trainer(part, "cpu"), 0, 0, []
     trainer.validation = unseen
     trainer.begin()
-    while len(points) < looks:
+    while len(points) < len(marks):
         done += trainer.update(updates)["choices"]
         updates += 1
-        while len(points) < looks and done >= (len(points) + 1) / looks * config.choices:
+        while len(points) < len(marks) and done >= marks[len(points)]:
             points.append([done, trainer.validate(trainer.policy(trainer.weights(), {}))["validation"]])
     trainer.envs.close()
     return points

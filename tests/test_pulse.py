@@ -1,0 +1,16 @@
+"""The Makefile's installations are never silent for long, and end with the status of the command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+TOOL = Path(__file__).parent.parent / "tools" / "pulse.py"
+SLEEPS = "import sys, time; print('begins', flush=True); time.sleep(1.5); print('ends'); sys.exit(3)"
+
+
+def test_a_silent_command_is_said_to_go_on():
+    code = f"import runpy, sys; run = runpy.run_path({str(TOOL)!r})['run']; sys.exit(run(sys.argv[1:], 0.2))"
+    done = subprocess.run([sys.executable, "-c", code, sys.executable, "-c", SLEEPS], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 3 and lines[0] == "begins" and lines[-1] == "ends"
+    assert len(lines) >= 3 and all(x.startswith("... ") and x.endswith(" s") for x in lines[1:-1])
