@@ -66,10 +66,13 @@ class Lines:
     """Progress where standard error is no terminal: a line every EVERY_S seconds."""
 
     EVERY_S = 4.0
+    last = -EVERY_S  # when the last line of any work was printed: work that follows at once is not silent for longer
 
     def __init__(self, what: str):
-        self.what, self.text, self._said, self._over = what, "", time.monotonic(), Event()
-        self._thread = Thread(target=self._run, args=(time.monotonic(),), daemon=True)
+        now = time.monotonic()
+        self.what, self.text, self._over = what, "", Event()
+        self._said = Lines.last if now - Lines.last < self.EVERY_S else now
+        self._thread = Thread(target=self._run, args=(now,), daemon=True)
         self._thread.start()
 
     def __call__(self, done: int, total: int, text: str = "") -> None:
@@ -82,7 +85,7 @@ class Lines:
 
     def said(self) -> None:
         """Something else has been printed: the next line can wait."""
-        self._said = time.monotonic()
+        self._said = Lines.last = time.monotonic()
 
     def stop(self) -> None:
         """Stop printing lines of progress."""
