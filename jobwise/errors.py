@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 _HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
@@ -45,6 +46,23 @@ def failed(error: BaseException, fields: Iterable[str]) -> str:
     """What a user's own function raised, in words; where it asked for a field of jobs that there is not, with all fields."""
     known = f"; fields of jobs: {', '.join(fields)}" if "no field of name" in str(error) else ""
     return f"{type(error).__name__}: {error}{known}"
+
+
+def raised_in(error: BaseException, function: Any = None) -> str:
+    """Return "FILE:LINE: " of the user's file in which an error was raised, or else of the user's function that was called; ""
+    where no such file is known."""
+    import sysconfig
+    import traceback
+
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: "
+    others = [Path(__file__).parent, *(Path(sysconfig.get_paths()[x]) for x in ("stdlib", "purelib", "platlib"))]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_file() and not any(file.absolute().is_relative_to(x) for x in others):
+            return f"{frame.filename}:{frame.lineno}: "
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}: " if code and Path(code.co_filename).is_file() else ""
 
 
 def library(name: str, extra: str) -> Any:

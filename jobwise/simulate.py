@@ -12,7 +12,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster
 from jobwise.decision import Policy, begin, is_compiled
-from jobwise.errors import InputError, Unfinished, failed
+from jobwise.errors import InputError, Unfinished, failed, raised_in
 from jobwise.policies.names import resolve
 from jobwise.record import Look, Record
 from jobwise.sim.simulation import Simulation
@@ -106,7 +106,7 @@ def asked(sim: Simulation, policy: Policy) -> Generator[None, None, list[Look]]:
             raise
         except (Exception, SystemExit) as error:  # a user's policy may raise anything
             why = failed(error, sim.state.jobs.dtype.names)
-            raise InputError(f"policy {name!r} failed at time {sim.now:g} s: {why}") from error
+            raise InputError(f"{raised_in(error)}policy {name!r} failed at time {sim.now:g} s: {why}") from error
 
     run, until, steps = call(begin, policy, sim.view()), np.inf, 0
     while not sim.done and sim.advance(until):

@@ -116,21 +116,21 @@ def test_bad_policies(what, good, capsys):
 
 
 OWN = {
-    "raises": ("def order(jobs, now):\n    return 1 / 0", "ZeroDivisionError"),
+    "raises": ("def order(jobs, now):\n    return 1 / 0", "mine.py:2: order 'order' failed at time"),
     "nonsense": ("def order(jobs, now):\n    return 'soon'", "could not convert string"),
     "too few": ("def order(jobs, now):\n    return [1.0, 2.0, 3.0]", "one score per job"),
     "nan": ("def order(jobs, now):\n    return jobs['submit'] * float('nan')", "returned NaN for job"),
-    "syntax": ("def order(jobs, now)\n    pass", "SyntaxError"),
+    "syntax": ("def order(jobs, now)\n    pass", "mine.py:1: SyntaxError"),
     "no such name": ("def orders(jobs, now):\n    return now", "did you mean orders"),
     "not callable": ("order = 5", "neither an order function nor a policy"),
     "writes": ("def order(jobs, now):\n    jobs['walltime'] = 0\n    return now / 0", "failed at time"),
     "exits": ("import sys\ndef order(jobs, now):\n    sys.exit(0)", "SystemExit"),
     "complex": ("def order(jobs, now):\n    return jobs['submit'] * 1j", "complex"),
     "two lines": ("def order(jobs, now):\n    raise Exception('two\\nlines')", "two lines"),
-    "arguments": ("def order():\n    return 0", "TypeError"),
+    "arguments": ("def order():\n    return 0", "mine.py:1: order 'order' failed at time"),
     "policy raises": (
         "class order:\n    def reset(self, view): pass\n    def ended(self, view, rows): pass\n"
-        "    def decide(self, view): raise KeyError('x')", "failed at time"),
+        "    def decide(self, view): raise KeyError('x')", "mine.py:4: policy"),
     "policy nonsense": (
         "class order:\n    def reset(self, view): pass\n    def ended(self, view, rows): pass\n"
         "    def decide(self, view): return 7", "a list of decisions is expected"),

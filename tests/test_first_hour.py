@@ -202,14 +202,17 @@ def test_no_cpus_are_invented_where_sacct_is_all_there_is(tmp_path, capsys):
         job(10 + i, 200 + 100 * i, 90, 10, "n[1-4]")
         job(30 + i, 210 + 100 * i, 50, 2, f"n{i % 4 + 1}")
     (tmp_path / "sacct.txt").write_text("\n".join([head, *rows]) + "\n")
+    (tmp_path / "sacct.json").write_text("{}")  # the text is there: this is not read
     assert run(["slurm", "site", str(tmp_path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["cpus"] == 16
+    site = json.loads(capsys.readouterr().out)
+    assert site["cpus"] == 16 and site["files_read"] == ["sacct.txt"] and site["files_not_read"] == ["sacct.json"]
     assert run(["slurm", "site", str(tmp_path)]) == 0
     assert (
         "scontrol_config.txt would help most; `SLURM_TIME_FORMAT=%s scontrol show config` writes it." in capsys.readouterr().out
     )
     assert run(["slurm", "what-if", str(tmp_path), "--set", "PriorityFavorSmall=YES", "--shakes", "1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
+    assert "The jobs were submitted within 12 minutes: no day and no week is among them" in out
     assert "not one start changes" in out and "first come, first served (no scontrol_config in this folder)" in out
 
 

@@ -166,6 +166,8 @@ def test_what_to_do_next_can_be_typed(comparison):
         words = re.search(r"jobwise (\w[\w-]*(?: site)?)", step)
         if words:
             assert run([*words[1].split(), "--help"]) == 0
+    named = result(comparison).naming(LOG="my log.swf", RUN=None).steps
+    assert any("'my log.swf' --choice 100" in x for x in named) and not any("LOG" in x for x in named)
 
 
 def test_a_film_of_a_log(tmp_path, capsys):

@@ -74,3 +74,28 @@ def test_no_number_is_cut_where_headings_are_wider_than_the_terminal():
     heads, cells = [f"heading{i:02d}" for i in range(9)], [f"3,{i:02d}7" for i in range(9)]
     out = shown(f"from jobwise.cli.tables import print_table; print_table('', {heads}, [{cells}])", 80)
     assert all(x in out for x in (*heads[1:], *cells)) and all(len(x.rstrip()) <= 80 for x in out.split("\n"))
+
+
+def test_output_to_a_pipe_keeps_to_columns(capsys, monkeypatch):
+    from jobwise.cli.tables import print_table, say
+
+    rows = [["a", "words " * 20], ["b", "x"]]
+    print_table("title", ["name", "value"], rows, left=2)
+    say("words " * 40)
+    assert max(map(len, capsys.readouterr().out.splitlines())) > 100
+    monkeypatch.setenv("COLUMNS", "60")
+    print_table("title", ["name", "value"], rows, left=2)
+    say("words " * 40)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60 and sum(x.count("words") for x in lines) == 60
+
+
+def test_a_shell_completes_policies_and_systems():
+    def completed(words):
+        bash = {"_JOBWISE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        line = [sys.executable, "-c", "from jobwise.cli.main import app; app(prog_name='jobwise')"]
+        return set(subprocess.run(line, env=os.environ | bash, capture_output=True, text=True).stdout.split())
+
+    assert completed("jobwise compare x.swf -p sa") == {"saf"}
+    assert {"saf+guard24h", "saf+greedy"} <= completed("jobwise simulate x.swf --policy saf+g")
+    assert "zoo:sdsc-sp2" in completed("jobwise explain zoo") and "deeprm+" in completed("jobwise train dee")

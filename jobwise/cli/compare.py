@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, Output, Parallel, Replay, grouped
-from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, progress, times
+from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option, progress, times
 from jobwise.cli.tables import show
 from jobwise.errors import InputError
 
@@ -48,7 +48,7 @@ def compare(
     log: Log,
     policy: Annotated[
         Optional[list[str]],
-        typer.Option("--policy", "-p", help="Repeat it; the first is the reference. [default: rules, and `jobwise`]"),
+        policy_option(help="Repeat it; the first is the reference. [default: rules, and `jobwise`]"),
     ] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
     part: LogPart = LogPart(),
@@ -85,7 +85,7 @@ def compare(
         noticed(w)
     if judging.origins is not None:
         with parallel.workers():
-            _rolled(w, resolved, judging.origins, settings, as_json, report)
+            show(_rolled(w, resolved, judging.origins, settings).naming(LOG=log), as_json, report)
         return
     with progress(f"comparing {len(resolved)} schedulers") as step, parallel.workers():
         c, other = both_ways(w, resolved, since=split or 0.0, progress=step, trade_off=bool(report), **settings)
@@ -100,7 +100,11 @@ def compare(
         day=day if report else None,
         data=_beside_rules(c, learnt, bound) if split else {},
     )
-    show(judged, as_json, report)
+    if report and ours is not None:
+        about = getattr(resolved[ours], "about", None) or {}
+        system = "smith-forecast" if _recommended(resolved[ours]) else about.get("system")
+        judged = judged.naming(RUN=c.policies[ours], SYSTEM=system)
+    show(judged.naming(LOG=log), as_json, report)
 
 
 def _recommended(policy) -> bool:
@@ -133,11 +137,11 @@ def _check(j: Judging, day: float | None) -> float:
     return times(j.max_wait) or float("inf")
 
 
-def _rolled(w, policies: list, count: int, settings: dict, as_json: bool, report: str | None) -> None:
-    """One table over all origins."""
+def _rolled(w, policies: list, count: int, settings: dict):
+    """The result over all origins."""
     from jobwise.compare.origins import origins
     from jobwise.report.origins import of_origins
 
     with progress(f"{count} origins, {len(policies)} schedulers") as step:
         o = origins(w, policies, count, progress=step, **settings)
-    show(of_origins(o), as_json, report)
+    return of_origins(o)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, Output, Parallel, grouped
-from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, progress
+from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, policy_option, progress
 from jobwise.cli.tables import show
 from jobwise.errors import InputError
 
@@ -53,7 +53,7 @@ class Asked:
 def evaluate(
     run: Run,
     log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm and cush: generated.")] = None,
-    policy: Annotated[Optional[list[str]], typer.Option("--policy", "-p", help="Rules to compare with.")] = None,
+    policy: Annotated[Optional[list[str]], policy_option(help="Rules to compare with.")] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
     judging: Judging = Judging(),
     part: LogPart = LogPart(),
@@ -83,7 +83,7 @@ def evaluate(
     answered = _on_jobsets if on_jobsets else _on_log if judging.origins is None else _at_origins
     with parallel.workers():
         answer = answered(asked)
-    show(answer, output.as_json, report)
+    show(answer.naming(LOG=log, RUN=run), output.as_json, report)
 
 
 def _jobs(asked: Asked) -> tuple[Any, list[str], dict]:

@@ -7,13 +7,31 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from jobwise.cli.options import Force, Jobs, Json, Log, Procs, Run, check_outputs, complain, in_slots, needs, open_log
+from jobwise.cli.options import (
+    Force,
+    Jobs,
+    Json,
+    Log,
+    Procs,
+    Run,
+    check_outputs,
+    complain,
+    in_slots,
+    needs,
+    open_log,
+    policies_like,
+)
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError
 
 
 def explain(
-    run: Annotated[str, typer.Argument(metavar="POLICY", help="A scheduler's name, a run folder, or a policy file.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="POLICY", help="A scheduler's name, a run folder, or a policy file.", autocompletion=policies_like
+        ),
+    ],
     log: Log,
     choice: Annotated[int, typer.Option("--choice", min=0, help="Which instant with at least two jobs queued, from 0.")] = 0,
     top: Annotated[int, typer.Option("--top", min=1, help="Jobs to show: those it would choose first.")] = 8,
@@ -70,10 +88,12 @@ def explain(
     free = " + ".join(f"{int(n):,}" for n in view.free.sum(axis=0))
     best = "none" if choices[0]["job"] is None else f"job {choices[0]['job']}"
     title = f"{w.name} at {view.now / 3600:,.2f} h: {free} free, {len(view.queue)} queued; first: {best}"
-    why = "why" if any("why" in f for f in choices) else "moved by"
+    columns = ["job", "score", " + ".join(w.cluster.resources), "walltime h", "waited h"]
+    if any(row[-1] for row in rows):
+        columns.append("why" if any("why" in f for f in choices) else "moved by")
     if warning := flattered(w, policy, policy.name):
         complain(warning, "note")
-    print_table(title, ["job", "score", " + ".join(w.cluster.resources), "walltime h", "waited h", why], rows)
+    print_table(title, columns, [row[: len(columns)] for row in rows])
 
 
 def export_onnx(

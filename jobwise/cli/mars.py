@@ -11,7 +11,7 @@ import typer
 
 from jobwise.cli.groups import grouped
 from jobwise.cli.mars_options import SLEEP, Avoided, Beside, ByMars, Tasks, weights_of
-from jobwise.cli.options import Json, complain, progress
+from jobwise.cli.options import Json, complain, policy_option, progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
 
@@ -23,9 +23,7 @@ def run(
     on: Annotated[str, typer.Option("--on", help="'simulator', 'slurm', or 'processes' of this machine.")] = "simulator",
     policy: Annotated[
         str,
-        typer.Option(
-            "--policy",
-            "-p",
+        policy_option(
             help="argbest (the best rule on the estimates), mars (Algorithm 3), a rule, a model, manager (it decides).",
         ),
     ] = "argbest",

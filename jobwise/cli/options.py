@@ -9,11 +9,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from threading import Event, Thread, Timer
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
 from jobwise.errors import InputError, Interrupted, plain
+
+
+def policies_like(incomplete: str) -> list[str]:
+    """Return the names of policies that a shell may complete: those of `jobwise policies`, behind a + what can be added."""
+    from jobwise.policies.names import FILES, described
+    from jobwise.policies.parts import GRAMMAR
+
+    first, plus, _ = incomplete.rpartition("+")
+    added = {part.heading for part in GRAMMAR}
+    names = [x for heading, table in described().items() if (heading in added) == bool(plus) for x in table if x not in FILES]
+    return [x for name in names if (x := first + plus + name).startswith(incomplete) and "…" not in x]
+
+
+def policy_option(help: str) -> Any:
+    """Return the declaration of --policy."""
+    return typer.Option("--policy", "-p", help=help, autocompletion=policies_like)
+
 
 LOG_HELP = "SWF or sacct file (.gz, .xz), '-', or a name such as sdsc-sp2."
 Log = Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)]

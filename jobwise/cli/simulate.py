@@ -10,7 +10,7 @@ import typer
 
 from jobwise.cli import tables
 from jobwise.cli.groups import LogPart, Output, Replay, grouped
-from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, progress
+from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option, progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
 
@@ -28,7 +28,7 @@ def simulate(
     log: Log,
     policy: Annotated[
         Optional[list[str]],
-        typer.Option("--policy", "-p", help="ORDER[+BACKFILL][+PLACEMENT][+GUARD], or a run folder. [default: fcfs+easy]"),
+        policy_option(help="ORDER[+BACKFILL][+PLACEMENT][+GUARD], or a run folder. [default: fcfs+easy]"),
     ] = None,
     part: LogPart = LogPart(),
     replaying: Replay = Replay(),

@@ -7,13 +7,11 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, Json, check_outputs, open_log, progress
+from jobwise.cli.options import Force, Json, check_outputs, open_log, policy_option, progress
 from jobwise.cli.tables import print_json, print_table, say, show
 from jobwise.errors import InputError
 
-Policies = Annotated[
-    Optional[list[str]], typer.Option("-p", "--policy", help="Candidates; by default slurm and classic rules.")
-]
+Policies = Annotated[Optional[list[str]], policy_option(help="Candidates; by default slurm and classic rules.")]
 
 
 def site(
@@ -21,17 +19,19 @@ def site(
     as_json: Json = False,
 ) -> None:
     """What a folder of Slurm's outputs tells; without one, the commands that fill it (they only read)."""
-    from jobwise.slurm.site import commands, most_helpful, read
+    from jobwise.slurm.site import commands, files, most_helpful, read
 
     if folder is None:
         typer.echo(commands())
         return
     w = read(folder)
+    taken, others = files(folder)
     s = w.cluster.known_site
     x = s.settings[0]
     total = dict(zip(("cpus", "memory_mib", "gpus"), w.cluster.total.tolist(), strict=True))
     if as_json:
         about = {"site": w.name, "jobs": len(w), "nodes": len(s.weight), "dropped": w.dropped, "guesses": list(s.guesses)}
+        about |= {"files_read": taken, "files_not_read": others}
         known = {"settings": {k: x[k].item() for k in x.dtype.names}}
         print_json(about | total | known | {"partitions": list(s.partition_names), "qos": list(s.qos_names)})
         return
@@ -39,6 +39,8 @@ def site(
     ahead = f"every {x['bf_interval']:g} s, {x['bf_max_test']:g} jobs, {x['bf_window'] / 3600:g} h ahead"
     held = f"{total['cpus']:,} CPUs, {total['memory_mib'] / 1024:,.0f} GiB, {total['gpus']:,} GPUs"
     rows = [
+        ["files read", ", ".join(taken)],
+        ["files not read", ", ".join(others) or "none"],
         ["jobs that ran", f"{len(w):,}"],
         ["left out", ", ".join(f"{n:,} {k}" for k, n in w.dropped.items()) or "none"],
         ["nodes", f"{len(s.weight):,}: {held}"],
@@ -48,7 +50,7 @@ def site(
         ["priority", "first come, first served" if x["basic"] else weights or "equal"],
         ["backfill", ahead if x["backfill"] else "none"],
     ]
-    print_table(w.name, ["what", "value"], rows)
+    print_table(w.name, ["what", "value"], rows, left=2)
     queues = [
         [
             n,
@@ -99,7 +101,7 @@ def fidelity(
         own = next(f for f in results if f.policy == "slurm")
         with progress("replay of the other runs") as step:
             repeated = repeats([w, *others], [own, *(compared(x, ["slurm"], step)[0] for x in others)])
-    show(of_fidelity(w, results, repeated), as_json, report)
+    show(of_fidelity(w, results, repeated).naming(SITE=source), as_json, report)
 
 
 def check(

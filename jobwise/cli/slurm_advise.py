@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobwise.cli.options import Json, Seed, progress
+from jobwise.cli.options import Json, Seed, policy_option, progress
 from jobwise.cli.slurm_when import Folder, Keep, outputs
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
@@ -15,7 +15,7 @@ SHOWN = 10
 
 
 def advise(
-    policy: Annotated[str, typer.Option("--policy", "-p", help="Whose order is set beside Slurm's.")] = "jobwise",
+    policy: Annotated[str, policy_option(help="Whose order is set beside Slurm's.")] = "jobwise",
     tune: Annotated[bool, typer.Option("--tune", help="Also search settings of slurm.conf (minutes).")] = False,
     folder: Folder = None,
     keep: Keep = None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import Output, Parallel, grouped
-from jobwise.cli.options import Seed, check_outputs, complain, progress, times
+from jobwise.cli.options import Seed, check_outputs, complain, policy_option, progress, times
 from jobwise.cli.tables import show
 from jobwise.errors import InputError, Interrupted
 
@@ -35,9 +35,7 @@ class Changes:
 def what_if(
     folder: Folder,
     changing: Changes = Changes(),
-    policy: Annotated[
-        Optional[list[str]], typer.Option("-p", "--policy", help="Who schedules then; repeat it. [default: slurm]")
-    ] = None,
+    policy: Annotated[Optional[list[str]], policy_option(help="Who schedules then; repeat it. [default: slurm]")] = None,
     shakes: Shakes = 5,
     seed: Seed = 0,
     report: Report = None,
@@ -70,7 +68,7 @@ def what_if(
     with progress("the present beside the record") as step:
         present = of_present(w, step)
     notes = [f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p))]
-    show(of_changes(w, changes, present, lines, notes), output.as_json, report)
+    show(of_changes(w, changes, present, lines, notes).naming(SITE=folder), output.as_json, report)
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def tune(
     searching: Search = Search(),
     beside: Annotated[
         Optional[list[str]],
-        typer.Option("-p", "--policy", help="Schedulers shown beside it. [default: smith-forecast+slurm, saf+slurm]"),
+        policy_option(help="Schedulers shown beside it. [default: smith-forecast+slurm, saf+slurm]"),
     ] = None,
     seed: Seed = 0,
     report: Report = None,
@@ -131,7 +129,7 @@ def tune(
             raise Interrupted(f"jobwise slurm tune … --out {out} --resume goes on" if out else "nothing was written") from None
     if count:
         complain(f"{count} replays of candidates were kept from the run before")
-    show(of_tuned(w, tuned), output.as_json, report)
+    show(of_tuned(w, tuned).naming(SITE=folder), output.as_json, report)
 
 
 def _ready(folder: str, report: str | None, force: bool) -> None:

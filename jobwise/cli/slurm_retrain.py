@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Json, needs, progress
+from jobwise.cli.options import Json, needs, policy_option, progress
 from jobwise.cli.slurm_when import Folder, outputs
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import seconds, span
@@ -44,7 +44,7 @@ def learning(state: str, policy: str, every: str | None) -> Iterator[Learning]:
 
 def retrain(
     state: Annotated[str, typer.Option("--state", help="The state folder of `shadow` or `steer`; learnt/ in it is filled.")],
-    policy: Annotated[str, typer.Option("--policy", "-p", help="Who ranks where no generation has won.")] = "jobwise",
+    policy: Annotated[str, policy_option(help="Who ranks where no generation has won.")] = "jobwise",
     weeks: Annotated[float, typer.Option("--weeks", min=0.1, max=52, help="The last weeks, on which it has to win.")] = 3.0,
     back: Annotated[bool, typer.Option("--rollback", help="Only let the generation before rank again.")] = False,
     folder: Folder = None,

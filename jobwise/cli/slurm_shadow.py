@@ -9,14 +9,14 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import grouped
-from jobwise.cli.options import Json, complain, progress, stoppable
+from jobwise.cli.options import Json, complain, policy_option, progress, stoppable
 from jobwise.cli.slurm_retrain import Retrain, learning
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.web import Served, page
 from jobwise.cli.when import chances, headed, seconds, short, span
 from jobwise.errors import InputError
 
-Policy = Annotated[str, typer.Option("--policy", "-p", help="Who would decide instead of Slurm.")]
+Policy = Annotated[str, policy_option(help="Who would decide instead of Slurm.")]
 Every = Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 10s, 1m.")]
 Cycles = Annotated[Optional[int], typer.Option("--cycles", min=1, help="End after so many; by default never.")]
 SHOWN, SEEN = 20, "seen"  # rows of a table; the folder of a state folder with what Slurm's commands printed last

@@ -12,7 +12,7 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import grouped
-from jobwise.cli.options import complain, stoppable
+from jobwise.cli.options import complain, policy_option, stoppable
 from jobwise.cli.slurm_retrain import Retrain, learning
 from jobwise.cli.tables import say
 from jobwise.cli.web import Served, page
@@ -43,7 +43,7 @@ class How:
 @grouped
 def steer(
     state: Annotated[str, typer.Option("--state", help="A folder of its own for this cluster: log, lock, factors of before.")],
-    policy: Annotated[str, typer.Option("--policy", "-p", help="Who ranks the queue.")] = "jobwise",
+    policy: Annotated[str, policy_option(help="Who ranks the queue.")] = "jobwise",
     how: How = How(),
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 30s, 1m.")] = "30s",
     cycles: Annotated[Optional[int], typer.Option("--cycles", min=1, help="End after so many; by default never.")] = None,

@@ -12,7 +12,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Json, Seed, progress
+from jobwise.cli.options import Json, Seed, policy_option, progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import SHOWN, by, chances, headed, say_offers, seconds, short, span
 from jobwise.errors import InputError
@@ -21,7 +21,7 @@ Folder = Annotated[
     Optional[str], typer.Option("--folder", help="Outputs of the commands that --keep has written, in place of a cluster.")
 ]
 Keep = Annotated[Optional[str], typer.Option("--keep", help="Keep what Slurm's commands print in this new folder.")]
-Policy = Annotated[str, typer.Option("--policy", "-p", help="slurm, or a list scheduler: who decides from now on.")]
+Policy = Annotated[str, policy_option(help="slurm, or a list scheduler: who decides from now on.")]
 Sooner = Annotated[bool, typer.Option("--sooner", help="What would start sooner, for each job shown.")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from math import isfinite
 
@@ -14,12 +15,18 @@ COUNTS = ("jobs", "workflows", "users", "processors", "preemptions", "failed")  
 
 
 def width() -> int:
-    """Columns of the terminal; of what is no terminal, as many as a table may need."""
+    """Columns of the terminal; elsewhere those of COLUMNS, or as many as a table may need."""
     if not sys.stdout.isatty():
-        return 200
+        return _asked() or 200
     from rich.console import Console
 
     return Console().width
+
+
+def _asked() -> int:
+    """COLUMNS, where standard output is no terminal and it is set; else 0."""
+    text = os.environ.get("COLUMNS", "")
+    return int(text) if text.isdecimal() and not sys.stdout.isatty() else 0
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) -> None:
@@ -31,7 +38,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
 
     words = [[*name.split(), *(w for row in rows for w in row[i].split())] for i, name in enumerate(columns)]
     widths = [min(max(map(len, w), default=0), 28 if i == 0 else 14) for i, w in enumerate(words)]  # of unbroken words
-    if sys.stdout.isatty() and sum(widths) + 2 * len(columns) > Console().width:  # some would be cut: row by row
+    if (sys.stdout.isatty() or _asked()) and sum(widths) + 2 * len(columns) > width():  # some would be cut: row by row
         say(title)
         for row in rows:
             say(
@@ -49,7 +56,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
         Console(markup=False, highlight=False).print(table)
         return
     page = io.StringIO()
-    Console(file=page, width=max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
+    Console(file=page, width=_asked() or max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
     print("\n".join(line.rstrip() for line in page.getvalue().split("\n")), end="")
 
 
@@ -68,7 +75,7 @@ def say(text: str) -> None:
     """A line for people, wrapped to the terminal between words, without control characters."""
     import textwrap
 
-    if not sys.stdout.isatty():
+    if not sys.stdout.isatty() and not _asked():
         print(plain(text))
         return
     for line in plain(text).split("\n"):

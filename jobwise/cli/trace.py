@@ -216,7 +216,7 @@ def forecast(
     with progress("learning quantiles") as step:
         results = judge(w, step)
     warning = flattered(w, resolve("smith-forecast"), "the shipped forest")
-    show(of_forecasts(w, results, warning), as_json, report)
+    show(of_forecasts(w, results, warning).naming(LOG=log), as_json, report)
 
 
 def sacct_command(

@@ -46,7 +46,7 @@ class Training:
 
 @grouped
 def train(
-    system: Annotated[str, typer.Argument(help=f"{KNOWN}.")],
+    system: Annotated[str, typer.Argument(help=f"{KNOWN}.", autocompletion=lambda: list(systems()))],
     log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} {GENERATED}: generated.")] = None,
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Run folder to make, e.g. runs/mine.")],

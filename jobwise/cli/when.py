@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Jobs, Json, Log, Procs, Seed, open_log, progress
+from jobwise.cli.options import Jobs, Json, Log, Procs, Seed, open_log, policy_option, progress
 from jobwise.cli.tables import NARROW, print_json, print_table, say, width
 from jobwise.errors import InputError
 
@@ -92,7 +92,7 @@ def say_offers(offers, of: str) -> None:
 def when(
     log: Log,
     at: Annotated[str, typer.Option("--at", metavar="TIME", help="30d after the first submit, or 2026-03-01T12:00 (UTC).")],
-    policy: Annotated[str, typer.Option("--policy", "-p", help="The scheduler that decides there.")] = "fcfs+easy",
+    policy: Annotated[str, policy_option(help="The scheduler that decides there.")] = "fcfs+easy",
     job: Annotated[Optional[list[int]], typer.Option("--job", help="Only these jobs (rows of the log, from 0).")] = None,
     user: Annotated[Optional[int], typer.Option("--user", help="Only jobs of this user; with --fits, who submits.")] = None,
     fits: Annotated[Optional[str], typer.Option("--fits", metavar="PROCSxTIME", help="One more job, such as 16x4h.")] = None,

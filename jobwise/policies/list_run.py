@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jobwise.decision import Decision, Reserve, Start, View
-from jobwise.errors import InputError, failed
+from jobwise.errors import InputError, failed, raised_in
 from jobwise.policies import parts
 from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.loglinear import Index
@@ -115,7 +115,7 @@ class ListRun:
             out = out.astype(float)
         except (Exception, SystemExit) as error:  # a user's function may raise anything
             reason = failed(error, view.jobs.dtype.names or ())
-            raise InputError(f"order {name!r} failed at time {view.now:g} s: {reason}") from error
+            raise InputError(f"{raised_in(error, order)}order {name!r} failed at time {view.now:g} s: {reason}") from error
         if out.shape != (len(view.queue),):
             raise InputError(f"order {name!r} returned shape {out.shape} for {len(view.queue)} jobs; one score per job")
         if np.isnan(out).any():

@@ -14,7 +14,7 @@ import numpy as np
 
 from jobwise import extensions
 from jobwise.decision import Policy
-from jobwise.errors import InputError, unknown
+from jobwise.errors import InputError, raised_in, unknown
 from jobwise.policies import files, loglinear, parts, recommended, refit, zoo
 from jobwise.policies.attained import AttainedService
 from jobwise.policies.foreseen import PRETRAINED
@@ -284,7 +284,7 @@ def _own(name: str, chosen: dict) -> Policy:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # a user's file may raise anything
-        raise InputError(f"{file}: {type(error).__name__}: {error}") from error
+        raise InputError(f"{raised_in(error) or f'{file}: '}{type(error).__name__}: {error}") from error
     if not hasattr(module, thing):
         raise unknown("name", thing, [n for n in vars(module) if not n.startswith("_")], f"{file}: ")
     target = getattr(module, thing)
@@ -292,7 +292,7 @@ def _own(name: str, chosen: dict) -> Policy:
         try:
             target = target()
         except (Exception, SystemExit) as error:
-            raise InputError(f"{file}: {thing}() failed: {type(error).__name__}: {error}") from error
+            raise InputError(f"{raised_in(error) or f'{file}: '}{thing}() failed: {type(error).__name__}: {error}") from error
     if isinstance(target, Policy):
         if chosen:
             raise InputError(f"policy {name!r} decides everything itself; {parts.as_typed(chosen)} does not apply")

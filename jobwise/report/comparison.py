@@ -91,7 +91,10 @@ def _steps(c: Comparison) -> list[str]:
         )
     if c.shakes == 0:
         steps.append("See whether the differences outlast small shifts of the submits: --shakes 5")
-    steps.append("Look at a single choice, and at why each job had its place: jobwise explain SCHEDULER LOG --choice 100")
+    steps.append(
+        "Look at a single choice, and at why each job had its place: jobwise explain "
+        f"{c.policies[min(1, len(c.policies) - 1)]} LOG --choice 100"
+    )
     if c.workload.cluster.site is None:
         steps.append("Put the same question to your Slurm, with its partitions, limits and priorities: jobwise slurm site")
     return steps

@@ -17,7 +17,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator, PercentFormatter
 
 from jobwise import metrics
 from jobwise.compare.comparison import Comparison
@@ -72,6 +72,10 @@ def _plain_axes(figure: plt.Figure) -> None:
             low, high = sorted(axis.get_view_interval())
             decades = np.log10(high / low) if axis.get_scale() == "log" and low > 0 else 9.0
             axis.set_major_formatter(FuncFormatter(number))
+            if decades < 0.7:
+                axis.set_major_locator(MaxNLocator(5))
+                axis.set_minor_locator(NullLocator())
+                continue
             if decades >= 1.5:
                 axis.set_minor_formatter(NullFormatter())
                 continue

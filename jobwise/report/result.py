@@ -5,8 +5,10 @@ The terminal (`jobwise.cli.tables.show`), a JSON document and a report (`jobwise
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jobwise.report.sections import Section, Table
 
@@ -22,7 +24,7 @@ class Result:
     the columns mean. `lines`: to be copied (of slurm.conf), under `lines_title`. `data`: all numbers, for JSON (a `notes` of
     its own stands for those here), or a function that makes them. `facts`: (name, value) at the top of a report. `sections`:
     makes the rest of a report, with progress; without it a report shows the tables. `steps`: what a reader may do next, at the
-    end of a report.
+    end of a report; in their commands LOG, SITE and RUN stand for what `naming` puts there.
     """
 
     title: str
@@ -38,6 +40,12 @@ class Result:
     facts: Sequence[tuple[str, str]] = ()
     sections: Callable[[Progress | None], list[Section]] = field(default=lambda progress: [])
     steps: Sequence[str] = ()
+
+    def naming(self, **names: str | None) -> Result:
+        """Return the same with names in the places of the words in capitals of its steps: `naming(LOG="site.swf")`."""
+        known = {k: shlex.quote(v) for k, v in names.items() if v}
+        steps = [re.sub(r"\b[A-Z]+\b", lambda m: known.get(m[0], m[0]), x) for x in self.steps]
+        return replace(self, steps=steps)
 
     def to_dict(self) -> dict:
         """Return everything for JSON: the answer, what a reader must know (`notes`), then the numbers."""

@@ -17,7 +17,9 @@ from jobwise.slurm.site import most_helpful
 from jobwise.slurm.tune import FEWEST, Tuned
 from jobwise.slurm.what_if import Change
 from jobwise.workload import Workload
+from jobwise.workloads.transform import span
 
+BRIEF_H = 48  # of submits: fewer hours hold no two days to compare
 PARTS = 40  # of the time, in the figure of waits
 HEAD = ("change", "wait s", "mean wait", "slowdown", "longest x")
 GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
@@ -45,7 +47,7 @@ def of_fidelity(w: Workload, results: Sequence[Fidelity], again: Repeats | None 
         tables.append(Table(COLUMNS, again.table(), "Slurm beside itself, the simulation beside Slurm"))
     return Result(
         title=f"{w.name}: recorded and simulated waits",
-        answer=[fidelity.sentence(results), *([again.sentence()] if again else [])],
+        answer=[fidelity.sentence(results), *([again.sentence()] if again else []), *_brief(w)],
         tables=tables,
         notes=[most_helpful(w), fidelity.EXPLAINED],
         data={
@@ -75,7 +77,7 @@ def of_changes(
     tables = _tables(title, changes, [(c.name, c) for c in changes])
     return Result(
         title=f"{w.name}: what would have been",
-        answer=[*(c.sentence() for c in changes), *_idle(w, lines, changes), trust],
+        answer=[*(c.sentence() for c in changes), *_idle(w, lines, changes), trust, *_brief(w)],
         tables=tables,
         notes=explained,
         data={"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]},
@@ -101,7 +103,7 @@ def of_tuned(w: Workload, tuned: Tuned) -> Result:
     tables = _tables("the last 30 % of the jobs, against the simulated present", changes, grouped)
     return Result(
         title=f"{w.name}: what would have been",
-        answer=[trust, tuned.sentence()],
+        answer=[trust, tuned.sentence(), *_brief(w)],
         tables=tables,
         notes=notes,
         lines=tuned.proposed,
@@ -132,6 +134,15 @@ def _trust(present: Fidelity | None) -> str:
     if present is None:
         return "No waits are recorded: how far the simulated present can be trusted is not known."
     return "The simulated present: " + fidelity.sentence([present])
+
+
+def _brief(w: Workload) -> list[str]:
+    """How short the record is, where it is too short to say much."""
+    hours = span(w) / 3600
+    if hours >= BRIEF_H:
+        return []
+    text = f"{hours:.1f} hours" if hours >= 2 else f"{60 * hours:.0f} minutes"
+    return [f"The jobs were submitted within {text}: no day and no week is among them; export at least two weeks of jobs."]
 
 
 def _idle(w: Workload, lines: Sequence[str], changes: Sequence[Change]) -> list[str]:

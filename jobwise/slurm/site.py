@@ -144,6 +144,17 @@ def _read(folder: Path) -> Workload:
 
 
 USAGE = "sshare_start"  # `sshare -a -P -o Account,User,RawUsage` at the begin of the record
+AS_JSON = ("sacct", "scontrol_node", "scontrol_partition")  # Slurm's JSON serves where the text is missing
+
+
+def files(folder: str | Path) -> tuple[list[str], list[str]]:
+    """Return the names of the folder's files that `read` takes, and of the others, in order."""
+    folder = Path(folder)
+    there = {x.name for x in folder.iterdir() if x.is_file()}
+    full = {x for x in there if (folder / x).stat().st_size}
+    taken = {f"{name}.txt" for name in (*COMMANDS, USAGE)} & full
+    taken |= {f"{name}.json" for name in AS_JSON if f"{name}.txt" not in taken} & full
+    return sorted(taken), sorted(there - taken)
 
 
 def _licences(text: str) -> dict[str, float]:
