@@ -36,6 +36,8 @@ ARCHIVE = "Parallel Workloads Archive: acknowledge its contributor"
 LIMITS = {
     "window": "One resource, no dependencies; greedy for the mean: add +guard24h where somebody must not wait for long. A log "
     "of another kind than its own may be worse off than under smallest area first: judge it with jobwise compare.",
+    "slots": "DeepRM's machine of two resources and ten slots for waiting jobs; jobs as its code draws them.",
+    "gpus": "The paper's racks of 32 GPUs and its kinds of jobs; a restart costs 30 s.",
     "nodes": "The slides' nodes and kinds of jobs.",
 }
 
@@ -67,7 +69,11 @@ MEMBERS = (
     Member("sdsc-sp2", "window", "perjob", "SDSC-SP2", "paper"),
     Member("alcf-theta", "window", "perjob", "ALCF-Theta", "paper", {}, "ALCF public job data: no licence is stated"),
     Member("lanl-cm5", "window", "perjob", "LANL-CM5", "paper"),
+    Member("slots", "slots", "deeprm+", licence=MADE),
+    Member("slots-light", "slots", "deeprm+", changes={"rate": 0.3}, licence=MADE),
+    Member("gpus", "gpus", "rl-taps+", licence=MADE),
     Member("distances", "nodes", "distances+", licence=MADE),
+    Member("affinities", "nodes", "affinities+", licence=MADE),
 )
 OTHERS = ("SDSC-BLUE", "HPC2N", "LLNL-Atlas")  # that nobody of the zoo is trained on
 

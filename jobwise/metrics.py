@@ -8,7 +8,6 @@ Sources: Feitelson, JSSPP'01 (slowdowns); Jain et al. 1984 (fairness).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -117,16 +116,6 @@ def for_all(r: Finished, values: np.ndarray, otherwise: float = np.nan) -> np.nd
 def per_processor_slowdown(r: Finished, tau: float = TAU) -> np.ndarray:
     """max((w + p) / (n max(p, tau)), 1) [K] (Zotkin & Keleher; bounded, as MARS has it)."""
     return np.maximum(turnaround(r) / (np.maximum(processors(r), 1) * np.maximum(run(r), tau)), 1.0)
-
-
-JOB_METRICS: dict[str, Callable[[Finished], np.ndarray]] = {
-    "wait": wait,
-    "turnaround": turnaround,
-    "slowdown": slowdown,
-    "nominal_slowdown": nominal_slowdown,
-    "bounded_slowdown": bounded_slowdown,
-    "per_processor_slowdown": per_processor_slowdown,
-}
 
 
 def workflows(r: Finished) -> dict[str, np.ndarray]:
@@ -277,13 +266,6 @@ UNITS = {
     "queue_length": "jobs",
     "workflow_turnaround": "s",
 }
-
-
-def metric(name: str) -> Callable[[Finished], np.ndarray]:
-    """A per-job metric by name. Raises InputError with the nearest names."""
-    if name not in JOB_METRICS:
-        raise unknown("metric", name, JOB_METRICS)
-    return JOB_METRICS[name]
 
 
 def size_class(r: Finished) -> tuple[np.ndarray, list[str]]:

@@ -18,6 +18,16 @@ from jobwise.workload import workload
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
+if os.environ.get("NUMBA_DISABLE_JIT", "0") not in (
+    "",
+    "0",
+):  # as plain Python: kernels multiply numbers that overflow, as meant
+
+    def pytest_collection_modifyitems(items):
+        for item in items:
+            item.add_marker(pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"))
+
+
 os.environ["JOBWISE_ANNOUNCE"] = ""  # what commands say on standard error is compared
 
 

@@ -58,8 +58,6 @@ def test_breakdowns_cover_all_jobs():
     assert metrics.breakdown(r, "user")[-1]["class"] == "others"
     with pytest.raises(InputError, match="did you mean user"):
         metrics.breakdown(r, "users")
-    with pytest.raises(InputError, match="did you mean wait"):
-        metrics.metric("waits")
 
 
 @pytest.fixture(scope="module")

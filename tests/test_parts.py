@@ -1,5 +1,6 @@
 """The grammar of scheduler names: rows that read, print, explain and forbid; and what other packages add to it."""
 
+import inspect
 import sys
 
 import pytest
@@ -10,7 +11,8 @@ from jobwise import extensions
 from jobwise.errors import InputError
 from jobwise.policies import parts
 from jobwise.policies.names import described, resolve
-from jobwise.sim.orders import CODES, Order
+from jobwise.sim import orders
+from jobwise.sim.orders import CODES, FLOW_NET, GIVEN, LINEAR, Order
 
 NEEDS = {
     "by-history": "saf+promise1.1x",
@@ -25,9 +27,12 @@ ORDERS = list(described()["orders"])
 
 
 def test_every_order_has_a_code_of_its_own_and_a_line():
-    assert len({int(row) for row in Order}) == len(Order.__members__) == len(CODES)
+    assert len({*map(int, Order), FLOW_NET, LINEAR, GIVEN}) == len(Order.__members__) + 3 == len(CODES) + 3
+    lines = inspect.getsource(getattr(orders.score, "py_func", orders.score))
     for row in Order:
         assert row.doc and row.formula and CODES[row.label] == row
+        if row.kind in (orders.STATIC, orders.WAITING, orders.ATTAINED) and row != Order.RANDOM:
+            assert f"code == Order.{row.name}:" in lines, f"score has no line for {row.label}"
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -17,7 +17,7 @@ NAMES = sorted(cards())
 
 def test_cards_and_files_are_the_same_ones():
     assert NAMES and {p.stem for p in FOLDER.glob("*.safetensors")} == {*NAMES}
-    assert {card.world for card in cards().values()} == {"window", "nodes"}
+    assert {card.world for card in cards().values()} == {"window", "nodes", "slots", "gpus"}
     assert all(all(card) for card in cards().values())
     assert {f"zoo:{n}" for n in NAMES} <= {*described()["zoo"]}
     assert sum(p.stat().st_size for p in FOLDER.iterdir()) < 1.5e6

@@ -26,7 +26,7 @@ from jobwise.sim.list_pass import Rule
 from jobwise.sim.pool import PoolScheduler
 from jobwise.sim.state import State
 
-Order = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in the queue [Q], now s) -> scores [Q]
+Scores = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in the queue [Q], now s) -> scores [Q]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ListScheduler(Remembering):
     arrive between two fits of new trees to the jobs that have ended (`refit.py`; 0: those of the order serve).
     """
 
-    order: str | Order | Index | FlowNet = "fcfs"
+    order: str | Scores | Index | FlowNet = "fcfs"
     backfill: str = "none"
     placement: str = "first"
     guard: float = inf

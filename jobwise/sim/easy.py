@@ -1,5 +1,5 @@
-"""EASY backfilling on a pool of processors, defined once for every loop (Mu'alem & Feitelson, IEEE TPDS 12(6), 2001,
-https://doi.org/10.1109/71.932708).
+"""EASY backfilling on a pool of processors, for every loop that is for pools alone (Mu'alem & Feitelson, IEEE TPDS 12(6), 2001,
+https://doi.org/10.1109/71.932708). `list_pass.py` has it for nodes and several resources, and does the same on a pool.
 
 A pass starts the heads of the queue while they fit. The first that does not fit gets the only reservation: at the *shadow
 time* its processors are free by the estimates, and `extra` processors are left beside it then. Behind it a job may start that

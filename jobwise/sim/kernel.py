@@ -8,7 +8,7 @@ The life of a job, and the verb (or event) behind each arrow:
 
 Rules
 * A running job has work `left` (s) and a `rate` (work per second); it ends when `left` is 0. A rigid job has rate 1.
-  `finish` = now + left / rate is its key in the heap of completions. Nothing else ends a job.
+  `finish` = now + left / rate is its key in the heap of completions. `fail` and `cancel` end jobs, too.
 * Time moves only in `advance`: to the next completion, outage, arrival or due reservation, and with a tick on to the
   grid. At one instant: completions (of those that end together the one longest at its rate first, then by row), failures
   and repairs, arrivals. Then the scheduler is asked, once.

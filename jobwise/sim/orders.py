@@ -1,4 +1,5 @@
-"""The orders: a row each, and one line of `score`; smaller scores start first, ties by (submit, row).
+"""The orders: a row each, and the line of `score` for those that depend on the job, the time or service alone; smaller scores
+start first, ties by (submit, row).
 
 Symbols: s submit (s), w wait so far (s), r requested run time (s, at least 1), n processors (units of the first resource),
 a attained service (processor-seconds already paid). The rest of an order's name, its options, is in `policies/parts.py`.
@@ -24,7 +25,8 @@ SC17 = "Carastan-Santos & de Camargo, SC 2017"
 
 
 class Order(IntEnum):
-    """The named orders: NAME = code, kind, what starts first, score, source. Codes need no order, and never change.
+    """The named orders: NAME = code, kind, what starts first, score, source. Codes need no order, and never change; FLOW_NET,
+    LINEAR and GIVEN are taken, too.
 
     `dated`: s counts from the begin of the trace, not of the simulation. `fifo`: of jobs that ask for the same the one that has
     waited longer starts first, always.
@@ -96,7 +98,7 @@ FLOWS = (*(int(row) for row in Order if row.kind == WORKFLOW), FLOW_NET)
 
 def kind(code: int) -> str:
     """Return the kind of the order `code`; "" for those that bring their own numbers."""
-    return next(row.kind for row in Order if row == code) if code in CODES.values() else ""
+    return next((row.kind for row in Order if row == code), "")
 
 
 @kernel

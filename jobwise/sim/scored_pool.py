@@ -1,5 +1,5 @@
 """List scheduling on a processor pool, compiled whole, for orders that change with time (WFP3, UNICEF, LXF, random) or
-with what has ended (log-linear ones with history). It runs any order, and the order may change on the way (a gate's does).
+with what has ended (log-linear ones with history), and those of gates, which change on the way (`suits` says which).
 
 Every score changes at every event, so an order is never kept: the queue is items side by side in memory, in no order,
 and a pass looks for the smallest score. It is made only where something fits; of those behind the reservation only the
