@@ -87,14 +87,19 @@ class Lines:
 
     def __init__(self, what: str):
         now = time.monotonic()
-        self.what, self.text, self._over = what, "", Event()
+        self.what, self.text, self._over, self._first = what, "", Event(), None
         self._said = Lines.last if now - Lines.last < self.EVERY_S else now
         self._thread = Thread(target=self._run, args=(now,), daemon=True)
         self._thread.start()
 
     def __call__(self, done: int, total: int, text: str = "") -> None:
         """Tell how far the work is."""
-        self.text = f"{text} {done:,} of {total:,}," if total else text
+        now = time.monotonic()
+        if self._first is None or done < self._first[0]:
+            self._first = done, now
+        gone, took = done - self._first[0], now - self._first[1]
+        left = f" about {_time((total - done) * took / gone)} left," if total and gone > 0 and took > self.EVERY_S else ""
+        self.text = f"{text} {done:,} of {total:,},{left}" if total else text
 
     def compiling(self, text: str) -> None:
         """Show that functions are being compiled, and how many were."""
@@ -115,6 +120,11 @@ class Lines:
                 self.said()
                 text = " ".join(f"jobwise: {self.what}: {self.text} {self._said - begun:.0f} s".split())
                 print(text, file=sys.stderr, flush=True)
+
+
+def _time(seconds: float) -> str:
+    """A time that is left, in words: seconds, minutes, hours."""
+    return f"{seconds / 3600:.1f} h" if seconds >= 7200 else f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 class Bar:

@@ -70,6 +70,8 @@ def train(
     if training.choices is not None and hasattr(settings, "episodes"):
         changes["episodes"] = None
     settings = settings.changed(**(own | changes))
+    if training.resume and not any(Path(out).rglob("run.json")):
+        complain(f"{out}: there is no run to go on with; a new one begins", "note")
     if not as_json:
         what = w.name if w is not None else "generated jobs"
         print(f"training {system} on {what} ({training.preset}); validation against the best fixed rule", flush=True)
@@ -92,7 +94,9 @@ def train(
                 w, out, seeds=training.seeds, device=training.device, resume=training.resume, report=report
             )
         except KeyboardInterrupt:
-            raise Interrupted(f"{out} goes on from its last checkpoint with --resume") from None
+            kept = any(Path(out).rglob("checkpoint*.safetensors"))
+            how = "goes on from its last checkpoint" if kept else "holds no checkpoint yet: it begins again"
+            raise Interrupted(f"{out} {how} with --resume") from None
     rows = [
         p.about | {"policy": str(Path(out) / f"seed{k}" if training.seeds > 1 else Path(out))} for k, p in enumerate(policies)
     ]
@@ -149,11 +153,8 @@ def _say(rows: list[dict]) -> None:
         rule, value = r["best_rule"]
         text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}; smaller is better: "
         by = r["validation"] / value - 1
-        text += (
-            f"{-by:.0%} better than the rule"
-            if by <= 0
-            else f"the rule is ahead by {by:.0%} on these jobs, which were kept back"
-        )
+        text += f"{-by:.0%} better than the rule" if by <= 0 else f"the rule is ahead by {by:.0%}"
+        text += " on these jobs, which were kept back, and on which the best of its networks was chosen"
         if "serves" in r:
             text += f"; {'the model' if r['serves'] == 'model' else 'that rule'} would schedule"
         if "chosen" in r:

@@ -59,9 +59,11 @@ def _some(num_envs: int) -> int:
 
 
 def _sets(workload: Workload | Sequence[Workload] | None, generator: str) -> list[Workload]:
-    sets = [workload] if isinstance(workload, Workload) else list(workload or [])
+    sets = [workload] if isinstance(workload, Workload | str) else list(workload or [])
     if not sets:
         raise InputError(f"an environment needs a workload: jobwise.{generator}(), or several")
+    if wrong := next((x for x in sets if not isinstance(x, Workload)), None):
+        raise InputError(f"a workload is a jobwise.Workload, not {type(wrong).__name__}; jobwise.open_log(PATH) reads one")
     return sets
 
 
@@ -89,12 +91,10 @@ class WindowVectorEnv(VectorEnv):
         **settings,
     ):
         shared, world = _split(settings, self.WORLD)
-        if workload is None:
-            raise InputError("an environment needs a workload: jobwise.read_swf('log.swf.gz'), or several")
         if not isinstance(workload, Episodes):
-            logs = [workload] if isinstance(workload, Workload) else list(workload)
             drawn = {k: world[k] for k in ("jobs", "stream", "loads", "shake_s") if k in world}
-            workload = Episodes(logs, **drawn | ({"loads": tuple(drawn["loads"])} if "loads" in drawn else {}))
+            loads = {"loads": tuple(np.atleast_1d(drawn["loads"]).tolist())} if "loads" in drawn else {}
+            workload = Episodes(_sets(workload, "open_log"), **drawn | loads)
         logs, act = list(workload.logs), world.get("act", "pick")
         if isinstance(encoder, str):
             encoder = make(encoder, logs[0].cluster, np.concatenate([w.jobs for w in logs]), world.get("window"))

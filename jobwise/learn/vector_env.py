@@ -147,7 +147,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         The final observation of an episode that is over is zero; of a stream that is cut it is the present one.
         """
         over = self.choose(actions, again=True)
-        terminated, truncated, reward, info = over > 0, np.zeros(self.num_envs, bool), self.reward(self.intervals), self._info()
+        terminated, truncated, reward, info = over > 0, np.zeros(self.num_envs, bool), self.rewards(), self._info()
         ended = terminated
         if self.world.steps_in_stream:
             truncated = (self._steps >= self.world.steps_in_stream) & ~terminated
@@ -162,6 +162,18 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             if self.world.steps_in_stream:
                 self.world.forget(truncated)
         return self._observation(), reward, terminated, truncated, info
+
+    def rewards(self) -> np.ndarray:
+        """[E] the rewards of the last choices. Raises InputError where the reward function returned something else."""
+        values = np.asarray(self.reward(self.intervals))
+        if values.shape != (self.num_envs,) or values.dtype.kind not in "fiu":
+            got = f"{values.dtype} of shape {values.shape}"
+            raise InputError(
+                f"the reward function returned {got}; a number for each simulation is expected: ({self.num_envs},)"
+            )
+        if not np.isfinite(values).all():
+            raise InputError(f"the reward function returned {values[~np.isfinite(values)][0]}, which is no finite number")
+        return values
 
     def _one(self, e: int):
         obs = self._obs[e].copy()
@@ -294,7 +306,7 @@ class SingleEnv(gymnasium.Env):
         self._envs = self.batch(1, workload, **settings)
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space
-        self.render_mode, self._cut = render_mode, False
+        self.render_mode, self._cut, self._over = render_mode, False, False
 
     def render(self) -> np.ndarray | None:
         """[height, width, 3] uint8: the simulation as it stands."""
@@ -315,16 +327,21 @@ class SingleEnv(gymnasium.Env):
             obs, info = self._envs._observation(), self._envs._info()
         else:
             obs, info = self._envs.reset(seed=seed)
-        self._cut = False
+        self._cut = self._over = False
         return self._one(obs), {"action_mask": info["action_mask"][0]}
 
     def step(self, action):
-        """Do `action` and go on to the next choice."""
-        e = self._envs
-        over = bool(e.choose(np.asarray(action, np.int64)[None])[0])
+        """Do `action` and go on to the next choice. Raises InputError for what is no action, and once an episode is over."""
+        e, action = self._envs, np.asarray(action)
+        if action.dtype.kind not in "iu" or action.shape != e.action_shape:
+            what = f"a vector of {e.action_shape[0]} whole numbers" if e.action_shape else "a whole number"
+            raise InputError(f"an action is {what}, not {action.dtype} of shape {action.shape}")
+        if self._over:
+            raise InputError("the episode is over: reset the environment before the next step")
+        self._over = over = bool(e.choose(action[None])[0])
         cut = bool(e.world.steps_in_stream) and not over and bool(e._steps[0] % (e.world.steps_in_stream or 1) == 0)
         self._cut = cut
-        reward, info = float(e.reward(e.intervals)[0]), {"action_mask": e._info()["action_mask"][0]}
+        reward, info = float(e.rewards()[0]), {"action_mask": e._info()["action_mask"][0]}
         if over or cut:
             info |= {k: float(v[0]) for k, v in e._ends(np.zeros(1, int)).items() if k[0] != "_"}
         obs = e._blank() if over else self._one(e._observation())

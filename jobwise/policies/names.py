@@ -136,6 +136,10 @@ def _resolved(policy: str) -> Any:
         return with_options(trained, {"backfill": "none"} | chosen)
     if (function := extensions.load("jobwise.orders", order)) is not None:
         return _placed(lambda **c: ListScheduler(function, label=order, **c), chosen)
+    if order.endswith(".onnx"):
+        raise InputError(
+            f"policy {policy!r}: ONNX files are for other programs; name the run folder, or its policy.safetensors"
+        )
     known = [*CODES, *INDICES, *pretrained(), *RECOMMENDED, *extensions.names("jobwise.orders")]
     raise unknown("order", order, known, f"policy {policy!r}: " if options else "")
 

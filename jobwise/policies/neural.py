@@ -39,8 +39,13 @@ class NeuralPolicy(Chooser):
     limit: float = LIMIT
 
     def __post_init__(self):
-        if isinstance(self.networks, Forward):
+        if not isinstance(self.networks, tuple):
             object.__setattr__(self, "networks", (self.networks,))
+        if wrong := next((x for x in self.networks if not isinstance(x, Forward)), None):
+            raise InputError(
+                f"a network is a jobwise.policies.networks.Forward, made of weights by name, not {type(wrong).__name__}: "
+                "docs/learning.md, Policy files"
+            )
 
     @property
     def name(self) -> str:

@@ -147,7 +147,10 @@ def check(name: str, jobs: np.ndarray, truth: np.ndarray, cluster: Cluster, worl
     if cluster.slowdown:
         longest *= cluster.slowdown.worst
     if longest > world.rows - world.compat:
-        raise InputError(f"{name}: a job of up to {longest:g} rows never fits an image of {world.rows}")
+        raise InputError(
+            f"{name}: a job of up to {longest:g} rows never fits an image of {world.rows}; "
+            "jobwise.workloads.transform.to_rows makes longer rows of a log"
+        )
 
 
 def grid(s: State, cluster: Cluster, world, limit: float, reject: bool) -> Slots:
