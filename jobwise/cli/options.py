@@ -85,9 +85,10 @@ class Lines:
     EVERY_S = 4.0
     last = -EVERY_S  # when the last line of any work was printed: work that follows at once is not silent for longer
 
-    def __init__(self, what: str):
-        now = time.monotonic()
-        self.what, self.text, self._over, self._first = what, "", Event(), None
+    def __init__(self, what: str, share: bool = False):
+        now, self.share = time.monotonic(), share
+        self.what, self.text, self._over = what, "", Event()
+        self._first: tuple[int, float] | None = None  # what was done at the first call, and when that was
         self._said = Lines.last if now - Lines.last < self.EVERY_S else now
         self._thread = Thread(target=self._run, args=(now,), daemon=True)
         self._thread.start()
@@ -99,7 +100,7 @@ class Lines:
             self._first = done, now
         gone, took = done - self._first[0], now - self._first[1]
         left = f" about {_time((total - done) * took / gone)} left," if total and gone > 0 and took > self.EVERY_S else ""
-        self.text = f"{text} {done:,} of {total:,},{left}" if total else text
+        self.text = f"{text} {_count(done, total, self.share)},{left}" if total else text
 
     def compiling(self, text: str) -> None:
         """Show that functions are being compiled, and how many were."""
@@ -127,18 +128,23 @@ def _time(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds >= 7200 else f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
+def _count(done: int, total: int, share: bool) -> str:
+    """How far work is, in words: a share, or a count."""
+    return f"{done / total:.1%}" if share else f"{done:,} of {total:,}"
+
+
 class Bar:
     """Progress on a terminal: one line, shown once the work has taken a second, that goes on counting seconds."""
 
-    def __init__(self, bar, what: str):
-        self._bar, self._what, self._task = bar, what, bar.add_task(what, total=None, visible=False)
+    def __init__(self, bar, what: str, share: bool = False):
+        self._bar, self._what, self._task, self._share = bar, what, bar.add_task(what, total=None, visible=False), share
         self._timer = Timer(1.0, lambda: bar.update(self._task, visible=True))
         self._timer.daemon = True
         self._timer.start()
 
     def __call__(self, done: int, total: int, text: str = "") -> None:
         """Show how far the work is."""
-        count = f"{done:,} of {total:,}" if total else ""
+        count = _count(done, total, self._share) if total else ""
         description = " ".join(f"{self._what} {count} {text}".split())
         self._bar.update(self._task, completed=done, total=total or None, description=description)
 
@@ -155,16 +161,17 @@ class Bar:
 
 
 @contextmanager
-def progress(what: str):
+def progress(what: str, share: bool = False):
     """Yield a function (done, total, text) that shows how far the work is: on a terminal in one line that counts, elsewhere in
-    a line every few seconds; None where JOBWISE_ANNOUNCE is 0. It also says what is compiled on the way."""
+    a line every few seconds; `share`: in per cent, not as a count. It also says what is compiled on the way. None is yielded
+    where JOBWISE_ANNOUNCE is 0."""
     from jobwise.listeners import LISTENERS
 
     if os.environ.get("JOBWISE_ANNOUNCE", "1") in ("", "0"):
         yield None
         return
     if not sys.stderr.isatty():
-        lines = Lines(what)
+        lines = Lines(what, share)
         with _telling(lines, LISTENERS):
             yield lines
         return
@@ -187,7 +194,7 @@ def progress(what: str):
     )
     columns += [TimeElapsedColumn(), Left()]
     with Progress(*columns, console=console, transient=True, disable=False) as bar:
-        shown = Bar(bar, what)
+        shown = Bar(bar, what, share)
         with _telling(shown, LISTENERS):
             yield shown
 

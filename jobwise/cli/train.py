@@ -75,7 +75,7 @@ def train(
     if not as_json:
         what = w.name if w is not None else "generated jobs"
         print(f"training {system} on {what} ({training.preset}); validation against the best fixed rule", flush=True)
-    with progress(f"training {system}") as show, Parallel(training.on, settings.threads).workers():
+    with progress(f"training {system}", share=True) as show, Parallel(training.on, settings.threads).workers():
         last: dict = {}
 
         def report(k: int, line: dict) -> None:
