@@ -220,6 +220,7 @@ def test_the_commands(site_folder, tmp_path, capsys):
     assert (
         "against the simulated present" in told
         and "who wins, who loses" in told
+        and "these changes were made together" in told
         and "PriorityFavorSmall=YES" in out.read_text()
     )
     assert cli([*words, "--json", "--shakes", "1"]) == 0

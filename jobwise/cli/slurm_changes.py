@@ -68,6 +68,8 @@ def what_if(
     with progress("the present beside the record") as step:
         present = of_present(w, step)
     notes = [f"note: {x}" for p in policy or [] if (x := flattered(w, resolve(p), p))]
+    if len(lines) + bool(nodes) + bool(limits) > 1:
+        notes.append("note: these changes were made together; a what-if of each alone tells them apart")
     show(of_changes(w, changes, present, lines, notes).naming(SITE=folder), output.as_json, report)
 
 
