@@ -21,7 +21,8 @@ def _marked(block):
 
 
 @pytest.mark.parametrize(("page", "number", "code"), [_marked(b) for b in BLOCKS])
-def test_blocks_run(page, number, code, capsys):
+def test_blocks_run(page, number, code, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     exec(compile(code, f"{page}, block {number}", "exec"), {"__name__": "docs"})
 
 
