@@ -29,11 +29,13 @@ EXTRAS = {  # a command of each that needs it
     "web": "policies",
     "ray": "compare LOG -p fcfs+easy -p sjf+easy --on ray --threads 1",
 }
+CLEAN = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "JOBWISE_ANNOUNCE", "NUMBA_CACHE_DIR")}
 pytestmark = pytest.mark.slow
 
 
-def ran(*command, **more):
-    done = subprocess.run([str(x) for x in command], capture_output=True, text=True, **more)
+def ran(*command, env=CLEAN, **more):
+    """What a command prints; nothing but what is installed where it runs can be imported."""
+    done = subprocess.run([str(x) for x in command], capture_output=True, text=True, env=env, **more)
     assert done.returncode == 0, (command, done.stdout[-2000:], done.stderr[-2000:])
     return done.stdout
 
@@ -81,7 +83,9 @@ def test_an_empty_environment_runs_what_an_extra_is_for(extra, version, built, t
     wanted = f"jobwise[{extra}] @ {wheel.as_uri()}" if extra else str(wheel)
     ran(python, "-m", "pip", "install", "--quiet", *([TORCH] if extra == "learn" else []), wanted)
     if extra != "learn":
-        assert subprocess.run([str(python), "-c", "import torch"], capture_output=True).returncode, "torch came along"
+        assert subprocess.run([str(python), "-c", "import torch"], capture_output=True, env=CLEAN).returncode, (
+            "torch came along"
+        )
     assert ran(jobwise, "--version", cwd=place) == f"jobwise {__version__} (kernels are compiled at first use)\n"
     assert (tmp_path / "env" / "share" / "man" / "man1" / "jobwise.1").exists()
     found = {f["what"]: f for f in json.loads(ran(jobwise, "doctor", "--json", cwd=place))["findings"]}
@@ -97,9 +101,7 @@ def test_pip_takes_the_wheel_with_machine_code_and_compiles_nothing(built, tmp_p
     python, jobwise = tmp_path / "env" / "bin" / "python", tmp_path / "env" / "bin" / "jobwise"
     numba = metadata.version("numba")  # code is for the numba that it was made with
     ran(python, "-m", "pip", "install", "--quiet", "--find-links", built, f"jobwise=={__version__}", f"numba=={numba}")
-    own = {k: v for k, v in os.environ.items() if k not in ("JOBWISE_ANNOUNCE", "NUMBA_CACHE_DIR")} | {
-        "XDG_CACHE_HOME": str(tmp_path)
-    }
+    own = CLEAN | {"XDG_CACHE_HOME": str(tmp_path)}
     assert "with machine code" in ran(jobwise, "--version", env=own)
     ran(jobwise, "trace", "generate", tmp_path / "log.swf", "--jobs", "600", "--procs", "64", env=own)
     for policy in ("fcfs+easy", "saf+easy+guard24h", "jobwise"):
