@@ -39,7 +39,7 @@ steps = {
         *("train", "smith-forecast", str(log), "--out", str(learnt), "--preset", options.preset),
     ],
     "3. Compare it with rules on the last 30 % of the log, which neither has seen.": [
-        *("compare", str(log), "--split", "0.7", "--max-wait", "1.2x", "--shakes", "2"),
+        *("compare", str(log), "--split", "0.7", "--max-wait", "1.2x", "--shakes", "1"),
         *("--report", str(out / "report.html"), "--force"),
         *(x for policy in policies for x in ("-p", policy)),
     ],
