@@ -192,7 +192,7 @@ def plates(s: Study) -> Section:
         row, against, means = _compared(s, log, config, label, f"plate-{name}")
         rows.append([*row[:2], plate.ahead, *row[2:]])
         every.append(_against(row, against))
-        shown[label] = means
+        shown[label.replace(", ", ",\n")] = means
     drawn = [figures.bars(shown, "mean bounded slowdown")]
     values = {"rules": HEURISTICS, "shakes": SHAKES, "iterations": count}
     return s.section("Figure 4: plate by plate", rows, every, figures=drawn, **values)
@@ -263,7 +263,8 @@ def iterations(s: Study) -> Section:
         points = [s.piece(f"iterations-{n}-{k}", curve, config.changed(seed=k), part, unseen, at) for k in range(s.seeds)]
         curves[f"n = {n:,}"] = [[y for _, y in x] for x in points]
         rows.append([f"{n:,}", *(text_interval(x, 2) for x in zip(*curves[f"n = {n:,}"], strict=True))])
-    shown = figures.convergence(curves, "score on unseen jobs", f"look, after {', '.join(f'{k:,}' for k in marks)} iterations")
+    means = {name: (marks, np.mean(x, axis=0)) for name, x in curves.items()}
+    shown = s.lines("iterations", means, "iterations", "score on unseen jobs", xscale="log")
     values = {"windows": len(unseen), "marks": [f"{k:,}" for k in marks], "episode": EPISODE}
     return s.section("Figure 5: learning curves by iterations", rows, figures=[shown], **values)
 

@@ -141,7 +141,8 @@ class Study:
         filled = [_table(*head, rows, values) for head, rows in zip(heads, tables, strict=True)]
         title = key.format(**values)
         drawn = [x if isinstance(x, Figure) else self._named(x, title, k) for k, x in enumerate(figures)]
-        return Section(title, words.format(**values), filled, drawn)
+        text = re.sub(r"(?<![\d,.])1 seeds\b", "1 seed", words.format(**values))
+        return Section(title, text, filled, drawn)
 
     def _named(self, svg: str, title: str, k: int) -> Figure:
         """The k-th figure of a section, under a name made of the section's title."""
