@@ -151,6 +151,8 @@ def test_a_network_decides_the_same_compiled_asked_and_in_a_batch(seed, act, win
 def test_a_replay_tells_of_every_choice():
     ws = [random_workload(np.random.default_rng(k), jobs=40 + 10 * k) for k in range(3)]
     found = encoders.make("rls", ws[0].cluster, ws[0].jobs, 16)
+    with pytest.raises(InputError, match="not dict: docs/learning.md"):
+        WindowPolicy({}, found)
     policy = WindowPolicy(network(np.random.default_rng(0), 8), found)
     waited, told = np.zeros(3), np.zeros(3)
 

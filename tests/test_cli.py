@@ -106,6 +106,7 @@ POLICIES = {
     "empty": ("", "unknown order ''"),
     "commit to all": ("sjf+conservative+commit", "+commit does not go with +conservative"),
     "no file": ("none.py:order", "there is no file"),
+    "ONNX": ("mine.onnx", "name the run folder"),
 }
 
 

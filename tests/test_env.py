@@ -182,6 +182,7 @@ def test_wrong_use_is_one_line(w):
         (lambda: WindowEnv(w, stream=True, jobs=None), "say how many"),
         (lambda: WindowEnv(alone, jobs=1).reset(seed=0), "without a single choice"),
         (lambda: WindowEnv(w, jobs=9).step(0), "reset the environment"),
+        (lambda: WindowEnv("log.swf.gz"), "not str; jobwise.open_log"),
         (lambda: WindowVectorEnv(0, w, jobs=9), "at least 1"),
         (lambda: WindowVectorEnv(2, w, jobs=9).reset(options={"reset_mask": [True]}), "reset_mask"),
     ]
@@ -193,6 +194,24 @@ def test_wrong_use_is_one_line(w):
     for actions in ([0], [0.5, 1.0]):
         with pytest.raises(InputError, match="whole numbers"):
             envs.step(np.array(actions))
+    for reward in (lambda z: 1.0, lambda z: np.zeros(7), lambda z: z["waited"][:, None], lambda z: ["a", "b"]):
+        envs = WindowVectorEnv(2, w, jobs=9, reward=reward)
+        envs.reset(seed=0)
+        with pytest.raises(InputError, match=r"a number for each simulation is expected: \(2,\)"):
+            envs.step(np.zeros(2, int))
+    one = WindowEnv(w, jobs=9, loads=1.1, reward=lambda z: z["waited"] * np.nan)
+    one.reset(seed=0)
+    with pytest.raises(InputError, match="nan, which is no finite number"):
+        one.step(0)
+    one = WindowEnv(w, jobs=9)
+    one.reset(seed=0)
+    for action in ("x", None, 1.7, float("nan"), np.array([2])):
+        with pytest.raises(InputError, match="an action is a whole number, not"):
+            one.step(action)
+    while not one.step(0)[2]:
+        pass
+    with pytest.raises(InputError, match="the episode is over"):
+        one.step(0)
 
 
 def test_a_log_with_one_job_can_be_committed(w):

@@ -343,9 +343,10 @@ def test_commands(w, tmp_path, capsys):
     own = tmp_path / "own.toml"
     own.write_text("simulations = 16\n[learner]\nsteps = 16\n")
     train_it = ["train", "perjob", str(log), "--out", str(folder / "a"), "--preset", "smoke", "--choices", "1500"]
-    assert run([*train_it, "--config", str(own), "--threads", "1", "--device", "cpu"]) == 0
-    out = capsys.readouterr().out
-    assert "validation score" in out and "jobwise evaluate" in out
+    assert run([*train_it, "--config", str(own), "--threads", "1", "--device", "cpu", "--resume"]) == 0
+    out, notes = capsys.readouterr()
+    assert "there is no run to go on with; a new one begins" in notes
+    assert "on these jobs, which were kept back" in out and "jobwise evaluate" in out
     told = json.loads((folder / "a" / "run.json").read_text())["config"]
     assert told["learner"]["steps"] == 16 and told["learner"]["gamma"] == 0.99 and told["choices"] == 1500
     report = tmp_path / "r.html"

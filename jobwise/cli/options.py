@@ -88,7 +88,7 @@ class Lines:
     def __init__(self, what: str, share: bool = False):
         now, self.share = time.monotonic(), share
         self.what, self.text, self._over = what, "", Event()
-        self._first: tuple[int, float] | None = None  # what was done at the first call, and when that was
+        self._first, self._before = (0, now), (0, 0)  # what was done at the first call of this work, and when; the last call
         self._said = Lines.last if now - Lines.last < self.EVERY_S else now
         self._thread = Thread(target=self._run, args=(now,), daemon=True)
         self._thread.start()
@@ -96,8 +96,9 @@ class Lines:
     def __call__(self, done: int, total: int, text: str = "") -> None:
         """Tell how far the work is."""
         now = time.monotonic()
-        if self._first is None or done < self._first[0]:
+        if done < self._before[0] or total != self._before[1]:  # other work begins
             self._first = done, now
+        self._before = done, total
         gone, took = done - self._first[0], now - self._first[1]
         left = f" about {_time((total - done) * took / gone)} left," if total and gone > 0 and took > self.EVERY_S else ""
         self.text = f"{text} {_count(done, total, self.share)},{left}" if total else text
