@@ -28,6 +28,11 @@ if os.environ.get("NUMBA_DISABLE_JIT", "0") not in (
             item.add_marker(pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"))
 
 
+def pytest_runtest_setup():
+    """Output has the width that a pipe has, wherever the tests run (xdist sets COLUMNS in its workers)."""
+    os.environ.pop("COLUMNS", None)
+
+
 os.environ["JOBWISE_ANNOUNCE"] = ""  # what commands say on standard error is compared
 
 

@@ -62,8 +62,8 @@ def _sets(workload: Workload | Sequence[Workload] | None, generator: str) -> lis
     sets = [workload] if isinstance(workload, Workload | str) else list(workload or [])
     if not sets:
         raise InputError(f"an environment needs a workload: jobwise.{generator}(), or several")
-    if wrong := next((x for x in sets if not isinstance(x, Workload)), None):
-        raise InputError(f"a workload is a jobwise.Workload, not {type(wrong).__name__}; jobwise.open_log(PATH) reads one")
+    if wrong := [type(x).__name__ for x in sets if not isinstance(x, Workload)]:
+        raise InputError(f"a workload is a jobwise.Workload, not {wrong[0]}; jobwise.open_log(PATH) reads one")
     return sets
 
 

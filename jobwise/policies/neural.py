@@ -41,9 +41,9 @@ class NeuralPolicy(Chooser):
     def __post_init__(self):
         if not isinstance(self.networks, tuple):
             object.__setattr__(self, "networks", (self.networks,))
-        if wrong := next((x for x in self.networks if not isinstance(x, Forward)), None):
+        if wrong := [type(x).__name__ for x in self.networks if not isinstance(x, Forward)]:
             raise InputError(
-                f"a network is a jobwise.policies.networks.Forward, made of weights by name, not {type(wrong).__name__}: "
+                f"a network is a jobwise.policies.networks.Forward, made of weights by name, not {wrong[0]}: "
                 "docs/learning.md, Policy files"
             )
 
