@@ -8,7 +8,8 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import Parallel
-from jobwise.cli.options import On, Threads, needs, progress
+from jobwise.cli.options import On, Threads, needs
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_table, say
 from jobwise.errors import Interrupted
 from jobwise_experiments import ONE_SEED, STUDIES

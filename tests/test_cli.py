@@ -340,11 +340,11 @@ def test_warm_up_prepares_the_families_named(tmp_path):
 
 def test_long_work_says_so_where_there_is_no_terminal(monkeypatch, capsys):
     """A line every few seconds on standard error, and none once the work is over or where lines are not wanted."""
-    from jobwise.cli import options
+    from jobwise.cli import progress
 
-    monkeypatch.setattr(options.Lines, "EVERY_S", 0.2)
+    monkeypatch.setattr(progress.Lines, "EVERY_S", 0.2)
     monkeypatch.setenv("JOBWISE_ANNOUNCE", "1")
-    with options.progress("comparing") as show:
+    with progress.progress("comparing") as show:
         show(3, 8, "sjf")
         said, until = "", time.monotonic() + 30
         while not said and time.monotonic() < until:
@@ -355,5 +355,5 @@ def test_long_work_says_so_where_there_is_no_terminal(monkeypatch, capsys):
     time.sleep(0.8)
     assert capsys.readouterr().err == ""
     monkeypatch.setenv("JOBWISE_ANNOUNCE", "0")
-    with options.progress("comparing") as show:
+    with progress.progress("comparing") as show:
         assert show is None

@@ -272,12 +272,12 @@ def test_campaigns_are_generated_by_command(tmp_path, capsys):
 
 
 def test_compiling_is_told_to_the_progress_line(monkeypatch, capsys):
-    from jobwise.cli import options
+    from jobwise.cli import progress
     from jobwise.listeners import LISTENERS
 
     monkeypatch.setenv("JOBWISE_ANNOUNCE", "1")
-    monkeypatch.setattr(options.Lines, "EVERY_S", 0.2)
-    with options.progress("comparing"):
+    monkeypatch.setattr(progress.Lines, "EVERY_S", 0.2)
+    with progress.progress("comparing"):
         LISTENERS[-1]("compiling, once: 12 functions, 3 s")
         until, said = time.monotonic() + 30, ""
         while not said and time.monotonic() < until:

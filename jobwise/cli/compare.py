@@ -8,7 +8,8 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, Output, Parallel, Replay, grouped
-from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option, progress, times
+from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option, times
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
 from jobwise.errors import InputError
 

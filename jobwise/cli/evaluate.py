@@ -10,7 +10,8 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, Output, Parallel, grouped
-from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, policy_option, progress
+from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, policy_option
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
 from jobwise.errors import InputError
 

@@ -7,31 +7,13 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from jobwise.cli.options import (
-    Force,
-    Jobs,
-    Json,
-    Log,
-    Procs,
-    Run,
-    check_outputs,
-    complain,
-    in_slots,
-    needs,
-    open_log,
-    policies_like,
-)
+from jobwise.cli.options import Force, Jobs, Json, Log, Policy, Procs, Run, check_outputs, complain, in_slots, needs, open_log
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError
 
 
 def explain(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="POLICY", help="A scheduler's name, a run folder, or a policy file.", autocompletion=policies_like
-        ),
-    ],
+    run: Policy,
     log: Log,
     choice: Annotated[int, typer.Option("--choice", min=0, help="Which instant with at least two jobs queued, from 0.")] = 0,
     top: Annotated[int, typer.Option("--top", min=1, help="Jobs to show: those it would choose first.")] = 8,

@@ -11,7 +11,8 @@ import typer
 
 from jobwise.cli.groups import grouped
 from jobwise.cli.mars_options import SLEEP, Avoided, Beside, ByMars, Tasks, weights_of
-from jobwise.cli.options import Json, complain, policy_option, progress
+from jobwise.cli.options import Json, complain, policy_option
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
 

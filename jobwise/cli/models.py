@@ -9,7 +9,8 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import grouped
-from jobwise.cli.options import LOG_HELP, Json, needs, open_log, progress
+from jobwise.cli.options import LOG_HELP, Json, needs, open_log
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
 

@@ -10,7 +10,8 @@ import typer
 
 from jobwise.cli import tables
 from jobwise.cli.groups import LogPart, Output, Replay, grouped
-from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option, progress
+from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
 

@@ -7,7 +7,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, Json, check_outputs, open_log, policy_option, progress
+from jobwise.cli.options import Force, Json, check_outputs, open_log, policy_option
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say, show
 from jobwise.errors import InputError
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from jobwise.cli.options import Json, Seed, policy_option, progress
+from jobwise.cli.options import Json, Seed, policy_option
+from jobwise.cli.progress import progress
 from jobwise.cli.slurm_when import Folder, Keep, outputs
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import Output, Parallel, grouped
-from jobwise.cli.options import Seed, check_outputs, complain, policy_option, progress, times
+from jobwise.cli.options import Seed, check_outputs, complain, policy_option, times
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
 from jobwise.errors import InputError, Interrupted
 

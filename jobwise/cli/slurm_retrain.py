@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Json, needs, policy_option, progress
+from jobwise.cli.options import Json, needs, policy_option
+from jobwise.cli.progress import progress
 from jobwise.cli.slurm_when import Folder, outputs
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import seconds, span

@@ -9,7 +9,8 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import grouped
-from jobwise.cli.options import Json, complain, policy_option, progress, stoppable
+from jobwise.cli.options import Json, complain, policy_option, stoppable
+from jobwise.cli.progress import progress
 from jobwise.cli.slurm_retrain import Retrain, learning
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.web import Served, page

@@ -12,7 +12,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Json, Seed, policy_option, progress
+from jobwise.cli.options import Json, Seed, policy_option
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import SHOWN, by, chances, headed, say_offers, seconds, short, span
 from jobwise.errors import InputError

@@ -16,17 +16,17 @@ COUNTS = ("jobs", "workflows", "users", "processors", "preemptions", "failed")  
 
 def width() -> int:
     """Columns of the terminal; elsewhere those of COLUMNS, or as many as a table may need."""
-    if not sys.stdout.isatty():
-        return _asked() or 200
-    from rich.console import Console
-
-    return Console().width
+    return _limit() or 200
 
 
-def _asked() -> int:
-    """COLUMNS, where standard output is no terminal and it is set; else 0."""
+def _limit() -> int:
+    """Columns that output has to keep to: the terminal's, elsewhere those of COLUMNS; 0: as many as it needs."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        return Console().width
     text = os.environ.get("COLUMNS", "")
-    return int(text) if text.isdecimal() and not sys.stdout.isatty() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) -> None:
@@ -38,7 +38,8 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
 
     words = [[*name.split(), *(w for row in rows for w in row[i].split())] for i, name in enumerate(columns)]
     widths = [min(max(map(len, w), default=0), 28 if i == 0 else 14) for i, w in enumerate(words)]  # of unbroken words
-    if (sys.stdout.isatty() or _asked()) and sum(widths) + 2 * len(columns) > width():  # some would be cut: row by row
+    limit = _limit()
+    if limit and sum(widths) + 2 * len(columns) > limit:  # some would be cut: row by row
         say(title)
         for row in rows:
             say(
@@ -56,7 +57,7 @@ def print_table(title: str, columns: list[str], rows: list[list[str]], left: int
         Console(markup=False, highlight=False).print(table)
         return
     page = io.StringIO()
-    Console(file=page, width=_asked() or max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
+    Console(file=page, width=limit or max(120, 24 + 14 * len(columns)), markup=False, highlight=False).print(table)
     print("\n".join(line.rstrip() for line in page.getvalue().split("\n")), end="")
 
 
@@ -75,11 +76,11 @@ def say(text: str) -> None:
     """A line for people, wrapped to the terminal between words, without control characters."""
     import textwrap
 
-    if not sys.stdout.isatty() and not _asked():
+    if not (limit := _limit()):
         print(plain(text))
         return
     for line in plain(text).split("\n"):
-        print("\n".join(textwrap.wrap(line, width(), break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")))
+        print("\n".join(textwrap.wrap(line, limit, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")))
 
 
 def print_json(data) -> None:
@@ -98,7 +99,7 @@ def _finite(x):
 def show(result, as_json: bool, report: str | None = None) -> None:
     """Show a `jobwise.report.result.Result`: as its report, if asked for, and as one JSON document or for people."""
     if report:
-        from jobwise.cli.options import progress
+        from jobwise.cli.progress import progress
         from jobwise.report.page import write
 
         with progress("drawing the report") as step:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import Output, Parallel, grouped
-from jobwise.cli.options import Force, Json, check_outputs, needs, progress
+from jobwise.cli.options import Force, Json, check_outputs, needs
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError, plain
 from jobwise.files import write_whole

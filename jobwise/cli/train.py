@@ -11,7 +11,8 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, Parallel, grouped
-from jobwise.cli.options import LOG_HELP, Json, On, complain, needs, open_log, progress, times
+from jobwise.cli.options import LOG_HELP, Json, On, complain, needs, open_log, times
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, say
 from jobwise.errors import InputError, Interrupted, unknown
 from jobwise.policies.files import short

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli import samples
-from jobwise.cli.options import progress
+from jobwise.cli.progress import progress
 from jobwise.errors import unknown
 
 FAMILY_NAMES = (
@@ -61,8 +61,8 @@ def warm_up(
                 del left[future]
                 future.result()
             if show and count.value:
-                known, names = total > count.value, ", ".join(list(left.values())[:3])
-                show(count.value, total * known, f"functions ({names})" if known else f"{count.value:,} functions ({names})")
+                expected = total if count.value < total else 0  # the table may be of other versions of the libraries
+                show(count.value, expected, f"functions ({', '.join(list(left.values())[:3])})")
     summary = f"ready in {time.monotonic() - begun:.0f} s: {count.value} functions compiled, kept in {FOLDER or 'no folder'}"
     print(summary, file=sys.stderr, flush=True)
 

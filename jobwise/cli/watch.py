@@ -7,7 +7,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Force, check_outputs, open_log, progress
+from jobwise.cli.options import Force, check_outputs, open_log
+from jobwise.cli.progress import progress
 from jobwise.errors import InputError
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Jobs, Json, Log, Procs, Seed, open_log, policy_option, progress
+from jobwise.cli.options import Jobs, Json, Log, Procs, Seed, open_log, policy_option
+from jobwise.cli.progress import progress
 from jobwise.cli.tables import NARROW, print_json, print_table, say, width
 from jobwise.errors import InputError
 
