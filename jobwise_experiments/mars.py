@@ -144,6 +144,7 @@ def figure4(s: Study) -> Section:
 
 
 def _against(row: list, against: list[Effect]) -> list:
+    """A row of the changes against every rule, their mean last."""
     return [row[0], *against, np.mean([e.change for e in against])]
 
 
@@ -183,7 +184,7 @@ def _compared(s: Study, log: Workload, config: Config, label: str, tag: str) -> 
 def plates(s: Study) -> Section:
     """Figure 4 plate by plate: the paper's logs, numbers of jobs and iterations."""
     rows, every, shown, count = [], [], {}, s.pick(2, 1_000, 4_000)
-    for name in s.pick("bf", PLATES, PLATES):
+    for name in s.pick(("b", "f"), PLATES, PLATES):
         plate = PLATES[name]
         log = _jobs(s, plate)
         config = rla3c.ours(log, "smoke" if s.smoke else "small")

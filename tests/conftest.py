@@ -18,14 +18,13 @@ from jobwise.workload import workload
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
-if os.environ.get("NUMBA_DISABLE_JIT", "0") not in (
-    "",
-    "0",
-):  # as plain Python: kernels multiply numbers that overflow, as meant
+PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")  # kernels run as plain Python
 
-    def pytest_collection_modifyitems(items):
-        for item in items:
-            item.add_marker(pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"))
+
+def pytest_collection_modifyitems(items):
+    """As plain Python, kernels warn where they let numbers overflow, which is meant."""
+    for item in items if PLAIN else ():
+        item.add_marker(pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"))
 
 
 def pytest_runtest_setup():

@@ -152,10 +152,10 @@ def _say(rows: list[dict]) -> None:
     """What became of each seed."""
     for r in rows:
         rule, value = r["best_rule"]
-        text = f"validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}; smaller is better: "
+        text = f"best validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}; smaller is better: "
         by = r["validation"] / value - 1
         text += f"{-by:.0%} better than the rule" if by <= 0 else f"the rule is ahead by {by:.0%}"
-        text += " on these jobs, which were kept back, and on which the best of its networks was chosen"
+        text += " on these jobs, which were kept back"
         if "serves" in r:
             text += f"; {'the model' if r['serves'] == 'model' else 'that rule'} would schedule"
         if "chosen" in r:
