@@ -131,14 +131,15 @@ def main() -> None:
     grids = [(m, at, *jobsets(m, at, asked.out)) for group in groups for m in group for at in group]
     results = {m.name: matrix[k][3 + k] + f" against {REFERENCE} on later jobs of {m.log}" for k, m in enumerate(on_logs)}
     results |= {m.name: f"{e.text('+.1%')} against {rule} on {SETS} jobsets" for m, at, rule, e in grids if m is at}
-    write(abouts, results, asked.out)
-    page(on_logs, matrix, grids)
+    stamp = made("python -m benchmarks.zoo FOLDER")  # before the checkout has what is written now
+    write(abouts, results, asked.out, stamp)
+    page(on_logs, matrix, grids, stamp)
 
 
-def write(abouts: dict[str, dict], results: dict[str, str], out: Path) -> None:
+def write(abouts: dict[str, dict], results: dict[str, str], out: Path, stamp: str) -> None:
     """Write the policies and their cards."""
     FOLDER.mkdir(exist_ok=True)
-    cards = [f"# {made('python -m benchmarks.zoo FOLDER')}"]
+    cards = [f"# {stamp}"]
     for m in MEMBERS:
         shutil.copyfile(out / m.name / "policy.safetensors", FOLDER / f"{m.name}.safetensors")
         about = abouts[m.name]
@@ -158,14 +159,14 @@ def write(abouts: dict[str, dict], results: dict[str, str], out: Path) -> None:
     (FOLDER / "cards.toml").write_text("\n".join(cards) + "\n")
 
 
-def page(on_logs: list[Member], matrix: list[list[str]], grids: list[tuple[Member, Member, str, Effect]]) -> None:
+def page(on_logs: list[Member], matrix: list[list[str]], grids: list[tuple[Member, Member, str, Effect]], stamp: str) -> None:
     """Write docs/zoo.md."""
     names = [f"`zoo:{m.name}`" for m in on_logs]
     heads = ["judged on the last 30 % of", "`sjf+easy`", "`saf+easy`", *names, "longest waits, times fcfs+easy's"]
     grid = [[f"`zoo:{m.name}`", at.name, rule, e.text("+.1%")] for m, at, rule, e in grids]
     text = [
         "# The zoo: policies that come trained",
-        made("python -m benchmarks.zoo FOLDER"),
+        stamp,
         "`jobwise zoo` lists them, `jobwise zoo NAME` shows a card: log, training, result, limits, licence. Each is a "
         "scheduler by the name `zoo:NAME` (`jobwise compare LOG -p fcfs+easy -p zoo:sdsc-sp2`), needs no PyTorch, and is an "
         "example, not a recommendation: what we recommend is [`jobwise`](systems/forecast.md).",

@@ -154,7 +154,8 @@ def _say(rows: list[dict]) -> None:
         rule, value = r["best_rule"]
         text = f"best validation score {r['validation']:.2f}, best fixed rule {rule} {value:.2f}; smaller is better: "
         by = r["validation"] / value - 1
-        text += f"{-by:.0%} better than the rule" if by <= 0 else f"the rule is ahead by {by:.0%}"
+        ahead = f"{-by:.0%} better than the rule" if by < 0 else f"the rule is ahead by {by:.0%}"
+        text += "as good as the rule" if round(100 * by) == 0 else ahead
         text += " on these jobs, which were kept back"
         if "serves" in r:
             text += f"; {'the model' if r['serves'] == 'model' else 'that rule'} would schedule"

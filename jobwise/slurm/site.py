@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -91,14 +92,14 @@ def _read(folder: Path) -> Workload:
     known = _config(folder, texts["scontrol_config"])
     if not known:
         guessed.append("no scontrol_config: Slurm's own settings, first come, first served")
-    machines = _records(folder, texts, "scontrol_node", "NodeName") or _document(folder, "scontrol_node", documents.nodes)
+    machines = _records(folder, texts, "scontrol_node", "NodeName") or _document(folder, "scontrol_node")
     if not machines:
         guessed.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")
         machines = guesses.machines(accounting)
     set_ = _told(folder, "scontrol_config", lambda: conf.scheduler(known))
     site, cluster, sets, features = _told(folder, "scontrol_node", lambda: _nodes(machines, set_))
     queues = _records(folder, texts, "scontrol_partition", "PartitionName")
-    queues = queues or _document(folder, "scontrol_partition", documents.partitions)
+    queues = queues or _document(folder, "scontrol_partition")
     if not queues:
         queues, there = guesses.partitions_of(machines), {p for x in accounting.distinct("Partition")[1] for p in x.split(",")}
         guess = "the nodes that scontrol_node names, no limits" if queues else "the nodes that its jobs ran on"
@@ -144,7 +145,11 @@ def _read(folder: Path) -> Workload:
 
 
 USAGE = "sshare_start"  # `sshare -a -P -o Account,User,RawUsage` at the begin of the record
-AS_JSON = ("sacct", "scontrol_node", "scontrol_partition")  # Slurm's JSON serves where the text is missing
+AS_JSON = {  # Slurm's JSON serves where the text is missing: who reads it
+    "sacct": documents.accounting,
+    "scontrol_node": documents.nodes,
+    "scontrol_partition": documents.partitions,
+}
 
 
 def files(folder: str | Path) -> tuple[list[str], list[str]]:
@@ -196,8 +201,8 @@ def _accounting(folder: Path, text: str) -> Accounting:
     """What sacct told, as text or as JSON. Raises InputError."""
     where = str(folder / "sacct.txt")
     if not text:
-        if document := _text(folder, "sacct.json"):
-            return documents.accounting(document, str(folder / "sacct.json"))
+        if (accounting := _document(folder, "sacct")) is not None:
+            return accounting
         raise InputError(f"{folder}: sacct.txt is missing; {COMMANDS['sacct']} writes it")
     if not is_sacct(text):
         raise InputError(f"{where}:1: no sacct header; {COMMANDS['sacct']} writes it")
@@ -254,9 +259,10 @@ def _agree(
     return others
 
 
-def _document(folder: Path, name: str, read) -> list[dict[str, str]]:
+def _document(folder: Path, name: str) -> Any:
+    """What Slurm's JSON of this name holds, read by its row of AS_JSON; None where there is none."""
     text = _text(folder, f"{name}.json")
-    return read(text, str(folder / f"{name}.json")) if text else []
+    return AS_JSON[name](text, str(folder / f"{name}.json")) if text else None
 
 
 def _text(folder: Path, name: str) -> str:
