@@ -95,11 +95,29 @@ def test_seeds_and_jobsets_both_vary():
     d = -0.3 + seeds[:, None] + sets + rng.normal(0, 0.01, (5, 40))
     e = crossed(d)
     alone = effect(d.mean(axis=0))
-    assert e.change == pytest.approx(alone.change) and e.high - e.low > 2 * (alone.high - alone.low)
+    assert e.change == pytest.approx(alone.change) and e.high - e.low > 1.5 * (alone.high - alone.low)
     assert crossed(d[:1]).blocks == 40 and isnan(crossed(d[:, :3]).low)
     mean, low, high = over_seeds([1.0, 2.0, 3.0])
     assert mean == 2 and high == pytest.approx(2 + 4.302653 / sqrt(3)) and low == pytest.approx(4 - high)
     assert isnan(over_seeds([1.0])[1])
+
+
+@pytest.mark.parametrize("seeds, between", [(2, 0.0), (2, 0.3), (3, 0.0), (3, 0.1), (3, 0.3), (5, 0.0), (5, 0.3)])
+def test_intervals_over_seeds_and_blocks_hold_the_truth(seeds, between):
+    """Also where seeds hardly differ: more seeds of one schedule do not widen an interval."""
+    rng, held = np.random.default_rng(seeds), 0
+    for _ in range(400):
+        d = 0.2 + rng.normal(0, between, (seeds, 1)) + rng.normal(0, 0.3, (1, 14)) + rng.normal(0, 0.1, (seeds, 14))
+        e = crossed(d)
+        held += e.low <= exp(0.2) - 1 <= e.high
+        assert (e.low > 0 or e.high < 0) == (e.p < 0.05)
+    assert held >= 360 and (seeds == 2 or held <= 398)
+
+
+def test_seeds_that_schedule_alike_count_once():
+    d = np.random.default_rng(1).normal(0.1, 0.3, 14)
+    one, three = effect(d), crossed(np.tile(d, (3, 1)))
+    assert (three.low, three.high, three.p) == pytest.approx((one.low, one.high, one.p))
 
 
 @pytest.mark.parametrize("count", [12, 26, 60])

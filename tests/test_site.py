@@ -104,6 +104,7 @@ def replayed(folder):
 
 
 @recorded
+@pytest.mark.xdist_group("recorded")  # one worker compiles the passes that it calls one by one
 @pytest.mark.parametrize("name", ["fifo-backfill", "size-qos", "fairshare", "memory-gpu"])
 def test_priorities_are_those_that_sprio_printed(name):
     seen = 0
@@ -127,6 +128,7 @@ OPEN = {
 
 
 @recorded
+@pytest.mark.xdist_group("recorded")
 @pytest.mark.parametrize("name", OPEN)
 def test_each_pass_does_what_the_real_one_did(name):
     found = check(read_recording(RECORDED / name))

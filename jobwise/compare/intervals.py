@@ -105,8 +105,13 @@ def continuous(base: np.ndarray, ours: np.ndarray, least: int = LEAST) -> Effect
     parts = [(plain.error**2 * (1 + r) / (1 - r), max(len(d) * (1 - r) / (1 + r) - 1, 1.0))]
     if replays > 1:
         parts.append((float(np.var(each.mean(axis=1), ddof=1)) / replays, replays - 1.0))
+    return _by_t(d, plain.log, *_added(parts))
+
+
+def _added(parts: list[tuple[float, float]]) -> tuple[float, float]:
+    """(standard error, degrees of freedom) of variances that add up, each with its own: Welch and Satterthwaite."""
     whole = sum(v for v, _ in parts)
-    return _by_t(d, plain.log, sqrt(whole), whole**2 / sum(v**2 / f for v, f in parts))
+    return sqrt(whole), whole**2 / sum(v**2 / f for v, f in parts)
 
 
 def correlation(d: np.ndarray) -> float:
@@ -122,20 +127,26 @@ def compared(base: np.ndarray, ours: np.ndarray, size: int = BLOCK) -> Effect:
 
 def crossed(d: np.ndarray) -> Effect:
     """The effect of log ratios d [S, B] of S seeds on the same B blocks: both vary, so the variances of the seeds' means and of
-    the blocks' means add up, with the fewer of their degrees of freedom (a careful choice)."""
+    the blocks' means add up, with degrees of freedom by Welch and Satterthwaite. Two seeds alone say too little of how seeds
+    vary: with them there is one degree of freedom."""
     if len(d) < 2:
         return effect(d[0])
     mean, (seeds, count) = float(d.mean()), d.shape
     if count < LEAST:
         return Effect(exp(mean) - 1, nan, nan, nan, nan, mean, nan, count)
-    error = sqrt(float(np.var(d.mean(axis=0), ddof=1)) / count + float(np.var(d.mean(axis=1), ddof=1)) / seeds)
-    if error == 0.0:
-        return effect(d.mean(axis=0))
-    free = min(seeds, count) - 1
-    half = float(stdtrit(free, 0.975)) * error
-    p = 2 * float(stdtr(free, -abs(mean) / error))
-    low, high = (exp(min(max(x, -50.0), 50.0)) - 1 for x in (mean - half, mean + half))
-    return Effect(exp(mean) - 1, low, high, p, sign_flip(d.mean(axis=0)), mean, error, count)
+    blocks = d.mean(axis=0)
+    parts = [(float(np.var(blocks, ddof=1)) / count, count - 1.0), (float(np.var(d.mean(axis=1), ddof=1)) / seeds, seeds - 1.0)]
+    if not any(v for v, _ in parts):
+        return effect(blocks)
+    error, free = _added(parts)
+    return _by_t(blocks, mean, error, free if seeds > 2 else 1.0)
+
+
+@lru_cache(maxsize=1)
+def _drawn(count: int) -> list[np.ndarray]:
+    """100,000 draws of `count` signs, in parts of 1,000, a byte each: kept for the next test of as many blocks."""
+    rng = np.random.default_rng(0)
+    return [rng.choice(np.array([-1, 1], np.int8), (1000, count)) for _ in range(100)]
 
 
 def sign_flip(d: np.ndarray) -> float:
@@ -147,8 +158,8 @@ def sign_flip(d: np.ndarray) -> float:
     if count == 0:
         return 1.0
     if count > EXACT:
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], (100_000, count))
-        return float((1 + (np.abs(signs @ d) >= observed).sum()) / 100_001)
+        sums_drawn = np.concatenate([part @ d for part in _drawn(count)])
+        return float((1 + (np.abs(sums_drawn) >= observed).sum()) / 100_001)
 
     def sums(part: np.ndarray) -> np.ndarray:
         totals = np.zeros(1)
