@@ -111,9 +111,7 @@ def over_logs(rng: np.random.Generator, between: float, logs: int, trials: int =
     return false / trials, held / trials
 
 
-def over_seeds(
-    rng: np.random.Generator, seeds: int, between: float, blocks: int = 14, trials: int = 2000
-) -> tuple[float, float]:
+def over_seeds(rng: np.random.Generator, seeds: int, between: float, blocks: int = 14) -> tuple[float, float]:
     """(false claims, mean width of the interval of the logarithm) where blocks differ by 0.3, seeds by `between`."""
     trials, false, width = 2000, 0, 0.0
     for _ in range(trials):
