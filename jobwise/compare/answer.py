@@ -47,8 +47,8 @@ def answer(c: Comparison) -> list[str]:
     elif safe:
         kept = min(safe, key=lambda p: c.change(p).change)
         said.append(
-            f"Of those that keep the longest wait within {limit:g} times in every replay, {c.policies[kept]} is best, "
-            f"with {-c.change(kept).change:.0%}."
+            f"Of those that keep the longest wait within {limit:g} times in every replay, {c.policies[kept]} is best: "
+            f"its slowdown is {-c.change(kept).change:.0%} lower."
         )
     else:
         said.append(f"No scheduler that is better keeps the longest wait within {limit:g} times {base}'s in every replay.")
