@@ -12,5 +12,5 @@ def test_a_silent_command_is_said_to_go_on():
     code = f"import runpy, sys; run = runpy.run_path({str(TOOL)!r})['run']; sys.exit(run(sys.argv[1:], 0.2))"
     done = subprocess.run([sys.executable, "-c", code, sys.executable, "-c", SLEEPS], capture_output=True, text=True)
     lines = done.stdout.splitlines()
-    assert done.returncode == 3 and lines[0] == "begins" and lines[-1] == "ends"
-    assert len(lines) >= 3 and all(x.startswith("... ") and x.endswith(" s") for x in lines[1:-1])
+    pulses = [x for x in lines if x.startswith("... ") and x.endswith(" s")]  # on a busy machine also before it begins
+    assert done.returncode == 3 and [x for x in lines if x not in pulses] == ["begins", "ends"] and pulses
