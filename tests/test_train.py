@@ -78,6 +78,8 @@ def test_a_killed_run_goes_on_to_the_same_bytes(trained, tmp_path, after):
     process.wait()
     process.stdout.close()
     assert not (folder / "policy.safetensors").exists()
+    with pytest.raises(InputError, match="has not ended; the command that began it goes on with --resume"):
+        names.load(folder)
     subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=True, capture_output=True)
     assert (folder / "policy.safetensors").read_bytes() == (trained[0] / "policy.safetensors").read_bytes()
     theirs = (trained[0] / "metrics.jsonl").read_text().splitlines()

@@ -30,6 +30,8 @@ def read(path: str | Path) -> tuple[dict, dict[str, np.ndarray], str, Path]:
     path = Path(path)
     file = path / "policy.safetensors" if path.is_dir() else path
     if not file.is_file():
+        if (path / "run.json").is_file() or (path / "seed0" / "run.json").is_file():
+            raise InputError(f"{path}: its training has not ended; the command that began it goes on with --resume")
         raise InputError(f"{path}: there is no policy file; a run folder holds policy.safetensors once it is trained")
     try:
         with safe_open(file, framework="numpy") as f:
