@@ -14,12 +14,10 @@ import numpy as np
 from jobwise.compare.intervals import Effect, effect, in_blocks, log_ratio, pooled
 from jobwise.compare.origins import FAIR, FROM, MOST, STEP, Origins, origins
 from jobwise.compare.procedure import compare
-from jobwise.errors import InputError
 from jobwise.forecast import forests
 from jobwise.policies import refit
 from jobwise.policies.list_scheduler import ListScheduler
-from jobwise.policies.loglinear import Index
-from jobwise.policies.names import load, resolve
+from jobwise.policies.names import resolve
 from jobwise.policies.recommended import aged, recommended
 from jobwise.report.sections import Section
 from jobwise.sim.forest import NOTHING
@@ -50,18 +48,11 @@ def study(s: Study) -> list[Section]:
     )
 
 
-def _order(s: Study, log: Workload) -> Index:
-    """`smith-forecast` with a forest that has not seen this log."""
-    file = forest.without(s.out, log)
-    if not file.is_file():
-        raise InputError(f"{file}: is missing, and the shipped forest may have seen {log.name}; begin again in another folder")
-    return replace(load(file).order, label="smith-forecast")
-
-
 def measure(s: Study, name: str, every: dict) -> list[Section]:
     """What all schedulers do on a log: no section of its own."""
     log = s.log(name, smoke=700)
-    order, general, how = _order(s, log), resolve("general").order, {"shakes": s.pick(1, 4, 4), "count": s.pick(2, 6, 6)}
+    order, general = forest.unseen(s.out, log), resolve("general").order
+    how = {"shakes": s.pick(1, 4, 4), "count": s.pick(2, 6, 6)}
     free, bounded = (recommended(name, order, general) for name in ("jobwise-unbounded", "jobwise"))
     plain, exact = ListScheduler(order, "easy"), replace(resolve("smith+easy+actual"), label="true run times")
     old = ListScheduler(aged(order), "easy")

@@ -6,14 +6,17 @@ seen LOG: claims about a log are made with these.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from jobwise.compare.fingerprint import sketches
+from jobwise.errors import InputError
 from jobwise.forecast import forests
 from jobwise.policies import loglinear
 from jobwise.policies.loglinear import INDICES, Index
+from jobwise.policies.names import load
 from jobwise.report.sections import Section
 from jobwise.sim.forest import Forest
 from jobwise.workload import Workload
@@ -83,5 +86,16 @@ def _save(file: Path, label: str, forest: Forest, rows: dict[str, tuple]) -> Non
 
 
 def without(folder: Path, log: Workload) -> Path:
-    """The order whose forest has not seen this log."""
+    """The order whose forest has not seen this log, where it is one of LOGS."""
     return folder / f"without-{log.name}.safetensors"
+
+
+def unseen(folder: Path, log: Workload) -> Index:
+    """`smith-forecast` with a forest that has not seen this log: the one without it, or, where the log is none of those that
+    they learn from, the one of all logs. Raises InputError where the first is missing."""
+    if (file := without(folder, log)).is_file():
+        return replace(load(file).order, label="smith-forecast")
+    order = load(folder / "smith-forecast.safetensors").order
+    if log.name in order.about["logs"]:
+        raise InputError(f"{file}: is missing, and the forest of all logs has seen {log.name}; begin again in another folder")
+    return replace(order, label="smith-forecast")

@@ -22,7 +22,7 @@ from jobwise.parallel import Shared, current
 from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
-from jobwise.policies.names import load, resolve
+from jobwise.policies.names import resolve
 from jobwise.policies.recommended import LANE, PROMISE, aged
 from jobwise.report.sections import Section
 from jobwise.sim.easy import HOUR
@@ -92,8 +92,7 @@ def ended(s: Study, name: str, every: dict) -> list[Section]:
 
 
 def _at_origins(s: Study, log: Workload, way: str) -> dict:
-    file = forest.without(s.out, log)
-    order = replace(load(file if file.is_file() else s.out / "smith-forecast.safetensors").order, label="smith-forecast")
+    order = forest.unseen(s.out, log)
     origins = s.pick(AT[-1:], AT, AT)
     return _joined([s.piece(f"origin-{t}-{way}-{log.name}", _origin, log, order, t, way == "ended", s.smoke) for t in origins])
 

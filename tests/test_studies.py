@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,23 @@ STUDIES = {  # name: (sections at least, tables at least, figures at least)
     "quality": (6, 5, 0),
 }
 NO_LOGS = ("deeprm", "cush", "rl-taps", "telemetry")
+
+
+def test_no_forest_judges_a_log_that_it_has_seen(tmp_path):
+    """A log that forests do not learn from is judged with that of all logs; one that they do, with the one without it."""
+    import jobwise as jw
+    from jobwise.policies import loglinear
+    from jobwise_experiments import forest
+
+    order, log = jw.resolve("smith-forecast").order, jw.lublin(jobs=30, procs=16, seed=0)
+    every = tmp_path / "smith-forecast.safetensors"
+    loglinear.save(replace(order, about={"logs": ["another"]}), every)
+    assert forest.unseen(tmp_path, log).about["logs"] == ["another"]
+    loglinear.save(replace(order, about={"logs": ["another", log.name]}), every)
+    with pytest.raises(InputError, match=f"without-{log.name}.safetensors: is missing"):
+        forest.unseen(tmp_path, log)
+    loglinear.save(replace(order, about={"logs": ["another"]}), forest.without(tmp_path, log))
+    assert forest.unseen(tmp_path, log).about["logs"] == ["another"]
 
 
 @pytest.mark.parametrize("preset", ["smoke", pytest.param("small", marks=pytest.mark.slow)])  # small: hours, most of them
