@@ -12,7 +12,7 @@ times, too.
 from __future__ import annotations
 
 import sys
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +111,7 @@ def over_logs(rng: np.random.Generator, between: float, logs: int, trials: int =
     return false / trials, held / trials
 
 
-def over_seeds(rng: np.random.Generator, seeds: int, between: float, blocks: int = 14) -> tuple[float, float]:
+def seeds_and_blocks(rng: np.random.Generator, seeds: int, between: float, blocks: int = 14) -> tuple[float, float]:
     """(false claims, mean width of the interval of the logarithm) where blocks differ by 0.3, seeds by `between`."""
     trials, false, width = 2000, 0, 0.0
     for _ in range(trials):
@@ -155,10 +155,9 @@ def main(folder: Path) -> None:
             false, held = over_logs(rng, between, logs)
             more.append([f"{logs}", f"{between:g}", f"{false:.1%}", f"{held:.1%}"])
     apart = []
-    for seeds in (1, 2, 3, 5):
-        for between in (0.0, 0.1, 0.3)[: 3 if seeds > 1 else 1]:
-            false, width = over_seeds(rng, seeds, between)
-            apart.append([f"{seeds}", f"{between:g}", f"{false:.1%}", f"{width:.2f}"])
+    for seeds, between in [(1, 0.0), *product((2, 3, 5), (0.0, 0.1, 0.3))]:
+        false, width = seeds_and_blocks(rng, seeds, between)
+        apart.append([f"{seeds}", f"{between:g}", f"{false:.1%}", f"{width:.2f}"])
     columns = [
         "windows",
         "blocks",

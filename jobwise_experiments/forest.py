@@ -91,8 +91,8 @@ def without(folder: Path, log: Workload) -> Path:
 
 
 def unseen(folder: Path, log: Workload) -> Index:
-    """`smith-forecast` with a forest that has not seen this log: the one without it, or, where the log is none of those that
-    they learn from, the one of all logs. Raises InputError where the first is missing."""
+    """Return the order `smith-forecast` with a forest that has not seen `log`: that of all other logs, or, where forests do not
+    learn from `log` at all, that of all logs. Raises InputError where the only forest in `folder` has seen it."""
     if (file := without(folder, log)).is_file():
         return replace(load(file).order, label="smith-forecast")
     order = load(folder / "smith-forecast.safetensors").order

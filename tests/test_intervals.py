@@ -5,6 +5,7 @@ from math import exp, isnan, log, sqrt
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from jobwise.compare import intervals
 from jobwise.compare.intervals import (
@@ -96,6 +97,13 @@ def test_seeds_and_jobsets_both_vary():
     e = crossed(d)
     alone = effect(d.mean(axis=0))
     assert e.change == pytest.approx(alone.change) and e.high - e.low > 1.5 * (alone.high - alone.low)
+    parts = [(d.mean(axis=0).var(ddof=1) / 40, 39), (d.mean(axis=1).var(ddof=1) / 5, 4)]
+    error = sqrt(sum(v for v, _ in parts))
+    free = error**4 / sum(v**2 / f for v, f in parts)  # Satterthwaite's, by hand
+    assert e.error == pytest.approx(error) and 4 < free < 39
+    assert e.high == pytest.approx(exp(d.mean() + student.ppf(0.975, free) * error) - 1)
+    two = crossed(d[:2])
+    assert two.high == pytest.approx(exp(d[:2].mean() + 12.7062 * two.error) - 1, rel=1e-4)
     assert crossed(d[:1]).blocks == 40 and isnan(crossed(d[:, :3]).low)
     mean, low, high = over_seeds([1.0, 2.0, 3.0])
     assert mean == 2 and high == pytest.approx(2 + 4.302653 / sqrt(3)) and low == pytest.approx(4 - high)

@@ -158,8 +158,8 @@ def sign_flip(d: np.ndarray) -> float:
     if count == 0:
         return 1.0
     if count > EXACT:
-        sums_drawn = np.concatenate([part @ d for part in _drawn(count)])
-        return float((1 + (np.abs(sums_drawn) >= observed).sum()) / 100_001)
+        drawn = np.concatenate([signs @ d for signs in _drawn(count)])
+        return float((1 + (np.abs(drawn) >= observed).sum()) / 100_001)
 
     def sums(part: np.ndarray) -> np.ndarray:
         totals = np.zeros(1)
