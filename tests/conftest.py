@@ -21,10 +21,16 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")  # kernels run as plain Python
 
 
+SLOW_S = 4 * 3600  # the time limit of a slow test
+
+
 def pytest_collection_modifyitems(items):
-    """As plain Python, kernels warn where they let numbers overflow, which is meant."""
-    for item in items if PLAIN else ():
-        item.add_marker(pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"))
+    """Slow tests have a time limit of their own. As plain Python, kernels warn where they let numbers overflow, which is meant."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.timeout(SLOW_S))
+        if PLAIN:
+            item.add_marker(pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning"))
 
 
 def pytest_runtest_setup():

@@ -1,5 +1,6 @@
 """Tasks in threads, processes, on Ray and by other executors: the same results, and nothing left behind."""
 
+import multiprocessing
 import os
 import signal
 import socket
@@ -7,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import jobwise as jw
 from jobwise.cli.main import run
 from jobwise.errors import InputError
 from jobwise.parallel import current, threads, workers
+from jobwise.parallel.pool import Pool
 
 ENGINES = ("threads", "processes", "ray")
 pytestmark = pytest.mark.xdist_group("parallel")
@@ -70,6 +73,48 @@ def test_a_killed_worker_is_replaced(on, tmp_path, capfd):
 
 def always_killed(x):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def half_sent(folder, size, x):
+    """The first time that task 1 ends, its worker dies when half of its result has been sent."""
+    mark = Path(folder) / "killed"
+    if x == 1 and not mark.exists():
+        mark.touch()
+
+        def send(self, buffer, write=os.write):
+            write(self._handle, bytes(buffer[: len(buffer) // 2]))
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        multiprocessing.connection.Connection._send = send
+    return x, b"x" * size
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of another kind")
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_worker_that_dies_in_the_middle_of_a_result_breaks_the_pool_at_once(count, tmp_path):
+    with Pool(count, multiprocessing.get_context("forkserver")) as pool:
+        wait([pool.submit(slow_first, 0) for _ in range(count)])  # all processes are there
+        task, begun = partial(half_sent, str(tmp_path), 40_000), time.monotonic()
+        futures = [pool.submit(task, x) for x in range(1, 4)]
+        for f in futures:
+            try:
+                f.result(timeout=30)
+            except BrokenProcessPool:
+                break
+        else:
+            raise AssertionError("no task failed")
+        assert time.monotonic() - begun < 10  # it is a hundredth of a second; without the guard it never ends
+        with pytest.raises(BrokenProcessPool):
+            pool.submit(square, 2)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of another kind")
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("home", [False, True])
+def test_what_half_a_result_loses_is_done_again(count, home, tmp_path):
+    with workers("processes", count) as crew:
+        results = crew.map(partial(half_sent, str(tmp_path), 300_000), range(6), home=home)
+    assert [x for x, _ in results] == list(range(6)) and (tmp_path / "killed").exists()
 
 
 def test_workers_that_die_again_and_again_are_one_line():
@@ -189,15 +234,26 @@ def test_the_command_says_where(capfd, tmp_path):
 
 DRIVER = """
 import os, signal, time, sys
+from multiprocessing import get_context
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has it ignored
 from jobwise.parallel import workers
+from jobwise.parallel.pool import Pool
 def wait(x):
     open(os.path.join(sys.argv[1], str(os.getpid())), "w").close()
     time.sleep(60)
 if __name__ == "__main__":
+"""
+BEGINS = {
+    "workers": """
     with workers("processes", 2) as crew:
         crew.map(wait, range(4))
-"""
+""",
+    "pool": """
+    with Pool(2, get_context("spawn")) as pool:
+        [pool.submit(wait, x) for x in range(2)]
+        time.sleep(60)
+""",
+}
 
 
 def there(pid):
@@ -208,10 +264,11 @@ def there(pid):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
+@pytest.mark.parametrize("begin", BEGINS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_driver_that_ends_leaves_no_process(number, tmp_path):
+def test_a_driver_that_ends_leaves_no_process(number, begin, tmp_path):
     script, marks = tmp_path / "driver.py", tmp_path / "marks"
-    script.write_text(DRIVER)
+    script.write_text(DRIVER + BEGINS[begin])
     marks.mkdir()
     driver = subprocess.Popen([sys.executable, str(script), str(marks)], stderr=subprocess.DEVNULL)
     try:

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import BrokenExecutor, wait
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -17,7 +17,8 @@ import typer
 
 from jobwise.cli import samples
 from jobwise.cli.progress import progress
-from jobwise.errors import unknown
+from jobwise.errors import InputError, unknown
+from jobwise.parallel.pool import Pool
 
 FAMILY_NAMES = (
     "recommended, trees, rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises, slurm, starts"
@@ -49,21 +50,26 @@ def warm_up(
             raise unknown("family of kernels", name, FAMILIES)
     wanted = list(dict.fromkeys(families or [n for n in FAMILIES if all(map(find_spec, PACKAGES.get(n, ())))]))
     begun, cores, context = time.monotonic(), workers or os.cpu_count() or 1, get_context("spawn")
-    count, total = context.Value("i", 0), WHOLE if len(wanted) == len(FAMILIES) else sum(ABOUT[name] for name in wanted)
+    count, compiled = context.Value("i", 0), 0
+    total = WHOLE if len(wanted) == len(FAMILIES) else sum(ABOUT[name] for name in wanted)
     with (
         progress("compiling") as show,
-        ProcessPoolExecutor(min(cores, len(wanted)), context, initializer=_counting, initargs=(count,)) as pool,
+        Pool(min(cores, len(wanted)), context, _counting, (count,)) as pool,
     ):
         left = {pool.submit(_family, name): name for name in wanted}
         while left:
             done, _ = wait(left, timeout=LOOK_S, return_when="FIRST_COMPLETED")
             for future in done:
                 del left[future]
-                future.result()
-            if show and count.value:
-                expected = total if count.value < total else 0  # the table may be of other versions of the libraries
-                show(count.value, expected, f"functions ({', '.join(list(left.values())[:3])})")
-    summary = f"ready in {time.monotonic() - begun:.0f} s: {count.value} functions compiled, kept in {FOLDER or 'no folder'}"
+                try:
+                    future.result()
+                except BrokenExecutor:
+                    raise InputError("a worker was killed: is there memory for all of them? --workers 1 takes least") from None
+            compiled = count.get_obj().value  # without its lock: a worker that was killed may hold it
+            if show and compiled:
+                expected = total if compiled < total else 0  # the table may be of other versions of the libraries
+                show(compiled, expected, f"functions ({', '.join(list(left.values())[:3])})")
+    summary = f"ready in {time.monotonic() - begun:.0f} s: {compiled} functions compiled, kept in {FOLDER or 'no folder'}"
     print(summary, file=sys.stderr, flush=True)
 
 

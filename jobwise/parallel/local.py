@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
 import tempfile
-import threading
 import weakref
 from collections.abc import Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jobwise.errors import InputError, in_a_line
 from jobwise.parallel.tasks import Elsewhere, Shared, Storing, Workers, environment
+
+if TYPE_CHECKING:
+    from jobwise.parallel.pool import Pool
 
 ALIGNED = 64  # bytes: arrays in a file begin at multiples
 _read: dict[str, Any] = {}  # file -> the value that this process has read from it
@@ -42,13 +43,13 @@ class Processes(Storing):
 
     def __init__(self, on: str, count: int):
         self._folder, self._files = tempfile.TemporaryDirectory(prefix="jobwise-"), 0
-        self._lines: list[Any] = []  # each ends the processes that watch it, when it is closed
-        self._homes: dict[int, Executor] = {}
+        self._homes: dict[int, Pool] = {}
         super().__init__(self._begin(count), count)
 
-    def _begin(self, count: int) -> Executor:
-        from concurrent.futures import ProcessPoolExecutor
+    def _begin(self, count: int) -> Pool:
         from multiprocessing import get_context
+
+        from jobwise.parallel.pool import Pool
 
         context = get_context("forkserver" if sys.platform != "win32" else "spawn")
         if sys.platform != "win32":
@@ -57,9 +58,7 @@ class Processes(Storing):
             context.set_forkserver_preload(["jobwise.simulate", "jobwise.policies.names"])
             with environment(OMP_NUM_THREADS="1"):  # there are as many of them as shall work at once
                 ensure_running()
-        line, mine = context.Pipe(duplex=False)
-        self._lines.append(mine)
-        return ProcessPoolExecutor(count, context, initializer=_watch, initargs=(line,))
+        return Pool(count, context)
 
     def store(self, value: Any) -> Shared:
         """Write a value into a file. Raises InputError for one that no process can be sent."""
@@ -86,35 +85,21 @@ class Processes(Storing):
 
     def stop(self, futures: Iterable[Future]) -> None:
         """End all processes at once, whatever they do."""
-        self._end()  # executors see that their processes are gone, and give their tasks up
-        for executor in (self.executor, *self._homes.values()):
-            executor.shutdown()
+        for pool in self._pools():
+            pool.end()
+        for pool in self._pools():
+            pool.shutdown()
         self._homes.clear()
-
-    def _end(self) -> None:
-        while self._lines:
-            self._lines.pop().close()
 
     def close(self) -> None:
         """End the processes, and delete what is stored."""
-        for executor in (self.executor, *self._homes.values()):
-            executor.shutdown(cancel_futures=True)
-        self._end()
+        for pool in self._pools():
+            pool.shutdown(cancel_futures=True)
+            pool.end()
         self._folder.cleanup()
 
-
-def _watch(line: Any) -> None:
-    """Let this process end when the other end of the line is closed, by `stop` or by the death of the driver."""
-    import signal
-    from multiprocessing.connection import wait
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver hears Ctrl-C
-
-    def watching() -> None:
-        wait([line])
-        os._exit(1)
-
-    threading.Thread(target=watching, daemon=True).start()
+    def _pools(self) -> list[Pool]:
+        return [cast("Pool", self.executor), *self._homes.values()]
 
 
 class _InFile(Shared):
