@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -50,6 +51,22 @@ def whole(path: str | Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def own_folder(path: str | Path) -> Path:
+    """Return a folder whose content is run: made for its owner alone where it is missing. Raises InputError where it is a link,
+    or somebody else may write to it."""
+    path = Path(path)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = path.lstat()
+    except OSError as error:
+        raise InputError(f"{path}: is no folder that can be used: {error.strerror}") from None
+    if stat.S_ISLNK(about.st_mode):
+        raise InputError(f"{path}: is a link; what it leads to is left alone: name another folder")
+    if about.st_uid != os.getuid() or about.st_mode & 0o022:
+        raise InputError(f"{path}: others may write to it, and what is in it is run: chmod go-w, or name another folder")
+    return path
 
 
 def write_whole(path: str | Path, data: bytes | str) -> None:

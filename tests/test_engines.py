@@ -134,6 +134,57 @@ def test_workflows_that_cannot_be_run(tmp_path, capsys):
     )
 
 
+CONTAINED = {
+    "cwl": """cwlVersion: v1.2
+class: Workflow
+inputs: []
+outputs: {said: {type: File, outputSource: say/said}}
+steps:
+  say:
+    run:
+      class: CommandLineTool
+      requirements: {DockerRequirement: {dockerPull: debian}}
+      baseCommand: [echo, bare]
+      inputs: []
+      stdout: said.txt
+      outputs: {said: stdout}
+    in: []
+    out: [said]
+""",
+    "wdl": """version 1.0
+task say {
+  command { echo bare }
+  output { File said = stdout() }
+  runtime { docker: "debian:12" }
+}
+workflow w { if (true) { call say } }
+""",
+    "1.wdl": """version 1.1
+task say {
+  command <<< echo bare >>>
+  output { File said = stdout() }
+  runtime { container: "debian:12" }
+}
+workflow w { scatter (i in range(1)) { call say } }
+""",
+}
+
+
+NAMED = {"cwl": "the tool echo bare", "wdl": "task say", "1.wdl": "task say"}
+
+
+@pytest.mark.parametrize("kind", CONTAINED)
+def test_a_container_is_refused_or_said_to_be_done_without(tmp_path, kind, capsys):
+    file = tmp_path / f"w.{kind}"
+    file.write_text(CONTAINED[kind])
+    words = ["mars", "run", str(file), "--on", "processes", "--state", str(tmp_path / "s"), "--poll", "0.05", "--json"]
+    _one(tmp_path, capsys, words, "w.", NAMED[kind], "container", "--bare runs")
+    assert not list((tmp_path / "s").glob("stamps/*"))  # nothing has run
+    assert run([*words, "--bare"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["done"] == 1 and f"{NAMED[kind]} asks for a container, and ran without one" in told.err
+
+
 def test_a_condition_leaves_out_what_it_excludes(tmp_path, capsys):
     (tmp_path / "w.cwl").write_text("""cwlVersion: v1.2
 class: Workflow

@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+import shutil
 
 import numpy as np
 import pytest
@@ -275,3 +276,50 @@ def test_compiled_code_is_not_read_from_a_folder_that_others_may_write(tmp_path)
     env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "new")}
     code = "import os; os.umask(0); from jobwise.compiled import cache as k; print(oct(os.stat(k.FOLDER).st_mode)[-3:])"
     assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout.strip() == "700"
+
+
+def test_what_a_state_folder_runs_cannot_be_put_there_by_others(tmp_path, capsys):
+    """Scripts of jobs that wait are run as they stand in the folder: it must be the user's own."""
+    from jobwise.files import own_folder
+    from jobwise.slurm.processes import Processes
+
+    flow = tmp_path / "a.commands"
+    flow.write_text("true\n")
+    state = tmp_path / "new" / "state"
+    words = ["mars", "run", str(flow), "--on", "processes", "--poll", "0.05", "--state"]
+    assert run([*words, str(state)]) == 0 and state.stat().st_mode & 0o777 == 0o700
+    assert (state / "processes").stat().st_mode & 0o777 == 0o700
+    for place in (state, state / "processes", state / "engine0"):
+        place.chmod(0o770)
+        capsys.readouterr()
+        assert run([*words, str(state)]) == 2
+        assert f"{place}: others may write to it" in capsys.readouterr().err
+        place.chmod(0o750)  # others may read
+    assert run([*words, str(state)]) == 0
+    victim = tmp_path / "victim"
+    (victim / "outputs").mkdir(parents=True)
+    (victim / "outputs" / "keep").touch()
+    shutil.rmtree(state / "engine0")
+    (state / "engine0").symlink_to(victim)
+    assert run([*words, str(state)]) == 2 and "is a link" in capsys.readouterr().err
+    assert (victim / "outputs" / "keep").exists()
+    (tmp_path / "linked").symlink_to(victim)
+    with pytest.raises(InputError, match="is a link"):
+        Processes(tmp_path / "linked")
+    with pytest.raises(InputError, match="no folder that can be used"):
+        own_folder(flow)
+
+
+def test_values_of_inputs_are_bounded(tmp_path, capsys):
+    """Nine aliases nine deep are 1 KiB, and 387 million values."""
+    tool = "{class: CommandLineTool, baseCommand: 'true', inputs: [], outputs: []}"
+    head = "cwlVersion: v1.2\nclass: Workflow\ninputs: {a: Any}\noutputs: []\n"
+    (tmp_path / "w.cwl").write_text(f"{head}steps: {{s: {{run: {tool}, in: [], out: []}}}}\n")
+    bomb = ["a: &a0 [x, x, x, x, x, x, x, x, x]"]
+    bomb += [f"b{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 10)]
+    deep = f"a: {'[' * 2000}{']' * 2000}"
+    words = ["mars", "run", str(tmp_path / "w.cwl"), "--on", "processes", "--state", str(tmp_path / "s"), "--inputs"]
+    for yaml, said in (("\n".join(bomb), "in.yml:2: YAML aliases are not read"), (deep, "in.yml:1: is nested deeper than")):
+        (tmp_path / "in.yml").write_text(yaml)
+        assert run([*words, str(tmp_path / "in.yml")]) == 2
+        assert said in capsys.readouterr().err

@@ -19,7 +19,7 @@ import jobwise as jw
 from benchmarks.word_count import total
 from jobwise.cli import run
 from jobwise.errors import InputError
-from jobwise.slurm.client import Node, Refused, Slurm, SlurmError, jobs_of, nodes_of
+from jobwise.slurm.client import Job, Node, Refused, Slurm, SlurmError, jobs_of, nodes_of
 from jobwise.slurm.follow import Following
 from jobwise.slurm.simulated import Simulated
 from jobwise.slurm.task import script
@@ -111,6 +111,70 @@ def test_a_cut_ledger_goes_on_at_every_byte(tmp_path):
         names = [j.name for j in again.jobs()]
         known = {json.loads(x)["task"] for x in data[:cut].splitlines()[1:] if x.endswith(b"}")}
         assert all(sum(n.split(".")[1] == str(i) for n in names) == 1 for i in known)
+
+
+@pytest.mark.parametrize("policy", [None, "rank", "fcfs"])
+def test_a_simulation_goes_on_where_a_kill_left_it(tmp_path, policy):
+    """Wherever it is killed: the same starts and ends as without, to the bit."""
+    w = workload(4, 24)
+
+    def steps(folder, at_most):
+        """Follow for so many steps, then lose all that is in memory; the starts and ends of the tasks, and is it over?"""
+        m = Simulated(8, manager(w).seconds, journal=folder / "simulator.jsonl")
+        chosen = jw.resolve(policy) if policy else None
+        with Following(w, m, folder, lambda i: ["true"], chosen) as f:
+            more = True
+            while more and (at_most := at_most - 1) >= 0:
+                if more := f.step():
+                    m.wait(1.0)
+            return [(t.start, t.end) for t in f.tasks], not more, f.summary()
+
+    whole, _, told = steps(tmp_path / "whole", 10_000)
+    assert told["done"] == 24 and told["edges_not_kept"] == 0
+    for at_once in (1, 7, 30):
+        over, folder = False, tmp_path / f"by{at_once}"
+        while not over:
+            times, over, summary = steps(folder, at_once)
+            with open(folder / "simulator.jsonl", "a") as lines:
+                lines.write('{"wai')  # the kill was in the middle of a line
+        assert times == whole and summary["makespan"] == told["makespan"]
+        assert summary["edges_not_kept"] == 0 and summary["submitted"] == told["submitted"]
+
+
+def test_a_simulation_of_another_machine_or_elsewhere_does_not_go_on(tmp_path):
+    from jobwise.slurm.managers import Machine
+    from jobwise.slurm.managers import manager as named
+
+    state = tmp_path / "state"
+    state.mkdir()
+    m = named("simulator", Machine(state, [2.0, 3.0], procs=4))
+    m.submit("#!", name="jw00000000.1.1", cores=2)
+    m.wait(10.0)
+    again = named("simulator", Machine(state, [9.0, 9.0], procs=4))  # other estimates change nothing that has happened
+    assert again.jobs() == m.jobs() and again.now() == m.now() == 4.0
+    for procs, on, words in ((8, "simulator", "not on"), (None, "processes", "begun on the simulator")):
+        with pytest.raises(InputError, match=words):
+            named(on, Machine(state, [2.0, 3.0], procs=procs))
+    (state / "simulator.jsonl").write_text('{"wait": 1.0}\n{"submit": 3}\n')
+    with pytest.raises(InputError, match=r"simulator.jsonl:2: .* did not write this line"):
+        named("simulator", Machine(state, [2.0, 3.0], procs=4))
+    (state / "simulator.jsonl").unlink()
+    (state / "ledger.jsonl").write_text("")
+    with pytest.raises(InputError, match="was begun elsewhere"):
+        named("simulator", Machine(state, [2.0, 3.0], procs=4))
+
+
+def test_a_job_that_has_the_number_of_a_task_is_not_taken_for_it(tmp_path):
+    """The manager has begun to count anew: job 1 is somebody else's, and the task's own is found by its name."""
+    w = workload(7, 1)
+
+    class Anew(Simulated):
+        def jobs(self):
+            others = [replace(j, id=j.id + 1) for j in super().jobs()]
+            return [Job(1, "other", "COMPLETED", "None", 1.0, 1.0, 2.0, 1, 0), *others] if self.time > 2 else super().jobs()
+
+    told, tasks = followed(w, Anew(8, lambda name: 20.0), tmp_path, "rank")
+    assert told["done"] == told["submitted"] == 1 and told["makespan"] == 20.0
 
 
 def test_a_manager_that_is_silent_for_a_while_is_waited_for(tmp_path):

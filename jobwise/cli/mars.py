@@ -15,6 +15,7 @@ from jobwise.cli.options import Json, complain, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
+from jobwise.files import own_folder
 
 
 @grouped
@@ -50,6 +51,7 @@ def run(
     from jobwise.workloads.streams import stream
 
     by_mars.check(policy)
+    own_folder(state)
     flows = [open_workflow(f) for f in files]
     seconds = [float(s) * tasks.scale for f in flows for s in f.tasks["runtime"]]
     manager = managers.manager(on, managers.Machine(Path(state), seconds, procs, beside.gpus, beside.memory))
@@ -59,7 +61,7 @@ def run(
     options = _options(tasks, own)
     words = _words(SLEEP if tasks.command is None else tasks.command)
     w = stream(flows, cluster=_machine(manager, flows, beside.io), name=", ".join(f.name for f in flows)[:200])
-    engines = EngineRuns(prepare, list(map(Path, files)), [Path(x) for x in tasks.inputs or []], Path(state))
+    engines = EngineRuns(prepare, list(map(Path, files)), [Path(x) for x in tasks.inputs or []], Path(state), tasks.bare)
     chosen = argbest(w) if policy == "argbest" else policy
     decides: Any = by_mars.layer(w, flows) if policy == "mars" else None
     if policy not in ("mars", "manager"):
@@ -82,7 +84,9 @@ def run(
         result["model"] = ", ".join(dict.fromkeys(x for x in decides.models if x)) or "none"
         result["learnt"] = ", ".join(_teach(by_mars, flows, ran, w.cluster)) if by_mars.learn else ""
     _print(result | {"cost": summary["work"] / 3600.0 * price}, engines, as_json)
-    if result["failed"] or result["never_run"] or engines.is_failed():
+    if broken := result["edges_not_kept"]:
+        complain(f"{broken:,} of {result['edges']:,} edges were not kept: a task began before one that it needs had ended")
+    if result["failed"] or result["never_run"] or broken or engines.is_failed():
         raise typer.Exit(1)
 
 

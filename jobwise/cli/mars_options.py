@@ -37,6 +37,9 @@ class Tasks:
     sbatch: Annotated[
         str, typer.Option("--sbatch", help="Of Slurm: more options of sbatch for each task: '-p batch -A chem --qos high'.")
     ] = ""
+    bare: Annotated[
+        bool, typer.Option("--bare", help="Run tasks that ask for a container (CWL, WDL) without one; else they are refused.")
+    ] = False
     retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Of a task that fails.")] = 1
     poll: Annotated[float, typer.Option("--poll", min=0.05, max=3600, help="s between two looks at the manager.")] = 1.0
 

@@ -1,6 +1,6 @@
 """Programs that know a workflow language and run its workflows: they decide which command is next, a desk has it run.
 
-A new engine is a file with a function `prepared(path, inputs, folder)`, and a row here.
+A new engine is a file with a function `prepared(path, inputs, folder, bare)`, and a row here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from jobwise.worlds.spec import load
 
 ENGINES = {".cwl": "jobwise.engines.cwl", ".wdl": "jobwise.engines.wdl", ".commands": "jobwise.engines.lines"}
 MOST_STAMPED = 10_000  # files of a folder
+BARE = "there are no containers here, --bare runs its command on the nodes as they are"
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ def log_to(file: Path, *names: str) -> logging.Logger:
 
 
 def engine(path: Path) -> Callable[..., Callable[..., Outcome]] | None:
-    """The function `prepared(path, inputs, folder)` of the engine for a file, by its suffix; None: none knows its language.
-    It reads and checks the workflow, and returns the function that runs it on a desk. Raises InputError where the engine is
+    """The function `prepared(path, inputs, folder, bare)` of the engine for a file, by its suffix; None: none knows its
+    language. It reads and checks the workflow, and returns the function that runs it on a desk. `bare`: tasks that ask for a
+    container run without one; else such a workflow is refused. Raises InputError where the engine is
     not installed."""
     where = ENGINES.get(path.suffix)
     try:

@@ -1,7 +1,7 @@
 """CWL by cwltool's own job building: real command lines, staged files, expressions, scatter, conditionals. A desk runs them.
 
 Documents and the values of inputs are read and checked here; their tasks are in `cwl_jobs.py`. Containers are not used: tools
-that require one are refused, tools that only hint at one run on the nodes as they are.
+that require one are refused, or run without; tools that only hint at one run on the nodes as they are.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from schema_salad.exceptions import SchemaSaladException
 from schema_salad.fetcher import DefaultFetcher
 from schema_salad.ref_resolver import Loader
 
-from jobwise.engines import Outcome, log_to
+from jobwise.engines import BARE, Outcome, log_to
 from jobwise.engines.cwl_jobs import Tool, run
 from jobwise.engines.desk import Desk
 from jobwise.errors import InputError, in_a_line, plain, unknown
+from jobwise.workloads.cwl import bounded
 
 EXTENSIONS = {"v1.0": "extensions.yml", "v1.1": "extensions-v1.1.yml", "v1.2": "extensions-v1.2.yml"}  # of cwltool: GPUs, MPI
-CONTAINER = "needs a container (DockerRequirement); tasks run on the nodes as they are: as a hint it would be passed over"
 LOGGERS = ("cwltool", "salad", "rdflib", "cwltool.validation_warnings")
 
 
@@ -45,8 +45,9 @@ class Files(DefaultFetcher):
         return super().fetch_text(url, content_types)
 
 
-def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], Outcome]:
-    """Read a CWL file and the values of its inputs (YAML or JSON); the function that runs it. Raises InputError."""
+def prepared(path: Path, inputs: Path | None, folder: Path, bare: bool = False) -> Callable[[Desk], Outcome]:
+    """Read a CWL file and the values of its inputs (YAML or JSON); the function that runs it. `bare`: tools that require a
+    container run without. Raises InputError."""
     log_to(folder / "engine.log", *LOGGERS)
     for version, file in EXTENSIONS.items():
         use_custom_schema(version, "http://commonwl.org/cwltool", files("cwltool").joinpath(file).read_text())
@@ -56,7 +57,7 @@ def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], 
         )
         tool = load_tool(path.resolve().as_uri(), loading)
         notes: list[str] = []
-        tool.visit(partial(_check, str(path), notes))
+        tool.visit(partial(_check, str(path), notes, bare))
         order = _order(inputs)
     except (SchemaSaladException, WorkflowException) as error:
         raise InputError(f"{path}: {in_a_line(error)}") from None
@@ -65,7 +66,7 @@ def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], 
             wanted = f"--inputs FILE with {name!r} is expected" if inputs is None else f"{inputs} does not say {name!r}"
             raise InputError(f"{path}: input {name!r} has no value: {wanted}")
     _fitting(tool, order, path if inputs is None else inputs, folder)
-    return partial(run, tool, order, folder, tuple(dict.fromkeys(notes)))
+    return partial(run, tool, order, folder, tuple(dict.fromkeys(notes)), bare)
 
 
 def _fitting(tool: Process, order: dict[str, Any], where: Path, folder: Path) -> None:
@@ -88,15 +89,20 @@ def _make(toolpath_object: Any, loadingContext: LoadingContext) -> Process:
     return default_make_tool(toolpath_object, loadingContext)
 
 
-def _check(path: str, notes: list[str], tool: Any) -> None:
+def _check(path: str, notes: list[str], bare: bool, tool: Any) -> None:
     """Raises InputError for a process that cannot be run here."""
     name = shortname(tool.get("id", "")) or Path(path).name
+    if name.startswith("_:"):  # it stands within a step, without a name
+        command = tool.get("baseCommand") or ""
+        name = f"the tool {command if isinstance(command, str) else ' '.join(map(str, command))}".strip()
     if tool.get("class") == "Operation":
         raise InputError(f"{path}: {name} is an abstract Operation, which says no command")
     steps = [x for x in tool.get("steps") or [] if isinstance(x, dict)]
     for one in [r for x in (tool, *steps) for r in x.get("requirements") or []]:
+        if one["class"] == "DockerRequirement" and not bare:
+            raise InputError(f"{path}: {name} needs a container (DockerRequirement): {BARE}")
         if one["class"] == "DockerRequirement":
-            raise InputError(f"{path}: {name} {CONTAINER}")
+            notes.append(f"{name} asks for a container, and ran without one (--bare)")
     if any(one["class"] == "DockerRequirement" for one in tool.get("hints") or []):
         notes.append("hints at containers are not followed: tools run on the nodes as they are")
 
@@ -114,9 +120,12 @@ def _order(inputs: Path | None) -> dict[str, Any]:
     context: Any = {k: {"@type": "@id"} for k in ("path", "location")}
     order: Any
     try:
+        bounded(inputs)
         order, _ = Loader(context, fetcher_constructor=Files).resolve_ref(
             inputs.resolve().as_uri(), checklinks=False, content_types=CWL_CONTENT_TYPES
         )
+    except InputError:
+        raise
     except Exception as error:  # of a parser, on whatever is in the file
         raise InputError(f"{inputs}: cannot be read as YAML or JSON: {in_a_line(error)}") from None
     if not isinstance(order, dict):

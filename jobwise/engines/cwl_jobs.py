@@ -35,12 +35,12 @@ RANDOM = re.compile(r"_:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # cwltool's
 
 
 class Context(RuntimeContext):
-    """What a run of cwltool is told, its desk among it; `problems`: why tasks failed; `flying`: the jobs that were asked for
-    and have not ended."""
+    """What a run of cwltool is told, its desk among it; `bare`: containers are done without; `problems`: why tasks failed;
+    `flying`: the jobs that were asked for and have not ended."""
 
-    def __init__(self, desk: Desk, **settings: Any):
+    def __init__(self, desk: Desk, bare: bool, **settings: Any):
         super().__init__(settings)
-        self.desk, self.problems, self.flying = desk, list[str](), set[Job]()
+        self.desk, self.bare, self.problems, self.flying = desk, bare, list[str](), set[Job]()
 
 
 def _stamp(value: Any) -> list:
@@ -75,7 +75,8 @@ class Tool(CommandLineTool):
 
     def make_job_runner(self, runtimeContext: RuntimeContext) -> type[CommandLineJob]:
         """The class of its jobs. Raises UnsupportedRequirement where it needs a container."""
-        super().make_job_runner(runtimeContext)
+        if not getattr(runtimeContext, "bare", False):
+            super().make_job_runner(runtimeContext)
         return Job
 
 
@@ -198,7 +199,7 @@ class Executor(JobExecutor):
                 desk.check()
 
 
-def run(tool: Process, order: dict[str, Any], folder: Path, notes: tuple[str, ...], desk: Desk) -> Outcome:
+def run(tool: Process, order: dict[str, Any], folder: Path, notes: tuple[str, ...], bare: bool, desk: Desk) -> Outcome:
     """Run a process to its end; its outputs are copied into folder/outputs. Raises Stopped."""
     final, temporary = folder / "outputs", folder / "temporary"
     (folder / "outputs.json").unlink(missing_ok=True)
@@ -206,7 +207,7 @@ def run(tool: Process, order: dict[str, Any], folder: Path, notes: tuple[str, ..
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
     context = Context(
-        desk, basedir=str(folder), outdir=str(final), use_container=False, rm_tmpdir=False, move_outputs="copy",
+        desk, bare, basedir=str(folder), outdir=str(final), use_container=False, rm_tmpdir=False, move_outputs="copy",
         tmpdir_prefix=f"{temporary}/", tmp_outdir_prefix=f"{temporary}/", select_resources=least, compute_checksum=False,
         on_error="continue", workflow_job_step_name_callback=lambda step, order: shortname(step.id),
     )  # fmt: skip

@@ -16,8 +16,9 @@ from jobwise.workloads.lines import Line, lines
 WAIT_S = 0.2
 
 
-def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], Outcome]:
-    """Read a list of commands; the function that runs it, each command where the list is. Raises InputError."""
+def prepared(path: Path, inputs: Path | None, folder: Path, bare: bool = False) -> Callable[[Desk], Outcome]:
+    """Read a list of commands, which names no containers; the function that runs it, each command where the list is. Raises
+    InputError."""
     if inputs is not None:
         raise InputError(f"{inputs}: a list of commands ({path}) has no inputs")
     return partial(_run, lines(path), str(path.resolve().parent))

@@ -27,13 +27,14 @@ from WDL.runtime import config, run
 from WDL.runtime.error import RunFailed, Terminated
 from WDL.runtime.task_container import TaskContainer
 
-from jobwise.engines import Outcome, log_to, stamp
+from jobwise.engines import BARE, Outcome, log_to, stamp
 from jobwise.engines.desk import Asked, Desk, Stopped, Unprepared, digest, is_zero, short
-from jobwise.errors import InputError, in_a_line, plain
+from jobwise.errors import InputError, in_a_line, plain, shown
 from jobwise.files import write_whole
 from jobwise.workloads.wdl import document
 
 MOST = 200  # tasks that miniwdl waits for at a time (its guideline)
+CONTAINERS = {"docker", "container"}  # keys of `runtime`
 OPTIONS = {f"slurm_{name}": f"--{name}" for name in ("partition", "account", "qos", "constraint")}
 _runs: dict[str, tuple[Desk, Path]] = {}  # the desk and the folder of each run, by the name in its configuration
 
@@ -113,11 +114,16 @@ def watched() -> Iterator[Callable[[], bool]]:
         yield terminating
 
 
-def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], Outcome]:
-    """Read a WDL file and the values of its inputs (JSON); the function that runs it. Raises InputError."""
+def prepared(path: Path, inputs: Path | None, folder: Path, bare: bool = False) -> Callable[[Desk], Outcome]:
+    """Read a WDL file and the values of its inputs (JSON); the function that runs it. `bare`: tasks whose `runtime` names a
+    container run without. Raises InputError."""
     workflow = document(path).workflow
     if workflow is None:
         raise InputError(f"{path}: has no workflow; only tasks")
+    contained = sorted({task.name for task in _tasks(workflow) if CONTAINERS & set(task.runtime)})
+    if contained and not bare:
+        raise InputError(f"{path}: task {shown(contained)} asks for a container (runtime: docker or container): {BARE}")
+    notes = tuple(f"task {name} asks for a container, and ran without one (--bare)" for name in contained)
     values = _values(inputs)
     try:
         bound = WDL.values_from_json(values, workflow.available_inputs, workflow.required_inputs, workflow.name)
@@ -133,7 +139,21 @@ def prepared(path: Path, inputs: Path | None, folder: Path) -> Callable[[Desk], 
             raise InputError(f"{inputs}: there is no {plain(file)}, as a {kind}")
         return file
 
-    return partial(_run, workflow, Value.rewrite_env_paths(bound, placed), folder)
+    return partial(_run, workflow, Value.rewrite_env_paths(bound, placed), folder, notes)
+
+
+def _tasks(workflow: Any) -> Iterator[Any]:
+    """The tasks that a workflow calls, those of its sub-workflows among them."""
+    sections = [*workflow.body]
+    while sections:
+        node = sections.pop()
+        if isinstance(node, WDL.Call):
+            if isinstance(node.callee, WDL.Task):
+                yield node.callee
+            else:
+                yield from _tasks(node.callee)
+        else:
+            sections += getattr(node, "body", ())
 
 
 def _values(inputs: Path | None) -> dict[str, Any]:
@@ -151,7 +171,7 @@ def _values(inputs: Path | None) -> dict[str, Any]:
     return values
 
 
-def _run(workflow: Any, inputs: Env.Bindings, folder: Path, desk: Desk) -> Outcome:
+def _run(workflow: Any, inputs: Env.Bindings, folder: Path, notes: tuple[str, ...], desk: Desk) -> Outcome:
     """Run a workflow to its end; its outputs stand in outputs.json, with the paths of files. Raises Stopped."""
     name = str(folder)
     _runs[name] = desk, folder
@@ -184,12 +204,12 @@ def _run(workflow: Any, inputs: Env.Bindings, folder: Path, desk: Desk) -> Outco
         _, outputs = run(settings, workflow, inputs, run_dir=f"{place}/.")  # type: ignore[arg-type]
     except (RunFailed, WDL.Error.RuntimeError, Terminated) as error:
         desk.check()
-        return Outcome({}, _reason(error))
+        return Outcome({}, _reason(error), notes)
     finally:
         del _runs[name]
     values = WDL.values_to_json(outputs, workflow.name)
     write_whole(folder / "outputs.json", json.dumps(values, indent=2) + "\n")
-    return Outcome(values)
+    return Outcome(values, notes=notes)
 
 
 def _reason(error: BaseException) -> str:

@@ -10,14 +10,16 @@ from typing import Any
 from jobwise.engines import Outcome, watched
 from jobwise.engines.desk import Desk, Stopped
 from jobwise.errors import InputError
+from jobwise.files import own_folder
 from jobwise.slurm.follow import Following
 
 
 class EngineRuns:
     """The engines of workflows, by their numbers among `files`. `prepare`: their functions `prepared`; `inputs`: files of the
-    values of their inputs, in order; `state`: the folder of the run. Raises InputError for workflows that cannot be run."""
+    values of their inputs, in order; `state`: the folder of the run; `bare`: tasks that ask for a container run without one.
+    Raises InputError for workflows that cannot be run."""
 
-    def __init__(self, prepare: dict[int, Callable], files: list[Path], inputs: list[Path], state: Path):
+    def __init__(self, prepare: dict[int, Callable], files: list[Path], inputs: list[Path], state: Path, bare: bool = False):
         if len(inputs) > len(prepare):
             many = f"{len(prepare)} workflow{'s' * (len(prepare) != 1)}" if prepare else "no workflow"
             raise InputError(f"--inputs is there {len(inputs)} times; {many} here runs commands of its own (CWL, WDL)")
@@ -25,8 +27,8 @@ class EngineRuns:
         files_of_inputs: list[Path | None] = [*inputs, *[None] * (len(prepare) - len(inputs))]
         folders = {i: self.folder / f"engine{i}" for i in prepare}
         for place in folders.values():
-            place.mkdir(parents=True, exist_ok=True)
-        self._run = {i: p(files[i], x, folders[i]) for (i, p), x in zip(prepare.items(), files_of_inputs, strict=True)}
+            own_folder(place)
+        self._run = {i: p(files[i], x, folders[i], bare) for (i, p), x in zip(prepare.items(), files_of_inputs, strict=True)}
         self.desks = {i: Desk() for i in prepare}
         self._outcome: dict[int, Outcome] = {}
         self._raised: list[BaseException] = []

@@ -127,9 +127,12 @@ class Following:
             self._write({"event": "begin", "run": self.run, "time": self.begun} | known)
 
     def _write(self, line: dict) -> None:
-        self._ledger.write(json.dumps(line) + "\n")
-        self._ledger.flush()
-        os.fsync(self._ledger.fileno())
+        try:
+            self._ledger.write(json.dumps(line) + "\n")
+            self._ledger.flush()
+            os.fsync(self._ledger.fileno())
+        except OSError as error:
+            raise InputError(f"{self._ledger.name}: cannot be written: {error.strerror}; what was submitted runs on") from None
 
     def _name(self, i: int) -> str:
         return f"{self.run}.{i}.{self.tasks[i].tries}"
@@ -262,6 +265,8 @@ class Following:
             if t.state != "submitted":
                 continue
             job, stamp = jobs.get(t.id), self._stamp(i)
+            if job and job.name != self._name(i):  # the manager counts anew: another job has its number now
+                job, t.id = None, 0
             if job and job.state not in ENDED and not stamp:
                 t.seen, t.start = now, job.start if job.state == "RUNNING" else 0.0
                 if (

@@ -14,6 +14,7 @@ from jobwise.slurm.processes import Processes
 from jobwise.slurm.simulated import ResourceManager, Simulated
 
 CORES = 64  # of the simulator
+SIMULATED = "simulator.jsonl"  # its journal in the state folder
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,12 @@ class Machine:
 
 def _simulated(m: Machine) -> ResourceManager:
     shared = {k: v for k, v in {"memory": m.memory, "gpus": m.gpus}.items() if v}
-    return Simulated(m.procs or CORES, lambda name: m.seconds[int(name.split(".")[1])], shared=shared)
+    file = m.folder / SIMULATED
+    if (m.folder / "ledger.jsonl").exists() and not file.exists():
+        raise InputError(
+            f"{m.folder}: the run there cannot go on on the simulator: it was begun elsewhere; name another --state folder"
+        )
+    return Simulated(m.procs or CORES, lambda name: m.seconds[int(name.split(".")[1])], shared=shared, journal=file)
 
 
 def _slurm(m: Machine) -> ResourceManager:
@@ -54,4 +60,6 @@ def manager(name: str, machine: Machine) -> ResourceManager:
     """The resource manager of a name. Raises InputError."""
     if name not in MANAGERS:
         raise unknown("manager", name, MANAGERS, "--on: ")
+    if name != "simulator" and (machine.folder / SIMULATED).exists():
+        raise InputError(f"{machine.folder}: the run there was begun on the simulator; name another --state folder")
     return MANAGERS[name](machine)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from jobwise.errors import InputError
-from jobwise.files import write_whole
+from jobwise.files import own_folder, write_whole
 from jobwise.slurm.client import ENDED, Job, Node, Refused
 
 # A process writes its number down before it does anything.
@@ -43,8 +43,8 @@ class Entry:
 
 
 class Processes:
-    """Jobs as processes of this machine, in `folder`. `cores`: so many run at a time; `gpus`, `memory` (MB; 0: not counted).
-    Raises InputError."""
+    """Jobs as processes of this machine, in `folder`, whose scripts are run: nobody else may write to it. `cores`: so many run
+    at a time; `gpus`, `memory` (MB; 0: not counted). Raises InputError."""
 
     stamps = True
     lost_s = 1.0  # all jobs are in its table
@@ -52,8 +52,7 @@ class Processes:
     def __init__(self, folder: Path, cores: int = 0, gpus: int = 0, memory: float = 0.0):
         if not Path("/proc/self/stat").exists():
             raise InputError("processes are followed by /proc, which this machine does not have")
-        self.folder = Path(folder).resolve()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = own_folder(Path(folder).absolute())
         self.size, self.gpus, self.memory = cores or os.cpu_count() or 1, gpus, memory
         self.table: dict[int, Entry] = {}
         self._children: set[int] = set()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
+from jobwise.errors import InputError
+from jobwise.files import write_whole
 from jobwise.slurm.client import LOST_S, Job, Node, Refused, SlurmError
 
 
@@ -64,6 +68,11 @@ class Simulated:
     after: dict[int, list[int]] = field(default_factory=dict)
     stamps: bool = False
     lost_s: float = LOST_S
+    journal: Path | None = None  # a file of all that it was asked to do: the next one with it is where this one was
+
+    def __post_init__(self):
+        if self.journal is not None:
+            self._replay(self.journal)
 
     def now(self) -> float:
         """Return the simulated time in s."""
@@ -91,6 +100,7 @@ class Simulated:
 
     def anywhere(self, id: int) -> None:
         """Answer as `ResourceManager.anywhere` must, for the simulator."""
+        self._note("anywhere", id)
         self.asked.pop(id, None)
         self._start()
 
@@ -108,6 +118,8 @@ class Simulated:
             raise SlurmError(f"job {name} of {cores} cores cannot run on {self.size}")
         if lacks := [k for k, v in amounts.items() if v > self.shared[k]]:
             raise Refused(f"job {name}: its {lacks[0]}, {amounts[lacks[0]]:g}, is more than the {self.shared[lacks[0]]:,} here")
+        about = {"name": name, "cores": cores, "after": list(after), "node": node} | amounts
+        self._note("submit", about | {"seconds": self.seconds(name)})
         job = Job(len(self.table) + 1, name, "PENDING", "Priority", self.time, 0.0, 0.0, cores, 0)
         self.table[job.id], self.after[job.id], self.amounts[job.id] = job, list(after), amounts
         self.asked |= {job.id: node} if node else {}
@@ -116,6 +128,7 @@ class Simulated:
 
     def cancel(self, ids: Sequence[int]) -> None:
         """Cancel jobs as `ResourceManager.cancel` must."""
+        self._note("cancel", list(ids))
         for i in ids:
             if self.table[i].state in ("PENDING", "RUNNING"):
                 self.table[i] = replace(self.table[i], state="CANCELLED", end=self.time)
@@ -123,6 +136,7 @@ class Simulated:
 
     def wait(self, seconds: float) -> None:
         """On to the end of the next job, at most so many seconds."""
+        self._note("wait", seconds)
         ends = [j.end for j in self.table.values() if j.state == "RUNNING"]
         self.time = min([self.time + seconds, *ends])
         for j in [j for j in self.table.values() if j.state == "RUNNING" and j.end <= self.time]:
@@ -144,3 +158,47 @@ class Simulated:
                     self.table[j.id] = replace(j, state="RUNNING", reason="None", start=self.time, end=end, node=at)
                     free[at] -= j.cores
                     left = {k: v - amounts.get(k, 0.0) for k, v in left.items()}
+
+    # ------------------------------------------------------------ the journal
+
+    def _machine(self) -> dict[str, Any]:
+        return {"cores": self.size, "machines": self.machines, "shared": self.shared}
+
+    def _note(self, what: str, value: Any) -> None:
+        """Write down what it is asked to do, before it does it."""
+        if self.journal is None:
+            return
+        try:
+            begins = not self.journal.exists()
+            with open(self.journal, "a") as lines:
+                if begins:
+                    lines.write(json.dumps({"begin": self._machine()}) + "\n")
+                lines.write(json.dumps({what: value}) + "\n")
+        except OSError as error:
+            raise InputError(f"{self.journal}: cannot be written: {error.strerror}") from None
+
+    def _replay(self, file: Path) -> None:
+        """Do again what the journal says. Raises InputError where it is none, or of another machine."""
+        text = file.read_text(errors="replace") if file.is_file() else ""
+        lines, known, taken = text.split("\n")[:-1], self.seconds, dict[str, float]()
+        calls: dict[str, Callable[[Any], None]] = {"wait": self.wait, "cancel": self.cancel, "anywhere": self.anywhere}
+        journal, self.journal = self.journal, None
+        self.seconds = lambda name: taken[name] if name in taken else known(name)
+        for n, line in enumerate(lines, 1):
+            try:
+                (what, value), *_ = json.loads(line).items()
+                is_other = what == "begin" and value != self._machine()
+                if what == "submit":
+                    taken[value["name"]] = float(value.pop("seconds"))
+                    self.submit("#!", memory_mb=value.pop("memory", 0.0), **value)
+                elif what != "begin":
+                    calls[what](value)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise InputError(
+                    f"{file}:{n}: `jobwise mars run` did not write this line: name another --state folder"
+                ) from None
+            if is_other:
+                raise InputError(f"{file}: the run was begun on {value}, not on {self._machine()}; name another --state folder")
+        self.journal = journal
+        if text and not text.endswith("\n"):  # a kill has left half a line
+            write_whole(file, "".join(f"{line}\n" for line in lines))

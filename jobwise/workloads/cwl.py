@@ -71,7 +71,7 @@ def _load(path: Path) -> Any:
 
     text = read_text(path)
     try:
-        _bounded(YAML(typ="safe", pure=True), text, path)
+        bounded(path, text)
         document = YAML(typ="safe", pure=True).load(text)
         if not isinstance(document, dict) or not ("cwlVersion" in document or "class" in document):
             raise InputError(f"{path}: is no CWL document: the keys cwlVersion and class are expected")
@@ -94,10 +94,13 @@ def _load(path: Path) -> Any:
         raise InputError(f"{path}: is no CWL document that can be read: {in_a_line(error)}") from None
 
 
-def _bounded(yaml: Any, text: str, path: Path) -> None:
-    """Raises InputError for documents that are nested very deep, or whose aliases could make them very large."""
+def bounded(path: Path, text: str | None = None) -> None:
+    """Look through the YAML of a file before it is loaded. Raises InputError for documents that are nested very deep, or whose
+    aliases could make them very large."""
+    from ruamel.yaml import YAML
+
     depth = 0
-    for event in yaml.parse(text):
+    for event in YAML(typ="safe", pure=True).parse(read_text(path) if text is None else text):
         kind = type(event).__name__
         depth += kind in ("MappingStartEvent", "SequenceStartEvent")
         depth -= kind in ("MappingEndEvent", "SequenceEndEvent")
