@@ -2,6 +2,8 @@
 
 import ast
 import os
+import pickle
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -50,12 +52,67 @@ def test_an_edit_never_meets_a_stale_kernel(tmp_path, compiler):
     assert run_root(tmp_path, JOBWISE_COMPILER=compiler).stdout == "2.0\n"
 
 
-def test_a_damaged_file_of_the_cache_is_compiled_again(tmp_path):
+def cut(data):
+    return data[:100]
+
+
+def one_byte_else(data):
+    return data[:2000] + bytes([data[2000] ^ 1]) + data[2001:]
+
+
+def another_object(data):
+    return pickle.dumps((1, 2))
+
+
+def code_that_runs(data):
+    """An object whose unpickling leaves a file, without the hash of whoever has written it."""
+    return bytes(32) + b"cos\nsystem\n(S'touch RAN'\ntR."
+
+
+@pytest.mark.parametrize("damage", [cut, one_byte_else, another_object, code_that_runs])
+def test_a_damaged_file_of_the_cache_is_compiled_again(tmp_path, monkeypatch, damage):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "leaf.py").write_text(LEAF.format("1.0"))
     run_root(tmp_path)
-    for file in (tmp_path / "cache").rglob("*.nbc"):
-        file.write_bytes(file.read_bytes()[:100])
-    assert run_root(tmp_path).stdout == "1.0\n"
+    files = list((tmp_path / "cache").rglob("*.nbc"))
+    for file in files:
+        file.write_bytes(damage(file.read_bytes()))
+    assert files and run_root(tmp_path).stdout == "1.0\n"
+    assert not run_root(tmp_path).stderr and not (tmp_path / "RAN").exists()
+
+
+def test_a_cache_that_cannot_be_written_is_said_once_and_all_runs(tmp_path):
+    """A full disk: here no file may be larger than nothing."""
+    (tmp_path / "leaf.py").write_text(LEAF.format("1.0"))
+    (tmp_path / "root.py").write_text(ROOT.format("float64"))
+    code = "import resource as r, runpy; r.setrlimit(r.RLIMIT_FSIZE, (0, 0)); runpy.run_path('root.py', run_name='__main__')"
+    told = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "JOBWISE_ANNOUNCE": "0", "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=told, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == "1.0\n" and done.stderr.count("\n") == 1
+    assert "cache" in done.stderr and "cannot be kept there" in done.stderr
+
+
+CALLS = """import numpy as np
+from jobwise.sim import sums
+bins = np.zeros(sums.BINS, np.int64)
+sums.count(np.ones(3), bins)
+print(sums.__file__, bins.sum())"""
+
+
+def test_two_copies_of_the_same_sources_share_what_they_compile(tmp_path):
+    """Two checkouts of one commit; a third with another source compiles for itself."""
+    told = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "JOBWISE_ANNOUNCE": "1"}
+    said = []
+    for name in ("first", "second", "third"):
+        shutil.copytree(shipped.PACKAGE, tmp_path / name / "jobwise", ignore=shutil.ignore_patterns("__pycache__", "code"))
+        if name == "third":
+            with open(tmp_path / name / "jobwise" / "sim" / "sums.py", "a") as file:
+                file.write("\nOTHER = 1\n")
+        env = told | {"PYTHONPATH": str(tmp_path / name)}
+        done = subprocess.run([sys.executable, "-c", CALLS], env=env, capture_output=True, text=True, check=True, cwd=tmp_path)
+        assert str(tmp_path / name) in done.stdout
+        said.append("compiling" in done.stderr)
+    assert said == [True, False, True]
 
 
 def test_signatures_have_files_of_their_own(tmp_path):

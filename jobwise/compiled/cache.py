@@ -14,6 +14,7 @@ import pickle
 import platform
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 
 import llvmlite
@@ -24,6 +25,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from jobwise.compiled import shipped
 from jobwise.compiled.shipped import PACKAGE
 
+HASH = 32  # bytes of a hash
 KEPT = 4  # folders of other versions that stay
 
 
@@ -63,7 +65,8 @@ _outside: set[str] = set()  # files with kernels outside the package: a user's
 
 
 class _Files(IndexDataCacheFile):
-    """A file per entry, named by a hash of its key. `load` and `save` are all that numba calls."""
+    """A file per entry, named by a hash of its key: the entry's own hash, and the entry. `load` and `save` are all that numba
+    calls."""
 
     def _path(self, key) -> str:
         mark = (numba.__version__, llvmlite.__version__, sys.version_info, platform.machine(), self._source_stamp, key)
@@ -73,17 +76,24 @@ class _Files(IndexDataCacheFile):
     def load(self, key):
         """The entry of a key, or None: compiled here, or by whoever made the package."""
         try:
-            with open(self._path(key), "rb") as file:
-                return pickle.load(file)
-        except (OSError, EOFError, pickle.UnpicklingError):
-            pass  # never written, or damaged: it is compiled again
+            data = Path(self._path(key)).read_bytes()
+            if _hash(data[HASH:]) == data[:HASH]:  # else it is damaged, and what is unpickled is run
+                return pickle.loads(data[HASH:])
+        except Exception:  # never written, or of another numba: it is compiled again
+            pass
         return None if (code := shipped.load(*self._anywhere(key))) is None else pickle.loads(code)
 
     def save(self, key, data) -> None:
-        """Write an entry: whole or not at all."""
+        """Write an entry: whole or not at all. Where that cannot be done, the disk may be full, it is said once."""
         code = self._dump(data)
-        with self._open_for_write(self._path(key)) as file:
-            file.write(code)
+        try:
+            Path(self._cache_path).mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._open_for_write(self._path(key)) as file:
+                file.write(_hash(code) + code)
+        except OSError as error:
+            _say_once(
+                f"{self._cache_path}: compiled kernels cannot be kept there: {error.strerror}; each process compiles anew"
+            )
         shipped.save(code, *self._anywhere(key))
 
     def _anywhere(self, key) -> tuple:
@@ -92,11 +102,27 @@ class _Files(IndexDataCacheFile):
         return self._index_name, self._source_stamp, signature, own
 
 
+def _hash(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+@cache
+def _say_once(text: str) -> None:
+    print(f"jobwise: {text}", file=sys.stderr)
+
+
 class _Cache(FunctionCache):
+    """The entries of a kernel. Those of this package lie where any copy of the same sources finds them: numba's own folder is
+    named after the path of the file, and two checkouts of one commit would compile everything twice."""
+
     def __init__(self, dispatcher):
         super().__init__(dispatcher.py_func)
-        how = repr(dispatcher._compiler.pipeline_class), sorted(dispatcher.targetoptions)
-        self._cache_file = _Files(self._cache_path, self._impl.filename_base, [how])
+        how, place = [repr(dispatcher._compiler.pipeline_class), sorted(dispatcher.targetoptions)], self._cache_path
+        file = Path(self._py_func.__code__.co_filename)
+        if file.is_relative_to(PACKAGE):
+            place = str(Path(FOLDER, *file.relative_to(PACKAGE).with_suffix("").parts))
+            how.append(shipped.DIGEST)
+        self._cache_file = _Files(place, self._impl.filename_base, [tuple(how)])
 
     def load_overload(self, sig, target_context):
         """Load compiled code as numba does, under the sources as they are now."""
