@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import sys
@@ -9,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from jobwise.errors import InputError
 
@@ -67,6 +69,30 @@ def own_folder(path: str | Path) -> Path:
     if about.st_uid != os.getuid() or about.st_mode & 0o022:
         raise InputError(f"{path}: others may write to it, and what is in it is run: chmod go-w, or name another folder")
     return path
+
+
+def lock(file: Path, taken: str) -> IO[str]:
+    """Return an open file that no other process may lock until it is closed, by `close` or by the end of this process. Raises
+    InputError(`taken`) where another has it."""
+    with writing(file):
+        held = open(file, "w")  # noqa: SIM115
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        held.close()
+        raise InputError(taken) from None
+    return held
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Name what cannot be written: a full disk says no name. Raises InputError."""
+    try:
+        yield
+    except OSError as error:
+        if type(error) not in (OSError, PermissionError, FileNotFoundError, NotADirectoryError, FileExistsError):
+            raise  # a closed pipe, a connection
+        raise InputError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
 
 
 def write_whole(path: str | Path, data: bytes | str) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import shutil
 import sqlite3
 import time
 from types import SimpleNamespace
@@ -93,7 +94,11 @@ def test_a_new_process_goes_on_where_the_last_was_killed(looks, tmp_path):
     looks.at(0.0, started(9005, 4, "n4"))
     s.cycle(looks.look())
     made = s.calibration
-    second = Journal(tmp_path)  # the first was never closed
+    with pytest.raises(InputError, match="another process writes the journal"):
+        Journal(tmp_path)
+    assert Journal(tmp_path, reads=True).last == first.last
+    first._lock.close()  # it was killed: it never closed its file
+    second = Journal(tmp_path)
     again = Shadow(resolve("fcfs"), second)
     c = again.calibration
     mine = [i for i, x in enumerate(made.job) if 9003 < x < live.NEW and made.made[i] > looks.now - 1000]  # of the cycles
@@ -200,6 +205,82 @@ def test_damaged_files_and_full_disks(looks, tmp_path):
     assert j.rows("select count(*) from prediction") == before and j.rows("select count(*) from cycle") == [(1,)]
     j.close()
     assert sqlite3.connect(tmp_path / "c" / "journal.sqlite").execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_a_cycle_that_cannot_be_written_leaves_nothing_behind(looks, tmp_path):
+    j = Journal(tmp_path)
+    s = Shadow(resolve("fcfs"), j)
+    s.cycle(looks.look())
+    looks.at(30.0)
+    counts = "select (select count(*) from cycle), (select count(*) from wish), (select count(*) from event)"
+    before = j.rows(counts)
+    with pytest.raises(InputError, match="cannot be written"):
+        j.write(predict(looks.look()), [{"job": 9004, "why": "it may"}, {"job": 9005, "why": {"no": "text"}}], set())
+    assert j.rows(counts) == before
+    s.cycle(looks.look())  # the next one is written
+    assert j.rows("select count(*) from cycle") == [(2,)]
+    j.close()
+
+
+def told_of(folder):
+    """All that a report asks a journal."""
+    j = Journal(folder, reads=True)
+    try:
+        return j.last, j.score(), j.scores("user"), j.agreement(), len(j.calibration().job)
+    finally:
+        j.close()
+
+
+def test_a_damaged_page_of_the_journal_is_one_line(looks, tmp_path, capsys):
+    j = Journal(tmp_path / "whole")
+    s = Shadow(resolve("fcfs"), j)
+    for _ in range(4):
+        s.cycle(looks.look())
+        looks.at(30.0)
+    j._db.execute("pragma wal_checkpoint(truncate)")
+    j.close()
+    data = (tmp_path / "whole" / "journal.sqlite").read_bytes()
+    rng, whole = np.random.default_rng(1), repr(told_of(tmp_path / "whole"))
+    damages = [data[:at] + b"x" * 4096 + data[at + 4096 :] for at in range(0, len(data), 4096)]
+    for _ in range(40):
+        at = int(rng.integers(100, len(data)))
+        damages.append(data[:at] + bytes(rng.integers(0, 256, 8, dtype=np.uint8)) + data[at + 8 :])
+    refused = 0
+    for k, damaged in enumerate(damages):
+        folder = tmp_path / f"{k}"
+        folder.mkdir()
+        (folder / "journal.sqlite").write_bytes(damaged)
+        try:
+            told_of(folder)
+        except InputError as error:
+            refused += 1
+            assert "is damaged" in str(error) and "\n" not in str(error)
+    assert refused >= len(data) // 4096 - 1 and repr(told_of(tmp_path / "whole")) == whole
+    folder = tmp_path / "0"
+    assert run(["slurm", "shadow", "--state", str(folder), "--report"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_values_of_the_journal_that_are_none_are_one_line(looks, tmp_path):
+    j = Journal(tmp_path)
+    s = Shadow(resolve("fcfs"), j)
+    s.cycle(looks.look())
+    looks.at(30.0, started(9005, 4, "n4"))
+    s.cycle(looks.look())
+    j.close()
+    for change in (
+        "sampled = 'text'",
+        "sampled = x'0102'",
+        "both = x'00'",
+        "q50 = 'soon'",
+        "requested = x'ff'",
+        "time = 'now'",
+    ):
+        shutil.copytree(tmp_path, tmp_path.parent / "changed", dirs_exist_ok=True)
+        with contextlib.closing(sqlite3.connect(tmp_path.parent / "changed" / "journal.sqlite")) as db, db:
+            db.execute(f"update prediction set {change}")
+        with contextlib.suppress(InputError):
+            told_of(tmp_path.parent / "changed")
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def shadow(
 
     if report and not (Path(state) / "journal.sqlite").is_file():
         raise InputError(f"{state}: holds no journal; `jobwise slurm shadow --state {state}` begins one")
-    journal = Journal(Path(state))
+    journal = Journal(Path(state), reads=report)
     try:
         if not report:
             reader = Reader(Slurm(), kept=Path(state) / SEEN)

@@ -6,9 +6,11 @@ A run folder holds `run.json` (resolved configuration, versions, log), `metrics.
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,7 @@ import numpy as np
 from jobwise import __version__
 from jobwise.compare.fingerprint import public_hash
 from jobwise.errors import InputError, shown
-from jobwise.files import write_whole
+from jobwise.files import lock, write_whole, writing
 from jobwise.policies.names import load
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, shake
@@ -26,7 +28,9 @@ from jobwise.workloads.transform import SEEN, shake
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-OURS = re.compile(r"seed\d+|origin.*|\..*|run\.json|metrics\.jsonl|checkpoint.*|.*\.safetensors|events\..*")  # in a run folder
+OURS = re.compile(
+    r"seed\d+|lock|origin.*|\..*|run\.json|metrics\.jsonl|checkpoint.*|.*\.safetensors|events\..*"
+)  # in a run folder
 TRAIN = 0.6  # share of the log where training ends and validation begins; at SEEN the test part begins
 
 
@@ -133,6 +137,27 @@ def run_folders(folder: str | Path, seeds: int) -> list[Path]:
     return [folder / f"seed{k}" for k in range(seeds)] if seeds > 1 else [folder]
 
 
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nobody else trains in this folder, and what cannot be written is named. Raises InputError. (Processes of torchrun work
+    on one run: the first of them has the folder.)"""
+    if os.environ.get("RANK", "0") != "0":
+        yield
+        return
+    is_new = not folder.exists()
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    held = lock(folder / "lock", f"{folder}: another process trains in this folder")
+    try:
+        with writing(folder):
+            yield
+    finally:
+        held.close()
+        if is_new and [p.name for p in folder.iterdir()] == ["lock"]:  # it came to nothing
+            (folder / "lock").unlink()
+            folder.rmdir()
+
+
 def per_seed(
     config: Any,
     log: Workload,
@@ -154,7 +179,8 @@ def per_seed(
             check_same(place, about_run(settings, log), usual(settings))
             policies.append(load(place))
         else:
-            policies.append(one(settings, place, None if report is None else lambda line, k=k: report(k, line)))
+            with _alone(place):
+                policies.append(one(settings, place, None if report is None else lambda line, k=k: report(k, line)))
     if seeds > 1:
         best = min(range(seeds), key=lambda k: policies[k].about["validation"])
         kept = Path(folder) / f"seed{best}" / "policy.safetensors"

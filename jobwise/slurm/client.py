@@ -21,6 +21,7 @@ from jobwise.errors import InputError, plain
 from jobwise.slurm.text import gpus as gpus_in
 
 TIMEOUT_S = 60.0
+MOST = 1e15  # of a number that Slurm may mean
 LOST_S = 30.0  # after an answer of the controller a job may be missing from its lists for so long
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
 
@@ -69,7 +70,8 @@ def number(value: Any, default: float = 0.0) -> float:
         if value.get("infinite") or value.get("set") is False:
             return default
         value = value.get("number")
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) <= MOST else default  # JSON's readers take NaN and Infinity, too
 
 
 def listed(value: Any) -> str:

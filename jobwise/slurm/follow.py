@@ -12,7 +12,6 @@ is not to be seen is submitted again, we claim that name, so that the job, shoul
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -27,7 +26,7 @@ from jobwise import decision
 from jobwise.decision import Start, View
 from jobwise.engines.desk import Asks, Desk, Unprepared
 from jobwise.errors import InputError
-from jobwise.files import write_whole
+from jobwise.files import lock, write_whole, writing
 from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, WAITING
 from jobwise.sim import events
 from jobwise.slurm import ledger
@@ -70,14 +69,10 @@ class Following:
                 f"{w.name}: task {large[0]} needs {w.jobs['request'][large[0], 0]} cores; a node has at most {size}"
             )
         self.folder = Path(self.folder).resolve()
-        for name in ("claims", "stamps", "outputs"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        self._lock = open(self.folder / "lock", "w")  # noqa: SIM115
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise InputError(f"{self.folder}: another run is at work in this folder") from None
+        with writing(self.folder):
+            for name in ("claims", "stamps", "outputs"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+        self._lock = lock(self.folder / "lock", f"{self.folder}: another run is at work in this folder")
         self.tasks = [Task() for _ in range(len(w))]
         self._parents: list[list[int]] = [[] for _ in self.tasks]
         self.asks = Asks(self.desks, self.names, w.jobs["flow"].tolist())
@@ -127,12 +122,10 @@ class Following:
             self._write({"event": "begin", "run": self.run, "time": self.begun} | known)
 
     def _write(self, line: dict) -> None:
-        try:
+        with writing(self._ledger.name):
             self._ledger.write(json.dumps(line) + "\n")
             self._ledger.flush()
             os.fsync(self._ledger.fileno())
-        except OSError as error:
-            raise InputError(f"{self._ledger.name}: cannot be written: {error.strerror}; what was submitted runs on") from None
 
     def _name(self, i: int) -> str:
         return f"{self.run}.{i}.{self.tasks[i].tries}"

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jobwise.errors import InputError
+from jobwise.errors import InputError, in_a_line, plain
+from jobwise.files import lock, writing
 from jobwise.slurm.live import Cluster
 from jobwise.slurm.starts import Predicted
 from jobwise.starts.calibration import KEPT, LEVELS, Calibration, logs
@@ -38,37 +41,60 @@ create index if not exists wish_of_job on wish(job, time);
 
 
 class Journal:
-    """The journal in a folder. Raises InputError for a file that is none, or of a newer version."""
+    """The journal in a folder; `reads`: nothing is written, and another process may write. Raises InputError for a file that is
+    none, is damaged, or of a newer version, and where another process writes."""
 
-    def __init__(self, folder: Path):
-        folder.mkdir(parents=True, exist_ok=True)
-        self.file = folder / "journal.sqlite"
+    def __init__(self, folder: Path, reads: bool = False):
+        self.file, self._lock = folder / "journal.sqlite", None
+        if not reads:
+            with writing(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+            self._lock = lock(folder / "journal.lock", f"{folder}: another process writes the journal there")
+        self._db = sqlite3.connect(self.file, isolation_level=None)
         try:
-            self._db = sqlite3.connect(self.file, isolation_level=None)
-            self._db.execute("pragma journal_mode=wal")
-            self._db.executescript(TABLES)
-            version = self._db.execute("select value from about where key = 'version'").fetchone()
-        except sqlite3.DatabaseError as error:
-            raise InputError(f"{self.file}: is no journal: {error}") from None
-        if version is None:
-            self._db.execute("insert into about values('version', ?)", (str(VERSION),))
-        elif version[0] != str(VERSION):
+            with self._sound():
+                self._db.execute("pragma journal_mode=wal")
+                self._db.executescript(TABLES)
+                faults = self._db.execute("pragma quick_check(1)").fetchall()
+                version = self._db.execute("select value from about where key = 'version'").fetchone()
+                if faults != [("ok",)]:
+                    raise sqlite3.DatabaseError(str(faults[0][0]).splitlines()[-1])
+                if version is None:
+                    self._db.execute("insert into about values('version', ?)", (str(VERSION),))
+            if version is not None and version[0] != str(VERSION):
+                raise InputError(f"{self.file}: is of version {plain(version[0])}; this is version {VERSION}")
+        except BaseException:
             self.close()
-            raise InputError(f"{self.file}: is of version {version[0]}; this is version {VERSION}")
+            raise
 
     def close(self) -> None:
         """Close the file of the journal."""
         self._db.close()
+        if self._lock:
+            self._lock.close()
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """Raises InputError where the file is not as `write` has left it: a bad disk, or a hand in it."""
+        try:
+            yield
+        except InputError:
+            raise
+        except (sqlite3.Error, UnicodeDecodeError, ValueError, TypeError, OverflowError) as error:
+            goes_on = "move the files journal.sqlite* away, and a new one is begun"
+            raise InputError(f"{self.file}: is no journal, or is damaged: {in_a_line(error)}; {goes_on}") from None
 
     def rows(self, query: str, *values: Any) -> list[tuple]:
-        """Return the rows of a query."""
-        return self._db.execute(query, values).fetchall()
+        """Return the rows of a query. Raises InputError where the journal is damaged."""
+        with self._sound():
+            return self._db.execute(query, values).fetchall()
 
     @property
     def last(self) -> float:
         """When the last cycle was, s since 1970; -inf: there was none."""
         time = self.rows("select max(time) from cycle")[0][0]
-        return -np.inf if time is None else float(time)
+        with self._sound():
+            return -np.inf if time is None else float(time)
 
     def write(self, p: Predicted, order: list[dict], begin: set[int], problem: str = "") -> dict[str, list[int]]:
         """Write down a cycle: predictions, how the policy ranks the queue, whom it would start now. Returns which jobs came
@@ -112,10 +138,11 @@ class Journal:
             self._db.executemany("insert into wish values(?, ?, ?, ?, ?)", wishes)
             self._db.execute("delete from wish where time < ?", (now - WISHES_S,))
             self._db.execute("commit")
-        except sqlite3.OperationalError as error:  # the disk is full, or somebody else writes
+        except sqlite3.Error as error:  # the disk is full, somebody else writes, or the file is damaged
+            raise InputError(f"{self.file}: cannot be written: {error}") from None
+        finally:
             if self._db.in_transaction:
                 self._db.execute("rollback")
-            raise InputError(f"{self.file}: cannot be written: {error}") from None
         return events
 
     def _running(self, c: Cluster) -> int:
@@ -160,23 +187,26 @@ class Journal:
             "select p.time, p.job, p.sampled, p.requested, p.both, j.start from prediction p left join job j on j.id = p.job "
             "where p.sampled is not null order by p.time desc limit ?"
         )
-        for time, job, sampled, requested, both, start in reversed(self.rows(query, KEPT)):
-            c.add(time, job, np.frombuffer(sampled), requested, np.frombuffer(both).reshape(-1, len(LEVELS)))
-            if start is not None:
-                c.outcome[-1] = float(logs(np.array(start - time)))
+        with self._sound():
+            for time, job, sampled, requested, both, start in reversed(self.rows(query, KEPT)):
+                c.add(time, job, np.frombuffer(sampled), requested, np.frombuffer(both).reshape(-1, len(LEVELS)))
+                if start is not None:
+                    c.outcome[-1] = float(logs(np.array(start - time)))
         return c
 
     def score(self, since: float = -np.inf) -> dict[str, float]:
         """How well starts were foretold: predictions `since` (s since 1970) of jobs that have started, median errors (s) of
         ours and of Slurm's own plans (where it had one), shares of starts within the 80 and 90 % intervals."""
-        return _score([r[:7] for r in self._came(since)])
+        with self._sound():
+            return _score([r[:7] for r in self._came(since)])
 
     def scores(self, by: str, since: float = -np.inf) -> dict[str, dict[str, float]]:
         """The same of each partition, account or user (`by`), the one with most predictions first."""
         column, groups = 7 + GROUPS.index(by), defaultdict(list)
-        for r in self._came(since):
-            groups[r[column]].append(r[:7])
-        return {name: _score(rows) for name, rows in sorted(groups.items(), key=lambda x: (-len(x[1]), x[0]))}
+        with self._sound():
+            for r in self._came(since):
+                groups[str(r[column])].append(r[:7])
+            return {name: _score(rows) for name, rows in sorted(groups.items(), key=lambda x: (-len(x[1]), x[0]))}
 
     def _came(self, since: float) -> list[tuple]:
         """Predictions of jobs that have started: the wait still to come, as it came and by quantile, Slurm's plan, GROUPS."""

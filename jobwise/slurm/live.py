@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from jobwise.errors import InputError
+from jobwise.files import writing
 from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, listed, number, priorities_of, state
 from jobwise.slurm.site import COMMANDS, FIELDS, out_of_service, read
 from jobwise.slurm.text import diagnosis, records, table
@@ -108,10 +109,11 @@ class Reader:
         """Read the cluster as it is now. Raises InputError."""
         folder, now = self._kept or Path(self._folder.name), time.monotonic()
         whole = now - self._at >= self.refresh
-        fetch(self.slurm, folder, whole)
-        if whole:
-            self._at = now
-            _shorten(folder / "sacct.txt")
+        with writing(folder):
+            fetch(self.slurm, folder, whole)
+            if whole:
+                self._at = now
+                _shorten(folder / "sacct.txt")
         return look(folder)
 
     def close(self) -> None:

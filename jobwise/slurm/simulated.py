@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jobwise.errors import InputError
-from jobwise.files import write_whole
+from jobwise.files import write_whole, writing
 from jobwise.slurm.client import LOST_S, Job, Node, Refused, SlurmError
 
 
@@ -168,14 +168,12 @@ class Simulated:
         """Write down what it is asked to do, before it does it."""
         if self.journal is None:
             return
-        try:
+        with writing(self.journal):
             begins = not self.journal.exists()
             with open(self.journal, "a") as lines:
                 if begins:
                     lines.write(json.dumps({"begin": self._machine()}) + "\n")
                 lines.write(json.dumps({what: value}) + "\n")
-        except OSError as error:
-            raise InputError(f"{self.journal}: cannot be written: {error.strerror}") from None
 
     def _replay(self, file: Path) -> None:
         """Do again what the journal says. Raises InputError where it is none, or of another machine."""

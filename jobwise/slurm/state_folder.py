@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jobwise.errors import InputError
-from jobwise.files import write_whole
+from jobwise.files import lock, write_whole, writing
 from jobwise.slurm.client import Slurm
 
 
@@ -22,13 +21,9 @@ class StateFolder:
 
     def __init__(self, folder: Path):
         self.folder, self._asked = folder, False
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock = open(folder / "lock", "w")  # noqa: SIM115
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise InputError(f"{folder}: another process steers this cluster") from None
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._lock = lock(folder / "lock", f"{folder}: another process steers this cluster")
         try:
             self.before: dict[int, int] = self._read("before", int, "the site factor that each job had before")
             self.placed: dict[int, str] = self._read("placed", str, "the nodes that jobs were given")

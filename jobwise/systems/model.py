@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 from jobwise.compare.fingerprint import public_hash
 from jobwise.compare.windows import begins, slowdowns
 from jobwise.errors import InputError
-from jobwise.files import write_whole
+from jobwise.files import lock, write_whole
 from jobwise.learn.config import Config
 from jobwise.learn.generations import Generations
 from jobwise.learn.ground import OF_FLOWS, Ground, flow_slowdowns, of_streams
@@ -213,11 +212,7 @@ class Model:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """One learner at a time. Raises InputError where another is at work."""
-    with open(folder / "lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"{folder}: another run learns there") from None
+    with lock(folder / "lock", f"{folder}: another run learns there"):
         yield
 
 
