@@ -28,7 +28,7 @@ from jobwise.slurm.journal import Journal
 from jobwise.slurm.page import board as boards
 from jobwise.slurm.page import server
 from jobwise.slurm.page.board import Board
-from jobwise.slurm.page.guards import Guards, token_of
+from jobwise.slurm.page.guards import HEADERS, Guards, token_of
 from jobwise.slurm.page.openapi import document
 from jobwise.slurm.page.server import address, open_to_others, serving
 from jobwise.slurm.page.state import Steering
@@ -403,6 +403,124 @@ def test_silent_and_too_many_connections_are_closed(monkeypatch):
             s.close()
 
 
+def test_requests_that_never_end_are_closed_also_behind_a_whole_one(monkeypatch):
+    """A second request that is begun and not ended, a body that does not come, one byte at a time; a stream of events stays."""
+    monkeypatch.setattr(server, "SILENT_S", 0.5)
+    get = b"GET /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serving(Board(), Guards(), "127.0.0.1:0") as where:
+        port = int(where.rpartition(":")[2])
+
+        def opened(*parts):
+            s = socket.create_connection(("127.0.0.1", port), timeout=20)
+            for part in parts:
+                s.sendall(part)
+            return s
+
+        def closed(s):
+            with contextlib.suppress(ConnectionResetError):
+                while s.recv(1 << 16):
+                    pass
+            s.close()
+
+        stream = opened(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for parts in (
+            (get, b"GET /page.css HT"),
+            (get + b"GET /page.css HT",),
+            (b"POST /api/stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc",),
+            (get, get, b"G"),
+        ):
+            begun = time.monotonic()
+            closed(opened(*parts))
+            assert time.monotonic() - begun < 4.5, parts  # an idle connection, which uvicorn closes, lives for 5 s
+        slow, begun = opened(get), time.monotonic()
+        with contextlib.suppress(OSError):
+            while time.monotonic() - begun < 15:
+                slow.sendall(b"G")
+                time.sleep(0.1)
+        assert time.monotonic() - begun < 4.5
+        slow.close()
+        stream.settimeout(0.2)
+        data = b""
+        with contextlib.suppress(TimeoutError):
+            while more := stream.recv(1 << 16):
+                data += more
+            raise AssertionError("the stream was closed")
+        assert b"data: " in data
+        stream.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="whose a connection is, Linux says")
+@pytest.mark.parametrize("unix", [False, True])
+def test_one_account_cannot_shut_the_page(monkeypatch, tmp_path, unix):
+    """One account holds as many connections as it gets; another one is still answered. (Who others are is imitated.)"""
+    monkeypatch.setattr(server, "MOST", 8)
+    monkeypatch.setattr(server, "MOST_OF_ONE", 4)
+    web = f"unix:{tmp_path / 's'}" if unix else "127.0.0.1:0"
+    with serving(Board(), Guards(), web) as where:
+
+        def opened():
+            s = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
+            s.settimeout(20)
+            s.connect(str(tmp_path / "s") if unix else ("127.0.0.1", int(where.rpartition(":")[2])))
+            s.sendall(b"GET /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            return s
+
+        def answered(s):
+            with contextlib.suppress(OSError):
+                return s.recv(12) == b"HTTP/1.1 200"
+            return False
+
+        known, whose, labels = server._peer, ["mine"], {}
+        monkeypatch.setattr(server, "_peer", lambda t, users: labels.setdefault(t, (*whose, known(t, users))))
+        mine = [opened() for _ in range(8)]
+        assert [answered(s) for s in mine].count(True) == 4 and {x[1] for x in labels.values()} == {("user", os.getuid())}
+        whose[0] = "another's"
+        others = [opened() for _ in range(2)]
+        assert all(answered(s) for s in others)
+        for s in [*mine, *others]:
+            s.close()
+
+
+def test_users_of_connections_are_known():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+        assert server._users()[port] == os.getuid()
+
+
+def test_odd_numbers_of_jobs_and_faults_of_ours(site, monkeypatch, caplog):
+    for odd in ("9" * 5000, "9" * 11, "-1", "1e3", "%C2%B2", "x"):
+        status, headers, body = site.ask(f"/api/jobs/{odd}/sooner")
+        assert status == 404 and headers["X-Content-Type-Options"] == "nosniff" and b"error" in body, odd
+    monkeypatch.setattr(site.board, "sooner", lambda id: 1 / 0)
+    status, headers, body = site.ask("/api/jobs/9004/sooner")
+    assert status == 500 and json.loads(body) == {"error": "jobwise failed here"}
+    assert all(headers[k] == v for k, v in HEADERS.items())
+    end = time.monotonic() + 20
+    while "ZeroDivisionError" not in caplog.text and time.monotonic() < end:  # whoever runs it reads why
+        time.sleep(0.05)
+    assert "ZeroDivisionError" in caplog.text
+    caplog.clear()
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", site.port), timeout=20) as s:
+            s.sendall(b"nonsense\r\n\r\n")
+            assert s.recv(12) == b"HTTP/1.1 400"
+    assert not caplog.text  # others' nonsense does not fill the terminal
+
+
+def test_a_socket_that_is_served_is_not_taken_away(tmp_path):
+    file = tmp_path / "page.sock"
+    with serving(Board(), Guards(), f"unix:{file}"):
+        with pytest.raises(InputError, match="another process serves there"), serving(Board(), Guards(), f"unix:{file}"):
+            pass
+        with socket.socket(socket.AF_UNIX) as s:  # it is still served
+            s.connect(str(file))
+    assert not file.exists()
+    with socket.socket(socket.AF_UNIX) as left:  # as a process leaves it that was killed
+        left.bind(str(file))
+    with serving(Board(), Guards(), f"unix:{file}") as where:
+        assert where == f"unix:{file}"
+
+
 def test_private_pages_tell_no_words_of_others(cluster, tmp_path):  # noqa: F811
     with Site(cluster, tmp_path / "state", private=True, header="X-Remote-User") as s:
         me = {"X_Remote_User": "u2"}
@@ -465,6 +583,10 @@ def test_the_commands_serve_it(cluster, tmp_path, monkeypatch, capsys):  # noqa:
     assert "it can be reached from other machines, and shows the jobs of all users" in capsys.readouterr().err.replace(
         "\n  ", " "
     )
+    private = ["--private", "--user-header", "X-User"]
+    for where, says in (("127.0.0.1:0", True), (f"unix:{tmp_path / 's'}", False)):  # who may say who asks
+        assert run(["slurm", "watch", "--cycles", "1", "--web", where, *private]) == 0
+        assert ("whoever reaches it may say in X-User who asks" in " ".join(capsys.readouterr().err.split())) == says
     for words, says in (
         (["--private"], "belong to --web"),
         (["--web", "nowhere"], "HOST:PORT was expected"),

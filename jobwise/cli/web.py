@@ -66,8 +66,12 @@ def page(
     board = Board(stop=stop, audit=audit)
     with serving(board, guards, web, names or ()) as where:
         complain(f"a page on {where}", "note")
+        believed = f"whoever reaches it may say in {header} who asks"
         if open_to_others(web):
-            believed = f"; whoever reaches it may say in {header} who asks" if header else ""
             whose = "your jobs" if private else "the jobs of all users"
-            complain(f"it can be reached from other machines{believed or f', and shows {whose}'}", "note")
+            complain(f"it can be reached from other machines{f'; {believed}' if header else f', and shows {whose}'}", "note")
+        elif header and not web.startswith("unix:"):
+            complain(
+                f"every account of this machine can reach it; {believed} (at unix:FILE only you and your group can)", "note"
+            )
         yield board

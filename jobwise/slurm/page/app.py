@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from jobwise.slurm.page.board import Board, Busy
-from jobwise.slurm.page.guards import Guards, Headed
+from jobwise.slurm.page.guards import HEADERS, Guards, Headed
 from jobwise.slurm.page.metrics import exposition
 from jobwise.slurm.page.openapi import document
 from jobwise.slurm.page.state import Job, State
@@ -42,7 +42,7 @@ def app_of(board: Board, guards: Guards, hosts: list[str]) -> Starlette:
     routes += [
         Route("/api/now", pages.now),
         Route("/api/jobs", pages.jobs),
-        Route("/api/jobs/{job:int}/sooner", pages.sooner),
+        Route("/api/jobs/{job}/sooner", pages.sooner),
         Route("/api/audit", pages.audit),
         Route("/api/events", pages.events),
         Route("/api/openapi.json", pages.openapi),
@@ -50,7 +50,7 @@ def app_of(board: Board, guards: Guards, hosts: list[str]) -> Starlette:
         Route("/api/stop", pages.stop, methods=["POST"]),
     ]
     middleware = [Middleware(Headed), Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)]
-    return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _failed})
+    return Starlette(routes=routes, middleware=middleware, exception_handlers={HTTPException: _failed, Exception: _broken})
 
 
 def _file(name: str, kind: str) -> Callable[[Request], Response]:
@@ -62,6 +62,11 @@ def _failed(request: Request, error: Exception) -> Response:
     """Say what went wrong, in JSON."""
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+def _broken(request: Request, error: Exception) -> Response:
+    """Say that it is our fault; the server writes down which."""
+    return JSONResponse({"error": "jobwise failed here"}, 500, HEADERS)
 
 
 def _number(request: Request, name: str, default: int, most: int) -> int:
@@ -115,7 +120,10 @@ class _Pages:
 
     async def sooner(self, request: Request) -> Response:
         """Answer with what would start a job sooner."""
-        (s, viewer), job = self._state(request), int(request.path_params["job"])
+        (s, viewer), text = self._state(request), request.path_params["job"]
+        if not re.fullmatch(r"[0-9]{1,10}", text):
+            raise HTTPException(404, "the number of a job was expected")
+        job = int(text)
         if viewer is not None and not any(x.job == job and x.user == viewer for x in s.jobs):
             raise HTTPException(404, f"no such job of yours waits: {job}")
         try:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import re
 import resource
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -23,24 +26,79 @@ from jobwise.slurm.page.guards import Guards
 
 LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
 CLOSING_S, STARTING_S = 2, 10.0
-MOST, FILES, SILENT_S = 1000, 4096, 10.0  # connections at once, open files of the process; s until a connection has to ask
+MOST, FILES, SILENT_S = 1000, 4096, 10.0  # connections at once, open files of the process; s that a request may take to come
+MOST_OF_ONE = 400  # connections at once of one peer: fewer than MOST, and than the streams of events
 UNIX = "unix:"
 
 
 class _Limited(H11Protocol):
-    """A connection: closed at once where there are MOST, and later where nothing was asked within SILENT_S."""
+    """A connection: closed at once where there are MOST, or MOST_OF_ONE of the same peer, and later where a request is not
+    whole SILENT_S after it began; the first one begins with the connection."""
+
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, or close it."""
         super().connection_made(transport)
-        if len(self.connections) > MOST:
+        if len(self.connections) > MOST or self._of_its_peer() > MOST_OF_ONE:
             transport.abort()
         else:
-            self.loop.call_later(SILENT_S, self._asked)
+            self._watch()
 
-    def _asked(self) -> None:
-        if self.cycle is None:
-            self.transport.close()
+    def data_received(self, data: bytes) -> None:
+        """Take what is asked, or a part of it."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Go on with what has been asked meanwhile."""
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        super().connection_lost(exc)
+        self._set(None)
+
+    def _watch(self) -> None:
+        """Begin to count the time of a request that has begun, or end it where none is open."""
+        reads = self.conn.their_state
+        is_open = self.cycle is None or reads is h11.SEND_BODY or (reads is h11.IDLE and bool(self.conn.trailing_data[0]))
+        if is_open != (self._timer is not None):
+            self._set(self.loop.call_later(SILENT_S, self.transport.abort) if is_open else None)
+
+    def _set(self, timer: asyncio.TimerHandle | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
+
+    def _of_its_peer(self) -> int:
+        """How many connections its peer has; looked at where there are so many that one may have too many."""
+        if len(self.connections) <= MOST_OF_ONE:
+            return 0
+        users = _users()
+        return sum(_peer(c.transport, users) == _peer(self.transport, users) for c in list(self.connections))
+
+
+def _peer(transport: asyncio.Transport, users: dict[int, int]) -> tuple:
+    """Whose connection it is: an account of this machine, or another machine."""
+    own = transport.get_extra_info("socket")
+    if own is not None and own.family == socket.AF_UNIX and hasattr(socket, "SO_PEERCRED"):
+        return "user", struct.unpack("3i", own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))[1]
+    host, port, *_ = transport.get_extra_info("peername") or ("", 0)
+    is_here = host in ("127.0.0.1", "::1") and port in users
+    return ("user", users[port]) if is_here else ("host", host)
+
+
+def _users() -> dict[int, int]:
+    """The accounts of the TCP sockets of this machine, by their ports; none where the kernel does not tell."""
+    out: dict[int, int] = {}
+    for name in ("tcp", "tcp6"):
+        with suppress(OSError, ValueError, IndexError):
+            for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+                cells = line.split()
+                out[int(cells[1].rpartition(":")[2], 16)] = int(cells[7])
+    return out
 
 
 def address(text: str) -> tuple[str, int]:
@@ -68,7 +126,8 @@ def _listening(web: str) -> tuple[socket.socket, str, list[str]]:
     try:
         if web.startswith(UNIX):
             file = Path(web.removeprefix(UNIX))
-            if file.is_socket():  # of a process that was killed
+            if file.is_socket():
+                _check_left(file)
                 file.unlink()
             s = socket.socket(socket.AF_UNIX)
             try:
@@ -87,6 +146,19 @@ def _listening(web: str) -> tuple[socket.socket, str, list[str]]:
         raise InputError(f"--web {web}: {error.strerror}") from None
 
 
+def _check_left(file: Path) -> None:
+    """Raises InputError where somebody serves at a socket: one of a process that was killed answers nobody."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(1.0)
+        try:
+            s.connect(str(file))
+        except ConnectionRefusedError:
+            return
+        except OSError:  # it does not answer, but somebody has it, or it is not ours
+            pass
+    raise InputError(f"--web {UNIX}{file}: another process serves there")
+
+
 @contextmanager
 def serving(board: Board, guards: Guards, web: str, names: Sequence[str] = ()) -> Iterator[str]:
     """Serve a board at "HOST:PORT" (port 0: any) or "unix:FILE" while within; yields its address. `names`: hosts that it is
@@ -97,6 +169,7 @@ def serving(board: Board, guards: Guards, web: str, names: Sequence[str] = ()) -
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(FILES, hard if hard >= 0 else FILES)), hard))
     listening, where, own = _listening(web)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # whoever asks nonsense writes no lines on this terminal
     app = app_of(board, guards, [*own, *(x.lower() for x in names)])
     config = uvicorn.Config(
         app, http=_Limited, log_config=None, access_log=False, lifespan="off", server_header=False,
