@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 from test_swf import BAD, HEADER, line, text
 
 from jobwise.cli import run
+from jobwise.errors import InputError
 
 GOOD = text(*(line(i, 10 * i, run=30 + i, walltime=100, requested=1 + i % 4) for i in range(1, 30)))
 
@@ -185,11 +187,69 @@ def test_bad_arguments(good, tmp_path, capsys, monkeypatch):
     assert list(tmp_path.iterdir()) == [tmp_path / "good.swf"]  # nothing was left behind
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@contextmanager
+def no_root():
+    """Within, this process has the rights of an ordinary user: root may write everywhere."""
+    ids = os.getresuid()
+    if ids[1] == 0:
+        os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(*ids)
+
+
 def test_unwritable_folder(good, tmp_path, capsys):
     folder = tmp_path / "closed"
-    folder.mkdir(mode=0o500)
-    wrong(capsys, ["simulate", good, "--out", folder / "x.csv"], "not writable")
+    folder.mkdir(mode=0o555)
+    assert run(["simulate", good, "--json"]) == 0  # all modules are there
+    capsys.readouterr()
+    here = os.getcwd()
+    os.chdir(tmp_path)  # pytest's folders are for their owner alone
+    tmp_path.chmod(0o755)
+    try:
+        with no_root():
+            wrong(capsys, ["simulate", "good.swf", "--out", "closed/x.csv"], "closed is not writable")
+    finally:
+        os.chdir(here)
+
+
+def test_an_interrupt_that_python_loses_is_told_by_the_exit_code(good):
+    """Ctrl-C while an object is freed: Python prints it and goes on, to the end of the command."""
+    code = f"""
+import os, signal, sys
+import jobwise.cli; m = sys.modules["jobwise.cli.main"]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has it ignored
+real = m.run
+class Freed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+def run(arguments):
+    Freed()
+    return real(arguments)
+m.run, sys.argv = run, ["jobwise", "trace", "info", {good!r}]
+m.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 130 and "KeyboardInterrupt" in done.stderr and "29" in done.stdout
+
+
+def test_a_disk_that_fills_up_is_named(good, tmp_path, capsys, monkeypatch):
+    """Errors of writing have no name of a file; whoever writes says it."""
+    from jobwise.files import writing
+
+    with pytest.raises(InputError, match=r"here/x: cannot be written: No space left"), writing("here/x"):
+        raise OSError(28, "No space left on device")
+    with pytest.raises(InputError, match=r"^other: cannot be written"), writing("here/x"):
+        raise PermissionError(13, "Permission denied", "other")
+    with pytest.raises(BrokenPipeError), writing("here/x"):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    def full(*given, **more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("jobwise.cli.simulate.open_log", full)
+    wrong(capsys, ["simulate", good], "No space left on device", "a file that is being written")
 
 
 def test_a_full_disk_leaves_the_old_file(good, tmp_path, capsys, monkeypatch):

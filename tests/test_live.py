@@ -278,3 +278,16 @@ def test_who_knows_the_future_foretells_a_real_slurm(name):
         d = futures.Drawn(h, d.rows, h.run[d.rows][None], [(come, np.zeros(len(come)))], known=True)
         errors += list(player.play(d, d.waiting)[0] - jobs["start"][d.rows[d.waiting]])
     assert len(errors) > 20 and np.median(np.abs(errors)) < 12
+
+
+@pytest.mark.parametrize("odd", ["NaN", "Infinity", "-Infinity", "1e400", "1" + "0" * 400, "1e300"])
+def test_numbers_that_are_none_are_left_out(cluster, odd):
+    """JSON's own reader takes NaN and Infinity; no number of Slurm is as large as the others."""
+    known = json.loads((cluster / "squeue.json").read_text())
+    for key in ("job_id", "cpus", "node_count", "time_limit", "submit_time", "start_time", "array_job_id", "eligible_time"):
+        jobs = [x | {key: "ODD"} if x["job_id"] == 9005 else x for x in known["jobs"]]
+        (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}).replace('"ODD"', odd))
+        try:
+            assert {9004, 9006} <= set(live.look(cluster).waiting)
+        except InputError as error:  # a job without a time of submission is no row of a reader
+            assert key == "submit_time" and "\n" not in str(error)

@@ -47,6 +47,28 @@ def test_same_seed_same_bytes(w, trained, tmp_path):
     assert (folder / "policy.safetensors").read_bytes() != (tmp_path / "other" / "policy.safetensors").read_bytes()
 
 
+def test_two_processes_do_not_train_in_one_folder(w, tmp_path):
+    """Also with --resume; a folder that came to nothing is taken away, one that holds something stays."""
+    from jobwise.files import lock
+
+    config = configure("perjob", w, "smoke").changed(choices=500, threads=1)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    held = lock(folder / "lock", "")
+    for resume in (False, True):
+        with pytest.raises(InputError, match="another process trains in this folder"):
+            train(config, w, folder, resume=resume)
+    held.close()
+    train(config, w, folder)
+    train(config, w, folder, resume=True)
+    with pytest.raises(InputError, match="holds a run already"):
+        train(config, w, folder)
+    assert (folder / "policy.safetensors").exists()
+    with pytest.raises(InputError, match="are too few"):
+        train(config, w.take(slice(0, 5)), tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
 def test_a_run_folder_says_what_it_is(trained):
     folder, config, policy = trained
     about = json.loads((folder / "run.json").read_text())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -109,8 +110,18 @@ _group("telemetry", about, telemetry.read, telemetry.info, telemetry.forecast, t
 
 
 def main() -> None:
-    """Entry point: errors of the user become one line and exit code 2."""
-    sys.exit(run(sys.argv[1:]))
+    """Entry point: errors of the user become one line and exit code 2. A Ctrl-C that was lost (Python cannot raise it while it
+    frees an object) is told by the exit code all the same."""
+    pressed: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        pressed.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    code = run(sys.argv[1:])
+    sys.exit(130 if pressed and not code else code)
 
 
 def run(arguments: list[str]) -> int:
@@ -133,7 +144,8 @@ def run(arguments: list[str]) -> int:
         sys.stderr.close()
         return 1
     except OSError as error:
-        complain(str(error))
+        place = "" if error.filename else " (a file that is being written: the output, a state folder, the temporary folder)"
+        complain(f"{error}{place}")
         return 2
     except MemoryError:
         complain("out of memory; try fewer jobs")
