@@ -240,3 +240,22 @@ def test_the_factor_of_a_partition_is_part_of_slurms_priority():
         jw.simulate(two_partitions(factor=f, weight=x), "slurm").jobs["start"] for f, x in ((1, 1000.0), (4, 1000.0), (4, 0.0))
     )
     assert plain[1] < plain[2] and first[2] < first[1] and for_nothing[1] < for_nothing[2]
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "fcfs+easy", "fcfs+conservative", "slurm", "fcfs+slurm"])
+def test_a_partition_that_can_never_hold_a_job_is_not_closed_by_it(policy):
+    """`first`, of a higher tier, has one node, `every` both. The last job may run in either, but no one node holds it: in
+    `first` it is passed over, else the second job, for both nodes, waits for ever behind it, and it behind that."""
+    w = on_site(jw.workload([0, 1, 2], [8, 6, 8], [100, 50, 10], cluster=jw.pool(8)), 2, 4)
+    site, jobs = w.cluster.site, w.jobs.copy()
+    rows, sets = np.concatenate([site.partitions, site.partitions]), np.array([[1, 1], [1, 0]], np.uint8)
+    rows["set"], rows["tier"] = (0, 1), (1, 2)
+    both = replace(
+        site, sets=sets, partitions=rows, queues=np.array([[0, -1], [0, 1]], np.int32), partition_names=("every", "first")
+    )
+    jobs["partition"] = 0, 0, 1
+    start = jw.simulate(replace(w, jobs=jobs, cluster=replace(w.cluster, site=both)), policy).jobs["start"]
+    if "slurm" in policy:  # its passes have clocks of their own
+        assert start[1] >= start[0] + 100 and start[2] >= start[1] + 50 and start[2] < 400
+    else:
+        assert start.tolist() == [0.0, 100.0, 150.0]

@@ -195,6 +195,17 @@ def choice_of(free: np.ndarray, capacity: np.ndarray, weight: np.ndarray) -> Cal
 
 
 @kernel
+def note_unfit(asks, sets, partition, pairs, cells, weight, space, node, more, mask, unfit):
+    """unfit[a, p] = 1 for those of the pairs [K, 2] (row of `asks`, row of `partition`) where not even all nodes of the
+    partition, when they are empty, hold what is asked. `cells`: of an empty machine, which `space` knows."""
+    for k in range(len(pairs)):
+        a, p = pairs[k, 0], pairs[k, 1]
+        for x in range(len(mask)):
+            mask[x] = sets[partition[p]["set"], x] & sets[asks[a]["set"], x]
+        unfit[a, p] = choose(asks[a], mask, cells, weight, space, node, more) == 0
+
+
+@kernel
 def choose(ask, mask, cells, weight, space, node, more):
     """Nodes for a job out of the set `mask`: node[:k], each with the more[:k] nodes behind it; k = 0 where it does not fit.
     `space`: room that knows the nodes with free CPUs (`note_vacant`)."""

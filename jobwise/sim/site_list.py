@@ -2,7 +2,8 @@
 
 Without backfilling the first job of a partition that does not fit closes its nodes. With EASY it gets a plan (the nodes that it
 will have, and when), and others may use them until then; the head of each partition has one. Conservative: every job has.
-Limits hold jobs back without blocking others. The plans are those of `slurm_plan.py`, counted in parts of a second.
+Limits hold jobs back without blocking others, and so do partitions whose nodes can never hold a job. The plans are those of
+`slurm_plan.py`, counted in parts of a second.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ def site_pass(s, e, slurm, o):
         if k > 0:
             if begin(s, e, slurm, j, k, out) and n >= 0:
                 n = insert(s, e, slurm, n, j, now)
+            continue
+        if slurm.site.unfit[job["ask"], p]:  # no nodes of this partition can ever hold it: it may start in another one
             continue
         if rule.backfill == CONSERVATIVE or not headed[p]:
             heads += not headed[p]

@@ -68,7 +68,8 @@ def see_released(s, e, slurm):
 
 @allocating
 def main_pass(s, e, slurm, o, depth):
-    """Start by priority; a partition whose first waiting job does not fit starts nothing more, nor do its nodes."""
+    """Start by priority; a partition whose first waiting job does not fit starts nothing more, nor do its nodes. A job that the
+    nodes of a partition can never hold is passed over there."""
     see_released(s, e, slurm)
     take_free(s, e, slurm)
     rows, where = site_order.waiting(s, e, slurm, o)
@@ -98,6 +99,8 @@ def main_pass(s, e, slurm, o, depth):
         if of_gpus(slurm.site.ask[s.jobs[e, j]["ask"]]):  # could it ever?
             ask, cells = slurm.site.ask[s.jobs[e, j]["ask"]], slurm.work.cells
             rank(ask, slurm.work.mask, cells, cells.capacity, slurm.work.room)
+        if slurm.site.unfit[s.jobs[e, j]["ask"], p]:  # it may start in another partition
+            continue
         blocked[p], left = True, left - 1
         if left == 0:
             return

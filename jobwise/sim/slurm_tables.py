@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.sim.node_room import Room, rooms
+from jobwise.sim.node_choice import note_unfit
+from jobwise.sim.node_room import Room, note_vacant, rooms
 from jobwise.sim.node_sets import packed
 from jobwise.sim.slurm_ends import BLOCK
 from jobwise.sim.slurm_notes import NOTES
@@ -48,6 +49,7 @@ class SiteTables(NamedTuple):
 
     settings: np.ndarray  # [1]
     ask: np.ndarray  # [A]
+    unfit: np.ndarray  # [A, P] 1: the nodes of a partition can never hold what is asked
     partition: np.ndarray  # [P]
     queues: np.ndarray  # [K, W]
     qos: np.ndarray  # [Q]
@@ -158,6 +160,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
         site=SiteTables(
             settings=site.settings,
             ask=site.asks,
+            unfit=_unfit(jobs[: s.sims[e]["jobs"]], site, sets, capacity),
             partition=site.partitions,
             queues=site.queues,
             qos=site.qos,
@@ -237,6 +240,31 @@ def _ledger(s, e: int, site: Site, leaf: np.ndarray, arrays: int) -> Ledger:
         licences=np.zeros(len(site.licences)),
         by_array=np.zeros(arrays, np.int64),
     )
+
+
+def _unfit(jobs: np.ndarray, site: Site, sets: np.ndarray, capacity: np.ndarray) -> np.ndarray:
+    """[A, P] whether a partition of a job has no nodes that could ever hold it."""
+    unfit = np.zeros((len(site.asks), len(site.partitions)), np.uint8)
+    own = site.queues[np.maximum(jobs["partition"], 0)]
+    pairs = np.stack([np.repeat(jobs["ask"], own.shape[1]).astype(np.int64), own.ravel()], axis=1)
+    pairs = np.unique(pairs[pairs[:, 1] >= 0], axis=0)
+    cells, space = separate(capacity.copy(), capacity.copy()), rooms(len(capacity))
+    node, more = np.zeros((2, len(capacity)), np.int32)
+    note_vacant(cells, space)
+    note_unfit(
+        site.asks,
+        sets,
+        site.partitions,
+        pairs,
+        cells,
+        site.weight,
+        space,
+        node,
+        more,
+        np.zeros(sets.shape[1], np.uint64),
+        unfit,
+    )
+    return unfit
 
 
 def leaves(jobs: np.ndarray, site: Site) -> np.ndarray:
