@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from conftest import programs
 from test_live import cluster, job  # noqa: F401
 
 from jobwise.cli import run
@@ -73,6 +74,30 @@ def test_the_command(wasteful, capsys):
     assert run(["slurm", "advise", "--folder", str(folder), "-p", "ljf"]) == 0
     text = capsys.readouterr().out
     assert f"Dear {user}" in text and "would change places under ljf" in text.replace("\n", " ")
+
+
+def test_a_cluster_is_not_called_by_the_folder_that_is_read(cluster, tmp_path, monkeypatch, capsys):  # noqa: F811
+    """Commands read Slurm into a folder that is deleted: its name says nothing to whoever reads messages."""
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
+    head = (cluster / "sacct.txt").read_text().splitlines()[0]
+    (cluster / "sacct.txt").write_text(head + "\n")
+    jobs = json.loads((cluster / "squeue.json").read_text())["jobs"]
+    for gone, said in (
+        ({"RUNNING", "COMPLETED", "CANCELLED"}, "sacct tells of no job that has ended"),
+        ({"PENDING", "RUNNING", "COMPLETED", "CANCELLED"}, "no job waits, runs, or has ended"),
+    ):
+        (cluster / "squeue.json").write_text(json.dumps({"jobs": [x for x in jobs if not gone & {*x["job_state"].split()}]}))
+        if "PENDING" not in gone:  # what waits can be ranked; nothing is known of limits
+            assert run(["slurm", "advise", "-p", "ljf", "--json"]) == 0
+            told = json.loads(capsys.readouterr().out)
+            assert told["limits"] == [] and told["lacking"].endswith("nothing is said of time limits")
+        code = run(["slurm", "advise", "-p", "ljf"])
+        text = capsys.readouterr()
+        assert "jobwise-" not in text.out + text.err and said in text.out + text.err and code == (2 if "PENDING" in gone else 0)
+    assert run(["slurm", "watch", "--cycles", "1"]) == 0
+    err = capsys.readouterr().err
+    assert "this cluster: no job waits, runs, or has ended; trying again" in " ".join(err.split())
+    assert run(["slurm", "watch", "--cycles", "1", "-p", "nothing"]) == 2
 
 
 @pytest.mark.slow

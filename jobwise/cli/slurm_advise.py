@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,13 +30,19 @@ def advise(
 
     with outputs(folder, keep) as printed:
         c = live.look(printed)
-    w, verdict = ended(c), ""
-    diff: list[str] = []
+    diff, users, verdict, lacking = list[str](), list[Any](), "", ""
+    try:
+        w = ended(c)
+    except InputError as error:
+        if not c.waiting:
+            raise
+        w, lacking = None, f"{error}: nothing is said of time limits{' and settings' if tune else ''}"
     with progress("predicting starts") as show:
         changed = moves(predict(c, seed=seed, progress=show), policy) if c.waiting else []
-    with progress("replaying with shorter limits") as show:
-        users = limits(w, show)
-    if tune:
+    if w is not None:
+        with progress("replaying with shorter limits") as show:
+            users = limits(w, show)
+    if tune and w is not None:
         with progress("tuning") as show:
             try:
                 diff, verdict = lines(w, progress=show)
@@ -45,7 +51,9 @@ def advise(
     if as_json:
         people = [vars(x) | {"mail": x.words()} for x in users]
         print_json(
-            {"policy": policy, "moves": changed, "limits": people} | ({"diff": diff, "verdict": verdict} if tune else {})
+            {"policy": policy, "moves": changed, "limits": people}
+            | ({"diff": diff, "verdict": verdict} if tune else {})
+            | ({"lacking": lacking} if lacking else {})
         )
         return
     if changed:
@@ -56,9 +64,11 @@ def advise(
         say(f"no waiting job would change its place under {policy}")
     for x in users:
         say(x.words())
-    if not users:
+    if lacking:
+        say(lacking)
+    elif not users:
         say("no user is known who would have waited much less with shorter time limits")
-    if tune:
+    if tune and not lacking:
         for line in diff:
             say(line)
         say(verdict)

@@ -40,11 +40,12 @@ def outputs(folder: str | None, keep: str | None) -> Iterator[Path]:
     if folder:
         yield Path(folder)
         return
-    with tempfile.TemporaryDirectory(prefix="jobwise-") as filled:
-        live.fetch(Slurm(), Path(filled))
+    with tempfile.TemporaryDirectory(prefix="jobwise-") as place:
+        filled = Path(place) / live.HERE
+        live.fetch(Slurm(), filled)
         if keep:
             shutil.copytree(filled, keep)
-        yield Path(filled)
+        yield filled
 
 
 def _shown(p, rows: list[dict], sooner: bool, policy: str, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jobwise import metrics
+from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.simulate import simulate
 from jobwise.slurm import conf
@@ -50,8 +51,12 @@ class Limit:
 
 
 def ended(c: Cluster) -> Workload:
-    """The jobs of a cluster that have ended, on its site, as if nothing of them had happened yet."""
-    w = c.workload.take(np.flatnonzero(~np.isnan(c.workload.jobs["end"])))
+    """The jobs of a cluster that have ended, on its site, as if nothing of them had happened yet. Raises InputError where there
+    are none."""
+    rows = np.flatnonzero(~np.isnan(c.workload.jobs["end"]))
+    if not len(rows):
+        raise InputError(f"{c.name}: sacct tells of no job that has ended")
+    w = c.workload.take(rows)
     w.jobs["start"] = w.jobs["end"] = np.nan
     return w
 

@@ -27,6 +27,7 @@ from jobwise.slurm.site import COMMANDS, FIELDS, out_of_service, read
 from jobwise.slurm.text import diagnosis, records, table
 from jobwise.workload import Workload
 
+HERE = "this cluster"  # a folder of this name is filled, read and deleted
 REFRESH_S, REMEMBERED = 600.0, 20_000  # between two readings of all but the queue; rows of sacct that a reader keeps
 DAYS = 40  # of accounting: what futures copy arrivals from
 SHARES = "SLURM_TIME_FORMAT=%s sshare -a -P -o Account,User,RawUsage"
@@ -107,7 +108,7 @@ class Reader:
 
     def look(self) -> Cluster:
         """Read the cluster as it is now. Raises InputError."""
-        folder, now = self._kept or Path(self._folder.name), time.monotonic()
+        folder, now = self._kept or Path(self._folder.name) / HERE, time.monotonic()
         whole = now - self._at >= self.refresh
         with writing(folder):
             fetch(self.slurm, folder, whole)
@@ -152,7 +153,17 @@ def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
 
 def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
     """Read the cluster of a folder that `fetch` has filled. `more`: columns of sacct of one more job that waits (`asked`).
-    Raises InputError."""
+    Raises InputError, in which a folder that is HERE for a moment has no path: nobody has seen it."""
+    try:
+        return _look(folder, more)
+    except InputError as error:
+        if folder.name != HERE:
+            raise
+        raise InputError(str(error).replace(f"{folder}/", "").replace(str(folder), HERE)) from None
+
+
+def _look(folder: Path, more: dict[str, str] | None) -> Cluster:
+    """What `look` returns."""
     file = folder / "squeue.json"
     if not file.is_file():
         raise InputError(f"{folder}: squeue.json is missing; `squeue --json` writes it")
