@@ -22,7 +22,7 @@ PROGRAMS = {
     "mariadbd": "mariadb-server",
 }  # fmt: skip
 PACKAGES = (*dict.fromkeys(PROGRAMS.values()), "slurm-wlm-mysql-plugin", "slurm-wlm-basic-plugins")
-PATHS = "/usr/sbin:/sbin:" + os.environ.get("PATH", "")
+PATHS = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # the Slurm that PATH has first
 
 
 def missing() -> list[str]:
