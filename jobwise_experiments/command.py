@@ -24,7 +24,8 @@ def reproduce(
     logs: Annotated[Optional[str], typer.Option("--logs", help="Folder with the SWF logs; cush: with GPU logs.")] = None,
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
     seeds: Annotated[
-        Optional[int], typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, forest, forecast, promise: 1.")
+        Optional[int],
+        typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, forest, forecast, promise, left-out: 1."),
     ] = None,
     on: On = None,
     threads: Threads = 2,
@@ -35,7 +36,7 @@ def reproduce(
     device: Annotated[str, typer.Option("--device", help="Where networks are trained: cpu, cuda, mps or auto.")] = "cpu",
 ) -> None:
     """Run a published study, its numbers beside ours, in one report. Interrupted, it goes on where it stopped."""
-    if study != "quality":
+    if study not in ("quality", "left-out"):
         needs("learn", "torch", "gymnasium", "tensorboard")
     if study == "telemetry":
         needs("forecast", "pandas", "sklearn")

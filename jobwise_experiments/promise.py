@@ -97,8 +97,9 @@ def _at_origins(s: Study, log: Workload, way: str) -> dict:
     return _joined([s.piece(f"origin-{t}-{way}-{log.name}", _origin, log, order, t, way == "ended", s.smoke) for t in origins])
 
 
-def _cells(log: Workload, policy: str, replicas: Sequence[Workload], longest: Sequence[np.ndarray]) -> dict:
-    """Mean slowdown, and the longest wait of each fifth's jobs over that of FCFS with EASY so far, of every replica."""
+def cells_of(log: Workload, policy: str, replicas: Sequence[Workload], longest: Sequence[np.ndarray]) -> dict:
+    """Return the mean slowdown, and of every replica the longest wait of each fifth's jobs over that of FCFS with EASY so
+    far."""
     edges, slow, cells = np.linspace(0, len(log), FIFTHS + 1).astype(int), [], []
     for w, so_far in zip(replicas, longest, strict=True):
         r = simulate(w, policy)
@@ -115,7 +116,7 @@ def _whole(log: Workload, count: int) -> dict:
     lane = f"express{100 * LANE:g}%"
     names = ["fcfs+easy", *(f"{o}+easy" for o in ORDERS)]
     names += [f"{o}+easy+{lane}+promise{p:g}x+by-history" for o in ORDERS for p in BOUNDS]
-    return {n: _cells(log, n, replicas, longest) for n in names}
+    return {n: cells_of(log, n, replicas, longest) for n in names}
 
 
 def _origin(log: Workload, order: Index, t: float, kill: bool, smoke: bool) -> dict:

@@ -75,13 +75,15 @@ def real_slurm(port, nodes, cpus):
     """The folder of a real Slurm that runs here, with its slurm.conf; skips the test where there is none."""
     start = SHARED / "slurm" / "start-test-cluster"
     if not start.exists() or shutil.which("slurmctld", path=os.environ["PATH"] + ":/usr/sbin") is None:
-        pytest.skip("there is no Slurm here")
+        (pytest.fail if os.environ.get("JOBWISE_REQUIRE_SLURM") else pytest.skip)("there is no Slurm here")
     folder = Path(tempfile.mkdtemp(prefix="jobwise-slurm-"))
     folder.chmod(0o755)  # munge wants to be reached by all
     words = [str(start), "-d", str(folder), "-p", str(port), str(nodes), str(cpus)]
     begun = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     if begun.returncode:
-        pytest.skip(f"Slurm does not start: {begun.stderr[-200:]}")
+        (pytest.fail if os.environ.get("JOBWISE_REQUIRE_SLURM") else pytest.skip)(
+            f"Slurm does not start: {begun.stderr[-200:]}"
+        )
     yield folder
     subprocess.run([str(start.with_name("stop-test-cluster")), str(folder)], capture_output=True, timeout=60, check=False)
     shutil.rmtree(folder, ignore_errors=True)

@@ -28,6 +28,7 @@ STUDIES = {  # name: (sections at least, tables at least, figures at least)
     "forecast": (6, 6, 0),
     "promise": (5, 5, 1),
     "quality": (6, 5, 0),
+    "left-out": (1, 1, 0),
 }
 NO_LOGS = ("deeprm", "cush", "rl-taps", "telemetry")
 
