@@ -13,7 +13,7 @@ from jobwise.slurm.jobs import OPTIONS, OTHERS
 from jobwise.slurm.requests import by_line, options
 from jobwise.slurm.site import read as read_site
 from jobwise.workloads.accounting import read
-from jobwise.workloads.sacct import elapsed, queued, ran, times
+from jobwise.workloads.sacct import elapsed, from_text, gpus_in, queued, ran, times
 
 HEAD = "JobID|JobIDRaw|State|Submit|Eligible|Start|End|ElapsedRaw|SubmitLine"
 
@@ -251,3 +251,57 @@ def test_limits_that_are_not_enforced_do_not_count(tmp_path):
         (folder / "scontrol_config.txt").write_text(f"{config}AccountingStorageEnforce = {told}\n")
         w = read_site(folder)
         assert w.cluster.site.qos[0]["all"][1] == limit and bool(w.cluster.site.guesses) == np.isinf(limit)
+
+
+FULL = "JobIDRaw|User|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|NCPUS|AllocTRES"
+
+
+def accounted(*rows):
+    """A log of rows (submit, eligible, start, s, limit, CPUs, TRES), times in s from 2027-01-15."""
+    lines = [FULL]
+    for i, (submit, eligible, start, run, limit, cpus, tres) in enumerate(rows, 1):
+        stamps = [str(1_800_000_000 + x) for x in (submit, eligible, start, start + run)]
+        lines.append(f"{i}|u|COMPLETED|{'|'.join(stamps)}|{run}|{limit}|{cpus}|{tres}")
+    return from_text("\n".join(lines), "x")
+
+
+def test_a_job_is_not_in_the_queue_before_it_is_submitted():
+    """Clocks of two machines: one job was eligible 10 s before it was submitted; another 20 s after."""
+    w = accounted((0, 0, 0, 5, 1, 1, ""), (30, 20, 40, 5, 1, 1, ""), (60, 80, 90, 5, 1, 1, ""))
+    assert w.jobs["submit"].tolist() == [0, 30, 80] and w.columns["wait"].tolist() == [0, 10, 10]
+
+
+def test_a_machine_is_as_large_as_what_ran_at_once():
+    """The second job starts in the second in which the first ends: four CPUs hold both."""
+    assert accounted((0, 0, 0, 100, 9, 4, ""), (0, 0, 100, 50, 9, 4, "")).cluster.processors == 4
+    assert accounted((0, 0, 0, 101, 9, 4, ""), (0, 0, 100, 50, 9, 4, "")).cluster.processors == 8
+
+
+def test_a_job_without_a_limit_may_have_run_for_longer_than_a_year():
+    year = 365 * 86_400
+    w = accounted((0, 0, 0, 2 * year, "UNLIMITED", 1, ""), (1, 1, 1, 60, "UNLIMITED", 1, ""), (2, 2, 2, 60, 7, 1, ""))
+    assert w.jobs["walltime"].tolist() == [2 * year, year, 420]
+
+
+def test_gpus_are_counted_once_with_their_types_or_without():
+    for text, count in (
+        ("cpu=1,gres/gpu=4", 4), ("gres/gpu:a100=2,gres/gpu:v100=1", 3), ("gres/gpu=3,gres/gpu:a100=2,gres/gpu:v100=1", 3),
+        ("gpu:2", 2), ("gpu:a100:2", 2), ("cpu=8,mem=4G", 0),
+    ):  # fmt: skip
+        assert gpus_in(text) == count, text
+
+
+def test_a_partition_list_counts_only_where_all_of_it_is_there(tmp_path):
+    """A job that named a partition which is gone: it has the one in which it ran."""
+    from conftest import write_site
+
+    folder = write_site(tmp_path / "site", jobs=30)
+    part = (folder / "scontrol_partition.txt").read_text()
+    (folder / "scontrol_partition.txt").write_text(part + part.replace("=batch", "=long"))
+    lines = (folder / "sacct.txt").read_text().splitlines()
+    for row, names in ((1, "batch,long"), (2, "batch,gone"), (3, "long,batch")):
+        lines[row] = lines[row].replace("sbatch -n", f"sbatch -p {names} -n")
+    (folder / "sacct.txt").write_text("\n".join(lines) + "\n")
+    w = read_site(folder)
+    named = {int(id): w.names["partition"][int(p)] for id, p in zip(w.columns["job"], w.jobs["partition"], strict=True)}
+    assert [named[i] for i in (1, 2, 3, 4)] == ["batch,long", "batch", "long,batch", "batch"]

@@ -382,3 +382,29 @@ def test_an_engine_that_is_not_installed(tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "jobwise.engines.cwl", raising=False)
     monkeypatch.setitem(sys.modules, "cwltool", None)
     _one(tmp_path, capsys, words, "needs cwltool", "jobwise[workflows]")
+
+
+def test_a_changed_input_of_the_same_name_and_size_runs_anew(tmp_path, capsys):
+    words = written(tmp_path, "cwl")
+    assert run(words) == 0 and total(json.loads(capsys.readouterr().out)) == "1000"
+    text = (tmp_path / "text.txt").read_text()
+    lines = text.splitlines()
+    half = "".join(f"{a} {b}\n" for a, b in zip(lines[::2], lines[1::2], strict=True))
+    assert len(half) == len(text)
+    (tmp_path / "text.txt").write_text(half)
+    assert run(words) == 0 and total(json.loads(capsys.readouterr().out)) == "500"
+
+
+@pytest.mark.parametrize("named, mb", [("ramMin: 100", 104.8576), ("ramMax: 100", 104.8576), ("coresMin: 1", None)])
+def test_memory_is_asked_for_where_either_bound_of_it_is_named(tmp_path, named, mb, monkeypatch, capsys):
+    """cwltool's own default of 256 MiB is nobody's request."""
+    asked, real = [], Processes.submit
+    monkeypatch.setattr(Processes, "submit", lambda self, script, **more: asked.append(more) or real(self, script, **more))
+    (tmp_path / "w.cwl").write_text(
+        CONTAINED["cwl"].replace(
+            "requirements: {DockerRequirement: {dockerPull: debian}}", f"requirements: {{ResourceRequirement: {{{named}}}}}"
+        )
+    )
+    words = ["mars", "run", str(tmp_path / "w.cwl"), "--on", "processes", "--state", str(tmp_path / "s"), "--poll", "0.05"]
+    assert run(words) == 0
+    assert asked[0].get("memory_mb") == (None if mb is None else pytest.approx(mb))

@@ -203,3 +203,8 @@ def test_a_rule_is_not_told_from_itself_in_continuous_replays(blocks, lasting, a
     assert false / 600 <= 0.09 and plain > false
     changed = continuous(x[0], 0.5 * x[0])
     assert claims([changed])[0] and changed.change == pytest.approx(-0.5)
+
+
+def test_what_is_left_over_joins_the_last_block():
+    assert in_blocks(np.arange(8.0), 3).tolist() == [1.0, 5.0]  # 0 1 2 | 3 4 5 6 7
+    assert in_blocks(np.arange(2.0), 3).tolist() == [0.5] and in_blocks(np.arange(6.0), 3).tolist() == [1.0, 4.0]

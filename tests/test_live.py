@@ -291,3 +291,25 @@ def test_numbers_that_are_none_are_left_out(cluster, odd):
             assert {9004, 9006} <= set(live.look(cluster).waiting)
         except InputError as error:  # a job without a time of submission is no row of a reader
             assert key == "submit_time" and "\n" not in str(error)
+
+
+def test_a_job_that_is_not_eligible_yet_may_not_start(cluster):
+    """Whatever its reason says: Slurm has not looked at it since its dependency was met, or a hold was set."""
+    jobs = json.loads((cluster / "squeue.json").read_text())["jobs"]
+    for x in jobs:
+        if x["job_id"] == 9005:
+            x |= {"state_reason": "None", "eligible_time": 0}
+    (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
+    c = live.look(cluster)
+    assert 9005 in c.out and 9005 not in c.waiting and 9005 not in c.workload.columns["job"]
+
+
+def test_a_reader_keeps_the_last_rows_of_accounting(cluster, tmp_path, monkeypatch):
+    """They are in order of submit: the first are the oldest."""
+    monkeypatch.setattr(live, "REMEMBERED", 10)
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
+    rows = (cluster / "sacct.txt").read_text().splitlines()
+    reader = live.Reader(Slurm(), kept=tmp_path / "kept")
+    reader.look()
+    reader.close()
+    assert (tmp_path / "kept" / "sacct.txt").read_text().splitlines() == [rows[0], *rows[-10:]]

@@ -563,3 +563,13 @@ def test_mars_learns_on_streams(tmp_path):
     assert all(np.array_equal(policy.forward.weights[k], v) for k, v in again.forward.weights.items())
     r = jw.simulate(jw.stream([workflow("w", rows, [[]] * 6)] * 3, submit=[0, 1, 2], cluster=4), policy)
     assert (r.jobs["status"] == 5).all()
+
+
+def test_a_generation_is_not_ahead_by_few_pieces_that_it_does_badly():
+    """A hundred pieces in half of the slowdown, and one in which it is ten thousand times as long: the mean log ratio is below 0
+    by more than two standard errors (-0.60, 0.10), the score, in which the mean has its part, is not."""
+    from jobwise.learn.generations import ahead
+
+    rule, ours = np.ones(101), np.append(np.full(100, 0.5), 1e4)
+    assert np.log(ours).mean() + 2 * np.log(ours).std(ddof=1) / np.sqrt(101) < 0 and not ahead(ours, rule)
+    assert ahead(ours[:100] + np.arange(100) * 1e-6, rule[:100]) and not ahead(ours[:1], rule[:1])

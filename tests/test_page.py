@@ -95,6 +95,16 @@ def site(cluster, tmp_path):  # noqa: F811
         yield s
 
 
+def test_jobs_are_those_of_the_last_cycle(site):
+    """The same question after another cycle, in which a job is there no more."""
+    assert site.json("/api/jobs?limit=50")["cycle"] == 1
+    jobs = json.loads((site.folder / "squeue.json").read_text())["jobs"]
+    (site.folder / "squeue.json").write_text(json.dumps({"jobs": [x for x in jobs if x["job_id"] != 9005]}))
+    site.cycle()
+    after = site.json("/api/jobs?limit=50")
+    assert after["cycle"] == 2 and 9005 not in {x["job"] for x in after["jobs"]}
+
+
 def test_what_the_api_says(site):
     now = site.json("/api/now")
     assert (now["waiting"], now["held"], now["running"], now["cpus"], now["used"]) == (3, 2, 3, 16, 16)
@@ -542,6 +552,10 @@ def test_tokens_are_files_of_ones_own(tmp_path, monkeypatch):
     file.chmod(0o644)
     with pytest.raises(InputError, match="others may read it; `chmod 600"):
         token_of(file)
+    for mode in (0o640, 0o440, 0o620, 0o601):  # a group is others, too
+        file.chmod(mode)
+        with pytest.raises(InputError, match="others may read it"):
+            token_of(file)
     file.chmod(0o600)
     assert token_of(file) == TOKEN
     file.chmod(0o440)  # as systemd keeps credentials

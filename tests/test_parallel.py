@@ -406,3 +406,33 @@ def test_a_running_cluster_takes_those_that_have_its_token(head, tmp_path):
                 assert "no Ray cluster lets jobwise in" in done.stderr and done.stderr.count("\n") == 1
             else:
                 assert done.stdout.strip() == "2 [0, 1, 4, 9, 16]"
+
+
+def killed_now_and_then(folder, x):
+    """Kill the worker at tasks 2, 5, 8 and 11, once each."""
+    mark = Path(folder) / str(x)
+    if x % 3 == 2 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def test_workers_that_die_now_and_then_do_not_stop_the_work(tmp_path):
+    """Four of them die, with tasks done in between: only three deaths in a row are too many."""
+    with workers("processes", 1) as crew:
+        assert crew.map(partial(killed_now_and_then, str(tmp_path)), range(12)) == list(range(12))
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def changes_it(shared, x):
+    a = shared.get()
+    a[0] += 1.0
+    return float(a[0]), float(a[1])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_a_task_writes_into_a_shared_array_is_its_own(count):
+    a = np.array([1.0, 7.0])
+    with workers("processes", count) as crew:
+        found = crew.map(partial(changes_it, crew.put(a)), range(4))
+    assert a.tolist() == [1.0, 7.0] and {x for _, x in found} == {7.0} and min(x for x, _ in found) == 2.0

@@ -470,3 +470,89 @@ def test_a_report_shows_what_bounds_cost(tmp_path, capsys):
     page = (tmp_path / "out.html").read_text()
     assert "What a bound on waits costs" in page and "Trade-off between slowdown and longest wait for several bounds" in page
     assert not jw.compare(w, ["fcfs+easy"], shakes=0).curves
+
+
+def running(*jobs):
+    """Running jobs (end by request, processors)."""
+    blocks = ranked.build(16)
+    for row, (end, n) in enumerate(jobs):
+        ranked.insert(blocks, end, row, n, 0.0)
+    return blocks
+
+
+def test_a_second_reservation_leaves_room_for_the_first():
+    """Eight processors; four are free from 100 on, all from 200 on. The first reservation takes six of them from 200 to 300.
+    A job of four needs ten then: it fits only when nothing is left that frees them. One of two fits beside the first."""
+    w = jw.workload([0.0], [1], [10.0], cluster=jw.pool(8))
+    b, _ = ran(w, promised())
+    q, blocks = b.promise, running((100.0, 4), (200.0, 4))
+    q.memory["slots"] = 0
+    promise.reserve(q, blocks, 6, 100.0, 0, 0.0)
+    assert (q.slot[0]["at"], q.slot[0]["end"], q.slot[0]["extra"]) == (200.0, 300.0, 2)
+    promise.reserve(q, blocks, 4, 100.0, 0, 0.0)
+    assert q.slot[1]["at"] == np.inf
+    q.memory["slots"] = 1
+    promise.reserve(q, blocks, 2, 100.0, 0, 0.0)
+    assert (q.slot[1]["at"], q.slot[1]["extra"]) == (200.0, 0)
+    q.memory["slots"] = 1
+    q.slot[0]["at"], q.slot[0]["end"] = 20.0, 90.0  # over before anything is free
+    promise.reserve(q, blocks, 4, 100.0, 0, 0.0)
+    assert (q.slot[1]["at"], q.slot[1]["extra"]) == (100.0, 0)
+
+
+def test_a_bound_is_ten_minutes_at_least():
+    w = jw.workload([0.0, 1.0, 2.0], [4, 4, 4], [100.0, 100.0, 2000.0], cluster=jw.pool(4))
+    w.jobs["walltime"][:] = w.truth["runtime"]
+    b, _ = ran(w, promised())
+    promise.catch_up(b.promise, 1e9)
+    promise.foresee(b.promise, 1e9)
+    assert b.promise.due["bound"].tolist() == [600.0, 600.0, 600.0]  # they wait for 0, 99 and 198 s
+
+
+def test_to_explain_a_promise_changes_nothing():
+    """Whoever asks why at every instant has the same schedule, and the same bounds, deadlines and plan."""
+    name = "saf+easy+express3%+promise1.1x"
+    w = jw.lublin(400, procs=64, seed=5, load=1.1, estimates="users", users=9)
+    kept = []
+    for asks in (False, True):
+        sim = Simulation(w)
+        run = resolve(name).begin(sim.view())
+        while not sim.done and sim.advance():
+            view = sim.view()
+            if len(view.ended):
+                run.ended(view, view.ended)
+            if asks:
+                run.explain(view)  # it takes note of the events of the view
+                q = run._promised._q
+                known = q.memory.copy(), q.due.copy()
+                run.explain(view)
+                for a, b in zip(known, (q.memory, q.due), strict=True):
+                    assert all(np.array_equal(a[k], b[k], equal_nan=a[k].dtype.kind == "f") for k in a.dtype.names)
+            sim.apply(run.decide(view))
+        kept.append((sim.state.jobs["start"][0].tobytes(), run._promised._q.due["deadline"].tobytes()))
+    assert kept[0] == kept[1]
+
+
+def test_a_run_that_begins_in_the_middle_knows_how_long_jobs_ran():
+    """They asked for 1,000 s and ran for 10: who begins after their end has the virtual schedule of who was there."""
+    rows = [(20.0 * i, 4, 10.0) for i in range(10)] + [(200.0, 4, 500.0), (201.0, 4, 10.0)]
+    submit, size, run = (np.array(x) for x in zip(*rows, strict=True))
+    w = jw.workload(submit, size, run, np.full(12, 1000.0), cluster=jw.pool(4))
+    sim, policy = Simulation(w), resolve("fcfs+easy+promise1.2x")
+    whole = policy.begin(sim.view())
+    while sim.view().now < 200.0 and sim.advance():
+        whole.ended(sim.view(), sim.view().ended)
+        sim.apply(whole.decide(sim.view()))
+    late = policy.begin(sim.view())
+    late.decide(sim.view())
+    a, b = (x._promised._q.s.jobs["start"][0, :10] for x in (whole, late))
+    assert a.tolist() == b.tolist() == [20.0 * i for i in range(10)]
+
+
+def test_forecasts_are_made_for_those_whom_no_guard_holds():
+    """Who has waited for longer than the guard goes first by that alone: no forecast is spent on it, and the order holds."""
+    w = jw.lublin(500, procs=64, seed=3, load=1.2, estimates="users", users=9)
+    name = "smith+easy+guard1h+express3%+promise1.1x"
+    sim, fast = Simulation(w), simulate(w, name)
+    drained(asked(sim, resolve(name)))
+    assert np.array_equal(fast.jobs["start"], sim.state.jobs["start"][0])

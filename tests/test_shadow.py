@@ -352,3 +352,20 @@ def test_wrong_use_is_one_line(tmp_path, capsys, monkeypatch):
     for words in (["watch"], ["shadow", "--state", str(tmp_path / "s")]):
         assert run(["slurm", *words, "--cycles", "1"]) == 2
         assert "there is no Slurm here" in capsys.readouterr().err
+
+
+def test_only_a_wish_to_start_now_agrees_with_slurm(looks, tmp_path):
+    """Ranked first is not wanted now: the policy had the whole queue in its order, and would have started nothing."""
+    j = Journal(tmp_path)
+    p = predict(looks.look())
+    order = [{"job": 9005, "why": ""}, {"job": 9004, "why": ""}]
+    j.write(p, order, set())
+    looks.at(60.0, lambda jobs, now: [x | {"start_time": int(now - 20)} for x in started(9005, 4, "n4")(jobs, now)])
+    j.write(predict(looks.look()), order[1:], {9004})
+    first = j.agreement()
+    assert first["started"] >= 1 and first["wanted"] == 0.0
+    looks.at(60.0, lambda jobs, now: [x | {"start_time": int(now - 20)} for x in started(9004, 16, "n[1-4]")(jobs, now)])
+    j.write(predict(looks.look()), [], set())
+    started_ = j.agreement()["started"]
+    assert started_ == first["started"] + 1 and j.agreement()["wanted"] == pytest.approx(1 / started_)
+    j.close()

@@ -259,3 +259,23 @@ def test_a_partition_that_can_never_hold_a_job_is_not_closed_by_it(policy):
         assert start[1] >= start[0] + 100 and start[2] >= start[1] + 50 and start[2] < 400
     else:
         assert start.tolist() == [0.0, 100.0, 150.0]
+
+
+def test_a_plan_of_a_short_job_is_kept_for_a_step_of_the_calendar():
+    """Two of four CPUs are taken until 130 s. The second job needs all four for 30 s, less than a step (60 s) of the calendar:
+    the third, for 1,000 s on the two that are free, may not go ahead of it."""
+    w = on_site(jw.workload([0, 1, 2], [2, 4, 2], [130, 30, 1000], cluster=jw.pool(4)), 1, 4)
+    start = jw.simulate(w, "slurm").jobs["start"]
+    assert 130 <= start[1] < 200 and start[2] >= start[1] + 30
+
+
+def test_the_last_node_that_a_job_may_have_holds_the_rest():
+    """Four tasks on two nodes at most, of which one, one and three CPUs are free: the first and the third."""
+    capacity, free = np.full((3, 3), 4), np.full((3, 3), 4)
+    free[:, 0] = 1, 1, 3
+    ask = on_site(jw.workload([0], [4], [10], cluster=jw.pool(12)), 3, 4).cluster.site.asks[0].copy()
+    ask["most"] = 2
+    chosen = choice_of(free, capacity, np.ones(3, np.int64))
+    assert chosen(ask, node_sets.packed(np.ones(3))).tolist() == [0, 2]
+    ask["most"] = 3
+    assert sorted(chosen(ask, node_sets.packed(np.ones(3))).tolist()) == [0, 1, 2]

@@ -22,7 +22,7 @@ from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.slurm import live
 from jobwise.slurm.client import SlurmError, priorities_of
-from jobwise.slurm.placing import free_all
+from jobwise.slurm.placing import Placing, fits, free_all
 from jobwise.slurm.site_factors import differing, wanted
 from jobwise.slurm.state_folder import StateFolder, undo
 from jobwise.slurm.steer import DRIFT_LEAST, FAILURES, Drift, Settings, Steer
@@ -348,6 +348,130 @@ def test_starved_jobs_go_first(site):
         s.cycle()
         assert order(site[1])[0] == 9004  # it has waited for 900 s
     assert any(x.get("why", "").startswith("starved: waited 0.2 h") for x in log(site))
+
+
+def test_of_starved_jobs_the_oldest_is_first(site):
+    """9004 has waited for 900 s, 9005 for 300, 9006 for 200; sjf would start 9006 first, then 9005."""
+    with steering(site, own=Settings(starve=250.0)) as s:
+        s.cycle()
+        assert s.order[:2] == [9004, 9005] and order(site[1]) == [9004, 9005, 9006]
+    with steering(site, own=Settings(starve=1e6)) as s:
+        s.cycle()
+        assert order(site[1]) == [9006, 9005, 9004]
+
+
+def test_a_policy_that_is_slow_counts_as_one_that_fails(placed, monkeypatch):
+    """Its order is not taken, nothing is placed by it, and after FAILURES cycles all is given back."""
+    seen, site = placed
+    seen(9003)
+    before = dict(site[1].factors)
+    with steering(site, "sjf+easy+pack", PLACE) as s:
+        monkeypatch.setattr("jobwise.slurm.steer.SLOW_S", -1.0)
+        for k in range(FAILURES):
+            x = s.cycle()
+            assert x["problem"].startswith("the policy took") and s.order == [] and not site[1].placed
+            assert x["off"] == (k == FAILURES - 1)
+    assert site[1].factors == before
+    monkeypatch.setattr("jobwise.slurm.steer.SLOW_S", 30.0)
+    with steering(site, "sjf+easy+pack", PLACE) as s:
+        assert s.cycle()["problem"] == "" and site[1].placed == [{9005: ["n4"]}]
+
+
+def test_what_is_kept_of_a_job_goes_with_it(placed):
+    seen, site = placed
+    with steering(site, "sjf", Settings(span=1000)) as s:
+        s.cycle()
+        known = set(s.state.before)
+        gone = min(known)
+        assert str(gone) in json.loads((site[2] / "before.json").read_text())
+        seen(gone)
+        site[1].factors.pop(gone)
+        s.cycle()
+        assert gone not in s.state.before
+        assert str(gone) not in json.loads((site[2] / "before.json").read_text())
+
+
+@pytest.mark.parametrize("late, alarming", [(32, False), (36, False), (37, True), (50, True)])
+def test_drift_is_told_from_chance_once_in_a_thousand(late, alarming):
+    """Of 50 starts so many are late; by chance 32 or more are in 3.2 %, 36 or more in 0.13 %, 37 or more in 0.05 % of cases."""
+    d = Drift()
+    for i in range(50):
+        d.foreseen[i] = 1000.0
+        d.started(i, 1061.0 if i < late else 1060.0)
+    assert len(d.late) == 50 == DRIFT_LEAST and sum(d.late) == late and d.alarming == alarming
+
+
+def test_jobs_that_may_not_be_placed(placed):
+    """One whose nodes Slurm has called bad, and one of a reservation: neither is named nodes, whatever the policy says."""
+    seen, site = placed
+    folder, slurm, state = site
+    seen(9003)
+    c = live.look(folder)
+    kept = StateFolder(state)
+    try:
+        p, n4 = Placing(slurm, kept), {9005: ["n4"]}
+        bad = replace(c, waiting=c.waiting | {9005: replace(c.waiting[9005], reason="BadConstraints")})
+        assert p.cycle(bad, n4, "why") == 0 and not slurm.placed and kept.placed == {}
+        at, site_ = c.row(9005), c.workload.cluster.known_site
+        asks = site_.asks.copy()
+        asks["reservation"][c.workload.jobs["ask"][at]] = 1
+        held = replace(c.workload, cluster=replace(c.workload.cluster, site=replace(site_, asks=asks)))
+        assert fits(c, c.waiting[9005], ["n4"]) and not fits(replace(c, workload=held), c.waiting[9005], ["n4"])
+        assert p.cycle(c, n4, "why") == 1 and slurm.placed == [n4]
+    finally:
+        kept.close()
+
+
+def test_nodes_of_jobs_that_run_are_left_alone(tmp_path):
+    """Of two jobs that were named nodes one runs by now: its list of nodes is where it is."""
+    slurm = Fake({}, {}, table={1: ("RUNNING", "n1"), 2: ("PENDING", "n2"), 3: ("PENDING", "")})
+    kept = StateFolder(tmp_path)
+    kept.keep_placed({1: "n1", 2: "n2", 3: "n3", 4: "n4"})
+    assert free_all(slurm, kept, "why") == 1 and slurm.placed == [{2: []}]
+    assert kept.placed == {1: "n1", 2: "n2"}  # squeue shows 2 with its nodes still; 3 has none, 4 is gone
+    kept.close()
+
+
+def test_running_jobs_end_by_their_start_in_a_view(cluster):  # noqa: F811
+    """9001 runs since 3,000 s with a limit of 600 min, 9003 since 60 s with one of 30 min; both waited before."""
+    c = live.look(cluster)
+    view, ids = view_of(c)
+    at = {int(i): k for k, i in enumerate(ids)}
+    for id, ran, limit in ((9001, 3000, 36_000), (9002, 100, 36_000), (9003, 60, 1800)):
+        assert view.jobs["due"][at[id]] - view.now == pytest.approx(limit - ran, abs=1.0), id
+        assert view.jobs["submit"][at[id]] < view.jobs["start"][at[id]]
+
+
+def test_a_view_begins_before_all_that_waits(cluster):  # noqa: F811
+    """A job that has waited for longer than most of the history is in the table, and so is all that came after it."""
+    jobs = json.loads((cluster / "squeue.json").read_text())["jobs"]
+    rows = (cluster / "sacct.txt").read_text().splitlines()
+    submit = sorted(int(r.split("|")[7]) for r in rows[1:])
+    old = submit[len(submit) // 4]
+    for x in jobs:
+        if x["job_id"] == 9004:
+            x["submit_time"] = x["eligible_time"] = old
+    (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
+    c = live.look(cluster)
+    view, ids = view_of(c)
+    assert view.origin == old and view.jobs["submit"][list(ids).index(9004)] == 0
+    assert (view.jobs["submit"] >= 0).sum() == int((c.workload.jobs["submit"] + c.workload.origin >= old).sum())
+
+
+def test_of_the_past_the_last_is_remembered(cluster, monkeypatch):  # noqa: F811
+    whole = view_of(live.look(cluster))[0].past
+    monkeypatch.setattr("jobwise.slurm.views.PAST", 10)
+    last = view_of(live.look(cluster))[0].past
+    assert len(last) == 10 < len(whole) and np.array_equal(last, whole[-10:]) and (np.diff(last["end"]) >= 0).all()
+
+
+def test_gpus_of_nodes_that_are_down_are_not_free(cluster):  # noqa: F811
+    text = re.sub(r"Gres=\S+", "Gres=gpu:2", (cluster / "scontrol_node.txt").read_text()).splitlines()
+    text[3] = text[3].replace("State=IDLE", "State=DOWN")
+    (cluster / "scontrol_node.txt").write_text("\n".join(text) + "\n")
+    view, _ = view_of(live.look(cluster), resolve("gpus:sjf+pack"))
+    assert view.free.ravel().tolist() == [1, 1, 1, 1, 1, 1, 0, 0]  # n4's are the last two
+    assert not any("n4" in x for x in starts_of(resolve("gpus:sjf+pack"), live.look(cluster)).values())
 
 
 def test_no_more_jobs_are_changed_in_a_cycle_than_allowed(site):

@@ -247,3 +247,11 @@ def test_a_workflow_has_no_table(tmp_path):
     with pytest.raises(InputError, match="jobs of a pool of processors that wait for no others"):
         parquet.write_log(chained, str(tmp_path / "x.parquet"))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_job_that_asks_for_less_than_a_second_may_run_for_one(tmp_path, monkeypatch):
+    """Jobs are ended at their request, at a second at the earliest: in a stream, too."""
+    w = workload(np.array([0.0, 0.0, 1.0]), [1, 1, 1], [5.0, 0.5, 5.0], [0.25, 0.25, 3.0], cluster=jw.pool(1))
+    r, s = both(w, "fcfs", tmp_path, 2, 2, monkeypatch, kill_at_walltime=True)
+    agree(r, s)
+    assert (r.jobs["end"] - r.jobs["start"]).tolist() == [1.0, 0.5, 3.0]

@@ -189,3 +189,19 @@ def test_any_sacct_text_is_a_workload_or_one_line(header, content):
         assert "\n" not in str(error) and "fuzz.sacct" in str(error)
     else:
         assert len(w) and np.isfinite(w.jobs["submit"]).all()
+
+
+def test_the_machine_is_maxprocs_before_maxnodes():
+    """Nodes of several processors: jobs ask for processors."""
+    for header, size in (
+        ("; MaxNodes: 4\n; MaxProcs: 16\n", 16),
+        ("; MaxNodes: 8\n", 8),
+        ("; MaxProcs: -1\n; MaxNodes: 8\n", 8),
+    ):
+        w = from_text(header + line(1, 0, run=10, walltime=20, requested=3) + "\n", "x")
+        assert w.cluster.processors == size, header
+
+
+def test_a_part_of_a_processor_is_a_processor():
+    rows = "\n".join(line(i, i, run=10, walltime=20, requested=n) for i, n in ((1, 2.5), (2, 3), (3, 0.25)))
+    assert from_text("; MaxProcs: 8\n" + rows + "\n", "x").jobs["request"][:, 0].tolist() == [3, 3, 1]

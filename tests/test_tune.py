@@ -156,3 +156,16 @@ def test_tune_says_first_how_far_it_can_be_trusted(site_folder, tmp_path, capsys
 def test_a_log_is_no_site():
     with pytest.raises(InputError, match="is no site"):
         tune.tune(jw.lublin(400, procs=64, seed=1))
+
+
+def test_a_share_that_nobody_has_is_not_searched(site, monkeypatch):
+    """The site's accounting has no shares: what their weight would do is not known, so it stays as it is."""
+    assert (site.cluster.known_site.leaf < 0).all()
+    kept, real = [], tune.draw
+    monkeypatch.setattr(
+        tune, "draw", lambda present, rng, keep, moved=None: kept.append(list(keep)) or real(present, rng, keep, moved)
+    )
+    found = found_by(site, monkeypatch, lambda part: (-1.2, 1.0))
+    assert found.lines and not any("Fairshare" in x for x in found.lines)
+    assert kept and all(k == ["fair_share"] for k in kept)
+    assert found.settings["fair_share"] == site.cluster.known_site.settings["fair_share"]

@@ -272,3 +272,41 @@ def test_a_change_among_several_is_called_lower_only_where_it_may_be_claimed():
     w = generated(400, 20, 32, 0.9, seed=7, age=1000, size=500)
     found = what_if(w, [("same", w, "slurm"), ("saf", w, "saf+slurm")], shakes=1)
     assert [c.sure for c in found] == claims([c.slowdown for c in found])
+
+
+def waits(*seconds):
+    """A record of jobs of one processor, the first of a second: each waits so long."""
+    r = jw.simulate(
+        jw.workload([0.0] * len(seconds), [1] * len(seconds), [1.0] * len(seconds), cluster=jw.pool(len(seconds))), "fcfs"
+    )
+    r.jobs["start"] += seconds
+    r.jobs["end"] += seconds
+    return r
+
+
+def test_means_are_those_of_the_replicas_alone():
+    """The jobs as they were logged count for the longest wait; alone they count for all."""
+    from jobwise.slurm.what_if import Replays
+
+    every = Replays([waits(1000, 3000), waits(10, 30), waits(30, 50)])
+    assert every.wait == 30.0 and every.longest.tolist() == [3000.0, 30.0, 50.0] and len(every.replicas) == 2
+    assert Replays([waits(1000, 3000)]).wait == 2000.0
+
+
+@pytest.mark.parametrize(
+    "longest, said",
+    [
+        ((0.5, 0.9), "is shorter"),
+        ((0.5, 0.95), "is kept"),
+        ((1.0, 1.05), "is kept"),
+        ((0.5, 1.2), "is up to 1.20 times as long"),
+    ],
+)
+def test_a_longest_wait_is_called_shorter_only_where_it_is(longest, said):
+    """In every replica, by a tenth; a tenth more is kept."""
+    from jobwise.compare.intervals import Effect, Totals
+    from jobwise.slurm.what_if import Change, Replays
+
+    e = Effect(-0.3, -0.5, -0.1, 0.02, 0.02, -0.36, 0.1, 16)
+    c = Change("x", Replays([waits(1)]), Replays([waits(2)]), e, Totals(-0.2, -0.3, -0.1, 0.1), np.array(longest))
+    assert f"the longest wait {said}" in c.sentence()

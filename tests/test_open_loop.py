@@ -1,0 +1,40 @@
+"""A pass beside the recorded one: what counts as equal, and what as explained by nodes that were completing."""
+
+from types import SimpleNamespace
+
+from jobwise.slurm.open_loop import Check, _compare
+from jobwise.slurm.recording import Pass, Start
+
+NAMES = ("n0", "n1", "n2")
+
+
+def a_run(*outcomes):
+    """A run whose pass starts these (row, nodes); with the first set of completing nodes the second, and so on."""
+    sets = [(k,) for k in range(len(outcomes) - 1)]
+
+    def computed(p, without=()):
+        return list(outcomes[1 + sets.index(without) if without else 0]), []
+
+    about = SimpleNamespace(names=NAMES)
+    key = SimpleNamespace(key=[0, 1, 2])
+    return SimpleNamespace(computed=computed, completing=lambda t: sets, site=about, r=key, _job=lambda row: row)
+
+
+def recorded(*starts):
+    return Pass("main", 5.0, starts=[Start(5.0, row, nodes) for row, nodes in starts])
+
+
+def test_starts_that_completing_nodes_explain_are_not_counted_as_equal():
+    """One of two starts is computed as it was recorded; both are where n0 had just lost a job."""
+    result = Check("x")
+    _compare(result, a_run([(0, (1,))], [(0, (1,)), (1, (2,))]), recorded((0, (1,)), (1, (2,))))
+    assert (result.main.all, result.main.equal, result.main.explained) == (2, 1, 1)
+    assert result.completing == {5.0: (0,)} and result.differences == []
+
+
+def test_completing_nodes_that_explain_nothing_are_not_named():
+    """Whichever of the nodes was completing, as much is different: the pass stands as it is computed."""
+    result = Check("x")
+    _compare(result, a_run([(0, (1,))], [(0, (1,))]), recorded((0, (1,)), (1, (2,))))
+    assert (result.main.all, result.main.equal, result.main.explained) == (2, 1, 0) and result.completing == {}
+    assert [(x.job, x.here, x.there, x.why) for x in result.differences] == [(1, "not started", "started on n2", "")]
