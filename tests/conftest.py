@@ -13,8 +13,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # without turning in circle
 import numpy as np  # noqa: E402
 import pytest
 
+from jobwise.cli import progress
 from jobwise.cluster import pool
 from jobwise.workload import workload
+
+progress.Lines.EVERY_S = 3600.0  # on a busy machine lines of progress stand among what commands say; tests of them set it
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
