@@ -68,6 +68,9 @@ class Affinity:
             raise InputError("factors of affinity are a table of kinds by nodes, finite and above 0; pair is at least 0")
 
 
+PLURALS = {"cpus": "CPUs", "gpus": "GPUs", "memory": "MB of memory"}  # resources as people write them
+
+
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """Nodes and what they hold.
@@ -116,6 +119,12 @@ class Cluster:
     def units(self) -> dict[str, int]:
         """Units of the whole cluster, by the names of its resources."""
         return dict(zip(self.resources, self.total.tolist(), strict=True))
+
+    @property
+    def words(self) -> str:
+        """The machine in words: "256 processors", "96 CPUs, 48 GPUs on 6 nodes"."""
+        units = ", ".join(f"{n:,} {PLURALS.get(name, name)}" for name, n in self.units.items())
+        return units if self.is_bag or self.topology is not None else f"{units} on {len(self.capacity):,} nodes"
 
     @property
     def is_pool(self) -> bool:

@@ -217,3 +217,42 @@ def test_unknown_logs_are_told_the_nearest(tmp_path, monkeypatch):
     monkeypatch.setenv("JOBWISE_CACHE", str(tmp_path))
     with pytest.raises(InputError, match="cannot be downloaded"):
         open_log("sdsc-sp2")
+
+
+def test_a_gpu_log_says_what_is_left_out_and_which_machine_is_assumed(tmp_path, capsys):
+    """Two of seven rows are of the virtual cluster that is read, and one of those never ran; nothing in the table says on which
+    machine. Rows in = jobs + rows left out."""
+    from jobwise.cli import run
+    from jobwise.workloads.source import open_log
+
+    rows = [
+        ("6c71a0", 2, 60),
+        ("6c71a0", 1, 0),
+        ("11cb48", 1, 60),
+        ("11cb48", 4, 60),
+        ("b436b2", 1, 60),
+        ("e13805", 1, 60),
+        ("ee9e8c", 1, 9),
+    ]
+    lines = ["submit_timestamp,duration_s,num_gpus,virtual_cluster"]
+    lines += [f"2017-10-01 00:00:0{i},{run_s},{n},{vc}" for i, (vc, n, run_s) in enumerate(rows)]
+    file = tmp_path / "philly.csv"
+    file.write_text("\n".join(lines) + "\n")
+    w = open_log(str(file))
+    assert len(w) + sum(w.dropped.values()) == len(rows) and len(w) == 1
+    assert w.left_out == "5 of other virtual clusters (11cb48 2, b436b2 1, e13805 1 and 1 more), 1 no run time"
+    assert w.cluster.words == "96 CPUs, 48 GPUs on 6 nodes"
+    assert run(["trace", "info", str(file)]) == 0
+    told = capsys.readouterr()
+    assert "machine guessed, for the log names none: 96 CPUs, 48 GPUs on 6 nodes" in " ".join(told.err.split())
+    assert "processors" not in told.out and "6 nodes" in told.out and "left out: 5 of other virtual clusters" in told.out
+    assert run(["simulate", str(file), "-p", "fcfs+easy"]) == 0
+    assert "1 jobs, 96 CPUs, 48 GPUs on 6 nodes (left out: 5 of other" in " ".join(capsys.readouterr().out.split())
+
+
+def test_machines_in_words():
+    from jobwise.cluster import nodes, pool, resources
+    from jobwise.sim.topology import gpu_racks
+
+    assert pool(128).words == "128 processors" and nodes(3, cpus=8).words == "24 CPUs on 3 nodes"
+    assert resources(nodes=4360, gpus=800).words == "4,360 nodes, 800 GPUs" and gpu_racks([2, 2]).words == "16 GPUs"

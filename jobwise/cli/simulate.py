@@ -69,7 +69,7 @@ def simulate(
         return
     noticed(w)
     site = recorded(w) or {}
-    title = f"{w.name} under {r.policy}: {len(w):,} jobs, {w.cluster.processors:,} processors (left out: {w.left_out})"
+    title = f"{w.name} under {r.policy}: {len(w):,} jobs, {w.cluster.words} (left out: {w.left_out})"
     _show(title, summary, site)
     if warning := flattered(w, chosen, r.policy):
         say(f"note: {warning}")

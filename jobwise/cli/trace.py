@@ -33,16 +33,19 @@ if TYPE_CHECKING:
 
 def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
     """What is in a log: counts, gaps, run times, sizes, load, quality of the users' estimates."""
+    from jobwise.cluster import PLURALS
     from jobwise.workloads.transform import date, recorded, span, statistics
 
     w = open_log(log, procs)
     numbers, site = statistics(w), recorded(w)
     if as_json:
         about = {"workload": w.name, "dropped": w.dropped, "notes": w.notes, "statistics": numbers, "recorded": site}
+        about["machine"] = w.cluster.units | {"nodes": len(w.cluster.capacity)}
         print_json(about | {"first_submit": date(w, 0.0), "last_submit": date(w, span(w)), "header": list(w.header)})
         return
     noticed(w)
-    units = {"span_days": "days", "gap": "s", "runtime": "s", "size": "processors"}
+    first = PLURALS.get(w.cluster.resources[0], w.cluster.resources[0])
+    units = {"span_days": "days", "gap": "s", "runtime": "s", "size": first}
     rows = [
         [
             k.replace("_", " "),
@@ -50,7 +53,9 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
             units.get(k, "" if k.startswith("cv") else units.get(k.split("_")[-1], "")),
         ]
         for k, v in numbers.items()
+        if k != "processors"
     ]
+    rows.insert(1, ["machine", w.cluster.words, ""])
     if date(w, 0.0):
         rows = [["first submit", date(w, 0.0), ""], ["last submit", date(w, span(w)), ""], *rows]
     if site:

@@ -167,7 +167,7 @@ def _facts(c: Comparison) -> list[tuple[str, str]]:
     s, begins, ends = statistics(c.workload), date(c.workload, 0.0), date(c.workload, span(c.workload))
     facts = [
         ("jobs", f"{len(c.workload):,}"),
-        ("processors", f"{c.workload.cluster.processors:,}"),
+        ("machine", c.workload.cluster.words),
         ("users", f"{s['users']:,.0f}"),
         ("days", f"{s['span_days']:,.0f}"),
     ]

@@ -163,7 +163,7 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
 
 
 def _look(folder: Path, more: dict[str, str] | None) -> Cluster:
-    """What `look` returns."""
+    """Read the folder, with its own path in what is raised."""
     file = folder / "squeue.json"
     if not file.is_file():
         raise InputError(f"{folder}: squeue.json is missing; `squeue --json` writes it")

@@ -174,4 +174,7 @@ def _typed(path: Path, name: str, submit, gpus, seconds, kinds: list[tuple[str, 
     order = np.argsort(submit, kind="stable")
     every = nodes(int(gpus.max()), gpus=1)
     w = workload(submit[order], gpus[order].astype(int), np.maximum(seconds[order], 1.0), cluster=every, name=name)
-    return with_networks(w, _machine(machine), [kinds[i] for i in order])
+    jobs = with_networks(w, _machine(machine), [kinds[i] for i in order])
+    if machine is None:
+        jobs.notes[f"machine guessed, for the log names none: {jobs.cluster.words}, RL-TAPS's four racks"] = 1
+    return jobs

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -76,6 +77,7 @@ def _build(name: str, rows: list, count: int, cpus: int, gpus: int, slowdown: Sl
         kind=kind_of(x[:, 2]),
     )
     w.dropped.update({k: v for k, v in dropped.items() if v})
+    w.notes[f"machine guessed, for the log names none: {machine.words}"] = 1
     return replace(w, reading=READING)
 
 
@@ -101,7 +103,13 @@ def read_philly(
     if path is None:
         return None
     rows_of = table(path, "submit_timestamp", "duration_s", "num_gpus", "virtual_cluster")
-    rows, dropped, first = [], {"no run time": 0}, None
+    rows, dropped, first = [], dict[str, int](), None
+    others = Counter(row["virtual_cluster"] for row in rows_of if row["virtual_cluster"] != cluster)
+    if others:
+        some = ", ".join(f"{name} {n:,}" for name, n in others.most_common(3))
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        dropped[f"of other virtual clusters ({some}{more})"] = sum(others.values())
+    dropped["no run time"] = 0
     for line, row in enumerate(rows_of, 2):
         if row["virtual_cluster"] != cluster:
             continue
@@ -220,6 +228,7 @@ def read_gavel(
         x[:, 0] - x[0, 0], x[:, 1].astype(int), x[:, 2], cluster=machine, name="gavel", kind=x[:, 3].astype(int), chunks=chunks
     )
     w.dropped.update({k: v for k, v in dropped.items() if v})
+    w.notes[f"machine guessed, for the log names none: {machine.words}, of {', '.join(counts)}"] = 1
     return replace(w, reading=("Run times on the fastest GPUs are known to the scheduler: the log has no requested times.",))
 
 
