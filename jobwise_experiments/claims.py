@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 COLUMNS = ["system", "experiment", "the paper's size", "its number", "ours [95 %]", "our size", "why it is smaller"]
 WORDS = """Each row is a claim of a paper and the number of the page behind it, taken from there by this command; the sizes are
 those of the preset that the page was made with. Losses are among them: an agent as published, at a fraction of its training,
-does not do what its paper says."""
+does not do what its paper says. A number with * is ours: an assumption where the paper, or its slides, names none."""
 
 
 def rows() -> list[list[str]]:

@@ -379,7 +379,10 @@ def test_gpu_logs(tmp_path):
         f.write("2017-09-04 10:32:41,0,1,a\n2017-09-04 10:33:41,70,1,b\n")
     w = read_philly(tmp_path, cluster="a", count=2)
     assert w.jobs["submit"].tolist() == [0, 60] and w.jobs["request"].tolist() == [[16, 8], [2, 1]]
-    assert w.dropped == {"no run time": 1} and w.jobs["kind"].tolist() == kind_of(np.array([8, 1])).tolist()
+    assert (
+        w.dropped == {"of other virtual clusters (b 1)": 1, "no run time": 1}
+        and w.jobs["kind"].tolist() == kind_of(np.array([8, 1])).tolist()
+    )
     assert w.cluster.total.tolist() == [32, 16] and w.cluster.slowdown is not None
     with pytest.raises(InputError, match="it has a, b"):
         read_philly(philly, cluster="c")

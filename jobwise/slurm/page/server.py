@@ -56,7 +56,7 @@ class _Limited(H11Protocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """End its timer, with the connection."""
         super().connection_lost(exc)
         self._set(None)
 
