@@ -11,7 +11,6 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -144,11 +143,16 @@ class Processes:
     def _end(self, e: Entry, state: str, code: int = 0) -> None:
         """A job is at its end; processes that are left of it are ended, too."""
         if e.process and _born(e.process) == e.born:
-            with suppress(OSError):  # it has just ended
+            is_ended = True
+            try:
                 os.killpg(e.process, signal.SIGKILL)
-            if e.process in self._children:
+            except PermissionError:  # it runs as somebody else now: nobody waits for it
+                is_ended = False
+            except OSError:  # it has just ended
+                pass
+            if e.process in self._children and is_ended:
                 os.waitpid(e.process, 0)
-                self._children.discard(e.process)
+            self._children.discard(e.process)
         e.job = replace(e.job, state=state, end=self.now(), code=code)
         self._keep(e)
 
