@@ -313,3 +313,12 @@ def test_a_reader_keeps_the_last_rows_of_accounting(cluster, tmp_path, monkeypat
     reader.look()
     reader.close()
     assert (tmp_path / "kept" / "sacct.txt").read_text().splitlines() == [rows[0], *rows[-10:]]
+
+
+@pytest.mark.parametrize("text, count", [("0-7%2", 8), ("0-99%10", 100), ("1,3,5-6", 4), ("4", 1), ("0-20:5%2", 21), ("", 1)])
+def test_tasks_of_an_array_are_counted_whatever_its_limit(cluster, text, count):
+    jobs = json.loads((cluster / "squeue.json").read_text())["jobs"]
+    (cluster / "squeue.json").write_text(
+        json.dumps({"jobs": [x | {"array_task_string": text} if x["job_id"] == 9006 else x for x in jobs]})
+    )
+    assert live.look(cluster).waiting[9006].tasks == count

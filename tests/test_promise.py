@@ -22,7 +22,7 @@ from jobwise.policies.names import resolve
 from jobwise.policies.refit import Refit, learnt
 from jobwise.policies.relative_guard import ended
 from jobwise.policies.replay import remembering
-from jobwise.sim import deadlines, foresight, groups, memory, promise, ranked, scored_pool
+from jobwise.sim import deadlines, foresight, groups, memory, promise, promised_pass, ranked, scored_pool
 from jobwise.sim.forest import Forest, node_dtype
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
@@ -556,3 +556,25 @@ def test_forecasts_are_made_for_those_whom_no_guard_holds():
     sim, fast = Simulation(w), simulate(w, name)
     drained(asked(sim, resolve(name)))
     assert np.array_equal(fast.jobs["start"], sim.state.jobs["start"][0])
+
+
+def test_who_goes_ahead_spends_the_room_of_the_others():
+    """A job of 60 s fits a room of 100 s and leaves 40; the next of 60 s has to be looked at, and does not spend it unseen."""
+    w = jw.lublin(400, procs=64, seed=5, load=1.1, estimates="users")
+    seen = []
+
+    def look(s, b):
+        m = b.promise.memory[0]
+        for i in range(int(b.count[0])):
+            x = b.item[i]
+            planned = b.promise.due[x["row"]]["planned"]
+            if seen or x["score"] == -np.inf or x["plain"] <= promise.URGENT or planned <= s.sims["now"][0]:
+                continue
+            before = m["room"], m["soft_room"]
+            m["room"] = m["soft_room"] = 1.5 * x["run"]
+            assert promised_pass.late_by(s, 0, b, i) == promised_pass.FITS
+            seen.append((m["room"] / x["run"], m["soft_room"] / x["run"]))
+            m["room"], m["soft_room"] = before
+
+    ran(w, promised(), look)
+    assert seen == [(pytest.approx(0.5), pytest.approx(0.5))]

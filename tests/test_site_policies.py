@@ -279,3 +279,42 @@ def test_the_last_node_that_a_job_may_have_holds_the_rest():
     assert chosen(ask, node_sets.packed(np.ones(3))).tolist() == [0, 2]
     ask["most"] = 3
     assert sorted(chosen(ask, node_sets.packed(np.ones(3))).tolist()) == [0, 1, 2]
+
+
+def test_who_asks_for_less_memory_is_looked_at_after_one_who_asked_for_much():
+    """Two nodes of 100 MB have 40 left each. The first job that waits wants all of a node's memory, the second a tenth, on as many
+    CPUs: that nothing was found for the first says nothing of the second, which starts at once beside its reservation."""
+    w = on_site(jw.workload([0, 0, 1, 2], [1, 1, 1, 1], [500, 500, 100, 100], cluster=jw.pool(4)), 2, 2, memory=1)
+    site, jobs = w.cluster.site, w.jobs.copy()
+    asks = np.repeat(site.asks[:1], 3)
+    asks["memory"], asks["memory_cpu"] = (60, 100, 10), 0
+    capacity = w.cluster.capacity.copy()
+    capacity[:, 1] = 100
+    jobs["ask"], jobs["request"][:, 1] = (0, 0, 1, 2), (60, 60, 100, 10)
+    w = replace(w, jobs=jobs, cluster=replace(w.cluster, capacity=capacity, site=replace(site, asks=asks)))
+    for policy in ("fcfs+easy", "fcfs+conservative"):
+        start = jw.simulate(w, policy).jobs["start"]
+        assert start.tolist() == [0.0, 0.0, 500.0, 2.0], policy
+
+
+def test_a_running_job_is_charged_once_for_each_second():
+    """One CPU of two runs for 600 s, priorities are computed every 60 s, nothing fades: 600 CPU seconds, not 60 + 120 + …"""
+    from jobwise.sim import site_order, slurm_loop
+    from jobwise.sim.state import allocate
+
+    w = on_site(
+        jw.workload([0, 0, 1], [1, 1, 2], [600, 600, 10], cluster=jw.pool(2), user=[0, 1, 0]),
+        1,
+        2,
+        fair_share=1000.0,
+        calc_period=60.0,
+        half_life=1e12,
+    )
+    s = allocate([w], w.cluster)
+    slurm = slurm_tables.scheduler(s, 0, w.cluster.known_site)
+    while slurm_loop.run(s, 0, slurm, site_order.slurms(), 1 << 20):
+        pass
+    leaf = slurm.ledger.leaf_of
+    used = slurm.ledger.usage[leaf[:2]]
+    assert s.jobs[0]["end"][:2] == pytest.approx(s.jobs[0]["start"][:2] + 600)
+    assert used == pytest.approx([600 + 20, 600], abs=1.0)

@@ -756,3 +756,12 @@ def test_a_full_disk_stops_writing_and_all_is_given_back(site, monkeypatch):
 def test_nothing_of_this_is_imported_by_the_package():
     code = "import sys, jobwise; print([m for m in sys.modules if m.startswith('jobwise.slurm')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_what_was_foreseen_of_a_job_stays(site):
+    """Its start under Slurm alone is foreseen once, when it comes: later the queue is a steered one."""
+    folder, slurm, state = site
+    with Steer(slurm, resolve("sjf"), state, Settings(), Looks(folder, slurm), foresee=1e-9) as s:
+        s.drift.foreseen = {9004: 123.0, 9005: 456.0}
+        s.cycle()
+        assert s.drift.foreseen[9004] == 123.0 and s.drift.foreseen[9005] == 456.0 and s.drift.foreseen[9006] > 1e9
