@@ -408,3 +408,29 @@ def test_memory_is_asked_for_where_either_bound_of_it_is_named(tmp_path, named, 
     words = ["mars", "run", str(tmp_path / "w.cwl"), "--on", "processes", "--state", str(tmp_path / "s"), "--poll", "0.05"]
     assert run(words) == 0
     assert asked[0].get("memory_mb") == (None if mb is None else pytest.approx(mb))
+
+
+def test_an_expression_that_fails_is_one_line(tmp_path):
+    """Its traceback, of cwltool and its sandbox, is in the engine's log alone."""
+    import shutil
+
+    if shutil.which("node") is None:
+        pytest.skip("no Node.js here, which CWL's expressions need")
+    (tmp_path / "w.cwl").write_text("""cwlVersion: v1.2
+class: Workflow
+requirements: {InlineJavascriptRequirement: {}, StepInputExpressionRequirement: {}}
+inputs: {n: {type: int, default: 3}}
+outputs: []
+steps:
+  s:
+    run: {class: CommandLineTool, baseCommand: "true", inputs: {m: int}, outputs: []}
+    in: {m: {source: n, valueFrom: "${ throw 'no good'; }"}}
+    out: []
+""")
+    words = ["mars", "run", "w.cwl", "--on", "processes", "--state", "s", "--poll", "0.05", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "jobwise.cli", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    lines = [x for x in done.stderr.splitlines() if not x.startswith("jobwise: compiling")]
+    assert done.returncode == 1 and "step s" in lines[0] and len(lines) == 2, done.stderr
+    assert "no good" in (tmp_path / "s" / "engine0" / "engine.log").read_text()

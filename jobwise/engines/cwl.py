@@ -32,7 +32,7 @@ from jobwise.errors import InputError, in_a_line, plain, unknown
 from jobwise.workloads.cwl import bounded
 
 EXTENSIONS = {"v1.0": "extensions.yml", "v1.1": "extensions-v1.1.yml", "v1.2": "extensions-v1.2.yml"}  # of cwltool: GPUs, MPI
-LOGGERS = ("cwltool", "salad", "rdflib", "cwltool.validation_warnings")
+LOGGERS = ("cwltool", "salad", "rdflib", "cwltool.validation_warnings", "cwl_utils", "cwl-utils")
 
 
 class Files(DefaultFetcher):
