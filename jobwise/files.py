@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -13,6 +14,14 @@ from pathlib import Path
 from typing import IO
 
 from jobwise.errors import InputError
+
+FULL = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EFBIG,
+    errno.EIO,
+)  # a disk says them of a file that is open, without its name
 
 
 def check_writable(path: str | Path) -> None:
@@ -66,33 +75,50 @@ def own_folder(path: str | Path) -> Path:
         raise InputError(f"{path}: is no folder that can be used: {error.strerror}") from None
     if stat.S_ISLNK(about.st_mode):
         raise InputError(f"{path}: is a link; what it leads to is left alone: name another folder")
-    if about.st_uid != os.getuid() or about.st_mode & 0o022:
+    if about.st_uid != os.getuid():
+        raise InputError(f"{path}: is of another account, and what is in it is run: name another folder")
+    if about.st_mode & 0o022:
         raise InputError(f"{path}: others may write to it, and what is in it is run: chmod go-w, or name another folder")
     return path
 
 
+def own_file(path: Path) -> None:
+    """Raises InputError where a file that names what is run is a link, or of another account, or all may write to it: as
+    after a time in which its folder was open."""
+    about = path.lstat()
+    if not stat.S_ISREG(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o002:
+        raise InputError(f"{path}: is a link, or others have written it or may, and what is in it is run: name another folder")
+
+
 def lock(file: Path, taken: str) -> IO[str]:
     """Return an open file that no other process may lock until it is closed, by `close` or by the end of this process. Raises
-    InputError(`taken`) where another has it."""
+    InputError(`taken`) where another has it. A file system without locks gives none: that is no reason to stop."""
     with writing(file):
-        held = open(file, "w")  # noqa: SIM115
+        held = os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "r+")
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         held.close()
         raise InputError(taken) from None
+    except OSError:
+        pass
     return held
 
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Name what cannot be written: a full disk says no name. Raises InputError."""
+    """Name what cannot be written: a full disk says no name. Raises InputError; other faults pass, as of a device or a file
+    that is only read."""
     try:
         yield
     except OSError as error:
-        if type(error) not in (OSError, PermissionError, FileNotFoundError, NotADirectoryError, FileExistsError):
-            raise  # a closed pipe, a connection
-        raise InputError(f"{error.filename or path}: cannot be written: {error.strerror or error}") from None
+        name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else None
+        is_here = name is not None and (
+            name == str(path) or Path(path) in Path(name).parents or Path(name) in Path(path).parents
+        )
+        if not is_here and (name is not None or error.errno not in FULL):
+            raise
+        raise InputError(f"{name or path}: cannot be written: {error.strerror or error}") from None
 
 
 def write_whole(path: str | Path, data: bytes | str) -> None:

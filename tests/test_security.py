@@ -303,6 +303,13 @@ def test_what_a_state_folder_runs_cannot_be_put_there_by_others(tmp_path, capsys
     (state / "engine0").symlink_to(victim)
     assert run([*words, str(state)]) == 2 and "is a link" in capsys.readouterr().err
     assert (victim / "outputs" / "keep").exists()
+    job = next((state / "processes").glob("*.json"))
+    job.chmod(0o666)  # as where the folder was once open to others
+    assert run([*words, str(state)]) == 2 and f"{job}: is a link, or others" in capsys.readouterr().err
+    job.rename(tmp_path / "moved")
+    job.symlink_to(tmp_path / "moved")
+    with pytest.raises(InputError, match="is a link, or others"):
+        Processes(state / "processes")
     (tmp_path / "linked").symlink_to(victim)
     with pytest.raises(InputError, match="is a link"):
         Processes(tmp_path / "linked")

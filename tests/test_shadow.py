@@ -231,6 +231,11 @@ def told_of(folder):
         j.close()
 
 
+def test_a_journal_that_cannot_be_read_now_is_not_called_damaged(looks, tmp_path):
+    with pytest.raises(InputError, match="cannot be read or written now"):
+        Journal(tmp_path, reads=True)
+
+
 def test_a_damaged_page_of_the_journal_is_one_line(looks, tmp_path, capsys):
     j = Journal(tmp_path / "whole")
     s = Shadow(resolve("fcfs"), j)

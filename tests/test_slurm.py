@@ -114,6 +114,21 @@ def test_a_cut_ledger_goes_on_at_every_byte(tmp_path):
 
 
 @pytest.mark.parametrize("policy", [None, "rank", "fcfs"])
+def _last_submit(folder):
+    """Of the journal of the simulator, where the last thing that it was asked to do was to take a job; else none."""
+    last = (folder / "simulator.jsonl").read_text().splitlines()[-2]
+    return json.loads(last).get("submit")
+
+
+def _forget(folder, job):
+    """The kill was after the ledger had the line and before the simulator had it."""
+    lines = (folder / "simulator.jsonl").read_text().splitlines(keepends=True)
+    (folder / "simulator.jsonl").write_text("".join(lines[:-2]))
+    told = (folder / "ledger.jsonl").read_text().splitlines(keepends=True)
+    assert '"id"' in told[-1] and f".{json.loads(told[-1])['task']}." in job["name"]
+    (folder / "ledger.jsonl").write_text("".join(told[:-1]))
+
+
 def test_a_simulation_goes_on_where_a_kill_left_it(tmp_path, policy):
     """Wherever it is killed: the same starts and ends as without, to the bit."""
     w = workload(4, 24)
@@ -132,13 +147,17 @@ def test_a_simulation_goes_on_where_a_kill_left_it(tmp_path, policy):
     whole, _, told = steps(tmp_path / "whole", 10_000)
     assert told["done"] == 24 and told["edges_not_kept"] == 0
     for at_once in (1, 7, 30):
-        over, folder = False, tmp_path / f"by{at_once}"
+        over, again, folder = False, 0, tmp_path / f"by{at_once}"
         while not over:
             times, over, summary = steps(folder, at_once)
             with open(folder / "simulator.jsonl", "a") as lines:
                 lines.write('{"wai')  # the kill was in the middle of a line
+            if at_once == 1 and not over and (submits := _last_submit(folder)):
+                _forget(folder, submits)
+                again += 1
         assert times == whole and summary["makespan"] == told["makespan"]
-        assert summary["edges_not_kept"] == 0 and summary["submitted"] == told["submitted"]
+        assert summary["edges_not_kept"] == 0 and summary["submitted"] == told["submitted"] + again
+        assert (again > 0) == (at_once == 1)
 
 
 def test_a_simulation_of_another_machine_or_elsewhere_does_not_go_on(tmp_path):
@@ -159,8 +178,8 @@ def test_a_simulation_of_another_machine_or_elsewhere_does_not_go_on(tmp_path):
     with pytest.raises(InputError, match=r"simulator.jsonl:2: .* did not write this line"):
         named("simulator", Machine(state, [2.0, 3.0], procs=4))
     (state / "simulator.jsonl").unlink()
-    (state / "ledger.jsonl").write_text("")
-    with pytest.raises(InputError, match="was begun elsewhere"):
+    (state / "ledger.jsonl").write_text(json.dumps({"event": "submit"}))
+    with pytest.raises(InputError, match="begun elsewhere, or by an earlier"):
         named("simulator", Machine(state, [2.0, 3.0], procs=4))
 
 

@@ -98,7 +98,7 @@ def test_every_section_of_the_prose_is_asked_for():
                 and getattr(node.func, "attr", "") == "section"
                 and isinstance(node.args[0], ast.Constant)
             ):
-                asked.add((path.stem.split("_")[0], node.args[0].value))
+                asked.add((path.stem if path.stem == "left_out" else path.stem.split("_")[0], node.args[0].value))
     there = set()
     for file in sorted((folder / "prose").glob("*.md")):
         for title, (words, tables) in sections_of(file.stem).items():

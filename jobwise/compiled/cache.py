@@ -38,7 +38,7 @@ def _folder() -> str:
     folder = home / f"kernels-{shipped.DIGEST}"
     try:
         if not folder.exists():
-            home.mkdir(parents=True, exist_ok=True)
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
             others = sorted(home.glob("kernels-*"), key=lambda f: f.stat().st_mtime)
             for old in others[: -KEPT - 1]:
@@ -92,7 +92,7 @@ class _Files(IndexDataCacheFile):
                 file.write(_hash(code) + code)
         except OSError as error:
             _say_once(
-                f"{self._cache_path}: compiled kernels cannot be kept there: {error.strerror}; each process compiles anew"
+                f"{FOLDER or self._cache_path}: compiled kernels cannot be kept there: {error.strerror}: each compiles anew"
             )
         shipped.save(code, *self._anywhere(key))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
 OURS = re.compile(
-    r"seed\d+|lock|origin.*|\..*|run\.json|metrics\.jsonl|checkpoint.*|.*\.safetensors|events\..*"
+    r"seed\d+|lock$|origin.*|\..*|run\.json|metrics\.jsonl|checkpoint.*|.*\.safetensors|events\..*"
 )  # in a run folder
 TRAIN = 0.6  # share of the log where training ends and validation begins; at SEEN the test part begins
 

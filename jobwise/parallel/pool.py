@@ -43,8 +43,9 @@ class Pool(ProcessPoolExecutor):
 
     def _guard(self, worker: Any) -> None:
         wait([worker.sentinel])
+        worker.join()
         with self._door:
-            if worker.exitcode and not self._is_broken:
+            if worker.exitcode != 0 and not self._is_broken:
                 self._is_broken = True
                 for other in self._workers:
                     other.kill()

@@ -263,7 +263,7 @@ class Following:
             if job and job.state not in ENDED and not stamp:
                 t.seen, t.start = now, job.start if job.state == "RUNNING" else 0.0
                 if (
-                    t.node >= 0 and job.state == "PENDING" and now - t.since > self.manager.lost_s
+                    t.node >= 0 and job.state == "PENDING" and now - t.since > max(self.manager.lost_s, 0.0)
                 ):  # others are there, or it is down
                     self._give_up(t)
                 elif job.state == "RUNNING" and self._machine.names:

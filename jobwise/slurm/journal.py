@@ -46,20 +46,23 @@ class Journal:
 
     def __init__(self, folder: Path, reads: bool = False):
         self.file, self._lock = folder / "journal.sqlite", None
+        self._db: Any = None
         if not reads:
             with writing(folder):
                 folder.mkdir(parents=True, exist_ok=True)
             self._lock = lock(folder / "journal.lock", f"{folder}: another process writes the journal there")
-        self._db = sqlite3.connect(self.file, isolation_level=None)
         try:
             with self._sound():
-                self._db.execute("pragma journal_mode=wal")
-                self._db.executescript(TABLES)
+                mode = "ro" if reads else "rwc"
+                self._db = sqlite3.connect(f"{self.file.absolute().as_uri()}?mode={mode}", isolation_level=None, uri=True)
+                if not reads:
+                    self._db.execute("pragma journal_mode=wal")
+                    self._db.executescript(TABLES)
                 faults = self._db.execute("pragma quick_check(1)").fetchall()
                 version = self._db.execute("select value from about where key = 'version'").fetchone()
                 if faults != [("ok",)]:
                     raise sqlite3.DatabaseError(str(faults[0][0]).splitlines()[-1])
-                if version is None:
+                if version is None and not reads:
                     self._db.execute("insert into about values('version', ?)", (str(VERSION),))
             if version is not None and version[0] != str(VERSION):
                 raise InputError(f"{self.file}: is of version {plain(version[0])}; this is version {VERSION}")
@@ -69,7 +72,8 @@ class Journal:
 
     def close(self) -> None:
         """Close the file of the journal."""
-        self._db.close()
+        if self._db:
+            self._db.close()
         if self._lock:
             self._lock.close()
 
@@ -80,9 +84,16 @@ class Journal:
             yield
         except InputError:
             raise
+        except sqlite3.OperationalError as error:
+            if str(error).startswith("no such"):  # a table, a column
+                raise self._damaged(error) from None
+            raise InputError(f"{self.file}: cannot be read or written now: {in_a_line(error)}") from None
         except (sqlite3.Error, UnicodeDecodeError, ValueError, TypeError, OverflowError) as error:
-            goes_on = "move the files journal.sqlite* away, and a new one is begun"
-            raise InputError(f"{self.file}: is no journal, or is damaged: {in_a_line(error)}; {goes_on}") from None
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> InputError:
+        goes_on = "move the files journal.sqlite* away, and a new one is begun"
+        return InputError(f"{self.file}: is no journal, or is damaged: {in_a_line(error)}; {goes_on}")
 
     def rows(self, query: str, *values: Any) -> list[tuple]:
         """Return the rows of a query. Raises InputError where the journal is damaged."""

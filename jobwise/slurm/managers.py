@@ -32,9 +32,11 @@ class Machine:
 def _simulated(m: Machine) -> ResourceManager:
     shared = {k: v for k, v in {"memory": m.memory, "gpus": m.gpus}.items() if v}
     file = m.folder / SIMULATED
-    if (m.folder / "ledger.jsonl").exists() and not file.exists():
+    begun = m.folder / "ledger.jsonl"
+    if not file.exists() and begun.is_file() and '"event": "submit"' in begun.read_text(errors="replace"):
+        where = "elsewhere, or by an earlier jobwise"
         raise InputError(
-            f"{m.folder}: the run there cannot go on on the simulator: it was begun elsewhere; name another --state folder"
+            f"{m.folder}: the run there was begun {where}, and the simulator cannot take it up; name another --state folder"
         )
     return Simulated(m.procs or CORES, lambda name: m.seconds[int(name.split(".")[1])], shared=shared, journal=file)
 

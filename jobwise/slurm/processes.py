@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jobwise.errors import InputError
-from jobwise.files import own_folder, write_whole
+from jobwise.files import own_file, own_folder, write_whole
 from jobwise.slurm.client import ENDED, Job, Node, Refused
 
 # A process writes its number down before it does anything.
@@ -56,7 +56,10 @@ class Processes:
         self.table: dict[int, Entry] = {}
         self._children: set[int] = set()
         self._open: list[Entry] = []  # those that have not ended, in order
-        for file in sorted(self.folder.glob("*.json")):
+        for file in sorted([*self.folder.glob("*.json"), *self.folder.glob("*.process")]):
+            own_file(file)
+            if file.suffix != ".json":
+                continue
             try:
                 x = json.loads(file.read_text())
                 x["job"], x["devices"] = Job(**x["job"]), tuple(x["devices"])

@@ -72,7 +72,12 @@ class Simulated:
 
     def __post_init__(self):
         if self.journal is not None:
+            self.lost_s = -1.0  # its table is whole: a job that is not in it was never submitted
             self._replay(self.journal)
+            with writing(self.journal):
+                self.journal.parent.mkdir(parents=True, exist_ok=True)
+            if not self.journal.exists() or not self.journal.stat().st_size:
+                self._note("begin", self._machine())
 
     def now(self) -> float:
         """Return the simulated time in s."""
@@ -168,12 +173,8 @@ class Simulated:
         """Write down what it is asked to do, before it does it."""
         if self.journal is None:
             return
-        with writing(self.journal):
-            begins = not self.journal.exists()
-            with open(self.journal, "a") as lines:
-                if begins:
-                    lines.write(json.dumps({"begin": self._machine()}) + "\n")
-                lines.write(json.dumps({what: value}) + "\n")
+        with writing(self.journal), open(self.journal, "a") as lines:
+            lines.write(json.dumps({what: value}) + "\n")
 
     def _replay(self, file: Path) -> None:
         """Do again what the journal says. Raises InputError where it is none, or of another machine."""
