@@ -113,7 +113,6 @@ def test_a_cut_ledger_goes_on_at_every_byte(tmp_path):
         assert all(sum(n.split(".")[1] == str(i) for n in names) == 1 for i in known)
 
 
-@pytest.mark.parametrize("policy", [None, "rank", "fcfs"])
 def _last_submit(folder):
     """Of the journal of the simulator, where the last thing that it was asked to do was to take a job; else none."""
     last = (folder / "simulator.jsonl").read_text().splitlines()[-2]
@@ -129,6 +128,7 @@ def _forget(folder, job):
     (folder / "ledger.jsonl").write_text("".join(told[:-1]))
 
 
+@pytest.mark.parametrize("policy", [None, "rank", "fcfs"])
 def test_a_simulation_goes_on_where_a_kill_left_it(tmp_path, policy):
     """Wherever it is killed: the same starts and ends as without, to the bit."""
     w = workload(4, 24)
