@@ -26,7 +26,7 @@ from jobwise.policies.names import resolve
 from jobwise.slurm import live
 from jobwise.slurm.journal import Journal
 from jobwise.slurm.page import board as boards
-from jobwise.slurm.page import server
+from jobwise.slurm.page import connections
 from jobwise.slurm.page.board import Board
 from jobwise.slurm.page.guards import HEADERS, Guards, token_of
 from jobwise.slurm.page.openapi import document
@@ -403,8 +403,8 @@ def test_a_socket_in_the_file_system(cluster, tmp_path):  # noqa: F811
 
 
 def test_silent_and_too_many_connections_are_closed(monkeypatch):
-    monkeypatch.setattr(server, "MOST", 3)
-    monkeypatch.setattr(server, "SILENT_S", 0.2)
+    monkeypatch.setattr(connections, "MOST", 3)
+    monkeypatch.setattr(connections, "SILENT_S", 0.2)
     with serving(Board(), Guards(), "127.0.0.1:0") as where:
         own = [socket.create_connection(("127.0.0.1", int(where.rpartition(":")[2])), timeout=20) for _ in range(5)]
         for s in own:
@@ -415,7 +415,7 @@ def test_silent_and_too_many_connections_are_closed(monkeypatch):
 
 def test_requests_that_never_end_are_closed_also_behind_a_whole_one(monkeypatch):
     """A second request that is begun and not ended, a body that does not come, one byte at a time; a stream of events stays."""
-    monkeypatch.setattr(server, "SILENT_S", 0.5)
+    monkeypatch.setattr(connections, "SILENT_S", 0.5)
     get = b"GET /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with serving(Board(), Guards(), "127.0.0.1:0") as where:
         port = int(where.rpartition(":")[2])
@@ -463,8 +463,8 @@ def test_requests_that_never_end_are_closed_also_behind_a_whole_one(monkeypatch)
 @pytest.mark.parametrize("unix", [False, True])
 def test_one_account_cannot_shut_the_page(monkeypatch, tmp_path, unix):
     """One account holds as many connections as it gets; another one is still answered. (Who others are is imitated.)"""
-    monkeypatch.setattr(server, "MOST", 8)
-    monkeypatch.setattr(server, "MOST_OF_ONE", 4)
+    monkeypatch.setattr(connections, "MOST", 8)
+    monkeypatch.setattr(connections, "MOST_OF_ONE", 4)
     web = f"unix:{tmp_path / 's'}" if unix else "127.0.0.1:0"
     with serving(Board(), Guards(), web) as where:
 
@@ -491,8 +491,8 @@ def test_one_account_cannot_shut_the_page(monkeypatch, tmp_path, unix):
             s.sendall(b"GET /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n")
             return s.recv(12) == b"HTTP/1.1 200"
 
-        known, whose, labels = server._peer, ["mine"], {}
-        monkeypatch.setattr(server, "_peer", lambda t, users: labels.setdefault(t, (*whose, known(t, users))))
+        known, whose, labels = connections._peer, ["mine"], {}
+        monkeypatch.setattr(connections, "_peer", lambda t, users: labels.setdefault(t, (*whose, known(t, users))))
         mine = [opened(f"127.0.0.{1 + k % 3}") for k in range(8)]  # other addresses of this machine are no other accounts
         end = time.monotonic() + 20
         while sum(map(is_open, mine)) > 4 and time.monotonic() < end:
@@ -510,9 +510,9 @@ def test_one_account_cannot_shut_the_page(monkeypatch, tmp_path, unix):
 
 def test_users_of_connections_are_known():
     with socket.create_server(("127.0.0.1", 0)) as s, socket.create_connection(s.getsockname()) as c:
-        assert server._users()[c.getsockname()] == os.getuid()
+        assert connections._users()[c.getsockname()] == os.getuid()
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as s, socket.create_connection(s.getsockname()[:2]) as c:
-        assert server._users()[c.getsockname()[:2]] == os.getuid()
+        assert connections._users()[c.getsockname()[:2]] == os.getuid()
 
 
 def test_odd_numbers_of_jobs_and_faults_of_ours(site, monkeypatch, caplog):
