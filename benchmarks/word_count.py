@@ -67,7 +67,7 @@ task split {
   input { File text  Int parts }
   command <<< split -d -n l/~{parts} ~{text} x >>>
   output { Array[File] pieces = glob("x*") }
-  runtime { cpu: 2  memory: "100 MiB"  time_minutes: 2  }
+  runtime { cpu: 2  memory: "100 MiB"  time_minutes: 2 }
 }
 task count {
   input { File piece  String marks }

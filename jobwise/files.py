@@ -15,13 +15,8 @@ from typing import IO
 
 from jobwise.errors import InputError
 
-FULL = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EROFS,
-    errno.EFBIG,
-    errno.EIO,
-)  # a disk says them of a file that is open, without its name
+# What a disk says of a file that is open, without its name.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
 
 
 def check_writable(path: str | Path) -> None:
@@ -92,7 +87,7 @@ def own_file(path: Path) -> None:
 
 def lock(file: Path, taken: str) -> IO[str]:
     """Return an open file that no other process may lock until it is closed, by `close` or by the end of this process. Raises
-    InputError(`taken`) where another has it. A file system without locks gives none: that is no reason to stop."""
+    InputError(`taken`) where another has it. Where the file system has no locks that is said, and the work goes on."""
     with writing(file):
         held = os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "r+")
     try:
@@ -100,8 +95,8 @@ def lock(file: Path, taken: str) -> IO[str]:
     except BlockingIOError:
         held.close()
         raise InputError(taken) from None
-    except OSError:
-        pass
+    except OSError as error:
+        print(f"jobwise: {file}: cannot be locked ({error.strerror}): see that no other process works there", file=sys.stderr)
     return held
 
 
@@ -112,13 +107,11 @@ def writing(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else None
-        is_here = name is not None and (
-            name == str(path) or Path(path) in Path(name).parents or Path(name) in Path(path).parents
-        )
-        if not is_here and (name is not None or error.errno not in FULL):
+        at = None if error.filename is None else Path(str(error.filename))
+        is_ours = error.errno in FULL if at is None else at.is_relative_to(path) or Path(path).is_relative_to(at)
+        if not is_ours:
             raise
-        raise InputError(f"{name or path}: cannot be written: {error.strerror or error}") from None
+        raise InputError(f"{at or path}: cannot be written: {error.strerror or error}") from None
 
 
 def write_whole(path: str | Path, data: bytes | str) -> None:

@@ -91,9 +91,8 @@ class _Files(IndexDataCacheFile):
             with self._open_for_write(self._path(key)) as file:
                 file.write(_hash(code) + code)
         except OSError as error:
-            _say_once(
-                f"{FOLDER or self._cache_path}: compiled kernels cannot be kept there: {error.strerror}: each compiles anew"
-            )
+            why = f"{error.strerror}; each process compiles anew"
+            _say_once(f"{FOLDER or self._cache_path}: compiled kernels cannot be kept there: {why}")
         shipped.save(code, *self._anywhere(key))
 
     def _anywhere(self, key) -> tuple:

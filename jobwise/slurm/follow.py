@@ -263,7 +263,7 @@ class Following:
             if job and job.state not in ENDED and not stamp:
                 t.seen, t.start = now, job.start if job.state == "RUNNING" else 0.0
                 if (
-                    t.node >= 0 and job.state == "PENDING" and now - t.since > max(self.manager.lost_s, 0.0)
+                    t.node >= 0 and job.state == "PENDING" and now - t.since > self.manager.lost_s
                 ):  # others are there, or it is down
                     self._give_up(t)
                 elif job.state == "RUNNING" and self._machine.names:
@@ -280,7 +280,7 @@ class Following:
                 state, code = "done", 0
             elif job and job.state in ENDED and job.state != "COMPLETED":
                 state = "lost" if job.start <= 0 and "Dependency" in job.reason else "failed"
-            elif now - t.seen > self.manager.lost_s:  # forgotten by the manager, or its stamp is not to be seen
+            elif now - t.seen >= self.manager.lost_s:  # forgotten by the manager, or its stamp is not to be seen
                 state = "lost" if self._claim(i) else "failed"
             else:
                 continue

@@ -15,7 +15,7 @@ from jobwise.slurm.client import LOST_S, Job, Node, Refused, SlurmError
 
 class ResourceManager(Protocol):
     """The interface that `follow.py` asks: `client.Slurm`, or `Simulated`. `stamps`: do its jobs run their scripts? `lost_s`: a
-    job that neither runs nor left a stamp is given up after so long."""
+    job that neither runs nor left a stamp is given up after so long; 0: at once."""
 
     stamps: bool
     lost_s: float
@@ -72,7 +72,7 @@ class Simulated:
 
     def __post_init__(self):
         if self.journal is not None:
-            self.lost_s = -1.0  # its table is whole: a job that is not in it was never submitted
+            self.lost_s = 0.0  # its table is whole: a job that is not in it was never submitted
             self._replay(self.journal)
             with writing(self.journal):
                 self.journal.parent.mkdir(parents=True, exist_ok=True)

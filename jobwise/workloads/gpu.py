@@ -106,9 +106,9 @@ def read_philly(
     rows, dropped, first = [], dict[str, int](), None
     others = Counter(row["virtual_cluster"] for row in rows_of if row["virtual_cluster"] != cluster)
     if others:
-        some = ", ".join(f"{name} {n:,}" for name, n in others.most_common(3))
+        largest = ", ".join(f"{name} {n:,}" for name, n in others.most_common(3))
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        dropped[f"of other virtual clusters ({some}{more})"] = sum(others.values())
+        dropped[f"of other virtual clusters ({largest}{more})"] = sum(others.values())
     dropped["no run time"] = 0
     for line, row in enumerate(rows_of, 2):
         if row["virtual_cluster"] != cluster:

@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -20,28 +20,35 @@ MOST_OF_ONE = 400  # connections at once of one peer: fewer than MOST, and than 
 LOOK_S, ESTABLISHED = 0.1, "01"  # between two readings of the kernel's tables of sockets; how they write an open one
 
 
-class Limited(H11Protocol):
-    """A connection: closed at once where there are MOST, soon where one peer has more than MOST_OF_ONE, and later where a
-    request is not whole SILENT_S after it began; the first one begins with the connection."""
+class Shares:
+    """Of the connections of one server: `is_due`, they will be looked through in a moment."""
 
-    _timer: asyncio.TimerHandle | None = None
-    _peer: tuple = ()
+    is_due = False
+
+
+class Limited(H11Protocol):
+    """A connection of a server with these `shares`. It is closed at once where there are MOST, soon where one peer has more
+    than MOST_OF_ONE, and later where a request is not whole SILENT_S after it began; the first begins with the connection."""
+
+    def __init__(self, *arguments: Any, shares: Shares, **more: Any):
+        super().__init__(*arguments, **more)
+        self._shares, self._number, self._peer = shares, next(_numbers), ()
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, or close it."""
         super().connection_made(transport)
-        self._number = next(_numbers)
         if len(self.connections) > MOST:
             transport.abort()
             return
-        if len(self.connections) > MOST_OF_ONE and not getattr(self.server_state, "trims", False):
-            self.server_state.trims = True  # type: ignore[attr-defined]
+        if len(self.connections) > MOST_OF_ONE and not self._shares.is_due:
+            self._shares.is_due = True
             self.loop.call_later(LOOK_S, self._trim)
         self._watch()
 
     def _trim(self) -> None:
         """Close what a peer has beyond its share, the newest connections; at most every LOOK_S."""
-        self.server_state.trims = False  # type: ignore[attr-defined]
+        self._shares.is_due = False
         users, held = _users(), Counter[tuple]()
         for c in sorted(cast("set[Limited]", self.connections), key=lambda c: c._number):
             c._peer = c._peer or _peer(c.transport, users)

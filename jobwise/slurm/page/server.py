@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -97,8 +99,9 @@ def serving(board: Board, guards: Guards, web: str, names: Sequence[str] = ()) -
     listening, where, own = _listening(web)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # whoever asks nonsense writes no lines on this terminal
     app = app_of(board, guards, [*own, *(x.lower() for x in names)])
+    limited: Any = partial(connections.Limited, shares=connections.Shares())
     config = uvicorn.Config(
-        app, http=connections.Limited, log_config=None, access_log=False, lifespan="off", server_header=False,
+        app, http=limited, log_config=None, access_log=False, lifespan="off", server_header=False,
         timeout_graceful_shutdown=CLOSING_S, limit_concurrency=connections.MOST,
     )  # fmt: skip
     server = uvicorn.Server(config)
