@@ -283,6 +283,16 @@ def test_a_job_without_a_limit_may_have_run_for_longer_than_a_year():
     assert w.jobs["walltime"].tolist() == [2 * year, year, 420]
 
 
+def test_a_row_without_elapsed_seconds_ran_from_start_to_end():
+    begin = 1_800_000_000
+    rows = [
+        f"1|u|COMPLETED|{begin}|{begin}|{begin}|{begin + 60}|55|9|1|",
+        f"2|u|COMPLETED|{begin}|{begin}|{begin}|{begin + 90}||9|1|",
+    ]
+    w = from_text("\n".join([FULL, *rows]), "x")
+    assert w.truth["runtime"].tolist() == [55, 90]
+
+
 def test_gpus_are_counted_once_with_their_types_or_without():
     for text, count in (
         ("cpu=1,gres/gpu=4", 4), ("gres/gpu:a100=2,gres/gpu:v100=1", 3), ("gres/gpu=3,gres/gpu:a100=2,gres/gpu:v100=1", 3),

@@ -53,6 +53,12 @@ def test_where_batches_are_collected_changes_nothing(system, log, tmp_path):
     assert trained(c.changed(collectors=1), w, tmp_path / "c", "threads") != left(tmp_path / "a")
 
 
+def test_batches_play_other_simulations(log, tmp_path):
+    one, two = Run(short("perjob", log), log, tmp_path / "a").trainer.envs.snapshot()["parts"]
+    assert one["random"] != two["random"]
+    assert any(one["arrays"][k].tobytes() != two["arrays"][k].tobytes() for k in one["arrays"])
+
+
 @pytest.mark.slow
 def test_ray_collects_the_same(log, tmp_path):
     pytest.importorskip("ray")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from benchmarks import word_count
@@ -434,3 +435,59 @@ steps:
     lines = [x for x in done.stderr.splitlines() if not x.startswith("jobwise: compiling")]
     assert done.returncode == 1 and "step s" in lines[0] and len(lines) == 2, done.stderr
     assert "no good" in (tmp_path / "s" / "engine0" / "engine.log").read_text()
+
+
+def test_a_tool_that_leaves_no_output_has_failed(tmp_path, capsys):
+    """Its exit code is 0: what was to come of it is not there."""
+    file = tmp_path / "a.cwl"
+    tool = "class: CommandLineTool, inputs: [], outputs: {o: {type: File, outputBinding: {glob: there.txt}}}"
+    steps = f"steps: {{s: {{in: [], out: [o], run: {{{tool}, baseCommand: 'true'}}}}}}"
+    file.write_text(f"cwlVersion: v1.2\nclass: Workflow\ninputs: []\noutputs: []\n{steps}\n")
+    words = ["mars", "run", str(file), "--on", "processes", "--poll", "0.05", "--json", "--state", str(tmp_path / "s")]
+    assert run(words) == 1
+    said = capsys.readouterr()
+    assert "there.txt" in said.err and "Traceback" not in said.err
+    file.write_text(file.read_text().replace("baseCommand: 'true'", "baseCommand: [touch, there.txt]"))
+    assert run(words) == 0
+
+
+@pytest.mark.parametrize(("runtime", "tries"), [("maxRetries: 1", 2), ("preemptible: 1", 2), ("cpu: 1", 1)])
+def test_a_wdl_task_is_tried_as_often_as_it_says(tmp_path, runtime, tries, capsys):
+    there = tmp_path / "there"
+    text = f"version 1.0\nworkflow w {{ call t }}\ntask t {{ command <<< test -e {there} || {{ touch {there}; exit 1; }} >>>\n"
+    (tmp_path / "w.wdl").write_text(f"{text} runtime {{ {runtime} }} }}\n")
+    words = ["mars", "run", str(tmp_path / "w.wdl"), "--on", "processes", "--poll", "0.05", "--retries", "0", "--json"]
+    assert run([*words, "--state", str(tmp_path / "s")]) == (0 if tries == 2 else 1)
+    assert json.loads(capsys.readouterr().out)["submitted"] == tries
+
+
+def test_a_job_that_is_ended_leaves_no_process_behind(tmp_path):
+    """Cancelled, over its limit, or over with a child that runs on in the background."""
+    p = Processes(tmp_path / "p", 3)
+    ids = {}
+    for name, rest in (("cancelled", "wait"), ("late", "wait"), ("over", "exit 0")):
+        script = (
+            f"#!/bin/sh\nsleep 300 &\necho $! > {tmp_path / name}.new; mv {tmp_path / name}.new {tmp_path / name}\n{rest}\n"
+        )
+        ids[name] = p.submit(script, name=name)
+    end = time.monotonic() + 30
+    while not all((tmp_path / name).exists() for name in ids) and time.monotonic() < end:
+        p.wait(0.02)
+    children = [int((tmp_path / name).read_text()) for name in ids]
+    p.table[ids["late"]].seconds = 0.01
+    p.cancel([ids["cancelled"]])
+    while any(j.state == "RUNNING" for j in p.jobs()) and time.monotonic() < end:
+        p.wait(0.02)
+    assert [j.state for j in p.jobs()] == ["CANCELLED", "TIMEOUT", "COMPLETED"]
+
+    def runs(process):
+        try:
+            return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    while any(map(runs, children[:2])) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not any(map(runs, children[:2]))
+    if runs(children[2]):
+        os.kill(children[2], signal.SIGKILL)

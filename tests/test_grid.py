@@ -1,6 +1,7 @@
 """The grid of time: equal to its slow twin, exact shapes, rules near their reference, images, real logs."""
 
 import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -410,6 +411,21 @@ def test_gpu_logs(tmp_path):
     assert on.cluster.capacity.tolist() == [[8]] * 8 and (on.jobs["request"] == log.jobs["request"]).all()
     with pytest.raises(InputError, match="do not make 7"):
         on_nodes(log, 7)
+
+
+def test_jobs_of_gavel_run_as_on_the_fastest_gpus(tmp_path):
+    """100 steps, at 5 a second on V100s: 20 s there, 40 s on P100s (2.5) and 100 s on K80s (1)."""
+    from jobwise.workloads.gpu import GAVEL, read_gavel
+
+    speeds = {"v100": 5.0, "p100": 2.5, "k80": 1.0}
+    jobs = "job_type,total_steps,arrival_time_s,num_gpus\nA,100,0,1\nA,100,5,1\n"
+    table = json.dumps({kind: {"('A', 1)": {"null": x}} for kind, x in speeds.items()})
+    for name, text in zip(GAVEL, (jobs, table), strict=True):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    w = read_gavel(tmp_path, counts={"v100": 1, "p100": 1, "k80": 1})
+    assert w.truth["runtime"].tolist() == [20, 20]
+    assert np.unique(w.cluster.affinity.factors[0]).tolist() == [1, 2, 5]
 
 
 @pytest.mark.slow  # one resource: kernels of their own

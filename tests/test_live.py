@@ -18,6 +18,7 @@ from jobwise.slurm.recording import read as read_recording
 from jobwise.slurm.standing import SitePlayer
 from jobwise.slurm.starts import in_words, predict
 from jobwise.starts import futures
+from jobwise.starts.calibration import Calibration
 from jobwise.starts.history import History
 
 RECORDED = Path(__file__).parent.parent.parent / "shared" / "slurm" / "recorded"
@@ -167,6 +168,15 @@ def test_predictions_of_a_cluster(cluster):
     assert rows[9005]["start"] <= rows[9004]["start"]  # it is backfilled
     again = predict(live.look(cluster))
     assert again.rows() == p.rows()
+
+
+def test_the_last_starts_calibrate_predictions(cluster):
+    c, known = live.look(cluster), Calibration()
+    predict(c, count=4, earlier=3, calibration=known)
+    jobs = c.workload.jobs
+    waited = jobs["submit"][(jobs["start"] > jobs["submit"] + 1.0) & (jobs["submit"] < c.now)]
+    earlier = [x for x in known.made if x < c.now + c.workload.origin - 1e-6]
+    assert len(waited) > 12 and sorted(set(earlier)) == sorted(set(waited[-3:] + c.workload.origin))
 
 
 def test_other_schedulers_on_the_same_nodes(cluster):

@@ -25,8 +25,8 @@ from jobwise.errors import InputError
 from jobwise.policies.names import resolve
 from jobwise.slurm import live
 from jobwise.slurm.journal import Journal
+from jobwise.slurm.page import app, connections
 from jobwise.slurm.page import board as boards
-from jobwise.slurm.page import connections
 from jobwise.slurm.page.board import Board
 from jobwise.slurm.page.guards import HEADERS, Guards, token_of
 from jobwise.slurm.page.openapi import document
@@ -218,6 +218,8 @@ def test_private_shows_only_ones_own(cluster, tmp_path):  # noqa: F811
     with Site(cluster, tmp_path / "state", private=True, header="X-Remote-User") as s:
         s.cycle()
         assert s.ask("/api/jobs")[0] == s.ask("/api/now")[0] == s.ask("/api/audit")[0] == 403
+        s.guards.__dict__["own"] = "u2"  # who runs it is not whoever comes past the proxy
+        assert s.ask("/api/jobs")[0] == 403
         me = {"X_Remote_User": "u2"}
         assert [x["job"] for x in s.json("/api/jobs", **me)["jobs"]] == [9005] and s.json("/api/jobs", **me)[
             "cannot_start"
@@ -247,6 +249,51 @@ def test_one_question_at_a_time_and_once_a_cycle(site, monkeypatch):
     with site.board._lock:
         assert site.ask("/api/jobs/9005/sooner")[0] == 503
     assert site.ask("/api/jobs/9005/sooner")[0] == 200
+
+
+def test_only_what_is_worth_it_is_advised(site, monkeypatch):
+    from jobwise.slurm.starts import Predicted
+    from jobwise.starts.sooner import Change, Offer
+
+    def offer(words, gain, sooner):
+        return Offer(Change(words, {}), 4000.0 - gain, 9000.0, gain, sooner, 0.0, (4000.0, 9000.0))
+
+    offers = [
+        offer("much", 3000.0, 0.9),
+        offer("little", 60.0, 0.9),
+        offer("hardly ever", 3000.0, 0.2),
+        offer("later", -900.0, 0.9),
+    ]
+    monkeypatch.setattr(Predicted, "sooner", lambda p, id: offers)
+    assert [x["change"] for x in site.json("/api/jobs/9004/sooner")["sooner"]] == ["much"]
+
+
+def test_readers_that_have_gone_make_room_for_others(site, monkeypatch):
+    monkeypatch.setattr(app, "MOST_READERS", 1)
+
+    def reader():
+        c = http.client.HTTPConnection("127.0.0.1", site.port, timeout=20)
+        c.request("GET", "/api/events")
+        r = c.getresponse()
+        if r.status == 200:
+            assert r.readline().startswith(b"data:")
+        return r, c
+
+    def close(r, c):
+        r.close()
+        c.close()
+
+    first = reader()
+    refused = reader()
+    assert (first[0].status, refused[0].status) == (200, 503)
+    close(*refused)
+    close(*first)
+    end = time.monotonic() + 20
+    while (again := reader())[0].status != 200 and time.monotonic() < end:
+        close(*again)
+        time.sleep(0.05)
+    assert again[0].status == 200
+    close(*again)
 
 
 def test_events_come_with_each_cycle(site):

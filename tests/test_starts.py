@@ -145,6 +145,8 @@ def test_past_days_come_again():
         again = h.jobs["submit"][rows] + later
         assert len(again) == futures.AHEAD * 24 and (np.diff(again) > 0).all()
         assert (again > h.now).all() and (again % 3600 == 0).all() and (h.jobs["submit"][rows] <= h.now).all()
+    first = {later[0] / 86_400 for _, later in futures.draw(h, 64, seed=2).arrivals}
+    assert first == {2.0, 3.0, 4.0, 7.0, 14.0, 21.0, 28.0}  # the days that the first of the days to come is a copy of
 
 
 def test_censored_quantiles():
@@ -175,6 +177,16 @@ def test_intervals_are_stretched_until_they_hold_what_they_say(wrong):
     for share, level, got in zip((0.8, 0.9), (1.2816, 1.645), np.mean(inside[2000:], axis=0), strict=True):
         plain = 1 - 2 * norm.sf(wrong * level)  # without any stretch; 600 predictions say that none is needed
         assert abs(got - share) <= max(0.8 * abs(plain - share), 0.03)
+
+
+def test_a_few_outcomes_stretch_little():
+    """Six, each ten times as far from the median as the quantiles say: by 10 to the power of 6 of 606."""
+    c, q = Calibration(), 8.0 + np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    for i in range(6):
+        c.add(0.0, i, q, 8.0, np.stack([q, q]))
+        c.outcome[-1] = 8.0 + 40.0
+    f = c.factors(1.0)
+    assert f[3:] == pytest.approx(10 ** (6 / 606)) and f[2] == 1.0 and f[:2] == pytest.approx(0.1 ** (6 / 606))
 
 
 def test_requests_are_shown_where_they_have_been_clearly_better():

@@ -465,6 +465,15 @@ def test_of_the_past_the_last_is_remembered(cluster, monkeypatch):  # noqa: F811
     assert len(last) == 10 < len(whole) and np.array_equal(last, whole[-10:]) and (np.diff(last["end"]) >= 0).all()
 
 
+def test_of_the_past_run_times_are_known_without_the_waits(cluster):  # noqa: F811
+    c = live.look(cluster)
+    past, jobs = view_of(c)[0].past, c.workload.jobs
+    over = jobs[~np.isnan(jobs["end"])]
+    ran = {(round(x["end"] - x["submit"], 3), round(x["end"] - x["start"], 3)) for x in over}
+    assert {(round(x["end"] - x["submit"], 3), round(float(x["runtime"]), 3)) for x in past} <= ran
+    assert (past["runtime"] < past["end"] - past["submit"] - 1.0).any()  # some have waited
+
+
 def test_gpus_of_nodes_that_are_down_are_not_free(cluster):  # noqa: F811
     text = re.sub(r"Gres=\S+", "Gres=gpu:2", (cluster / "scontrol_node.txt").read_text()).splitlines()
     text[3] = text[3].replace("State=IDLE", "State=DOWN")

@@ -173,6 +173,13 @@ def test_a_wrong_table_is_one_line(columns, text, stream, tmp_path, capsys):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log.parquet"]
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 10])
+def test_rows_out_of_order_are_seen_across_batches(rows, tmp_path):
+    log = parquet.Table(table(tmp_path / "log.parquet", submit=[0.0, 7.0, 4.0]))
+    with pytest.raises(InputError, match="row 2: submit is 4; rows are expected in order of submit"):
+        list(log.parts(rows))
+
+
 def test_a_table_that_is_cut_is_one_line(tmp_path, capsys):
     log = tmp_path / "log.parquet"
     parquet.write_log(jw.lublin(1_000, 16, seed=1), str(log))

@@ -17,8 +17,9 @@ from jobwise.compare import fingerprint
 from jobwise.compare.windows import slowdowns
 from jobwise.errors import InputError
 from jobwise.learn.config import Config
-from jobwise.learn.run import pick_device, train
+from jobwise.learn.run import Run, pick_device, train
 from jobwise.learn.run_folder import parts, score, windows
+from jobwise.policies import files as policy_files
 from jobwise.policies import names
 from jobwise.policies.names import resolve
 from jobwise.systems import configure
@@ -67,6 +68,23 @@ def test_two_processes_do_not_train_in_one_folder(w, tmp_path):
     with pytest.raises(InputError, match="are too few"):
         train(config, w.take(slice(0, 5)), tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_the_network_that_did_best_in_validation_is_the_policy(w, tmp_path):
+    """Here the first one does, and each later one does worse."""
+    run = Run(configure("perjob", w, "smoke").changed(choices=4000, threads=1), w, tmp_path / "run")
+    files = []
+
+    def validate(policy):
+        files.append(tmp_path / f"{len(files)}.safetensors")
+        policy.save(files[-1])
+        return {"validation": 10.0 + len(files)}
+
+    run.trainer.validate = validate
+    run.run()
+    assert len(files) > 2
+    first, last, kept = (policy_files.read(x)[1] for x in (files[0], files[-1], tmp_path / "run"))
+    assert all(np.array_equal(kept[k], first[k]) for k in kept) and not all(np.array_equal(kept[k], last[k]) for k in kept)
 
 
 def test_a_run_folder_says_what_it_is(trained):

@@ -15,7 +15,7 @@ from jobwise.errors import InputError
 from jobwise.parallel import workers
 from jobwise.site import settings
 from jobwise.slurm import conf, tune
-from jobwise.slurm.fidelity import Fidelity
+from jobwise.slurm.fidelity import Fidelity, trusted
 from jobwise.slurm.tune import REPLICAS, Tuned, draw
 from jobwise.slurm.what_if import Change, Replays
 
@@ -74,6 +74,9 @@ def test_no_lines_are_proposed_by_a_simulation_that_does_not_explain_the_record(
     for error, lines in ((0.2, 1), (0.26, 0), (-0.3, 0), (None, 0)):
         t = judged(changed(), error=error)
         assert len(t.proposed) == lines and (("no lines are proposed" in t.sentence()) == (not lines))
+    for simulated, is_trusted in ((100.0, True), (80.0, True), (120.0, True), (10.0, False), (70.0, False), (130.0, False)):
+        f = Fidelity("slurm", np.full((2, 30), simulated), np.full(30, 100.0), np.zeros(30), (1.0, 1.0))
+        assert trusted(f) == is_trusted, simulated
     few = replace(judged(changed()), fidelity=Fidelity("slurm", np.ones((1, 5)), *np.ones((2, 5)), (1.0, 1.0)))
     assert few.proposed == []
     broken = judged(changed(longest=(1.5,)))

@@ -310,3 +310,15 @@ def test_a_longest_wait_is_called_shorter_only_where_it_is(longest, said):
     e = Effect(-0.3, -0.5, -0.1, 0.02, 0.02, -0.36, 0.1, 16)
     c = Change("x", Replays([waits(1)]), Replays([waits(2)]), e, Totals(-0.2, -0.3, -0.1, 0.1), np.array(longest))
     assert f"the longest wait {said}" in c.sentence()
+
+
+def test_a_change_that_moves_starts_in_one_replica_is_one():
+    from jobwise.compare.intervals import Effect, Totals
+    from jobwise.slurm.what_if import Change, Replays
+
+    def change(*after):
+        e = Effect(-0.3, -0.5, -0.1, 0.02, 0.02, -0.36, 0.1, 16)
+        present = Replays([waits(1, 1), waits(2, 5)])
+        return Change("x", present, Replays([waits(*x) for x in after]), e, Totals(-0.2, -0.3, -0.1, 0.1), np.ones(2))
+
+    assert change((1, 1), (2, 5)).idle and not change((1, 1), (2, 4)).idle and not change((1, 0), (2, 5)).idle

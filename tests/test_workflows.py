@@ -81,6 +81,15 @@ def test_older_versions(tmp_path):
         assert w.tasks["memory"][0] == pytest.approx(1.024) and w.tasks["io"].tolist() == [5, 1]
 
 
+def test_children_alone_are_edges(tmp_path):
+    tasks = [{"name": "a", "runtime": 1, "children": ["b", "c"]}, {"name": "b", "runtime": 1}, {"name": "c", "runtime": 1}]
+    file = tmp_path / "w.json"
+    file.write_text(json.dumps({"schemaVersion": "1.4", "name": "w", "workflow": {"tasks": tasks}}))
+    assert sorted(jw.open_workflow(file).edges.tolist()) == [[0, 1], [0, 2]]
+    file.write_text(file.read_text().replace('"name": "b",', '"name": "b", "parents": ["a"],'))  # said twice: one edge
+    assert sorted(jw.open_workflow(file).edges.tolist()) == [[0, 1], [0, 2]]
+
+
 def as_cwl(told):
     """A CWL document of a structure; what a step depends on is an input each."""
     lines = [f"cwlVersion: {(told['format'].split() + ['v1.2'])[1]}", "class: Workflow"]
