@@ -441,14 +441,15 @@ def test_a_tool_that_leaves_no_output_has_failed(tmp_path, capsys):
     """Its exit code is 0: what was to come of it is not there."""
     file = tmp_path / "a.cwl"
     tool = "class: CommandLineTool, inputs: [], outputs: {o: {type: File, outputBinding: {glob: there.txt}}}"
-    steps = f"steps: {{s: {{in: [], out: [o], run: {{{tool}, baseCommand: 'true'}}}}}}"
+    after = f"class: CommandLineTool, inputs: {{x: File?}}, outputs: [], baseCommand: [touch, {tmp_path / 'after'}]"
+    steps = f"steps: {{s: {{in: [], out: [o], run: {{{tool}, baseCommand: 'true'}}}}, t: {{in: {{x: s/o}}, out: [], run: {{{after}}}}}}}"
     file.write_text(f"cwlVersion: v1.2\nclass: Workflow\ninputs: []\noutputs: []\n{steps}\n")
     words = ["mars", "run", str(file), "--on", "processes", "--poll", "0.05", "--json", "--state", str(tmp_path / "s")]
     assert run(words) == 1
     said = capsys.readouterr()
-    assert "there.txt" in said.err and "Traceback" not in said.err
+    assert "there.txt" in said.err and "Traceback" not in said.err and not (tmp_path / "after").exists()
     file.write_text(file.read_text().replace("baseCommand: 'true'", "baseCommand: [touch, there.txt]"))
-    assert run(words) == 0
+    assert run(words) == 0 and (tmp_path / "after").exists()
 
 
 @pytest.mark.parametrize(("runtime", "tries"), [("maxRetries: 1", 2), ("preemptible: 1", 2), ("cpu: 1", 1)])
