@@ -24,6 +24,7 @@ from jobwise.compare.comparison import Comparison
 from jobwise.errors import plain
 
 DAY = 86400.0
+ABREAST = 90  # letters of names that stand side by side under a figure
 COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#e09f3e", "#7b5ea7", "#3bb3c3", "#8d6e4f", "#c95d9f", "#6b7280", "#94a84a")
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 STYLE: dict[Any, Any] = {
@@ -422,6 +423,8 @@ def bars(groups: dict[str, dict[str, float]], label: str) -> str:
             at = [k + (i - (len(names) - 1) / 2) * width for k, g in enumerate(groups.values()) if name in g]
             axes.bar(at, [g[name] for g in groups.values() if name in g], width, color=colour(i), label=name)
         axes.set_xticks(range(len(groups)), list(groups))
+        if sum(max(map(len, name.split("\n"))) for name in groups) > ABREAST:
+            axes.set_xticks(axes.get_xticks(), list(groups), rotation=25, ha="right", rotation_mode="anchor")
         axes.set(ylabel=label, yscale="log")
         figure.legend(ncols=5, loc="outside upper center")
 
