@@ -197,7 +197,8 @@ def choice_of(free: np.ndarray, capacity: np.ndarray, weight: np.ndarray) -> Cal
 @kernel
 def note_unfit(asks, sets, partition, pairs, cells, weight, space, node, more, mask, unfit):
     """unfit[a, p] = 1 for those of the pairs [K, 2] (row of `asks`, row of `partition`) where not even all nodes of the
-    partition, when they are empty, hold what is asked. `cells`: of an empty machine, which `space` knows."""
+    partition, when they are empty, hold what is asked. `cells`: of an empty machine."""
+    note_vacant(cells, space)
     for k in range(len(pairs)):
         a, p = pairs[k, 0], pairs[k, 1]
         for x in range(len(mask)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.sim.node_choice import note_unfit
-from jobwise.sim.node_room import Room, note_vacant, rooms
+from jobwise.sim.node_room import Room, rooms
 from jobwise.sim.node_sets import packed
 from jobwise.sim.slurm_ends import BLOCK
 from jobwise.sim.slurm_notes import NOTES
@@ -250,20 +250,8 @@ def _unfit(jobs: np.ndarray, site: Site, sets: np.ndarray, capacity: np.ndarray)
     pairs = np.unique(pairs[pairs[:, 1] >= 0], axis=0)
     cells, space = separate(capacity.copy(), capacity.copy()), rooms(len(capacity))
     node, more = np.zeros((2, len(capacity)), np.int32)
-    note_vacant(cells, space)
-    note_unfit(
-        site.asks,
-        sets,
-        site.partitions,
-        pairs,
-        cells,
-        site.weight,
-        space,
-        node,
-        more,
-        np.zeros(sets.shape[1], np.uint64),
-        unfit,
-    )
+    mask = np.zeros(sets.shape[1], np.uint64)
+    note_unfit(site.asks, sets, site.partitions, pairs, cells, site.weight, space, node, more, mask, unfit)
     return unfit
 
 
