@@ -2,9 +2,10 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers with two threads each wait for one another:
@@ -74,22 +75,35 @@ def samples():
 
 
 @contextmanager
-def real_slurm(port, nodes, cpus):
+def real_slurm(nodes, cpus):
     """The folder of a real Slurm that runs here, with its slurm.conf; skips the test where there is none."""
-    start = SHARED / "slurm" / "start-test-cluster"
+    start, lacks = (
+        SHARED / "slurm" / "start-test-cluster",
+        pytest.fail if os.environ.get("JOBWISE_REQUIRE_SLURM") else pytest.skip,
+    )
     if not start.exists() or shutil.which("slurmctld", path=os.environ["PATH"] + ":/usr/sbin") is None:
-        (pytest.fail if os.environ.get("JOBWISE_REQUIRE_SLURM") else pytest.skip)("there is no Slurm here")
+        lacks("there is no Slurm here")
     folder = Path(tempfile.mkdtemp(prefix="jobwise-slurm-"))
     folder.chmod(0o755)  # munge wants to be reached by all
-    words = [str(start), "-d", str(folder), "-p", str(port), str(nodes), str(cpus)]
-    begun = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    if begun.returncode:
-        (pytest.fail if os.environ.get("JOBWISE_REQUIRE_SLURM") else pytest.skip)(
-            f"Slurm does not start: {begun.stderr[-200:]}"
-        )
-    yield folder
-    subprocess.run([str(start.with_name("stop-test-cluster")), str(folder)], capture_output=True, timeout=60, check=False)
-    shutil.rmtree(folder, ignore_errors=True)
+    words = [str(start), "-d", str(folder), "-p", str(_free_ports(10 + nodes)), str(nodes), str(cpus)]
+    try:
+        begun = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        if begun.returncode:
+            lacks(f"Slurm does not start: {begun.stderr[-200:]}")
+        yield folder
+    finally:
+        subprocess.run([str(start.with_name("stop-test-cluster")), str(folder)], capture_output=True, timeout=60, check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _free_ports(count):
+    """The first of so many neighbouring ports that nobody has: another run of the tests may have a Slurm, too."""
+    for first in np.random.default_rng().permutation(np.arange(20_000, 32_000, 50)).tolist():
+        with ExitStack() as taken, suppress(OSError):
+            for port in range(first, first + count):
+                taken.enter_context(socket.socket()).bind(("", port))
+            return first
+    pytest.fail("no free ports")
 
 
 def random_workload(rng, jobs=40, procs=12, overruns=False, edges=None):

@@ -240,7 +240,10 @@ def test_a_disk_that_fills_up_is_named(good, tmp_path, capsys, monkeypatch):
 
     with pytest.raises(InputError, match=r"here/x: cannot be written: No space left"), writing("here/x"):
         raise OSError(28, "No space left on device")
-    with pytest.raises(InputError, match=r"^other: cannot be written"), writing("here/x"):
+    for name in ("here", "here/x", "here/x/seed0"):
+        with pytest.raises(InputError, match=rf"^{name}: cannot be written: Permission denied"), writing("here/x"):
+            raise PermissionError(13, "Permission denied", name)
+    with pytest.raises(PermissionError, match="other"), writing("here/x"):  # a program that is run, a file that is read
         raise PermissionError(13, "Permission denied", "other")
     with pytest.raises(BrokenPipeError), writing("here/x"):
         raise BrokenPipeError(32, "Broken pipe")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("parallel")
 def slurm():
     """The variables of a real Slurm of two nodes."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"
-    with real_slurm(27500, 2, 2) as folder:
+    with real_slurm(2, 2) as folder:
         yield os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
 
 

@@ -488,7 +488,7 @@ def test_nodes_of_sinfo():
 @pytest.fixture(scope="module")
 def slurm():
     before = os.environ.get("SLURM_CONF")
-    with real_slurm(27300, 4, 8) as folder:
+    with real_slurm(4, 8) as folder:
         os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
         yield folder
         if before is None:
