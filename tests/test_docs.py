@@ -235,7 +235,7 @@ def test_every_command_of_the_docs_runs(command, place, monkeypatch, capsys):
         (place / re.search(r"--out (\S+)", command)[1]).mkdir(parents=True, exist_ok=True)
     if re.search(r"models( |/|$)", command) and "mars learn" not in command and not (place / "models").exists():
         _do(next(c for c in COMMANDS if "mars learn" in c), place, monkeypatch, capsys)
-    for name in ("mine", "trees", "kept", "network", "cush", "mars", "flows", "affinities"):
+    for name in ("mine", "trees", "kept", "network", "cush", "mars", "affinities"):
         if f"runs/{name}" in command and not command.startswith("jobwise train"):
             _trained(place, monkeypatch, capsys, name)
     found = re.search(r"train .* --out (runs/\w+)", command)

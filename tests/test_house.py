@@ -195,9 +195,7 @@ def test_the_house_stays_small():
 
 
 POLICY_CLASSES = {  # class -> the folder in which its type may be asked for
-    **dict.fromkeys(
-        ("ListScheduler", "Gate", "Index", "FlowNet", "Learned", "NeuralPolicy", "TablePolicy", "Chooser"), "policies"
-    ),
+    **dict.fromkeys(("ListScheduler", "Gate", "Index", "Learned", "NeuralPolicy", "TablePolicy", "Chooser"), "policies"),
     **{
         f"{w.title()}{kind}": f"worlds/{w}"
         for w in ("window", "slots", "gpus", "nodes")

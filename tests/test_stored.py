@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_flow_net import random_stream
 
 import jobwise as jw
 from jobwise.policies.names import load
@@ -34,15 +33,13 @@ def digest(name: str) -> str:
     policy = load(FOLDER / f"{name}.safetensors")
     if name in JOBSETS:
         w = configure(JOBSETS[name], None, "smoke").sets(TEST, 1)[0]
-    elif name == "flow-net":
-        w = random_stream(5)
     else:
         w = jw.lublin(jobs=400, procs=64, load=0.9, seed=1, estimates="users", users=12)
     start = jw.simulate(w, policy).jobs["start"]
     return hashlib.sha256(np.round(start * 1000).astype("<i8").tobytes()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize("name", [*JOBSETS, *LOGS, "flow-net"])
+@pytest.mark.parametrize("name", [*JOBSETS, *LOGS])
 def test_stored_policies_schedule_what_they_scheduled(name):
     if name in ("perjob", "rlscheduler", "mars", "deeprm", "cush", "distances", "rl-taps-network"):
         assert load(FOLDER / f"{name}.safetensors").about["system"] == name.removesuffix("-network")

@@ -14,12 +14,12 @@ from jobwise.cli.groups import LogPart, Parallel, grouped
 from jobwise.cli.options import LOG_HELP, Json, On, complain, needs, open_log, times
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, say
-from jobwise.errors import InputError, Interrupted, unknown
+from jobwise.errors import InputError, Interrupted
 from jobwise.policies.files import short
-from jobwise.systems import configure, makes_jobs, published, systems
+from jobwise.systems import check, configure, makes_jobs, published, systems
 from jobwise.worlds.spec import generated
 
-PLAIN = ("search", "flow-net", "smith-forecast")  # without torch
+PLAIN = ("search", "smith-forecast")  # without torch
 GENERATED = ", ".join(generated())
 KNOWN = f"Published: {', '.join(published())}. Ours: {', '.join(x for x in systems() if x not in published())}"
 
@@ -113,12 +113,11 @@ def train(
 
 def _checked(system: str, log: str | None, out: str, max_wait: str | None, whole: bool) -> bool:
     """Return whether the system generates its jobs. `whole`: the log is taken as it is. Raises InputError."""
-    _needed(system)
     names, generates = systems(), makes_jobs(system)
-    if system not in names:
-        if log in names:
-            raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
-        raise unknown("system", system, names)
+    if log in names and system not in names:
+        raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
+    check(system)
+    _needed(system)
     if max_wait is not None and system != "search":
         why = "has no bound to learn under" if system in PLAIN else "learns from rewards (its configuration has bounded_wait)"
         raise InputError(f"--max-wait is for search; {system} {why}")

@@ -161,12 +161,7 @@ def _flows() -> None:
     from jobwise.workloads.workflows import workflow
 
     tasks = [{"name": "a", "runtime": 2.0}, {"name": "b", "runtime": 3.0}]
-    from jobwise.policies.flow_net import FlowNet
-    from jobwise.policies.list_scheduler import ListScheduler
-    from jobwise.sim.flow_net import blank
-
-    for policy in ("flow-work", ListScheduler(FlowNet("warm-up", blank(), "flow-work"))):
-        jw.simulate(jw.stream([workflow("warm-up", tasks, [[], ["a"]])]), policy)
+    jw.simulate(jw.stream([workflow("warm-up", tasks, [[], ["a"]])]), "flow-work")
 
 
 def _forecasts() -> None:

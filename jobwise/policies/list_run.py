@@ -10,7 +10,6 @@ import numpy as np
 from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError, failed, raised_in
 from jobwise.policies import parts
-from jobwise.policies.flow_net import FlowNet
 from jobwise.policies.loglinear import Index
 from jobwise.policies.memory import Memory
 from jobwise.policies.promised import Promised
@@ -104,7 +103,7 @@ class ListRun:
     def _scores(self, scheduler, view: View) -> np.ndarray:
         """The given scores of the queue [Q]; empty where the order is built in. Raises InputError for nonsense."""
         order, name = scheduler.order, scheduler.name
-        if isinstance(order, str | FlowNet):
+        if isinstance(order, str):
             return np.empty(len(view.queue))
         if isinstance(order, Index):
             return self._memory.scores(order, view)
@@ -169,8 +168,6 @@ class ListRun:
 
 def _flows(scheduler, view: View) -> Flows:
     """The workflows of a view, where the order is one of workflows."""
-    if isinstance(scheduler.order, FlowNet):
-        return scheduler.order.attach(view.jobs, view.edges, view.cluster.processors)
     return flows(view.jobs) if scheduler.rule.order in orders.FLOWS else NONE
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError, unknown
-from jobwise.policies import flow_net, loglinear, parts
-from jobwise.policies.flow_net import FlowNet
+from jobwise.policies import loglinear, parts
 from jobwise.policies.foreseen import shipped
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
@@ -46,7 +45,7 @@ class ListScheduler(Remembering):
     arrive between two fits of new trees to the jobs that have ended (`refit.py`; 0: those of the order serve).
     """
 
-    order: str | Scores | Index | FlowNet = "fcfs"
+    order: str | Scores | Index = "fcfs"
     backfill: str = "none"
     placement: str = "first"
     guard: float = inf
@@ -65,7 +64,7 @@ class ListScheduler(Remembering):
             object.__setattr__(self, "order", INDICES[self.order])
         if isinstance(self.order, str) and self.order not in orders.CODES:
             raise unknown("order", self.order, [*orders.CODES, *INDICES])
-        if not (isinstance(self.order, str | Index | FlowNet) or callable(self.order)):
+        if not (isinstance(self.order, str | Index) or callable(self.order)):
             raise InputError(f"{self.order!r} is no order: a name, or a function of (jobs, now)")
         parts.check(self)
 
@@ -88,11 +87,6 @@ class ListScheduler(Remembering):
     def learns(self) -> bool:
         """True if its order knows the run times of jobs that have ended."""
         return isinstance(self.order, Index)
-
-    @property
-    def keeps_waiting(self) -> bool:
-        """True if its order is a network that may keep tasks waiting."""
-        return isinstance(self.order, FlowNet)
 
     @property
     def promises(self) -> bool:
@@ -154,8 +148,6 @@ class ListScheduler(Remembering):
         place = parts.SITE if cluster.site is not None else parts.POOL if cluster.is_pool else parts.NODES
         if place == parts.SITE and orders.kind(self.rule.order) not in (orders.STATIC, orders.WAITING) and not self.learns:
             raise InputError(f"policy {self.name}: on a site an order is one that no start changes, built in or trained")
-        if place == parts.NODES and self.keeps_waiting:
-            raise InputError(f"policy {self.name}: the graph network takes pools of processors")
         parts.check_place(self, place)
 
     def stream(self, s: State) -> PoolScheduler:
@@ -175,7 +167,7 @@ class ListScheduler(Remembering):
             return True
         if isinstance(self.order, Index) or self.times < inf or self.estimate != "requested" or self.promises:
             return cluster.is_pool and scored_pool.suits(self.rule)
-        return isinstance(self.order, str | FlowNet)
+        return isinstance(self.order, str)
 
     def replay(self, s: State, cluster: Cluster, pasts: Sequence[np.ndarray], after=None) -> Generator[None, None, None]:
         """Whole simulations, one after the other, by compiled loops."""
@@ -221,9 +213,3 @@ def index_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> L
     """Return the list scheduler of a file with a log-linear order. Raises KeyError, TypeError, ValueError for damaged ones."""
     order, times = loglinear.from_file(meta, weights, label)
     return ListScheduler(order, "easy", times=times)
-
-
-def flow_net_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> ListScheduler:
-    """Return the list scheduler of a file with a graph network. Raises KeyError, TypeError, ValueError for damaged ones."""
-    order, reserve = flow_net.from_file(meta, weights, label)
-    return ListScheduler(order, reserve=reserve)

@@ -15,7 +15,7 @@ import numpy as np
 from jobwise import extensions
 from jobwise.decision import Policy
 from jobwise.errors import InputError, raised_in, unknown
-from jobwise.policies import files, loglinear, parts, recommended, refit, zoo
+from jobwise.policies import files, left, loglinear, parts, recommended, refit, zoo
 from jobwise.policies.attained import AttainedService
 from jobwise.policies.foreseen import PRETRAINED
 from jobwise.policies.gate import Gate
@@ -146,7 +146,6 @@ def _resolved(policy: str) -> Any:
 
 KINDS = {  # kinds of policy files that are list schedulers: where the function (parts, weights, label) -> policy is
     "index": "jobwise.policies.list_scheduler:index_from_file",
-    "flow-net": "jobwise.policies.list_scheduler:flow_net_from_file",
 }
 
 
@@ -184,6 +183,7 @@ def load(path: str | Path) -> Any:
     try:
         readers = kinds_of_worlds() | KINDS
         if (kind := str(meta.get("kind", ""))) not in readers:
+            left.check("files", kind)
             raise unknown("kind of policy", kind, [k for k in readers if k])
         return load_function(readers[kind])(meta, weights, label)
     except InputError as error:

@@ -51,7 +51,6 @@ TRAITS: dict[str, tuple[Callable[[Any], bool], str]] = {  # of a list scheduler:
     "promises": (lambda p: p.promises, "a promise or an express lane"),
     "trees": (lambda p: p.forest is not None, "orders that forecast with trees: smith-forecast, runs of jobwise train"),
     "history": (lambda p: p.learns, "orders that know the run times of jobs that have ended"),
-    "network": (lambda p: p.keeps_waiting, "a network that keeps tasks waiting itself"),
     "lightgbm": (lambda p: find_spec("lightgbm") is not None, "lightgbm: pip install 'jobwise[forecast]'"),
 }
 
@@ -128,7 +127,7 @@ OFF_SITES = frozenset({POOL, NODES, ASKED})
 
 
 def _backfill(example: str, number: int, doc: str, **more) -> Part:
-    return _fixed(BACKFILLING, "backfill", "none", number, example, doc, **{"excludes": ("network",)} | more)
+    return _fixed(BACKFILLING, "backfill", "none", number, example, doc, **more)
 
 
 def _placement(example: str, doc: str, **more) -> Part:
@@ -186,7 +185,7 @@ PARTS = (
          write=lambda n: "refit" + (str(n) if n != refit.DEFAULT else ""), wrong=_refits, runs_on=OFF_SITES,
          needs=("trees", "lightgbm")),
     _fixed(MORE, "commit", False, True, "commit", "a picked job stays picked until it starts (RLScheduler's)", True,
-           runs_on=OFF_SITES, excludes=("conservative", "network")),
+           runs_on=OFF_SITES, excludes=("conservative",)),
 )  # fmt: skip
 LEARNED = _placement("learned", "where jobs of its kind, application or user have run shortest so far")  # `learned.py`
 COST = Part(MORE, "cost", "cost0.5", "MARS's models: a job's cost lowers its probability, the more the larger the number",

@@ -17,10 +17,10 @@ from jobwise.sim.flows import NONE, flows
 from jobwise.sim.forest import Forest
 from jobwise.sim.list_pass import Rule, blank
 from jobwise.sim.loglinear import F
-from jobwise.sim.orders import FLOW_NET, FLOWS, LINEAR
+from jobwise.sim.orders import FLOWS, LINEAR
 from jobwise.sim.scored_pool import ScoredPool
 from jobwise.sim.spans import room_like
-from jobwise.sim.state import State, edges
+from jobwise.sim.state import State
 from jobwise.workload import workload
 
 STEPS = 100_000  # instants of choice of the fastest loop between two looks at progress and Ctrl-C
@@ -45,11 +45,7 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray, steps: 
             yield
     else:
         est, plan = list_loop.estimates(s, e, rule), blank(count, s.nodes.shape[1], s.jobs["request"].shape[2])
-        f = NONE
-        if rule.order == FLOW_NET:
-            f = policy.order.attach(s.jobs[e, :count], edges(s, e), cluster.processors)
-        elif rule.order in FLOWS:
-            f = flows(s.jobs[e, :count])
+        f = flows(s.jobs[e, :count]) if rule.order in FLOWS else NONE
         if span_loop.suits(s, e):
             own, free = span_loop.begin(s, e)
             later = room_like(free)

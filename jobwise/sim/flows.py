@@ -12,9 +12,7 @@ import numpy as np
 
 from jobwise.compiled import kernel
 from jobwise.jobs import DONE, FAILED
-from jobwise.sim.dag import graph
-from jobwise.sim.flow_net import D, asked, embedded
-from jobwise.sim.orders import FLOW_NET, Order
+from jobwise.sim.orders import Order
 
 INSIDE = 1e-9  # share of a score that tells the tasks of a workflow apart
 
@@ -40,28 +38,16 @@ class Flows(NamedTuple):
     table: np.ndarray  # [F] of flow_dtype
     of: np.ndarray  # [J] which a job is of
     rows: np.ndarray  # [J] workflow by workflow, the longest rank first
-    net: np.ndarray  # [N] a network (`flow_net.py`); empty without
-    base: int  # the order that it begins from
-    seen: np.ndarray  # [J, D] what it made of every task
-    free: np.ndarray  # [J] the share of the units that a ready task is to leave free, as scored last
 
 
-NOTHING = np.zeros(0), 0, np.zeros((0, D)), np.zeros(0)
-NONE = Flows(np.zeros(0, flow_dtype), np.zeros(0, np.int64), np.zeros(0, np.int64), *NOTHING)
-
-
-def with_net(f: Flows, net: np.ndarray, base: int, jobs: np.ndarray, edges: np.ndarray, units: int) -> Flows:
-    """The same workflows, ordered by a network that begins from the order `base`; edges [M, 2] of these jobs."""
-    g = graph(len(jobs), edges)
-    inputs = embedded(jobs, f.of, f.table, g.first, g.child, net, units)
-    return f._replace(net=net, base=base, seen=inputs, free=np.zeros(len(jobs)))
+NONE = Flows(np.zeros(0, flow_dtype), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def flows(jobs: np.ndarray) -> Flows:
     """The workflows of a job table, as far as they have got. A job of none is a workflow of its own."""
     of = np.unique(np.where(jobs["flow"] >= 0, jobs["flow"], -1 - np.arange(len(jobs))), return_inverse=True)[1]
     rows = np.lexsort((np.arange(len(jobs)), -np.maximum(jobs["rank"], np.maximum(jobs["walltime"], 1.0)), of))
-    f = Flows(np.zeros(int(of.max(initial=-1)) + 1, flow_dtype), of, rows, *NOTHING)
+    f = Flows(np.zeros(int(of.max(initial=-1)) + 1, flow_dtype), of, rows)
     f.table["last"] = np.cumsum(np.bincount(of, minlength=len(f.table)))
     f.table["first"] = f.table["at"] = np.append(0, f.table["last"][:-1])[: len(f.table)]
     begin, row = np.full(len(f.table), np.inf), np.full(len(f.table), len(jobs))
@@ -125,31 +111,9 @@ def note(f, jobs, ended):
 
 
 @kernel
-def _cluster(f, jobs, queue, running, started, units):
-    """What the network knows of the cluster: the share of the units that is held, how long by the mean of ln s of those who
-    hold them, the queue."""
-    held = long = 0.0
-    if len(f.net) > 0:
-        for k in range(len(running) + len(started)):
-            job = jobs[running[k] if k < len(running) else started[k - len(running)]]
-            held += job["request"][0]
-            long += job["request"][0] * np.log(_span(job))
-    return held / units, long / max(held, 1.0) / 10.0, np.log(1.0 + len(queue)) / 8.0
-
-
-@kernel
-def _ask(f, j, flow, cluster, units):
-    work, path = max(flow["work"], 1.0), max(flow["path"], 1.0)
-    known = (np.log(work) / 15.0, np.log(path) / 10.0, np.log(max(work / units, 1.0) / path) / 5.0, flow["held"] / units)
-    more, f.free[j] = asked(f.net, f.seen[j], known, cluster)
-    return more
-
-
-@kernel
 def score_flows(code, f, jobs, queue, running, started, units, score):
     """Scores of the queue under an order of workflows; `units`: of the cluster."""
-    order = f.base if code == FLOW_NET else code
-    if code == Order.FLOW_SHARE or code == FLOW_NET:
+    if code == Order.FLOW_SHARE:
         for j in queue:
             f.table[f.of[j]]["held"] = 0.0
         for j in running:
@@ -158,28 +122,25 @@ def score_flows(code, f, jobs, queue, running, started, units, score):
             f.table[f.of[j]]["held"] += jobs[j]["request"][0]
         for j in started:
             f.table[f.of[j]]["held"] += jobs[j]["request"][0]
-    cluster = _cluster(f, jobs, queue, running, started, units)
     for i in range(len(queue)):
         job, flow = jobs[queue[i]], f.table[f.of[queue[i]]]
         inside = 1.0 - _rank(job) / flow["rank"]
         value = max(flow["work"], 1e-9)
-        if order == Order.RANK:
+        if code == Order.RANK:
             score[i] = -_rank(job)
-        elif order == Order.LEVEL:
+        elif code == Order.LEVEL:
             score[i] = job["level"]
-        elif order == Order.FLOW_FCFS:
+        elif code == Order.FLOW_FCFS:
             score[i] = flow["place"] + 1e-6 * inside
-        elif order == Order.FLOW_SHARE:
+        elif code == Order.FLOW_SHARE:
             score[i] = flow["held"] + 1e-6 * inside
         else:
-            if order == Order.FLOW_SJF:
+            if code == Order.FLOW_SJF:
                 inside = _span(job) / flow["longest"]
-            elif order == Order.FLOW_PATH:
+            elif code == Order.FLOW_PATH:
                 value = flow["path"]
-            elif order == Order.FLOW_WORK_PATH:
+            elif code == Order.FLOW_WORK_PATH:
                 value *= flow["path"]
-            elif order != Order.FLOW_WORK:  # FLOW_BOUND
+            elif code != Order.FLOW_WORK:  # FLOW_BOUND
                 value *= max(flow["path"], value / units)
             score[i] = value * (1.0 + INSIDE * inside)
-        if code == FLOW_NET:
-            score[i] = np.log(value) + 100.0 * INSIDE * inside + _ask(f, queue[i], flow, cluster, units)

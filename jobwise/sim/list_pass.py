@@ -179,17 +179,6 @@ def _keepback(rule, jobs, queue, held, most, waiting):
 
 
 @kernel
-def _leave_free(rule, x, started, free, waiting):
-    """Leave waiting what would not leave as many units free as the network asks; where nothing runs, one may always start."""
-    if rule.order == sc.FLOW_NET and len(x.running) + started > 0:
-        for i in range(len(x.queue)):
-            j = x.queue[i]
-            asked = x.flows.free[j] * x.units[0]
-            if waiting[i] and asked > 0 and free.free[0, 0] - x.jobs[j]["request"][0] < asked:
-                waiting[i] = False
-
-
-@kernel
 def _picked(jobs, queue):
     for i in range(len(queue)):
         if not np.isnan(jobs[queue[i]]["reserved"]):
@@ -245,7 +234,6 @@ def plan_pass(rule, x, slices, p):
     head, promised = -1, np.nan
     held, most = _held_long(rule, jobs, x.running), (1.0 - rule.reserve) * x.units[0]
     _keepback(rule, jobs, queue, held, most, waiting)
-    _leave_free(rule, x, 0, free, waiting)
     while True:
         head = picked if picked >= 0 else first_of(queue, score, waiting)
         if head < 0:
@@ -261,7 +249,6 @@ def plan_pass(rule, x, slices, p):
             held += jobs[j]["request"][0]
             _keepback(rule, jobs, queue, held, most, waiting)
         score_again(rule, x, p)
-        _leave_free(rule, x, p.count[0], free, waiting)
     if rule.backfill == NONE:
         if rule.commit and np.isnan(promised):
             promise(p, queue[head], now)

@@ -25,8 +25,8 @@ SC17 = "Carastan-Santos & de Camargo, SC 2017"
 
 
 class Order(IntEnum):
-    """The named orders: NAME = code, kind, what starts first, score, source. Codes need no order, and never change; FLOW_NET,
-    LINEAR and GIVEN are taken, too.
+    """The named orders: NAME = code, kind, what starts first, score, source. Codes need no order, and never change; LINEAR and
+    GIVEN are taken, too.
 
     `dated`: s counts from the begin of the trace, not of the simulation. `fifo`: of jobs that ask for the same the one that has
     waited longer starts first, always.
@@ -88,12 +88,11 @@ class Order(IntEnum):
     FLOW_SHARE = 27, WORKFLOW, "the workflow that holds fewest processors", "processors held"
 
 
-FLOW_NET = 28  # workflows, by a network (`flow_net.py`)
 LINEAR = 100  # log-linear, with weights of its own (`loglinear.py`)
 GIVEN = -1  # scores come from outside: a user's function, a network
 CODES = {row.label: int(row) for row in Order}
 DATED = tuple(int(row) for row in Order if row.dated)
-FLOWS = (*(int(row) for row in Order if row.kind == WORKFLOW), FLOW_NET)
+FLOWS = tuple(int(row) for row in Order if row.kind == WORKFLOW)
 
 
 def kind(code: int) -> str:

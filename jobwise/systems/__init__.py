@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobwise import extensions
 from jobwise.errors import InputError, unknown
+from jobwise.policies import left
 from jobwise.worlds.spec import load, worlds
 
 if TYPE_CHECKING:
@@ -25,19 +26,26 @@ ON_LOGS = {  # systems that learn from logs: where the function (log, preset) ->
     "search": "jobwise.systems.search:configure",
     "mars": "jobwise.systems.rla3c:configure",
     "mars+": "jobwise.systems.rla3c:ours",
-    "flow-net": "jobwise.systems.flow_net:configure",
     "smith-forecast": "jobwise.systems.forecast:configure",
     "rl-a3c": "jobwise.systems.rla3c:configure_plain",
 }
 
 
-OURS = ("perjob", "search", "flow-net", "smith-forecast", "failing", "rl-taps-pairs")  # without a paper, and without a "+"
+OURS = ("perjob", "search", "smith-forecast", "failing", "rl-taps-pairs")  # without a paper, and without a "+"
 
 
 def systems() -> dict[str, str]:
     """Return {system: where its function is}: those that learn from logs, those of worlds, those of other packages ("")."""
     of_worlds = {name: where for spec in worlds().values() for name, where in spec.systems.items()}
     return dict.fromkeys(extensions.names("jobwise.systems"), "") | of_worlds | ON_LOGS
+
+
+def check(system: str) -> None:
+    """Raises InputError for a system that is not known, with the nearest one."""
+    known = systems()
+    if system not in known:
+        left.check("systems", system)
+        raise unknown("system", system, known)
 
 
 def makes_jobs(system: str) -> bool:
@@ -63,9 +71,8 @@ def configure(system: str, log: Workload | None, preset: str = "small") -> Any:
 
     Raises InputError for an unknown system or preset.
     """
+    check(system)
     known = systems()
-    if system not in known:
-        raise unknown("system", system, known)
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
     function = load(known[system]) if known[system] else extensions.load("jobwise.systems", system)
