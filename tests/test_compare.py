@@ -257,6 +257,8 @@ def test_origins_put_all_unseen_windows_together():
         and e[0].change > 0
         and not isnan(e[0].low)
     )
+    most = max(x for c in o.comparisons for x in c.wait_ratios(1))  # a bound is kept in every origin and replica, or broken
+    assert o.keeps(1, most) and not o.keeps(1, np.nextafter(most, 0.0)) and o.waits(1)[0] < most
     one = o.comparisons[1]
     assert one.workload.name == w.name and len(one.workload) == 300
     part = w.take(slice(2400, 2700))

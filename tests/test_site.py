@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import write_site
 
 from jobwise import simulate
 from jobwise.cli.main import run as cli
@@ -460,3 +461,19 @@ def test_values_as_slurm_prints_them():
     assert text.resources("billing=2,cpu=2,gres/gpu:a100=4,mem=8G") == {"gpu": 4.0, "cpu": 2.0, "mem": 8192}
     o = options("sbatch --parsable -J x -N 2-4 --ntasks 8 -c2 --mem=3G --gres=gpu:a100:2 --exclusive job.sh -n 99")
     assert by_line(o, (0, 0)) == (2, 4, 8, 2, 0, 3072, 0, 2, True, 0, 0, 0, 0, 0, 0)
+
+
+def test_a_constraint_asks_for_all_features_of_one_alternative(tmp_path):
+    """a&b|c: the nodes that have a and b, or c; one that has a alone is none of them."""
+    folder = write_site(tmp_path / "site", jobs=6)
+    lines = (folder / "scontrol_node.txt").read_text().splitlines()
+    has = ("fast", "fast,big", "old", "big")
+    (folder / "scontrol_node.txt").write_text(
+        "\n".join(f"{x} AvailableFeatures={f}" for x, f in zip(lines, has, strict=True)) + "\n"
+    )
+    rows = (folder / "sacct.txt").read_text()
+    (folder / "sacct.txt").write_text(rows.replace(" job.sh", " '--constraint=fast&big|old' job.sh", 1))
+    w = read(folder)
+    ask = w.cluster.known_site.asks[w.jobs["ask"]]
+    sets = w.cluster.known_site.sets[ask["set"]]
+    assert sets[0].tolist() == [0, 1, 1, 0] and (sets[1:] == 1).all()

@@ -301,6 +301,21 @@ def overdue():
     return History(table).at(50.0), PoolPlayer(resolve("fcfs+easy"), w.cluster, w.past)
 
 
+@pytest.mark.parametrize("origin", [0.0, 1e9])
+def test_what_came_of_a_prediction_is_noted_when_the_job_has_started(origin):
+    """Foretold at 10 s, started at 100 s: nobody knows it at 50 s, and at 200 s it was 90 s, whatever time 0 is called."""
+    w = jw.workload([0, 0, 20], [1, 3, 3], [500, 60, 60], [900, 60, 60], cluster=jw.pool(4))
+    table = w.jobs.copy()
+    table["start"] = [0.0, 100.0, np.nan]
+    c = Calibration()
+    c.add(origin + 10.0, 1, np.full(5, 4.0), 4.0, np.full((2, 5), 4.0))
+    p = Predictor(History(table), PoolPlayer(resolve("fcfs+easy"), w.cluster, w.past), 2, calibration=c, origin=origin)
+    p.at(50.0)
+    assert np.isnan(c.outcome[0])
+    p.at(200.0)
+    assert c.outcome[0] == pytest.approx(float(logs(np.array(90.0))))
+
+
 def test_a_job_that_has_outlived_its_request_runs_on_in_futures():
     h, _ = overdue()
     d = replace(futures.draw(h, 2), run=np.array([[80.0, 90.0, 60.0], [70.0, 400.0, 90.0]]))

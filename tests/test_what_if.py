@@ -95,6 +95,16 @@ def test_changes_of_a_site(site):
     assert (limited.jobs["walltime"] >= np.minimum(site.truth["runtime"], site.jobs["walltime"])).all()
 
 
+def test_a_job_of_just_the_time_limit_of_its_partition_may_start(site):
+    longest = int(np.ceil(site.jobs["walltime"].max() / 60))
+    limited = changed(site, limits=1e9)
+    limited.jobs["walltime"][:] = np.minimum(limited.jobs["walltime"], 60 * (longest - 1))
+    limited.jobs["walltime"][0] = 60 * longest
+    assert changed(limited, [f"PartitionName=batch MaxTime={longest}"]).cluster.site.partitions[0]["max_time"] == 60 * longest
+    with pytest.raises(InputError, match="MaxTime of partition batch: 1 of 300 jobs"):
+        changed(limited, [f"PartitionName=batch MaxTime={longest - 1}"])
+
+
 @pytest.mark.parametrize(
     "told, said",
     [

@@ -166,6 +166,25 @@ def edges_of(w):
     return {(w.names[a], w.names[b]) for a, b in w.edges}
 
 
+@pytest.mark.parametrize(
+    "tool, step, cores",
+    [
+        ("requirements", "requirements", 4),  # the tool is nearer
+        ("hints", "requirements", 8),  # a requirement beats a hint
+        ("requirements", "hints", 4),
+        ("hints", "hints", 4),
+    ],
+)
+def test_a_need_of_a_cwl_tool_beats_that_of_its_step(tool, step, cores, tmp_path):
+    """CWL 1.2, 5.2: requirements override hints; of the same kind the one of the process itself counts."""
+    (tmp_path / "w.cwl").write_text(
+        f"cwlVersion: v1.2\nclass: Workflow\ninputs: []\noutputs: []\nsteps:\n  one:\n    in: []\n    out: []\n"
+        f"    {step}: {{ResourceRequirement: {{coresMin: 8}}}}\n    run:\n      class: CommandLineTool\n"
+        f"      baseCommand: x\n      inputs: []\n      outputs: []\n      {tool}: {{ResourceRequirement: {{coresMin: 4}}}}\n"
+    )
+    assert cwl.read(tmp_path / "w.cwl").tasks["cores"].tolist() == [cores]
+
+
 def test_cwl_scatters_subworkflows_and_needs(tmp_path):
     (tmp_path / "w.cwl").write_text(CWL)
     (tmp_path / "inner.cwl").write_text(INNER)

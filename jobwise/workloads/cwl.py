@@ -185,8 +185,9 @@ class _Flow:
 
     def _task(self, own: str, step: Any, tool: Any, hint: dict, parents: set[str]) -> None:
         needs: dict[str, Any] = {}
-        for holder in (tool, step):
-            for one in [*(getattr(holder, "hints", None) or []), *(getattr(holder, "requirements", None) or [])]:
+        each = [(holder, kind) for kind in ("hints", "requirements") for holder in (step, tool)]  # the last one counts, as in CWL
+        for holder, kind in each:
+            for one in getattr(holder, kind, None) or []:
                 for key in ("coresMin", "ramMin", "timelimit"):
                     value = getattr(one, key, None)
                     if isinstance(value, (int, float)) and not isinstance(value, bool):
