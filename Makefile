@@ -24,7 +24,7 @@ $(VENV)/ready: $(VENV)/usable
 	touch $@
 
 demo: $(VENV)/usable
-	@$(BIN)/jobwise warm-up recommended trees
+	@$(BIN)/jobwise warm-up recommended
 	@$(BIN)/python examples/demo.py --traces $(TRACES) --out $(DEMO_OUT)
 
 test: $(VENV)/ready

@@ -182,20 +182,20 @@ def shortened(out: str) -> str:
 
 
 def bounds() -> str:
-    """How often the bound on waits is kept, where forecasts stand, which logs are missing: from the study."""
+    """How often the bound on waits is kept, which logs are missing: from the study."""
     every = next(r for r in tables("Bounds")[0] if r[0] == "all logs")
     text = (ROOT / STUDY).read_text()
     held = re.findall(r"in 95 % of all cells the longest wait is at most ([\d.]+) times", text)[0]
     left = re.findall(r"Left out: (.*?)\.\n", text)[0]
     pooled = {r[1]: r for r in tables("What each part")[0] if r[0] == "all busy logs"}
-    ours, trees = pooled["jobwise"], pooled["forecasts, lane, promise"]
+    ours = pooled["jobwise"]
     out = next(r for r in tables("Chosen without", LEFT_OUT)[0] if r[0] == "all logs")
     missing = "" if left == "none" else f" Not finished, and left out: {left}."
     return (
         f"Aimed at: 1.2 times the longest wait under FCFS + EASY so far; kept in {every[3]} of the fifths, and in 95 % of them "
         f"within {held} times ({every[6]} at most). On [logs that did not choose the constants](docs/studies/left-out.md): "
-        f"{out[2]} ({out[3]} at most). On later jobs, against FCFS + EASY: {ours[3]}; with forecasts by trees {trees[3]}: they "
-        f"bring nothing here. Changes are of geometric means.{missing}"
+        f"{out[2]} ({out[3]} at most). On later jobs, against FCFS + EASY: {ours[3]}. Changes are of "
+        f"geometric means.{missing}"
     )
 
 

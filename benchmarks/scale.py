@@ -38,7 +38,7 @@ from jobwise_experiments.study import read_log
 
 HERE = Path(__file__).parent
 DEEP, SHALLOW = "RICC", ("SDSC-SP2", "SDSC-BLUE", "LANL-CM5", "ALCF-Theta", "MetaCentrum", "LLNL-Atlas", "NASA-iPSC")
-ORDERS = ("wfp3+easy", "unicef+easy", "lxf+easy", "smith+easy", "smith-forecast-aged+easy")
+ORDERS = ("wfp3+easy", "unicef+easy", "lxf+easy", "smith+easy", "smith-aged+easy")
 ENGINES = ("threads", "processes", "ray")
 POLICIES = (
     "fcfs+easy",

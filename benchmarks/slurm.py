@@ -109,7 +109,7 @@ def main() -> None:
         "\n".join(table(("jobs", "nodes", "kinds of requests", "policy", "seconds"), nodes)),
         "`tune` on generated sites (8,000 jobs, 100 nodes of 32 CPUs, load 0.95; their recorded waits are those of the "
         "simulator), judged on the last 30 % of the jobs: changes of the mean wait with 95 % intervals, the longest wait in "
-        "times the present one (largest of the replicas); steering: `smith-forecast+slurm`.",
+        "times the present one (largest of the replicas); steering: `smith-aged+slurm`.",
         "\n".join(table(("weights, bound", "proposed", "mean wait", "longest wait", "steering", "longest wait"), tuning())),
         f"Reading {ROWS:,} rows of sacct (24 columns, every SubmitLine different): seconds, largest memory.",
         "\n".join(table(("as", "seconds", "MiB"), reading())),
@@ -123,7 +123,7 @@ def tuning() -> list[list[str]]:
     for weights, bound in (({"age": 1000, "size": 1000}, 1.2), ({"age": 1000}, 1.2), ({}, 1.2), ({}, 2.0)):
         w = generated(8_000, 100, 32, 0.95, seed=5, **weights)
         w = replace(w, columns=w.columns | {"wait": wait(simulate(w, "slurm"))})
-        t = tune(w, max_wait=bound, others=["smith-forecast+slurm"])
+        t = tune(w, max_wait=bound, others=["smith-aged+slurm"])
         name = ", ".join(f"{k} {v}" for k, v in weights.items()) or "none"
         ours = [t.test.wait.text(), f"{t.test.longest.max():.2f}"] if t.test else ["", ""]
         told = " ".join(t.proposed) or ("nothing is certain" if t.test else "change nothing")

@@ -169,7 +169,7 @@ def page(on_logs: list[Member], matrix: list[list[str]], grids: list[tuple[Membe
         stamp,
         "`jobwise zoo` lists them, `jobwise zoo NAME` shows a card: log, training, result, limits, licence. Each is a "
         "scheduler by the name `zoo:NAME` (`jobwise compare LOG -p fcfs+easy -p zoo:sdsc-sp2`), needs no PyTorch, and is an "
-        "example, not a recommendation: what we recommend is [`jobwise`](systems/forecast.md).",
+        "example, not a recommendation: what we recommend is [`jobwise`](systems/promise.md).",
         "## Trained on one log, judged on others",
         f"Change of the mean bounded slowdown in windows against {REFERENCE}: geometric mean, 95 % interval over blocks of "
         "time; `!` it may be claimed (Holm). Rules that learn nothing stand beside; a policy that was trained on a log has not "

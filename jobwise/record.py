@@ -11,19 +11,6 @@ from jobwise.cluster import Cluster
 from jobwise.workload import Workload
 
 
-@dataclass(frozen=True)
-class Look:
-    """One look of a gate. `at`: jobs that had arrived. `chosen`: who decides from then on."""
-
-    at: int
-    chosen: str
-    ratio: float  # bounded slowdown against the fallback in the replay
-    error: float  # its standard error, of the logarithm
-    longest: float  # s, its longest wait in the replay
-    bound: float  # s
-    reason: str
-
-
 @dataclass(frozen=True, eq=False)
 class Record:
     """A finished simulation: the job table as it ended, in the workload's order.
@@ -39,7 +26,6 @@ class Record:
     preemptions: int = 0
     events: int = 0
     lost: float = 0.0
-    looks: tuple[Look, ...] = ()  # of a gate: who decided from when on, and why
 
     def summary(self) -> dict[str, float]:
         """The usual metrics: see `jobwise.metrics.summary`."""

@@ -14,13 +14,12 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Policy, begin, is_compiled
 from jobwise.errors import InputError, Unfinished, failed, raised_in
 from jobwise.policies.names import resolve
-from jobwise.record import Look, Record
+from jobwise.record import Record
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State, allocate
 from jobwise.workload import Workload
 
 STEPS = 1000  # instants of choice between two looks at progress and Ctrl-C
-Looks = list[list[Look]]  # of each simulation: when its policy changed who decides
 
 
 def simulate(
@@ -81,21 +80,18 @@ def simulate_many(
     while True:
         try:
             next(steps)
-        except StopIteration as end:
-            looks = end.value or [[] for _ in workloads]
-            return [record(s, e, w, cluster, chosen, looks[e]) for e, w in enumerate(workloads)]
+        except StopIteration:
+            return [record(s, e, w, cluster, chosen) for e, w in enumerate(workloads)]
         if progress:
             progress(int(s.sims["ended"].sum()), total)
 
 
-def _asked_in_turn(s: State, cluster: Cluster, workloads: Sequence[Workload], policy: Policy) -> Generator[None, None, Looks]:
-    looks = []
+def _asked_in_turn(s: State, cluster: Cluster, workloads: Sequence[Workload], policy: Policy) -> Generator[None, None, None]:
     for e, w in enumerate(workloads):
-        looks.append((yield from asked(Simulation.of(s.one(e), w, cluster), policy)))
-    return looks
+        yield from asked(Simulation.of(s.one(e), w, cluster), policy)
 
 
-def asked(sim: Simulation, policy: Policy) -> Generator[None, None, list[Look]]:
+def asked(sim: Simulation, policy: Policy) -> Generator[None, None, None]:
     """Ask a policy at every instant of choice, to the end; yields now and then. Raises InputError where it fails."""
     name = getattr(policy, "name", type(policy).__name__)
 
@@ -124,10 +120,9 @@ def asked(sim: Simulation, policy: Policy) -> Generator[None, None, list[Look]]:
         steps += 1
         if steps % STEPS == 0:
             yield
-    return list(getattr(run, "looks", ()))
 
 
-def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Policy, looks: Sequence[Look] = ()) -> Record:
+def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Policy) -> Record:
     """The record of simulation e, which is over. Raises InputError where jobs never started."""
     name = getattr(policy, "name", type(policy).__name__)
     jobs, one = s.jobs[e, : len(workload)], s.sims[e]
@@ -139,4 +134,4 @@ def record(s: State, e: int, workload: Workload, cluster: Cluster, policy: Polic
             raise Unfinished(f"{text}; they come faster than it runs them (on GPUs, try +slots64 or +leave)")
         raise Unfinished(f"{name} left {what}; nothing is running and nothing more will arrive")
     counters = {k: one[k].item() for k in ("preemptions", "events", "lost")}
-    return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, looks=tuple(looks), **counters)
+    return Record(jobs, s.truth[e]["runtime"][: len(jobs)].copy(), cluster, name, workload, **counters)

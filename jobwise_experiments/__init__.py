@@ -10,12 +10,10 @@ STUDIES = {  # name: the module whose `study` runs it, the prose and the anchors
     "rl-taps": "rltaps",
     "mars": "mars",
     "telemetry": "telemetry",
-    "forest": "forest",
-    "forecast": "forecast",
     "promise": "promise",
     "left-out": "left_out",
 }
 PRESETS = ("smoke", "small", "paper")
 GENERATED = ("deeprm", "cush", "rl-taps", "telemetry")  # studies that need no logs
-ONE_SEED = ("quality", "forest", "forecast", "promise", "left-out")  # studies in which a second seed would be a choice to make
+ONE_SEED = ("quality", "promise", "left-out")  # studies in which a second seed would be a choice to make
 WHOLE = ("quality", "telemetry", "promise", "left-out")  # studies whose parts need each other

@@ -25,7 +25,7 @@ def reproduce(
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small",
     seeds: Annotated[
         Optional[int],
-        typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, forest, forecast, promise, left-out: 1."),
+        typer.Option("--seeds", min=1, max=100, help="Default: 5; quality, promise, left-out: 1."),
     ] = None,
     on: On = None,
     threads: Threads = 2,

@@ -15,8 +15,7 @@ from jobwise.report.sections import Section
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first, shake
-from jobwise_experiments.forecast import LOGS
-from jobwise_experiments.promise import DEEP, cells_of
+from jobwise_experiments.promise import DEEP, LOGS, cells_of
 from jobwise_experiments.study import Study
 
 LANES, DEADLINES = (0.005, 0.01, 0.02, 0.05), (1.0, 1.1, 1.2, 1.3)
@@ -33,7 +32,7 @@ def study(s: Study) -> list[Section]:
 
 def name_of(lane: float, deadline: float) -> str:
     """Return the scheduler with an express lane of this share of the work and deadlines of so many times the longest wait."""
-    return f"smith-aged+easy+express{100 * lane:g}%+promise{deadline:g}x+by-history"
+    return f"smith-aged+easy+express{100 * lane:g}%+promise{deadline:g}x"
 
 
 GRID = {(lane, x): name_of(lane, x) for lane in LANES for x in DEADLINES}

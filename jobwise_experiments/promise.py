@@ -7,7 +7,6 @@ the rule that did best before, with and without the parts that any rule may have
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,26 +16,27 @@ from jobwise.compare.baselines import LANES, PROMISED, Baselines
 from jobwise.compare.bounds import BOUNDS
 from jobwise.compare.comparison import REPLAYS
 from jobwise.compare.intervals import Effect, effect, pooled
+from jobwise.compare.origins import FROM, MOST, STEP
 from jobwise.metrics import wait
 from jobwise.parallel import Shared, current
-from jobwise.policies.gate import Gate
 from jobwise.policies.list_scheduler import ListScheduler
-from jobwise.policies.loglinear import Index
 from jobwise.policies.names import resolve
-from jobwise.policies.recommended import LANE, PROMISE, aged
+from jobwise.policies.recommended import LANE, PROMISE
 from jobwise.report.sections import Section
 from jobwise.sim.easy import HOUR
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first, overruns, shake
-from jobwise_experiments import forest
-from jobwise_experiments.forecast import AT, BUSY, LOGS
 from jobwise_experiments.study import Study
 
+LOGS = ("HPC2N", "lublin_256", "SDSC-SP2", "ALCF-Theta", "NASA-iPSC", "MetaCentrum", "LLNL-Atlas", "LANL-CM5")
+LOGS += ("SDSC-BLUE", "RICC")
+AT = [round(FROM + STEP * k, 1) for k in range(MOST)]  # origins
+BUSY = 1.5  # mean slowdown of FCFS with EASY on windows; logs with less, where hardly anybody waits, are not pooled
 FIFTHS, REPLICAS = 5, 5
 ORDERS = ("saf", "f4", "smith-aged")  # of the trade-off
 RULES = ("saf", "sjf", "f4", "lxf")  # fixed rules in hindsight, under
-UNDER = ("", "+guard72h", "+guard1x", *(f"+{x}promise{PROMISE:g}x+by-history" for x in ("", f"{LANES[1]}+")))
+UNDER = ("", "+guard72h", *(f"+{x}promise{PROMISE:g}x" for x in ("", f"{LANES[1]}+")))
 FAIR, PLAIN, FIXED = "fair rule", "fair rule without them", "best fixed rule in hindsight"
 DEEP = {"RICC": 40_000}  # logs whose queues are thousands deep: so many first jobs, whole; no origins
 OUTLIVE = 0.05  # share of the jobs that outlive their request from which replays are made both ways
@@ -49,25 +49,15 @@ def study(s: Study) -> list[Section]:
     there = [n for n in some if s.logs and any(p.name.startswith(n) for p in s.logs.glob("*"))]
     left = ", ".join(n for n in some if n not in there) or "none"
     steps = [partial(measure, name=n, every=every) for n in there] + [partial(ended, name=n, every=every) for n in there]
-    forest.learn(s)
     return s.parts(*steps, *(partial(t, every=every, left=left) for t in (bounds, trade_off, parts, against, in_hindsight)))
 
 
-def _parts(order: Index) -> dict[str, ListScheduler | Gate]:
-    """The schedulers of the table of parts; `order`: by trees that have not seen the log."""
-    old = aged(order)
-    behind = [f"{o}+easy+express{100 * LANE:g}%+promise{PROMISE:g}x+by-history" for o in ("saf", "f4", "lxf")]
-    lanes = [replace(resolve("jobwise"), express=x, label=f"lane {100 * x:g} %") for x in (LANE, 0.05, 0.1)]
-    out = {n: resolve(n) for n in ("saf+easy", "f4+easy", "smith-aged+easy")}
-    out["forecasts"] = ListScheduler(old, "easy")
-    out |= {n: resolve(n) for n in (f"{o}+easy+promise{PROMISE:g}x+by-history" for o in ("saf", "smith-aged"))}
-    out["forecasts, promise"] = ListScheduler(old, "easy", promise=PROMISE)
-    out |= {n: resolve(n) for n in behind}
-    out["jobwise"] = resolve("jobwise")
-    out["saf, lane and promise by trees"] = ListScheduler("saf", "easy", express=LANE, promise=PROMISE, trees=order.forest)
-    out["forecasts, lane, promise"] = ListScheduler(old, "easy", express=LANE, promise=PROMISE)
-    out["gate over three lanes"] = Gate(lanes, PROMISE, every=2500, last=lanes[0], label="gate over three lanes")
-    return out
+def _parts() -> dict[str, ListScheduler]:
+    """The schedulers of the table of parts."""
+    names = [f"{o}+easy" for o in ORDERS]
+    names += [f"{o}+easy+promise{PROMISE:g}x" for o in ("saf", "smith-aged")]
+    names += [f"{o}+easy+express{100 * LANE:g}%+promise{PROMISE:g}x" for o in ("saf", "f4", "lxf")]
+    return {n: resolve(n) for n in (*names, "jobwise")}
 
 
 def measure(s: Study, name: str, every: dict) -> list[Section]:
@@ -92,9 +82,8 @@ def ended(s: Study, name: str, every: dict) -> list[Section]:
 
 
 def _at_origins(s: Study, log: Workload, way: str) -> dict:
-    order = forest.unseen(s.out, log)
     origins = s.pick(AT[-1:], AT, AT)
-    return _joined([s.piece(f"origin-{t}-{way}-{log.name}", _origin, log, order, t, way == "ended", s.smoke) for t in origins])
+    return _joined([s.piece(f"origin-{t}-{way}-{log.name}", _origin, log, t, way == "ended", s.smoke) for t in origins])
 
 
 def cells_of(log: Workload, policy: str, replicas: Sequence[Workload], longest: Sequence[np.ndarray]) -> dict:
@@ -115,11 +104,11 @@ def _whole(log: Workload, count: int) -> dict:
     longest = [np.maximum.accumulate(wait(simulate(w, "fcfs+easy"))) for w in replicas]
     lane = f"express{100 * LANE:g}%"
     names = ["fcfs+easy", *(f"{o}+easy" for o in ORDERS)]
-    names += [f"{o}+easy+{lane}+promise{p:g}x+by-history" for o in ORDERS for p in BOUNDS]
+    names += [f"{o}+easy+{lane}+promise{p:g}x" for o in ORDERS for p in BOUNDS]
     return {n: cells_of(log, n, replicas, longest) for n in names}
 
 
-def _origin(log: Workload, order: Index, t: float, kill: bool, smoke: bool) -> dict:
+def _origin(log: Workload, t: float, kill: bool, smoke: bool) -> dict:
     """What the parts, the fair rules and the fixed ones do on the tenth of a log after share t."""
     size, begin = min(windows.SIZE, int(0.1 * len(log)) // 2), int(t * len(log))
     shakes = 1 if smoke else REPLAYS
@@ -129,7 +118,7 @@ def _origin(log: Workload, order: Index, t: float, kill: bool, smoke: bool) -> d
     earlier.whole = {n: x for n, x in earlier.whole.items() if not any(n.endswith(p) for p in PROMISED)}
     plain = earlier.best_within(PROMISE, shakes)
     fixed = [f"{rule}+easy{guard}" for rule in RULES[: 1 if smoke else None] for guard in UNDER]
-    ours = _parts(order)
+    ours = _parts()
     names = list(dict.fromkeys(["fcfs+easy", with_all, plain, *fixed]))
     names = [n for n in names if n not in ours]
     last = int(round((t + 0.1) * len(log)))
@@ -148,7 +137,7 @@ def _origin(log: Workload, order: Index, t: float, kill: bool, smoke: bool) -> d
     return {"rows": rows, "fair": with_all, "plain": plain}
 
 
-def _judged(replicas: Shared, blocks: int, kill: bool, policy: str | ListScheduler | Gate) -> tuple[np.ndarray, list[float]]:
+def _judged(replicas: Shared, blocks: int, kill: bool, policy: str | ListScheduler) -> tuple[np.ndarray, list[float]]:
     """(mean of the time-shifted replicas over blocks of time, longest waits of all replicas in s) under a policy."""
     records = [simulate(w, policy, kill_at_walltime=kill) for w in replicas.get()]
     return np.mean([windows.in_time(r, blocks) for r in records[:-1]], axis=0), [max(wait(r).max(), 1.0) for r in records]
@@ -193,7 +182,7 @@ def _over(effects: list[Effect]) -> Effect:
 def bounds(s: Study, every: dict, left: str) -> Section:
     """Is the bound kept in every fifth of a log?"""
     rows, all_cells = [], []
-    name = f"smith-aged+easy+express{100 * LANE:g}%+promise{PROMISE:g}x+by-history"
+    name = f"smith-aged+easy+express{100 * LANE:g}%+promise{PROMISE:g}x"
     for log, x in every.items():
         fcfs, ours = x["whole"]["fcfs+easy"], x["whole"][name]
         cells = np.array(ours["cells"])
@@ -216,7 +205,7 @@ def trade_off(s: Study, every: dict, left: str) -> Section:
     logs = [x["whole"] for x in every.values()]
     for order in ORDERS:
         points = []
-        names = [f"{order}+easy+{lane}+promise{p:g}x+by-history" for p in BOUNDS]
+        names = [f"{order}+easy+{lane}+promise{p:g}x" for p in BOUNDS]
         for p, n in zip((*BOUNDS, None), (*names, f"{order}+easy"), strict=True):
             change = np.exp(np.mean([np.log(x[n]["slowdown"] / x["fcfs+easy"]["slowdown"]) for x in logs])) - 1
             cells = np.concatenate([np.ravel(x[n]["cells"]) for x in logs])
@@ -264,7 +253,7 @@ def parts(s: Study, every: dict, left: str) -> Section:
     """What each part brings, beside fcfs+easy."""
     every = _followed(every)
     known = next(iter(every.values()))["run on"]["rows"]
-    ours = [n for n in _parts(resolve("smith-forecast").order) if n in known]
+    ours = [n for n in _parts() if n in known]
     rows = []
     for name, x in every.items():
         for way in ("run on", "ended"):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jobwise.workload import Workload
 
 HERE = Path(__file__).parent
-NOT_SHORT = ("forest", "promise")  # trees are learnt whole at every preset but `smoke`, where there are few of them
+NOT_SHORT = ("promise",)  # nothing is trained there
 
 
 class Study:

@@ -21,9 +21,8 @@ from jobwise.simulate import simulate
 from jobwise.workload import workload
 
 RULES = (
-    "lxf", "wfp3+easy", "unicef+easy", "lxf+easy-sjbf", "wfp3+easy+guard1h", "unicef+easy+guard0.8x", "smith+easy",
-    "sjf+easy-sjbf+predicted", "lxf+easy+actual", "smith-aged+easy", "smith-forecast-aged+easy+guard1h",
-    "gated:sjf+easy,wfp3+easy,smith+easy",
+    "lxf", "wfp3+easy", "unicef+easy", "lxf+easy-sjbf", "wfp3+easy+guard1h", "unicef+easy+guard2h", "smith+easy",
+    "sjf+easy-sjbf+predicted", "lxf+easy+actual", "smith-aged+easy", "smith-geo-aged+easy+guard1h",
 )  # fmt: skip
 
 
@@ -71,7 +70,7 @@ def test_an_item_stands_for_a_class():
     """Twenty jobs of two kinds wait behind one that fills the machine: two items, and the third of a kind that came again."""
     w = workload([0] * 21, [12] + [6, 4] * 10, [100.0] * 21, [100.0] + [50.0, 60.0] * 10, cluster=pool(12))
     s, policy = allocate([w], w.cluster), resolve("wfp3+easy")
-    b = loops.scored_pool.scheduler(s, 0, alike=alike.classes(s, 0, [(policy.rule, np.empty(0))]))
+    b = loops.scored_pool.scheduler(s, 0, alike=alike.classes(s, 0, policy.rule))
     assert len(np.unique(b.alike)) == 3
     assert loops.scored_pool.run(s, 0, b, policy.rule, 1)
     assert b.count[ITEMS] == 2 and s.sims[0]["queued"] == 20
@@ -79,7 +78,7 @@ def test_an_item_stands_for_a_class():
 
 
 def weights(**terms):
-    v = np.zeros(F + 1)
+    v = np.zeros(F)
     for name, value in terms.items():
         v[FEATURES.index(name)] = value
     return v
@@ -90,6 +89,6 @@ def test_who_keeps_classes():
     for name in ("fcfs", "sjf", "f1+easy", "wfp3+easy", "unicef", "lxf+easy-sjbf"):
         assert alike.keeps(resolve(name).rule, no)
     for name in ("lcfs", "random+easy", "jobwise"):
-        assert not alike.keeps(resolve(name).rule, np.zeros(F + 1))
-    index = ListScheduler(Index("mine", weights()[:F]), "easy").rule
+        assert not alike.keeps(resolve(name).rule, np.zeros(F))
+    index = ListScheduler(Index("mine", weights()), "easy").rule
     assert alike.keeps(index, weights(log_walltime=1.0, log_wait=-2.0)) and not alike.keeps(index, weights(log_wait=0.1))

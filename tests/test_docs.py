@@ -107,7 +107,7 @@ def test_the_readmes_table_is_the_studys():
     rows = [x for x in page.split("<!-- table -->")[1].split("<!-- /table -->")[0].split("\n") if x.startswith("| `")]
     parts = [x for x in study.split("\n## ") if x.startswith(("Bounds", "Against"))]
     lines = [x for part in parts for x in part.split("\n") if x.startswith("| ")]
-    from jobwise_experiments.forecast import LOGS
+    from jobwise_experiments.promise import LOGS
 
     names = [row.strip("|").split("|")[0].strip(" `") for row in rows]
     left = re.findall(r"Left out: (.*?)\.\n", study)[0]
@@ -150,7 +150,7 @@ workflow w { input { Int n } call t { input: n = n } output { String s = t.s } }
 """
 FIRST = [c for c in COMMANDS if c.startswith("jobwise train search")]
 SLOW = re.compile(
-    r"train (perjob|cush|deeprm|sem)|runs/(network|cush)|reproduce|torchrun|--origins|report out.html|forecast|gated|telemetry risk"
+    r"train (perjob|cush|deeprm|sem)|runs/(network|cush)|reproduce|torchrun|--origins|report out.html|trace forecast|telemetry (risk|forecast)"
 )
 
 
@@ -235,7 +235,7 @@ def test_every_command_of_the_docs_runs(command, place, monkeypatch, capsys):
         (place / re.search(r"--out (\S+)", command)[1]).mkdir(parents=True, exist_ok=True)
     if re.search(r"models( |/|$)", command) and "mars learn" not in command and not (place / "models").exists():
         _do(next(c for c in COMMANDS if "mars learn" in c), place, monkeypatch, capsys)
-    for name in ("mine", "trees", "kept", "network", "cush", "mars", "affinities"):
+    for name in ("mine", "network", "cush", "mars", "affinities"):
         if f"runs/{name}" in command and not command.startswith("jobwise train"):
             _trained(place, monkeypatch, capsys, name)
     found = re.search(r"train .* --out (runs/\w+)", command)

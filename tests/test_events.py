@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 import jobwise as jw
 from jobwise.decision import Preempt, Start
 from jobwise.jobs import STARTED, STOPPED, SUBMITTED, past_dtype
-from jobwise.policies.foreseen import begin
 from jobwise.policies.names import resolve
 from jobwise.policies.replay import remembering
-from jobwise.sim import events, foresight, groups, memory, scored_pool
-from jobwise.sim.forest import NOTHING
+from jobwise.sim import events, groups, memory, scored_pool
+from jobwise.sim.history import begin
 from jobwise.sim.simulation import Simulation
-from jobwise.simulate import simulate
 
 
 def with_failures(seed, jobs=80, procs=8):
@@ -92,7 +90,7 @@ def test_pauses_are_told_and_what_is_undone_at_once_is_not():
 def test_the_same_events_make_the_same_memory(seed):
     """Compiled, view by view, and from the events of the whole run at once."""
     w = with_failures(seed).take(slice(20, None))
-    policy = resolve("smith-forecast+easy")
+    policy = resolve("smith+easy+express5%")
     compiled = Simulation(w)
     b = remembering(compiled.state, 0, policy, w.past)
     while scored_pool.run(compiled.state, 0, b, policy.rule, 1000):
@@ -101,14 +99,14 @@ def test_the_same_events_make_the_same_memory(seed):
     run = policy.begin(asked.view())
     every, view = told(asked, run)
     run.ended(asked.view(), asked.view().ended)
-    whole = begin(policy.forest, w.past, w.jobs, 8)
+    whole = begin(w.past, w.jobs, 8, True)
     memory.note(whole, view.table, np.array(every, view.events.dtype))
     mine = run._memory.tables
     for other in (mine, whole):
         used = int(b.memory.used[0])
         assert other.used[0] == used and np.array_equal(b.memory.of, other.of[: len(w)])
         assert np.array_equal(b.memory.run[:used], other.run[:used])
-        for field in set(b.memory.group.dtype.names) - {"decayed"} - {x for x in b.memory.group.dtype.names if "_" in x}:
+        for field in b.memory.group.dtype.names:
             assert np.array_equal(b.memory.group[field][:used], other.group[field][:used]), field
     assert np.array_equal(compiled.state.jobs["start"], asked.state.jobs["start"])
 
@@ -165,7 +163,7 @@ def test_a_memory_grows_with_the_jobs():
     """Entered one by one or all at once, with room for one job or for all: the same groups."""
     w = jw.campaigns(3000, procs=64, load=0.8, seed=2, users=40)
     past = np.zeros(0, past_dtype)
-    whole, grown = begin(NOTHING, past, w.jobs, 64), groups.blank(64, NOTHING)
+    whole, grown = begin(past, w.jobs, 64, True), groups.blank(64, True)
     for k in range(1, 3001, 7):
         grown = groups.with_rows(grown, w.jobs[:k])
     grown = groups.with_rows(grown, w.jobs)
@@ -180,7 +178,7 @@ def test_a_memory_grows_with_the_jobs():
 def test_run_times_alone_are_expected_as_defined():
     """The mean of a key leans on its user, a user on everyone, everyone on the prior; each fades by 0.95 with every end."""
     jobs = jw.workload([0, 1, 2, 3], [1, 1, 2, 1], [9] * 4, [100] * 4, cluster=jw.pool(4), user=np.array([0, 0, 0, 1])).jobs
-    m = begin(None, np.zeros(0, past_dtype), jobs, 4)
+    m = begin(np.zeros(0, past_dtype), jobs, 4, False)
     memory.stopped(m, 0, 100.0, 50.0, 50.0)
     memory.stopped(m, 2, 100.0, 90.0, 5.0)
     every = (0.95 * 0.5 + 0.05 + 20 * 0.5) / (1.95 + 20)
@@ -192,28 +190,11 @@ def test_run_times_alone_are_expected_as_defined():
 
 def test_a_start_that_is_known_already_is_none():
     w = with_failures(3)
-    m = begin(NOTHING, np.zeros(0, past_dtype), w.jobs, 8)
-    memory.submitted(m, 0, 0.0)
+    m = begin(np.zeros(0, past_dtype), w.jobs, 8, True)
+    user = m.cell["group"][m.of[0], groups.USER]
     for _ in range(3):
         memory.started(m, 0, 5.0)
-    assert m.group["running"][0] == 1 and m.group["starts"][0] == 5.0
+    assert m.group["running"][user] == 1 and m.began[0] == 5.0
     for _ in range(3):
         memory.stopped(m, 0, 100.0, 9.0, np.nan)
-    assert m.group["running"][0] == 0 and m.group["starts"][0] == 0.0 and m.group["waiting"][0] == 1
-
-
-def test_forecasts_wait_for_news():
-    """What is forecast of a user stays until something has happened to it, a quarter of an hour at most while it runs jobs."""
-    w = with_failures(5)
-    forest = resolve("smith-forecast").order.forest
-    m = begin(forest, np.zeros(0, past_dtype), w.jobs, 8)
-    foresight.forecast(m, m.of[0], 10.0)
-    made = m.cell["made"][m.of[0]]
-    foresight.forecast(m, m.of[0], 5000.0)
-    assert made == 10.0 == m.cell["made"][m.of[0]]
-    memory.started(m, 0, 6000.0)
-    foresight.forecast(m, m.of[0], 6001.0)
-    assert m.cell["made"][m.of[0]] == 6001.0
-    foresight.forecast(m, m.of[0], 6001.0 + 900.0)
-    assert m.cell["made"][m.of[0]] == 6901.0
-    assert simulate(w, "smith-forecast+easy").jobs["end"].max() > 0
+    assert m.group["running"][user] == 0 and np.isnan(m.began[0]) and m.group["news"][user] == 1

@@ -166,7 +166,6 @@ def test_configurations_need_no_torch():
     [
         ["sem", "LOG"],
         ["search", "LOG"],
-        ["smith-forecast", "LOG"],
         ["perjob", "LOG"],
         ["rl-taps+"],
         ["deeprm+", "--config", "PPO"],
@@ -238,7 +237,7 @@ def test_names_of_changes_stand_in_full(tmp_path, capsys):
     assert run(["slurm", "what-if", str(folder), "--set", name, "--shakes", "1", "-p", "slurm", "-p", "saf+slurm"]) == 0
     out = capsys.readouterr().out
     assert "…" not in out and "PriorityFavorSmal" in out.replace("\n", "") and f"saf+slurm, {name}: " in out
-    assert broken("smith-forecast+slurm", 18).split("\n") == ["smith-forecast+", "slurm"]
+    assert broken("smith-geo-aged+slurm", 18).split("\n") == ["smith-geo-aged+", "slurm"]
     assert broken("x" * 40, 18).replace("\n", "") == "x" * 40 and max(map(len, broken("x" * 40, 18).split("\n"))) <= 18
 
 

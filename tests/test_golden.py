@@ -170,8 +170,8 @@ def crowded(count: int = 700):
 
 
 def promised() -> str:
-    """A promise and a lane behind an order by forecasts: leads, reservations, who is express."""
-    return schedule(crowded(), "smith-forecast-aged+easy+express1%+promise1.1x")
+    """A promise and a lane behind an order by history: leads, reservations, who is express."""
+    return schedule(crowded(), "smith-aged+easy+express1%+promise1.1x")
 
 
 def promised_wide() -> str:
@@ -180,14 +180,14 @@ def promised_wide() -> str:
     return schedule(w, "saf+easy+promise1x")
 
 
-def forecast_on_a_site() -> str:
-    """An order by forecasts behind Slurm's own passes: what a site's forest learns of arrivals, starts and ends."""
+def history_on_a_site() -> str:
+    """An order by history behind Slurm's own passes: what it learns of ends."""
     from jobwise.workloads.sites import on_site
 
-    return schedule(on_site(crowded(400), 16, 4), "smith-forecast+slurm")
+    return schedule(on_site(crowded(400), 16, 4), "smith-aged+slurm")
 
 
-SCHEDULES = (promised, promised_wide, forecast_on_a_site)
+SCHEDULES = (promised, promised_wide, history_on_a_site)
 
 
 @pytest.mark.xdist_group("forecast")

@@ -13,7 +13,7 @@ from jobwise.errors import InputError
 from jobwise.jobs import past_dtype
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import resolve
-from jobwise.sim import foresight, groups, memory
+from jobwise.sim import groups, history, memory
 from jobwise.sim.loglinear import FEATURES, F, weights
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
@@ -55,7 +55,7 @@ def test_expectations_are_those_of_the_definition(seed, count):
     m, of = groups.blank(1), np.zeros(16, np.int32)
     for begin in range(0, count, 16):  # the table grows on the way
         m = groups.entered(m, past[begin : begin + 16], of)
-        foresight._run_times(m._replace(of=of), past[begin : begin + 16])
+        history._run_times(m._replace(of=of), past[begin : begin + 16])
     jobs = random_workload(rng, jobs=9).jobs
     jobs["user"], jobs["walltime"] = rng.integers(-1, 3, 9), rng.choice([5, 60, 3600], 9)
     jobs["request"] = rng.integers(1, 4, (9, 1))

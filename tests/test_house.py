@@ -151,7 +151,6 @@ def test_public_functions_are_documented():
         "tau": r"^\w+ = 10\.0\b",
         "extra processors": r"got - n\b",
         "may start behind a reservation": r"n <= extra or end <= shadow",
-        "relative guard": r"factor \* longest",
         "classic rules": r'"wfp3", "unicef", "lxf"\)',
     }.items(),
 )
@@ -195,7 +194,7 @@ def test_the_house_stays_small():
 
 
 POLICY_CLASSES = {  # class -> the folder in which its type may be asked for
-    **dict.fromkeys(("ListScheduler", "Gate", "Index", "Learned", "NeuralPolicy", "TablePolicy", "Chooser"), "policies"),
+    **dict.fromkeys(("ListScheduler", "Index", "Learned", "NeuralPolicy", "TablePolicy", "Chooser"), "policies"),
     **{
         f"{w.title()}{kind}": f"worlds/{w}"
         for w in ("window", "slots", "gpus", "nodes")

@@ -20,12 +20,10 @@ MORE = [
     "sjf+conservative",
     "wfp3+easy-sjbf+guard2h",
     "sjf+greedy+commit",
-    "saf+easy+guard0.8x",
     "sjf+easy+predicted",
-    "lxf+easy+predicted+guard1x",
+    "lxf+easy+predicted+guard1h",
     "general+easy",
-    "gated:unicef+easy,smith+easy,smith-aged+easy+guard1x",
-    "gated:lxf+easy+guard0.8x,smith+easy+guard1.2x,1.5x",
+    "jobwise",
 ]
 
 
@@ -45,9 +43,8 @@ def test_orders_do_not_peek(order, short):
 
 
 @pytest.mark.parametrize("name", MORE)
-def test_policies_do_not_peek(name, log, short):
-    """Gates take the longer log: they look only once 500 jobs have ended."""
-    check_policy(name, log if name.startswith("gated") else short, long_jobs=2, passes=20)
+def test_policies_do_not_peek(name, short):
+    check_policy(name, short, long_jobs=2, passes=20)
 
 
 @pytest.mark.xdist_group("learning")

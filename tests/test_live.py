@@ -183,7 +183,7 @@ def test_other_schedulers_on_the_same_nodes(cluster):
     starts = {p: {x["job"]: x["start"] for x in predict(live.look(cluster), p, count=8).rows()} for p in ("fcfs", "saf+easy")}
     assert starts["fcfs"][9005] >= starts["fcfs"][9004] and starts["saf+easy"][9005] <= starts["saf+easy"][9004]
     with pytest.raises(InputError, match="under slurm and list schedulers"):
-        predict(live.look(cluster), "gated:saf+easy,smith+easy")
+        predict(live.look(cluster), "tiresias:3600")
 
 
 def test_the_commands(cluster, capsys):

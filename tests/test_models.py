@@ -326,7 +326,7 @@ def test_bad_stores_are_one_line(log, tmp_path, capsys):
         assert run(["mars", "models", str(store)]) == 2
         error = capsys.readouterr().err
         assert told in error and "Traceback" not in error and error.count("\n") == 1
-    for name in (f"{tmp_path}/evil.py:order", "../other/g1.safetensors", "gated:fcfs,sjf", 5):
+    for name in (f"{tmp_path}/evil.py:order", "../other/g1.safetensors", "zoo:sdsc-sp2", 5):
         (good.folder / "model.json").write_text(json.dumps(whole | {"schedules": name}))
         with pytest.raises(InputError, match=r"model\.json"):
             load(good.folder)

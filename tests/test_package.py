@@ -55,7 +55,7 @@ def test_the_archives_hold_the_package_and_are_small(built):
     wheel, archive = next(built.glob("*-none-any.whl")), next(built.glob("*.tar.gz"))
     assert {w.stat().st_size <= MOST for w in built.glob("*.whl")} == {True}, [w.stat() for w in built.glob("*.whl")]
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"jobwise/py.typed", "jobwise/report/page.html", "jobwise/pretrained/smith-forecast.safetensors"} <= {*names}
+    assert {"jobwise/py.typed", "jobwise/report/page.html", "jobwise/pretrained/general.safetensors"} <= {*names}
     modules = {p.relative_to(ROOT).as_posix() for p in (ROOT / "jobwise").rglob("*.py")}
     assert modules <= {*names} and not any(n.startswith(("tests/", "benchmarks/")) for n in names)
     with tarfile.open(archive) as held:

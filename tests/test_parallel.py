@@ -200,7 +200,7 @@ def test_what_cannot_be_sent_is_one_line():
 def kinds():
     """A comparison, with rules that join, in every engine."""
     w = jw.lublin(1200, 64, seed=3)
-    policies = ["fcfs+easy", "sjf+easy", "jobwise", "gated:sjf+easy,wfp3+easy"]
+    policies = ["fcfs+easy", "sjf+easy", "jobwise", "smith-aged+easy"]
     for on in ENGINES:
         if on == "ray":
             pytest.importorskip("ray")

@@ -15,8 +15,6 @@ from jobwise.sim import orders
 from jobwise.sim.orders import CODES, GIVEN, LINEAR, Order
 
 NEEDS = {
-    "by-history": "saf+promise1.1x",
-    "refit": "smith-forecast+easy",
     "learned": "fcfs+easy",
     "predicted": "saf",
     "actual": "saf",
@@ -48,8 +46,6 @@ def test_every_option_parses_and_prints_itself(part):
         with pytest.raises(InputError, match="trained with the encoder mars"):
             resolve("saf+cost0.5")
         return
-    if part.example == "refit":
-        pytest.importorskip("lightgbm")
     order = NEEDS.get(part.example, "saf")
     name = order if part.example in DEFAULTS else f"{order}+{part.example}"
     assert resolve(f"{order}+{part.example}").name == name
@@ -60,8 +56,6 @@ OTHERS = [name for h, table in described().items() if h not in (*HEADINGS, "orde
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_other_name_parses_and_prints_itself(name):
-    if "refit" in name:
-        pytest.importorskip("lightgbm")
     assert resolve(name).name == name
 
 
@@ -74,9 +68,7 @@ def test_what_excludes_one_another_is_refused_in_one_line():
         "saf+conservative+commit": r"\+commit does not go with \+conservative",
         "saf+reserve0.2x100s+commit": r"\+reserve0.2x100s does not go with \+commit",
         "smith+reserve0.2x100s": "does not go with orders that know the run times",
-        "saf+easy+promise1.1x+guard2x": r"\+promise1.1x does not go with \+guard2x",
         "drf+promise1.1x": r"\+promise1.1x needs built-in orders",
-        "saf+refit": r"\+refit needs orders that forecast with trees",
         "saf+easi": "unknown option 'easi'; did you mean easy",
         "saf+easy+easy-sjbf": "two choices of backfill",
     }.items():
@@ -95,8 +87,8 @@ def test_where_a_part_does_not_run_is_said():
             jw.simulate(w, name)
     on_nodes = jw.simulate(w, "saf+predicted", jw.nodes(8, processors=1))  # asked view by view there
     assert on_nodes.policy == "saf+predicted" and not (on_nodes.jobs["start"] != on_nodes.jobs["start"]).any()
-    with pytest.raises(InputError, match=r"\+guard1x is for pools of processors, not for clusters of nodes"):
-        jw.simulate(w, "saf+guard1x", jw.nodes(8, processors=1))
+    with pytest.raises(InputError, match=r"\+promise1x is for pools of processors, not for clusters of nodes"):
+        jw.simulate(w, "saf+promise1x", jw.nodes(8, processors=1))
 
 
 @pytest.fixture
@@ -154,7 +146,7 @@ def test_odd_names_have_names_that_can_be_read(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["slots:sjf+nosuch", "slots:sjf+pack+spread", "slots:sjf+", "slots:sjf@0s", "gated:gated:saf,sjf,fcfs", "saf+" * 3000,
+    ["slots:sjf+nosuch", "slots:sjf+pack+spread", "slots:sjf+", "slots:sjf@0s", "saf+" * 3000,
      "x" * 300 + "/y", "jobwise:" + "a" * 300, "slots:" + "9" * 100, "saf+guard" + "9" * 400 + "h", "gpus:slot+slots" + "9" * 4000],
 )  # fmt: skip
 def test_odd_names_are_refused_in_a_line(name):
@@ -179,7 +171,7 @@ def test_names_of_our_own_win(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     extensions._points.cache_clear()
     assert resolve("saf").order == "saf" and "another package" not in described()["orders"]["saf"]
-    assert resolve("slots:sjf").name == "slots:sjf" and "odd" not in worlds() and len(grammar.kinds()) == 5
+    assert resolve("slots:sjf").name == "slots:sjf" and "odd" not in worlds() and len(grammar.kinds()) == 4
     for name, says in {"five:x": "is no policy", "odd:x": "a WorldSpec is expected", "broken:x": "does not load"}.items():
         with pytest.raises(InputError, match=says):
             resolve(name)

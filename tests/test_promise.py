@@ -15,15 +15,9 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.jobs import past_dtype
 from jobwise.metrics import wait
-from jobwise.policies.foreseen import PRETRAINED, at_submit, begin
-from jobwise.policies.gate import Gate
-from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import resolve
-from jobwise.policies.refit import Refit, learnt
-from jobwise.policies.relative_guard import ended
 from jobwise.policies.replay import remembering
-from jobwise.sim import deadlines, foresight, groups, memory, promise, promised_pass, ranked, scored_pool
-from jobwise.sim.forest import Forest, node_dtype
+from jobwise.sim import deadlines, promise, promised_pass, ranked, scored_pool
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
 from jobwise.testing import check_policy
@@ -32,14 +26,17 @@ from jobwise.workloads.gpu import on_nodes
 pytestmark = pytest.mark.xdist_group("forecast")
 
 
-def sure(ratio: float = 800.0, short: float = -30.0) -> Index:
-    """The Smith index of somebody who believes that jobs run as long as they ask for."""
-    node = np.array([(-1, 0, 0, ratio), (-1, 0, 0, short)], node_dtype)
-    return Index("sure", INDICES["smith"].weights, {}, Forest(node, np.array([0, 1]), np.array([0, 1, 2])))
+def believing(w):
+    """The same jobs after three hundred that ran for as long as they had asked, none of which waited: requests are believed."""
+    past = np.zeros(300, past_dtype)
+    past["submit"] = np.arange(300) * 1e4 - 1e7
+    past["runtime"] = past["walltime"] = np.random.default_rng(0).integers(20, 9000, 300)
+    past["size"], past["end"] = 1, past["submit"] + past["runtime"]
+    return replace(w, past=past)
 
 
-def promised(express=0.0, promise=1.1, order=None):
-    return replace(resolve("smith+easy"), order=order or sure(), label="mine", express=express, promise=promise)
+def promised(express=0.0, promise=1.1):
+    return replace(resolve("smith+easy"), label="mine", express=express, promise=promise)
 
 
 def ran(w, policy, at_every=lambda s, b: None):
@@ -56,7 +53,7 @@ def ran(w, policy, at_every=lambda s, b: None):
 def test_the_shadow_of_who_knows_run_times_is_fcfs_with_easy(seed):
     w = random_workload(np.random.default_rng(seed), jobs=60, procs=8)
     w.jobs["walltime"] = np.maximum(w.truth["runtime"], 1.0)
-    b, s = ran(w, promised())
+    b, s = ran(believing(w), promised())
     promise.catch_up(b.promise, 1e9)
     fcfs = simulate(w, "fcfs+easy")
     assert np.allclose(b.promise.s.jobs[0]["start"], fcfs.jobs["start"], atol=1e-6)
@@ -67,7 +64,7 @@ def test_the_shadow_of_who_knows_run_times_is_fcfs_with_easy(seed):
 def test_the_shadow_learns_how_long_jobs_ran():
     """It believed in 100 s; when the first job ends after 10 s here, it ends there."""
     w = jw.workload([0, 0, 0], [4, 4, 4], [10, 20, 30], [100, 100, 100], cluster=jw.pool(4))
-    b, s = ran(w, promised())
+    b, s = ran(believing(w), promised())
     promise.catch_up(b.promise, 1e9)
     assert b.promise.s.jobs[0]["start"].tolist() == [0, 10, 30]
 
@@ -141,13 +138,13 @@ def test_nobody_goes_ahead_where_another_would_be_late():
     rows = [(0.0, 2, 2000.0), (1.0, 4, 100.0), (2.0, 2, 9000.0), (3.0, 2, 500.0)]
     submit, size, run = (np.array(x) for x in zip(*rows, strict=True))
     w = jw.workload(submit, size, run, cluster=jw.pool(4))
-    order = resolve("ljf+easy+promise1.2x+by-history")
+    order = resolve("ljf+easy+promise1.2x")
     starts = {p.name: simulate(w, p).jobs["start"] for p in (order, resolve("ljf+easy"))}
     assert starts["ljf+easy"].tolist() == [0, 9002, 2, 2000]
     assert starts[order.name].tolist() == [0, 2000, 2100, 3]
-    assert simulate(w, "ljf+easy+promise3x+by-history").jobs["start"].tolist() == [0, 2000, 2100, 3]
+    assert simulate(w, "ljf+easy+promise3x").jobs["start"].tolist() == [0, 2000, 2100, 3]
     sim = Simulation(w)
-    playing = resolve("ljf+easy+promise3x+by-history").begin(sim.view())
+    playing = resolve("ljf+easy+promise3x").begin(sim.view())
     for _ in range(4):
         sim.advance()
         view = sim.view()
@@ -192,10 +189,10 @@ def test_the_lane_is_the_share_of_the_work():
 
 
 def test_names_and_refusals():
-    p = resolve("smith-forecast-aged+easy+express1%+promise1.1x")
-    assert (p.express, p.promise, p.name) == (0.01, 1.1, "smith-forecast-aged+easy+express1%+promise1.1x")
+    p = resolve("smith-aged+easy+express1%+promise1.1x")
+    assert (p.express, p.promise, p.name) == (0.01, 1.1, "smith-aged+easy+express1%+promise1.1x")
     assert not resolve("fcfs+easy+promise1.2x").is_static
-    for bad in ("fcfs+easy+promise0.5x", "saf+conservative+promise1x", "saf+easy+guard1x+promise1x", "saf+easy+express200%"):
+    for bad in ("fcfs+easy+promise0.5x", "saf+conservative+promise1x", "saf+easy+express200%"):
         with pytest.raises(InputError):
             resolve(bad)
     w = jw.lublin(30, procs=16, seed=1)
@@ -206,7 +203,7 @@ def test_names_and_refusals():
 def test_promises_do_not_peek():
     w = jw.lublin(500, procs=64, seed=2, load=0.95, estimates="users")
     w.jobs["user"] = np.random.default_rng(0).integers(0, 5, len(w))
-    for name in ("saf+easy+promise1x", "smith-forecast-aged+easy+express5%+promise1.1x"):
+    for name in ("saf+easy+promise1x", "smith-aged+easy+express5%+promise1.1x"):
         check_policy(name, w.take(slice(200, None)))
 
 
@@ -217,27 +214,22 @@ ASKED = [
     "lxf+easy-sjbf+promise1x",
     "unicef+easy+predicted+promise1.2x",
     "smith+easy+express3%+promise1.1x",
-    "smith-forecast-aged+easy+express1%+promise1.1x",
-    "gated:smith-forecast+easy,saf+easy,general+easy",
-    "gated:saf+easy,smith-forecast-aged+easy+express10%+promise1.3x,lxf+easy+guard1x,2x",
-    "smith-forecast+easy+refit200",
-    "smith-forecast-aged+easy+express1%+promise1.1x+refit",
+    "smith-aged+easy+express1%+promise1.1x",
+    "jobwise",
 ]
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_asked_view_by_view_it_decides_the_same(name):
-    if "refit" in name:
-        pytest.importorskip("lightgbm")
     w = jw.lublin(2200, procs=64, seed=1, load=0.95, estimates="users", users=12).take(slice(1200, 1500))
     fast, policy, sim = simulate(w, name), resolve(name), Simulation(w)
     assert policy.name == name and policy.is_compiled(w.cluster)
-    looks = drained(asked(sim, policy))
+    drained(asked(sim, policy))
     slow = record(sim.state, 0, w, w.cluster, policy)
-    assert np.array_equal(fast.jobs["start"], slow.jobs["start"]) and fast.looks == tuple(looks)
+    assert np.array_equal(fast.jobs["start"], slow.jobs["start"])
 
 
-@pytest.mark.parametrize("name", ["jobwise", "smith-forecast+easy", "saf+easy+express3%+promise1.1x"])
+@pytest.mark.parametrize("name", ["jobwise", "smith+easy", "saf+easy+express3%+promise1.1x"])
 @pytest.mark.parametrize("how", ["ticks", "outages"])
 def test_also_with_ticks_and_outages(name, how):
     w = jw.lublin(2200, procs=64, seed=1, load=0.95, estimates="users", users=12).take(slice(1200, 1500))
@@ -250,19 +242,6 @@ def test_also_with_ticks_and_outages(name, how):
     drained(asked(sim, resolve(name)))
     assert np.array_equal(fast.jobs["start"], sim.state.jobs["start"][0])
     assert how == "ticks" or fast.jobs["restarts"].sum() > 3
-
-
-def test_a_gate_judges_each_machine_for_itself():
-    w = jw.lublin(3000, procs=64, seed=5, load=1.0, estimates="users").take(slice(2000, None))
-    name, large = "gated:fcfs+easy,saf+easy,smith-forecast+easy", replace(w, cluster=jw.pool(256))
-    gate = resolve(name)
-    first, again, fresh = (simulate(x, g).looks[0] for x, g in ((w, gate), (large, gate), (large, resolve(name))))
-    assert again == fresh and first.ratio < again.ratio
-    wide = replace(w, past=w.past.copy())
-    wide.past["size"][::50] = 100  # the machine was larger before
-    assert len(simulate(wide, "gated:jobwise,saf+easy").looks) > 0
-    with pytest.raises(InputError, match="all of its candidates"):
-        resolve("gated:smith-forecast+easy,smith-forecast-aged+easy+refit")
 
 
 def test_the_shadow_grows_with_the_jobs(monkeypatch):
@@ -278,7 +257,7 @@ def test_the_shadow_grows_with_the_jobs(monkeypatch):
 
 def test_it_may_begin_in_the_middle():
     """What has happened is told to the shadow: with exact requests its starts are those of FCFS with EASY."""
-    w = jw.lublin(400, procs=64, seed=8, load=1.0)
+    w = believing(jw.lublin(400, procs=64, seed=8, load=1.0))
     w.jobs["walltime"] = np.maximum(w.truth["runtime"], 1.0)
     fcfs, sim = simulate(w, "fcfs+easy"), Simulation(w)
     for _ in range(500):
@@ -295,60 +274,21 @@ def test_it_may_begin_in_the_middle():
     assert np.allclose(q.s.jobs["start"][0, : len(w)][late], fcfs.jobs["start"][late], rtol=0, atol=1e-6)
 
 
-def test_new_trees_do_not_peek():
-    pytest.importorskip("lightgbm")
-    w = jw.lublin(1400, procs=64, seed=2, load=0.95, estimates="users", users=5)
-    check_policy("smith-forecast+easy+refit100", w.take(slice(1150, None)))
-
-
-def test_new_trees_are_learnt_aside_on_a_live_cluster():
-    pytest.importorskip("lightgbm")
-    w = jw.lublin(1500, procs=64, seed=2, load=0.9, estimates="users", users=5)
-    new = Refit(every=100, total=64)
-    few = Refit(every=5000, total=64)
-    assert few.look(w.by_end[:100], 1) is None and few.next == 501  # too few have ended
-    at_once = new.look(w.by_end, 1)
-    assert len(at_once.tree) == 240 and new.next == 101 and new.look(w.by_end, 100) is None
-    new.aside = True
-    assert new.look(w.by_end[:-1], 101) is None and new.next == 0  # it is looked at again at every view
-    new._waiting.result()
-    later = new.look(w.by_end, 102)
-    assert len(later.tree) == 240 and new.next == 201
-    run = resolve("smith-forecast+easy+refit").begin(first_view(w))
-    run.aside()
-    assert run._steering._refit.aside
-    again = np.empty(len(w.by_end), w.by_end.dtype)
-    for name in again.dtype.names:
-        again[name] = w.by_end[name]
-    assert learnt(again, 64) is learnt(w.by_end, 64)  # time-shifted replicas of a window share them
-
-
 def test_what_we_recommend():
-    p, free = resolve("jobwise"), resolve("jobwise-unbounded")
-    assert (p.name, free.name) == ("jobwise", "jobwise-unbounded") and p.promise == 1.2
-    assert p.forecaster is not None and len(p.forecaster.tree) == 0 and not any(x.promises for x in free.candidates)
+    p = resolve("jobwise")
+    assert p.name == "jobwise" and (p.promise, p.express) == (1.2, 0.02)
     w = jw.lublin(3000, procs=64, seed=5, load=0.95, estimates="users", users=9).take(slice(1500, None))
     base, kept = simulate(w, "fcfs+easy"), simulate(w, p)
-    assert np.array_equal(kept.jobs["start"], simulate(w, "smith-aged+easy+express2%+promise1.2x+by-history").jobs["start"])
+    assert np.array_equal(kept.jobs["start"], simulate(w, "smith-aged+easy+express2%+promise1.2x").jobs["start"])
     assert kept.summary()["bounded_slowdown"] < 0.7 * base.summary()["bounded_slowdown"]
     assert wait(kept).max() < 1.4 * wait(base).max()
     for bad, text in (
         ("jobwise+easy", "chooses backfilling"),
-        ("jobwise:nowhere", "no policy file"),
-        ("jobwise:general", "policy file"),
-        ("jobwise:", "which run"),
-        ("jobwise:runs/x+promise1x", "chooses"),
-        ("smith-forecast+refit3", "100 to"),
-        ("saf+easy+refit", "needs orders that forecast with trees"),
+        ("jobwise+promise1x", "jobwise alone"),
     ):
         with pytest.raises(InputError, match=text):
             resolve(bad)
     assert resolve("JOBWISE").name == "jobwise"
-    again = resolve("jobwise+refit")
-    assert again.name == "jobwise+refit" and again.refit == 5000 and len(again.forecaster.tree) > 0
-    general = PRETRAINED / "general.safetensors"
-    with pytest.raises(InputError, match="has no forest"):
-        resolve(f"jobwise:{general}")
     tasks = jw.workload([0, 1], [1, 1], [5, 5], cluster=jw.pool(2), edges=np.array([[0, 1]]))
     with pytest.raises(InputError, match="wait for no others"):
         simulate(tasks, "jobwise")
@@ -357,44 +297,6 @@ def test_what_we_recommend():
     sim.advance()
     with pytest.raises(InputError, match="wait for no others"):
         resolve("jobwise").decide(sim.view())
-
-
-def test_where_nobody_keeps_the_bound_the_last_resort_decides():
-    w = jw.lublin(3000, procs=64, seed=5, load=1.0, estimates="users").take(slice(2000, None))
-    rules = [resolve(x) for x in ("sjf+easy", "saf+easy")]
-    assert simulate(w, Gate(rules, 1.0)).looks[0].chosen == "fcfs+easy"
-    assert simulate(w, Gate(rules, 1.0, last=rules[0])).looks[0].chosen == "sjf+easy"
-
-
-def test_forecasts_of_the_past_are_those_that_were_made():
-    """What a gate's replays go by is what was forecast when the jobs came, all but those that shared one a little older."""
-    w = jw.lublin(1500, procs=64, seed=3, load=0.9, estimates="users", users=9)
-    told = np.full((len(w), 2), np.nan)
-
-    def look(s, b):
-        for j in range(int(s.sims[0]["next"])):
-            if np.isnan(told[j, 0]):
-                told[j] = memory.forecast_of(b.memory, b.memory.of[j])
-
-    policy = resolve("smith-forecast+easy+promise9x")
-    _, s = ran(w, policy, look)
-    past = ended(s.jobs[0], w.past)
-    again = at_submit(policy.order.forest, past, 64, -np.inf)[np.argsort(past["submit"], kind="stable")]
-    assert np.isclose(again, told, rtol=0.02).all(axis=1).mean() > 0.9
-    half = past["submit"] > np.median(past["submit"])
-    part = at_submit(policy.order.forest, past, 64, past["submit"][half].min())
-    every = at_submit(policy.order.forest, past, 64, -np.inf)
-    assert np.isclose(part[half], every[half], rtol=0.02).all(axis=1).mean() > 0.95
-
-
-def test_given_forecasts_stay():
-    told = np.array([[0.5, 0.1], [0.2, 0.9]])
-    jobs = jw.workload([0, 0], [1, 2], [9, 9], [100, 50], cluster=jw.pool(4)).jobs
-    c = groups.with_forecasts(begin(None, np.zeros(0, past_dtype), jobs, 4), jobs, told)
-    for j in range(2):
-        memory.submitted(c, j, 0.0)
-        foresight.forecast(c, j, 5000.0)
-    assert memory.forecast_of(c, 0) == (0.5, 0.1) and memory.forecast_of(c, 1) == (0.2, 0.9) and memory.run_of(c, 1) == 10.0
 
 
 def test_a_promise_is_explained(capsys, tmp_path):
@@ -409,23 +311,19 @@ def test_a_promise_is_explained(capsys, tmp_path):
     assert {"express", "urgent", "by order"} == set(words)
     assert words == sorted(words, key=["express", "urgent", "by order"].index)  # in the order in which they may start
     assert all(x.startswith("must start in") for x, word in zip(found, words, strict=True) if word == "by order")
-    assert run(["explain", name, str(tmp_path / "log.swf"), "--choice", "800"]) == 0
+    assert run(["explain", name, str(tmp_path / "log.swf"), "--choice", "800", "--top", "99"]) == 0
     assert "must start in" in capsys.readouterr().out
-
-
-def first_view(w):
-    return Simulation(w).view()
 
 
 def test_a_promise_shortens_the_longest_wait(log):
     w = log("SDSC-SP2").take(slice(40_000, 50_000))
-    free = simulate(w, "smith-forecast-aged+easy")
-    kept = simulate(w, "smith-forecast-aged+easy+express1%+promise1.1x")
+    free = simulate(w, "smith+easy")
+    kept = simulate(w, "smith+easy+express1%+promise1.1x")
     base = wait(simulate(w, "fcfs+easy")).max()
     assert wait(kept).max() < 2 * base < 0.7 * wait(free).max()
 
 
-@pytest.mark.parametrize("name", ["smith+easy", "general+easy", "saf+easy+guard2h", "smith-forecast+easy"])
+@pytest.mark.parametrize("name", ["smith+easy", "general+easy", "saf+easy+guard2h"])
 def test_a_promise_that_nobody_needs_changes_nothing(name):
     w = jw.lublin(600, procs=32, seed=5, load=0.9, estimates="users").take(slice(200, None))
     policy = resolve(name)
@@ -440,7 +338,7 @@ def test_the_lane_is_empty_at_the_end_also_where_jobs_began_again():
     w = replace(w, cluster=w.cluster.with_outages(down))
     b, s = ran(w, promised(express=0.1))
     assert s.jobs[0]["restarts"].sum() > 3 and b.promise.memory["held"][0] == 0 and not b.promise.lane.any()
-    assert b.memory.group["waiting"][0] == 0 == b.memory.group["running"][0]
+    assert (b.memory.group["running"] == 0).all()
 
 
 def test_what_promises_are_not_for():
@@ -449,7 +347,7 @@ def test_what_promises_are_not_for():
         simulate(w, "saf+easy+promise1.1x")
     wide = jw.lublin(300, procs=128, seed=1)
     small = replace(jw.lublin(100, procs=32, seed=1), past=wide.take(slice(200, None)).past)
-    assert len(simulate(small, "saf+easy+promise1.1x").jobs) == 100 == len(simulate(small, "saf+easy+guard1x").jobs)
+    assert len(simulate(small, "saf+easy+promise1.1x").jobs) == 100
 
 
 def test_a_report_shows_what_bounds_cost(tmp_path, capsys):
@@ -461,7 +359,7 @@ def test_a_report_shows_what_bounds_cost(tmp_path, capsys):
     c = jw.compare(w, ["fcfs+easy", "saf+easy", "saf+easy+guard2h", "fcfs+conservative", "jobwise"], shakes=2, trade_off=True)
     assert list(c.curves) == ["fcfs+easy", "saf+easy", "jobwise"]
     assert [x.bound for x in c.curves["saf+easy"]] == list(BOUNDS)
-    r = [simulate(shake(w, c.shake_s, [0, k]), "saf+easy+promise1.5x+by-history").summary() for k in range(2)]
+    r = [simulate(shake(w, c.shake_s, [0, k]), "saf+easy+promise1.5x").summary() for k in range(2)]
     point = c.curves["saf+easy"][3]
     assert point.bounded_slowdown == pytest.approx(np.mean([x["bounded_slowdown"] for x in r]))
     assert point.largest == pytest.approx(max(a["max_wait"] / b["max_wait"] for a, b in zip(r, c.replays[0], strict=True)))

@@ -11,7 +11,6 @@ from jobwise.errors import InputError
 from jobwise.learn.evolution import Ground, Search, evolve, fitness
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import load
-from jobwise.sim import replay_batch
 from jobwise.sim.loglinear import F, weights
 from jobwise.simulate import simulate
 from jobwise.systems import configure
@@ -50,18 +49,10 @@ def test_search_gets_better_and_goes_on_to_the_same_weights(log):
     base = ground.measure(start[None], every)[0]
     told = []
     end = evolve(ground, start, base[:, 0], search, seed=3, report=lambda s: told.append(json.dumps(s)))
-    value = fitness(ground.measure(end[None], every), base[:, 0], ground.longest, search)[0]
+    value = fitness(ground.measure(end[None], every), base[:, 0])[0]
     assert value < -0.2
     state = json.loads(told[12])
     assert np.array_equal(end, evolve(ground, start, base[:, 0], search, seed=3, state=state))
-
-
-def test_waits_beyond_the_bound_cost():
-    slow, base = np.ones((2, 3, replay_batch.RESULTS)), np.ones(3)
-    slow[1, 0, replay_batch.LONGEST] = 24_000.0
-    longest = np.full(3, 10_000.0)
-    assert fitness(slow, base, longest, Search()).tolist() == [0, 0]
-    assert fitness(slow, base, longest, Search(max_wait=1.2, price=6.0)) == pytest.approx([0, 2 * np.log(2)])  # one of three
 
 
 def test_the_policy_stands_beside_the_rules(log, found):
@@ -99,7 +90,7 @@ def test_commands(log, tmp_path, capsys):
     file, run = str(tmp_path / "log.swf.gz"), str(tmp_path / "run")
     write_swf(log, file)
     told = ["train", "search", file, "--out", run, "--preset", "smoke"]
-    assert main([*told, "--max-wait", "1.2x", "--seeds", "2"]) == 0
+    assert main([*told, "--seeds", "2"]) == 0
     assert main(["evaluate", run, file, "--shakes", "0"]) == 0
     assert "smith" in capsys.readouterr().out
     assert main(["explain", run, file, "--choice", "20"]) == 0
@@ -107,28 +98,11 @@ def test_commands(log, tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)["jobs"]
     assert len(found) > 1 and found[0]["score"] <= found[1]["score"]
     for wrong, text in (
-        ([*told, "--max-wait", "much"], "1.2x"),
         ([*told, "--choices", "9"], "choices"),
-        (["train", "perjob", file, "--out", run, "--max-wait", "2"], "--max-wait is for search"),
         (["export-onnx", run, str(tmp_path / "x.onnx")], "no network"),
     ):
         assert main(wrong) == 2
         assert text in capsys.readouterr().err
-
-
-def test_a_bound_gives_a_guarded_policy_that_says_what_it_saw(log, tmp_path):
-    config = configure("search", log, "smoke").changed(max_wait=1.2)
-    assert config.window_jobs > configure("search", log, "smoke").window_jobs
-    policy = train(config, log, tmp_path / "tied")[0]
-    assert policy.times < np.inf and load(tmp_path / "tied").times == policy.times
-    seen, chosen = policy.about["judged"], policy.about["chosen"]
-    assert chosen == min(seen, key=lambda k: (seen[k], k != "start")) and set(seen) == {"start", "searched"}
-    for which in seen:  # weights and guard travel together
-        kept = load(tmp_path / "tied" / f"{which}.safetensors")
-        if which == chosen:
-            assert kept.times == policy.times and np.array_equal(kept.order.weights, policy.order.weights)
-    part = log.take(slice(800, None))
-    assert simulate(part, str(tmp_path / "tied")).policy == f"tied+easy+guard{policy.times:g}x"
 
 
 def test_an_explanation_adds_up(log):

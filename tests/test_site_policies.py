@@ -87,7 +87,7 @@ def test_on_one_node_first_come_first_served_is_that_of_a_pool():
     assert (jw.simulate(on_site(w, 64, 1), "fcfs").jobs["start"] == jw.simulate(w, "fcfs").jobs["start"]).all()
 
 
-@pytest.mark.parametrize("policy", ["slurm", "saf+easy", "fcfs+conservative", "smith+slurm", "smith-forecast+easy", "wfp3"])
+@pytest.mark.parametrize("policy", ["slurm", "saf+easy", "fcfs+conservative", "smith+slurm", "smith-aged+easy", "wfp3"])
 def test_nobody_gets_more_than_there_is_and_all_partitions_are_kept(policy):
     w = generated(400, 20, 32, 0.9, seed=2, age=1000, fair_share=1000)
     r, again = jw.simulate(w, policy), jw.simulate(w, policy)
@@ -128,7 +128,7 @@ def test_limits_and_guards_hold_on_list_schedulers():
     [
         "tetris",
         "saf+easy+commit",
-        "saf+easy+guard1x",
+        "saf+easy+promise1x",
         "saf+easy+spread",
         "saf+easy-sjbf",
         "sjf+predicted",
@@ -169,7 +169,7 @@ def test_short_cuts_of_searches_change_no_start(monkeypatch, policy, seed):
     assert (jw.simulate(w, policy).jobs["start"] == fast).all()
 
 
-@pytest.mark.parametrize("policy", ["slurm", "saf+easy", "fcfs+conservative", "general+slurm", "smith-forecast+slurm"])
+@pytest.mark.parametrize("policy", ["slurm", "saf+easy", "fcfs+conservative", "general+slurm", "smith-aged+slurm"])
 def test_nobody_peeks_at_run_times_or_jobs_to_come(policy):
     w = generated(400, 20, 32, 0.95, seed=3, age=1000, fair_share=1000)
     base = jw.simulate(w, policy).jobs

@@ -25,7 +25,7 @@ JOBSETS = {  # policy: the system whose jobsets it schedules
     "distances": "distances+",
     "node-costs": "affinities+",
 }
-LOGS = ("perjob", "rlscheduler", "mars", "search", "smith-forecast")
+LOGS = ("perjob", "rlscheduler", "mars", "search")
 
 
 def digest(name: str) -> str:

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,30 +23,11 @@ STUDIES = {  # name: (sections at least, tables at least, figures at least)
     "rlscheduler": (3, 2, 0),
     "learners": (2, 1, 1),
     "mars": (10, 12, 5),
-    "forest": (1, 1, 0),
-    "forecast": (6, 6, 0),
     "promise": (5, 5, 1),
-    "quality": (6, 5, 0),
+    "quality": (4, 3, 0),
     "left-out": (1, 1, 0),
 }
 NO_LOGS = ("deeprm", "cush", "rl-taps", "telemetry")
-
-
-def test_no_forest_judges_a_log_that_it_has_seen(tmp_path):
-    """A log that forests do not learn from is judged with that of all logs; one that they do, with the one without it."""
-    import jobwise as jw
-    from jobwise.policies import loglinear
-    from jobwise_experiments import forest
-
-    order, log = jw.resolve("smith-forecast").order, jw.lublin(jobs=30, procs=16, seed=0)
-    every = tmp_path / "smith-forecast.safetensors"
-    loglinear.save(replace(order, about={"logs": ["another"]}), every)
-    assert forest.unseen(tmp_path, log).about["logs"] == ["another"]
-    loglinear.save(replace(order, about={"logs": ["another", log.name]}), every)
-    with pytest.raises(InputError, match=f"without-{log.name}.safetensors: is missing"):
-        forest.unseen(tmp_path, log)
-    loglinear.save(replace(order, about={"logs": ["another"]}), forest.without(tmp_path, log))
-    assert forest.unseen(tmp_path, log).about["logs"] == ["another"]
 
 
 @pytest.mark.parametrize("preset", ["smoke", pytest.param("small", marks=pytest.mark.slow)])  # small: hours, most of them
@@ -72,7 +52,7 @@ def test_a_study_ends_with_its_report(name, preset, tmp_path, capsys):
     assert not any(
         "$" in x for svg in re.findall(r"<svg.*?</svg>", page, re.S) for x in re.findall(r"<text[^>]*>([^<]*)<", svg)
     )
-    assert name in ("forest", "promise") or sections_of("presets")[preset][0] in text
+    assert name == "promise" or sections_of("presets")[preset][0] in text
     assert "nan" not in re.sub(r"[a-z]*finan\w*|\w*nan[a-z]+", "", " ".join(re.findall(r"<td>([^<]*)</td>", page)))
     out = capsys.readouterr().out
     assert f"report: {tmp_path}" in out

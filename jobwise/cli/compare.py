@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Optional
 
 import typer
@@ -102,17 +102,18 @@ def compare(
         data=_beside_rules(c, learnt, bound) if split else {},
     )
     if report and ours is not None:
-        about = getattr(resolved[ours], "about", None) or {}
-        system = "smith-forecast" if _recommended(resolved[ours]) else about.get("system")
+        system = (getattr(resolved[ours], "about", None) or {}).get("system")
+        if not system:  # a rule cannot be trained
+            judged = replace(judged, steps=[x for x in judged.steps if "SYSTEM" not in x])
         judged = judged.naming(RUN=c.policies[ours], SYSTEM=system)
     show(judged.naming(LOG=log), as_json, report)
 
 
 def _recommended(policy) -> bool:
-    """Is it `jobwise` or one of its kind, which no rule table holds?"""
-    from jobwise.policies.recommended import NAMES
+    """Is it `jobwise`, which no rule table holds?"""
+    from jobwise.policies.recommended import NAME
 
-    return getattr(policy, "name", "").split(":")[0].split("+")[0] in NAMES
+    return getattr(policy, "name", "") == NAME
 
 
 def _beside_rules(c, learnt: list[int], bound: float) -> dict:

@@ -94,16 +94,14 @@ def _jobs(asked: Asked) -> tuple[Any, list[str], dict]:
 
     if asked.log is None:
         raise InputError(f"on which log? jobwise evaluate {asked.run} LOG")
-    judging, bound = asked.judging, asked.policy.about.get("max_wait") or float("inf")
+    judging = asked.judging
     names = asked.rules or rules(asked.policy)
     w = open_log(asked.log, asked.part.procs, asked.part.jobs, asked.part.load)
     if len(w if judging.whole else unseen(w)) < 8:
         raise InputError(f"{w.name}: {len(unseen(w))} unseen jobs are too few to compare anything on")
-    if bound < float("inf") and "fcfs+easy" not in names:
-        names = ["fcfs+easy", *names]  # what the bound is a multiple of
     if not asked.quiet:
         noticed(w)
-    settings = {"max_wait": bound, "window_jobs": judging.window, "shakes": 4 if judging.shakes is None else judging.shakes}
+    settings = {"window_jobs": judging.window, "shakes": 4 if judging.shakes is None else judging.shakes}
     return w, names, settings | {"seed": asked.seed, "kill_at_walltime": judging.kill}
 
 
@@ -116,14 +114,14 @@ def _on_log(asked: Asked):
     from jobwise.workloads.transform import SEEN
 
     w, names, settings = _jobs(asked)
-    ours, bound, since = len(names), settings["max_wait"], 0.0 if asked.judging.whole else SEEN
+    ours, since = len(names), 0.0 if asked.judging.whole else SEEN
     with progress(f"comparing {ours + 1} schedulers") as step:
         c, other = both_ways(w, [*names, asked.policy], since=since, progress=step, **settings)
-    best, fair = against(c, [ours], bound)[0]
+    best, fair = against(c, [ours])[0]
     curve = Path(asked.folder) / "metrics.jsonl"
     return result(
         c,
-        verdicts=verdicts(c, [ours], bound),
+        verdicts=verdicts(c, [ours]),
         other=other,
         beside=other_way(c, other, asked.judging.kill, ours) if other else "",
         ours=ours,

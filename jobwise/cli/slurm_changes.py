@@ -92,7 +92,7 @@ def tune(
     searching: Search = Search(),
     beside: Annotated[
         Optional[list[str]],
-        policy_option(help="Schedulers shown beside it. [default: smith-forecast+slurm, saf+slurm]"),
+        policy_option(help="Schedulers shown beside it. [default: smith-aged+slurm, saf+slurm]"),
     ] = None,
     seed: Seed = 0,
     report: Report = None,
@@ -110,7 +110,7 @@ def tune(
     from jobwise.slurm.tune import tune as search
 
     out, resume = searching.out, searching.resume
-    others = beside if beside is not None else ["smith-forecast+slurm", "saf+slurm"]
+    others = beside if beside is not None else ["smith-aged+slurm", "saf+slurm"]
     for p in others:
         resolve(p)
     if resume and not out:

@@ -1,4 +1,4 @@
-"""`jobwise slurm retrain`: trees from the jobs that have ended, which rank once they have won; learning on beside a command."""
+"""`jobwise slurm retrain`: a trained policy goes on learning from the jobs that have ended; learning on beside a command."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import Json, needs, policy_option
+from jobwise.cli.options import Json, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.slurm_when import Folder, outputs
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import seconds, span
+from jobwise.errors import InputError
 
 if TYPE_CHECKING:
     from jobwise.slurm.learning import Learning
@@ -21,21 +22,22 @@ if TYPE_CHECKING:
 Retrain = Annotated[
     Optional[str],
     typer.Option(
-        "--retrain", metavar="TIME", help="So often (1d) learn new trees from what has ended; they rank once they have won."
+        "--retrain",
+        metavar="TIME",
+        help="So often (1d) train -p, a trained policy, anew; the new one ranks once it has won.",
     ),
 ]
 
 
 @contextmanager
 def learning(state: str, policy: str, every: str | None) -> Iterator[Learning]:
-    """Who ranks the queue, and learns on `every` so long; without, always the policy. Raises InputError."""
+    """The policy that ranks the queue, and learns on `every` so long; without, always `policy`. Raises InputError."""
     from jobwise.policies.names import resolve
     from jobwise.slurm.learning import NEVER, Learning
-    from jobwise.slurm.retrain import check_rule
+    from jobwise.slurm.retrain import check
 
     if every is not None:
-        needs("forecast", "lightgbm")
-        check_rule(policy)
+        check(policy)
     learns = Learning(Path(state), resolve(policy), policy, NEVER if every is None else seconds(every, "--retrain"))
     try:
         yield learns
@@ -45,34 +47,36 @@ def learning(state: str, policy: str, every: str | None) -> Iterator[Learning]:
 
 def retrain(
     state: Annotated[str, typer.Option("--state", help="The state folder of `shadow` or `steer`; learnt/ in it is filled.")],
-    policy: Annotated[str, policy_option(help="Who ranks where no generation has won.")] = "jobwise",
+    policy: Annotated[Optional[str], policy_option(help="A trained policy: its system is trained anew.")] = None,
     weeks: Annotated[float, typer.Option("--weeks", min=0.1, max=52, help="The last weeks, on which it has to win.")] = 3.0,
     back: Annotated[bool, typer.Option("--rollback", help="Only let the generation before rank again.")] = False,
     folder: Folder = None,
     as_json: Json = False,
 ) -> None:
-    """Learn new trees from the jobs that have ended, replay the last weeks with them, and say who ranks from now on."""
+    """Train a policy anew on the jobs that have ended, replay the last weeks, and say which policy ranks from now on."""
     from jobwise.slurm.live import look
+    from jobwise.slurm.retrain import check, roll_back
     from jobwise.slurm.retrain import retrain as learn
-    from jobwise.slurm.retrain import roll_back
     from jobwise.slurm.views import ended_on_pool
 
     place = Path(state) / "learnt"
     if back:
-        number = roll_back(place, policy)
-        say(f"{policy if number < 0 else f'generation {number}'} ranks from now on")
+        number = roll_back(place)
+        say(f"{'the policy that learning began with' if number < 0 else f'generation {number}'} ranks from now on")
         return
-    needs("forecast", "lightgbm")
+    if policy is None:
+        raise InputError(f"which policy learns on? jobwise slurm retrain --state {state} -p runs/NAME")
+    check(policy)
     with outputs(folder, None) as read:
         w = ended_on_pool(look(read))
-    with progress("windows") as step:
+    with progress("training and replays") as step:
         x = learn(place, w, policy, weeks=weeks, progress=step)
     if as_json:
         print_json(x.model_dump())
         return
-    say(f"learnt from {x.learnt:,} jobs, judged on {x.judged:,} that came later ({x.windows} windows)")
+    say(f"trained on {x.learnt:,} jobs, judged on {x.judged:,} that came later ({x.windows} windows)")
     rows = [[name, f"{x.scores[name]:.2f}", span(x.longest[name])] for name in sorted(x.scores, key=lambda n: x.scores[n])]
-    print_table("the last weeks, replayed", ["who ranks", "slowdown", "longest wait"], rows)
+    print_table("the last weeks, replayed", ["policy", "slowdown", "longest wait"], rows)
     confirmed = f"is generation {x.confirmed}" if x.confirmed >= 0 else "is dropped"
     say(f"the new one {confirmed} ({0.0 - x.gain:+.1%} against the better of the last generation and {x.rule})")
     say(f"{x.rule if x.serves < 0 else f'generation {x.serves}'} ranks from now on")

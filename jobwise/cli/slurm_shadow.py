@@ -25,15 +25,16 @@ SHOWN, SEEN = 20, "seen"  # rows of a table; the folder of a state folder with w
 
 def _cycles(shadow, reader, every: str, cycles: int | None, shown, learns=None):
     """Cycle after cycle, which the page shows; what Slurm or the clock do wrong is said, and it goes on."""
-    pause, n = seconds(every, "--every"), 0
+    pause, n, c = seconds(every, "--every"), 0, None
     while cycles is None or n < cycles:
         n += 1
         begun = time.monotonic()
-        if learns and (news := learns.look()):
+        if learns and (news := learns.look(c)):
             shadow.policy = learns.policy
             say(news)
         try:
-            p, events = shadow.cycle(reader.look(), n)
+            c = reader.look()
+            p, events = shadow.cycle(c, n)
         except InputError as error:
             complain(f"{error}; trying again", "note")
             if shown:

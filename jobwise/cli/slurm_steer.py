@@ -84,7 +84,7 @@ def steer(
     ):
         while (cycles is None or n < cycles) and not s.state.stopped and not off:
             n += 1
-            if news := learns.look():
+            if news := learns.look(s.cluster):
                 s.policy = learns.policy
                 s.state.note("learning", news=news)
                 say(news)

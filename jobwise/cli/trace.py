@@ -208,11 +208,8 @@ def forecast(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """How well can run times be foretold on this log? Requests, history, the shipped forest, boosted quantiles, judged on the
-    last 30 %."""
-    from jobwise.compare.fingerprint import flattered
+    """How well can run times be foretold on this log? Requests, history, boosted quantiles, judged on the last 30 %."""
     from jobwise.forecast.runtimes import judge
-    from jobwise.policies.names import resolve
     from jobwise.report.forecast import of_forecasts
 
     needs("forecast", "lightgbm")
@@ -220,8 +217,7 @@ def forecast(
     w = open_log(log, procs, jobs)
     with progress("learning quantiles") as step:
         results = judge(w, step)
-    warning = flattered(w, resolve("smith-forecast"), "the shipped forest")
-    show(of_forecasts(w, results, warning).naming(LOG=log), as_json, report)
+    show(of_forecasts(w, results).naming(LOG=log), as_json, report)
 
 
 def sacct_command(

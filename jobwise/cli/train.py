@@ -11,7 +11,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, Parallel, grouped
-from jobwise.cli.options import LOG_HELP, Json, On, complain, needs, open_log, times
+from jobwise.cli.options import LOG_HELP, Json, On, complain, needs, open_log
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, say
 from jobwise.errors import InputError, Interrupted
@@ -19,7 +19,7 @@ from jobwise.policies.files import short
 from jobwise.systems import check, configure, makes_jobs, published, systems
 from jobwise.worlds.spec import generated
 
-PLAIN = ("search", "smith-forecast")  # without torch
+PLAIN = ("search",)  # without torch
 GENERATED = ", ".join(generated())
 KNOWN = f"Published: {', '.join(published())}. Ours: {', '.join(x for x in systems() if x not in published())}"
 
@@ -33,9 +33,6 @@ class Training:
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=1000, help="Train so many times; the best is kept.")] = 1
     seed: Annotated[Optional[int], typer.Option("--seed", min=0, max=2**30, help="Default: 0.")] = None
     choices: Annotated[Optional[int], typer.Option("--choices", min=1, help="Budget: choices made.")] = None
-    max_wait: Annotated[
-        Optional[str], typer.Option("--max-wait", help="search: longest wait allowed, e.g. 1.2x that of FCFS with EASY.")
-    ] = None
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, mps or auto.")] = "auto"
     collectors: Annotated[
         Optional[int], typer.Option("--collectors", min=1, max=1024, help="Batches collected by tasks (--on). Default: 1.")
@@ -57,7 +54,7 @@ def train(
 ) -> None:
     """Learn a policy from the first 70 % of a log, or from generated jobs (deeprm, cush and others); `evaluate` has the
     rest. The name of a published system trains its agent; with a + it is ours (deeprm+)."""
-    made = _checked(system, log, out, training.max_wait, part.whole)
+    made = _checked(system, log, out, part.whole)
     w = None if log is None else open_log(log, part.procs, part.jobs, part.load, made)
     settings = configure(system, w, training.preset)
     own = _toml(training.config)
@@ -66,7 +63,6 @@ def train(
             own[key] = getattr(settings, key) | own[key]
     changes: dict[str, Any] = {"seed": training.seed, "threads": training.threads, "choices": training.choices}
     changes |= {"collectors": training.collectors}
-    changes |= {"max_wait": times(training.max_wait)}
     changes = {k: v for k, v in changes.items() if v is not None}
     if training.choices is not None and hasattr(settings, "episodes"):
         changes["episodes"] = None
@@ -111,16 +107,13 @@ def train(
     print("now: jobwise " + " ".join(_next(system, out, log, flags)))
 
 
-def _checked(system: str, log: str | None, out: str, max_wait: str | None, whole: bool) -> bool:
+def _checked(system: str, log: str | None, out: str, whole: bool) -> bool:
     """Return whether the system generates its jobs. `whole`: the log is taken as it is. Raises InputError."""
     names, generates = systems(), makes_jobs(system)
     if log in names and system not in names:
         raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
     check(system)
     _needed(system)
-    if max_wait is not None and system != "search":
-        why = "has no bound to learn under" if system in PLAIN else "learns from rewards (its configuration has bounded_wait)"
-        raise InputError(f"--max-wait is for search; {system} {why}")
     if log is None and not generates:
         raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
     if generates and not whole:
@@ -134,15 +127,11 @@ def _checked(system: str, log: str | None, out: str, max_wait: str | None, whole
 
 def _next(system: str, out: str, log: str | None, flags: list[str]) -> list[str]:
     """The command that goes on from here."""
-    if system in PLAIN[1:]:
-        return ["simulate", str(log), *flags, "-p", out]
     return ["evaluate", out, *([log] if log else []), *flags]
 
 
 def _needed(system: str) -> None:
     """Raises InputError where packages that a system learns with are missing."""
-    if system == "smith-forecast":
-        needs("forecast", "lightgbm")
     if system not in PLAIN:
         needs("learn", "torch", "gymnasium", "tensorboard")
 

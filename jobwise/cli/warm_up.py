@@ -21,13 +21,13 @@ from jobwise.errors import InputError, unknown
 from jobwise.parallel.pool import Pool
 
 FAMILY_NAMES = (
-    "recommended, trees, rules, nodes, flows, slots, gpus, buffer, adaptive, window, search, forecasts, promises, slurm, starts"
+    "recommended, runtimes, rules, nodes, flows, slots, gpus, buffer, window, search, forecasts, promises, slurm, starts"
 )
 ABOUT = {  # functions that each compiles in a process of its own, behind those before it: `python -m benchmarks.compiling`
-    "recommended": 369, "trees": 12, "rules": 91, "promises": 175, "nodes": 208, "flows": 15, "slots": 182, "gpus": 165,
-    "buffer": 100, "adaptive": 0, "window": 104, "search": 0, "forecasts": 10, "slurm": 269, "starts": 182,
+    "recommended": 369, "runtimes": 12, "rules": 91, "promises": 175, "nodes": 208, "flows": 15, "slots": 182, "gpus": 165,
+    "buffer": 100, "window": 104, "search": 0, "forecasts": 10, "slurm": 269, "starts": 182,
 }  # fmt: skip
-PACKAGES = {"trees": ("lightgbm",), "forecasts": ("pandas", "sklearn")}  # that families need beyond the base install
+PACKAGES = {"runtimes": ("lightgbm",), "forecasts": ("pandas", "sklearn")}  # that families need beyond the base install
 WHOLE = 1366  # functions that all of them compile, side by side, for they share many
 LOOK_S = 0.5  # between two looks at how far it is
 
@@ -108,15 +108,6 @@ def _rules() -> None:
         replay.simulate(Table(f"{folder}/log.parquet"), "sjf+easy")
 
 
-def _adaptive() -> None:
-    import jobwise
-
-    jw: Any = jobwise
-
-    for policy in ("saf+easy+guard1x", "gated:fcfs+easy,saf+easy"):
-        jw.simulate(samples.log(), policy)
-
-
 def _promises() -> None:
     import jobwise
 
@@ -124,9 +115,8 @@ def _promises() -> None:
     from jobwise.sim.simulation import Simulation
 
     part = jw.lublin(1300, procs=64, load=0.8, seed=1).take(slice(700, None))
-    for policy in ("jobwise", "jobwise-unbounded"):
-        jw.simulate(part, policy)
-    sim, run = Simulation(part), jw.resolve("smith-forecast-aged+easy+express1%+promise1.1x")
+    jw.simulate(part, "jobwise")
+    sim, run = Simulation(part), jw.resolve("jobwise")
     sim.advance()
     run.decide(sim.view())
 
@@ -201,8 +191,8 @@ def _recommended() -> None:
     _on_a_log(f"compare LOG {bounded} -p fcfs+easy -p saf+easy -p smith+easy -p jobwise")
 
 
-def _trees() -> None:
-    _on_a_log("trace forecast LOG", "train smith-forecast LOG --out OUT/trees --preset smoke")
+def _runtimes() -> None:
+    _on_a_log("trace forecast LOG")
 
 
 def _starts() -> None:
@@ -231,7 +221,7 @@ def _starts() -> None:
 
 FAMILIES = {  # those that take longest first
     "recommended": _recommended,
-    "trees": _trees,
+    "runtimes": _runtimes,
     "rules": _rules,
     "promises": _promises,
     "nodes": _nodes,
@@ -239,7 +229,6 @@ FAMILIES = {  # those that take longest first
     "slots": samples.slots,
     "gpus": samples.gpus,
     "buffer": samples.nodes,
-    "adaptive": _adaptive,
     "window": samples.window,
     "search": _search,
     "forecasts": _forecasts,

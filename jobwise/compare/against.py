@@ -11,7 +11,7 @@ from jobwise.compare.comparison import Comparison
 from jobwise.compare.intervals import Effect, claims
 
 
-def against(c: Comparison, ours: Sequence[int], bound: float) -> list[tuple[dict, dict | None]]:
+def against(c: Comparison, ours: Sequence[int], bound: float = inf) -> list[tuple[dict, dict | None]]:
     """Return for each policy of `ours` (against the best in hindsight, against the fair best), in numbers and words.
 
     On windows; with a bound on waits in the continuous replay, and in hindsight against those that keep it in every replica.
@@ -30,7 +30,7 @@ def against(c: Comparison, ours: Sequence[int], bound: float) -> list[tuple[dict
     return list(zip(hindsight, fair, strict=True))
 
 
-def verdicts(c: Comparison, ours: Sequence[int], bound: float) -> list[str]:
+def verdicts(c: Comparison, ours: Sequence[int], bound: float = inf) -> list[str]:
     """Return for each policy of `ours` what it does against the first scheduler, against the rule that did best before, and
     against the best in hindsight: a sentence each."""
     sentences = []

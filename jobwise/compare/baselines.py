@@ -5,8 +5,8 @@ one that does best on the very jobs of the comparison: nobody could have known i
 by: the geometric mean over windows, or, with a bound on the longest wait, over blocks of the continuous replay, among the rules
 that keep the bound in every replica.
 
-The whole table has 13 orders × 3 ways of backfilling × (no guard, one of 10, an express lane, a promise about waits, or
-both); lane and promise go by history, so that nothing in it is learnt. It is searched in three rounds: all orders ×
+The whole table has 13 orders × 3 ways of backfilling × (no guard, one of 4, an express lane, a promise about waits, or
+both); nothing in it is learnt. It is searched in three rounds: all orders ×
 backfillings on a few windows, the best of them there under every guard, and the best dozen of all on all windows and replicas.
 Orders that no site would choose (last come first, longest first, random) are not in it.
 """
@@ -31,17 +31,9 @@ from jobwise.workloads.transform import shake
 ORDERS = tuple("fcfs sjf saf laf smallest largest lxf wfp3 unicef f1 f2 f3 f4".split())
 BACKFILLS = ("easy", "easy-sjbf", "conservative")
 FIXED = ("guard72h", "guard48h", "guard24h", "guard12h")
-RELATIVE = (
-    "guard0.5x",
-    "guard0.65x",
-    "guard0.8x",
-    "guard1x",
-    "guard1.2x",
-    "guard1.4x",
-)  # compiled with easy and easy-sjbf alone
 LANES, PROMISES = ("", "express2%", "express5%"), ("promise1.1x", "promise1.2x", "promise1.5x")  # of a bounded search
-PROMISED = tuple("+".join(filter(None, (lane, promise, "by-history"))) for lane in LANES for promise in PROMISES)
-LANE = "express2%+by-history"  # where waits are not bounded
+PROMISED = tuple("+".join(filter(None, (lane, promise))) for lane in LANES for promise in PROMISES)
+LANE = "express2%"  # where waits are not bounded
 FCFS = "fcfs+easy"
 UNGUARDED = tuple(f"{order}+{backfill}" for order in ORDERS for backfill in BACKFILLS)
 FEW, BEST, DOZEN = 12, 4, 12  # windows of the first rounds; rules that are guarded; rules that are measured
@@ -51,8 +43,8 @@ DEEP = 300.0  # jobs waiting on average: beyond it conservative backfilling take
 
 def guarded(rule: str, pool: bool = True, bounded: bool = False) -> list[str]:
     """The rule under every guard, where waits are `bounded` also with a promise about them."""
-    relative = (*RELATIVE, *(PROMISED if bounded else (LANE,))) if pool and not rule.endswith("conservative") else ()
-    return [f"{rule}+{guard}" for guard in (*FIXED, *relative)]
+    more = (PROMISED if bounded else (LANE,)) if pool and not rule.endswith("conservative") else ()
+    return [f"{rule}+{guard}" for guard in (*FIXED, *more)]
 
 
 @dataclass

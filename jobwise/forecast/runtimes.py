@@ -12,7 +12,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.jobs import TAU
-from jobwise.sim.foresight import expected_at_submit
+from jobwise.sim.history import expected_at_submit
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN
 
@@ -31,14 +31,6 @@ def features(w: Workload) -> np.ndarray:
     return out
 
 
-def foreseen(w: Workload) -> np.ndarray:
-    """[J, 2] E[min(run / request, 1)] and E[10 / max(run, 10)] by the forest that comes with the package, when each job is
-    submitted; as requests say where they are believed."""
-    from jobwise.policies.foreseen import at_submit, shipped  # not at the top: no kernel is made of it
-
-    return at_submit(shipped(), w.ends, w.cluster.processors, -np.inf)
-
-
 def calibration(w: Workload, bins: int = 10) -> dict[str, dict[str, dict[str, list[float]]]]:
     """Of what an index is made of, "ratio" (min(run / request, 1)) and "short" (10 / max(run, 10)), and of each forecast, on
     the jobs after the first 70 %: `told` and `was`, means of `bins` groups of jobs by forecast; `loss`, the cross-entropy of
@@ -46,7 +38,7 @@ def calibration(w: Workload, bins: int = 10) -> dict[str, dict[str, dict[str, li
     cut, last = int(SEEN * len(w)), w.ends
     run, request = last["runtime"], np.maximum(w.jobs["walltime"], 1.0)
     was = {"ratio": np.clip(run / request, 0, 1), "short": TAU / np.maximum(run, TAU)}
-    said = {"history": features(w)[:, 2:4], "forest": foreseen(w)}
+    said = {"history": features(w)[:, 2:4]}
     tables: dict = {}
     for k, (what, y) in enumerate(was.items()):
         for name, p in said.items():
@@ -100,7 +92,7 @@ def judge(w: Workload, progress: Callable[[int, int], None] | None = None) -> li
             f"{w.name}: only {len(rows)} of the first {cut} jobs had ended when the others came; {LEAST} are needed"
         )
     boosted = quantiles(x, run, request, rows, progress)
-    said = {"requested": request, "history": x[:, 2] * request, "forest": foreseen(w)[:, 0] * request}
+    said = {"requested": request, "history": x[:, 2] * request}
     said["boosted median"] = boosted[:, 1]
     results = []
     for name, p in said.items():

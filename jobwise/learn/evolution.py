@@ -17,7 +17,6 @@ import numpy as np
 
 from jobwise.parallel import Shared, current
 from jobwise.sim import replay_batch
-from jobwise.sim.easy import HOUR
 from jobwise.sim.list_pass import EASY, Rule
 from jobwise.sim.loglinear import F
 from jobwise.sim.orders import CODES, LINEAR
@@ -30,8 +29,7 @@ IDLE = 1.3  # windows whose bounded slowdown is below it under the reference tea
 
 @dataclass(frozen=True)
 class Search:
-    """How to search. With a bound on waits, `max_wait` times the longest wait of FCFS with EASY is allowed in each window, and
-    fitness pays for what is beyond it; a guard of `times` that wait is on all along."""
+    """How to search: how many generations, of how many directions, each on how many windows."""
 
     generations: int = 120
     pairs: int = 12
@@ -39,10 +37,6 @@ class Search:
     sigma: tuple[float, float] = (0.3, 0.1)  # standard deviation of the directions: at the beginning, at the end
     rate: tuple[float, float] = (0.6, 0.2)
     tail: float = 0.6  # share of the generations whose weights are averaged
-    max_wait: float = np.inf
-    times: float = np.inf
-    floor: float = HOUR  # s: longest waits below count as this long
-    price: float = 2.0  # of each e-fold of longest wait beyond max_wait, in e-folds of slowdown
 
 
 @dataclass(eq=False)
@@ -53,13 +47,13 @@ class _Windows:
     trials: replay_batch.Trials
     free: SimpleQueue = field(default_factory=SimpleQueue, repr=False)
 
-    def trial(self, rule: Rule, weights: np.ndarray, which: np.ndarray, times: float) -> np.ndarray:
+    def trial(self, rule: Rule, weights: np.ndarray, which: np.ndarray) -> np.ndarray:
         """[len(which), RESULTS] of weights [F], or of a rule that needs none."""
         try:
             bench = self.free.get_nowait()
         except Empty:
             bench = replay_batch.bench(self.windows)
-        results = replay_batch.trial(bench, rule, weights, self.trials, which, times)
+        results = replay_batch.trial(bench, rule, weights, self.trials, which)
         self.free.put(bench)
         return results
 
@@ -67,40 +61,36 @@ class _Windows:
         return _Windows, (self.windows, self.trials)
 
 
-def _measured(prepared: Shared, which: np.ndarray, times: float, weights: np.ndarray) -> np.ndarray:
+def _measured(prepared: Shared, which: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """[len(which), RESULTS] of weights [F] on these windows."""
-    return prepared.get().trial(RULE, weights, which, times)
+    return prepared.get().trial(RULE, weights, which)
 
 
 class Ground:
-    """Windows to search on, and how to measure weights on them. `longest`: [W] s, longest waits under FCFS with EASY."""
+    """Windows to search on, and how to measure weights on them."""
 
     def __init__(self, windows: Sequence[Workload], threads: int = 2):
         self._prepared, self._threads = _Windows(windows, replay_batch.prepare(windows)), threads
-        self.count, self.longest = len(windows), self._prepared.trials.longest
+        self.count = len(windows)
 
-    def measure(self, weights: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
-        """[K, len(which), RESULTS] of K weights [K, F] on these windows, under a guard of `times` the longest wait of FCFS."""
+    def measure(self, weights: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """[K, len(which), RESULTS] of K weights [K, F] on these windows."""
         with current(self._threads) as workers:
-            results = workers.map(partial(_measured, workers.put(self._prepared), which, times), weights)
+            results = workers.map(partial(_measured, workers.put(self._prepared), which), weights)
         return np.array(results).reshape(len(weights), len(which), replay_batch.RESULTS)
 
-    def rule(self, order: str, times: float = np.inf) -> np.ndarray:
-        """[W] mean bounded slowdowns of all windows under one of ORDERS with EASY, and the same guard."""
+    def rule(self, order: str) -> np.ndarray:
+        """[W] mean bounded slowdowns of all windows under one of ORDERS with EASY."""
         rule = RULE._replace(order=CODES[order])
         every = np.arange(self.count)
-        return self._prepared.trial(rule, np.zeros(F), every, times)[:, replay_batch.BOUNDED]
+        return self._prepared.trial(rule, np.zeros(F), every)[:, replay_batch.BOUNDED]
 
 
-def fitness(results: np.ndarray, base: np.ndarray, longest: np.ndarray, search: Search) -> np.ndarray:
+def fitness(results: np.ndarray, base: np.ndarray) -> np.ndarray:
     """[K], smaller is better: the mean over windows of the log of slowdown against the reference, and the log of the mean,
-    half and half; and what waits beyond the bound cost. found [K, W, RESULTS], base [W], longest [W] of FCFS with EASY."""
+    half and half. results [K, W, RESULTS], base [W]."""
     slow = results[..., replay_batch.BOUNDED]
-    value = 0.5 * np.log(slow / base).mean(axis=-1) + 0.5 * (np.log(slow.mean(axis=-1)) - np.log(base.mean()))
-    if search.max_wait < np.inf:
-        over = results[..., replay_batch.LONGEST] / (search.max_wait * np.maximum(longest, search.floor))
-        value = value + search.price * np.log(np.maximum(over, 1.0)).mean(axis=-1)
-    return value
+    return 0.5 * np.log(slow / base).mean(axis=-1) + 0.5 * (np.log(slow.mean(axis=-1)) - np.log(base.mean()))
 
 
 def evolve(
@@ -142,9 +132,7 @@ def generation(ground: Ground, state: dict, base: np.ndarray, search: Search, se
     which = rng.choice(useful, drawn, replace=False)
     directions = rng.normal(size=(search.pairs, len(weights)))
     directions = np.concatenate([directions, -directions])
-    value = fitness(
-        ground.measure(weights + sigma * directions, which, search.times), base[which], ground.longest[which], search
-    )
+    value = fitness(ground.measure(weights + sigma * directions, which), base[which])
     shaped = np.empty(len(value))
     shaped[np.argsort(value, kind="stable")] = np.linspace(-0.5, 0.5, 2 * search.pairs)
     weights = weights - rate * (shaped @ directions) / search.pairs

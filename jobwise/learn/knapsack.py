@@ -93,9 +93,9 @@ class Sequences:
 
     def __init__(self, config: Any):
         self.config, self.sets = config, config.sets(TRAIN, config.jobsets)
-        self.count, self.longest = len(self.sets), np.ones(len(self.sets))
+        self.count = len(self.sets)
 
-    def measure(self, weights: np.ndarray, which: np.ndarray, times: float = np.inf) -> np.ndarray:
+    def measure(self, weights: np.ndarray, which: np.ndarray) -> np.ndarray:
         """[K, len(which), RESULTS] of K weights [K, THETA] on these sequences: their mean slowdowns."""
         out = np.zeros((len(weights), len(which), RESULTS))
         with current(self.config.threads) as workers:

@@ -90,10 +90,6 @@ class _Run:
             self._saved.pop(j, None)
         self._inner.ended(view, rows)
 
-    def aside(self) -> None:
-        """Let the inner policy know that it begins in the middle of a run."""
-        getattr(self._inner, "aside", lambda: None)()
-
     def decide(self, view: View) -> list:
         """Stops, then what the inner policy starts elsewhere; asked again when risks are known anew."""
         p = self.policy

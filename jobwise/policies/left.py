@@ -22,6 +22,26 @@ class Left(NamedTuple):
 
 LEFT = (
     Left(
+        "forecasts by trees left jobwise",
+        "history brings what they brought: use smith, smith-aged or jobwise",
+        files="forest",
+        options=r"refit\d*",
+        policies=r"smith-forecast.*|jobwise:.*|jobwise\+refit",
+        systems="smith-forecast",
+    ),
+    Left(
+        "+by-history left jobwise",
+        "promises and lanes always go by what such jobs ran before; leave the word out",
+        options="by-history",
+    ),
+    Left("gates left jobwise", "use one rule, or jobwise", policies="gated:.*|jobwise-unbounded.*"),
+    Left(
+        "guards relative to the longest wait under fcfs+easy left jobwise",
+        "use +promise1.2x, which aims at such a bound, or a fixed guard, +guard24h",
+        files="guarded",
+        options=r"guard[\d.]+x",
+    ),
+    Left(
         "the graph network for workflows left jobwise",
         "use the rule that it began as, such as flow-work+reserve0.1x60s",
         files="flow-net",
@@ -33,5 +53,5 @@ LEFT = (
 def check(named: str, word: str, where: str = "") -> None:
     """Raises InputError where something that left goes by `word`. `named`: the field of `Left` whose patterns say so."""
     for row in LEFT:
-        if re.fullmatch(getattr(row, named), word) and word:
+        if word and re.fullmatch(getattr(row, named), word, re.IGNORECASE):
             raise InputError(f"{where}{row.what}: {row.instead} (docs/tried.md)")

@@ -1,4 +1,4 @@
-"""The run of a list scheduler, or of a gate, where it is asked pass by pass: in a simulation, or on a live cluster."""
+"""The run of a list scheduler where it is asked pass by pass: in a simulation, or on a live cluster."""
 
 from __future__ import annotations
 
@@ -13,41 +13,26 @@ from jobwise.policies import parts
 from jobwise.policies.loglinear import Index
 from jobwise.policies.memory import Memory
 from jobwise.policies.promised import Promised
-from jobwise.policies.relative_guard import Steering
 from jobwise.sim import list_pass, orders
 from jobwise.sim.conservative import plan_conservative
 from jobwise.sim.flows import NONE, Flows, flows, score_flows
-from jobwise.sim.list_pass import CONSERVATIVE, Instant, Rule, blank
+from jobwise.sim.list_pass import CONSERVATIVE, Instant, blank
 from jobwise.sim.spans import room_like, separate
 
 
 class ListRun:
-    """The memory of a `ListScheduler` or a `Gate` in one simulation: run times of jobs that have ended, who decides now.
+    """The memory of a `ListScheduler` in one simulation: run times of jobs that have ended, promises.
 
     It knows what the view it begins with shows, also where that is in the middle of a simulation.
     """
 
     def __init__(self, policy, view: View):
         policy.check(view.cluster)
-        self.policy, every = policy, policy.everyone
-        learns = any(isinstance(p.order, Index) or p.estimate == "predicted" for p in every)
-        trees = next((p.forecaster for p in every if p.forecaster is not None), None)
-        promises = any(p.promises for p in every)
-        self._memory: Any = Memory(view, trees) if learns or promises else None
-        self._promised: Any = Promised(view, self._memory) if self._memory and promises else None
-        self._steering = None
-        if len(every) > 1 or policy.times < np.inf or policy.refit:
-            self._steering = Steering(policy, view.past, view.cluster)
-
-    @property
-    def looks(self) -> list:
-        """The looks of a gate so far."""
-        return self._steering.looks if self._steering else []
-
-    def aside(self) -> None:
-        """Learn in a thread from now on: a live cluster does not wait."""
-        if self._steering:
-            self._steering.aside()
+        self.policy, promises = policy, policy.promises
+        learns = isinstance(policy.order, Index) or policy.estimate == "predicted"
+        memory = Memory(view, promises) if learns or promises else None
+        self._memory: Any = memory
+        self._promised: Any = Promised(view, memory, policy.express, policy.promise - 1.0) if memory and promises else None
 
     def ended(self, view: View, rows: np.ndarray) -> None:
         """Take note of the events of a view."""
@@ -57,40 +42,29 @@ class ListRun:
             self._promised.note(view)
 
     def decide(self, view: View) -> Iterable[Decision]:
-        """One pass over the queue, by whoever decides now."""
-        scheduler, rule = self._deciding(view)
-        return self._plan(scheduler, rule, view)
-
-    def _deciding(self, view: View) -> tuple:
-        """Who decides now, and by which rule: the events of the view are noted, and looks that are due are done."""
-        scheduler, rule = self.policy.everyone[0], None
+        """One pass over the queue."""
         self.ended(view, view.ended)
-        if self._steering:
-            if len(view.jobs) >= self._steering.next:
-                self._steering.look(view.jobs, view.now)
-                if self._steering.forest is not None:
-                    self._memory.renew(self._steering.forest)
-            scheduler, rule = self._steering.scheduler or scheduler, self._steering.rule
-        return scheduler, rule or scheduler.rule
+        return self._plan(view)
 
     def explain(self, view: View) -> list[dict]:
         """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved; under
         a promise `why` it goes first."""
-        scheduler, rule = self._deciding(view)
-        ranked = self._explained(scheduler, view)
-        if scheduler.promises:
+        self.ended(view, view.ended)
+        ranked = self._explained(view)
+        if self.policy.promises:
             place = {int(j): i for i, j in enumerate(view.queue)}
             scores = np.array([x["score"] for x in sorted(ranked, key=lambda x: place[x["job"]])])
-            why = self._promised.why(view, scheduler, rule, scores)
+            why = self._promised.why(view, self.policy, scores)
             ranked = [x | {"why": why[place[x["job"]]][1]} for x in ranked]
             ranked.sort(key=lambda x: (why[place[x["job"]]][0], x["job"]))
         return ranked
 
-    def _explained(self, scheduler, view: View) -> list[dict]:
+    def _explained(self, view: View) -> list[dict]:
         """Return the ranking that holds without a promise."""
+        scheduler = self.policy
         if isinstance(scheduler.order, Index):
             return self._memory.explain(scheduler.order, view)
-        out = self._scores(scheduler, view)
+        out = self._scores(view)
         code = scheduler.rule.order
         if code in orders.FLOWS:
             units, none = view.cluster.processors, np.empty(0, np.int32)
@@ -100,9 +74,9 @@ class ListRun:
         every = np.lexsort((view.queue, out))
         return [{"job": int(view.queue[i]), "score": float(out[i]), "features": {}, "moved": {}} for i in every]
 
-    def _scores(self, scheduler, view: View) -> np.ndarray:
+    def _scores(self, view: View) -> np.ndarray:
         """The given scores of the queue [Q]; empty where the order is built in. Raises InputError for nonsense."""
-        order, name = scheduler.order, scheduler.name
+        order, name = self.policy.order, self.policy.name
         if isinstance(order, str):
             return np.empty(len(view.queue))
         if isinstance(order, Index):
@@ -121,7 +95,8 @@ class ListRun:
             raise InputError(f"order {name!r} returned NaN for job {view.queue[np.isnan(out)][0]} at time {view.now:g} s")
         return out
 
-    def _plan(self, scheduler, rule: Rule, view: View) -> list[Decision]:
+    def _plan(self, view: View) -> list[Decision]:
+        scheduler, rule = self.policy, self.policy.rule
         parts.check_place(scheduler, parts.ASKED)
         if len(view.queue) == 0:
             return []
@@ -133,7 +108,7 @@ class ListRun:
             rule = rule._replace(order=orders.GIVEN)
         p = blank(len(queue), *capacity.shape)
         due, est, free = view.jobs["due"][view.running], np.empty(0), view.free.copy()
-        scores, seed = self._scores(scheduler, view), np.uint64(view.seed)
+        scores, seed = self._scores(view), np.uint64(view.seed)
         if rule.estimate:
             table = self._memory.predicted(view)
             orders.score_rows(rule.order, view.now, view.origin, seed, table, queue, scores)
@@ -142,7 +117,7 @@ class ListRun:
         elif self._promised and rule.order >= 0:
             orders.score_rows(rule.order, view.now, view.origin, seed, view.table, queue, scores)
         if self._promised:
-            return [Start(j) for j in self._promised.plan(view, scheduler, rule, scores)]
+            return [Start(j) for j in self._promised.plan(view, rule, scores)]
         f, nodes = _flows(scheduler, view), separate(free, capacity)
         x = Instant(
             now=view.now,

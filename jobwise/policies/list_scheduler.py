@@ -13,14 +13,11 @@ from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError, unknown
 from jobwise.policies import loglinear, parts
-from jobwise.policies.foreseen import shipped
 from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
-from jobwise.policies.relative_guard import steered
 from jobwise.policies.replay import fresh, replay
 from jobwise.policies.slurm import SiteLoop, loop_of, replay_on_site
 from jobwise.sim import orders, scored_pool
-from jobwise.sim.forest import NOTHING, Forest
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.pool import PoolScheduler
 from jobwise.sim.state import State
@@ -33,31 +30,25 @@ class ListScheduler(Remembering):
     """A list scheduler: a Policy, which compiled loops replay as a whole where its order is built in.
 
     `order`: a name, or a function of the queued jobs' table and the time that returns one score per job (smaller starts
-    first). `guard`: s of waiting after which a job goes before all others, oldest first; `times`: the same as a multiple of
-    the longest wait that FCFS with EASY would have caused lately (`relative_guard.py`; pools only). `commit`: a picked job
-    stays picked until it starts (as RLScheduler does; re-deciding is the default). `estimate`: what the order takes a run
+    first). `guard`: s of waiting after which a job goes before all others, oldest first. `commit`: a picked job stays picked
+    until it starts (as RLScheduler does; re-deciding is the default). `estimate`: what the order takes a run
     time to be: as requested, predicted from history, or actual (nobody knows that: simulations of pools only).
     Reservations go by requests all the same, so that no prediction delays the head. `reserve` (share, s): jobs that ask for
     longer hold no more than the rest of the units, but one alone may always run. `promise`: others go ahead of a job only while
     it can start in so many times the longest wait of FCFS with EASY, measured, not guaranteed; `express`: jobs that together
-    are this share of the work go first (`jobwise.sim.promise`; pools only). `trees`: what forecasts for promise and lane, where
-    the order has no trees: those of the package (None), others, or "history", what such jobs ran before. `refit`: jobs that
-    arrive between two fits of new trees to the jobs that have ended (`refit.py`; 0: those of the order serve).
+    are this share of the work go first (`jobwise.sim.promise`; pools only).
     """
 
     order: str | Scores | Index = "fcfs"
     backfill: str = "none"
     placement: str = "first"
     guard: float = inf
-    times: float = inf
     commit: bool = False
     reserve: tuple[float, float] = (0.0, inf)
     estimate: str = "requested"
     label: str = ""
     promise: float = inf
     express: float = 0.0
-    trees: Forest | str | None = None
-    refit: int = 0
 
     def __post_init__(self):
         if isinstance(self.order, str) and self.order in INDICES:
@@ -93,24 +84,9 @@ class ListScheduler(Remembering):
         """Has it a promise or an express lane?"""
         return self.promise < inf or self.express > 0
 
-    @property
-    def forest(self) -> Forest | None:
-        """The trees of its order, if it forecasts with some."""
-        return getattr(self.order, "forest", None)
-
-    @property
-    def forecaster(self) -> Forest | None:
-        """What forecasts run times for its order, promise and lane: trees, or none of them (`NOTHING`): history. None: nothing
-        needs forecasts."""
-        if self.forest is not None or not self.promises:
-            return self.forest
-        if isinstance(self.trees, Forest):
-            return self.trees
-        return NOTHING if self.trees == "history" else shipped()
-
     @cached_property
     def rule(self) -> Rule:
-        """The scheduler as numbers, for compiled loops; `times` and `refit` are not part of it (`relative_guard.py`)."""
+        """The scheduler as numbers, for compiled loops."""
         code = orders.CODES[self.order] if isinstance(self.order, str) else getattr(self.order, "code", orders.GIVEN)
         return Rule(
             order=code,
@@ -123,7 +99,6 @@ class ListScheduler(Remembering):
             short=float(self.reserve[1]),
             express=float(self.express),
             slack=float(self.promise) - 1.0,
-            foreseen=self.forest is not None,
         )
 
     @property
@@ -138,10 +113,8 @@ class ListScheduler(Remembering):
         return getattr(self.order, "about", {})
 
     def promising(self, bound: float) -> ListScheduler:
-        """Return the same under a promise of `bound`, without a guard; it goes by history, unless it had a promise or trees.
-        Raises InputError where none goes with it."""
-        trees = self.trees if self.promises or self.forest is not None else "history"
-        return replace(self, promise=bound, guard=inf, times=inf, trees=trees)
+        """Return the same under a promise of `bound`, without a guard. Raises InputError where none goes with it."""
+        return replace(self, promise=bound, guard=inf)
 
     def check(self, cluster: Cluster) -> None:
         """Raises InputError where it cannot schedule this cluster."""
@@ -165,7 +138,7 @@ class ListScheduler(Remembering):
         """Is it run whole by a compiled loop on this cluster? Else it is asked, pass by pass."""
         if cluster.site is not None:
             return True
-        if isinstance(self.order, Index) or self.times < inf or self.estimate != "requested" or self.promises:
+        if isinstance(self.order, Index) or self.estimate != "requested" or self.promises:
             return cluster.is_pool and scored_pool.suits(self.rule)
         return isinstance(self.order, str)
 
@@ -175,8 +148,7 @@ class ListScheduler(Remembering):
             if cluster.site is not None:
                 yield from replay_on_site(s, e, self, cluster, past)
                 continue
-            plain = self.times == inf and not self.refit
-            yield from replay(s, e, self, cluster, past) if plain else steered(s, e, self, cluster, past)
+            yield from replay(s, e, self, cluster, past)
 
     def on_site(self, cluster: Cluster, jobs: np.ndarray, past: np.ndarray) -> SiteLoop:
         """Return its compiled loop on a site, for jobs [J]; `past` [K]: the jobs that ended before."""
@@ -184,25 +156,11 @@ class ListScheduler(Remembering):
 
     def resumes(self, cluster: Cluster) -> bool:
         """Does a compiled loop carry on simulations of this pool that stand in the middle of a queue?"""
-        return self.is_compiled(cluster) and not self.promises and not self.refit
+        return self.is_compiled(cluster) and not self.promises
 
     def resume(self, s: State, cluster: Cluster, past: np.ndarray, steps: int) -> Generator[None, None, None]:
         """Carry on simulation 0, which stands in the middle; yields every `steps` instants of choice."""
         yield from replay(s, 0, self, cluster, past, steps)
-
-    @property
-    def everyone(self) -> tuple[ListScheduler, ...]:
-        """The schedulers that may decide: itself."""
-        return (self,)
-
-    @property
-    def every(self) -> float:
-        """It never looks for another scheduler (a gate does)."""
-        return inf
-
-    def choose(self, past: np.ndarray, cluster: Cluster, arrived: int) -> tuple[ListScheduler, None]:
-        """Return itself, at every look."""
-        return self, None
 
     def explain(self, view: View) -> list[dict]:
         """Per queued job its row and score, smallest first; of a log-linear order also its features and what they moved."""
@@ -211,5 +169,4 @@ class ListScheduler(Remembering):
 
 def index_from_file(meta: dict, weights: dict[str, np.ndarray], label: str) -> ListScheduler:
     """Return the list scheduler of a file with a log-linear order. Raises KeyError, TypeError, ValueError for damaged ones."""
-    order, times = loglinear.from_file(meta, weights, label)
-    return ListScheduler(order, "easy", times=times)
+    return ListScheduler(loglinear.from_file(meta, weights, label), "easy")

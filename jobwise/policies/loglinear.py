@@ -9,9 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.policies import files
-from jobwise.sim import foresight, forest, groups
-from jobwise.sim.forest import Forest
+from jobwise.policies import files, left
 from jobwise.sim.loglinear import FEATURES, F, weights
 from jobwise.sim.orders import LINEAR
 
@@ -20,58 +18,41 @@ from jobwise.sim.orders import LINEAR
 class Index:
     """A log-linear order: `weights` [F] of the features of `jobwise.sim.loglinear`; the smaller score starts first.
 
-    `forest`: run times are forecast by it, not by history alone (`jobwise.sim.foresight`). `ageing`: the index is divided by
-    ((w + p) / p) to this power, p = 10 s / E[10 / max(run, 10)], by the forest's forecast.
-
     In whole simulations of a pool it runs compiled; elsewhere its list scheduler keeps a `Memory`.
     """
 
     label: str
     weights: np.ndarray
     about: dict = field(default_factory=dict)  # what it was trained on, if it was
-    forest: Forest | None = None
-    ageing: float = 0.0
     code: ClassVar[int] = LINEAR  # of the kernels
 
     def __post_init__(self):
         weights = np.asarray(self.weights, float)
         if weights.shape != (F,) or not np.isfinite(weights).all():
             raise InputError(f"order {self.label}: {F} finite weights are needed, one for each of {', '.join(FEATURES)}")
-        if not 0 <= self.ageing <= 100 or (self.ageing and self.forest is None):
-            raise InputError(f"order {self.label}: ageing is 0 to 100, with a forest alone; not {self.ageing}")
-
-    @property
-    def given(self) -> np.ndarray:
-        """[F + 1] the weights and the ageing, as kernels take them."""
-        return np.append(np.asarray(self.weights, float), self.ageing)
+        object.__setattr__(self, "weights", weights)
 
     def terms(self) -> dict[str, float]:
         """Feature by feature, the weights."""
-        return dict(zip(FEATURES, np.asarray(self.weights, float).tolist(), strict=True))
+        return dict(zip(FEATURES, self.weights.tolist(), strict=True))
 
 
-def save(order: Index, path: str | Path, times: float = np.inf) -> None:
-    """Write its policy file, whole or not at all. `times`: the relative guard it was learnt with."""
+def save(order: Index, path: str | Path) -> None:
+    """Write its policy file, whole or not at all."""
     meta: dict[str, Any] = {"kind": "index", "features": list(FEATURES), "label": order.label, "about": order.about}
-    meta["times"] = times if times < np.inf else None
-    tensors = {"weights": np.asarray(order.weights, float)}
-    if order.forest is not None:
-        meta["forest"], meta["ageing"] = list(foresight.FEATURES), order.ageing
-        tensors |= forest.to_tensors(order.forest)
-    files.write(path, meta, tensors)
+    files.write(path, meta, {"weights": order.weights})
 
 
-def from_file(parts: dict, tensors: dict[str, np.ndarray], label: str) -> tuple[Index, float]:
-    """(the order of a policy file that has been read, its relative guard). Raises ValueError for one of another version."""
+def from_file(parts: dict, tensors: dict[str, np.ndarray], label: str) -> Index:
+    """Return the order of a policy file that has been read. Raises ValueError for one of another version, InputError for one
+    that needs what has left."""
     if parts["features"] != list(FEATURES):
         raise ValueError(f"its features are {', '.join(parts['features'])}; this version has {', '.join(FEATURES)}")
-    trees = None
     if "forest" in parts:
-        if parts["forest"] != list(foresight.FEATURES):
-            raise ValueError("its forest sees other features than this version has")
-        trees = forest.from_tensors(tensors, groups.F)
-    index = Index(label, tensors["weights"], dict(parts["about"]), trees, float(parts.get("ageing") or 0.0))
-    return index, float(parts.get("times") or np.inf)
+        left.check("files", "forest")
+    if parts.get("times"):
+        left.check("files", "guarded")
+    return Index(label, tensors["weights"], dict(parts["about"]))
 
 
 def _family() -> dict[str, Index]:

@@ -6,17 +6,16 @@ import numpy as np
 
 from jobwise.decision import View
 from jobwise.policies.loglinear import Index
-from jobwise.sim import events, foresight, groups, memory
-from jobwise.sim.forest import Forest
+from jobwise.sim import events, groups, history, memory
 from jobwise.sim.loglinear import FEATURES, score_linear
 
 
 class Memory:
-    """How long jobs ran and, with a `forest`, what it sees of jobs. It begins with what a view shows, which may be in the
+    """How long jobs ran and, with `forecasts`, what a promise goes by. It begins with what a view shows, which may be in the
     middle of a simulation, and takes note of the events of those that follow."""
 
-    def __init__(self, view: View, forest: Forest | None = None):
-        m = foresight.after(view.past, forest, view.cluster.processors)
+    def __init__(self, view: View, forecasts: bool = False):
+        m = history.after(view.past, view.cluster.processors, forecasts)
         self.tables = groups.with_rows(m, view.table)
         self._noted = view.events
         memory.note(self.tables, view.table, events.so_far(view.jobs, view.queue, view.now))
@@ -28,31 +27,25 @@ class Memory:
             self.tables = groups.with_rows(self.tables, view.table)
             memory.note(self.tables, view.table, view.events)
 
-    def renew(self, forest: Forest) -> None:
-        """From now on these trees forecast."""
-        self.tables = groups.renewed(self.tables, forest)
-
     def scores(self, index: Index, view: View) -> np.ndarray:
         """[Q] the scores of the queue."""
-        out, expected = np.empty(len(view.queue)), self.expected(index, view)
+        out, expected = np.empty(len(view.queue)), self.expected(view)
         free, total = float(view.free[:, 0].sum()), float(view.cluster.processors)
-        score_linear(index.given, view.now, view.table, view.queue, free, total, expected, out)
+        score_linear(index.weights, view.now, view.table, view.queue, free, total, expected, out)
         return out
 
-    def expected(self, index: Index, view: View) -> np.ndarray:
-        """[Q, 4] the expectations of the queue: ratio, short, log ratio, completions; the first two by its forest, if any."""
+    def expected(self, view: View) -> np.ndarray:
+        """[Q, 4] the expectations of the queue: ratio, short, log ratio, completions."""
         expected = np.empty((len(view.queue), 4))
         memory.expect_all(self.tables, view.table, view.queue, expected)
-        if index.forest is not None:
-            foresight.forecast_all(self.tables, view.queue, view.now, expected)
         return expected
 
     def explain(self, index: Index, view: View) -> list[dict]:
         """Per queued job its row, score (smallest first), features, and `moved`: how much each adds to the score beyond what
         the mean of the queue adds."""
-        scores, expected = self.scores(index, view), self.expected(index, view)
+        scores, expected = self.scores(index, view), self.expected(view)
         x = features(view, expected)
-        moved = np.asarray(index.weights, float) * (x - x.mean(axis=0))
+        moved = index.weights * (x - x.mean(axis=0))
         ranked = []
         for i in np.lexsort((view.queue, scores)):
             both = (dict(zip(FEATURES, row.tolist(), strict=True)) for row in (x[i], moved[i]))
@@ -63,8 +56,7 @@ class Memory:
 
     def predicted(self, view: View) -> np.ndarray:
         """The job table with the expected run time of each queued job as its walltime."""
-        table, expected = view.table.copy(), np.empty((len(view.queue), 4))
-        memory.expect_all(self.tables, view.table, view.queue, expected)
+        table, expected = view.table.copy(), self.expected(view)
         table["walltime"][view.queue] = expected[:, 0] * np.maximum(table["walltime"][view.queue], 1.0)
         return table
 

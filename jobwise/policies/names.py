@@ -10,19 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import numpy as np
-
 from jobwise import extensions
 from jobwise.decision import Policy
 from jobwise.errors import InputError, raised_in, unknown
-from jobwise.policies import files, left, loglinear, parts, recommended, refit, zoo
+from jobwise.policies import files, left, parts, zoo
 from jobwise.policies.attained import AttainedService
-from jobwise.policies.foreseen import PRETRAINED
-from jobwise.policies.gate import Gate
 from jobwise.policies.learned import Learned
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDEX_DOCS, INDICES
+from jobwise.policies.recommended import NAME, recommended
 from jobwise.policies.slurm import SlurmScheduler
+from jobwise.policies.zoo import PRETRAINED
 from jobwise.sim.orders import CODES, Order
 from jobwise.worlds.spec import kinds as kinds_of_worlds
 from jobwise.worlds.spec import load as load_function
@@ -32,15 +30,12 @@ LONGEST = 4000  # characters of a name
 FILES = {
     "file.py:NAME": "an order function, or a policy class, of your own",
     "runs/NAME": "a run folder of `jobwise train`, or a policy file",
-    "jobwise:runs/NAME": "what we recommend, with trees of the site, from `jobwise train smith-forecast`",
     "models/m000": "what a model store lets schedule now (`jobwise mars learn`)",
-    "STATE/learnt": "who ranks beside a live cluster (`jobwise slurm retrain`): a generation, or a rule",
+    "STATE/learnt": "who ranks beside a live cluster (`jobwise slurm retrain`): a generation, or the policy it began with",
 }
 RECOMMENDED = {
-    "jobwise": "what we recommend: smith-aged+easy+express2%+promise1.2x+by-history; longest waits within 1.25 times those "
-    "of fcfs+easy in 95 % of the study's fifths of logs",
-    "jobwise-unbounded": "for the mean alone: smith-forecast, or a rule that is better in replays of past jobs",
-    "jobwise+refit": "the same with forecasts of trees that are fitted on the way",
+    NAME: "what we recommend: smith-aged+easy+express2%+promise1.2x; longest waits within 1.25 times those of fcfs+easy in "
+    "95 % of the study's fifths of logs",
 }
 
 
@@ -53,7 +48,6 @@ class Kind(NamedTuple):
     rows: Mapping[str, str]
 
 
-GATE = {"gated:saf+easy,smith+easy,1.2x": "a candidate takes over only where a replay of past jobs says it is better"}
 SLURM = {"slurm": "Slurm's own scheduler with the settings of a site (`jobwise slurm site`)"}
 ATTAINED = {"tiresias:3600+pack": "least attained service with preemption, two queues: 3,600 GPU-seconds for the first"}
 OTHERS = "of other packages"
@@ -62,8 +56,7 @@ OTHERS = "of other packages"
 def kinds() -> list[Kind]:
     """Return the policies that are neither of a world nor list schedulers by name."""
     return [
-        Kind("recommended", lambda name: re.split("[:+]", name)[0].lower() in recommended.NAMES, _recommended, RECOMMENDED),
-        Kind("gates", lambda name: name.startswith("gated:"), _gated, GATE),
+        Kind("recommended", lambda name: name.split("+")[0].lower() == NAME, _recommended, RECOMMENDED),
         Kind("preemptive", lambda name: re.split("[:+]", name)[0] == "tiresias", AttainedService.named, ATTAINED),
         Kind(
             "zoo",
@@ -113,6 +106,7 @@ def resolve(policy: str | Policy) -> Any:
 
 
 def _resolved(policy: str) -> Any:
+    left.check("policies", policy)
     for kind in kinds():
         if kind.begins(policy):
             return kind.make(policy)
@@ -129,11 +123,8 @@ def _resolved(policy: str) -> Any:
     if "/" in order or order.endswith(".safetensors") or Path(order, "policy.safetensors").is_file():
         trained = load(order)
         return with_options(trained, chosen) if chosen else trained
-    if (file := PRETRAINED / f"{order.removesuffix('-aged')}.safetensors").is_file() and order in pretrained():
-        trained = load(file)
-        if order.endswith("-aged"):
-            trained = replace(trained, order=recommended.aged(trained.order))
-        return with_options(trained, {"backfill": "none"} | chosen)
+    if order in pretrained():
+        return with_options(load(PRETRAINED / f"{order}.safetensors"), {"backfill": "none"} | chosen)
     if (function := extensions.load("jobwise.orders", order)) is not None:
         return _placed(lambda **c: ListScheduler(function, label=order, **c), chosen)
     if order.endswith(".onnx"):
@@ -152,7 +143,7 @@ KINDS = {  # kinds of policy files that are list schedulers: where the function 
 def described() -> dict[str, dict[str, str]]:
     """Return {heading: {name: one line}} of the whole grammar: what `jobwise policies` prints."""
     orders = {row.label: row.doc + (f" ({row.source})" if row.source else "") for row in Order} | INDEX_DOCS
-    orders |= dict.fromkeys(pretrained(), "weights or trees learnt on other logs, which come with the package")
+    orders |= dict.fromkeys(pretrained(), "weights learnt on other logs, which come with the package")
     tables = {"orders": dict.fromkeys(extensions.names("jobwise.orders"), "an order of another package") | orders}
     for part in parts.GRAMMAR:
         tables.setdefault(part.heading, {})[part.example] = part.doc
@@ -204,10 +195,8 @@ def _of_store(file: Path) -> Any:
         name, beta = str(model["schedules"]), float(model.get("beta", 0.0))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{file}: is damaged: {type(error).__name__}: {error}") from None
-    if re.fullmatch(r"g\d+\.safetensors", name):
-        return with_options(load(file.parent / name), {"cost": beta})
-    if re.fullmatch(r"jobwise:g\d+\.safetensors", name):
-        return _recommended(f"jobwise:{file.parent / name.removeprefix('jobwise:')}")
+    if re.fullmatch(r"(g\d+|base)\.safetensors", name):
+        return with_options(load(file.parent / name), {"cost": beta} if "beta" in model else {})
     if not is_built_in(name):  # no path, no code
         raise InputError(f"{file}: {name!r} is neither a generation nor a built-in rule")
     return resolve(name)
@@ -222,6 +211,12 @@ def resolve_trained(run: str) -> tuple[Any, str]:
     return policy, name
 
 
+def with_same_options(policy: Any, name: str) -> Any:
+    """Return a policy with the options that a name has behind its run folder or file. Raises InputError."""
+    words = name.split("+")[1:]
+    return with_options(policy, parts.read(parts.GRAMMAR, name, words)) if words else policy
+
+
 def with_options(policy: Any, chosen: dict) -> Any:
     """The policy with other options of the name grammar: backfill, guard. Raises InputError for those that cannot be."""
     if isinstance(policy, ListScheduler):
@@ -233,24 +228,14 @@ def with_options(policy: Any, chosen: dict) -> Any:
 
 def pretrained() -> list[str]:
     """Names of the orders that come trained, for logs that nobody has learnt from."""
-    return sorted([*(p.stem for p in PRETRAINED.glob("*.safetensors")), "smith-forecast-aged"])
+    return sorted(p.stem for p in PRETRAINED.glob("*.safetensors"))
 
 
 def _recommended(name: str) -> Policy:
-    """`jobwise`; with trees of a run folder, `jobwise:RUN`, or fitted on the way, `jobwise+refit`; `jobwise-unbounded`."""
-    first = re.split("[:+]", name)[0]
-    name = first.lower() + name[len(first) :]
-    which, _, run = (own := name.removesuffix("+refit")).partition(":")
-    if "+" in which + run.split("/")[-1]:
-        raise InputError(f"policy {name!r} chooses backfilling, lane and promise itself; only +refit goes with it")
-    if own.endswith(":"):
-        raise InputError(f"policy {name!r}: which run? jobwise:runs/NAME, or jobwise alone")
-    if name == "jobwise":
-        return recommended.by_history()
-    orders = [getattr(load(run or PRETRAINED / "smith-forecast.safetensors"), "order", None), resolve("general").order]
-    if not isinstance(orders[0], loglinear.Index):
-        raise InputError(f"policy {name!r}: {run} is no order with a forest; train one with jobwise train smith-forecast")
-    return recommended.recommended(which, orders[0], orders[1], name, refit.DEFAULT if name != own else 0)
+    """Return `jobwise`, which takes no options. Raises InputError for others."""
+    if name.lower() != NAME:
+        raise InputError(f"policy {name!r} chooses backfilling, lane and promise itself: {NAME} alone")
+    return recommended()
 
 
 def _of_zoo(name: str) -> Policy:
@@ -258,19 +243,6 @@ def _of_zoo(name: str) -> Policy:
     which, *options = name.removeprefix(zoo.PREFIX).split("+")
     chosen, trained = parts.read(parts.GRAMMAR, name, options), replace(load(zoo.file_of(which)), label=zoo.PREFIX + which)
     return with_options(trained, chosen) if chosen else trained
-
-
-def _gated(name: str) -> Gate:
-    """`gated:RULE,CANDIDATE,…[,1.2x]`: the rule to fall back on, candidates, a bound on the longest wait."""
-    parts = name.removeprefix("gated:").split(",")
-    bound = np.inf
-    if parts and re.fullmatch(r"\d+(\.\d+)?x", parts[-1].strip()):
-        bound = float(parts.pop().strip()[:-1])
-    if any(p.strip().startswith("gated:") for p in parts):
-        raise InputError(f"policy {name!r}: a gate is no candidate of a gate")
-    if not all(p.strip() for p in parts):
-        raise InputError(f"policy {name!r}: an empty name between commas; write gated:RULE,CANDIDATE[,1.2x]")
-    return Gate([resolve(p) for p in parts], bound)
 
 
 def _own(name: str, chosen: dict) -> Policy:

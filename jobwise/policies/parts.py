@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from jobwise.errors import InputError, unknown
-from jobwise.policies import refit
+from jobwise.policies import left
 from jobwise.sim import scored_pool
 from jobwise.sim.list_pass import (
     ACTUAL,
@@ -49,9 +48,7 @@ TRAITS: dict[str, tuple[Callable[[Any], bool], str]] = {  # of a list scheduler:
         "built-in orders and trained indices that no start changes, with easy, easy-sjbf or without backfilling",
     ),
     "promises": (lambda p: p.promises, "a promise or an express lane"),
-    "trees": (lambda p: p.forest is not None, "orders that forecast with trees: smith-forecast, runs of jobwise train"),
     "history": (lambda p: p.learns, "orders that know the run times of jobs that have ended"),
-    "lightgbm": (lambda p: find_spec("lightgbm") is not None, "lightgbm: pip install 'jobwise[forecast]'"),
 }
 
 
@@ -110,10 +107,6 @@ def _digits(value: float) -> str:
     return np.format_float_positional(float(f"{value:.6g}"), trim="-")
 
 
-def _refits(value: int) -> str:
-    return "" if refit.LEAST <= value <= 10**9 else f"trees are fitted anew every {refit.LEAST} to 1e9 arrivals, not {value}"
-
-
 def _reserves(value: tuple[float, float]) -> str:
     text = f"a reserve of {value[0]:g} of the units for jobs of up to {value[1]:g} s cannot be: 0 to 1, and more than 0 s"
     return "" if 0 <= value[0] < 1 and value[1] > 0 else text
@@ -160,10 +153,6 @@ PARTS = (
     Part(GUARDS, "guard", "guard24h", "a job that has waited 24 h (or s, m, d) goes first, oldest first", usual=inf,
          pattern=rf"guard{NUMBER}([smhd])", read=_duration, write=lambda s: f"guard{_digits(s / 3600)}h", runs_on=EVERYWHERE,
          wrong=_least(0, "the guard is {} s; it must be more than 0")),
-    Part(GUARDS, "times", "guard0.8x", "the same as a multiple of the longest wait that fcfs+easy would have caused lately",
-         usual=inf, pattern=rf"guard{NUMBER}x", read=lambda m: float(m[1]), write=lambda x: f"guard{_digits(x)}x",
-         runs_on=ON_POOLS,
-         wrong=_least(0, "the guard is {} times the longest wait of fcfs+easy; it must be more than 0")),
     Part(MORE, "reserve", "reserve0.2x100s", "jobs that ask for more than 100 s hold at most 80 % of the processors",
          usual=(0.0, inf), pattern=rf"reserve(0?\.\d{{1,15}})x{NUMBER}([smhd])", read=lambda m: (float(m[1]), _duration(m, 2)),
          write=lambda r: f"reserve{_digits(r[0])}x{_digits(r[1])}s" if r[0] else "", wrong=_reserves, runs_on=OFF_SITES,
@@ -171,19 +160,12 @@ PARTS = (
     Part(GUARDS, "express", "express1%", "the smallest jobs, 1 % of the work, go before all others", usual=0.0,
          pattern=rf"express{NUMBER}%", read=lambda m: float(m[1]) / 100, write=lambda x: f"express{_digits(100 * x)}%",
          wrong=lambda x: "" if 0 <= x < 1 else f"an express lane is 0 to 99 % of the work, not {100 * x:g} %",
-         runs_on=ON_POOLS, needs=("scores",), excludes=("guard0.8x",)),
+         runs_on=ON_POOLS, needs=("scores",)),
     Part(GUARDS, "promise", "promise1.1x",
          "each job has a deadline, 1.1 times the longest wait under fcfs+easy so far; others go first while all are kept",
          usual=inf, pattern=rf"promise{NUMBER}x", read=lambda m: float(m[1]), write=lambda x: f"promise{_digits(x)}x",
          wrong=lambda x: "" if x >= 1 else f"a promise is 1 or more times the longest wait, not {x:g}",
-         runs_on=ON_POOLS, needs=("scores",), excludes=("guard0.8x",)),
-    _fixed(MORE, "trees", None, True, "by-history", "promise and lane go by what such jobs ran before, not by trees", "history",
-           runs_on=ON_POOLS, needs=("promises",), excludes=("trees",)),
-    Part(MORE, "refit", "refit",
-         "trees are learnt anew, every 5,000 arrivals (refit2000: every 2,000), from the jobs that have ended", usual=0,
-         pattern=r"refit(\d{0,15})", read=lambda m: int(m[1] or refit.DEFAULT) or 1,  # refit0 is refused, not taken for none
-         write=lambda n: "refit" + (str(n) if n != refit.DEFAULT else ""), wrong=_refits, runs_on=OFF_SITES,
-         needs=("trees", "lightgbm")),
+         runs_on=ON_POOLS, needs=("scores",)),
     _fixed(MORE, "commit", False, True, "commit", "a picked job stays picked until it starts (RLScheduler's)", True,
            runs_on=OFF_SITES, excludes=("conservative",)),
 )  # fmt: skip
@@ -199,6 +181,7 @@ def read(parts: Sequence[Part], policy: str, words: Iterable[str]) -> dict[str, 
     for word in words:
         hits = [(part.field, value) for part in parts for fits, value in (part.match(word),) if fits]
         if not hits:
+            left.check("options", word, f"policy {policy!r}: ")
             raise unknown("option", word, [part.example for part in parts], f"policy {policy!r}: ")
         field, value = hits[0]
         if field in chosen:

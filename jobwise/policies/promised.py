@@ -14,7 +14,7 @@ from jobwise.errors import InputError
 from jobwise.jobs import RUNNING
 from jobwise.policies.memory import Memory
 from jobwise.policies.replay import past_waits
-from jobwise.sim import foresight, promise, promised_pass, scored_pool
+from jobwise.sim import memory, promise, promised_pass, scored_pool
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.promise import Promise
 from jobwise.sim.reset import empty, enter, stand
@@ -27,7 +27,8 @@ ROOM = 1024  # jobs, at first
 class Promised:
     """The virtual schedule of one simulation or cluster, bounds and plan, and who is express."""
 
-    def __init__(self, view: View, memory: Memory):
+    def __init__(self, view: View, memory: Memory, express: float, slack: float):
+        self._lane_and_slack = express, slack
         self._memory, self._total, self._noted = memory, view.cluster.processors, view.events
         self._waits = past_waits(view.past, self._total)
         self._s, self._q = self._tables(max(ROOM, 2 * len(view.jobs)))
@@ -42,7 +43,7 @@ class Promised:
         """Tables for so many jobs, of which none is known."""
         cluster = cluster_of(self._total)
         s = allocate([workload(np.zeros(room), np.ones(room, int), np.ones(room), cluster=cluster)], cluster)
-        q = promise.begin(s, 0, self._waits)
+        q = promise.begin(s, 0, self._waits, *self._lane_and_slack)
         empty(s)
         empty(q.s)
         return s, q
@@ -70,15 +71,15 @@ class Promised:
         q.lane[held] = 1
         q.memory["held"] = int(view.jobs["request"][held, 0].sum())
 
-    def plan(self, view: View, scheduler, rule: Rule, score: np.ndarray) -> list[int]:
-        """Rows of the queue that start now under a `ListScheduler`. `score` [Q] by its order."""
-        self._pass(view, scheduler, rule, score, True)
+    def plan(self, view: View, rule: Rule, score: np.ndarray) -> list[int]:
+        """Rows of the queue that start now under a rule. `score` [Q] by its order."""
+        self._pass(view, rule, score, True)
         return [int(j) for j in view.queue if self._s.jobs["status"][0, j] == RUNNING]
 
-    def why(self, view: View, scheduler, rule: Rule, score: np.ndarray) -> list[tuple[float, str]]:
+    def why(self, view: View, scheduler, score: np.ndarray) -> list[tuple[float, str]]:
         """[Q] of the queue: its score with the promise, and why it stands there ("": by its order)."""
         before = self._q.memory.copy(), self._q.due.copy()  # to explain changes nothing
-        b = self._pass(view, scheduler, rule, score, False)
+        b = self._pass(view, scheduler.rule, score, False)
         items, late = b.item[: len(view.queue)], np.empty(len(view.queue), np.int64)
         if scheduler.promise < np.inf:
             promised_pass.reasons(self._s, 0, b, late)
@@ -105,13 +106,12 @@ class Promised:
             text += f"; not now: job {late} would be late"
         return text
 
-    def _pass(self, view: View, scheduler, rule: Rule, score: np.ndarray, starts: bool) -> scored_pool.ScoredPool:
+    def _pass(self, view: View, rule: Rule, score: np.ndarray, starts: bool) -> scored_pool.ScoredPool:
         """A pass on a copy of the view; its queue [Q]."""
         s, c, queue, running = self._s, self._memory.tables, view.queue, view.running
-        promise.adopt(self._q, scheduler.express, scheduler.promise - 1.0)
         stand(s, view.now, view.table, queue, running, int(view.free[:, 0].sum()))
         rows = queue[view.now - view.jobs["submit"][queue] <= rule.guard]
-        foresight.forecast_all(c, rows, view.now, np.empty((len(rows), 2)))
+        memory.forecast_all(c, rows, view.now)
         b = scored_pool.scheduler(s, 0, memory=c, promised=self._q)
         scored_pool.plan(s, 0, b, rule, queue.astype(np.int64), np.ascontiguousarray(score, float), starts)
         return b

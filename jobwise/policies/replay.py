@@ -10,13 +10,11 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.cluster import pool as cluster_of
 from jobwise.errors import InputError
-from jobwise.policies.foreseen import begin
 from jobwise.policies.loglinear import Index
-from jobwise.sim import alike, groups, list_loop, pool, promise, scored_pool, span_loop
+from jobwise.sim import alike, list_loop, pool, promise, scored_pool, span_loop
 from jobwise.sim.flows import NONE, flows
-from jobwise.sim.forest import Forest
-from jobwise.sim.list_pass import Rule, blank
-from jobwise.sim.loglinear import F
+from jobwise.sim.history import begin
+from jobwise.sim.list_pass import blank
 from jobwise.sim.orders import FLOWS, LINEAR
 from jobwise.sim.scored_pool import ScoredPool
 from jobwise.sim.spans import room_like
@@ -39,7 +37,7 @@ def replay(s: State, e: int, policy, cluster: Cluster, past: np.ndarray, steps: 
         if rule.order == LINEAR or rule.estimate or rule.express or rule.slack < np.inf:
             b = remembering(s, e, policy, past)
         else:
-            b = scored_pool.scheduler(s, e, alike=alike.classes(s, e, _rules(policy)))
+            b = scored_pool.scheduler(s, e, alike=alike.classes(s, e, rule))
         scored_pool.resume(s, e, b)
         while scored_pool.run(s, e, b, rule, steps or STEPS // 100):
             yield
@@ -73,42 +71,17 @@ def remembering(
     e: int,
     policy,
     past: np.ndarray,
-    forecasts: np.ndarray | None = None,
-    waits: np.ndarray | None = None,
 ) -> ScoredPool:
-    """Return the queue of a `ListScheduler` or a `Gate` that remembers what has ended. `forecasts` [J, 2] of the jobs
-    where they are given, else a forest makes them. `waits`: `past_waits`, where they are known."""
-    promising = next((p for p in policy.everyone if p.promises), None)
+    """Return the queue of a `ListScheduler` that remembers what has ended."""
     jobs, total = s.jobs[e, : s.sims[e]["jobs"]], int(s.nodes[e, 0]["capacity"][0])
-    forest = next((p.forecaster for p in policy.everyone if p.forecaster is not None), None)
+    weights = policy.order.weights if isinstance(policy.order, Index) else np.empty(0)
     promised = None
-    if promising:
+    if policy.promises:
         if (jobs["unmet"] > 0).any():
-            raise InputError(f"{promising.name}: promises and express lanes are for jobs that wait for no others")
-        promised = promise.begin(s, e, past_waits(past, total) if waits is None else waits)
-    memory = begin(forest if forecasts is None else None, past, jobs, total)
-    if forecasts is not None:
-        memory = groups.with_forecasts(memory, jobs, forecasts)
-    b = scored_pool.scheduler(s, e, np.zeros(F + 1), memory, promised, alike.classes(s, e, _rules(policy), memory))
-    adopt(b, policy.everyone[0])
-    return b
-
-
-def _rules(policy) -> list[tuple[Rule, np.ndarray]]:
-    """All who may decide, with the weights of those that have some."""
-    return [(p.rule, p.order.given if isinstance(p.order, Index) else np.empty(0)) for p in policy.everyone]
-
-
-def adopt(b: ScoredPool, p) -> None:
-    """From now on this `ListScheduler` decides: its weights, its promise."""
-    if isinstance(p.order, Index):
-        b.weights[:] = p.order.given
-    promise.adopt(b.promise, p.express, p.promise - 1.0)
-
-
-def renewed(b: ScoredPool, forest: Forest) -> ScoredPool:
-    """From now on these trees forecast."""
-    return b._replace(memory=groups.renewed(b.memory, forest))
+            raise InputError(f"{policy.name}: promises and express lanes are for jobs that wait for no others")
+        promised = promise.begin(s, e, past_waits(past, total), policy.express, policy.promise - 1.0)
+    memory = begin(past, jobs, total, policy.promises)
+    return scored_pool.scheduler(s, e, weights, memory, promised, alike.classes(s, e, policy.rule, weights, memory))
 
 
 def past_waits(past: np.ndarray, total: int) -> np.ndarray:

@@ -11,11 +11,10 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError
-from jobwise.policies.foreseen import begin
 from jobwise.policies.loglinear import Index
-from jobwise.record import Look
 from jobwise.sim import site_list, site_order, slurm_loop, slurm_tables
 from jobwise.sim.groups import NO_MEMORY
+from jobwise.sim.history import begin
 from jobwise.sim.list_pass import SLURM
 from jobwise.sim.state import State
 from jobwise.site import Site
@@ -46,13 +45,10 @@ class SlurmScheduler:
         """Return True: it replays whole simulations itself."""
         return True
 
-    def replay(
-        self, s: State, cluster: Cluster, pasts: list[np.ndarray], after=None
-    ) -> Generator[None, None, list[list[Look]]]:
+    def replay(self, s: State, cluster: Cluster, pasts: list[np.ndarray], after=None) -> Generator[None, None, None]:
         """Carry out the simulations of `s`; yields now and then."""
         for e in range(len(s.sims)):
             yield from replay_on_site(s, e, self, cluster, pasts[e])
-        return [[] for _ in range(len(s.sims))]
 
     def on_site(self, cluster: Cluster, jobs: np.ndarray, past: np.ndarray) -> SiteLoop:
         """Return its loop: by Slurm's own priority."""
@@ -78,7 +74,7 @@ def loop_of(policy, cluster: Cluster, jobs: np.ndarray, past: np.ndarray) -> Sit
     """Return the loop of a list scheduler on a site, for jobs [J]; `past` [K]: the jobs that ended before."""
     weights, memory = np.empty(0), NO_MEMORY
     if isinstance(policy.order, Index):
-        weights, memory = policy.order.given, begin(policy.forest, past, jobs, cluster.processors)
+        weights, memory = policy.order.weights, begin(past, jobs, cluster.processors, False)
     order = site_order.SiteOrder(policy.rule, weights, memory)
     if policy.rule.backfill == SLURM:
         return SiteLoop(cluster.known_site, order, slurm_loop.run)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jobwise.errors import InputError, unknown
-from jobwise.policies.foreseen import PRETRAINED
 
+PRETRAINED = Path(__file__).parent.parent / "pretrained"
 FOLDER = PRETRAINED / "zoo"
 PREFIX = "zoo:"
 

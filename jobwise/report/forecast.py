@@ -21,9 +21,8 @@ EXPLAINED = (
 )
 
 
-def of_forecasts(w: Workload, results: Sequence[dict], warning: str = "") -> Result:
-    """Return the result of forecasts of the run times of a log: `results` of `jobwise.forecast.runtimes.judge`. `warning`: what
-    flatters one of them."""
+def of_forecasts(w: Workload, results: Sequence[dict]) -> Result:
+    """Return the result of forecasts of the run times of a log: `results` of `jobwise.forecast.runtimes.judge`."""
     rows = [
         [
             f["forecast"],
@@ -41,18 +40,18 @@ def of_forecasts(w: Workload, results: Sequence[dict], warning: str = "") -> Res
         title=f"{w.name}: forecasts of run times",
         answer=[f'The most accurate forecast here is "{best["forecast"]}", with {best["accuracy"]:.3f}; 1 is a perfect one.'],
         tables=[table],
-        notes=[EXPLAINED, *([f"note: {warning}"] if warning else [])],
-        data={"workload": w.name, "forecasts": list(results), "forest_has_seen": bool(warning)},
-        sections=partial(_sections, w, table, warning),
-        steps=["See whether a schedule gains by it: jobwise compare LOG -p smith+easy -p smith-forecast+easy"],
+        notes=[EXPLAINED],
+        data={"workload": w.name, "forecasts": list(results)},
+        sections=partial(_sections, w, table),
+        steps=["See whether a schedule gains by history: jobwise compare LOG -p saf+easy -p smith+easy"],
     )
 
 
-def _sections(w: Workload, table: Table, warning: str, progress: Progress | None) -> list[Section]:
+def _sections(w: Workload, table: Table, progress: Progress | None) -> list[Section]:
     """The table, and a calibration curve and the loss over time of each forecast."""
     from jobwise.report.figures import lines
 
-    sections = [Section("Accuracy", " ".join([EXPLAINED, f"Note: {warning}." if warning else ""]).strip(), [table])]
+    sections = [Section("Accuracy", EXPLAINED, [table])]
     for value, results in calibration(w).items():
         heading, text = WHAT[value]
         curves = {n: (x["told"], x["was"]) for n, x in results.items()}

@@ -8,14 +8,12 @@ alike swap at most where their submits differ by less than 1e-12 of the wait.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from jobwise.compiled import kernel
 from jobwise.sim.groups import Memory
 from jobwise.sim.list_pass import ACTUAL, Rule
-from jobwise.sim.loglinear import FEATURES, F
+from jobwise.sim.loglinear import FEATURES
 from jobwise.sim.orders import LINEAR, Order
 from jobwise.sim.random import GOLDEN, mixed
 from jobwise.sim.state import State
@@ -23,23 +21,24 @@ from jobwise.sim.state import State
 FEW = 1 << 12  # places of a hash table, at first
 NOBODY = np.int32(-1)
 NONE_ALIKE = np.empty(0, np.int32)
+NO_WEIGHTS = np.empty(0)
 AHEAD = tuple(FEATURES.index(name) for name in ("log_wait", "waited_part", "log_stretch"))  # what grows with the wait
 
 
 def keeps(rule: Rule, weights: np.ndarray) -> bool:
-    """Does a longer wait never make a score worse? `weights` [F + 1] of a log-linear order: the last one tells how it ages."""
+    """Does a longer wait never make a score worse? `weights` [F] of a log-linear order."""
     if rule.express > 0.0 or rule.slack < np.inf or rule.estimate == ACTUAL:  # jobs are looked at one by one
         return False
     if rule.order == LINEAR:
-        return all(weights[k] <= 0.0 for k in AHEAD) and weights[F] >= 0.0
+        return all(weights[k] <= 0.0 for k in AHEAD)
     return any(row.fifo for row in Order if row == rule.order)
 
 
-def classes(s: State, e: int, rules: Iterable[tuple[Rule, np.ndarray]], memory: Memory | None = None) -> np.ndarray:
-    """[J] the class of each job of simulation e under all these rules, with their weights; empty where a rule has none.
+def classes(s: State, e: int, rule: Rule, weights: np.ndarray = NO_WEIGHTS, memory: Memory | None = None) -> np.ndarray:
+    """[J] the class of each job of simulation e under a rule, with its weights; empty where it has none.
 
     Jobs of a class ask for as many processors, for as long, and have the same forecast (`memory`)."""
-    if not all(keeps(rule, weights) for rule, weights in rules):
+    if not keeps(rule, weights):
         return NONE_ALIKE
     J = int(s.sims[e]["jobs"])
     if memory is not None:  # its cells know size and request

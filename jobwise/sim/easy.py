@@ -15,7 +15,7 @@ import numpy as np
 from jobwise.compiled import inlined
 from jobwise.sim import ranked
 
-HOUR = 3600.0  # s, the shortest relative guard
+HOUR = 3600.0  # s: longest waits below count as this long, where they are compared
 
 
 @inlined
@@ -47,9 +47,3 @@ def charge(n, end, shadow, extra):
 def overdue(now, submit, guard):
     """Has a job waited longer than the guard (s)? Such jobs go before all others, oldest first."""
     return now - submit > guard
-
-
-@inlined
-def relative(guard, factor, longest):
-    """The guard (s) that a multiple of the longest wait of FCFS with EASY comes to: HOUR at least, `guard` at most."""
-    return min(guard, max(factor * longest, HOUR))

@@ -6,44 +6,22 @@ What is done with them: `memory.py`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim.forest import NOTHING, Forest
 from jobwise.sim.random import GOLDEN, mixed
 
 RECENT = 2000  # jobs that ended last
 CHUNK = 4096  # jobs that are entered before room is made for more
-F = 64  # features that `foresight.py` makes of it
-ALL, USER, KEY, LINE = range(4)  # the groups of a job
+ALL, USER, KEY = range(3)  # the groups of a job
 
 run_dtype = np.dtype([("count", "f8"), ("ratio", "f8"), ("short", "f8"), ("log", "f8")])  # faded by FADE at each end
-group_dtype = np.dtype(
-    [
-        *(
-            (f"{span}_{value}", "f8") for span in ("hour", "day") for value in ("count", "short", "quick", "log")
-        ),  # decayed sums
-        ("decayed", "f8"),  # s, when those were brought up to date
-        ("last", "f8"),  # log ratio of the last that ended
-        ("ended", "f8"),  # s, when that was
-        ("submitted", "f8"),  # s, the last
-        ("started", "f8"),  # s, the last
-        ("starts", "f8"),  # s, the sum of the starts of those that run
-        ("burst", "f8"),  # s, when the campaign began
-        ("streak", "i4"),  # quick ends without another between
-        ("running", "i4"),
-        ("waiting", "i4"),
-        ("size", "i4"),  # jobs of the campaign
-        ("ends", "i4"),  # of those that ended since it began
-        ("news", "i4"),  # events of the group so far
-    ],
-    align=True,
-)
+group_dtype = np.dtype([("running", "i4"), ("news", "i4")])  # jobs that run; events so far that make a forecast old
 cell_dtype = np.dtype(  # jobs that have the same forecast
     [
-        ("group", "i4", (4,)),  # ALL, USER, KEY, LINE
+        ("group", "i4", (3,)),  # ALL, USER, KEY
         ("request", "f8"),
         ("size", "f8"),
         ("ratio", "f8"),  # E[min(run / request, 1)]
@@ -61,71 +39,39 @@ class Memory(NamedTuple):
     """The groups and cells of the jobs of one simulation or cluster."""
 
     run: np.ndarray  # [G] of run_dtype; 0 is everyone
-    group: np.ndarray  # [G] of group_dtype; empty where no forest forecasts
+    group: np.ndarray  # [G] of group_dtype; empty where nothing is forecast
     cell: np.ndarray  # [C] of cell_dtype
     slot: np.ndarray  # [2^k] of slot_dtype: where groups and cells are, by open addressing
     used: np.ndarray  # [3] groups, cells, and jobs so far
     of: np.ndarray  # [J] i4 the cell of each job
     began: np.ndarray  # [J] s, when those that run started; NaN of the others
-    x: np.ndarray  # [F] room for features
-    forest: Forest
     total: np.ndarray  # [1] processors
-    heard: np.ndarray  # [1] acts of the present instant that are noted already
     recent: np.ndarray  # [RECENT, 2] of jobs that ended last, in a ring: log index by their forecast, work
     ended: np.ndarray  # [1] how many there were
     error: np.ndarray  # [3] of jobs that ended lately: squared errors of log 10 / run, of forecasts, of requests; how many
 
 
-def blank(total: int, forest: Forest | None = None, jobs: int = 0, rows: int = 0) -> Memory:
-    """Return the memory of a cluster of `total` processors where nothing has happened yet. Without a `forest` run times are all
-    it remembers. `jobs`: room for the groups of so many; `rows`: for so many jobs."""
+def blank(total: int, forecasts: bool = False, jobs: int = 0, rows: int = 0) -> Memory:
+    """Return the memory of a cluster of `total` processors where nothing has happened yet. Without `forecasts` run times are
+    all it remembers. `jobs`: room for the groups of so many; `rows`: for so many jobs."""
     jobs = max(jobs, 1)
+    groups = 1 + 2 * jobs
     return Memory(
-        run=np.zeros(1 + 3 * jobs, run_dtype),
-        group=_blank_groups(1 + 3 * jobs if forest is not None else 0),
+        run=np.zeros(groups, run_dtype),
+        group=np.zeros(groups if forecasts else 0, group_dtype),
         cell=np.zeros(jobs, cell_dtype),
         slot=np.zeros(1 << (6 * jobs).bit_length(), slot_dtype),
         used=np.array([1, 0, 0]),
         of=np.zeros(rows, np.int32),
         began=np.full(rows, np.nan),
-        x=np.zeros(F),
-        forest=NOTHING if forest is None else forest,
         total=np.array([max(total, 1)], np.int64),
-        heard=np.zeros(1, np.int64),
-        recent=np.zeros((RECENT if forest is not None else 0, 2)),
+        recent=np.zeros((RECENT if forecasts else 0, 2)),
         ended=np.zeros(1),
         error=np.zeros(3),
     )
 
 
-def _blank_groups(count: int) -> np.ndarray:
-    group = np.zeros(count, group_dtype)
-    for name in ("decayed", "ended", "submitted", "started", "burst"):
-        group[name] = -np.inf
-    return group
-
-
 NO_MEMORY = blank(1)
-
-
-def with_forecasts(m: Memory, jobs: np.ndarray, forecasts: np.ndarray) -> Memory:
-    """Return a memory of run times with forecasts for its jobs [J] that stay as they are: `forecasts` [J, 2] of
-    E[min(run / request, 1)] and E[10 / max(run, 10)]. Each job is a cell of its own, all are of one line of work."""
-    J = len(jobs)
-    cell = np.zeros(J, cell_dtype)
-    cell["group"] = m.cell["group"][m.of[:J]]
-    cell["group"][:, LINE] = len(m.run)
-    cell["request"], cell["size"], cell["made"] = np.maximum(jobs["walltime"], 1.0), jobs["request"][:, 0], np.inf
-    cell["ratio"], cell["short"] = forecasts[:, 0], forecasts[:, 1]
-    run = np.append(m.run, np.zeros(1, run_dtype))
-    tables: dict[str, Any] = {"run": run, "group": _blank_groups(len(run)), "recent": np.zeros((RECENT, 2))}
-    return m._replace(cell=cell, of=np.arange(J, dtype=np.int32), **tables)
-
-
-def renewed(m: Memory, forest: Forest) -> Memory:
-    """Return the same memory with other trees; what the old ones forecast is forecast anew."""
-    m.cell["news"] = -1
-    return m._replace(forest=forest)
 
 
 @kernel
@@ -162,16 +108,15 @@ def _cell(memory, user, app, queue, kb, walltime, size):
     of_user, _ = _place(memory, own, 0)
     key = own + _times(walltime, 0xD1B54A32D192ED03) + _times(size, 0x2545F4914F6CDD1D) + np.uint64(0x632BE59BD9B4E019)
     of_key, _ = _place(memory, key, 0)
-    of_line = np.int64(0)
-    if len(memory.group) > 0:
-        line = own + _times(app, 0xA0761D6478BD642F) + _times(queue, 0xE7037ED1A0B428DB)
-        line += _times(np.float64(kb) * 4096.0, 0x8EBC6AF09C88C6E3) + np.uint64(0x589965CC75374CC3)
-        of_line, _ = _place(memory, line, 0)
-    both = np.uint64(of_key) * np.uint64(0xFF51AFD7ED558CCD) + np.uint64(of_line) * np.uint64(0xC4CEB9FE1A85EC53)
+    line = np.uint64(0)
+    if len(memory.group) > 0:  # forecasts of a key are made line by line, each when it is asked for
+        line = _times(app, 0xA0761D6478BD642F) + _times(queue, 0xE7037ED1A0B428DB)
+        line += _times(np.float64(kb) * 4096.0, 0x8EBC6AF09C88C6E3)
+    both = np.uint64(of_key) * np.uint64(0xFF51AFD7ED558CCD) + mixed(line) * np.uint64(0xC4CEB9FE1A85EC53)
     at, new = _place(memory, both + np.uint64(0x1D8E4E27C47D124F), 1)
     if new:
         x = memory.cell[at]
-        x["group"][ALL], x["group"][USER], x["group"][KEY], x["group"][LINE] = 0, of_user, of_key, of_line
+        x["group"][ALL], x["group"][USER], x["group"][KEY] = 0, of_user, of_key
         x["request"], x["size"], x["made"] = max(walltime, 1.0), size, -np.inf
     return at
 
@@ -215,10 +160,10 @@ def with_rows(m: Memory, jobs: np.ndarray) -> Memory:
 
 def with_room(m: Memory, jobs: int) -> Memory:
     """Return the memory, or a larger one that knows the same, with room for the groups and cells of so many jobs more."""
-    groups, cells = int(m.used[0]) + 3 * jobs, int(m.used[1]) + jobs
+    groups, cells = int(m.used[0]) + 2 * jobs, int(m.used[1]) + jobs
     if groups <= len(m.run) and cells <= len(m.cell) and 3 * (groups + cells) <= 2 * len(m.slot):
         return m
-    large = blank(1, m.forest if len(m.group) else None, 2 * max(groups // 3, cells))
+    large = blank(1, len(m.group) > 0, 2 * max(groups // 2, cells))
     for old, new in ((m.run, large.run), (m.group, large.group), (m.cell, large.cell)):
         new[: len(old)] = old
     _move(m.slot, large.slot)

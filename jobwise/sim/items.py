@@ -11,7 +11,7 @@ from jobwise.sim.groups import KEY, USER
 from jobwise.sim.kernel import start
 from jobwise.sim.rates import expected
 
-ITEMS, DUE, WAITED, FREE = range(4)  # places of `count` of a `ScoredPool`
+ITEMS, WAITED, FREE = range(3)  # places of `count` of a `ScoredPool`
 
 item_dtype = np.dtype(
     [

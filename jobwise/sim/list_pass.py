@@ -42,7 +42,6 @@ class Rule(NamedTuple):
     short: float = np.inf
     express: float = 0.0  # share of the work that the express lane takes (`promise.py`)
     slack: float = np.inf  # of the promise
-    foreseen: bool = False  # the order goes by the forecasts of a forest
 
 
 class Instant(NamedTuple):

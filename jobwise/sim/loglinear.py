@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.jobs import TAU
 
 FEATURES = (
     "log_walltime",  # log r
@@ -64,12 +63,10 @@ def linear(v, expected, logs, job, machine):
 
 @kernel
 def score_linear(v, now, jobs, rows, free, total, known, out):
-    """out[i] = score of job rows[i]; v [F + 1]: weights, ageing; known [Q, 4]: what is expected of them."""
+    """out[i] = score of job rows[i]; v [F]: weights; known [Q, 4]: what is expected of them."""
     for i in range(len(rows)):
         job = jobs[rows[i]]
         r, n, w = max(job["walltime"], 1.0), np.float64(job["request"][0]), now - job["submit"]
         k = known[i]
         logs, machine = (np.log(r), np.log(max(n, 1.0))), (np.float64(len(rows)), free, total)
         out[i] = linear(v, (k[0], k[1], k[2], k[3]), logs, (r, n, w), machine)
-        if v[F] != 0.0:
-            out[i] -= v[F] * np.log1p(w * k[1] / TAU)

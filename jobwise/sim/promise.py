@@ -19,9 +19,9 @@ import numpy as np
 from jobwise.cluster import outage_dtype
 from jobwise.compiled import inlined, kernel
 from jobwise.jobs import STOPPED, SUBMITTED
-from jobwise.sim import deadlines, easy, foresight, pool, ranked
+from jobwise.sim import deadlines, easy, pool, ranked
 from jobwise.sim.groups import RECENT
-from jobwise.sim.memory import index, run_of
+from jobwise.sim.memory import forecast, index, run_of
 from jobwise.sim.reset import believe, go_on
 from jobwise.sim.state import HEAP, State
 
@@ -98,9 +98,9 @@ def _around(memory: np.ndarray, s: State, p: pool.PoolScheduler, jobs: int) -> P
 NOTHING = _nothing()
 
 
-def begin(s: State, e: int, waits: np.ndarray) -> Promise:
-    """For simulation e, which has not begun; nothing is promised yet (`adopt`). `waits` [K] s of jobs of the past under
-    first-come, first-served with EASY, in order of submit."""
+def begin(s: State, e: int, waits: np.ndarray, share: float, slack: float) -> Promise:
+    """For simulation e, which has not begun: `share` of the work for the lane (0: none), deadlines 1 + `slack` bounds after the
+    submit (inf: none). `waits` [K] s of jobs of the past under first-come, first-served with EASY, in order of submit."""
     one = s.one(e)
     shadow = s._replace(**{k: np.copy(a) for k, a in one._asdict().items() if k != "curve"})
     shadow = shadow._replace(outages=np.zeros((1, 0), outage_dtype))
@@ -109,7 +109,7 @@ def begin(s: State, e: int, waits: np.ndarray) -> Promise:
     shadow.truth["children"], shadow.sims["tick"] = 0, 0.0
     shadow.truth["runtime"][0] = np.maximum(jobs["walltime"], 1.0)
     memory = np.zeros(1, memory_dtype)
-    memory["on"], memory["slack"], memory["limit"] = 1, np.inf, -np.inf
+    memory["on"], memory["share"], memory["slack"], memory["limit"] = 1, share, slack, -np.inf
     quarters = [q.max() for q in np.array_split(waits, 4) if len(q)]
     memory["least"] = min(quarters, default=0.0)
     memory["renewed"] = -np.inf
@@ -124,13 +124,6 @@ def take_over(new: Promise, old: Promise) -> None:
     new.due[:J], new.lane[:J] = old.due, old.lane
     pool.resume(new.s, 0, new.p)
     new.p.memory[:] = old.p.memory
-
-
-def adopt(q: Promise, share: float, slack: float) -> None:
-    """From now on: `share` of the work for the lane (0: none); deadlines 1 + `slack` bounds after the submit (inf: none)."""
-    m = q.memory[0]
-    if m["on"] and (m["share"] != share or m["slack"] != slack):
-        m["share"], m["slack"], m["limit"], m["looked"], m["renewed"] = share, slack, -np.inf, 0.0, -np.inf
 
 
 @inlined
@@ -150,7 +143,7 @@ def ended(q, j, run):
 @kernel
 def come(q, memory, j, now):
     """Job j has come: the virtual schedule takes the forecast for its run time."""
-    foresight.forecast(memory, memory.of[j], now)
+    forecast(memory, memory.of[j], now)
     believe(q.s, 0, j, max(run_of(memory, j), 1.0))
 
 

@@ -1,4 +1,4 @@
-"""Many short replays of one order, one after the other, in one call: what a search over weights, or a gate, is made of."""
+"""Many short replays of one order, one after the other, in one call: what a search over weights is made of."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compiled import kernel
-from jobwise.sim import easy, pool, scored_pool
-from jobwise.sim.foresight import after
+from jobwise.sim import scored_pool
 from jobwise.sim.groups import KEY, USER, blank, entered
-from jobwise.sim.items import DUE, ITEMS
+from jobwise.sim.history import after
+from jobwise.sim.items import ITEMS
 from jobwise.sim.list_pass import Rule
 from jobwise.sim.loglinear import F
-from jobwise.sim.measures import bounded, bounded_all
+from jobwise.sim.measures import bounded
 from jobwise.sim.reset import Plan, plan_dtype, refill
 from jobwise.sim.state import State, Tables, allocate
 
@@ -29,7 +29,6 @@ class Trials(NamedTuple):
     begin: np.ndarray  # [W + 1] where each begins
     key: np.ndarray  # [W, J] i4, groups of the jobs
     user: np.ndarray  # [W, J]
-    longest: np.ndarray  # [W] s, the longest wait under FCFS with EASY
 
 
 def prepare(windows: Sequence[Tables]) -> Trials:
@@ -46,7 +45,7 @@ def prepare(windows: Sequence[Tables]) -> Trials:
     runs, key, user, of = [], np.zeros((W, J), np.int32), np.zeros((W, J), np.int32), np.zeros(J, np.int32)
     first = 0
     for k, w in enumerate(windows):
-        memory = entered(after(w.past, None, w.cluster.processors), w.jobs, of)
+        memory = entered(after(w.past, w.cluster.processors), w.jobs, of)
         group = memory.cell["group"][of[: len(w)]]
         places, own = np.unique(np.append(group[:, [USER, KEY]].ravel(), 0), return_inverse=True)
         runs.append(memory.run[places])
@@ -54,12 +53,7 @@ def prepare(windows: Sequence[Tables]) -> Trials:
         plan.next[k] = (len(w), w.cluster.processors, w.offset, first, 1.0, 0)
         first += len(w)
     begin = np.concatenate([[0], np.cumsum([len(x) for x in runs])])
-    longest = np.empty(W)
-    for k, w in enumerate(windows):
-        s = allocate([w], w.cluster)
-        pool.replay(s, 0)
-        longest[k] = (s.jobs[0]["start"] - s.jobs[0]["submit"]).max()
-    return Trials(plan, np.concatenate(runs), begin, key, user, longest)
+    return Trials(plan, np.concatenate(runs), begin, key, user)
 
 
 class Bench(NamedTuple):
@@ -74,73 +68,45 @@ def bench(windows: Sequence[Tables]) -> Bench:
     longest = max(windows, key=len)
     state = allocate([longest], max((w.cluster for w in windows), key=lambda c: c.processors))
     J = len(longest)
-    memory = blank(1, None, J, J)  # each job is a cell
+    memory = blank(1, False, J, J)  # each job is a cell
     memory.of[:] = np.arange(J)
     return Bench(state, scored_pool.scheduler(state, 0, np.zeros(F), memory))
 
 
 @kernel
-def run(s, b, rule, times, weights, trials, which, out):
-    """Replay windows which[i] with these weights; out[i] = mean bounded slowdown, longest wait, mean wait (s), and the mean
-    bounded slowdown of as many equal blocks of jobs as there is room for."""
-    blocks = out.shape[1] - RESULTS
+def run(s, b, rule, weights, trials, which, out):
+    """Replay windows which[i] with these weights; out[i] = mean bounded slowdown, longest wait, mean wait (s)."""
     for k in range(len(weights)):
         b.weights[k] = weights[k]
     for i in range(len(which)):
         w = which[i]
         refill(s, 0, trials.plan, w)
-        guard = rule.guard if times == np.inf else easy.relative(rule.guard, times, trials.longest[w])
-        r = rule
-        kept = r.commit, r.estimate, r.reserve, r.short, r.express, r.slack, r.foreseen
-        guarded = Rule(r.order, r.backfill, r.placement, guard, *kept)
-        b.count[ITEMS] = b.count[DUE] = b.running.count[0] = b.running.count[1] = 0
+        b.count[ITEMS] = b.running.count[0] = b.running.count[1] = 0
         for k in range(trials.begin[w], trials.begin[w + 1]):
             b.memory.run[k - trials.begin[w]] = trials.run[k]
         J = s.sims[0]["jobs"]
         for j in range(J):
             group = b.memory.cell[j]["group"]
             group[KEY], group[USER] = trials.key[w, j], trials.user[w, j]
-        while scored_pool.run(s, 0, b, guarded, 1 << 30):
+        while scored_pool.run(s, 0, b, rule, 1 << 30):
             pass
         total, longest, waited = 0.0, 0.0, 0.0
-        out[i] = 0.0
         for j in range(J):
             run, job = s.truth[0, j]["runtime"], s.jobs[0, j]
             wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
-            slow = bounded(wait, run)
-            total += slow
-            if blocks > 0:
-                out[i, RESULTS + j * blocks // J] += slow * blocks / J
+            total += bounded(wait, run)
             waited += wait
             longest = max(longest, wait)
         out[i, BOUNDED], out[i, LONGEST], out[i, WAIT] = total / J, longest, waited / J
 
 
-def to_the_end(s: State, b: scored_pool.ScoredPool, rule: Rule, blocks: int) -> np.ndarray:
-    """[RESULTS + blocks] the same of one simulation with any memory (forecasts, a promise)."""
-    while scored_pool.run(s, 0, b, rule, 1000):
-        pass
-    run, job = s.truth[0]["runtime"], s.jobs[0]
-    wait = job["start"] - job["submit"] + (job["end"] - job["start"] - job["ran"])
-    slow = bounded_all(wait, run)
-    edges = np.linspace(0, len(job), blocks + 1).astype(int)
-    parts = np.add.reduceat(slow, edges[:-1]) / np.diff(edges)
-    return np.concatenate([[slow.mean(), wait.max(), wait.mean()], parts])
-
-
-def trial(
-    at: Bench, rule: Rule, weights: np.ndarray, trials: Trials, which: np.ndarray, times: float = np.inf, blocks: int = 0
-) -> np.ndarray:
-    """[len(which), RESULTS + blocks] what the order (with these weights [F], if it has any) does in these windows.
-
-    `times`: a guard as a multiple of each window's longest wait under FCFS with EASY.
-    """
-    out = np.empty((len(which), RESULTS + blocks))
+def trial(at: Bench, rule: Rule, weights: np.ndarray, trials: Trials, which: np.ndarray) -> np.ndarray:
+    """[len(which), RESULTS] what the order (with these weights [F], if it has any) does in these windows."""
+    out = np.empty((len(which), RESULTS))
     run(
         at.state,
         at.pool,
         rule,
-        float(times),
         np.ascontiguousarray(weights, float),
         trials,
         np.ascontiguousarray(which, np.int64),

@@ -1,5 +1,5 @@
 """List scheduling on a processor pool, compiled whole, for orders that change with time (WFP3, UNICEF, LXF, random) or
-with what has ended (log-linear ones with history), and those of gates, which change on the way (`suits` says which).
+with what has ended (log-linear ones with history); `suits` says which.
 
 Every score changes at every event, so an order is never kept: the queue is items side by side in memory, in no order,
 and a pass looks for the smallest score. It is made only where something fits; of those behind the reservation only the
@@ -21,35 +21,31 @@ import numpy as np
 
 from jobwise.compiled import inlined, kernel
 from jobwise.jobs import PAUSED, QUEUED, event_dtype
-from jobwise.sim import easy, events, foresight, promise, promised_pass, ranked
+from jobwise.sim import easy, events, promise, promised_pass, ranked
 from jobwise.sim.alike import NOBODY, NONE_ALIKE
 from jobwise.sim.groups import NO_MEMORY, Memory
-from jobwise.sim.items import DUE, FREE, ITEMS, WAITED, before, by_row, enqueue, item_dtype, launch, put
+from jobwise.sim.items import FREE, ITEMS, WAITED, before, by_row, enqueue, item_dtype, launch, put
 from jobwise.sim.kernel import OVER, advance
 from jobwise.sim.list_pass import ACTUAL, EASY, EASY_SJBF, NONE, PREDICTED, Rule
-from jobwise.sim.loglinear import F as LOGLINEAR
 from jobwise.sim.loglinear import linear
-from jobwise.sim.memory import SHORT, expect, forecast_of, note_advance, run_of
+from jobwise.sim.memory import SHORT, expect, forecast, note_advance, run_of
 from jobwise.sim.orders import LINEAR, STATIC, WAITING, Order, begin, kind, score, uniform
 from jobwise.sim.pool import put_running
 from jobwise.sim.rates import expected
 from jobwise.sim.state import ENTERED, LEFT, State
-
-MANY = 1 << 62
 
 
 class ScoredPool(NamedTuple):
     """The scheduler of one simulation of a pool: its queue by scores."""
 
     item: np.ndarray  # [J + 1] of item_dtype; the first count[ITEMS] are the queue, in no order
-    count: np.ndarray  # type: ignore[assignment] # [4] items; DUE: an instant has begun, its pass is to come; and at the begin of
-    # the last pass jobs that waited, free processors
+    count: np.ndarray  # type: ignore[assignment] # [3] items; and at the begin of the last pass jobs that waited, free processors
     alike: np.ndarray  # [J] i4 the class of each row; empty: each is one of its own
     last: np.ndarray  # [C] i4 of each class the last row that waits in it; NOBODY
     after: np.ndarray  # [J] i4 of each row that waits the next one of its class; NOBODY
     running: ranked.Blocks  # by estimated end
-    weights: np.ndarray  # [F] of a log-linear order, with a forest [F + 1] (how it ages); else empty
-    memory: Memory  # how long jobs ran; with a forest more
+    weights: np.ndarray  # [F] of a log-linear order; else empty
+    memory: Memory  # how long jobs ran; with a promise or a lane, forecasts
     news: np.ndarray  # [2 J] of event_dtype: room for the events of an instant, of a promise
     promise: promise.Promise  # the shadow of a promise, and the express lane
     node: np.ndarray  # an empty placement
@@ -69,7 +65,7 @@ def scheduler(
     J, total = int(s.sims[e]["jobs"]), int(s.nodes[e, 0]["capacity"][0])
     running = ranked.build(min(J, total))
     weights = np.empty(0) if weights is None else weights
-    item, count = np.empty(J + 1, item_dtype), np.zeros(4, np.int64)
+    item, count = np.empty(J + 1, item_dtype), np.zeros(3, np.int64)
     last, after = np.full(alike.max(initial=-1) + 1, NOBODY, np.int32), np.full(len(alike), NOBODY, np.int32)
     room = np.empty(0, np.int32), np.empty((0, 1), np.int64)
     news = np.empty(2 * J if promised else 0, event_dtype)
@@ -97,8 +93,6 @@ def _score_item(s, e, b, rule, i):
         x["seen"] = max(s.truth[e, x["row"]]["runtime"], 1.0)
     elif rule.estimate == PREDICTED:
         x["seen"] = max(expect(b.memory, x["key"], x["user"], x["est"])[0] * x["est"], 1.0)
-    if rule.order == LINEAR and rule.foreseen and not easy.overdue(now, _youngest(s, e, b, x), rule.guard):
-        foresight.forecast(b.memory, b.memory.of[x["row"]], now)
     if easy.overdue(now, x["submit"], rule.guard):
         x["score"] = -np.inf
     elif rule.order == Order.RANDOM:
@@ -106,27 +100,15 @@ def _score_item(s, e, b, rule, i):
     elif rule.order == LINEAR:
         r, n = x["est"], np.float64(x["size"])
         ratio, short, log, count = expect(b.memory, x["key"], x["user"], r)
-        if rule.foreseen:
-            ratio, short = forecast_of(b.memory, b.memory.of[x["row"]])
         if rule.estimate == ACTUAL:
             run_ = x["seen"]
             ratio, short, log = min(run_ / r, 1.0), SHORT / max(run_, SHORT), np.log(max(run_, SHORT) / max(r, SHORT))
         logs = x["log_est"], x["log_size"]
         machine = np.float64(b.count[WAITED]), np.float64(b.count[FREE]), np.float64(s.nodes[e, 0]["capacity"][0])
         x["score"] = linear(v, (ratio, short, log, count), logs, (r, n, w), machine)
-        if rule.foreseen:
-            x["score"] -= v[LOGLINEAR] * np.log1p(w * short / SHORT)
     else:
         s_ = begin(rule.order, x["submit"], sim["origin"])
         x["score"] = score(rule.order, s_, w, x["seen"], np.float64(x["size"]), 0.0)
-
-
-@inlined
-def _youngest(s, e, b, x):
-    """The submit time (s) of the youngest job that item x stands for."""
-    if len(b.alike) == 0 or b.last[b.alike[x["row"]]] < 0:
-        return x["submit"]
-    return max(x["submit"], s.jobs[e, b.last[b.alike[x["row"]]]]["submit"])
 
 
 @kernel
@@ -138,7 +120,7 @@ def _promised(s, e, b):
         x = b.item[i]
         x["plain"] = x["score"]
         if x["score"] > -np.inf:
-            foresight.forecast(b.memory, b.memory.of[x["row"]], s.sims[e]["now"])
+            forecast(b.memory, b.memory.of[x["row"]], s.sims[e]["now"])
             x["run"] = max(run_of(b.memory, x["row"]), 1.0)
             x["score"] = promise.express(b.promise, b.memory, x["row"], x["size"], x["plain"])
     if b.promise.memory[0]["slack"] < np.inf:
@@ -239,22 +221,12 @@ def _news(s, e, b):
 
 
 @kernel
-def run(s, e, b, rule, steps, arrived=MANY):
-    """Run simulation e for up to `steps` instants of choice. True while there is more to do.
-
-    It also comes back as soon as `arrived` jobs have arrived, before the pass of that instant; the rule, and the weights in
-    `b`, may be others in the next call.
-    """
-    sim = s.sims[e]
+def run(s, e, b, rule, steps):
+    """Run simulation e for up to `steps` instants of choice. True while there is more to do."""
     for _ in range(steps):
-        if b.count[DUE] == 0:
-            if advance(s, e, np.inf) == OVER:
-                return False
-            _news(s, e, b)
-            b.count[DUE] = 1
-            if sim["next"] >= arrived:
-                return True
-        b.count[DUE] = 0
+        if advance(s, e, np.inf) == OVER:
+            return False
+        _news(s, e, b)
         if b.count[ITEMS] > 0 and s.nodes[e, 0]["free"][0] > 0:
             _pass(s, e, b, rule)
     return True

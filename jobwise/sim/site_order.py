@@ -1,4 +1,4 @@
-"""Who is next on a site: Slurm's own priority, or the order of a list scheduler, which may have history and a forest."""
+"""Who is next on a site: Slurm's own priority, or the order of a list scheduler, which may have history."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jobwise.compiled import allocating, kernel
-from jobwise.sim import foresight
 from jobwise.sim.easy import overdue
 from jobwise.sim.groups import NO_MEMORY, Memory
 from jobwise.sim.list_pass import Rule
-from jobwise.sim.loglinear import F, linear
-from jobwise.sim.memory import SHORT, expect_job, forecast_of, note_advance, note_starts
+from jobwise.sim.loglinear import linear
+from jobwise.sim.memory import expect_job, note_advance
 from jobwise.sim.multifactor import priority
 from jobwise.sim.orders import LINEAR, Order, begin, score, uniform
 from jobwise.sim.spans import count
@@ -24,8 +23,8 @@ class SiteOrder(NamedTuple):
     """The order of one simulation on a site."""
 
     rule: Rule
-    weights: np.ndarray  # [F + 1] of a log-linear order; else empty
-    memory: Memory  # how long jobs ran; with a forest more
+    weights: np.ndarray  # [F] of a log-linear order; else empty
+    memory: Memory  # how long jobs ran
 
 
 def slurms() -> SiteOrder:
@@ -51,14 +50,9 @@ def _score(s, e, slurm, o, j, free):
         return uniform(sim["seed"], now, j)
     if o.rule.order != LINEAR:
         return score(o.rule.order, begin(o.rule.order, job["submit"], sim["origin"]), w, r, n, 0.0)
-    ratio, short, log, count = expect_job(o.memory, j, r)
-    if o.rule.foreseen:
-        foresight.forecast(o.memory, o.memory.of[j], now)
-        ratio, short = forecast_of(o.memory, o.memory.of[j])
     logs = np.log(r), np.log(max(n, 1.0))
     machine = np.float64(sim["queued"]), free, np.float64(slurm.site.cpus[0])
-    value = linear(o.weights, (ratio, short, log, count), logs, (r, n, w), machine)
-    return value - (o.weights[F] * np.log1p(w * short / SHORT) if o.rule.foreseen else 0.0)
+    return linear(o.weights, expect_job(o.memory, j, r), logs, (r, n, w), machine)
 
 
 @allocating
@@ -66,8 +60,6 @@ def waiting(s, e, slurm, o):
     """(rows, partitions) of what waits, by tier, then the order, then row; a job that may run in several partitions comes
     several times. The cells of nodes are up to date."""
     n, j, free = 0, s.sims[e]["head"], 0.0
-    if len(o.memory.of) > 0:
-        note_starts(o.memory, s, e)
     W = slurm.site.queues.shape[1]
     room = s.sims[e]["queued"] * W
     row, where = np.empty(room, np.int64), np.empty(room, np.int64)

@@ -338,8 +338,6 @@ class Following:
         """Begin the run of the policy, which may be in the middle; the rows [K] that have ended, in order of end."""
         done = np.flatnonzero(np.isin(view.jobs["status"], (DONE, FAILED)))
         self._run = decision.begin(self.policy, view)
-        if hasattr(self._run, "aside"):
-            self._run.aside()
         return done[np.argsort(view.jobs["end"][done], kind="stable")]
 
     def step(self) -> bool:

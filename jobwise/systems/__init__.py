@@ -26,12 +26,11 @@ ON_LOGS = {  # systems that learn from logs: where the function (log, preset) ->
     "search": "jobwise.systems.search:configure",
     "mars": "jobwise.systems.rla3c:configure",
     "mars+": "jobwise.systems.rla3c:ours",
-    "smith-forecast": "jobwise.systems.forecast:configure",
     "rl-a3c": "jobwise.systems.rla3c:configure_plain",
 }
 
 
-OURS = ("perjob", "search", "smith-forecast", "failing", "rl-taps-pairs")  # without a paper, and without a "+"
+OURS = ("perjob", "search", "failing", "rl-taps-pairs")  # without a paper, and without a "+"
 
 
 def systems() -> dict[str, str]:
@@ -46,6 +45,11 @@ def check(system: str) -> None:
     if system not in known:
         left.check("systems", system)
         raise unknown("system", system, known)
+
+
+def learns_from_logs(system: str) -> bool:
+    """Return whether a system learns from a job log: one of ours, or of another package."""
+    return system in ON_LOGS or system in extensions.names("jobwise.systems")
 
 
 def makes_jobs(system: str) -> bool:

@@ -185,7 +185,7 @@ class _Flow:
 
     def _task(self, own: str, step: Any, tool: Any, hint: dict, parents: set[str]) -> None:
         needs: dict[str, Any] = {}
-        each = [(holder, kind) for kind in ("hints", "requirements") for holder in (step, tool)]  # the last one counts, as in CWL
+        each = [(holder, kind) for kind in ("hints", "requirements") for holder in (step, tool)]  # the last one counts
         for holder, kind in each:
             for one in getattr(holder, kind, None) or []:
                 for key in ("coresMin", "ramMin", "timelimit"):
