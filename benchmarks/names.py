@@ -1,4 +1,4 @@
-"""The tables of docs/orders.md, from the rows of `jobwise.sim.orders` and `jobwise.policies.parts`.
+"""The tables of docs/orders.md, from the rows of `jobwise.sim.lists.orders` and `jobwise.policies.parts`.
 
 python -m benchmarks.names      writes the tables between the marks; `make test` fails where the page is older than the rows
 """
@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from jobwise.policies.parts import GRAMMAR, STREAM
-from jobwise.sim.orders import STATIC, Order
+from jobwise.sim.lists.orders import STATIC, Order
 
 PAGE = Path(__file__).parents[1] / "docs" / "orders.md"
 

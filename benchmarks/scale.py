@@ -27,7 +27,7 @@ from jobwise.parallel import workers
 from jobwise.parallel.tasks import Workers, _task, _within
 from jobwise.policies import replay as loops
 from jobwise.report.sections import made
-from jobwise.sim.alike import NONE_ALIKE
+from jobwise.sim.pool.alike import NONE_ALIKE
 from jobwise.simulate import simulate
 from jobwise.slurm.tune import tune
 from jobwise.systems import configure

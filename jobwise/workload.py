@@ -12,7 +12,7 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import blank_jobs, past_dtype, truth_dtype
 from jobwise.sim.dag import graph, levels, ranks
-from jobwise.sim.pool import waits
+from jobwise.sim.pool.pool import waits
 from jobwise.sim.random import Seed
 
 COLUMNS = ("user", "group", "app", "queue", "partition", "kind", "memory", "least", "most", "step", "gradient", "flow", "ask")

@@ -23,7 +23,7 @@ from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.names import resolve
 from jobwise.policies.recommended import LANE, PROMISE
 from jobwise.report.sections import Section
-from jobwise.sim.easy import HOUR
+from jobwise.sim.lists.easy import HOUR
 from jobwise.simulate import simulate
 from jobwise.workload import Workload
 from jobwise.workloads.transform import first, overruns, shake

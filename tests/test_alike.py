@@ -13,9 +13,9 @@ from jobwise.policies import replay as loops
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import Index
 from jobwise.policies.names import resolve
-from jobwise.sim import alike
-from jobwise.sim.items import ITEMS
-from jobwise.sim.loglinear import FEATURES, F
+from jobwise.sim.memory.loglinear import FEATURES, F
+from jobwise.sim.pool import alike
+from jobwise.sim.pool.items import ITEMS
 from jobwise.sim.state import allocate
 from jobwise.simulate import simulate
 from jobwise.workload import workload

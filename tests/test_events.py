@@ -13,8 +13,10 @@ from jobwise.decision import Preempt, Start
 from jobwise.jobs import STARTED, STOPPED, SUBMITTED, past_dtype
 from jobwise.policies.names import resolve
 from jobwise.policies.replay import remembering
-from jobwise.sim import events, groups, memory, scored_pool
-from jobwise.sim.history import begin
+from jobwise.sim import events
+from jobwise.sim.memory import groups, memory
+from jobwise.sim.memory.history import begin
+from jobwise.sim.pool import scored_pool
 from jobwise.sim.simulation import Simulation
 
 

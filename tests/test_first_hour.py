@@ -109,8 +109,8 @@ def test_swf_and_evalys_agree_with_the_summary_after_a_failure(failing, tmp_path
 def test_every_way_of_measuring_bounded_slowdown_gives_the_same():
     """One formula in Python, one in kernels: the summary, the window's numbers, a gate's replay, tuning."""
     from jobwise.compare import windows
-    from jobwise.sim import replay_batch
     from jobwise.sim.measures import bounded, bounded_all
+    from jobwise.sim.pool import replay_batch
 
     assert bounded(0.0, 1.0) == 1 and bounded(600.0, 1.0) == 60.1 and bounded(600.0, 20.0) == 31.0
     wait, run_s = np.array([0, 600.0, 600, 5]), np.array([1.0, 1, 20, 10])
@@ -119,7 +119,7 @@ def test_every_way_of_measuring_bounded_slowdown_gives_the_same():
     r = jw.simulate(w, "saf+easy")
     trials, bench = replay_batch.prepare([w]), replay_batch.bench([w])
     from jobwise.policies.names import resolve
-    from jobwise.sim.loglinear import F
+    from jobwise.sim.memory.loglinear import F
 
     found = replay_batch.trial(bench, resolve("saf+easy").rule, np.zeros(F), trials, np.arange(1))[0]
     assert found[replay_batch.BOUNDED] == pytest.approx(r.summary()["bounded_slowdown"], rel=1e-12)

@@ -11,7 +11,7 @@ from jobwise.cli import run
 from jobwise.forecast.runtimes import calibration
 from jobwise.jobs import past_dtype
 from jobwise.policies.names import resolve
-from jobwise.sim import history, memory
+from jobwise.sim.memory import history, memory
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
 from jobwise.testing import check_policy

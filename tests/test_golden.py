@@ -12,9 +12,10 @@ import pytest
 import jobwise as jw
 from jobwise.jobs import DONE, RUNNING
 from jobwise.policies.names import resolve
-from jobwise.sim import list_loop, pool, scored_pool
-from jobwise.sim.flows import NONE
-from jobwise.sim.list_pass import blank
+from jobwise.sim.lists import list_loop
+from jobwise.sim.lists.flows import NONE
+from jobwise.sim.lists.list_pass import blank
+from jobwise.sim.pool import pool, scored_pool
 from jobwise.sim.state import allocate
 from jobwise.simulate import asked
 from jobwise.worlds.slots.world import SlotsSettings

@@ -13,8 +13,8 @@ from jobwise.errors import InputError
 from jobwise.jobs import past_dtype
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import resolve
-from jobwise.sim import groups, history, memory
-from jobwise.sim.loglinear import FEATURES, F, weights
+from jobwise.sim.memory import groups, history, memory
+from jobwise.sim.memory.loglinear import FEATURES, F, weights
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
 from jobwise.workload import PAST

@@ -12,7 +12,7 @@ from conftest import random_workload
 
 import jobwise
 from jobwise.policies.names import resolve
-from jobwise.sim.orders import CODES
+from jobwise.sim.lists.orders import CODES
 from jobwise.sim.simulation import Simulation
 from jobwise.testing import poison, restore
 

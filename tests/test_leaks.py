@@ -10,7 +10,7 @@ import jobwise as jw
 from jobwise.cluster import nodes, pool
 from jobwise.policies.loglinear import INDICES
 from jobwise.policies.names import resolve
-from jobwise.sim.orders import CODES
+from jobwise.sim.lists.orders import CODES
 from jobwise.sim.simulation import Simulation
 from jobwise.testing import check_policy, poison, restore
 from jobwise.workload import workload

@@ -9,7 +9,7 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.policies import files, left
 from jobwise.policies.names import load, resolve
-from jobwise.sim.loglinear import FEATURES
+from jobwise.sim.memory.loglinear import FEATURES
 
 STORED = Path(__file__).parent / "data" / "version0.1"  # files as version 0.1 wrote them
 FILES = {"flow-net": "flow-work+reserve0.1x60s", "smith-forecast": "smith-aged"}

@@ -14,8 +14,8 @@ from jobwise.decision import Start
 from jobwise.errors import InputError
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.names import resolve
-from jobwise.sim.orders import CODES, STATIC, WAITING, score
-from jobwise.sim.orders import Order as Orders
+from jobwise.sim.lists.orders import CODES, STATIC, WAITING, score
+from jobwise.sim.lists.orders import Order as Orders
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import simulate, simulate_many
 from jobwise.workload import workload
@@ -259,7 +259,7 @@ def test_random_is_uniform_seeded_and_the_same_in_both_loops():
     w = random_workload(np.random.default_rng(0), jobs=60, procs=4)
     assert np.array_equal(starts(w, "random+easy", seed=1), starts(w, Asked("random+easy"), seed=1))
     assert not np.array_equal(starts(w, "random+easy", seed=1), starts(w, "random+easy", seed=2))
-    from jobwise.sim.orders import uniform
+    from jobwise.sim.lists.orders import uniform
 
     draws = np.array([uniform(0, 100.0, row) for row in range(4000)])
     assert abs(draws.mean() - 0.5) < 0.02 and draws.min() >= 0 and draws.max() < 1

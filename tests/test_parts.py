@@ -11,8 +11,8 @@ from jobwise import extensions
 from jobwise.errors import InputError
 from jobwise.policies import parts
 from jobwise.policies.names import described, resolve
-from jobwise.sim import orders
-from jobwise.sim.orders import CODES, GIVEN, LINEAR, Order
+from jobwise.sim.lists import orders
+from jobwise.sim.lists.orders import CODES, GIVEN, LINEAR, Order
 
 NEEDS = {
     "learned": "fcfs+easy",

@@ -17,7 +17,8 @@ from jobwise.jobs import past_dtype
 from jobwise.metrics import wait
 from jobwise.policies.names import resolve
 from jobwise.policies.replay import remembering
-from jobwise.sim import deadlines, promise, promised_pass, ranked, scored_pool
+from jobwise.sim.lists import ranked
+from jobwise.sim.pool import deadlines, promise, promised_pass, scored_pool
 from jobwise.sim.simulation import Simulation
 from jobwise.simulate import asked, record, simulate
 from jobwise.testing import check_policy

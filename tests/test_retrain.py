@@ -16,7 +16,7 @@ from jobwise.errors import InputError
 from jobwise.policies import files, loglinear
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import load
-from jobwise.sim.loglinear import weights
+from jobwise.sim.memory.loglinear import weights
 from jobwise.slurm import live
 from jobwise.slurm.learning import NEVER, Learning
 from jobwise.slurm.retrain import Learnt, check, retrain, roll_back, serving

@@ -11,7 +11,7 @@ from jobwise.errors import InputError
 from jobwise.learn.evolution import Ground, Search, evolve, fitness
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import load
-from jobwise.sim.loglinear import F, weights
+from jobwise.sim.memory.loglinear import F, weights
 from jobwise.simulate import simulate
 from jobwise.systems import configure
 from jobwise.systems.search import train

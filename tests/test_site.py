@@ -17,12 +17,13 @@ from jobwise import simulate
 from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
-from jobwise.sim import kernel, slurm_loop, slurm_tables
-from jobwise.sim.cells import how_many
-from jobwise.sim.multifactor import price_all, priority
-from jobwise.sim.node_choice import choose_now
-from jobwise.sim.node_sets import packed
-from jobwise.sim.slurm_ends import take_free
+from jobwise.sim import kernel
+from jobwise.sim.site import slurm_loop, slurm_tables
+from jobwise.sim.site.cells import how_many
+from jobwise.sim.site.multifactor import price_all, priority
+from jobwise.sim.site.node_choice import choose_now
+from jobwise.sim.site.node_sets import packed
+from jobwise.sim.site.slurm_ends import take_free
 from jobwise.sim.state import allocate
 from jobwise.site import LIMITS
 from jobwise.slurm import text

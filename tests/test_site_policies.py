@@ -7,8 +7,8 @@ import pytest
 
 import jobwise as jw
 from jobwise.errors import InputError
-from jobwise.sim import node_sets, slurm_tables
-from jobwise.sim.node_choice import choice_of, deal
+from jobwise.sim.site import node_sets, slurm_tables
+from jobwise.sim.site.node_choice import choice_of, deal
 from jobwise.slurm import conf
 from jobwise.workloads.sites import generated, on_site
 
@@ -299,7 +299,7 @@ def test_who_asks_for_less_memory_is_looked_at_after_one_who_asked_for_much():
 
 def test_a_running_job_is_charged_once_for_each_second():
     """One CPU of two runs for 600 s, priorities are computed every 60 s, nothing fades: 600 CPU seconds, not 60 + 120 + …"""
-    from jobwise.sim import site_order, slurm_loop
+    from jobwise.sim.site import site_order, slurm_loop
     from jobwise.sim.state import allocate
 
     w = on_site(

@@ -8,10 +8,12 @@ from test_listing import Asked, starts
 
 import jobwise as jw
 from jobwise.policies.names import resolve
-from jobwise.sim import cells, placement, slurm_loop, slurm_tables, span_loop, spans
-from jobwise.sim.flows import NONE
-from jobwise.sim.list_pass import blank
-from jobwise.sim.node_sets import add_all, next_in, next_out, packed, size_of
+from jobwise.sim import spans
+from jobwise.sim.lists import placement, span_loop
+from jobwise.sim.lists.flows import NONE
+from jobwise.sim.lists.list_pass import blank
+from jobwise.sim.site import cells, slurm_loop, slurm_tables
+from jobwise.sim.site.node_sets import add_all, next_in, next_out, packed, size_of
 from jobwise.sim.state import HEAP, allocate
 from jobwise.simulate import simulate
 from jobwise.workloads.lublin import lublin

@@ -16,9 +16,8 @@ from jobwise.cli.main import run
 from jobwise.errors import InputError
 from jobwise.jobs import digest
 from jobwise.report import export
-from jobwise.sim import sums
-from jobwise.sim.orders import STATIC, Order
-from jobwise.streaming import replay, totals
+from jobwise.sim.lists.orders import STATIC, Order
+from jobwise.streaming import replay, sums, totals
 from jobwise.workload import workload
 from jobwise.workloads import parquet
 from jobwise.workloads.lublin import lublin_parts

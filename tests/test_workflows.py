@@ -18,7 +18,7 @@ import jobwise as jw
 from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.sim.dag import components, earliest, graph, levels, ranks
-from jobwise.sim.flows import flows, note
+from jobwise.sim.lists.flows import flows, note
 from jobwise.workloads import cwl, wdl, wfformat
 from jobwise.workloads.bundles import bundled, classes, in_two
 from jobwise.workloads.signatures import signature, similarity

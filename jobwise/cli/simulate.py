@@ -91,8 +91,8 @@ def _show(title: str, summary: dict[str, float], site: dict[str, float]) -> None
 
 def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: Files, output: Output) -> None:
     """Replay a log in Parquet part after part. Raises InputError for what needs the whole of it."""
-    from jobwise.sim.sums import ERROR
     from jobwise.streaming import replay
+    from jobwise.streaming.sums import ERROR
     from jobwise.workloads.parquet import Table
     from jobwise.workloads.source import is_parquet
 

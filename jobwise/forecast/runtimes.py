@@ -12,7 +12,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.jobs import TAU
-from jobwise.sim.history import expected_at_submit
+from jobwise.sim.memory.history import expected_at_submit
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN
 

@@ -16,10 +16,10 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from jobwise.parallel import Shared, current
-from jobwise.sim import replay_batch
-from jobwise.sim.list_pass import EASY, Rule
-from jobwise.sim.loglinear import F
-from jobwise.sim.orders import CODES, LINEAR
+from jobwise.sim.lists.list_pass import EASY, Rule
+from jobwise.sim.lists.orders import CODES, LINEAR
+from jobwise.sim.memory.loglinear import F
+from jobwise.sim.pool import replay_batch
 from jobwise.workload import Workload
 
 RULE = Rule(LINEAR, EASY, 0, np.inf, False)

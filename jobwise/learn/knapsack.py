@@ -13,7 +13,7 @@ from jobwise.learn.evolution import Search, answer, begin, generation
 from jobwise.parallel import Shared, current
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.policies.played import played
-from jobwise.sim.replay_batch import BOUNDED, RESULTS
+from jobwise.sim.pool.replay_batch import BOUNDED, RESULTS
 from jobwise.workload import Workload
 from jobwise.workloads.jobsets import TRAIN, VALIDATION
 from jobwise.worlds.gpus.knapsack import THETA

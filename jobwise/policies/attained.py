@@ -17,7 +17,7 @@ from jobwise.cluster import Cluster
 from jobwise.decision import Decision, Preempt, Start, View, Wait
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import STARTED
-from jobwise.sim.placement import PLACEMENTS, fits, place, placed_by
+from jobwise.sim.lists.placement import PLACEMENTS, fits, place, placed_by
 
 SECONDS = 3600.0  # unit-seconds that the first queue is for, where a name does not say it
 PATIENCE = 8.0

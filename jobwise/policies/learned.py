@@ -18,7 +18,7 @@ from jobwise.jobs import DONE
 from jobwise.policies.factors import Factors
 from jobwise.policies.list_run import ListRun
 from jobwise.policies.list_scheduler import ListScheduler
-from jobwise.sim.placement import PLACEMENTS, fits, place
+from jobwise.sim.lists.placement import PLACEMENTS, fits, place
 
 CURIOUS = 0.5  # standard errors that are taken off what is expected of a class
 SHARED = (

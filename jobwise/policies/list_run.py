@@ -13,10 +13,10 @@ from jobwise.policies import parts
 from jobwise.policies.loglinear import Index
 from jobwise.policies.memory import Memory
 from jobwise.policies.promised import Promised
-from jobwise.sim import list_pass, orders
-from jobwise.sim.conservative import plan_conservative
-from jobwise.sim.flows import NONE, Flows, flows, score_flows
-from jobwise.sim.list_pass import CONSERVATIVE, Instant, blank
+from jobwise.sim.lists import list_pass, orders
+from jobwise.sim.lists.conservative import plan_conservative
+from jobwise.sim.lists.flows import NONE, Flows, flows, score_flows
+from jobwise.sim.lists.list_pass import CONSERVATIVE, Instant, blank
 from jobwise.sim.spans import room_like, separate
 
 

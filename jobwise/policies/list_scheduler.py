@@ -17,9 +17,10 @@ from jobwise.policies.list_run import Remembering
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.replay import fresh, replay
 from jobwise.policies.slurm import SiteLoop, loop_of, replay_on_site
-from jobwise.sim import orders, scored_pool
-from jobwise.sim.list_pass import Rule
-from jobwise.sim.pool import PoolScheduler
+from jobwise.sim.lists import orders
+from jobwise.sim.lists.list_pass import Rule
+from jobwise.sim.pool import scored_pool
+from jobwise.sim.pool.pool import PoolScheduler
 from jobwise.sim.state import State
 
 Scores = Callable[[np.ndarray, float], np.ndarray]  # (rows of the job table in the queue [Q], now s) -> scores [Q]
@@ -36,7 +37,7 @@ class ListScheduler(Remembering):
     Reservations go by requests all the same, so that no prediction delays the head. `reserve` (share, s): jobs that ask for
     longer hold no more than the rest of the units, but one alone may always run. `promise`: others go ahead of a job only while
     it can start in so many times the longest wait of FCFS with EASY, measured, not guaranteed; `express`: jobs that together
-    are this share of the work go first (`jobwise.sim.promise`; pools only).
+    are this share of the work go first (`jobwise.sim.pool.promise`; pools only).
     """
 
     order: str | Scores | Index = "fcfs"

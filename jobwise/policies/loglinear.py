@@ -10,13 +10,13 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.policies import files, left
-from jobwise.sim.loglinear import FEATURES, F, weights
-from jobwise.sim.orders import LINEAR
+from jobwise.sim.lists.orders import LINEAR
+from jobwise.sim.memory.loglinear import FEATURES, F, weights
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """A log-linear order: `weights` [F] of the features of `jobwise.sim.loglinear`; the smaller score starts first.
+    """A log-linear order: `weights` [F] of the features of `jobwise.sim.memory.loglinear`; the smaller score starts first.
 
     In whole simulations of a pool it runs compiled; elsewhere its list scheduler keeps a `Memory`.
     """

@@ -6,8 +6,9 @@ import numpy as np
 
 from jobwise.decision import View
 from jobwise.policies.loglinear import Index
-from jobwise.sim import events, groups, history, memory
-from jobwise.sim.loglinear import FEATURES, score_linear
+from jobwise.sim import events
+from jobwise.sim.memory import groups, history, memory
+from jobwise.sim.memory.loglinear import FEATURES, score_linear
 
 
 class Memory:
@@ -62,8 +63,8 @@ class Memory:
 
 
 def features(view: View, expected: np.ndarray) -> np.ndarray:
-    """[Q, F] the features of `jobwise.sim.loglinear` of the queue; `expected` [Q, 4] as `Memory.expected` returns it. For
-    explanations: the scores themselves are compiled."""
+    """[Q, F] the features of `jobwise.sim.memory.loglinear` of the queue; `expected` [Q, 4] as `Memory.expected` returns it.
+    For explanations: the scores themselves are compiled."""
     job = view.jobs[view.queue]
     r, n, w = np.maximum(job["walltime"], 1.0), job["request"][:, 0].astype(float), view.now - job["submit"]
     free, total, crowd = float(view.free[:, 0].sum()), float(view.cluster.processors), min(len(job), 200) / 100

@@ -21,7 +21,7 @@ from jobwise.policies.loglinear import INDEX_DOCS, INDICES
 from jobwise.policies.recommended import NAME, recommended
 from jobwise.policies.slurm import SlurmScheduler
 from jobwise.policies.zoo import PRETRAINED
-from jobwise.sim.orders import CODES, Order
+from jobwise.sim.lists.orders import CODES, Order
 from jobwise.worlds.spec import kinds as kinds_of_worlds
 from jobwise.worlds.spec import load as load_function
 from jobwise.worlds.spec import world, worlds

@@ -17,8 +17,7 @@ import numpy as np
 
 from jobwise.errors import InputError, unknown
 from jobwise.policies import left
-from jobwise.sim import scored_pool
-from jobwise.sim.list_pass import (
+from jobwise.sim.lists.list_pass import (
     ACTUAL,
     CONSERVATIVE,
     EASY,
@@ -30,7 +29,8 @@ from jobwise.sim.list_pass import (
     REQUESTED,
     SLURM,
 )
-from jobwise.sim.placement import PLACEMENTS
+from jobwise.sim.lists.placement import PLACEMENTS
+from jobwise.sim.pool import scored_pool
 
 NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

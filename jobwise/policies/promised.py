@@ -1,7 +1,7 @@
 """A promise and an express lane for a policy that is asked view by view, in a simulation or on a live cluster.
 
-It does what the compiled loop does (`sim/promise.py`, `sim/scored_pool.py`), with the same kernels, on tables that grow. It may
-begin in the middle: then the virtual schedule takes up all jobs of the view at once.
+It does what the compiled loop does (`sim/pool/promise.py`, `sim/pool/scored_pool.py`), with the same kernels, on tables that
+grow. It may begin in the middle: then the virtual schedule takes up all jobs of the view at once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from jobwise.errors import InputError
 from jobwise.jobs import RUNNING
 from jobwise.policies.memory import Memory
 from jobwise.policies.replay import past_waits
-from jobwise.sim import memory, promise, promised_pass, scored_pool
-from jobwise.sim.list_pass import Rule
-from jobwise.sim.promise import Promise
+from jobwise.sim.lists.list_pass import Rule
+from jobwise.sim.memory import memory
+from jobwise.sim.pool import promise, promised_pass, scored_pool
+from jobwise.sim.pool.promise import Promise
 from jobwise.sim.reset import empty, enter, stand
 from jobwise.sim.state import State, allocate
 from jobwise.workload import workload

@@ -11,12 +11,13 @@ from jobwise.cluster import Cluster
 from jobwise.cluster import pool as cluster_of
 from jobwise.errors import InputError
 from jobwise.policies.loglinear import Index
-from jobwise.sim import alike, list_loop, pool, promise, scored_pool, span_loop
-from jobwise.sim.flows import NONE, flows
-from jobwise.sim.history import begin
-from jobwise.sim.list_pass import blank
-from jobwise.sim.orders import FLOWS, LINEAR
-from jobwise.sim.scored_pool import ScoredPool
+from jobwise.sim.lists import list_loop, span_loop
+from jobwise.sim.lists.flows import NONE, flows
+from jobwise.sim.lists.list_pass import blank
+from jobwise.sim.lists.orders import FLOWS, LINEAR
+from jobwise.sim.memory.history import begin
+from jobwise.sim.pool import alike, pool, promise, scored_pool
+from jobwise.sim.pool.scored_pool import ScoredPool
 from jobwise.sim.spans import room_like
 from jobwise.sim.state import State
 from jobwise.workload import workload

@@ -12,10 +12,10 @@ from jobwise.cluster import Cluster
 from jobwise.decision import View
 from jobwise.errors import InputError
 from jobwise.policies.loglinear import Index
-from jobwise.sim import site_list, site_order, slurm_loop, slurm_tables
-from jobwise.sim.groups import NO_MEMORY
-from jobwise.sim.history import begin
-from jobwise.sim.list_pass import SLURM
+from jobwise.sim.lists.list_pass import SLURM
+from jobwise.sim.memory.groups import NO_MEMORY
+from jobwise.sim.memory.history import begin
+from jobwise.sim.site import site_list, site_order, slurm_loop, slurm_tables
 from jobwise.sim.state import State
 from jobwise.site import Site
 

@@ -11,8 +11,8 @@ from jobwise.decision import Decision, Preempt, Reserve, Start, View, Wait
 from jobwise.errors import InputError
 from jobwise.jobs import PAUSED, QUEUED, STATUS_NAMES, event_dtype
 from jobwise.sim import events, kernel
-from jobwise.sim.list_loop import queued_rows
-from jobwise.sim.placement import PLACEMENTS, fits, place
+from jobwise.sim.lists.list_loop import queued_rows
+from jobwise.sim.lists.placement import PLACEMENTS, fits, place
 from jobwise.sim.state import HEAP, LEFT, State, Tables, allocate
 
 

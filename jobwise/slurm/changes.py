@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from jobwise.errors import InputError, unknown
-from jobwise.sim.node_choice import choice_of
-from jobwise.sim.node_sets import packed
+from jobwise.sim.site.node_choice import choice_of
+from jobwise.sim.site.node_sets import packed
 from jobwise.site import LIMITS
 from jobwise.slurm import conf
 from jobwise.slurm.startable import check

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
-from jobwise.sim.node_choice import choice_of
-from jobwise.sim.node_sets import packed
+from jobwise.sim.site.node_choice import choice_of
+from jobwise.sim.site.node_sets import packed
 from jobwise.site import Site, ask_dtype
 from jobwise.slurm.associations import associations
 from jobwise.slurm.requests import by_accounting, by_line, options

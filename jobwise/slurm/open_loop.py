@@ -12,12 +12,13 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
-from jobwise.sim import kernel, site_order, slurm_loop, slurm_tables
-from jobwise.sim.cells import KNOWN, how_many
-from jobwise.sim.multifactor import price_all
-from jobwise.sim.node_choice import choose_now
-from jobwise.sim.node_sets import NOTHING, members, packed
-from jobwise.sim.slurm_ends import take_free
+from jobwise.sim import kernel
+from jobwise.sim.site import site_order, slurm_loop, slurm_tables
+from jobwise.sim.site.cells import KNOWN, how_many
+from jobwise.sim.site.multifactor import price_all
+from jobwise.sim.site.node_choice import choose_now
+from jobwise.sim.site.node_sets import NOTHING, members, packed
+from jobwise.sim.site.slurm_ends import take_free
 from jobwise.sim.state import State, allocate, runs_for
 from jobwise.site import LIMITS
 from jobwise.slurm.recording import Pass, Plan, Recording

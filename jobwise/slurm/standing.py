@@ -13,9 +13,9 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.jobs import FUTURE, RUNNING
-from jobwise.sim import slurm_tables
-from jobwise.sim.fair_share import fade
-from jobwise.sim.slurm_stand import stand
+from jobwise.sim.site import slurm_tables
+from jobwise.sim.site.fair_share import fade
+from jobwise.sim.site.slurm_stand import stand
 from jobwise.sim.state import State, allocate
 from jobwise.site import Site
 from jobwise.slurm.text import nodes

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.sim.slurm_tables import leaves
+from jobwise.sim.site.slurm_tables import leaves
 from jobwise.site import LIMITS
 from jobwise.workload import Workload
 

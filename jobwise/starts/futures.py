@@ -14,7 +14,7 @@ from jobwise.cluster import Cluster
 from jobwise.errors import InputError
 from jobwise.jobs import QUEUED, RUNNING
 from jobwise.sim import reset
-from jobwise.sim.easy import HOUR
+from jobwise.sim.lists.easy import HOUR
 from jobwise.sim.simulation import Simulation
 from jobwise.sim.state import State
 from jobwise.simulate import asked

@@ -25,7 +25,7 @@ from jobwise.jobs import DONE, FAILED, blank_jobs, truth_dtype
 from jobwise.policies.names import resolve
 from jobwise.record import Record
 from jobwise.report import export
-from jobwise.sim.moving import Moving
+from jobwise.sim.pool.moving import Moving
 from jobwise.streaming.totals import Totals
 from jobwise.workload import supposed
 from jobwise.workloads.parquet import IDENTIFIERS, Table

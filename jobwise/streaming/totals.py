@@ -11,8 +11,8 @@ import numpy as np
 from jobwise import metrics
 from jobwise.jobs import FAILED
 from jobwise.record import Record
-from jobwise.sim.moving import BLOCKED, IDLE
-from jobwise.sim.sums import BINS, GAMMA, LEAST, add_all, count
+from jobwise.sim.pool.moving import BLOCKED, IDLE
+from jobwise.streaming.sums import BINS, GAMMA, LEAST, add_all, count
 
 MEANS = ("bounded_slowdown", "slowdown", "per_processor_slowdown", "wait", "turnaround")
 

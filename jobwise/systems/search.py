@@ -1,7 +1,7 @@
 """Search: a log-linear order with history and ageing, its weights found by evolution strategies on the log itself.
 
-State: 14 features of a job (`jobwise.sim.loglinear`). Action: the smallest score is next, EASY behind it. Reward: bounded
-slowdown of whole time-shifted windows against a reference. Of the first 70 % of the log, the last fifth is not
+State: 14 features of a job (`jobwise.sim.memory.loglinear`). Action: the smallest score is next, EASY behind it. Reward:
+bounded slowdown of whole time-shifted windows against a reference. Of the first 70 % of the log, the last fifth is not
 searched on: there it is decided whether the search has beaten the order it began at. See `docs/systems/search.md`.
 """
 
@@ -27,8 +27,8 @@ from jobwise.learn.run_settings import RunSettings
 from jobwise.policies import loglinear
 from jobwise.policies.list_scheduler import ListScheduler
 from jobwise.policies.loglinear import INDICES, Index
-from jobwise.sim import replay_batch
-from jobwise.sim.loglinear import F, weights
+from jobwise.sim.memory.loglinear import F, weights
+from jobwise.sim.pool import replay_batch
 from jobwise.simulate import simulate_many
 from jobwise.workload import Workload
 from jobwise.workloads.transform import SEEN, shake, stretch

@@ -17,7 +17,7 @@ import numpy as np
 from jobwise.compiled import allocating, inlined, kernel
 from jobwise.jobs import RUNNING
 from jobwise.sim.kernel import advance, cancel, reserve, start
-from jobwise.sim.placement import fits, place, placed_by
+from jobwise.sim.lists.placement import fits, place, placed_by
 from jobwise.sim.rates import sigma
 from jobwise.sim.reset import renew
 from jobwise.sim.state import ENTERED, HEAP, LEFT

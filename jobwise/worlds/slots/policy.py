@@ -13,7 +13,7 @@ from jobwise.errors import InputError, unknown
 from jobwise.policies import parts
 from jobwise.policies.chooser import LIMIT, Choose, Chooser
 from jobwise.policies.neural import NeuralPolicy, networks_of
-from jobwise.sim.placement import PLACEMENTS
+from jobwise.sim.lists.placement import PLACEMENTS
 from jobwise.worlds import Live
 from jobwise.worlds.slots.encoder import GridEncoder, load_grid, placing
 from jobwise.worlds.slots.live import LiveSlots

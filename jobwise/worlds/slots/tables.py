@@ -13,7 +13,7 @@ import numpy as np
 
 from jobwise.cluster import Cluster, outage_dtype
 from jobwise.errors import InputError
-from jobwise.sim.placement import PLACEMENTS
+from jobwise.sim.lists.placement import PLACEMENTS
 from jobwise.sim.reset import Jobsets, set_dtype
 from jobwise.sim.state import State, allocate
 from jobwise.workload import Workload

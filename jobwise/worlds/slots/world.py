@@ -10,7 +10,7 @@ import numpy as np
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError, unknown
 from jobwise.jobs import COMPUTE
-from jobwise.sim.placement import PLACEMENTS
+from jobwise.sim.lists.placement import PLACEMENTS
 from jobwise.sim.state import State
 from jobwise.worlds import rows as row_world
 from jobwise.worlds.render import picture

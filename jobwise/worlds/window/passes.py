@@ -10,8 +10,8 @@ import numpy as np
 
 from jobwise.compiled import inlined, kernel
 from jobwise.jobs import TAU
-from jobwise.sim import easy, ranked
 from jobwise.sim.kernel import OVER, advance, start
+from jobwise.sim.lists import easy, ranked
 from jobwise.sim.measures import bounded
 from jobwise.sim.rates import expected
 from jobwise.sim.reset import NO_PLAN, refill

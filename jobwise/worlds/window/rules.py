@@ -6,7 +6,7 @@ import numpy as np
 
 from jobwise.compiled import kernel
 from jobwise.errors import unknown
-from jobwise.sim.orders import ATTAINED, CODES, STATIC, WAITING, Order, begin, score, uniform
+from jobwise.sim.lists.orders import ATTAINED, CODES, STATIC, WAITING, Order, begin, score, uniform
 from jobwise.sim.state import State
 from jobwise.worlds.window.tables import Choices
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.sim import ranked
+from jobwise.sim.lists import ranked
 
 
 @inlined

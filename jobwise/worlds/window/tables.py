@@ -1,7 +1,7 @@
 """Scheduling with the choices left open: E simulations side by side, each stopped where somebody must choose a job.
 
-The general loop (`sim/list_loop.py`) has an order and decides by itself; here the pass stops wherever there is a choice and
-shows a window of jobs. This is what the stopped pass remembers; `window.go` carries choices out and goes on.
+The general loop (`sim/lists/list_loop.py`) has an order and decides by itself; here the pass stops wherever there is a choice
+and shows a window of jobs. This is what the stopped pass remembers; `window.go` carries choices out and goes on.
 
 A pass has two phases. HEADS: the next job in order is chosen; if it fits it starts, else it is the head and has the
 reservation. BEHIND: of the jobs that may start beside or before the reservation one is chosen, and so on.
@@ -24,7 +24,7 @@ import numpy as np
 
 from jobwise.compiled import kernel
 from jobwise.errors import InputError
-from jobwise.sim import ranked
+from jobwise.sim.lists import ranked
 from jobwise.sim.state import State
 
 HEADS, BEHIND, PASSED = range(3)

@@ -1,0 +1,1 @@
+"""Slurm's main loop on the nodes, partitions and limits of a site, and list schedulers there, compiled."""
