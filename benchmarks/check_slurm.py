@@ -1,8 +1,8 @@
 """The simulator beside a real Slurm on this machine: `make check-slurm`, or `python -m benchmarks.check_slurm [--install]`.
 
 Seven workloads of sleeping jobs run side by side on private clusters of emulated nodes, three times; what Slurm's own commands
-tell afterwards is read by `jobwise.slurm.site` and replayed under `slurm`, and real runs are compared with each other and with
-the replays; its log is checked pass by pass: some thirty-five minutes. Without Slurm it says so.
+tell afterwards is read by `jobwise.slurm.read.site` and replayed under `slurm`, and real runs are compared with each other and
+with the replays; its log is checked pass by pass: some thirty-five minutes. Without Slurm it says so.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.slurm_cluster import Cluster, folder_for, install, missing
-from jobwise.slurm import recording
-from jobwise.slurm.controller_log import LOG
-from jobwise.slurm.fidelity import COLUMNS, fidelity
-from jobwise.slurm.open_loop import check
-from jobwise.slurm.repeats import COLUMNS as BESIDE
-from jobwise.slurm.repeats import repeats
-from jobwise.slurm.site import COMMANDS, read
+from jobwise.slurm.judge.fidelity import COLUMNS, fidelity
+from jobwise.slurm.judge.open_loop import check
+from jobwise.slurm.judge.repeats import COLUMNS as BESIDE
+from jobwise.slurm.judge.repeats import repeats
+from jobwise.slurm.read import recording
+from jobwise.slurm.read.controller_log import LOG
+from jobwise.slurm.read.site import COMMANDS, read
 
 NODES, CPUS, JOBS, SPAN = 16, 4, 210, 260.0
 FAST = "SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,default_queue_depth=1000,bf_max_job_test=1000"

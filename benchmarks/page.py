@@ -21,13 +21,13 @@ import numpy as np
 
 from benchmarks.markdown import table
 from benchmarks.steer import Memory
+from jobwise.live.shadow import Shadow
+from jobwise.live.sinks.page.board import Board
+from jobwise.live.sinks.page.guards import Guards
+from jobwise.live.sinks.page.server import serving
+from jobwise.live.sinks.page.state import state_of
 from jobwise.policies.names import resolve
 from jobwise.report.sections import made
-from jobwise.slurm.page.board import Board
-from jobwise.slurm.page.guards import Guards
-from jobwise.slurm.page.server import serving
-from jobwise.slurm.page.state import state_of
-from jobwise.slurm.shadow import Shadow
 
 EVERY_S, TURNS, POLICY = 2.0, 2, "saf+easy"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import jobwise as jw
 from benchmarks.markdown import table
+from jobwise.live.retrain import retrain
 from jobwise.report.sections import made
-from jobwise.slurm.retrain import retrain
 from jobwise.systems import configure
 
 FIRST, STEP = 0.5, 0.02  # shares of the log

@@ -29,7 +29,7 @@ from jobwise.policies import replay as loops
 from jobwise.report.sections import made
 from jobwise.sim.pool.alike import NONE_ALIKE
 from jobwise.simulate import simulate
-from jobwise.slurm.tune import tune
+from jobwise.slurm.judge.tune import tune
 from jobwise.systems import configure
 from jobwise.workload import Workload
 from jobwise.workloads.sites import generated

@@ -22,14 +22,14 @@ from benchmarks.timing import seconds
 from jobwise.metrics import wait
 from jobwise.report.sections import made
 from jobwise.simulate import simulate
-from jobwise.slurm.closed_loop import follow
-from jobwise.slurm.controller_log import LOG
-from jobwise.slurm.fidelity import COLUMNS, EXPLAINED, POOL, fidelity
-from jobwise.slurm.open_loop import check
-from jobwise.slurm.recording import EVENTS
-from jobwise.slurm.recording import read as read_recording
-from jobwise.slurm.site import FIELDS, read
-from jobwise.slurm.tune import tune
+from jobwise.slurm.judge.closed_loop import follow
+from jobwise.slurm.judge.fidelity import COLUMNS, EXPLAINED, POOL, fidelity
+from jobwise.slurm.judge.open_loop import check
+from jobwise.slurm.judge.tune import tune
+from jobwise.slurm.read.controller_log import LOG
+from jobwise.slurm.read.recording import EVENTS
+from jobwise.slurm.read.recording import read as read_recording
+from jobwise.slurm.read.site import FIELDS, read
 from jobwise.workloads.sites import generated, on_site
 from jobwise_experiments.study import read_log
 
@@ -144,7 +144,7 @@ def reading() -> list[list[str]]:
         (Path(folder) / "scontrol_partition.txt").write_text("PartitionName=batch Nodes=node[000-999] State=UP\n")
         for what, code in (
             ("a log", "import jobwise as jw; jw.read_sacct(sys.argv[1])"),
-            ("a site", "from jobwise.slurm.site import read; read(sys.argv[2])"),
+            ("a site", "from jobwise.slurm.read.site import read; read(sys.argv[2])"),
         ):
             told = f"import sys, time, resource; t = time.time(); {code}; print(time.time() - t); "
             told += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"

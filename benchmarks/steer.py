@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.markdown import table
+from jobwise.live import sources
+from jobwise.live.steer import Settings, Steer
 from jobwise.policies.names import resolve
 from jobwise.report.sections import made
-from jobwise.slurm import live
-from jobwise.slurm.steer import Settings, Steer
 
 NODES, CPUS, HISTORY, T0 = 500, 64, 20_000, 1_800_000_000
 
@@ -72,9 +72,9 @@ class Memory:
         (self.folder / "squeue.json").write_text(json.dumps({"jobs": list(self.jobs.values())}))
         (self.folder / "now.txt").write_text(f"{self.now}\n")
 
-    def look(self) -> live.Cluster:
+    def look(self) -> sources.Cluster:
         """Read the folder."""
-        return replace(live.look(self.folder), factors=self.priorities())
+        return replace(sources.look(self.folder), factors=self.priorities())
 
     def close(self) -> None:
         """Nothing is kept."""

@@ -39,7 +39,7 @@ def clock():
     try: return real() + float((chaos / "clock").read_text())
     except (OSError, ValueError): return real()
 time.time = clock
-import jobwise.slurm.steer as steer
+import jobwise.live.steer as steer
 ranked = steer.order_of
 def order_of(policy, c):
     if (chaos / "policy").exists(): raise ValueError("chaos")

@@ -19,11 +19,11 @@ import numpy as np
 
 from benchmarks.check_slurm import ACCOUNT, BATCH, CPUS, FAST, _nodes
 from benchmarks.slurm_cluster import Cluster, folder_for, running, skipped
+from jobwise.live.sources import Reader
+from jobwise.live.steer import Settings, Steer
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm, SlurmError
-from jobwise.slurm.live import Reader
-from jobwise.slurm.steer import Settings, Steer
-from jobwise.slurm.text import nodes
+from jobwise.slurm.read.text import nodes
 
 WEIGHTS = ["PriorityWeightAge=1000", "PriorityMaxAge=00:10:00", "PriorityCalcPeriod=1"]
 CONF, PORT = [*_nodes(last=8), *BATCH, "SelectTypeParameters=CR_Core", *WEIGHTS, FAST], 28_900

@@ -21,13 +21,13 @@ import numpy as np
 from benchmarks.check_slurm import ACCOUNT, AGE, BATCH, FAST, _nodes
 from benchmarks.markdown import table
 from benchmarks.slurm_cluster import folder_for, running, skipped
+from jobwise.live.sources import fetch, look
+from jobwise.live.standing import SitePlayer
+from jobwise.live.starts import predict
 from jobwise.policies.names import resolve
 from jobwise.report.sections import made
 from jobwise.slurm.client import Slurm
-from jobwise.slurm.live import fetch, look
-from jobwise.slurm.recording import read as read_recording
-from jobwise.slurm.standing import SitePlayer
-from jobwise.slurm.starts import predict
+from jobwise.slurm.read.recording import read as read_recording
 from jobwise.starts.calibration import Calibration
 from jobwise.starts.history import History
 from jobwise.starts.predictor import Predictor

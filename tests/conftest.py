@@ -179,7 +179,7 @@ def write_site(folder, jobs=60):
 @pytest.fixture
 def few_predictions(monkeypatch):
     """Few predictions of the past calibrate: each takes a tenth of a second."""
-    monkeypatch.setattr("jobwise.slurm.starts.EARLIER", 6)
+    monkeypatch.setattr("jobwise.live.starts.EARLIER", 6)
 
 
 def programs(place, folder, **scripts):
@@ -208,6 +208,6 @@ def site_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def site(site_folder):
     """The small site, read."""
-    from jobwise.slurm.site import read
+    from jobwise.slurm.read.site import read
 
     return read(site_folder)

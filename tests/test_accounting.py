@@ -8,10 +8,10 @@ import pytest
 
 from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
-from jobwise.slurm import documents
-from jobwise.slurm.jobs import OPTIONS, OTHERS
-from jobwise.slurm.requests import by_line, options
-from jobwise.slurm.site import read as read_site
+from jobwise.slurm.read import documents
+from jobwise.slurm.read.jobs import OPTIONS, OTHERS
+from jobwise.slurm.read.requests import by_line, options
+from jobwise.slurm.read.site import read as read_site
 from jobwise.workloads.accounting import read
 from jobwise.workloads.sacct import elapsed, from_text, gpus_in, queued, ran, times
 

@@ -8,8 +8,8 @@ from conftest import programs
 from test_live import cluster, job  # noqa: F401
 
 from jobwise.cli import run
-from jobwise.slurm import advice, live
-from jobwise.slurm.starts import predict
+from jobwise.live import advice, sources
+from jobwise.live.starts import predict
 
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 
@@ -31,7 +31,7 @@ def wasteful(cluster):  # noqa: F811
 
 def test_whose_limits_are_too_long(wasteful):
     folder, user = wasteful
-    w = advice.ended(live.look(folder))
+    w = advice.ended(sources.look(folder))
     assert len(w) == 301 and np.isnan(w.jobs["start"]).all()
     found = advice.limits(w)
     assert [x.user for x in found] == [user]
@@ -43,7 +43,7 @@ def test_whose_limits_are_too_long(wasteful):
 
 
 def test_whose_place_a_policy_would_change(cluster):  # noqa: F811
-    p = predict(live.look(cluster), count=8)
+    p = predict(sources.look(cluster), count=8)
     assert advice.moves(p, "fcfs")[0]["job"] in (9004, 9005, 9006)
     rows = advice.moves(p, "ljf")
     assert {x["job"] for x in rows} <= {9004, 9005, 9006} and all(x["place"] != x["wanted"] for x in rows)
@@ -53,7 +53,7 @@ def test_whose_place_a_policy_would_change(cluster):  # noqa: F811
 def test_lines_are_a_diff(monkeypatch, cluster):  # noqa: F811
     from types import SimpleNamespace
 
-    w = advice.ended(live.look(cluster))
+    w = advice.ended(sources.look(cluster))
     present = w.cluster.known_site.settings
     after = present.copy()
     after["bf_window"], after["age"] = 172_800.0, 500.0

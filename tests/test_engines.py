@@ -13,9 +13,9 @@ import pytest
 from benchmarks import word_count
 from benchmarks.word_count import CWL, WDL, total
 from jobwise.cli import run
-from jobwise.engines.desk import Asked, Desk, Stopped, requests, short
 from jobwise.slurm.client import SlurmError
-from jobwise.slurm.processes import Processes
+from jobwise.workflows.engines.desk import Asked, Desk, Stopped, requests, short
+from jobwise.workflows.processes import Processes
 from jobwise.workloads.source import open_workflow
 
 
@@ -380,7 +380,7 @@ def test_names_with_spaces_and_long_ones(tmp_path, capsys):
 
 def test_an_engine_that_is_not_installed(tmp_path, monkeypatch, capsys):
     words = written(tmp_path, "cwl")
-    monkeypatch.delitem(sys.modules, "jobwise.engines.cwl", raising=False)
+    monkeypatch.delitem(sys.modules, "jobwise.workflows.engines.cwl", raising=False)
     monkeypatch.setitem(sys.modules, "cwltool", None)
     _one(tmp_path, capsys, words, "needs cwltool", "jobwise[workflows]")
 

@@ -218,7 +218,7 @@ def test_no_cpus_are_invented_where_sacct_is_all_there_is(tmp_path, capsys):
 def test_nodes_say_which_partitions_they_are_in(tmp_path):
     from conftest import write_site
 
-    from jobwise.slurm.site import read
+    from jobwise.slurm.read.site import read
 
     folder = write_site(tmp_path / "site")
     (folder / "scontrol_partition.txt").unlink()

@@ -29,8 +29,8 @@ LAYERS = [
     ["compare", "testing", "starts"],
     ["learn", "forecast", "registration"],
     ["systems"],
-    ["engines"],
     ["report", "slurm", "telemetry", "streaming"],
+    ["live", "workflows"],
     ["cli"],
 ]
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -10,13 +10,13 @@ from conftest import programs
 
 from jobwise.cli import run
 from jobwise.errors import InputError
+from jobwise.live import sources
+from jobwise.live.alternatives import changes_of
+from jobwise.live.standing import SitePlayer
+from jobwise.live.starts import in_words, predict
 from jobwise.policies.names import resolve
-from jobwise.slurm import live
-from jobwise.slurm.alternatives import changes_of
 from jobwise.slurm.client import Slurm
-from jobwise.slurm.recording import read as read_recording
-from jobwise.slurm.standing import SitePlayer
-from jobwise.slurm.starts import in_words, predict
+from jobwise.slurm.read.recording import read as read_recording
 from jobwise.starts import futures
 from jobwise.starts.calibration import Calibration
 from jobwise.starts.history import History
@@ -85,7 +85,7 @@ def cluster(site_folder, tmp_path):
 
 
 def test_what_waits_runs_and_has_ended(cluster):
-    c = live.look(cluster)
+    c = sources.look(cluster)
     jobs, ids = c.workload.jobs, c.workload.columns["job"].tolist()
     assert set(c.waiting) == {9004, 9005, 9006} and set(c.out) == {9007, 9008} and c.waiting[9006].tasks == 3
     assert 9007 not in ids and 9010 not in ids  # one cannot start, the other was cancelled while it waited
@@ -93,17 +93,17 @@ def test_what_waits_runs_and_has_ended(cluster):
     assert [state[i] for i in (1, 9001, 9004)] == [(False, False), (False, True), (True, True)]
     k = c.row(9009)  # accounting does not know its end yet, squeue does
     assert jobs["end"][k] - jobs["start"][k] == 500 and c.now - jobs["end"][k] == pytest.approx(100, abs=1)
-    assert sum(i > live.NEW for i in ids) == 2  # the other tasks of the array
+    assert sum(i > sources.NEW for i in ids) == 2  # the other tasks of the array
     k = c.row(9001)
     assert c.now - jobs["start"][k] == pytest.approx(3000, abs=1) and jobs["request"][k, 0] == 8
     assert c.now - jobs["submit"][c.row(9004)] == pytest.approx(900, abs=1)
 
 
 def test_both_dialects_are_one_cluster(cluster):
-    first = predict(live.look(cluster), count=8)
+    first = predict(sources.look(cluster), count=8)
     jobs = json.loads((cluster / "squeue.json").read_text())["jobs"]
     (cluster / "squeue.json").write_text(json.dumps({"jobs": [newer(x) for x in jobs]}))
-    second = predict(live.look(cluster), count=8)
+    second = predict(sources.look(cluster), count=8)
     assert first.rows() == second.rows() and len(first.rows()) == 3
 
 
@@ -111,15 +111,17 @@ def test_site_factors_are_part_of_what_is_predicted(cluster):
     """The narrow job and the array wait for the wide one, unless their priorities are raised: sprio says by how much."""
     factors = {9004: 10**6, 9005: 0, 9006: 0}
     (cluster / "sprio.txt").write_text("".join(f"{id}|{100 + x}|{x}\n" for id, x in factors.items()))
-    c = live.look(cluster)
+    c = sources.look(cluster)
     assert c.factors[9004] == (10**6 + 100, 10**6) and c.steered.cluster.known_site is not c.workload.cluster.known_site
-    assert {id: x for id, x in c.factors.items() if id > live.NEW} == dict.fromkeys(range(live.NEW + 1, live.NEW + 3), (100, 0))
+    assert {id: x for id, x in c.factors.items() if id > sources.NEW} == dict.fromkeys(
+        range(sources.NEW + 1, sources.NEW + 3), (100, 0)
+    )
     raised, other = ({x["job"]: x["start"] for x in predict(c, count=8, earlier=0, steered=k).rows()} for k in (True, False))
     (cluster / "sprio.txt").write_text("9004|1|0\n9005|1000|900\n9006|2000|1900\n")
-    c = live.look(cluster)
+    c = sources.look(cluster)
     asks, ids = c.steered.cluster.known_site.asks, c.steered.columns["job"].tolist()
     nice = {id: int(asks[c.steered.jobs["ask"][k]]["nice"]) for k, id in enumerate(ids) if np.isnan(c.steered.jobs["start"][k])}
-    assert nice == {9004: 0, 9005: -900, 9006: -1900, live.NEW + 1: -1900, live.NEW + 2: -1900}
+    assert nice == {9004: 0, 9005: -900, 9006: -1900, sources.NEW + 1: -1900, sources.NEW + 2: -1900}
     lowered = {x["job"]: x["start"] for x in predict(c, count=8, earlier=0).rows()}
     assert raised[9004] <= other[9004] <= lowered[9004] and raised != lowered
 
@@ -139,7 +141,7 @@ def test_what_a_job_may_ask_for_instead(cluster):
     (cluster / "sacctmgr_qos.txt").write_text(qos)
     rows = ["Cluster|Account|User|Share|ParentName|QOS", "|root|||root|", "|all||1|root|normal", "|all|u1|1||normal,high"]
     (cluster / "sacctmgr_assoc.txt").write_text("\n".join(rows) + "\n")
-    c = live.look(cluster)
+    c = sources.look(cluster)
     assert c.qos == {("u1", "all"): ("normal", "high")}
     p = predict(c, count=8, earlier=0)
     changes, other = changes_of(c, p.player.w, c.row(9005))
@@ -156,7 +158,7 @@ def test_what_a_job_may_ask_for_instead(cluster):
 
 
 def test_predictions_of_a_cluster(cluster):
-    p = predict(live.look(cluster))
+    p = predict(sources.look(cluster))
     rows = {x["job"]: x for x in p.rows()}
     assert set(rows) == {9004, 9005, 9006}
     for x in rows.values():
@@ -166,12 +168,12 @@ def test_predictions_of_a_cluster(cluster):
     assert rows[9004]["start"] <= limit and rows[9004]["frees"] and set(rows[9004]["frees"]) <= {9001, 9002, 9003}
     assert rows[9005]["why"] == in_words("Priority") and rows[9004]["why"] == in_words("Resources")
     assert rows[9005]["start"] <= rows[9004]["start"]  # it is backfilled
-    again = predict(live.look(cluster))
+    again = predict(sources.look(cluster))
     assert again.rows() == p.rows()
 
 
 def test_the_last_starts_calibrate_predictions(cluster):
-    c, known = live.look(cluster), Calibration()
+    c, known = sources.look(cluster), Calibration()
     predict(c, count=4, earlier=3, calibration=known)
     jobs = c.workload.jobs
     waited = jobs["submit"][(jobs["start"] > jobs["submit"] + 1.0) & (jobs["submit"] < c.now)]
@@ -180,10 +182,12 @@ def test_the_last_starts_calibrate_predictions(cluster):
 
 
 def test_other_schedulers_on_the_same_nodes(cluster):
-    starts = {p: {x["job"]: x["start"] for x in predict(live.look(cluster), p, count=8).rows()} for p in ("fcfs", "saf+easy")}
+    starts = {
+        p: {x["job"]: x["start"] for x in predict(sources.look(cluster), p, count=8).rows()} for p in ("fcfs", "saf+easy")
+    }
     assert starts["fcfs"][9005] >= starts["fcfs"][9004] and starts["saf+easy"][9005] <= starts["saf+easy"][9004]
     with pytest.raises(InputError, match="under slurm and list schedulers"):
-        predict(live.look(cluster), "tiresias:3600")
+        predict(sources.look(cluster), "tiresias:3600")
 
 
 def test_the_commands(cluster, capsys):
@@ -268,8 +272,8 @@ def test_names_may_be_any_bytes(tmp_path, monkeypatch, cluster):
     text = (cluster / "squeue.json").read_bytes().replace(b'"j9005"', b'"\xff\xfe"')
     (cluster / "squeue.json").write_bytes(text)
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
-    live.fetch(Slurm(), tmp_path / "fetched")
-    assert live.look(tmp_path / "fetched").waiting[9005].name == "\ufffd\ufffd"
+    sources.fetch(Slurm(), tmp_path / "fetched")
+    assert sources.look(tmp_path / "fetched").waiting[9005].name == "\ufffd\ufffd"
 
 
 @recorded
@@ -298,7 +302,7 @@ def test_numbers_that_are_none_are_left_out(cluster, odd):
         jobs = [x | {key: "ODD"} if x["job_id"] == 9005 else x for x in known["jobs"]]
         (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}).replace('"ODD"', odd))
         try:
-            assert {9004, 9006} <= set(live.look(cluster).waiting)
+            assert {9004, 9006} <= set(sources.look(cluster).waiting)
         except InputError as error:  # a job without a time of submission is no row of a reader
             assert key == "submit_time" and "\n" not in str(error)
 
@@ -310,16 +314,16 @@ def test_a_job_that_is_not_eligible_yet_may_not_start(cluster):
         if x["job_id"] == 9005:
             x |= {"state_reason": "None", "eligible_time": 0}
     (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
-    c = live.look(cluster)
+    c = sources.look(cluster)
     assert 9005 in c.out and 9005 not in c.waiting and 9005 not in c.workload.columns["job"]
 
 
 def test_a_reader_keeps_the_last_rows_of_accounting(cluster, tmp_path, monkeypatch):
     """They are in order of submit: the first are the oldest."""
-    monkeypatch.setattr(live, "REMEMBERED", 10)
+    monkeypatch.setattr(sources, "REMEMBERED", 10)
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
     rows = (cluster / "sacct.txt").read_text().splitlines()
-    reader = live.Reader(Slurm(), kept=tmp_path / "kept")
+    reader = sources.Reader(Slurm(), kept=tmp_path / "kept")
     reader.look()
     reader.close()
     assert (tmp_path / "kept" / "sacct.txt").read_text().splitlines() == [rows[0], *rows[-10:]]
@@ -331,4 +335,4 @@ def test_tasks_of_an_array_are_counted_whatever_its_limit(cluster, text, count):
     (cluster / "squeue.json").write_text(
         json.dumps({"jobs": [x | {"array_task_string": text} if x["job_id"] == 9006 else x for x in jobs]})
     )
-    assert live.look(cluster).waiting[9006].tasks == count
+    assert sources.look(cluster).waiting[9006].tasks == count

@@ -182,7 +182,7 @@ def test_what_is_interrupted_says_how_to_go_on(log, tmp_path, capsys, monkeypatc
     monkeypatch.setattr("jobwise.learn.run.Run.update", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run(["train", "mars", str(file), "--out", str(tmp_path / "r"), "--preset", "smoke"]) == 130
     assert "holds no checkpoint yet: it begins again with --resume" in capsys.readouterr().err
-    monkeypatch.setattr("jobwise.slurm.follow.Following.follow", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("jobwise.workflows.follow.Following.follow", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run(["mars", "run", str(file), "--state", str(tmp_path / "run")]) == 130
     error = capsys.readouterr().err
     assert "what was submitted runs on, and the same command goes on from here" in error and error.count("\n") == 1

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from jobwise.slurm.open_loop import Check, _compare
-from jobwise.slurm.recording import Pass, Start
+from jobwise.slurm.judge.open_loop import Check, _compare
+from jobwise.slurm.read.recording import Pass, Start
 
 NAMES = ("n0", "n1", "n2")
 

@@ -22,17 +22,17 @@ from test_live import cluster, job  # noqa: F401
 
 from jobwise.cli import run
 from jobwise.errors import InputError
+from jobwise.live import sources
+from jobwise.live.shadow import Shadow
+from jobwise.live.sinks.journal import Journal
+from jobwise.live.sinks.page import app, connections
+from jobwise.live.sinks.page import board as boards
+from jobwise.live.sinks.page.board import Board
+from jobwise.live.sinks.page.guards import HEADERS, Guards, token_of
+from jobwise.live.sinks.page.openapi import document
+from jobwise.live.sinks.page.server import address, open_to_others, serving
+from jobwise.live.sinks.page.state import Steering
 from jobwise.policies.names import resolve
-from jobwise.slurm import live
-from jobwise.slurm.journal import Journal
-from jobwise.slurm.page import app, connections
-from jobwise.slurm.page import board as boards
-from jobwise.slurm.page.board import Board
-from jobwise.slurm.page.guards import HEADERS, Guards, token_of
-from jobwise.slurm.page.openapi import document
-from jobwise.slurm.page.server import address, open_to_others, serving
-from jobwise.slurm.page.state import Steering
-from jobwise.slurm.shadow import Shadow
 
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 TOKEN = "0123456789abcdef-token"
@@ -59,7 +59,7 @@ class Site:
         now = float((self.folder / "now.txt").read_text()) + seconds
         (self.folder / "now.txt").write_text(f"{now}\n")
         self.n += 1
-        p, _ = self.shadow.cycle(live.look(self.folder), self.n)
+        p, _ = self.shadow.cycle(sources.look(self.folder), self.n)
         steering = Steering(span=100, dry=False, changed=self.n) if self.board.stop else None
         self.board.show(self.shadow, p, self.n, 0.1, steering)
 
@@ -240,7 +240,7 @@ def test_private_shows_only_ones_own(cluster, tmp_path):  # noqa: F811
 
 def test_one_question_at_a_time_and_once_a_cycle(site, monkeypatch):
     asked = []
-    from jobwise.slurm.starts import Predicted
+    from jobwise.live.starts import Predicted
 
     real = Predicted.sooner
     monkeypatch.setattr(Predicted, "sooner", lambda p, id: asked.append(id) or real(p, id))
@@ -252,7 +252,7 @@ def test_one_question_at_a_time_and_once_a_cycle(site, monkeypatch):
 
 
 def test_only_what_is_worth_it_is_advised(site, monkeypatch):
-    from jobwise.slurm.starts import Predicted
+    from jobwise.live.starts import Predicted
     from jobwise.starts.sooner import Change, Offer
 
     def offer(words, gain, sooner):
@@ -354,7 +354,9 @@ def test_the_description_is_that_of_the_answers(site):
             k for p in schema["allOf"] for k in fits(p, None, path).get("properties", {})
         }
         assert set(answer) <= known, set(answer) - known
-    routes = {r.path for r in __import__("jobwise.slurm.page.app", fromlist=["app_of"]).app_of(Board(), Guards(), []).routes}
+    routes = {
+        r.path for r in __import__("jobwise.live.sinks.page.app", fromlist=["app_of"]).app_of(Board(), Guards(), []).routes
+    }
     assert {re.sub(r":\w+", "", r) for r in routes if r.startswith(("/api", "/metrics"))} - {"/api/openapi.json"} == set(
         doc["paths"]
     )

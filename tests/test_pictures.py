@@ -74,19 +74,19 @@ def test_a_report(log, kept, tmp_path):
 
 
 def test_the_page_of_a_cluster(cluster, kept, tmp_path):  # noqa: F811
+    from jobwise.live import sources
+    from jobwise.live.shadow import Shadow
+    from jobwise.live.sinks.journal import Journal
+    from jobwise.live.sinks.page.board import Board
+    from jobwise.live.sinks.page.guards import Guards
+    from jobwise.live.sinks.page.server import serving
     from jobwise.policies.names import resolve
-    from jobwise.slurm import live
-    from jobwise.slurm.journal import Journal
-    from jobwise.slurm.page.board import Board
-    from jobwise.slurm.page.guards import Guards
-    from jobwise.slurm.page.server import serving
-    from jobwise.slurm.shadow import Shadow
 
     (tmp_path / "state").mkdir()
     shadow = Shadow(resolve("saf+easy"), Journal(tmp_path / "state"))
     board = Board()
     for n in range(2):
-        prediction, _ = shadow.cycle(live.look(cluster), n)
+        prediction, _ = shadow.cycle(sources.look(cluster), n)
         board.show(shadow, prediction, n, 0.1, None)
         (cluster / "now.txt").write_text(f"{float((cluster / 'now.txt').read_text()) + 60}\n")
     with serving(board, Guards(), "127.0.0.1:0", []) as where:

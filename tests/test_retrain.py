@@ -13,14 +13,14 @@ from conftest import programs, write_site
 import jobwise as jw
 from jobwise.cli import run
 from jobwise.errors import InputError
+from jobwise.live import sources
+from jobwise.live.learning import NEVER, Learning
+from jobwise.live.retrain import Learnt, check, retrain, roll_back, serving
+from jobwise.live.views import ended_on_pool
 from jobwise.policies import files, loglinear
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import load
 from jobwise.sim.memory.loglinear import weights
-from jobwise.slurm import live
-from jobwise.slurm.learning import NEVER, Learning
-from jobwise.slurm.retrain import Learnt, check, retrain, roll_back, serving
-from jobwise.slurm.views import ended_on_pool
 from jobwise.systems import configure
 
 pytestmark = pytest.mark.xdist_group("retrain")
@@ -49,7 +49,7 @@ def readings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(readings):
-    return live.look(readings)
+    return sources.look(readings)
 
 
 @pytest.fixture(scope="module")

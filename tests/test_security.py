@@ -140,7 +140,7 @@ def ledger(folder, **first):
     ],
 )
 def test_a_ledger_cannot_put_words_into_batch_scripts(first, tmp_path):
-    from jobwise.slurm import ledger as book
+    from jobwise.workflows import ledger as book
 
     state = ledger(tmp_path / "state", **first)
     with pytest.raises(InputError, match=r"ledger.jsonl:1: "):
@@ -148,7 +148,7 @@ def test_a_ledger_cannot_put_words_into_batch_scripts(first, tmp_path):
 
 
 def test_a_damaged_ledger_is_one_line(tmp_path):
-    from jobwise.slurm import ledger as book
+    from jobwise.workflows import ledger as book
 
     for wrong, told in [
         ({"event": "submit", "task": 9, "try": 1}, "no task"),
@@ -173,7 +173,7 @@ def test_names_in_batch_scripts_are_quoted(tmp_path):
     import shlex
     import subprocess
 
-    from jobwise.slurm.task import script
+    from jobwise.workflows.task import script
 
     folder = tmp_path / "it's; touch PWNED"
     for name in ("claims", "stamps"):
@@ -186,7 +186,7 @@ def test_names_in_batch_scripts_are_quoted(tmp_path):
 
 
 def test_lists_of_nodes_are_bounded(tmp_path, capsys):
-    from jobwise.slurm.text import nodes
+    from jobwise.slurm.read.text import nodes
 
     assert nodes("n[01-03,7],x") == ["n01", "n02", "n03", "n7", "x"]
     assert nodes("r[1-2]n[8-9]s") == ["r1n8s", "r1n9s", "r2n8s", "r2n9s"]
@@ -281,7 +281,7 @@ def test_compiled_code_is_not_read_from_a_folder_that_others_may_write(tmp_path)
 def test_what_a_state_folder_runs_cannot_be_put_there_by_others(tmp_path, capsys):
     """Scripts of jobs that wait are run as they stand in the folder: it must be the user's own."""
     from jobwise.files import own_folder
-    from jobwise.slurm.processes import Processes
+    from jobwise.workflows.processes import Processes
 
     flow = tmp_path / "a.commands"
     flow.write_text("true\n")

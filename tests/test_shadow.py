@@ -15,14 +15,14 @@ from test_live import cluster, job  # noqa: F401
 
 from jobwise.cli import run
 from jobwise.errors import InputError
+from jobwise.live import sources
+from jobwise.live.advice import ended
+from jobwise.live.shadow import Shadow
+from jobwise.live.sinks.journal import Journal
+from jobwise.live.starts import predict
+from jobwise.live.views import starts_of
 from jobwise.policies.names import resolve
-from jobwise.slurm import live
-from jobwise.slurm.advice import ended
-from jobwise.slurm.journal import Journal
-from jobwise.slurm.shadow import Shadow
-from jobwise.slurm.starts import predict
-from jobwise.slurm.views import starts_of
-from jobwise.slurm.what_if import what_if
+from jobwise.slurm.judge.what_if import what_if
 from jobwise.starts.calibration import LEVELS
 
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
@@ -42,7 +42,7 @@ class Looks:
         (self.folder / "squeue.json").write_text(json.dumps({"jobs": change(jobs, self.now)}))
 
     def look(self):
-        return live.look(self.folder)
+        return sources.look(self.folder)
 
     def close(self):
         pass
@@ -102,7 +102,7 @@ def test_a_new_process_goes_on_where_the_last_was_killed(looks, tmp_path):
     second = Journal(tmp_path)
     again = Shadow(resolve("fcfs"), second)
     c = again.calibration
-    mine = [i for i, x in enumerate(made.job) if 9003 < x < live.NEW and made.made[i] > looks.now - 1000]  # of the cycles
+    mine = [i for i, x in enumerate(made.job) if 9003 < x < sources.NEW and made.made[i] > looks.now - 1000]  # of the cycles
     assert c.job == [made.job[i] for i in mine] and 2 <= len(mine) <= 4
     assert np.allclose(c.made, np.array(made.made)[mine]) and np.allclose(c.sampled, np.array(made.sampled)[mine])
     assert np.allclose(c.shown, np.array(made.shown)[mine], atol=1e-6)
@@ -293,7 +293,7 @@ def test_values_of_the_journal_that_are_none_are_one_line(looks, tmp_path):
 def there(tmp_path, monkeypatch, cluster):  # noqa: F811
     """Small programs in place of Slurm's commands, which print the files of the cluster, at its time."""
     now = itertools.count(float((cluster / "now.txt").read_text()))
-    monkeypatch.setattr(live, "time", SimpleNamespace(time=lambda: next(now), monotonic=time.monotonic))
+    monkeypatch.setattr(sources, "time", SimpleNamespace(time=lambda: next(now), monotonic=time.monotonic))
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
 
 
@@ -339,7 +339,7 @@ def test_what_a_policy_would_have_gained(there, tmp_path, capsys):
         db.execute("insert into cycle values(0.0, 0, 0, '')")
     assert run([*words, "--report", "--json"]) == 0
     gained = json.loads(capsys.readouterr().out)["gains"]
-    w = ended(live.look(state / "seen"))
+    w = ended(sources.look(state / "seen"))
     change = what_if(w, [("sjf+slurm", w, "sjf+slurm")])[0]
     assert [g["what"] for g in gained["groups"]].count("user") == 4 and gained["wait"]["change"] != 0
     assert gained == json.loads(json.dumps(change.to_dict()).replace("NaN", "null"))

@@ -26,14 +26,14 @@ from jobwise.sim.site.node_sets import packed
 from jobwise.sim.site.slurm_ends import take_free
 from jobwise.sim.state import allocate
 from jobwise.site import LIMITS
-from jobwise.slurm import text
-from jobwise.slurm.closed_loop import follow
-from jobwise.slurm.fidelity import fidelity
-from jobwise.slurm.open_loop import check
-from jobwise.slurm.recording import read as read_recording
-from jobwise.slurm.repeats import repeats
-from jobwise.slurm.requests import by_line, options
-from jobwise.slurm.site import read
+from jobwise.slurm.judge.closed_loop import follow
+from jobwise.slurm.judge.fidelity import fidelity
+from jobwise.slurm.judge.open_loop import check
+from jobwise.slurm.judge.repeats import repeats
+from jobwise.slurm.read import text
+from jobwise.slurm.read.recording import read as read_recording
+from jobwise.slurm.read.requests import by_line, options
+from jobwise.slurm.read.site import read
 
 RECORDED = Path(__file__).parent.parent.parent / "shared" / "slurm" / "recorded"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="recordings of a real Slurm are absent")

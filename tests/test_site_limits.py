@@ -10,9 +10,9 @@ import jobwise as jw
 from jobwise.cli.main import run as cli
 from jobwise.errors import InputError
 from jobwise.site import association, association_dtype, closure_dtype, qos_dtype
-from jobwise.slurm.changes import changed
-from jobwise.slurm.closures import closures
-from jobwise.slurm.site import read
+from jobwise.slurm.judge.changes import changed
+from jobwise.slurm.read.closures import closures
+from jobwise.slurm.read.site import read
 from jobwise.workloads.sites import on_site
 
 INF = np.inf

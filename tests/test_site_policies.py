@@ -9,7 +9,7 @@ import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.sim.site import node_sets, slurm_tables
 from jobwise.sim.site.node_choice import choice_of, deal
-from jobwise.slurm import conf
+from jobwise.slurm.read import conf
 from jobwise.workloads.sites import generated, on_site
 
 

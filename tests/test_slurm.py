@@ -20,9 +20,9 @@ from benchmarks.word_count import total
 from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.slurm.client import Job, Node, Refused, Slurm, SlurmError, jobs_of, nodes_of
-from jobwise.slurm.follow import Following
-from jobwise.slurm.simulated import Simulated
-from jobwise.slurm.task import script
+from jobwise.workflows.follow import Following
+from jobwise.workflows.simulated import Simulated
+from jobwise.workflows.task import script
 from jobwise.workloads.streams import stream
 
 
@@ -161,8 +161,8 @@ def test_a_simulation_goes_on_where_a_kill_left_it(tmp_path, policy):
 
 
 def test_a_simulation_of_another_machine_or_elsewhere_does_not_go_on(tmp_path):
-    from jobwise.slurm.managers import Machine
-    from jobwise.slurm.managers import manager as named
+    from jobwise.workflows.managers import Machine
+    from jobwise.workflows.managers import manager as named
 
     state = tmp_path / "state"
     state.mkdir()

@@ -19,14 +19,14 @@ from test_live import cluster, job  # noqa: F401
 
 from jobwise.cli import run
 from jobwise.errors import InputError
+from jobwise.live import sources
+from jobwise.live.sinks.placing import Placing, fits, free_all
+from jobwise.live.sinks.site_factors import differing, wanted
+from jobwise.live.state_folder import StateFolder, undo
+from jobwise.live.steer import DRIFT_LEAST, FAILURES, Drift, Settings, Steer
+from jobwise.live.views import order_of, starts_of, view_of
 from jobwise.policies.names import resolve
-from jobwise.slurm import live
 from jobwise.slurm.client import SlurmError, priorities_of
-from jobwise.slurm.placing import Placing, fits, free_all
-from jobwise.slurm.site_factors import differing, wanted
-from jobwise.slurm.state_folder import StateFolder, undo
-from jobwise.slurm.steer import DRIFT_LEAST, FAILURES, Drift, Settings, Steer
-from jobwise.slurm.views import order_of, starts_of, view_of
 
 pytestmark = pytest.mark.xdist_group("sites")
 
@@ -75,13 +75,13 @@ class Looks:
     def look(self):
         if self.slurm.broken:
             raise SlurmError("squeue: no answer")
-        return replace(live.look(self.folder), factors=self.slurm.priorities())
+        return replace(sources.look(self.folder), factors=self.slurm.priorities())
 
 
 @pytest.fixture
 def site(cluster, tmp_path):  # noqa: F811
     """(folder of the cluster, its Slurm with factors that are not all 0, state folder)."""
-    c = live.look(cluster)
+    c = sources.look(cluster)
     slurm = Fake({i: 7 * (i % 2) for i in c.waiting}, {i: 100 + 3 * k for k, i in enumerate(c.waiting)})
     return cluster, slurm, tmp_path / "state"
 
@@ -101,14 +101,14 @@ def order(slurm):
 
 
 def test_a_cluster_is_a_view(cluster):  # noqa: F811
-    view, ids = view_of(live.look(cluster))
+    view, ids = view_of(sources.look(cluster))
     assert view.cluster.processors == 16 and view.free.sum() == 0 and len(view.running) == 3
     assert (view.jobs["submit"] <= view.now).all() and (np.diff(view.jobs["submit"]) >= 0).all()
     assert 100 < len(view.past) < 200 and (view.past["end"] <= 0).all() and len(view.past) + (view.jobs["end"] > 0).sum() == 301
     assert set(ids[view.queue].tolist()) >= {9004, 9005, 9006}
-    first = order_of(resolve("sjf"), live.look(cluster))[0]["job"]
-    assert first == 9006 and order_of(resolve("fcfs"), live.look(cluster))[0]["job"] == 9004
-    assert len(order_of(resolve("jobwise"), live.look(cluster))) == len(view.queue)
+    first = order_of(resolve("sjf"), sources.look(cluster))[0]["job"]
+    assert first == 9006 and order_of(resolve("fcfs"), sources.look(cluster))[0]["job"] == 9004
+    assert len(order_of(resolve("jobwise"), sources.look(cluster))) == len(view.queue)
 
 
 def test_a_policy_that_assigns_gpus_sees_them_one_by_one(cluster):  # noqa: F811
@@ -122,7 +122,7 @@ def test_a_policy_that_assigns_gpus_sees_them_one_by_one(cluster):  # noqa: F811
             for key in ("tres_req_str", "tres_alloc_str"):
                 x[key] = f"{x[key]},gres/gpu={n}".replace("node=1", f"node={wide.get(x['job_id'], 1)}") if x[key] else ""
     (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
-    c, policy = live.look(cluster), resolve("gpus:sjf+pack")
+    c, policy = sources.look(cluster), resolve("gpus:sjf+pack")
     view, ids = view_of(c, policy)
     at = {int(i): k for k, i in enumerate(ids)}
     assert view.cluster.topology.machines == (4,) and view.free.sum() == 16 - 7 and len(view.running) == 2
@@ -137,11 +137,11 @@ def test_a_policy_that_assigns_gpus_sees_them_one_by_one(cluster):  # noqa: F811
     assert starts_of(resolve("gpus:slot+none"), c)
     (cluster / "scontrol_node.txt").write_text(re.sub(r"Gres=\S+", "Gres=(null)", text))
     with pytest.raises(InputError, match="as many each"):
-        view_of(live.look(cluster), resolve("gpus:sjf"))
+        view_of(sources.look(cluster), resolve("gpus:sjf"))
 
 
 def test_a_policy_that_places_sees_nodes(cluster):  # noqa: F811
-    c = live.look(cluster)
+    c = sources.look(cluster)
     view, ids = view_of(c, resolve("sjf+easy+pack"))
     assert view.cluster.resources == ("cpus", "memory", "gpus") and view.free.shape == (4, 3) and not view.free[:, 0].any()
     at = {int(i): k for k, i in enumerate(ids)}
@@ -153,17 +153,17 @@ def test_a_policy_that_places_sees_nodes(cluster):  # noqa: F811
     assert [x["job"] for x in order_of(resolve("sjf+learned"), c)] == ranked
     jobs = [x for x in json.loads((cluster / "squeue.json").read_text())["jobs"] if x["job_id"] != 9002]
     (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
-    starts = starts_of(resolve("sjf+easy+pack"), live.look(cluster))
+    starts = starts_of(resolve("sjf+easy+pack"), sources.look(cluster))
     assert starts and set(map(tuple, starts.values())) == {("n3",)} and 9004 not in starts
     text = (cluster / "scontrol_node.txt").read_text()
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=IDLE+DRAIN"))
-    c = live.look(cluster)
+    c = sources.look(cluster)
     assert c.down == {"n1", "n2", "n3", "n4"} and starts_of(resolve("sjf+easy+pack"), c) == {}
     assert view_of(c)[0].free.sum() == 0 and starts_of(resolve("sjf+easy"), c) == {}
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=MIXED+DRAIN", 1))
-    assert view_of(live.look(cluster))[0].free.tolist() == [[4]]  # of a full node nothing more is lost
+    assert view_of(sources.look(cluster))[0].free.tolist() == [[4]]  # of a full node nothing more is lost
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=IDLE+CLOUD+POWERED_DOWN"))
-    c = live.look(cluster)
+    c = sources.look(cluster)
     assert not c.down and view_of(c)[0].free.tolist() == [[4]]  # they are started when they are needed
 
 
@@ -291,7 +291,7 @@ def test_a_promise_outlives_the_jobs_that_it_was_made_behind(cluster):  # noqa: 
     first = job(9100, 16, 600, now, "COMPLETED", nodes="n[1-4]", ran=5 * 3600 + 1800, waited=0, end_time=int(now - 1800))
     jobs = [first, job(9101, 16, 60, now, waited=5.4 * 3600), job(9102, 1, 10, now, waited=60)]
     (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
-    ranked = {x["job"]: x["why"] for x in order_of(resolve("sjf+easy+promise1.2x"), live.look(cluster))}
+    ranked = {x["job"]: x["why"] for x in order_of(resolve("sjf+easy+promise1.2x"), sources.look(cluster))}
     due = float(re.search(r"must start in (-?[\d.]+) h", ranked[9101])[1])
     assert due == pytest.approx(1.2 * 4.9 - 5.4, abs=0.2)
 
@@ -366,13 +366,13 @@ def test_a_policy_that_is_slow_counts_as_one_that_fails(placed, monkeypatch):
     seen(9003)
     before = dict(site[1].factors)
     with steering(site, "sjf+easy+pack", PLACE) as s:
-        monkeypatch.setattr("jobwise.slurm.steer.SLOW_S", -1.0)
+        monkeypatch.setattr("jobwise.live.steer.SLOW_S", -1.0)
         for k in range(FAILURES):
             x = s.cycle()
             assert x["problem"].startswith("the policy took") and s.order == [] and not site[1].placed
             assert x["off"] == (k == FAILURES - 1)
     assert site[1].factors == before
-    monkeypatch.setattr("jobwise.slurm.steer.SLOW_S", 30.0)
+    monkeypatch.setattr("jobwise.live.steer.SLOW_S", 30.0)
     with steering(site, "sjf+easy+pack", PLACE) as s:
         assert s.cycle()["problem"] == "" and site[1].placed == [{9005: ["n4"]}]
 
@@ -406,7 +406,7 @@ def test_jobs_that_may_not_be_placed(placed):
     seen, site = placed
     folder, slurm, state = site
     seen(9003)
-    c = live.look(folder)
+    c = sources.look(folder)
     kept = StateFolder(state)
     try:
         p, n4 = Placing(slurm, kept), {9005: ["n4"]}
@@ -434,7 +434,7 @@ def test_nodes_of_jobs_that_run_are_left_alone(tmp_path):
 
 def test_running_jobs_end_by_their_start_in_a_view(cluster):  # noqa: F811
     """9001 runs since 3,000 s with a limit of 600 min, 9003 since 60 s with one of 30 min; both waited before."""
-    c = live.look(cluster)
+    c = sources.look(cluster)
     view, ids = view_of(c)
     at = {int(i): k for k, i in enumerate(ids)}
     for id, ran, limit in ((9001, 3000, 36_000), (9002, 100, 36_000), (9003, 60, 1800)):
@@ -452,21 +452,21 @@ def test_a_view_begins_before_all_that_waits(cluster):  # noqa: F811
         if x["job_id"] == 9004:
             x["submit_time"] = x["eligible_time"] = old
     (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
-    c = live.look(cluster)
+    c = sources.look(cluster)
     view, ids = view_of(c)
     assert view.origin == old and view.jobs["submit"][list(ids).index(9004)] == 0
     assert (view.jobs["submit"] >= 0).sum() == int((c.workload.jobs["submit"] + c.workload.origin >= old).sum())
 
 
 def test_of_the_past_the_last_is_remembered(cluster, monkeypatch):  # noqa: F811
-    whole = view_of(live.look(cluster))[0].past
-    monkeypatch.setattr("jobwise.slurm.views.PAST", 10)
-    last = view_of(live.look(cluster))[0].past
+    whole = view_of(sources.look(cluster))[0].past
+    monkeypatch.setattr("jobwise.live.views.PAST", 10)
+    last = view_of(sources.look(cluster))[0].past
     assert len(last) == 10 < len(whole) and np.array_equal(last, whole[-10:]) and (np.diff(last["end"]) >= 0).all()
 
 
 def test_of_the_past_run_times_are_known_without_the_waits(cluster):  # noqa: F811
-    c = live.look(cluster)
+    c = sources.look(cluster)
     past, jobs = view_of(c)[0].past, c.workload.jobs
     over = jobs[~np.isnan(jobs["end"])]
     ran = {(round(x["end"] - x["submit"], 3), round(x["end"] - x["start"], 3)) for x in over}
@@ -478,9 +478,9 @@ def test_gpus_of_nodes_that_are_down_are_not_free(cluster):  # noqa: F811
     text = re.sub(r"Gres=\S+", "Gres=gpu:2", (cluster / "scontrol_node.txt").read_text()).splitlines()
     text[3] = text[3].replace("State=IDLE", "State=DOWN")
     (cluster / "scontrol_node.txt").write_text("\n".join(text) + "\n")
-    view, _ = view_of(live.look(cluster), resolve("gpus:sjf+pack"))
+    view, _ = view_of(sources.look(cluster), resolve("gpus:sjf+pack"))
     assert view.free.ravel().tolist() == [1, 1, 1, 1, 1, 1, 0, 0]  # n4's are the last two
-    assert not any("n4" in x for x in starts_of(resolve("gpus:sjf+pack"), live.look(cluster)).values())
+    assert not any("n4" in x for x in starts_of(resolve("gpus:sjf+pack"), sources.look(cluster)).values())
 
 
 def test_no_more_jobs_are_changed_in_a_cycle_than_allowed(site):
@@ -531,7 +531,7 @@ def test_jobs_that_are_held_or_put_back_into_the_queue_are_given_back_too(site):
 
 
 def test_where_many_wait_nothing_is_foreseen(site, monkeypatch):
-    monkeypatch.setattr("jobwise.slurm.steer.MOST_FORESEEN", 2)
+    monkeypatch.setattr("jobwise.live.steer.MOST_FORESEEN", 2)
     folder, slurm, state = site
     with Steer(slurm, resolve("sjf"), state, Settings(), Looks(folder, slurm)) as s:
         s.cycle()
@@ -605,7 +605,7 @@ def test_drift_foresees_slurm_alone(site):
     with Steer(slurm, resolve("sjf"), state, Settings(), Looks(folder, slurm)) as s:
         s.cycle()
         assert set(s.drift.foreseen) == {9004, 9005, 9006}
-        c = live.look(folder)
+        c = sources.look(folder)
         assert all(x >= c.now + c.workload.origin - 1 for x in s.drift.foreseen.values())
 
 
@@ -742,7 +742,7 @@ def test_a_full_disk_stops_writing_and_all_is_given_back(site, monkeypatch):
         return real(handle)
 
     with steering(site) as s:
-        monkeypatch.setattr("jobwise.slurm.state_folder.os.fsync", fsync)
+        monkeypatch.setattr("jobwise.live.state_folder.os.fsync", fsync)
         size = s.state.audit.stat().st_size
         full.append(1)
         with pytest.raises(InputError, match="before.json: cannot be written"):

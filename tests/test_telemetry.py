@@ -261,8 +261,8 @@ def test_what_a_prometheus_says_of_the_nodes_now(fake):
 def test_tasks_keep_away_from_nodes_that_a_prometheus_warns_of(fake, tmp_path):
     """A learned placement on a live manager: no task begins on a node while its value is above the limit."""
     from jobwise.policies.avoid import Avoid
-    from jobwise.slurm.follow import Following
-    from jobwise.slurm.simulated import Simulated
+    from jobwise.workflows.follow import Following
+    from jobwise.workflows.simulated import Simulated
     from jobwise.workloads.workflows import workflow
 
     rows = [{"name": f"t{i}", "runtime": 10.0} for i in range(40)]

@@ -14,10 +14,11 @@ from jobwise.compare.intervals import Effect, Totals
 from jobwise.errors import InputError
 from jobwise.parallel import workers
 from jobwise.site import settings
-from jobwise.slurm import conf, tune
-from jobwise.slurm.fidelity import Fidelity, trusted
-from jobwise.slurm.tune import REPLICAS, Tuned, draw
-from jobwise.slurm.what_if import Change, Replays
+from jobwise.slurm.judge import tune
+from jobwise.slurm.judge.fidelity import Fidelity, trusted
+from jobwise.slurm.judge.tune import REPLICAS, Tuned, draw
+from jobwise.slurm.judge.what_if import Change, Replays
+from jobwise.slurm.read import conf
 
 
 def found_by(site, monkeypatch, measure):

@@ -12,10 +12,10 @@ from jobwise.errors import InputError
 from jobwise.metrics import wait
 from jobwise.simulate import simulate
 from jobwise.site import settings
-from jobwise.slurm import conf
-from jobwise.slurm.changes import changed, fitting
-from jobwise.slurm.tune import CHOICES, draw, tune
-from jobwise.slurm.what_if import what_if
+from jobwise.slurm.judge.changes import changed, fitting
+from jobwise.slurm.judge.tune import CHOICES, draw, tune
+from jobwise.slurm.judge.what_if import what_if
+from jobwise.slurm.read import conf
 from jobwise.workloads.sites import generated
 
 # ------------------------------------------------------------------ slurm.conf
@@ -268,7 +268,7 @@ def test_a_change_among_several_is_called_lower_only_where_it_may_be_claimed():
     from types import SimpleNamespace
 
     from jobwise.compare.intervals import Effect, Totals, claims
-    from jobwise.slurm.what_if import Change, Replays
+    from jobwise.slurm.judge.what_if import Change, Replays
 
     start = np.zeros(4, [("start", float), ("submit", float)])
     later = start.copy()
@@ -296,7 +296,7 @@ def waits(*seconds):
 
 def test_means_are_those_of_the_replicas_alone():
     """The jobs as they were logged count for the longest wait; alone they count for all."""
-    from jobwise.slurm.what_if import Replays
+    from jobwise.slurm.judge.what_if import Replays
 
     every = Replays([waits(1000, 3000), waits(10, 30), waits(30, 50)])
     assert every.wait == 30.0 and every.longest.tolist() == [3000.0, 30.0, 50.0] and len(every.replicas) == 2
@@ -315,7 +315,7 @@ def test_means_are_those_of_the_replicas_alone():
 def test_a_longest_wait_is_called_shorter_only_where_it_is(longest, said):
     """In every replica, by a tenth; a tenth more is kept."""
     from jobwise.compare.intervals import Effect, Totals
-    from jobwise.slurm.what_if import Change, Replays
+    from jobwise.slurm.judge.what_if import Change, Replays
 
     e = Effect(-0.3, -0.5, -0.1, 0.02, 0.02, -0.36, 0.1, 16)
     c = Change("x", Replays([waits(1)]), Replays([waits(2)]), e, Totals(-0.2, -0.3, -0.1, 0.1), np.array(longest))
@@ -324,7 +324,7 @@ def test_a_longest_wait_is_called_shorter_only_where_it_is(longest, said):
 
 def test_a_change_that_moves_starts_in_one_replica_is_one():
     from jobwise.compare.intervals import Effect, Totals
-    from jobwise.slurm.what_if import Change, Replays
+    from jobwise.slurm.judge.what_if import Change, Replays
 
     def change(*after):
         e = Effect(-0.3, -0.5, -0.1, 0.02, 0.02, -0.36, 0.1, 16)

@@ -40,13 +40,13 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run workflows to their end: submit tasks, follow them, submit failed ones again, go on after a kill."""
-    from jobwise.engines import engine
     from jobwise.policies.names import resolve
-    from jobwise.slurm import managers
-    from jobwise.slurm.engine_runs import EngineRuns
-    from jobwise.slurm.follow import Following
-    from jobwise.slurm.outcome import outcomes
     from jobwise.systems.mars import argbest
+    from jobwise.workflows import managers
+    from jobwise.workflows.engine_runs import EngineRuns
+    from jobwise.workflows.engines import engine
+    from jobwise.workflows.follow import Following
+    from jobwise.workflows.outcome import outcomes
     from jobwise.workloads.source import open_workflow
     from jobwise.workloads.streams import stream
 
@@ -166,7 +166,7 @@ def _asked(flows: list, more: list[str]) -> Callable[[int], dict[str, Any]]:
     """A function that returns what a task asks for beside its cores, as its workflow says, and the user's options."""
     import numpy as np
 
-    from jobwise.engines.desk import requests
+    from jobwise.workflows.engines.desk import requests
 
     rows = np.concatenate([f.tasks for f in flows])
     return lambda i: requests(rows[i]["memory"], rows[i]["gpus"], rows[i]["limit"]) | {"more": more}

@@ -20,7 +20,7 @@ def site(
     as_json: Json = False,
 ) -> None:
     """What a folder of Slurm's outputs tells; without one, the commands that fill it (they only read)."""
-    from jobwise.slurm.site import commands, files, most_helpful, read
+    from jobwise.slurm.read.site import commands, files, most_helpful, read
 
     if folder is None:
         typer.echo(commands())
@@ -80,11 +80,11 @@ def fidelity(
     as_json: Json = False,
 ) -> None:
     """Recorded waits beside simulated ones: which policy explains the record, and how far to trust a what-if."""
-    from jobwise.slurm.fidelity import POOL
-    from jobwise.slurm.fidelity import fidelity as compared
-    from jobwise.slurm.repeats import repeats
-    from jobwise.slurm.results import of_fidelity
-    from jobwise.slurm.site import read
+    from jobwise.slurm.judge.fidelity import POOL
+    from jobwise.slurm.judge.fidelity import fidelity as compared
+    from jobwise.slurm.judge.repeats import repeats
+    from jobwise.slurm.judge.results import of_fidelity
+    from jobwise.slurm.read.site import read
 
     if report:
         check_outputs(source, report, force=force, ending=".html .htm")
@@ -113,9 +113,9 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Compute each pass of a recorded Slurm from the recorded state, and compare what it started and planned."""
-    from jobwise.slurm.closed_loop import follow, sentence
-    from jobwise.slurm.open_loop import check as checked
-    from jobwise.slurm.recording import read
+    from jobwise.slurm.judge.closed_loop import follow, sentence
+    from jobwise.slurm.judge.open_loop import check as checked
+    from jobwise.slurm.read.recording import read
 
     recording = read(folder)
     with progress("pass") as step:

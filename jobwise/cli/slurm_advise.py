@@ -24,12 +24,12 @@ def advise(
     as_json: Json = False,
 ) -> None:
     """Advise this cluster: whose place a policy would change, whose limits are too long, lines for slurm.conf. Only reads."""
-    from jobwise.slurm import live
-    from jobwise.slurm.advice import ended, limits, lines, moves
-    from jobwise.slurm.starts import predict
+    from jobwise.live import sources
+    from jobwise.live.advice import ended, limits, lines, moves
+    from jobwise.live.starts import predict
 
     with outputs(folder, keep) as printed:
-        c = live.look(printed)
+        c = sources.look(printed)
     diff, users, verdict, lacking = list[str](), list[Any](), "", ""
     try:
         w = ended(c)

@@ -46,11 +46,11 @@ def what_if(
     """What a change would have done with the recorded jobs, against the simulated present."""
     from jobwise.compare.fingerprint import flattered
     from jobwise.policies.names import resolve
-    from jobwise.slurm.changes import changed
-    from jobwise.slurm.fidelity import of_present
-    from jobwise.slurm.results import of_changes
-    from jobwise.slurm.site import read
-    from jobwise.slurm.what_if import what_if as tried
+    from jobwise.slurm.judge.changes import changed
+    from jobwise.slurm.judge.fidelity import of_present
+    from jobwise.slurm.judge.results import of_changes
+    from jobwise.slurm.judge.what_if import what_if as tried
+    from jobwise.slurm.read.site import read
 
     lines, nodes, limits = changing.change or [], changing.nodes, changing.limits
     if not (lines or nodes or limits or set(policy or []) - {"slurm"}):
@@ -104,10 +104,10 @@ def tune(
     Lines are proposed only where the simulation explains the recorded waits and the gain holds on the later jobs.
     """
     from jobwise.policies.names import resolve
-    from jobwise.slurm.results import of_tuned
-    from jobwise.slurm.site import read
-    from jobwise.slurm.tune import replayed
-    from jobwise.slurm.tune import tune as search
+    from jobwise.slurm.judge.results import of_tuned
+    from jobwise.slurm.judge.tune import replayed
+    from jobwise.slurm.judge.tune import tune as search
+    from jobwise.slurm.read.site import read
 
     out, resume = searching.out, searching.resume
     others = beside if beside is not None else ["smith-aged+slurm", "saf+slurm"]

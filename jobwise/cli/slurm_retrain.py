@@ -17,7 +17,7 @@ from jobwise.cli.when import seconds, span
 from jobwise.errors import InputError
 
 if TYPE_CHECKING:
-    from jobwise.slurm.learning import Learning
+    from jobwise.live.learning import Learning
 
 Retrain = Annotated[
     Optional[str],
@@ -32,9 +32,9 @@ Retrain = Annotated[
 @contextmanager
 def learning(state: str, policy: str, every: str | None) -> Iterator[Learning]:
     """The policy that ranks the queue, and learns on `every` so long; without, always `policy`. Raises InputError."""
+    from jobwise.live.learning import NEVER, Learning
+    from jobwise.live.retrain import check
     from jobwise.policies.names import resolve
-    from jobwise.slurm.learning import NEVER, Learning
-    from jobwise.slurm.retrain import check
 
     if every is not None:
         check(policy)
@@ -54,10 +54,10 @@ def retrain(
     as_json: Json = False,
 ) -> None:
     """Train a policy anew on the jobs that have ended, replay the last weeks, and say which policy ranks from now on."""
-    from jobwise.slurm.live import look
-    from jobwise.slurm.retrain import check, roll_back
-    from jobwise.slurm.retrain import retrain as learn
-    from jobwise.slurm.views import ended_on_pool
+    from jobwise.live.retrain import check, roll_back
+    from jobwise.live.retrain import retrain as learn
+    from jobwise.live.sources import look
+    from jobwise.live.views import ended_on_pool
 
     place = Path(state) / "learnt"
     if back:

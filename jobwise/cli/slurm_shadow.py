@@ -65,10 +65,10 @@ def watch(
     served: Served = Served(),
 ) -> None:
     """Watch this cluster: queue, expected starts, what a policy would start now. Only reads."""
+    from jobwise.live.shadow import Shadow
+    from jobwise.live.sources import Reader
     from jobwise.policies.names import resolve
     from jobwise.slurm.client import Slurm
-    from jobwise.slurm.live import Reader
-    from jobwise.slurm.shadow import Shadow
 
     reader = Reader(Slurm())
     try:
@@ -98,10 +98,10 @@ def shadow(
     as_json: Json = False,
 ) -> None:
     """Follow this cluster for days, writing nothing to it: a journal of predictions, and of what a policy wanted."""
+    from jobwise.live.shadow import Shadow
+    from jobwise.live.sinks.journal import Journal
+    from jobwise.live.sources import Reader
     from jobwise.slurm.client import Slurm
-    from jobwise.slurm.journal import Journal
-    from jobwise.slurm.live import Reader
-    from jobwise.slurm.shadow import Shadow
 
     if report and not (Path(state) / "journal.sqlite").is_file():
         raise InputError(f"{state}: holds no journal; `jobwise slurm shadow --state {state}` begins one")
@@ -124,8 +124,8 @@ def shadow(
 
 def gained(state: Path, journal, policy: str):
     """What the policy would have gained since the journal began; {"problem": …} where that cannot be told."""
+    from jobwise.live.gains import gains
     from jobwise.policies.names import resolve
-    from jobwise.slurm.gains import gains
 
     chosen = resolve(policy)
     try:
@@ -137,7 +137,7 @@ def gained(state: Path, journal, policy: str):
 
 def _told(journal, as_json: bool, change=None) -> None:
     """Say what the journal tells; `change`: what the policy would have gained, or why that is not known."""
-    from jobwise.slurm.journal import GROUPS
+    from jobwise.live.sinks.journal import GROUPS
 
     score, wish = journal.score(), journal.agreement()
     first, count = journal.rows("select min(time), count(*) from cycle")[0]

@@ -35,7 +35,7 @@ class How:
 
     def settings(self):
         """Return them as `slurm.steer.Settings`. Raises InputError."""
-        from jobwise.slurm.steer import Settings
+        from jobwise.live.steer import Settings
 
         return Settings(self.span, seconds(self.starve, "--starve"), self.most, self.dry, self.place)
 
@@ -56,10 +56,10 @@ def steer(
     back: Annotated[bool, typer.Option("--undo", help="Only give all jobs the factors that they had before.")] = False,
 ) -> None:
     """Steer this cluster by site factors; ends with Ctrl-C or a file `stop` in the state folder, and gives all factors back."""
+    from jobwise.live.sinks.placing import free_all
+    from jobwise.live.state_folder import StateFolder, undo
+    from jobwise.live.steer import Steer
     from jobwise.slurm.client import Slurm
-    from jobwise.slurm.placing import free_all
-    from jobwise.slurm.state_folder import StateFolder, undo
-    from jobwise.slurm.steer import Steer
 
     pause, settings = seconds(every, "--every"), how.settings()
     slurm = Slurm()
@@ -110,7 +110,7 @@ def steer(
 def _placing(policy, place: bool):
     """The policy, which must say where jobs run, where they are to be placed. Raises InputError."""
     from jobwise.cluster import pool
-    from jobwise.slurm.views import takes
+    from jobwise.live.views import takes
 
     if place and takes(policy, pool(2)):
         raise InputError(f"--place: {policy.name} sees one pool, not nodes; -p {policy.name}+pack, +spread or +learned does")
@@ -124,9 +124,9 @@ def _follower(s, shown) -> Iterator[Callable[[int, dict], None]]:
     if shown is None:
         yield lambda n, x: None
         return
-    from jobwise.slurm.journal import Journal
-    from jobwise.slurm.page.state import Steering
-    from jobwise.slurm.shadow import Shadow
+    from jobwise.live.shadow import Shadow
+    from jobwise.live.sinks.journal import Journal
+    from jobwise.live.sinks.page.state import Steering
 
     journal, own = Journal(s.state.folder), s.settings
     shadow = Shadow(s.policy, journal)

@@ -30,7 +30,7 @@ Sooner = Annotated[bool, typer.Option("--sooner", help="What would start sooner,
 def outputs(folder: str | None, keep: str | None) -> Iterator[Path]:
     """A folder with what Slurm's commands print: the one that is named, else one that is filled now, and kept as `keep`. Raises
     InputError."""
-    from jobwise.slurm import live
+    from jobwise.live import sources
     from jobwise.slurm.client import Slurm
 
     if folder and keep:
@@ -41,8 +41,8 @@ def outputs(folder: str | None, keep: str | None) -> Iterator[Path]:
         yield Path(folder)
         return
     with tempfile.TemporaryDirectory(prefix="jobwise-") as place:
-        filled = Path(place) / live.HERE
-        live.fetch(Slurm(), filled)
+        filled = Path(place) / sources.HERE
+        sources.fetch(Slurm(), filled)
         if keep:
             shutil.copytree(filled, keep)
         yield filled
@@ -89,11 +89,11 @@ def when(
     as_json: Json = False,
 ) -> None:
     """When will waiting jobs of this cluster start, and why do they wait?"""
-    from jobwise.slurm import live
-    from jobwise.slurm.starts import in_words, predict
+    from jobwise.live import sources
+    from jobwise.live.starts import in_words, predict
 
     with outputs(folder, keep) as printed:
-        cluster = live.look(printed)
+        cluster = sources.look(printed)
     user = getpass.getuser() if mine else user
     with progress("predicting starts") as show:
         p = predict(cluster, policy, seed=seed, progress=show)
@@ -126,14 +126,14 @@ def fits(
     """When would a job start that has not been submitted yet, and what would start sooner?"""
     from collections import Counter
 
-    from jobwise.slurm import live
-    from jobwise.slurm.starts import predict
+    from jobwise.live import sources
+    from jobwise.live.starts import predict
 
     limit = seconds(time, "--time")
     if limit < 60:
         raise InputError(f"--time {time!r}: a time limit is a minute or more")
     with outputs(folder, keep) as printed:
-        cluster = live.look(printed)
+        cluster = sources.look(printed)
         w = cluster.workload
         usual = Counter(w.jobs["partition"].tolist()).most_common(1)[0][0]
         name = partition or w.names["partition"][usual].split(",")[0]
@@ -142,13 +142,13 @@ def fits(
         options = f"-n {procs} -t {limit / 60:.0f}"
         options += (f" -N {nodes}" if nodes else "") + (f" --gpus-per-node={gpus}" if gpus else "")
         who, now = user or getpass.getuser(), cluster.now + w.origin
-        cluster = live.look(printed, live.asked(options, who, account, name, procs, round(limit / 60), now))
-    if cluster.row(live.NEW) < 0:
+        cluster = sources.look(printed, sources.asked(options, who, account, name, procs, round(limit / 60), now))
+    if cluster.row(sources.NEW) < 0:
         raise InputError(f"no nodes of partition {name} can hold {procs} CPUs{f' on {nodes} nodes' if nodes else ''}")
     with progress("predicting starts") as show:
         p = predict(cluster, policy, seed=seed, progress=show)
-    rows = [x | {"job": "new"} for x in p.rows() if x["job"] == live.NEW]
-    offers = p.sooner(live.NEW)
+    rows = [x | {"job": "new"} for x in p.rows() if x["job"] == sources.NEW]
+    offers = p.sooner(sources.NEW)
     if as_json:
         print_json(rows[0] | {"sooner": [o.to_dict() for o in offers if o.worth_telling]})
         return

@@ -135,7 +135,7 @@ def _slurm() -> None:
     import jobwise
 
     jw: Any = jobwise
-    from jobwise.slurm.changes import fitting
+    from jobwise.slurm.judge.changes import fitting
     from jobwise.workloads.sites import on_site
 
     w = on_site(samples.log(), 16, 4, age=1000, fair_share=1000)
@@ -203,7 +203,7 @@ def _starts() -> None:
 
     import numpy as np
 
-    from jobwise.slurm.standing import SitePlayer
+    from jobwise.live.standing import SitePlayer
     from jobwise.starts.history import History
     from jobwise.starts.on_log import when
     from jobwise.starts.predictor import Predictor

@@ -15,7 +15,7 @@ from jobwise.cli.options import complain
 from jobwise.errors import InputError, library
 
 if TYPE_CHECKING:
-    from jobwise.slurm.page.board import Board
+    from jobwise.live.sinks.page.board import Board
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ def page(
         return
     for name in ("starlette", "uvicorn", "prometheus_client"):
         library(name, "web")
-    from jobwise.slurm.page.board import Board
-    from jobwise.slurm.page.guards import Guards, token_of
-    from jobwise.slurm.page.server import open_to_others, serving
+    from jobwise.live.sinks.page.board import Board
+    from jobwise.live.sinks.page.guards import Guards, token_of
+    from jobwise.live.sinks.page.server import open_to_others, serving
 
     if header and not private:
         raise InputError("--user-header names the viewer of a page with --private")

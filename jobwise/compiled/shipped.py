@@ -17,7 +17,14 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent
 # what kernels are made of: themselves, each other, the constants and dtypes that they use
 SOURCES: tuple[str, ...] = ("sim", "compiled", "worlds", "jobs.py", "cluster.py", "site.py")
-SOURCES += ("forecast/runtimes.py", "forecast/online.py", "report/export.py", "workloads/lublin.py", "starts/bags.py")
+SOURCES += (
+    "forecast/runtimes.py",
+    "forecast/online.py",
+    "report/export.py",
+    "workloads/lublin.py",
+    "starts/bags.py",
+    "streaming/sums.py",
+)
 PLAIN = ("policy.py", "spec.py")  # of worlds: no kernel is made of them
 
 

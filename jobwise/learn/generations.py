@@ -7,7 +7,7 @@
 
 Who schedules is the newest confirmed generation that is ahead of the rule by more than chance (ours: two standard errors
 of the windows' log ratios), or the rule; never one that is not confirmed. `Kept` is how a folder says so: MARS's store
-(`systems/store.py`) and a live cluster (`slurm/retrain.py`) keep generations in one way.
+(`systems/store.py`) and a live cluster (`live/retrain.py`) keep generations in one way.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A real Slurm: the one module that talks to it (`client.py`), and what is run on it."""
+"""Slurm: the module that talks to it (`client.py`), a site that is read, and one that is judged by replays."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobwise.errors import InputError, plain
-from jobwise.slurm.text import gpus as gpus_in
+from jobwise.slurm.read.text import gpus as gpus_in
 
 TIMEOUT_S = 60.0
 MOST = 1e15  # of a number that Slurm may mean

@@ -1,0 +1,61 @@
+"""What a waiting job on a site may ask for instead: a shorter limit, another partition or QOS, half the nodes for longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from jobwise.live.sources import Cluster
+from jobwise.slurm.read.jobs import requested
+from jobwise.starts.sooner import Change, shorter
+from jobwise.workload import Workload
+
+
+def changes_of(c: Cluster, w: Workload, row: int) -> tuple[list[Change], Workload]:
+    """(what the job may ask for instead by its limits, the jobs `w` of the cluster on a site that knows these requests)."""
+    half, other = _half(w, row)
+    return [*shorter(float(w.jobs["walltime"][row])), *half, *_partitions(w, row), *_qos(c, w, row)], other
+
+
+def _partitions(w: Workload, row: int) -> Iterator[Change]:
+    """Other partitions that would take the job."""
+    site, job = w.cluster.known_site, w.jobs[row]
+    own, ask = set(site.queues[job["partition"]].tolist()), site.asks[job["ask"]]
+    for k, row_of in enumerate(site.queues):
+        p = int(row_of[0])
+        if p in own or (row_of[1:] >= 0).any():
+            continue
+        x = site.partitions[p]
+        if x["up"] and job["walltime"] <= x["max_time"] and ask["nodes"] <= x["max_nodes"]:
+            yield Change(f"partition {site.partition_names[p]}", {"partition": float(k)})
+
+
+def _qos(c: Cluster, w: Workload, row: int) -> Iterator[Change]:
+    """Other QOS that its user may name, where they differ in priority or limits."""
+    site, job = w.cluster.known_site, w.jobs[row]
+    who = w.names["user"].get(int(job["user"]), ""), w.names["group"].get(int(job["group"]), "")
+    own = site.qos[job["queue"]] if 0 <= job["queue"] < len(site.qos) else None
+    for k, name in enumerate(site.qos_names):
+        x = site.qos[k]
+        if name in c.qos.get(who, ()) and k != job["queue"] and job["walltime"] <= x["max_wall"] and x != own:
+            yield Change(f"QOS {name}", {"queue": float(k)})
+
+
+def _half(w: Workload, row: int) -> tuple[list[Change], Workload]:
+    """Half the nodes, or of a job that names none half the tasks, for twice the time."""
+    site, job = w.cluster.known_site, w.jobs[row]
+    ask, limit = site.asks[job["ask"]].copy(), 2.0 * float(job["walltime"])
+    most = max(float(site.partitions[p]["max_time"]) for p in site.queues[job["partition"]] if p >= 0)
+    if 0 <= job["queue"] < len(site.qos):
+        most = min(most, float(site.qos[job["queue"]]["max_wall"]))
+    if max(ask["nodes"], ask["tasks"]) < 2 or limit > most:
+        return [], w
+    words = "half the nodes for twice the time" if ask["nodes"] > 1 else "half the tasks for twice the time"
+    for key in ("nodes", "most", "tasks", "gpus"):
+        ask[key] = -(-ask[key] // 2)
+    asks = np.append(site.asks, ask)
+    fields = {"walltime": limit, "ask": float(len(site.asks)), "request": requested(asks[-1:], w.cluster.capacity)[0]}
+    other = replace(w, cluster=replace(w.cluster, site=replace(site, asks=asks)))
+    return [Change(words, fields, 2.0)], other

@@ -1,0 +1,43 @@
+"""What a policy would have gained or lost beside a running cluster: the jobs that ended since its journal began, replayed.
+
+Both sides are simulations of the site, of its own Slurm and of the same Slurm with the policy's order in the place of its
+priorities (what steering does), on the same jobs; `what_if.py` tells one from the other, with intervals, group by group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.live.advice import ended
+from jobwise.live.sources import look
+from jobwise.policies.list_scheduler import ListScheduler
+from jobwise.slurm.judge.what_if import Change, what_if
+
+FEW = 100  # jobs that have ended
+
+
+def behind_slurm(policy: Any) -> ListScheduler:
+    """The policy's order in Slurm's own passes. Raises InputError where it has none."""
+    order = getattr(policy, "order", None)
+    if order is None:
+        raise InputError(f"policy {policy.name}: has no order that Slurm's priorities could have")
+    return ListScheduler(order, "slurm")
+
+
+def gains(readings: Path, since: float, policy: Any, progress: Callable[[int, int], None] | None = None) -> Change:
+    """Tell what a policy would have done to the jobs that were submitted `since` (s since 1970) and have ended. `readings`: a
+    folder that a reader has filled. Raises InputError where they are too few."""
+    c = look(readings)
+    w = ended(c)
+    rows = np.flatnonzero(w.jobs["submit"] + w.origin >= since)
+    if len(rows) < FEW:
+        raise InputError(f"what {policy.name} would have gained is told from {FEW} jobs that have ended on; {len(rows)} have")
+    w = replace(w.take(rows), name=c.name)
+    chosen = behind_slurm(policy)
+    return what_if(w, [(chosen.name, w, chosen)], progress=progress)[0]

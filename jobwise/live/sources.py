@@ -1,0 +1,359 @@
+"""A running cluster, read: Slurm's own commands, one call each, as a workload of what ended, runs and waits now.
+
+`squeue --json` says what waits and runs, `sprio` with which priority; `sacct` what ended, and with which line jobs were
+submitted; the rest is what `jobwise slurm site` reads. A folder with the same outputs stands for a cluster that is not here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shlex
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from jobwise.errors import InputError
+from jobwise.files import writing
+from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, listed, number, priorities_of, state
+from jobwise.slurm.read.site import COMMANDS, FIELDS, out_of_service, read
+from jobwise.slurm.read.text import diagnosis, records, table
+from jobwise.workload import Workload
+
+HERE = "this cluster"  # a folder of this name is filled, read and deleted
+REFRESH_S, REMEMBERED = 600.0, 20_000  # between two readings of all but the queue; rows of sacct that a reader keeps
+DAYS = 40  # of accounting: what futures copy arrivals from
+SHARES = "SLURM_TIME_FORMAT=%s sshare -a -P -o Account,User,RawUsage"
+OPTIONAL = ("sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "sshare_start", "sdiag")
+MOST_TASKS = 1000  # of an array that waits: so many are looked at
+NEW = 2_000_000_000  # number of a job that has not been submitted; and of tasks of arrays that have no number yet, from here on
+OUT = ("Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "BeginTime")  # reasons: it cannot start yet
+COLUMNS = FIELDS.split(",")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A job that waits, as squeue has it. `id`: the job's number; `tasks`: of an array, else 1; `nodes`: it may run on these
+    alone, as Slurm writes them; "" any. `plain`: neither an array nor a part of a heterogeneous job, in one partition, without
+    a reservation or nodes that it does not want."""
+
+    id: int
+    name: str
+    user: str
+    reason: str
+    planned: float  # s since 1970, the start that Slurm plans; 0: none
+    tasks: int = 1
+    nodes: str = ""
+    plain: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """What a cluster is doing. `workload`: ended, running and waiting jobs on its site, in order of submit, with `start` and
+    `end` (NaN: not yet) in s from `origin`; `now` likewise. `waiting`: jobs that may start, by number; `out`: that may not.
+    `name`: that of the cluster. `factors`: (priority, site factor) of jobs that may start, by number. `down`: nodes that were
+    out of service when nodes were read last; `diagnosis`: what sdiag said then (`text.diagnosis`).
+    `qos`: the names of the QOS that each (user, account) may ask for."""
+
+    workload: Workload
+    now: float
+    waiting: dict[int, Waiting]
+    out: dict[int, Waiting]
+    name: str
+    factors: dict[int, tuple[int, int]] = field(default_factory=dict)
+    down: frozenset[str] = frozenset()
+    diagnosis: dict[str, float] = field(default_factory=dict)
+    qos: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def live(self) -> np.ndarray:
+        """Rows of the jobs that wait or run, ascending."""
+        return np.flatnonzero(np.isnan(self.workload.jobs["end"]))
+
+    @cached_property
+    def steered(self) -> Workload:
+        """The workload with the site factors that its jobs have now: as Slurm does, each adds to its job's priority."""
+        w = self.workload
+        factor = np.array([self.factors.get(id, (0, 0))[1] for id in w.columns["job"].tolist()], np.int64)
+        rows = np.flatnonzero((factor != 0) & np.isnan(w.jobs["start"]))
+        if not len(rows):
+            return w
+        jobs, site = w.jobs.copy(), w.cluster.known_site
+        pairs, own = np.unique(np.stack([jobs["ask"][rows], factor[rows]]), axis=1, return_inverse=True)
+        asks = site.asks[pairs[0]]
+        asks["nice"] -= pairs[1].astype(np.int32)
+        jobs["ask"][rows] = len(site.asks) + own.ravel()
+        return replace(w, jobs=jobs, cluster=replace(w.cluster, site=replace(site, asks=np.concatenate([site.asks, asks]))))
+
+    def row(self, id: int) -> int:
+        """The row of a job; -1: it is not there."""
+        at = np.flatnonzero(self.workload.columns["job"] == id)
+        return int(at[0]) if len(at) else -1
+
+
+class Reader:
+    """Reads a cluster again and again: the queue at each look, all else every `refresh` s. `kept`: a folder for what Slurm's
+    commands print, which stays."""
+
+    def __init__(self, slurm: Slurm, refresh: float = REFRESH_S, kept: Path | None = None):
+        self.slurm, self.refresh, self._at, self._kept = slurm, refresh, -np.inf, kept
+        self._folder = tempfile.TemporaryDirectory(prefix="jobwise-")
+
+    def look(self) -> Cluster:
+        """Read the cluster as it is now. Raises InputError."""
+        folder, now = self._kept or Path(self._folder.name) / HERE, time.monotonic()
+        whole = now - self._at >= self.refresh
+        with writing(folder):
+            fetch(self.slurm, folder, whole)
+            if whole:
+                self._at = now
+                _shorten(folder / "sacct.txt")
+        return look(folder)
+
+    def close(self) -> None:
+        """Delete what it has on disk for itself."""
+        self._folder.cleanup()
+
+
+def _shorten(file: Path) -> None:
+    """Keep the head and the last REMEMBERED rows of sacct's output: a reader parses them at every look."""
+    lines = file.read_text().splitlines(keepends=True) if file.is_file() else []
+    if len(lines) > REMEMBERED + 1:
+        file.write_text("".join([lines[0], *lines[-REMEMBERED:]]))
+
+
+def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
+    """Fill a folder with what the commands of Slurm print; not `whole`: the queue alone. Raises SlurmError where squeue or
+    scontrol do not answer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    commands = COMMANDS | {"sshare_start": SHARES, "sdiag": "sdiag"}
+    for name, command in commands.items() if whole else ():
+        words = shlex.split(command.replace("now-180days", f"now-{DAYS}days"))
+        env = dict(w.split("=", 1) for w in words if "=" in w and w.split("=")[0].isupper())
+        try:
+            text = slurm.run(*(w for w in words if w.split("=")[0] not in env), env=env)
+        except SlurmError:
+            if name not in OPTIONAL:
+                raise
+            continue
+        (folder / f"{name}.txt").write_text(text)
+    (folder / "sprio.txt").unlink(missing_ok=True)
+    with suppress(SlurmError):  # its priorities may be by order of arrival
+        (folder / "sprio.txt").write_text(slurm.run(*SPRIO))
+    (folder / "squeue.json").write_text(slurm.run("squeue", "--json"))
+    (folder / "now.txt").write_text(f"{time.time():.3f}\n")
+
+
+def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
+    """Read the cluster of a folder that `fetch` has filled. `more`: columns of sacct of one more job that waits (`asked`).
+    Raises InputError, in which a folder that is HERE for a moment has no path: nobody has seen it."""
+    try:
+        return _look(folder, more)
+    except InputError as error:
+        if folder.name != HERE:
+            raise
+        raise InputError(str(error).replace(f"{folder}/", "").replace(str(folder), HERE)) from None
+
+
+def _look(folder: Path, more: dict[str, str] | None) -> Cluster:
+    """Read the folder, with its own path in what is raised."""
+    file = folder / "squeue.json"
+    if not file.is_file():
+        raise InputError(f"{folder}: squeue.json is missing; `squeue --json` writes it")
+    try:
+        jobs = [x for x in json.loads(file.read_text())["jobs"] if isinstance(x, dict)]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{file}: is no whole output of `squeue --json`") from None
+    now = _now(folder, jobs)
+    waits, out, rows, factors = {}, {}, [], _priorities(folder)
+    accounted = {r["JobIDRaw"]: r for r in _accounted(folder)}
+    extra = iter(range(NEW + 1, 2**31 - 1))
+    live = {str(int(number(x.get("job_id")))) for x in jobs if state(x.get("job_state")) not in ENDED}
+    over = {id: r for id, r in accounted.items() if id not in live and r["State"].split(" ")[0] not in ("PENDING", "RUNNING")}
+    for x in jobs:
+        kind, begun = state(x.get("job_state")), number(x.get("start_time"))
+        own = _row(x, accounted.get(str(int(number(x.get("job_id")))), {}), now, kind)
+        if kind in ENDED:  # accounting lags behind; a job that was cancelled while it waited never ran
+            if 0 < begun < number(x.get("end_time")):
+                over.setdefault(own["JobIDRaw"], own)
+            continue
+        if kind != "PENDING":
+            rows.append(own)
+            continue
+        tasks = _tasks(str(x.get("array_task_string") or ""))
+        w = _waiting(x, own, begun, tasks)
+        if w.reason in OUT or own["Eligible"] == "":
+            out[w.id] = w
+            continue
+        waits[w.id] = w
+        rows.append(own)
+        for _ in range(1, min(tasks, MOST_TASKS)):
+            task = next(extra)
+            rows.append(own | {"JobIDRaw": str(task)})
+            if w.id in factors:
+                factors[task] = factors[w.id]
+    if more:
+        rows.append(_faked(more, now, "PENDING"))
+        waits[NEW] = Waiting(NEW, more["JobName"], more["User"], "", 0.0)
+    if not rows and not over:
+        raise InputError(f"{folder}: no job waits, runs, or has ended")
+    workload, since = _open(_workload(folder, [*over.values(), *rows]), rows, now)
+    said = diagnosis(_read(folder, "sdiag"))
+    return Cluster(workload, since, waits, out, _name(folder), factors, _down(folder), said, _qos(folder))
+
+
+def _waiting(x: dict, own: dict[str, str], begun: float, tasks: int) -> Waiting:
+    """A job of squeue that waits; `own`: its row."""
+    special = any(number(x.get(k)) for k in ("array_job_id", "het_job_id"))
+    special |= any(listed(x.get(k)) for k in ("excluded_nodes", "resv_name")) or "," in own["Partition"]
+    reason, where = str(x.get("state_reason") or ""), listed(x.get("required_nodes"))
+    return Waiting(int(own["JobIDRaw"]), own["JobName"], own["User"], reason, begun, tasks, where, not special)
+
+
+def asked(options: str, user: str, account: str, partition: str, cpus: int, minutes: int, now: float) -> dict[str, str]:
+    """The row of a job that has not been submitted, with these options of sbatch."""
+    own = {"JobID": str(NEW), "JobIDRaw": str(NEW), "JobName": "new", "User": user, "Account": account, "Partition": partition}
+    own |= {"State": "PENDING", "Submit": f"{int(now)}", "Eligible": f"{int(now)}", "TimelimitRaw": str(minutes), "NNodes": "1"}
+    own |= {"NCPUS": str(cpus), "ReqCPUS": str(cpus), "ReqTRES": f"cpu={cpus}", "SubmitLine": f"sbatch {options} job.sh"}
+    return own
+
+
+def _name(folder: Path) -> str:
+    """What the cluster calls itself; the folder's name where that is not told."""
+    file = folder / "scontrol_config.txt"
+    named = re.search(r"^ClusterName\s*=\s*(\S+)", file.read_text(errors="replace"), re.M) if file.is_file() else None
+    return named[1] if named else folder.name
+
+
+def _now(folder: Path, jobs: list[dict]) -> float:
+    """s since 1970 when squeue was asked: as `fetch` wrote, else when its scheduler looked last."""
+    try:
+        return float((folder / "now.txt").read_text())
+    except (OSError, ValueError):
+        return max((number(x.get(k)) for x in jobs for k in ("last_sched_evaluation", "submit_time")), default=time.time())
+
+
+def _down(folder: Path) -> frozenset[str]:
+    """The nodes of scontrol_node.txt that take no jobs."""
+    every = records(_read(folder, "scontrol_node"), "NodeName")
+    return frozenset(r["NodeName"] for r in every if out_of_service(r.get("State", "")))
+
+
+def _qos(folder: Path) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The QOS that users of accounts may ask for, by sacctmgr_assoc.txt."""
+    rows = (r for r in table(_read(folder, "sacctmgr_assoc")) if r.get("User"))
+    return {(r["User"], r.get("Account", "")): tuple(filter(None, r.get("QOS", "").split(","))) for r in rows}
+
+
+def _priorities(folder: Path) -> dict[int, tuple[int, int]]:
+    """(priority, site factor) of the jobs of sprio.txt, if there is one."""
+    return priorities_of(_read(folder, "sprio"))
+
+
+def _read(folder: Path, name: str) -> str:
+    """What a command printed; "" where that is not known."""
+    try:
+        return (folder / f"{name}.txt").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _accounted(folder: Path) -> list[dict[str, str]]:
+    """The rows of sacct.txt, if there are any."""
+    try:
+        text = (folder / "sacct.txt").read_text()
+    except (OSError, UnicodeDecodeError):
+        return []
+    reader = csv.DictReader(io.StringIO(text), delimiter="|", quoting=csv.QUOTE_NONE)
+    rows = [{k: v or "" for k, v in r.items() if k} for r in reader]
+    return [r for r in rows if r.get("JobIDRaw") and r.get("State")]
+
+
+def _tasks(text: str) -> int:
+    """How many tasks "0-3,7" names; 1 for none."""
+    count = 0
+    for part in filter(None, text.split("%")[0].split(",")):
+        first, _, last = part.split(":")[0].partition("-")
+        if first.isdigit() and (not last or last.isdigit()):
+            count += int(last or first) - int(first) + 1
+    return max(count, 1)
+
+
+def _row(x: dict, accounted: dict[str, str], now: float, kind: str) -> dict[str, str]:
+    """A job of squeue as a row of sacct; its line is that of accounting, which squeue does not tell."""
+    id, task = int(number(x.get("job_id"))), number(x.get("array_task_id"), -1.0)
+    array = int(number(x.get("array_job_id")))
+    limit = number(x.get("time_limit"), -1.0)
+    eligible = number(x.get("eligible_time"))
+    cpus = str(int(number(x.get("cpus"), 1)))
+    own = {
+        "JobID": f"{array}_{int(task)}" if array and task >= 0 else str(id),
+        "JobIDRaw": str(id),
+        "JobName": str(x.get("name") or ""),
+        "User": str(x.get("user_name") or ""),
+        "Account": str(x.get("account") or ""),
+        "Partition": str(x.get("partition") or ""),
+        "QOS": str(x.get("qos") or ""),
+        "Submit": f"{number(x.get('submit_time')):.0f}",
+        "Eligible": f"{eligible:.0f}" if eligible > 0 else "",
+        "TimelimitRaw": f"{limit:.0f}" if limit > 0 else "UNLIMITED",
+        "NNodes": str(int(number(x.get("node_count"), 1))),
+        "NCPUS": cpus,
+        "ReqCPUS": cpus,
+        "ReqTRES": str(x.get("tres_req_str") or "").removeprefix(","),
+        "AllocTRES": str(x.get("tres_alloc_str") or ""),
+        "NodeList": str(x.get("nodes") or ""),
+        "Constraints": str(x.get("features") or ""),
+        "SubmitLine": accounted.get("SubmitLine", ""),
+        "ReqMem": accounted.get("ReqMem", ""),
+        "Start": f"{number(x.get('start_time')):.0f}",
+        "End": f"{number(x.get('end_time')):.0f}",
+    }
+    return _faked(own, now, kind)
+
+
+def _faked(row: dict[str, str], now: float, kind: str) -> dict[str, str]:
+    """A row that can be read as one of a job that ran, whatever its state: one that waits starts when it may, and ends at once;
+    one that runs ends now."""
+    start = float(row.get("Eligible") or row["Submit"]) if kind == "PENDING" else float(row["Start"])
+    ran = 1.0 if kind == "PENDING" else max((float(row["End"]) if kind in ENDED else now) - start, 1.0)
+    times = {"Start": f"{start:.0f}", "End": f"{start + ran:.0f}", "ElapsedRaw": f"{ran:.0f}", "State": "COMPLETED"}
+    return row | times | {"was": kind}
+
+
+def _workload(folder: Path, rows: list[dict[str, str]]) -> Workload:
+    """The rows as the accounting of the site of the folder. Raises InputError."""
+    with tempfile.TemporaryDirectory(prefix="jobwise-") as other:
+        for name in (*COMMANDS, "sshare_start"):
+            if name != "sacct" and (file := folder / f"{name}.txt").is_file():
+                (Path(other) / file.name).write_bytes(file.read_bytes())
+        lines = ["|".join(COLUMNS), *("|".join(_cell(r.get(k, "")) for k in COLUMNS) for r in rows)]
+        (Path(other) / "sacct.txt").write_text("\n".join(lines) + "\n")
+        try:
+            return replace(read(other), name=folder.name)
+        except InputError as error:
+            raise InputError(str(error).replace(other, str(folder))) from None
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", " ").replace("\n", " ")
+
+
+def _open(w: Workload, rows: list[dict[str, str]], now: float) -> tuple[Workload, float]:
+    """(the workload with starts and ends, NaN where there are none yet; now, in s from its origin)."""
+    jobs = w.jobs.copy()
+    jobs["start"], jobs["end"] = jobs["submit"] + w.columns["wait"], w.ends["end"]
+    pending = {int(r["JobIDRaw"]): r["was"] == "PENDING" for r in rows}
+    for i, id in enumerate(w.columns["job"].tolist()):
+        if id in pending:
+            jobs["end"][i] = np.nan
+            if pending[id]:
+                jobs["start"][i] = np.nan
+    return replace(w, jobs=jobs), now - w.origin

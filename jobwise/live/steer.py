@@ -1,0 +1,227 @@
+"""Steering a real Slurm by site factors: Slurm stays in charge, a policy has a say in its order.
+
+Each cycle reads the queue, lets the policy rank it, and writes the site factors that differ, by one `scontrol`. A state folder
+holds what there was before the first write (`before.json`), who is at work (`lock`), and why everything was written
+(`audit.jsonl`). Guard rails, each with its line there:
+
+starved   a job that has waited longer than the bound is ranked first, the oldest first
+most      no more jobs are changed in a cycle than this
+policy    where it fails, or is slow, the last good order stays; after FAILURES in a row all factors go back
+drift     where jobs start later than was foreseen for Slurm alone, by more than chance, all factors go back
+stop      a file of that name in the folder: all factors go back, and it ends
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from jobwise.errors import InputError, plain
+from jobwise.live.sinks.placing import Placing, free_all
+from jobwise.live.sinks.site_factors import differing, wanted
+from jobwise.live.sources import Cluster, Reader
+from jobwise.live.starts import predict
+from jobwise.live.state_folder import StateFolder, undo
+from jobwise.live.views import order_of, starts_of
+from jobwise.slurm.client import Slurm, SlurmError
+
+FAILURES = 3  # cycles in a row in which the policy failed
+SLOW_S = 30.0  # a policy may take so long
+FORESEE_S, FEW = 600.0, 16  # between two predictions of what Slurm alone would do; futures of each
+MOST_FORESEEN = 1000  # jobs that wait: of more nothing is foreseen, it would take minutes
+DRIFT_LEAST, DRIFT_P = 50, 0.001  # starts that are compared, and how unlikely their lateness has to be
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to steer. `span`: factors are 0 to so many points (0: the policy alone decides the order); `starve` s; `most` jobs
+    changed in a cycle; `dry`: nothing is written; `place`: jobs that the policy would start now get the nodes that it says."""
+
+    span: int = 0
+    starve: float = 172_800.0
+    most: int = 10_000
+    dry: bool = False
+    place: bool = False
+
+
+@dataclass
+class Drift:
+    """Do jobs start later than was foreseen for Slurm alone? `foreseen`: by number, the median start (s since 1970)."""
+
+    foreseen: dict[int, float] = field(default_factory=dict)
+    late: list[bool] = field(default_factory=list)
+
+    def started(self, id: int, at: float) -> None:
+        """Take note of a job that has started, s since 1970."""
+        if (median := self.foreseen.pop(id, None)) is not None:
+            self.late = [*self.late[-499:], at > median + 60.0]
+
+    def gone(self, there: set[int]) -> None:
+        """Forget the jobs that are not there any more."""
+        self.foreseen = {id: x for id, x in self.foreseen.items() if id in there}
+
+    @property
+    def alarming(self) -> bool:
+        """Would so many be late by chance once in a thousand times, were half of them late?"""
+        n = len(self.late)
+        return n >= DRIFT_LEAST and float(binom.sf(sum(self.late) - 1, n, 0.5)) < DRIFT_P
+
+
+@dataclass
+class Steer:
+    """Steers one cluster under a policy; `with` it: at the end all factors are as they were."""
+
+    slurm: Slurm
+    policy: Any
+    folder: Path
+    settings: Settings = Settings()
+    reader: Any = None
+    drift: Drift = field(default_factory=Drift)
+    foresee: float = FORESEE_S  # 0: nothing is foreseen
+
+    def __post_init__(self):
+        self.state = StateFolder(Path(self.folder))
+        self.reader = self.reader or Reader(self.slurm)
+        self.order: list[int] = []
+        self.cluster: Cluster | None = None  # as it was last read
+        self._placing = Placing(self.slurm, self.state, self.settings.dry)
+        self._why: dict[int, str] = {}
+        self._would: dict[int, int] = {}  # the factors that a dry run has said
+        self._failures, self._running, self._foreseen = 0, set(), -np.inf
+        if self.state.placed and not (self.settings.place or self.settings.dry):
+            with suppress(SlurmError):  # where it does not answer now, at the end
+                free_all(self.slurm, self.state, "of an earlier process")
+        self.state.note("begin", policy=self.policy.name, span=self.settings.span, dry=self.settings.dry)
+
+    def cycle(self) -> dict[str, Any]:
+        """Read, rank, write what differs. Returns how many wait and were changed, and what went wrong ("" nothing). Raises
+        SlurmError where Slurm does not answer."""
+        c = self.cluster = self.reader.look()
+        factors = {id: x for id, x in c.factors.items() if id in c.waiting}
+        if c.waiting and not factors:
+            raise SlurmError("sprio lists none of the jobs that wait: is it PriorityType=priority/multifactor?")
+        there = {int(id) for id in c.workload.columns["job"][c.live]} | set(c.waiting) | set(c.out)
+        self.state.forget(set(self.state.before) - there)  # one that runs may be put back into the queue
+        self.drift.gone(there)
+        self._starts(c)
+        self._foresee(c)
+        problem = self._rank(c)
+        if self.drift.alarming:
+            problem = "drift: jobs start later than was foreseen for Slurm alone"
+        if self._failures >= FAILURES or self.drift.alarming:
+            self.undo(problem)
+            return {"waiting": len(c.waiting), "changed": 0, "problem": problem, "off": True}
+        goal = wanted(self.order, self.settings.span, factors)
+        change = dict(list(differing(goal, factors, self.settings.span).items())[: self.settings.most])
+        if not self._write(change, factors):
+            change, problem = {}, f"{self.state.audit} cannot be written: nothing is changed"
+        placed = self._place(c, problem) if self.settings.place else 0
+        return {"waiting": len(c.waiting), "changed": len(change) + placed, "problem": problem, "off": False}
+
+    def _place(self, c: Cluster, problem: str) -> int:
+        """Name nodes for the jobs that the policy would start now, for none where there is a problem; how many jobs were
+        changed."""
+        try:
+            wanted = {} if problem else starts_of(self.policy, c)
+        except Exception as error:  # a user's policy may raise anything
+            self.state.note("policy", problem=f"it places nothing: {plain(str(error))[:200]}")
+            wanted = {}
+        try:
+            return self._placing.cycle(c, wanted, f"{self.policy.name} would start it there")
+        except ValueError as error:  # a list of nodes that cannot be read
+            self.state.note("policy", problem=f"nothing is placed: {plain(str(error))[:200]}")
+            return 0
+
+    def _starts(self, c: Cluster) -> None:
+        """Take note of the jobs that have started since the last cycle."""
+        w = c.workload
+        going = c.live[~np.isnan(w.jobs["start"][c.live])]
+        begun = dict(zip(w.columns["job"][going].tolist(), w.jobs["start"][going].tolist(), strict=True))
+        for id in set(begun) - self._running:
+            self.drift.started(id, begun[id] + w.origin)
+        self._running = set(begun)
+
+    def _foresee(self, c: Cluster) -> None:
+        """Now and then, predict for the jobs that have come when Slurm alone would start them."""
+        new = set(c.waiting) - set(self.drift.foreseen)
+        if not new or self.foresee <= 0 or time.monotonic() - self._foreseen < self.foresee:
+            return
+        self._foreseen = time.monotonic()
+        if len(c.waiting) > MOST_FORESEEN:
+            self.state.note("drift", problem=f"nothing is foreseen while more than {MOST_FORESEEN:,} jobs wait")
+            return
+        try:
+            rows = predict(c, earlier=0, count=FEW, steered=False).rows()
+        except InputError as error:
+            self.state.note("drift", problem=f"nothing is foreseen: {error}")
+            rows = []
+        origin = c.workload.origin + c.now
+        self.drift.foreseen |= {x["job"]: origin + x["start"] for x in rows if x["job"] in new}
+
+    def _rank(self, c: Cluster) -> str:
+        """Rank the queue, starved jobs first; "" or what is wrong with the policy, whose last good order stays."""
+        begun = time.monotonic()
+        try:
+            ranked = order_of(self.policy, c)
+        except Exception as error:  # a user's policy may raise anything
+            problem = f"the policy failed: {plain(str(error))[:200]}"
+        else:
+            took = time.monotonic() - begun
+            problem = f"the policy took {took:.0f} s" if took > SLOW_S else ""
+        if problem:
+            self._failures += 1
+            self.state.note("policy", problem=problem, failures=self._failures)
+            return problem
+        self._failures = 0
+        w = c.workload
+        submit = dict(zip(w.columns["job"][c.live].tolist(), w.jobs["submit"][c.live].tolist(), strict=True))
+        waited = {x["job"]: c.now - submit[x["job"]] for x in ranked}
+        starved = sorted((id for id, x in waited.items() if x > self.settings.starve), key=lambda id: submit[id])
+        first = set(starved)
+        self.order = [*starved, *(x["job"] for x in ranked if x["job"] not in first)]
+        self._why = {x["job"]: x["why"] for x in ranked}
+        self._why |= {id: f"starved: waited {waited[id] / 3600:.1f} h" for id in starved}
+        return ""
+
+    def _write(self, change: dict[int, int], factors: dict[int, tuple[int, int]]) -> bool:
+        """Write site factors, each with its reason in the log; False, and nothing is written, where the log cannot be."""
+        if not change:
+            return True
+        rank = {id: k for k, id in enumerate(self.order)}
+        if not self.settings.dry:
+            self.state.keep({id: factors[id][1] for id in change})
+        lines: list[dict[str, Any]] = []
+        for id, x in change.items():
+            why = self._why.get(id) or f"rank {rank.get(id, -1) + 1} of {len(rank)} under {self.policy.name}"
+            lines.append({"job": id, "old": factors[id][1], "new": x, "why": why})
+        if self.settings.dry:  # what has been said already is not said again
+            lines = [x for x in lines if self._would.get(x["job"]) != x["new"]]
+            self._would = {id: x for id, x in (self._would | change).items() if id in factors}
+        if lines and not self.state.note("would" if self.settings.dry else "write", *lines):
+            return False
+        if not self.settings.dry and (complaint := self.slurm.set_site_factors(change)):
+            self.state.note("refused", complaint=complaint)
+        return True
+
+    def undo(self, reason: str = "the end") -> None:
+        """Give every job the site factor that it had before; a dry run has nothing to give back, and leaves what it finds."""
+        if not self.settings.dry:
+            undo(self.slurm, self.state, reason)
+            free_all(self.slurm, self.state, reason)
+
+    def __enter__(self) -> Steer:
+        return self
+
+    def __exit__(self, *why) -> None:
+        """All factors are as they were, and others may steer."""
+        try:
+            self.undo()
+        finally:
+            self.state.close()
+            self.reader.close()

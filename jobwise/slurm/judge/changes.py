@@ -1,0 +1,182 @@
+"""Changes of a site that can be tried: a line of slurm.conf, a partition, a QOS, more or fewer nodes, better time limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from jobwise.errors import InputError, unknown
+from jobwise.sim.site.node_choice import choice_of
+from jobwise.sim.site.node_sets import packed
+from jobwise.site import LIMITS
+from jobwise.slurm.read import conf
+from jobwise.slurm.read.startable import check
+from jobwise.slurm.read.text import amount, memory, pairs, said, seconds
+from jobwise.workload import Workload
+from jobwise.workloads.transform import limited
+
+MOST_NODES = 100_000
+
+
+def changed(w: Workload, lines: Sequence[str] = (), nodes: int = 0, limits: float | None = None) -> Workload:
+    """Return the jobs on a changed site. `lines`: of slurm.conf (`PriorityWeightAge=1000`, `bf_window=2880`,
+    `PartitionName=batch MaxTime=1-0`) or of sacctmgr (`QOS=long MaxTRESPU=cpu=64`); `nodes`: so many more, like the last, or
+    fewer; `limits`: no time limit above so many times the run time. Raises InputError."""
+    if w.cluster.site is None:
+        raise InputError(f"{w.name}: is no site; `jobwise slurm site` prints the commands that fill a folder")
+    for text in lines:
+        w = _line(w, text)
+    if nodes:
+        w = _resized(w, nodes)
+    if limits is not None:
+        w = limited(w, limits)
+    check(w)
+    return w
+
+
+def _line(w: Workload, text: str) -> Workload:
+    site = w.cluster.known_site
+    word = text.partition("=")[0].strip().lower()
+    if word in ("partitionname", "partition"):
+        site = replace(site, partitions=_row(site.partitions, site.partition_names, text, PARTITION))
+    elif word in ("qos", "qosname", "name"):
+        site = replace(site, qos=_row(site.qos, site.qos_names, text, QOS))
+    else:
+        site = replace(site, settings=conf.change(site.settings, text))
+    return replace(w, cluster=replace(w.cluster, site=site))
+
+
+def _most(text: str) -> float:
+    """A limit; none where the text says so, or -1. Raises ValueError."""
+    if not text:
+        raise ValueError("nothing")
+    return amount(text) if said(text) else np.inf
+
+
+def _limit(column: str, at: int):
+    def put(row: np.void, value: str) -> None:
+        row[column][at] = _most(value)
+
+    return put
+
+
+TRES = ("cpu", "mem", "gres/gpu", "node")
+
+
+def _tres(column: str):
+    def put(row: np.void, value: str) -> None:
+        for word in value.split(","):
+            key, has, text = word.partition("=")
+            if not has or key not in TRES:
+                raise ValueError(word)
+            most = float(memory(text)) if key == "mem" and said(text) else _most(text)
+            row[column][1 + TRES.index(key)] = most
+
+    return put
+
+
+def _put(column: str, read):
+    def put(row: np.void, value: str) -> None:
+        row[column] = read(value)
+
+    return put
+
+
+def _time(text: str) -> float:
+    if not text:
+        raise ValueError("nothing")
+    return seconds(text)
+
+
+def _tier(text: str) -> int:
+    if not 0 <= int(text) < 65_534:
+        raise ValueError(text)
+    return int(text)
+
+
+def _state(text: str) -> bool:
+    if text.upper() not in ("UP", "DOWN", "INACTIVE", "DRAIN"):
+        raise ValueError(text)
+    return text.upper() == "UP"
+
+
+PARTITION = {
+    "MaxTime": _put("max_time", _time),
+    "MaxNodes": _put("max_nodes", _most),
+    "PriorityJobFactor": _put("factor", amount),
+    "PriorityTier": _put("tier", _tier),
+    "State": _put("up", _state),
+}
+QOS = {
+    "Priority": _put("priority", amount),
+    "MaxWall": _put("max_wall", _time),
+    "MaxJobsPU": _limit("user", LIMITS.index("jobs")),
+    "GrpJobs": _limit("all", LIMITS.index("jobs")),
+    "MaxTRESPU": _tres("user"),
+    "GrpTRES": _tres("all"),
+}
+
+
+def _row(table: np.ndarray, names: Sequence[str], text: str, keys: dict) -> np.ndarray:
+    known = {k.lower(): k for k in keys}
+    (_, name), *rest = pairs(text).items() or [("", "")]
+    if name not in names:
+        raise unknown("name", name, list(names), f"{text!r}: ")
+    changed = table.copy()
+    if not rest:
+        raise InputError(f"{text!r}: what of it changes? e.g. {next(iter(keys))}=…")
+    for key, value in rest:
+        if key.lower() not in known:
+            raise unknown("key", key, list(keys), f"{text!r}: ")
+        try:
+            keys[known[key.lower()]](changed[names.index(name)], value)
+        except (ValueError, OverflowError):
+            raise InputError(f"{text!r}: {value!r} is no value of {key}") from None
+    return changed
+
+
+def _resized(w: Workload, more: int) -> Workload:
+    """So many nodes more, each like the last one, in its partitions; or fewer, the last ones are gone."""
+    site, capacity = w.cluster.known_site, w.cluster.capacity
+    count = len(capacity) + more
+    if count < 1:
+        raise InputError(f"a site of {len(capacity)} nodes cannot lose {-more}")
+    if count > MOST_NODES:
+        raise InputError(f"{count:,} nodes are too many; at most {MOST_NODES:,}")
+    if len(w.cluster.outages):
+        raise InputError("nodes are neither added to nor taken from a site with outages")
+    rows = np.minimum(np.arange(count), len(capacity) - 1)
+    names = tuple(site.names[i] if i < len(site.names) else f"more{i - len(capacity) + 1}" for i in range(count))
+    sets, closures = site.sets[:, rows], site.closures.copy()
+    broken = closures["announced"] == 0
+    if more > 0 and broken.any():  # what breaks one node does not break those that are like it
+        own = sets[closures["set"][broken]]
+        own[:, len(capacity) :] = 0
+        closures["set"][broken] = len(sets) + np.arange(len(own))
+        sets = np.concatenate([sets, own])
+    site = replace(site, weight=site.weight[rows], sets=sets, names=names, closures=closures)
+    w = replace(w, cluster=replace(w.cluster, capacity=capacity[rows], site=site))
+    if more < 0:
+        fits = fitting(w)
+        if not fits.all():
+            n = int((~fits).sum())
+            raise InputError(f"{n:,} job{'s' * (n > 1)} could never start on {count} nodes (the first: row {np.argmin(fits)})")
+    return w
+
+
+def fitting(w: Workload) -> np.ndarray:
+    """[J] could each job start on the empty nodes of one of its partitions?"""
+    site, capacity = w.cluster.known_site, w.cluster.capacity
+    kinds, which = np.unique(np.stack([w.jobs["ask"], w.jobs["partition"]], axis=1), axis=0, return_inverse=True)
+    sets, choice = packed(site.sets), choice_of(capacity, capacity, site.weight)
+
+    def one(ask: np.void, queue: int) -> bool:
+        for p in site.queues[queue]:
+            mask = sets[site.partitions[p]["set"]] & sets[ask["set"]]
+            if p >= 0 and len(choice(ask, mask)):
+                return True
+        return False
+
+    return np.array([one(site.asks[a], q) for a, q in kinds])[which.reshape(-1)]

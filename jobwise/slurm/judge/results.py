@@ -1,0 +1,197 @@
+"""The results of `jobwise slurm fidelity`, `what-if` and `tune`, as a terminal, a JSON document and a report show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from jobwise import metrics
+from jobwise.report.result import Progress, Result
+from jobwise.report.sections import Section, Table
+from jobwise.slurm.judge import fidelity
+from jobwise.slurm.judge.fidelity import Fidelity
+from jobwise.slurm.judge.repeats import COLUMNS, Repeats
+from jobwise.slurm.judge.tune import FEWEST, Tuned
+from jobwise.slurm.judge.what_if import Change
+from jobwise.slurm.read.site import most_helpful
+from jobwise.workload import Workload
+from jobwise.workloads.transform import span
+
+BRIEF_H = 48  # of submits: fewer hours hold no two days to compare
+PARTS = 40  # of the time, in the figure of waits
+HEAD = ("change", "wait s", "mean wait", "slowdown", "longest x")
+GROUPED = ("what", "group", "jobs", "now s", "then s", "change")
+TUNE = "Let settings be searched within a bound on waits, and judged on later jobs: jobwise slurm tune SITE --max-wait 1.2x"
+EXPLAINED = (
+    "mean wait, slowdown: change with 95 % interval over blocks of time; longest x: the longest wait in times the present one, "
+    "median (most) of the replicas; now: time-shifted replicas, so its mean wait is not quite that of "
+    "`slurm fidelity`; no interval "
+    "where it would be wider than tenfold; groups: the six largest of a kind, of 20 jobs or more"
+)
+
+
+def of_fidelity(w: Workload, results: Sequence[Fidelity], again: Repeats | None = None) -> Result:
+    """Return the result of recorded waits beside simulated ones; the policy that explains the record best is the first.
+    `again`: the same jobs were run more than once."""
+    recorded = results[0].recorded
+    first = ["recorded", f"{recorded.mean():,.0f}", "", "", "", "", ""]
+    submit = w.jobs["submit"]
+    waits = {"recorded": (submit, recorded)} | {f.policy: (submit, f.wait) for f in results[:3]}
+    shown = next((f for f in results if f.policy == "slurm"), results[0])  # what a what-if simulates
+    groups = Table(("what", "group", "jobs", "recorded s", "simulated s", "change"), fidelity.by_group(w, shown))
+    groups = Table(groups.columns, groups.rows, f"by group, {shown.policy}")
+    tables = [Table(fidelity.COLUMNS, [first, *(f.row() for f in results)], f"{w.name}: {len(w):,} jobs"), groups]
+    if again:
+        tables.append(Table(COLUMNS, again.table(), "Slurm beside itself, the simulation beside Slurm"))
+    return Result(
+        title=f"{w.name}: recorded and simulated waits",
+        answer=[fidelity.sentence(results), *([again.sentence()] if again else []), *_brief(w)],
+        tables=tables,
+        notes=[most_helpful(w), fidelity.EXPLAINED],
+        data={
+            "source": w.name,
+            "jobs": len(w),
+            "recorded_mean_wait": float(recorded.mean()),
+            "policies": [f.to_dict() for f in results],
+        }
+        | ({"repeats": again.to_dict()} if again else {}),
+        sections=partial(_sections, waits, tables, [most_helpful(w), fidelity.EXPLAINED]),
+        steps=[
+            "Ask what another line of slurm.conf would have changed, and for whom: jobwise slurm what-if SITE "
+            "--set bf_window=2880",
+            "Where the simulation is far off, add the files that the notes name, and look again: jobwise slurm site SITE",
+        ],
+    )
+
+
+def of_changes(
+    w: Workload, changes: Sequence[Change], present: Fidelity | None, lines: Sequence[str], notes: Sequence[str]
+) -> Result:
+    """Return the result of changes at a site. `present`: how well the simulated present explains the record; `lines`: those of
+    slurm.conf that were changed; `notes`: on the policies."""
+    trust = _trust(present)
+    explained = [most_helpful(w), *notes, EXPLAINED]
+    title = f"{w.name}: {len(w):,} jobs, against the simulated present"
+    tables = _tables(title, changes, [(c.name, c) for c in changes])
+    return Result(
+        title=f"{w.name}: what would have been",
+        answer=[*(c.sentence() for c in changes), *_idle(w, lines, changes), trust, *_brief(w)],
+        tables=tables,
+        notes=explained,
+        data={"source": w.name, "jobs": len(w), "changes": [c.to_dict() for c in changes]},
+        sections=partial(_sections, _waits(changes), tables, explained),
+        steps=[
+            *([] if len(w) < FEWEST else [TUNE]),
+            "See how far the simulation can be trusted with these jobs: jobwise slurm fidelity SITE",
+        ],
+    )
+
+
+def of_tuned(w: Workload, tuned: Tuned) -> Result:
+    """Return the result of a search of settings."""
+    changes = [*([tuned.test] if tuned.test else []), *tuned.others]
+    trust = _trust(tuned.fidelity)
+    notes = [most_helpful(w)]
+    if any(x.startswith("SchedulerParameters") for x in tuned.proposed):
+        notes.append("The SchedulerParameters that are proposed name what changes alone: keep the other words of yours.")
+    if tuned.others:
+        notes.append("The rows that name another scheduler show what its order would do; no line of slurm.conf gives it.")
+    grouped = [("tuned", tuned.test)] if tuned.test else []
+    notes += [EXPLAINED] if changes else []
+    tables = _tables("the last 30 % of the jobs, against the simulated present", changes, grouped)
+    return Result(
+        title=f"{w.name}: what would have been",
+        answer=[trust, tuned.sentence(), *_brief(w)],
+        tables=tables,
+        notes=notes,
+        lines=tuned.proposed,
+        lines_title="Lines for slurm.conf",
+        data={"source": w.name, "jobs": len(w), "trusted": tuned.trusted, "trust": trust, "gains": tuned.gains}
+        | {"lines": tuned.proposed, "tried": tuned.lines, "trials": tuned.trials}
+        | {"fidelity": tuned.fidelity.to_dict() if tuned.fidelity else None, "unseen": [c.to_dict() for c in changes]},
+        sections=partial(_sections, _waits(changes), tables, notes),
+        steps=[
+            *(["Put the lines into slurm.conf, and make them count: scontrol reconfigure"] if tuned.proposed else []),
+            "Watch without touching anything whether waits go as foretold: jobwise slurm shadow",
+            "Take a later export, and look whether the same settings still win: jobwise slurm what-if SITE --set NAME=VALUE",
+        ],
+    )
+
+
+def _tables(title: str, changes: Sequence[Change], grouped: Sequence[tuple[str, Change]]) -> list[Table]:
+    """The changes, and who wins and who loses by those that are `grouped` (name, change)."""
+    if not changes:
+        return []
+    now = ["now", f"{changes[0].present.wait:,.0f}", "", "", ""]
+    first = Table(HEAD, [now, *([c.name, *c.row()[1:]] for c in changes)], title)
+    return [first, *(Table(GROUPED, c.rows(), f"who wins, who loses: {name}") for name, c in grouped)]
+
+
+def _trust(present: Fidelity | None) -> str:
+    """How well the simulated present explains the recorded waits, in a sentence."""
+    if present is None:
+        return "No waits are recorded: how far the simulated present can be trusted is not known."
+    return "The simulated present: " + fidelity.sentence([present])
+
+
+def _brief(w: Workload) -> list[str]:
+    """How short the record is, where it is too short to say much."""
+    hours = span(w) / 3600
+    if hours >= BRIEF_H:
+        return []
+    text = f"{hours:.1f} hours" if hours >= 2 else f"{60 * hours:.0f} minutes"
+    return [f"The jobs were submitted within {text}: no day and no week is among them; export at least two weeks of jobs."]
+
+
+def _idle(w: Workload, lines: Sequence[str], changes: Sequence[Change]) -> list[str]:
+    """Why nothing changes, where weights of priority are set that do not count."""
+    site = w.cluster.site
+    weights = [x for x in lines if x.lower().startswith("priority") and not x.lower().startswith("prioritytype")]
+    if site is None or not (weights and site.settings["basic"][0]) or not all(c.idle for c in changes):
+        return []
+    missing = next((f" ({g.split(':')[0]} in this folder)" for g in site.guesses if "scontrol_config" in g), "")
+    return [f"Weights count with PriorityType=priority/multifactor alone; here priority is first come, first served{missing}."]
+
+
+# ------------------------------------------------------------------ the figure of a report
+
+Waits = dict[str, tuple[np.ndarray, np.ndarray]]  # name -> (submits [J], waits [J]), s
+
+
+def _waits(changes: Sequence[Change]) -> Waits:
+    """The waits of the simulated present and of the first four changes."""
+    both = [("now", changes[0].present), *((c.name, c.after) for c in changes[:4])] if changes else []
+    first = [(name, x.records[0]) for name, x in both]
+    return {name: (r.jobs["submit"], metrics.for_all(r, metrics.wait(r), 0.0)) for name, r in first}
+
+
+def _sections(waits: Waits, tables: Sequence[Table], notes: Sequence[str], progress: Progress | None) -> list[Section]:
+    from jobwise.report.figures import lines
+
+    sections = []
+    if waits:
+        text = f"Mean wait of the jobs of each of {PARTS} parts of the time, by submit."
+        means = {name: _means(*x) for name, x in waits.items()}
+        span, most = (max(float(x[i].max(initial=0.0)) for x in means.values()) for i in (0, 1))
+        (day, x), (hour, y) = _unit(span), _unit(most)
+        curves = {name: ((t / day).tolist(), (w / hour).tolist()) for name, (t, w) in means.items()}
+        sections.append(Section("Waits over time", text, figures=[lines(curves, x, f"mean wait, {y}")]))
+    return [*sections, *(Section(t.title, "", [t]) for t in tables), Section("Notes", "", items=[x for x in notes if x])]
+
+
+def _unit(most: float) -> tuple[float, str]:
+    """(s, name) of the unit for times up to so many s."""
+    return next(
+        x for x in ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")) if most >= 2 * x[0] or x[0] == 1
+    )
+
+
+def _means(submit: np.ndarray, wait: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(middles, mean waits), s, of equal parts of the time that have jobs."""
+    last = max(float(submit.max()), 1.0)
+    part = np.minimum((submit / last * PARTS).astype(int), PARTS - 1)
+    count = np.bincount(part, minlength=PARTS)
+    middle, mean = (np.arange(PARTS) + 0.5) * last / PARTS, np.bincount(part, wait, PARTS) / np.maximum(count, 1)
+    return middle[count > 0], mean[count > 0]

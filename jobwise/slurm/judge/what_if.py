@@ -1,0 +1,227 @@
+"""What would a change have done? Jobs replayed on a site as it is and as it would be, beside each other.
+
+Both are simulations: a change is told against the *simulated* present, so that what the simulation does not know is missing on
+both sides. Replicas with time-shifted submits, the same for both; intervals over blocks of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from jobwise import metrics
+from jobwise.compare.intervals import LEAST, Effect, Totals, claims, compared, ratio_interval
+from jobwise.compare.windows import shake_for
+from jobwise.decision import Policy
+from jobwise.parallel import Shared, current
+from jobwise.policies.names import resolve
+from jobwise.record import Record
+from jobwise.simulate import simulate
+from jobwise.slurm.judge.fidelity import GROUPS
+from jobwise.workload import Workload
+from jobwise.workloads.transform import shake
+
+SHAKES, BLOCKS = 5, 16
+FEW = 20  # jobs below which a group is not told
+WITHIN = 1.1  # a longest wait up to so many times the present one is called kept
+
+
+@dataclass(frozen=True, eq=False)
+class Replays:
+    """Replays of one scheduler, replica by replica; the first as logged, which counts for the longest wait alone."""
+
+    records: list[Record]
+
+    @property
+    def longest(self) -> np.ndarray:
+        """The longest waits [K], in s."""
+        return np.array([_wait(r).max() for r in self.records])
+
+    @property
+    def wait(self) -> float:
+        """Mean of the replicas' mean waits, s."""
+        return float(np.mean([_wait(r).mean() for r in self.replicas]))
+
+    @property
+    def slowdown(self) -> float:
+        """The mean bounded slowdown of the replays."""
+        return float(np.mean([metrics.bounded_slowdown(r).mean() for r in self.replicas]))
+
+    @property
+    def replicas(self) -> list[Record]:
+        """The time-shifted ones, if any."""
+        return self.records[1:] or self.records
+
+    def blocks(self, of: Callable[[Record], np.ndarray], keep: Callable[[Record], np.ndarray] | None = None) -> np.ndarray:
+        """[B, K] means (with `keep` [J] bool: sums over those jobs) of blocks of consecutive jobs."""
+        means = []
+        for r in self.replicas:
+            x = of(r) if keep is None else np.where(keep(r), of(r), 0.0)
+            edges = np.linspace(0, len(x), min(BLOCKS, len(x)) + 1).astype(int)
+            means.append(np.add.reduceat(x, edges[:-1]) / (np.diff(edges) if keep is None else 1.0))
+        return np.stack(means, axis=1)
+
+
+def _sized(low: int, high: int, r: Record) -> np.ndarray:
+    return (r.jobs["request"][:, 0] > low) & (r.jobs["request"][:, 0] <= high)
+
+
+def _same(key: str, value: int, r: Record) -> np.ndarray:
+    return r.jobs[key] == value
+
+
+def _wait(r: Record) -> np.ndarray:
+    return metrics.for_all(r, metrics.wait(r), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """What a change does to bounded slowdowns and to mean waits (an effect over blocks of time; a ratio of means), and to the
+    longest wait: a multiple of the present one, replica by replica [K]."""
+
+    name: str
+    present: Replays
+    after: Replays
+    slowdown: Effect
+    wait: Totals
+    longest: np.ndarray
+    sure: bool | None = None  # may its slowdown be claimed, among all changes that are looked at? None: by itself
+
+    def row(self) -> list[str]:
+        """Name, mean wait (s), its change, that of bounded slowdown, the longest wait in times the present one."""
+        _, middle, high = self._longest()
+        wait = f"{self.after.wait:,.0f}"
+        return [self.name, wait, self.wait.text(), self.slowdown.text(), f"{middle:.2f} ({high:.2f})"]
+
+    def _longest(self) -> tuple[float, float, float]:
+        return float(self.longest.min()), float(np.median(self.longest)), float(self.longest.max())
+
+    def to_dict(self) -> dict:
+        """Return its numbers as JSON takes them."""
+        return {
+            "name": self.name,
+            "wait": {"change": self.wait.change, "low": self.wait.low, "high": self.wait.high}
+            | {"present_s": self.present.wait, "mean_s": self.after.wait},
+            "bounded_slowdown": self.slowdown.to_dict() | {"mean": self.after.slowdown, "claimed": self.sure},
+            "longest_wait_ratio": dict(zip(("least", "median", "most"), self._longest(), strict=True)),
+            "groups": [{k: x for k, x in g.items() if k != "told"} for g in self.groups()],
+        }
+
+    def groups(self, most: int = 6) -> list[dict]:
+        """Return who wins and who loses: what, group, jobs, mean wait at present and after (s), change with interval."""
+        first, rows = self.present.records[0], []
+        names = first.workload.names
+        for key, what in GROUPS.items():
+            ids, count = np.unique(first.jobs[key], return_counts=True)
+            for i in ids[np.argsort(-count, kind="stable")][:most] if len(ids) > 1 else ():
+                label = str(names.get(key, {}).get(int(i), i))
+                rows += self._group(what, label, partial(_same, key, i))
+        edges = [0, 1, 4, 16, 64, 256, 1024, 1 << 40]
+        for low, high in zip(edges[:-1], edges[1:], strict=True):
+            label = "1" if high == 1 else f"{low + 1:,} to {high:,}" if high < 1 << 40 else f"over {low:,}"
+            rows += self._group("CPUs", label, partial(_sized, low, high))
+        return rows
+
+    def rows(self) -> list[list[str]]:
+        """Return the groups as text, (what, group, jobs, now, then, change)."""
+        return [
+            [g["what"], g["group"], f"{g['jobs']:,}", f"{g['present_s']:,.0f}", f"{g['after_s']:,.0f}", g["told"]]
+            for g in self.groups()
+        ]
+
+    def _group(self, what: str, group: str, keep: Callable[[Record], np.ndarray]) -> list[dict]:
+        count = int(keep(self.present.records[0]).sum())
+        if count < FEW:
+            return []
+        base, ours = (x.blocks(_wait, keep) for x in (self.present, self.after))
+        a, b = (float(x.sum(axis=0).mean() / count) for x in (base, ours))
+        known = {"what": what, "group": group, "jobs": count, "present_s": a, "after_s": b}
+        if max(a, b) < 1.0:
+            return [known | {"change": None, "low": None, "high": None, "told": ""}]
+        x = ratio(base, ours)
+        return [known | {"change": x.change, "low": x.low, "high": x.high, "told": x.text()}]
+
+    @property
+    def idle(self) -> bool:
+        """Does no job start at another time?"""
+        pairs = zip(self.present.records, self.after.records, strict=True)
+        return all((a.jobs["start"] == b.jobs["start"]).all() for a, b in pairs)
+
+    def sentence(self) -> str:
+        """Return the result in a sentence."""
+        e, most = self.slowdown, float(self.longest.max())
+        if self.idle:
+            return f"{self.name}: not one start changes."
+        sure = claims([e])[0] if self.sure is None else self.sure
+        word = ("lower" if e.change < 0 else "higher") if sure else "not to be told from the present one"
+        waits = "kept" if most <= WITHIN else f"up to {most:.2f} times as long"
+        waits = "shorter" if most < 1 / WITHIN else waits
+        return (
+            f"{self.name}: mean wait {self.wait.text()}; bounded slowdown {e.text()}, {word}; the longest wait is {waits} "
+            f"(median {np.median(self.longest):.2f})."
+        )
+
+
+def replays(
+    w: Workload, policy: str | Policy, by: float, shakes: int = SHAKES, seed: int = 0, step: Callable[[int], None] | None = None
+) -> Replays:
+    """The jobs as logged, and `shakes` times with submits moved by up to `by` s."""
+    with current() as workers:
+        work = partial(_replayed, workers.put(w), resolve(policy), by, seed)
+        return Replays(workers.map(work, [None, *range(shakes)], step))
+
+
+def _replayed(log: Shared, policy: Policy, by: float, seed: int, k: int | None) -> Record:
+    """The record of a replay: of the jobs as logged, or of the k-th replica."""
+    w = log.get()
+    return simulate(w if k is None else shake(w, by, [seed, k]), policy)
+
+
+def against(name: str, present: Replays, after: Replays) -> Change:
+    """Return the change from the present replays to others."""
+    slow = compared(present.blocks(_slow), after.blocks(_slow), size=1)
+    wait = ratio(present.blocks(_wait), after.blocks(_wait))
+    return Change(name, present, after, slow, wait, np.maximum(after.longest, 1.0) / np.maximum(present.longest, 1.0))
+
+
+def ratio(base: np.ndarray, ours: np.ndarray) -> Totals:
+    """The change of a mean over blocks of time [B, K], means of replicas, its interval by bootstrap-t over blocks; none where
+    it would be wider than tenfold."""
+    a, b = base.mean(axis=1), ours.mean(axis=1)
+    if a.sum() <= 0:
+        return Totals(0.0 if b.sum() <= 0 else np.inf, np.nan, np.nan, 0.0)
+    low, high = ratio_interval(a, b) if len(a) >= LEAST else (np.nan, np.nan)
+    if not np.isnan(low) and high > 10 * max(low, 1e-12):
+        low = high = np.nan
+    return Totals(float(b.sum() / a.sum()) - 1, low - 1, high - 1, float((a + b).max() / (a + b).sum()))
+
+
+def _slow(r: Record) -> np.ndarray:
+    return metrics.for_all(r, metrics.bounded_slowdown(r), 1.0)
+
+
+def what_if(
+    w: Workload,
+    after: Sequence[tuple[str, Workload, str | Policy]],
+    *,
+    policy: str = "slurm",
+    shakes: int = SHAKES,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Change]:
+    """Each (name, the jobs on the site as it would be, policy) against the jobs on the site as it is. Raises InputError."""
+    by, done = shake_for(w), 0
+
+    def step(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress:
+            progress(done, (1 + len(after)) * (1 + shakes))
+
+    present = replays(w, policy, by, shakes, seed, step=step)
+    changes = [against(name, present, replays(x, p, by, shakes, seed, step=step)) for name, x, p in after]
+    sure = claims([c.slowdown for c in changes])
+    return [replace(c, sure=s) for c, s in zip(changes, sure, strict=True)]

@@ -1,0 +1,358 @@
+"""The jobs of a site's accounting as a workload on its nodes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError
+from jobwise.sim.site.node_choice import choice_of
+from jobwise.sim.site.node_sets import packed
+from jobwise.site import Site, ask_dtype
+from jobwise.slurm.read.associations import associations
+from jobwise.slurm.read.requests import by_accounting, by_line, options
+from jobwise.slurm.read.startable import lifted
+from jobwise.slurm.read.text import amount, features_of, resources, said
+from jobwise.workload import Workload, workload
+from jobwise.workloads.accounting import Accounting
+from jobwise.workloads.sacct import UNLIMITED, elapsed, numbers_of, queued, ran, times
+
+NEEDED = ("JobIDRaw", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw", "NNodes", "NCPUS", "ReqCPUS", "Partition")
+
+
+ASKED = ("SubmitLine", "ReqTRES", "AllocTRES", "ReqCPUS", "ReqMem", "Constraints")  # what says what a job asked for
+# A line of sbatch as far as its options go: with a value behind =, written together, with a word behind them, flags.
+OPTIONS = r"^\S+(?:\s+(?:--[\w-]+=\S*|-[A-Za-z][^\s-]\S*|--?[\w-]+\s+[^-\s]\S*|--?[\w-]+))*"
+
+# Options that say nothing of what a job asks of nodes; without them many lines are the same.
+OTHERS = (
+    r"\s(?:--(?:output|error|input|job-name|chdir|comment|mail-user|mail-type|export|begin|deadline|time|account|wckey|signal|"
+    r"open-mode|dependency|array|partition|qos)[=\s]\s*\S+|-[oeiJDtAbdapq]\s*\S+)"
+)
+
+DEPENDENCY = r"\s(?:--dependency[=\s]|-d\s*)(after\S+)"
+
+
+@dataclass
+class Known:
+    """What a site says of its nodes and names. `sets`: node sets (`site.Sets`); `features` of each node; `memory`: MiB of a
+    CPU, of a node for jobs that ask for none; `reservations`: the number of each closure by its name; `licences`: names."""
+
+    sets: Any
+    features: list[set]
+    memory: tuple[int, int]
+    reservations: dict[str, int] = field(default_factory=dict)
+    licences: tuple[str, ...] = ()
+    bundles: dict[tuple, int] = field(default_factory=dict)  # what jobs ask for of each licence, by its number
+
+    def __post_init__(self):
+        self.bundles.setdefault((0.0,) * len(self.licences), 0)
+
+    def bundle(self, text: str) -> int:
+        """The number of a request of licences: matlab:2,ansys@server. Raises ValueError."""
+        amounts = dict.fromkeys(self.licences, 0.0)
+        for word in filter(None, text.split(",")):
+            name, _, count = word.partition(":")
+            if (name := name.partition("@")[0]) in amounts:
+                amounts[name] += amount(count or "1")
+        return self.bundles.setdefault(tuple(amounts.values()), len(self.bundles))
+
+
+def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[dict]) -> Workload:
+    """The jobs of a site's accounting as a workload. Raises InputError with file:line."""
+    site = cluster.known_site
+    if missing := [x for x in NEEDED if not a.has(x)]:
+        raise InputError(f"{a.where}:1: the header has no column {missing[0]}; `jobwise slurm site` prints the command")
+    a, _, left = ran(a)
+    if (never := a.matches("assigned", "NodeList")).any():  # None assigned: cancelled while it waited
+        left["never started"] = left.get("never started", 0) + int(never.sum())
+        a = a.take(~never)
+        if not len(a):
+            raise InputError(f"{a.where}: no job that ran ({', '.join(f'{n} {k}' for k, n in left.items())})")
+    a = a.take(_turns(a))
+    a = _named_partitions(_once(a, left), site.partition_names)
+    site = _known_qos(a, site)
+    table, ask, unread = _asks(a, known, cluster.capacity, site.settings[0]["memory"])
+    if unread:
+        site = replace(site, guesses=(*site.guesses, f"{unread:,} jobs whose SubmitLine cannot be read: ReqTRES is taken"))
+    which, lists = a.distinct("Partition")
+    fits = _fits(table, lists, which, ask, cluster, known.sets)
+    if not fits.all():
+        left["that no nodes of their partition can hold"] = int((~fits).sum())
+        a, ask = a.take(fits), ask[fits]
+        which, lists = a.distinct("Partition")
+    if not len(a):
+        raise InputError(f"{a.where}: no job fits the nodes of its partition")
+    (user, users), (account, accounts) = a.distinct("User"), a.distinct("Account")
+    tree, leaf = associations(assoc, _numbers(users), _numbers(accounts))
+    table, ask = _of_arrays(a, table, ask)
+    queues = _lists(lists, site.partition_names, a.where)
+    site = replace(site, asks=table, queues=queues, sets=known.sets.table(), associations=tree, leaf=leaf)
+    site = replace(site, licence_asks=np.array(list(known.bundles), float).reshape(len(known.bundles), len(known.licences)))
+    start, edges = times(a, "Start"), _dependencies(a)
+    eligible, run = queued(a, start), np.maximum(elapsed(a, start), 1.0)
+    if len(edges):  # a job that waited for others was there when it was submitted
+        waited, submit = np.isin(np.arange(len(a)), edges[:, 1]), times(a, "Submit")
+        eligible = np.where(waited & (submit <= start), submit, eligible)
+    limited = table["at_once"][ask] > 0
+    if limited.any():  # a task that waits for others of its array is there from the begin
+        first = np.full(table["array"].max() + 1, np.inf)
+        np.minimum.at(first, table["array"][ask], eligible)
+        eligible = np.where(limited, first[table["array"][ask]], eligible)
+    limit = a.map(_limit, "TimelimitRaw")
+    qos = {q: i for i, q in enumerate(site.qos_names)}
+    app, works = a.distinct("JobName")
+    work = _numbers([_work(x) for x in works])
+    w = workload(
+        eligible, requested(table, cluster.capacity)[ask], run, limit,
+        cluster=replace(cluster, site=site), name=name, edges=edges, ask=ask, partition=which, user=user, group=account,
+        queue=a.map(lambda x: qos.get(x, -1), "QOS", kind=int),
+        app=np.array([work[_work(x)] for x in works])[app] if len(works) else app,
+    )  # fmt: skip
+    numbers = numbers_of(a).astype(np.int64)
+    arrays, order = _arrays(a, numbers), np.argsort(eligible, kind="stable")
+    where, places = a.distinct("NodeList")
+    columns = {"wait": (start - eligible)[order], "job": numbers[order], "array": arrays[order], "nodes": where[order]}
+    names = {"nodes": dict(enumerate(places))} | {
+        k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))
+    }
+    names["queue"] = dict(enumerate(site.qos_names))
+    return lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
+
+
+def _once(a: Accounting, left: dict[str, int]) -> Accounting:
+    """Without rows that are given twice (exports that overlap)."""
+    same = np.stack([numbers_of(a), times(a, "Submit"), times(a, "Start")], axis=1)
+    twice = np.append(False, (np.diff(same, axis=0) == 0).all(axis=1))
+    if twice.any():
+        left["given twice"] = int(twice.sum())
+    return a.take(~twice) if twice.any() else a
+
+
+PARTITION = r"\s(?:--partition[=\s]\s*|-p\s*)(?P<p>[\w.,-]+)"
+
+
+def _named_partitions(a: Accounting, known: tuple[str, ...]) -> Accounting:
+    """Jobs that named several partitions with all of them: accounting names the one in which a job started alone."""
+    if not a.has("SubmitLine"):
+        return a
+    lines = pc.struct_field(pc.extract_regex(a.columns["SubmitLine"], PARTITION), "p")
+    several = np.asarray(pc.fill_null(pc.match_substring(lines, ","), False))
+    if not several.any():
+        return a
+    own = a.text("Partition").to_pylist()
+    for j, line in zip(np.flatnonzero(several).tolist(), lines.filter(pa.array(several)).to_pylist(), strict=True):
+        names = line.split(",")
+        if own[j] in names and all(x in known for x in names):
+            own[j] = line
+    return replace(a, columns=a.columns | {"Partition": pa.array(own)})
+
+
+def _known_qos(a: Accounting, site: Site) -> Site:
+    """The site; jobs of a QOS that it does not have are named among its guesses."""
+    which, names = a.distinct("QOS")
+    lost = np.array([bool(q) and q not in site.qos_names for q in names], bool)
+    if not lost[which].any():
+        return site
+    named = ", ".join(q for q, x in zip(names, lost, strict=True) if x)[:60]
+    text = f"{int(lost[which].sum()):,} jobs of QOS {named}, which sacctmgr_qos does not have: no priority, no limits"
+    return replace(site, guesses=(*site.guesses, text))
+
+
+def _dependencies(a: Accounting) -> np.ndarray:
+    """[M, 2] (parent, child) rows: jobs that waited for the end of others that are in the table, by their SubmitLine."""
+    if not a.has("SubmitLine"):
+        return np.zeros((0, 2), np.int64)
+    rows = np.flatnonzero(a.matches(DEPENDENCY, "SubmitLine"))
+    named: dict[int, set[int]] = {}  # rows by the number of a job, and by that of an array
+    if len(rows):
+        numbers = numbers_of(a).astype(np.int64)
+        for which in (numbers, _arrays(a, numbers)):
+            for j, number in enumerate(which.tolist()):
+                named.setdefault(number, set()).add(j)
+    edges = set()
+    for j, line in zip(rows.tolist(), a.columns["SubmitLine"].take(pa.array(rows)).to_pylist(), strict=True):
+        for ids in re.findall(r"after(?:any|ok|notok|corr):([\d:]+)", cast(re.Match, re.search(DEPENDENCY, line))[1]):
+            edges |= {(p, j) for x in ids.split(":") if x for p in named.get(int(x), ()) if p != j}
+    return np.array(sorted(edges), np.int64).reshape(-1, 2)
+
+
+def _arrays(a: Accounting, numbers: np.ndarray) -> np.ndarray:
+    """[J] the number of the array that a job is a task of, or its own."""
+    array = a.map(_array, "JobID", kind=int) if a.has("JobID") else numbers
+    return np.where(array < 0, numbers, array)
+
+
+def _turns(a: Accounting) -> np.ndarray:
+    """[J] rows in the order of submits: by job id, the tasks of an array by their index, for they get ids as they start."""
+    numbers = numbers_of(a).astype(np.int64)
+    index = a.map(_index, "JobID", kind=int) if a.has("JobID") else np.zeros(len(a), np.int64)
+    return np.lexsort((numbers, index, _arrays(a, numbers)))
+
+
+MANY = 20  # tasks of an array: of fewer that may all run at once, in one partition, the scheduler takes no note
+AT_ONCE = r"\s(?:--array[=\s]\s*|-a\s*)[^\s%]*%(?P<n>\d+)"
+
+
+def _of_arrays(a: Accounting, table: np.ndarray, ask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(rows of ask_dtype, which one each job has [J]), where arrays have rows of their own: those that say how many tasks may
+    run at once, that name several partitions, or that are large."""
+    if not a.has("JobID"):
+        return table, ask
+    of = a.map(_array, "JobID", kind=int)
+    _, array, count = np.unique(of, return_inverse=True, return_counts=True)
+    many, at_once = count[array] > MANY, np.zeros(len(a), np.int64)
+    many |= np.asarray(pc.match_substring(a.columns["Partition"], ","))
+    if a.has("SubmitLine"):
+        text = pc.struct_field(pc.extract_regex(a.columns["SubmitLine"], AT_ONCE), "n")
+        at_once = np.asarray(pc.cast(pc.fill_null(text, "0"), pa.int64()))
+    mine = (of >= 0) & (many | (at_once > 0))
+    if not mine.any():
+        return table, ask
+    number = np.zeros(len(a), np.int64)
+    number[mine] = np.unique(of[mine], return_inverse=True)[1] + 1
+    _, first, which = np.unique(ask * (number.max() + 1) + number, return_index=True, return_inverse=True)
+    table = table[ask[first]]
+    table["array"], table["at_once"] = number[first], np.where(mine, at_once, 0)[first]
+    return table, which
+
+
+def _array(text: str) -> int:
+    """The number of the array that a job is a task of; -1: of none."""
+    number, task, _ = text.partition("_")
+    return int(number) if task and number.isdigit() else -1
+
+
+def _index(text: str) -> int:
+    """The index of a task in its array; 0 of other jobs."""
+    task = re.search(r"_\[?(\d+)", text)
+    return int(task[1]) if task else 0
+
+
+def _limit(text: str) -> float:
+    return float(text) * 60 if text.isascii() and text.isdigit() else UNLIMITED
+
+
+def _asks(a: Accounting, site: Known, capacity: np.ndarray, memory: bool) -> tuple[np.ndarray, np.ndarray, int]:
+    """(rows of ask_dtype, which one each job has [J], how many jobs have a line that cannot be read); each different request is
+    read once. Raises InputError."""
+    if a.has("SubmitLine"):
+        line = a.columns["SubmitLine"]
+        plain = pc.match_substring_regex(line, r"[\"'\\]")
+        cut = pc.struct_field(pc.extract_regex(line, f"(?P<o>{OPTIONS})"), "o")
+        cut = pc.replace_substring_regex(pc.fill_null(cut, ""), OTHERS, "")
+        a = replace(a, columns=a.columns | {"SubmitLine": pc.if_else(plain, line, cut)})
+    which, parts = np.zeros(len(a), np.int64), []
+    for name in ASKED:
+        code, texts = a.distinct(name)
+        parts.append((code, texts))
+        which = np.unique(which * (len(texts) + 1) + code, return_inverse=True)[1]
+    first = np.unique(which, return_index=True)[1]
+    known: dict[tuple, int] = {}
+    ask, unread = np.empty(len(first), np.int64), np.zeros(len(first), bool)
+    for i in np.argsort(first, kind="stable"):  # in order of appearance
+        row = {name: texts[code[first[i]]] for name, (code, texts) in zip(ASKED, parts, strict=True)}
+        try:
+            asked, unread[i] = _ask(row, site, capacity, memory)
+            ask[i] = known.setdefault(asked, len(known))
+        except ValueError as error:
+            raise a.wrong(int(first[i]), str(error)) from None
+    return np.array(list(known), ask_dtype), ask[which], int(unread[which].sum())
+
+
+def _ask(r: dict, site: Known, capacity: np.ndarray, memory: bool) -> tuple[tuple, bool]:
+    """(a row of ask_dtype: what the line says as far as it goes, for the script may say more, else accounting; is the line
+    one that cannot be read?). Raises ValueError."""
+    o, asked = options(r["SubmitLine"]), resources(r["ReqTRES"])
+    amounts = list(by_accounting(asked, resources(r["AllocTRES"]), int(r["ReqCPUS"] or 0), r["ReqMem"]))
+    asks, unread = None, False
+    try:
+        asks = _line(o, site.memory, asked)
+    except ValueError:
+        if not asked.get("cpu"):
+            raise
+        unread = True
+    if asks:
+        more = amounts
+        amounts = list(asks)
+        if not {"mem", "mem-per-cpu"} & set(o) and asked.get("mem"):
+            amounts[4:6] = more[4:6]
+        if not {"gpus", "gres", "gpus-per-node", "gpus-per-task"} & set(o):
+            amounts[6:8] = more[6:8]
+    if not memory:
+        amounts[4] = amounts[5] = 0
+    usable = (capacity[:, 0] >= amounts[3]) & (capacity[:, 1] >= max(amounts[5], amounts[4] * amounts[3]))
+    if text := o.get("constraint", said(r["Constraints"])):
+        either = features_of(text)
+        usable &= [any(x <= has for x in either) for has in site.features]
+    if text or not usable.all():
+        amounts[9] = site.sets.add(np.flatnonzero(usable).tolist())
+    amounts[13] = site.bundle(o.get("licenses", ""))
+    amounts[14] = site.reservations.get(o.get("reservation", ""), 0)
+    return tuple(amounts), unread
+
+
+def _line(o: dict[str, str], default: tuple, asked: dict[str, float]) -> tuple | None:
+    """What the options say; None where there are none, or where accounting knows of more. Raises ValueError."""
+    options = by_line(o, default) if o else None
+    if (
+        options
+        and asked.get("cpu")
+        and (options[2] * options[3] != asked["cpu"] or max(options[0], 1) > asked.get("node", 1e9))
+    ):
+        return None
+    return options
+
+
+def requested(asks: np.ndarray, capacity: np.ndarray) -> np.ndarray:
+    """[J, 3] units in all, as far as they do not depend on the nodes; whole nodes count as the mean node."""
+    count = np.maximum(asks["nodes"], 1)
+    cpus = asks["tasks"] * asks["cpus"]
+    memory = np.maximum(asks["memory"] * count, asks["memory_cpu"] * cpus)
+    table = np.stack([cpus, memory, np.maximum(asks["gpus"], asks["gpus_node"] * count)], axis=1).astype(np.int64)
+    whole = asks["whole"] > 0
+    table[whole] = np.maximum(table, (count[:, None] * capacity.mean(axis=0)).astype(np.int64))[whole]
+    return table
+
+
+def _fits(table: np.ndarray, lists: list[str], which: np.ndarray, ask: np.ndarray, cluster: Cluster, sets: Any) -> np.ndarray:
+    """[J] could each job start on the empty nodes of one of its partitions?"""
+    site, capacity = cluster.known_site, cluster.capacity
+    at, masks = {p: i for i, p in enumerate(site.partition_names)}, packed(sets.table())
+    choice = choice_of(capacity, capacity, site.weight)
+
+    def one(p: str, a: int) -> bool:
+        own = [masks[site.partitions[at[x]]["set"]] & masks[table[a]["set"]] for x in p.split(",") if x in at]
+        return not own or any(len(choice(table[a], mask)) for mask in own)
+
+    kinds, kind = np.unique(which * len(table) + ask, return_inverse=True)
+    return np.array([one(lists[k // len(table)], k % len(table)) for k in kinds.tolist()])[kind]
+
+
+def _work(name: str) -> str:
+    """The name of a job without its numbers: what it does."""
+    return re.sub(r"\d+", "#", name)
+
+
+def _numbers(names) -> dict[str, int]:
+    return {n: i for i, n in enumerate(dict.fromkeys(names))}
+
+
+def _lists(queues: list[str], partitions: tuple[str, ...], where: str) -> np.ndarray:
+    """[K, W] the partitions of each different list of partitions."""
+    at = {p: i for i, p in enumerate(partitions)}
+    if wrong := [p for q in queues for p in q.split(",") if p not in at]:
+        raise InputError(
+            f"{where}: jobs of partition {wrong[0]!r}, which the site does not have ({', '.join(at)}); a | in a name?"
+        )
+    lists = [[at[p] for p in q.split(",")] for q in queues]
+    table = np.full((len(lists), max(map(len, lists))), -1, np.int32)
+    for k, x in enumerate(lists):
+        table[k, : len(x)] = x
+    return table

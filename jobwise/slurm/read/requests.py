@@ -1,0 +1,100 @@
+"""What a job asked for: by the line that it was submitted with, else by what accounting says that it asked for and got."""
+
+from __future__ import annotations
+
+import shlex
+
+from jobwise.slurm.read.text import gpus, memory
+
+LONG = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "C": "constraint", "p": "partition", "d": "dependency"}
+LONG |= {
+    "w": "nodelist",
+    "x": "exclude",
+    "a": "array",
+    "b": "begin",
+    "G": "gpus",
+    "t": "time",
+    "q": "qos",
+    "A": "account",
+    "L": "licenses",
+}
+FLAGS: tuple[str, ...] = (
+    "parsable",
+    "exclusive",
+    "wait",
+    "hold",
+    "requeue",
+    "no-requeue",
+    "overcommit",
+    "contiguous",
+    "spread-job",
+    "quiet",
+)
+FLAGS += ("verbose", "test-only", "use-min-nodes", "reboot", "nice")
+LETTERS = "HkIQsvO"  # flags
+
+
+def options(line: str) -> dict[str, str]:
+    """The options of a line `sbatch …` (or salloc, srun) before the script, by their long names; {} where it has none."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return {}
+    values, i = {}, 1
+    while i < len(words) and words[i].startswith("-") and len(words[i]) > 1:
+        word, i = words[i], i + 1
+        if word.startswith("--"):
+            key, has, value = word[2:].partition("=")
+            flag = bool(has) or key in FLAGS
+        else:
+            key, value = LONG.get(word[1], word[1]), word[2:].removeprefix("=")
+            flag = bool(value) or word[1] in LETTERS
+        if not flag and i < len(words):
+            value, i = words[i], i + 1
+        values[key] = value or "yes"
+    return values
+
+
+def by_line(o: dict[str, str], default: tuple[int, int]) -> tuple:
+    """A row of `site.ask_dtype` (node set 0) from options; `default` MiB of a CPU, of a node, where it names no memory. Raises
+    ValueError."""
+    low, _, high = o.get("nodes", "").partition("-")
+    least, most = int(low or 0), int(high or low or 0)
+    tasks = int(o.get("ntasks", 0)) or int(o.get("ntasks-per-node", 1)) * max(least, 1)
+    cpu = memory(o["mem-per-cpu"]) if "mem-per-cpu" in o else 0
+    node = memory(o["mem"]) if "mem" in o else 0
+    if not (cpu or node):
+        cpu, node = default
+    cards = gpus(o["gpus"]) if "gpus" in o else gpus(o["gpus-per-task"]) * tasks if "gpus-per-task" in o else 0
+    of_node = gpus(o["gres"]) if "gpu" in o.get("gres", "") else gpus(o["gpus-per-node"]) if "gpus-per-node" in o else 0
+    if cards and (tasks == 1 or most == 1):  # all on one node
+        cards, of_node = 0, cards
+    nice = o.get("nice", "0")
+    whole = o.get("exclusive", "") in ("yes", "mcs")
+    return (
+        least,
+        most,
+        tasks,
+        int(o.get("cpus-per-task", 1)),
+        cpu,
+        node,
+        cards,
+        of_node,
+        whole,
+        0,
+        100 if nice == "yes" else int(nice),
+        *(0, 0, 0, 0),
+    )
+
+
+def by_accounting(asked: dict[str, float], got: dict[str, float], cpus: int, text: str) -> tuple:
+    """Return the request of a job whose line is not known. `asked`, `got`: its trackable resources; `cpus` asked for; `text`:
+    ReqMem, of a node where it ends in n, else memory counts by CPU. It shares its nodes, unless it got more CPUs than it
+    asked for."""
+    least, cpus = int(asked.get("node") or got.get("node") or 1), max(cpus, 1)
+    node = memory(text) if text.endswith("n") else 0
+    cpu = 0 if node else memory(text) if text.endswith("c") else int(asked.get("mem", 0)) // cpus
+    cards, whole = int(asked.get("gpu", 0)), got.get("cpu", 0) > cpus
+    if cards and got.get("node", 1) == 1:
+        return 1, 1, cpus, 1, cpu, node, 0, cards, whole, 0, 0, 0, 0, 0, 0
+    return least, 0, cpus, 1, cpu, node, cards, 0, whole, 0, 0, 0, 0, 0, 0

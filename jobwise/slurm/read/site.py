@@ -1,0 +1,355 @@
+"""What a Slurm prints about itself and its jobs, in a folder, as a workload on the cluster of that site.
+
+`COMMANDS` fill the folder (they only read); `sacct` alone is needed. What is missing is guessed from the jobs, and every guess
+is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jobwise.cluster import Cluster
+from jobwise.errors import InputError
+from jobwise.site import LIMITS, RESOURCES, Site, ask_dtype, association_dtype, partition_dtype, qos_dtype
+from jobwise.slurm.read import conf, documents, guesses, jobs
+from jobwise.slurm.read.associations import LIMITED, unlimited, used
+from jobwise.slurm.read.closures import closures, out_of_service
+from jobwise.slurm.read.text import amount, config, gpus, nodes, records, resources, said, seconds, table
+from jobwise.workload import Workload
+from jobwise.workloads.accounting import Accounting
+from jobwise.workloads.accounting import read as accounts
+from jobwise.workloads.sacct import is_sacct, times
+
+FIELDS = "JobID,JobIDRaw,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw"
+FIELDS += ",NNodes,NCPUS,ReqCPUS,ReqMem,ReqTRES,AllocTRES,NodeList,Priority,Constraints,SubmitLine"
+SINCE = "SLURM_TIME_FORMAT=%s sacctmgr -P"
+COMMANDS = {
+    "sacct": f"SLURM_TIME_FORMAT=%s sacct -a -X -P -S now-180days -E now --format={FIELDS}",
+    "scontrol_config": "SLURM_TIME_FORMAT=%s scontrol show config",
+    "scontrol_node": "scontrol show node -o",
+    "scontrol_partition": "scontrol show partition",
+    "sacctmgr_qos": "sacctmgr -P show qos",
+    "sacctmgr_assoc": "sacctmgr -P show assoc",
+    "sacctmgr_event": f"{SINCE} show event start=now-180days format=NodeName,TimeStart,TimeEnd,State",
+    "sacctmgr_reservation": f"{SINCE} show reservation start=now-180days format=Name,NodeName,TimeStart,TimeEnd",
+}
+
+
+def commands(folder: str = "FOLDER") -> str:
+    """The commands that fill a folder, one a line."""
+    return f"mkdir -p {folder}\n" + "\n".join(f"{command} > {folder}/{name}.txt" for name, command in COMMANDS.items())
+
+
+HELP = ("scontrol_config", "scontrol_node", "scontrol_partition", "sacctmgr_qos", "sacctmgr_assoc")  # most telling first
+
+
+def most_helpful(w: Workload) -> str:
+    """Return which missing file of the folder would help most, in a sentence; "" where none is missing."""
+    guessed = " ".join(w.cluster.site.guesses) if w.cluster.site else ""
+    name = next((n for n in HELP if f"no {n}:" in guessed), None)
+    return f"Of the missing files {name}.txt would help most; `{COMMANDS[name]}` writes it." if name else ""
+
+
+class Sets:
+    """Node sets, each once; the first is that of all nodes."""
+
+    def __init__(self, count: int):
+        self.count, self.known = count, {np.ones(count, np.uint8).tobytes(): 0}
+
+    def add(self, members: Iterable[int]) -> int:
+        """The number of a set of nodes."""
+        row = np.zeros(self.count, np.uint8)
+        row[list(members)] = 1
+        return self.known.setdefault(row.tobytes(), len(self.known))
+
+    def table(self) -> np.ndarray:
+        """[M, N] of 0 and 1."""
+        return np.array([np.frombuffer(k, np.uint8) for k in self.known])
+
+
+def read(folder: str | Path) -> Workload:
+    """The jobs of a folder on the cluster of its site. Raises InputError, naming the file and what is wrong."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        what = "is a file, not a folder" if folder.exists() else "there is no such folder"
+        raise InputError(f"{folder}: {what}; `jobwise slurm site` prints the commands that fill one")
+    try:
+        return _read(folder)
+    except InputError:
+        raise
+    except (*DAMAGE, OSError) as error:
+        raise InputError(f"{folder}: its files cannot be read: {type(error).__name__}: {error}") from None
+
+
+def _read(folder: Path) -> Workload:
+    texts = {name: _text(folder, f"{name}.txt") for name in COMMANDS}
+    accounting, guessed = _accounting(folder, texts["sacct"]), []
+    known = _config(folder, texts["scontrol_config"])
+    if not known:
+        guessed.append("no scontrol_config: Slurm's own settings, first come, first served")
+    machines = _records(folder, texts, "scontrol_node", "NodeName") or _document(folder, "scontrol_node")
+    if not machines:
+        guessed.append("no scontrol_node: nodes by the jobs' node lists, as large as what jobs got of them")
+        machines = guesses.machines(accounting)
+    set_ = _told(folder, "scontrol_config", lambda: conf.scheduler(known))
+    site, cluster, sets, features = _told(folder, "scontrol_node", lambda: _nodes(machines, set_))
+    queues = _records(folder, texts, "scontrol_partition", "PartitionName")
+    queues = queues or _document(folder, "scontrol_partition")
+    if not queues:
+        queues, there = guesses.partitions_of(machines), {p for x in accounting.distinct("Partition")[1] for p in x.split(",")}
+        guess = "the nodes that scontrol_node names, no limits" if queues else "the nodes that its jobs ran on"
+        guessed.append(f"no scontrol_partition: each partition has {guess}")
+        names = {r["PartitionName"] for r in queues}
+        queues += [r for r in (guesses.partitions(accounting) if there - names else ()) if r["PartitionName"] not in names]
+    site = _told(folder, "scontrol_partition", lambda: _partitions(site, queues, sets))
+    qos = _table(folder, texts, "sacctmgr_qos", ("Name", "Priority"))
+    if not qos:
+        guessed.append("no sacctmgr_qos: no limits, equal priorities")
+        qos = [{"Name": q, "Priority": "0"} for q in accounting.distinct("QOS")[1]]
+    limits = _told(folder, "sacctmgr_qos", lambda: np.array([_qos(q) for q in qos], qos_dtype))
+    enforced = known.get("accountingstorageenforce", "limits")
+    if not any(x in enforced for x in ("limits", "safe")) and np.isfinite([*limits["all"].flat, *limits["user"].flat]).any():
+        guessed.append("AccountingStorageEnforce does not hold limits: those of QOS do not count")
+        limits["all"] = limits["user"] = limits["max_wall"][:, None] = np.inf
+    site = replace(site, qos=limits, qos_names=tuple(q["Name"] for q in qos))
+    assoc = _table(folder, texts, "sacctmgr_assoc", ("Account", "User", "Share"))
+    if not assoc and set_["fair_share"] > 0:
+        guessed.append("no sacctmgr_assoc: nobody has a share, fair share does not count")
+    if assoc and not any(x in enforced for x in ("limits", "safe")):
+        assoc = unlimited(assoc)
+    if text := _text(folder, f"{USAGE}.txt"):
+        assoc = _told(folder, USAGE, lambda: used(assoc, table(text)))
+    memory = _told(folder, "scontrol_config", lambda: tuple(int(number(known, f"DefMemPer{x}")) for x in ("CPU", "Node")))
+    away = _table(folder, texts, "sacctmgr_event", ("NodeName", "TimeStart", "TimeEnd", "State"))
+    kept = _table(folder, texts, "sacctmgr_reservation", ("Name", "NodeName", "TimeStart", "TimeEnd"))
+    ends = times(accounting, "End") if (away or kept) and accounting.has("End") else np.zeros(0)
+    last = float(np.nanmax(ends, initial=0.0))
+    closed, _ = _told(folder, "sacctmgr_event", lambda: closures(away, [], site.names, sets.add, last))
+    more, reservations = _told(folder, "sacctmgr_reservation", lambda: closures([], kept, site.names, sets.add, last))
+    if len(more):
+        guessed.append(f"{len(more):,} reservations: when they were made is not known, a week before they begin is taken")
+    licences = _told(folder, "scontrol_config", lambda: _licences(known.get("licenses", "")))
+    site = replace(site, closures=np.concatenate([closed, more]), licences=np.array(list(licences.values()), float))
+    guessed += [
+        f"not simulated: {x}" for x in conf.not_simulated(known) + _ignored(qos, QOS_READ) + _ignored(assoc, ASSOC_READ)
+    ]
+    guessed += _agree(folder, known, assoc, accounting, site, machines, bool(texts["sacctmgr_event"]))
+    site = replace(site, guesses=tuple(guessed))
+    about = jobs.Known(sets, features, memory, reservations, tuple(licences))
+    return jobs.read(accounting, folder.name, replace(cluster, site=site), about, assoc)
+
+
+USAGE = "sshare_start"  # `sshare -a -P -o Account,User,RawUsage` at the begin of the record
+AS_JSON = {  # Slurm's JSON serves where the text is missing: who reads it
+    "sacct": documents.accounting,
+    "scontrol_node": documents.nodes,
+    "scontrol_partition": documents.partitions,
+}
+
+
+def files(folder: str | Path) -> tuple[list[str], list[str]]:
+    """Return the names of the folder's files that `read` takes, and of the others, in order."""
+    folder = Path(folder)
+    there = {x.name for x in folder.iterdir() if x.is_file()}
+    full = {x for x in there if (folder / x).stat().st_size}
+    taken = {f"{name}.txt" for name in (*COMMANDS, USAGE)} & full
+    taken |= {f"{name}.json" for name in AS_JSON if f"{name}.txt" not in taken} & full
+    return sorted(taken), sorted(there - taken)
+
+
+def _licences(text: str) -> dict[str, float]:
+    """Licenses=matlab:4,ansys -> {"matlab": 4, "ansys": 1}. Raises ValueError."""
+    words = [x.partition(":") for x in filter(None, said(text).split(","))]
+    return {name.partition("@")[0]: amount(count or "1") for name, _, count in words}
+
+
+def _records(folder: Path, texts: dict[str, str], name: str, first: str) -> list[dict[str, str]]:
+    rows = records(texts[name], first)
+    if texts[name].strip() and not rows:
+        raise InputError(f"{folder / name}.txt: holds no {first}=…; {COMMANDS[name]} writes it")
+    return rows
+
+
+MAY_BE_EMPTY = ("sacctmgr_event", "sacctmgr_reservation")
+
+
+def _table(folder: Path, texts: dict[str, str], name: str, needed: tuple[str, ...]) -> list[dict[str, str]]:
+    rows = table(texts[name])
+    if texts[name].strip() and not rows and name not in MAY_BE_EMPTY:
+        raise InputError(f"{folder / name}.txt: holds no rows; {COMMANDS[name]} writes it")
+    for n, r in enumerate(rows, 2):
+        if lost := [x for x in needed if x not in r]:
+            raise InputError(f"{folder / name}.txt:{n}: no column {lost[0]}; is the file whole?")
+    return rows
+
+
+def _config(folder: Path, text: str) -> dict[str, str]:
+    known = config(text)
+    if text.strip() and not {"prioritytype", "schedulertype", "clustername"} & set(known):
+        raise InputError(f"{folder}/scontrol_config.txt: is no configuration; {COMMANDS['scontrol_config']} writes it")
+    if text.startswith("Configuration data") and "Slurmctld(" not in text:
+        raise InputError(f"{folder}/scontrol_config.txt: its end is missing; {COMMANDS['scontrol_config']} writes it")
+    return known
+
+
+def _accounting(folder: Path, text: str) -> Accounting:
+    """What sacct told, as text or as JSON. Raises InputError."""
+    where = str(folder / "sacct.txt")
+    if not text:
+        if (accounting := _document(folder, "sacct")) is not None:
+            return accounting
+        raise InputError(f"{folder}: sacct.txt is missing; {COMMANDS['sacct']} writes it")
+    if not is_sacct(text):
+        raise InputError(f"{where}:1: no sacct header; {COMMANDS['sacct']} writes it")
+    return accounts(text, where)
+
+
+QOS_READ = {"Name", "Priority", "MaxWall", "GrpTRES", "GrpJobs", "MaxTRESPU", "MaxJobsPU"}
+ASSOC_READ = {"Cluster", "Account", "User", "Share", "ParentName", "Par Name", "RawUsage", *LIMITED}
+NO_MATTER = {"Flags", "QOS", "Def QOS", "DefaultQOS", "UsageThres", "GraceTime", "UsageFactor", "LFT", "RGT", "ID", "ParentID"}
+NO_MATTER |= {"PreemptMode", "MaxSubmitPU", "MaxSubmitPA", "MaxSubmit", "GrpSubmit", "MaxSubmitJobsPU", "MaxSubmitJobsPA"}
+
+
+def _ignored(rows: list[dict], read: set[str]) -> list[str]:
+    """Limits of QOS or associations that are set, and not read."""
+    counts: dict[str, int] = {}
+    for r in rows:
+        for key, value in r.items():
+            if said(value) and value != "0" and key not in read | NO_MATTER:
+                counts[key] = counts.get(key, 0) + 1
+    what = "QOS" if read is QOS_READ else "associations"
+    return [f"{key} of {count} {what}" for key, count in counts.items()]
+
+
+def _agree(
+    folder: Path, known: dict[str, str], assoc: list[dict], a: Accounting, site: Site, machines: list[dict], dated: bool
+) -> list[str]:
+    """What does not fit together but can be lived with; `dated`: when nodes were out of service is known. Raises
+    InputError for files of different clusters."""
+    own, others = known.get("clustername", ""), []
+    if own and assoc and own not in {r.get("Cluster", own) for r in assoc}:
+        raise InputError(
+            f"{folder}/sacctmgr_assoc.txt: is of {assoc[0]['Cluster']}, scontrol_config.txt of {own}: two clusters"
+        )
+    which, lists = a.distinct("NodeList")
+    try:
+        gone = np.array([bool(set() if "assigned" in x else set(nodes(x)) - set(site.names)) for x in lists], bool)
+    except ValueError as error:
+        raise InputError(f"{a.where}: {error}") from None
+    if count := int(gone[which].sum()):
+        text = f"{count:,} of {len(a):,} rows name nodes that scontrol_node does not have"
+        if 2 * count > len(a):
+            raise InputError(f"{a.where}: {text} (e.g. {lists[int(np.argmax(gone))][:30]}): are the files of one cluster?")
+        others.append(f"{text}: their jobs are replayed on those that it has")
+    down = [r["NodeName"] for r in machines if out_of_service(r.get("State", ""))]
+    if down and not dated:
+        others.append(f"{len(down)} nodes are out of service now (e.g. {down[0]}): when is not known, they are taken to work")
+    if assoc and site.settings["fair_share"][0] > 0:
+        (user, users), (account, accounts_) = a.distinct("User"), a.distinct("Account")
+        have = {(r["User"], r["Account"]) for r in assoc}
+        lost = [(users[u], accounts_[k]) for u, k in set(zip(user.tolist(), account.tolist(), strict=True))]
+        lost = sorted(x for x in lost if x not in have)
+        if lost:
+            others.append(f"{len(lost)} users of accounts have no association (e.g. {' of '.join(lost[0])}): no fair share")
+    return others
+
+
+def _document(folder: Path, name: str) -> Any:
+    """What Slurm's JSON of this name holds, read by its row of AS_JSON; None where there is none."""
+    text = _text(folder, f"{name}.json")
+    return AS_JSON[name](text, str(folder / f"{name}.json")) if text else None
+
+
+def _text(folder: Path, name: str) -> str:
+    file = folder / name
+    try:
+        return file.read_text("utf-8-sig") if file.is_file() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: cannot be read: {error}") from None
+
+
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)  # of wrong files
+
+
+def _told(folder: Path, name: str, work):
+    file = next((f for f in (folder / f"{name}.txt", folder / f"{name}.json") if f.is_file()), folder)
+    try:
+        return work()
+    except DAMAGE as error:
+        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise InputError(f"{file}: {what}; is the file whole?") from None
+
+
+# ------------------------------------------------------------------ the tables
+
+
+def number(known: dict[str, str], name: str, other: float = 0.0) -> float:
+    """A setting by its name. Raises ValueError."""
+    return _float(known.get(name.lower()) or str(other), name)
+
+
+def _float(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{what} is {text[:30]!r}; a number is expected") from None
+
+
+def _nodes(machines: list[dict], set_: np.void) -> tuple[Site, Cluster, Sets, list[set[str]]]:
+    """(the site so far, its cluster, its node sets, the features of each node)."""
+    names = tuple(r["NodeName"] for r in machines)
+    capacity = np.array([[int(r["CPUTot"]), int(r["RealMemory"]), gpus(said(r.get("Gres", "")))] for r in machines], np.int64)
+    weight = np.array([int(r.get("Weight", 1)) for r in machines], np.int64)
+    features = [set(said(r.get("AvailableFeatures", "")).split(",")) for r in machines]
+    sets = Sets(len(names))
+    site = Site(
+        weight=weight,
+        sets=sets.table(),
+        asks=np.zeros(0, ask_dtype),
+        partitions=np.zeros(0, partition_dtype),
+        queues=np.zeros((0, 1), np.int32),
+        qos=np.zeros(0, qos_dtype),
+        associations=np.zeros(0, association_dtype),
+        leaf=np.zeros((0, 0), np.int32),
+        settings=np.array([set_]),
+        names=names,
+    )
+    return site, Cluster(capacity, RESOURCES), sets, features
+
+
+def _partitions(site: Site, queues: list[dict], sets: Sets) -> Site:
+    place, rows = {n: i for i, n in enumerate(site.names)}, []
+    for r in queues:
+        names = list(place) if r.get("Nodes") == "ALL" else nodes(said(r.get("Nodes", "")))
+        if not names:
+            raise ValueError(f"partition {r['PartitionName']} has no nodes")
+        if wrong := [n for n in names if n not in place]:
+            raise ValueError(f"partition {r['PartitionName']} has node {wrong[0]}, which the nodes' file does not know")
+        most = said(r.get("MaxNodes", ""))
+        rows.append((
+            sets.add(place[n] for n in names),
+            _float(r.get("PriorityJobFactor", "1"), "PriorityJobFactor"),
+            int(r.get("PriorityTier", 1)),
+            seconds(r.get("MaxTime", "")), _float(most, "MaxNodes") if most else np.inf, r.get("State", "UP") == "UP",
+        ))  # fmt: skip
+    return replace(site, partitions=np.array(rows, partition_dtype), partition_names=tuple(r["PartitionName"] for r in queues))
+
+
+def _qos(q: dict[str, str]) -> tuple:
+    def limits(count: str, tres: str) -> list[float]:
+        values, r = [np.inf] * len(LIMITS), resources(tres)
+        if count:
+            values[0] = _float(count, "a limit of jobs")
+        for i, key in enumerate(("cpu", "mem", "gpu", "node"), 1):
+            if r.get(key):
+                values[i] = r[key]
+        return values
+
+    every = limits(q.get("GrpJobs", ""), q.get("GrpTRES", ""))
+    own = limits(q.get("MaxJobsPU", ""), q.get("MaxTRESPU", ""))
+    return _float(q.get("Priority") or "0", "Priority"), seconds(q.get("MaxWall", "")), every, own
