@@ -20,7 +20,9 @@ from jobwise.workload import workload
 
 progress.Lines.EVERY_S = 3600.0  # on a busy machine lines of progress stand among what commands say; tests of them set it
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
+TESTS = Path(__file__).resolve().parent
+ROOT = TESTS.parent
+SHARED = ROOT.parent / "shared"
 
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")  # kernels run as plain Python
 

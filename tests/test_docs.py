@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = [(p.name, i, code) for p in PAGES for i, code in enumerate(re.findall(r"```python\n(.*?)```", p.read_text(), re.S))]
 

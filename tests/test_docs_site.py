@@ -10,11 +10,11 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from conftest import ROOT
 
 import jobwise as jw
 
 pytest.importorskip("mkdocs", reason="mkdocs-material and mkdocstrings build the site: pip install 'jobwise[dev]'")
-ROOT = Path(__file__).parent.parent
 MOST_LINES = 400  # of a page
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import jobwise as jw
 from jobwise import extensions
@@ -16,7 +17,7 @@ from jobwise.registration import register_environments
 from jobwise.systems import systems
 from jobwise.worlds.spec import generated, kinds, worlds
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "which_world"
+EXAMPLE = ROOT / "examples" / "which_world"
 
 
 def installed(folder: Path, name: str, points: dict[str, dict[str, str]]) -> None:

@@ -4,10 +4,10 @@
 """
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import TESTS
 
 import jobwise as jw
 from jobwise.jobs import DONE, RUNNING
@@ -22,7 +22,7 @@ from jobwise.worlds.slots.world import SlotsSettings
 from jobwise.worlds.window.passes import BEGIN, ENDED, ask
 from jobwise.worlds.window.settings import WindowSettings
 
-FOLDER = Path(__file__).parent / "golden"
+FOLDER = TESTS / "golden"
 SUBMIT, SIZE = [0, 0, 1, 2, 3, 3, 5, 9], [3, 2, 4, 1, 2, 1, 4, 1]
 RUN, WALL = [6, 4, 5, 9, 3, 2, 4, 1], [8, 4, 6, 9, 3, 5, 4, 1]
 

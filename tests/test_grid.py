@@ -3,12 +3,11 @@
 import gzip
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
-from conftest import play
+from conftest import SHARED, play
 from gymnasium.utils.env_checker import check_env
 from naive_grid import Twin
 
@@ -27,7 +26,7 @@ from jobwise.worlds.slots.encoder import COLOUR, make_grid
 
 pytestmark = pytest.mark.xdist_group("grid")  # one worker compiles the kernels of grids
 SLOTS, ROWS = 4, 18
-PHILLY = Path(__file__).resolve().parents[2] / "shared" / "traces" / "gpu" / "philly_2017.csv.gz"
+PHILLY = SHARED / "traces" / "gpu" / "philly_2017.csv.gz"
 
 
 def table(w):

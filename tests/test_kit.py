@@ -1,11 +1,10 @@
 """The conformance kit over every registered workload; `test_leaks`, `test_encoders` and `test_env` do policies, encoders, worlds."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import random_workload
+from conftest import ROOT, random_workload
 
 import jobwise as jw
 from jobwise.testing import check_workload
@@ -45,7 +44,7 @@ def test_a_broken_workload_is_found():
 
 
 def test_every_protocol_of_the_kit_has_its_page():
-    docs = Path(__file__).parents[1] / "docs"
+    docs = ROOT / "docs"
     for kind, page in (
         ("world", "add-a-world"),
         ("encoder", "add-an-encoder"),

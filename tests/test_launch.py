@@ -8,12 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import real_slurm
+from conftest import ROOT, real_slurm
 
 import jobwise as jw
 from jobwise.workloads.swf import write_swf
 
-ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "docs" / "launch" / "ray.sbatch"
 pytestmark = pytest.mark.xdist_group("parallel")
 

@@ -1,9 +1,8 @@
 """What left is refused in one line that says what to use instead: policy files, names, options, systems."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from conftest import TESTS
 
 from jobwise.cli import run
 from jobwise.errors import InputError
@@ -11,7 +10,7 @@ from jobwise.policies import files, left
 from jobwise.policies.names import load, resolve
 from jobwise.sim.memory.loglinear import FEATURES
 
-STORED = Path(__file__).parent / "data" / "version0.1"  # files as version 0.1 wrote them
+STORED = TESTS / "data" / "version0.1"  # files as version 0.1 wrote them
 FILES = {"flow-net": "flow-work+reserve0.1x60s", "smith-forecast": "smith-aged"}
 NAMES = {
     "smith-forecast+easy": "smith-aged",

@@ -2,11 +2,10 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import programs
+from conftest import SHARED, programs
 
 from jobwise.cli import run
 from jobwise.errors import InputError
@@ -21,7 +20,7 @@ from jobwise.starts import futures
 from jobwise.starts.calibration import Calibration
 from jobwise.starts.history import History
 
-RECORDED = Path(__file__).parent.parent.parent / "shared" / "slurm" / "recorded"
+RECORDED = SHARED / "slurm" / "recorded"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="recordings of a real Slurm are absent")
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
 

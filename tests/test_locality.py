@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import SHARED
 
 import jobwise as jw
 from jobwise.cluster import Slowdown
@@ -20,7 +20,7 @@ from jobwise.testing import check_policy
 from jobwise.workloads.jobsets import cush
 from jobwise.workloads.locality import SHIPPED, Locality, gavel_jobs, measured, read_locality
 
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
+TRACES = SHARED / "traces"
 SPEEDS = TRACES / "gpu" / "gavel_throughputs.json.gz"
 PROFILES = "type,spread,slowdown\nfar,0,1\nfar,0.5,1.2\nfar,1,2\nnear,0,1.5\nnear,1,1\n"
 

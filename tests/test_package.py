@@ -8,16 +8,15 @@ import sys
 import tarfile
 import zipfile
 from importlib import metadata
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from benchmarks.peers.__main__ import Absent, interpreter
 from jobwise import __version__
 from jobwise.workloads import wfformat
 from jobwise.workloads.workflows import workflow
 
-ROOT = Path(__file__).parent.parent
 TORCH = "torch==2.13.0"
 MOST = 3e6  # bytes of the wheel
 EXTRAS = {  # a command of each that needs it

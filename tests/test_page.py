@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, executable
-from conftest import missing, programs
+from conftest import ROOT, missing, programs
 from prometheus_client.parser import text_string_to_metric_families
 from test_live import cluster, job  # noqa: F401
 
@@ -717,9 +717,7 @@ def test_the_stop_button_ends_steering_and_all_is_given_back(cluster, tmp_path):
     assert [x["what"] for x in lines][-1] == "stop" and json.loads((tmp_path / "state" / "before.json").read_text()) == {}
 
 
-@pytest.mark.parametrize(
-    "unit", sorted((Path(__file__).parent.parent / "examples" / "systemd").glob("*.service")), ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("unit", sorted((ROOT / "examples" / "systemd").glob("*.service")), ids=lambda p: p.stem)
 def test_the_units_name_commands_and_options_that_there_are(unit, tmp_path, capsys):
     lines = [x.split("=", 1) for x in unit.read_text().splitlines() if "=" in x and not x.startswith("#")]
     commands = [value.split() for key, value in lines if key.startswith("Exec")]

@@ -2,10 +2,10 @@
 
 import sys
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 from benchmarks.peers import __main__ as peers
 from jobwise.policies.names import resolve
@@ -36,7 +36,7 @@ def test_schedules_are_compared_job_by_job(tmp_path, monkeypatch):
     monkeypatch.setattr(peers, "WORK", tmp_path)
     monkeypatch.setattr(peers, "HERE", tmp_path)
     (tmp_path / "drivers").mkdir()
-    (tmp_path / "drivers" / "own.py").write_text(DRIVER.format(root=str(Path(__file__).parent.parent)))
+    (tmp_path / "drivers" / "own.py").write_text(DRIVER.format(root=str(ROOT)))
     peer, there = {"name": "own"}, peers.Peer([sys.executable], tmp_path)
     same = peers._row(peer, there, ["sjf+easy", "sjf+easy", ""], 60)
     assert same[5] == "100.0%" and same[6] == same[7] and same[-1] == ""  # it counts time from elsewhere

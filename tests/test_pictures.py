@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, executable
-from conftest import missing
+from conftest import ROOT, missing
 from test_live import cluster  # noqa: F401
 
 from jobwise.cli import run
 
-ROOT = Path(__file__).parent.parent
 AXE = ROOT / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 SIZES = [(1280, 860, False), (1280, 860, True), (390, 800, False)]
 FILMS = {  # a world: what is filmed, in how many frames

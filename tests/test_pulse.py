@@ -2,9 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-TOOL = Path(__file__).parent.parent / "tools" / "pulse.py"
+from conftest import ROOT
+
+TOOL = ROOT / "tools" / "pulse.py"
 SLEEPS = "import sys, time; print('begins', flush=True); time.sleep(1.5); print('ends'); sys.exit(3)"
 
 

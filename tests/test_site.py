@@ -7,11 +7,10 @@ import re
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import write_site
+from conftest import SHARED, write_site
 
 from jobwise import simulate
 from jobwise.cli.main import run as cli
@@ -35,7 +34,7 @@ from jobwise.slurm.read.recording import read as read_recording
 from jobwise.slurm.read.requests import by_line, options
 from jobwise.slurm.read.site import read
 
-RECORDED = Path(__file__).parent.parent.parent / "shared" / "slurm" / "recorded"
+RECORDED = SHARED / "slurm" / "recorded"
 recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason="recordings of a real Slurm are absent")
 
 

@@ -6,17 +6,17 @@
 import hashlib
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import TESTS
 
 import jobwise as jw
 from jobwise.policies.names import load
 from jobwise.systems import configure
 from jobwise.workloads.jobsets import TEST
 
-FOLDER = Path(__file__).parent / "data" / "version0.1"
+FOLDER = TESTS / "data" / "version0.1"
 JOBSETS = {  # policy: the system whose jobsets it schedules
     "deeprm": "deeprm+",
     "cush": "cush+",

@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import TESTS
 
 import jobwise as jw
 from jobwise.cli import run
@@ -442,7 +442,7 @@ def test_a_log_is_known_again_by_its_public_columns():
 
 def test_policy_files_of_format_1_still_load():
     """Files written before the worlds had their present shape (jobwise 0.1.0 of 2026-11-22)."""
-    folder = Path(__file__).parent / "data" / "format1"
+    folder = TESTS / "data" / "format1"
     w = jw.lublin(jobs=400, procs=64, load=0.9, seed=1)
     starts = [0.0, 43849.0, 45762.0, 107430.0, 200067.0, 213463.0, 226060.0, 273057.0, 297473.0, 297488.0]
     assert jw.simulate(w, str(folder / "perjob.safetensors")).jobs["start"][::40].tolist() == starts
