@@ -1,6 +1,6 @@
 """A golden event log per loop: eight jobs, every start and end, as files that people can read and diff.
 
-`python tests/test_golden.py` writes them anew; a change in them is a change of behaviour, and belongs into the changelog.
+`python tests/sim/test_golden.py` writes them anew; a change in them is a change of behaviour, and belongs into the changelog.
 """
 
 import sys
@@ -22,7 +22,7 @@ from jobwise.worlds.slots.world import SlotsSettings
 from jobwise.worlds.window.passes import BEGIN, ENDED, ask
 from jobwise.worlds.window.settings import WindowSettings
 
-FOLDER = TESTS / "golden"
+FOLDER = TESTS / "sim" / "golden"
 SUBMIT, SIZE = [0, 0, 1, 2, 3, 3, 5, 9], [3, 2, 4, 1, 2, 1, 4, 1]
 RUN, WALL = [6, 4, 5, 9, 3, 2, 4, 1], [8, 4, 6, 9, 3, 5, 4, 1]
 
