@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.markdown import table
 from jobwise.live import sources
-from jobwise.live.steer import Settings, Steer
+from jobwise.live.steer import Steer, SteerSettings
 from jobwise.policies.names import resolve
 from jobwise.report.sections import made
 
@@ -72,7 +72,7 @@ class Memory:
         (self.folder / "squeue.json").write_text(json.dumps({"jobs": list(self.jobs.values())}))
         (self.folder / "now.txt").write_text(f"{self.now}\n")
 
-    def look(self) -> sources.Cluster:
+    def look(self) -> sources.Now:
         """Read the folder."""
         return replace(sources.look(self.folder), factors=self.priorities())
 
@@ -98,7 +98,7 @@ def main() -> None:
     for policy, span in (("saf", 0), ("saf", 1000), ("jobwise", 1000)):
         with tempfile.TemporaryDirectory() as folder:
             slurm, took, changed, memory = Memory(Path(folder), given.jobs), [], [], []
-            steer = Steer(slurm, resolve(policy), Path(folder) / "state", Settings(span), slurm, foresee=0)
+            steer = Steer(slurm, resolve(policy), Path(folder) / "state", SteerSettings(span), slurm, foresee=0)
             for n in range(given.cycles if policy == "saf" and span else 20):
                 slurm.step()
                 begun = time.perf_counter()

@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes
 from benchmarks.slurm_cluster import Cluster, folder_for, running, skipped
-from jobwise.live.sources import Reader
-from jobwise.live.steer import Settings, Steer
+from jobwise.live.sources import ClusterReader
+from jobwise.live.steer import Steer, SteerSettings
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm, SlurmError
 
@@ -48,7 +48,7 @@ def main() -> int:
         while len(cluster.run("squeue", "-h", "-t", "running", "-o", "%i").split()) < 8:
             time.sleep(0.2)
         submit(cluster, given.jobs, "sleep 0.2", rng)
-        with Steer(slurm, resolve("sjf"), base / "state", Settings(0), Reader(slurm, 5.0), foresee=0) as steer:
+        with Steer(slurm, resolve("sjf"), base / "state", SteerSettings(0), ClusterReader(slurm, 5.0), foresee=0) as steer:
             steer.cycle()
             order = steer.order
             while cluster.run("squeue", "-h", "-o", "%i").split():
@@ -65,7 +65,7 @@ def main() -> int:
         submit(cluster, 60, "sleep 300", rng)
         time.sleep(5.0)  # the first has started
         before = sorted(cluster.run("sprio", "-h", "-o", "%i %S").splitlines())
-        with Steer(slurm, resolve("sjf"), base / "state", Settings(SPAN), Reader(slurm, 5.0), foresee=0) as steer:
+        with Steer(slurm, resolve("sjf"), base / "state", SteerSettings(SPAN), ClusterReader(slurm, 5.0), foresee=0) as steer:
             steer.cycle()
             factors = [x for _, x in slurm.priorities().values()]
         same = sorted(cluster.run("sprio", "-h", "-o", "%i %S").splitlines()) == before

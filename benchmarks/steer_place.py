@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.check_slurm import ACCOUNT, BATCH, CPUS, FAST, _nodes
 from benchmarks.slurm_cluster import Cluster, folder_for, running, skipped
-from jobwise.live.sources import Reader
-from jobwise.live.steer import Settings, Steer
+from jobwise.live.sources import ClusterReader
+from jobwise.live.steer import Steer, SteerSettings
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import Slurm, SlurmError
 from jobwise.slurm.read.text import nodes
@@ -68,7 +68,12 @@ def main() -> int:
         left: list[str] = []
         for most in (given.jobs // 2, 0):  # steering ends in the middle, and begins again
             with Steer(
-                slurm, resolve("sjf+easy+spread"), base / "state", Settings(0, place=True), Reader(slurm, 5.0), foresee=0
+                slurm,
+                resolve("sjf+easy+spread"),
+                base / "state",
+                SteerSettings(0, place=True),
+                ClusterReader(slurm, 5.0),
+                foresee=0,
             ) as steer:
                 while len(cluster.run("squeue", "-h", "-o", "%i").split()) > most:
                     try:

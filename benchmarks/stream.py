@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.scale import table
 from jobwise.report.sections import made
 from jobwise.streaming import replay
-from jobwise.workloads.parquet import Table
+from jobwise.workloads.parquet import ParquetLog
 
 HERE = Path(__file__).parent
 POLICIES = ("fcfs+easy", "sjf+easy")
@@ -70,7 +70,7 @@ def main() -> None:
             print(checked[-1], flush=True)
         rows = [generated(log, asked.jobs)]
         begun = time.perf_counter()
-        for _ in Table(log).parts(replay.AT_ONCE):
+        for _ in ParquetLog(log).parts(replay.AT_ONCE):
             pass
         rows.append(row("read it, and check its rows", asked.jobs, time.perf_counter() - begun, None))
         alone = ran("simulate", str(log), "-p", POLICIES[0], "--stream")

@@ -12,7 +12,7 @@ import numpy as np
 from jobwise.cluster import nodes
 from jobwise.compare.intervals import over_seeds
 from jobwise.errors import InputError
-from jobwise.forecast.failures import HORIZON, MODELS, Nodes, fitted
+from jobwise.forecast.failures import HORIZON, MODELS, NodeSamples, fitted
 from jobwise.metrics import wait
 from jobwise.policies.avoid import Avoid, Risks
 from jobwise.policies.names import resolve
@@ -139,7 +139,7 @@ def recorded(s: Study, folder: Path) -> Section:
     return s.section("Real failures", rows)
 
 
-def _anomalies(folder: Path) -> tuple[Nodes, float, int]:
+def _anomalies(folder: Path) -> tuple[NodeSamples, float, int]:
     t = read(folder / "nab_aws")
     marked = json.loads((folder / "nab_aws" / "anomaly_windows.json").read_text())
     parts, events, step = [], [], 300.0
@@ -153,13 +153,13 @@ def _anomalies(folder: Path) -> tuple[Nodes, float, int]:
     values = np.stack([np.append(y, np.full(max(T - len(y), 0), np.nan))[:T] for y in parts], axis=1)
     there = np.arange(T)[:, None] < [len(y) for y in parts]
     spans = np.array([e for e in events if 0 < e[0] < T]).reshape(-1, 2)
-    return Nodes(("value",), values[:, :, None], there, spans), step, 12
+    return NodeSamples(("value",), values[:, :, None], there, spans), step, 12
 
 
-def _outages(folder: Path) -> tuple[Nodes, float, int]:
+def _outages(folder: Path) -> tuple[NodeSamples, float, int]:
     series = [read(folder / f"failures_{who}_user_reported.parquet").regular(0, 600.0)[2] for who in ("facebook", "netflix")]
     T = min(map(len, series))
     share = np.nan_to_num(np.stack([y[:T] for y in series], axis=1))
     out = share > 0
     begins = np.argwhere(out[1:] & ~out[:-1]) + [1, 0]
-    return Nodes(("share_out",), share[:, :, None], ~out, begins), 600.0, 1
+    return NodeSamples(("share_out",), share[:, :, None], ~out, begins), 600.0, 1

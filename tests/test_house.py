@@ -270,3 +270,24 @@ def test_short_names_mean_one_thing():
 
 
 COMPILED = {"kernel", "inlined", "allocating"}
+
+
+OWNERS = 1  # class names with two owners; it only falls
+
+
+def test_a_class_name_has_one_owner():
+    owners = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                owners.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    several = {name: places for name, places in owners.items() if len(places) > 1}
+    assert len(several) <= OWNERS, several
+
+
+def test_no_docstring_names_a_file_that_is_gone():
+    there = {p.as_posix() for folder in ("jobwise", "tests", "examples", "docs") for p in (ROOT.parent / folder).rglob("*.py")}
+    users = {"mine.py", "file.py", "own.py"}  # of examples
+    for path in FILES:
+        for name in re.findall(r"`((?:\w+/)*\w+\.py)\b", path.read_text()):
+            assert name in users or any(x.endswith(f"/{name}") for x in there), f"{path.relative_to(ROOT)} names {name}"

@@ -281,7 +281,7 @@ def test_compiled_code_is_not_read_from_a_folder_that_others_may_write(tmp_path)
 def test_what_a_state_folder_runs_cannot_be_put_there_by_others(tmp_path, capsys):
     """Scripts of jobs that wait are run as they stand in the folder: it must be the user's own."""
     from jobwise.files import own_folder
-    from jobwise.workflows.processes import Processes
+    from jobwise.workflows.processes import LocalProcesses
 
     flow = tmp_path / "a.commands"
     flow.write_text("true\n")
@@ -309,10 +309,10 @@ def test_what_a_state_folder_runs_cannot_be_put_there_by_others(tmp_path, capsys
     job.rename(tmp_path / "moved")
     job.symlink_to(tmp_path / "moved")
     with pytest.raises(InputError, match="is a link, or others"):
-        Processes(state / "processes")
+        LocalProcesses(state / "processes")
     (tmp_path / "linked").symlink_to(victim)
     with pytest.raises(InputError, match="is a link"):
-        Processes(tmp_path / "linked")
+        LocalProcesses(tmp_path / "linked")
     with pytest.raises(InputError, match="no folder that can be used"):
         own_folder(flow)
 

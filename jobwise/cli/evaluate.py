@@ -17,7 +17,7 @@ from jobwise.errors import InputError
 
 
 @dataclass(frozen=True)
-class Judging:
+class Evaluating:
     """On which jobs the policy is judged, and how often."""
 
     whole: Annotated[bool, typer.Option("--whole", help="The whole log, also what was learnt from.")] = False
@@ -32,11 +32,11 @@ class Judging:
     @property
     def usual(self) -> bool:
         """True where nothing was asked for."""
-        return self == Judging()
+        return self == Evaluating()
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """One question: how good is this trained policy, on these jobs, beside these rules?"""
 
     run: str
@@ -44,7 +44,7 @@ class Asked:
     folder: str
     log: str | None
     rules: list[str] | None
-    judging: Judging
+    judging: Evaluating
     part: LogPart
     seed: int
     quiet: bool
@@ -56,7 +56,7 @@ def evaluate(
     log: Annotated[Optional[str], typer.Argument(metavar="LOG", help=f"{LOG_HELP} deeprm and cush: generated.")] = None,
     policy: Annotated[Optional[list[str]], policy_option(help="Rules to compare with.")] = None,
     report: Annotated[Optional[str], typer.Option("--report", help="Write one HTML file with tables and figures.")] = None,
-    judging: Judging = Judging(),
+    judging: Evaluating = Evaluating(),
     part: LogPart = LogPart(),
     seed: Seed = 0,
     parallel: Parallel = Parallel(),
@@ -68,7 +68,7 @@ def evaluate(
     if Path(run).is_file() and not run.endswith(".safetensors") and log is not None:
         raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
     trained, folder = resolve_trained(run)
-    asked = Asked(
+    asked = Question(
         run=run,
         policy=trained,
         folder=folder,
@@ -87,7 +87,7 @@ def evaluate(
     show(answer.naming(LOG=log, RUN=run), output.as_json, report)
 
 
-def _jobs(asked: Asked) -> tuple[Any, list[str], dict]:
+def _jobs(asked: Question) -> tuple[Any, list[str], dict]:
     """(the log, names of rules, settings of comparisons). Raises InputError."""
     from jobwise.compare.baselines import rules
     from jobwise.workloads.transform import unseen
@@ -105,7 +105,7 @@ def _jobs(asked: Asked) -> tuple[Any, list[str], dict]:
     return w, names, settings | {"seed": asked.seed, "kill_at_walltime": judging.kill}
 
 
-def _on_log(asked: Asked):
+def _on_log(asked: Question):
     """Compare it with rules on the part of a log that it has not seen."""
     from jobwise.compare.against import against, verdicts
     from jobwise.compare.answer import other_way
@@ -130,12 +130,12 @@ def _on_log(asked: Asked):
     )
 
 
-def _at_origins(asked: Asked):
+def _at_origins(asked: Question):
     """Repeat the search of a run folder (system `search`) on the jobs before each of the last origins, or go on with those of
     before, and compare what it finds, not the trained policy itself, with rules on the jobs behind each origin."""
     from jobwise.compare.origins import origins
     from jobwise.report.origins import of_origins
-    from jobwise.systems.search import Config, train
+    from jobwise.systems.search import SearchConfig, train
 
     if asked.judging.whole:
         raise InputError("--origins trains again at each origin; --whole is for one comparison")
@@ -146,7 +146,7 @@ def _at_origins(asked: Asked):
         raise InputError(f"{folder}: --origins trains again and needs the run folder with its run.json ({error})") from None
     if config.get("system") != "search":
         raise InputError(f"{folder}: --origins trains search anew, not {config.get('system')}; a network takes too long")
-    search = Config().changed(**config)
+    search = SearchConfig().changed(**config)
 
     def learn(earlier, t: float):  # t: the share of the log's jobs that lies before the origin
         policy = train(search, earlier, Path(folder) / f"origin{t:g}", resume=True, share=1.0)[0]
@@ -157,7 +157,7 @@ def _at_origins(asked: Asked):
         return of_origins(origins(w, names, count, learn=learn, progress=step, **how))
 
 
-def _on_jobsets(asked: Asked):
+def _on_jobsets(asked: Question):
     """Play jobsets that it has not seen, and compare it with rules on them."""
     from jobwise.learn.judged import on_jobsets
     from jobwise.report.jobsets import of_jobsets

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import grouped
-from jobwise.cli.mars_options import SLEEP, Avoided, Beside, ByMars, Tasks, weights_of
+from jobwise.cli.mars_options import SLEEP, Avoided, ByMars, Countable, Tasks, weights_of
 from jobwise.cli.options import Json, complain, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table
@@ -32,7 +32,7 @@ def run(
     procs: Annotated[
         Optional[int], typer.Option("--procs", min=1, max=2**20, help="Cores, of the simulator (64) or of this machine.")
     ] = None,
-    beside: Beside = Beside(),
+    beside: Countable = Countable(),
     avoided: Avoided = Avoided(),
     tasks: Tasks = Tasks(),
     by_mars: ByMars = ByMars(),
@@ -54,7 +54,7 @@ def run(
     own_folder(state)
     flows = [open_workflow(f) for f in files]
     seconds = [float(s) * tasks.scale for f in flows for s in f.tasks["runtime"]]
-    manager = managers.manager(on, managers.Machine(Path(state), seconds, procs, beside.gpus, beside.memory))
+    manager = managers.manager(on, managers.ToldMachine(Path(state), seconds, procs, beside.gpus, beside.memory))
     risks = avoided.risks(policy, manager)
     own = manager.stamps and tasks.command is None  # do workflows run commands of their own?
     prepare = {i: p for i, f in enumerate(files) if own and (p := engine(Path(f)))}

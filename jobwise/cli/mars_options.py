@@ -45,7 +45,7 @@ class Tasks:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Countable:
     """What a machine has beside cores."""
 
     gpus: Annotated[

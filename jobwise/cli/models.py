@@ -16,7 +16,7 @@ from jobwise.errors import InputError, Interrupted
 
 
 @dataclass(frozen=True)
-class Learning:
+class MarsLearning:
     """How a model learns, and from which costs."""
 
     preset: Annotated[str, typer.Option("--preset", help="smoke, small or paper.")] = "small"
@@ -32,7 +32,7 @@ def learn(
     log: Annotated[str, typer.Argument(metavar="LOG", help=LOG_HELP)],
     models: Annotated[str, typer.Option("--models", help="Model store: a folder, made where it is missing.")],
     window: Annotated[int, typer.Option("--window", min=4, help="Jobs after which who schedules is decided again.")] = 2000,
-    how: Learning = Learning(),
+    how: MarsLearning = MarsLearning(),
     jobs: Annotated[Optional[int], typer.Option("--jobs", min=1, help="Only the first so many jobs.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**30)] = 0,
     as_json: Json = False,

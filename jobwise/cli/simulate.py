@@ -17,7 +17,7 @@ from jobwise.errors import InputError
 
 
 @dataclass(frozen=True)
-class Files:
+class OutputFiles:
     """Where the schedule is written."""
 
     out: Annotated[Optional[str], typer.Option("--out", "-o", help="Write the schedule: .csv, .parquet, or .swf.")] = None
@@ -33,7 +33,7 @@ def simulate(
     ] = None,
     part: LogPart = LogPart(),
     replaying: Replay = Replay(),
-    files: Files = Files(),
+    files: OutputFiles = OutputFiles(),
     stream: Annotated[bool, typer.Option("--stream", help="Hold just jobs that wait or run: for Parquet of any size.")] = False,
     output: Output = Output(),
 ) -> None:
@@ -89,11 +89,11 @@ def _show(title: str, summary: dict[str, float], site: dict[str, float]) -> None
     print("bounded slowdown with tau = 10 s")
 
 
-def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: Files, output: Output) -> None:
+def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: OutputFiles, output: Output) -> None:
     """Replay a log in Parquet part after part. Raises InputError for what needs the whole of it."""
     from jobwise.streaming import replay
     from jobwise.streaming.sums import ERROR
-    from jobwise.workloads.parquet import Table
+    from jobwise.workloads.parquet import ParquetLog
     from jobwise.workloads.source import is_parquet
 
     if not is_parquet(log):
@@ -103,7 +103,7 @@ def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: Fi
         raise InputError(f"{wrong[0]} needs the whole log in memory; leave --stream out")
     if files.out and not files.out.endswith(".parquet"):
         raise InputError(f"{files.out}: --stream writes Parquet; name it .parquet")
-    table = Table(log, part.procs)
+    table = ParquetLog(log, part.procs)
     with progress(f"replaying {len(table):,} jobs") as show:
         r = replay.simulate(table, chosen, files.out, jobs=part.jobs, kill_at_walltime=replaying.kill, progress=show)
     if output.as_json:

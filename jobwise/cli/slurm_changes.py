@@ -75,7 +75,7 @@ def what_if(
 
 
 @dataclass(frozen=True)
-class Search:
+class TuneBudget:
     """The bounds and the length of a search."""
 
     max_wait: Annotated[str, typer.Option("--max-wait", help="Bound on the longest wait, times the present one.")] = "1.2x"
@@ -89,7 +89,7 @@ class Search:
 @grouped
 def tune(
     folder: Folder,
-    searching: Search = Search(),
+    searching: TuneBudget = TuneBudget(),
     beside: Annotated[
         Optional[list[str]],
         policy_option(help="Schedulers shown beside it. [default: smith-aged+slurm, saf+slurm]"),

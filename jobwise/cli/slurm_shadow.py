@@ -66,11 +66,11 @@ def watch(
 ) -> None:
     """Watch this cluster: queue, expected starts, what a policy would start now. Only reads."""
     from jobwise.live.shadow import Shadow
-    from jobwise.live.sources import Reader
+    from jobwise.live.sources import ClusterReader
     from jobwise.policies.names import resolve
     from jobwise.slurm.client import Slurm
 
-    reader = Reader(Slurm())
+    reader = ClusterReader(Slurm())
     try:
         shadow = Shadow(resolve(policy))
         with stoppable("nothing is kept"), page(served) as shown:
@@ -100,7 +100,7 @@ def shadow(
     """Follow this cluster for days, writing nothing to it: a journal of predictions, and of what a policy wanted."""
     from jobwise.live.shadow import Shadow
     from jobwise.live.sinks.journal import Journal
-    from jobwise.live.sources import Reader
+    from jobwise.live.sources import ClusterReader
     from jobwise.slurm.client import Slurm
 
     if report and not (Path(state) / "journal.sqlite").is_file():
@@ -108,7 +108,7 @@ def shadow(
     journal = Journal(Path(state), reads=report)
     try:
         if not report:
-            reader = Reader(Slurm(), kept=Path(state) / SEEN)
+            reader = ClusterReader(Slurm(), kept=Path(state) / SEEN)
             try:
                 goes_on = f"jobwise slurm shadow --state {state} goes on"
                 with stoppable(goes_on), learning(state, policy, retrain) as learns, page(served) as shown:

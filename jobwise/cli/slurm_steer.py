@@ -35,9 +35,9 @@ class How:
 
     def settings(self):
         """Return them as `slurm.steer.Settings`. Raises InputError."""
-        from jobwise.live.steer import Settings
+        from jobwise.live.steer import SteerSettings
 
-        return Settings(self.span, seconds(self.starve, "--starve"), self.most, self.dry, self.place)
+        return SteerSettings(self.span, seconds(self.starve, "--starve"), self.most, self.dry, self.place)
 
 
 @grouped

@@ -64,7 +64,7 @@ def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
 
 
 @dataclass(frozen=True)
-class Changes:
+class LogChanges:
     """The changes that are made to a log on the way."""
 
     begin: Annotated[Optional[float], typer.Option("--begin", help="Days from the first submit: window begins.")] = None
@@ -84,7 +84,7 @@ def convert(
     log: Log,
     out: Annotated[str, typer.Argument(metavar="OUT", help="SWF file to write (.gz, .xz), .parquet, or '-'.")],
     part: LogPart = LogPart(),
-    changes: Changes = Changes(),
+    changes: LogChanges = LogChanges(),
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
@@ -128,7 +128,7 @@ def _write(w: Workload, out: str) -> None:
 
 
 @dataclass(frozen=True)
-class Model:
+class JobModel:
     """The model that generates jobs."""
 
     model: Annotated[
@@ -148,7 +148,7 @@ def generate(
     jobs: Annotated[int, typer.Option("--jobs", min=1)] = 10_000,
     procs: Annotated[int, typer.Option("--procs", min=2, max=2**31 - 1)] = 256,
     load: Load = None,
-    how: Model = Model(),
+    how: JobModel = JobModel(),
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
@@ -174,7 +174,7 @@ def generate(
         print(f"{out}: {jobs:,} jobs for {procs:,} processors, seed {seed}")
 
 
-def _generate_parts(out: str, jobs: int, procs: int, load: float | None, how: Model, seed: int) -> None:
+def _generate_parts(out: str, jobs: int, procs: int, load: float | None, how: JobModel, seed: int) -> None:
     """Generate a log part after part. Raises InputError for models that have to know all jobs."""
     from jobwise.workloads.lublin import lublin_parts
     from jobwise.workloads.parquet import write

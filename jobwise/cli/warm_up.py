@@ -101,11 +101,11 @@ def _rules() -> None:
     for policy in ("fcfs+easy", "wfp3+easy", "smith+easy"):
         jw.simulate(samples.log(), policy)
     from jobwise.streaming import replay
-    from jobwise.workloads.parquet import Table, write_log
+    from jobwise.workloads.parquet import ParquetLog, write_log
 
     with tempfile.TemporaryDirectory() as folder:
         write_log(samples.log(), f"{folder}/log.parquet")
-        replay.simulate(Table(f"{folder}/log.parquet"), "sjf+easy")
+        replay.simulate(ParquetLog(f"{folder}/log.parquet"), "sjf+easy")
 
 
 def _promises() -> None:

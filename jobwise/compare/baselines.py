@@ -78,7 +78,7 @@ class Baselines:
         return {k: getattr(self, k) for k in ("kill_at_walltime", "restart_cost_s", "seed")}
 
     def _on_windows(self, names: Sequence[str], rows: np.ndarray, shakes: int) -> dict[str, np.ndarray]:
-        made = windows.Windows(self.log, self.size, shakes, self.shake_s, self.seed)
+        made = windows.LogWindows(self.log, self.size, shakes, self.shake_s, self.seed)
         todo = {n: [row for row in map(int, rows) if (n, row, shakes) not in self.cache] for n in names}
         with current() as workers:
             work = partial(_slowdowns, workers.put(made), self._settings())

@@ -11,7 +11,7 @@ import numpy as np
 
 from jobwise import metrics
 from jobwise.compare.bounds import AtBound
-from jobwise.compare.intervals import LEAST, Effect, Totals, claims, compared, continuous, holm, totals
+from jobwise.compare.intervals import LEAST, Effect, RatioOfMeans, claims, compared, continuous, holm, totals
 from jobwise.record import Record
 from jobwise.workload import Workload
 from jobwise.workloads.transform import recorded, statistics
@@ -65,7 +65,7 @@ class Comparison:
         """Return the change in the continuous replay, over its blocks."""
         return continuous(self.blocks[base], self.blocks[p])
 
-    def totals(self, p: int, metric: str = "bounded_slowdown", base: int = 0) -> Totals:
+    def totals(self, p: int, metric: str = "bounded_slowdown", base: int = 0) -> RatioOfMeans:
         """Ratio of the means over windows of a metric, its interval, and the largest window's share."""
         return totals(self.windows[metric][base], self.windows[metric][p])
 

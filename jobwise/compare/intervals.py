@@ -222,7 +222,7 @@ def pooled(effects: Sequence[Effect]) -> Effect:
 
 
 @dataclass(frozen=True)
-class Totals:
+class RatioOfMeans:
     """Ratio of means - 1 over windows [W], its 95 % interval by bootstrap-t, and the largest window's share of both totals."""
 
     change: float
@@ -235,23 +235,23 @@ class Totals:
         return _text(self, form)
 
 
-def _text(x: Effect | Totals, form: str) -> str:
+def _text(x: Effect | RatioOfMeans, form: str) -> str:
     text = f"{x.change:{form}}"
     return text if isnan(x.low) else f"{text} [{x.low:{form}}, {x.high:{form}}]"
 
 
-def totals(base: np.ndarray, ours: np.ndarray) -> Totals:
+def totals(base: np.ndarray, ours: np.ndarray) -> RatioOfMeans:
     """The ratio of means of windows [W] or [W, K], its interval over blocks of two; none below LEAST blocks, or where it is
     wider than tenfold."""
     a, b = (x.mean(axis=1) if x.ndim > 1 else x for x in (np.asarray(base, float), np.asarray(ours, float)))
     whole = float((a + b).sum())
     share = float((a + b).max() / whole) if whole > 0 else 0.0
     if a.sum() <= 0:
-        return Totals(0.0 if b.sum() <= 0 else inf, nan, nan, share)
+        return RatioOfMeans(0.0 if b.sum() <= 0 else inf, nan, nan, share)
     low, high = ratio_interval(in_blocks(a), in_blocks(b)) if len(a) >= BLOCK * LEAST else (nan, nan)
     if not isnan(low) and high > 10 * max(low, 1e-12):
         low = high = nan
-    return Totals(float(b.sum() / a.sum()) - 1, low - 1, high - 1, share)
+    return RatioOfMeans(float(b.sum() / a.sum()) - 1, low - 1, high - 1, share)
 
 
 def ratio_interval(base: np.ndarray, ours: np.ndarray) -> tuple[float, float]:

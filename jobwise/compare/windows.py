@@ -44,7 +44,7 @@ def replicas(w: Workload, row: int, size: int, shakes: int, shake_s: float, seed
 
 
 @dataclass(eq=False)
-class Windows:
+class LogWindows:
     """The windows of a log with their replicas, as `replicas` makes them; each is made once in a process, and kept."""
 
     log: Workload

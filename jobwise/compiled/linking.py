@@ -5,7 +5,7 @@ C, and does so again inside each caller. Here a function that kernels call is a 
 signature for integers of all widths. A function that Python calls is a *whole*: it links all its parts as internal
 functions and optimises them together, once. First use takes a third of the time; the code is as fast or faster.
 
-This reaches into numba's internals, which only tests of a numba version can vouch for: `compiled.py` takes plain `njit` with
+This reaches into numba's internals, which only tests of a numba version can vouch for: `compiled` takes plain `njit` with
 every version not named here.
 """
 

@@ -22,7 +22,7 @@ OF_METRIC = ("last", "slope", "mean", "spread", "largest", "growth", "ahead")
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class NodeSamples:
     """Samples of N nodes: `values` [T, N, M] NaN where a sample is missing, `up` [T, N], `failure` [F, 2] (step, node)."""
 
     metrics: tuple[str, ...]
@@ -44,7 +44,7 @@ class Nodes:
         return out & self.up
 
 
-def features(x: Nodes, horizon: int = HORIZON) -> np.ndarray:
+def features(x: NodeSamples, horizon: int = HORIZON) -> np.ndarray:
     """[T, N, F] of each metric, on the scale of its node in the part to learn from: last value, slope, mean, spread and
     largest of the last SHORT steps, growth of the mean since LONG steps ago, and how far it will be in `horizon` steps at this
     slope; and for how long the node has been up. Nothing after a step is used."""
@@ -141,7 +141,9 @@ class Risk:
         return asdict(self.worth)
 
 
-def fitted(x: Nodes, model: str, horizon: int = HORIZON, step_s: float = 60.0, more: dict[str, Callable] | None = None) -> Risk:
+def fitted(
+    x: NodeSamples, model: str, horizon: int = HORIZON, step_s: float = 60.0, more: dict[str, Callable] | None = None
+) -> Risk:
     """Fit a model to the first part, calibrate it on the second, measure it on the last. Raises InputError."""
     known = MODELS | (more or {})
     if model not in known:

@@ -87,7 +87,7 @@ Model = Callable[[Series], Forecast]
 
 
 @dataclass(frozen=True)
-class Score:
+class LoadScore:
     """How a model did on a part of a series, at one horizon. `mase`: mean absolute error by persistence's; `pinball`: mean over
     the quantiles 0.05, 0.5, 0.95; `coverage` and `width` of the 90 % intervals, width by persistence's error; `under`: share of
     values above the forecast."""
@@ -138,7 +138,7 @@ def leader(s: Series, said: dict[str, Forecast], horizons: Sequence[int], peak: 
     return out
 
 
-def score(s: Series, f: Forecast, bounds: np.ndarray, k: int, h: int, part: slice, peak: bool = False) -> Score | None:
+def score(s: Series, f: Forecast, bounds: np.ndarray, k: int, h: int, part: slice, peak: bool = False) -> LoadScore | None:
     """Of horizon k on the samples of `part` whose target lies in it too; None where nothing changes there."""
     rows = np.arange(len(s.y))[part]
     rows = rows[rows + h < rows[-1] + 1] if len(rows) else rows
@@ -153,21 +153,21 @@ def score(s: Series, f: Forecast, bounds: np.ndarray, k: int, h: int, part: slic
     e, low, high = y - f.point[rows, k], bounds[rows, k, 0], bounds[rows, k, 1]
     pin = [np.maximum(q * d, (q - 1) * d).mean() for q, d in ((0.05, y - low), (0.5, e), (0.95, y - high))]
     inside = (y >= low - 1e-9) & (y <= high + 1e-9)
-    return Score(
+    return LoadScore(
         float(np.abs(e).mean()), float(np.sqrt((e * e).mean())), float(np.abs(e).mean() / base), float(np.mean(pin)),
         float(inside.mean()), float((high - low).mean() / base), float((e > 0).mean()), len(rows),
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Result:
+class LoadForecasts:
     """Of one series: the model `chosen` on the second part, and for every model its scores by horizon on the second part
     (`choice`) and on the last one (`test`)."""
 
     series: str
     chosen: str
-    choice: dict[str, dict[int, Score]]
-    test: dict[str, dict[int, Score]]
+    choice: dict[str, dict[int, LoadScore]]
+    test: dict[str, dict[int, LoadScore]]
 
     def mase(self, model: str, test: bool = True) -> float:
         """The geometric mean over the horizons."""
@@ -181,7 +181,7 @@ def told(s: Series, models: dict[str, Model], horizons: Sequence[int], peak: boo
     return said | ({"leader": leader(s, said, horizons, peak)} if len(said) > 1 else {})
 
 
-def judged(s: Series, models: dict[str, Model], horizons: Sequence[int] = HORIZONS, peak: bool = False) -> Result | None:
+def judged(s: Series, models: dict[str, Model], horizons: Sequence[int] = HORIZONS, peak: bool = False) -> LoadForecasts | None:
     """Forecast a series with every model and their `leader`, and choose one of them; None where the series does not change.
     Raises InputError for series that are too short."""
     if len(s.y) < max(LEAST, 10 * max(horizons)):
@@ -199,6 +199,6 @@ def judged(s: Series, models: dict[str, Model], horizons: Sequence[int] = HORIZO
             table[name] = {h: x for h, x in scores.items() if x}
     if not all(choice.values()) or not all(test.values()):
         return None
-    judged_all = Result(s.name, "", choice, test)
+    judged_all = LoadForecasts(s.name, "", choice, test)
     best = min(said, key=lambda m: judged_all.mase(m, test=False))
-    return Result(s.name, best, choice, test)
+    return LoadForecasts(s.name, best, choice, test)

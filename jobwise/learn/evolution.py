@@ -66,7 +66,7 @@ def _measured(prepared: Shared, which: np.ndarray, weights: np.ndarray) -> np.nd
     return prepared.get().trial(RULE, weights, which)
 
 
-class Ground:
+class SearchGround:
     """Windows to search on, and how to measure weights on them."""
 
     def __init__(self, windows: Sequence[Workload], threads: int = 2):
@@ -94,7 +94,7 @@ def fitness(results: np.ndarray, base: np.ndarray) -> np.ndarray:
 
 
 def evolve(
-    ground: Ground,
+    ground: SearchGround,
     start: np.ndarray,
     base: np.ndarray,
     search: Search,
@@ -122,7 +122,7 @@ def answer(state: dict) -> np.ndarray:
     return np.array(state["sum"]) / state["summed"] if state["summed"] else np.array(state["weights"])
 
 
-def generation(ground: Ground, state: dict, base: np.ndarray, search: Search, seed: int) -> dict:
+def generation(ground: SearchGround, state: dict, base: np.ndarray, search: Search, seed: int) -> dict:
     """One generation: the next state, with its `fitness` and how many `replays` it took."""
     useful = np.flatnonzero(base >= IDLE)
     useful = useful if len(useful) >= min(8, ground.count) else np.arange(ground.count)

@@ -56,7 +56,7 @@ class PerJob(nn.Module):
         return spread(self.net(obs.x)[:, 0], obs.counts, -torch.inf)
 
 
-class Rows(nn.Module):
+class RowsNetwork(nn.Module):
     """[B, rows, F] -> [B, W]: one 1 x F filter (F 2: one resource), then dense layers without bias, the last with."""
 
     def __init__(self, sizes: list[int], features: int = 2):
@@ -70,11 +70,11 @@ class Rows(nn.Module):
 
 
 class Levels(nn.Module):
-    """[B, rows + 1, F] -> [B, W]: two `Rows`; the last row says which of them answers (0: the first, 1: the second)."""
+    """[B, rows + 1, F] -> [B, W]: two `RowsNetwork`; the last row says which of them answers (0: the first, 1: the second)."""
 
     def __init__(self, sizes: list[int], features: int = 2):
         super().__init__()
-        self.first, self.second = Rows(sizes, features), Rows(sizes, features)
+        self.first, self.second = RowsNetwork(sizes, features), RowsNetwork(sizes, features)
 
     def forward(self, obs: Seen) -> torch.Tensor:
         """Scores [B, W], -inf behind the last job of each."""
@@ -270,7 +270,15 @@ def masked(scores: torch.Tensor, obs: Seen) -> torch.Tensor:
 def actor(spec: dict) -> nn.Module:
     """The network of a spec {"kind", "sizes", ...}, as policy files keep it."""
     more = {k: v for k, v in spec.items() if k not in ("kind", "sizes")}
-    kinds = {"perjob": PerJob, "rows": Rows, "levels": Levels, "mlp": Flat, "slots": PerSlot, "image": Image, "pairs": Pairs}
+    kinds = {
+        "perjob": PerJob,
+        "rows": RowsNetwork,
+        "levels": Levels,
+        "mlp": Flat,
+        "slots": PerSlot,
+        "image": Image,
+        "pairs": Pairs,
+    }
     return kinds[spec["kind"]](list(spec["sizes"]), **more)
 
 

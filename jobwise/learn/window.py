@@ -23,7 +23,7 @@ from jobwise.learn.imitation import imitate
 from jobwise.learn.learners import LEARNERS, critic_alone
 from jobwise.learn.run_folder import score
 from jobwise.learn.settings import PARALLEL, Settings
-from jobwise.learn.workers import Group, Workers
+from jobwise.learn.workers import Group, Replicas
 from jobwise.policies.networks import Forward
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.simulate import simulate_many
@@ -62,7 +62,7 @@ class WindowTrainer:
         self.collect = self.envs.collect if config.collectors > 1 else partial(collect, self.envs)
         self.validation, self.overlap = self.ground.judged, self.ground.overlap
         self.sketch = sketch(self.ground.known)
-        self.workers = Workers(self.agent, self.envs, config.seed) if self.parallel else None
+        self.workers = Replicas(self.agent, self.envs, config.seed) if self.parallel else None
         self.rule, self._known = ("", np.inf), dict[Any, Any]()
         self.generations: Generations[dict[str, np.ndarray]] = Generations()
         self.budget = [(k, getattr(config, k)) for k in ("choices", "episodes")]

@@ -47,7 +47,7 @@ class Group:
             p.close()
 
 
-class Workers:
+class Replicas:
     """The workers of a shared agent, one for each part of `envs`."""
 
     def __init__(self, agent: Agent, envs: Group, seed: int):

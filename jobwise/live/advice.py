@@ -11,7 +11,7 @@ import numpy as np
 
 from jobwise import metrics
 from jobwise.errors import InputError
-from jobwise.live.sources import Cluster
+from jobwise.live.sources import Now
 from jobwise.live.starts import Predicted
 from jobwise.live.views import order_of
 from jobwise.policies.names import resolve
@@ -50,7 +50,7 @@ class Limit:
         )
 
 
-def ended(c: Cluster) -> Workload:
+def ended(c: Now) -> Workload:
     """The jobs of a cluster that have ended, on its site, as if nothing of them had happened yet. Raises InputError where there
     are none."""
     rows = np.flatnonzero(~np.isnan(c.workload.jobs["end"]))

@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobwise.live.sources import Cluster
+from jobwise.live.sources import Now
 from jobwise.slurm.read.jobs import requested
-from jobwise.starts.sooner import Change, shorter
+from jobwise.starts.sooner import OtherRequest, shorter
 from jobwise.workload import Workload
 
 
-def changes_of(c: Cluster, w: Workload, row: int) -> tuple[list[Change], Workload]:
+def changes_of(c: Now, w: Workload, row: int) -> tuple[list[OtherRequest], Workload]:
     """(what the job may ask for instead by its limits, the jobs `w` of the cluster on a site that knows these requests)."""
     half, other = _half(w, row)
     return [*shorter(float(w.jobs["walltime"][row])), *half, *_partitions(w, row), *_qos(c, w, row)], other
 
 
-def _partitions(w: Workload, row: int) -> Iterator[Change]:
+def _partitions(w: Workload, row: int) -> Iterator[OtherRequest]:
     """Other partitions that would take the job."""
     site, job = w.cluster.known_site, w.jobs[row]
     own, ask = set(site.queues[job["partition"]].tolist()), site.asks[job["ask"]]
@@ -29,10 +29,10 @@ def _partitions(w: Workload, row: int) -> Iterator[Change]:
             continue
         x = site.partitions[p]
         if x["up"] and job["walltime"] <= x["max_time"] and ask["nodes"] <= x["max_nodes"]:
-            yield Change(f"partition {site.partition_names[p]}", {"partition": float(k)})
+            yield OtherRequest(f"partition {site.partition_names[p]}", {"partition": float(k)})
 
 
-def _qos(c: Cluster, w: Workload, row: int) -> Iterator[Change]:
+def _qos(c: Now, w: Workload, row: int) -> Iterator[OtherRequest]:
     """Other QOS that its user may name, where they differ in priority or limits."""
     site, job = w.cluster.known_site, w.jobs[row]
     who = w.names["user"].get(int(job["user"]), ""), w.names["group"].get(int(job["group"]), "")
@@ -40,10 +40,10 @@ def _qos(c: Cluster, w: Workload, row: int) -> Iterator[Change]:
     for k, name in enumerate(site.qos_names):
         x = site.qos[k]
         if name in c.qos.get(who, ()) and k != job["queue"] and job["walltime"] <= x["max_wall"] and x != own:
-            yield Change(f"QOS {name}", {"queue": float(k)})
+            yield OtherRequest(f"QOS {name}", {"queue": float(k)})
 
 
-def _half(w: Workload, row: int) -> tuple[list[Change], Workload]:
+def _half(w: Workload, row: int) -> tuple[list[OtherRequest], Workload]:
     """Half the nodes, or of a job that names none half the tasks, for twice the time."""
     site, job = w.cluster.known_site, w.jobs[row]
     ask, limit = site.asks[job["ask"]].copy(), 2.0 * float(job["walltime"])
@@ -58,4 +58,4 @@ def _half(w: Workload, row: int) -> tuple[list[Change], Workload]:
     asks = np.append(site.asks, ask)
     fields = {"walltime": limit, "ask": float(len(site.asks)), "request": requested(asks[-1:], w.cluster.capacity)[0]}
     other = replace(w, cluster=replace(w.cluster, site=replace(site, asks=asks)))
-    return [Change(words, fields, 2.0)], other
+    return [OtherRequest(words, fields, 2.0)], other

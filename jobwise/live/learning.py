@@ -14,7 +14,7 @@ from typing import Any
 from jobwise.errors import InputError, plain
 from jobwise.files import write_whole
 from jobwise.live.retrain import Learnt, retrain, serving
-from jobwise.live.sources import Cluster
+from jobwise.live.sources import Now
 from jobwise.live.views import ended_on_pool
 from jobwise.workload import Workload
 
@@ -43,7 +43,7 @@ class Learning:
         self.policy = self.base
         self.look()  # what was learnt before
 
-    def look(self, c: Cluster | None = None) -> str:
+    def look(self, c: Now | None = None) -> str:
         """Use what a round has brought; begin one on the jobs of a cluster that have ended, where one is due. Returns what
         happened, in words, "" where nothing did. A round that fails changes nothing."""
         if self.every == NEVER:

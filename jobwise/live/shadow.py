@@ -7,7 +7,7 @@ from typing import Any
 
 from jobwise.errors import InputError, plain
 from jobwise.live.sinks.journal import Journal
-from jobwise.live.sources import Cluster
+from jobwise.live.sources import Now
 from jobwise.live.starts import Predicted, predict
 from jobwise.live.views import order_of, starts_of
 from jobwise.starts.calibration import Calibration
@@ -31,7 +31,7 @@ class Shadow:
         if self.journal:
             self.calibration = self.journal.calibration()
 
-    def cycle(self, c: Cluster, seed: int = 0) -> tuple[Predicted, dict[str, list[int]]]:
+    def cycle(self, c: Now, seed: int = 0) -> tuple[Predicted, dict[str, list[int]]]:
         """(predictions, which jobs came, started, ended, changed, were cancelled since the last cycle: `Journal.write`), of a
         cluster as it is now. Raises InputError where the clock has been set back."""
         self.problem = ""

@@ -55,7 +55,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, eq=False)
-class Cluster:
+class Now:
     """What a cluster is doing. `workload`: ended, running and waiting jobs on its site, in order of submit, with `start` and
     `end` (NaN: not yet) in s from `origin`; `now` likewise. `waiting`: jobs that may start, by number; `out`: that may not.
     `name`: that of the cluster. `factors`: (priority, site factor) of jobs that may start, by number. `down`: nodes that were
@@ -98,7 +98,7 @@ class Cluster:
         return int(at[0]) if len(at) else -1
 
 
-class Reader:
+class ClusterReader:
     """Reads a cluster again and again: the queue at each look, all else every `refresh` s. `kept`: a folder for what Slurm's
     commands print, which stays."""
 
@@ -106,7 +106,7 @@ class Reader:
         self.slurm, self.refresh, self._at, self._kept = slurm, refresh, -np.inf, kept
         self._folder = tempfile.TemporaryDirectory(prefix="jobwise-")
 
-    def look(self) -> Cluster:
+    def look(self) -> Now:
         """Read the cluster as it is now. Raises InputError."""
         folder, now = self._kept or Path(self._folder.name) / HERE, time.monotonic()
         whole = now - self._at >= self.refresh
@@ -151,7 +151,7 @@ def fetch(slurm: Slurm, folder: Path, whole: bool = True) -> None:
     (folder / "now.txt").write_text(f"{time.time():.3f}\n")
 
 
-def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
+def look(folder: Path, more: dict[str, str] | None = None) -> Now:
     """Read the cluster of a folder that `fetch` has filled. `more`: columns of sacct of one more job that waits (`asked`).
     Raises InputError, in which a folder that is HERE for a moment has no path: nobody has seen it."""
     try:
@@ -162,7 +162,7 @@ def look(folder: Path, more: dict[str, str] | None = None) -> Cluster:
         raise InputError(str(error).replace(f"{folder}/", "").replace(str(folder), HERE)) from None
 
 
-def _look(folder: Path, more: dict[str, str] | None) -> Cluster:
+def _look(folder: Path, more: dict[str, str] | None) -> Now:
     """Read the folder, with its own path in what is raised."""
     file = folder / "squeue.json"
     if not file.is_file():
@@ -206,7 +206,7 @@ def _look(folder: Path, more: dict[str, str] | None) -> Cluster:
         raise InputError(f"{folder}: no job waits, runs, or has ended")
     workload, since = _open(_workload(folder, [*over.values(), *rows]), rows, now)
     said = diagnosis(_read(folder, "sdiag"))
-    return Cluster(workload, since, waits, out, _name(folder), factors, _down(folder), said, _qos(folder))
+    return Now(workload, since, waits, out, _name(folder), factors, _down(folder), said, _qos(folder))
 
 
 def _waiting(x: dict, own: dict[str, str], begun: float, tasks: int) -> Waiting:

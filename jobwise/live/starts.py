@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jobwise.live.alternatives import changes_of
-from jobwise.live.sources import Cluster, Waiting
+from jobwise.live.sources import Now, Waiting
 from jobwise.live.standing import SitePlayer
 from jobwise.policies.names import resolve
 from jobwise.starts.calibration import Calibration
@@ -54,7 +54,7 @@ def in_words(reason: str) -> str:
 class Predicted:
     """Predictions for the jobs of a cluster that wait and may start."""
 
-    cluster: Cluster
+    cluster: Now
     player: SitePlayer
     starts: Starts
 
@@ -87,7 +87,7 @@ class Predicted:
 
 
 def predict(
-    cluster: Cluster,
+    cluster: Now,
     policy: Any = "slurm",
     *,
     earlier: int | None = None,

@@ -25,7 +25,7 @@ from scipy.stats import binom
 from jobwise.errors import InputError, plain
 from jobwise.live.sinks.placing import Placing, free_all
 from jobwise.live.sinks.site_factors import differing, wanted
-from jobwise.live.sources import Cluster, Reader
+from jobwise.live.sources import ClusterReader, Now
 from jobwise.live.starts import predict
 from jobwise.live.state_folder import StateFolder, undo
 from jobwise.live.views import order_of, starts_of
@@ -39,7 +39,7 @@ DRIFT_LEAST, DRIFT_P = 50, 0.001  # starts that are compared, and how unlikely t
 
 
 @dataclass(frozen=True)
-class Settings:
+class SteerSettings:
     """How to steer. `span`: factors are 0 to so many points (0: the policy alone decides the order); `starve` s; `most` jobs
     changed in a cycle; `dry`: nothing is written; `place`: jobs that the policy would start now get the nodes that it says."""
 
@@ -80,16 +80,16 @@ class Steer:
     slurm: Slurm
     policy: Any
     folder: Path
-    settings: Settings = Settings()
+    settings: SteerSettings = SteerSettings()
     reader: Any = None
     drift: Drift = field(default_factory=Drift)
     foresee: float = FORESEE_S  # 0: nothing is foreseen
 
     def __post_init__(self):
         self.state = StateFolder(Path(self.folder))
-        self.reader = self.reader or Reader(self.slurm)
+        self.reader = self.reader or ClusterReader(self.slurm)
         self.order: list[int] = []
-        self.cluster: Cluster | None = None  # as it was last read
+        self.cluster: Now | None = None  # as it was last read
         self._placing = Placing(self.slurm, self.state, self.settings.dry)
         self._why: dict[int, str] = {}
         self._would: dict[int, int] = {}  # the factors that a dry run has said
@@ -124,7 +124,7 @@ class Steer:
         placed = self._place(c, problem) if self.settings.place else 0
         return {"waiting": len(c.waiting), "changed": len(change) + placed, "problem": problem, "off": False}
 
-    def _place(self, c: Cluster, problem: str) -> int:
+    def _place(self, c: Now, problem: str) -> int:
         """Name nodes for the jobs that the policy would start now, for none where there is a problem; how many jobs were
         changed."""
         try:
@@ -138,7 +138,7 @@ class Steer:
             self.state.note("policy", problem=f"nothing is placed: {plain(str(error))[:200]}")
             return 0
 
-    def _starts(self, c: Cluster) -> None:
+    def _starts(self, c: Now) -> None:
         """Take note of the jobs that have started since the last cycle."""
         w = c.workload
         going = c.live[~np.isnan(w.jobs["start"][c.live])]
@@ -147,7 +147,7 @@ class Steer:
             self.drift.started(id, begun[id] + w.origin)
         self._running = set(begun)
 
-    def _foresee(self, c: Cluster) -> None:
+    def _foresee(self, c: Now) -> None:
         """Now and then, predict for the jobs that have come when Slurm alone would start them."""
         new = set(c.waiting) - set(self.drift.foreseen)
         if not new or self.foresee <= 0 or time.monotonic() - self._foreseen < self.foresee:
@@ -164,7 +164,7 @@ class Steer:
         origin = c.workload.origin + c.now
         self.drift.foreseen |= {x["job"]: origin + x["start"] for x in rows if x["job"] in new}
 
-    def _rank(self, c: Cluster) -> str:
+    def _rank(self, c: Now) -> str:
         """Rank the queue, starved jobs first; "" or what is wrong with the policy, whose last good order stays."""
         begun = time.monotonic()
         try:

@@ -18,7 +18,7 @@ from jobwise.cluster import pool
 from jobwise.decision import Start, View, begin
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, QUEUED, RUNNING, blank_jobs, past_dtype
-from jobwise.live.sources import Cluster
+from jobwise.live.sources import Now
 from jobwise.sim.state import slice_dtype
 from jobwise.sim.topology import gpu_racks
 from jobwise.slurm.read.text import nodes
@@ -31,7 +31,7 @@ MOST_CHUNKS = 128  # tasks of a job that asks for no number of nodes; more may b
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class SeenMachine:
     """The machine as a policy sees it, and who holds what: `request` [J, R] and `chunks` [J] of jobs; `slices` [S], of which
     `first` [J] is a job's first (-1: none); `free` [N, R]."""
 
@@ -43,7 +43,7 @@ class Held:
     free: np.ndarray
 
 
-def view_of(c: Cluster, policy: Any = None) -> tuple[View, np.ndarray]:
+def view_of(c: Now, policy: Any = None) -> tuple[View, np.ndarray]:
     """(the cluster as a view for a policy, the number of each of its jobs [J]). Raises InputError where the policy takes
     neither a pool nor nodes."""
     w, jobs = c.workload, c.workload.jobs
@@ -83,17 +83,17 @@ def takes(policy: Any, machine: Machine) -> bool:
     return True
 
 
-def _pool(c: Cluster, rows: np.ndarray, going: np.ndarray) -> Held:
+def _pool(c: Now, rows: np.ndarray, going: np.ndarray) -> SeenMachine:
     """The CPUs of the nodes that are in service, as one pool."""
     w, total = c.workload, int(c.workload.cluster.total[0])
     request, nothing = w.jobs["request"][rows, :1], np.zeros(len(rows), np.int32)
     free = total - int(request[going].sum())
     if c.down:  # of them only what nobody uses is lost
         free = int(_nodes(c, rows, going).free[:, 0].sum())
-    return Held(pool(total), request, nothing, np.zeros(0, slice_dtype(1)), nothing - 1, np.array([[max(free, 0)]]))
+    return SeenMachine(pool(total), request, nothing, np.zeros(0, slice_dtype(1)), nothing - 1, np.array([[max(free, 0)]]))
 
 
-def _nodes(c: Cluster, rows: np.ndarray, going: np.ndarray) -> Held:
+def _nodes(c: Now, rows: np.ndarray, going: np.ndarray) -> SeenMachine:
     """The nodes with CPUs, memory (MiB) and GPUs; what a running job holds is the same on each of its nodes. Nodes that are out
     of service have nothing free."""
     w, site = c.workload, c.workload.cluster.known_site
@@ -115,10 +115,10 @@ def _nodes(c: Cluster, rows: np.ndarray, going: np.ndarray) -> Held:
             first[j] = first[j] if k else len(slices) - 1
     free[[place[n] for n in c.down if n in place]] = 0
     held = np.array(slices, slice_dtype(capacity.shape[1])) if slices else np.zeros(0, slice_dtype(capacity.shape[1]))
-    return Held(Machine(capacity, w.cluster.resources), request, chunks, held, first, np.maximum(free, 0))
+    return SeenMachine(Machine(capacity, w.cluster.resources), request, chunks, held, first, np.maximum(free, 0))
 
 
-def _gpus(c: Cluster, rows: np.ndarray, going: np.ndarray, policy: Any) -> Held:
+def _gpus(c: Now, rows: np.ndarray, going: np.ndarray, policy: Any) -> SeenMachine:
     """The GPUs of the nodes that have some, one by one, as one rack. Slurm says how many a job holds on a node; the view takes
     them to be the first ones that are free there. Raises InputError where nodes have different numbers of GPUs, and for
     policies that move running jobs."""
@@ -152,10 +152,10 @@ def _gpus(c: Cluster, rows: np.ndarray, going: np.ndarray, policy: Any) -> Held:
         if n in place:
             free[place[n] * each : (place[n] + 1) * each] = 0
     held = np.array(slices, slice_dtype(1)) if slices else np.zeros(0, slice_dtype(1))
-    return Held(gpu_racks([len(have)], each), request, np.zeros(len(rows), np.int32), held, first, free)
+    return SeenMachine(gpu_racks([len(have)], each), request, np.zeros(len(rows), np.int32), held, first, free)
 
 
-def names_of(c: Cluster, machine: Machine) -> list[str]:
+def names_of(c: Now, machine: Machine) -> list[str]:
     """The node that each node of a machine as a policy sees it is, or is a part of."""
     names = c.workload.cluster.known_site.names
     if machine.topology is None:
@@ -184,7 +184,7 @@ def _past(jobs: np.ndarray, t0: float) -> np.ndarray:
     return past
 
 
-def ended_on_pool(c: Cluster) -> Workload:
+def ended_on_pool(c: Now) -> Workload:
     """The jobs of a cluster that have ended, with their waits, on its CPUs as one pool. Raises InputError where none has."""
     w, jobs = c.workload, c.workload.jobs
     rows = np.flatnonzero(~np.isnan(jobs["end"]))
@@ -200,7 +200,7 @@ def ended_on_pool(c: Cluster) -> Workload:
     return supposed(table, run, pool(total), name=c.name, origin=w.origin + first, columns={"wait": wait})
 
 
-def order_of(policy: Any, c: Cluster) -> list[dict]:
+def order_of(policy: Any, c: Now) -> list[dict]:
     """The waiting jobs of a cluster as a policy ranks them, first to start first: `job` its number, `score`, `why`. Raises
     InputError where the policy ranks nothing, or nonsense."""
     view, ids = view_of(c, policy)
@@ -218,7 +218,7 @@ def order_of(policy: Any, c: Cluster) -> list[dict]:
     return [{"job": int(ids[x["job"]]), "score": float(x["score"]), "why": x.get("why", "")} for x in ranked]
 
 
-def starts_of(policy: Any, c: Cluster) -> dict[int, list[str]]:
+def starts_of(policy: Any, c: Now) -> dict[int, list[str]]:
     """The jobs that a policy would start now, by number: the names of the nodes that it would have each on; none on a pool.
     Raises InputError."""
     view, ids = view_of(c, policy)

@@ -11,7 +11,7 @@ from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError, failed, raised_in
 from jobwise.policies import parts
 from jobwise.policies.loglinear import Index
-from jobwise.policies.memory import Memory
+from jobwise.policies.memory import RunMemory
 from jobwise.policies.promised import Promised
 from jobwise.sim.lists import list_pass, orders
 from jobwise.sim.lists.conservative import plan_conservative
@@ -30,7 +30,7 @@ class ListRun:
         policy.check(view.cluster)
         self.policy, promises = policy, policy.promises
         learns = isinstance(policy.order, Index) or policy.estimate == "predicted"
-        memory = Memory(view, promises) if learns or promises else None
+        memory = RunMemory(view, promises) if learns or promises else None
         self._memory: Any = memory
         self._promised: Any = Promised(view, memory, policy.express, policy.promise - 1.0) if memory and promises else None
 

@@ -11,7 +11,7 @@ from jobwise.sim.memory import groups, history, memory
 from jobwise.sim.memory.loglinear import FEATURES, score_linear
 
 
-class Memory:
+class RunMemory:
     """How long jobs ran and, with `forecasts`, what a promise goes by. It begins with what a view shows, which may be in the
     middle of a simulation, and takes note of the events of those that follow."""
 

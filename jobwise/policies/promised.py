@@ -12,7 +12,7 @@ from jobwise.cluster import pool as cluster_of
 from jobwise.decision import View
 from jobwise.errors import InputError
 from jobwise.jobs import RUNNING
-from jobwise.policies.memory import Memory
+from jobwise.policies.memory import RunMemory
 from jobwise.policies.replay import past_waits
 from jobwise.sim.lists.list_pass import Rule
 from jobwise.sim.memory import memory
@@ -28,7 +28,7 @@ ROOM = 1024  # jobs, at first
 class Promised:
     """The virtual schedule of one simulation or cluster, bounds and plan, and who is express."""
 
-    def __init__(self, view: View, memory: Memory, express: float, slack: float):
+    def __init__(self, view: View, memory: RunMemory, express: float, slack: float):
         self._lane_and_slack = express, slack
         self._memory, self._total, self._noted = memory, view.cluster.processors, view.events
         self._waits = past_waits(view.past, self._total)

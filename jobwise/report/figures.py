@@ -283,7 +283,7 @@ def changes(c: Comparison) -> str:
     return forest({"": {c.policies[p]: c.change(p) for p in range(1, len(c.policies))}}, label, 1)
 
 
-class Change(Protocol):
+class Interval(Protocol):
     """A change with its interval; `jobwise.compare.intervals.Effect` is one."""
 
     @property
@@ -299,7 +299,7 @@ class Change(Protocol):
         """Return where the interval ends."""
 
 
-def forest(series: Mapping[str, Mapping[str, Change]], label: str, first: int = 0) -> str:
+def forest(series: Mapping[str, Mapping[str, Interval]], label: str, first: int = 0) -> str:
     """Changes with their intervals, a row per name. Several series stand side by side, a colour each; a single one has a colour
     per row, from that of policy `first` on."""
     names = list(dict.fromkeys(n for effects in series.values() for n in effects))

@@ -86,7 +86,7 @@ plan_dtype = np.dtype(
 )
 
 
-class Plan(NamedTuple):
+class EpisodePlan(NamedTuple):
     """What E simulations are to begin with next: rows of a table of jobs, with submits of their own."""
 
     jobs: np.ndarray  # [L] of job_dtype: all logs, one after the other
@@ -97,7 +97,7 @@ class Plan(NamedTuple):
     next: np.ndarray  # [E] of plan_dtype
 
 
-NO_PLAN = Plan(
+NO_PLAN = EpisodePlan(
     np.zeros(1, job_dtype(1)),
     np.zeros(1, truth_dtype),
     np.zeros(1, np.int32),

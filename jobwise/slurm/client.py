@@ -39,7 +39,7 @@ FOR_GOOD = re.compile("submission failed|unrecognized option|invalid", re.I)
 
 
 @dataclass(frozen=True)
-class Job:
+class SlurmJob:
     """A job as `squeue` has it. Times in s since 1970, 0 where there is none yet."""
 
     id: int
@@ -85,7 +85,7 @@ def state(value: Any) -> str:
     return str(value or "").upper()
 
 
-def jobs_of(text: str) -> list[Job]:
+def jobs_of(text: str) -> list[SlurmJob]:
     """The jobs of what `squeue --json` printed. Raises SlurmError."""
     jobs = []
     for x in _document(text, "jobs"):
@@ -94,7 +94,7 @@ def jobs_of(text: str) -> list[Job]:
             code = code.get("return_code")
         status = int(number(code))
         name, why, node = (str(x.get(k) or "") for k in ("name", "state_reason", "nodes"))
-        job = Job(
+        job = SlurmJob(
             id=int(number(x.get("job_id"))),
             name=name,
             state=state(x.get("job_state")),
@@ -182,7 +182,7 @@ class Slurm:
             raise SlurmError(f"{arguments[0]}: {plain(said[:400])}")
         return done.stdout
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[SlurmJob]:
         """Jobs that wait, run, or ended a short while ago (Slurm's MinJobAge)."""
         return jobs_of(self.run("squeue", "--json"))
 

@@ -16,7 +16,7 @@ SAME_S = 1.0
 
 
 @dataclass(frozen=True)
-class Change:
+class OtherRequest:
     """Another request of a waiting job: fields of job_dtype (`request`: units of the first resource, or [R] of all), and how
     many times as long it runs then."""
 
@@ -29,7 +29,7 @@ class Change:
 class Offer:
     """What a change would bring: medians over paired futures, in s from now."""
 
-    change: Change
+    change: OtherRequest
     start: float
     end: float
     gain: float  # s by which it starts sooner
@@ -48,19 +48,19 @@ class Offer:
         return {"change": self.change.words, "start": self.start, "end": self.end} | own
 
 
-def shorter(walltime: float) -> list[Change]:
+def shorter(walltime: float) -> list[OtherRequest]:
     """Shorter time limits than so many s."""
     some = (("half the time limit", walltime / 2), ("a quarter of the time limit", walltime / 4))
-    return [Change(words, {"walltime": t}) for words, t in some if t >= 60.0]
+    return [OtherRequest(words, {"walltime": t}) for words, t in some if t >= 60.0]
 
 
-def variants(walltime: float, size: int) -> list[Change]:
+def variants(walltime: float, size: int) -> list[OtherRequest]:
     """What a job of so many s and processors may ask for instead."""
     half = {"walltime": 2 * walltime, "request": -(-size // 2)}
-    return shorter(walltime) + ([Change("half the processors for twice the time", half, 2.0)] if size > 1 else [])
+    return shorter(walltime) + ([OtherRequest("half the processors for twice the time", half, 2.0)] if size > 1 else [])
 
 
-def offers(drawn: Drawn, job: int, player: Player, changes: Sequence[Change] | None = None) -> list[Offer]:
+def offers(drawn: Drawn, job: int, player: Player, changes: Sequence[OtherRequest] | None = None) -> list[Offer]:
     """Try what job `job` (a row of the history, which waits) may ask for instead (`changes`, by default `variants`), each
     against itself in the same futures. Shorter limits that its run may not fit are left out."""
     place, now = int(np.searchsorted(drawn.rows, job)), drawn.history.now

@@ -28,7 +28,7 @@ from jobwise.report import export
 from jobwise.sim.pool.moving import Moving
 from jobwise.streaming.totals import Totals
 from jobwise.workload import supposed
-from jobwise.workloads.parquet import IDENTIFIERS, Table
+from jobwise.workloads.parquet import IDENTIFIERS, ParquetLog
 
 AT_ONCE = 1 << 17  # jobs of a part
 Columns = dict[str, np.ndarray]
@@ -66,7 +66,7 @@ class Spool:
 class _Log:
     """The jobs of a table, its first `count`, as a simulation has them: the first submit is at 0."""
 
-    def __init__(self, table: Table, count: int, kill: bool):
+    def __init__(self, table: ParquetLog, count: int, kill: bool):
         self.table, self.count, self.kill, self.machine = table, count, kill, pool(table.processors)
         self.first = float(next(self._parts(1))["submit"][0])
 
@@ -121,7 +121,7 @@ class _Written:
 
 
 def simulate(
-    table: Table,
+    table: ParquetLog,
     policy: Any = "fcfs+easy",
     out: str | Path | None = None,
     *,

@@ -20,7 +20,7 @@ from jobwise.decision import Decision, Policy, Start, View
 from jobwise.errors import InputError
 from jobwise.jobs import DONE, RUNNING
 from jobwise.policies.names import load, resolve, with_options
-from jobwise.systems.mars import LARGE, MODEL, MOST, TOGETHER, Plan, decide, parts
+from jobwise.systems.mars import LARGE, MODEL, MOST, TOGETHER, WorkflowPlan, decide, parts
 from jobwise.systems.store import Store
 from jobwise.workload import Workload
 from jobwise.workloads.bundles import EVEN, Weights
@@ -56,7 +56,7 @@ class Layer:
         return ": ".join(filter(None, ["mars", ", ".join(dict.fromkeys(p.name for p in self.deciders))]))
 
     @property
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[WorkflowPlan]:
         """The plans of the last run."""
         return self.made[0].plans if self.made else []
 
@@ -109,7 +109,7 @@ class LayerRun:
     def __init__(self, layer: Layer, flow: np.ndarray | None = None):
         """`flow` [J]: the workflow of each job, where there are more than the layer knows of."""
         self._layer, self._flow = layer, layer.flow if flow is None else flow
-        self.plans: list[Plan] = []
+        self.plans: list[WorkflowPlan] = []
         self.deciders: list[Any] = []
         self.models: list[str] = []  # of the store, that say who schedules a plan; "": none
         self._runs: list = []
@@ -209,7 +209,7 @@ def layer(
     return Layer(tuple(flows or flows_of(w)), w.jobs["flow"], w.cluster, store, model, together, most, weights, cost)
 
 
-def _decider(p: Plan, x: Layer) -> tuple[Policy, str]:
+def _decider(p: WorkflowPlan, x: Layer) -> tuple[Policy, str]:
     """(who schedules a plan, the model of the store that says so or "")."""
     largest = max((x.flows[i] for i in p.flows), key=len)
     near, alike = x.store.nearest(signature(largest, x.cluster, x.weights), x.cluster) if x.store else (None, 0.0)

@@ -29,7 +29,7 @@ SHARES, PARTS = (0.05, 0.1, 0.2, 0.3), (0.5, 0.75, 0.9, 0.95)  # reserves, and t
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkflowPlan:
     """Workflows (by number) that are scheduled together, in parts of so many tasks, one after the other, and by whom: MODEL, or
     a rule."""
 
@@ -46,7 +46,7 @@ def decide(
     model: bool = True,
     together: int = TOGETHER,
     most: int = MOST,
-) -> list[Plan]:
+) -> list[WorkflowPlan]:
     """Algorithm 3: who schedules workflows of `sizes` tasks.
 
     Up to `most` tasks are for the model; more are cut in two until they are that small. Fewer than MEDIAN are merged with the
@@ -71,7 +71,7 @@ def decide(
                 flows = [i]
             size = sum(sizes[f] for f in flows)
             by = MODEL if size >= MEDIAN else "sjf" if size < LEAST else "unicef"
-        plans.append(Plan(tuple(flows), tuple(halved(size, most)) if by == MODEL else (size,), by))
+        plans.append(WorkflowPlan(tuple(flows), tuple(halved(size, most)) if by == MODEL else (size,), by))
         at += len(flows)
     return plans
 

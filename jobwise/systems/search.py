@@ -21,7 +21,7 @@ from jobwise.compare import windows
 from jobwise.compare.fingerprint import public_hash, sketch
 from jobwise.errors import InputError
 from jobwise.files import write_whole
-from jobwise.learn.evolution import ORDERS, Ground, Search, evolve, fitness
+from jobwise.learn.evolution import ORDERS, Search, SearchGround, evolve, fitness
 from jobwise.learn.run_folder import opened, per_seed, score
 from jobwise.learn.run_settings import RunSettings
 from jobwise.policies import loglinear
@@ -44,7 +44,7 @@ KEPT = 0.2  # share of the training part that is not searched on
 JUDGED = 24  # windows of it on which progress is shown
 
 
-class Config(RunSettings):
+class SearchConfig(RunSettings):
     """Everything that decides what a search finds. TOML files have the same keys."""
 
     system: str = "search"
@@ -64,12 +64,12 @@ class Config(RunSettings):
         return train(self, log, folder, **options)
 
 
-def configure(log: Workload, preset: str) -> Config:
+def configure(log: Workload, preset: str) -> SearchConfig:
     """The configuration for a log."""
     jobs = min(1024, max(len(log) // 20, 2))
     if preset == "smoke":
-        return Config(window_jobs=jobs, windows=4, shakes=1, generations=4, pairs=3, sample=4, validations=2)
-    return Config(window_jobs=jobs, generations=80 if preset == "small" else 300)
+        return SearchConfig(window_jobs=jobs, windows=4, shakes=1, generations=4, pairs=3, sample=4, validations=2)
+    return SearchConfig(window_jobs=jobs, generations=80 if preset == "small" else 300)
 
 
 def starts() -> dict[str, np.ndarray]:
@@ -83,10 +83,10 @@ def starts() -> dict[str, np.ndarray]:
     }
 
 
-class Run:
+class SearchRun:
     """One search in a folder. It searches on the first 56 % of the log and chooses on the next 14 %; the rest stays unseen."""
 
-    def __init__(self, config: Config, log: Workload, folder: Path, resume: bool = False, share: float = SEEN):
+    def __init__(self, config: SearchConfig, log: Workload, folder: Path, resume: bool = False, share: float = SEEN):
         self.config, self.log, self.folder = config, log, folder
         self.seen = log.take(slice(0, int(share * len(log))))
         self.cut = int((1 - KEPT) * len(self.seen))
@@ -96,10 +96,10 @@ class Run:
             raise InputError(f"{log.name}: windows of {jobs} jobs do not fit {len(self.part)} jobs to learn from")
         self.search = Search(config.generations, config.pairs, config.sample)
         begin = np.unique(np.linspace(0, len(self.part) - jobs, config.windows).astype(int))
-        self.ground = Ground(self._windows(begin, jobs, config.shakes, config.loads), config.threads)
+        self.ground = SearchGround(self._windows(begin, jobs, config.shakes, config.loads), config.threads)
         self.jobs = jobs = min(jobs, len(self.seen) - self.cut)
         begin = np.unique(np.linspace(self.cut, len(self.seen) - jobs, JUDGED).astype(int))
-        self.judged = Ground(self._windows(begin, jobs, 1, [1.0]), config.threads)
+        self.judged = SearchGround(self._windows(begin, jobs, 1, [1.0]), config.threads)
         self.file = folder / "checkpoint.json"
         self.state: Any = None
         self.lines: list[dict] = []
@@ -207,7 +207,7 @@ class Run:
 
 
 def train(
-    config: Config,
+    config: SearchConfig,
     log: Workload,
     folder: str | Path,
     *,
@@ -222,7 +222,7 @@ def train(
     if device not in ("cpu", "auto"):
         raise InputError(f"search replays on processors; it has no use for the device {device!r}")
 
-    def one(settings: Config, place: Path, report_line: Callable[[dict], None] | None) -> ListScheduler:
-        return Run(settings, log, place, resume, share).run(report_line)
+    def one(settings: SearchConfig, place: Path, report_line: Callable[[dict], None] | None) -> ListScheduler:
+        return SearchRun(settings, log, place, resume, share).run(report_line)
 
     return per_seed(config, log, folder, seeds, resume, report, one)

@@ -10,7 +10,7 @@ import numpy as np
 
 from jobwise.errors import InputError
 from jobwise.forecast.load_models import Boosted, models_for
-from jobwise.forecast.loads import EPOCHS, LEAST, Model, Result, Series, intervals, judged, told
+from jobwise.forecast.loads import EPOCHS, LEAST, LoadForecasts, Model, Series, intervals, judged, told
 from jobwise.parallel import Shared, current, threads
 from jobwise.telemetry.table import Telemetry
 
@@ -21,7 +21,7 @@ COSTLY = 500  # series: with more of them holt-winters, which is fitted to each,
 class Forecasts:
     """Results by series, the models, and why series were left out."""
 
-    results: list[Result]
+    results: list[LoadForecasts]
     models: dict[str, Model]
     series: list[Series]
     horizons: tuple[int, ...]
@@ -43,12 +43,12 @@ def series_of(t: Telemetry, horizons: Sequence[int], step_s: float = 0.0) -> tup
     return series, out
 
 
-def _named(model: str, result: Result) -> str:
+def _named(model: str, result: LoadForecasts) -> str:
     """The model itself, whichever a result has chosen."""
     return model
 
 
-def _judged(asked: Shared, s: Series) -> Result | None:
+def _judged(asked: Shared, s: Series) -> LoadForecasts | None:
     """The result of a series; `asked`: models, horizons, peaks or not."""
     return judged(s, *asked.get())
 
@@ -84,7 +84,7 @@ def forecast_all(
 
         made["gru"] = fit(series, horizons, peak, progress=fitting)
     few = len(series) <= 8 or "gru" in made  # a network stays here
-    results: list[Result | None] = []
+    results: list[LoadForecasts | None] = []
     with threads(1) if few else current(suited="processes") as workers:
         judge = partial(_judged, workers.put((made, tuple(horizons), peak)))
         for result in workers.each(judge, series, compiled=False):
@@ -100,7 +100,7 @@ def summary(f: Forecasts) -> dict:
     """By model: for how many series it was chosen, its median MASE, the share of series where it is below 1, the share of
     values in its 90 % intervals and their width; the same of the chosen models."""
 
-    def row(name: str, of: Callable[[Result], str]) -> dict:
+    def row(name: str, of: Callable[[LoadForecasts], str]) -> dict:
         scores = [x for r in f.results for x in r.test[of(r)].values()]
         mase = np.array([r.mase(of(r)) for r in f.results])
         weights = [x.samples for x in scores]

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.forecast.failures import Nodes
+from jobwise.forecast.failures import NodeSamples
 from jobwise.telemetry.read import frame_of, times_of
 from jobwise.telemetry.table import Telemetry
 
 OUT = 3  # steps without any sample: the node is down
 
 
-def nodes_of(t: Telemetry, failures: np.ndarray, step_s: float = 0.0) -> tuple[Nodes, float, float]:
+def nodes_of(t: Telemetry, failures: np.ndarray, step_s: float = 0.0) -> tuple[NodeSamples, float, float]:
     """(what the nodes told, time of the first step s, step s). `failures` [F, 3+]: time s, node number, 0 (others are left
     out). Raises InputError."""
     step = step_s or float(np.median([t.step(k) for k in range(t.count)]))
@@ -38,7 +38,7 @@ def nodes_of(t: Telemetry, failures: np.ndarray, step_s: float = 0.0) -> tuple[N
     up = ~run
     for time, n in events:
         up[time : time + 1, n] = False
-    return Nodes(t.metrics, values, up, events), float(begin), step
+    return NodeSamples(t.metrics, values, up, events), float(begin), step
 
 
 def read_failures(path: str | Path, t: Telemetry) -> np.ndarray:

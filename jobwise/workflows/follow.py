@@ -28,7 +28,7 @@ from jobwise.errors import InputError
 from jobwise.files import lock, write_whole, writing
 from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, WAITING
 from jobwise.sim import events
-from jobwise.slurm.client import ENDED, Job, Refused, SlurmError
+from jobwise.slurm.client import ENDED, Refused, SlurmError, SlurmJob
 from jobwise.workflows import ledger
 from jobwise.workflows.engines.desk import Asks, Desk, Unprepared
 from jobwise.workflows.machine import Machine
@@ -130,7 +130,7 @@ class Following:
     def _name(self, i: int) -> str:
         return f"{self.run}.{i}.{self.tasks[i].tries}"
 
-    def _find(self, jobs: list[Job]) -> None:
+    def _find(self, jobs: list[SlurmJob]) -> None:
         """Ids of jobs that were submitted and not written down, by their names."""
         if any(t.state == "submitted" and not t.id for t in self.tasks):
             known = {j.name: j.id for j in jobs}

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from jobwise.errors import InputError, unknown
 from jobwise.slurm.client import Slurm
-from jobwise.workflows.processes import Processes
+from jobwise.workflows.processes import LocalProcesses
 from jobwise.workflows.simulated import ResourceManager, Simulated
 
 CORES = 64  # of the simulator
@@ -18,7 +18,7 @@ SIMULATED = "simulator.jsonl"  # its journal in the state folder
 
 
 @dataclass(frozen=True)
-class Machine:
+class ToldMachine:
     """What the user says of the machine: its cores (None: as it is), GPUs and memory (MB; 0: not counted); `folder` for what a
     manager keeps; `seconds`: how long each task takes, for a simulation."""
 
@@ -29,7 +29,7 @@ class Machine:
     memory: int = 0
 
 
-def _simulated(m: Machine) -> ResourceManager:
+def _simulated(m: ToldMachine) -> ResourceManager:
     shared = {k: v for k, v in {"memory": m.memory, "gpus": m.gpus}.items() if v}
     file = m.folder / SIMULATED
     begun = m.folder / "ledger.jsonl"
@@ -41,24 +41,24 @@ def _simulated(m: Machine) -> ResourceManager:
     return Simulated(m.procs or CORES, lambda name: m.seconds[int(name.split(".")[1])], shared=shared, journal=file)
 
 
-def _slurm(m: Machine) -> ResourceManager:
+def _slurm(m: ToldMachine) -> ResourceManager:
     if m.procs is not None or m.gpus or m.memory:
         raise InputError("--procs, --gpus and --memory are for the simulator and for processes; Slurm knows its own nodes")
     return cast(Any, Slurm())  # it names the arguments that the interface takes together
 
 
-def _processes(m: Machine) -> ResourceManager:
-    return Processes(m.folder / "processes", m.procs or 0, m.gpus, m.memory)
+def _processes(m: ToldMachine) -> ResourceManager:
+    return LocalProcesses(m.folder / "processes", m.procs or 0, m.gpus, m.memory)
 
 
-MANAGERS: dict[str, Callable[[Machine], ResourceManager]] = {
+MANAGERS: dict[str, Callable[[ToldMachine], ResourceManager]] = {
     "simulator": _simulated,
     "slurm": _slurm,
     "processes": _processes,
 }
 
 
-def manager(name: str, machine: Machine) -> ResourceManager:
+def manager(name: str, machine: ToldMachine) -> ResourceManager:
     """The resource manager of a name. Raises InputError."""
     if name not in MANAGERS:
         raise unknown("manager", name, MANAGERS, "--on: ")

@@ -17,7 +17,7 @@ from typing import Any
 
 from jobwise.errors import InputError
 from jobwise.files import own_file, own_folder, write_whole
-from jobwise.slurm.client import ENDED, Job, Node, Refused
+from jobwise.slurm.client import ENDED, Node, Refused, SlurmJob
 
 # A process writes its number down before it does anything.
 FIRST = 'echo $$ > "$1.new" && mv "$1.new" "$1" && cd "$3" && exec /bin/sh "$2"'
@@ -28,7 +28,7 @@ GRACE_S = 0.5  # for that line, after a kill
 class Entry:
     """A job, and its process once it has one."""
 
-    job: Job
+    job: SlurmJob
     script: str
     after: list[int]
     folder: str
@@ -41,7 +41,7 @@ class Entry:
     devices: tuple[int, ...] = ()
 
 
-class Processes:
+class LocalProcesses:
     """Jobs as processes of this machine, in `folder`, whose scripts are run: nobody else may write to it. `cores`: so many run
     at a time; `gpus`, `memory` (MB; 0: not counted). Raises InputError."""
 
@@ -62,7 +62,7 @@ class Processes:
                 continue
             try:
                 x = json.loads(file.read_text())
-                x["job"], x["devices"] = Job(**x["job"]), tuple(x["devices"])
+                x["job"], x["devices"] = SlurmJob(**x["job"]), tuple(x["devices"])
                 self.table[x["job"].id] = self._taken_up(Entry(**x))
             except (ValueError, KeyError, TypeError):
                 raise InputError(f"{file}: is no job of `jobwise mars run`: name another --state folder") from None
@@ -107,7 +107,7 @@ class Processes:
     def anywhere(self, id: int) -> None:
         """Do nothing: there is one node."""
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[SlurmJob]:
         """All jobs of this folder."""
         self._advance()
         return [e.job for e in self.table.values()]
@@ -122,7 +122,7 @@ class Processes:
         if cores > self.size or gpus > self.gpus or (self.memory and memory_mb > self.memory):
             here = f"{self.size} cores, {self.gpus} GPUs" + (f", {self.memory:,.0f} MB" if self.memory else "")
             raise Refused(f"job {name} of {cores} cores, {gpus} GPUs, {memory_mb:,.0f} MB does not fit this machine: {here}")
-        job = Job(max(self.table, default=0) + 1, name, "PENDING", "Priority", self.now(), 0.0, 0.0, cores, 0)
+        job = SlurmJob(max(self.table, default=0) + 1, name, "PENDING", "Priority", self.now(), 0.0, 0.0, cores, 0)
         entry = Entry(job, script, list(after), folder, output, gpus, memory_mb, 60.0 * minutes)
         self.table[job.id] = entry
         self._open.append(entry)

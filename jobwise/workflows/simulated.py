@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from jobwise.errors import InputError
 from jobwise.files import write_whole, writing
-from jobwise.slurm.client import LOST_S, Job, Node, Refused, SlurmError
+from jobwise.slurm.client import LOST_S, Node, Refused, SlurmError, SlurmJob
 
 
 class ResourceManager(Protocol):
@@ -32,7 +32,7 @@ class ResourceManager(Protocol):
     def pools(self) -> dict[str, int]:
         """Return what it counts beside cores, over all nodes: `memory` (MB), `gpus`."""
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[SlurmJob]:
         """Jobs that wait, run, or have ended."""
 
     def nodes(self) -> list[Node]:
@@ -64,7 +64,7 @@ class Simulated:
     shared: dict[str, int] = field(default_factory=dict)
     asked: dict[int, str] = field(default_factory=dict)  # the machines that jobs wait for
     amounts: dict[int, dict[str, float]] = field(default_factory=dict)  # of `shared`, by job
-    table: dict[int, Job] = field(default_factory=dict)
+    table: dict[int, SlurmJob] = field(default_factory=dict)
     after: dict[int, list[int]] = field(default_factory=dict)
     stamps: bool = False
     lost_s: float = LOST_S
@@ -109,7 +109,7 @@ class Simulated:
         self.asked.pop(id, None)
         self._start()
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[SlurmJob]:
         """All jobs there ever were."""
         return list(self.table.values())
 
@@ -125,7 +125,7 @@ class Simulated:
             raise Refused(f"job {name}: its {lacks[0]}, {amounts[lacks[0]]:g}, is more than the {self.shared[lacks[0]]:,} here")
         about = {"name": name, "cores": cores, "after": list(after), "node": node} | amounts
         self._note("submit", about | {"seconds": self.seconds(name)})
-        job = Job(len(self.table) + 1, name, "PENDING", "Priority", self.time, 0.0, 0.0, cores, 0)
+        job = SlurmJob(len(self.table) + 1, name, "PENDING", "Priority", self.time, 0.0, 0.0, cores, 0)
         self.table[job.id], self.after[job.id], self.amounts[job.id] = job, list(after), amounts
         self.asked |= {job.id: node} if node else {}
         self._start()

@@ -29,7 +29,7 @@ OPTIONAL = {"walltime": "f8", "job": "i8", "fails": "i1", "wait": "f8"} | IDENTI
 ABOUT = b"jobwise"  # key of the metadata
 
 
-class Table:
+class ParquetLog:
     """A log in Parquet. `name`, `processors` of its machine, `origin` and `offset` as of a Workload; `len` rows. Raises
     InputError for a file that is no such log."""
 
@@ -124,7 +124,7 @@ def _numbers(source: str, name: str, column: Any, first: int) -> np.ndarray:
 
 def read(source: str, procs: int | None = None) -> Workload:
     """Return the whole log. Raises InputError."""
-    table = Table(source, procs)
+    table = ParquetLog(source, procs)
     parts = list(table.parts(ROWS))
     if not parts:
         raise InputError(f"{source}: holds no job")

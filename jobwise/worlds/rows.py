@@ -11,7 +11,7 @@ from jobwise.errors import InputError
 from jobwise.sim.reset import Jobsets, no_jobsets
 
 
-class Settings:
+class RowSettings:
     """Base of the settings of these worlds, which are frozen dataclasses with defaults."""
 
     single_events = False

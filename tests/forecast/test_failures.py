@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import jobwise as jw
 from jobwise.cli.main import run
 from jobwise.errors import InputError
-from jobwise.forecast.failures import MODELS, Nodes, features, fitted, names
+from jobwise.forecast.failures import MODELS, NodeSamples, features, fitted, names
 from jobwise.forecast.worth import best_theta, calibrated
 from jobwise.policies.avoid import Avoid, Risks
 from jobwise.policies.names import resolve
@@ -64,9 +64,9 @@ def test_a_node_that_is_down_says_nothing_and_precursors_are_there(told):
 @given(st.integers(70, 190))
 def test_features_see_nothing_of_what_comes(cut):
     rng = np.random.default_rng(cut)
-    x = Nodes(("a", "b"), rng.normal(size=(200, 3, 2)), np.ones((200, 3), bool), np.array([[100, 1]]))
+    x = NodeSamples(("a", "b"), rng.normal(size=(200, 3, 2)), np.ones((200, 3), bool), np.array([[100, 1]]))
     cut = max(cut, x.cuts[0])
-    other = Nodes(x.metrics, np.where(np.arange(200)[:, None, None] > cut, 9.0, x.values), x.up, x.failure)
+    other = NodeSamples(x.metrics, np.where(np.arange(200)[:, None, None] > cut, 9.0, x.values), x.up, x.failure)
     assert np.array_equal(features(x)[: cut + 1], features(other)[: cut + 1])
     assert features(x).shape[2] == len(names(x.metrics))
 

@@ -11,7 +11,7 @@ from jobwise.learn.collect import collect
 from jobwise.learn.learners import LEARNERS
 from jobwise.learn.networks import Seen, actor, critic, parameters, weights
 from jobwise.learn.settings import ALONE, PARALLEL, Settings, check_learner
-from jobwise.learn.workers import Group, Workers
+from jobwise.learn.workers import Group, Replicas
 from jobwise.policies.networks import Forward
 from jobwise.testing import Identity
 from jobwise.worlds.window import encoders
@@ -117,7 +117,7 @@ def test_every_learner_solves_the_identity_task(network, settings):
     steps = None if settings.get("baseline") == "time" else settings["steps"]
     right = 0.0
     if settings["learner"] in PARALLEL:
-        workers = Workers(agent, Group([Identity(encoder, 8, seed=k) for k in range(4)]), 0)
+        workers = Replicas(agent, Group([Identity(encoder, 8, seed=k) for k in range(4)]), 0)
     for update in range(800 if settings.get("steps") != 1 else 4000):
         if settings["learner"] in PARALLEL:
             _, done = workers.update(settings["learner"], steps)
@@ -205,7 +205,7 @@ def test_workers_are_late_and_the_same_every_time():
 
     def learnt(turns):
         agent = Agent({"kind": "perjob", "sizes": [8, 4, 1]}, encoder, Settings(learner="a3c", steps=4), seed=1)
-        workers = Workers(agent, Group([Identity(encoder, 8, seed=k) for k in range(3)]), 0)
+        workers = Replicas(agent, Group([Identity(encoder, 8, seed=k) for k in range(3)]), 0)
         copies = [c.weights() for c in workers.copies]
         for _ in range(turns):
             workers.update("a3c", 4)

@@ -322,7 +322,7 @@ def test_a_reader_keeps_the_last_rows_of_accounting(cluster, tmp_path, monkeypat
     monkeypatch.setattr(sources, "REMEMBERED", 10)
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster))
     rows = (cluster / "sacct.txt").read_text().splitlines()
-    reader = sources.Reader(Slurm(), kept=tmp_path / "kept")
+    reader = sources.ClusterReader(Slurm(), kept=tmp_path / "kept")
     reader.look()
     reader.close()
     assert (tmp_path / "kept" / "sacct.txt").read_text().splitlines() == [rows[0], *rows[-10:]]

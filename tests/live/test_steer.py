@@ -23,7 +23,7 @@ from jobwise.live import sources
 from jobwise.live.sinks.placing import Placing, fits, free_all
 from jobwise.live.sinks.site_factors import differing, wanted
 from jobwise.live.state_folder import StateFolder, undo
-from jobwise.live.steer import DRIFT_LEAST, FAILURES, Drift, Settings, Steer
+from jobwise.live.steer import DRIFT_LEAST, FAILURES, Drift, Steer, SteerSettings
 from jobwise.live.views import order_of, starts_of, view_of
 from jobwise.policies.names import resolve
 from jobwise.slurm.client import SlurmError, priorities_of
@@ -86,7 +86,7 @@ def site(cluster, tmp_path):  # noqa: F811
     return cluster, slurm, tmp_path / "state"
 
 
-def steering(site, policy="sjf", own=Settings(), **more):
+def steering(site, policy="sjf", own=SteerSettings(), **more):
     folder, slurm, state = site
     chosen = resolve(policy) if isinstance(policy, str) else policy
     return Steer(slurm, chosen, state, own, Looks(folder, slurm), foresee=0, **more)
@@ -193,7 +193,7 @@ def placed(site):
     return seen, site
 
 
-PLACE = Settings(span=1000, place=True)
+PLACE = SteerSettings(span=1000, place=True)
 
 
 def test_jobs_get_the_nodes_that_a_policy_wants_and_are_free_again(placed):
@@ -271,10 +271,10 @@ def test_nodes_named_by_a_process_that_was_killed(placed):
     s.cycle()
     s.state.close()  # kill -9
     seen(9003, j9005={"required_nodes": "n4"})
-    with steering(site, "sjf", Settings(span=1000)) as s:
+    with steering(site, "sjf", SteerSettings(span=1000)) as s:
         assert slurm.placed[-1] == {9005: []}
     seen(9003)
-    with steering(site, "sjf+easy+pack", Settings(span=1000, place=True, dry=True)) as s:
+    with steering(site, "sjf+easy+pack", SteerSettings(span=1000, place=True, dry=True)) as s:
         s.cycle()
         s.cycle()
     assert [x["nodes"] for x in log(site) if x["what"] == "would place"] == ["n4"] and len(slurm.placed) == 3
@@ -344,7 +344,7 @@ def test_within_a_span_no_factor_is_beyond_it(span, jobs, seed):
 
 
 def test_starved_jobs_go_first(site):
-    with steering(site, own=Settings(starve=600.0)) as s:
+    with steering(site, own=SteerSettings(starve=600.0)) as s:
         s.cycle()
         assert order(site[1])[0] == 9004  # it has waited for 900 s
     assert any(x.get("why", "").startswith("starved: waited 0.2 h") for x in log(site))
@@ -352,10 +352,10 @@ def test_starved_jobs_go_first(site):
 
 def test_of_starved_jobs_the_oldest_is_first(site):
     """9004 has waited for 900 s, 9005 for 300, 9006 for 200; sjf would start 9006 first, then 9005."""
-    with steering(site, own=Settings(starve=250.0)) as s:
+    with steering(site, own=SteerSettings(starve=250.0)) as s:
         s.cycle()
         assert s.order[:2] == [9004, 9005] and order(site[1]) == [9004, 9005, 9006]
-    with steering(site, own=Settings(starve=1e6)) as s:
+    with steering(site, own=SteerSettings(starve=1e6)) as s:
         s.cycle()
         assert order(site[1]) == [9006, 9005, 9004]
 
@@ -379,7 +379,7 @@ def test_a_policy_that_is_slow_counts_as_one_that_fails(placed, monkeypatch):
 
 def test_what_is_kept_of_a_job_goes_with_it(placed):
     seen, site = placed
-    with steering(site, "sjf", Settings(span=1000)) as s:
+    with steering(site, "sjf", SteerSettings(span=1000)) as s:
         s.cycle()
         known = set(s.state.before)
         gone = min(known)
@@ -484,14 +484,14 @@ def test_gpus_of_nodes_that_are_down_are_not_free(cluster):  # noqa: F811
 
 
 def test_no_more_jobs_are_changed_in_a_cycle_than_allowed(site):
-    with steering(site, own=Settings(most=1)) as s:
+    with steering(site, own=SteerSettings(most=1)) as s:
         assert [s.cycle()["changed"] for _ in range(2)] == [1, 1]
         assert all(len(x) == 1 for x in site[1].writes)
 
 
 def test_dry_runs_write_nothing(site):
     before = dict(site[1].factors)
-    with steering(site, own=Settings(dry=True)) as s:
+    with steering(site, own=SteerSettings(dry=True)) as s:
         assert s.cycle()["changed"] == 3 and site[1].writes == [] and site[1].factors == before
     assert [x["what"] for x in log(site)].count("would") == 3
 
@@ -501,7 +501,7 @@ def test_dry_runs_leave_what_a_killed_process_has_left(site):
     s.cycle()
     s.state.close()  # killed
     left = dict(site[1].factors)
-    with steering(site, own=Settings(dry=True)) as s:
+    with steering(site, own=SteerSettings(dry=True)) as s:
         s.cycle()
     assert site[1].factors == left and json.loads((site[2] / "before.json").read_text())
 
@@ -533,7 +533,7 @@ def test_jobs_that_are_held_or_put_back_into_the_queue_are_given_back_too(site):
 def test_where_many_wait_nothing_is_foreseen(site, monkeypatch):
     monkeypatch.setattr("jobwise.live.steer.MOST_FORESEEN", 2)
     folder, slurm, state = site
-    with Steer(slurm, resolve("sjf"), state, Settings(), Looks(folder, slurm)) as s:
+    with Steer(slurm, resolve("sjf"), state, SteerSettings(), Looks(folder, slurm)) as s:
         s.cycle()
         assert s.drift.foreseen == {}
     assert any("nothing is foreseen" in x.get("problem", "") for x in log(site))
@@ -602,7 +602,7 @@ def test_drift_gives_all_back(site):
 
 def test_drift_foresees_slurm_alone(site):
     folder, slurm, state = site
-    with Steer(slurm, resolve("sjf"), state, Settings(), Looks(folder, slurm)) as s:
+    with Steer(slurm, resolve("sjf"), state, SteerSettings(), Looks(folder, slurm)) as s:
         s.cycle()
         assert set(s.drift.foreseen) == {9004, 9005, 9006}
         c = sources.look(folder)
@@ -654,7 +654,7 @@ def test_faults_at_random_points(site, seed):
     for _ in range(50):
         slurm.broken = False
         if s is None:
-            s = Steer(slurm, rng.choice(policies), state, Settings(rng.choice([0, 500])), Looks(folder, slurm), foresee=0)
+            s = Steer(slurm, rng.choice(policies), state, SteerSettings(rng.choice([0, 500])), Looks(folder, slurm), foresee=0)
         fault = rng.choice(["none", "silent", "killed", "policy", "half"])
         if fault == "policy":
             s.policy = Wrong(rng.choice(["raises", "nan", "short"]), 0)
@@ -770,7 +770,7 @@ def test_nothing_of_this_is_imported_by_the_package():
 def test_what_was_foreseen_of_a_job_stays(site):
     """Its start under Slurm alone is foreseen once, when it comes: later the queue is a steered one."""
     folder, slurm, state = site
-    with Steer(slurm, resolve("sjf"), state, Settings(), Looks(folder, slurm), foresee=1e-9) as s:
+    with Steer(slurm, resolve("sjf"), state, SteerSettings(), Looks(folder, slurm), foresee=1e-9) as s:
         s.drift.foreseen = {9004: 123.0, 9005: 456.0}
         s.cycle()
         assert s.drift.foreseen[9004] == 123.0 and s.drift.foreseen[9005] == 456.0 and s.drift.foreseen[9006] > 1e9

@@ -20,7 +20,7 @@ from jobwise.starts.futures import PoolPlayer
 from jobwise.starts.history import History
 from jobwise.starts.on_log import when
 from jobwise.starts.predictor import Predictor, Starts
-from jobwise.starts.sooner import Change, Offer, offers
+from jobwise.starts.sooner import Offer, OtherRequest, offers
 
 pytestmark = pytest.mark.xdist_group("forecast")
 
@@ -213,7 +213,7 @@ def test_a_narrower_job_starts_sooner_and_the_end_is_told():
     half = found["half the processors for twice the time"]
     assert half.worth_telling and half.sooner > 0.9 and half.start < 60 < half.own[0]
     assert half.end == pytest.approx(np.median(np.minimum(2 * d.run[:, 2], 1200)), abs=5)
-    late = offers(d, 2, player, [Change("more processors", {"request": 4})])[0]
+    late = offers(d, 2, player, [OtherRequest("more processors", {"request": 4})])[0]
     assert late.gain <= 0 and not late.worth_telling
 
 
@@ -348,7 +348,7 @@ def test_what_a_job_waits_for_ends_before_it_in_nearly_all_futures():
 
 
 def test_a_gain_is_told_from_ten_minutes_and_a_fifth_of_the_wait_on():
-    change = Change("x", {})
+    change = OtherRequest("x", {})
     for gain, own, worth in ((700.0, 10_000.0, False), (2100.0, 10_000.0, True), (500.0, 100.0, False), (700.0, 100.0, True)):
         assert Offer(change, 0.0, 0.0, gain, 0.9, 0.0, (own, own)).worth_telling == worth, (gain, own)
     assert not Offer(change, 0.0, 0.0, 5000.0, 0.5, 0.0, (100.0, 100.0)).worth_telling  # as likely as not
@@ -363,7 +363,7 @@ def test_a_limit_that_would_end_the_job_is_not_advised():
     run[:, 2] = 500.0
     d = replace(d, run=run)
     assert [x.change.words for x in offers(d, 2, player)] == ["half the processors for twice the time"]
-    fits = [Change("550 s", {"walltime": 550.0}), Change("300 s", {"walltime": 300.0})]
+    fits = [OtherRequest("550 s", {"walltime": 550.0}), OtherRequest("300 s", {"walltime": 300.0})]
     assert [x.change.words for x in offers(d, 2, player, fits)] == ["550 s"]
     run[0, 2] = 560.0  # nine of ten fit
     assert [x.change.words for x in offers(d, 2, player, fits)] == ["550 s"]

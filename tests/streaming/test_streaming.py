@@ -34,7 +34,7 @@ def both(w, policy, folder, at_once, rows, monkeypatch, **settings):
     parquet.write_log(w, str(folder / "log.parquet"))
     r = jw.simulate(open_log(str(folder / "log.parquet")), policy, **settings)
     export.write(r, str(folder / "memory.parquet"))
-    s = replay.simulate(parquet.Table(folder / "log.parquet"), policy, folder / "streamed.parquet", **settings)
+    s = replay.simulate(parquet.ParquetLog(folder / "log.parquet"), policy, folder / "streamed.parquet", **settings)
     assert filecmp.cmp(folder / "memory.parquet", folder / "streamed.parquet", shallow=False)
     return r, s
 
@@ -80,10 +80,10 @@ def test_row_groups_of_any_size_stream(groups, tmp_path, monkeypatch):
     parquet.write_log(jw.lublin(1_000, 32, seed=2), str(tmp_path / "log.parquet"))
     read = pq.read_table(tmp_path / "log.parquet")
     pq.write_table(read, tmp_path / "foreign.parquet", row_group_size=groups)
-    parts = [len(p["submit"]) for p in parquet.Table(tmp_path / "foreign.parquet").parts(64)]
+    parts = [len(p["submit"]) for p in parquet.ParquetLog(tmp_path / "foreign.parquet").parts(64)]
     assert parts == [64] * 15 + [40]
     streamed = [
-        replay.simulate(parquet.Table(tmp_path / f"{x}.parquet"), out=tmp_path / f"{x}.out") for x in ("log", "foreign")
+        replay.simulate(parquet.ParquetLog(tmp_path / f"{x}.parquet"), out=tmp_path / f"{x}.out") for x in ("log", "foreign")
     ]
     assert repr(streamed[0]) == repr(streamed[1]) and filecmp.cmp(tmp_path / "log.out", tmp_path / "foreign.out", shallow=False)
 
@@ -174,7 +174,7 @@ def test_a_wrong_table_is_one_line(columns, text, stream, tmp_path, capsys):
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 10])
 def test_rows_out_of_order_are_seen_across_batches(rows, tmp_path):
-    log = parquet.Table(table(tmp_path / "log.parquet", submit=[0.0, 7.0, 4.0]))
+    log = parquet.ParquetLog(table(tmp_path / "log.parquet", submit=[0.0, 7.0, 4.0]))
     with pytest.raises(InputError, match="row 2: submit is 4; rows are expected in order of submit"):
         list(log.parts(rows))
 
@@ -225,7 +225,7 @@ def test_commands_generate_convert_and_replay(tmp_path, capsys, monkeypatch):
     assert run(["trace", "generate", "g.parquet", "--jobs", "2000", "--procs", "64", "--load", "0.7", "--stream"]) == 0
     assert run(["trace", "convert", "g.parquet", "g.swf"]) == 0 and run(["trace", "convert", "g.swf", "again.parquet"]) == 0
     assert run(["trace", "convert", "g.swf", "half.parquet", "--split", "0.5"]) == 0
-    assert len(parquet.Table("half.parquet")) == 1_000 and len(parquet.Table("half.rest.parquet")) == 1_000
+    assert len(parquet.ParquetLog("half.parquet")) == 1_000 and len(parquet.ParquetLog("half.rest.parquet")) == 1_000
     capsys.readouterr()
     results = []
     for log in ("g.parquet", "again.parquet"):

@@ -9,7 +9,20 @@ from test_workflows import random_flow
 import jobwise as jw
 from jobwise.errors import InputError
 from jobwise.metrics import workflows
-from jobwise.systems.mars import LEAST, MEDIAN, MODEL, MOST, RULES, TOGETHER, Plan, argbest, decide, halved, parts, tuned
+from jobwise.systems.mars import (
+    LEAST,
+    MEDIAN,
+    MODEL,
+    MOST,
+    RULES,
+    TOGETHER,
+    WorkflowPlan,
+    argbest,
+    decide,
+    halved,
+    parts,
+    tuned,
+)
 from jobwise.workloads.streams import arrivals, stream
 
 
@@ -33,9 +46,9 @@ def test_algorithm_3_ends_and_leaves_nothing_out(sizes, seed, model):
 
 def test_algorithm_3_branch_by_branch():
     assert decide([]) == [] and decide([0, 0]) == []
-    assert decide([100]) == [Plan((0,), (100,), "sjf")]
-    assert decide([128]) == [Plan((0,), (128,), "unicef")] and decide([511])[0].by == "unicef"
-    assert decide([512]) == [Plan((0,), (512,), MODEL)] and decide([20_000])[0].parts == (20_000,)
+    assert decide([100]) == [WorkflowPlan((0,), (100,), "sjf")]
+    assert decide([128]) == [WorkflowPlan((0,), (128,), "unicef")] and decide([511])[0].by == "unicef"
+    assert decide([512]) == [WorkflowPlan((0,), (512,), MODEL)] and decide([20_000])[0].parts == (20_000,)
     assert decide([20_001])[0].parts == (10_001, 10_000) and decide([80_001])[0].parts == (
         10_001,
         10_000,
@@ -43,9 +56,12 @@ def test_algorithm_3_branch_by_branch():
         20_000,
         20_000,
     )
-    assert decide([300, 300]) == [Plan((0, 1), (600,), MODEL)]  # merged
-    assert decide([300, 100]) == [Plan((0,), (300,), "unicef"), Plan((1,), (100,), "sjf")]  # not enough together
-    assert decide([100] * 6) == [Plan(tuple(range(6)), (600,), MODEL)]  # a chain
+    assert decide([300, 300]) == [WorkflowPlan((0, 1), (600,), MODEL)]  # merged
+    assert decide([300, 100]) == [
+        WorkflowPlan((0,), (300,), "unicef"),
+        WorkflowPlan((1,), (100,), "sjf"),
+    ]  # not enough together
+    assert decide([100] * 6) == [WorkflowPlan(tuple(range(6)), (600,), MODEL)]  # a chain
     assert [p.by for p in decide([60] * 9)] == ["sjf"] * 9  # eight are too few
     assert [p.by for p in decide([300, 300], compatible=lambda a, b: False)] == ["unicef"] * 2
     assert [p.by for p in decide([600, 30_000], model=False)] == ["unicef"] * 2  # no torch

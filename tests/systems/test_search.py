@@ -8,7 +8,7 @@ import pytest
 import jobwise as jw
 from jobwise.cli import run as main
 from jobwise.errors import InputError
-from jobwise.learn.evolution import Ground, Search, evolve, fitness
+from jobwise.learn.evolution import Search, SearchGround, evolve, fitness
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import load
 from jobwise.sim.memory.loglinear import F, weights
@@ -31,7 +31,7 @@ def found(log, tmp_path_factory):
 
 def test_a_trial_is_a_replay(log):
     parts = [shake(log.take(slice(i, i + 100 + i // 10)), 60, [0, i]) for i in (0, 300, 800)]
-    ground = Ground(parts, threads=2)
+    ground = SearchGround(parts, threads=2)
     given = [INDICES["smith-aged"].weights, np.random.default_rng(0).normal(size=F), weights(log_walltime=1)]
     out = ground.measure(np.array(given), np.array([2, 0, 1]))
     again = ground.measure(np.array(given), np.array([2, 0, 1]))
@@ -44,7 +44,7 @@ def test_a_trial_is_a_replay(log):
 
 def test_search_gets_better_and_goes_on_to_the_same_weights(log):
     parts = [shake(log.take(slice(i, i + 200)), 60, [0, i]) for i in range(0, 1000, 100)]
-    ground, search = Ground(parts), Search(generations=30, pairs=8, windows=10)
+    ground, search = SearchGround(parts), Search(generations=30, pairs=8, windows=10)
     every, start = np.arange(len(parts)), weights(log_processors=1.0)  # a poor start
     base = ground.measure(start[None], every)[0]
     told = []
@@ -135,13 +135,13 @@ def test_the_start_and_the_search_are_judged_on_jobs_that_neither_saw(log, found
 
     policy, grounds = found[1], []
 
-    class Recorded(Ground):
+    class Recorded(SearchGround):
         def __init__(self, windows, threads=2):
             grounds.append(windows)
             super().__init__(windows, threads)
 
     monkeypatch.setattr(search, "Ground", Recorded)
-    run = search.Run(configure("search", log, "smoke"), log, tmp_path / "other")
+    run = search.SearchRun(configure("search", log, "smoke"), log, tmp_path / "other")
     cut = int((1 - search.KEPT) * int(0.7 * len(log)))
     border = log.offset + log.jobs["submit"][cut]
     moved = 2 * 300  # by shakes

@@ -15,7 +15,7 @@ from benchmarks.word_count import CWL, WDL, total
 from jobwise.cli import run
 from jobwise.slurm.client import SlurmError
 from jobwise.workflows.engines.desk import Asked, Desk, Stopped, requests, short
-from jobwise.workflows.processes import Processes
+from jobwise.workflows.processes import LocalProcesses
 from jobwise.workloads.source import open_workflow
 
 
@@ -54,13 +54,13 @@ def test_a_workflow_runs_its_own_commands_through_kills(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", ["cwl", "wdl"])
 def test_requests_reach_the_manager(tmp_path, kind, monkeypatch, capsys):
-    asked, real = {}, Processes.submit
+    asked, real = {}, LocalProcesses.submit
 
     def submit(self, script, *, name, **more):
         asked[name] = script, more
         return real(self, script, name=name, **more)
 
-    monkeypatch.setattr(Processes, "submit", submit)
+    monkeypatch.setattr(LocalProcesses, "submit", submit)
     assert run([*written(tmp_path, kind), "-p", "fcfs"]) == 0
     said = capsys.readouterr()
     assert total(json.loads(said.out)) == "1000"
@@ -237,7 +237,7 @@ def test_lists_of_commands(tmp_path, capsys):
 
 def test_processes(tmp_path):
     """First come, first served; time limits; GPUs; dependencies; what does not fit; taken up by another run."""
-    p = Processes(tmp_path / "p", 2, gpus=2, memory=1000)
+    p = LocalProcesses(tmp_path / "p", 2, gpus=2, memory=1000)
 
     def until(*states, pool=p):
         for _ in range(200):
@@ -262,7 +262,7 @@ def test_processes(tmp_path):
     until("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT")
     e = p.submit("#!/bin/sh\nsleep 1; echo over\n", name="e", **two)
     f = p.submit("#!/bin/sh\necho then\n", name="f", **two)
-    other = Processes(tmp_path / "p", 2)  # as after a kill: e runs on, f waits
+    other = LocalProcesses(tmp_path / "p", 2)  # as after a kill: e runs on, f waits
     assert [j.state for j in other.jobs()][-2:] == ["RUNNING", "PENDING"]
     until("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "COMPLETED", "COMPLETED", pool=other)
     assert out.read_text().endswith("over\nthen\n") and e < f
@@ -271,24 +271,24 @@ def test_processes(tmp_path):
     assert other.jobs()[-1].state == "CANCELLED"
     (tmp_path / "p" / "000009.json").write_text("{}")
     with pytest.raises(ValueError, match="000009.json"):
-        Processes(tmp_path / "p")
+        LocalProcesses(tmp_path / "p")
 
 
 def test_a_process_that_was_begun_at_a_kill_is_not_begun_again(tmp_path):
     """Killed between the start of a process and the line that says so: the process has written its number down."""
-    p = Processes(tmp_path, 1)
+    p = LocalProcesses(tmp_path, 1)
     a = p.submit("#!/bin/sh\necho once >> once; sleep 0.5\n", name="a", folder=str(tmp_path))
     file = tmp_path / f"{a:06d}.json"
     entry = json.loads(file.read_text()) | {"process": 0, "born": 0}
     file.write_text(json.dumps(entry))
     time.sleep(0.1)
-    q = Processes(tmp_path, 1)
+    q = LocalProcesses(tmp_path, 1)
     assert q.jobs()[0].state == "RUNNING" and q.table[a].process == p.table[a].process
     os.waitpid(q.table[a].process, 0)
     assert q.jobs()[0].state == "COMPLETED" and (tmp_path / "once").read_text() == "once\n"
     file.write_text(json.dumps(entry | {"devices": []}))
     (tmp_path / f"{a:06d}.process").unlink()
-    assert Processes(tmp_path, 1).table[a].job.state == "PENDING"
+    assert LocalProcesses(tmp_path, 1).table[a].job.state == "PENDING"
 
 
 def test_a_desk():
@@ -399,8 +399,8 @@ def test_a_changed_input_of_the_same_name_and_size_runs_anew(tmp_path, capsys):
 @pytest.mark.parametrize("named, mb", [("ramMin: 100", 104.8576), ("ramMax: 100", 104.8576), ("coresMin: 1", None)])
 def test_memory_is_asked_for_where_either_bound_of_it_is_named(tmp_path, named, mb, monkeypatch, capsys):
     """cwltool's own default of 256 MiB is nobody's request."""
-    asked, real = [], Processes.submit
-    monkeypatch.setattr(Processes, "submit", lambda self, script, **more: asked.append(more) or real(self, script, **more))
+    asked, real = [], LocalProcesses.submit
+    monkeypatch.setattr(LocalProcesses, "submit", lambda self, script, **more: asked.append(more) or real(self, script, **more))
     (tmp_path / "w.cwl").write_text(
         CONTAINED["cwl"].replace(
             "requirements: {DockerRequirement: {dockerPull: debian}}", f"requirements: {{ResourceRequirement: {{{named}}}}}"
@@ -464,7 +464,7 @@ def test_a_wdl_task_is_tried_as_often_as_it_says(tmp_path, runtime, tries, capsy
 
 def test_a_job_that_is_ended_leaves_no_process_behind(tmp_path):
     """Cancelled, over its limit, or over with a child that runs on in the background."""
-    p = Processes(tmp_path / "p", 3)
+    p = LocalProcesses(tmp_path / "p", 3)
     ids = {}
     for name, rest in (("cancelled", "wait"), ("late", "wait"), ("over", "exit 0")):
         script = (

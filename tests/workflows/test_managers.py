@@ -19,7 +19,7 @@ import jobwise as jw
 from benchmarks.word_count import total
 from jobwise.cli import run
 from jobwise.errors import InputError
-from jobwise.slurm.client import Job, Node, Refused, Slurm, SlurmError, jobs_of, nodes_of
+from jobwise.slurm.client import Node, Refused, Slurm, SlurmError, SlurmJob, jobs_of, nodes_of
 from jobwise.workflows.follow import Following
 from jobwise.workflows.simulated import Simulated
 from jobwise.workflows.task import script
@@ -161,26 +161,26 @@ def test_a_simulation_goes_on_where_a_kill_left_it(tmp_path, policy):
 
 
 def test_a_simulation_of_another_machine_or_elsewhere_does_not_go_on(tmp_path):
-    from jobwise.workflows.managers import Machine
+    from jobwise.workflows.managers import ToldMachine
     from jobwise.workflows.managers import manager as named
 
     state = tmp_path / "state"
     state.mkdir()
-    m = named("simulator", Machine(state, [2.0, 3.0], procs=4))
+    m = named("simulator", ToldMachine(state, [2.0, 3.0], procs=4))
     m.submit("#!", name="jw00000000.1.1", cores=2)
     m.wait(10.0)
-    again = named("simulator", Machine(state, [9.0, 9.0], procs=4))  # other estimates change nothing that has happened
+    again = named("simulator", ToldMachine(state, [9.0, 9.0], procs=4))  # other estimates change nothing that has happened
     assert again.jobs() == m.jobs() and again.now() == m.now() == 4.0
     for procs, on, words in ((8, "simulator", "not on"), (None, "processes", "begun on the simulator")):
         with pytest.raises(InputError, match=words):
-            named(on, Machine(state, [2.0, 3.0], procs=procs))
+            named(on, ToldMachine(state, [2.0, 3.0], procs=procs))
     (state / "simulator.jsonl").write_text('{"wait": 1.0}\n{"submit": 3}\n')
     with pytest.raises(InputError, match=r"simulator.jsonl:2: .* did not write this line"):
-        named("simulator", Machine(state, [2.0, 3.0], procs=4))
+        named("simulator", ToldMachine(state, [2.0, 3.0], procs=4))
     (state / "simulator.jsonl").unlink()
     (state / "ledger.jsonl").write_text(json.dumps({"event": "submit"}))
     with pytest.raises(InputError, match="begun elsewhere, or by an earlier"):
-        named("simulator", Machine(state, [2.0, 3.0], procs=4))
+        named("simulator", ToldMachine(state, [2.0, 3.0], procs=4))
 
 
 def test_a_job_that_has_the_number_of_a_task_is_not_taken_for_it(tmp_path):
@@ -190,7 +190,9 @@ def test_a_job_that_has_the_number_of_a_task_is_not_taken_for_it(tmp_path):
     class Anew(Simulated):
         def jobs(self):
             others = [replace(j, id=j.id + 1) for j in super().jobs()]
-            return [Job(1, "other", "COMPLETED", "None", 1.0, 1.0, 2.0, 1, 0), *others] if self.time > 2 else super().jobs()
+            return (
+                [SlurmJob(1, "other", "COMPLETED", "None", 1.0, 1.0, 2.0, 1, 0), *others] if self.time > 2 else super().jobs()
+            )
 
     told, tasks = followed(w, Anew(8, lambda name: 20.0), tmp_path, "rank")
     assert told["done"] == told["submitted"] == 1 and told["makespan"] == 20.0

@@ -16,7 +16,7 @@ import numpy as np
 
 from jobwise.errors import InputError, in_a_line, plain
 from jobwise.files import lock, writing
-from jobwise.live.sources import Cluster
+from jobwise.live.sources import Now
 from jobwise.live.starts import Predicted
 from jobwise.starts.calibration import KEPT, LEVELS, Calibration, logs
 
@@ -156,11 +156,11 @@ class Journal:
                 self._db.execute("rollback")
         return events
 
-    def _running(self, c: Cluster) -> int:
+    def _running(self, c: Now) -> int:
         jobs = c.workload.jobs
         return int((np.isnan(jobs["end"]) & ~np.isnan(jobs["start"])).sum())
 
-    def _jobs(self, c: Cluster) -> dict[int, dict]:
+    def _jobs(self, c: Now) -> dict[int, dict]:
         """The jobs of a cluster that the journal is about: those that are there now, and those that it knows."""
         w, known = c.workload, {r[0] for r in self.rows("select id from job where ended is null")}
         jobs, names, out = w.jobs, w.names, {}

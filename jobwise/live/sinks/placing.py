@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobwise.live.sources import Cluster, Waiting
+from jobwise.live.sources import Now, Waiting
 from jobwise.live.state_folder import StateFolder
 from jobwise.slurm.client import Slurm
 from jobwise.slurm.read.text import nodes
@@ -32,7 +32,7 @@ class Placing:
     def __post_init__(self):
         self._said: dict[int, list[str]] = {}  # in a dry run
 
-    def cycle(self, c: Cluster, wanted: dict[int, list[str]], why: str) -> int:
+    def cycle(self, c: Now, wanted: dict[int, list[str]], why: str) -> int:
         """Name nodes for the jobs that a policy wants to start now, and take back what was named and not used; how many jobs
         were changed."""
         placed, waits = self.state.placed, c.waiting | c.out
@@ -59,7 +59,7 @@ class Placing:
         return len(change)
 
 
-def fits(c: Cluster, x: Waiting, where: list[str]) -> bool:
+def fits(c: Now, x: Waiting, where: list[str]) -> bool:
     """May this waiting job be named these nodes? See the rules above."""
     w, row = c.workload, c.row(x.id)
     if not x.plain or not where or row < 0:

@@ -93,7 +93,7 @@ def _holds(x, p, k, slices, request, chunks, total):
     return sum_
 
 
-class Shadow(NamedTuple):
+class Reservation(NamedTuple):
     """A reservation: of the first job that does not fit."""
 
     time: float  # s, T: when it fits by the estimates; inf: never
@@ -144,8 +144,8 @@ def shadow_time(x, p, head, slices):
             exact = True
             enough = fits_on(x.later, request, chunks)
         if enough:
-            return Shadow(t, total, sure, order[:i], exact)
-    return Shadow(np.inf, total, sure, order[:i], exact)
+            return Reservation(t, total, sure, order[:i], exact)
+    return Reservation(np.inf, total, sure, order[:i], exact)
 
 
 @kernel

@@ -15,7 +15,7 @@ import numpy as np
 from jobwise.compiled import inlined, kernel
 
 
-class Steps(NamedTuple):
+class StepFunction(NamedTuple):
     """How many processors are free from each time on: row RUNNING while the running jobs end, row PLAN with others beside."""
 
     time: np.ndarray  # [2, J + 8] s
@@ -28,9 +28,9 @@ SIZES = 32
 placed_dtype = np.dtype([("size", "i8"), ("run", "f8"), ("step", "i8")], align=True)
 
 
-def room_for(jobs: int) -> Steps:
+def room_for(jobs: int) -> StepFunction:
     """Room for the steps that so many jobs make (memory is touched only as it is used)."""
-    return Steps(np.empty((2, jobs + 8)), np.empty((2, jobs + 8), np.int64), np.zeros(SIZES, placed_dtype))
+    return StepFunction(np.empty((2, jobs + 8)), np.empty((2, jobs + 8), np.int64), np.zeros(SIZES, placed_dtype))
 
 
 @kernel

@@ -77,7 +77,7 @@ class Promise(NamedTuple):
     due: np.ndarray  # [J] of due_dtype: bounds, deadlines and the plan
     lane: np.ndarray  # [J] i1: it started as an express job
     slot: np.ndarray  # [RESERVED] of slot_dtype: reservations of this pass
-    steps: deadlines.Steps
+    steps: deadlines.StepFunction
 
 
 def _nothing() -> Promise:

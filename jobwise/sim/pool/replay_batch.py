@@ -15,7 +15,7 @@ from jobwise.sim.memory.history import after
 from jobwise.sim.memory.loglinear import F
 from jobwise.sim.pool import scored_pool
 from jobwise.sim.pool.items import ITEMS
-from jobwise.sim.reset import Plan, plan_dtype, refill
+from jobwise.sim.reset import EpisodePlan, plan_dtype, refill
 from jobwise.sim.state import State, Tables, allocate
 
 BOUNDED, LONGEST, WAIT, RESULTS = range(4)  # columns of what a trial finds
@@ -24,7 +24,7 @@ BOUNDED, LONGEST, WAIT, RESULTS = range(4)  # columns of what a trial finds
 class Trials(NamedTuple):
     """W windows to replay, J jobs the longest."""
 
-    plan: Plan  # W plans over one table of all their jobs
+    plan: EpisodePlan  # W plans over one table of all their jobs
     run: np.ndarray  # of run_dtype: the memory of each, one after the other
     begin: np.ndarray  # [W + 1] where each begins
     key: np.ndarray  # [W, J] i4, groups of the jobs
@@ -34,7 +34,7 @@ class Trials(NamedTuple):
 def prepare(windows: Sequence[Tables]) -> Trials:
     """The windows, of pools that may differ in size, with what is known before each."""
     J, W = max(map(len, windows)), len(windows)
-    plan = Plan(
+    plan = EpisodePlan(
         np.concatenate([w.jobs for w in windows]),
         np.concatenate([w.truth for w in windows]),
         np.zeros(1, np.int32),

@@ -130,7 +130,7 @@ class Work(NamedTuple):
     room: Room
 
 
-class Slurm(NamedTuple):
+class SlurmTables(NamedTuple):
     """The scheduler of one simulation."""
 
     site: SiteTables
@@ -142,7 +142,7 @@ PLANS = 2000  # of one cycle
 FIRST_PRICE = 61.0  # s after the controller's begin: the first pass over priorities
 
 
-def scheduler(s, e: int, site: Site) -> Slurm:
+def scheduler(s, e: int, site: Site) -> SlurmTables:
     """For simulation e. Raises InputError for jobs of which it is not known what they ask of nodes."""
     jobs, capacity = s.jobs[e], s.nodes[e]["capacity"].copy()
     known = jobs["ask"][: s.sims[e]["jobs"]]
@@ -156,7 +156,7 @@ def scheduler(s, e: int, site: Site) -> Slurm:
     up, working, mask, open_mask, tried, own, chosen, completing = np.zeros((8, W), np.uint64)
     up[:] = packed(np.ones(N))
     units = site.sets[site.partitions["set"]].astype(np.int64) @ capacity
-    return Slurm(
+    return SlurmTables(
         site=SiteTables(
             settings=site.settings,
             ask=site.asks,

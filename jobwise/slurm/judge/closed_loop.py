@@ -9,7 +9,7 @@ import numpy as np
 
 from jobwise.sim.state import runs_for
 from jobwise.slurm.judge.fidelity import Fidelity
-from jobwise.slurm.judge.open_loop import Check, Run
+from jobwise.slurm.judge.open_loop import Check, RecordedRun
 from jobwise.slurm.read.recording import Pass, Recording
 
 LATE_S = 86_400  # passes go on for so long behind the recorded ones
@@ -18,7 +18,7 @@ LATE_S = 86_400  # passes go on for so long behind the recorded ones
 def follow(recording: Recording, checked: Check) -> Fidelity:
     """Replay a recording with its clocks; nodes were completing as `checked` says. Waits are in whole seconds, as accounting
     has them. Raises InputError where it does not fit."""
-    run = Run(recording)
+    run = RecordedRun(recording)
     start = {x.row: x.time for p in recording.passes for x in p.starts}
     for p in recording.passes:
         for x in p.starts:

@@ -21,7 +21,7 @@ from jobwise.sim.site.node_sets import NOTHING, members, packed
 from jobwise.sim.site.slurm_ends import take_free
 from jobwise.sim.state import State, allocate, runs_for
 from jobwise.site import LIMITS
-from jobwise.slurm.read.recording import Pass, Plan, Recording
+from jobwise.slurm.read.recording import Pass, RecordedPlan, Recording
 from jobwise.workload import in_order
 
 COMPLETING_S = 0.1  # a node that has lost a job so shortly before a pass may still be completing
@@ -85,7 +85,7 @@ class Check:
 
 def check(recording: Recording, progress: Callable[[int, int], None] | None = None) -> Check:
     """Compute each pass of a recording from the recorded state. Raises InputError where the recording does not fit itself."""
-    run, result = Run(recording), Check(recording.workload.name)
+    run, result = RecordedRun(recording), Check(recording.workload.name)
     for n, p in enumerate(recording.passes):
         run.to(p.time)
         if p.kind == "price":
@@ -98,7 +98,7 @@ def check(recording: Recording, progress: Callable[[int, int], None] | None = No
     return result
 
 
-class Run:
+class RecordedRun:
     """The recorded state as it moves on."""
 
     def __init__(self, r: Recording):
@@ -129,7 +129,7 @@ class Run:
         """A pass over all priorities."""
         price_all(self.s, 0, self.slurm)
 
-    def computed(self, p: Pass, without: Places = ()) -> tuple[list[tuple[int, Places]], list[Plan]]:
+    def computed(self, p: Pass, without: Places = ()) -> tuple[list[tuple[int, Places]], list[RecordedPlan]]:
         """(starts, plans) of a pass in the present state, which stays as it is; nodes `without` are completing."""
         arrays = [*_arrays(self.s), *_arrays(self.slurm.ledger), self.slurm.work.room.rank]
         kept, before = [x.copy() for x in arrays], self.s.jobs[0]["status"] == QUEUED
@@ -138,7 +138,7 @@ class Run:
         self.chosen = {int(self.row[j]): self._held(j)[::-1] for j in begun.tolist()}  # in the order in which they were chosen
         starts = [(row, tuple(sorted(nodes))) for row, nodes in self.chosen.items()]
         table = self.slurm.work.plans[: self.slurm.ledger.clock[0]["plans"]] if p.kind == "backfill" else ()
-        plans = [Plan(self.r.key[self.row[x["job"]]], float(x["start"]), self._members(i)) for i, x in enumerate(table)]
+        plans = [RecordedPlan(self.r.key[self.row[x["job"]]], float(x["start"]), self._members(i)) for i, x in enumerate(table)]
         self.left = self.slurm.work.room.rank.copy()  # what the pass leaves of the order of nodes
         for x, y in zip(arrays, kept, strict=True):
             x[...] = y
@@ -218,7 +218,7 @@ def _arrays(x) -> list[np.ndarray]:
     return [y for y in x if hasattr(y, "dtype")]
 
 
-def _compare(result: Check, run: Run, p: Pass) -> None:
+def _compare(result: Check, run: RecordedRun, p: Pass) -> None:
     """Count what is equal in a pass. Which nodes were completing the log does not tell: where the outcome differs, those of the
     nodes that have just lost a job are taken to be completing with which it differs least."""
     sides = _Sides(run, p, *run.computed(p))
@@ -242,7 +242,7 @@ def _compare(result: Check, run: Run, p: Pass) -> None:
 class _Sides:
     """What a pass did here and there: starts by job and nodes, plans by job."""
 
-    def __init__(self, run: Run, p: Pass, starts: list, plans: list[Plan]):
+    def __init__(self, run: RecordedRun, p: Pass, starts: list, plans: list[RecordedPlan]):
         self.run, self.pass_ = run, p
         self.there = Counter((run.r.key[x.row], x.nodes) for x in p.starts)
         self.here = Counter((run.r.key[j], nodes) for j, nodes in starts)
@@ -270,7 +270,7 @@ class _Sides:
         return "the cycle went on into the next second" if later and np.floor(p.until) > np.floor(p.time) else ""
 
 
-def _numbered(plans: list[Plan]) -> dict[tuple[int, int], Plan]:
+def _numbered(plans: list[RecordedPlan]) -> dict[tuple[int, int], RecordedPlan]:
     """Plans by job, and by which of an array's it is."""
     count: Counter[int] = Counter()
     numbered = {}
@@ -280,9 +280,9 @@ def _numbered(plans: list[Plan]) -> dict[tuple[int, int], Plan]:
     return numbered
 
 
-def _names(run: Run, nodes: Places) -> str:
+def _names(run: RecordedRun, nodes: Places) -> str:
     return ", ".join(run.site.names[n] for n in nodes)
 
 
-def _text(run: Run, x: Plan | None) -> str:
+def _text(run: RecordedRun, x: RecordedPlan | None) -> str:
     return "no plan" if x is None else f"at {x.start:.0f} s on {_names(run, x.nodes)}"

@@ -111,7 +111,7 @@ class Tuned:
         return f"{change_text}{certain}{broken} No lines are proposed."
 
 
-class Trials:
+class Candidates:
     """Candidates that have been replayed, kept in a file: a run that was stopped goes on where it was."""
 
     def __init__(self, parts_: Sequence[Workload], folder: Path | None, bound: float, metric: str):
@@ -249,7 +249,7 @@ def tune(
     by = shake_for(w)
     shifted = [shake(train, by, [seed, k]) for k in range(REPLICAS)] + [shake(validation, by, [seed, 10 + k]) for k in range(2)]
     present, rng, count = w.cluster.known_site.settings, np.random.default_rng(seed), lambda n: max(int(round(n * scale)), 2)
-    trials = Trials(shifted, folder, max_wait, metric)
+    trials = Candidates(shifted, folder, max_wait, metric)
     kept = [KEEPS[k] for k in keep]
     if not (w.cluster.known_site.leaf >= 0).any() and "fair_share" not in kept:
         kept.append("fair_share")  # nobody has a share: what it would do is not known

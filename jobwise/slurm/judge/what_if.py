@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from jobwise import metrics
-from jobwise.compare.intervals import LEAST, Effect, Totals, claims, compared, ratio_interval
+from jobwise.compare.intervals import LEAST, Effect, RatioOfMeans, claims, compared, ratio_interval
 from jobwise.compare.windows import shake_for
 from jobwise.decision import Policy
 from jobwise.parallel import Shared, current
@@ -86,7 +86,7 @@ class Change:
     present: Replays
     after: Replays
     slowdown: Effect
-    wait: Totals
+    wait: RatioOfMeans
     longest: np.ndarray
     sure: bool | None = None  # may its slowdown be claimed, among all changes that are looked at? None: by itself
 
@@ -187,16 +187,16 @@ def against(name: str, present: Replays, after: Replays) -> Change:
     return Change(name, present, after, slow, wait, np.maximum(after.longest, 1.0) / np.maximum(present.longest, 1.0))
 
 
-def ratio(base: np.ndarray, ours: np.ndarray) -> Totals:
+def ratio(base: np.ndarray, ours: np.ndarray) -> RatioOfMeans:
     """The change of a mean over blocks of time [B, K], means of replicas, its interval by bootstrap-t over blocks; none where
     it would be wider than tenfold."""
     a, b = base.mean(axis=1), ours.mean(axis=1)
     if a.sum() <= 0:
-        return Totals(0.0 if b.sum() <= 0 else np.inf, np.nan, np.nan, 0.0)
+        return RatioOfMeans(0.0 if b.sum() <= 0 else np.inf, np.nan, np.nan, 0.0)
     low, high = ratio_interval(a, b) if len(a) >= LEAST else (np.nan, np.nan)
     if not np.isnan(low) and high > 10 * max(low, 1e-12):
         low = high = np.nan
-    return Totals(float(b.sum() / a.sum()) - 1, low - 1, high - 1, float((a + b).max() / (a + b).sum()))
+    return RatioOfMeans(float(b.sum() / a.sum()) - 1, low - 1, high - 1, float((a + b).max() / (a + b).sum()))
 
 
 def _slow(r: Record) -> np.ndarray:

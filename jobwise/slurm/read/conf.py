@@ -13,7 +13,7 @@ from jobwise.slurm.read.text import amount, said, seconds
 
 
 @dataclass(frozen=True)
-class Line:
+class ConfLine:
     """A name of slurm.conf: the setting (`site.settings_dtype`) that it gives, how it is read, how it is written."""
 
     field: str
@@ -68,19 +68,19 @@ def _plain(x: float) -> str:
 
 _yes = _flag("yes", "1", on="YES", off="NO")
 LINES = {
-    "PriorityType": Line("basic", *_flag("basic", on="priority/basic", off="priority/multifactor")),
-    "SchedulerType": Line("backfill", *_flag("backfill", on="sched/backfill", off="sched/builtin")),
-    "PriorityWeightAge": Line("age", _number, _plain),
-    "PriorityWeightFairShare": Line("fair_share", _number, _plain),
-    "PriorityWeightJobSize": Line("size", _number, _plain),
-    "PriorityWeightPartition": Line("partition", _number, _plain),
-    "PriorityWeightQOS": Line("qos", _number, _plain),
-    "PriorityMaxAge": Line("max_age", _time, clock),
-    "PriorityCalcPeriod": Line("calc_period", _time, clock),
-    "PriorityDecayHalfLife": Line("half_life", _half_life, clock),
-    "PriorityFavorSmall": Line("favor_small", *_yes),
-    "KillWait": Line("kill_wait", lambda text, before: _whole(text.removesuffix("sec").strip(), before), _plain),
-    "SelectTypeParameters": Line("memory", *_flag("memory", on="CR_Core_Memory", off="CR_Core")),
+    "PriorityType": ConfLine("basic", *_flag("basic", on="priority/basic", off="priority/multifactor")),
+    "SchedulerType": ConfLine("backfill", *_flag("backfill", on="sched/backfill", off="sched/builtin")),
+    "PriorityWeightAge": ConfLine("age", _number, _plain),
+    "PriorityWeightFairShare": ConfLine("fair_share", _number, _plain),
+    "PriorityWeightJobSize": ConfLine("size", _number, _plain),
+    "PriorityWeightPartition": ConfLine("partition", _number, _plain),
+    "PriorityWeightQOS": ConfLine("qos", _number, _plain),
+    "PriorityMaxAge": ConfLine("max_age", _time, clock),
+    "PriorityCalcPeriod": ConfLine("calc_period", _time, clock),
+    "PriorityDecayHalfLife": ConfLine("half_life", _half_life, clock),
+    "PriorityFavorSmall": ConfLine("favor_small", *_yes),
+    "KillWait": ConfLine("kill_wait", lambda text, before: _whole(text.removesuffix("sec").strip(), before), _plain),
+    "SelectTypeParameters": ConfLine("memory", *_flag("memory", on="CR_Core_Memory", off="CR_Core")),
 }
 WORDS = {  # what a change may say
     "prioritytype": ("priority/basic", "priority/multifactor"),
@@ -91,15 +91,15 @@ WORDS = {  # what a change may say
 FLAGS = {"NO_FAIR_TREE": ("fair_tree", 0), "SMALL_RELATIVE_TO_TIME": ("small_relative", 1)}  # words of PriorityFlags
 TRES = {"cpu": "tres_cpu", "mem": "tres_memory", "gres/gpu": "tres_gpu"}  # words of PriorityWeightTRES
 PARAMETERS = {  # words of SchedulerParameters
-    "batch_sched_delay": Line("batch_delay", _number, _plain),
-    "sched_interval": Line("sched_interval", _whole, _plain),
-    "default_queue_depth": Line("depth", _number, _plain),
-    "bf_interval": Line("bf_interval", _whole, _plain),
-    "bf_window": Line("bf_window", _minutes, lambda x: _plain(x / 60)),
-    "bf_resolution": Line("bf_resolution", _whole, _plain),
-    "bf_max_job_test": Line("bf_max_test", _number, _plain),
-    "bf_max_job_user": Line("bf_max_user", _most, _plain),
-    "bf_max_job_array_resv": Line("bf_max_array", _number, _plain),
+    "batch_sched_delay": ConfLine("batch_delay", _number, _plain),
+    "sched_interval": ConfLine("sched_interval", _whole, _plain),
+    "default_queue_depth": ConfLine("depth", _number, _plain),
+    "bf_interval": ConfLine("bf_interval", _whole, _plain),
+    "bf_window": ConfLine("bf_window", _minutes, lambda x: _plain(x / 60)),
+    "bf_resolution": ConfLine("bf_resolution", _whole, _plain),
+    "bf_max_job_test": ConfLine("bf_max_test", _number, _plain),
+    "bf_max_job_user": ConfLine("bf_max_user", _most, _plain),
+    "bf_max_job_array_resv": ConfLine("bf_max_array", _number, _plain),
 }
 
 
@@ -143,7 +143,7 @@ def not_simulated(known: dict[str, str]) -> list[str]:
     return names + [f"{x} of {name}" for name, x in words]
 
 
-def _put(values: np.ndarray, line: Line, name: str, text: str) -> None:
+def _put(values: np.ndarray, line: ConfLine, name: str, text: str) -> None:
     try:
         values[line.field] = line.read(text, float(values[line.field][0]))
     except ValueError as error:

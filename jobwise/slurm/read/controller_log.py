@@ -35,7 +35,7 @@ HOUR_S, FEW = 3600, 0.05  # so large a share of submits an hour off means that t
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """An event: where the log tells it, when (s since 1970 as the log's clock shows it, of no zone), its kind, the name of its
     job or node, what else it says (of a plan: nodes), and when a plan begins."""
 
@@ -47,7 +47,7 @@ class Line:
     begin: float = 0.0
 
 
-def lines(file: Path) -> Iterator[Line]:
+def lines(file: Path) -> Iterator[LogLine]:
     """Read the events of a log. Raises InputError for a log without a time on any line."""
     kinds = {k: re.compile(x) for k, x in EVENTS.items()}
     dated = False
@@ -67,14 +67,14 @@ def lines(file: Path) -> Iterator[Line]:
         raise InputError(f"{file}:1: no line begins with a time as in [2026-01-31T23:59:59.000] (LogTimeFormat=iso8601_ms)")
 
 
-def _event(where: str, time: float, kind: str, m: re.Match[str]) -> Line:
+def _event(where: str, time: float, kind: str, m: re.Match[str]) -> LogLine:
     if kind == "reserved":
-        return Line(where, time, kind, begin=_clock(m[1]))
+        return LogLine(where, time, kind, begin=_clock(m[1]))
     if kind not in NAMED:
-        return Line(where, time, kind, what=m[1])
+        return LogLine(where, time, kind, what=m[1])
     if kind == "plan":
-        return Line(where, time, kind, m[1], m[3], _clock(m[2]))
-    return Line(where, time, kind, m[1], m[2] if kind.startswith("start") else "")
+        return LogLine(where, time, kind, m[1], m[3], _clock(m[2]))
+    return LogLine(where, time, kind, m[1], m[2] if kind.startswith("start") else "")
 
 
 def _clock(text: str) -> float:

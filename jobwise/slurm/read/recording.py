@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from jobwise.errors import InputError
-from jobwise.slurm.read.controller_log import LOG, Line, lines, zone
+from jobwise.slurm.read.controller_log import LOG, LogLine, lines, zone
 from jobwise.slurm.read.site import read as read_site
 from jobwise.slurm.read.text import nodes
 from jobwise.workload import Workload
@@ -31,7 +31,7 @@ PASSES = {"main_pass": "main", "backfill_begin": "backfill"}
 
 
 @dataclass(frozen=True)
-class Start:
+class RecordedStart:
     """A start: when (s), the row of the job, on which nodes (their numbers)."""
 
     time: float
@@ -40,7 +40,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecordedPlan:
     """A plan of a cycle: for which job (its row, or the first row of its array), from when (s), on which nodes."""
 
     key: int
@@ -57,8 +57,8 @@ class Pass:
     time: float
     whole: bool = True
     until: float = 0.0
-    starts: list[Start] = field(default_factory=list)
-    plans: list[Plan] = field(default_factory=list)
+    starts: list[RecordedStart] = field(default_factory=list)
+    plans: list[RecordedPlan] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def read(folder: str | Path) -> Recording:
             row = ids.row(x.name, x.where)
             time = min(time, began[row] + LAST_MOMENT)  # it may have been logged a second later
             of = _last(passes, "main" if kind == "start_main" else "backfill", x.where)
-            of.starts.append(Start(time, row, ids.places(x.what, x.where)))
+            of.starts.append(RecordedStart(time, row, ids.places(x.what, x.where)))
         elif kind in ("end", "timeout"):
             end |= dict.fromkeys([row for row in [ids.row(x.name, "")] if row >= 0], time)
     if not any(p.kind in ("main", "backfill") for p in passes):
@@ -117,7 +117,7 @@ def read(folder: str | Path) -> Recording:
     return Recording(w, submit, end, passes, ids.key)
 
 
-def _lines(folder: Path, w: Workload, ids: _Jobs) -> tuple[list[Line], list[Line]]:
+def _lines(folder: Path, w: Workload, ids: _Jobs) -> tuple[list[LogLine], list[LogLine]]:
     """(events, plans) of a folder, times in s since 1970: of the controller's log, or of the two tables made of it."""
     if (folder / LOG).is_file():
         shown = list(lines(folder / LOG))
@@ -200,7 +200,7 @@ def _last(passes: list[Pass], kind: str, where: str) -> Pass:
     return last
 
 
-def _put(plans: list[Line], origin: float, ids: _Jobs, cycles: list[Pass]) -> None:
+def _put(plans: list[LogLine], origin: float, ids: _Jobs, cycles: list[Pass]) -> None:
     """Put the plans to their cycles."""
     at = 0
     for x in plans:
@@ -208,10 +208,10 @@ def _put(plans: list[Line], origin: float, ids: _Jobs, cycles: list[Pass]) -> No
             at += 1
         rows = ids.rows(x.name)
         if rows and cycles:
-            cycles[at].plans.append(Plan(ids.key[rows[0]], x.begin - origin, ids.places(x.what, x.where)))
+            cycles[at].plans.append(RecordedPlan(ids.key[rows[0]], x.begin - origin, ids.places(x.what, x.where)))
 
 
-def _events(file: Path) -> Iterator[Line]:
+def _events(file: Path) -> Iterator[LogLine]:
     """Read the events of events.csv."""
     with open(file, newline="") as text:
         reader = csv.DictReader(text)
@@ -219,16 +219,16 @@ def _events(file: Path) -> Iterator[Line]:
             raise InputError(f"{file}:1: no column {sorted(missing)[0]}")
         for n, r in enumerate(reader, 2):
             where = f"{file}:{n}"
-            yield Line(where, _seconds(r["epoch_s"], where), r["event"], r["job"], r["what"])
+            yield LogLine(where, _seconds(r["epoch_s"], where), r["event"], r["job"], r["what"])
 
 
-def _planned(file: Path) -> Iterator[Line]:
+def _planned(file: Path) -> Iterator[LogLine]:
     """Read the plans of backfill.csv.gz."""
     with gzip.open(file, "rt", newline="") as text:
         for n, r in enumerate(csv.reader(text), 1):
             if n > 1 and r[1] == "plan":
                 where = f"{file}:{n}"
-                yield Line(where, _seconds(r[0], where), "plan", r[2], r[5], _seconds(r[3], where))
+                yield LogLine(where, _seconds(r[0], where), "plan", r[2], r[5], _seconds(r[3], where))
 
 
 def _seconds(text: str, where: str) -> float:

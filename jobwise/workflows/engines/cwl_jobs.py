@@ -40,7 +40,7 @@ class Context(RuntimeContext):
 
     def __init__(self, desk: Desk, bare: bool, **settings: Any):
         super().__init__(settings)
-        self.desk, self.bare, self.problems, self.flying = desk, bare, list[str](), set[Job]()
+        self.desk, self.bare, self.problems, self.flying = desk, bare, list[str](), set[CwlJob]()
 
 
 def _stamp(value: Any) -> list:
@@ -77,10 +77,10 @@ class Tool(CommandLineTool):
         """The class of its jobs. Raises UnsupportedRequirement where it needs a container."""
         if not getattr(runtimeContext, "bare", False):
             super().make_job_runner(runtimeContext)
-        return Job
+        return CwlJob
 
 
-class Job(CommandLineJob):
+class CwlJob(CommandLineJob):
     """A command that a desk has run. `run` returns at once; outputs are collected when the desk gives the exit code."""
 
     context: Context

@@ -17,17 +17,17 @@ from jobwise.worlds.gpus.passes import go
 from jobwise.worlds.gpus.rules import RULES, choose
 from jobwise.worlds.gpus.tables import MODES, Gpus, gpus
 from jobwise.worlds.render import cluster_picture
-from jobwise.worlds.rows import Rows, Settings
+from jobwise.worlds.rows import Rows, RowSettings
 
 NO_THETA = np.zeros((1, THETA))
 COUNTS = np.array([*range(13), 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128])
 
 
 @dataclass(frozen=True)
-class GpusSettings(Settings):
+class GpusSettings(RowSettings):
     """Settings of the world.
 
-    `slots` show waiting jobs, the others wait behind them. `mode`: see `assignment.py`. `leave`: started jobs leave their
+    `slots` show waiting jobs, the others wait behind them. `mode`: see `passes.py`. `leave`: started jobs leave their
     slots. `elastic`: jobs may run on other numbers of GPUs than they ask for, where they say so. `masked`: the mask shows where
     jobs are; else every place is valid, and an empty one means none. `counts`: an action says how many GPUs each job has, one
     of COUNTS, not which; they are laid out by `rules`. Raises InputError.

@@ -1,4 +1,4 @@
-"""Rules for the world of buffers (`buffer.py`): which node the job of each place goes to. The oldest job first.
+"""Rules for the world of unequal nodes (`world.py`): which node the job of each place goes to. The oldest job first.
 
 lb       the node that has room with the most of the first resource free, the first of such
 fewest   the node that has room with the fewest jobs so far

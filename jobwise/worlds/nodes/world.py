@@ -16,14 +16,14 @@ from jobwise.worlds.jobset_episodes import JobsetEpisodes
 from jobwise.worlds.nodes.passes import Nodes, buffer, go, look, seen_dtype
 from jobwise.worlds.nodes.rules import RULES, choose
 from jobwise.worlds.render import nodes_picture
-from jobwise.worlds.rows import Rows, Settings
+from jobwise.worlds.rows import Rows, RowSettings
 from jobwise.worlds.slots.tables import jobsets, room
 
 MOST_ACTIONS = 100_000
 
 
 @dataclass(frozen=True)
-class NodesSettings(Settings):
+class NodesSettings(RowSettings):
     """Settings of the world.
 
     `places`: jobs in the buffer. `kinds`: of jobs whose run times are told apart. `joint`: an action says where all of them

@@ -14,7 +14,7 @@ from jobwise.sim.lists.placement import PLACEMENTS
 from jobwise.sim.state import State
 from jobwise.worlds import rows as row_world
 from jobwise.worlds.render import picture
-from jobwise.worlds.rows import Rows, Settings
+from jobwise.worlds.rows import Rows, RowSettings
 from jobwise.worlds.slots.passes import BEGIN, RENEW, go
 from jobwise.worlds.slots.rules import RULES, choose
 from jobwise.worlds.slots.tables import Slots, check, grid
@@ -23,7 +23,7 @@ MOST_ROWS = 1_000_000  # of a simulation
 
 
 @dataclass(frozen=True)
-class SlotsSettings(Settings):
+class SlotsSettings(RowSettings):
     """Settings of the world.
 
     `slots` show waiting jobs, `backlog` jobs stand behind them, `rows` of time to come are drawn. `placements`: names to

@@ -15,7 +15,7 @@ from jobwise.cluster import pool
 from jobwise.decision import Decision, Reserve, Start, View
 from jobwise.errors import InputError
 from jobwise.jobs import RUNNING
-from jobwise.sim.reset import NO_PLAN, Plan, from_view, plan_dtype
+from jobwise.sim.reset import NO_PLAN, EpisodePlan, from_view, plan_dtype
 from jobwise.sim.state import State, allocate
 from jobwise.workload import Workload
 from jobwise.worlds.render import machine
@@ -130,7 +130,7 @@ class WindowWorld(Windows):
         self.steps_in_stream = episodes.jobs if episodes.stream else None
         jobs, truth, child = np.concatenate([w.jobs for w in logs]), *_graphs(logs)
         room = np.zeros((count, longest), np.int32), np.zeros((count, longest))
-        self._plan = Plan(jobs, truth, child, *room, np.zeros(count, plan_dtype))
+        self._plan = EpisodePlan(jobs, truth, child, *room, np.zeros(count, plan_dtype))
         self._base = [0, *np.cumsum([len(w) for w in logs]).tolist()]
         self._processors = [w.cluster.processors for w in logs]
         self._offset = np.concatenate([w.offset + w.jobs["submit"] for w in logs])

@@ -253,10 +253,10 @@ def test_one_question_at_a_time_and_once_a_cycle(site, monkeypatch):
 
 def test_only_what_is_worth_it_is_advised(site, monkeypatch):
     from jobwise.live.starts import Predicted
-    from jobwise.starts.sooner import Change, Offer
+    from jobwise.starts.sooner import Offer, OtherRequest
 
     def offer(words, gain, sooner):
-        return Offer(Change(words, {}), 4000.0 - gain, 9000.0, gain, sooner, 0.0, (4000.0, 9000.0))
+        return Offer(OtherRequest(words, {}), 4000.0 - gain, 9000.0, gain, sooner, 0.0, (4000.0, 9000.0))
 
     offers = [
         offer("much", 3000.0, 0.9),

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from jobwise.slurm.judge.open_loop import Check, _compare
-from jobwise.slurm.read.recording import Pass, Start
+from jobwise.slurm.read.recording import Pass, RecordedStart
 
 NAMES = ("n0", "n1", "n2")
 
@@ -21,7 +21,7 @@ def a_run(*outcomes):
 
 
 def recorded(*starts):
-    return Pass("main", 5.0, starts=[Start(5.0, row, nodes) for row, nodes in starts])
+    return Pass("main", 5.0, starts=[RecordedStart(5.0, row, nodes) for row, nodes in starts])
 
 
 def test_starts_that_completing_nodes_explain_are_not_counted_as_equal():

@@ -10,7 +10,7 @@ from conftest import write_site
 
 import jobwise as jw
 from jobwise.cli import run
-from jobwise.compare.intervals import Effect, Totals
+from jobwise.compare.intervals import Effect, RatioOfMeans
 from jobwise.errors import InputError
 from jobwise.parallel import workers
 from jobwise.site import settings
@@ -52,7 +52,7 @@ def test_a_candidate_that_later_jobs_do_not_confirm_is_not_chosen(site, monkeypa
 
 def changed(wait=(-0.4, -0.2), slow=(-0.4, -0.2), longest=(1.0, 1.0, 1.0)):
     e = Effect(np.mean(slow), *slow, 0.01, 0.01, -0.3, 0.05, 16)
-    return Change("tuned", Replays([]), Replays([]), e, Totals(np.mean(wait), *wait, 0.1), np.array(longest))
+    return Change("tuned", Replays([]), Replays([]), e, RatioOfMeans(np.mean(wait), *wait, 0.1), np.array(longest))
 
 
 def judged(test, metric="wait", error=0.02):

@@ -267,7 +267,7 @@ def test_a_change_among_several_is_called_lower_only_where_it_may_be_claimed():
     """The same effect, alone and among twenty changes that were tried: the word needs Holm's adjustment and sign flips."""
     from types import SimpleNamespace
 
-    from jobwise.compare.intervals import Effect, Totals, claims
+    from jobwise.compare.intervals import Effect, RatioOfMeans, claims
     from jobwise.slurm.judge.what_if import Change, Replays
 
     start = np.zeros(4, [("start", float), ("submit", float)])
@@ -276,7 +276,7 @@ def test_a_change_among_several_is_called_lower_only_where_it_may_be_claimed():
     before, after = (Replays([SimpleNamespace(jobs=x)]) for x in (start, later))
     e = Effect(-0.3, -0.5, -0.1, 0.02, 0.02, -0.36, 0.1, 16)
     for sure, word in ((None, ", lower;"), (True, ", lower;"), (False, "not to be told from the present one")):
-        c = Change("x", before, after, e, Totals(-0.2, -0.3, -0.1, 0.1), np.ones(3), sure)
+        c = Change("x", before, after, e, RatioOfMeans(-0.2, -0.3, -0.1, 0.1), np.ones(3), sure)
         assert word in c.sentence()
     assert claims([e]) == [True] and claims([e] * 20) == [False] * 20
     w = generated(400, 20, 32, 0.9, seed=7, age=1000, size=500)
@@ -314,21 +314,21 @@ def test_means_are_those_of_the_replicas_alone():
 )
 def test_a_longest_wait_is_called_shorter_only_where_it_is(longest, said):
     """In every replica, by a tenth; a tenth more is kept."""
-    from jobwise.compare.intervals import Effect, Totals
+    from jobwise.compare.intervals import Effect, RatioOfMeans
     from jobwise.slurm.judge.what_if import Change, Replays
 
     e = Effect(-0.3, -0.5, -0.1, 0.02, 0.02, -0.36, 0.1, 16)
-    c = Change("x", Replays([waits(1)]), Replays([waits(2)]), e, Totals(-0.2, -0.3, -0.1, 0.1), np.array(longest))
+    c = Change("x", Replays([waits(1)]), Replays([waits(2)]), e, RatioOfMeans(-0.2, -0.3, -0.1, 0.1), np.array(longest))
     assert f"the longest wait {said}" in c.sentence()
 
 
 def test_a_change_that_moves_starts_in_one_replica_is_one():
-    from jobwise.compare.intervals import Effect, Totals
+    from jobwise.compare.intervals import Effect, RatioOfMeans
     from jobwise.slurm.judge.what_if import Change, Replays
 
     def change(*after):
         e = Effect(-0.3, -0.5, -0.1, 0.02, 0.02, -0.36, 0.1, 16)
         present = Replays([waits(1, 1), waits(2, 5)])
-        return Change("x", present, Replays([waits(*x) for x in after]), e, Totals(-0.2, -0.3, -0.1, 0.1), np.ones(2))
+        return Change("x", present, Replays([waits(*x) for x in after]), e, RatioOfMeans(-0.2, -0.3, -0.1, 0.1), np.ones(2))
 
     assert change((1, 1), (2, 5)).idle and not change((1, 1), (2, 4)).idle and not change((1, 0), (2, 5)).idle
