@@ -93,7 +93,7 @@ def test_a_cache_that_cannot_be_written_is_said_once_and_all_runs(tmp_path):
 
 
 CALLS = """import numpy as np
-from jobwise.sim import sums
+from jobwise.streaming import sums
 bins = np.zeros(sums.BINS, np.int64)
 sums.count(np.ones(3), bins)
 print(sums.__file__, bins.sum())"""
