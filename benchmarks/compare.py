@@ -29,7 +29,7 @@ def works(log: str) -> dict:
     w = jw.read_swf(log)
     part = w.take(slice(0, 20_000))
     found = {f"replay {p}": (lambda p=p: jw.simulate(w, p)) for p in ("fcfs+easy", "sjf+easy", "saf+easy+guard24h")}
-    found |= {f"replay {p}": (lambda p=p: jw.simulate(part, p)) for p in ("wfp3+easy", "smith+easy", "saf+easy+guard24h")}
+    found |= {f"replay {p}": (lambda p=p: jw.simulate(part, p)) for p in ("wfp3+easy", "smith+easy", "jobwise")}
     found["replay saf+conservative"] = lambda: jw.simulate(w.take(slice(0, 3000)), "saf+conservative")
     envs = gymnasium.make_vec("jobwise/Batch-v0", num_envs=256, workload=w, jobs=128, window=128, encoder="perjob", copy=False)
     slots = gymnasium.make_vec("jobwise/Grid-v0", num_envs=64, workload=[jw.deeprm(seed=k) for k in range(64)], copy=False)
