@@ -286,7 +286,11 @@ def test_a_class_name_has_one_owner():
 
 
 def test_no_docstring_names_a_file_that_is_gone():
-    there = {p.as_posix() for folder in ("jobwise", "tests", "examples", "docs", "tools") for p in (ROOT.parent / folder).rglob("*.py")}
+    there = {
+        p.as_posix()
+        for folder in ("jobwise", "tests", "examples", "docs", "tools")
+        for p in (ROOT.parent / folder).rglob("*.py")
+    }
     users = {"mine.py", "file.py", "own.py"}  # of examples
     for path in FILES:
         for name in re.findall(r"`((?:\w+/)*\w+\.py)\b", path.read_text()):

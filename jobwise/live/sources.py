@@ -34,6 +34,7 @@ SHARES = "SLURM_TIME_FORMAT=%s sshare -a -P -o Account,User,RawUsage"
 OPTIONAL = ("sacct", "sacctmgr_qos", "sacctmgr_assoc", "sacctmgr_event", "sacctmgr_reservation", "sshare_start", "sdiag")
 MOST_TASKS = 1000  # of an array that waits: so many are looked at
 NEW = 2_000_000_000  # number of a job that has not been submitted; and of tasks of arrays that have no number yet, from here on
+CLOCK_S = 1.0  # times are whole seconds: a job that is eligible so much later is eligible now
 OUT = ("Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "BeginTime")  # reasons: it cannot start yet
 COLUMNS = FIELDS.split(",")
 
@@ -189,7 +190,8 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
             continue
         tasks = _tasks(str(x.get("array_task_string") or ""))
         w = _waiting(x, own, begun, tasks)
-        if w.reason in OUT or own["Eligible"] == "":
+        eligible = float(own["Eligible"] or "inf")  # what Slurm gives as a reason may be an old one
+        if w.reason in OUT or eligible > now + CLOCK_S:
             out[w.id] = w
             continue
         waits[w.id] = w

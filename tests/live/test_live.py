@@ -11,6 +11,7 @@ from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.live import sources
 from jobwise.live.alternatives import changes_of
+from jobwise.live.shadow import Shadow
 from jobwise.live.standing import SitePlayer
 from jobwise.live.starts import in_words, predict
 from jobwise.policies.names import resolve
@@ -81,6 +82,21 @@ def cluster(site_folder, tmp_path):
     (folder / "squeue.json").write_text(json.dumps({"jobs": jobs}))
     (folder / "now.txt").write_text(f"{now:.3f}\n")
     return folder
+
+
+@pytest.mark.parametrize("reason", ["None", "Priority"])
+def test_a_job_that_is_eligible_later_does_not_wait_yet(cluster, reason):
+    """sbatch --begin: squeue may not have its reason yet. A wait below zero would be no number in the policy's scores."""
+    seen = json.loads((cluster / "squeue.json").read_text())
+    now = float((cluster / "now.txt").read_text())
+    seen["jobs"] += [job(9011, 2, 10, now, reason=reason, eligible_time=int(now + 3600))]
+    seen["jobs"] += [job(9012, 2, 10, now, reason=reason, eligible_time=int(now) + 1)]
+    (cluster / "squeue.json").write_text(json.dumps(seen))
+    c = sources.look(cluster)
+    assert 9011 in c.out and 9011 not in c.waiting and 9012 in c.waiting
+    shadow = Shadow(resolve("jobwise"))
+    shadow.cycle(c)
+    assert shadow.problem == "" and {x["job"] for x in shadow.order} >= set(c.waiting)
 
 
 def test_what_waits_runs_and_has_ended(cluster):
