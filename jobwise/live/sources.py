@@ -178,6 +178,7 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
     extra = iter(range(NEW + 1, 2**31 - 1))
     live = {str(int(number(x.get("job_id")))) for x in jobs if state(x.get("job_state")) not in ENDED}
     over = {id: r for id, r in accounted.items() if id not in live and r["State"].split(" ")[0] not in ("PENDING", "RUNNING")}
+    latest = max([now, *(number(x.get("submit_time")) for x in jobs)])  # the clock of this machine may be behind Slurm's
     for x in jobs:
         kind, begun = state(x.get("job_state")), number(x.get("start_time"))
         own = _row(x, accounted.get(str(int(number(x.get("job_id")))), {}), now, kind)
@@ -191,7 +192,7 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
         tasks = _tasks(str(x.get("array_task_string") or ""))
         w = _waiting(x, own, begun, tasks)
         eligible = float(own["Eligible"] or "inf")  # what Slurm gives as a reason may be an old one
-        if w.reason in OUT or eligible > now + CLOCK_S:
+        if w.reason in OUT or eligible > latest + CLOCK_S:
             out[w.id] = w
             continue
         waits[w.id] = w

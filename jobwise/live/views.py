@@ -63,6 +63,7 @@ def view_of(c: Now, policy: Any = None) -> tuple[View, np.ndarray]:
     table["request"], table["chunks"], table["held"] = held.request, held.chunks, held.first
     for key in ("submit", "start", "end"):
         table[key] -= t0
+    table["submit"] = np.minimum(table["submit"], c.now - t0)  # Slurm's clock may be ahead; nobody waits for less than 0 s
     table["queued"], table["status"] = table["submit"], np.select([waits, over], [QUEUED, DONE], RUNNING)
     table["ran"] = np.where(over, table["end"] - table["start"], 0.0)
     table["due"][going] = table["start"][going] + np.maximum(table["walltime"][going], 1.0)

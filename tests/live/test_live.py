@@ -99,6 +99,15 @@ def test_a_job_that_is_eligible_later_does_not_wait_yet(cluster, reason):
     assert shadow.problem == "" and {x["job"] for x in shadow.order} >= set(c.waiting)
 
 
+def test_a_clock_that_is_behind_slurms_ranks_all_the_same(cluster):
+    """The machine's clock is half an hour behind: jobs seem to come from the future; they wait, for 0 s."""
+    now = float((cluster / "now.txt").read_text())
+    (cluster / "now.txt").write_text(f"{now - 1800}\n")
+    shadow = Shadow(resolve("jobwise"))
+    shadow.cycle(c := sources.look(cluster))
+    assert set(c.waiting) == {9004, 9005, 9006} and shadow.problem == "" and {x["job"] for x in shadow.order} >= set(c.waiting)
+
+
 def test_what_waits_runs_and_has_ended(cluster):
     c = sources.look(cluster)
     jobs, ids = c.workload.jobs, c.workload.columns["job"].tolist()
