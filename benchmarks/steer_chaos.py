@@ -39,12 +39,12 @@ def clock():
     try: return real() + float((chaos / "clock").read_text())
     except (OSError, ValueError): return real()
 time.time = clock
-import jobwise.live.steer as steer
-ranked = steer.order_of
-def order_of(policy, c):
+from jobwise.live.views import Wishes
+ranked = Wishes.order.func
+def order(wishes):
     if (chaos / "policy").exists(): raise ValueError("chaos")
-    return ranked(policy, c)
-steer.order_of = order_of
+    return ranked(wishes)
+Wishes.order = property(order)
 from jobwise.cli import main
 main()
 """

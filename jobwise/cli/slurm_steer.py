@@ -135,7 +135,7 @@ def _follower(s, shown) -> Iterator[Callable[[int, dict], None]]:
         begun = time.monotonic()
         try:
             shadow.policy = s.policy
-            p, _ = shadow.cycle(s.cluster, n)
+            p, _ = shadow.cycle(s.cluster, n, s.wishes)
             shadow.problem = shadow.problem or x["problem"]
             steering = Steering(span=own.span, dry=own.dry, changed=x["changed"])
             shown.show(shadow, p, n, time.monotonic() - begun, steering)

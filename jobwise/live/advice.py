@@ -13,7 +13,7 @@ from jobwise import metrics
 from jobwise.errors import InputError
 from jobwise.live.sources import Now
 from jobwise.live.starts import Predicted
-from jobwise.live.views import order_of
+from jobwise.live.views import Wishes
 from jobwise.policies.names import resolve
 from jobwise.simulate import simulate
 from jobwise.slurm.judge.tune import tune
@@ -103,7 +103,7 @@ def moves(p: Predicted, policy: Any) -> list[dict]:
     ids = [x["job"] for x in p.rows()]
     place = {id: k + 1 for k, id in enumerate(ids)}
     user = {x["job"]: x["user"] for x in p.rows()}
-    ranked = [x for x in order_of(resolve(policy), p.cluster) if x["job"] in place]
+    ranked = [x for x in Wishes(resolve(policy), p.cluster).order if x["job"] in place]
     rows = [
         {"job": x["job"], "user": user[x["job"]], "place": place[x["job"]], "wanted": k + 1, "why": x["why"]}
         for k, x in enumerate(ranked)

@@ -28,7 +28,7 @@ from jobwise.live.sinks.site_factors import differing, wanted
 from jobwise.live.sources import ClusterReader, Now
 from jobwise.live.starts import predict
 from jobwise.live.state_folder import StateFolder, undo
-from jobwise.live.views import order_of, starts_of
+from jobwise.live.views import Wishes
 from jobwise.slurm.client import Slurm, SlurmError
 
 FAILURES = 3  # cycles in a row in which the policy failed
@@ -90,6 +90,7 @@ class Steer:
         self.reader = self.reader or ClusterReader(self.slurm)
         self.order: list[int] = []
         self.cluster: Now | None = None  # as it was last read
+        self.wishes: Wishes | None = None  # of the policy then
         self._placing = Placing(self.slurm, self.state, self.settings.dry)
         self._why: dict[int, str] = {}
         self._would: dict[int, int] = {}  # the factors that a dry run has said
@@ -111,7 +112,8 @@ class Steer:
         self.drift.gone(there)
         self._starts(c)
         self._foresee(c)
-        problem = self._rank(c)
+        wishes = self.wishes = Wishes(self.policy, c)
+        problem = self._rank(c, wishes)
         if self.drift.alarming:
             problem = "drift: jobs start later than was foreseen for Slurm alone"
         if self._failures >= FAILURES or self.drift.alarming:
@@ -121,14 +123,14 @@ class Steer:
         change = dict(list(differing(goal, factors, self.settings.span).items())[: self.settings.most])
         if not self._write(change, factors):
             change, problem = {}, f"{self.state.audit} cannot be written: nothing is changed"
-        placed = self._place(c, problem) if self.settings.place else 0
+        placed = self._place(c, wishes, problem) if self.settings.place else 0
         return {"waiting": len(c.waiting), "changed": len(change) + placed, "problem": problem, "off": False}
 
-    def _place(self, c: Now, problem: str) -> int:
+    def _place(self, c: Now, wishes: Wishes, problem: str) -> int:
         """Name nodes for the jobs that the policy would start now, for none where there is a problem; how many jobs were
         changed."""
         try:
-            wanted = {} if problem else starts_of(self.policy, c)
+            wanted = {} if problem else wishes.starts
         except Exception as error:  # a user's policy may raise anything
             self.state.note("policy", problem=f"it places nothing: {plain(str(error))[:200]}")
             wanted = {}
@@ -164,11 +166,11 @@ class Steer:
         origin = c.workload.origin + c.now
         self.drift.foreseen |= {x["job"]: origin + x["start"] for x in rows if x["job"] in new}
 
-    def _rank(self, c: Now) -> str:
+    def _rank(self, c: Now, wishes: Wishes) -> str:
         """Rank the queue, starved jobs first; "" or what is wrong with the policy, whose last good order stays."""
         begun = time.monotonic()
         try:
-            ranked = order_of(self.policy, c)
+            ranked = wishes.order
         except Exception as error:  # a user's policy may raise anything
             problem = f"the policy failed: {plain(str(error))[:200]}"
         else:

@@ -9,6 +9,7 @@ promised then it promises again, whoever asks, also after a restart.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -201,33 +202,49 @@ def ended_on_pool(c: Now) -> Workload:
     return supposed(table, run, pool(total), name=c.name, origin=w.origin + first, columns={"wait": wait})
 
 
-def order_of(policy: Any, c: Now) -> list[dict]:
-    """The waiting jobs of a cluster as a policy ranks them, first to start first: `job` its number, `score`, `why`. Raises
-    InputError where the policy ranks nothing, or nonsense."""
-    view, ids = view_of(c, policy)
-    if len(view.queue) == 0:
-        return []
-    run = begin(policy, view)
-    if not hasattr(run, "explain"):
-        raise InputError(f"policy {policy.name}: does not say how it ranks jobs")
-    ranked = [x for x in run.explain(view) if x["job"] is not None]
-    rows = [int(x["job"]) for x in ranked]
-    if sorted(rows) != sorted(view.queue.tolist()):
-        raise InputError(f"policy {policy.name}: ranked {len(set(rows))} of {len(view.queue)} jobs")
-    if not np.isfinite(np.array([max(x["score"], -1e300) for x in ranked], float)).all():
-        raise InputError(f"policy {policy.name}: a score is no number")
-    return [{"job": int(ids[x["job"]]), "score": float(x["score"]), "why": x.get("why", "")} for x in ranked]
+class Wishes:
+    """What a policy wants of a cluster as it is now. One run of the policy, on one view, answers both questions."""
 
+    def __init__(self, policy: Any, c: Now):
+        self._policy, self._c = policy, c
 
-def starts_of(policy: Any, c: Now) -> dict[int, list[str]]:
-    """The jobs that a policy would start now, by number: the names of the nodes that it would have each on; none on a pool.
-    Raises InputError."""
-    view, ids = view_of(c, policy)
-    if len(view.queue) == 0:
-        return {}
-    names, out = names_of(c, view.cluster), {}
-    for d in begin(policy, view).decide(view):
-        if isinstance(d, Start):
-            where = [] if view.cluster.is_pool or d.placement is None else [names[n] for n, _ in d.placement]
-            out[int(ids[d.job])] = list(dict.fromkeys(where))
-    return out
+    @cached_property
+    def _view(self) -> tuple[View, np.ndarray]:
+        """(the view, the numbers of its jobs)."""
+        return view_of(self._c, self._policy)
+
+    @cached_property
+    def _run(self) -> Any:
+        """The run of the policy that begins with the view."""
+        return begin(self._policy, self._view[0])
+
+    @cached_property
+    def order(self) -> list[dict]:
+        """The waiting jobs as the policy ranks them, first to start first: `job` its number, `score`, `why`. Raises InputError
+        where the policy ranks nothing, or nonsense."""
+        (view, ids), name = self._view, self._policy.name
+        if len(view.queue) == 0:
+            return []
+        if not hasattr(self._run, "explain"):
+            raise InputError(f"policy {name}: does not say how it ranks jobs")
+        ranked = [x for x in self._run.explain(view) if x["job"] is not None]
+        rows = [int(x["job"]) for x in ranked]
+        if sorted(rows) != sorted(view.queue.tolist()):
+            raise InputError(f"policy {name}: ranked {len(set(rows))} of {len(view.queue)} jobs")
+        if not np.isfinite(np.array([max(x["score"], -1e300) for x in ranked], float)).all():
+            raise InputError(f"policy {name}: a score is no number")
+        return [{"job": int(ids[x["job"]]), "score": float(x["score"]), "why": x.get("why", "")} for x in ranked]
+
+    @cached_property
+    def starts(self) -> dict[int, list[str]]:
+        """The jobs that the policy would start now, by number: the names of the nodes that it would have each on; none on a
+        pool. Raises InputError."""
+        view, ids = self._view
+        if len(view.queue) == 0:
+            return {}
+        names, out = names_of(self._c, view.cluster), dict[int, list[str]]()
+        for d in self._run.decide(view):
+            if isinstance(d, Start):
+                where = [] if view.cluster.is_pool or d.placement is None else [names[n] for n, _ in d.placement]
+                out[int(ids[d.job])] = list(dict.fromkeys(where))
+        return out

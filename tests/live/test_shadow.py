@@ -20,7 +20,7 @@ from jobwise.live.advice import ended
 from jobwise.live.shadow import Shadow
 from jobwise.live.sinks.journal import Journal
 from jobwise.live.starts import predict
-from jobwise.live.views import starts_of
+from jobwise.live.views import Wishes
 from jobwise.policies.names import resolve
 from jobwise.slurm.judge.what_if import what_if
 from jobwise.starts.calibration import LEVELS
@@ -178,9 +178,9 @@ def test_a_policy_that_fails_stops_nothing(looks, tmp_path):
 
 
 def test_whom_a_policy_would_start(looks):
-    assert starts_of(resolve("fcfs+easy"), looks.look()) == {}
+    assert Wishes(resolve("fcfs+easy"), looks.look()).starts == {}
     looks.at(10.0, lambda jobs, now: [x for x in jobs if x["job_id"] != 9003])
-    found = set(starts_of(resolve("fcfs+easy"), looks.look()))
+    found = set(Wishes(resolve("fcfs+easy"), looks.look()).starts)
     assert found and 9004 not in found  # the wide one waits; narrow ones fit beside its reservation
 
 

@@ -24,9 +24,9 @@ from jobwise.live.sinks.placing import Placing, fits, free_all
 from jobwise.live.sinks.site_factors import differing, wanted
 from jobwise.live.state_folder import StateFolder, undo
 from jobwise.live.steer import DRIFT_LEAST, FAILURES, Drift, Steer, SteerSettings
-from jobwise.live.views import order_of, starts_of, view_of
+from jobwise.live.views import Wishes, view_of
 from jobwise.policies.names import resolve
-from jobwise.slurm.client import SlurmError, priorities_of
+from jobwise.slurm.client import Slurm, SlurmError, priorities_of
 
 pytestmark = pytest.mark.xdist_group("sites")
 
@@ -106,9 +106,9 @@ def test_a_cluster_is_a_view(cluster):  # noqa: F811
     assert (view.jobs["submit"] <= view.now).all() and (np.diff(view.jobs["submit"]) >= 0).all()
     assert 100 < len(view.past) < 200 and (view.past["end"] <= 0).all() and len(view.past) + (view.jobs["end"] > 0).sum() == 301
     assert set(ids[view.queue].tolist()) >= {9004, 9005, 9006}
-    first = order_of(resolve("sjf"), sources.look(cluster))[0]["job"]
-    assert first == 9006 and order_of(resolve("fcfs"), sources.look(cluster))[0]["job"] == 9004
-    assert len(order_of(resolve("jobwise"), sources.look(cluster))) == len(view.queue)
+    first = Wishes(resolve("sjf"), sources.look(cluster)).order[0]["job"]
+    assert first == 9006 and Wishes(resolve("fcfs"), sources.look(cluster)).order[0]["job"] == 9004
+    assert len(Wishes(resolve("jobwise"), sources.look(cluster)).order) == len(view.queue)
 
 
 def test_a_policy_that_assigns_gpus_sees_them_one_by_one(cluster):  # noqa: F811
@@ -128,13 +128,13 @@ def test_a_policy_that_assigns_gpus_sees_them_one_by_one(cluster):  # noqa: F811
     assert view.cluster.topology.machines == (4,) and view.free.sum() == 16 - 7 and len(view.running) == 2
     assert [n for n, _ in view.nodes_of(at[9001])] == [0, 1, 4, 5] and [n for n, _ in view.nodes_of(at[9002])] == [8, 9, 10]
     assert {int(ids[j]) for j in view.queue} >= {9005, 9006} and int(ids[at[9004]]) not in ids[view.queue]  # it asks for none
-    starts = starts_of(policy, c)
+    starts = Wishes(policy, c).starts
     assert starts[9006] and starts[9005] == ["n3"]  # the smallest part that holds it
-    ranked = order_of(policy, c)
+    ranked = Wishes(policy, c).order
     assert {x["job"] for x in ranked if x["why"] == "starts now"} == set(starts) and ranked[0]["why"] == "starts now"
     with pytest.raises(InputError, match="moves jobs that run.*gpus:slot.none"):
         view_of(c, resolve("gpus:slot"))
-    assert starts_of(resolve("gpus:slot+none"), c)
+    assert Wishes(resolve("gpus:slot+none"), c).starts
     (cluster / "scontrol_node.txt").write_text(re.sub(r"Gres=\S+", "Gres=(null)", text))
     with pytest.raises(InputError, match="as many each"):
         view_of(sources.look(cluster), resolve("gpus:sjf"))
@@ -147,19 +147,19 @@ def test_a_policy_that_places_sees_nodes(cluster):  # noqa: F811
     at = {int(i): k for k, i in enumerate(ids)}
     assert view.nodes_of(at[9001]) == [(0, (4, 0, 0)), (1, (4, 0, 0))] and view.nodes_of(at[9002]) == [(2, (4, 0, 0))]
     assert (view.jobs["held"][view.queue] == -1).all() and (view.jobs["chunks"][view.queue] == 1).all()
-    assert starts_of(resolve("sjf+easy+pack"), c) == {}
-    ranked = [x["job"] for x in order_of(resolve("sjf+pack"), c)]
-    assert ranked == [x["job"] for x in order_of(resolve("sjf"), c)]
-    assert [x["job"] for x in order_of(resolve("sjf+learned"), c)] == ranked
+    assert Wishes(resolve("sjf+easy+pack"), c).starts == {}
+    ranked = [x["job"] for x in Wishes(resolve("sjf+pack"), c).order]
+    assert ranked == [x["job"] for x in Wishes(resolve("sjf"), c).order]
+    assert [x["job"] for x in Wishes(resolve("sjf+learned"), c).order] == ranked
     jobs = [x for x in json.loads((cluster / "squeue.json").read_text())["jobs"] if x["job_id"] != 9002]
     (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
-    starts = starts_of(resolve("sjf+easy+pack"), sources.look(cluster))
+    starts = Wishes(resolve("sjf+easy+pack"), sources.look(cluster)).starts
     assert starts and set(map(tuple, starts.values())) == {("n3",)} and 9004 not in starts
     text = (cluster / "scontrol_node.txt").read_text()
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=IDLE+DRAIN"))
     c = sources.look(cluster)
-    assert c.down == {"n1", "n2", "n3", "n4"} and starts_of(resolve("sjf+easy+pack"), c) == {}
-    assert view_of(c)[0].free.sum() == 0 and starts_of(resolve("sjf+easy"), c) == {}
+    assert c.down == {"n1", "n2", "n3", "n4"} and Wishes(resolve("sjf+easy+pack"), c).starts == {}
+    assert view_of(c)[0].free.sum() == 0 and Wishes(resolve("sjf+easy"), c).starts == {}
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=MIXED+DRAIN", 1))
     assert view_of(sources.look(cluster))[0].free.tolist() == [[4]]  # of a full node nothing more is lost
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=IDLE+CLOUD+POWERED_DOWN"))
@@ -291,7 +291,7 @@ def test_a_promise_outlives_the_jobs_that_it_was_made_behind(cluster):  # noqa: 
     first = job(9100, 16, 600, now, "COMPLETED", nodes="n[1-4]", ran=5 * 3600 + 1800, waited=0, end_time=int(now - 1800))
     jobs = [first, job(9101, 16, 60, now, waited=5.4 * 3600), job(9102, 1, 10, now, waited=60)]
     (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
-    ranked = {x["job"]: x["why"] for x in order_of(resolve("sjf+easy+promise1.2x"), sources.look(cluster))}
+    ranked = {x["job"]: x["why"] for x in Wishes(resolve("sjf+easy+promise1.2x"), sources.look(cluster)).order}
     due = float(re.search(r"must start in (-?[\d.]+) h", ranked[9101])[1])
     assert due == pytest.approx(1.2 * 4.9 - 5.4, abs=0.2)
 
@@ -480,7 +480,7 @@ def test_gpus_of_nodes_that_are_down_are_not_free(cluster):  # noqa: F811
     (cluster / "scontrol_node.txt").write_text("\n".join(text) + "\n")
     view, _ = view_of(sources.look(cluster), resolve("gpus:sjf+pack"))
     assert view.free.ravel().tolist() == [1, 1, 1, 1, 1, 1, 0, 0]  # n4's are the last two
-    assert not any("n4" in x for x in starts_of(resolve("gpus:sjf+pack"), sources.look(cluster)).values())
+    assert not any("n4" in x for x in Wishes(resolve("gpus:sjf+pack"), sources.look(cluster)).starts.values())
 
 
 def test_no_more_jobs_are_changed_in_a_cycle_than_allowed(site):
@@ -774,3 +774,58 @@ def test_what_was_foreseen_of_a_job_stays(site):
         s.drift.foreseen = {9004: 123.0, 9005: 456.0}
         s.cycle()
         assert s.drift.foreseen[9004] == 123.0 and s.drift.foreseen[9005] == 456.0 and s.drift.foreseen[9006] > 1e9
+
+
+class Counted:
+    """A policy whose runs are counted."""
+
+    def __init__(self, policy):
+        self.policy, self.begun = policy, 0
+
+    def __getattr__(self, name):
+        return getattr(self.policy, name)
+
+    def begin(self, view):
+        self.begun += 1
+        return self.policy.begin(view)
+
+
+@pytest.mark.parametrize("name", ["jobwise", "saf+easy", "sjf+easy+pack", "sjf+learned", "zoo:sdsc-sp2"])
+def test_one_run_answers_what_two_would(cluster, name):  # noqa: F811
+    """Its order and its starts are those of runs that are asked one thing each."""
+    c, policy = sources.look(cluster), resolve(name)
+    both = Wishes(policy, c)
+    try:
+        order = Wishes(policy, c).order
+    except InputError:  # a network looks at a part of the queue
+        order = None
+    starts = Wishes(policy, c).starts
+    if order is not None:
+        assert both.order == order
+    assert both.starts == starts
+
+
+def test_a_policy_begins_once_a_cycle_also_with_places_and_a_page(tmp_path, cluster, monkeypatch):  # noqa: F811
+    from jobwise.cli.slurm_steer import _follower
+    from jobwise.live.steer import SteerSettings
+
+    told = {"scontrol": '[ -z "$1" ] && cat > /dev/null', "sprio": "printf '9004|10|0\\n9005|10|0\\n9006|10|0\\n'"}
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster, **told))
+
+    class Page:
+        shown = 0
+
+        def show(self, *more):
+            self.shown += 1
+
+        def failed(self, text, *more):
+            raise AssertionError(text)
+
+    policy, page = Counted(resolve("saf+easy+pack")), Page()
+    with (
+        Steer(Slurm(), policy, tmp_path / "state", SteerSettings(1000, place=True), foresee=0) as s,
+        _follower(s, page) as follow,
+    ):
+        for n in range(3):
+            follow(n + 1, s.cycle())
+    assert policy.begun == 3 == page.shown
