@@ -23,14 +23,12 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from jobwise.cluster import pool
 from jobwise.compare import windows
 from jobwise.compare.windows import begins, replicas, size_for
 from jobwise.errors import InputError
 from jobwise.files import write_whole
 from jobwise.learn.generations import Generations, Kept
 from jobwise.learn.run_folder import explained, score
-from jobwise.live.views import takes
 from jobwise.policies.names import load, resolve, resolve_trained, with_same_options
 from jobwise.simulate import simulate_many
 from jobwise.systems import configure, learns_from_logs
@@ -92,7 +90,7 @@ class Learnt(Kept):
 
 
 def check(policy: str) -> None:
-    """Raises InputError for a policy that cannot go on learning: one that was not trained on a log, or that takes no pool."""
+    """Raises InputError for a policy that cannot go on learning: one that was not trained on a log."""
     example = "a policy that `jobwise train` made from a log is expected, such as runs/mine"
     try:
         trained, _ = resolve_trained(policy)
@@ -101,8 +99,6 @@ def check(policy: str) -> None:
     system = trained.about.get("system", "")
     if not learns_from_logs(system):
         raise InputError(f"policy {policy!r}: the system {system!r} learns from no log; {example}")
-    if not takes(trained, pool(2)):
-        raise InputError(f"policy {policy!r}: takes no pool of processors; {example}")
 
 
 def serving(folder: Path, policy: str) -> Any:
@@ -133,7 +129,10 @@ def retrain(
         def trained(seed: int, line: dict) -> None:
             say(int(total * line.get("part", 0.0)), 2 * total)
 
-        base, new = resolve(policy), _trained(folder, log, policy, len(learnt.rounds), trained)
+        base = resolve(policy)
+        if hasattr(base, "check"):  # networks of some systems are made for one machine
+            base.check(w.cluster)
+        new = _trained(folder, log, policy, len(learnt.rounds), trained)
         names = {id(base): policy, id(new): "new"} | {id(g): f"g{n}" for n, g in generations.kept}
 
         def measured(p: Any) -> np.ndarray:

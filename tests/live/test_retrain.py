@@ -293,11 +293,20 @@ def test_the_command_line_learns_beside_its_cycles(readings, poor, tmp_path, mon
     assert "3 cycles" in capsys.readouterr().out and (tmp_path / "state" / "learnt").is_dir()
 
 
-def test_a_network_goes_on_learning(jobs, tmp_path):
-    """As a search does: a policy of perjob is trained anew with its settings."""
+@pytest.mark.parametrize("system, more", [("perjob", {"choices": 2000, "simulations": 8, "jobs": 40}), ("sem", {})])
+def test_a_network_goes_on_learning(jobs, tmp_path, system, more):
+    """As a search does: it is trained anew with its settings."""
     pytest.importorskip("torch")
-    config = configure("perjob", jobs, "smoke").changed(choices=2000, simulations=8, jobs=40)
-    config.train(jobs, tmp_path / "mine")
+    configure(system, jobs, "smoke").changed(**more).train(jobs, tmp_path / "mine")
     x = retrain(tmp_path / "learnt", jobs, str(tmp_path / "mine"), weeks=WEEKS)
     assert set(x.scores) == {"new", str(tmp_path / "mine")}
-    assert jw.resolve(str(tmp_path / "learnt")).about["system"] == "perjob"
+    assert jw.resolve(str(tmp_path / "learnt")).about["system"] == system
+
+
+def test_a_network_for_another_machine_is_refused_in_its_words(jobs, tmp_path):
+    pytest.importorskip("torch")
+    other = jw.lublin(400, procs=64, seed=1, load=0.9)
+    configure("sem", other, "smoke").train(other, tmp_path / "mine")
+    with pytest.raises(InputError, match="64"):
+        retrain(tmp_path / "learnt", jobs, str(tmp_path / "mine"), weeks=WEEKS)
+    assert not list((tmp_path / "learnt").glob("*.safetensors"))
