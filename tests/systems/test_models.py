@@ -250,7 +250,7 @@ def test_a_poisoned_generation_is_rolled_back_within_two_windows(log, tmp_path):
 
 KILLED = """
 import sys, numpy as np
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {paths!r}
 from conftest import random_workload
 from test_models import small
 import jobwise.learn.window
@@ -262,11 +262,11 @@ model.learn(log, 40, lambda x: print("window", flush=True))
 """
 
 
-def killed(store, times, tests, patience=3.0):
+def killed(store, times, patience=3.0):
     """Kill a learner again and again at random moments; the store loads each time."""
     rng, windows = np.random.default_rng(0), 0
     for k in range(times):
-        code = KILLED.format(tests=tests)
+        code = KILLED.format(paths=sys.path)
         p = subprocess.Popen([sys.executable, "-c", code, str(store)], stdout=subprocess.PIPE, text=True)
         assert p.stdout.readline() == "begun\n"
         if not windows and (k > 0 or times == 1):
@@ -289,13 +289,13 @@ def killed(store, times, tests, patience=3.0):
     return windows
 
 
-def test_a_store_survives_being_killed(tmp_path, request):
-    assert killed(tmp_path / "store", 1, str(request.path.parent)) > 0
+def test_a_store_survives_being_killed(tmp_path):
+    assert killed(tmp_path / "store", 1) > 0
 
 
 @pytest.mark.slow
-def test_a_store_survives_being_killed_a_hundred_times(tmp_path, request):
-    assert killed(tmp_path / "store", 100, str(request.path.parent)) > 20
+def test_a_store_survives_being_killed_a_hundred_times(tmp_path):
+    assert killed(tmp_path / "store", 100) > 20
 
 
 def test_bad_stores_are_one_line(log, tmp_path, capsys):

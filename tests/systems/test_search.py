@@ -140,7 +140,7 @@ def test_the_start_and_the_search_are_judged_on_jobs_that_neither_saw(log, found
             grounds.append(windows)
             super().__init__(windows, threads)
 
-    monkeypatch.setattr(search, "Ground", Recorded)
+    monkeypatch.setattr(search, "SearchGround", Recorded)
     run = search.SearchRun(configure("search", log, "smoke"), log, tmp_path / "other")
     cut = int((1 - search.KEPT) * int(0.7 * len(log)))
     border = log.offset + log.jobs["submit"][cut]
