@@ -6,8 +6,6 @@ submitted; the rest is what `jobwise slurm site` reads. A folder with the same o
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import shlex
@@ -23,9 +21,13 @@ import numpy as np
 from jobwise.errors import InputError
 from jobwise.files import writing
 from jobwise.slurm.client import ENDED, SPRIO, Slurm, SlurmError, listed, number, priorities_of, state
-from jobwise.slurm.read.site import COMMANDS, FIELDS, out_of_service, read
+from jobwise.slurm.read import documents
+from jobwise.slurm.read.site import COMMANDS, out_of_service, read
 from jobwise.slurm.read.text import diagnosis, records, table
 from jobwise.workload import Workload
+from jobwise.workloads.accounting import Accounting, joined, of_rows
+from jobwise.workloads.accounting import read as accounts
+from jobwise.workloads.sacct import is_sacct
 
 HERE = "this cluster"  # a folder of this name is filled, read and deleted
 REFRESH_S, REMEMBERED = 600.0, 20_000  # between two readings of all but the queue; rows of sacct that a reader keeps
@@ -36,7 +38,6 @@ MOST_TASKS = 1000  # of an array that waits: so many are looked at
 NEW = 2_000_000_000  # number of a job that has not been submitted; and of tasks of arrays that have no number yet, from here on
 CLOCK_S = 1.0  # times are whole seconds: a job that is eligible so much later is eligible now
 OUT = ("Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "BeginTime")  # reasons: it cannot start yet
-COLUMNS = FIELDS.split(",")
 
 
 @dataclass(frozen=True)
@@ -174,42 +175,43 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
         raise InputError(f"{file}: is no whole output of `squeue --json`") from None
     now = _now(folder, jobs)
     waits, out, rows, factors = {}, {}, [], _priorities(folder)
-    accounted = {r["JobIDRaw"]: r for r in _accounted(folder)}
-    extra = iter(range(NEW + 1, 2**31 - 1))
     live = {str(int(number(x.get("job_id")))) for x in jobs if state(x.get("job_state")) not in ENDED}
-    over = {id: r for id, r in accounted.items() if id not in live and r["State"].split(" ")[0] not in ("PENDING", "RUNNING")}
+    over, lines = _accounted(folder, live)
+    known, extra = set(over.text("JobIDRaw").to_pylist()), iter(range(NEW + 1, 2**31 - 1))
     latest = max([now, *(number(x.get("submit_time")) for x in jobs)])  # the clock of this machine may be behind Slurm's
     for x in jobs:
-        kind, begun = state(x.get("job_state")), number(x.get("start_time"))
-        own = _row(x, accounted.get(str(int(number(x.get("job_id")))), {}), now, kind)
-        if kind in ENDED:  # accounting lags behind; a job that was cancelled while it waited never ran
-            if 0 < begun < number(x.get("end_time")):
-                over.setdefault(own["JobIDRaw"], own)
+        begun = number(x.get("start_time"))
+        own = documents.of_queue(x, *lines.get(str(int(number(x.get("job_id")))), ()))
+        if own["State"] in ENDED:  # accounting lags behind; a job that was cancelled while it waited never ran
+            if 0 < begun < number(x.get("end_time")) and own["JobIDRaw"] not in known:
+                rows.append(own)
+                known.add(own["JobIDRaw"])
             continue
-        if kind != "PENDING":
+        if own["State"] != "PENDING":
             rows.append(own)
             continue
         tasks = _tasks(str(x.get("array_task_string") or ""))
-        w = _waiting(x, own, begun, tasks)
+        job = _waiting(x, own, begun, tasks)
         eligible = float(own["Eligible"] or "inf")  # what Slurm gives as a reason may be an old one
-        if w.reason in OUT or eligible > latest + CLOCK_S:
-            out[w.id] = w
+        if job.reason in OUT or eligible > latest + CLOCK_S:
+            out[job.id] = job
             continue
-        waits[w.id] = w
+        waits[job.id] = job
         rows.append(own)
         for _ in range(1, min(tasks, MOST_TASKS)):
             task = next(extra)
             rows.append(own | {"JobIDRaw": str(task)})
-            if w.id in factors:
-                factors[task] = factors[w.id]
+            if job.id in factors:
+                factors[task] = factors[job.id]
     if more:
-        rows.append(_faked(more, now, "PENDING"))
+        rows.append(dict.fromkeys(documents.of_queue({}), "") | more)
         waits[NEW] = Waiting(NEW, more["JobName"], more["User"], "", 0.0)
-    if not rows and not over:
+    if not rows and not len(over):
         raise InputError(f"{folder}: no job waits, runs, or has ended")
-    workload, since = _open(_workload(folder, [*over.values(), *rows]), rows, now)
+    own_rows = of_rows(rows, str(folder), [-int(r["JobIDRaw"]) for r in rows])
+    w = replace(read(folder, joined(over, own_rows, str(folder), now)), name=folder.name)
     said = diagnosis(_read(folder, "sdiag"))
-    return Now(workload, since, waits, out, _name(folder), factors, _down(folder), said, _qos(folder))
+    return Now(w, now - w.origin, waits, out, _name(folder), factors, _down(folder), said, _qos(folder))
 
 
 def _waiting(x: dict, own: dict[str, str], begun: float, tasks: int) -> Waiting:
@@ -268,15 +270,18 @@ def _read(folder: Path, name: str) -> str:
         return ""
 
 
-def _accounted(folder: Path) -> list[dict[str, str]]:
-    """The rows of sacct.txt, if there are any."""
-    try:
-        text = (folder / "sacct.txt").read_text()
-    except (OSError, UnicodeDecodeError):
-        return []
-    reader = csv.DictReader(io.StringIO(text), delimiter="|", quoting=csv.QUOTE_NONE)
-    rows = [{k: v or "" for k, v in r.items() if k} for r in reader]
-    return [r for r in rows if r.get("JobIDRaw") and r.get("State")]
+def _accounted(folder: Path, live: set[str]) -> tuple[Accounting, dict[str, tuple[str, str]]]:
+    """(the jobs that have ended by sacct.txt, each once; SubmitLine and ReqMem of the `live` ones, which squeue has)."""
+    text = _read(folder, "sacct")
+    a = accounts(text, f"{folder}/sacct.txt", cut=True) if is_sacct(text) else of_rows([], str(folder), [])
+    ids, states = (a.text(name).to_pylist() for name in ("JobIDRaw", "State"))
+    last = {id: k for k, id in enumerate(ids) if id and states[k]}
+    lines = {}
+    for id in live & set(last):
+        row = a.take(np.array([last[id]]))
+        lines[id] = row.text("SubmitLine")[0].as_py(), row.text("ReqMem")[0].as_py()
+    over = [k for id, k in last.items() if id not in live and states[k].split(" ")[0] not in ("PENDING", "RUNNING")]
+    return a.take(np.array(over, np.int64)), lines
 
 
 def _tasks(text: str) -> int:
@@ -287,76 +292,3 @@ def _tasks(text: str) -> int:
         if first.isdigit() and (not last or last.isdigit()):
             count += int(last or first) - int(first) + 1
     return max(count, 1)
-
-
-def _row(x: dict, accounted: dict[str, str], now: float, kind: str) -> dict[str, str]:
-    """A job of squeue as a row of sacct; its line is that of accounting, which squeue does not tell."""
-    id, task = int(number(x.get("job_id"))), number(x.get("array_task_id"), -1.0)
-    array = int(number(x.get("array_job_id")))
-    limit = number(x.get("time_limit"), -1.0)
-    eligible = number(x.get("eligible_time"))
-    cpus = str(int(number(x.get("cpus"), 1)))
-    own = {
-        "JobID": f"{array}_{int(task)}" if array and task >= 0 else str(id),
-        "JobIDRaw": str(id),
-        "JobName": str(x.get("name") or ""),
-        "User": str(x.get("user_name") or ""),
-        "Account": str(x.get("account") or ""),
-        "Partition": str(x.get("partition") or ""),
-        "QOS": str(x.get("qos") or ""),
-        "Submit": f"{number(x.get('submit_time')):.0f}",
-        "Eligible": f"{eligible:.0f}" if eligible > 0 else "",
-        "TimelimitRaw": f"{limit:.0f}" if limit > 0 else "UNLIMITED",
-        "NNodes": str(int(number(x.get("node_count"), 1))),
-        "NCPUS": cpus,
-        "ReqCPUS": cpus,
-        "ReqTRES": str(x.get("tres_req_str") or "").removeprefix(","),
-        "AllocTRES": str(x.get("tres_alloc_str") or ""),
-        "NodeList": str(x.get("nodes") or ""),
-        "Constraints": str(x.get("features") or ""),
-        "SubmitLine": accounted.get("SubmitLine", ""),
-        "ReqMem": accounted.get("ReqMem", ""),
-        "Start": f"{number(x.get('start_time')):.0f}",
-        "End": f"{number(x.get('end_time')):.0f}",
-    }
-    return _faked(own, now, kind)
-
-
-def _faked(row: dict[str, str], now: float, kind: str) -> dict[str, str]:
-    """A row that can be read as one of a job that ran, whatever its state: one that waits starts when it may, and ends at once;
-    one that runs ends now."""
-    start = float(row.get("Eligible") or row["Submit"]) if kind == "PENDING" else float(row["Start"])
-    ran = 1.0 if kind == "PENDING" else max((float(row["End"]) if kind in ENDED else now) - start, 1.0)
-    times = {"Start": f"{start:.0f}", "End": f"{start + ran:.0f}", "ElapsedRaw": f"{ran:.0f}", "State": "COMPLETED"}
-    return row | times | {"was": kind}
-
-
-def _workload(folder: Path, rows: list[dict[str, str]]) -> Workload:
-    """The rows as the accounting of the site of the folder. Raises InputError."""
-    with tempfile.TemporaryDirectory(prefix="jobwise-") as other:
-        for name in (*COMMANDS, "sshare_start"):
-            if name != "sacct" and (file := folder / f"{name}.txt").is_file():
-                (Path(other) / file.name).write_bytes(file.read_bytes())
-        lines = ["|".join(COLUMNS), *("|".join(_cell(r.get(k, "")) for k in COLUMNS) for r in rows)]
-        (Path(other) / "sacct.txt").write_text("\n".join(lines) + "\n")
-        try:
-            return replace(read(other), name=folder.name)
-        except InputError as error:
-            raise InputError(str(error).replace(other, str(folder))) from None
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", " ").replace("\n", " ")
-
-
-def _open(w: Workload, rows: list[dict[str, str]], now: float) -> tuple[Workload, float]:
-    """(the workload with starts and ends, NaN where there are none yet; now, in s from its origin)."""
-    jobs = w.jobs.copy()
-    jobs["start"], jobs["end"] = jobs["submit"] + w.columns["wait"], w.ends["end"]
-    pending = {int(r["JobIDRaw"]): r["was"] == "PENDING" for r in rows}
-    for i, id in enumerate(w.columns["job"].tolist()):
-        if id in pending:
-            jobs["end"][i] = np.nan
-            if pending[id]:
-                jobs["start"][i] = np.nan
-    return replace(w, jobs=jobs), now - w.origin

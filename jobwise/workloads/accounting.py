@@ -19,11 +19,15 @@ BLOCK = 16 << 20  # bytes that are parsed at once
 
 @dataclass(frozen=True, eq=False)
 class Accounting:
-    """Rows of sacct. `line` [J]: where each is in the file; `columns`: name -> text [J]."""
+    """Rows of sacct. `line` [J]: of the file, below 0 the number of a job that is in none. `columns`: name -> text [J]. `now`:
+    s since 1970 of a cluster in use, of which jobs that wait (PENDING) or run (RUNNING) are rows, too. `cut`: how many rows
+    were left out because they are not whole."""
 
     where: str
     line: np.ndarray
     columns: dict[str, pa.Array]
+    now: float | None = None
+    cut: int = 0
 
     def __len__(self) -> int:
         return len(self.line)
@@ -53,7 +57,8 @@ class Accounting:
 
     def wrong(self, row: int, message: str) -> InputError:
         """Return the error of a row."""
-        return InputError(f"{self.where}:{self.line[row]}: {message}")
+        n = self.line[row]
+        return InputError(f"{self.where}:{n}: {message}" if n >= 0 else f"{self.where}: job {-n}: {message}")
 
     def map(self, read: Callable[[str], float], *names: str, kind: type = float) -> np.ndarray:
         """[J] a number by `read` of each text, called once for each different one. ValueError becomes InputError."""
@@ -104,6 +109,23 @@ class Accounting:
         return pc.match_substring_regex(self.text(*names), pattern).to_numpy(zero_copy_only=False)
 
 
+def of_rows(rows: list[dict[str, str]], where: str, line: list[int]) -> Accounting:
+    """The table of rows that name their columns, all the same."""
+    names = rows[0] if rows else ()
+    return Accounting(where, np.array(line, np.int64), {k: pa.array([r[k].strip() for r in rows], pa.string()) for k in names})
+
+
+def joined(a: Accounting, b: Accounting, where: str, now: float) -> Accounting:
+    """The rows of a, then those of b, of a cluster that is in use `now`; a column that one of them lacks is empty there."""
+
+    def column(x: Accounting, name: str) -> pa.Array:
+        return x.columns[name] if x.has(name) else pa.array([""] * len(x), pa.string())
+
+    names = dict.fromkeys([*a.columns, *b.columns])
+    columns = {k: pa.concat_arrays([column(a, k), column(b, k)]) for k in names}
+    return Accounting(where, np.concatenate([a.line, b.line]), columns, now, a.cut + b.cut)
+
+
 def _distinct(column: pa.Array) -> tuple[np.ndarray, list[str]]:
     coded = pc.dictionary_encode(column)
     return coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist()
@@ -114,9 +136,9 @@ def names_of(text: str) -> list[str]:
     return [n.strip() for n in text[:65536].split("\n", 1)[0].rstrip("\r").rstrip("|").split("|")]
 
 
-def read(text: str, where: str, only: Collection[str] | None = None) -> Accounting:
+def read(text: str, where: str, only: Collection[str] | None = None, cut: bool = False) -> Accounting:
     """The table of `sacct -P`: names, then rows, with | between columns; the last column (SubmitLine) may hold |. `only`:
-    the columns that are kept (all). Raises InputError for a row that is cut."""
+    the columns that are kept (all). Raises InputError for a row that is cut; with `cut` it is left out."""
     first = text[:65536].split("\n", 1)[0]
     names = names_of(text)
     open_ended, odd, raw = first.rstrip("\r").endswith("|"), [], text.encode()
@@ -148,7 +170,8 @@ def read(text: str, where: str, only: Collection[str] | None = None) -> Accounti
         if not empty.any():
             break
         empty &= pc.equal(column, "").to_numpy(zero_copy_only=False)
-    return _with_odd(a.take(~empty) if empty.any() else a, names, odd, wanted)
+    whole = [(line, text) for line, text in odd if text.count("|") >= len(names) - 1 or not (text and cut)]
+    return replace(_with_odd(a.take(~empty) if empty.any() else a, names, whole, wanted), cut=len(odd) - len(whole))
 
 
 def _lines(count: int, skipped: list[int]) -> np.ndarray:
@@ -179,4 +202,4 @@ def _with_odd(a: Accounting, names: list[str], odd: list[tuple[int, str]], wante
         for i, n in enumerate(names)
         if n in a.columns
     }
-    return Accounting(a.where, both[order], columns)
+    return replace(a, line=both[order], columns=columns)

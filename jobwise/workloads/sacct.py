@@ -112,7 +112,8 @@ def from_text(text: str, where: str, procs: int | None = None) -> Workload:
 
 
 def ran(a: Accounting) -> tuple[Accounting, np.ndarray, dict[str, int]]:
-    """(rows of jobs that ran and have ended, their starts (s), what was left out). Raises InputError where there is none."""
+    """(rows of jobs that ran and have ended, and of a cluster in use those that wait or run; their starts (s, NaN: not yet);
+    what was left out). Raises InputError where there is none."""
     dropped: dict[str, int] = {}
 
     def without(a: Accounting, bad: np.ndarray, reason: str) -> Accounting:
@@ -121,15 +122,16 @@ def ran(a: Accounting) -> tuple[Accounting, np.ndarray, dict[str, int]]:
         return a.take(~bad) if bad.any() else a
 
     a = without(a, a.matches(r"\.", "JobIDRaw", "JobID") | a.matches(r"\.", "JobID"), "job steps")
-    never = np.isnan(times(a, "Start"))
-    a = without(a, never, "never started")
+    live = a.matches("^(PENDING|RUNNING)$", "State") & (a.now is not None)
+    never = np.isnan(times(a, "Start")) & ~live
+    a, live = without(a, never, "never started"), live[~never]
     which, states = a.distinct("State")
     states = [x.split(" ")[0].rstrip("+").upper() for x in states]
     open_ = np.array([x in NOT_ENDED for x in states], bool)[which]
     again = np.array([x == "REQUEUED" for x in states], bool)[which]
     if again.any():  # a run that was put back into the queue has ended, too
         open_ &= ~(again & ~np.isnan(times(a, "End")))
-    a = without(a, open_, "not ended")
+    a = without(a, open_ & ~live, "not ended")
     if not len(a):
         raise InputError(f"{a.where}: no job that ran ({', '.join(f'{n} {r}' for r, n in dropped.items()) or 'no rows'})")
     return a, times(a, "Start"), dropped

@@ -360,3 +360,20 @@ def test_tasks_of_an_array_are_counted_whatever_its_limit(cluster, text, count):
         json.dumps({"jobs": [x | {"array_task_string": text} if x["job_id"] == 9006 else x for x in jobs]})
     )
     assert sources.look(cluster).waiting[9006].tasks == count
+
+
+def test_a_row_of_accounting_that_is_cut_is_left_out_and_counted(cluster):
+    rows = (cluster / "sacct.txt").read_text().splitlines()
+    whole = sources.look(cluster).workload
+    (cluster / "sacct.txt").write_text("\n".join([*rows[:3], rows[3][:40], *rows[4:]]) + "\n")
+    w = sources.look(cluster).workload
+    assert len(w) == len(whole) - 1 and w.left_out == "1 that are cut"
+
+
+def test_a_job_of_squeue_that_cannot_be_read_is_named(cluster):
+    jobs = json.loads((cluster / "squeue.json").read_text())["jobs"]
+    (cluster / "squeue.json").write_text(
+        json.dumps({"jobs": [x | {"submit_time": 0} if x["job_id"] == 9004 else x for x in jobs]})
+    )
+    with pytest.raises(InputError, match=f"{cluster}: job 9004: Submit"):
+        sources.look(cluster)

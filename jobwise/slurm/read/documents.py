@@ -1,4 +1,4 @@
-"""Slurm's JSON, of 22.05 and of 24.11, as the tables that its text gives: `sacct --json`, nodes, partitions."""
+"""Slurm's JSON, of 22.05 and of 24.11, as the tables that its text gives: jobs of sacct and squeue, nodes, partitions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from jobwise.errors import InputError
+from jobwise.slurm.client import ENDED, number, state
 from jobwise.workloads.accounting import Accounting
 
 
@@ -87,6 +88,39 @@ def accounting(text: str, where: str) -> Accounting:
     ]
     columns = {k: pa.array([r[k] for r in rows], pa.string()) for k in rows[0]}
     return Accounting(where, np.arange(1, len(rows) + 1), columns)
+
+
+def of_queue(x: dict, line: str = "", memory: str = "") -> dict[str, str]:
+    """A job of `squeue --json` as a row of sacct; `line`, `memory`: SubmitLine and ReqMem, which squeue does not tell."""
+    id, task = int(number(x.get("job_id"))), number(x.get("array_task_id"), -1.0)
+    array, limit = int(number(x.get("array_job_id"))), number(x.get("time_limit"), -1.0)
+    kind, eligible = state(x.get("job_state")), number(x.get("eligible_time"))
+    cpus = str(int(number(x.get("cpus"), 1)))
+    return {
+        "JobID": f"{array}_{int(task)}" if array and task >= 0 else str(id),
+        "JobIDRaw": str(id),
+        "JobName": str(x.get("name") or ""),
+        "User": str(x.get("user_name") or ""),
+        "Account": str(x.get("account") or ""),
+        "Partition": str(x.get("partition") or ""),
+        "QOS": str(x.get("qos") or ""),
+        "State": kind if kind == "PENDING" or kind in ENDED else "RUNNING",
+        "Submit": f"{number(x.get('submit_time')):.0f}",
+        "Eligible": f"{eligible:.0f}" if eligible > 0 else "",
+        "Start": "" if kind == "PENDING" else f"{number(x.get('start_time')):.0f}",
+        "End": f"{number(x.get('end_time')):.0f}" if kind in ENDED else "",
+        "ElapsedRaw": "",
+        "TimelimitRaw": f"{limit:.0f}" if limit > 0 else "UNLIMITED",
+        "NNodes": str(int(number(x.get("node_count"), 1))),
+        "NCPUS": cpus,
+        "ReqCPUS": cpus,
+        "ReqMem": memory,
+        "ReqTRES": str(x.get("tres_req_str") or "").removeprefix(","),
+        "AllocTRES": str(x.get("tres_alloc_str") or ""),
+        "NodeList": str(x.get("nodes") or ""),
+        "Constraints": str(x.get("features") or ""),
+        "SubmitLine": line,
+    }
 
 
 def _count(x: dict, which: str) -> str:

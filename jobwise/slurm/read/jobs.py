@@ -65,11 +65,13 @@ class Known:
 
 
 def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[dict]) -> Workload:
-    """The jobs of a site's accounting as a workload. Raises InputError with file:line."""
+    """The jobs of a site's accounting as a workload; of a cluster in use with `start` and `end` (NaN: not yet). Raises
+    InputError with file:line."""
     site = cluster.known_site
     if missing := [x for x in NEEDED if not a.has(x)]:
         raise InputError(f"{a.where}:1: the header has no column {missing[0]}; `jobwise slurm site` prints the command")
     a, _, left = ran(a)
+    left |= {"that are cut": a.cut} if a.cut else {}
     if (never := a.matches("assigned", "NodeList")).any():  # None assigned: cancelled while it waited
         left["never started"] = left.get("never started", 0) + int(never.sum())
         a = a.take(~never)
@@ -96,10 +98,13 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     site = replace(site, asks=table, queues=queues, sets=known.sets.table(), associations=tree, leaf=leaf)
     site = replace(site, licence_asks=np.array(list(known.bundles), float).reshape(len(known.bundles), len(known.licences)))
     start, edges = times(a, "Start"), _dependencies(a)
-    eligible, run = queued(a, start), np.maximum(elapsed(a, start), 1.0)
+    eligible, run, open_ = queued(a, start), np.maximum(elapsed(a, start), 1.0), np.zeros(len(a), bool)
+    if a.now is not None:
+        open_ = a.matches("^(PENDING|RUNNING)$", "State")
+        run[open_] = np.fmax(a.now - start[open_], 1.0)  # as long as it has run: what it will run for is not known
     if len(edges):  # a job that waited for others was there when it was submitted
         waited, submit = np.isin(np.arange(len(a)), edges[:, 1]), times(a, "Submit")
-        eligible = np.where(waited & (submit <= start), submit, eligible)
+        eligible = np.where(waited & ~(submit > start), submit, eligible)
     limited = table["at_once"][ask] > 0
     if limited.any():  # a task that waits for others of its array is there from the begin
         first = np.full(table["array"].max() + 1, np.inf)
@@ -123,7 +128,16 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
         k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))
     }
     names["queue"] = dict(enumerate(site.qos_names))
-    return lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
+    w = lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
+    return w if a.now is None else _so_far(w, open_[order])
+
+
+def _so_far(w: Workload, is_open: np.ndarray) -> Workload:
+    """The workload with the starts and ends of its jobs, NaN: not yet. `is_open` [J]: it waits or runs."""
+    jobs = w.jobs.copy()
+    jobs["start"] = jobs["submit"] + w.columns["wait"]
+    jobs["end"] = np.where(is_open, np.nan, w.ends["end"])
+    return replace(w, jobs=jobs)
 
 
 def _once(a: Accounting, left: dict[str, int]) -> Accounting:

@@ -72,23 +72,25 @@ class Sets:
         return np.array([np.frombuffer(k, np.uint8) for k in self.known])
 
 
-def read(folder: str | Path) -> Workload:
-    """The jobs of a folder on the cluster of its site. Raises InputError, naming the file and what is wrong."""
+def read(folder: str | Path, accounting: Accounting | None = None) -> Workload:
+    """The jobs of a folder on the cluster of its site. `accounting`: those, in place of the folder's. Raises InputError, naming
+    the file and what is wrong."""
     folder = Path(folder)
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "there is no such folder"
         raise InputError(f"{folder}: {what}; `jobwise slurm site` prints the commands that fill one")
     try:
-        return _read(folder)
+        return _read(folder, accounting)
     except InputError:
         raise
     except (*DAMAGE, OSError) as error:
         raise InputError(f"{folder}: its files cannot be read: {type(error).__name__}: {error}") from None
 
 
-def _read(folder: Path) -> Workload:
-    texts = {name: _text(folder, f"{name}.txt") for name in COMMANDS}
-    accounting, guessed = _accounting(folder, texts["sacct"]), []
+def _read(folder: Path, accounting: Accounting | None) -> Workload:
+    texts = {name: _text(folder, f"{name}.txt") for name in COMMANDS if name != "sacct"}
+    accounting = _accounting(folder, _text(folder, "sacct.txt")) if accounting is None else accounting
+    guessed = []
     known = _config(folder, texts["scontrol_config"])
     if not known:
         guessed.append("no scontrol_config: Slurm's own settings, first come, first served")
@@ -128,7 +130,7 @@ def _read(folder: Path) -> Workload:
     away = _table(folder, texts, "sacctmgr_event", ("NodeName", "TimeStart", "TimeEnd", "State"))
     kept = _table(folder, texts, "sacctmgr_reservation", ("Name", "NodeName", "TimeStart", "TimeEnd"))
     ends = times(accounting, "End") if (away or kept) and accounting.has("End") else np.zeros(0)
-    last = float(np.nanmax(ends, initial=0.0))
+    last = float(np.nan_to_num(ends).max(initial=accounting.now or 0.0))
     closed, _ = _told(folder, "sacctmgr_event", lambda: closures(away, [], site.names, sets.add, last))
     more, reservations = _told(folder, "sacctmgr_reservation", lambda: closures([], kept, site.names, sets.add, last))
     if len(more):
