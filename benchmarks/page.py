@@ -21,6 +21,7 @@ import numpy as np
 
 from benchmarks.markdown import table
 from benchmarks.steer import Memory
+from jobwise.live.cycle import Cycle
 from jobwise.live.shadow import Shadow
 from jobwise.live.sinks.page.board import Board
 from jobwise.live.sinks.page.guards import Guards
@@ -80,7 +81,8 @@ def main() -> None:
     took: dict[bool, list[float]] = {False: [], True: []}
     late: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        slurm, board, shadow, n = Memory(Path(folder), given.jobs), Board(), Shadow(resolve(POLICY)), 0
+        slurm, board, shadow = Memory(Path(folder), given.jobs), Board(), Shadow()
+        cycle = Cycle(slurm, resolve(POLICY), [shadow])
         with serving(board, Guards(), "127.0.0.1:0") as where:
             port = int(where.rpartition(":")[2])
             for turn in range(2 * TURNS + 1):
@@ -90,12 +92,11 @@ def main() -> None:
                     process.start()
                 end = time.monotonic() + (given.seconds if turn else 3 * EVERY_S)
                 while time.monotonic() < end:
-                    n += 1
                     slurm.step()
                     begun = time.monotonic()
-                    p, _ = shadow.cycle(slurm.look(), n)
-                    state = state_of(shadow, p, n, time.monotonic() - begun)
-                    board.publish(state.model_copy(update={"time": time.time()}), p)
+                    look = cycle.once()
+                    state = state_of(look, look.predicted, shadow)
+                    board.publish(state.model_copy(update={"time": time.time()}), look.predicted)
                     if turn:  # the first is to warm up
                         took[read].append(time.monotonic() - begun)
                     time.sleep(max(EVERY_S - (time.monotonic() - begun), 0.0))

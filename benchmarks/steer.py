@@ -21,6 +21,7 @@ import numpy as np
 
 from benchmarks.markdown import table
 from jobwise.live import sources
+from jobwise.live.cycle import Cycle
 from jobwise.live.steer import Steer, SteerSettings
 from jobwise.policies.names import resolve
 from jobwise.report.sections import made
@@ -98,11 +99,12 @@ def main() -> None:
     for policy, span in (("saf", 0), ("saf", 1000), ("jobwise", 1000)):
         with tempfile.TemporaryDirectory() as folder:
             slurm, took, changed, memory = Memory(Path(folder), given.jobs), [], [], []
-            steer = Steer(slurm, resolve(policy), Path(folder) / "state", SteerSettings(span), slurm, foresee=0)
+            steer = Steer(slurm, policy, Path(folder) / "state", SteerSettings(span), foresee=0)
+            cycle = Cycle(slurm, resolve(policy), [steer])
             for n in range(given.cycles if policy == "saf" and span else 20):
                 slurm.step()
                 begun = time.perf_counter()
-                changed.append(steer.cycle()["changed"])
+                changed.append(cycle.once().changed)
                 took.append(time.perf_counter() - begun)
                 if n % 10 == 9:
                     memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

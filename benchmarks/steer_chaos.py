@@ -39,8 +39,8 @@ def clock():
     try: return real() + float((chaos / "clock").read_text())
     except (OSError, ValueError): return real()
 time.time = clock
-from jobwise.live.views import Wishes
-ranked = Wishes.order.func
+from jobwise.live.wishes import Wishes
+ranked = Wishes.order.fget
 def order(wishes):
     if (chaos / "policy").exists(): raise ValueError("chaos")
     return ranked(wishes)

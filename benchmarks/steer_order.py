@@ -12,11 +12,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import numpy as np
 
 from benchmarks.check_slurm import ACCOUNT, BATCH, FAST, _nodes
 from benchmarks.slurm_cluster import Cluster, folder_for, running, skipped
+from jobwise.live.cycle import Cycle
 from jobwise.live.sources import ClusterReader
 from jobwise.live.steer import Steer, SteerSettings
 from jobwise.policies.names import resolve
@@ -31,6 +35,13 @@ def submit(cluster: Cluster, count: int, command: str, rng: np.random.Generator)
     for _ in range(count):
         words = ["sbatch", "--parsable", "-n", "32", "-t", str(int(rng.integers(1, 500))), "-o", "/dev/null", "--wrap", command]
         cluster.run(*words)
+
+
+@contextmanager
+def steering(slurm: Slurm, state: Path, span: int) -> Iterator[tuple[Steer, Cycle]]:
+    """Steering by sjf, and its cycle."""
+    with closing(ClusterReader(slurm, 5.0)) as reader, Steer(slurm, "sjf", state, SteerSettings(span), foresee=0) as steer:
+        yield steer, Cycle(reader, resolve("sjf"), [steer])
 
 
 def main() -> int:
@@ -48,12 +59,12 @@ def main() -> int:
         while len(cluster.run("squeue", "-h", "-t", "running", "-o", "%i").split()) < 8:
             time.sleep(0.2)
         submit(cluster, given.jobs, "sleep 0.2", rng)
-        with Steer(slurm, resolve("sjf"), base / "state", SteerSettings(0), ClusterReader(slurm, 5.0), foresee=0) as steer:
-            steer.cycle()
+        with steering(slurm, base / "state", 0) as (steer, cycle):
+            cycle.once()
             order = steer.order
             while cluster.run("squeue", "-h", "-o", "%i").split():
                 try:
-                    steer.cycle()
+                    cycle.once()
                 except SlurmError as error:
                     print(f"steer_order: {error}", file=sys.stderr)
                 time.sleep(1.0)
@@ -65,8 +76,8 @@ def main() -> int:
         submit(cluster, 60, "sleep 300", rng)
         time.sleep(5.0)  # the first has started
         before = sorted(cluster.run("sprio", "-h", "-o", "%i %S").splitlines())
-        with Steer(slurm, resolve("sjf"), base / "state", SteerSettings(SPAN), ClusterReader(slurm, 5.0), foresee=0) as steer:
-            steer.cycle()
+        with steering(slurm, base / "state", SPAN) as (_, cycle):
+            cycle.once()
             factors = [x for _, x in slurm.priorities().values()]
         same = sorted(cluster.run("sprio", "-h", "-o", "%i %S").splitlines()) == before
     print(f"{len(order)} jobs under whole control: {inversions} inversions")

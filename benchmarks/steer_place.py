@@ -14,11 +14,13 @@ import json
 import re
 import sys
 import time
+from contextlib import closing
 
 import numpy as np
 
 from benchmarks.check_slurm import ACCOUNT, BATCH, CPUS, FAST, _nodes
 from benchmarks.slurm_cluster import Cluster, folder_for, running, skipped
+from jobwise.live.cycle import Cycle
 from jobwise.live.sources import ClusterReader
 from jobwise.live.steer import Steer, SteerSettings
 from jobwise.policies.names import resolve
@@ -67,17 +69,14 @@ def main() -> int:
         submit(cluster, given.jobs, rng)
         left: list[str] = []
         for most in (given.jobs // 2, 0):  # steering ends in the middle, and begins again
-            with Steer(
-                slurm,
-                resolve("sjf+easy+spread"),
-                base / "state",
-                SteerSettings(0, place=True),
-                ClusterReader(slurm, 5.0),
-                foresee=0,
-            ) as steer:
+            with (
+                closing(ClusterReader(slurm, 5.0)) as reader,
+                Steer(slurm, "sjf+easy+spread", base / "state", SteerSettings(0, place=True), foresee=0) as steer,
+            ):
+                cycle = Cycle(reader, resolve("sjf+easy+spread"), [steer])
                 while len(cluster.run("squeue", "-h", "-o", "%i").split()) > most:
                     try:
-                        steer.cycle()
+                        cycle.once()
                     except SlurmError as error:
                         print(f"steer_place: {error}", file=sys.stderr)
                     time.sleep(0.5)

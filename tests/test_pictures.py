@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from browser import Browser, executable
 from conftest import ROOT, missing
+from cycles import Shadowing
 from test_live import cluster  # noqa: F401
 
 from jobwise.cli import run
@@ -74,19 +75,18 @@ def test_a_report(log, kept, tmp_path):
 
 def test_the_page_of_a_cluster(cluster, kept, tmp_path):  # noqa: F811
     from jobwise.live import sources
-    from jobwise.live.shadow import Shadow
     from jobwise.live.sinks.journal import Journal
-    from jobwise.live.sinks.page.board import Board
+    from jobwise.live.sinks.page.board import Board, Shown
     from jobwise.live.sinks.page.guards import Guards
     from jobwise.live.sinks.page.server import serving
     from jobwise.policies.names import resolve
 
     (tmp_path / "state").mkdir()
-    shadow = Shadow(resolve("saf+easy"), Journal(tmp_path / "state"))
+    shadow = Shadowing(resolve("saf+easy"), Journal(tmp_path / "state"))
     board = Board()
     for n in range(2):
-        prediction, _ = shadow.cycle(sources.look(cluster), n)
-        board.show(shadow, prediction, n, 0.1, None)
+        shadow.cycle(sources.look(cluster), n)
+        Shown(board, shadow).take(shadow.turn)
         (cluster / "now.txt").write_text(f"{float((cluster / 'now.txt').read_text()) + 60}\n")
     with serving(board, Guards(), "127.0.0.1:0", []) as where:
         port = where.rpartition(":")[2]

@@ -57,7 +57,7 @@ def retrain(
     from jobwise.live.retrain import check, roll_back
     from jobwise.live.retrain import retrain as learn
     from jobwise.live.sources import look
-    from jobwise.live.views import ended_on_pool
+    from jobwise.live.view import ended_on_pool
 
     place = Path(state) / "learnt"
     if back:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -13,7 +14,7 @@ from jobwise.cli.options import Json, complain, policy_option, stoppable
 from jobwise.cli.progress import progress
 from jobwise.cli.slurm_retrain import Retrain, learning
 from jobwise.cli.tables import print_json, print_table, say
-from jobwise.cli.web import Served, page
+from jobwise.cli.web import Served, page, shown
 from jobwise.cli.when import chances, headed, seconds, short, span
 from jobwise.errors import InputError
 
@@ -23,28 +24,28 @@ Cycles = Annotated[Optional[int], typer.Option("--cycles", min=1, help="End afte
 SHOWN, SEEN = 20, "seen"  # rows of a table; the folder of a state folder with what Slurm's commands printed last
 
 
-def _cycles(shadow, reader, every: str, cycles: int | None, shown, learns=None):
-    """Cycle after cycle, which the page shows; what Slurm or the clock do wrong is said, and it goes on."""
-    pause, n, c = seconds(every, "--every"), 0, None
-    while cycles is None or n < cycles:
-        n += 1
-        begun = time.monotonic()
-        if learns and (news := learns.look(c)):
-            shadow.policy = learns.policy
-            say(news)
-        try:
-            c = reader.look()
-            p, events = shadow.cycle(c, n)
-        except InputError as error:
-            complain(f"{error}; trying again", "note")
-            if shown:
-                shown.failed(str(error))
-        else:
-            if shown:
-                shown.show(shadow, p, n, time.monotonic() - begun)
-            yield n, p, events
-        if cycles is None or n < cycles:
-            time.sleep(pause)
+def lines(tell):
+    """A sink that tells each look on this terminal; what Slurm or the clock do wrong is said, and it goes on."""
+    from jobwise.live.sinks.told import Told
+
+    return Told(tell, say, lambda problem: complain(problem, "note"))
+
+
+def _queue(shadow, turn) -> None:
+    """Print the queue of a look: expected starts, what the policy would start now."""
+    c, p = turn.now, turn.predicted
+    clock = time.strftime("%H:%M:%S", time.gmtime(c.now + c.workload.origin))
+    title = f"{clock} UTC: {len(c.waiting):,} wait, {len(c.out):,} may not start yet, {p.starts.running:,} run"
+    columns = ["job", "user", "cpus", "limit", "waited", *headed(), "Slurm says", "policy"]
+    print_table(title, columns, _table(shadow, p))
+    if turn.problem:
+        say(turn.problem)
+
+
+def _news(turn) -> None:
+    """Say in a line what a look has brought."""
+    news = ", ".join(f"{len(ids):,} {kind}" for kind, ids in turn.events.items() if ids) or "nothing new"
+    say(f"cycle {turn.n:,}: {len(turn.now.waiting):,} wait; {news}")
 
 
 def _table(shadow, p) -> list[list[str]]:
@@ -65,25 +66,16 @@ def watch(
     served: Served = Served(),
 ) -> None:
     """Watch this cluster: queue, expected starts, what a policy would start now. Only reads."""
+    from jobwise.live.cycle import Cycle
     from jobwise.live.shadow import Shadow
     from jobwise.live.sources import ClusterReader
     from jobwise.policies.names import resolve
     from jobwise.slurm.client import Slurm
 
-    reader = ClusterReader(Slurm())
-    try:
-        shadow = Shadow(resolve(policy))
-        with stoppable("nothing is kept"), page(served) as shown:
-            for _, p, _ in _cycles(shadow, reader, every, cycles, shown):
-                c = p.cluster
-                clock = time.strftime("%H:%M:%S", time.gmtime(c.now + c.workload.origin))
-                title = f"{clock} UTC: {len(c.waiting):,} wait, {len(c.out):,} may not start yet, {p.starts.running:,} run"
-                columns = ["job", "user", "cpus", "limit", "waited", *headed(), "Slurm says", "policy"]
-                print_table(title, columns, _table(shadow, p))
-                if shadow.problem:
-                    say(shadow.problem)
-    finally:
-        reader.close()
+    chosen, pause, shadow = resolve(policy), seconds(every, "--every"), Shadow()
+    with closing(ClusterReader(Slurm())) as reader, stoppable("nothing is kept"), page(served) as board:
+        sinks = [shadow, *shown(board, shadow), lines(lambda turn: _queue(shadow, turn))]
+        Cycle(reader, chosen, sinks).run(pause, cycles)
 
 
 @grouped
@@ -98,28 +90,27 @@ def shadow(
     as_json: Json = False,
 ) -> None:
     """Follow this cluster for days, writing nothing to it: a journal of predictions, and of what a policy wanted."""
+    from jobwise.live.cycle import Cycle
     from jobwise.live.shadow import Shadow
     from jobwise.live.sinks.journal import Journal
     from jobwise.live.sources import ClusterReader
     from jobwise.slurm.client import Slurm
 
+    pause = seconds(every, "--every")
     if report and not (Path(state) / "journal.sqlite").is_file():
         raise InputError(f"{state}: holds no journal; `jobwise slurm shadow --state {state}` begins one")
-    journal = Journal(Path(state), reads=report)
-    try:
+    with closing(Journal(Path(state), reads=report)) as journal:
         if not report:
-            reader = ClusterReader(Slurm(), kept=Path(state) / SEEN)
-            try:
-                goes_on = f"jobwise slurm shadow --state {state} goes on"
-                with stoppable(goes_on), learning(state, policy, retrain) as learns, page(served) as shown:
-                    for n, p, events in _cycles(Shadow(learns.policy, journal), reader, every, cycles, shown, learns):
-                        news = ", ".join(f"{len(ids):,} {kind}" for kind, ids in events.items() if ids) or "nothing new"
-                        say(f"cycle {n:,}: {len(p.cluster.waiting):,} wait; {news}")
-            finally:
-                reader.close()
+            with (
+                stoppable(f"jobwise slurm shadow --state {state} goes on"),
+                learning(state, policy, retrain) as learns,
+                closing(ClusterReader(Slurm(), kept=Path(state) / SEEN)) as reader,
+                page(served) as board,
+            ):
+                follower = Shadow(journal)
+                sinks = [follower, *shown(board, follower), lines(_news), learns]
+                Cycle(reader, learns.policy, sinks).run(pause, cycles)
         _told(journal, as_json, gained(Path(state), journal, policy) if report else None)
-    finally:
-        journal.close()
 
 
 def gained(state: Path, journal, policy: str):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Optional
@@ -12,10 +10,11 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import grouped
-from jobwise.cli.options import complain, policy_option, stoppable
+from jobwise.cli.options import policy_option, stoppable
 from jobwise.cli.slurm_retrain import Retrain, learning
+from jobwise.cli.slurm_shadow import lines
 from jobwise.cli.tables import say
-from jobwise.cli.web import Served, page
+from jobwise.cli.web import Served, page, shown
 from jobwise.cli.when import seconds
 from jobwise.errors import InputError
 
@@ -34,7 +33,7 @@ class How:
     ] = False
 
     def settings(self):
-        """Return them as `slurm.steer.Settings`. Raises InputError."""
+        """Return them as `SteerSettings`. Raises InputError."""
         from jobwise.live.steer import SteerSettings
 
         return SteerSettings(self.span, seconds(self.starve, "--starve"), self.most, self.dry, self.place)
@@ -56,14 +55,16 @@ def steer(
     back: Annotated[bool, typer.Option("--undo", help="Only give all jobs the factors that they had before.")] = False,
 ) -> None:
     """Steer this cluster by site factors; ends with Ctrl-C or a file `stop` in the state folder, and gives all factors back."""
+    from jobwise.live.cycle import Cycle
     from jobwise.live.sinks.placing import free_all
+    from jobwise.live.sources import ClusterReader
     from jobwise.live.state_folder import StateFolder, undo
     from jobwise.live.steer import Steer
     from jobwise.slurm.client import Slurm
 
     pause, settings = seconds(every, "--every"), how.settings()
-    slurm = Slurm()
     if back:
+        slurm = Slurm()
         kept = StateFolder(Path(state))
         try:
             say(f"{undo(slurm, kept, 'asked for'):,} jobs have the site factor that they had before")
@@ -74,76 +75,46 @@ def steer(
         return
     if (asked := Path(state) / "stop").exists():
         raise InputError(f"{asked}: asks to stop steering; remove it to steer again")
-    off, n = False, 0
     with (
         stoppable("all jobs have the site factors that they had before"),
         learning(state, policy, retrain) as learns,
-        Steer(slurm, _placing(learns.policy, settings.place), Path(state), settings) as s,
-        page(served, token=token_file, stop=s.state.stop, audit=s.state.audit) as shown,
-        _follower(s, shown) as follow,
+        closing(ClusterReader(slurm := Slurm())) as reader,
+        Steer(slurm, _placing(learns.policy, settings.place).name, Path(state), settings) as s,
+        page(served, token=token_file, stop=s.state.stop, audit=s.state.audit) as board,
+        _foretold(board, s) as on_page,
     ):
-        while (cycles is None or n < cycles) and not s.state.stopped and not off:
-            n += 1
-            if news := learns.look(s.cluster):
-                s.policy = learns.policy
-                s.state.note("learning", news=news)
-                say(news)
-            try:
-                x = s.cycle()
-            except InputError as error:  # no answer, or none that can be read; no job has come yet
-                s.state.note("slurm", problem=str(error))
-                complain(f"{error}; trying again", "note")
-                if shown:
-                    shown.failed(str(error))
-            else:
-                changed = f"{'would change' if settings.dry else 'changed'} {x['changed']:,}"
-                say(f"cycle {n:,}: {x['waiting']:,} wait, {changed}" + (f"; {x['problem']}" if x["problem"] else ""))
-                off = x["off"]
-                follow(n, x)
-            end = time.monotonic() + pause
-            while (cycles is None or n < cycles) and time.monotonic() < end and not s.state.stopped and not off:
-                time.sleep(min(0.2, pause))
-    if off:  # a guard rail has ended it
+        sinks = [s, *on_page, lines(lambda turn: _news(turn, settings.dry)), learns]
+        goes_on = Cycle(reader, learns.policy, sinks).run(pause, cycles)
+    if not goes_on:  # a guard rail has ended it
         raise typer.Exit(1)
+
+
+def _news(turn, dry: bool) -> None:
+    """Say in a line what a look has changed."""
+    changed = f"{'would change' if dry else 'changed'} {turn.changed:,}"
+    say(f"cycle {turn.n:,}: {len(turn.now.waiting):,} wait, {changed}" + (f"; {turn.problem}" if turn.problem else ""))
+
+
+@contextmanager
+def _foretold(board, s):
+    """The sinks that show each look on a page: starts as they are expected, and how well they were foretold, by a journal
+    beside the audit log."""
+    if board is None:
+        yield []
+        return
+    from jobwise.live.shadow import Shadow
+    from jobwise.live.sinks.journal import Journal
+
+    with closing(Journal(s.state.folder)) as journal:
+        shadow = Shadow(journal)
+        yield [shadow, *shown(board, shadow, s.settings)]
 
 
 def _placing(policy, place: bool):
     """The policy, which must say where jobs run, where they are to be placed. Raises InputError."""
     from jobwise.cluster import pool
-    from jobwise.live.views import takes
+    from jobwise.live.view import takes
 
     if place and takes(policy, pool(2)):
         raise InputError(f"--place: {policy.name} sees one pool, not nodes; -p {policy.name}+pack, +spread or +learned does")
     return policy
-
-
-@contextmanager
-def _follower(s, shown) -> Iterator[Callable[[int, dict], None]]:
-    """A function that shows a cycle of steering on the page: starts as they are expected, and how well they were foretold, by
-    a journal beside the audit log."""
-    if shown is None:
-        yield lambda n, x: None
-        return
-    from jobwise.live.shadow import Shadow
-    from jobwise.live.sinks.journal import Journal
-    from jobwise.live.sinks.page.state import Steering
-
-    journal, own = Journal(s.state.folder), s.settings
-    shadow = Shadow(s.policy, journal)
-
-    def follow(n: int, x: dict) -> None:
-        begun = time.monotonic()
-        try:
-            shadow.policy = s.policy
-            p, _ = shadow.cycle(s.cluster, n, s.wishes)
-            shadow.problem = shadow.problem or x["problem"]
-            steering = Steering(span=own.span, dry=own.dry, changed=x["changed"])
-            shown.show(shadow, p, n, time.monotonic() - begun, steering)
-        except Exception as error:  # the clock, a full disk, a damaged journal; whatever it is, steering goes on
-            complain(f"the page: {error}", "note")
-            shown.failed(f"the page could not be filled: {error}", True)
-
-    try:
-        yield follow
-    finally:
-        journal.close()

@@ -15,7 +15,10 @@ from jobwise.cli.options import complain
 from jobwise.errors import InputError, library
 
 if TYPE_CHECKING:
+    from jobwise.live.cycle import Sink
+    from jobwise.live.shadow import Shadow
     from jobwise.live.sinks.page.board import Board
+    from jobwise.live.steer import SteerSettings
 
 
 @dataclass(frozen=True)
@@ -75,3 +78,12 @@ def page(
                 f"every account of this machine can reach it; {believed} (at unix:FILE only you and your group can)", "note"
             )
         yield board
+
+
+def shown(board: Board | None, shadow: Shadow, settings: SteerSettings | None = None) -> list[Sink]:
+    """The sink that shows each look, as a shadow has foretold it, on a page; none without a page."""
+    if board is None:
+        return []
+    from jobwise.live.sinks.page.board import Shown
+
+    return [Shown(board, shadow, settings)]

@@ -13,7 +13,7 @@ from jobwise import metrics
 from jobwise.errors import InputError
 from jobwise.live.sources import Now
 from jobwise.live.starts import Predicted
-from jobwise.live.views import Wishes
+from jobwise.live.wishes import Wishes
 from jobwise.policies.names import resolve
 from jobwise.simulate import simulate
 from jobwise.slurm.judge.tune import tune

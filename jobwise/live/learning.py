@@ -13,9 +13,10 @@ from typing import Any
 
 from jobwise.errors import InputError, plain
 from jobwise.files import write_whole
+from jobwise.live.cycle import Sink, Turn
 from jobwise.live.retrain import Learnt, retrain, serving
 from jobwise.live.sources import Now
-from jobwise.live.views import ended_on_pool
+from jobwise.live.view import ended_on_pool
 from jobwise.workload import Workload
 
 LOWEST = 19  # priority of a process
@@ -24,7 +25,7 @@ FAILED = "failed.txt"  # in the folder: why a round failed
 
 
 @dataclass
-class Learning:
+class Learning(Sink):
     """The policy that ranks the queue: a generation in the folder `learnt` of a state folder, or `base` (`name`: as it was
     asked for). `every` s a round begins; NEVER: `base` ranks, whatever is there."""
 
@@ -37,11 +38,17 @@ class Learning:
     _begun: float = field(default_factory=time.time)  # no round begins at once where there was none: there is work to do first
     _tried: float = 0.0  # when the last round began
     _known: float = -1.0
+    title = "learning"
 
     def __post_init__(self):
         self.folder = Path(self.state) / "learnt"
         self.policy = self.base
         self.look()  # what was learnt before
+
+    def take(self, turn: Turn) -> None:
+        """Say who ranks from the next look on, where that has changed."""
+        if news := self.look(turn.now):
+            turn.follows, turn.news = self.policy, news
 
     def look(self, c: Now | None = None) -> str:
         """Use what a round has brought; begin one on the jobs of a cluster that have ended, where one is due. Returns what

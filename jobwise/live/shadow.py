@@ -6,44 +6,42 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobwise.errors import InputError, plain
+from jobwise.live.cycle import Sink, Turn
 from jobwise.live.sinks.journal import Journal
-from jobwise.live.sources import Now
-from jobwise.live.starts import Predicted, predict
-from jobwise.live.views import Wishes
+from jobwise.live.starts import predict
 from jobwise.starts.calibration import Calibration
 
 KEPT_BACK_S = 1.0  # a clock that goes back by more has been set
 
 
 @dataclass
-class Shadow:
-    """Looks at a cluster; with a `journal` it remembers. `site`: who is taken to decide (slurm)."""
+class Shadow(Sink):
+    """Foretells starts; with a `journal` it remembers. `site`: who is taken to decide (slurm). `order`, `begin`: how the policy
+    ranked the queue at the last look, whom it would have started."""
 
-    policy: Any
     journal: Journal | None = None
     site: Any = "slurm"
     calibration: Calibration = field(default_factory=Calibration)
-    problem: str = ""
     order: list[dict] = field(default_factory=list)
     begin: set[int] = field(default_factory=set)
+    title = "the journal"
 
     def __post_init__(self):
         if self.journal:
             self.calibration = self.journal.calibration()
 
-    def cycle(self, c: Now, seed: int = 0, wishes: Wishes | None = None) -> tuple[Predicted, dict[str, list[int]]]:
-        """(predictions, which jobs came, started, ended, changed, were cancelled since the last cycle: `Journal.write`), of a
-        cluster as it is now. `wishes`: of the policy, where it has been asked. Raises InputError where the clock has been set
-        back."""
-        self.problem = ""
+    def take(self, turn: Turn) -> None:
+        """Predict, ask, and write down: `predicted`, `events` and `problem` of the turn. Raises InputError where the clock has
+        been set back, and where the journal cannot be written."""
+        c = turn.now
         if self.journal and c.now + c.workload.origin < self.journal.last - KEPT_BACK_S:
             raise InputError("the clock has been set back; nothing is written until it is past the last cycle again")
-        p = predict(c, self.site, calibration=self.calibration, seed=seed)
+        p = predict(c, self.site, calibration=self.calibration, seed=turn.n)
+        problem = ""
         try:
-            wishes = wishes or Wishes(self.policy, c)
-            self.order, self.begin = wishes.order, set(wishes.starts)
+            self.order, self.begin = turn.wishes.order, set(turn.wishes.starts)
         except Exception as error:  # a user's policy may raise anything
-            self.order, self.begin, self.problem = [], set(), f"the policy failed: {plain(str(error))[:200]}"
-        events = self.journal.write(p, self.order, self.begin, self.problem) if self.journal else {}
+            self.order, self.begin, problem = [], set(), f"the policy failed: {plain(str(error))[:200]}"
+        events = self.journal.write(p, self.order, self.begin, problem) if self.journal else {}
         self.calibration.gone(set(events.get("gone", ())))
-        return p, events
+        turn.predicted, turn.events, turn.problem = p, events, turn.problem or problem

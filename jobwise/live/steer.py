@@ -23,12 +23,13 @@ import numpy as np
 from scipy.stats import binom
 
 from jobwise.errors import InputError, plain
+from jobwise.live.cycle import Sink, Turn
 from jobwise.live.sinks.placing import Placing, free_all
 from jobwise.live.sinks.site_factors import differing, wanted
-from jobwise.live.sources import ClusterReader, Now
+from jobwise.live.sources import Now
 from jobwise.live.starts import predict
 from jobwise.live.state_folder import StateFolder, undo
-from jobwise.live.views import Wishes
+from jobwise.live.wishes import Wishes
 from jobwise.slurm.client import Slurm, SlurmError
 
 FAILURES = 3  # cycles in a row in which the policy failed
@@ -74,23 +75,20 @@ class Drift:
 
 
 @dataclass
-class Steer:
-    """Steers one cluster under a policy; `with` it: at the end all factors are as they were."""
+class Steer(Sink):
+    """Steers one cluster; `with` it: at the end all factors are as they were. `name`: of the policy that it begins with."""
 
     slurm: Slurm
-    policy: Any
+    name: str
     folder: Path
     settings: SteerSettings = SteerSettings()
-    reader: Any = None
     drift: Drift = field(default_factory=Drift)
     foresee: float = FORESEE_S  # 0: nothing is foreseen
+    title = "steering"
 
     def __post_init__(self):
         self.state = StateFolder(Path(self.folder))
-        self.reader = self.reader or ClusterReader(self.slurm)
         self.order: list[int] = []
-        self.cluster: Now | None = None  # as it was last read
-        self.wishes: Wishes | None = None  # of the policy then
         self._placing = Placing(self.slurm, self.state, self.settings.dry)
         self._why: dict[int, str] = {}
         self._would: dict[int, int] = {}  # the factors that a dry run has said
@@ -98,12 +96,25 @@ class Steer:
         if self.state.placed and not (self.settings.place or self.settings.dry):
             with suppress(SlurmError):  # where it does not answer now, at the end
                 free_all(self.slurm, self.state, "of an earlier process")
-        self.state.note("begin", policy=self.policy.name, span=self.settings.span, dry=self.settings.dry)
+        self.state.note("begin", policy=self.name, span=self.settings.span, dry=self.settings.dry)
 
-    def cycle(self) -> dict[str, Any]:
-        """Read, rank, write what differs. Returns how many wait and were changed, and what went wrong ("" nothing). Raises
-        SlurmError where Slurm does not answer."""
-        c = self.cluster = self.reader.look()
+    @property
+    def stopped(self) -> bool:
+        """Has somebody put the file `stop` into the folder?"""
+        return self.state.stopped
+
+    def failed(self, problem: str, looked: bool) -> None:
+        """Say in the log that Slurm did not answer, or that nothing could be made of its answer."""
+        if not looked:
+            self.state.note("slurm", problem=problem)
+
+    def learnt(self, news: str) -> None:
+        """Say in the log who ranks from now on."""
+        self.state.note("learning", news=news)
+
+    def take(self, turn: Turn) -> None:
+        """Rank, write what differs: `changed`, `problem`, `off` of the turn. Raises SlurmError where Slurm does not answer."""
+        c, wishes = turn.now, turn.wishes
         factors = {id: x for id, x in c.factors.items() if id in c.waiting}
         if c.waiting and not factors:
             raise SlurmError("sprio lists none of the jobs that wait: is it PriorityType=priority/multifactor?")
@@ -112,19 +123,18 @@ class Steer:
         self.drift.gone(there)
         self._starts(c)
         self._foresee(c)
-        wishes = self.wishes = Wishes(self.policy, c)
-        problem = self._rank(c, wishes)
+        turn.problem = self._rank(c, wishes)
         if self.drift.alarming:
-            problem = "drift: jobs start later than was foreseen for Slurm alone"
+            turn.problem = "drift: jobs start later than was foreseen for Slurm alone"
         if self._failures >= FAILURES or self.drift.alarming:
-            self.undo(problem)
-            return {"waiting": len(c.waiting), "changed": 0, "problem": problem, "off": True}
+            self.undo(turn.problem)
+            turn.off = True
+            return
         goal = wanted(self.order, self.settings.span, factors)
         change = dict(list(differing(goal, factors, self.settings.span).items())[: self.settings.most])
-        if not self._write(change, factors):
-            change, problem = {}, f"{self.state.audit} cannot be written: nothing is changed"
-        placed = self._place(c, wishes, problem) if self.settings.place else 0
-        return {"waiting": len(c.waiting), "changed": len(change) + placed, "problem": problem, "off": False}
+        if not self._write(change, factors, wishes.policy.name):
+            change, turn.problem = {}, f"{self.state.audit} cannot be written: nothing is changed"
+        turn.changed = len(change) + (self._place(c, wishes, turn.problem) if self.settings.place else 0)
 
     def _place(self, c: Now, wishes: Wishes, problem: str) -> int:
         """Name nodes for the jobs that the policy would start now, for none where there is a problem; how many jobs were
@@ -135,7 +145,7 @@ class Steer:
             self.state.note("policy", problem=f"it places nothing: {plain(str(error))[:200]}")
             wanted = {}
         try:
-            return self._placing.cycle(c, wanted, f"{self.policy.name} would start it there")
+            return self._placing.cycle(c, wanted, f"{wishes.policy.name} would start it there")
         except ValueError as error:  # a list of nodes that cannot be read
             self.state.note("policy", problem=f"nothing is placed: {plain(str(error))[:200]}")
             return 0
@@ -191,8 +201,9 @@ class Steer:
         self._why |= {id: f"starved: waited {waited[id] / 3600:.1f} h" for id in starved}
         return ""
 
-    def _write(self, change: dict[int, int], factors: dict[int, tuple[int, int]]) -> bool:
-        """Write site factors, each with its reason in the log; False, and nothing is written, where the log cannot be."""
+    def _write(self, change: dict[int, int], factors: dict[int, tuple[int, int]], policy: str) -> bool:
+        """Write site factors that `policy` wants, each with its reason in the log; False, and nothing is written, where the
+        log cannot be."""
         if not change:
             return True
         rank = {id: k for k, id in enumerate(self.order)}
@@ -200,7 +211,7 @@ class Steer:
             self.state.keep({id: factors[id][1] for id in change})
         lines: list[dict[str, Any]] = []
         for id, x in change.items():
-            why = self._why.get(id) or f"rank {rank.get(id, -1) + 1} of {len(rank)} under {self.policy.name}"
+            why = self._why.get(id) or f"rank {rank.get(id, -1) + 1} of {len(rank)} under {policy}"
             lines.append({"job": id, "old": factors[id][1], "new": x, "why": why})
         if self.settings.dry:  # what has been said already is not said again
             lines = [x for x in lines if self._would.get(x["job"]) != x["new"]]
@@ -226,4 +237,3 @@ class Steer:
             self.undo()
         finally:
             self.state.close()
-            self.reader.close()

@@ -96,7 +96,8 @@ def so_far(jobs: np.ndarray, queue: np.ndarray, now: float) -> np.ndarray:
 
 def between(status: np.ndarray, jobs: np.ndarray, now: float) -> np.ndarray:
     """Return the events [N] of `event_dtype` that lead from an earlier `status` [J] of jobs to their table [J] now, for a
-    cluster that is looked at from time to time: starts and submits at their times, stops at `now` (s), when they are seen."""
+    cluster that is looked at from time to time: starts and submits at their times, stops at `now` (s), when they are seen, in
+    the order in which jobs ended."""
     new = jobs["status"]
     stop = np.flatnonzero((status == RUNNING) & np.isin(new, (QUEUED, DONE, FAILED)))
     quick = np.flatnonzero(~np.isin(status, (RUNNING, DONE, FAILED)) & np.isin(new, (DONE, FAILED)) & ~np.isnan(jobs["start"]))
@@ -108,4 +109,5 @@ def between(status: np.ndarray, jobs: np.ndarray, now: float) -> np.ndarray:
     queued, at = _eligible(jobs), begun(jobs)
     out["time"] = np.concatenate([queued[submit], np.fmin(at[start], now), np.full(len(stop) + len(quick), now)])
     out["run"] = np.where(out["kind"] == STOPPED, np.where(np.isnan(jobs["end"]), np.nan, jobs["ran"])[out["job"]], np.nan)
-    return out[np.lexsort((out["job"], (out["kind"] - 1) % 3, out["time"]))]
+    own = np.where(out["kind"] == STOPPED, [jobs["end"][out["job"]], at[out["job"]]], 0.0)  # together: who started first
+    return out[np.lexsort((out["job"], own[1], own[0], (out["kind"] - 1) % 3, out["time"]))]

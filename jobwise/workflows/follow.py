@@ -27,7 +27,7 @@ from jobwise.decision import Start, View
 from jobwise.errors import InputError
 from jobwise.files import lock, write_whole, writing
 from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, WAITING
-from jobwise.sim import events
+from jobwise.live.view import SeenMachine, view
 from jobwise.slurm.client import ENDED, Refused, SlurmError, SlurmJob
 from jobwise.workflows import ledger
 from jobwise.workflows.engines.desk import Asks, Desk, Unprepared
@@ -325,14 +325,10 @@ class Following:
         jobs["held"] = np.where(node >= 0, np.arange(len(jobs)), -1)
         ours = (status == RUNNING) & ((node >= 0) | (not machine.names))  # the others' cores are not free anyhow
         held, run = (machine.held(node, request, some) for some in (ours, ours & (begun > 0)))
-        slices = machine.slices(node, request)
-        queue, running = (np.flatnonzero(status == k).astype(np.int32) for k in (QUEUED, RUNNING))
         free = machine.free(held, run)  # the manager may fail: nothing has been told then
-        self._shown, since = status.copy(), events.between(self._status, jobs, now)
-        return View(
-            now=now, jobs=jobs, queue=queue, running=running, ended=np.array(ended, np.int32), free=free,
-            cluster=machine.cluster, slices=slices, table=jobs, held=slices, edges=self.workload.edges, events=since,
-        )  # fmt: skip
+        in_use = SeenMachine(machine.cluster, request, jobs["chunks"], machine.slices(node, request), jobs["held"], free)
+        self._shown = status.copy()
+        return view(jobs, now, in_use, self._status, np.array(ended, np.int32), edges=self.workload.edges)
 
     def _begin(self, view: View) -> np.ndarray:
         """Begin the run of the policy, which may be in the middle; the rows [K] that have ended, in order of end."""
@@ -348,13 +344,13 @@ class Following:
         if self.policy is None:
             self._all()
         else:
-            view = self._view(ended)
+            now = self._view(ended)
             if self._run is None:
-                ended = self._begin(view)
+                ended = self._begin(now)
             if len(ended):
-                self._run.ended(view, np.array(ended, np.int32))
+                self._run.ended(now, np.array(ended, np.int32))
             self._untold, self._status = [], self._shown
-            for d in list(self._run.decide(view)):
+            for d in list(self._run.decide(now)):
                 if isinstance(d, Start):
                     self._submit(int(d.job), [], d.placement[0][0] if d.placement else -1)
         return any(t.state == "submitted" and not self.asks.is_silent(i) for i, t in enumerate(self.tasks))

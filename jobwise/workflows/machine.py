@@ -9,6 +9,7 @@ import numpy as np
 from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError
 from jobwise.jobs import blank_jobs
+from jobwise.live.view import takes
 from jobwise.sim.state import slice_dtype
 from jobwise.slurm.client import Node
 from jobwise.workflows.simulated import ResourceManager
@@ -32,9 +33,9 @@ class Machine:
         ]
         units[0] = max(int(round(manager.cores()[0] * (1.0 + ahead))), 1)
         self.cluster = Cluster(np.array([units], np.int64), asked.resources)
-        if len(units) > 1 and not _takes(policy, self.cluster):
+        if len(units) > 1 and not takes(policy, self.cluster):
             self.cluster = pool(units[0])
-        if not _takes(policy, self.cluster):
+        if not takes(policy, self.cluster):
             every = manager.nodes()
             if not every:
                 policy.check(self.cluster)
@@ -77,12 +78,3 @@ class Machine:
         for name in jobs.dtype.names or ():
             out[name] = jobs[name][:, : len(self.cluster.resources)] if name == "request" else jobs[name]
         return out
-
-
-def _takes(policy: Any, cluster: Cluster) -> bool:
-    """Return whether a policy schedules this cluster; one without `check` does any."""
-    try:
-        getattr(policy, "check", lambda cluster: None)(cluster)
-        return True
-    except InputError:
-        return False

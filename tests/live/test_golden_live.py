@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from conftest import SHARED, TESTS
+from cycles import Shadowing
 from test_live import job
 
 from jobwise.live import sources
-from jobwise.live.shadow import Shadow
 from jobwise.live.sinks.journal import Journal
 from jobwise.live.sinks.site_factors import wanted
 from jobwise.live.steer import SteerSettings
@@ -70,12 +70,12 @@ def said(name):
     with tempfile.TemporaryDirectory() as place:
         for policy in POLICIES:
             journal = Journal(Path(place) / f"state-{policy}")
-            shadow = Shadow(resolve(policy), journal)
+            shadow = Shadowing(resolve(policy), journal)
             for k, share in enumerate(SHARES):
                 folder = Path(place) / f"{policy}-{k}"
                 at_moment(RECORDED / name, folder, share)
                 c = sources.look(folder)
-                p, _ = shadow.cycle(c, seed=k)
+                p, _ = shadow.cycle(c, k)
                 assert not shadow.problem, shadow.problem
                 order = [x["job"] for x in shadow.order]
                 factors = wanted(order, SteerSettings(1000).span, dict.fromkeys(c.waiting, (0, 0)))

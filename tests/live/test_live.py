@@ -6,12 +6,12 @@ import shutil
 import numpy as np
 import pytest
 from conftest import SHARED, programs
+from cycles import Shadowing
 
 from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.live import sources
 from jobwise.live.alternatives import changes_of
-from jobwise.live.shadow import Shadow
 from jobwise.live.standing import SitePlayer
 from jobwise.live.starts import in_words, predict
 from jobwise.policies.names import resolve
@@ -94,7 +94,7 @@ def test_a_job_that_is_eligible_later_does_not_wait_yet(cluster, reason):
     (cluster / "squeue.json").write_text(json.dumps(seen))
     c = sources.look(cluster)
     assert 9011 in c.out and 9011 not in c.waiting and 9012 in c.waiting
-    shadow = Shadow(resolve("jobwise"))
+    shadow = Shadowing(resolve("jobwise"))
     shadow.cycle(c)
     assert shadow.problem == "" and {x["job"] for x in shadow.order} >= set(c.waiting)
 
@@ -103,7 +103,7 @@ def test_a_clock_that_is_behind_slurms_ranks_all_the_same(cluster):
     """The machine's clock is half an hour behind: jobs seem to come from the future; they wait, for 0 s."""
     now = float((cluster / "now.txt").read_text())
     (cluster / "now.txt").write_text(f"{now - 1800}\n")
-    shadow = Shadow(resolve("jobwise"))
+    shadow = Shadowing(resolve("jobwise"))
     shadow.cycle(c := sources.look(cluster))
     assert set(c.waiting) == {9004, 9005, 9006} and shadow.problem == "" and {x["job"] for x in shadow.order} >= set(c.waiting)
 

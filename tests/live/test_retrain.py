@@ -16,7 +16,7 @@ from jobwise.errors import InputError
 from jobwise.live import sources
 from jobwise.live.learning import NEVER, Learning
 from jobwise.live.retrain import Learnt, check, retrain, roll_back, serving
-from jobwise.live.views import ended_on_pool
+from jobwise.live.view import ended_on_pool
 from jobwise.policies import files, loglinear
 from jobwise.policies.loglinear import INDICES, Index
 from jobwise.policies.names import load

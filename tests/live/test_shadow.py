@@ -11,16 +11,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from conftest import programs
+from cycles import Shadowing
 from test_live import cluster, job  # noqa: F401
 
 from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.live import sources
 from jobwise.live.advice import ended
-from jobwise.live.shadow import Shadow
 from jobwise.live.sinks.journal import Journal
 from jobwise.live.starts import predict
-from jobwise.live.views import Wishes
+from jobwise.live.wishes import Wishes
 from jobwise.policies.names import resolve
 from jobwise.slurm.judge.what_if import what_if
 from jobwise.starts.calibration import LEVELS
@@ -68,7 +68,7 @@ def started(id, cpus, nodes):
 
 def test_what_a_cycle_writes(looks, tmp_path):
     j = Journal(tmp_path / "state")
-    s = Shadow(resolve("sjf+easy"), j)
+    s = Shadowing(resolve("sjf+easy"), j)
     p, events = s.cycle(looks.look())
     assert {k: len(ids) for k, ids in events.items() if ids} == {"submitted": 8, "started": 3}
     assert len(p.starts.rows) == 5  # an array of three tasks
@@ -88,7 +88,7 @@ def test_what_a_cycle_writes(looks, tmp_path):
 
 def test_a_new_process_goes_on_where_the_last_was_killed(looks, tmp_path):
     first = Journal(tmp_path)
-    s = Shadow(resolve("fcfs"), first)
+    s = Shadowing(resolve("fcfs"), first)
     for _ in range(3):
         s.cycle(looks.look())
         looks.at(30.0)
@@ -100,7 +100,7 @@ def test_a_new_process_goes_on_where_the_last_was_killed(looks, tmp_path):
     assert Journal(tmp_path, reads=True).last == first.last
     first._lock.close()  # it was killed: it never closed its file
     second = Journal(tmp_path)
-    again = Shadow(resolve("fcfs"), second)
+    again = Shadowing(resolve("fcfs"), second)
     c = again.calibration
     mine = [i for i, x in enumerate(made.job) if 9003 < x < sources.NEW and made.made[i] > looks.now - 1000]  # of the cycles
     assert c.job == [made.job[i] for i in mine] and 2 <= len(mine) <= 4
@@ -114,7 +114,7 @@ def test_a_new_process_goes_on_where_the_last_was_killed(looks, tmp_path):
 
 def test_clocks_that_go_back_and_jobs_that_go(looks, tmp_path):
     j = Journal(tmp_path)
-    s = Shadow(resolve("fcfs"), j)
+    s = Shadowing(resolve("fcfs"), j)
     s.cycle(looks.look())
     looks.at(-500.0)
     with pytest.raises(InputError, match="set back"):
@@ -131,7 +131,7 @@ def test_clocks_that_go_back_and_jobs_that_go(looks, tmp_path):
 
 def test_a_job_that_asks_for_something_else_has_changed(looks, tmp_path):
     j = Journal(tmp_path)
-    s = Shadow(resolve("fcfs"), j)
+    s = Shadowing(resolve("fcfs"), j)
     s.cycle(looks.look())
     looks.at(30.0, lambda jobs, now: [x | {"time_limit": 15} if x["job_id"] == 9005 else x for x in jobs])
     assert s.cycle(looks.look())[1] == {"submitted": [], "started": [], "ended": [], "changed": [9005], "gone": []}
@@ -141,7 +141,7 @@ def test_a_job_that_asks_for_something_else_has_changed(looks, tmp_path):
 
 def test_a_job_that_starts_and_ends_between_two_cycles_or_is_held_is_not_gone(looks, tmp_path):
     j = Journal(tmp_path)
-    s = Shadow(resolve("fcfs"), j)
+    s = Shadowing(resolve("fcfs"), j)
     s.cycle(looks.look())
 
     def change(jobs, now):
@@ -170,7 +170,7 @@ def test_a_policy_that_fails_stops_nothing(looks, tmp_path):
         reset = decide = ended = begin
 
     j = Journal(tmp_path)
-    s = Shadow(Wrong(), j)
+    s = Shadowing(Wrong(), j)
     p, _ = s.cycle(looks.look())
     assert "the policy failed" in s.problem and len(p.starts.rows) == 5
     assert "failed" in j.rows("select problem from cycle")[0][0]
@@ -195,7 +195,7 @@ def test_damaged_files_and_full_disks(looks, tmp_path):
     with pytest.raises(InputError, match="is of version 99"):
         Journal(tmp_path / "b")
     j = Journal(tmp_path / "c")
-    s = Shadow(resolve("fcfs"), j)
+    s = Shadowing(resolve("fcfs"), j)
     s.cycle(looks.look())
     before = j.rows("select count(*) from prediction")
     j._db.execute(f"pragma max_page_count = {j.rows('pragma page_count')[0][0]}")
@@ -210,7 +210,7 @@ def test_damaged_files_and_full_disks(looks, tmp_path):
 
 def test_a_cycle_that_cannot_be_written_leaves_nothing_behind(looks, tmp_path):
     j = Journal(tmp_path)
-    s = Shadow(resolve("fcfs"), j)
+    s = Shadowing(resolve("fcfs"), j)
     s.cycle(looks.look())
     looks.at(30.0)
     counts = "select (select count(*) from cycle), (select count(*) from wish), (select count(*) from event)"
@@ -239,7 +239,7 @@ def test_a_journal_that_cannot_be_read_now_is_not_called_damaged(looks, tmp_path
 
 def test_a_damaged_page_of_the_journal_is_one_line(looks, tmp_path, capsys):
     j = Journal(tmp_path / "whole")
-    s = Shadow(resolve("fcfs"), j)
+    s = Shadowing(resolve("fcfs"), j)
     for _ in range(4):
         s.cycle(looks.look())
         looks.at(30.0)
@@ -269,7 +269,7 @@ def test_a_damaged_page_of_the_journal_is_one_line(looks, tmp_path, capsys):
 
 def test_values_of_the_journal_that_are_none_are_one_line(looks, tmp_path):
     j = Journal(tmp_path)
-    s = Shadow(resolve("fcfs"), j)
+    s = Shadowing(resolve("fcfs"), j)
     s.cycle(looks.look())
     looks.at(30.0, started(9005, 4, "n4"))
     s.cycle(looks.look())
@@ -311,7 +311,7 @@ def test_the_commands(there, tmp_path, capsys):
 
 def test_a_report_by_user_where_there_are_several(looks, tmp_path, capsys):
     j = Journal(tmp_path)
-    s = Shadow(resolve("fcfs"), j)
+    s = Shadowing(resolve("fcfs"), j)
     s.cycle(looks.look())
     for at, id in ((60.0, 9005), (60.0, 9004)):
         looks.at(at, started(id, 4, "n4"))

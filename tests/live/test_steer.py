@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from conftest import programs
+from cycles import Steering
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_live import cluster, job  # noqa: F401
@@ -23,10 +24,11 @@ from jobwise.live import sources
 from jobwise.live.sinks.placing import Placing, fits, free_all
 from jobwise.live.sinks.site_factors import differing, wanted
 from jobwise.live.state_folder import StateFolder, undo
-from jobwise.live.steer import DRIFT_LEAST, FAILURES, Drift, Steer, SteerSettings
-from jobwise.live.views import Wishes, view_of
+from jobwise.live.steer import DRIFT_LEAST, FAILURES, Drift, SteerSettings
+from jobwise.live.view import view_of
+from jobwise.live.wishes import Wishes
 from jobwise.policies.names import resolve
-from jobwise.slurm.client import Slurm, SlurmError, priorities_of
+from jobwise.slurm.client import SlurmError, priorities_of
 
 pytestmark = pytest.mark.xdist_group("sites")
 
@@ -89,7 +91,12 @@ def site(cluster, tmp_path):  # noqa: F811
 def steering(site, policy="sjf", own=SteerSettings(), **more):
     folder, slurm, state = site
     chosen = resolve(policy) if isinstance(policy, str) else policy
-    return Steer(slurm, chosen, state, own, Looks(folder, slurm), foresee=0, **more)
+    return Steering(slurm, chosen, state, own, Looks(folder, slurm), foresee=0, **more)
+
+
+def seen(x):
+    """The view, and the numbers of its jobs."""
+    return x.view, x.ids
 
 
 def log(site):
@@ -101,7 +108,7 @@ def order(slurm):
 
 
 def test_a_cluster_is_a_view(cluster):  # noqa: F811
-    view, ids = view_of(sources.look(cluster))
+    view, ids = seen(view_of(sources.look(cluster)))
     assert view.cluster.processors == 16 and view.free.sum() == 0 and len(view.running) == 3
     assert (view.jobs["submit"] <= view.now).all() and (np.diff(view.jobs["submit"]) >= 0).all()
     assert 100 < len(view.past) < 200 and (view.past["end"] <= 0).all() and len(view.past) + (view.jobs["end"] > 0).sum() == 301
@@ -123,11 +130,11 @@ def test_a_policy_that_assigns_gpus_sees_them_one_by_one(cluster):  # noqa: F811
                 x[key] = f"{x[key]},gres/gpu={n}".replace("node=1", f"node={wide.get(x['job_id'], 1)}") if x[key] else ""
     (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
     c, policy = sources.look(cluster), resolve("gpus:sjf+pack")
-    view, ids = view_of(c, policy)
+    view, ids = seen(view_of(c, policy))
     at = {int(i): k for k, i in enumerate(ids)}
     assert view.cluster.topology.machines == (4,) and view.free.sum() == 16 - 7 and len(view.running) == 2
     assert [n for n, _ in view.nodes_of(at[9001])] == [0, 1, 4, 5] and [n for n, _ in view.nodes_of(at[9002])] == [8, 9, 10]
-    assert {int(ids[j]) for j in view.queue} >= {9005, 9006} and int(ids[at[9004]]) not in ids[view.queue]  # it asks for none
+    assert {int(ids[j]) for j in view.queue} >= {9005, 9006} and 9004 not in at  # it asks for none
     starts = Wishes(policy, c).starts
     assert starts[9006] and starts[9005] == ["n3"]  # the smallest part that holds it
     ranked = Wishes(policy, c).order
@@ -142,7 +149,7 @@ def test_a_policy_that_assigns_gpus_sees_them_one_by_one(cluster):  # noqa: F811
 
 def test_a_policy_that_places_sees_nodes(cluster):  # noqa: F811
     c = sources.look(cluster)
-    view, ids = view_of(c, resolve("sjf+easy+pack"))
+    view, ids = seen(view_of(c, resolve("sjf+easy+pack")))
     assert view.cluster.resources == ("cpus", "memory", "gpus") and view.free.shape == (4, 3) and not view.free[:, 0].any()
     at = {int(i): k for k, i in enumerate(ids)}
     assert view.nodes_of(at[9001]) == [(0, (4, 0, 0)), (1, (4, 0, 0))] and view.nodes_of(at[9002]) == [(2, (4, 0, 0))]
@@ -159,12 +166,12 @@ def test_a_policy_that_places_sees_nodes(cluster):  # noqa: F811
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=IDLE+DRAIN"))
     c = sources.look(cluster)
     assert c.down == {"n1", "n2", "n3", "n4"} and Wishes(resolve("sjf+easy+pack"), c).starts == {}
-    assert view_of(c)[0].free.sum() == 0 and Wishes(resolve("sjf+easy"), c).starts == {}
+    assert view_of(c).view.free.sum() == 0 and Wishes(resolve("sjf+easy"), c).starts == {}
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=MIXED+DRAIN", 1))
-    assert view_of(sources.look(cluster))[0].free.tolist() == [[4]]  # of a full node nothing more is lost
+    assert view_of(sources.look(cluster)).view.free.tolist() == [[4]]  # of a full node nothing more is lost
     (cluster / "scontrol_node.txt").write_text(text.replace("State=IDLE", "State=IDLE+CLOUD+POWERED_DOWN"))
     c = sources.look(cluster)
-    assert not c.down and view_of(c)[0].free.tolist() == [[4]]  # they are started when they are needed
+    assert not c.down and view_of(c).view.free.tolist() == [[4]]  # they are started when they are needed
 
 
 def fixed(folder, *ids, line="sbatch -N 1 -n 4 job.sh"):
@@ -299,9 +306,9 @@ def test_a_promise_outlives_the_jobs_that_it_was_made_behind(cluster):  # noqa: 
 def test_the_policy_decides_the_order_and_all_is_given_back(site):
     before = dict(site[1].factors)
     with steering(site) as s:
-        assert s.cycle()["changed"] == 3
+        assert s.cycle().changed == 3
         assert order(site[1]) == [9006, 9005, 9004]
-        assert s.cycle()["changed"] == 0 and len(site[1].writes) == 1
+        assert s.cycle().changed == 0 and len(site[1].writes) == 1
     assert site[1].factors == before
     lines = log(site)
     writes = [x for x in lines if x["what"] == "write"]
@@ -369,12 +376,12 @@ def test_a_policy_that_is_slow_counts_as_one_that_fails(placed, monkeypatch):
         monkeypatch.setattr("jobwise.live.steer.SLOW_S", -1.0)
         for k in range(FAILURES):
             x = s.cycle()
-            assert x["problem"].startswith("the policy took") and s.order == [] and not site[1].placed
-            assert x["off"] == (k == FAILURES - 1)
+            assert x.problem.startswith("the policy took") and s.order == [] and not site[1].placed
+            assert x.off == (k == FAILURES - 1)
     assert site[1].factors == before
     monkeypatch.setattr("jobwise.live.steer.SLOW_S", 30.0)
     with steering(site, "sjf+easy+pack", PLACE) as s:
-        assert s.cycle()["problem"] == "" and site[1].placed == [{9005: ["n4"]}]
+        assert s.cycle().problem == "" and site[1].placed == [{9005: ["n4"]}]
 
 
 def test_what_is_kept_of_a_job_goes_with_it(placed):
@@ -435,7 +442,7 @@ def test_nodes_of_jobs_that_run_are_left_alone(tmp_path):
 def test_running_jobs_end_by_their_start_in_a_view(cluster):  # noqa: F811
     """9001 runs since 3,000 s with a limit of 600 min, 9003 since 60 s with one of 30 min; both waited before."""
     c = sources.look(cluster)
-    view, ids = view_of(c)
+    view, ids = seen(view_of(c))
     at = {int(i): k for k, i in enumerate(ids)}
     for id, ran, limit in ((9001, 3000, 36_000), (9002, 100, 36_000), (9003, 60, 1800)):
         assert view.jobs["due"][at[id]] - view.now == pytest.approx(limit - ran, abs=1.0), id
@@ -453,21 +460,21 @@ def test_a_view_begins_before_all_that_waits(cluster):  # noqa: F811
             x["submit_time"] = x["eligible_time"] = old
     (cluster / "squeue.json").write_text(json.dumps({"jobs": jobs}))
     c = sources.look(cluster)
-    view, ids = view_of(c)
+    view, ids = seen(view_of(c))
     assert view.origin == old and view.jobs["submit"][list(ids).index(9004)] == 0
     assert (view.jobs["submit"] >= 0).sum() == int((c.workload.jobs["submit"] + c.workload.origin >= old).sum())
 
 
 def test_of_the_past_the_last_is_remembered(cluster, monkeypatch):  # noqa: F811
-    whole = view_of(sources.look(cluster))[0].past
-    monkeypatch.setattr("jobwise.live.views.PAST", 10)
-    last = view_of(sources.look(cluster))[0].past
+    whole = view_of(sources.look(cluster)).view.past
+    monkeypatch.setattr("jobwise.live.view.PAST", 10)
+    last = view_of(sources.look(cluster)).view.past
     assert len(last) == 10 < len(whole) and np.array_equal(last, whole[-10:]) and (np.diff(last["end"]) >= 0).all()
 
 
 def test_of_the_past_run_times_are_known_without_the_waits(cluster):  # noqa: F811
     c = sources.look(cluster)
-    past, jobs = view_of(c)[0].past, c.workload.jobs
+    past, jobs = view_of(c).view.past, c.workload.jobs
     over = jobs[~np.isnan(jobs["end"])]
     ran = {(round(x["end"] - x["submit"], 3), round(x["end"] - x["start"], 3)) for x in over}
     assert {(round(x["end"] - x["submit"], 3), round(float(x["runtime"]), 3)) for x in past} <= ran
@@ -478,21 +485,21 @@ def test_gpus_of_nodes_that_are_down_are_not_free(cluster):  # noqa: F811
     text = re.sub(r"Gres=\S+", "Gres=gpu:2", (cluster / "scontrol_node.txt").read_text()).splitlines()
     text[3] = text[3].replace("State=IDLE", "State=DOWN")
     (cluster / "scontrol_node.txt").write_text("\n".join(text) + "\n")
-    view, _ = view_of(sources.look(cluster), resolve("gpus:sjf+pack"))
+    view, _ = seen(view_of(sources.look(cluster), resolve("gpus:sjf+pack")))
     assert view.free.ravel().tolist() == [1, 1, 1, 1, 1, 1, 0, 0]  # n4's are the last two
     assert not any("n4" in x for x in Wishes(resolve("gpus:sjf+pack"), sources.look(cluster)).starts.values())
 
 
 def test_no_more_jobs_are_changed_in_a_cycle_than_allowed(site):
     with steering(site, own=SteerSettings(most=1)) as s:
-        assert [s.cycle()["changed"] for _ in range(2)] == [1, 1]
+        assert [s.cycle().changed for _ in range(2)] == [1, 1]
         assert all(len(x) == 1 for x in site[1].writes)
 
 
 def test_dry_runs_write_nothing(site):
     before = dict(site[1].factors)
     with steering(site, own=SteerSettings(dry=True)) as s:
-        assert s.cycle()["changed"] == 3 and site[1].writes == [] and site[1].factors == before
+        assert s.cycle().changed == 3 and site[1].writes == [] and site[1].factors == before
     assert [x["what"] for x in log(site)].count("would") == 3
 
 
@@ -533,7 +540,7 @@ def test_jobs_that_are_held_or_put_back_into_the_queue_are_given_back_too(site):
 def test_where_many_wait_nothing_is_foreseen(site, monkeypatch):
     monkeypatch.setattr("jobwise.live.steer.MOST_FORESEEN", 2)
     folder, slurm, state = site
-    with Steer(slurm, resolve("sjf"), state, SteerSettings(), Looks(folder, slurm)) as s:
+    with Steering(slurm, resolve("sjf"), state, SteerSettings(), Looks(folder, slurm)) as s:
         s.cycle()
         assert s.drift.foreseen == {}
     assert any("nothing is foreseen" in x.get("problem", "") for x in log(site))
@@ -575,10 +582,10 @@ def test_a_policy_that_fails_keeps_the_last_good_order_then_all_is_given_back(si
         good = order(site[1])
         for k in range(FAILURES):
             x = s.cycle()
-            assert "the policy failed" in x["problem"]
+            assert "the policy failed" in x.problem
             if k < FAILURES - 1:
-                assert order(site[1]) == good and not x["off"]
-        assert x["off"] and site[1].factors == before
+                assert order(site[1]) == good and not x.off
+        assert x.off and site[1].factors == before
 
 
 def test_drift_gives_all_back(site):
@@ -596,13 +603,13 @@ def test_drift_gives_all_back(site):
     with steering(site) as s:
         s.cycle()
         s.drift = d
-        assert s.cycle()["off"] and site[1].factors == before
+        assert s.cycle().off and site[1].factors == before
     assert any("drift" in x.get("why", "") for x in log(site))
 
 
 def test_drift_foresees_slurm_alone(site):
     folder, slurm, state = site
-    with Steer(slurm, resolve("sjf"), state, SteerSettings(), Looks(folder, slurm)) as s:
+    with Steering(slurm, resolve("sjf"), state, SteerSettings(), Looks(folder, slurm)) as s:
         s.cycle()
         assert set(s.drift.foreseen) == {9004, 9005, 9006}
         c = sources.look(folder)
@@ -654,10 +661,12 @@ def test_faults_at_random_points(site, seed):
     for _ in range(50):
         slurm.broken = False
         if s is None:
-            s = Steer(slurm, rng.choice(policies), state, SteerSettings(rng.choice([0, 500])), Looks(folder, slurm), foresee=0)
+            s = Steering(
+                slurm, rng.choice(policies), state, SteerSettings(rng.choice([0, 500])), Looks(folder, slurm), foresee=0
+            )
         fault = rng.choice(["none", "silent", "killed", "policy", "half"])
         if fault == "policy":
-            s.policy = Wrong(rng.choice(["raises", "nan", "short"]), 0)
+            s.turns.policy = Wrong(rng.choice(["raises", "nan", "short"]), 0)
         elif fault == "silent":
             slurm.broken = True
         elif fault == "half":  # killed behind the log, before Slurm is told
@@ -749,10 +758,10 @@ def test_a_full_disk_stops_writing_and_all_is_given_back(site, monkeypatch):
             s.cycle()
         s.state.before |= site[1].factors  # as if it had been kept in time
         x = s.cycle()
-        assert x["changed"] == 0 and "cannot be written" in x["problem"] and site[1].writes == []
+        assert x.changed == 0 and "cannot be written" in x.problem and site[1].writes == []
         assert s.state.audit.stat().st_size == size
         full.clear()
-        assert s.cycle()["changed"] > 0
+        assert s.cycle().changed > 0
         full.append(1)
         with pytest.raises(InputError, match="before.json"):
             s.undo()
@@ -770,24 +779,10 @@ def test_nothing_of_this_is_imported_by_the_package():
 def test_what_was_foreseen_of_a_job_stays(site):
     """Its start under Slurm alone is foreseen once, when it comes: later the queue is a steered one."""
     folder, slurm, state = site
-    with Steer(slurm, resolve("sjf"), state, SteerSettings(), Looks(folder, slurm), foresee=1e-9) as s:
+    with Steering(slurm, resolve("sjf"), state, SteerSettings(), Looks(folder, slurm), foresee=1e-9) as s:
         s.drift.foreseen = {9004: 123.0, 9005: 456.0}
         s.cycle()
         assert s.drift.foreseen[9004] == 123.0 and s.drift.foreseen[9005] == 456.0 and s.drift.foreseen[9006] > 1e9
-
-
-class Counted:
-    """A policy whose runs are counted."""
-
-    def __init__(self, policy):
-        self.policy, self.begun = policy, 0
-
-    def __getattr__(self, name):
-        return getattr(self.policy, name)
-
-    def begin(self, view):
-        self.begun += 1
-        return self.policy.begin(view)
 
 
 @pytest.mark.parametrize("name", ["jobwise", "saf+easy", "sjf+easy+pack", "sjf+learned", "zoo:sdsc-sp2"])
@@ -803,29 +798,3 @@ def test_one_run_answers_what_two_would(cluster, name):  # noqa: F811
     if order is not None:
         assert both.order == order
     assert both.starts == starts
-
-
-def test_a_policy_begins_once_a_cycle_also_with_places_and_a_page(tmp_path, cluster, monkeypatch):  # noqa: F811
-    from jobwise.cli.slurm_steer import _follower
-    from jobwise.live.steer import SteerSettings
-
-    told = {"scontrol": '[ -z "$1" ] && cat > /dev/null', "sprio": "printf '9004|10|0\\n9005|10|0\\n9006|10|0\\n'"}
-    monkeypatch.setenv("PATH", programs(tmp_path / "bin", cluster, **told))
-
-    class Page:
-        shown = 0
-
-        def show(self, *more):
-            self.shown += 1
-
-        def failed(self, text, *more):
-            raise AssertionError(text)
-
-    policy, page = Counted(resolve("saf+easy+pack")), Page()
-    with (
-        Steer(Slurm(), policy, tmp_path / "state", SteerSettings(1000, place=True), foresee=0) as s,
-        _follower(s, page) as follow,
-    ):
-        for n in range(3):
-            follow(n + 1, s.cycle())
-    assert policy.begun == 3 == page.shown

@@ -127,7 +127,7 @@ def read(a: Accounting, name: str, cluster: Cluster, known: Known, assoc: list[d
     names = {"nodes": dict(enumerate(places))} | {
         k: dict(enumerate(v)) for k, v in (("user", users), ("group", accounts), ("partition", lists))
     }
-    names["queue"] = dict(enumerate(site.qos_names))
+    names |= {"queue": dict(enumerate(site.qos_names)), "app": {i: x for x, i in work.items()}}
     w = lifted(replace(w, columns=columns, origin=float(eligible.min()), dropped=left, names=names))
     return w if a.now is None else _so_far(w, open_[order])
 

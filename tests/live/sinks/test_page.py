@@ -17,21 +17,21 @@ from pathlib import Path
 import pytest
 from browser import Browser, executable
 from conftest import ROOT, missing, programs
+from cycles import Shadowing
 from prometheus_client.parser import text_string_to_metric_families
 from test_live import cluster, job  # noqa: F401
 
 from jobwise.cli import run
 from jobwise.errors import InputError
 from jobwise.live import sources
-from jobwise.live.shadow import Shadow
 from jobwise.live.sinks.journal import Journal
 from jobwise.live.sinks.page import app, connections
 from jobwise.live.sinks.page import board as boards
-from jobwise.live.sinks.page.board import Board
+from jobwise.live.sinks.page.board import Board, Shown
 from jobwise.live.sinks.page.guards import HEADERS, Guards, token_of
 from jobwise.live.sinks.page.openapi import document
 from jobwise.live.sinks.page.server import address, open_to_others, serving
-from jobwise.live.sinks.page.state import Steering
+from jobwise.live.steer import SteerSettings
 from jobwise.policies.names import resolve
 
 pytestmark = [pytest.mark.xdist_group("sites"), pytest.mark.usefixtures("few_predictions")]
@@ -51,7 +51,7 @@ class Site:
         state.mkdir(exist_ok=True)
         lines = [{"time": 1.0, "what": "write", "job": id, "old": 0, "new": 5, "why": EVIL} for id in (9004, 9005)]
         audit.write_text("x" * 10 + "\n" + "".join(json.dumps(x) + "\n" for x in lines) + '{"time": 2')
-        self.shadow = Shadow(resolve(policy), Journal(state))
+        self.shadow = Shadowing(resolve(policy), Journal(state))
         self.board = Board(stop=self.stopped.set if guards.get("token") else None, audit=audit)
         self.guards = Guards(**guards)
 
@@ -59,9 +59,9 @@ class Site:
         now = float((self.folder / "now.txt").read_text()) + seconds
         (self.folder / "now.txt").write_text(f"{now}\n")
         self.n += 1
-        p, _ = self.shadow.cycle(sources.look(self.folder), self.n)
-        steering = Steering(span=100, dry=False, changed=self.n) if self.board.stop else None
-        self.board.show(self.shadow, p, self.n, 0.1, steering)
+        self.shadow.cycle(sources.look(self.folder), self.n)
+        self.shadow.turn.changed = self.n
+        Shown(self.board, self.shadow, SteerSettings(span=100) if self.board.stop else None).take(self.shadow.turn)
 
     def __enter__(self):
         self._serving = serving(self.board, self.guards, "127.0.0.1:0", ["jobs.example.org"])

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jobwise.live.cycle import Sink, Turn
 from jobwise.live.shadow import Shadow
 from jobwise.live.sinks.page.state import State, Steering, state_of
 from jobwise.live.starts import Predicted
+from jobwise.live.steer import SteerSettings
 
 PATIENCE_S = 5.0  # that a question about one job waits for another to be answered
 READ_BYTES = 1 << 20  # of the end of the audit log
@@ -38,10 +40,6 @@ class Board:
     _loop: asyncio.AbstractEventLoop | None = None
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def show(self, shadow: Shadow, predicted: Predicted, cycle: int, seconds: float, steering: Steering | None = None) -> None:
-        """Show a cycle of a shadow, which took so many s."""
-        self.publish(state_of(shadow, predicted, cycle, seconds, steering), predicted)
 
     def publish(self, state: State, predicted: Predicted) -> None:
         """Show a state, and answer questions about its jobs out of these predictions."""
@@ -108,3 +106,24 @@ class Board:
             except ValueError:  # it is being written, or cut at the front
                 continue
         return out
+
+
+@dataclass
+class Shown(Sink):
+    """Shows each look on a board, as a shadow before it has foretold it; `settings` of steering, where somebody steers."""
+
+    board: Board
+    shadow: Shadow
+    settings: SteerSettings | None = None
+    title = "the page"
+
+    def take(self, turn: Turn) -> None:
+        """Show the look on the board."""
+        if p := turn.predicted:
+            own = self.settings
+            steering = Steering(span=own.span, dry=own.dry, changed=turn.changed) if own else None
+            self.board.publish(state_of(turn, p, self.shadow, steering), p)
+
+    def failed(self, problem: str, looked: bool) -> None:
+        """Show that it failed; all else stays."""
+        self.board.failed(f"the page could not be filled: {problem}" if looked else problem, looked)

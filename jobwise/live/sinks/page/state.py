@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, Field
 
+from jobwise.live.cycle import Turn
 from jobwise.live.shadow import Shadow
 from jobwise.live.starts import Predicted, in_words
 from jobwise.policies.names import resolve
@@ -106,9 +108,9 @@ class State(BaseModel):
     users: list[User] = []
 
 
-def state_of(shadow: Shadow, p: Predicted, cycle: int, seconds: float, steering: Steering | None = None) -> State:
-    """Return what a page shows of a cycle of a shadow."""
-    c = p.cluster
+def state_of(turn: Turn, p: Predicted, shadow: Shadow, steering: Steering | None = None) -> State:
+    """Return what a page shows of a look at a cluster, its predictions and what a shadow made of it."""
+    c = turn.now
     w, now = c.workload, c.now + c.workload.origin
     rank = {x["job"]: k + 1 for k, x in enumerate(shadow.order)}
     rows = p.rows()
@@ -116,8 +118,8 @@ def state_of(shadow: Shadow, p: Predicted, cycle: int, seconds: float, steering:
     running = c.live[~np.isnan(w.jobs["start"][c.live])]
     score = Score(**shadow.journal.score(now - LATELY_S)) if shadow.journal else None
     return State(
-        cluster=c.name, policy=shadow.policy.name, under=resolve(shadow.site).name, cycle=cycle, time=now, seconds=seconds,
-        problem=shadow.problem,
+        cluster=c.name, policy=turn.wishes.policy.name, under=resolve(shadow.site).name, cycle=turn.n, time=now,
+        seconds=time.monotonic() - turn.begun, problem=turn.problem,
         waiting=len(c.waiting), held=len(c.out), running=len(running), cpus=int(w.cluster.total[0]),
         used=int(w.jobs["request"][running, 0].sum()), slurm=c.diagnosis, score=score, steering=steering, jobs=jobs,
         cannot_start=[Held(job=x.id, name=x.name, user=x.user, why=in_words(x.reason)) for x in c.out.values()],

@@ -9,24 +9,27 @@ promised then it promises again, whoever asks, also after a restart.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from jobwise.cluster import Cluster as Machine
 from jobwise.cluster import pool
-from jobwise.decision import Start, View, begin
+from jobwise.decision import View
 from jobwise.errors import InputError
-from jobwise.jobs import DONE, QUEUED, RUNNING, blank_jobs, past_dtype
+from jobwise.jobs import DONE, FUTURE, QUEUED, RUNNING, STOPPED, blank_jobs, past_dtype
 from jobwise.live.sources import Now
+from jobwise.sim import events
 from jobwise.sim.state import slice_dtype
 from jobwise.sim.topology import gpu_racks
 from jobwise.slurm.read.text import nodes
 from jobwise.workload import Workload, supposed
 
 PAST, RECENT = 20_000, 2000  # ended jobs that a policy may learn from; jobs that the table of a view holds at least
-COPIED = ("submit", "walltime", "start", "end", "user", "group", "app", "queue", "partition")
+LONG = 20_000  # jobs by which the table of a run may grow, beside three times as many as at its first look
+CODED = ("user", "group", "app", "queue", "partition")
+COPIED = ("submit", "walltime", "start", "end", *CODED)
+ASKED = ("walltime", "request", "chunks", *CODED)  # what a job that waits keeps
 GPU = 2  # the column of GPUs in a site's resources
 MOST_CHUNKS = 128  # tasks of a job that asks for no number of nodes; more may be anywhere, CPU by CPU
 
@@ -44,36 +47,116 @@ class SeenMachine:
     free: np.ndarray
 
 
-def view_of(c: Now, policy: Any = None) -> tuple[View, np.ndarray]:
-    """(the cluster as a view for a policy, the number of each of its jobs [J]). Raises InputError where the policy takes
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A cluster as a run of a policy sees it: the view; `ids` [J]: the numbers of its jobs; `codes`: of a column (user, …) the
+    names that it has been shown, each with its code; `first`: jobs at the first look of this run; `is_first`: this is that."""
+
+    view: View
+    ids: np.ndarray
+    codes: dict[str, dict[str, int]]
+    first: int
+    is_first: bool
+
+
+def view(
+    table: np.ndarray, now: float, held: SeenMachine, before: np.ndarray | None, ended: np.ndarray | None = None, **more: Any
+) -> View:
+    """The view of a table of jobs [J] on a cluster in use; rows are new since the last view where there are more than
+    `before` [J] had, the status of each then (None: there was none). `ended`: rows that stopped since, where that is known
+    better than by status; `more`: fields of View."""
+    since: dict[str, Any] = {}
+    if before is not None:
+        status = np.append(before, np.full(len(table) - len(before), FUTURE, before.dtype))
+        since["events"] = events.between(status, table, now)
+        stops = since["events"]["job"][since["events"]["kind"] == STOPPED]
+        ended = stops.astype(np.int32) if ended is None else ended
+    queue, running = (np.flatnonzero(table["status"] == k).astype(np.int32) for k in (QUEUED, RUNNING))
+    return View(
+        now=now, jobs=table, queue=queue, running=running, ended=np.zeros(0, np.int32) if ended is None else ended,
+        free=held.free, cluster=held.machine, slices=held.slices, table=table, held=held.slices, **since, **more,
+    )  # fmt: skip
+
+
+def view_of(c: Now, policy: Any = None, before: Look | None = None) -> Look:
+    """A cluster as a view for a policy. After `before` each job is in its row of then, and the view tells the events since;
+    `is_first` where there is none before, or a run that was shown it cannot go on. Raises InputError where the policy takes
     neither a pool nor nodes."""
+    later = _look(c, policy, before)
+    return later if before is None or _goes_on(before.view, later.view, 4 * before.first + LONG) else _look(c, policy, None)
+
+
+def _look(c: Now, policy: Any, before: Look | None) -> Look:
     w, jobs = c.workload, c.workload.jobs
-    t0 = _beginning(jobs)
+    t0 = before.view.origin - w.origin if before else _beginning(jobs)
     rows = np.flatnonzero((jobs["submit"] >= t0) | ~(jobs["end"] <= t0))
-    waits, over = np.isnan(jobs["start"][rows]), ~np.isnan(jobs["end"][rows])
-    going = ~waits & ~over
-    held = (_pool if takes(policy, pool(int(w.cluster.total[0]))) else _nodes)(c, rows, going)
+    held = (_pool if takes(policy, pool(int(w.cluster.total[0]))) else _nodes)(c, rows)
     if not takes(policy, held.machine):
         if not hasattr(policy, "moves_jobs"):
             policy.check(held.machine)
-        held = _gpus(c, rows, going, policy)
-        waits, going = (x & (held.request[:, 0] > 0) for x in (waits, going))
-    table = blank_jobs(len(rows), held.request.shape[1])
+        rows = rows[jobs["request"][rows, GPU] > 0]
+        held = _gpus(c, rows, policy)
+    ids, known = w.columns["job"][rows], before.ids if before else np.zeros(0, np.int64)
+    every = np.concatenate([known, ids[~np.isin(ids, known)]])
+    order = np.argsort(every, kind="stable")
+    place = order[np.searchsorted(every, ids, sorter=order)]  # in the table, of each row
+    table, now = blank_jobs(len(every), held.request.shape[1]), c.now - t0
+    codes = before.codes if before else {}
+    if before and before.view.table.dtype == table.dtype:
+        table[: len(known)] = before.view.table
+    gone = ~np.isin(np.arange(len(table)), place)
+    table["status"][gone & (table["status"] == QUEUED)] = FUTURE
+    back = gone & (table["status"] == RUNNING) & np.isin(every, list(c.out))  # it waits again, and may not start yet
+    table["status"][back] = FUTURE
+    lost = gone & (table["status"] == RUNNING)  # it has ended, and accounting lags behind
+    table["status"][lost], table["end"][lost], table["held"] = DONE, now, -1
     for key in COPIED:
-        table[key] = jobs[key][rows]
-    table["request"], table["chunks"], table["held"] = held.request, held.chunks, held.first
+        table[key][place] = _coded(w, key, rows, codes) if key in CODED else jobs[key][rows]
+    table["request"][place], table["chunks"][place], table["held"][place] = held.request, held.chunks, held.first
     for key in ("submit", "start", "end"):
-        table[key] -= t0
-    table["submit"] = np.minimum(table["submit"], c.now - t0)  # Slurm's clock may be ahead; nobody waits for less than 0 s
-    table["queued"], table["status"] = table["submit"], np.select([waits, over], [QUEUED, DONE], RUNNING)
-    table["ran"] = np.where(over, table["end"] - table["start"], 0.0)
-    table["due"][going] = table["start"][going] + np.maximum(table["walltime"][going], 1.0)
-    queue, running, none = (np.flatnonzero(x).astype(np.int32) for x in (waits, going, waits & over))
-    view = View(
-        now=c.now - t0, jobs=table, queue=queue, running=running, ended=none, free=held.free, cluster=held.machine,
-        slices=held.slices, table=table, held=held.slices, origin=w.origin + t0, past=_past(jobs, t0),
-    )  # fmt: skip
-    return view, w.columns["job"][rows]
+        table[key][place] -= t0
+    table["submit"] = np.minimum(table["submit"], now)  # Slurm's clock may be ahead; nobody waits for less than 0 s
+    if before:
+        table["submit"][: len(known)] = before.view.table["submit"]
+    table["queued"] = table["submit"]
+    waits, over = np.isnan(jobs["start"][rows]), ~np.isnan(jobs["end"][rows])
+    table["status"][place] = np.select([waits, over], [QUEUED, DONE], RUNNING)
+    table["ran"] = np.where(np.isnan(table["end"]), 0.0, table["end"] - table["start"])
+    due = table["start"] + np.maximum(table["walltime"], 1.0)
+    table["due"] = np.where(table["status"] == RUNNING, due, np.nan)
+    past, status = (before.view.past, before.view.table["status"]) if before else (_past(jobs, t0), None)
+    shown = view(table, now, held, status, origin=w.origin + t0, past=past)
+    return Look(shown, every, codes, before.first if before else len(every), before is None)
+
+
+def _goes_on(was: View, new: View, most: int) -> bool:
+    """Has happened since what a run expects: time went on, the machine is as it was, jobs came, started, ended? Not that one
+    that waited is gone or asks for something else, that one stopped and waits again, or that more than `most` are in the
+    table."""
+    if new.now < was.now or not _alike(new.cluster, was.cluster) or len(new.table) > most:
+        return False
+    n = len(was.table)
+    old, status = was.table["status"], new.table["status"][:n]
+    if (status == FUTURE).any() or ((status == QUEUED) & (old != QUEUED)).any() or ((old == DONE) & (status != DONE)).any():
+        return False
+    waits = status == QUEUED
+    return all(np.array_equal(was.table[key][waits], new.table[key][:n][waits]) for key in ASKED)
+
+
+def _alike(a: Machine, b: Machine) -> bool:
+    return a.resources == b.resources and np.array_equal(a.capacity, b.capacity) and a.topology == b.topology
+
+
+def _coded(w: Workload, key: str, rows: np.ndarray, codes: dict[str, dict[str, int]]) -> np.ndarray:
+    """[K] the codes of a column for these rows, the same for a name at every look; `codes` takes new names up."""
+    own, known = w.jobs[key][rows], codes.setdefault(key, {})
+    if not known:  # the first look: they are as they are
+        known |= {name: code for code, name in w.names[key].items()}
+        return own
+    out = np.full(len(own), -1, own.dtype)
+    for code in np.unique(own[own >= 0]).tolist():
+        out[own == code] = known.setdefault(w.names[key][code], max(known.values()) + 1)
+    return out
 
 
 def takes(policy: Any, machine: Machine) -> bool:
@@ -85,17 +168,22 @@ def takes(policy: Any, machine: Machine) -> bool:
     return True
 
 
-def _pool(c: Now, rows: np.ndarray, going: np.ndarray) -> SeenMachine:
+def _running(c: Now, rows: np.ndarray) -> np.ndarray:
+    """[K] do these jobs run?"""
+    return ~np.isnan(c.workload.jobs["start"][rows]) & np.isnan(c.workload.jobs["end"][rows])
+
+
+def _pool(c: Now, rows: np.ndarray) -> SeenMachine:
     """The CPUs of the nodes that are in service, as one pool."""
-    w, total = c.workload, int(c.workload.cluster.total[0])
+    w, total, going = c.workload, int(c.workload.cluster.total[0]), _running(c, rows)
     request, nothing = w.jobs["request"][rows, :1], np.zeros(len(rows), np.int32)
     free = total - int(request[going].sum())
     if c.down:  # of them only what nobody uses is lost
-        free = int(_nodes(c, rows, going).free[:, 0].sum())
+        free = int(_nodes(c, rows).free[:, 0].sum())
     return SeenMachine(pool(total), request, nothing, np.zeros(0, slice_dtype(1)), nothing - 1, np.array([[max(free, 0)]]))
 
 
-def _nodes(c: Now, rows: np.ndarray, going: np.ndarray) -> SeenMachine:
+def _nodes(c: Now, rows: np.ndarray) -> SeenMachine:
     """The nodes with CPUs, memory (MiB) and GPUs; what a running job holds is the same on each of its nodes. Nodes that are out
     of service have nothing free."""
     w, site = c.workload, c.workload.cluster.known_site
@@ -108,7 +196,7 @@ def _nodes(c: Now, rows: np.ndarray, going: np.ndarray) -> SeenMachine:
     free, first = capacity.copy(), np.full(len(rows), -1, np.int32)
     slices: list[tuple] = []
     lists, codes = w.names["nodes"], w.columns["nodes"][rows]
-    for j in np.flatnonzero(going).tolist():
+    for j in np.flatnonzero(_running(c, rows)).tolist():
         at = [place[n] for n in nodes(lists[int(codes[j])]) if n in place]
         for k, i in enumerate(at):
             share = jobs["request"][j] // len(at) + (k < jobs["request"][j] % len(at))
@@ -120,7 +208,7 @@ def _nodes(c: Now, rows: np.ndarray, going: np.ndarray) -> SeenMachine:
     return SeenMachine(Machine(capacity, w.cluster.resources), request, chunks, held, first, np.maximum(free, 0))
 
 
-def _gpus(c: Now, rows: np.ndarray, going: np.ndarray, policy: Any) -> SeenMachine:
+def _gpus(c: Now, rows: np.ndarray, policy: Any) -> SeenMachine:
     """The GPUs of the nodes that have some, one by one, as one rack. Slurm says how many a job holds on a node; the view takes
     them to be the first ones that are free there. Raises InputError where nodes have different numbers of GPUs, and for
     policies that move running jobs."""
@@ -138,7 +226,7 @@ def _gpus(c: Now, rows: np.ndarray, going: np.ndarray, policy: Any) -> SeenMachi
     free = np.ones((len(have) * each, 1), np.int64)
     slices: list[tuple] = []
     lists, codes = w.names["nodes"], w.columns["nodes"][rows]
-    for j in np.flatnonzero(going & (request[:, 0] > 0)).tolist():
+    for j in np.flatnonzero(_running(c, rows)).tolist():
         at = [place[n] for n in nodes(lists[int(codes[j])]) if n in place]
         for k, i in enumerate(at):
             own = np.arange(i * each, (i + 1) * each)
@@ -200,51 +288,3 @@ def ended_on_pool(c: Now) -> Workload:
     table["submit"] -= first
     run, wait = jobs["end"][rows] - jobs["start"][rows], jobs["start"][rows] - jobs["submit"][rows]
     return supposed(table, run, pool(total), name=c.name, origin=w.origin + first, columns={"wait": wait})
-
-
-class Wishes:
-    """What a policy wants of a cluster as it is now. One run of the policy, on one view, answers both questions."""
-
-    def __init__(self, policy: Any, c: Now):
-        self._policy, self._c = policy, c
-
-    @cached_property
-    def _view(self) -> tuple[View, np.ndarray]:
-        """(the view, the numbers of its jobs)."""
-        return view_of(self._c, self._policy)
-
-    @cached_property
-    def _run(self) -> Any:
-        """The run of the policy that begins with the view."""
-        return begin(self._policy, self._view[0])
-
-    @cached_property
-    def order(self) -> list[dict]:
-        """The waiting jobs as the policy ranks them, first to start first: `job` its number, `score`, `why`. Raises InputError
-        where the policy ranks nothing, or nonsense."""
-        (view, ids), name = self._view, self._policy.name
-        if len(view.queue) == 0:
-            return []
-        if not hasattr(self._run, "explain"):
-            raise InputError(f"policy {name}: does not say how it ranks jobs")
-        ranked = [x for x in self._run.explain(view) if x["job"] is not None]
-        rows = [int(x["job"]) for x in ranked]
-        if sorted(rows) != sorted(view.queue.tolist()):
-            raise InputError(f"policy {name}: ranked {len(set(rows))} of {len(view.queue)} jobs")
-        if not np.isfinite(np.array([max(x["score"], -1e300) for x in ranked], float)).all():
-            raise InputError(f"policy {name}: a score is no number")
-        return [{"job": int(ids[x["job"]]), "score": float(x["score"]), "why": x.get("why", "")} for x in ranked]
-
-    @cached_property
-    def starts(self) -> dict[int, list[str]]:
-        """The jobs that the policy would start now, by number: the names of the nodes that it would have each on; none on a
-        pool. Raises InputError."""
-        view, ids = self._view
-        if len(view.queue) == 0:
-            return {}
-        names, out = names_of(self._c, view.cluster), dict[int, list[str]]()
-        for d in self._run.decide(view):
-            if isinstance(d, Start):
-                where = [] if view.cluster.is_pool or d.placement is None else [names[n] for n, _ in d.placement]
-                out[int(ids[d.job])] = list(dict.fromkeys(where))
-        return out
