@@ -60,11 +60,11 @@ class View:
 
     `jobs`: the table of the jobs submitted so far; rows are job numbers. `queue`, `running`: rows, in order of entry and
     ascending. `ended`: rows that stopped running since the last view. `events`: [K] of `event_dtype`: submits, starts and
-    stops since the last view; stops first, at the time when they are seen. The same array in all views of one instant. `free`:
-    [N, R] units (0 on a node that is down). `cluster`: as it is known now, without outages to come. `slices`: who holds what
-    where (`jobs["held"]` is a job's first slice). `table`, `held`: the memory of `jobs` and `slices` for compiled code;
-    writing to them, or to `events`, is a bug. `origin`: trace time of time 0 (s). `past`: [K] of `past_dtype`, ended before
-    time 0, by end. `edges`: [M, 2] rows (parent, child).
+    stops since the last view; stops first, at the time when they are seen; on a live cluster also who waited and is gone.
+    The same array in all views of one instant. `free`: [N, R] units (0 on a node that is down). `cluster`: as it is known
+    now, without outages to come. `slices`: who holds what where (`jobs["held"]` is a job's first slice). `table`, `held`:
+    the memory of `jobs` and `slices` for compiled code; writing to them, or to `events`, is a bug. `origin`: trace time of
+    time 0 (s). `past`: [K] of `past_dtype`, ended before time 0, by end. `edges`: [M, 2] rows (parent, child).
     """
 
     now: float

@@ -97,7 +97,7 @@ past_dtype = np.dtype(
 
 
 # What happens to jobs, in the order in which a scheduler learns of it: see `jobwise.sim.events`.
-STOPPED, SUBMITTED, STARTED = range(3)  # at one time in this order
+STOPPED, SUBMITTED, STARTED, CANCELLED = range(4)  # at one time in this order; the last while it waited, on a live cluster
 event_dtype = np.dtype(
     [
         ("time", "f8"),  # s

@@ -177,7 +177,7 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
     waits, out, rows, factors = {}, {}, [], _priorities(folder)
     live = {str(int(number(x.get("job_id")))) for x in jobs if state(x.get("job_state")) not in ENDED}
     over, lines = _accounted(folder, live)
-    known, extra = set(over.text("JobIDRaw").to_pylist()), iter(range(NEW + 1, 2**31 - 1))
+    known, numbers = set(over.text("JobIDRaw").to_pylist()), set[int]()
     latest = max([now, *(number(x.get("submit_time")) for x in jobs)])  # the clock of this machine may be behind Slurm's
     for x in jobs:
         begun = number(x.get("start_time"))
@@ -198,8 +198,8 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
             continue
         waits[job.id] = job
         rows.append(own)
-        for _ in range(1, min(tasks, MOST_TASKS)):
-            task = next(extra)
+        for k in range(1, min(tasks, MOST_TASKS)):
+            task = _number(job.id, k, numbers)
             rows.append(own | {"JobIDRaw": str(task)})
             if job.id in factors:
                 factors[task] = factors[job.id]
@@ -212,6 +212,16 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
     w = replace(read(folder, joined(over, own_rows, str(folder), now)), name=folder.name)
     said = diagnosis(_read(folder, "sdiag"))
     return Now(w, now - w.origin, waits, out, _name(folder), factors, _down(folder), said, _qos(folder))
+
+
+def _number(array: int, k: int, taken: set[int]) -> int:
+    """A number for task k of those of an array that wait, the same at every look; it is one of those `taken` from now on."""
+    free = 2**31 - 2 - NEW
+    at = (array * MOST_TASKS + k) % free
+    while at in taken:
+        at = (at + 1) % free
+    taken.add(at)
+    return NEW + 1 + at
 
 
 def _waiting(x: dict, own: dict[str, str], begun: float, tasks: int) -> Waiting:

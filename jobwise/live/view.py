@@ -17,7 +17,7 @@ from jobwise.cluster import Cluster as Machine
 from jobwise.cluster import pool
 from jobwise.decision import View
 from jobwise.errors import InputError
-from jobwise.jobs import DONE, FUTURE, QUEUED, RUNNING, STOPPED, blank_jobs, past_dtype
+from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, STOPPED, blank_jobs, past_dtype
 from jobwise.live.sources import Now
 from jobwise.sim import events
 from jobwise.sim.state import slice_dtype
@@ -105,7 +105,8 @@ def _look(c: Now, policy: Any, before: Look | None) -> Look:
     if before and before.view.table.dtype == table.dtype:
         table[: len(known)] = before.view.table
     gone = ~np.isin(np.arange(len(table)), place)
-    table["status"][gone & (table["status"] == QUEUED)] = FUTURE
+    cancelled = gone & (table["status"] == QUEUED)  # or held: it may come back
+    table["status"][cancelled], table["end"][cancelled] = FAILED, now
     back = gone & (table["status"] == RUNNING) & np.isin(every, list(c.out))  # it waits again, and may not start yet
     table["status"][back] = FUTURE
     lost = gone & (table["status"] == RUNNING)  # it has ended, and accounting lags behind
@@ -121,7 +122,7 @@ def _look(c: Now, policy: Any, before: Look | None) -> Look:
     table["queued"] = table["submit"]
     waits, over = np.isnan(jobs["start"][rows]), ~np.isnan(jobs["end"][rows])
     table["status"][place] = np.select([waits, over], [QUEUED, DONE], RUNNING)
-    table["ran"] = np.where(np.isnan(table["end"]), 0.0, table["end"] - table["start"])
+    table["ran"] = np.nan_to_num(table["end"] - table["start"])
     due = table["start"] + np.maximum(table["walltime"], 1.0)
     table["due"] = np.where(table["status"] == RUNNING, due, np.nan)
     past, status = (before.view.past, before.view.table["status"]) if before else (_past(jobs, t0), None)
@@ -130,14 +131,16 @@ def _look(c: Now, policy: Any, before: Look | None) -> Look:
 
 
 def _goes_on(was: View, new: View, most: int) -> bool:
-    """Has happened since what a run expects: time went on, the machine is as it was, jobs came, started, ended? Not that one
-    that waited is gone or asks for something else, that one stopped and waits again, or that more than `most` are in the
-    table."""
+    """Has happened since what a run expects: time went on, the machine is as it was, jobs came, started, ended, were
+    cancelled? Not that one that waits asks for something else, that one that had begun or was gone waits again, or that more
+    than `most` are in the table."""
     if new.now < was.now or not _alike(new.cluster, was.cluster) or len(new.table) > most:
         return False
     n = len(was.table)
     old, status = was.table["status"], new.table["status"][:n]
-    if (status == FUTURE).any() or ((status == QUEUED) & (old != QUEUED)).any() or ((old == DONE) & (status != DONE)).any():
+    if (status == FUTURE).any() or ((status == QUEUED) & (old != QUEUED)).any():
+        return False
+    if (np.isin(old, (DONE, FAILED)) & (status != old)).any():
         return False
     waits = status == QUEUED
     return all(np.array_equal(was.table[key][waits], new.table[key][:n][waits]) for key in ASKED)

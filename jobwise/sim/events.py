@@ -1,4 +1,5 @@
-"""Events of jobs: submitted, started, stopped, in the order in which a scheduler learns of them.
+"""Events of jobs: submitted, started, stopped, in the order in which a scheduler learns of them; on a live cluster also
+cancelled, while they waited.
 
 The kernel lists the rows of the last advance (ENTERED, LEFT) and those that the scheduler started or paused before it (ACTS).
 Compiled loops read the lists; a view carries the same as an array (`since`), and tables of jobs tell it, too (`of_table`).
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobwise.compiled import inlined, kernel
-from jobwise.jobs import DONE, FAILED, QUEUED, RUNNING, STARTED, STOPPED, SUBMITTED, event_dtype
+from jobwise.jobs import CANCELLED, DONE, FAILED, QUEUED, RUNNING, STARTED, STOPPED, SUBMITTED, event_dtype
 from jobwise.sim.state import ACTS, ENTERED, LEFT
 
 
@@ -97,17 +98,19 @@ def so_far(jobs: np.ndarray, queue: np.ndarray, now: float) -> np.ndarray:
 def between(status: np.ndarray, jobs: np.ndarray, now: float) -> np.ndarray:
     """Return the events [N] of `event_dtype` that lead from an earlier `status` [J] of jobs to their table [J] now, for a
     cluster that is looked at from time to time: starts and submits at their times, stops at `now` (s), when they are seen, in
-    the order in which jobs ended."""
+    the order in which jobs ended; who waited and has failed without a start was cancelled."""
     new = jobs["status"]
     stop = np.flatnonzero((status == RUNNING) & np.isin(new, (QUEUED, DONE, FAILED)))
     quick = np.flatnonzero(~np.isin(status, (RUNNING, DONE, FAILED)) & np.isin(new, (DONE, FAILED)) & ~np.isnan(jobs["start"]))
     start = np.concatenate([np.flatnonzero((status != RUNNING) & (new == RUNNING)), quick])
     submit = np.flatnonzero(~np.isin(status, (QUEUED, RUNNING, DONE, FAILED)) & np.isin(new, (QUEUED, RUNNING, DONE, FAILED)))
-    out = np.empty(len(stop) + len(quick) + len(start) + len(submit), event_dtype)
-    out["job"] = np.concatenate([submit, start, stop, quick])
-    out["kind"] = np.repeat([SUBMITTED, STARTED, STOPPED], [len(submit), len(start), len(stop) + len(quick)])
+    gone = np.flatnonzero((status == QUEUED) & (new == FAILED) & np.isnan(jobs["start"]))
+    rows = submit, start, np.concatenate([stop, quick]), gone
+    out = np.empty(sum(map(len, rows)), event_dtype)
+    out["job"] = np.concatenate(rows)
+    out["kind"] = np.repeat([SUBMITTED, STARTED, STOPPED, CANCELLED], [len(x) for x in rows])
     queued, at = _eligible(jobs), begun(jobs)
-    out["time"] = np.concatenate([queued[submit], np.fmin(at[start], now), np.full(len(stop) + len(quick), now)])
+    out["time"] = np.concatenate([queued[submit], np.fmin(at[start], now), np.full(len(rows[2]) + len(gone), now)])
     out["run"] = np.where(out["kind"] == STOPPED, np.where(np.isnan(jobs["end"]), np.nan, jobs["ran"])[out["job"]], np.nan)
     own = np.where(out["kind"] == STOPPED, [jobs["end"][out["job"]], at[out["job"]]], 0.0)  # together: who started first
     return out[np.lexsort((out["job"], own[1], own[0], (out["kind"] - 1) % 3, out["time"]))]

@@ -137,15 +137,14 @@ def test_site_factors_are_part_of_what_is_predicted(cluster):
     (cluster / "sprio.txt").write_text("".join(f"{id}|{100 + x}|{x}\n" for id, x in factors.items()))
     c = sources.look(cluster)
     assert c.factors[9004] == (10**6 + 100, 10**6) and c.steered.cluster.known_site is not c.workload.cluster.known_site
-    assert {id: x for id, x in c.factors.items() if id > sources.NEW} == dict.fromkeys(
-        range(sources.NEW + 1, sources.NEW + 3), (100, 0)
-    )
+    tasks = [sources.NEW + 1 + 9006 * sources.MOST_TASKS + k for k in (1, 2)]
+    assert {id: x for id, x in c.factors.items() if id > sources.NEW} == dict.fromkeys(tasks, (100, 0))
     raised, other = ({x["job"]: x["start"] for x in predict(c, count=8, earlier=0, steered=k).rows()} for k in (True, False))
     (cluster / "sprio.txt").write_text("9004|1|0\n9005|1000|900\n9006|2000|1900\n")
     c = sources.look(cluster)
     asks, ids = c.steered.cluster.known_site.asks, c.steered.columns["job"].tolist()
     nice = {id: int(asks[c.steered.jobs["ask"][k]]["nice"]) for k, id in enumerate(ids) if np.isnan(c.steered.jobs["start"][k])}
-    assert nice == {9004: 0, 9005: -900, 9006: -1900, sources.NEW + 1: -1900, sources.NEW + 2: -1900}
+    assert nice == {9004: 0, 9005: -900, 9006: -1900} | dict.fromkeys(tasks, -1900)
     lowered = {x["job"]: x["start"] for x in predict(c, count=8, earlier=0).rows()}
     assert raised[9004] <= other[9004] <= lowered[9004] and raised != lowered
 

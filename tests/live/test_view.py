@@ -7,7 +7,8 @@ import pytest
 from test_live import cluster, job  # noqa: F401
 from test_shadow import Looks, started
 
-from jobwise.jobs import DONE, STARTED, STOPPED, SUBMITTED
+from jobwise.jobs import CANCELLED, DONE, FAILED, STARTED, STOPPED, SUBMITTED
+from jobwise.live.sources import NEW
 from jobwise.live.view import view_of
 from jobwise.policies.names import resolve
 
@@ -97,13 +98,12 @@ WAITS_AGAIN = {"job_state": "PENDING", "nodes": "", "tres_alloc_str": "", "state
     "seconds, change",
     [
         (-30.0, other(9004)),
-        (30.0, without(9004)),
         (30.0, other(9004, time_limit=60)),
         (30.0, other(9004, cpus=8, tres_req_str="cpu=8,mem=100M,node=1")),
         (30.0, other(9004, user_name="u2")),
         (30.0, other(9003, **WAITS_AGAIN)),
     ],
-    ids=["the clock is set back", "one is cancelled", "limit", "size", "user", "requeued"],
+    ids=["the clock is set back", "limit", "size", "user", "requeued"],
 )
 def test_a_run_begins_anew_where_something_happened_that_it_does_not_expect(looks, seconds, change):
     first = view_of(looks.look())
@@ -112,6 +112,43 @@ def test_a_run_begins_anew_where_something_happened_that_it_does_not_expect(look
     assert later.is_first and len(later.view.events) == 0
     whole = view_of(looks.look())
     assert np.array_equal(later.ids, whole.ids) and later.view.table.tobytes() == whole.view.table.tobytes()
+
+
+@pytest.mark.parametrize("change", [without(9004), other(9004, state_reason="JobHeldUser")], ids=["cancelled", "held"])
+def test_a_run_goes_on_where_one_that_waited_is_gone(looks, change):
+    """It has failed without a start, and is told as cancelled; it comes back once it may start: the run begins anew."""
+    whole = (looks.folder / "squeue.json").read_text()
+    first = view_of(looks.look())
+    looks.at(30.0, change)
+    later, at = view_of(looks.look(), None, first), first.ids.tolist().index(9004)
+    job_ = later.view.jobs[at]
+    assert not later.is_first and happened(later) == {(9004, CANCELLED)} and len(later.view.ended) == 0
+    assert job_["status"] == FAILED and np.isnan(job_["start"]) and job_["end"] == later.view.now and job_["ran"] == 0.0
+    assert at not in later.view.queue
+    looks.at(30.0)
+    again = view_of(looks.look(), None, later)
+    assert not again.is_first and happened(again) == set()
+    (looks.folder / "squeue.json").write_text(whole)
+    assert view_of(looks.look(), None, again).is_first
+
+
+def test_a_run_goes_on_where_a_task_of_an_array_starts(looks):
+    """Tasks keep their numbers: the first runs as job 9013, the array has one task less that waits; another has come before."""
+    first = view_of(looks.look())
+    running = {"state": "RUNNING", "reason": "None", "array_job_id": 9006, "array_task_id": 0}
+
+    def change(jobs, now):
+        jobs = [x for x in other(9006, array_task_string="1-2")(jobs, now) if x["job_id"] != 9003]
+        new = job(9000, 1, 10, now, waited=5, array_job_id=9000, array_task_string="0-3")
+        return [new, *jobs, job(9013, 1, 10, now, nodes="n4", waited=200, ran=10, **running)]
+
+    looks.at(60.0, change)
+    later = view_of(looks.look(), None, first)
+    tasks = [int(id) for id in first.ids if id > NEW]
+    assert len(tasks) == 2 and not later.is_first
+    came = {id for id, kind in happened(later) if kind == SUBMITTED}
+    assert len(came) == 5 and came > {9000, 9013}
+    assert happened(later) - {(id, SUBMITTED) for id in came} == {(9003, STOPPED), (9013, STARTED), (tasks[1], CANCELLED)}
 
 
 def test_a_run_goes_on_where_the_clock_is_behind_slurms(looks):

@@ -90,11 +90,22 @@ def test_another_policy_has_a_run_of_its_own(looks):
     assert Wishes(two, looks.look(), first).order[0]["job"] == 9004 and (one.begun, two.begun) == (1, 1)
 
 
-def test_a_run_that_begins_anew_sees_the_new_queue(looks):
-    """One that waited is gone: the run would hold it for waiting."""
-    policy = Counted("jobwise")
+@pytest.mark.parametrize("name", ["jobwise", "sjf+easy+promise1.2x"])
+def test_who_is_cancelled_is_promised_nothing_any_more(looks, name):
+    """The wide job is gone: the run goes on, and ranks and promises as one does that never knew it."""
+    policy = Counted(name)
     first = Wishes(policy, looks.look())
     assert 9004 in {x["job"] for x in first.order}
     looks.at(30.0, lambda jobs, now: [x for x in jobs if x["job_id"] != 9004])
+    later, fresh = Wishes(policy, looks.look(), first), Wishes(policy, looks.look())
+    assert later.order == fresh.order and later.starts == fresh.starts and policy.begun == 2
+
+
+def test_a_run_that_begins_anew_sees_the_new_queue(looks):
+    """One asks for something else now: the run would go by what it asked for."""
+    policy = Counted("jobwise")
+    first = Wishes(policy, looks.look())
+    assert 9004 in {x["job"] for x in first.order}
+    looks.at(30.0, lambda jobs, now: [x | {"time_limit": 10} if x["job_id"] == 9004 else x for x in jobs])
     later = Wishes(policy, looks.look(), first)
-    assert 9004 not in {x["job"] for x in later.order} and policy.begun == 2
+    assert later.order == Wishes(policy, looks.look()).order and policy.begun == 3

@@ -18,7 +18,7 @@ import numpy as np
 
 from jobwise.cluster import outage_dtype
 from jobwise.compiled import inlined, kernel
-from jobwise.jobs import STOPPED, SUBMITTED
+from jobwise.jobs import CANCELLED, STOPPED, SUBMITTED
 from jobwise.sim.lists import easy, ranked
 from jobwise.sim.memory.groups import RECENT
 from jobwise.sim.memory.memory import forecast, index, run_of
@@ -151,7 +151,7 @@ def come(q, memory, j, now):
 @kernel
 def note(q, memory, jobs, events, now):
     """Take note of events [N] of jobs of a table, at `now` (s): the virtual schedule comes to now, then learns how long jobs
-    ran."""
+    ran; of one that was cancelled, that it takes no time."""
     for i in range(len(events)):
         if events[i]["kind"] == STOPPED:
             leave(q, events[i]["job"], jobs[events[i]["job"]]["request"][0])
@@ -162,6 +162,8 @@ def note(q, memory, jobs, events, now):
     for i in range(len(events)):
         if events[i]["kind"] == STOPPED and not np.isnan(events[i]["run"]):
             ended(q, events[i]["job"], events[i]["run"])
+        elif events[i]["kind"] == CANCELLED:
+            ended(q, events[i]["job"], 0.0)
 
 
 @kernel
