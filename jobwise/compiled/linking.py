@@ -109,6 +109,7 @@ def _pipeline(kind):
         _name = f"lowering_{kind.__name__}"
 
         def run_pass(self, state):
+            """Lower a function into a library of this kind. A part gets no address in memory: callers find its IR by a key."""
             library = state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
             library.enable_object_caching()
             state.flags.no_compile = kind is _Part

@@ -242,18 +242,21 @@ def is_express(score):
 
 @kernel
 def reserve(q, running, size, estimate, free, now):
-    """Another reservation: when so many processors are free beside those that are reserved, by requests."""
-    m, need = q.memory[0], size
-    t, got = ranked.shadow(running, need, free, now)
-    for _ in range(3):  # what else is reserved then
+    """Reserve `size` processors for `estimate` s, from when so many are free by requests beside what is reserved already.
+
+    Reservations are looked for three times: what ends after the start that was found is in the way, and moves it.
+    """
+    need = size
+    start, there = ranked.shadow(running, need, free, now)
+    for _ in range(3):
         need = size
-        for k in range(m["slots"]):
-            if q.slot[k]["end"] > t:
+        for k in range(q.memory[0]["slots"]):
+            if q.slot[k]["end"] > start:
                 need += q.slot[k]["size"]
-        t, got = ranked.shadow(running, need, free, now)
-    x = q.slot[m["slots"]]
-    x["at"], x["end"], x["size"], x["extra"] = t, t + estimate, size, easy.beside(t, got, need)
-    m["slots"] += 1
+        start, there = ranked.shadow(running, need, free, now)
+    slot = q.slot[q.memory[0]["slots"]]
+    slot["at"], slot["end"], slot["size"], slot["extra"] = start, start + estimate, size, easy.beside(start, there, need)
+    q.memory[0]["slots"] += 1
 
 
 @inlined

@@ -45,55 +45,61 @@ def _some_completing(slurm, k):
 @kernel
 def plan(s, e, slurm, j, partition, count, n, now, since):
     """(when job j may start, nodes chosen into slurm.work.node, up to where in time nothing was to be had for sure) by a
-    search that begins at `since`; (inf, 0, .) where the job gets no plan in the window."""
-    x, ask, limit = slurm.site.settings[0], slurm.site.ask[s.jobs[e, j]["ask"]], max(s.jobs[e, j]["walltime"], 1.0)
-    mask_of(slurm, s.jobs[e, j], partition, slurm.work.mask)
-    later, at, known, sure, plain = since if is_exact(slurm) else now, 0, -1.0, -1.0, slurm.ledger.clock[0]["plain"]
+    search that begins at `since`; (inf, 0, .) where the job gets no plan in the window.
+
+    It tries one time after another: with the nodes that are open to the job from `begin` on, when would it start? A start
+    that comes only after `later`, when other nodes are open, or that runs into a plan of before, is tried again from there.
+    """
+    job, exact = s.jobs[e, j], is_exact(slurm)
+    ask, limit, window = slurm.site.ask[job["ask"]], max(job["walltime"], 1.0), now + slurm.site.settings[0]["bf_window"]
+    mask_of(slurm, job, partition, slurm.work.mask)
+    has_gpus = ask["gpus"] != 0 or ask["gpus_node"] != 0  # tests for GPUs leave the nodes in another order
+    later, at = since if exact else now, 0
+    last = -1.0  # the start that the nodes tried last would have given
+    sure = -1.0  # the first time at which other nodes might have been free: before it nothing was to be had
     while True:
         begin = later
         while at + 1 < count and slurm.work.until[at] <= begin:
             at += 1
-        end = 0.0
-        if len(slurm.site.closures) and not is_exact(slurm):
-            slurm.work.unreserved[:] = ~NOTHING
-            end = reserved(slurm, s.jobs[e, j], s.sims[e]["now"], begin, slurm.work.unreserved)
-        later = left_open(slurm, partition, count, at, begin, limit)
-        if end > 0.0:
-            again = floored(slurm, end + resolution(slurm) - 1.0, resolution(slurm)) + 1.0  # its end, rounded up
-            if again < now + x["bf_window"] and (later == 0.0 or again < later):
-                later = again
-        if (
-            later > 0.0
-            and known > later
-            and ask["most"] == 0
-            and is_exact(slurm)
-            and not plain
-            and _inside(slurm.work.open_mask, slurm.work.tried)
-        ):
-            continue  # of fewer nodes it could not start before, and that was too late already
-        k, t = 0, np.inf
+        later = _next_try(s, e, slurm, j, partition, count, at, begin, limit, window)
+        too_late = exact and 0.0 < later < last and ask["most"] == 0 and not slurm.ledger.clock[0]["plain"]
+        if too_late and _inside(slurm.work.open_mask, slurm.work.tried):
+            continue  # of fewer nodes it could not start before
+        k, start = 0, np.inf
         if not _hopeless(slurm, ask):
-            plain_ask = ask["gpus"] == 0 and ask["gpus_node"] == 0  # tests for GPUs leave the nodes in another order
-            until = later if later > 0.0 and plain_ask and not is_exact(slurm) else np.inf  # what is later is tried again then
-            k, t = will_run(s, e, slurm, ask, slurm.work.open_mask, n, now, until)
-        known = t
+            until = later if later > 0.0 and not has_gpus and not exact else np.inf  # what is later is tried again then
+            k, start = will_run(s, e, slurm, ask, slurm.work.open_mask, n, now, until)
+        last = start
         for y in range(len(slurm.work.tried)):
             slurm.work.tried[y] = slurm.work.open_mask[y]
         if k == 0:
             if later > 0.0:
                 continue
             return np.inf, 0, begin if sure < 0 else sure
-        t = max(t, begin)
-        if t <= now:
-            if _some_completing(slurm, k):
-                return now + 1.0, k, begin
-            return t, k, begin
-        if later > 0.0 and t > later:
+        start = max(start, begin)
+        if start <= now:
+            return now + 1.0 if _some_completing(slurm, k) else start, k, begin
+        if later > 0.0 and start > later:
             continue
-        if t > now + x["bf_window"]:
+        if start > window:
             return np.inf, 0, begin if sure < 0 else sure
-        if overlaps(slurm, count, planned_from(slurm, t), plan_end(slurm, t, limit), k):
-            later = t
+        if overlaps(slurm, count, planned_from(slurm, start), plan_end(slurm, start, limit), k):
+            later = start
             sure = begin if sure < 0 else sure  # other nodes might have been free
             continue
-        return t, k, begin if sure < 0 else sure
+        return start, k, begin if sure < 0 else sure
+
+
+@inlined
+def _next_try(s, e, slurm, j, partition, count, at, begin, limit, window):
+    """Find the nodes that are open to job j from `begin` on, into slurm.work.open_mask; when others are open, 0.0 never."""
+    end = 0.0  # of a reservation that is in its way
+    if len(slurm.site.closures) and not is_exact(slurm):
+        slurm.work.unreserved[:] = ~NOTHING
+        end = reserved(slurm, s.jobs[e, j], s.sims[e]["now"], begin, slurm.work.unreserved)
+    later = left_open(slurm, partition, count, at, begin, limit)
+    if end > 0.0:
+        again = floored(slurm, end + resolution(slurm) - 1.0, resolution(slurm)) + 1.0  # its end, rounded up
+        if again < window and (later == 0.0 or again < later):
+            later = again
+    return later
