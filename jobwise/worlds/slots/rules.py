@@ -63,7 +63,7 @@ def _held(s, g, e, job):
 
 @kernel
 def choose(rule, s, g, actions, placement, first, last):
-    """The slots that a rule chooses, placed by the p-th placement: fills actions[first:last] for `grid.go`."""
+    """The slots that a rule chooses, placed by the p-th placement: fills actions[first:last] for `passes.go`."""
     P, M = len(g.codes), g.slot.shape[1]
     for e in range(first, last):
         actions[e] = M * P
