@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from jobwise import metrics
 from jobwise.compare.intervals import over_seeds
 from jobwise.learn.config import Config
 from jobwise.learn.run_folder import parts
@@ -23,6 +23,7 @@ from jobwise.workload import Workload
 from jobwise.workloads.transform import first
 from jobwise_experiments import sem_cost
 from jobwise_experiments.sem_cost import time_training
+from jobwise_experiments.sem_running import largest_running
 from jobwise_experiments.study import Study, anchors, files_of, text_interval
 
 LOGS = {  # how the names of files begin, the best first
@@ -50,6 +51,23 @@ def study(s: Study) -> list[Section]:
     return s.parts(running, coverage, windows, *(partial(learning, side=side) for side in SIDES), levels, cost, scaling)
 
 
+def _kiviat(values: dict[str, np.ndarray], names: tuple[str, ...]) -> str:
+    """A polygon per scheduler, an axis per metric, 1 (outside) is the best of all."""
+
+    def draw(figure: Any) -> None:
+        axes = figure.add_subplot(projection="polar")
+        angles = np.linspace(0, 2 * np.pi, len(names), endpoint=False)
+        for i, (name, x) in enumerate(values.items()):
+            axes.plot(np.append(angles, angles[0]), np.append(x, x[0]), color=figures.colour(i), label=name)
+            axes.fill(angles, x, color=figures.colour(i), alpha=0.05)
+        for tick, x in zip(axes.set_xticks(angles, names), np.cos(angles), strict=True):  # labels stand beside the circle
+            tick.label1.set_horizontalalignment("left" if x > 0.1 else "right" if x < -0.1 else "center")
+        axes.set_ylim(0, 1)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.1, 1.0))
+
+    return figures.svg(draw, height=4.2, label="Kiviat diagram")
+
+
 def _log(s: Study, name: str) -> Workload:
     return s.log(*LOGS[name], smoke=3000)
 
@@ -64,7 +82,7 @@ def _config(s: Study, name: str, log: Workload) -> Config:
 
 def _running(s: Study, name: str) -> dict:
     log = _log(s, name)
-    return s.piece(f"running-{name}", lambda: metrics.largest_running(simulate(log, "fcfs+easy"), KS))
+    return s.piece(f"running-{name}", lambda: largest_running(simulate(log, "fcfs+easy"), KS))
 
 
 def running(s: Study) -> Section:
@@ -158,7 +176,7 @@ def learning(s: Study, side: str) -> list[Section]:
     best = np.max(list(axes.values()), axis=0)
     rows = [*([name, *(x / best)] for name, x in axes.items()), ["SEM against DRAS", *_paired(theirs, ours)]]
     worst = max(np.exp(np.log(ours / theirs).mean(axis=0)) - 1, key=abs)
-    drawn = figures.kiviat({k: v / best for k, v in axes.items()}, AXES)
+    drawn = _kiviat({k: v / best for k, v in axes.items()}, AXES)
     values |= {"test": len(_test(log)), "most": most, "worst": worst, "axes": AXES}
     return [five, s.section("6. Quality: {side}", rows, figures=[drawn], **values)]
 

@@ -395,23 +395,6 @@ def lines(curves: dict[str, tuple[list[float], list[float]]], x: str, y: str, di
     return svg(draw, label=f"{y} by {x}")
 
 
-def kiviat(values: dict[str, np.ndarray], names: tuple[str, ...]) -> str:
-    """A polygon per scheduler, an axis per metric, 1 (outside) is the best of all."""
-
-    def draw(figure: plt.Figure) -> None:
-        axes = figure.add_subplot(projection="polar")
-        angles = np.linspace(0, 2 * np.pi, len(names), endpoint=False)
-        for i, (name, x) in enumerate(values.items()):
-            axes.plot(np.append(angles, angles[0]), np.append(x, x[0]), color=colour(i), label=name)
-            axes.fill(angles, x, color=colour(i), alpha=0.05)
-        for tick, x in zip(axes.set_xticks(angles, names), np.cos(angles), strict=True):  # labels stand beside the circle
-            tick.label1.set_horizontalalignment("left" if x > 0.1 else "right" if x < -0.1 else "center")
-        axes.set_ylim(0, 1)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.1, 1.0))
-
-    return svg(draw, height=4.2, label="Kiviat diagram")
-
-
 def bars(groups: dict[str, dict[str, float]], label: str) -> str:
     """One group of bars per key, one bar per name in it, on a logarithmic axis."""
 
