@@ -131,19 +131,18 @@ def _look(c: Now, policy: Any, before: Look | None) -> Look:
 
 
 def _goes_on(was: View, new: View, most: int) -> bool:
-    """Has happened since what a run expects: time went on, the machine is as it was, jobs came, started, ended, were
-    cancelled? Not that one that waits asks for something else, that one that had begun or was gone waits again, or that more
-    than `most` are in the table."""
+    """Can a run that saw `was` go on with `new`? It takes jobs that come, start, end, or are cancelled; no other change, and
+    no table of more than `most` jobs."""
     if new.now < was.now or not _alike(new.cluster, was.cluster) or len(new.table) > most:
         return False
-    n = len(was.table)
-    old, status = was.table["status"], new.table["status"][:n]
-    if (status == FUTURE).any() or ((status == QUEUED) & (old != QUEUED)).any():
-        return False
-    if (np.isin(old, (DONE, FAILED)) & (status != old)).any():
-        return False
+    known = new.table[: len(was.table)]  # the same jobs, in the same rows
+    before, status = was.table["status"], known["status"]
     waits = status == QUEUED
-    return all(np.array_equal(was.table[key][waits], new.table[key][:n][waits]) for key in ASKED)
+    waits_again = (status == FUTURE) | waits & (before != QUEUED)  # FUTURE: it ran, and may not start yet
+    is_back = np.isin(before, (DONE, FAILED)) & (status != before)
+    if waits_again.any() or is_back.any():
+        return False
+    return all(np.array_equal(was.table[key][waits], known[key][waits]) for key in ASKED)
 
 
 def _alike(a: Machine, b: Machine) -> bool:

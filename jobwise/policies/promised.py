@@ -58,19 +58,23 @@ class Promised:
 
     def note(self, view: View) -> None:
         """Let the virtual schedule come to the time of a view, once; the memory has taken note of its events."""
-        if view.events is not self._noted:
-            self._noted, J, entered = view.events, len(view.jobs), int(self._q.s.sims["jobs"][0])
-            if len(self._q.lane) < J:
-                self._s, new = self._tables(2 * J)
-                promise.take_over(new, self._q)
-                self._q = new
-            self._enter(view, entered)
+        if view.events is not self._noted:  # the same array in all views of one instant
+            self._noted = view.events
+            self._make_room(len(view.jobs))
+            self._enter(view, int(self._q.s.sims["jobs"][0]))  # those that are not known yet
             promise.note(self._q, self._memory.tables, view.table, view.events, view.now)
         q = self._q
-        held = view.running[q.lane[view.running] > 0]  # a start may have been refused
+        express = view.running[q.lane[view.running] > 0]  # who runs: a start that was wanted may have been refused
         q.lane[:] = 0
-        q.lane[held] = 1
-        q.memory["held"] = int(view.jobs["request"][held, 0].sum())
+        q.lane[express] = 1
+        q.memory["held"] = int(view.jobs["request"][express, 0].sum())
+
+    def _make_room(self, jobs: int) -> None:
+        """Larger tables, where these do not hold so many jobs."""
+        if len(self._q.lane) < jobs:
+            self._s, new = self._tables(2 * jobs)
+            promise.take_over(new, self._q)
+            self._q = new
 
     def plan(self, view: View, rule: Rule, score: np.ndarray) -> list[int]:
         """Rows of the queue that start now under a rule. `score` [Q] by its order."""

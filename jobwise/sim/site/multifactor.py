@@ -15,17 +15,21 @@ from jobwise.sim.state import HEAP
 
 @inlined
 def _size(slurm, ask, limit, planned):
-    """Return the job size factor."""
-    x, nodes, cpus = slurm.site.settings[0], max(ask["nodes"], 1), np.float64(ask["tasks"]) * ask["cpus"]
-    N, C = len(slurm.site.weight), slurm.site.cpus[0]
-    if planned > 0:
-        cpus = planned
-    if x["small_relative"]:
-        share = max(nodes * C / N, cpus) / max(limit / 60.0, 1.0) / C
-        return 1.0 - share if x["favor_small"] else share
-    if x["favor_small"]:
-        return ((N - nodes) / N + (C - cpus) / C) / 2.0
-    return (nodes / N + cpus / C) / 2.0
+    """Return the job size factor, 0 to 1, of a job of `limit` s; `planned`: CPUs by its last plan, 0 none. The mean of its
+    shares of all nodes and of all CPUs; with SMALL_RELATIVE_TO_TIME its CPUs a minute."""
+    settings, nodes, all_nodes, all_cpus = (
+        slurm.site.settings[0],
+        max(ask["nodes"], 1),
+        len(slurm.site.weight),
+        slurm.site.cpus[0],
+    )
+    cpus = planned if planned > 0 else np.float64(ask["tasks"]) * ask["cpus"]
+    if settings["small_relative"]:
+        share = max(nodes * all_cpus / all_nodes, cpus) / max(limit / 60.0, 1.0) / all_cpus
+        return 1.0 - share if settings["favor_small"] else share
+    if settings["favor_small"]:
+        return ((all_nodes - nodes) / all_nodes + (all_cpus - cpus) / all_cpus) / 2.0
+    return (nodes / all_nodes + cpus / all_cpus) / 2.0
 
 
 @kernel

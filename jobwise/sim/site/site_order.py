@@ -59,28 +59,29 @@ def _score(s, e, slurm, o, j, free):
 def waiting(s, e, slurm, o):
     """(rows, partitions) of what waits, by tier, then the order, then row; a job that may run in several partitions comes
     several times. The cells of nodes are up to date."""
-    n, j, free = 0, s.sims[e]["head"], 0.0
-    W = slurm.site.queues.shape[1]
-    room = s.sims[e]["queued"] * W
+    most = slurm.site.queues.shape[1]  # partitions of a job
+    room = s.sims[e]["queued"] * most
     row, where = np.empty(room, np.int64), np.empty(room, np.int64)
-    key, tier, tiers = np.empty(room), np.empty(room, np.int64), False
+    key, tier, has_tiers = np.empty(room), np.empty(room, np.int64), False
+    free = 0.0  # CPUs
     if o.rule.order == LINEAR:
         for c in range(slurm.work.cells.size[0]):
             free += slurm.work.cells.free[c, 0] * count(slurm.work.cells, c)
+    n, j = 0, s.sims[e]["head"]  # along the queue
     while j >= 0:
-        q, own = max(s.jobs[e, j]["partition"], 0), 0.0
+        queue, score = max(s.jobs[e, j]["partition"], 0), 0.0
         if o.rule.order != OWN:
-            own = _score(s, e, slurm, o, j, free)
-        for w in range(W):
-            p = slurm.site.queues[q, w]
+            score = _score(s, e, slurm, o, j, free)
+        for k in range(most):
+            p = slurm.site.queues[queue, k]
             if p >= 0:
                 row[n], where[n], tier[n] = j, p, -slurm.site.partition[p]["tier"]
-                key[n] = own if o.rule.order != OWN else -priority(slurm, j, s.jobs[e, j], p)
-                tiers = tiers or tier[n] != tier[0]
+                key[n] = score if o.rule.order != OWN else -priority(slurm, j, s.jobs[e, j], p)
+                has_tiers = has_tiers or tier[n] != tier[0]
                 n += 1
         j = s.truth[e, j]["next"]
-    order = np.argsort(slurm.ledger.turn[row[:n]], kind="mergesort")
+    order = np.argsort(slurm.ledger.turn[row[:n]], kind="mergesort")  # stable sorts: the last is the first key
     order = order[np.argsort(key[:n][order], kind="mergesort")]
-    if tiers:
+    if has_tiers:
         order = order[np.argsort(tier[:n][order], kind="mergesort")]
     return row[:n][order], where[:n][order]
