@@ -18,6 +18,7 @@ from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import SHOWN, by, chances, headed, say_offers, seconds, short, span
 from jobwise.errors import InputError
 
+FEW = 3  # jobs that wait: of so few each is explained
 Folder = Annotated[
     Optional[str], typer.Option("--folder", help="Outputs of the commands that --keep has written, in place of a cluster.")
 ]
@@ -49,32 +50,41 @@ def outputs(folder: str | None, keep: str | None) -> Iterator[Path]:
 
 
 def _shown(p, rows: list[dict], sooner: bool, policy: str, as_json: bool) -> None:
-    """Print the predictions: a table, or JSON."""
-    asked = {x["job"]: p.sooner(x["job"]) for x in (rows[:SHOWN] if sooner else [])}
-    method, running = by(p.starts), p.starts.running
-    if as_json:
-        for x in rows:
-            x |= {"sooner": [o.to_dict() for o in asked[x["job"]] if o.worth_telling]} if x["job"] in asked else {}
-        out = [{"job": x.id, "user": x.user, "reason": x.reason} for x in p.cluster.out.values()]
-        print_json({"policy": policy, "running": running, "method": method, "jobs": rows, "cannot_start": out})
-        return
+    """Print the predictions, with what would start the first SHOWN `sooner`: a table, or JSON."""
+    offers = {x["job"]: p.sooner(x["job"]) for x in (rows[:SHOWN] if sooner else [])}
+    (_as_json if as_json else _as_table)(p, rows, offers, policy)
+
+
+def _as_json(p, rows: list[dict], offers: dict[int, list], policy: str) -> None:
+    """Print the predictions, the offers that are worth telling, and who cannot start yet, as JSON."""
+    jobs = [dict(x) for x in rows]
+    for x in jobs:
+        if x["job"] in offers:
+            x["sooner"] = [o.to_dict() for o in offers[x["job"]] if o.worth_telling]
+    out = [{"job": x.id, "user": x.user, "reason": x.reason} for x in p.cluster.out.values()]
+    about = {"policy": policy, "running": p.starts.running, "method": by(p.starts)}
+    print_json(about | {"jobs": jobs, "cannot_start": out})
+
+
+def _as_table(p, rows: list[dict], offers: dict[int, list], policy: str) -> None:
+    """Print a table of the first SHOWN, why the jobs of a short queue wait, and what was offered."""
     cells = []
     for x in rows[:SHOWN]:
         name = str(x["job"]) + (f"_[{x['tasks']}]" if x["tasks"] > 1 else "")
         plan = "" if x["slurm"] is None else short(x["slurm"])
         cells.append([name, x["user"], f"{x['cpus']:,}", short(x["limit"]), short(x["waited"]), *chances(x), plan])
     columns = ["job", "user", "cpus", "limit", "waited", *headed(), "Slurm says"]
-    print_table(f"{len(p.starts.rows):,} jobs wait and may start, {running:,} run", columns, cells)
-    for x in rows[:SHOWN] if len(rows) <= 3 else []:
+    print_table(f"{len(p.starts.rows):,} jobs wait and may start, {p.starts.running:,} run", columns, cells)
+    for x in rows if len(rows) <= FEW else []:
         ends = f"; first of all {', '.join(map(str, x['frees']))} have to end" if x["frees"] else ""
         say(f"job {x['job']}: {x['why']}; {x['ahead']:,} start before it{ends}")
     if len(rows) > SHOWN:
         say(f"{len(rows) - SHOWN:,} more; --json has all")
-    for id, offers in asked.items():
-        say_offers(offers, f"job {id}")
-    if asked and not any(o.worth_telling for offers in asked.values() for o in offers):
+    for id, own in offers.items():
+        say_offers(own, f"job {id}")
+    if offers and not any(o.worth_telling for own in offers.values() for o in own):
         say("nothing that was tried (a shorter limit, fewer nodes, another partition or QOS) is likely to start much sooner")
-    say(f"by {method}, under {policy}")
+    say(f"by {by(p.starts)}, under {policy}")
 
 
 def when(

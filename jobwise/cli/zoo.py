@@ -20,7 +20,7 @@ def zoo(
     shown = cards()
     if name is not None:
         name = name.removeprefix(PREFIX)
-        file_of(name)
+        file_of(name)  # raises InputError where there is none of this name
         shown = {name: shown[name]}
     if as_json:
         print_json({n: card._asdict() for n, card in shown.items()})

@@ -30,7 +30,7 @@ LONG = 20_000  # jobs by which the table of a run may grow, beside three times a
 CODED = ("user", "group", "app", "queue", "partition")
 COPIED = ("submit", "walltime", "start", "end", *CODED)
 ASKED = ("walltime", "request", "chunks", *CODED)  # what a job that waits keeps
-GPU = 2  # the column of GPUs in a site's resources
+CPUS, GPU = 0, 2  # columns of a site's resources
 MOST_CHUNKS = 128  # tasks of a job that asks for no number of nodes; more may be anywhere, CPU by CPU
 
 
@@ -264,11 +264,11 @@ def _beginning(jobs: np.ndarray) -> float:
 
 def _past(jobs: np.ndarray, t0: float) -> np.ndarray:
     """The last jobs that had ended at `t0`, as a policy learns from them."""
-    ended = np.flatnonzero((jobs["end"] <= t0) & (jobs["submit"] < t0))
+    ended = np.flatnonzero((jobs["end"] <= t0) & (jobs["submit"] < t0))  # the table of the view has those that came at t0
     ended = ended[np.argsort(jobs["end"][ended], kind="stable")][-PAST:]
     past = np.zeros(len(ended), past_dtype)
     past["runtime"] = jobs["end"][ended] - jobs["start"][ended]
-    past["size"], past["memory"] = jobs["request"][ended, 0], -1.0
+    past["size"], past["memory"] = jobs["request"][ended, CPUS], -1.0  # not known
     for key in ("walltime", "user", "app", "queue"):
         past[key] = jobs[key][ended]
     for key in ("submit", "end"):

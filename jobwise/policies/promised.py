@@ -63,6 +63,10 @@ class Promised:
             self._make_room(len(view.jobs))
             self._enter(view, int(self._q.s.sims["jobs"][0]))  # those that are not known yet
             promise.note(self._q, self._memory.tables, view.table, view.events, view.now)
+        self._keep_express(view)
+
+    def _keep_express(self, view: View) -> None:
+        """In the lane, and holding its processors, is who runs of those that a pass started as express jobs."""
         q = self._q
         express = view.running[q.lane[view.running] > 0]  # who runs: a start that was wanted may have been refused
         q.lane[:] = 0

@@ -17,12 +17,8 @@ from jobwise.sim.state import HEAP
 def _size(slurm, ask, limit, planned):
     """Return the job size factor, 0 to 1, of a job of `limit` s; `planned`: CPUs by its last plan, 0 none. The mean of its
     shares of all nodes and of all CPUs; with SMALL_RELATIVE_TO_TIME its CPUs a minute."""
-    settings, nodes, all_nodes, all_cpus = (
-        slurm.site.settings[0],
-        max(ask["nodes"], 1),
-        len(slurm.site.weight),
-        slurm.site.cpus[0],
-    )
+    settings, nodes = slurm.site.settings[0], max(ask["nodes"], 1)
+    all_nodes, all_cpus = len(slurm.site.weight), slurm.site.cpus[0]
     cpus = planned if planned > 0 else np.float64(ask["tasks"]) * ask["cpus"]
     if settings["small_relative"]:
         share = max(nodes * all_cpus / all_nodes, cpus) / max(limit / 60.0, 1.0) / all_cpus

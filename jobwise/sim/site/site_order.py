@@ -57,13 +57,13 @@ def _score(s, e, slurm, o, j, free):
 
 @allocating
 def waiting(s, e, slurm, o):
-    """(rows, partitions) of what waits, by tier, then the order, then row; a job that may run in several partitions comes
-    several times. The cells of nodes are up to date."""
+    """(rows, partitions) of what waits, by tier, then the order, then who came first (`ledger.turn`); a job that may run in
+    several partitions comes several times. The cells of nodes are up to date."""
     most = slurm.site.queues.shape[1]  # partitions of a job
     room = s.sims[e]["queued"] * most
     row, where = np.empty(room, np.int64), np.empty(room, np.int64)
     key, tier, has_tiers = np.empty(room), np.empty(room, np.int64), False
-    free = 0.0  # CPUs
+    free = 0.0  # CPUs; LINEAR scores by it
     if o.rule.order == LINEAR:
         for c in range(slurm.work.cells.size[0]):
             free += slurm.work.cells.free[c, 0] * count(slurm.work.cells, c)

@@ -46,5 +46,5 @@ def _run(tasks: list[Line], folder: str, desk: Desk) -> Outcome:
         while len(codes) < len(tasks):
             change.wait(WAIT_S)
             desk.check()
-    failed = [name for name, code in codes.items() if code]
+    failed = [step for step in (f"line{x.number}" for x in tasks) if codes[step]]
     return Outcome({"codes": codes}, f"{len(failed)} of {len(tasks)} failed, first {failed[0]}" if failed else "")
