@@ -177,15 +177,15 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
     waits, out, rows, factors = {}, {}, [], _priorities(folder)
     live = {str(int(number(x.get("job_id")))) for x in jobs if state(x.get("job_state")) not in ENDED}
     over, lines = _accounted(folder, live)
-    known, numbers = set(over.text("JobIDRaw").to_pylist()), set[int]()
+    accounted, task_numbers = set(over.text("JobIDRaw").to_pylist()), set[int]()
     latest = max([now, *(number(x.get("submit_time")) for x in jobs)])  # the clock of this machine may be behind Slurm's
     for x in jobs:
         begun = number(x.get("start_time"))
         own = documents.of_queue(x, *lines.get(str(int(number(x.get("job_id")))), ()))
         if own["State"] in ENDED:  # accounting lags behind; a job that was cancelled while it waited never ran
-            if 0 < begun < number(x.get("end_time")) and own["JobIDRaw"] not in known:
+            if 0 < begun < number(x.get("end_time")) and own["JobIDRaw"] not in accounted:
                 rows.append(own)
-                known.add(own["JobIDRaw"])
+                accounted.add(own["JobIDRaw"])
             continue
         if own["State"] != "PENDING":
             rows.append(own)
@@ -199,7 +199,7 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
         waits[job.id] = job
         rows.append(own)
         for k in range(1, min(tasks, MOST_TASKS)):
-            task = _number(job.id, k, numbers)
+            task = _number(job.id, k, task_numbers)
             rows.append(own | {"JobIDRaw": str(task)})
             if job.id in factors:
                 factors[task] = factors[job.id]
@@ -215,7 +215,7 @@ def _look(folder: Path, more: dict[str, str] | None) -> Now:
 
 
 def _number(array: int, k: int, taken: set[int]) -> int:
-    """A number for task k of those of an array that wait, the same at every look; it is one of those `taken` from now on."""
+    """Return a number for task k of those of an array that wait, the same at every look, and add it to those `taken`."""
     free = 2**31 - 2 - NEW
     at = (array * MOST_TASKS + k) % free
     while at in taken:

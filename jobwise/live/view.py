@@ -60,11 +60,18 @@ class Look:
 
 
 def view(
-    table: np.ndarray, now: float, held: SeenMachine, before: np.ndarray | None, ended: np.ndarray | None = None, **more: Any
+    table: np.ndarray,
+    now: float,
+    machine: Machine,
+    free: np.ndarray,
+    slices: np.ndarray,
+    before: np.ndarray | None,
+    ended: np.ndarray | None = None,
+    **more: Any,
 ) -> View:
-    """The view of a table of jobs [J] on a cluster in use; rows are new since the last view where there are more than
-    `before` [J] had, the status of each then (None: there was none). `ended`: rows that stopped since, where that is known
-    better than by status; `more`: fields of View."""
+    """Return the view of a table of jobs [J] on a machine in use. `before`: the status of each at the last view, which may
+    have had fewer rows (None: there was none); `ended`: rows that stopped since, where that is known better than by status;
+    `more`: fields of View."""
     since: dict[str, Any] = {}
     if before is not None:
         status = np.append(before, np.full(len(table) - len(before), FUTURE, before.dtype))
@@ -74,7 +81,7 @@ def view(
     queue, running = (np.flatnonzero(table["status"] == k).astype(np.int32) for k in (QUEUED, RUNNING))
     return View(
         now=now, jobs=table, queue=queue, running=running, ended=np.zeros(0, np.int32) if ended is None else ended,
-        free=held.free, cluster=held.machine, slices=held.slices, table=table, held=held.slices, **since, **more,
+        free=free, cluster=machine, slices=slices, table=table, held=slices, **since, **more,
     )  # fmt: skip
 
 
@@ -87,6 +94,7 @@ def view_of(c: Now, policy: Any = None, before: Look | None = None) -> Look:
 
 
 def _look(c: Now, policy: Any, before: Look | None) -> Look:
+    """Fill the table of a look, jobs in their rows of `before`; who was there and is gone: see `_leave`."""
     w, jobs = c.workload, c.workload.jobs
     t0 = before.view.origin - w.origin if before else _beginning(jobs)
     rows = np.flatnonzero((jobs["submit"] >= t0) | ~(jobs["end"] <= t0))
@@ -104,13 +112,7 @@ def _look(c: Now, policy: Any, before: Look | None) -> Look:
     codes = before.codes if before else {}
     if before and before.view.table.dtype == table.dtype:
         table[: len(known)] = before.view.table
-    gone = ~np.isin(np.arange(len(table)), place)
-    cancelled = gone & (table["status"] == QUEUED)  # or held: it may come back
-    table["status"][cancelled], table["end"][cancelled] = FAILED, now
-    back = gone & (table["status"] == RUNNING) & np.isin(every, list(c.out))  # it waits again, and may not start yet
-    table["status"][back] = FUTURE
-    lost = gone & (table["status"] == RUNNING)  # it has ended, and accounting lags behind
-    table["status"][lost], table["end"][lost], table["held"] = DONE, now, -1
+    _leave(table, ~np.isin(np.arange(len(table)), place), np.isin(every, list(c.out)), now)
     for key in COPIED:
         table[key][place] = _coded(w, key, rows, codes) if key in CODED else jobs[key][rows]
     table["request"][place], table["chunks"][place], table["held"][place] = held.request, held.chunks, held.first
@@ -126,8 +128,18 @@ def _look(c: Now, policy: Any, before: Look | None) -> Look:
     due = table["start"] + np.maximum(table["walltime"], 1.0)
     table["due"] = np.where(table["status"] == RUNNING, due, np.nan)
     past, status = (before.view.past, before.view.table["status"]) if before else (_past(jobs, t0), None)
-    shown = view(table, now, held, status, origin=w.origin + t0, past=past)
+    shown = view(table, now, held.machine, held.free, held.slices, status, origin=w.origin + t0, past=past)
     return Look(shown, every, codes, before.first if before else len(every), before is None)
+
+
+def _leave(table: np.ndarray, gone: np.ndarray, out: np.ndarray, now: float) -> None:
+    """Say in the table what has become of jobs that are `gone` [J] from queue and accounting; `out` [J]: they may not start
+    yet."""
+    waited, ran = (gone & (table["status"] == k) for k in (QUEUED, RUNNING))
+    table["status"][waited] = FAILED  # cancelled, or held: then it may come back
+    table["status"][ran] = np.where(out[ran], FUTURE, DONE)  # put back into the queue, or ended: accounting lags behind
+    table["end"][waited | ran & ~out] = now
+    table["held"] = -1  # filled anew for who runs
 
 
 def _goes_on(was: View, new: View, most: int) -> bool:

@@ -14,6 +14,10 @@ from jobwise.live.sources import Now
 from jobwise.live.view import Look, names_of, view_of
 
 
+class Unranked(InputError):
+    """A policy does not rank the whole queue: its run is as good as before."""
+
+
 class Wishes:
     """What a policy wants of a cluster as it is now: one run of it answers both questions, each once.
 
@@ -41,8 +45,8 @@ class Wishes:
 
     @property
     def failed(self) -> bool:
-        """Has the policy failed at a question?"""
-        return any(isinstance(x, Exception) for x in self._answers.values())
+        """Has the policy failed at a question, so that its run may be in any state?"""
+        return any(isinstance(x, Exception) and not isinstance(x, Unranked) for x in self._answers.values())
 
     def _answer(self, question: Callable[[], Any]) -> Any:
         """The answer to a question, which is asked once, also where it fails."""
@@ -74,11 +78,11 @@ class Wishes:
         if len(view.queue) == 0:
             return []
         if not hasattr(run, "explain"):
-            raise InputError(f"policy {name}: does not say how it ranks jobs")
+            raise Unranked(f"policy {name}: does not say how it ranks jobs")
         ranked = [x for x in run.explain(view) if x["job"] is not None]
         rows = [int(x["job"]) for x in ranked]
         if sorted(rows) != sorted(view.queue.tolist()):
-            raise InputError(f"policy {name}: ranked {len(set(rows))} of {len(view.queue)} jobs")
+            raise Unranked(f"policy {name}: ranked {len(set(rows))} of {len(view.queue)} jobs")
         if not np.isfinite(np.array([max(x["score"], -1e300) for x in ranked], float)).all():
             raise InputError(f"policy {name}: a score is no number")
         return [{"job": int(ids[x["job"]]), "score": float(x["score"]), "why": x.get("why", "")} for x in ranked]

@@ -112,5 +112,6 @@ def between(status: np.ndarray, jobs: np.ndarray, now: float) -> np.ndarray:
     queued, at = _eligible(jobs), begun(jobs)
     out["time"] = np.concatenate([queued[submit], np.fmin(at[start], now), np.full(len(rows[2]) + len(gone), now)])
     out["run"] = np.where(out["kind"] == STOPPED, np.where(np.isnan(jobs["end"]), np.nan, jobs["ran"])[out["job"]], np.nan)
-    own = np.where(out["kind"] == STOPPED, [jobs["end"][out["job"]], at[out["job"]]], 0.0)  # together: who started first
-    return out[np.lexsort((out["job"], own[1], own[0], (out["kind"] - 1) % 3, out["time"]))]
+    is_stop, job = out["kind"] == STOPPED, out["job"]
+    end, start = (np.where(is_stop, x[job], 0.0) for x in (jobs["end"], at))  # of those that ended together who started first
+    return out[np.lexsort((job, start, end, (out["kind"] - 1) % 3, out["time"]))]

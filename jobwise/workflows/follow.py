@@ -27,7 +27,7 @@ from jobwise.decision import Start, View
 from jobwise.errors import InputError
 from jobwise.files import lock, write_whole, writing
 from jobwise.jobs import DONE, FAILED, FUTURE, QUEUED, RUNNING, WAITING
-from jobwise.live.view import SeenMachine, view
+from jobwise.live.view import view
 from jobwise.slurm.client import ENDED, Refused, SlurmError, SlurmJob
 from jobwise.workflows import ledger
 from jobwise.workflows.engines.desk import Asks, Desk, Unprepared
@@ -326,9 +326,9 @@ class Following:
         ours = (status == RUNNING) & ((node >= 0) | (not machine.names))  # the others' cores are not free anyhow
         held, run = (machine.held(node, request, some) for some in (ours, ours & (begun > 0)))
         free = machine.free(held, run)  # the manager may fail: nothing has been told then
-        in_use = SeenMachine(machine.cluster, request, jobs["chunks"], machine.slices(node, request), jobs["held"], free)
-        self._shown = status.copy()
-        return view(jobs, now, in_use, self._status, np.array(ended, np.int32), edges=self.workload.edges)
+        self._shown, slices = status.copy(), machine.slices(node, request)
+        more = {"ended": np.array(ended, np.int32), "edges": self.workload.edges}
+        return view(jobs, now, machine.cluster, free, slices, self._status, **more)
 
     def _begin(self, view: View) -> np.ndarray:
         """Begin the run of the policy, which may be in the middle; the rows [K] that have ended, in order of end."""

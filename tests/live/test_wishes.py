@@ -1,10 +1,10 @@
 """What a policy wants, look after look: one run, which begins anew only where it must."""
 
 import pytest
-from test_live import cluster  # noqa: F401
+from test_live import cluster, job  # noqa: F401
 from test_shadow import Looks, started
 
-from jobwise.live.wishes import Wishes
+from jobwise.live.wishes import Unranked, Wishes
 from jobwise.policies.names import resolve
 
 pytestmark = pytest.mark.xdist_group("sites")
@@ -109,3 +109,26 @@ def test_a_run_that_begins_anew_sees_the_new_queue(looks):
     looks.at(30.0, lambda jobs, now: [x | {"time_limit": 10} if x["job_id"] == 9004 else x for x in jobs])
     later = Wishes(policy, looks.look(), first)
     assert later.order == Wishes(policy, looks.look()).order and policy.begun == 3
+
+
+@pytest.mark.parametrize("name", ["sjf+easy", "saf+conservative", "saf+easy+pack", "sjf+learned", "wfp3+easy", "zoo:sdsc-sp2"])
+def test_a_run_that_goes_on_wants_what_a_fresh_one_wants(looks, name):
+    """These remember nothing that counts here: jobs have ended, started and come, and one was cancelled meanwhile."""
+    policy, change = Counted(name), started(9005, 4, "n4")
+    last = Wishes(policy, looks.look())
+    assert _both(last)[1] == {}
+    looks.at(60.0, lambda jobs, now: [*change(jobs, now), job(9011, 2, 10, now, waited=5)])
+    later, fresh = Wishes(policy, looks.look(), last), Wishes(policy, looks.look())
+    assert _both(later) == _both(fresh) and policy.begun == 2
+    looks.at(60.0, lambda jobs, now: [x for x in jobs if x["job_id"] not in (9001, 9004)])
+    after, fresh = Wishes(policy, looks.look(), later), Wishes(policy, looks.look())
+    assert _both(after) == _both(fresh) and after.starts and policy.begun == 3
+
+
+def _both(wishes):
+    """(order, or why there is none; starts)."""
+    try:
+        order = [x["job"] for x in wishes.order]
+    except Unranked as error:
+        order = str(error)
+    return order, wishes.starts
