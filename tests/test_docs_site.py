@@ -1,4 +1,7 @@
-"""The site of docs: it is built without a warning, every link and every public name leads somewhere, nothing is fetched."""
+"""The site of docs: it is built without a warning, every link and every public name leads somewhere, nothing is fetched.
+
+Modules: cli/later.py.
+"""
 
 import os
 import re
@@ -81,9 +84,9 @@ def test_every_public_name_is_in_the_reference(site):
 
 
 def test_every_command_is_in_the_reference(site):
-    from jobwise.cli.main import app, typer
+    from jobwise.cli.main import app
 
-    for name, command in typer.main.get_command(app).commands.items():
+    for name, command in app.commands.items():
         page = (site[1] / "commands" / f"{name}.html").read_text()
         for part in getattr(command, "commands", {"": command}).values():
             for p in part.params:

@@ -1,4 +1,7 @@
-"""A world of another package (`examples/which_world`) gets every command, with no edit in jobwise."""
+"""A world of another package (`examples/which_world`) gets every command, with no edit in jobwise.
+
+Modules: workloads/readers.py, worlds/spec.py.
+"""
 
 import json
 import sys

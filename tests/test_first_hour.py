@@ -1,5 +1,8 @@
 """What a newcomer meets first: figures that can be read, files that agree with the summary, sites from sacct alone, commands
-without torch, progress that counts, short trainings that say so."""
+without torch, progress that counts, short trainings that say so.
+
+Modules: listeners.py, report/figures.py, sim/measures.py, workloads/campaigns.py.
+"""
 
 import csv
 import json
@@ -154,8 +157,8 @@ def test_films_of_rules_need_no_torch(words, tmp_path):
 def test_configurations_need_no_torch():
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from jobwise.systems import systems, configure, makes_jobs\nimport jobwise as jw\nw = jw.lublin(300, 64, users=4)\n"
-        "for s in systems(): configure(s, None if makes_jobs(s) else w, 'smoke')"
+        "from jobwise.systems import systems, configure\nimport jobwise as jw\nw = jw.lublin(300, 64, users=4)\n"
+        "for s, row in systems().items(): configure(s, w if row.on_log else None, 'smoke')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -286,11 +289,11 @@ def test_compiling_is_told_to_the_progress_line(monkeypatch, capsys):
 
 
 def test_messages_are_broken_between_words_on_a_terminal(monkeypatch, capsys):
-    from jobwise.cli import options
+    from jobwise.cli import tables
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "40")
-    options.complain("unknown line of slurm.conf that is simulated 'bf_windo'; did you mean bf_window?")
+    tables.complain("unknown line of slurm.conf that is simulated 'bf_windo'; did you mean bf_window?")
     lines = capsys.readouterr().err.strip().split("\n")
     assert len(lines) > 2 and all(len(x) <= 40 for x in lines) and any("bf_window?" in x for x in lines)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import random_workload
+from conftest import TESTS, random_workload
 
 import jobwise
 from jobwise.policies.names import resolve
@@ -295,3 +295,19 @@ def test_no_docstring_names_a_file_that_is_gone():
     for path in FILES:
         for name in re.findall(r"`((?:\w+/)*\w+\.py)\b", path.read_text()):
             assert name in users or any(x.endswith(f"/{name}") for x in there), f"{path.relative_to(ROOT)} names {name}"
+
+
+def test_a_module_has_a_test_that_is_found_by_its_name():
+    """tests/a/b/test_name.py tests a/b/name.py; any other module stands in the last paragraph, `Modules: …`, of a test file."""
+    modules = {p.relative_to(ROOT).as_posix() for p in FILES if p.stem not in ("__init__", "__main__")}
+    tested = set()
+    for path in TESTS.rglob("test_*.py"):
+        tested.add(path.with_name(path.name.removeprefix("test_")).relative_to(TESTS).as_posix())
+        last = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[-1]
+        if last.startswith("Modules:"):
+            assert last.endswith("."), f"{path}: its last paragraph ends without a full stop"
+            names = last.removeprefix("Modules:").removesuffix(".").replace("\n", " ").strip().split(", ")
+            assert names == sorted(set(names)), f"{path} names its modules in another order, or twice"
+            assert not set(names) - modules, f"{path} names modules that are not there: {sorted(set(names) - modules)}"
+            tested.update(names)
+    assert not modules - tested, f"no test is found by the names of {sorted(modules - tested)}"

@@ -1,4 +1,7 @@
-"""The conformance kit over every registered workload; `test_leaks`, `test_encoders` and `test_env` do policies, encoders, worlds."""
+"""The conformance kit over every registered workload; `test_leaks`, `test_encoders` and `test_env` do policies, encoders, worlds.
+
+Modules: testing.py.
+"""
 
 import re
 

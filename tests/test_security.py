@@ -1,4 +1,7 @@
-"""Hostile files: policies, logs, names. One line, no escape sequences, no bombs, no downloads in the clear."""
+"""Hostile files: policies, logs, names. One line, no escape sequences, no bombs, no downloads in the clear.
+
+Modules: errors.py, workflows/ledger.py.
+"""
 
 import gzip
 import json

@@ -1,4 +1,8 @@
-"""The command line as its users meet it: what works, and forty ways to be wrong that each end in one line and exit 2."""
+"""The command line as its users meet it: what works, and forty ways to be wrong that each end in one line and exit 2.
+
+Modules: cli/compare.py, cli/groups.py, cli/main.py, cli/options.py, cli/policies.py, cli/progress.py, cli/simulate.py,
+cli/trace.py, cli/warm_up.py, files.py.
+"""
 
 import gzip
 import json

@@ -1,4 +1,7 @@
-"""Tables in a real terminal: every number readable at 80, 100 and 150 columns."""
+"""Tables in a real terminal: every number readable at 80, 100 and 150 columns.
+
+Modules: cli/tables.py.
+"""
 
 import os
 import pty

@@ -1,4 +1,7 @@
-"""What a comparison says first, and what it may claim; how tables and progress read; `repr` of results."""
+"""What a comparison says first, and what it may claim; how tables and progress read; `repr` of results.
+
+Modules: compare/against.py.
+"""
 
 import json
 import re

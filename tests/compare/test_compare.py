@@ -1,4 +1,8 @@
-"""Metrics by hand, the comparison, and exports that other tools read."""
+"""Metrics by hand, the comparison, and exports that other tools read.
+
+Modules: compare/baselines.py, compare/comparison.py, compare/fingerprint.py, compare/origins.py, compare/procedure.py,
+compare/windows.py, metrics.py, record.py, report/export.py.
+"""
 
 import json
 import re

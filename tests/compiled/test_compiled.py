@@ -1,4 +1,7 @@
-"""Kernels are compiled once, kept, and never stale; plain njit gives the same."""
+"""Kernels are compiled once, kept, and never stale; plain njit gives the same.
+
+Modules: compiled/cache.py, compiled/linking.py.
+"""
 
 import ast
 import os
@@ -42,7 +45,7 @@ def run_root(folder, dtype="float64", **more):
 @pytest.mark.parametrize("compiler", ["parts", "plain"])
 def test_an_edit_never_meets_a_stale_kernel(tmp_path, compiler):
     """Not even an edit of a kernel in another file, which numba's own cache does not see."""
-    if compiler == "parts" and compiled.PLAIN:
+    if compiler == "parts" and compiled.NJIT:
         pytest.skip("this version of numba is compiled plainly")
     (tmp_path / "leaf.py").write_text(LEAF.format("1.0"))
     first, second = (run_root(tmp_path, JOBWISE_COMPILER=compiler) for _ in range(2))
@@ -169,7 +172,7 @@ def test_narrow_integers_and_constants_share_a_part():
 
     x = np.arange(3.0)
     assert whole(x, np.int8(2)) == 3.0 and whole(x, 2) == 3.0
-    if not compiled.PLAIN:
+    if not compiled.NJIT:
         assert len(part.part.signatures) <= 1  # none where the whole comes from the cache
 
 
@@ -178,7 +181,7 @@ def test_plain_njit_gives_the_same():
     """The switch for numba versions that `linking.py` does not know; CI plays the golden logs with it."""
     code = """import jobwise as jw
 from jobwise import compiled
-assert compiled.PLAIN is {}
+assert compiled.NJIT is {}
 print(jw.simulate(jw.lublin(300, seed=1), "sjf+easy").jobs["start"].tolist())"""
     plain = subprocess.run(
         [sys.executable, "-c", code.format(True)],
@@ -186,7 +189,7 @@ print(jw.simulate(jw.lublin(300, seed=1), "sjf+easy").jobs["start"].tolist())"""
         capture_output=True,
         text=True,
     )
-    here = subprocess.run([sys.executable, "-c", code.format(compiled.PLAIN)], env=os.environ, capture_output=True, text=True)
+    here = subprocess.run([sys.executable, "-c", code.format(compiled.NJIT)], env=os.environ, capture_output=True, text=True)
     assert plain.stdout == here.stdout != "", plain.stderr + here.stderr
 
 

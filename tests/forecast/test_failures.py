@@ -1,4 +1,7 @@
-"""Nodes that fail: what they tell before, who sees it, and what a scheduler makes of it."""
+"""Nodes that fail: what they tell before, who sees it, and what a scheduler makes of it.
+
+Modules: forecast/worth.py, policies/avoid.py, telemetry/risk.py, telemetry/simulated.py.
+"""
 
 import json
 

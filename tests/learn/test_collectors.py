@@ -1,4 +1,7 @@
-"""Data-parallel collection: the same run wherever its batches are collected, after workers die, and after a stop."""
+"""Data-parallel collection: the same run wherever its batches are collected, after workers die, and after a stop.
+
+Modules: learn/collect.py.
+"""
 
 import signal
 import threading

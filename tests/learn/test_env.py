@@ -1,4 +1,8 @@
-"""Environments: Gymnasium's own checks, batches against singles, masks, episodes, other people's learners."""
+"""Environments: Gymnasium's own checks, batches against singles, masks, episodes, other people's learners.
+
+Modules: learn/vector_env.py, registration.py, worlds/render.py, worlds/rewards.py, worlds/window/episodes.py,
+worlds/window/spec.py.
+"""
 
 import warnings
 

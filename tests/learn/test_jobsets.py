@@ -1,4 +1,8 @@
-"""Learning on jobsets: DeepRM's update by hand, two modules, workers, policies without torch, resuming, commands."""
+"""Learning on jobsets: DeepRM's update by hand, two modules, workers, policies without torch, resuming, commands.
+
+Modules: forecast/job_types.py, learn/jobset_config.py, learn/jobset_run.py, learn/judged.py, learn/slots.py,
+learn/slots_config.py, report/jobsets.py, systems/cush.py, systems/deeprm.py, workloads/made.py, worlds/slots/spec.py.
+"""
 
 import json
 from dataclasses import replace
@@ -223,7 +227,7 @@ def tiny(system=deeprm_system, **changes):
     [
         tiny(),
         tiny(cush_system),
-        tiny().changed(**deeprm_system.OURS | {"jobsets": 6}, iterations=2, choices=None, simulations=8),
+        tiny().changed(**deeprm_system.BEST | {"jobsets": 6}, iterations=2, choices=None, simulations=8),
         tiny(cush_system).changed(**cush_system.JOINT | {"jobsets": 6}, iterations=2, choices=None, simulations=8),
     ],
     ids=["deeprm", "cush", "deeprm-ours", "cush-joint"],
@@ -275,7 +279,7 @@ def test_wrong_configurations_are_one_line():
 
 
 def test_a_policy_refuses_another_grid(tmp_path):
-    policy = tiny().changed(**deeprm_system.OURS, iterations=1, choices=None, simulations=4).train(None, tmp_path / "run")[0]
+    policy = tiny().changed(**deeprm_system.BEST, iterations=1, choices=None, simulations=4).train(None, tmp_path / "run")[0]
     with pytest.raises(InputError, match="units"):
         play([deeprm(8, 0.5, 0, capacity=20)], policy)
     with pytest.raises(InputError, match="units"):

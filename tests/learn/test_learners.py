@@ -1,4 +1,8 @@
-"""Learners: returns and losses on numbers by hand, networks with and without torch, the task every learner must solve."""
+"""Learners: returns and losses on numbers by hand, networks with and without torch, the task every learner must solve.
+
+Modules: learn/agent.py, learn/losses.py, learn/networks.py, learn/returns.py, learn/settings.py, learn/workers.py,
+policies/networks.py.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,9 @@
-"""Training runs: same seed same bytes, kill and resume, policy files, the commands."""
+"""Training runs: same seed same bytes, kill and resume, policy files, the commands.
+
+Modules: cli/evaluate.py, cli/explain.py, cli/train.py, learn/checkpoint.py, learn/config.py, learn/run.py,
+learn/run_folder.py, learn/run_settings.py, learn/window.py, policies/files.py, policies/onnx.py, systems/perjob.py,
+systems/rlscheduler.py.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Advice for a site: whose place a policy would change, whose limits are too long, lines for slurm.conf."""
+"""Advice for a site: whose place a policy would change, whose limits are too long, lines for slurm.conf.
+
+Modules: cli/slurm_advise.py.
+"""
 
 import json
 

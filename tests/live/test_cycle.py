@@ -1,4 +1,7 @@
-"""The cycle of a running cluster: whom it asks, what sinks get, what ends it; one run of a policy for many looks."""
+"""The cycle of a running cluster: whom it asks, what sinks get, what ends it; one run of a policy for many looks.
+
+Modules: live/sinks/told.py.
+"""
 
 import pytest
 from conftest import programs

@@ -1,4 +1,8 @@
-"""A running cluster, read from the outputs of Slurm's commands: predicted starts, both dialects, bad input; recorded sites."""
+"""A running cluster, read from the outputs of Slurm's commands: predicted starts, both dialects, bad input; recorded sites.
+
+Modules: cli/slurm_when.py, live/alternatives.py, live/sources.py, live/standing.py, live/starts.py,
+sim/site/slurm_stand.py.
+"""
 
 import json
 import shutil

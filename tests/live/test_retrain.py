@@ -1,4 +1,7 @@
-"""Learning on beside a cluster: rounds, generations, roll-back, what a damaged store says, the process beside the cycles."""
+"""Learning on beside a cluster: rounds, generations, roll-back, what a damaged store says, the process beside the cycles.
+
+Modules: cli/slurm_retrain.py, live/learning.py.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""The shadow and its journal: what is written down, kills, clocks that go back, jobs that go, damaged files, a full disk."""
+"""The shadow and its journal: what is written down, kills, clocks that go back, jobs that go, damaged files, a full disk.
+
+Modules: cli/slurm_shadow.py, live/gains.py, live/sinks/journal.py.
+"""
 
 import contextlib
 import itertools

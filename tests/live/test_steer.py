@@ -1,4 +1,7 @@
-"""Steering a Slurm by site factors: the order, few writes, every guard rail, faults at random points; all is given back."""
+"""Steering a Slurm by site factors: the order, few writes, every guard rail, faults at random points; all is given back.
+
+Modules: cli/slurm_steer.py, live/sinks/placing.py, live/sinks/site_factors.py.
+"""
 
 import contextlib
 import json

@@ -1,4 +1,7 @@
-"""Tasks in threads, processes, on Ray and by other executors: the same results, and nothing left behind."""
+"""Tasks in threads, processes, on Ray and by other executors: the same results, and nothing left behind.
+
+Modules: parallel/local.py, parallel/on_ray.py, parallel/pool.py, parallel/tasks.py.
+"""
 
 import multiprocessing
 import os
@@ -373,7 +376,7 @@ def listens(port):
 JOIN = """
 import sys
 from test_parallel import square
-from jobwise.cli.options import complain
+from jobwise.cli.tables import complain
 from jobwise.errors import InputError
 from jobwise.parallel import workers
 try:

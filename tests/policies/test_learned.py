@@ -1,4 +1,7 @@
-"""`+learned`: where jobs go is learnt from how long jobs like them took there."""
+"""`+learned`: where jobs go is learnt from how long jobs like them took there.
+
+Modules: policies/factors.py.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,7 @@
-"""The grammar of scheduler names: rows that read, print, explain and forbid; and what other packages add to it."""
+"""The grammar of scheduler names: rows that read, print, explain and forbid; and what other packages add to it.
+
+Modules: policies/names.py.
+"""
 
 import inspect
 import sys

@@ -1,4 +1,7 @@
-"""The zoo: every card has a policy that schedules, what a card says is whole, and wrong names are one line."""
+"""The zoo: every card has a policy that schedules, what a card says is whole, and wrong names are one line.
+
+Modules: cli/zoo.py.
+"""
 
 import json
 

@@ -1,4 +1,8 @@
-"""Reports: one file that needs nothing else, runs no script but its own, and works in a browser, light and dark, wide and narrow."""
+"""Reports: one file that needs nothing else, runs no script but its own, and works in a browser, light and dark, wide and narrow.
+
+Modules: cli/watch.py, report/comparison.py, report/film.py, report/gantt.py, report/page.py, report/result.py,
+report/sections.py.
+"""
 
 import base64
 import hashlib

@@ -1,4 +1,7 @@
-"""Events of jobs, as the kernel, views, tables and pollers tell them, and the one memory that is made of them."""
+"""Events of jobs, as the kernel, views, tables and pollers tell them, and the one memory that is made of them.
+
+Modules: sim/memory/groups.py.
+"""
 
 from dataclasses import replace
 

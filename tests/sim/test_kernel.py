@@ -1,4 +1,7 @@
-"""The verbs of the kernel: by hand, and under random decisions the invariants that must hold whatever a policy does."""
+"""The verbs of the kernel: by hand, and under random decisions the invariants that must hold whatever a policy does.
+
+Modules: decision.py, jobs.py, sim/allocations.py, sim/completions.py, sim/simulation.py, sim/state.py.
+"""
 
 import numpy as np
 import pytest

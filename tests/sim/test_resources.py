@@ -1,4 +1,7 @@
-"""Machines of several resources, each a pool: the world of windows sees and keeps all of them (SEM with several resources)."""
+"""Machines of several resources, each a pool: the world of windows sees and keeps all of them (SEM with several resources).
+
+Modules: cluster.py, sim/state.py, systems/sem.py, worlds/window/several.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Nodes as spans and cells: what is kept of neighbours that are alike is what would be kept of each node."""
+"""Nodes as spans and cells: what is kept of neighbours that are alike is what would be kept of each node.
+
+Modules: sim/lists/placement.py, sim/lists/shadow.py, sim/lists/span_loop.py, sim/site/cells.py.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,8 @@
-"""Predicted starts: futures from the middle of a queue, what they are drawn from, calibration, advice; nothing is known too early."""
+"""Predicted starts: futures from the middle of a queue, what they are drawn from, calibration, advice; nothing is known too early.
+
+Modules: cli/when.py, sim/reset.py, starts/bags.py, starts/calibration.py, starts/futures.py, starts/history.py,
+starts/on_log.py, starts/predictor.py, starts/sooner.py.
+"""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,8 @@
-"""Logs that stream: the schedule of memory to the byte, measures within what they say, Parquet that is wrong."""
+"""Logs that stream: the schedule of memory to the byte, measures within what they say, Parquet that is wrong.
+
+Modules: sim/pool/moving.py, sim/reset.py, streaming/replay.py, streaming/sums.py, streaming/totals.py,
+workloads/parquet.py.
+"""
 
 import filecmp
 import json

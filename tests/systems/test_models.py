@@ -1,4 +1,8 @@
-"""MARS's models: generations and rollback, the store and kill -9, cost after the softmax, Algorithm 3 with models."""
+"""MARS's models: generations and rollback, the store and kill -9, cost after the softmax, Algorithm 3 with models.
+
+Modules: cli/models.py, learn/generations.py, learn/ground.py, learn/imitation.py, systems/layer.py, systems/model.py,
+systems/model_about.py, systems/rla3c.py, systems/store.py, workflows/outcome.py, worlds/window/rules.py.
+"""
 
 import json
 import shutil

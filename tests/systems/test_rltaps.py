@@ -1,4 +1,9 @@
-"""RL-TAPS as a system: its image and network, its learning, ours, and all of it through the commands."""
+"""RL-TAPS as a system: its image and network, its learning, ours, and all of it through the commands.
+
+Modules: learn/gpus.py, learn/gpus_config.py, learn/knapsack.py, policies/pairs.py, policies/tables.py,
+worlds/encoder.py, worlds/gpus/encoder.py, worlds/gpus/encoders.py, worlds/gpus/episodes.py, worlds/gpus/links.py,
+worlds/gpus/spec.py.
+"""
 
 import copy
 import functools

@@ -1,4 +1,7 @@
-"""Search for weights: what it measures is what a replay gives, it gets better, it can be stopped, its files are checked."""
+"""Search for weights: what it measures is what a replay gives, it gets better, it can be stopped, its files are checked.
+
+Modules: learn/evolution.py, sim/pool/replay_batch.py.
+"""
 
 import json
 

@@ -1,4 +1,9 @@
-"""Telemetry: one table of samples however they come, Prometheus as it is and as it fails, forecasts and their intervals."""
+"""Telemetry: one table of samples however they come, Prometheus as it is and as it fails, forecasts and their intervals.
+
+Modules: cli/telemetry.py, forecast/load_models.py, forecast/loads.py, forecast/online.py, learn/gru.py,
+telemetry/forecasts.py, telemetry/live.py, telemetry/prometheus.py, telemetry/read.py, telemetry/table.py,
+telemetry/write.py.
+"""
 
 import gzip
 import json

@@ -1,4 +1,8 @@
-"""Workflows that run commands of their own: CWL by cwltool, WDL by miniwdl, lists of commands; on processes of this machine."""
+"""Workflows that run commands of their own: CWL by cwltool, WDL by miniwdl, lists of commands; on processes of this machine.
+
+Modules: workflows/engine_runs.py, workflows/engines/cwl.py, workflows/engines/cwl_jobs.py, workflows/engines/desk.py,
+workflows/engines/lines.py, workflows/engines/wdl.py, workflows/processes.py, workloads/lines.py.
+"""
 
 import json
 import os

@@ -1,4 +1,8 @@
-"""Workflows on resource managers: Slurm's two dialects, the simulated manager, ledgers, kills, the real Slurm where there is one."""
+"""Workflows on resource managers: Slurm's two dialects, the simulated manager, ledgers, kills, the real Slurm where there is one.
+
+Modules: cli/mars.py, slurm/client.py, workflows/follow.py, workflows/machine.py, workflows/simulated.py,
+workflows/task.py.
+"""
 
 import json
 import os

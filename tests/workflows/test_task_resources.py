@@ -1,4 +1,7 @@
-"""Tasks of workflows that ask for cores, memory, GPUs and I/O: the machine, the layer, the network, rewards, live runs."""
+"""Tasks of workflows that ask for cores, memory, GPUs and I/O: the machine, the layer, the network, rewards, live runs.
+
+Modules: cli/mars_options.py, workloads/demands.py, worlds/window/prices.py.
+"""
 
 from __future__ import annotations
 

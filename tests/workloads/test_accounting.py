@@ -1,4 +1,8 @@
-"""sacct by columns: rows with | in their last column, lines in errors, times, distinct texts; Slurm's JSON of two versions."""
+"""sacct by columns: rows with | in their last column, lines in errors, times, distinct texts; Slurm's JSON of two versions.
+
+Modules: slurm/read/documents.py, slurm/read/jobs.py, slurm/read/requests.py, slurm/read/startable.py,
+workloads/sacct.py.
+"""
 
 import json
 import shutil

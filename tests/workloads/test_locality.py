@@ -1,4 +1,7 @@
-"""Locality profiles from a file: how much longer a type of jobs runs by how far it is spread; and preemptive LAS on nodes."""
+"""Locality profiles from a file: how much longer a type of jobs runs by how far it is spread; and preemptive LAS on nodes.
+
+Modules: policies/attained.py.
+"""
 
 from __future__ import annotations
 

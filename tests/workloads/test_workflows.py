@@ -1,4 +1,8 @@
-"""Workflows: files, graphs, orders, bundles, signatures, HEFT, commands."""
+"""Workflows: files, graphs, orders, bundles, signatures, HEFT, commands.
+
+Modules: cli/workflow.py, report/graph.py, sim/dag.py, sim/lists/flows.py, workloads/bundles.py, workloads/cwl.py,
+workloads/signatures.py, workloads/streams.py, workloads/wdl.py, workloads/wfformat.py.
+"""
 
 import copy
 import functools

@@ -1,4 +1,7 @@
-"""Slurm accounting, the generator, transformations, and the catalogue against a local server."""
+"""Slurm accounting, the generator, transformations, and the catalogue against a local server.
+
+Modules: workload.py, workloads/catalogue.py, workloads/lublin.py, workloads/source.py, workloads/transform.py.
+"""
 
 import gzip
 import http.server

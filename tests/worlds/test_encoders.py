@@ -1,4 +1,8 @@
-"""Encoders: shapes and parameter counts of the papers, numbers by hand, conformance."""
+"""Encoders: shapes and parameter counts of the papers, numbers by hand, conformance.
+
+Modules: worlds/window/encoder.py, worlds/window/encoders.py, worlds/window/mars.py, worlds/window/perjob.py,
+worlds/window/sem.py.
+"""
 
 import numpy as np
 import pytest

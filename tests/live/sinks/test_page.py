@@ -1,4 +1,9 @@
-"""The page about a running cluster: what it shows and to whom, what it refuses, events, metrics, in Chromium, from the commands."""
+"""The page about a running cluster: what it shows and to whom, what it refuses, events, metrics, in Chromium, from the commands.
+
+Modules: cli/web.py, live/sinks/page/app.py, live/sinks/page/board.py, live/sinks/page/connections.py,
+live/sinks/page/guards.py, live/sinks/page/metrics.py, live/sinks/page/openapi.py, live/sinks/page/server.py,
+live/sinks/page/state.py.
+"""
 
 import contextlib
 import http.client

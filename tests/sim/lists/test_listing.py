@@ -1,4 +1,9 @@
-"""List schedulers: hand-computed schedules, the slow twin, the Python loop, and the promises of backfilling."""
+"""List schedulers: hand-computed schedules, the slow twin, the Python loop, and the promises of backfilling.
+
+Modules: policies/list_run.py, policies/list_scheduler.py, policies/replay.py, sim/lists/conservative.py,
+sim/lists/easy.py, sim/lists/list_loop.py, sim/lists/list_pass.py, sim/lists/orders.py, sim/lists/resource_orders.py,
+sim/pool/pool.py, sim/pool/scored_pool.py, sim/random.py, simulate.py.
+"""
 
 import math
 

@@ -1,4 +1,7 @@
-"""Forecasts by history online: compiled and asked are the same, requests are believed where they are exact; `trace forecast`."""
+"""Forecasts by history online: compiled and asked are the same, requests are believed where they are exact; `trace forecast`.
+
+Modules: report/forecast.py.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,7 @@
-"""Run-time history: what it says, what it must not know, and the orders that are made of it."""
+"""Run-time history: what it says, what it must not know, and the orders that are made of it.
+
+Modules: forecast/runtimes.py, policies/loglinear.py, policies/memory.py, sim/memory/loglinear.py, sim/memory/memory.py.
+"""
 
 from dataclasses import replace
 

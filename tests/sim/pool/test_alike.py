@@ -1,4 +1,7 @@
-"""Classes of jobs that never swap: schedules are those of a queue of single jobs, to the bit."""
+"""Classes of jobs that never swap: schedules are those of a queue of single jobs, to the bit.
+
+Modules: sim/pool/items.py.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,8 @@
-"""Promises about waits and the express lane: the shadow, who is urgent, who is express; nothing that is known too early."""
+"""Promises about waits and the express lane: the shadow, who is urgent, who is express; nothing that is known too early.
+
+Modules: compare/bounds.py, policies/promised.py, policies/recommended.py, sim/lists/ranked.py, sim/pool/deadlines.py,
+sim/pool/promised_pass.py.
+"""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,8 @@
-"""Limits of associations and arrays, licences, nodes out of service and reserved: in simulations, and as a folder tells them."""
+"""Limits of associations and arrays, licences, nodes out of service and reserved: in simulations, and as a folder tells them.
+
+Modules: sim/site/closures.py, sim/site/slurm_limits.py, sim/site/slurm_plan.py, site.py, slurm/read/associations.py,
+slurm/read/closures.py.
+"""
 
 from dataclasses import replace
 

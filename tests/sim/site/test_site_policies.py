@@ -1,4 +1,9 @@
-"""List schedulers on a site: beside a slow twin, beside pools, on partitions and limits; node sets; generated sites."""
+"""List schedulers on a site: beside a slow twin, beside pools, on partitions and limits; node sets; generated sites.
+
+Modules: policies/slurm.py, sim/site/fair_share.py, sim/site/node_choice.py, sim/site/node_room.py,
+sim/site/node_sets.py, sim/site/site_list.py, sim/site/site_order.py, sim/site/slurm_calendar.py,
+sim/site/slurm_notes.py, sim/site/slurm_plan.py, sim/site/slurm_tables.py, sim/site/slurm_time.py, workloads/sites.py.
+"""
 
 from dataclasses import replace
 

@@ -1,5 +1,8 @@
 """Settings that are searched: nothing is proposed that breaks its bound, that later jobs do not confirm, or that a simulation
-proposes which does not explain the record."""
+proposes which does not explain the record.
+
+Modules: slurm/read/conf.py.
+"""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,8 @@
-"""What a changed site would have done, and settings that are searched: lines of slurm.conf, changes, tuning, commands."""
+"""What a changed site would have done, and settings that are searched: lines of slurm.conf, changes, tuning, commands.
+
+Modules: cli/slurm_changes.py, slurm/judge/changes.py, slurm/judge/results.py, slurm/read/conf.py,
+slurm/read/startable.py.
+"""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,9 @@
-"""A site's own Slurm: what was recorded on a real one is the oracle (priorities, starts), and bad folders."""
+"""A site's own Slurm: what was recorded on a real one is the oracle (priorities, starts), and bad folders.
+
+Modules: cli/slurm.py, sim/site/fair_share.py, sim/site/multifactor.py, sim/site/slurm_ends.py, sim/site/slurm_loop.py,
+slurm/judge/closed_loop.py, slurm/judge/fidelity.py, slurm/judge/repeats.py, slurm/read/controller_log.py,
+slurm/read/guesses.py, slurm/read/recording.py, slurm/read/text.py.
+"""
 
 import csv
 import gzip

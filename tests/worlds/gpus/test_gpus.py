@@ -1,4 +1,9 @@
-"""The world of assignments: its speed model by hand, its rows against the slow twin, its bounds, its rules."""
+"""The world of assignments: its speed model by hand, its rows against the slow twin, its bounds, its rules.
+
+Modules: policies/played.py, sim/rates.py, sim/topology.py, workloads/dnn.py, worlds/gpus/bounds.py,
+worlds/gpus/knapsack.py, worlds/gpus/layouts.py, worlds/gpus/passes.py, worlds/gpus/policy.py, worlds/gpus/rules.py,
+worlds/gpus/tables.py, worlds/gpus/world.py.
+"""
 
 import itertools
 

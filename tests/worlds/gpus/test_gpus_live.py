@@ -1,4 +1,7 @@
-"""A policy that assigns GPUs decides the same asked at every instant of choice as in its compiled replay."""
+"""A policy that assigns GPUs decides the same asked at every instant of choice as in its compiled replay.
+
+Modules: worlds/gpus/live.py.
+"""
 
 import numpy as np
 import pytest

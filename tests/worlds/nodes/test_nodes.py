@@ -1,4 +1,9 @@
-"""The world of buffers: two nodes at a distance, six nodes that suit applications or not; rules, encoders, learners."""
+"""The world of buffers: two nodes at a distance, six nodes that suit applications or not; rules, encoders, learners.
+
+Modules: cluster.py, learn/nodes.py, learn/nodes_config.py, sim/reset.py, systems/telemetry.py, workloads/affinity.py,
+workloads/failing.py, worlds/jobset_episodes.py, worlds/nodes/encoder.py, worlds/nodes/passes.py,
+worlds/nodes/policy.py, worlds/nodes/rules.py, worlds/nodes/spec.py, worlds/nodes/world.py, worlds/rows.py.
+"""
 
 from dataclasses import replace
 from math import ceil

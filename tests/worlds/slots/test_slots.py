@@ -1,4 +1,8 @@
-"""The grid of time: equal to its slow twin, exact shapes, rules near their reference, images, real logs."""
+"""The grid of time: equal to its slow twin, exact shapes, rules near their reference, images, real logs.
+
+Modules: workloads/gpu.py, workloads/jobsets.py, worlds/slots/canvas.py, worlds/slots/encoder.py,
+worlds/slots/episodes.py, worlds/slots/passes.py, worlds/slots/rules.py, worlds/slots/tables.py, worlds/slots/world.py.
+"""
 
 import gzip
 import json

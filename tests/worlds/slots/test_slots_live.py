@@ -1,4 +1,7 @@
-"""A policy of the world of slots decides the same asked at every instant of choice as in its compiled replay."""
+"""A policy of the world of slots decides the same asked at every instant of choice as in its compiled replay.
+
+Modules: policies/chooser.py, worlds/slots/live.py, worlds/slots/policy.py.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,8 @@
-"""Choices left open: whoever chooses by a rule gets that rule's schedule, in every mode and by every way of driving it."""
+"""Choices left open: whoever chooses by a rule gets that rule's schedule, in every mode and by every way of driving it.
+
+Modules: policies/neural.py, worlds/window/passes.py, worlds/window/policy.py, worlds/window/settings.py,
+worlds/window/tables.py, worlds/window/world.py.
+"""
 
 import numpy as np
 import pytest
