@@ -78,12 +78,10 @@ def on_config(config: Any) -> Any:
 
 def commands() -> dict[str, str]:
     """Return {page: text} of the commands, a page for each, a group with its own."""
-    import typer
-
     from jobwise.cli.main import app
 
     pages = {}
-    for name, command in sorted(typer.main.get_command(app).commands.items()):  # type: ignore[attr-defined]
+    for name, command in sorted(app.commands.items()):
         parts = getattr(command, "commands", None)
         text = [f"# jobwise {name}", "", command.help or ""]
         for own, part in sorted(parts.items()) if parts else [("", command)]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -21,10 +22,16 @@ GROUPS = {  # what an entry point of the group names
     "jobwise.policies": "a function (name) -> Policy, for names that begin with NAME:",
     "jobwise.readers": "a Reader: which files it knows, and how it reads them",
     "jobwise.worlds": "a WorldSpec",
-    "jobwise.systems": "a function (log, preset) -> configuration",
+    "jobwise.systems": "a SystemSpec, or a function (log, preset) -> configuration",
     "jobwise.commands": "a function with typer's options: a command of `jobwise`",
     "jobwise.encoders": "a function (cluster, jobs, window=…, **settings) -> Encoder",
 }
+
+
+def imported(where: str) -> Any:
+    """Return the object that "module:name" names."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
 
 
 @cache
@@ -35,6 +42,11 @@ def _points(group: str) -> dict[str, EntryPoint]:
 def names(group: str) -> list[str]:
     """Return the names that other packages add to a group, sorted."""
     return sorted(_points(group))
+
+
+def where(group: str, name: str) -> str:
+    """Return where the object is that another package names in a group, "module:name"."""
+    return _points(group)[name].value
 
 
 def load(group: str, name: str) -> Any:

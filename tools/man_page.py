@@ -24,19 +24,16 @@ CODES = (
 
 def text() -> str:
     """Return the page in the language of man(7)."""
-    import typer
-
     from jobwise import __version__
     from jobwise.cli.main import app
 
-    root = typer.main.get_command(app)
     lines = [f'.TH JOBWISE 1 "" "jobwise {__version__}" "User Commands"', ".SH NAME"]
     lines += [r"jobwise \- simulate a cluster's scheduler on its own job log, try another one, learn better ones"]
-    lines += [".SH SYNOPSIS", ".B jobwise", ".I COMMAND", "[OPTIONS] [ARGUMENTS]", ".SH DESCRIPTION", _plain(root.help)]
+    lines += [".SH SYNOPSIS", ".B jobwise", ".I COMMAND", "[OPTIONS] [ARGUMENTS]", ".SH DESCRIPTION", _plain(app.help)]
     lines += [
         "A scheduler is ORDER[+BACKFILL][+PLACEMENT][+GUARD], as in saf+easy+guard24h; `jobwise policies` lists the parts."
     ]
-    lines += [".SH COMMANDS", *_commands(root, "jobwise"), ".SH EXIT STATUS"]
+    lines += [".SH COMMANDS", *_commands(app, "jobwise"), ".SH EXIT STATUS"]
     lines += [x for code, words in CODES for x in (".TP", f".B {code}", words)]
     lines += [".SH FILES", *(x for name, words in FILES for x in (".TP", f".I {name}", words))]
     return "\n".join(lines) + "\n"

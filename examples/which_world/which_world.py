@@ -24,7 +24,7 @@ from jobwise.policies.chooser import Chooser
 from jobwise.policies.names import load, resolve
 from jobwise.sim.simulation import Simulation
 from jobwise.workloads.jobsets import TEST, TRAIN, VALIDATION
-from jobwise.worlds.spec import WorldSpec
+from jobwise.worlds.spec import SystemSpec, WorldSpec
 
 HEADING = "which rule makes a pass"
 RULES = {"fcfs": np.inf, "sjf": -1.0}  # rule: jobs that wait at most where it makes the pass by first come, first served
@@ -310,7 +310,7 @@ SPEC = WorldSpec(
     ids=("Which",),
     kinds={"which": "from_file"},
     config="which_world:WhichConfig",
-    systems={"which": "which_world:configure"},
+    systems=(SystemSpec("which", "which_world:configure", on_log=False, needs=()),),
     generated={"which": "which_world:generated"},
     films="which",
 )

@@ -11,7 +11,15 @@ from jobwise.cli.groups import LogPart, Output, Parallel, Replay, grouped
 from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option, times
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
+from jobwise.compare.against import against, verdicts
+from jobwise.compare.answer import other_way
+from jobwise.compare.origins import origins
+from jobwise.compare.procedure import both_ways
 from jobwise.errors import InputError
+from jobwise.policies.names import resolve
+from jobwise.policies.recommended import NAME
+from jobwise.report.comparison import check_day, result
+from jobwise.report.origins import of_origins
 
 DEFAULT = ["fcfs+easy", "sjf+easy", "saf+easy", "wfp3+easy", "unicef+easy", "f1+easy", "saf+easy+guard24h", "fcfs+conservative"]
 
@@ -64,12 +72,6 @@ def compare(
     With --split the best rule and guard of the earlier jobs, and of the later ones in hindsight, join in; with --origins
     the rule chosen at each origin is the reference. Where many jobs outlive their request, both ways are shown.
     """
-    from jobwise.compare.against import verdicts
-    from jobwise.compare.answer import other_way
-    from jobwise.compare.procedure import both_ways
-    from jobwise.policies.names import resolve
-    from jobwise.report.comparison import check_day, result
-
     bound, split, kill, as_json = _check(judging, day), judging.split, replay.kill, output.as_json
     resolved = [resolve(p) for p in policy or DEFAULT]
     if bound < float("inf") and "fcfs+easy" not in [p.name for p in resolved if hasattr(p, "name")]:
@@ -111,15 +113,11 @@ def compare(
 
 def _recommended(policy) -> bool:
     """Is it `jobwise`, which no rule table holds?"""
-    from jobwise.policies.recommended import NAME
-
     return getattr(policy, "name", "") == NAME
 
 
 def _beside_rules(c, learnt: list[int], bound: float) -> dict:
     """For JSON: the policies that were learnt against the best in hindsight and against the fair best."""
-    from jobwise.compare.against import against
-
     effects = against(c, learnt, bound)
     names = ("against_best_rule", "against_fair_best")
     return {
@@ -141,9 +139,6 @@ def _check(j: Judging, day: float | None) -> float:
 
 def _rolled(w, policies: list, count: int, settings: dict):
     """The result over all origins."""
-    from jobwise.compare.origins import origins
-    from jobwise.report.origins import of_origins
-
     with progress(f"{count} origins, {len(policies)} schedulers") as step:
         o = origins(w, policies, count, progress=step, **settings)
     return of_origins(o)

@@ -15,7 +15,9 @@ from typing import Annotated
 
 import typer
 
+from jobwise import compiled
 from jobwise.cli.tables import print_json, print_table, say
+from jobwise.workloads.catalogue import cache_folder
 
 SLURM = ("sinfo", "squeue", "scontrol", "sacct", "sacctmgr", "sprio", "sdiag")  # that jobwise reads a cluster by
 WAIT_S = 5.0  # for a program to say its version
@@ -86,10 +88,9 @@ def _python() -> list[Finding]:
 
 
 def _kernels() -> list[Finding]:
-    from jobwise import compiled
     from jobwise.compiled.shipped import count
 
-    way = "compiled by numba's own njit" if compiled.PLAIN else "compiled"
+    way = "compiled by numba's own njit" if compiled.NJIT else "compiled"
     if code := count():
         way = f"{code:,} came with the package, others are {way}"
     if numba_off := os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
@@ -119,8 +120,6 @@ def _extras() -> list[Finding]:
 def _machine() -> list[Finding]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30 if hasattr(os, "sysconf") else 0.0
-    from jobwise.workloads.catalogue import cache_folder
-
     folder = cache_folder()
     logs = [f for f in folder.glob("*") if f.is_file()] if folder.is_dir() else []
     size = sum(f.stat().st_size for f in logs) / 1e6

@@ -13,7 +13,21 @@ from jobwise.cli.groups import LogPart, Output, Parallel, grouped
 from jobwise.cli.options import LOG_HELP, Kill, Run, Seed, check_outputs, noticed, open_log, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import show
+from jobwise.compare.against import against, verdicts
+from jobwise.compare.answer import other_way
+from jobwise.compare.baselines import rules
+from jobwise.compare.origins import origins
+from jobwise.compare.procedure import both_ways
 from jobwise.errors import InputError
+from jobwise.learn.judged import on_jobsets
+from jobwise.policies.names import resolve_trained
+from jobwise.report.comparison import result
+from jobwise.report.jobsets import of_jobsets
+from jobwise.report.origins import of_origins
+from jobwise.systems import config_of
+from jobwise.systems.search import SearchConfig, train
+from jobwise.workloads.jobsets import TEST
+from jobwise.workloads.transform import SEEN, unseen
 
 
 @dataclass(frozen=True)
@@ -63,8 +77,6 @@ def evaluate(
     output: Output = Output(),
 ) -> None:
     """Compare a trained policy with the rules on the part of a log that it has not seen (the last 30 %)."""
-    from jobwise.policies.names import resolve_trained
-
     if Path(run).is_file() and not run.endswith(".safetensors") and log is not None:
         raise InputError(f"the run comes first: jobwise evaluate {log} {run}")
     trained, folder = resolve_trained(run)
@@ -89,9 +101,6 @@ def evaluate(
 
 def _jobs(asked: Question) -> tuple[Any, list[str], dict]:
     """(the log, names of rules, settings of comparisons). Raises InputError."""
-    from jobwise.compare.baselines import rules
-    from jobwise.workloads.transform import unseen
-
     if asked.log is None:
         raise InputError(f"on which log? jobwise evaluate {asked.run} LOG")
     judging = asked.judging
@@ -107,12 +116,6 @@ def _jobs(asked: Question) -> tuple[Any, list[str], dict]:
 
 def _on_log(asked: Question):
     """Compare it with rules on the part of a log that it has not seen."""
-    from jobwise.compare.against import against, verdicts
-    from jobwise.compare.answer import other_way
-    from jobwise.compare.procedure import both_ways
-    from jobwise.report.comparison import result
-    from jobwise.workloads.transform import SEEN
-
     w, names, settings = _jobs(asked)
     ours, since = len(names), 0.0 if asked.judging.whole else SEEN
     with progress(f"comparing {ours + 1} schedulers") as step:
@@ -133,10 +136,6 @@ def _on_log(asked: Question):
 def _at_origins(asked: Question):
     """Repeat the search of a run folder (system `search`) on the jobs before each of the last origins, or go on with those of
     before, and compare what it finds, not the trained policy itself, with rules on the jobs behind each origin."""
-    from jobwise.compare.origins import origins
-    from jobwise.report.origins import of_origins
-    from jobwise.systems.search import SearchConfig, train
-
     if asked.judging.whole:
         raise InputError("--origins trains again at each origin; --whole is for one comparison")
     folder, count = asked.folder, asked.judging.origins or 1
@@ -159,11 +158,6 @@ def _at_origins(asked: Question):
 
 def _on_jobsets(asked: Question):
     """Play jobsets that it has not seen, and compare it with rules on them."""
-    from jobwise.learn.judged import on_jobsets
-    from jobwise.report.jobsets import of_jobsets
-    from jobwise.systems import config_of
-    from jobwise.workloads.jobsets import TEST
-
     if not (asked.judging.usual and asked.part.whole):
         raise InputError(f"{asked.run}: plays on a grid of time; only --policy, --seed, --report and --json are for it")
     config = config_of(asked.policy)

@@ -7,9 +7,17 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from jobwise.cli.options import Force, Jobs, Json, Log, Policy, Procs, Run, check_outputs, complain, in_slots, needs, open_log
-from jobwise.cli.tables import print_json, print_table
+from jobwise.cli.options import Force, Jobs, Json, Log, Policy, Procs, Run, check_outputs, in_slots, needs, open_log
+from jobwise.cli.tables import complain, print_json, print_table
+from jobwise.compare.fingerprint import flattered
+from jobwise.decision import begin
 from jobwise.errors import InputError
+from jobwise.files import write_whole
+from jobwise.policies.list_run import ListRun
+from jobwise.policies.names import load as load_policy
+from jobwise.policies.names import resolve
+from jobwise.policies.onnx import to_onnx
+from jobwise.sim.simulation import Simulation
 
 
 def explain(
@@ -22,12 +30,6 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Why does the policy choose this job? Scores, and the features that moved them."""
-    from jobwise.compare.fingerprint import flattered
-    from jobwise.decision import begin
-    from jobwise.policies.list_run import ListRun
-    from jobwise.policies.names import resolve
-    from jobwise.sim.simulation import Simulation
-
     policy = resolve(run)
     if not hasattr(policy, "begin") and not hasattr(policy, "explain"):
         raise InputError(f"{run}: says nothing about its choices")
@@ -83,10 +85,6 @@ def export_onnx(
 ) -> None:
     """Write a policy's network as ONNX, its metadata included."""
     needs("learn", "onnx")
-    from jobwise.files import write_whole
-    from jobwise.policies.names import load as load_policy
-    from jobwise.policies.onnx import to_onnx
-
     check_outputs("-", out, force=force, ending=".onnx")
     policy = load_policy(run)
     if getattr(policy, "spec", "") != "window":

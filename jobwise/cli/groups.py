@@ -10,6 +10,7 @@ from inspect import Parameter, signature
 from typing import Any, cast, get_type_hints
 
 from jobwise.cli.options import Force, Jobs, Json, Kill, Load, On, Procs, Racks, RestartCost, Seed, Threads
+from jobwise.parallel import workers
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,6 @@ class Parallel:
 
     def workers(self) -> AbstractContextManager:
         """Let all within give its tasks to these workers. Raises InputError."""
-        from jobwise.parallel import workers
-
         return workers(self.on, self.threads)
 
 

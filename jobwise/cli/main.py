@@ -10,103 +10,108 @@ from typing import Annotated, Any
 
 import typer
 
-from jobwise import extensions
-from jobwise.cli import (
-    compare,
-    doctor,
-    evaluate,
-    explain,
-    mars,
-    models,
-    policies,
-    simulate,
-    slurm,
-    slurm_advise,
-    slurm_changes,
-    slurm_retrain,
-    slurm_shadow,
-    slurm_steer,
-    slurm_when,
-    telemetry,
-    trace,
-    train,
-    warm_up,
-    watch,
-    when,
-    workflow,
-    zoo,
-)
-from jobwise.cli.options import complain
+from jobwise import __version__, extensions
+from jobwise.cli.later import Later
+from jobwise.cli.tables import complain
 from jobwise.errors import InputError, Interrupted, plain, unknown
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait do not turn in circles: others use these cores too
 
+ABOUT = "Replay a job log under other schedulers, compare them honestly, learn better ones."
+COMMANDS = {  # command -> where its function is
+    "simulate": "simulate:simulate",
+    "compare": "compare:compare",
+    "policies": "policies:policies",
+    "train": "train:train",
+    "evaluate": "evaluate:evaluate",
+    "explain": "explain:explain",
+    "watch": "watch:watch",
+    "when": "when:when",
+    "warm-up": "warm_up:warm_up",
+    "doctor": "doctor:doctor",
+    "zoo": "zoo:zoo",
+    "export-onnx": "explain:export_onnx",
+}
+GROUPS = {  # group -> its help, its commands
+    "trace": (
+        "Look at, convert and generate job logs.",
+        {
+            "info": "trace:info",
+            "convert": "trace:convert",
+            "generate": "trace:generate",
+            "forecast": "trace:forecast",
+            "sacct-command": "trace:sacct_command",
+        },
+    ),
+    "workflow": (
+        "Look at, draw and convert workflows.",
+        {"info": "workflow:info", "draw": "workflow:draw", "convert": "workflow:convert"},
+    ),
+    "mars": (
+        "Run workflows on a cluster; models that learn from a log.",
+        {"run": "mars:run", "learn": "models:learn", "models": "models:models"},
+    ),
+    "slurm": (
+        "A site's own Slurm: in the simulator, and live.",
+        {
+            "when": "slurm_when:when",
+            "fits": "slurm_when:fits",
+            "advise": "slurm_advise:advise",
+            "watch": "slurm_shadow:watch",
+            "shadow": "slurm_shadow:shadow",
+            "steer": "slurm_steer:steer",
+            "retrain": "slurm_retrain:retrain",
+            "site": "slurm:site",
+            "fidelity": "slurm:fidelity",
+            "check": "slurm:check",
+            "what-if": "slurm_changes:what_if",
+            "tune": "slurm_changes:tune",
+        },
+    ),
+    "telemetry": (
+        "What nodes tell: read it, forecast it, see who will fail.",
+        {
+            "read": "telemetry:read",
+            "info": "telemetry:info",
+            "forecast": "telemetry:forecast",
+            "risk": "telemetry:risk",
+        },
+    ),
+}
 
-def _name(command) -> str:
-    return command.name or command.callback.__name__.replace("_", "-")
+
+def _version(value: bool) -> None:
+    if value:
+        from jobwise.compiled.shipped import count, kind  # numba: half a second
+
+        code = f"with machine code for {kind()}" if count() else "kernels are compiled at first use"
+        print(f"jobwise {__version__} ({code})")
+        raise typer.Exit()
 
 
-def _of_package(name: str):
-    """Return a command of another package; one that says why, where it does not load."""
-    try:
-        return extensions.load("jobwise.commands", name)
-    except InputError as error:
-        why = error
-
-        def broken() -> None:
-            """Say why this command of another package does not load."""
-            raise why
-
-        return broken
+def _options(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False) -> None:
+    """Replay a job log under other schedulers, and compare them honestly."""
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Replay a job log under other schedulers, compare them honestly, learn better ones.",
-)
-for command in (simulate.simulate, compare.compare, policies.policies, train.train, evaluate.evaluate, explain.explain):
-    app.command()(command)
-app.command()(watch.watch)
-app.command()(when.when)
-app.command("warm-up")(warm_up.warm_up)
-app.command()(doctor.doctor)
-app.command()(zoo.zoo)
-app.command("export-onnx")(explain.export_onnx)
-for _command_name in sorted({*extensions.names("jobwise.commands")} - {_name(c) for c in app.registered_commands}):
-    app.command(_command_name)(_of_package(_command_name))
+def _later(commands: dict[str, str]) -> dict[str, Any]:
+    """Return the commands of a table, not imported yet."""
+    return {name: Later(name, f"jobwise.cli.{where}") for name, where in commands.items()}
 
 
-def _group(name: str, help_text: str, *commands) -> typer.Typer:
-    group = typer.Typer(no_args_is_help=True, help=help_text)
-    for command in commands:
-        group.command()(command)
-    app.add_typer(group, name=name)
+def _built() -> Any:
+    """Return the command line: the commands of the tables, and those of other packages."""
+    root = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help=ABOUT)
+    root.callback()(_options)
+    group: Any = typer.main.get_command(root)
+    group.commands |= _later(COMMANDS)
+    others = sorted({*extensions.names("jobwise.commands")} - {*group.commands, *GROUPS})
+    group.commands |= {name: Later(name, extensions.where("jobwise.commands", name), package=True) for name in others}
+    for name, (about, commands) in GROUPS.items():
+        group.commands[name] = typer.core.TyperGroup(name=name, help=about, commands=_later(commands), no_args_is_help=True)
     return group
 
 
-logs = _group("trace", "Look at, convert and generate job logs.", trace.info, trace.convert, trace.generate, trace.forecast)
-logs.command("sacct-command")(trace.sacct_command)
-_group("workflow", "Look at, draw and convert workflows.", workflow.info, workflow.draw, workflow.convert)
-_group("mars", "Run workflows on a cluster; models that learn from a log.", mars.run, models.learn, models.models)
-_group(
-    "slurm",
-    "A site's own Slurm: in the simulator, and live.",
-    slurm_when.when,
-    slurm_when.fits,
-    slurm_advise.advise,
-    slurm_shadow.watch,
-    slurm_shadow.shadow,
-    slurm_steer.steer,
-    slurm_retrain.retrain,
-    slurm.site,
-    slurm.fidelity,
-    slurm.check,
-    slurm_changes.what_if,
-    slurm_changes.tune,
-)
-about = "What nodes tell: read it, forecast it, see who will fail."
-_group("telemetry", about, telemetry.read, telemetry.info, telemetry.forecast, telemetry.risk)
+app = _built()
 
 
 def main() -> None:
@@ -162,22 +167,6 @@ def _told(error) -> str:
     """What typer's parser says; for an unknown command with the nearest ones."""
     text = plain(" ".join(error.format_message().split()))
     if command := re.match(r"No such command '(.*?)'", text):
-        known = [_name(c) for c in app.registered_commands]
-        known += [f"{g.name} {_name(c)}" for g in app.registered_groups for c in (g.typer_instance or app).registered_commands]
+        known = [*(n for n in app.commands if n not in GROUPS), *(f"{g} {n}" for g, (_, own) in GROUPS.items() for n in own)]
         return str(unknown("command", command[1], known))
     return text
-
-
-def _version(value: bool) -> None:
-    if value:
-        from jobwise import __version__
-        from jobwise.compiled.shipped import count, kind
-
-        code = f"with machine code for {kind()}" if count() else "kernels are compiled at first use"
-        print(f"jobwise {__version__} ({code})")
-        raise typer.Exit()
-
-
-@app.callback()
-def options(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False) -> None:
-    """Replay a job log under other schedulers, and compare them honestly."""

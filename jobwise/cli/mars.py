@@ -11,11 +11,25 @@ import typer
 
 from jobwise.cli.groups import grouped
 from jobwise.cli.mars_options import SLEEP, Avoided, ByMars, Countable, Tasks, weights_of
-from jobwise.cli.options import Json, complain, policy_option
+from jobwise.cli.options import Json, policy_option
 from jobwise.cli.progress import progress
-from jobwise.cli.tables import print_json, print_table
+from jobwise.cli.tables import complain, print_json, print_table
+from jobwise.cluster import pool, resources
 from jobwise.errors import InputError, Interrupted
 from jobwise.files import own_folder
+from jobwise.policies.names import resolve
+from jobwise.systems import configure
+from jobwise.systems.mars import argbest
+from jobwise.systems.store import Store
+from jobwise.workflows import managers
+from jobwise.workflows.engine_runs import EngineRuns
+from jobwise.workflows.engines import engine
+from jobwise.workflows.engines.desk import requests
+from jobwise.workflows.follow import Following
+from jobwise.workflows.outcome import outcomes
+from jobwise.workloads.demands import needed
+from jobwise.workloads.source import open_workflow
+from jobwise.workloads.streams import stream
 
 
 @grouped
@@ -40,16 +54,6 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run workflows to their end: submit tasks, follow them, submit failed ones again, go on after a kill."""
-    from jobwise.policies.names import resolve
-    from jobwise.systems.mars import argbest
-    from jobwise.workflows import managers
-    from jobwise.workflows.engine_runs import EngineRuns
-    from jobwise.workflows.engines import engine
-    from jobwise.workflows.follow import Following
-    from jobwise.workflows.outcome import outcomes
-    from jobwise.workloads.source import open_workflow
-    from jobwise.workloads.streams import stream
-
     by_mars.check(policy)
     own_folder(state)
     flows = [open_workflow(f) for f in files]
@@ -108,9 +112,6 @@ def _machine(manager: Any, flows: list, io: int) -> Any:
     """The cluster that tasks are for: its cores, and what else it counts that a task asks for."""
     import numpy as np
 
-    from jobwise.cluster import pool, resources
-    from jobwise.workloads.demands import needed
-
     counted = manager.pools() | ({"io": io} if io else {})
     more, cores = needed(np.concatenate([f.tasks for f in flows]), counted), manager.cores()[0]
     return resources(processors=cores, **more) if more else pool(cores)
@@ -118,10 +119,6 @@ def _machine(manager: Any, flows: list, io: int) -> Any:
 
 def _teach(how: ByMars, flows: list, ran: list, machine: Any) -> list[str]:
     """Let the models of a store learn from workflows as they ran; a few words for each."""
-    from jobwise.systems import configure
-    from jobwise.systems.store import Store
-    from jobwise.workloads.streams import stream
-
     said, store, weights = [], Store(str(how.models)), weights_of(how.weights)[0]
     for flow, outcome in zip(flows, ran, strict=True):
         if outcome is None:
@@ -165,8 +162,6 @@ def _options(tasks: Tasks, own: bool) -> list[str]:
 def _asked(flows: list, more: list[str]) -> Callable[[int], dict[str, Any]]:
     """A function that returns what a task asks for beside its cores, as its workflow says, and the user's options."""
     import numpy as np
-
-    from jobwise.workflows.engines.desk import requests
 
     rows = np.concatenate([f.tasks for f in flows])
     return lambda i: requests(rows[i]["memory"], rows[i]["gpus"], rows[i]["limit"]) | {"more": more}

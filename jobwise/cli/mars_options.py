@@ -7,8 +7,13 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from jobwise.cli.options import complain
+from jobwise.cli.tables import complain
 from jobwise.errors import InputError
+from jobwise.policies.avoid import Avoid
+from jobwise.systems.layer import layer
+from jobwise.systems.store import Store
+from jobwise.telemetry.live import LiveRisks
+from jobwise.telemetry.prometheus import Prometheus
 
 SLEEP = "sleep {seconds}"
 WAIT_S = 5.0  # for an answer of a Prometheus: tasks wait as long
@@ -86,9 +91,6 @@ class Avoided:
             if self.avoid is not None or self.above is not None:
                 raise InputError("--avoid and --above go with --prometheus URL")
             return None
-        from jobwise.telemetry.live import LiveRisks
-        from jobwise.telemetry.prometheus import Prometheus
-
         if policy == "manager":
             raise InputError("--prometheus goes with a policy: -p manager leaves all to the manager")
         names, server, query = [n.name for n in manager.nodes()], Prometheus.of(self.prometheus, WAIT_S), self.avoid or AVOID
@@ -97,8 +99,6 @@ class Avoided:
 
     def around(self, policy: Any, risks: Any) -> Any:
         """Return the policy, kept away from nodes at risk."""
-        from jobwise.policies.avoid import Avoid
-
         return Avoid(policy, risks, ABOVE if self.above is None else self.above) if risks else policy
 
 
@@ -121,9 +121,6 @@ class ByMars:
 
     def layer(self, w: Any, flows: list) -> Any:
         """Return the layer for a stream of these workflows. Raises InputError."""
-        from jobwise.systems.layer import layer
-        from jobwise.systems.store import Store
-
         weights, cost = weights_of(self.weights)
         return layer(w, flows, Store(self.models) if self.models else None, weights=weights, cost=cost)
 

@@ -13,6 +13,9 @@ from jobwise.cli.options import LOG_HELP, Json, needs, open_log
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table
 from jobwise.errors import InputError, Interrupted
+from jobwise.systems import configure
+from jobwise.systems.model import told
+from jobwise.systems.store import Store
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,6 @@ def learn(
     A run that was killed goes on after the last whole window; so does one whose log has grown."""
     needs("learn", "torch", "gymnasium")
     import numpy as np
-
-    from jobwise.systems import configure
-    from jobwise.systems.model import told
-    from jobwise.systems.store import Store
 
     w = open_log(log, None, jobs, None)
     config = configure("mars+", w, how.preset)
@@ -86,9 +85,6 @@ def _window(number: int, x) -> list[str]:
 
 def models(folder: Annotated[str, typer.Argument(metavar="STORE", help="Model store.")], as_json: Json = False) -> None:
     """What a model store holds: whom its models learnt from, and who schedules."""
-    from jobwise.systems.model import told
-    from jobwise.systems.store import Store
-
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: there is no such folder")
     rows = [told(m) for m in Store(folder).models()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,14 +11,20 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.progress import progress
-from jobwise.errors import InputError, Interrupted, plain
+from jobwise.cli.tables import complain
+from jobwise.errors import InputError, Interrupted
+from jobwise.files import check_writable
+from jobwise.policies.names import FILES, described
+from jobwise.policies.parts import GRAMMAR
+from jobwise.sim.topology import gpu_racks
+from jobwise.workloads import dnn, gpu
+from jobwise.workloads.source import POOLED
+from jobwise.workloads.source import open_log as read
+from jobwise.workloads.transform import first, scale_load
 
 
 def policies_like(incomplete: str) -> list[str]:
     """Return the names of policies that a shell may complete: those of `jobwise policies`, behind a + what can be added."""
-    from jobwise.policies.names import FILES, described
-    from jobwise.policies.parts import GRAMMAR
-
     first, plus, _ = incomplete.rpartition("+")
     added = {part.heading for part in GRAMMAR}
     names = [x for heading, table in described().items() if (heading in added) == bool(plus) for x in table if x not in FILES]
@@ -70,18 +75,6 @@ def stoppable(text: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def complain(text: str, mark: str = "jobwise") -> None:
-    """Print a message on standard error: in one line, on a terminal broken between words."""
-    import shutil
-    import textwrap
-
-    line = f"{mark}: {plain(' '.join(text.split()))}"
-    if sys.stderr.isatty():
-        columns = shutil.get_terminal_size().columns
-        line = "\n".join(textwrap.wrap(line, columns, break_long_words=False, break_on_hyphens=False, subsequent_indent="  "))
-    print(line, file=sys.stderr)
-
-
 Racks = Annotated[
     Optional[str],
     typer.Option("--racks", help="GPU jobs: the cluster, machines of each rack and GPUs of each: 2,2,2,2 or 8,8x8."),
@@ -97,8 +90,6 @@ def racks_of(text: str):
     """The cluster of `--racks`. Raises InputError."""
     import re
 
-    from jobwise.sim.topology import gpu_racks
-
     if not (parsed := re.fullmatch(r"(\d{1,4}(?:,\d{1,4})*)(?:x(\d{1,3}))?", text)):
         raise InputError(f"--racks {text!r}: machines of each rack are expected, e.g. 2,2,2,2, or 8,8x8 with 8 GPUs each")
     return gpu_racks([int(n) for n in parsed[1].split(",")], int(parsed[2] or 4), work="lab")
@@ -109,10 +100,6 @@ def open_log(
 ):
     """The workload a command was given: a file, standard input, or a name; cut and scaled as asked. `on_nodes`: for policies of
     the world of slots, a pool's processors as equal nodes. `racks`: the GPU jobs of a log on this cluster."""
-    from jobwise.workloads import dnn, gpu
-    from jobwise.workloads.source import open_log as read
-    from jobwise.workloads.transform import first, scale_load
-
     machine = racks_of(racks) if racks else None
     with progress(f"fetching {log}") as show:
         w = read(log, procs, show, machine)
@@ -139,9 +126,6 @@ def check_outputs(log: str, *paths: str | None, force: bool = False, ending: str
     """Can all be written, each to a file of its own, none over the log, and none over a file that exists, unless `force`? Do
     they end in one of `ending` (".html .htm"), if any? Raises InputError."""
     from pathlib import Path
-
-    from jobwise.files import check_writable
-    from jobwise.workloads.source import POOLED
 
     taken = {} if log == "-" else {os.path.realpath(log.removeprefix(POOLED)): "the log itself"}
     for path in paths:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from jobwise.cli.options import Json
 from jobwise.cli.tables import print_json, print_table, say
+from jobwise.policies.names import described
 
 
 def policies(as_json: Json = False) -> None:
     """The names that policies are made of, each with a line."""
-    from jobwise.policies.names import described
-
     tables = described()
     if as_json:
         print_json(tables)

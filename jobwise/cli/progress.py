@@ -8,6 +8,8 @@ import time
 from contextlib import contextmanager
 from threading import Event, Thread, Timer
 
+from jobwise.listeners import LISTENERS
+
 
 class Rest:
     """How long the rest of some work takes, if it goes on as it did since it began; a count that falls, or another total, is
@@ -112,8 +114,6 @@ def progress(what: str, share: bool = False):
     """Yield a function (done, total, text) that shows how far the work is: on a terminal in one line that counts, elsewhere in
     a line every few seconds; `share`: in per cent, not as a count. It also says what is compiled on the way. None is yielded
     where JOBWISE_ANNOUNCE is 0."""
-    from jobwise.listeners import LISTENERS
-
     if os.environ.get("JOBWISE_ANNOUNCE", "1") in ("", "0"):
         yield None
         return

@@ -8,12 +8,20 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from jobwise import metrics
 from jobwise.cli import tables
 from jobwise.cli.groups import LogPart, Output, Replay, grouped
 from jobwise.cli.options import Log, check_outputs, in_slots, noticed, open_log, policy_option
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
+from jobwise.compare.fingerprint import flattered
 from jobwise.errors import InputError
+from jobwise.policies.names import resolve
+from jobwise.report import export
+from jobwise.streaming.sums import ERROR
+from jobwise.workloads.parquet import ParquetLog
+from jobwise.workloads.source import is_parquet
+from jobwise.workloads.transform import recorded
 
 
 @dataclass(frozen=True)
@@ -38,10 +46,7 @@ def simulate(
     output: Output = Output(),
 ) -> None:
     """Replay a log under one scheduler, as logged, and print its metrics."""
-    from jobwise.policies.names import resolve
-    from jobwise.report import export
     from jobwise.simulate import simulate as replay
-    from jobwise.workloads.transform import recorded
 
     if policy and len(policy) > 1:
         raise InputError(f"simulate takes one policy, not {len(policy)}; `jobwise compare` takes several")
@@ -61,8 +66,6 @@ def simulate(
         export.write(r, files.out)
     if files.evalys:
         export.write_evalys(r, files.evalys)
-    from jobwise.compare.fingerprint import flattered
-
     if output.as_json:
         result = {"workload": w.name, "policy": r.policy, "dropped": w.dropped, "notes": w.notes, "summary": summary}
         print_json(result | {"recorded": recorded(w)})
@@ -77,8 +80,6 @@ def simulate(
 
 def _show(title: str, summary: dict[str, float], site: dict[str, float]) -> None:
     """Print the metrics; `site`: the same of the schedule that the log recorded."""
-    from jobwise import metrics
-
     rows = []
     for k, v in summary.items():
         if isnan(v):
@@ -92,9 +93,6 @@ def _show(title: str, summary: dict[str, float], site: dict[str, float]) -> None
 def _streamed(log: str, chosen: Any, part: LogPart, replaying: Replay, files: OutputFiles, output: Output) -> None:
     """Replay a log in Parquet part after part. Raises InputError for what needs the whole of it."""
     from jobwise.streaming import replay
-    from jobwise.streaming.sums import ERROR
-    from jobwise.workloads.parquet import ParquetLog
-    from jobwise.workloads.source import is_parquet
 
     if not is_parquet(log):
         raise InputError(f"{log}: --stream reads Parquet; `jobwise trace convert LOG OUT.parquet` writes it")

@@ -11,6 +11,12 @@ from jobwise.cli.options import Force, Json, check_outputs, open_log, policy_opt
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say, show
 from jobwise.errors import InputError
+from jobwise.slurm.judge.closed_loop import follow, sentence
+from jobwise.slurm.judge.fidelity import POOL
+from jobwise.slurm.judge.fidelity import fidelity as compared
+from jobwise.slurm.judge.open_loop import check as checked
+from jobwise.slurm.judge.repeats import repeats
+from jobwise.slurm.judge.results import of_fidelity
 
 Policies = Annotated[Optional[list[str]], policy_option(help="Candidates; by default slurm and classic rules.")]
 
@@ -80,10 +86,6 @@ def fidelity(
     as_json: Json = False,
 ) -> None:
     """Recorded waits beside simulated ones: which policy explains the record, and how far to trust a what-if."""
-    from jobwise.slurm.judge.fidelity import POOL
-    from jobwise.slurm.judge.fidelity import fidelity as compared
-    from jobwise.slurm.judge.repeats import repeats
-    from jobwise.slurm.judge.results import of_fidelity
     from jobwise.slurm.read.site import read
 
     if report:
@@ -113,8 +115,6 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Compute each pass of a recorded Slurm from the recorded state, and compare what it started and planned."""
-    from jobwise.slurm.judge.closed_loop import follow, sentence
-    from jobwise.slurm.judge.open_loop import check as checked
     from jobwise.slurm.read.recording import read
 
     recording = read(folder)

@@ -11,6 +11,9 @@ from jobwise.cli.progress import progress
 from jobwise.cli.slurm_when import Folder, Keep, outputs
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
+from jobwise.live import sources
+from jobwise.live.advice import ended, limits, lines, moves
+from jobwise.live.starts import predict
 
 SHOWN = 10
 
@@ -24,10 +27,6 @@ def advise(
     as_json: Json = False,
 ) -> None:
     """Advise this cluster: whose place a policy would change, whose limits are too long, lines for slurm.conf. Only reads."""
-    from jobwise.live import sources
-    from jobwise.live.advice import ended, limits, lines, moves
-    from jobwise.live.starts import predict
-
     with outputs(folder, keep) as printed:
         c = sources.look(printed)
     diff, users, verdict, lacking = list[str](), list[Any](), "", ""

@@ -8,10 +8,19 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import Output, Parallel, grouped
-from jobwise.cli.options import Seed, check_outputs, complain, policy_option, times
+from jobwise.cli.options import Seed, check_outputs, policy_option, times
 from jobwise.cli.progress import progress
-from jobwise.cli.tables import show
+from jobwise.cli.tables import complain, show
+from jobwise.compare.fingerprint import flattered
 from jobwise.errors import InputError, Interrupted
+from jobwise.policies.names import resolve
+from jobwise.slurm.judge.changes import changed
+from jobwise.slurm.judge.fidelity import of_present
+from jobwise.slurm.judge.results import of_changes, of_tuned
+from jobwise.slurm.judge.tune import replayed
+from jobwise.slurm.judge.tune import tune as search
+from jobwise.slurm.judge.what_if import what_if as tried
+from jobwise.slurm.read.site import read
 
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder as `jobwise slurm site` reads it.")]
 Report = Annotated[Optional[str], typer.Option("--report", help="Write an HTML report to this file.")]
@@ -44,14 +53,6 @@ def what_if(
     output: Output = Output(),
 ) -> None:
     """What a change would have done with the recorded jobs, against the simulated present."""
-    from jobwise.compare.fingerprint import flattered
-    from jobwise.policies.names import resolve
-    from jobwise.slurm.judge.changes import changed
-    from jobwise.slurm.judge.fidelity import of_present
-    from jobwise.slurm.judge.results import of_changes
-    from jobwise.slurm.judge.what_if import what_if as tried
-    from jobwise.slurm.read.site import read
-
     lines, nodes, limits = changing.change or [], changing.nodes, changing.limits
     if not (lines or nodes or limits or set(policy or []) - {"slurm"}):
         raise InputError("nothing changes; name a change: --set, --nodes, --limits, or another --policy")
@@ -103,12 +104,6 @@ def tune(
 
     Lines are proposed only where the simulation explains the recorded waits and the gain holds on the later jobs.
     """
-    from jobwise.policies.names import resolve
-    from jobwise.slurm.judge.results import of_tuned
-    from jobwise.slurm.judge.tune import replayed
-    from jobwise.slurm.judge.tune import tune as search
-    from jobwise.slurm.read.site import read
-
     out, resume = searching.out, searching.resume
     others = beside if beside is not None else ["smith-aged+slurm", "saf+slurm"]
     for p in others:

@@ -15,6 +15,12 @@ from jobwise.cli.slurm_when import Folder, outputs
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import seconds, span
 from jobwise.errors import InputError
+from jobwise.live.learning import NEVER, Learning
+from jobwise.live.retrain import check, roll_back
+from jobwise.live.retrain import retrain as learn
+from jobwise.live.sources import look
+from jobwise.live.view import ended_on_pool
+from jobwise.policies.names import resolve
 
 if TYPE_CHECKING:
     from jobwise.live.learning import Learning
@@ -32,10 +38,6 @@ Retrain = Annotated[
 @contextmanager
 def learning(state: str, policy: str, every: str | None) -> Iterator[Learning]:
     """The policy that ranks the queue, and learns on `every` so long; without, always `policy`. Raises InputError."""
-    from jobwise.live.learning import NEVER, Learning
-    from jobwise.live.retrain import check
-    from jobwise.policies.names import resolve
-
     if every is not None:
         check(policy)
     learns = Learning(Path(state), resolve(policy), policy, NEVER if every is None else seconds(every, "--retrain"))
@@ -54,11 +56,6 @@ def retrain(
     as_json: Json = False,
 ) -> None:
     """Train a policy anew on the jobs that have ended, replay the last weeks, and say which policy ranks from now on."""
-    from jobwise.live.retrain import check, roll_back
-    from jobwise.live.retrain import retrain as learn
-    from jobwise.live.sources import look
-    from jobwise.live.view import ended_on_pool
-
     place = Path(state) / "learnt"
     if back:
         number = roll_back(place)

@@ -10,13 +10,21 @@ from typing import Annotated, Optional
 import typer
 
 from jobwise.cli.groups import grouped
-from jobwise.cli.options import Json, complain, policy_option, stoppable
+from jobwise.cli.options import Json, policy_option, stoppable
 from jobwise.cli.progress import progress
 from jobwise.cli.slurm_retrain import Retrain, learning
-from jobwise.cli.tables import print_json, print_table, say
+from jobwise.cli.tables import complain, print_json, print_table, say
 from jobwise.cli.web import Served, page, shown
 from jobwise.cli.when import chances, headed, seconds, short, span
 from jobwise.errors import InputError
+from jobwise.live.cycle import Cycle
+from jobwise.live.gains import gains
+from jobwise.live.shadow import Shadow
+from jobwise.live.sinks.journal import GROUPS, Journal
+from jobwise.live.sinks.told import Told
+from jobwise.live.sources import ClusterReader
+from jobwise.policies.names import resolve
+from jobwise.slurm.client import Slurm
 
 Policy = Annotated[str, policy_option(help="Who would decide instead of Slurm.")]
 Every = Annotated[str, typer.Option("--every", metavar="TIME", help="Between two cycles: 10s, 1m.")]
@@ -26,8 +34,6 @@ SHOWN, SEEN = 20, "seen"  # rows of a table; the folder of a state folder with w
 
 def lines(tell):
     """A sink that tells each look on this terminal; what Slurm or the clock do wrong is said, and it goes on."""
-    from jobwise.live.sinks.told import Told
-
     return Told(tell, say, lambda problem: complain(problem, "note"))
 
 
@@ -66,12 +72,6 @@ def watch(
     served: Served = Served(),
 ) -> None:
     """Watch this cluster: queue, expected starts, what a policy would start now. Only reads."""
-    from jobwise.live.cycle import Cycle
-    from jobwise.live.shadow import Shadow
-    from jobwise.live.sources import ClusterReader
-    from jobwise.policies.names import resolve
-    from jobwise.slurm.client import Slurm
-
     chosen, pause, shadow = resolve(policy), seconds(every, "--every"), Shadow()
     with closing(ClusterReader(Slurm())) as reader, stoppable("nothing is kept"), page(served) as board:
         sinks = [shadow, *shown(board, shadow), lines(lambda turn: _queue(shadow, turn))]
@@ -90,12 +90,6 @@ def shadow(
     as_json: Json = False,
 ) -> None:
     """Follow this cluster for days, writing nothing to it: a journal of predictions, and of what a policy wanted."""
-    from jobwise.live.cycle import Cycle
-    from jobwise.live.shadow import Shadow
-    from jobwise.live.sinks.journal import Journal
-    from jobwise.live.sources import ClusterReader
-    from jobwise.slurm.client import Slurm
-
     pause = seconds(every, "--every")
     if report and not (Path(state) / "journal.sqlite").is_file():
         raise InputError(f"{state}: holds no journal; `jobwise slurm shadow --state {state}` begins one")
@@ -115,9 +109,6 @@ def shadow(
 
 def gained(state: Path, journal, policy: str):
     """What the policy would have gained since the journal began; {"problem": …} where that cannot be told."""
-    from jobwise.live.gains import gains
-    from jobwise.policies.names import resolve
-
     chosen = resolve(policy)
     try:
         with progress("replay") as step:
@@ -128,8 +119,6 @@ def gained(state: Path, journal, policy: str):
 
 def _told(journal, as_json: bool, change=None) -> None:
     """Say what the journal tells; `change`: what the policy would have gained, or why that is not known."""
-    from jobwise.live.sinks.journal import GROUPS
-
     score, wish = journal.score(), journal.agreement()
     first, count = journal.rows("select min(time), count(*) from cycle")[0]
     if as_json:

@@ -16,7 +16,17 @@ from jobwise.cli.slurm_shadow import lines
 from jobwise.cli.tables import say
 from jobwise.cli.web import Served, page, shown
 from jobwise.cli.when import seconds
+from jobwise.cluster import pool
 from jobwise.errors import InputError
+from jobwise.live.cycle import Cycle
+from jobwise.live.shadow import Shadow
+from jobwise.live.sinks.journal import Journal
+from jobwise.live.sinks.placing import free_all
+from jobwise.live.sources import ClusterReader
+from jobwise.live.state_folder import StateFolder, undo
+from jobwise.live.steer import Steer, SteerSettings
+from jobwise.live.view import takes
+from jobwise.slurm.client import Slurm
 
 
 @dataclass(frozen=True)
@@ -34,8 +44,6 @@ class How:
 
     def settings(self):
         """Return them as `SteerSettings`. Raises InputError."""
-        from jobwise.live.steer import SteerSettings
-
         return SteerSettings(self.span, seconds(self.starve, "--starve"), self.most, self.dry, self.place)
 
 
@@ -55,13 +63,6 @@ def steer(
     back: Annotated[bool, typer.Option("--undo", help="Only give all jobs the factors that they had before.")] = False,
 ) -> None:
     """Steer this cluster by site factors; ends with Ctrl-C or a file `stop` in the state folder, and gives all factors back."""
-    from jobwise.live.cycle import Cycle
-    from jobwise.live.sinks.placing import free_all
-    from jobwise.live.sources import ClusterReader
-    from jobwise.live.state_folder import StateFolder, undo
-    from jobwise.live.steer import Steer
-    from jobwise.slurm.client import Slurm
-
     pause, settings = seconds(every, "--every"), how.settings()
     if back:
         slurm = Slurm()
@@ -102,9 +103,6 @@ def _foretold(board, s):
     if board is None:
         yield []
         return
-    from jobwise.live.shadow import Shadow
-    from jobwise.live.sinks.journal import Journal
-
     with closing(Journal(s.state.folder)) as journal:
         shadow = Shadow(journal)
         yield [shadow, *shown(board, shadow, s.settings)]
@@ -112,9 +110,6 @@ def _foretold(board, s):
 
 def _placing(policy, place: bool):
     """The policy, which must say where jobs run, where they are to be placed. Raises InputError."""
-    from jobwise.cluster import pool
-    from jobwise.live.view import takes
-
     if place and takes(policy, pool(2)):
         raise InputError(f"--place: {policy.name} sees one pool, not nodes; -p {policy.name}+pack, +spread or +learned does")
     return policy

@@ -17,6 +17,9 @@ from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.cli.when import SHOWN, by, chances, headed, say_offers, seconds, short, span
 from jobwise.errors import InputError
+from jobwise.live import sources
+from jobwise.live.starts import in_words, predict
+from jobwise.slurm.client import Slurm
 
 FEW = 3  # jobs that wait: of so few each is explained
 Folder = Annotated[
@@ -31,9 +34,6 @@ Sooner = Annotated[bool, typer.Option("--sooner", help="What would start sooner,
 def outputs(folder: str | None, keep: str | None) -> Iterator[Path]:
     """A folder with what Slurm's commands print: the one that is named, else one that is filled now, and kept as `keep`. Raises
     InputError."""
-    from jobwise.live import sources
-    from jobwise.slurm.client import Slurm
-
     if folder and keep:
         raise InputError("--folder reads a folder, --keep writes one; name one of them")
     if keep and Path(keep).exists():
@@ -99,9 +99,6 @@ def when(
     as_json: Json = False,
 ) -> None:
     """When will waiting jobs of this cluster start, and why do they wait?"""
-    from jobwise.live import sources
-    from jobwise.live.starts import in_words, predict
-
     with outputs(folder, keep) as printed:
         cluster = sources.look(printed)
     user = getpass.getuser() if mine else user
@@ -135,9 +132,6 @@ def fits(
 ) -> None:
     """When would a job start that has not been submitted yet, and what would start sooner?"""
     from collections import Counter
-
-    from jobwise.live import sources
-    from jobwise.live.starts import predict
 
     limit = seconds(time, "--time")
     if limit < 60:

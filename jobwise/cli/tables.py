@@ -5,10 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import sys
+import textwrap
 from math import isfinite
 
+from jobwise.cli.progress import progress
 from jobwise.errors import plain
+from jobwise.report.page import write
 
 NARROW = 110  # columns of a terminal below which names are broken earlier
 COUNTS = ("jobs", "workflows", "users", "processors", "preemptions", "failed")  # metrics that are whole numbers
@@ -27,6 +31,15 @@ def _limit() -> int:
         return Console().width
     text = os.environ.get("COLUMNS", "")
     return int(text) if text.isdecimal() else 0
+
+
+def complain(text: str, mark: str = "jobwise") -> None:
+    """Print a message on standard error: in one line, on a terminal broken between words."""
+    line = f"{mark}: {plain(' '.join(text.split()))}"
+    if sys.stderr.isatty():
+        columns = shutil.get_terminal_size().columns
+        line = "\n".join(textwrap.wrap(line, columns, break_long_words=False, break_on_hyphens=False, subsequent_indent="  "))
+    print(line, file=sys.stderr)
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]], left: int = 1) -> None:
@@ -99,9 +112,6 @@ def _finite(x):
 def show(result, as_json: bool, report: str | None = None) -> None:
     """Show a `jobwise.report.result.Result`: as its report, if asked for, and as one JSON document or for people."""
     if report:
-        from jobwise.cli.progress import progress
-        from jobwise.report.page import write
-
         with progress("drawing the report") as step:
             write(result, report, force=True, progress=step)
     if as_json:

@@ -15,6 +15,13 @@ from jobwise.cli.progress import progress
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError, plain
 from jobwise.files import write_whole
+from jobwise.forecast.failures import fitted
+from jobwise.telemetry.forecasts import draw, forecast_all, summary
+from jobwise.telemetry.prometheus import Prometheus
+from jobwise.telemetry.read import together
+from jobwise.telemetry.risk import nodes_of, read_failures
+from jobwise.telemetry.simulated import Faults, lives
+from jobwise.telemetry.write import described, write
 
 Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="CSV or Parquet file, a folder, the address of a Prometheus, or simulated:SEED.")
@@ -30,8 +37,6 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 @cache
 def _simulated(source: str):
     """The telemetry and the failures of `simulated[:SEED]`; None for another source."""
-    from jobwise.telemetry.simulated import Faults, lives
-
     parsed = re.fullmatch(r"simulated(?::(\d+))?", source)
     return lives(Faults(), int(parsed[1] or 0)) if parsed else None
 
@@ -43,8 +48,6 @@ def _open(source: str, metrics: list[str] | None, node: str | None, last: str, s
     if simulated := _simulated(source):
         return _some(simulated[0], metrics, node, step)
     if source.startswith(("http://", "https://")):
-        from jobwise.telemetry.prometheus import Prometheus
-
         parsed = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", last)
         if not parsed:
             raise InputError(f"--last {last!r}: a number and a unit are expected, e.g. 6h")
@@ -62,8 +65,6 @@ def _open(source: str, metrics: list[str] | None, node: str | None, last: str, s
 
 def _some(t, metrics: list[str] | None, node: str | None, step: float):
     """The metrics and the node that are wanted, as often as wanted."""
-    from jobwise.telemetry.read import together
-
     parts = [t.only(m, node) for m in metrics or list[Any]([None])]
     whole = parts[0] if len(parts) == 1 else together(t.name, parts)
     return whole.every(step) if step else whole
@@ -83,8 +84,6 @@ def read(
     """Read telemetry, put it in order, and write one table: time, node, metric, value."""
     check_outputs(source, out, force=force, ending=".csv .csv.gz .parquet")
     t = _open(source, metric, node, last, step, column)
-    from jobwise.telemetry.write import write
-
     write(t, out)
     _notes(t)
     print(f"{out}: {len(t):,} samples of {t.count:,} series")
@@ -96,14 +95,10 @@ def info(
 ) -> None:  # fmt: skip
     """What there is: nodes, metrics, how far apart samples are, gaps, and what was wrong with them."""
     if source.startswith(("http://", "https://")) and not metric:
-        from jobwise.telemetry.prometheus import Prometheus
-
         names = Prometheus.of(source).metrics()
         print_json({"metrics": names}) if as_json else print("\n".join(map(plain, names)))
         return
     t = _open(source, metric, node, last, step, column)
-    from jobwise.telemetry.write import described
-
     about = described(t)
     if as_json:
         print_json(about)
@@ -157,8 +152,6 @@ def forecast(
     output: Output = Output(),
 ) -> None:
     """Forecast every series with several models, choose one for each, and measure it on the last fifth of the series."""
-    from jobwise.telemetry.forecasts import forecast_all, summary
-
     if out:
         check_outputs(source, out, force=output.force, ending=".svg .png .pdf")
     if not re.fullmatch(r"\d+(,\d+)*", horizons) or not (steps := sorted({int(h) for h in horizons.split(",")}))[0]:
@@ -181,8 +174,6 @@ def forecast(
         say(f"boosted, {h} steps ahead, gains most from {', '.join(f'{k} ({v:.0%})' for k, v in gains[:4])}")
     _notes(t)
     if out:
-        from jobwise.telemetry.forecasts import draw
-
         print(f"{out}: {draw(results, out)}")
 
 
@@ -203,9 +194,6 @@ def risk(
     if out:
         check_outputs(source, out, force=output.force, ending=".csv")
     t = _open(source, samples.metric, None, samples.last, samples.step, samples.column)
-    from jobwise.forecast.failures import fitted
-    from jobwise.telemetry.risk import nodes_of, read_failures
-
     if simulated := _simulated(source):
         events = simulated[1]
     elif failures is None:

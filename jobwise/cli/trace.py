@@ -25,7 +25,17 @@ from jobwise.cli.options import (
     progress,
 )
 from jobwise.cli.tables import print_json, print_table, show
+from jobwise.cluster import PLURALS
 from jobwise.errors import InputError, unknown
+from jobwise.forecast.runtimes import judge
+from jobwise.report.forecast import of_forecasts
+from jobwise.workloads import transform
+from jobwise.workloads.campaigns import campaigns
+from jobwise.workloads.lublin import lublin, lublin_parts
+from jobwise.workloads.parquet import write, write_log
+from jobwise.workloads.sacct import command
+from jobwise.workloads.swf import write_swf
+from jobwise.workloads.transform import date, recorded, span, statistics
 
 if TYPE_CHECKING:
     from jobwise.workload import Workload
@@ -33,9 +43,6 @@ if TYPE_CHECKING:
 
 def info(log: Log, procs: Procs = None, as_json: Json = False) -> None:
     """What is in a log: counts, gaps, run times, sizes, load, quality of the users' estimates."""
-    from jobwise.cluster import PLURALS
-    from jobwise.workloads.transform import date, recorded, span, statistics
-
     w = open_log(log, procs)
     numbers, site = statistics(w), recorded(w)
     if as_json:
@@ -89,8 +96,6 @@ def convert(
     seed: Seed = 0,
 ) -> None:
     """Write a log as SWF or Parquet, transformed on the way."""
-    from jobwise.workloads import transform
-
     c, split = changes, changes.split
     check_outputs(log, out, *(_rest(out) for _ in [split] if split is not None and out != "-"), force=force)
     w = open_log(log, part.procs, part.jobs)
@@ -121,9 +126,6 @@ def _rest(out: str) -> str:
 
 def _write(w: Workload, out: str) -> None:
     """Write a log in the format that the name of the file says."""
-    from jobwise.workloads.parquet import write_log
-    from jobwise.workloads.swf import write_swf
-
     (write_log if out.endswith(".parquet") else write_swf)(w, out)
 
 
@@ -153,9 +155,6 @@ def generate(
     seed: Seed = 0,
 ) -> None:
     """Generate a log with the Lublin-Feitelson model, or one of users with campaigns."""
-    from jobwise.workloads.campaigns import campaigns
-    from jobwise.workloads.lublin import lublin
-
     check_outputs("-", out, force=force)
     if how.model not in ("lublin", "campaigns"):
         raise unknown("model", how.model, ("lublin", "campaigns"))
@@ -176,9 +175,6 @@ def generate(
 
 def _generate_parts(out: str, jobs: int, procs: int, load: float | None, how: JobModel, seed: int) -> None:
     """Generate a log part after part. Raises InputError for models that have to know all jobs."""
-    from jobwise.workloads.lublin import lublin_parts
-    from jobwise.workloads.parquet import write
-
     if not out.endswith(".parquet"):
         raise InputError(f"{out}: --stream writes Parquet; name it .parquet")
     if (how.model, how.classes) != ("lublin", "typeless"):
@@ -209,9 +205,6 @@ def forecast(
     as_json: Json = False,
 ) -> None:
     """How well can run times be foretold on this log? Requests, history, boosted quantiles, judged on the last 30 %."""
-    from jobwise.forecast.runtimes import judge
-    from jobwise.report.forecast import of_forecasts
-
     needs("forecast", "lightgbm")
     check_outputs(log, report, force=force, ending=".html .htm")
     w = open_log(log, procs, jobs)
@@ -225,6 +218,4 @@ def sacct_command(
     end: Annotated[str, typer.Option("--end", help="Last day, or 'now'.")] = "now",
 ) -> None:
     """Print the command that writes a Slurm site's job log in the form `jobwise` reads."""
-    from jobwise.workloads.sacct import command
-
     print(command(start, end))

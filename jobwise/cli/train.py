@@ -11,15 +11,15 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli.groups import LogPart, Parallel, grouped
-from jobwise.cli.options import LOG_HELP, Json, On, complain, needs, open_log
+from jobwise.cli.options import LOG_HELP, Json, On, needs, open_log
 from jobwise.cli.progress import progress
-from jobwise.cli.tables import print_json, say
+from jobwise.cli.tables import complain, print_json, say
 from jobwise.errors import InputError, Interrupted
 from jobwise.policies.files import short
-from jobwise.systems import check, configure, makes_jobs, published, systems
+from jobwise.systems import configure, published, systems
+from jobwise.systems import system as row_of
 from jobwise.worlds.spec import generated
 
-PLAIN = ("search",)  # without torch
 GENERATED = ", ".join(generated())
 KNOWN = f"Published: {', '.join(published())}. Ours: {', '.join(x for x in systems() if x not in published())}"
 
@@ -109,11 +109,13 @@ def train(
 
 def _checked(system: str, log: str | None, out: str, whole: bool) -> bool:
     """Return whether the system generates its jobs. `whole`: the log is taken as it is. Raises InputError."""
-    names, generates = systems(), makes_jobs(system)
+    names = systems()
     if log in names and system not in names:
         raise InputError(f"the system comes first: jobwise train {log} {system} --out {out}")
-    check(system)
-    _needed(system)
+    row = row_of(system)
+    generates = not row.on_log
+    if row.needs:
+        needs("learn", *row.needs)
     if log is None and not generates:
         raise InputError(f"which log is {system} to learn from? jobwise train {system} LOG --out {out}")
     if generates and not whole:
@@ -128,12 +130,6 @@ def _checked(system: str, log: str | None, out: str, whole: bool) -> bool:
 def _next(system: str, out: str, log: str | None, flags: list[str]) -> list[str]:
     """The command that goes on from here."""
     return ["evaluate", out, *([log] if log else []), *flags]
-
-
-def _needed(system: str) -> None:
-    """Raises InputError where packages that a system learns with are missing."""
-    if system not in PLAIN:
-        needs("learn", "torch", "gymnasium", "tensorboard")
 
 
 def _say(rows: list[dict]) -> None:

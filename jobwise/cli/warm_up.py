@@ -16,9 +16,25 @@ from typing import Annotated, Any, Optional
 import typer
 
 from jobwise.cli import samples
+from jobwise.cli.main import run
 from jobwise.cli.progress import progress
+from jobwise.compiled.cache import FOLDER
 from jobwise.errors import InputError, unknown
+from jobwise.forecast.load_models import models_for
+from jobwise.forecast.loads import Series, judged
+from jobwise.live.standing import SitePlayer
 from jobwise.parallel.pool import Pool
+from jobwise.sim.simulation import Simulation
+from jobwise.slurm.judge.changes import fitting
+from jobwise.starts.history import History
+from jobwise.starts.on_log import when
+from jobwise.starts.predictor import Predictor
+from jobwise.streaming import replay
+from jobwise.systems import configure
+from jobwise.workloads.gpu import on_nodes
+from jobwise.workloads.parquet import ParquetLog, write_log
+from jobwise.workloads.sites import on_site
+from jobwise.workloads.workflows import workflow
 
 FAMILY_NAMES = (
     "recommended, runtimes, rules, nodes, flows, slots, gpus, buffer, window, search, forecasts, promises, slurm, starts"
@@ -43,8 +59,6 @@ def warm_up(
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes. 0: one a core.", show_default="cores")] = 0,
 ) -> None:
     """Compile what first use would compile, in several processes: once after an installation or an update."""
-    from jobwise.compiled.cache import FOLDER
-
     for name in families or ():
         if name not in FAMILIES:
             raise unknown("family of kernels", name, FAMILIES)
@@ -100,9 +114,6 @@ def _rules() -> None:
 
     for policy in ("fcfs+easy", "wfp3+easy", "smith+easy"):
         jw.simulate(samples.log(), policy)
-    from jobwise.streaming import replay
-    from jobwise.workloads.parquet import ParquetLog, write_log
-
     with tempfile.TemporaryDirectory() as folder:
         write_log(samples.log(), f"{folder}/log.parquet")
         replay.simulate(ParquetLog(f"{folder}/log.parquet"), "sjf+easy")
@@ -112,8 +123,6 @@ def _promises() -> None:
     import jobwise
 
     jw: Any = jobwise
-    from jobwise.sim.simulation import Simulation
-
     part = jw.lublin(1300, procs=64, load=0.8, seed=1).take(slice(700, None))
     jw.simulate(part, "jobwise")
     sim, run = Simulation(part), jw.resolve("jobwise")
@@ -125,8 +134,6 @@ def _nodes() -> None:
     import jobwise
 
     jw: Any = jobwise
-    from jobwise.workloads.gpu import on_nodes
-
     for policy in ("fcfs+easy", "sjf+conservative", "fcfs+easy+learned"):
         jw.simulate(on_nodes(samples.log(), 16), policy)
 
@@ -135,9 +142,6 @@ def _slurm() -> None:
     import jobwise
 
     jw: Any = jobwise
-    from jobwise.slurm.judge.changes import fitting
-    from jobwise.workloads.sites import on_site
-
     w = on_site(samples.log(), 16, 4, age=1000, fair_share=1000)
     for policy in ("slurm", "saf+easy", "saf+slurm"):
         jw.simulate(w, policy)
@@ -148,8 +152,6 @@ def _flows() -> None:
     import jobwise
 
     jw: Any = jobwise
-    from jobwise.workloads.workflows import workflow
-
     tasks = [{"name": "a", "runtime": 2.0}, {"name": "b", "runtime": 3.0}]
     jw.simulate(jw.stream([workflow("warm-up", tasks, [[], ["a"]])]), "flow-work")
 
@@ -157,16 +159,11 @@ def _flows() -> None:
 def _forecasts() -> None:
     import numpy as np
 
-    from jobwise.forecast.load_models import models_for
-    from jobwise.forecast.loads import Series, judged
-
     s = Series("warm-up", 0.0, 300.0, np.sin(np.arange(1200) / 40.0) + 2.0)
     judged(s, models_for([s], ["persistence", "seasonal", "ewma", "ridge"], (1,)), (1,))
 
 
 def _search() -> None:
-    from jobwise.systems import configure
-
     with tempfile.TemporaryDirectory() as folder:
         configure("search", samples.log(), "smoke").train(samples.log(), Path(folder) / "run")
 
@@ -176,8 +173,6 @@ def _on_a_log(*commands: str) -> None:
     import jobwise
 
     jw: Any = jobwise
-    from jobwise.cli import run
-
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
         log = str(Path(folder) / "log.swf")
         jw.write_swf(jw.campaigns(2400, procs=64, load=0.8, seed=1, users=12), log)
@@ -202,12 +197,6 @@ def _starts() -> None:
     from dataclasses import replace
 
     import numpy as np
-
-    from jobwise.live.standing import SitePlayer
-    from jobwise.starts.history import History
-    from jobwise.starts.on_log import when
-    from jobwise.starts.predictor import Predictor
-    from jobwise.workloads.sites import on_site
 
     part = jw.lublin(400, procs=64, load=1.0, seed=1)
     at = float(part.jobs["submit"][300])

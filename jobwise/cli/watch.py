@@ -10,6 +10,11 @@ import typer
 from jobwise.cli.options import Force, check_outputs, open_log
 from jobwise.cli.progress import progress
 from jobwise.errors import InputError
+from jobwise.policies.names import resolve
+from jobwise.simulate import simulate
+from jobwise.systems import config_of, configure, systems
+from jobwise.workloads.jobsets import TEST
+from jobwise.worlds.spec import worlds
 
 
 def watch(
@@ -36,7 +41,6 @@ def watch(
 ) -> None:
     """Film a policy of a world of rows (time slots, GPUs, nodes), or a scheduler on a day of a log: the cluster over time."""
     from jobwise.report.film import film
-    from jobwise.workloads.jobsets import TEST
 
     check_outputs("-", out, force=force, ending=".gif")
     config, policy = _played(run, log is not None)
@@ -54,10 +58,6 @@ def watch(
 
 def _played(run: str, on_log: bool):
     """Return (the configuration whose jobsets are played, None for a scheduler of logs; the policy). Raises InputError."""
-    from jobwise.policies.names import resolve
-    from jobwise.systems import config_of, configure, systems
-    from jobwise.worlds.spec import worlds
-
     first, _, rule = run.partition(":")
     specs = worlds()
     if rule and first in specs and specs[first].films:
@@ -82,7 +82,6 @@ def _of_log(run: str, policy, log: str | None, day: float | None, frames: int, o
     """Film a scheduler on a day of a log of a pool. Raises InputError."""
     from jobwise.report.film import film_of_log
     from jobwise.report.gantt import busiest
-    from jobwise.simulate import simulate
 
     if log is None:
         raise InputError(f"{run}: schedules logs; name one with --log")

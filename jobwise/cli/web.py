@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from jobwise.cli.options import complain
+from jobwise.cli.tables import complain
 from jobwise.errors import InputError, library
 
 if TYPE_CHECKING:

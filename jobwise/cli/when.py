@@ -10,6 +10,10 @@ from jobwise.cli.options import Jobs, Json, Log, Procs, Seed, open_log, policy_o
 from jobwise.cli.progress import progress
 from jobwise.cli.tables import NARROW, print_json, print_table, say, width
 from jobwise.errors import InputError
+from jobwise.policies.names import resolve
+from jobwise.starts.on_log import rows_of
+from jobwise.starts.on_log import when as predicted
+from jobwise.starts.sooner import offers
 
 SHOWN = 20
 NEVER_S = 1e8  # later than that jobs do not start
@@ -105,11 +109,6 @@ def when(
     as_json: Json = False,
 ) -> None:
     """When will waiting jobs start, at a moment of a log? Medians, intervals, and what would start sooner."""
-    from jobwise.policies.names import resolve
-    from jobwise.starts.on_log import rows_of
-    from jobwise.starts.on_log import when as predicted
-    from jobwise.starts.sooner import offers
-
     chosen = resolve(policy)
     w = open_log(log, procs, jobs)
     more = None

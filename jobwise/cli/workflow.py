@@ -9,6 +9,12 @@ import typer
 from jobwise.cli.options import Force, Json, check_outputs
 from jobwise.cli.tables import print_json, print_table, say
 from jobwise.errors import InputError
+from jobwise.files import write_whole
+from jobwise.simulate import simulate
+from jobwise.workloads.bundles import bundled
+from jobwise.workloads.source import open_workflow
+from jobwise.workloads.streams import stream
+from jobwise.workloads.wfformat import to_text
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="WfFormat JSON, CWL, WDL, or SWF with preceding jobs.")]
 Counts = Annotated[
@@ -20,8 +26,6 @@ UNITS = {"work": "core-s", "critical_path": "s", "longest_task": "s", "shortest_
 
 
 def _read(file: str, counts: list[str] | None):
-    from jobwise.workloads.source import open_workflow
-
     scatter = {}
     for text in counts or []:
         name, _, number = text.rpartition("=")
@@ -33,9 +37,6 @@ def _read(file: str, counts: list[str] | None):
 
 def info(file: File, count: Counts = None, procs: Cores = 64, as_json: Json = False) -> None:
     """What is in a workflow: tasks, edges, levels, work, critical path, and how long it takes on a cluster."""
-    from jobwise.simulate import simulate
-    from jobwise.workloads.streams import stream
-
     w = _read(file, count)
     procs = max(procs, int(w.tasks["cores"].max()))
     numbers = w.summary() | {"processors": procs, "shortest_schedule": max(w.critical_path, w.work / procs)}
@@ -77,10 +78,7 @@ def convert(
     force: Force = False,
 ) -> None:
     """Convert a workflow to WfFormat or to Graphviz."""
-    from jobwise.files import write_whole
     from jobwise.report.graph import dot
-    from jobwise.workloads.bundles import bundled
-    from jobwise.workloads.wfformat import to_text
 
     check_outputs(file, out, force=force, ending=".json .dot")
     w = _read(file, count)

@@ -8,6 +8,7 @@ import typer
 
 from jobwise.cli.options import Json
 from jobwise.cli.tables import print_json, print_table, say
+from jobwise.policies.zoo import PREFIX, cards, file_of
 
 
 def zoo(
@@ -15,8 +16,6 @@ def zoo(
     as_json: Json = False,
 ) -> None:
     """List policies that come trained, or show the card of one: its log, its training, its results, its limits."""
-    from jobwise.policies.zoo import PREFIX, cards, file_of
-
     shown = cards()
     if name is not None:
         name = name.removeprefix(PREFIX)

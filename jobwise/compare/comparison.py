@@ -12,10 +12,10 @@ import numpy as np
 from jobwise import metrics
 from jobwise.compare.bounds import AtBound
 from jobwise.compare.intervals import LEAST, Effect, RatioOfMeans, claims, compared, continuous, holm, totals
+from jobwise.extensions import imported
 from jobwise.record import Record
 from jobwise.workload import Workload
 from jobwise.workloads.transform import recorded, statistics
-from jobwise.worlds.spec import load
 
 REPLAYS = 4  # time-shifted replicas of the continuous replay, at most
 IDLE = 1.3  # where no scheduler has a higher mean bounded slowdown in the continuous replay, there is no queue
@@ -195,7 +195,7 @@ class Comparison:
     def write_report(self, path: str | Path, *, force: bool = False, **settings) -> None:
         """Write the HTML report; settings as `jobwise.report.comparison.write_report`. Raises InputError, also where `path`
         exists, unless `force`."""
-        load("jobwise.report.comparison:write_report")(self, path, force=force, **settings)  # by name: it needs this class
+        imported("jobwise.report.comparison:write_report")(self, path, force=force, **settings)  # by name: it needs this class
 
 
 def conventions(c: Comparison) -> list[str]:

@@ -20,18 +20,18 @@ from numba.core import event
 from jobwise.compiled.cache import kept, note
 from jobwise.listeners import LISTENERS
 
-PLAIN = os.environ.get("JOBWISE_COMPILER") == "plain"
-if not PLAIN:
+NJIT = os.environ.get("JOBWISE_COMPILER") == "plain"
+if not NJIT:
     from jobwise.compiled.linking import TESTED, Kernel
 
-    PLAIN = ".".join(numba.__version__.split(".")[:2]) not in TESTED
+    NJIT = ".".join(numba.__version__.split(".")[:2]) not in TESTED
 
 
 def _compile(function, **options):
     if config.DISABLE_JIT:
         return function
     note(function)
-    if PLAIN:
+    if NJIT:
         return kept(njit(nogil=True, error_model="numpy", **options)(function))
     return Kernel(function, kept, **options)
 

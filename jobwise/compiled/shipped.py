@@ -25,13 +25,13 @@ SOURCES += (
     "starts/bags.py",
     "streaming/sums.py",
 )
-PLAIN = ("policy.py", "spec.py")  # of worlds: no kernel is made of them
+NO_KERNELS = ("policy.py", "spec.py")  # of worlds: no kernel is made of them
 
 
 def sources() -> list[Path]:
     """Return the files that kernels are made of."""
     files = [f for name in SOURCES for f in (sorted((PACKAGE / name).rglob("*.py")) or [PACKAGE / name])]
-    return [f for f in files if f.name not in PLAIN]
+    return [f for f in files if f.name not in NO_KERNELS]
 
 
 def kind() -> str:

@@ -8,12 +8,12 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from jobwise.errors import InputError
+from jobwise.extensions import imported
 from jobwise.learn.run_settings import Collecting
 from jobwise.learn.settings import check_hidden, check_learner
 from jobwise.policies.neural import NeuralPolicy
 from jobwise.workload import Workload
 from jobwise.worlds.rewards import check as check_reward
-from jobwise.worlds.spec import load
 from jobwise.worlds.window.encoder import Encoder
 
 
@@ -84,7 +84,7 @@ class Config(Collecting):
 
     def trainer(self, log: Workload, device: str) -> Any:
         """Return the trainer that a run asks: see `Trainer`."""
-        return load("jobwise.learn.window:WindowTrainer")(self, log, device)  # by name: it needs torch
+        return imported("jobwise.learn.window:WindowTrainer")(self, log, device)  # by name: it needs torch
 
     def train(self, log: Workload, folder: str | Path, **options: Any) -> list[NeuralPolicy]:
         """Train on a log; options as `jobwise.learn.run.train`."""

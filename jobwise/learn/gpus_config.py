@@ -11,6 +11,7 @@ from pydantic import Field, PositiveFloat
 
 from jobwise.cluster import Cluster
 from jobwise.errors import InputError
+from jobwise.extensions import imported
 from jobwise.learn.jobset_config import JobsetConfig
 from jobwise.learn.judged import assigned
 from jobwise.policies.chooser import Chooser
@@ -20,7 +21,6 @@ from jobwise.workloads import dnn
 from jobwise.worlds.gpus.policy import GpusRule, named
 from jobwise.worlds.gpus.rules import PICKERS, RULES
 from jobwise.worlds.gpus.world import GpusSettings
-from jobwise.worlds.spec import load
 
 Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # s
 
@@ -58,7 +58,7 @@ class GpusConfig(JobsetConfig):
     def trainer(self, log: Workload | None, device: str) -> Any:
         """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
         where = "knapsack:KnapsackTrainer" if self.network == "knapsack" else "gpus:GpusTrainer"
-        return load(f"jobwise.learn.{where}")(self, log, device)  # by name: the network needs torch
+        return imported(f"jobwise.learn.{where}")(self, log, device)  # by name: the network needs torch
 
     @property
     def machine(self) -> Cluster:

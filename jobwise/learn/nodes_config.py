@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from jobwise.errors import InputError
+from jobwise.extensions import imported
 from jobwise.learn.jobset_config import JobsetConfig
 from jobwise.learn.judged import placed
 from jobwise.policies.chooser import Chooser
@@ -19,7 +20,6 @@ from jobwise.workloads.jobsets import TRAIN
 from jobwise.worlds.nodes.policy import NodesRule
 from jobwise.worlds.nodes.rules import RULES
 from jobwise.worlds.nodes.world import NodesSettings
-from jobwise.worlds.spec import load
 
 KNOWING, LEARNT = ("greedy", "oracle"), ("learned", "patient")
 BLIND = [r for r in RULES if r not in (*KNOWING, *LEARNT)]
@@ -51,7 +51,7 @@ class NodesConfig(JobsetConfig):
 
     def trainer(self, log: Workload | None, device: str) -> Any:
         """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
-        return load("jobwise.learn.nodes:NodesTrainer")(self, log, device)  # by name: it needs torch
+        return imported("jobwise.learn.nodes:NodesTrainer")(self, log, device)  # by name: it needs torch
 
     @property
     def world(self) -> NodesSettings:

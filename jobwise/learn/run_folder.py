@@ -28,7 +28,7 @@ from jobwise.workloads.transform import SEEN, shake
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-OURS = re.compile(
+RUN_FILES = re.compile(
     r"seed\d+|lock$|origin.*|\..*|run\.json|metrics\.jsonl|checkpoint.*|.*\.safetensors|events\..*"
 )  # in a run folder
 TRAIN = 0.6  # share of the log where training ends and validation begins; at SEEN the test part begins
@@ -126,7 +126,7 @@ def run_folders(folder: str | Path, seeds: int) -> list[Path]:
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder for the run")
-    strange = sorted(p.name for p in folder.iterdir() if not OURS.match(p.name)) if folder.exists() else []
+    strange = sorted(p.name for p in folder.iterdir() if not RUN_FILES.match(p.name)) if folder.exists() else []
     if strange and not (folder / "run.json").exists() and not (folder / "seed0").exists():
         raise InputError(f"{folder}: holds other files ({shown(strange, 3)}); name a new folder for the run")
     other = folder / ("run.json" if seeds > 1 else "seed0")

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from jobwise.compare.windows import begins
 from jobwise.errors import InputError
+from jobwise.extensions import imported
 from jobwise.learn.jobset_config import JobsetConfig
 from jobwise.learn.judged import means
 from jobwise.learn.run_folder import parts
@@ -21,7 +22,6 @@ from jobwise.workloads.transform import to_rows
 from jobwise.worlds.slots.policy import WORLD, SlotsRule
 from jobwise.worlds.slots.rules import RULES
 from jobwise.worlds.slots.world import SlotsSettings
-from jobwise.worlds.spec import load
 
 
 class SlotsConfig(JobsetConfig):
@@ -57,7 +57,7 @@ class SlotsConfig(JobsetConfig):
 
     def trainer(self, log: Workload | None, device: str) -> Any:
         """Return the trainer that a run asks: see `jobwise.learn.run.Trainer`."""
-        return load("jobwise.learn.slots:SlotsTrainer")(self, log, device)  # by name: it needs torch
+        return imported("jobwise.learn.slots:SlotsTrainer")(self, log, device)  # by name: it needs torch
 
     @property
     def world(self) -> dict:

@@ -31,7 +31,7 @@ from jobwise.learn.generations import Generations, Kept
 from jobwise.learn.run_folder import explained, score
 from jobwise.policies.names import load, resolve, resolve_trained, with_same_options
 from jobwise.simulate import simulate_many
-from jobwise.systems import configure, learns_from_logs
+from jobwise.systems import configure, systems
 from jobwise.systems.model import locked
 from jobwise.workload import Workload
 
@@ -97,7 +97,8 @@ def check(policy: str) -> None:
     except InputError as error:
         raise InputError(f"policy {policy!r} learns nothing; {example} ({error})") from None
     system = trained.about.get("system", "")
-    if not learns_from_logs(system):
+    row = systems().get(system)
+    if row is None or not row.on_log:
         raise InputError(f"policy {policy!r}: the system {system!r} learns from no log; {example}")
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 from jobwise import extensions
 from jobwise.decision import Policy
 from jobwise.errors import InputError, raised_in, unknown
+from jobwise.extensions import imported
 from jobwise.policies import files, left, parts, zoo
 from jobwise.policies.attained import AttainedService
 from jobwise.policies.learned import Learned
@@ -23,7 +24,6 @@ from jobwise.policies.slurm import SlurmScheduler
 from jobwise.policies.zoo import PRETRAINED
 from jobwise.sim.lists.orders import CODES, Order
 from jobwise.worlds.spec import kinds as kinds_of_worlds
-from jobwise.worlds.spec import load as load_function
 from jobwise.worlds.spec import world, worlds
 
 LONGEST = 4000  # characters of a name
@@ -176,7 +176,7 @@ def load(path: str | Path) -> Any:
         if (kind := str(meta.get("kind", ""))) not in readers:
             left.check("files", kind)
             raise unknown("kind of policy", kind, [k for k in readers if k])
-        return load_function(readers[kind])(meta, weights, label)
+        return imported(readers[kind])(meta, weights, label)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:

@@ -56,7 +56,7 @@ def result(
         data=lambda: c.to_dict() | ({"other_way": other.to_dict()} if other else {}) | (data or {}),
         facts=_facts(c),
         sections=partial(_sections, c, other, beside, ours, day, curve),
-        steps=_steps(c) if ours is None or not verdicts else OURS,
+        steps=_steps(c) if ours is None or not verdicts else STEPS_OF_OURS,
     )
 
 
@@ -72,7 +72,7 @@ def write_report(c: Comparison, path: str | Path, *, force: bool = False, progre
     page.write(result(c, **settings), path, force=force, progress=progress)
 
 
-OURS = (
+STEPS_OF_OURS = (
     "Look at what it chooses, and why: jobwise explain RUN LOG --choice 100",
     "Let it stop short of starving anybody: jobwise compare LOG -p fcfs+easy -p RUN+guard24h",
     "Train more seeds, or for longer, and judge again: jobwise train SYSTEM LOG --seeds 5 --preset paper --out RUN2",

@@ -8,14 +8,14 @@ Actions: a slot or none; packed or spread. Rewards: DeepRM's; minus the locality
 from __future__ import annotations
 
 from jobwise.learn.slots_config import SlotsConfig
-from jobwise.systems.deeprm import LEARNER, OURS, PPO, STUDIED
+from jobwise.systems.deeprm import BEST, LEARNER, PPO, STUDIED
 from jobwise.workload import Workload
 
 PLACEMENTS = ["pack", "spread"]
 RATE = 0.9
 MIXES = [0.5, 1.0, 0.0, 0.75, 0.25]  # shares of compute-intensive jobs, in turn
 JOINT = {  # one network: scores of slot and placement together; it imitates our strongest rule, then goes on by itself
-    **{k: v for k, v in OURS.items() if k not in ("init", "learner", *STUDIED)},
+    **{k: v for k, v in BEST.items() if k not in ("init", "learner", *STUDIED)},
     "second": False,
     "stall": False,
     "average_every": 0,

@@ -24,7 +24,7 @@ PPO = {
     "target_kl": 0.03,
 }
 STUDIED = {"rate": 0.7, "compat": False, "compat_floor": False}  # above the capacity, where orders matter
-OURS = STUDIED | {  # a network per slot, masks, asked only where there is a choice, PPO with a value network, many jobsets
+BEST = STUDIED | {  # a network per slot, masks, asked only where there is a choice, PPO with a value network, many jobsets
     "encoder": "slots",
     "network": "slots",
     "hidden": [32, 32],
@@ -39,8 +39,8 @@ VARIANTS = {
     "masks": {"masked": True},
     "warm start": {"warm": 5},
     "masks, PPO": {"masked": True, "ask_always": False, "learner": PPO, "jobsets": 1000},
-    "per slot, REINFORCE": {k: v for k, v in OURS.items() if k not in ("learner", "jobsets")},
-    "ours": OURS,
+    "per slot, REINFORCE": {k: v for k, v in BEST.items() if k not in ("learner", "jobsets")},
+    "ours": BEST,
 }
 
 
@@ -50,9 +50,9 @@ def configure(log: Workload | None, preset: str) -> SlotsConfig:
 
 
 def ours(log: Workload | None, preset: str) -> SlotsConfig:
-    """`deeprm+`: what does best, `OURS`."""
+    """`deeprm+`: what does best, `BEST`."""
     budget = {"smoke": 30_000, "small": 1_500_000, "paper": 6_000_000}[preset]
-    c = published(preset).changed(**OURS, system="deeprm+", iterations=None, choices=budget)
+    c = published(preset).changed(**BEST, system="deeprm+", iterations=None, choices=budget)
     return c if log is None else c.changed(generator="log")
 
 

@@ -17,7 +17,7 @@ BUDGET = {"smoke": 20_000, "small": 1_000_000, "paper": 10_000_000}
 SHARED = {"gamma": 0.99, "lam": 0.97, "critic_lr": 3e-3, "entropy": 0.0, "critic": "window", "workers": 4}
 MARS = SHARED | {"learner": "a3c_ppo", "steps": 64, "actor_lr": 2e-3, "critic_first": 8}
 JUDGED = {"validate_seen": True, "validation_windows": 64}
-PLAIN = SHARED | {"learner": "a3c", "steps": 16, "actor_lr": 1e-3, "entropy": 0.003, "optimiser": "rmsprop"}
+A3C = SHARED | {"learner": "a3c", "steps": 16, "actor_lr": 1e-3, "entropy": 0.003, "optimiser": "rmsprop"}
 
 
 def _sizes(log: Workload, preset: str) -> dict:
@@ -49,10 +49,10 @@ def ours(log: Workload, preset: str) -> Config:
 def configure_plain(log: Workload, preset: str) -> Config:
     """The published environment and learner, without MARS's logic."""
     settings = {"act": "commit", "backfill": "greedy", "reward": "bounded_slowdown_end", "encoding": {"logs": False}}
-    learner = PLAIN | {"gamma": 1.0, "steps": 256}  # an episode of 256 jobs is 256 choices
+    learner = A3C | {"gamma": 1.0, "steps": 256}  # an episode of 256 jobs is 256 choices
     return Config(system="rl-a3c", shake_s=0.0, learner=learner, **settings, **_sizes(log, preset))
 
 
 def without(config: Config) -> Config:
     """Plain actor-critic in the same environment as `ours`: no cold start, no generations, A3C."""
-    return config.changed(system="actor-critic", warm=0, rollback=False, validate_seen=False, learner=PLAIN)
+    return config.changed(system="actor-critic", warm=0, rollback=False, validate_seen=False, learner=A3C)

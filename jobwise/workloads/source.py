@@ -9,12 +9,13 @@ from pathlib import Path
 
 from jobwise.cluster import Cluster, pool
 from jobwise.errors import InputError, unknown
+from jobwise.extensions import imported
 from jobwise.workload import Workload
 from jobwise.workloads import alcf, catalogue, cwl, dnn, gpu, lines, sacct, streams, swf, wdl, wfformat
 from jobwise.workloads.readers import of_others
 from jobwise.workloads.transform import pooled
 from jobwise.workloads.workflows import Workflow, from_jobs
-from jobwise.worlds.spec import generated, load
+from jobwise.worlds.spec import generated
 
 POOLED = "pooled:"  # in front of the name of a log
 
@@ -76,7 +77,7 @@ def open_log(
     if made and (where := generated().get(made[1])):
         if procs is not None:
             raise InputError(f"{source}: generated jobs come with their cluster; --procs is for logs of processors")
-        return load(where)(made[1], int(made[2] or 0), machine)
+        return imported(where)(made[1], int(made[2] or 0), machine)
     if source != "-" and not Path(source).exists() and "/" not in source and "." not in source:
         if source not in catalogue.LOGS:
             raise unknown("file or log", source, [*catalogue.LOGS, *generated()])

@@ -9,6 +9,25 @@ from typing import Any
 
 from jobwise import extensions
 from jobwise.errors import InputError
+from jobwise.extensions import imported
+
+LEARN = ("torch", "gymnasium", "tensorboard")  # packages of the extra `learn` that a training takes
+
+
+@dataclass(frozen=True)
+class SystemSpec:
+    """A system that learns: what `jobwise train NAME` asks for.
+
+    `configure`: where the function (log or None, preset) -> configuration is, "module:name"; `config.train(log, folder, …)`
+    then makes the policies. `paper`: who published it; "": it is ours. `on_log`: it learns from a log; else its world
+    generates jobs, and a log is taken where the configuration takes one. `needs`: packages that its training imports.
+    """
+
+    name: str
+    configure: str
+    paper: str = ""
+    on_log: bool = True
+    needs: tuple[str, ...] = LEARN
 
 
 @dataclass(frozen=True)
@@ -19,8 +38,8 @@ class WorldSpec:
     `policy`: a module with `HEADING`, `named(name)` and `rows()` (where `rules` is true), and the functions of `kinds`.
     `kinds`: kind of a policy file -> function (parts, weights, label) -> policy. `env`: environments, "module:Name", of which
     NameEnv and NameVectorEnv are registered as `jobwise/ID-v0` for each of `ids` (the first is the name, the others are old).
-    `config`: the class whose `of(policy)` says what a policy was trained with. `systems`: system -> function (log, preset) ->
-    configuration. `generated`: name of generated jobs -> function (name, number, machine) -> Workload. `films`: the system
+    `config`: the class whose `of(policy)` says what a policy was trained with. `systems`: those that learn in it.
+    `generated`: name of generated jobs -> function (name, number, machine) -> Workload. `films`: the system
     whose jobsets show a rule. `bare`: `jobwise watch` takes its rules without the name of the world.
     """
 
@@ -31,7 +50,7 @@ class WorldSpec:
     rules: bool = True
     kinds: Mapping[str, str] = field(default_factory=dict)
     config: str = ""
-    systems: Mapping[str, str] = field(default_factory=dict)
+    systems: tuple[SystemSpec, ...] = ()
     generated: Mapping[str, str] = field(default_factory=dict)
     films: str = ""
     bare: bool = False
@@ -42,14 +61,8 @@ class WorldSpec:
         return import_module(self.policy)
 
 
-def load(where: str) -> Any:
-    """Return the object that "module:name" names."""
-    module, _, name = where.partition(":")
-    return getattr(import_module(module), name)
-
-
 def _own(name: str) -> WorldSpec:
-    return load(f"jobwise.worlds.{name}.spec:SPEC")
+    return imported(f"jobwise.worlds.{name}.spec:SPEC")
 
 
 OWN = ("window", "slots", "gpus", "nodes")

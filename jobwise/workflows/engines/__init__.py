@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jobwise.errors import InputError
-from jobwise.worlds.spec import load
+from jobwise.extensions import imported
 
 ENGINES = {
     ".cwl": "jobwise.workflows.engines.cwl",
@@ -68,7 +68,7 @@ def engine(path: Path) -> Callable[..., Callable[..., Outcome]] | None:
     not installed."""
     where = ENGINES.get(path.suffix)
     try:
-        return load(f"{where}:prepared") if where else None
+        return imported(f"{where}:prepared") if where else None
     except ImportError as error:
         raise InputError(f"{path}: running it needs {error.name}: pip install 'jobwise[workflows]'") from None
 
@@ -76,5 +76,5 @@ def engine(path: Path) -> Callable[..., Callable[..., Outcome]] | None:
 def watched(paths: list[Path]) -> AbstractContextManager[Callable[[], bool]]:
     """A context of the main thread in which engines run; what it yields says whether one of them has caught Ctrl-C."""
     if any(p.suffix == ".wdl" for p in paths):
-        return load("jobwise.workflows.engines.wdl:watched")()
+        return imported("jobwise.workflows.engines.wdl:watched")()
     return nullcontext(lambda: False)

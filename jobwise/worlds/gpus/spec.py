@@ -1,6 +1,6 @@
 """The world of GPUs, as the rest of jobwise knows it."""
 
-from jobwise.worlds.spec import WorldSpec
+from jobwise.worlds.spec import SystemSpec, WorldSpec
 
 SPEC = WorldSpec(
     "gpus",
@@ -9,11 +9,11 @@ SPEC = WorldSpec(
     ids=("Gpus", "Assign"),
     kinds={"gpus": "network_from_file", "knapsack": "rule_from_file"},
     config="jobwise.learn.gpus_config:GpusConfig",
-    systems={
-        "rl-taps": "jobwise.systems.rltaps:configure",
-        "rl-taps+": "jobwise.systems.rltaps:ours",
-        "rl-taps-pairs": "jobwise.systems.rltaps:pairs",
-    },
+    systems=(
+        SystemSpec("rl-taps", "jobwise.systems.rltaps:configure", "Ryu et al., CASCON 2020", on_log=False),
+        SystemSpec("rl-taps+", "jobwise.systems.rltaps:ours", on_log=False),
+        SystemSpec("rl-taps-pairs", "jobwise.systems.rltaps:pairs", on_log=False),
+    ),
     generated={"rl-taps": "jobwise.workloads.made:gpus"},
     films="rl-taps+",
 )

@@ -1,8 +1,8 @@
 """The world of nodes, as the rest of jobwise knows it."""
 
-from jobwise.worlds.spec import WorldSpec
+from jobwise.worlds.spec import SystemSpec, WorldSpec
 
-SYSTEMS = ("distances", "affinities", "failing")
+SLIDES = "telemetry-driven placement"
 SPEC = WorldSpec(
     "nodes",
     policy="jobwise.worlds.nodes.policy",
@@ -10,8 +10,13 @@ SPEC = WorldSpec(
     ids=("Nodes", "Place"),
     kinds={"nodes": "network_from_file", "costs": "rule_from_file"},
     config="jobwise.learn.nodes_config:NodesConfig",
-    systems={name: f"jobwise.systems.telemetry:{name}" for name in SYSTEMS}
-    | {f"{name}+": f"jobwise.systems.telemetry:our_{name}" for name in SYSTEMS[:2]},
-    generated=dict.fromkeys(SYSTEMS, "jobwise.workloads.made:nodes"),
+    systems=(
+        SystemSpec("distances", "jobwise.systems.telemetry:distances", SLIDES, on_log=False),
+        SystemSpec("distances+", "jobwise.systems.telemetry:our_distances", on_log=False),
+        SystemSpec("affinities", "jobwise.systems.telemetry:affinities", SLIDES, on_log=False),
+        SystemSpec("affinities+", "jobwise.systems.telemetry:our_affinities", on_log=False),
+        SystemSpec("failing", "jobwise.systems.telemetry:failing", on_log=False),
+    ),
+    generated=dict.fromkeys(("distances", "affinities", "failing"), "jobwise.workloads.made:nodes"),
     films="affinities+",
 )

@@ -1,6 +1,6 @@
 """The world of windows of a queue, as the rest of jobwise knows it."""
 
-from jobwise.worlds.spec import WorldSpec
+from jobwise.worlds.spec import SystemSpec, WorldSpec
 
 SPEC = WorldSpec(
     "window",
@@ -9,4 +9,16 @@ SPEC = WorldSpec(
     ids=("Window", "Batch"),
     rules=False,
     kinds={"": "from_file"},
+    systems=(
+        SystemSpec("perjob", "jobwise.systems.perjob:configure"),
+        SystemSpec("sem", "jobwise.systems.sem:configure_sem", "Li, Fan, Papka, Lan"),
+        SystemSpec("dras", "jobwise.systems.sem:configure_dras", "Fan et al., IPDPS'21"),
+        SystemSpec("dras2", "jobwise.systems.sem:configure_dras2", "Fan et al., IPDPS'21"),
+        SystemSpec("dras-dql", "jobwise.systems.sem:configure_dql", "Fan et al., IPDPS'21"),
+        SystemSpec("rlscheduler", "jobwise.systems.rlscheduler:configure", "Zhang et al., SC'20"),
+        SystemSpec("search", "jobwise.systems.search:configure", needs=()),
+        SystemSpec("mars", "jobwise.systems.rla3c:configure", "Baheri, Guan, arXiv:2005.01584"),
+        SystemSpec("mars+", "jobwise.systems.rla3c:ours"),
+        SystemSpec("rl-a3c", "jobwise.systems.rla3c:configure_plain", "Baheri, Guan, arXiv:2005.01584"),
+    ),
 )
